@@ -67,14 +67,17 @@ void Agreement::throw_failure() const {
 }
 
 // A rank that is lost takes no more notes; after a failure the others have a second to take theirs. With the lock.
-bool Agreement::hopeless(int rank) const { return failure_ != nullptr && (rank == lost_ || Clock::now() > failed_at_ + std::chrono::seconds(1)); }
+bool Agreement::hopeless(int rank) const {
+  return failure_ != nullptr && (rank == lost_ || Clock::now() > failed_at_ + std::chrono::seconds(1));
+}
 
 std::optional<Difference> Agreement::difference() const {
   std::lock_guard lock(mutex_);
   return difference_;
 }
 
-// --- what this rank does --------------------------------------------------------------------------------------------------------
+// --- what this rank does
+// --------------------------------------------------------------------------------------------------------
 
 std::uint64_t Agreement::begin(const OpDescription& op) {
   Note note;
@@ -113,7 +116,8 @@ std::variant<std::uint64_t, Refusal> Agreement::ask(const OpDescription& op, con
   to_first(note);
   std::exception_ptr thrown;
   lock.lock();
-  while (!moved_.wait_for(lock, std::chrono::milliseconds(50), [&] { return failure_ != nullptr || begun_ >= note.op || refusal_; })) {
+  while (!moved_.wait_for(lock, std::chrono::milliseconds(50),
+                          [&] { return failure_ != nullptr || begun_ >= note.op || refusal_; })) {
     if (!meanwhile || thrown) continue;
     lock.unlock();
     try {
@@ -195,7 +199,8 @@ bool Agreement::fail_here(const Error& error, std::optional<int> lost, const std
   return true;
 }
 
-// --- the thread that serves -------------------------------------------------------------------------------------------------------
+// --- the thread that serves
+// -------------------------------------------------------------------------------------------------------
 
 // When there is something to do although nothing comes.
 std::optional<Clock::time_point> Agreement::next_look() const {
@@ -231,7 +236,8 @@ void Agreement::serve() {
   }
 }
 
-// --- what others say, and at rank 0 what this one says too --------------------------------------------------------------------------
+// --- what others say, and at rank 0 what this one says too
+// --------------------------------------------------------------------------
 
 void Agreement::take(int rank, const Note& note) {
   if (note.kind == Note::Kind::failed) return take_failed(rank, note);
@@ -284,8 +290,9 @@ void Agreement::act(const Coordinator::Outcome& outcome) {
   for (const std::string& warning : outcome.warnings) note(base::LogLevel::warning, warning);
   for (const SlowRank& slow : outcome.slow) {
     auto milliseconds = [](double seconds) { return cat(std::round(seconds * 1e4) / 10, " ms"); };
-    note(base::LogLevel::warning, tell_.name(slow.rank), " is slow: its ", name_of(slow.phase), " took ", milliseconds(slow.seconds),
-         " in each of the last ", Pace::in_a_row, " launches, those of the others ", milliseconds(slow.others));
+    note(base::LogLevel::warning, tell_.name(slow.rank), " is slow: its ", name_of(slow.phase), " took ",
+         milliseconds(slow.seconds), " in each of the last ", Pace::in_a_row, " launches, those of the others ",
+         milliseconds(slow.others));
   }
   if (outcome.spoiled) {
     const auto [op, by_all] = *outcome.spoiled;

@@ -31,7 +31,8 @@ class Rank {
     auto ended = [this](std::uint64_t op, const LaunchEnd& end) {
       std::lock_guard lock(mutex_);
       ++ended_;
-      ends_.push_back(cat(op, end.error ? cat(" ", end.error->what()) : std::string(), end.skipped ? " skipped" : "", end.wrote ? " wrote" : ""));
+      ends_.push_back(cat(op, end.error ? cat(" ", end.error->what()) : std::string(), end.skipped ? " skipped" : "",
+                          end.wrote ? " wrote" : ""));
       changed_.notify_all();
     };
     auto spoiled = [this](std::uint64_t op, bool by_all) {
@@ -39,9 +40,12 @@ class Rank {
       spoiled_.push_back(cat(op, by_all ? " by all" : ""));
       changed_.notify_all();
     };
-    const auto open = [this](int other, comm::Bell& bell) { return peers_.control(other).open(hash_text("agreement"), NoteLines::depth, bell); };
-    agreement_ = std::make_unique<Agreement>(Agreement::Place{rank, ranks, open, patience},
-                                             Agreement::Tell{ended, spoiled, failed, [](int other) { return cat("rank ", other); }});
+    const auto open = [this](int other, comm::Bell& bell) {
+      return peers_.control(other).open(hash_text("agreement"), NoteLines::depth, bell);
+    };
+    agreement_ = std::make_unique<Agreement>(
+        Agreement::Place{rank, ranks, open, patience},
+        Agreement::Tell{ended, spoiled, failed, [](int other) { return cat("rank ", other); }});
   }
 
   Agreement& agreement() { return *agreement_; }
@@ -85,7 +89,9 @@ class World {
     { auto free = comm::listen_at(address_, 1); }
     server_ = std::make_unique<Server>(address_, token_);
     for (int r = 0; r < ranks; ++r) ranks_.emplace_back();
-    on_all([&](std::size_t r) { ranks_[r] = std::make_unique<Rank>(address_, token_, static_cast<int>(r), ranks, patience); });
+    on_all([&](std::size_t r) {
+      ranks_[r] = std::make_unique<Rank>(address_, token_, static_cast<int>(r), ranks, patience);
+    });
   }
   ~World() {
     on_all([&](std::size_t r) { ranks_[r]->leave(); });
@@ -110,7 +116,8 @@ class World {
 
 const Error link_ended(ErrorKind::peer, "link to rank 1: it ended");
 
-// The end of a link is no cause: whoever sees it waits for the word of the rank that failed. `sees` is who saw the end first.
+// The end of a link is no cause: whoever sees it waits for the word of the rank that failed. `sees` is who saw the end
+// first.
 std::string heard(int sees, int fails, const std::string& word) {
   World world(3);
   world[static_cast<std::size_t>(sees)].agreement().fail(link_ended);
@@ -118,14 +125,16 @@ std::string heard(int sees, int fails, const std::string& word) {
   if (fails >= 0) world[static_cast<std::size_t>(fails)].agreement().fail(Error(ErrorKind::user, word));
   std::string out = world[0].told();
   for (std::size_t r = 1; r < 3; ++r)
-    if (const std::string other = world[r].told(); other.find(out) == out.npos && out.find(other) == out.npos) out += " | " + other;
+    if (const std::string other = world[r].told(); other.find(out) == out.npos && out.find(other) == out.npos)
+      out += " | " + other;
   return out;
 }
 
 TEST(Agreement, TheEndOfALinkWaitsForTheWordOfWhoFailed) {
   for (int sees : {0, 2}) {
     std::string out;
-    for (int attempt = 0; attempt < 5 && out.find("cannot go on") == out.npos; ++attempt) out = heard(sees, 1, "it cannot go on");
+    for (int attempt = 0; attempt < 5 && out.find("cannot go on") == out.npos; ++attempt)
+      out = heard(sees, 1, "it cannot go on");
     EXPECT_EQ(out, "rank 1: it cannot go on") << "seen by rank " << sees;
   }
 }
@@ -145,12 +154,15 @@ TEST(Agreement, AFailureThatIsNoPeersEndIsToldAtOnce) {
 
 TEST(Agreement, ALaunchThatFailedByItsDataEndsAlikeOnAllAndNothingElseFails) {
   World world(3);
-  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 1u);
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 1u);
   world[2].agreement().spoil(1);
   world[2].agreement().spoil(1);  // once is enough
-  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_THAT(world[rank].spoiled(1), testing::ElementsAre("1")) << "rank " << rank;
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    EXPECT_THAT(world[rank].spoiled(1), testing::ElementsAre("1")) << "rank " << rank;
   for (std::size_t rank : {0, 1}) world[rank].agreement().spoil(1);
-  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_THAT(world[rank].spoiled(2), testing::ElementsAre("1", "1 by all")) << "rank " << rank;
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    EXPECT_THAT(world[rank].spoiled(2), testing::ElementsAre("1", "1 by all")) << "rank " << rank;
   world[2].agreement().end(1, {}, {Error(ErrorKind::data, "a label", ""), false, false});
   for (std::size_t rank : {0, 1}) world[rank].agreement().end(1, {}, {{}, true, false});
   for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -168,7 +180,8 @@ TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {
   std::vector<std::jthread> threads;
   for (std::size_t rank : {0, 1})
     threads.emplace_back([&, rank] {
-      for (int i = 0; i < ops; ++i) world[rank].agreement().end(world[rank].agreement().begin({.hash = 7, .what = "an op"}), {});
+      for (int i = 0; i < ops; ++i)
+        world[rank].agreement().end(world[rank].agreement().begin({.hash = 7, .what = "an op"}), {});
     });
   threads.clear();
   for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(ops), ops) << "rank " << rank;
@@ -219,13 +232,16 @@ TEST(Agreement, ARequestWaitsForTheOthersAndNamesWhoDoesNotCome) {
   std::string first, second, third;
   ::testing::internal::CaptureStderr();
   {
-    std::jthread zero([&] { first = answer_to(world[0], "a read"); }), one([&] { second = answer_to(world[1], "a read"); });
+    std::jthread zero([&] { first = answer_to(world[0], "a read"); }),
+        one([&] { second = answer_to(world[1], "a read"); });
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     third = answer_to(world[2], "a read");
   }
   for (const std::string& text : {first, second, third}) EXPECT_EQ(text, "begun 1");
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(said.starts_with("karez warning: a read: rank 2 has not come to it for 0.") && said.ends_with(" s, and others wait\n")) << said;
+  EXPECT_TRUE(said.starts_with("karez warning: a read: rank 2 has not come to it for 0.") &&
+              said.ends_with(" s, and others wait\n"))
+      << said;
   EXPECT_EQ(said.find("warning"), said.rfind("warning")) << "once";
 }
 

@@ -1,4 +1,5 @@
-// Test that worker threads allocate nothing in launches 10 to 30: every way to malloc is counted on threads that said they are workers.
+// Test that worker threads allocate nothing in launches 10 to 30: every way to malloc is counted on threads that said
+// they are workers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,7 +24,8 @@ void count_allocation(std::size_t, std::size_t) {
 namespace karez::runtime {
 namespace {
 
-// Two devices on two workers, each: input -> sum (marks its thread) -> all_reduce -> sum of several slots -> fetch, and a variable.
+// Two devices on two workers, each: input -> sum (marks its thread) -> all_reduce -> sum of several slots -> fetch, and
+// a variable.
 Plan everything() {
   Sketch s(2, "everything");
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 64, {"x"}});
@@ -44,9 +46,11 @@ Plan everything() {
     s.plan.actors[in].bound = {in_register(x, view)};
     s.plan.actors[in].slices = {Attrs{{"begin", Ints{100 * d}}, {"shape", Ints{200}}}};
     s.call(first, "test.mark", {in_register(x, view)}, {in_register(y, view)});
-    Collective c{CommunicatorId(0), "all_reduce", "sum", {0}, in_register(y, view), in_register(z, view), {}, {}, {}, "all_reduce", "ring"};
+    Collective c{CommunicatorId(0), "all_reduce", "sum", {0}, in_register(y, view), in_register(z, view), {}, {}, {},
+                 "all_reduce",      "ring"};
     s.plan.actors[all].collective = c;
-    s.call(last, "test.sum", {in_register(y, view), in_register(z, view), in_block(variable, view)}, {in_register(out, view)});
+    s.call(last, "test.sum", {in_register(y, view), in_register(z, view), in_block(variable, view)},
+           {in_register(out, view)});
     s.call(last, "test.sum", {in_register(out, view)}, {in_block(variable, view)});
     s.plan.actors[fetch].binding = cat("y", d);
     s.plan.actors[fetch].bound = {in_register(out, view)};
@@ -82,7 +86,8 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
       for (std::int64_t i = 0; i < n; ++i) test_data(args.out[0])[i] = test_data(args.in[0])[i];
     };
   }));
-  rows.push_back(test_row("allocate", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { allocate_once(); }; }));
+  rows.push_back(test_row(
+      "allocate", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { allocate_once(); }; }));
   KernelTable table(std::move(rows));
   for (int workers : {1, 2}) {
     marked = 0;

@@ -36,7 +36,8 @@ int wrong_of(bool follow, unsigned seed, int workers) {
 
 TEST(SharedArena, PlansGiveTheirResultsUnderAnyDelay) {
   for (unsigned seed = 0; seed < 12; ++seed)
-    for (int workers : {1, 2, 4}) EXPECT_EQ(wrong_of(true, seed, workers), 0) << "seed " << seed << ", " << workers << " workers";
+    for (int workers : {1, 2, 4})
+      EXPECT_EQ(wrong_of(true, seed, workers), 0) << "seed " << seed << ", " << workers << " workers";
 }
 
 TEST(SharedArena, PlansThatDoNotFollowEachOtherAreNoticed) {

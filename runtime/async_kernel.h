@@ -1,4 +1,5 @@
-// Kernels that finish later: a timer, a network, a device. The actor's act is over when `Done` is called, from any thread.
+// Kernels that finish later: a timer, a network, a device. The actor's act is over when `Done` is called, from any
+// thread.
 #pragma once
 
 #include <exception>

@@ -34,7 +34,8 @@ TEST(AsyncKernels, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
     session.add(timer.kernel());
     Launch launch = session.launch(session.load(timer_chain(pieces, 2)));
     for (int time = 0; time < pieces + 2; ++time) {
-      std::size_t due = static_cast<std::size_t>(std::min({time + 1, 3, pieces + 2 - time}));  // the pipe fills, is full, and empties
+      std::size_t due =
+          static_cast<std::size_t>(std::min({time + 1, 3, pieces + 2 - time}));  // the pipe fills, is full, and empties
       ASSERT_TRUE(timer.active(due)) << "at time " << time << " not " << due << " actors act\n" << session.wait_graph();
       timer.tick();
     }
@@ -95,8 +96,9 @@ TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
   ManualTimer timer;
   std::vector<std::string> ran;  // by the one worker
   std::vector<KernelRow> rows;
-  rows.push_back(test_row(
-      "note", [&](const CallSpec& c) -> PreparedKernel { return [&ran, name = c.attrs.text("name")](const KernelArgs&) { ran.push_back(name); }; }));
+  rows.push_back(test_row("note", [&](const CallSpec& c) -> PreparedKernel {
+    return [&ran, name = c.attrs.text("name")](const KernelArgs&) { ran.push_back(name); };
+  }));
   KernelTable table(std::move(rows));
   Session session({.workers = 1}, table);
   session.add(timer.kernel());
@@ -121,7 +123,8 @@ TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
     session.wait_graph();  // answered by the worker between two acts: whatever could run has run
     EXPECT_TRUE(ran.empty()) << "the stream is held";
     timer.tick();
-    for (int wait = 0; wait < 20000 && !launch.done(); ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int wait = 0; wait < 20000 && !launch.done(); ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!launch.done()) {
       std::fprintf(stderr, "a deferred actor was forgotten\n%s", session.wait_graph().c_str());
       std::abort();  // the session's end would wait for ever
@@ -133,9 +136,11 @@ TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
 TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {
   KernelTable table(test_kernels());
   Session session({}, table);
-  session.add({"test.refuse", [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error("the line is dead"))); }});
+  session.add({"test.refuse",
+               [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error("the line is dead"))); }});
   session.add({"test.throw", [](const KernelArgs&, const Done&) { fail("no such device"); }});
-  for (auto [kernel, says] : {std::pair{"test.refuse", "the line is dead"}, std::pair{"test.throw", "no such device"}}) {
+  for (auto [kernel, says] :
+       {std::pair{"test.refuse", "the line is dead"}, std::pair{"test.throw", "no such device"}}) {
     Sketch s;
     ActorId a = s.actor("a");
     s.start(a);
@@ -145,7 +150,8 @@ TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {
     EXPECT_NE(error_of([&] { launch.wait(); }).find(cat(kernel, " at sketch.cc:2: ", says)), std::string::npos);
     session.reload();
     s.call(a, kernel, {}, {});
-    EXPECT_EQ(error_of([&] { session.load(s.plan); }), cat("actor 'a': kernel ", kernel, " finishes later, so it must be the only call"));
+    EXPECT_EQ(error_of([&] { session.load(s.plan); }),
+              cat("actor 'a': kernel ", kernel, " finishes later, so it must be the only call"));
   }
 }
 
@@ -173,7 +179,9 @@ TEST(WaitGraph, AWorkerInsideAKernelIsNamedAndNotWaitedFor) {
   std::mutex gate;
   gate.lock();
   std::vector<KernelRow> rows;
-  rows.push_back(test_row("block", [&](const CallSpec&) -> PreparedKernel { return [&](const KernelArgs&) { std::lock_guard lock(gate); }; }));
+  rows.push_back(test_row("block", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs&) { std::lock_guard lock(gate); };
+  }));
   KernelTable table(std::move(rows));
   Session session({.workers = 1}, table);
   Sketch s;

@@ -11,7 +11,9 @@
 namespace karez::runtime {
 namespace {
 
-bool is_due(const ActorState& actor, const PreparedCall& call) { return !actor.calls_differ || call.call->acts.has(actor.act_of_launch()); }
+bool is_due(const ActorState& actor, const PreparedCall& call) {
+  return !actor.calls_differ || call.call->acts.has(actor.act_of_launch());
+}
 
 void run_poisoned(Loaded& loaded, ActorState& actor) {
   for (std::size_t c = 0; c < actor.calls.size(); ++c) {
@@ -34,8 +36,8 @@ void run_calls(Loaded& loaded, ActorState& actor) {
   }
 }
 
-// Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or stand in the program (a constant);
-// variables may have had theirs before this launch.
+// Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or stand in
+// the program (a constant); variables may have had theirs before this launch.
 void run_checked(Loaded& loaded, ActorState& actor) {
   const Plan& plan = loaded.plan;
   for (PreparedCall& call : actor.calls) {
@@ -51,7 +53,8 @@ void run_checked(Loaded& loaded, ActorState& actor) {
     if (call.writes_state) loaded.note_write(actor.launch);
     if (!actor.poisoned.empty()) poison_before(actor, static_cast<int>(&call - actor.calls.data()));
     call.run(call.args());
-    for (std::size_t i = 0; i < call.out.size() && !blamed; ++i) require_finite({call.out[i], &call.call->out[i].view}, "makes");
+    for (std::size_t i = 0; i < call.out.size() && !blamed; ++i)
+      require_finite({call.out[i], &call.call->out[i].view}, "makes");
     if (!actor.poisoned.empty()) poison_behind(actor, static_cast<int>(&call - actor.calls.data()));
   }
 }
@@ -103,7 +106,9 @@ bool run_body(Part& part, ActorState& actor, Mailbox& box) {
       actor.reads_slowly = read_input(part, actor) > part.loaded->slow_read;
       if (part.loaded->check_nan)
         for (const BoundOperand& bound : actor.bound)
-          require_finite({bound.lent == nullptr ? bound.address : bound.lent[actor.ports.output_slot(bound.port)], bound.view}, "holds");
+          require_finite(
+              {bound.lent == nullptr ? bound.address : bound.lent[actor.ports.output_slot(bound.port)], bound.view},
+              "holds");
       break;
     case Work::fetch: fetch(*part.loaded, actor); break;
   }

@@ -7,11 +7,12 @@
 
 namespace karez::runtime {
 
-// Points the act's addresses at the slots its ports hold, and poisons (where that was asked for) the memory it is to fill. After `begin`.
+// Points the act's addresses at the slots its ports hold, and poisons (where that was asked for) the memory it is to
+// fill. After `begin`.
 void prepare_memory(ActorState& actor, bool poisons = true);
 
-// Does the work, all but a collective's. True when it is over; a kernel that finishes later, or a slow read, posts the actor's `note` to `box`.
-// Throws what the work throws.
+// Does the work, all but a collective's. True when it is over; a kernel that finishes later, or a slow read, posts the
+// actor's `note` to `box`. Throws what the work throws.
 bool run_body(Part& part, ActorState& actor, Mailbox& box);
 
 // The user's line for an error of this act: of the call that ran, the input, the output or the collective.

@@ -36,7 +36,11 @@ bool all_finite(const TensorRef& tensor) { return !first_strange(tensor); }
 
 void require_finite(const TensorRef& tensor, const char* verb) {
   if (auto at = first_strange(tensor))
-    fail(ErrorKind::data, verb, std::isnan(at->value) ? " NaN" : at->value > 0 ? " inf" : " -inf", " at ", at->index, " of ", tensor.view->type());
+    fail(ErrorKind::data, verb,
+         std::isnan(at->value) ? " NaN"
+         : at->value > 0       ? " inf"
+                               : " -inf",
+         " at ", at->index, " of ", tensor.view->type());
 }
 
 void require_numbers(const Plan& plan, const Operand& operand, const std::byte* bytes) {
@@ -44,7 +48,8 @@ void require_numbers(const Plan& plan, const Operand& operand, const std::byte* 
   if (!at.valid() || plan.block(at).kind != BlockKind::variable) return;
   const TensorRef tensor{const_cast<std::byte*>(bytes), &operand.view};
   if (auto found = first_strange(tensor, [](double value) { return std::isnan(value); }))
-    fail(ErrorKind::data, "reads variable '", plan.block(at).name, "', which holds NaN at ", found->index, " of ", operand.view.type());
+    fail(ErrorKind::data, "reads variable '", plan.block(at).name, "', which holds NaN at ", found->index, " of ",
+         operand.view.type());
 }
 
 }  // namespace karez::runtime

@@ -1,4 +1,5 @@
-// Tests of collectives as actors: values, bytes, turns, several communicators on few workers, and launches that fail in their midst.
+// Tests of collectives as actors: values, bytes, turns, several communicators on few workers, and launches that fail in
+// their midst.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,8 +21,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A grid of devices, rows x columns. Each has a vector of its own; `rounds` times it is summed along the row (communicator of that row) and
-// then along the column; what comes out is fetched from every device.
+// A grid of devices, rows x columns. Each has a vector of its own; `rounds` times it is summed along the row
+// (communicator of that row) and then along the column; what comes out is fetched from every device.
 struct Grid {
   int rows, columns, rounds;
   std::int64_t count;
@@ -64,12 +65,27 @@ struct Grid {
       ActorId all = s.actor(cat("all_reduce.", step, ".", d), worker, d, BodyKind::collective);
       from = s.edge(last, {all}, 2, view.bytes());
       RegisterId to{static_cast<int>(s.plan.registers.size())};
-      Collective c{
-          group,    "all_reduce", "sum", {step / 2}, in_register(from, view), in_register(to, view), {}, {}, {}, cat("all_reduce at net.cc:", step),
-          algorithm};
-      comm::CollectiveSpec spec{
-          comm::kind_from("all_reduce"),     comm::algorithm_from(algorithm), 0, step % 2 == 0 ? columns : rows, 256, view, view, {}, {},
-          reduce_function("sum", DType::f32)};
+      Collective c{group,
+                   "all_reduce",
+                   "sum",
+                   {step / 2},
+                   in_register(from, view),
+                   in_register(to, view),
+                   {},
+                   {},
+                   {},
+                   cat("all_reduce at net.cc:", step),
+                   algorithm};
+      comm::CollectiveSpec spec{comm::kind_from("all_reduce"),
+                                comm::algorithm_from(algorithm),
+                                0,
+                                step % 2 == 0 ? columns : rows,
+                                256,
+                                view,
+                                view,
+                                {},
+                                {},
+                                reduce_function("sum", DType::f32)};
       if (std::int64_t staging = comm::staging_bytes(spec); staging > 0)
         c.staging = in_block(s.block(BlockKind::scratch, d, staging), View(DType::b8, {staging}));
       s.plan.actors[all].collective = c;
@@ -134,8 +150,8 @@ TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCoun
       }
 }
 
-// Two devices, one communicator with turns x, y of different sizes. On device 0 x is ready first; on device 1 y is, and is wanted more, while
-// x waits for a chain of actors.
+// Two devices, one communicator with turns x, y of different sizes. On device 0 x is ready first; on device 1 y is, and
+// is wanted more, while x waits for a chain of actors.
 TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
   for (int workers : {1, 2})
     for (const char* algorithm : {"ring", "direct", "flat", "recursive"}) {
@@ -170,7 +186,17 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
           s.done(out);
           s.plan.actors[out].binding = cat(name, d);
           s.plan.actors[out].bound = {in_register(result, view)};
-          Collective c{CommunicatorId(0), "all_reduce", "sum", {turn}, in_register(to, view), in_register(result, view), {}, {}, {}, "", algorithm};
+          Collective c{CommunicatorId(0),
+                       "all_reduce",
+                       "sum",
+                       {turn},
+                       in_register(to, view),
+                       in_register(result, view),
+                       {},
+                       {},
+                       {},
+                       "",
+                       algorithm};
           comm::CollectiveSpec spec;
           spec.algorithm = comm::algorithm_from(algorithm);
           spec.members = 2;
@@ -193,8 +219,10 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
         Launch launch = session.launch(plan, {{"x", fx}, {"y", fy}});
         finish(session, launch);
         for (int d = 0; d < 2; ++d) {
-          for (std::size_t e = 0; e < 100; ++e) ASSERT_EQ(launch.output(cat("x", d)).data<float>()[e], x[e] + x[e + 100]) << algorithm;
-          for (std::size_t e = 0; e < 60; ++e) ASSERT_EQ(launch.output(cat("y", d)).data<float>()[e], y[e] + y[e + 60]) << algorithm;
+          for (std::size_t e = 0; e < 100; ++e)
+            ASSERT_EQ(launch.output(cat("x", d)).data<float>()[e], x[e] + x[e + 100]) << algorithm;
+          for (std::size_t e = 0; e < 60; ++e)
+            ASSERT_EQ(launch.output(cat("y", d)).data<float>()[e], y[e] + y[e + 60]) << algorithm;
         }
       }
       // What the record says: on each device x, then y, though on device 1 y was ready long before.
@@ -202,7 +230,8 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
       for (const EventLog& log : session.events())
         for (const Event& e : log.events)
           if (e.kind == EventKind::began && e.plan == plan)
-            if (const Actor& a = s.plan.actor(e.actor); a.collective) began[a.name.back() - '0'].push_back(a.name.substr(0, 1));
+            if (const Actor& a = s.plan.actor(e.actor); a.collective)
+              began[a.name.back() - '0'].push_back(a.name.substr(0, 1));
       for (int d = 0; d < 2; ++d) {
         ASSERT_EQ(began[d].size(), 40u);
         for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(began[d][i], i % 2 == 0 ? "x" : "y");
@@ -238,7 +267,8 @@ TEST(Collectives, AMembersFailureStopsNobodyElse) {
         finish(session, launch);
         FAIL() << "no error";
       } catch (const Error& error) {
-        EXPECT_EQ(std::string(error.what()), "input.1 at sketch.cc:1: rows from 100 cannot be read [launch 2, actor 'input.1', device 0.1]");
+        EXPECT_EQ(std::string(error.what()),
+                  "input.1 at sketch.cc:1: rows from 100 cannot be read [launch 2, actor 'input.1', device 0.1]");
       }
     }
 }
@@ -289,7 +319,8 @@ TEST(Collectives, LinksRingUntilTheyAreClosed) {
   KernelTable table({Grid::seeing()});
   auto ring_at_the_end = [](comm::Endpoint& endpoint) {
     const int peer = 1 - endpoint.member();
-    if (endpoint.members() == 2) endpoint.connect(peer, std::make_unique<LastRing>(endpoint.connect(peer, nullptr), endpoint.bell()));
+    if (endpoint.members() == 2)
+      endpoint.connect(peer, std::make_unique<LastRing>(endpoint.connect(peer, nullptr), endpoint.bell()));
   };
   Session session({.workers = 2, .spin_microseconds = 100'000'000, .links = ring_at_the_end}, table);
   const std::vector<float> x(2000, 1.0f);
@@ -308,7 +339,8 @@ TEST(Collectives, AWorkerThatIsAwakeLooksAtTheirLinksByItself) {
     KernelTable table({Grid::seeing()});
     auto quieten = [](comm::Endpoint& endpoint) {
       const int peer = 1 - endpoint.member();
-      if (endpoint.members() == 2) endpoint.connect(peer, std::make_unique<QuietLink>(endpoint.connect(peer, nullptr), endpoint.bell()));
+      if (endpoint.members() == 2)
+        endpoint.connect(peer, std::make_unique<QuietLink>(endpoint.connect(peer, nullptr), endpoint.bell()));
     };
     Session session({.workers = workers, .spin_microseconds = 100'000'000, .links = quieten}, table);
     const int plan = session.load(grid.s.plan);
@@ -320,7 +352,8 @@ TEST(Collectives, AWorkerThatIsAwakeLooksAtTheirLinksByItself) {
   }
 }
 
-// A link breaks with four launches under way: members are in different launches by then, and some have sent all that they owed an earlier one.
+// A link breaks with four launches under way: members are in different launches by then, and some have sent all that
+// they owed an earlier one.
 TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals) {
   int broke = 0, broke_off = 0, broke_off_before = 0;
   for (int workers : {1, 2})
@@ -330,8 +363,11 @@ TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals)
         KernelTable table({Grid::seeing()});
         comm::FailingLinks links;
         links.at = at;
-        Session session(
-            {.workers = workers, .poison = true, .delays = {.most = 20, .seed = static_cast<std::uint64_t>(at)}, .links = std::ref(links)}, table);
+        Session session({.workers = workers,
+                         .poison = true,
+                         .delays = {.most = 20, .seed = static_cast<std::uint64_t>(at)},
+                         .links = std::ref(links)},
+                        table);
         std::vector<float> x(400);
         std::iota(x.begin(), x.end(), 0.0f);
         Feed feed{array_source(HostArray::of<float>({400}, x)), 0};
@@ -357,9 +393,16 @@ TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals)
           } catch (const Error& error) {
             const std::string text = error.what(), name = cat("launch ", launch.ticket());
             EXPECT_EQ(error.kind, ErrorKind::peer) << text;
-            const bool own = text.starts_with("all_reduce at net.cc:"), off = text.starts_with(name + " broke off: the link from member ");
-            EXPECT_TRUE(own || off || text.starts_with(name + " did not run: this session's state is unusable since a launch failed (")) << text;
-            if (own) { EXPECT_THAT(text, AllOf(HasSubstr(": the link from member "), HasSubstr(cat(" broke [", name, ", actor 'all_reduce.")))); }
+            const bool own = text.starts_with("all_reduce at net.cc:"),
+                       off = text.starts_with(name + " broke off: the link from member ");
+            EXPECT_TRUE(
+                own || off ||
+                text.starts_with(name + " did not run: this session's state is unusable since a launch failed ("))
+                << text;
+            if (own) {
+              EXPECT_THAT(text, AllOf(HasSubstr(": the link from member "),
+                                      HasSubstr(cat(" broke [", name, ", actor 'all_reduce."))));
+            }
             broke += own, broke_off += off;
             broke_off_before += off && !failed;
             failed = true;
@@ -390,7 +433,8 @@ TEST(Collectives, TooLittleStagingIsAnErrorWhenLoaded) {
     session.load(grid.s.plan);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("bytes of staging, but the plan gives 0"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("bytes of staging, but the plan gives 0"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -418,7 +462,8 @@ TEST(Reduce, IntegersWrapAndNotANumberWins) {
   EXPECT_EQ(big, -2147483647 - 1);
   for (const char* kind : {"max", "min"})
     for (bool left : {true, false}) {
-      float a = left ? std::numeric_limits<float>::quiet_NaN() : 1, b = left ? 1 : std::numeric_limits<float>::quiet_NaN();
+      float a = left ? std::numeric_limits<float>::quiet_NaN() : 1,
+            b = left ? 1 : std::numeric_limits<float>::quiet_NaN();
       reduce_function(kind, DType::f32)(reinterpret_cast<std::byte*>(&a), reinterpret_cast<std::byte*>(&b), 1);
       EXPECT_NE(a, a) << kind << (left ? " left" : " right");
     }

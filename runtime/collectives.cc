@@ -16,7 +16,8 @@ bool advance_collective(Part& part, Sequence& sequence) {
   if (sequence.running == nullptr) return false;  // the peers are ahead; the links are looked at when our turn begins
   const ActorState& actor = *sequence.running;
   if (!actor.collective->advance()) return false;
-  part.sent_bytes.find(actor.actor->collective->kind)->second.add(sequence.endpoint->bytes_sent() - sequence.sent_before);
+  part.sent_bytes.find(actor.actor->collective->kind)
+      ->second.add(sequence.endpoint->bytes_sent() - sequence.sent_before);
   sequence.sent_before = sequence.endpoint->bytes_sent();
   return true;
 }

@@ -13,7 +13,9 @@ namespace {
 // The first that differs.
 std::string name_of_input(const InputHashes& a, const InputHashes& b) {
   const auto at = static_cast<std::size_t>(std::mismatch(a.of.begin(), a.of.end(), b.of.begin()).first - a.of.begin());
-  return at + 1 < InputHashes::places ? cat("arg", at) : cat("arg", at, " or a later one, or a number that the program sets between calls");
+  return at + 1 < InputHashes::places
+             ? cat("arg", at)
+             : cat("arg", at, " or a later one, or a number that the program sets between calls");
 }
 
 Note refusal_of(std::uint64_t op, std::uint32_t round, const Refusal& refusal) {
@@ -47,22 +49,25 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const Note& note) {
   if (!op.begun_as) {
     op.begun_as = Request{rank, note.hash, note.text};
     op.inputs = note.inputs;
-    for (auto& [index, round] : op.rounds) refuse(note.op, round, index, {Refusal::Why::other, {-1, rank}, note.text}, out);
+    for (auto& [index, round] : op.rounds)
+      refuse(note.op, round, index, {Refusal::Why::other, {-1, rank}, note.text}, out);
     op.rounds.clear();
   }
   const Request& first = *op.begun_as;
   const int low = std::min(rank, first.rank), high = std::max(rank, first.rank);
   if (first.hash != note.hash || first.what != note.text) {
     const bool swap = rank < first.rank;
-    out.wrong.emplace(Error(ErrorKind::peer, cat("the ranks do not run the same program: rank ", low, " comes to ", swap ? note.text : first.what,
-                                                 ", where rank ", high, " comes to ", swap ? first.what : note.text)),
+    out.wrong.emplace(Error(ErrorKind::peer, cat("the ranks do not run the same program: rank ", low, " comes to ",
+                                                 swap ? note.text : first.what, ", where rank ", high, " comes to ",
+                                                 swap ? first.what : note.text)),
                       Difference{note.op, {low, high}});
     return out;
   }
   if (op.inputs != note.inputs) {
     out.wrong.emplace(Error(ErrorKind::peer,
-                            cat(first.what, ": ranks ", low, " and ", high, " give it different arguments: ", name_of_input(op.inputs, note.inputs),
-                                "; an array is the whole on every rank, unless ", "local(array) says that it is this rank's part")),
+                            cat(first.what, ": ranks ", low, " and ", high, " give it different arguments: ",
+                                name_of_input(op.inputs, note.inputs), "; an array is the whole on every rank, unless ",
+                                "local(array) says that it is this rank's part")),
                       Difference{note.op, {low, high}});
     return out;
   }
@@ -70,8 +75,10 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const Note& note) {
   op.awaited |= note.awaited;
   if (++op.begun < ranks_) return out;
   if (op.sum != 0) {
-    out.wrong.emplace(Error(ErrorKind::peer, cat(first.what, " do not fit together: two ranks disagree about what they send each other")),
-                      Difference{note.op, {-1, 0}});
+    out.wrong.emplace(
+        Error(ErrorKind::peer,
+              cat(first.what, " do not fit together: two ranks disagree about what they send each other")),
+        Difference{note.op, {-1, 0}});
     return out;
   }
   if (op.awaited) out.begun = note.op;
@@ -96,7 +103,8 @@ Coordinator::Outcome Coordinator::take_asked(int rank, const Note& note, Clock::
   Outcome out;
   Op& op = ops_[note.op];
   if (op.begun_as) {
-    out.answers.emplace_back(rank, refusal_of(note.op, note.round, {Refusal::Why::other, {rank, op.begun_as->rank}, op.begun_as->what}));
+    out.answers.emplace_back(
+        rank, refusal_of(note.op, note.round, {Refusal::Why::other, {rank, op.begun_as->rank}, op.begun_as->what}));
     return out;
   }
   Round& round = op.rounds[note.round];
@@ -150,12 +158,16 @@ Coordinator::Outcome Coordinator::take_ended(int rank, const Note& note) {
   op.end.wrote |= note.wrote;
   if (++op.ended < ranks_) return out;
   out.end = op.end;
-  if (op.end.error) out.end.error = Error(op.end.error->kind, cat("rank ", op.failed, ": ", op.end.error->what()), op.end.error->where);
+  if (op.end.error)
+    out.end.error = Error(op.end.error->kind, cat("rank ", op.failed, ": ", op.end.error->what()), op.end.error->where);
   if (op.end.wrote && (op.end.error || op.end.skipped)) {
-    const std::string why = out.end.error ? out.end.error->what() : "a launch did not run on all ranks, because one before it failed";
-    out.torn = Error(out.end.error ? out.end.error->kind : ErrorKind::peer, cat(why, torn_text()), out.end.error ? out.end.error->where : "");
+    const std::string why =
+        out.end.error ? out.end.error->what() : "a launch did not run on all ranks, because one before it failed";
+    out.torn = Error(out.end.error ? out.end.error->kind : ErrorKind::peer, cat(why, torn_text()),
+                     out.end.error ? out.end.error->where : "");
   }
-  const bool all_work = std::none_of(op.spent.begin(), op.spent.end(), [](const Spent& spent) { return spent.work == 0; });
+  const bool all_work =
+      std::none_of(op.spent.begin(), op.spent.end(), [](const Spent& spent) { return spent.work == 0; });
   if (all_work) out.slow = pace_.launch(op.spent);
   ops_.erase(note.op);
   out.ended = note.op;
@@ -178,8 +190,10 @@ std::string Coordinator::late(const Round& round, Clock::time_point now) const {
     if (std::find(round.asking.begin(), round.asking.end(), rank) == round.asking.end()) missing.push_back(rank);
   const std::size_t shown = std::min<std::size_t>(missing.size(), 8);
   const std::vector<int> first(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(shown));
-  const double seconds = std::round(10 * std::chrono::duration<double>(now - std::max(round.since, moved_at_)).count()) / 10;
-  return cat(missing.size() == 1 ? "rank " : "ranks ", join(first, ", "), missing.size() > shown ? cat(" and ", missing.size() - shown, " more") : "",
+  const double seconds =
+      std::round(10 * std::chrono::duration<double>(now - std::max(round.since, moved_at_)).count()) / 10;
+  return cat(missing.size() == 1 ? "rank " : "ranks ", join(first, ", "),
+             missing.size() > shown ? cat(" and ", missing.size() - shown, " more") : "",
              missing.size() == 1 ? " has" : " have", " not come to it for ", seconds, " s",
              before_.empty() ? std::string() : cat(", nor to anything else after ", before_));
 }
@@ -192,7 +206,8 @@ Coordinator::Outcome Coordinator::look(Clock::time_point now) {
     const bool first = at == ops_.begin();
     for (auto& [index, round] : op.rounds) {
       if (!first || round.asking.empty() || now - std::max(round.since, moved_at_) < patience_) continue;
-      if (!std::exchange(round.warned, true)) out.warnings.push_back(cat(round.first.what, ": ", late(round, now), ", and others wait"));
+      if (!std::exchange(round.warned, true))
+        out.warnings.push_back(cat(round.first.what, ": ", late(round, now), ", and others wait"));
     }
   }
   return out;

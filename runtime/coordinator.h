@@ -2,12 +2,14 @@
 //
 //   begun   all ranks begin the same at one number. Two that differ are a failure of all, which names both
 //   ended   all ranks have ended it
-//   spoiled a launch fails by its data on some rank. All ranks are told, and each says so when its part of the launch is poisoned, too; then all hear
+//   spoiled a launch fails by its data on some rank. All ranks are told, and each says so when its part of the launch
+//   is poisoned, too; then all hear
 //           that: from there on ranks may send each other what such a launch makes, which is garbage
-//   asked   a rank asks for an op before it begins, so that no harm is done where another rank comes to something else at that number: then every
-//   rank
-//           that asked is refused, and the number is free for what it does next. Requests are compared by round, which is how often the rank was
-//           refused at that number: what is refused so depends on the ranks' programs alone, and not on which of them is faster
+//   asked   a rank asks for an op before it begins, so that no harm is done where another rank comes to something else
+//   at that number: then every rank
+//           that asked is refused, and the number is free for what it does next. Requests are compared by round, which
+//           is how often the rank was refused at that number: what is refused so depends on the ranks' programs alone,
+//           and not on which of them is faster
 #pragma once
 
 #include <chrono>
@@ -37,11 +39,12 @@ class Coordinator {
   Coordinator(int ranks, std::chrono::duration<double> patience) : ranks_(ranks), patience_(patience), pace_(ranks) {}
 
   struct Outcome {
-    std::optional<std::uint64_t> begun, ended;              // by all ranks; begun: where they wait for that
-    LaunchEnd end;                                          // how, on all ranks together
-    std::optional<Error> torn;                              // it failed on some and wrote variables on some
-    std::optional<std::pair<std::uint64_t, bool>> spoiled;  // a launch that failed on some rank, and whether all have said so
-    std::vector<std::pair<int, Note>> answers;              // to single ranks
+    std::optional<std::uint64_t> begun, ended;  // by all ranks; begun: where they wait for that
+    LaunchEnd end;                              // how, on all ranks together
+    std::optional<Error> torn;                  // it failed on some and wrote variables on some
+    std::optional<std::pair<std::uint64_t, bool>>
+        spoiled;                                // a launch that failed on some rank, and whether all have said so
+    std::vector<std::pair<int, Note>> answers;  // to single ranks
     std::optional<std::pair<Error, Difference>> wrong;
     std::vector<SlowRank> slow;
     std::vector<std::string> warnings;

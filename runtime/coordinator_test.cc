@@ -1,4 +1,5 @@
-// What rank 0 decides, note by note: which ops begin, which requests are refused and by whose doing, and that this does not depend on who is faster.
+// What rank 0 decides, note by note: which ops begin, which requests are refused and by whose doing, and that this does
+// not depend on who is faster.
 #include "runtime/coordinator.h"
 
 #include <gtest/gtest.h>
@@ -22,26 +23,31 @@ Note said(Note::Kind kind, std::uint64_t op, std::string what, std::uint32_t rou
   out.text = std::move(what);
   return out;
 }
-Note asked(std::uint64_t op, std::string what, std::uint32_t round = 0) { return said(Note::Kind::asked, op, std::move(what), round); }
+Note asked(std::uint64_t op, std::string what, std::uint32_t round = 0) {
+  return said(Note::Kind::asked, op, std::move(what), round);
+}
 Note begun(std::uint64_t op, std::string what) { return said(Note::Kind::begun, op, std::move(what)); }
 
 // "0: rank 1 comes to a call" for each rank that is answered, in the order of ranks; "begun 3" where all have.
 std::string text_of(Coordinator::Outcome outcome) {
-  std::stable_sort(outcome.answers.begin(), outcome.answers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(outcome.answers.begin(), outcome.answers.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string out;
   for (const auto& [rank, note] : outcome.answers) {
     EXPECT_EQ(note.kind, Note::Kind::refused);
     EXPECT_EQ(note.ranks[0], rank);
-    const std::string why =
-        note.why == Refusal::Why::other ? cat("rank ", note.ranks[1], " comes to ", note.text) : cat("rank ", note.ranks[1], " withdrew");
+    const std::string why = note.why == Refusal::Why::other ? cat("rank ", note.ranks[1], " comes to ", note.text)
+                                                            : cat("rank ", note.ranks[1], " withdrew");
     out += cat(out.empty() ? "" : "; ", rank, ": ", why);
   }
-  if (outcome.spoiled) out += cat(out.empty() ? "" : "; ", "spoiled ", outcome.spoiled->first, outcome.spoiled->second ? " by all" : "");
+  if (outcome.spoiled)
+    out += cat(out.empty() ? "" : "; ", "spoiled ", outcome.spoiled->first, outcome.spoiled->second ? " by all" : "");
   if (outcome.torn) out += cat(out.empty() ? "" : "; ", "torn: ", outcome.torn->what());
   if (outcome.ended) {
     const LaunchEnd& end = outcome.end;
-    out += cat(out.empty() ? "" : "; ", "ended ", *outcome.ended, end.error ? cat(": ", end.error->what()) : std::string(),
-               end.skipped ? ", skipped" : "", end.wrote ? ", wrote" : "");
+    out +=
+        cat(out.empty() ? "" : "; ", "ended ", *outcome.ended, end.error ? cat(": ", end.error->what()) : std::string(),
+            end.skipped ? ", skipped" : "", end.wrote ? ", wrote" : "");
   }
   if (outcome.begun) out += cat(out.empty() ? "" : "; ", "begun ", *outcome.begun);
   if (outcome.wrong) out += cat(out.empty() ? "" : "; ", outcome.wrong->first.what());
@@ -56,7 +62,9 @@ class Rank0 : public Coordinator {
   std::string looks(double second) { return text_of(look(at(second))); }
 
  private:
-  static Clock::time_point at(double second) { return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(second)); }
+  static Clock::time_point at(double second) {
+    return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(second));
+  }
 };
 
 TEST(Coordinator, ALaunchThatFailedIsToldAtOnceAndAgainWhenAllHaveSaidSo) {
@@ -68,7 +76,9 @@ TEST(Coordinator, ALaunchThatFailedIsToldAtOnceAndAgainWhenAllHaveSaidSo) {
 }
 
 Note ended(std::uint64_t op, const LaunchEnd& end) { return Note::of_end(op, end); }
-LaunchEnd failed(const char* why, bool wrote = false) { return {Error(ErrorKind::data, why, "net.py:3"), false, wrote}; }
+LaunchEnd failed(const char* why, bool wrote = false) {
+  return {Error(ErrorKind::data, why, "net.py:3"), false, wrote};
+}
 
 TEST(Coordinator, ALaunchEndsAsItDidOnAllRanksTogether) {
   Rank0 first(3);
@@ -76,7 +86,8 @@ TEST(Coordinator, ALaunchEndsAsItDidOnAllRanksTogether) {
   EXPECT_EQ(first.hears(1, ended(1, {{}, false, true})), "ended 1, wrote") << "a step is to write";
   EXPECT_EQ(first.hears(2, ended(2, failed("c"))), "");
   EXPECT_EQ(first.hears(1, ended(2, failed("b"))), "");
-  EXPECT_EQ(first.hears(0, ended(2, {{}, true, false})), "ended 2: rank 1: b, skipped") << "the smallest rank's error, whoever comes first";
+  EXPECT_EQ(first.hears(0, ended(2, {{}, true, false})), "ended 2: rank 1: b, skipped")
+      << "the smallest rank's error, whoever comes first";
   EXPECT_EQ(first.hears(0, ended(3, {{}, true, false})), "");
   EXPECT_EQ(first.hears(1, ended(3, {})), "");
   EXPECT_EQ(first.hears(2, ended(3, {})), "ended 3, skipped");
@@ -85,7 +96,8 @@ TEST(Coordinator, ALaunchEndsAsItDidOnAllRanksTogether) {
 TEST(Coordinator, WhatFailedOnOneRankAndWroteOnAnotherIsTorn) {
   Rank0 first(2);
   EXPECT_EQ(first.hears(0, ended(1, {{}, false, true})), "");
-  EXPECT_EQ(first.hears(1, ended(1, failed("b"))).find("torn: rank 1: b; the launch had begun to write its variables"), 0u);
+  EXPECT_EQ(first.hears(1, ended(1, failed("b"))).find("torn: rank 1: b; the launch had begun to write its variables"),
+            0u);
   EXPECT_EQ(first.hears(0, ended(2, {{}, true, false})), "");
   EXPECT_EQ(first.hears(1, ended(2, {{}, false, true})).find("torn: a launch did not run on all ranks"), 0u);
   EXPECT_EQ(first.hears(0, ended(3, failed("a", true))), "");
@@ -125,7 +137,8 @@ TEST(Coordinator, WhereRanksAskForDifferentThingsEachHearsOfAnother) {
 TEST(Coordinator, RanksThatDifferWithoutAskingFailTheWorld) {
   Rank0 first(2);
   first.hears(1, begun(1, "a call"));
-  EXPECT_EQ(first.hears(0, begun(1, "another")), "the ranks do not run the same program: rank 0 comes to another, where rank 1 comes to a call");
+  EXPECT_EQ(first.hears(0, begun(1, "another")),
+            "the ranks do not run the same program: rank 0 comes to another, where rank 1 comes to a call");
 }
 
 TEST(Coordinator, WhatRanksExchangeAddsUpToNothing) {
@@ -136,7 +149,9 @@ TEST(Coordinator, WhatRanksExchangeAddsUpToNothing) {
     theirs.sum = 0 - other;
     EXPECT_EQ(first.hears(0, mine), "");
     EXPECT_EQ(first.hears(1, theirs),
-              other == 7 ? "" : "the links of 'step' do not fit together: two ranks disagree about what they send each other");
+              other == 7
+                  ? ""
+                  : "the links of 'step' do not fit together: two ranks disagree about what they send each other");
   }
 }
 
@@ -182,7 +197,9 @@ TEST(Coordinator, WhoDoesNotComeIsNamedOnceNothingHasMovedForSoLong) {
   EXPECT_EQ(first.looks(100), "") << "what was begun runs on a rank";
   first.hears(2, said(Note::Kind::ended, 1, ""), 200);
   EXPECT_EQ(first.looks(229), "");
-  EXPECT_EQ(first.looks(230), "warning: a read: ranks 1, 2 have not come to it for 30.0 s, nor to anything else after a call, and others wait");
+  EXPECT_EQ(
+      first.looks(230),
+      "warning: a read: ranks 1, 2 have not come to it for 30.0 s, nor to anything else after a call, and others wait");
   EXPECT_TRUE(first.somebody_asks());
   EXPECT_EQ(first.looks(320), "") << "once";
 }
@@ -193,7 +210,9 @@ TEST(Coordinator, WhatAllAskedForLastIsWhatTheyHaveDoneSince) {
   save.awaited = true;
   for (int rank : {0, 1}) first.hears(rank, save, 1);
   first.hears(1, asked(2, "a read"), 2);
-  EXPECT_EQ(first.looks(40), "warning: a read: rank 0 has not come to it for 38.0 s, nor to anything else after a save, and others wait");
+  EXPECT_EQ(
+      first.looks(40),
+      "warning: a read: rank 0 has not come to it for 38.0 s, nor to anything else after a save, and others wait");
 }
 
 // Programs of requests (a try each) and calls: what each rank is refused, whatever the order in which notes come.
@@ -212,7 +231,8 @@ std::string refused_in_order(const std::vector<std::vector<std::string>>& progra
   for (int steps = 0; steps < 1000; ++steps) {
     std::vector<int> able;
     for (int rank = 0; rank < ranks; ++rank)
-      if (const State& s = states[static_cast<std::size_t>(rank)]; !s.waits && s.at < programs[static_cast<std::size_t>(rank)].size())
+      if (const State& s = states[static_cast<std::size_t>(rank)];
+          !s.waits && s.at < programs[static_cast<std::size_t>(rank)].size())
         able.push_back(rank);
     if (able.empty()) break;
     const int rank = able[random() % able.size()];
@@ -252,10 +272,12 @@ TEST(Coordinator, WhatIsRefusedDoesNotDependOnWhoIsFaster) {
       {{"call", "call", "x"}, {"x", "call", "call", "x"}, {"call", "y", "call", "x"}},
   };
   const std::vector<std::string> expected = {
-      "-x +y | +y | -x +y | ", "-x +x | -y +x | -x +x | ", "-x -y -z | -y -x -z | | ", "-x -x -x +x | +x | -y +x | ", "+x | -x +x | -y +x | ",
+      "-x +y | +y | -x +y | ",       "-x +x | -y +x | -x +x | ", "-x -y -z | -y -x -z | | ",
+      "-x -x -x +x | +x | -y +x | ", "+x | -x +x | -y +x | ",
   };
   for (std::size_t i = 0; i < all.size(); ++i)
-    for (std::uint64_t seed = 0; seed < 300; ++seed) EXPECT_EQ(refused_in_order(all[i], seed), expected[i]) << i << ", seed " << seed;
+    for (std::uint64_t seed = 0; seed < 300; ++seed)
+      EXPECT_EQ(refused_in_order(all[i], seed), expected[i]) << i << ", seed " << seed;
 }
 
 }  // namespace

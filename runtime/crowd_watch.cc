@@ -1,5 +1,5 @@
-// A barrier whose threads spin keeps a core from the thread that it waits for, turn after turn of the scheduler, once there are fewer cores than
-// threads.
+// A barrier whose threads spin keeps a core from the thread that it waits for, turn after turn of the scheduler, once
+// there are fewer cores than threads.
 #include "runtime/crowd_watch.h"
 
 #include <sys/prctl.h>
@@ -18,7 +18,8 @@ namespace karez::runtime {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-CrowdWatch::CrowdWatch(int cpus, std::string root) : thread_([this, cpus, root = std::move(root)] { run(cpus, root); }) {}
+CrowdWatch::CrowdWatch(int cpus, std::string root)
+    : thread_([this, cpus, root = std::move(root)] { run(cpus, root); }) {}
 
 CrowdWatch::~CrowdWatch() {
   {
@@ -44,7 +45,8 @@ void CrowdWatch::run(int cpus, const std::string& root) {
     const auto begin = Clock::now();
     const auto since = waits.since_last();
     if (!since)
-      return base::note(base::LogLevel::info, "this kernel does not count waits for cores: teams of threads wait as if they had them alone");
+      return base::note(base::LogLevel::info,
+                        "this kernel does not count waits for cores: teams of threads wait as if they had them alone");
     crowding.look(*since, begin - last);
     if (crowding.crowded() != passive.has_value()) {
       if (passive) passive.reset();
@@ -53,11 +55,13 @@ void CrowdWatch::run(int cpus, const std::string& root) {
       crowded_ = passive.has_value();
       if (passive && times_ == 1)
         base::note(base::LogLevel::info,
-                   "other programs compute on the same cores: while they do, threads of a team sleep where they wait for each other");
+                   "other programs compute on the same cores: while they do, threads of a team sleep where they wait "
+                   "for each other");
     }
     // Looking takes at most a thousandth of a core.
     const auto now = Clock::now();
-    period = std::max<Clock::duration>(!crowded_ && since->ran < (begin - last) / 50 ? milliseconds(500) : milliseconds(100), 1000 * (now - begin));
+    period = std::max<Clock::duration>(
+        !crowded_ && since->ran < (begin - last) / 50 ? milliseconds(500) : milliseconds(100), 1000 * (now - begin));
     last = begin;
   }
 }

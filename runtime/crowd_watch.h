@@ -9,10 +9,12 @@
 
 namespace karez::runtime {
 
-// A thread that looks ten times a second, twice a second while nothing runs. Sizes of teams, plans and results stay as they are.
+// A thread that looks ten times a second, twice a second while nothing runs. Sizes of teams, plans and results stay as
+// they are.
 class CrowdWatch {
  public:
-  static constexpr const char* thread_name = "karez-cores";  // of its thread and of those that it starts, as /proc and debuggers show it
+  static constexpr const char* thread_name =
+      "karez-cores";  // of its thread and of those that it starts, as /proc and debuggers show it
 
   // cpus: that the process may use. `root` stands for "/" (tests give another).
   explicit CrowdWatch(int cpus, std::string root = "");

@@ -74,7 +74,8 @@ TEST(CrowdWatch, EndsWhenTheOthersGo) {
   FakeThread thread;
   const CrowdWatch watch(2, thread.root);
   const auto becomes = [&](bool crowded) {
-    for (int i = 0; i < 2000 && watch.crowded() != crowded; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 2000 && watch.crowded() != crowded; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return watch.crowded() == crowded;
   };
   std::this_thread::sleep_for(std::chrono::milliseconds(500));

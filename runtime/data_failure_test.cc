@@ -1,4 +1,5 @@
-// Tests of launches that fail by their data: those that wrote nothing change nothing, and the session goes on once the program has been told.
+// Tests of launches that fail by their data: those that wrote nothing change nothing, and the session goes on once the
+// program has been told.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -41,7 +42,9 @@ Plan counting_plan(bool before, std::int64_t at) {
   return s.plan;
 }
 
-float counted(Session& session) { return session.read_variable("v", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0]; }
+float counted(Session& session) {
+  return session.read_variable("v", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0];
+}
 
 TEST(DataFailure, BeforeTheFirstWriteChangesNothing) {
   KernelTable table(test_kernels());
@@ -49,7 +52,8 @@ TEST(DataFailure, BeforeTheFirstWriteChangesNothing) {
   const int plan = session.load(counting_plan(true, 3));
   session.write_variable("v", {0, 0, "cpu"}, View(DType::f32, {1}), HostArray::of<float>({1}, {0}));
   for (int i = 0; i < 2; ++i) session.launch(plan).wait();
-  EXPECT_EQ(error_of([&] { session.launch(plan).wait(); }), "test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'fails', device 0.0]");
+  EXPECT_EQ(error_of([&] { session.launch(plan).wait(); }),
+            "test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'fails', device 0.0]");
   EXPECT_EQ(counted(session), 2);
   for (int i = 0; i < 2; ++i) session.launch(plan).wait();
   EXPECT_EQ(counted(session), 4);
@@ -62,11 +66,13 @@ TEST(DataFailure, AfterTheFirstWriteLeavesTheStateUnusableUntilReloaded) {
   session.write_variable("v", {0, 0, "cpu"}, View(DType::f32, {1}), HostArray::of<float>({1}, {0}));
   for (int i = 0; i < 2; ++i) session.launch(plan).wait();
   const std::string error = error_of([&] { session.launch(plan).wait(); });
-  EXPECT_EQ(
-      error.find("test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'fails', device 0.0]; the launch had begun to write its variables"), 0u)
+  EXPECT_EQ(error.find("test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'fails', device 0.0]; the launch "
+                       "had begun to write its variables"),
+            0u)
       << error;
   EXPECT_TRUE(session.failed());
-  EXPECT_EQ(error_of([&] { session.launch(plan); }), cat("this session's state is unusable since a launch failed (", error, "); reset the world"));
+  EXPECT_EQ(error_of([&] { session.launch(plan); }),
+            cat("this session's state is unusable since a launch failed (", error, "); reset the world"));
   EXPECT_EQ(error_of([&] { session.launch(plan); }), error_of([&] { session.launch(plan); })) << "for ever";
   session.reload();
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
@@ -80,10 +86,10 @@ TEST(DataFailure, ThatNobodyWaitedForIsToldByTheNextLaunch) {
   session.write_variable("v", {0, 0, "cpu"}, View(DType::f32, {1}), HostArray::of<float>({1}, {0}));
   Launch unread = session.launch(plan);
   while (!unread.done()) std::this_thread::yield();
-  EXPECT_EQ(
-      error_of([&] { session.launch(other); }),
-      "an earlier launch failed: test.fail at sketch.cc:2: run 1 went wrong [launch 1, actor 'fails', device 0.0]; it wrote no variable, and the "
-      "next launch runs again");
+  EXPECT_EQ(error_of([&] { session.launch(other); }),
+            "an earlier launch failed: test.fail at sketch.cc:2: run 1 went wrong [launch 1, actor 'fails', device "
+            "0.0]; it wrote no variable, and the "
+            "next launch runs again");
   EXPECT_NO_THROW(session.launch(other).wait());
   EXPECT_NO_THROW(session.launch(plan).wait());
   EXPECT_EQ(counted(session), 1);
@@ -99,9 +105,10 @@ TEST(DataFailure, OfTwoPlansAreToldOneByOne) {
   Launch first = session.launch(one), second = session.launch(two);
   while (!first.done() || !second.done()) std::this_thread::yield();
   EXPECT_NE(error_of([&] { second.wait(); }).find("actor 'two'"), std::string::npos);
-  EXPECT_NE(
-      error_of([&] { session.launch(two); }).find("an earlier launch failed: test.fail at sketch.cc:2: run 1 went wrong [launch 1, actor 'one'"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              session.launch(two);
+            }).find("an earlier launch failed: test.fail at sketch.cc:2: run 1 went wrong [launch 1, actor 'one'"),
+            std::string::npos);
   EXPECT_NO_THROW(session.launch(one).wait());
   EXPECT_NO_THROW(session.launch(two).wait());
 }

@@ -13,7 +13,8 @@ struct Delays {
 
   // Of an actor's act with this number: 0 to `most` microseconds, by the seed alone.
   std::int64_t microseconds(int actor, std::int64_t act) const {
-    return static_cast<std::int64_t>(Hash().add(seed).add(actor).add(act).value() % (static_cast<std::uint64_t>(most) + 1));
+    return static_cast<std::int64_t>(Hash().add(seed).add(actor).add(act).value() %
+                                     (static_cast<std::uint64_t>(most) + 1));
   }
 };
 

@@ -30,7 +30,8 @@ TEST(Delays, AreDrawnByTheSeedAloneFromNothingToTheMost) {
     }
   for (int count : times) EXPECT_NEAR(count, 1000, 150);
   EXPECT_NEAR(same, 1000, 150);
-  EXPECT_EQ(error_of([] { Session({.delays = {.most = -1}}, KernelTable({})); }), "a session with delays of -1 microseconds");
+  EXPECT_EQ(error_of([] { Session({.delays = {.most = -1}}, KernelTable({})); }),
+            "a session with delays of -1 microseconds");
 }
 
 // One after the other: a launch takes at least what its acts wait.
@@ -53,7 +54,8 @@ TEST(Delays, AnActBeginsNotBeforeItsDelay) {
   }
 }
 
-// Of two actors that become ready together on one worker, the one with priority acts first; with delays, the one with the shorter delay.
+// Of two actors that become ready together on one worker, the one with priority acts first; with delays, the one with
+// the shorter delay.
 TEST(Delays, OthersActMeanwhile) {
   Sketch s;
   ActorId better = s.actor("better"), other = s.actor("other");

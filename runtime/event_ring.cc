@@ -23,7 +23,8 @@ std::string_view name_of(EventKind kind) {
   return "?";
 }
 
-// Even where every entry needs a mark and a clock of its own, as many as asked for are there beside the block that is being written.
+// Even where every entry needs a mark and a clock of its own, as many as asked for are there beside the block that is
+// being written.
 EventRing::EventRing(int entries) {
   require(entries >= 1 && entries <= 1 << 24, "an event ring of ", entries, " entries; it may have 1 to ", 1 << 24);
   capacity_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(entries)));

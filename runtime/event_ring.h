@@ -1,4 +1,5 @@
-// A worker's record of what began and ended when, and which messages it sent and took: the newest entries, in a ring that allocates nothing.
+// A worker's record of what began and ended when, and which messages it sent and took: the newest entries, in a ring
+// that allocates nothing.
 #pragma once
 
 #include <array>
@@ -13,8 +14,9 @@
 
 namespace karez::runtime {
 
-// One worker's entries stand in the order in which they took effect, so its ring alone tells what its actors' ports held at any entry.
-// The messages that an act sends follow the entry of its end: first those returned, then those filled.
+// One worker's entries stand in the order in which they took effect, so its ring alone tells what its actors' ports
+// held at any entry. The messages that an act sends follow the entry of its end: first those returned, then those
+// filled.
 enum class EventKind : std::uint8_t {
   launch_began,  // on worker 0; so is its end
   launch_ended,
@@ -49,8 +51,9 @@ struct EventLog {
 
 // One thread writes; any may read at any time: an entry that was overwritten meanwhile counts as gone.
 //
-// What neighbours share is written once. The ring is a row of blocks of 16 cells of 16 bytes; a block begins with a `mark` and a `clock`, so
-// that it can be read without those before it, and either is written again within a block where it changes:
+// What neighbours share is written once. The ring is a row of blocks of 16 cells of 16 bytes; a block begins with a
+// `mark` and a `clock`, so that it can be read without those before it, and either is written again within a block
+// where it changes:
 //
 //   mark     entries ever before this cell | plan, ticket       of all entries after it
 //   clock    time                                               of the messages after it
@@ -60,8 +63,9 @@ class EventRing {
  public:
   explicit EventRing(int entries);  // at least that many are kept
 
-  // Takes the time for what is written from here on. To be called where time may have passed: when work begins or ends, or mail comes. What
-  // lies between (acts without work, messages) takes ns, and reading the clock for each would cost as much again; every block does.
+  // Takes the time for what is written from here on. To be called where time may have passed: when work begins or ends,
+  // or mail comes. What lies between (acts without work, messages) takes ns, and reading the clock for each would cost
+  // as much again; every block does.
   void look_at_clock() {
     time_ = static_cast<std::uint64_t>(ticks()) & low_bits;
     clock_due_ = true;
@@ -80,7 +84,8 @@ class EventRing {
   }
   // A message of the act whose end was written last: its plan and launch are known.
   void sent(EventKind kind, const Message& m) {
-    write(head(kind) | static_cast<std::uint64_t>(m.kind) << 48 | pair(m.reg.index, static_cast<std::uint16_t>(m.slot)), pair(m.piece, m.to.index));
+    write(head(kind) | static_cast<std::uint64_t>(m.kind) << 48 | pair(m.reg.index, static_cast<std::uint16_t>(m.slot)),
+          pair(m.piece, m.to.index));
   }
   void launch(EventKind kind, std::int32_t plan, std::uint64_t ticket) { act(kind, plan, ticket, session_actor, 0); }
 
@@ -93,7 +98,8 @@ class EventRing {
     std::array<std::atomic<std::uint64_t>, 2> words;
   };
   static constexpr std::uint64_t block = 16;
-  static constexpr std::uint64_t low_bits = (std::uint64_t{1} << 60) - 1;  // beside the kind; as ticks they last for twelve years
+  static constexpr std::uint64_t low_bits =
+      (std::uint64_t{1} << 60) - 1;  // beside the kind; as ticks they last for twelve years
   static constexpr auto mark = static_cast<EventKind>(14), clock = static_cast<EventKind>(15);
 
   static std::uint64_t head(EventKind kind) { return static_cast<std::uint64_t>(kind) << 60; }
@@ -101,7 +107,8 @@ class EventRing {
     return static_cast<std::uint32_t>(low) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32;
   }
 
-  // A reader that sees a word of this cell sees, too, that its block was begun: the releases order them. On x86 they are plain stores.
+  // A reader that sees a word of this cell sees, too, that its block was begun: the releases order them. On x86 they
+  // are plain stores.
   void write(std::uint64_t first, std::uint64_t second) {
     std::uint64_t number = written_.load(std::memory_order_relaxed);
     Cell& cell = cells_[number - lap_];

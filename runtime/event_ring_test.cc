@@ -1,4 +1,5 @@
-// Tests of the event ring, and of what sessions and the simulator write into theirs: a replay by token counts must find nothing wrong.
+// Tests of the event ring, and of what sessions and the simulator write into theirs: a replay by token counts must find
+// nothing wrong.
 #include "runtime/event_ring.h"
 
 #include <gtest/gtest.h>
@@ -51,9 +52,13 @@ TEST(EventRing, EveryFieldComesBack) {
   ASSERT_EQ(log.events.size(), 3u);
   std::int64_t time = log.events[0].time;
   EXPECT_GT(time, 0);
-  EXPECT_EQ(log.events[0], (Event{time, 9, 5, 2, ActorId(11), RegisterId(), -1, EventKind::began, Message::Kind::filled})) << "modulo 2^32";
-  EXPECT_EQ(log.events[1], (Event{time, 9, 12, 2, session_actor, RegisterId(70000), 6, EventKind::posted, Message::Kind::returned}));
-  EXPECT_EQ(log.events[2], (Event{time, 9, 0, 2, session_actor, RegisterId(), -1, EventKind::launch_ended, Message::Kind::filled}));
+  EXPECT_EQ(log.events[0],
+            (Event{time, 9, 5, 2, ActorId(11), RegisterId(), -1, EventKind::began, Message::Kind::filled}))
+      << "modulo 2^32";
+  EXPECT_EQ(log.events[1],
+            (Event{time, 9, 12, 2, session_actor, RegisterId(70000), 6, EventKind::posted, Message::Kind::returned}));
+  EXPECT_EQ(log.events[2],
+            (Event{time, 9, 0, 2, session_actor, RegisterId(), -1, EventKind::launch_ended, Message::Kind::filled}));
 }
 
 // Plans, launches and times that change at every entry take the most room.
@@ -64,8 +69,8 @@ TEST(EventRing, EntriesThatShareNothingWithTheirNeighboursAreKeptInFull) {
     Message m{Message::Kind::filled, static_cast<std::int16_t>(i % 7), 0, ActorId(i), RegisterId(2 * i), 0, 3 * i};
     ring.look_at_clock();
     ring.message(EventKind::taken, i % 3, static_cast<std::uint64_t>(i), m);
-    written.push_back(
-        {0, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(3 * i), i % 3, m.to, m.reg, m.slot, EventKind::taken, Message::Kind::filled});
+    written.push_back({0, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(3 * i), i % 3, m.to, m.reg, m.slot,
+                       EventKind::taken, Message::Kind::filled});
     EventLog log = ring.read();
     ASSERT_EQ(log.events.size(), std::min<std::size_t>(written.size(), 64));
     ASSERT_EQ(log.overwritten, written.size() - log.events.size());
@@ -99,7 +104,8 @@ TEST(EventRing, AMessageTakesTheTimeThatWasLookedAtLastAndSoDoTheMessagesOfAnAct
   }
 }
 
-// Entries that need one, two and three cells of the ring each: the fewer neighbours share, the closer the writer is behind the reader.
+// Entries that need one, two and three cells of the ring each: the fewer neighbours share, the closer the writer is
+// behind the reader.
 TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
   for (int cells : {1, 2, 3}) {
     EventRing ring(16);
@@ -108,7 +114,8 @@ TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
       for (int i = 0; !stop.load(); i = (i + 1) % 1000000) {
         int plan = cells == 1 ? 0 : i;
         if (cells == 3) ring.look_at_clock();
-        ring.message(EventKind::taken, plan, static_cast<std::uint64_t>(plan), {Message::Kind::filled, 0, 0, ActorId(i), RegisterId(i), 0, i});
+        ring.message(EventKind::taken, plan, static_cast<std::uint64_t>(plan),
+                     {Message::Kind::filled, 0, 0, ActorId(i), RegisterId(i), 0, i});
       }
     });
     struct End {
@@ -118,7 +125,8 @@ TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
     } end{stop, writer};
     int seen = 0, overtaken = 0;  // the reader: so often that the writer was among what it read, or half a second
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
-    for (int round = 0; seen == 0 || round < 5000 || (overtaken < 200 && std::chrono::steady_clock::now() < until); ++round) {
+    for (int round = 0; seen == 0 || round < 5000 || (overtaken < 200 && std::chrono::steady_clock::now() < until);
+         ++round) {
       EventLog log = ring.read();
       overtaken += log.overwritten > 0 && log.events.size() < 16;
       for (std::size_t k = 0; k < log.events.size(); ++k) {
@@ -195,8 +203,8 @@ TEST(EventRing, TheSimulatorWritesTheSameAndItObeysTheProtocolToo) {
   }
 }
 
-// A record with any one entry missing, doubled or exchanged with the next says something that cannot have been, but for a few that two
-// orders allow.
+// A record with any one entry missing, doubled or exchanged with the next says something that cannot have been, but for
+// a few that two orders allow.
 TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
   Recorded run(5, 2, 2);
   const Plan& plan = run.graph.s.plan;
@@ -212,7 +220,9 @@ TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
     for (std::size_t k = 0; k < run.logs[w].events.size(); ++k) {
       const Event& event = run.logs[w].events[k];
       if (event.plan != run.number) continue;
-      bool last_taken = event.kind == EventKind::taken;  // a token that came home after the last act that needed it is missed by nobody
+      bool last_taken =
+          event.kind ==
+          EventKind::taken;  // a token that came home after the last act that needed it is missed by nobody
       auto without = run.logs, twice = run.logs;
       without[w].events.erase(without[w].events.begin() + static_cast<std::ptrdiff_t>(k));
       twice[w].events.insert(twice[w].events.begin() + static_cast<std::ptrdiff_t>(k), event);
@@ -220,9 +230,13 @@ TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
       if (last_taken && event.actor != session_actor)
         for (std::size_t later = k; later < run.logs[w].events.size(); ++later) {
           const Event& e = run.logs[w].events[later];
-          if (event.message == Message::Kind::filled && e.plan == run.number && e.kind == EventKind::began && e.actor == event.actor) needed = true;
+          if (event.message == Message::Kind::filled && e.plan == run.number && e.kind == EventKind::began &&
+              e.actor == event.actor)
+            needed = true;
         }
-      if (needed) { EXPECT_FALSE(sound(without)) << "worker " << w << ", without entry " << k << " (" << name_of(event.kind) << ")"; }
+      if (needed) {
+        EXPECT_FALSE(sound(without)) << "worker " << w << ", without entry " << k << " (" << name_of(event.kind) << ")";
+      }
       EXPECT_FALSE(sound(twice)) << "worker " << w << ", entry " << k << " twice (" << name_of(event.kind) << ")";
       ++tried;
     }
@@ -251,7 +265,8 @@ TEST(EventRing, AReplayNoticesASlotThatIsFilledWhileItIsRead) {
     check_protocol(s.plan, plan, logs);
     ADD_FAILURE() << "nothing was noticed";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("fills slot 0 of r1, which 1 still read"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("fills slot 0 of r1, which 1 still read"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -273,10 +288,11 @@ TEST(EventRing, AFailureIsRecordedAndCanBeReadAfterIt) {
   EXPECT_NO_THROW(check_protocol(s.plan, plan, logs));
   std::vector<std::pair<EventKind, int>> acts;  // of the second launch
   for (const Event& e : logs[0].events)
-    if (e.ticket == 2 && (e.kind == EventKind::failed || e.kind == EventKind::began || e.kind == EventKind::ended || e.kind == EventKind::acted))
+    if (e.ticket == 2 && (e.kind == EventKind::failed || e.kind == EventKind::began || e.kind == EventKind::ended ||
+                          e.kind == EventKind::acted))
       acts.emplace_back(e.kind, e.actor.index);
-  EXPECT_EQ(acts,
-            (std::vector<std::pair<EventKind, int>>{{EventKind::began, 0}, {EventKind::failed, 0}, {EventKind::ended, 0}, {EventKind::acted, 1}}));
+  EXPECT_EQ(acts, (std::vector<std::pair<EventKind, int>>{
+                      {EventKind::began, 0}, {EventKind::failed, 0}, {EventKind::ended, 0}, {EventKind::acted, 1}}));
 }
 
 TEST(EventRing, ASessionKeepsAsManyAsItsOptionsSay) {
@@ -287,7 +303,8 @@ TEST(EventRing, ASessionKeepsAsManyAsItsOptionsSay) {
   s.start(a);
   s.done(a);
   int plan = session.load(s.plan);
-  for (int i = 0; i < 10; ++i) session.launch(plan).wait();  // 7 entries each: two of the launch, one act, four messages
+  for (int i = 0; i < 10; ++i)
+    session.launch(plan).wait();  // 7 entries each: two of the launch, one act, four messages
   auto logs = session.events();
   ASSERT_EQ(logs.size(), 1u);
   EXPECT_EQ(logs[0].events.size(), 16u);

@@ -22,7 +22,8 @@ void lower(std::atomic<std::int64_t>& value, std::int64_t to) {
 }  // namespace
 
 std::string torn_text() {
-  return "; the launch had begun to write its variables, which now hold values of two steps: read or save those that it does not write, then reset "
+  return "; the launch had begun to write its variables, which now hold values of two steps: read or save those that "
+         "it does not write, then reset "
          "the world and load a checkpoint";
 }
 
@@ -41,9 +42,9 @@ Error thrown() {
 void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, const std::string& where) {
   LaunchRecord* record = loaded.record(actor.launch);
   const PlanDevice& device = loaded.plan.devices[loaded.plan.stream(actor.actor->stream).device];
-  std::string text =
-      cat(where.empty() ? "" : cat(where, ": "), cause.what(), " [", record == nullptr ? "between launches" : cat("launch ", record->ticket),
-          ", actor '", actor.actor->name, "', device ", device_name(device), "]");
+  std::string text = cat(where.empty() ? "" : cat(where, ": "), cause.what(), " [",
+                         record == nullptr ? "between launches" : cat("launch ", record->ticket), ", actor '",
+                         actor.actor->name, "', device ", device_name(device), "]");
   const Error error(cause.kind, text, cause.where.empty() ? line_of(where) : cause.where);
   if (record == nullptr) throw error;
   {
@@ -63,7 +64,8 @@ void poison_launches(Loaded& loaded, const LaunchRecord& record, std::int64_t la
 void release_launches(Loaded& loaded, std::int64_t launch) {
   lower(loaded.released, launch);
   for (auto& part : loaded.parts)
-    if (part && !part->resumes.exchange(true)) loaded.boxes[static_cast<std::size_t>(part->worker)]->post(&part->resume);
+    if (part && !part->resumes.exchange(true))
+      loaded.boxes[static_cast<std::size_t>(part->worker)]->post(&part->resume);
 }
 
 }  // namespace karez::runtime

@@ -24,7 +24,9 @@ struct Caught {
   std::string where;
   bool operator==(const Caught&) const = default;
 };
-std::ostream& operator<<(std::ostream& out, const Caught& caught) { return out << name_of(caught.kind) << " of " << caught.where; }
+std::ostream& operator<<(std::ostream& out, const Caught& caught) {
+  return out << name_of(caught.kind) << " of " << caught.where;
+}
 
 Caught caught(const std::function<void()>& body) {
   try {
@@ -57,7 +59,8 @@ TEST(Failure, TheFirstErrorReachesTheWaiterWithLineActorAndDevice) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   Launch launch = session.launch(session.load(failing_plan()));
-  EXPECT_EQ(error_of([&] { launch.wait(); }), "test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]");
+  EXPECT_EQ(error_of([&] { launch.wait(); }),
+            "test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]");
   EXPECT_EQ(error_of([&] { launch.outputs(); }), error_of([&] { launch.wait(); })) << "every way of asking gives it";
 }
 
@@ -70,15 +73,19 @@ TEST(Failure, APoisonedLaunchDrainsAndThoseAfterTheProgramIsToldRun) {
     try {
       launches.push_back(session.launch(plan));  // the first may have failed before the others are asked for
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("an earlier launch failed: test.fail at sketch.cc:2: run 2"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("an earlier launch failed: test.fail at sketch.cc:2: run 2"),
+                std::string::npos);
     }
   }
   EXPECT_NE(error_of([&] { launches[0].wait(); }), "no error");
   for (std::size_t i = 1; i < launches.size(); ++i) {
     const std::string error = error_of([&] { launches[i].wait(); });
-    EXPECT_TRUE(error == "no error" || error.find(cat("launch ", i + 1, " did not run, because one before it failed: test.fail")) == 0) << error;
+    EXPECT_TRUE(error == "no error" ||
+                error.find(cat("launch ", i + 1, " did not run, because one before it failed: test.fail")) == 0)
+        << error;
   }
-  EXPECT_EQ(session.counters().messages % messages_per_launch(failing_plan()), 0) << "every message of a poisoned launch was sent all the same";
+  EXPECT_EQ(session.counters().messages % messages_per_launch(failing_plan()), 0)
+      << "every message of a poisoned launch was sent all the same";
   EXPECT_FALSE(session.failed());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(error_of([&] { session.launch(plan).wait(); }), "no error");
   session.reload();
@@ -103,8 +110,12 @@ TEST(Failure, ASourcesErrorNamesTheInputsLine) {
   auto source = std::make_shared<BadSource>();
   EXPECT_NO_THROW(session.launch(plan, {{"x", {source, 1}}}).wait());
   std::string error = error_of([&] { session.launch(plan, {{"x", {source, 2}}}).wait(); });
-  EXPECT_EQ(error.find("node.0 at sketch.cc:1: row 2: label 11 is out of range 0..9 [launch 2, actor 'node."), 0u) << error;
-  EXPECT_EQ(caught([&] { session.launch(plan, {{"x", {source, 2}}}).wait(); }), (Caught{ErrorKind::data, "sketch.cc:1"}));
+  EXPECT_EQ(error.find("node.0 at sketch.cc:1: row 2: label 11 is out of range 0..9 [launch 2, actor 'node."), 0u)
+      << error;
+  EXPECT_EQ(caught([&] {
+              session.launch(plan, {{"x", {source, 2}}}).wait();
+            }),
+            (Caught{ErrorKind::data, "sketch.cc:1"}));
   EXPECT_NO_THROW(session.launch(plan, {{"x", {source, 0}}}).wait());
 }
 
@@ -121,11 +132,14 @@ Plan plan_of(const char* kernel) {
 TEST(Failure, HasTheKindOfItsCauseAndTheUsersLineForEveryWaiter) {
   for (ErrorKind kind : {ErrorKind::shape, ErrorKind::device, ErrorKind::peer, ErrorKind::hang, ErrorKind::data}) {
     std::vector<KernelRow> rows = test_kernels();
-    rows.push_back(test_row("blame", [=](const CallSpec&) -> PreparedKernel { return [=](const KernelArgs&) { fail(kind, "it broke"); }; }));
+    rows.push_back(test_row("blame", [=](const CallSpec&) -> PreparedKernel {
+      return [=](const KernelArgs&) { fail(kind, "it broke"); };
+    }));
     rows.push_back(test_row("unready", [=](const CallSpec&) -> PreparedKernel { fail(kind, "it does not fit"); }));
     KernelTable table(std::move(rows));
     Session session({.workers = 2}, table);
-    session.add({"test.late", [=](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error(kind, "late"))); }});
+    session.add({"test.late",
+                 [=](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error(kind, "late"))); }});
     session.add({"test.throw", [=](const KernelArgs&, const Done&) { fail(kind, "at once"); }});
     const Caught expected{kind, "sketch.cc:2"};
     for (const char* kernel : {"test.blame", "test.late", "test.throw"}) {
@@ -150,16 +164,22 @@ TEST(Failure, HasTheLineThatItsCauseNames) {
     return [](const KernelArgs&) { throw Error(ErrorKind::data, "line 7 is odd", "labels.txt:7"); };
   })});
   Session session({}, table);
-  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.lined"))).wait(); }), (Caught{ErrorKind::data, "labels.txt:7"}));
+  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.lined"))).wait(); }),
+            (Caught{ErrorKind::data, "labels.txt:7"}));
 }
 
 TEST(Failure, MemoryThatRanOutIsADeviceErrorAndAnotherLibrarysExceptionTheUsers) {
-  KernelTable table({test_row("hungry", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw std::bad_alloc(); }; }),
-                     test_row("foreign", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw std::out_of_range("?"); }; })});
+  KernelTable table(
+      {test_row("hungry",
+                [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw std::bad_alloc(); }; }),
+       test_row("foreign", [](const CallSpec&) -> PreparedKernel {
+         return [](const KernelArgs&) { throw std::out_of_range("?"); };
+       })});
   Session session({}, table);
   EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.hungry"))).wait(); }).kind, ErrorKind::device);
   session.reload();
-  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.foreign"))).wait(); }), (Caught{ErrorKind::user, "sketch.cc:2"}));
+  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.foreign"))).wait(); }),
+            (Caught{ErrorKind::user, "sketch.cc:2"}));
 }
 
 // Throws what is no std::exception.
@@ -174,31 +194,37 @@ class OddSource : public Source {
 
 TEST(Failure, WhateverASourceThrowsFailsTheLaunchWithText) {
   for (int workers : {1, 2})
-    for (auto [position, says] : {std::pair{0, "something was thrown that is no std::exception"}, std::pair{1, "the tape tore"}}) {
+    for (auto [position, says] :
+         {std::pair{0, "something was thrown that is no std::exception"}, std::pair{1, "the tape tore"}}) {
       RandomGraph graph(3, workers);
       KernelTable table(test_kernels());
       Session session({.workers = workers}, table);
       int plan = session.load(graph.s.plan);
-      std::string error = error_of([&] { session.launch(plan, {{"x", {std::make_shared<OddSource>(), position}}}).wait(); });
+      std::string error = error_of([&] {
+        session.launch(plan, {{"x", {std::make_shared<OddSource>(), position}}}).wait();
+      });
       EXPECT_EQ(error.find(cat("node.0 at sketch.cc:1: ", says, " [launch 1, actor 'node.")), 0u) << error;
     }
 }
 
 TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
   std::vector<KernelRow> rows = test_kernels();
-  rows.push_back(test_row("odd", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw "odd"; }; }));
+  rows.push_back(
+      test_row("odd", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw "odd"; }; }));
   rows.push_back(test_row("unready", [](const CallSpec&) -> PreparedKernel { throw 7; }));
   KernelTable table(std::move(rows));
   Session session({}, table);
   session.add({"test.late", [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(7)); }});
-  for (auto [kernel, says] : {std::pair{"test.odd", "odd"}, std::pair{"test.late", "something was thrown that is no std::exception"}}) {
+  for (auto [kernel, says] :
+       {std::pair{"test.odd", "odd"}, std::pair{"test.late", "something was thrown that is no std::exception"}}) {
     Sketch s;
     ActorId a = s.actor("a");
     s.start(a);
     s.done(a);
     s.call(a, kernel, {}, {});
     Launch launch = session.launch(session.load(s.plan));
-    EXPECT_EQ(error_of([&] { launch.wait(); }), cat(kernel, " at sketch.cc:2: ", says, " [launch ", launch.ticket(), ", actor 'a', device 0.0]"));
+    EXPECT_EQ(error_of([&] { launch.wait(); }),
+              cat(kernel, " at sketch.cc:2: ", says, " [launch ", launch.ticket(), ", actor 'a', device 0.0]"));
     session.reload();
   }
   Sketch s;
@@ -235,11 +261,13 @@ TEST(Failure, WhatLiesDownstreamRunsZeroTimesAndLeavesItsVariableAlone) {
     for (const char* kernel : {"test.fail", "test.refuse"}) {
       std::atomic<int> ticks{0}, runs{0};
       std::vector<KernelRow> rows = test_kernels();
-      rows.push_back(test_row("tick", [&](const CallSpec&) -> PreparedKernel { return [&](const KernelArgs&) { ++ticks; }; }));
+      rows.push_back(
+          test_row("tick", [&](const CallSpec&) -> PreparedKernel { return [&](const KernelArgs&) { ++ticks; }; }));
       KernelTable table(std::move(rows));
       Session session({.workers = workers, .poison = false}, table);
-      session.add(
-          {"test.refuse", [&](const KernelArgs&, const Done& done) { done(++runs == 2 ? std::make_exception_ptr(Error("refused")) : nullptr); }});
+      session.add({"test.refuse", [&](const KernelArgs&, const Done& done) {
+                     done(++runs == 2 ? std::make_exception_ptr(Error("refused")) : nullptr);
+                   }});
       const PlanDevice device{0, 0, "cpu"};
       const View one(DType::f32, {1});
       int plan = session.load(plan_with_something_downstream(kernel));
@@ -249,7 +277,8 @@ TEST(Failure, WhatLiesDownstreamRunsZeroTimesAndLeavesItsVariableAlone) {
       EXPECT_NE(error_of([&] { session.launch(plan).wait(); }), "no error");
       EXPECT_EQ(ticks, 2) << kernel;
       EXPECT_EQ(session.read_variable("n", device, one).data<float>()[0], 8) << kernel;
-      EXPECT_EQ(session.counters().messages, 2 * messages_per_launch(plan_with_something_downstream(kernel))) << "every token came home";
+      EXPECT_EQ(session.counters().messages, 2 * messages_per_launch(plan_with_something_downstream(kernel)))
+          << "every token came home";
     }
 }
 
@@ -271,7 +300,8 @@ TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
                  pending.push_back(done);
                }});
   Sketch s;
-  ActorId later = s.actor("later", 0), soon = s.actor("soon", 1);  // two streams, one thread: `later` has begun when `soon` fails
+  ActorId later = s.actor("later", 0),
+          soon = s.actor("soon", 1);  // two streams, one thread: `later` has begun when `soon` fails
   for (ActorId a : {later, soon}) {
     s.start(a);
     s.done(a);
@@ -283,7 +313,8 @@ TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
   {
     std::lock_guard lock(mutex);
     ASSERT_EQ(pending.size(), 1u);
-    pending[0](std::make_exception_ptr(Error(ErrorKind::device, "later")));  // its mail is opened after the act that fails
+    pending[0](
+        std::make_exception_ptr(Error(ErrorKind::device, "later")));  // its mail is opened after the act that fails
   }
   EXPECT_EQ(error_of([&] { launch.wait(); }), "test.soon at sketch.cc:2: soon [launch 1, actor 'soon', device 0.0]");
   EXPECT_EQ(caught([&] { launch.wait(); }).kind, ErrorKind::data);
@@ -352,7 +383,8 @@ TEST(Failure, WhatALaunchWasToldWhenTheSessionBrokeStays) {
   EXPECT_EQ(error_of([&] { second.wait(); }), told);
 }
 
-// One worker, one slot: the input reads piece 0, its reader fails, and of the other two pieces nothing is read or computed.
+// One worker, one slot: the input reads piece 0, its reader fails, and of the other two pieces nothing is read or
+// computed.
 TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
   struct Counting final : data::Source {
     mutable std::atomic<int> reads{0};

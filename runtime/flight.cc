@@ -20,8 +20,9 @@ namespace karez::runtime {
 namespace {
 
 constexpr std::string_view first_line = "karez flight 1";
-constexpr std::array kinds = {EventKind::launch_began, EventKind::launch_ended, EventKind::began,  EventKind::ended, EventKind::acted,
-                              EventKind::failed,       EventKind::handed,       EventKind::posted, EventKind::taken};
+constexpr std::array kinds = {EventKind::launch_began, EventKind::launch_ended, EventKind::began,
+                              EventKind::ended,        EventKind::acted,        EventKind::failed,
+                              EventKind::handed,       EventKind::posted,       EventKind::taken};
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -40,8 +41,8 @@ std::string unescaped(std::string_view text) {
 }
 
 std::string line_of(const Event& e) {
-  return cat("event ", e.time, " ", name_of(e.kind), " ", e.ticket, " ", e.plan, " ", e.actor.index, " ", e.piece, " ", e.reg.index, " ", e.slot, " ",
-             e.message == Message::Kind::filled ? "filled" : "returned", "\n");
+  return cat("event ", e.time, " ", name_of(e.kind), " ", e.ticket, " ", e.plan, " ", e.actor.index, " ", e.piece, " ",
+             e.reg.index, " ", e.slot, " ", e.message == Message::Kind::filled ? "filled" : "returned", "\n");
 }
 
 // Reads the words of one line.
@@ -58,8 +59,8 @@ class Line {
     const std::string_view text = word();
     Number out{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-    require(ErrorKind::data, error == std::errc() && end == text.data() + text.size(), "flight record: line ", number_, ": '", text,
-            "' is no number");
+    require(ErrorKind::data, error == std::errc() && end == text.data() + text.size(), "flight record: line ", number_,
+            ": '", text, "' is no number");
     return out;
   }
   std::string rest() { return unescaped(std::exchange(text_, {})); }
@@ -92,7 +93,9 @@ Event event_of(Line& line) {
 
 void take(FlightRecord& out, Line& line) {
   const std::string_view what = line.word();
-  auto known = [&](bool ok) { require(ErrorKind::data, ok, "flight record: line ", line.at(), ": '", what, "' comes before what it belongs to"); };
+  auto known = [&](bool ok) {
+    require(ErrorKind::data, ok, "flight record: line ", line.at(), ": '", what, "' comes before what it belongs to");
+  };
   if (what == "rank") out.rank = line.number<int>(), out.ranks = line.number<int>(), out.who = line.rest();
   else if (what == "origin") out.origin = line.number();
   else if (what == "failed") out.failed_at = line.number(), out.failure = line.rest();
@@ -122,8 +125,8 @@ void take(FlightRecord& out, Line& line) {
 }  // namespace
 
 std::string print(const FlightRecord& r) {
-  std::string out = cat(first_line, "\nrank ", r.rank, " ", r.ranks, " ", escaped(r.who), "\norigin ", r.origin, "\nfailed ", r.failed_at, " ",
-                        escaped(r.failure), "\n");
+  std::string out = cat(first_line, "\nrank ", r.rank, " ", r.ranks, " ", escaped(r.who), "\norigin ", r.origin,
+                        "\nfailed ", r.failed_at, " ", escaped(r.failure), "\n");
   if (!r.state.inside.empty()) out += cat("inside ", escaped(r.state.inside), "\n");
   for (const RankWait& wait : r.state.waits) out += cat("waits ", wait.whom, " ", escaped(wait.what), "\n");
   for (const FlightPlan& plan : r.plans) {
@@ -147,7 +150,8 @@ FlightRecord parse_flight(std::string_view text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    require(ErrorKind::data, number > 1 || line == first_line, "flight record: it does not begin with '", first_line, "'");
+    require(ErrorKind::data, number > 1 || line == first_line, "flight record: it does not begin with '", first_line,
+            "'");
     if (number == 1) continue;
     if (ended || line == "end") {
       require(ErrorKind::data, !ended, "flight record: line ", number, " stands behind the end");

@@ -1,4 +1,5 @@
-// What a rank writes down when something has failed: why, whom it waited for, and what its workers did last. A text that `karez flight` reads.
+// What a rank writes down when something has failed: why, whom it waited for, and what its workers did last. A text
+// that `karez flight` reads.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ struct FlightRecord {
 std::string print(const FlightRecord& record);
 FlightRecord parse_flight(std::string_view text);  // throws Error (kind data) on what is none, with the line
 
-void write_flight(const std::string& folder, const FlightRecord& record);  // makes the folder; whole or not at all. Throws Error (kind data)
-std::string flight_file(const std::string& folder, int rank);              // "folder/rank3.flight"
+void write_flight(const std::string& folder,
+                  const FlightRecord& record);  // makes the folder; whole or not at all. Throws Error (kind data)
+std::string flight_file(const std::string& folder, int rank);  // "folder/rank3.flight"
 
 }  // namespace karez::runtime

@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 FlightRecord example() {
-  FlightRecord r{2, 3, "alpha, process 7", 1'700'000'000'000'000'000, 5000, "rank 1 has stopped\n  here: x\\n", {}, {}, {}};
+  FlightRecord r{2,  3, "alpha, process 7", 1'700'000'000'000'000'000, 5000, "rank 1 has stopped\n  here: x\\n", {},
+                 {}, {}};
   r.state.inside = "a3 'x' of launch 7";
   r.state.waits = {{1, "a5 'sum', r9"}, {RankWait::others, "a barrier"}};
   r.plans = {{0, "step", {{0, "input arg0", ""}, {5, "sum", "sum at net.cc:12"}}}, {4, "", {}}};
@@ -47,12 +48,15 @@ TEST(Flight, WhatIsNoRecordIsRefusedWithItsLine) {
   EXPECT_EQ(refused(""), "flight record: it has no end; was it cut off?");
   EXPECT_EQ(refused("plan\n"), "flight record: it does not begin with 'karez flight 1'");
   EXPECT_EQ(refused("karez flight 1\nrank x 3 y\nend\n"), "flight record: line 2: 'x' is no number");
-  EXPECT_EQ(refused("karez flight 1\nactor 3 y\nend\n"), "flight record: line 2: 'actor' comes before what it belongs to");
+  EXPECT_EQ(refused("karez flight 1\nactor 3 y\nend\n"),
+            "flight record: line 2: 'actor' comes before what it belongs to");
   EXPECT_EQ(refused("karez flight 1\nfoo\nend\n"), "flight record: line 2: 'foo' is no word of it");
-  EXPECT_EQ(refused("karez flight 1\nworker 0\nevent 1 jumped 1 1 1 1 1 1 filled\nend\n"), "flight record: line 3: no event is called 'jumped'");
+  EXPECT_EQ(refused("karez flight 1\nworker 0\nevent 1 jumped 1 1 1 1 1 1 filled\nend\n"),
+            "flight record: line 3: no event is called 'jumped'");
   EXPECT_EQ(refused(text + "rank 1 2 x\n").find("flight record: line "), 0u);
   std::mt19937 random(1);
-  for (std::size_t size = 0; size < text.size(); size += 7) EXPECT_NE(refused(text.substr(0, size)), "no error") << size;
+  for (std::size_t size = 0; size < text.size(); size += 7)
+    EXPECT_NE(refused(text.substr(0, size)), "no error") << size;
   for (int i = 0; i < 2000; ++i) {  // whatever the bytes are
     std::string damaged = text;
     for (int k = 0; k < 3; ++k) damaged[random() % damaged.size()] = static_cast<char>(random());

@@ -133,7 +133,9 @@ void Heart::tick() {
     if (line->over) line->said_bye = send(*line, Beat::of(Beat::Kind::bye, {}));
     else send(*line, beat);
   }
-  auto answers = [this](int rank) { return lines_[static_cast<std::size_t>(rank)]->connection->answered(comm::Seconds(limits_.peer_timeout / 2)); };
+  auto answers = [this](int rank) {
+    return lines_[static_cast<std::size_t>(rank)]->connection->answered(comm::Seconds(limits_.peer_timeout / 2));
+  };
   const auto found = watch_.tick(now, answers);
   if (!found) return;
   if (found->what != WatchFinding::What::warning && found->rank >= 0)
@@ -154,7 +156,8 @@ RankState Heart::own_state(double now, bool ask) {
     moved_ = state.moved;
     moved_at_ = now;
   }
-  return !ask && now - moved_at_ < limits_.peer_timeout / 4 ? state : tell_.state(true, std::min(0.05, limits_.tick() / 2));
+  return !ask && now - moved_at_ < limits_.peer_timeout / 4 ? state
+                                                            : tell_.state(true, std::min(0.05, limits_.tick() / 2));
 }
 
 bool Heart::send(Line& line, const Beat& beat) {

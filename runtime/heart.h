@@ -1,4 +1,5 @@
-// The heart of a rank: a thread that beats to rank 0, and from rank 0 to all, on links of its own beside all data; and watches whose heart does not.
+// The heart of a rank: a thread that beats to rank 0, and from rank 0 to all, on links of its own beside all data; and
+// watches whose heart does not.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,8 @@ namespace karez::runtime {
 class Heart {
  public:
   struct Tell {
-    // This rank's state; with `waits` also what it is inside of and waits for, which takes longer to find out. It takes `most` seconds at most.
+    // This rank's state; with `waits` also what it is inside of and waits for, which takes longer to find out. It takes
+    // `most` seconds at most.
     std::function<RankState(bool waits, double most)> state;
     std::function<void(const WatchFinding&)> found;
   };

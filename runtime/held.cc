@@ -23,8 +23,9 @@ View window_on(const View& whole, const Spread::Part& part, std::int64_t& offset
 }
 
 bool seen_before(const std::vector<Spread::Part>& parts, std::size_t i) {
-  return std::any_of(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i),
-                     [&](const Spread::Part& other) { return other.begin == parts[i].begin && other.view == parts[i].view; });
+  return std::any_of(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i), [&](const Spread::Part& other) {
+    return other.begin == parts[i].begin && other.view == parts[i].view;
+  });
 }
 
 }  // namespace
@@ -60,9 +61,11 @@ std::vector<HostArray> parts_of(const Held& held) {
 std::string print(const Spread& spread) {
   return join(spread.parts, ", ", [&](const Spread::Part& part) {
     std::vector<std::string> ranges;
-    for (std::size_t d = 0; d < part.begin.size(); ++d) ranges.push_back(cat(part.begin[d], ":", part.begin[d] + part.view.shape[d]));
+    for (std::size_t d = 0; d < part.begin.size(); ++d)
+      ranges.push_back(cat(part.begin[d], ":", part.begin[d] + part.view.shape[d]));
     const bool whole = part.view.shape == spread.type.shape;
-    return cat(whole ? "whole" : cat("[", join(ranges, ", "), "]"), " on device ", part.place.rank, ".", part.place.device);
+    return cat(whole ? "whole" : cat("[", join(ranges, ", "), "]"), " on device ", part.place.rank, ".",
+               part.place.device);
   });
 }
 

@@ -1,4 +1,5 @@
-// Values that lie on devices and belong to the user: what the fetches of a launch write, and what inputs of later launches may read.
+// Values that lie on devices and belong to the user: what the fetches of a launch write, and what inputs of later
+// launches may read.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,8 @@
 
 namespace karez::runtime {
 
-// How a value lies: a part on each of some devices, in the order of their names. Parts are equal or apart, and make the whole.
+// How a value lies: a part on each of some devices, in the order of their names. Parts are equal or apart, and make the
+// whole.
 struct Spread {
   struct Part {
     PlanDevice place;

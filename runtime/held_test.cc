@@ -1,4 +1,5 @@
-// Results that stay on their devices: read whole and by part, taken by later launches before they are there, counted, refused, and poisoned.
+// Results that stay on their devices: read whole and by part, taken by later launches before they are there, counted,
+// refused, and poisoned.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +68,9 @@ struct Fixture {
   ManualTimer timer;
   std::shared_ptr<Counted> x = std::make_shared<Counted>();
   Session session;
-  explicit Fixture(SessionOptions options = {.workers = 2, .poison = true}) : session(options, table) { session.add(timer.kernel()); }
+  explicit Fixture(SessionOptions options = {.workers = 2, .poison = true}) : session(options, table) {
+    session.add(timer.kernel());
+  }
   Feeds feeds() const { return {{"x", Feed{x, 0}}}; }
 };
 
@@ -106,10 +109,12 @@ TEST(Held, AThousandLaunchesInARowTakeTheResultBeforeThem) {
 
 TEST(Held, WhoTakesAResultBeginsWhenItIsThereAndHoldsUpNoClient) {
   Fixture f;
-  const int make = f.session.load(step({.name = "make", .timers = 1})), take = f.session.load(step({.name = "take", .timers = 1}));
+  const int make = f.session.load(step({.name = "make", .timers = 1})),
+            take = f.session.load(step({.name = "take", .timers = 1}));
   const Result y = f.session.launch(make, f.feeds()).result("y");
   const Result z = f.session.launch(take, {}, {{"x", y}}).result("y");
-  const Launch behind = f.session.launch(take, f.feeds());  // it takes nothing, but launches of one plan keep their order
+  const Launch behind =
+      f.session.launch(take, f.feeds());  // it takes nothing, but launches of one plan keep their order
   EXPECT_TRUE(f.timer.active(1));
   pause();
   EXPECT_TRUE(f.timer.active(1)) << "nothing but the first has begun";
@@ -131,7 +136,8 @@ TEST(Held, APlanOfOtherDevicesDoesNotWaitForAResultItDoesNotTake) {
   for (PlanDevice& device : elsewhere.devices) device.device += 2;
   const int make = f.session.load(step({.name = "make", .timers = 1})), other = f.session.load(elsewhere);
   const Result y = f.session.launch(make, f.feeds()).result("y");
-  EXPECT_THAT(list(f.session.launch(other, f.feeds()).output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "while the first is under way";
+  EXPECT_THAT(list(f.session.launch(other, f.feeds()).output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
+      << "while the first is under way";
   EXPECT_FALSE(y.done());
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
@@ -167,14 +173,16 @@ TEST(Held, BytesGoWithTheLastHandleAlsoWhileItsLaunchIsUnderWay) {
 TEST(Held, ALaunchThatFailsFailsWhoTakesItsResult) {
   Fixture f;
   const int good = f.session.load(step()),
-            bad = f.session.load(step({.name = "bad", .kernel = "test.fail", .attrs = {{"at", std::int64_t{1}}}, .timers = 2}));
+            bad = f.session.load(
+                step({.name = "bad", .kernel = "test.fail", .attrs = {{"at", std::int64_t{1}}}, .timers = 2}));
   const Result before = f.session.launch(good, f.feeds()).result("y");
   before.wait();
   const Result y = f.session.launch(bad, f.feeds()).result("y");
   const Result z = f.session.launch(good, {}, {{"x", y}}).result("y");
   EXPECT_TRUE(f.timer.active(2));
   f.timer.tick();
-  EXPECT_THAT(error_of([&] { z.read(); }), AllOf(HasSubstr("launch 3 did not run, because one before it failed: "), HasSubstr("run 1 went wrong")));
+  EXPECT_THAT(error_of([&] { z.read(); }),
+              AllOf(HasSubstr("launch 3 did not run, because one before it failed: "), HasSubstr("run 1 went wrong")));
   EXPECT_THAT(error_of([&] { y.read(); }), HasSubstr("run 1 went wrong [launch 2, actor 'work."));
   EXPECT_THAT(error_of([&] { y.local(); }), HasSubstr("run 1 went wrong"));
   EXPECT_THAT(list(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "what was made before stays";
@@ -184,29 +192,37 @@ TEST(Held, ALaunchThatFailsFailsWhoTakesItsResult) {
                 f.session.launch(again, {}, {{"x", y}});
               }),
               AllOf(HasSubstr("input 'x' is a result of a launch that failed: "), HasSubstr("run 1 went wrong")));
-  EXPECT_THAT(error_of([&] { f.session.launch(again, {}, {{"x", z}}); }), HasSubstr("input 'x' is a result of a launch that failed: launch 3"));
-  EXPECT_THAT(list(f.session.launch(again, {}, {{"x", before}}).output("y")), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(error_of([&] {
+                f.session.launch(again, {}, {{"x", z}});
+              }),
+              HasSubstr("input 'x' is a result of a launch that failed: launch 3"));
+  EXPECT_THAT(list(f.session.launch(again, {}, {{"x", before}}).output("y")),
+              ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
 }
 
 TEST(Held, WhatDoesNotFitIsRefused) {
   Fixture f, other;
   const int plan = f.session.load(step()), half = f.session.load(step({.name = "half", .parts = {{0, 2}, {2, 5}}}));
   const Result y = f.session.launch(plan, f.feeds()).result("y");
-  EXPECT_EQ(
-      error_of([&] {
-        f.session.launch(half, {}, {{"x", y}});
-      }),
-      "input 'x' is read as [0:2, 0:2] on device 0.0, [2:5, 0:2] on device 0.1, but is fed with a result that lies as [0:3, 0:2] on device 0.0, "
-      "[3:5, 0:2] on device 0.1 (in.0 at sketch.cc:1)");
+  EXPECT_EQ(error_of([&] {
+              f.session.launch(half, {}, {{"x", y}});
+            }),
+            "input 'x' is read as [0:2, 0:2] on device 0.0, [2:5, 0:2] on device 0.1, but is fed with a result that "
+            "lies as [0:3, 0:2] on device 0.0, "
+            "[3:5, 0:2] on device 0.1 (in.0 at sketch.cc:1)");
   EXPECT_EQ(error_of([&] { f.session.launch(plan, f.feeds(), {{"x", y}}); }), "input 'x' is fed twice");
   EXPECT_EQ(error_of([&] { f.session.launch(plan, {}, {{"x", Result()}}); }), "input 'x' is fed with nothing");
   EXPECT_THAT(error_of([&] { f.session.launch(plan, {}, {{"z", y}}); }), HasSubstr("plan 'add' has no input 'z'"));
-  EXPECT_EQ(error_of([&] { other.session.launch(other.session.load(step()), {}, {{"x", y}}); }), "input 'x' is fed with a result of another session");
+  EXPECT_EQ(error_of([&] {
+              other.session.launch(other.session.load(step()), {}, {{"x", y}});
+            }),
+            "input 'x' is fed with a result of another session");
   Plan doubles = step();
   for (Actor& a : doubles.actors)
     if (!a.slices.empty()) a.slices[0].set("shape", Ints{6, 2});
   EXPECT_THAT(error_of([&] { f.session.load(doubles); }), HasSubstr("the fetches of 'y' have 10 of its 12 elements"));
-  EXPECT_THAT(error_of([&] { f.session.launch(plan, f.feeds()).result(1); }), HasSubstr("has 1 results; there is no number 1"));
+  EXPECT_THAT(error_of([&] { f.session.launch(plan, f.feeds()).result(1); }),
+              HasSubstr("has 1 results; there is no number 1"));
 }
 
 TEST(Held, APlanThatIsUnloadedLeavesItsResults) {

@@ -17,14 +17,16 @@ struct Copy {
       copy_bytes(t, f, static_cast<std::size_t>(tail_bytes));
       return;
     }
-    for (std::int64_t i = 0; i < to.shape[d]; ++i) run(t + i * to.strides[d] * size, f + i * from.strides[d] * size, d + 1);
+    for (std::int64_t i = 0; i < to.shape[d]; ++i)
+      run(t + i * to.strides[d] * size, f + i * from.strides[d] * size, d + 1);
   }
 };
 
 }  // namespace
 
 void copy_tensor(std::byte* to, const View& to_view, const std::byte* from, const View& from_view) {
-  require(to_view.dtype == from_view.dtype && to_view.shape == from_view.shape, "a copy of ", from_view, " onto ", to_view);
+  require(to_view.dtype == from_view.dtype && to_view.shape == from_view.shape, "a copy of ", from_view, " onto ",
+          to_view);
   std::int64_t count = 1;
   int tail = to_view.rank();
   for (; tail > 0; --tail) {

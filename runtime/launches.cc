@@ -59,7 +59,9 @@ bool Launches::may_begin(std::size_t at) const {
   const LaunchRecord& record = *queue_[at];
   for (std::size_t before = 0; before < at; ++before) {
     const LaunchRecord& earlier = *queue_[before];
-    if (std::any_of(record.after.begin(), record.after.end(), [&](const auto& maker) { return maker.get() == &earlier; })) return false;
+    if (std::any_of(record.after.begin(), record.after.end(),
+                    [&](const auto& maker) { return maker.get() == &earlier; }))
+      return false;
     const bool one_plan = record.loaded != nullptr && earlier.loaded == record.loaded;
     if (one_plan ? !earlier.runs : meet(*earlier.touches, *record.touches)) return false;
   }
@@ -85,7 +87,8 @@ void Launches::start(LaunchRecord& record) {
   events_.launch(EventKind::launch_began, loaded.number, record.ticket);
   SessionPorts& ports = loaded.session_ports;
   ports.starter.begin();
-  ports.starter.complete([&](const Message& message) { protocol_.send_from_session(loaded, ports.start_mails, record.ticket, message); });
+  ports.starter.complete(
+      [&](const Message& message) { protocol_.send_from_session(loaded, ports.start_mails, record.ticket, message); });
 }
 
 void Launches::end(Loaded& loaded) {
@@ -97,14 +100,18 @@ void Launches::end(Loaded& loaded) {
   ports.ender.begin();
   events_.look_at_clock();
   events_.launch(EventKind::launch_ended, loaded.number, record.ticket);
-  ports.ender.complete([&](const Message& message) { protocol_.send_from_session(loaded, ports.done_mails, record.ticket, message); });
+  ports.ender.complete(
+      [&](const Message& message) { protocol_.send_from_session(loaded, ports.done_mails, record.ticket, message); });
   if (loaded.abandoned.load(std::memory_order_relaxed) || number >= loaded.poisoned.load(std::memory_order_relaxed)) {
     std::scoped_lock lock(loaded.breaking, record.mutex);
     if (!record.error && loaded.broken_by)
-      record.error = Error(loaded.broken_by->kind, cat("launch ", record.ticket, " broke off: ", loaded.broken_by->what()), loaded.broken_by->where);
+      record.error =
+          Error(loaded.broken_by->kind, cat("launch ", record.ticket, " broke off: ", loaded.broken_by->what()),
+                loaded.broken_by->where);
     record.skipped = !record.error;
     record.wrote = loaded.wrote.load(std::memory_order_relaxed) >= number;
-    const bool by_data = !record.error || (record.error->kind != ErrorKind::peer && record.error->kind != ErrorKind::hang);
+    const bool by_data =
+        !record.error || (record.error->kind != ErrorKind::peer && record.error->kind != ErrorKind::hang);
     if (record.op != 0 && !record.released) loaded.unreleased.emplace_back(record.op, number);
     record.broke = loaded.abandoned.load(std::memory_order_relaxed) || loaded.runs_ahead || !by_data;
   }
@@ -122,7 +129,8 @@ void Launches::release_over(std::uint64_t op) {
 
 // All ranks hear of it, those that have not come to this launch, too; each says so once its own part is poisoned.
 void Launches::spoil(const SpoiledOp& spoiled) {
-  const auto found = std::find_if(queue_.begin(), queue_.end(), [&](const LaunchRecord* record) { return record->op == spoiled.op; });
+  const auto found =
+      std::find_if(queue_.begin(), queue_.end(), [&](const LaunchRecord* record) { return record->op == spoiled.op; });
   if (found == queue_.end()) {
     early_.emplace_back(spoiled.op, spoiled.by_all);
     if (spoiled.by_all) release_over(spoiled.op);

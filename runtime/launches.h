@@ -1,4 +1,5 @@
-// The session's side of launches, served by worker 0: the queue of those that are not over, a start token for each source, and the end.
+// The session's side of launches, served by worker 0: the queue of those that are not over, a start token for each
+// source, and the end.
 #pragma once
 
 #include <vector>
@@ -20,15 +21,16 @@ struct SpoiledOp {
 
 // Launches begin in the order of their tickets, as far as they meet:
 //
-//   one plan's      each begins when the sources of the one before have given their start tokens back; from there the tokens of registers and
+//   one plan's      each begins when the sources of the one before have given their start tokens back; from there the
+//   tokens of registers and
 //                   variables order its acts behind those of the one before
-//   two plans'      if one writes a variable of the other, the later one begins when the earlier one is over; otherwise nothing holds it
-//   a result that     one of them takes of another: the later one begins when the earlier one is over
+//   two plans'      if one writes a variable of the other, the later one begins when the earlier one is over; otherwise
+//   nothing holds it a result that     one of them takes of another: the later one begins when the earlier one is over
 //   a client's turn at variables is such a launch, without acts: the client ends it
 //
-// A launch fails when an act of it throws. From there on its acts, and those of later launches of its plan, complete without working, until the
-// program has been told (Session::recover): every token comes home, and the plan can run again. A launch that takes a result of one that failed is
-// poisoned from its start.
+// A launch fails when an act of it throws. From there on its acts, and those of later launches of its plan, complete
+// without working, until the program has been told (Session::recover): every token comes home, and the plan can run
+// again. A launch that takes a result of one that failed is poisoned from its start.
 class Launches {
  public:
   Launches(Session& session, Protocol& protocol, Unloading& unloading, EventRing& events)
@@ -58,8 +60,9 @@ class Launches {
   Protocol& protocol_;
   Unloading& unloading_;
   EventRing& events_;
-  std::vector<LaunchRecord*> queue_;                   // by ticket; the session bounds how many launches
-  std::vector<std::pair<std::uint64_t, bool>> early_;  // ops that failed on other ranks before they were launched here, and whether on all
+  std::vector<LaunchRecord*> queue_;  // by ticket; the session bounds how many launches
+  std::vector<std::pair<std::uint64_t, bool>>
+      early_;  // ops that failed on other ranks before they were launched here, and whether on all
 };
 
 }  // namespace karez::runtime

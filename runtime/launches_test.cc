@@ -1,4 +1,5 @@
-// Several launches under way: of one plan, of plans that share variables and of plans that do not; their bound, their failures, and clients' turns.
+// Several launches under way: of one plan, of plans that share variables and of plans that do not; their bound, their
+// failures, and clients' turns.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -44,7 +45,9 @@ struct Fixture {
   KernelTable table;
   ManualTimer timer;
   Session session;
-  explicit Fixture(SessionOptions options = {.workers = 2}) : table(test_kernels()), session(options, table) { session.add(timer.kernel()); }
+  explicit Fixture(SessionOptions options = {.workers = 2}) : table(test_kernels()), session(options, table) {
+    session.add(timer.kernel());
+  }
   int load(const std::string& name, const std::vector<std::string>& variables, bool writes) {
     return session.load(timer_plan(name, variables, writes));
   }
@@ -65,7 +68,8 @@ TEST(Launches, OfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
   Fixture f;
   int one = f.load("one", {"a"}, false), two = f.load("two", {"a", "b"}, false), writer = f.load("writer", {"a"}, true);
   f.zero("a");
-  std::vector<Launch> all = {f.session.launch(one), f.session.launch(two), f.session.launch(writer), f.session.launch(one)};
+  std::vector<Launch> all = {f.session.launch(one), f.session.launch(two), f.session.launch(writer),
+                             f.session.launch(one)};
   EXPECT_TRUE(f.timer.active(2));
   pause();
   EXPECT_TRUE(f.timer.active(2)) << "the writer, and who comes after it, wait";
@@ -85,7 +89,8 @@ TEST(Launches, OfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
 Plan copying_plan(const std::string& name, const std::string& from, const std::string& to) {
   Sketch s(1, name);
   ActorId state = s.actor("state", 0, 0, BodyKind::state), wait = s.actor("wait"), copy = s.actor("copy");
-  BlockId source = s.block(BlockKind::variable, 0, 4, from, "f32[1]"), target = s.block(BlockKind::variable, 0, 4, to, "f32[1]");
+  BlockId source = s.block(BlockKind::variable, 0, 4, from, "f32[1]"),
+          target = s.block(BlockKind::variable, 0, 4, to, "f32[1]");
   s.start(state);
   s.edge(state, {wait, copy});
   s.edge(wait, {copy});
@@ -112,7 +117,8 @@ TEST(Launches, WhatACallReadsIsNotWhatItWrites) {
   EXPECT_EQ(f.value("d"), 5);
 }
 
-// Acts of the next launch that no state holds back are under way beside those of the one before, though both write the variable.
+// Acts of the next launch that no state holds back are under way beside those of the one before, though both write the
+// variable.
 TEST(Launches, OfOnePlanOverlapThoughTheyWriteAVariable) {
   Fixture f;
   Sketch s(1, "one");
@@ -228,7 +234,8 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   const std::string first = "test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'b', device 0.0]";
   EXPECT_EQ(error_of([&] { launches[2].wait(); }), first);
   for (std::size_t i = 3; i < 8; ++i)
-    EXPECT_EQ(error_of([&] { launches[i].wait(); }), cat("launch ", i + 1, " did not run, because one before it failed: ", first));
+    EXPECT_EQ(error_of([&] { launches[i].wait(); }),
+              cat("launch ", i + 1, " did not run, because one before it failed: ", first));
   for (std::thread& thread : waiting) thread.join();
 }
 
@@ -285,7 +292,9 @@ TEST(Launches, AClientsTurnWaitsForItsVersionOnly) {
   EXPECT_EQ(f.value("a"), 0) << "read while a launch is under way that does not touch it";
   Launch first = f.session.launch(a);
   EXPECT_TRUE(f.timer.active(2));
-  auto later = std::async(std::launch::async, [turn = f.session.turn("a", {{device, scalar}}, false)] { return turn.read()[0].data<float>()[0]; });
+  auto later = std::async(std::launch::async, [turn = f.session.turn("a", {{device, scalar}}, false)] {
+    return turn.read()[0].data<float>()[0];
+  });
   EXPECT_EQ(later.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
   f.timer.tick();
   EXPECT_EQ(later.get(), 1);
@@ -307,7 +316,10 @@ TEST(Launches, ATurnThatNobodyUsesPassesAndValuesMustFit) {
   Fixture f;
   f.load("a", {"a"}, true);
   { VariableTurn unused = f.session.turn("a", {{device, scalar}}, true); }
-  EXPECT_EQ(error_of([&] { f.session.turn("a", {{device, scalar}}, true).write({}); }), "variable 'a': 0 values for its turn at 1 parts");
+  EXPECT_EQ(error_of([&] {
+              f.session.turn("a", {{device, scalar}}, true).write({});
+            }),
+            "variable 'a': 0 values for its turn at 1 parts");
   f.zero("a");
   EXPECT_EQ(f.value("a"), 0);
 }
@@ -336,7 +348,8 @@ class SlowSource : public Source {
 // x -> a timer's act -> y
 Plan reading_plan() {
   Sketch s(1, "reading");
-  ActorId in = s.actor("in", 0, 0, BodyKind::input), work = s.actor("work", 0), out = s.actor("out", 0, 0, BodyKind::fetch);
+  ActorId in = s.actor("in", 0, 0, BodyKind::input), work = s.actor("work", 0),
+          out = s.actor("out", 0, 0, BodyKind::fetch);
   s.start(in);
   RegisterId x = s.edge(in, {work}, 2, 4), y = s.edge(work, {out}, 1, 4);
   s.done(out);
@@ -375,7 +388,8 @@ TEST(Launches, ASlowSourceIsReadBesideTheLaunchBefore) {
   auto run = [&](std::int64_t from) {
     std::vector<Launch> launches;
     for (int i = 0; i < steps; ++i) launches.push_back(session.launch(plan, {{"x", {slow, from + i}}}));
-    for (int i = 0; i < steps; ++i) EXPECT_EQ(launches[static_cast<std::size_t>(i)].output("y").data<float>()[0], static_cast<float>(from + i + 1));
+    for (int i = 0; i < steps; ++i)
+      EXPECT_EQ(launches[static_cast<std::size_t>(i)].output("y").data<float>()[0], static_cast<float>(from + i + 1));
   };
   run(0);
   run(100);
@@ -400,7 +414,8 @@ TEST(Launches, AFastSourceIsReadOnTheWorkerAndASlowOnesErrorIsTheLaunchs) {
             "in at sketch.cc:1: the source is dry [launch 23, actor 'in', device 0.0]");
 }
 
-// The plans of RandomGraph with launches on each other's heels, each with an input of its own: a value that crossed from one to another shows.
+// The plans of RandomGraph with launches on each other's heels, each with an input of its own: a value that crossed
+// from one to another shows.
 TEST(Launches, RandomPlansComputeTheSameWithManyInFlight) {
   KernelTable table(test_kernels());
   for (unsigned seed = 1; seed <= 1000; ++seed) {
@@ -418,7 +433,8 @@ TEST(Launches, RandomPlansComputeTheSameWithManyInFlight) {
           const float at_zero = launches[0].output(name).data<float>()[0];
           const HostArray got = launches[i].output(name);
           for (float y : got.data<float>())
-            ASSERT_EQ(y, at_zero + static_cast<float>(i) * (at_one - at_zero)) << "seed " << seed << ", launch " << i << ", output " << name;
+            ASSERT_EQ(y, at_zero + static_cast<float>(i) * (at_one - at_zero))
+                << "seed " << seed << ", launch " << i << ", output " << name;
         }
     }
   }

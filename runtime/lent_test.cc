@@ -43,14 +43,18 @@ struct Looking {
     a.binding = "x";
     a.bound = {in_register(x, part)};
     for (const Ints& begin : slices) a.slices.push_back(Attrs{{"begin", begin}, {"shape", Ints{rows, 16}}});
-    s.call(look, "test.look", {in_register(x, part)}, {in_block(s.block(BlockKind::variable, 0, 4, "sum", "f32[]"), View(DType::f32, {}))});
+    s.call(look, "test.look", {in_register(x, part)},
+           {in_block(s.block(BlockKind::variable, 0, 4, "sum", "f32[]"), View(DType::f32, {}))});
   }
-  float sum(Session& session) { return session.read_variable("sum", first_device, View(DType::f32, {})).data<float>()[0]; }
+  float sum(Session& session) {
+    return session.read_variable("sum", first_device, View(DType::f32, {})).data<float>()[0];
+  }
 };
 
 HostArray counting(Shape shape) {
   HostArray array(TensorType{DType::f32, std::move(shape)});
-  for (std::size_t i = 0; i < static_cast<std::size_t>(array.count()); ++i) array.data<float>()[i] = static_cast<float>(i);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(array.count()); ++i)
+    array.data<float>()[i] = static_cast<float>(i);
   return array;
 }
 
@@ -103,8 +107,8 @@ TEST(Lent, EachActOfALaunchFindsItsOwnPart) {
   }
 }
 
-// Rows of the array are 16 wide, those of the register 8; the register of whole rows lies at another place of a line than row 1 of the array does
-// where a row is 40 bytes.
+// Rows of the array are 16 wide, those of the register 8; the register of whole rows lies at another place of a line
+// than row 1 of the array does where a row is 40 bytes.
 TEST(Lent, WhatLiesOtherwiseIsCopied) {
   Looking narrow(View(DType::f32, {8, 8}), {{0, 8}}, 8);
   Session session({.workers = 1, .poison = false}, narrow.kernels);
@@ -122,7 +126,9 @@ TEST(Lent, WhatLiesOtherwiseIsCopied) {
     void read(std::int64_t, std::span<const std::int64_t>, const TensorRef& out) const override {
       std::memcpy(out.data, all.bytes() + 4, 4 * 16 * 4);
     }
-    const std::byte* find(std::int64_t, std::span<const std::int64_t>, const View&) const override { return all.bytes() + 4; }
+    const std::byte* find(std::int64_t, std::span<const std::int64_t>, const View&) const override {
+      return all.bytes() + 4;
+    }
   };
   auto off = std::make_shared<Off>();
   other.launch(other.load(odd.s.plan), {{"x", {off, 0}}}).wait();

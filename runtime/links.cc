@@ -15,22 +15,31 @@
 namespace karez::runtime {
 namespace {
 
-const PlanDevice& device_of(const Plan& plan, const Actor& actor) { return plan.devices[plan.stream(actor.stream).device]; }
+const PlanDevice& device_of(const Plan& plan, const Actor& actor) {
+  return plan.devices[plan.stream(actor.stream).device];
+}
 
 int member_of(const Communicator& group, const PlanDevice& device) {
   return static_cast<int>(std::find(group.members.begin(), group.members.end(), device) - group.members.begin());
 }
 
-bool is_here(const Plan& plan, const PlanDevice& device) { return std::find(plan.devices.begin(), plan.devices.end(), device) != plan.devices.end(); }
+bool is_here(const Plan& plan, const PlanDevice& device) {
+  return std::find(plan.devices.begin(), plan.devices.end(), device) != plan.devices.end();
+}
 
-// The same on all ranks, and another one's for every communicator of a program: no two move the same values among the same devices.
+// The same on all ranks, and another one's for every communicator of a program: no two move the same values among the
+// same devices.
 std::string identity_of(const Communicator& group) {
-  return cat(join(group.members, " ", [](const PlanDevice& member) { return device_name(member); }), ": ", join(group.sequence, ", "));
+  return cat(join(group.members, " ", [](const PlanDevice& member) { return device_name(member); }), ": ",
+             join(group.sequence, ", "));
 }
 
 class Linking {
  public:
-  Linking(const Plan& plan, const ConnectRank& connect) : plan_(plan), connect_(connect), peers_(plan.communicators.size()) {}
+  Linking(const Plan& plan, const ConnectRank& connect)
+      : plan_(plan),
+        connect_(connect),
+        peers_(plan.communicators.size()) {}
 
   ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> run() {
     ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> hubs(plan_.communicators.size());
@@ -56,14 +65,16 @@ class Linking {
     const CommunicatorId c = actor.collective->communicator;
     const Communicator& group = plan_.communicators[c];
     std::set<int>& peers = peers_[c][member_of(group, device_of(plan_, actor))];
-    if (std::all_of(group.members.begin(), group.members.end(), [&](const PlanDevice& d) { return is_here(plan_, d); })) return;
+    if (std::all_of(group.members.begin(), group.members.end(), [&](const PlanDevice& d) { return is_here(plan_, d); }))
+      return;
     for (int peer : comm::peers_of(spec_of(plan_, actor)))
       if (!is_here(plan_, group.members[static_cast<std::size_t>(peer)])) peers.insert(peer);
   }
 
   void link(CommunicatorId c, const std::string& name, comm::Endpoint& endpoint, int peer) {
     const PlanDevice& there = plan_.communicators[c].members[static_cast<std::size_t>(peer)];
-    require(connect_ != nullptr, "communicator ", c, ": member ", device_name(there), " is in another process, and this session knows of none");
+    require(connect_ != nullptr, "communicator ", c, ": member ", device_name(there),
+            " is in another process, and this session knows of none");
     const int low = std::min(endpoint.member(), peer), high = std::max(endpoint.member(), peer);
     endpoint.connect(peer, connect_(there.rank, cat(name, "\n", low, " ", high), endpoint.bell()));
   }
@@ -97,8 +108,8 @@ comm::CollectiveSpec checked_spec(const Plan& plan, const Actor& actor) {
   comm::CollectiveSpec spec = spec_of(plan, actor);
   comm::check(spec);
   const std::int64_t needs = comm::staging_bytes(spec), has = c.staging ? c.staging->view.bytes() : 0;
-  require(needs <= has, "actor '", actor.name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members, " needs ", needs,
-          " bytes of staging, but the plan gives ", has);
+  require(needs <= has, "actor '", actor.name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members, " needs ",
+          needs, " bytes of staging, but the plan gives ", has);
   return spec;
 }
 
@@ -108,11 +119,13 @@ ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& p
 
 namespace {
 
-// Of one collective, by member elsewhere: the bytes of its messages from the higher member to the lower, and from the lower to the higher.
+// Of one collective, by member elsewhere: the bytes of its messages from the higher member to the lower, and from the
+// lower to the higher.
 std::map<int, std::array<std::string, 2>> messages_elsewhere(const Plan& plan, const Actor& actor) {
   const Communicator& group = plan.communicators[actor.collective->communicator];
   std::map<int, std::array<std::string, 2>> out;
-  if (std::all_of(group.members.begin(), group.members.end(), [&](const PlanDevice& d) { return is_here(plan, d); })) return out;
+  if (std::all_of(group.members.begin(), group.members.end(), [&](const PlanDevice& d) { return is_here(plan, d); }))
+    return out;
   const comm::CollectiveSpec spec = spec_of(plan, actor);
   for (const comm::PlannedMessage& message : comm::messages_of(spec)) {
     if (is_here(plan, group.members[static_cast<std::size_t>(message.peer)])) continue;
@@ -134,8 +147,9 @@ std::vector<Exchange> exchanges_of(const Plan& plan) {
       auto name = [&](int of) { return device_name(group.members[static_cast<std::size_t>(of)]); };
       const std::string low = name(std::min(member, peer)), high = name(std::max(member, peer));
       for (int turn : c.turns)
-        lines[{c.communicator, member, peer}][turn] = cat("turn ", turn, ", ", group.sequence[static_cast<std::size_t>(turn)], ": ", low, " to ",
-                                                          high, " bytes", bytes[1], "; ", high, " to ", low, " bytes", bytes[0], "\n");
+        lines[{c.communicator, member, peer}][turn] =
+            cat("turn ", turn, ", ", group.sequence[static_cast<std::size_t>(turn)], ": ", low, " to ", high, " bytes",
+                bytes[1], "; ", high, " to ", low, " bytes", bytes[0], "\n");
     }
   }
   std::vector<Exchange> out;
@@ -144,7 +158,8 @@ std::vector<Exchange> exchanges_of(const Plan& plan) {
     const Communicator& group = plan.communicators[communicator];
     Exchange& one = out.emplace_back(Exchange{group.members[static_cast<std::size_t>(peer)].rank, {}});
     one.text = cat("members ", std::min(member, peer), " and ", std::max(member, peer), " of ",
-                   join(group.members, " ", [](const PlanDevice& device) { return device_name(device); }), ", ", group.sequence.size(), " turns\n");
+                   join(group.members, " ", [](const PlanDevice& device) { return device_name(device); }), ", ",
+                   group.sequence.size(), " turns\n");
     for (const auto& [turn, line] : turns) one.text += line;
   }
   return out;

@@ -1,4 +1,5 @@
-// A plan made ready: blocks, kernels, address tables, collectives, and the mails that actors may send each other across workers.
+// A plan made ready: blocks, kernels, address tables, collectives, and the mails that actors may send each other across
+// workers.
 #include "runtime/loaded.h"
 
 #include <algorithm>
@@ -16,9 +17,12 @@ std::string device_name(const PlanDevice& device) { return cat(device.rank, ".",
 
 void sort_touches(std::vector<Touch>& touches) {
   std::sort(touches.begin(), touches.end(), [](const Touch& a, const Touch& b) {
-    return a.variable == b.variable ? a.writes > b.writes : std::less<>()(a.variable, b.variable);  // the first of equals says all
+    return a.variable == b.variable ? a.writes > b.writes
+                                    : std::less<>()(a.variable, b.variable);  // the first of equals says all
   });
-  touches.erase(std::unique(touches.begin(), touches.end(), [](const Touch& a, const Touch& b) { return a.variable == b.variable; }), touches.end());
+  touches.erase(std::unique(touches.begin(), touches.end(),
+                            [](const Touch& a, const Touch& b) { return a.variable == b.variable; }),
+                touches.end());
 }
 
 namespace {
@@ -63,8 +67,8 @@ class Preparation {
   int worker_of(const Actor& actor) const { return dealt_[actor.stream]; }
   const PlanDevice& device_of(const Actor& actor) const { return plan_.devices[plan_.stream(actor.stream).device]; }
 
-  // Registers and scratch hold nothing between launches, so that all plans of a device have theirs in one arena: their launches follow each other.
-  // What a plan computes when it is loaded stays.
+  // Registers and scratch hold nothing between launches, so that all plans of a device have theirs in one arena: their
+  // launches follow each other. What a plan computes when it is loaded stays.
   void allocate_blocks() {
     std::map<DeviceId, std::int64_t> shared;
     ById<BlockId, std::int64_t> offset;
@@ -78,7 +82,8 @@ class Preparation {
       auto use = loaded_->devices[id]->arena().use(bytes);
       if (!use) continue;
       arenas[id] = use->data();
-      if (const std::int64_t fresh = base::round_up(use->fresh(), 64); options_.poison && bytes > fresh) poison(use->data() + fresh, bytes - fresh);
+      if (const std::int64_t fresh = base::round_up(use->fresh(), 64); options_.poison && bytes > fresh)
+        poison(use->data() + fresh, bytes - fresh);
       loaded_->arenas.push_back(std::move(*use));
       auto& written = variables_.arenas[loaded_->devices[id]->name()];
       if (!written) written = std::make_shared<Variable>();
@@ -113,12 +118,15 @@ class Preparation {
       return hold(std::move(fresh));
     }
     const Variable& v = *known->second;
-    require(v.layout == b.layout && v.memory.bytes() == b.bytes, "plan '", plan_.name, "': variable '", b.name, "' of device ", device.name(),
-            " is stored as ", v.layout, " (", v.memory.bytes(), " bytes), but this plan wants ", b.layout, " (", b.bytes, " bytes)");
+    require(v.layout == b.layout && v.memory.bytes() == b.bytes, "plan '", plan_.name, "': variable '", b.name,
+            "' of device ", device.name(), " is stored as ", v.layout, " (", v.memory.bytes(),
+            " bytes), but this plan wants ", b.layout, " (", b.bytes, " bytes)");
     return hold(known->second);
   }
 
-  std::byte* hold(std::shared_ptr<Variable> variable) { return loaded_->variables.emplace_back(std::move(variable))->memory.data(); }
+  std::byte* hold(std::shared_ptr<Variable> variable) {
+    return loaded_->variables.emplace_back(std::move(variable))->memory.data();
+  }
 
   // Dealing out: an actor's place among its worker's is its place in the pick order.
   void make_parts() {
@@ -156,10 +164,12 @@ class Preparation {
     for (const Actor& actor : plan_.actors) {
       if (actor.body != BodyKind::input) continue;
       for (const Operand& o : actor.bound) {
-        const auto same = std::count_if(actor.bound.begin(), actor.bound.end(), [&](const Operand& other) { return other.reg == o.reg; });
+        const auto same = std::count_if(actor.bound.begin(), actor.bound.end(),
+                                        [&](const Operand& other) { return other.reg == o.reg; });
         if (!o.reg.valid() || !plan_.reg(o.reg).block.valid() || o.offset != 0 || same > 1) continue;
         const Register& r = plan_.reg(o.reg);
-        for (int slot = 0; slot < r.slots; ++slot) loaded_->lent[o.reg].push_back(loaded_->block_address[r.block] + r.offset + slot * r.stride);
+        for (int slot = 0; slot < r.slots; ++slot)
+          loaded_->lent[o.reg].push_back(loaded_->block_address[r.block] + r.offset + slot * r.stride);
       }
     }
   }
@@ -183,8 +193,10 @@ class Preparation {
       return at == ports.end() ? -1 : static_cast<int>(at - ports.begin());
     };
     int out = find(a.actor->outputs), port = out >= 0 ? out : find(a.actor->inputs);
-    auto at = std::find_if(a.patched.begin(), a.patched.end(), [&](const PatchedPort& p) { return p.output == (out >= 0) && p.port == port; });
-    if (at == a.patched.end()) at = a.patched.insert(at, PatchedPort{out >= 0, port, -1, elsewhere ? lent.data() : nullptr, {}});
+    auto at = std::find_if(a.patched.begin(), a.patched.end(),
+                           [&](const PatchedPort& p) { return p.output == (out >= 0) && p.port == port; });
+    if (at == a.patched.end())
+      at = a.patched.insert(at, PatchedPort{out >= 0, port, -1, elsewhere ? lent.data() : nullptr, {}});
     at->patches.push_back({cell, base, r.stride, o.offset});
   }
 
@@ -221,8 +233,9 @@ class Preparation {
       for (std::size_t i = 0; i < call.in.size(); ++i) locate(a, call.in[i], &prepared.in[i]);
       for (std::size_t i = 0; i < call.out.size(); ++i) locate(a, call.out[i], &prepared.out[i]);
       if (call.workspace) locate(a, *call.workspace, &prepared.workspace);
-      require(prepared.async == nullptr || (actor.calls.size() == 1 && call.acts.all()), "actor '", actor.name, "': kernel ", call.kernel,
-              " finishes later, so it must be the only call", call.acts.all() ? "" : ", in all acts");
+      require(prepared.async == nullptr || (actor.calls.size() == 1 && call.acts.all()), "actor '", actor.name,
+              "': kernel ", call.kernel, " finishes later, so it must be the only call",
+              call.acts.all() ? "" : ", in all acts");
       a.calls_differ = a.calls_differ || !call.acts.all();
     }
     a.work = work_of(a);
@@ -237,11 +250,13 @@ class Preparation {
     const Actor& actor = *a.actor;
     loaded_->runs_ahead = loaded_->runs_ahead || actor.inputs.empty();
     const auto is_state = [&](BlockId block) { return plan_.block(block).kind == BlockKind::variable; };
-    if (a.work != Work::calls) for_each_written(actor, [&](BlockId block) { a.writes_state = a.writes_state || is_state(block); });
+    if (a.work != Work::calls)
+      for_each_written(actor, [&](BlockId block) { a.writes_state = a.writes_state || is_state(block); });
     else
       for (PreparedCall& call : a.calls)
         for (const Operand& out : call.call->out)
-          if (const BlockId block = block_of(out); block.valid()) call.writes_state = call.writes_state || is_state(block);
+          if (const BlockId block = block_of(out); block.valid())
+            call.writes_state = call.writes_state || is_state(block);
   }
 
   BlockId block_of(const Operand& o) const { return o.reg.valid() ? plan_.reg(o.reg).block : o.block; }
@@ -259,7 +274,8 @@ class Preparation {
 
   static Work work_of(const ActorState& a) {
     switch (a.actor->body) {
-      case BodyKind::compute: return a.calls.empty() ? Work::none : a.calls[0].async != nullptr ? Work::later : Work::calls;
+      case BodyKind::compute:
+        return a.calls.empty() ? Work::none : a.calls[0].async != nullptr ? Work::later : Work::calls;
       case BodyKind::input: return Work::read;
       case BodyKind::fetch: return Work::fetch;
       case BodyKind::state: return Work::none;
@@ -275,7 +291,9 @@ class Preparation {
   }
 
   static bool binds(const Actor& actor) { return actor.body == BodyKind::input || actor.body == BodyKind::fetch; }
-  std::vector<Binding>& bindings_of(const Actor& actor) { return actor.body == BodyKind::input ? loaded_->inputs : loaded_->outputs; }
+  std::vector<Binding>& bindings_of(const Actor& actor) {
+    return actor.body == BodyKind::input ? loaded_->inputs : loaded_->outputs;
+  }
   static auto find_binding(std::vector<Binding>& list, const std::string& name) {
     return std::find_if(list.begin(), list.end(), [&](const Binding& b) { return b.spread->name == name; });
   }
@@ -299,11 +317,14 @@ class Preparation {
         Spread::Part part = part_of(actor, i, whole);
         const TensorType type{part.view.dtype, whole};
         auto at = find_binding(list, actor.binding);
-        if (at == list.end()) at = list.insert(at, {std::make_shared<Spread>(Spread{actor.binding, type, {}}), actor.where});
+        if (at == list.end())
+          at = list.insert(at, {std::make_shared<Spread>(Spread{actor.binding, type, {}}), actor.where});
         Spread& spread = *at->spread;
-        require(spread.type == type, "plan '", plan_.name, "': '", actor.binding, "' is bound as ", spread.type, " and as ", type);
+        require(spread.type == type, "plan '", plan_.name, "': '", actor.binding, "' is bound as ", spread.type,
+                " and as ", type);
         auto before = [](const Spread::Part& a, const Spread::Part& b) {
-          return std::tie(a.place.rank, a.place.device, a.begin, a.view.shape) < std::tie(b.place.rank, b.place.device, b.begin, b.view.shape);
+          return std::tie(a.place.rank, a.place.device, a.begin, a.view.shape) <
+                 std::tie(b.place.rank, b.place.device, b.begin, b.view.shape);
         };
         auto place = std::lower_bound(spread.parts.begin(), spread.parts.end(), part, before);
         if (place == spread.parts.end() || *place != part) spread.parts.insert(place, std::move(part));
@@ -324,14 +345,17 @@ class Preparation {
       const auto& parts = at->spread->parts;
       a.bound[i].view = &actor.bound[i].view;
       if (actor.slices.empty()) a.bound[i].begin = {part.begin};
-      for (std::size_t lot = i; lot < actor.slices.size(); lot += actor.bound.size()) a.bound[i].begin.push_back(actor.slices[lot].ints("begin"));
+      for (std::size_t lot = i; lot < actor.slices.size(); lot += actor.bound.size())
+        a.bound[i].begin.push_back(actor.slices[lot].ints("begin"));
       a.bound[i].part = static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part) - parts.begin());
       a.bound[i].kept = &parts[a.bound[i].part].view;
       a.bound[i].target = a.bound[i].part;
       for (auto before = list.begin(); before != at; ++before) a.bound[i].target += before->spread->parts.size();
       locate(a, actor.bound[i], &a.bound[i].address);
-      if (actor.body != BodyKind::input || !actor.bound[i].reg.valid() || loaded_->lent[actor.bound[i].reg].empty()) continue;
-      const auto port = std::find_if(actor.outputs.begin(), actor.outputs.end(), [&](const Port& p) { return p.reg == actor.bound[i].reg; });
+      if (actor.body != BodyKind::input || !actor.bound[i].reg.valid() || loaded_->lent[actor.bound[i].reg].empty())
+        continue;
+      const auto port = std::find_if(actor.outputs.begin(), actor.outputs.end(),
+                                     [&](const Port& p) { return p.reg == actor.bound[i].reg; });
       a.bound[i].lent = loaded_->lent[actor.bound[i].reg].data();
       a.bound[i].port = static_cast<int>(port - actor.outputs.begin());
     }
@@ -370,14 +394,16 @@ class Preparation {
         sequence->arrival.what = Mail::What::arrival;
         sequence->arrival.part = &part;
         sequence->arrival.place = static_cast<int>(part.sequences.size()) - 1;
-        // The run answers its bell whenever it looks, so the bell may ring again before the mail of the ring before was opened.
+        // The run answers its bell whenever it looks, so the bell may ring again before the mail of the ring before was
+        // opened.
         sequence->endpoint->set_wake([box = options_.boxes[part.worker], sequence] {
           if (!sequence->posted.exchange(true, std::memory_order_acq_rel)) box->post(&sequence->arrival);
         });
       }
-      auto at = std::find_if(part.sequences.begin(), part.sequences.end(), [&](const auto& s) { return s.get() == sequence; });
-      require(at != part.sequences.end(), "actor '", a.actor->name, "': another collective of communicator ", c.communicator,
-              " on this device is on another worker");
+      auto at = std::find_if(part.sequences.begin(), part.sequences.end(),
+                             [&](const auto& s) { return s.get() == sequence; });
+      require(at != part.sequences.end(), "actor '", a.actor->name, "': another collective of communicator ",
+              c.communicator, " on this device is on another worker");
       a.sequence = static_cast<int>(at - part.sequences.begin());
       for (int turn : c.turns) sequence->by_turn[static_cast<std::size_t>(turn)] = &a;
       part.sent_bytes[c.kind];
@@ -388,7 +414,9 @@ class Preparation {
   void make_mails() {
     for (ActorId i : plan_.actors.ids()) {
       ActorState& a = state(i);
-      auto away = [&](ActorId other) { return other == session_actor || loaded_->part_of[other] != loaded_->part_of[i]; };
+      auto away = [&](ActorId other) {
+        return other == session_actor || loaded_->part_of[other] != loaded_->part_of[i];
+      };
       bool any = false;
       for (const Port& port : a.actor->inputs) any |= away(plan_.reg(port.reg).producer);
       for (const Port& port : a.actor->outputs)
@@ -405,7 +433,8 @@ class Preparation {
     for (const Actor& actor : plan_.actors) for_each_written(actor, [&](BlockId block) { written[block] = true; });
     std::size_t at = 0;
     for (BlockId b : plan_.blocks.ids())
-      if (plan_.blocks[b].kind == BlockKind::variable) loaded_->touches.push_back({loaded_->variables[at++].get(), written[b]});
+      if (plan_.blocks[b].kind == BlockKind::variable)
+        loaded_->touches.push_back({loaded_->variables[at++].get(), written[b]});
     sort_touches(loaded_->touches);
   }
 
@@ -415,7 +444,9 @@ class Preparation {
       PreparedCall prepared;
       prepare_call(prepared, call, plan_.devices[device].kind);
       require(prepared.async == nullptr, "set-up: kernel ", call.kernel, " finishes later");
-      auto fixed = [&](const Operand& o) { return o.block.valid() ? loaded_->block_address[o.block] + o.offset : nullptr; };
+      auto fixed = [&](const Operand& o) {
+        return o.block.valid() ? loaded_->block_address[o.block] + o.offset : nullptr;
+      };
       for (std::size_t i = 0; i < call.in.size(); ++i) prepared.in[i] = fixed(call.in[i]);
       for (std::size_t i = 0; i < call.out.size(); ++i) prepared.out[i] = fixed(call.out[i]);
       if (call.workspace) prepared.workspace = fixed(*call.workspace);

@@ -53,7 +53,8 @@ struct PreparedCall {
   KernelArgs args() const { return {in, out, workspace}; }
 };
 
-// Addresses that depend on the slot a port works on: *cell = base + slot * stride, or, where its bytes may lie elsewhere, lent[slot] + offset.
+// Addresses that depend on the slot a port works on: *cell = base + slot * stride, or, where its bytes may lie
+// elsewhere, lent[slot] + offset.
 struct Patch {
   std::byte** cell = nullptr;
   std::byte* base = nullptr;
@@ -70,13 +71,15 @@ struct PatchedPort {
 // Memory that an act poisons: before a call that writes it anew, or when its last reader is done.
 struct PoisonRange {
   static constexpr int first = -1, last = INT_MAX;
-  int call = first;  // before it (before `first`: when the act begins) or, if dead, behind it (behind `last`: when the act ends)
+  int call = first;  // before it (before `first`: when the act begins) or, if dead, behind it (behind `last`: when the
+                     // act ends)
   bool dead = false;
   int port = -1;  // of a register; else a fixed place
   bool output = false;
   std::byte* base = nullptr;
   std::int64_t stride = 0, bytes = 0;
-  std::atomic<int>* readers = nullptr;  // by slot: consumers that have yet to read it, which the one that writes it sets
+  std::atomic<int>* readers =
+      nullptr;  // by slot: consumers that have yet to read it, which the one that writes it sets
   int consumers = 0;
 };
 
@@ -87,8 +90,9 @@ struct BoundOperand {
   std::size_t part = 0;                          // of the binding's spread
   const View* kept = nullptr;                    // fetch: as it lies in the result,
   std::size_t target = 0;                        // at this one of LaunchRecord::targets
-  std::byte** lent = nullptr;                    // input: by slot of its register, where readers find what was fed: there, or in the slot itself
-  int port = -1;                                 // of that register
+  std::byte** lent =
+      nullptr;    // input: by slot of its register, where readers find what was fed: there, or in the slot itself
+  int port = -1;  // of that register
 };
 
 // What an act of it does.
@@ -96,7 +100,10 @@ enum class Work : std::uint8_t { none, calls, later, read, fetch, collective }; 
 
 // One actor as its worker sees it. What every act touches stands first.
 struct ActorState {
-  ActorState(const Plan& plan, ActorId actor, const PortPlaces& places) : ports(plan, actor, places), id(actor), actor(&plan.actor(actor)) {}
+  ActorState(const Plan& plan, ActorId actor, const PortPlaces& places)
+      : ports(plan, actor, places),
+        id(actor),
+        actor(&plan.actor(actor)) {}
 
   Ports ports;
   ActorId id;
@@ -105,9 +112,10 @@ struct ActorState {
   Work work = Work::none;
   bool calls_differ = false;  // between acts of a launch
   bool delayed = false;       // its next act is, or was
-  bool writes_state = false;  // by a collective, a kernel that finishes later or a read, into a variable; other calls each say so
-  int stream = 0;             // in the plan
-  int sequence = -1;          // collective: which of its part's sequences
+  bool writes_state =
+      false;       // by a collective, a kernel that finishes later or a read, into a variable; other calls each say so
+  int stream = 0;  // in the plan
+  int sequence = -1;  // collective: which of its part's sequences
   std::int64_t acts_per_launch = 1;
   std::int64_t acts_left = 0;  // of its present launch, after this act
   std::int64_t act_of_launch() const { return acts_per_launch - 1 - acts_left; }
@@ -144,11 +152,11 @@ struct Part {
   Loaded* loaded = nullptr;
   int worker = 0;
   std::vector<std::unique_ptr<ActorState>> actors;  // by place
-  std::vector<ActorState*> local;                   // by actor id + 1; none where another worker (or the session, at 0) is meant
+  std::vector<ActorState*> local;  // by actor id + 1; none where another worker (or the session, at 0) is meant
   ReadyQueue ready;
-  ReadyQueue held;                   // collectives of failed launches, until every rank knows of the failure (failure.h)
-  bool runnable = false;             // in its worker's list
-  std::vector<char> stream_busy;     // by stream, only where a kernel is asynchronous or acts are delayed
+  ReadyQueue held;                // collectives of failed launches, until every rank knows of the failure (failure.h)
+  bool runnable = false;          // in its worker's list
+  std::vector<char> stream_busy;  // by stream, only where a kernel is asynchronous or acts are delayed
   std::vector<ReadyQueue> deferred;  // by stream: ready, but the stream is busy
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::map<std::string, OwnedCounter> sent_bytes;  // by kind of collective
@@ -172,7 +180,8 @@ struct Variable {
   Memory memory;
 };
 
-// A variable that a launch touches. Two launches of different plans of which one writes a variable of the other run one after the other.
+// A variable that a launch touches. Two launches of different plans of which one writes a variable of the other run one
+// after the other.
 struct Touch {
   const Variable* variable = nullptr;
   bool writes = false;
@@ -180,22 +189,24 @@ struct Touch {
 
 void sort_touches(std::vector<Touch>& touches);  // by variable, each once
 
-// A launch; or, without a plan, a client's turn at some variables, or a launch in which only other ranks' devices take part.
+// A launch; or, without a plan, a client's turn at some variables, or a launch in which only other ranks' devices take
+// part.
 struct LaunchRecord {
   Session* session = nullptr;
   Loaded* loaded = nullptr;
   std::uint64_t ticket = 0;
-  const std::vector<Touch>* touches = nullptr;        // sorted by variable
-  bool elsewhere = false;                             // on other ranks' devices alone
-  bool runs = false;                                  // worker 0's
-  bool granted = false, over = false, ended = false;  // the session's mutex guards them; ended: here, maybe not on all ranks
-  std::uint64_t op = 0;                               // of all ranks; 0: of this one alone
-  std::int64_t index = 0;                             // among the session's launches
-  std::vector<Feed> feeds;                            // by input binding
-  std::vector<std::shared_ptr<const Held>> arrays;    // by input binding, instead of a feed; empty if there is none
-  std::vector<std::shared_ptr<LaunchRecord>> after;   // launches whose results those are; they may be over
-  std::shared_ptr<const HeldList> outputs;            // by fetch binding
-  std::vector<std::byte*> targets;                    // the outputs' parts, one after the other: a worker looks at no more than it writes
+  const std::vector<Touch>* touches = nullptr;  // sorted by variable
+  bool elsewhere = false;                       // on other ranks' devices alone
+  bool runs = false;                            // worker 0's
+  bool granted = false, over = false,
+       ended = false;       // the session's mutex guards them; ended: here, maybe not on all ranks
+  std::uint64_t op = 0;     // of all ranks; 0: of this one alone
+  std::int64_t index = 0;   // among the session's launches
+  std::vector<Feed> feeds;  // by input binding
+  std::vector<std::shared_ptr<const Held>> arrays;   // by input binding, instead of a feed; empty if there is none
+  std::vector<std::shared_ptr<LaunchRecord>> after;  // launches whose results those are; they may be over
+  std::shared_ptr<const HeldList> outputs;           // by fetch binding
+  std::vector<std::byte*> targets;  // the outputs' parts, one after the other: a worker looks at no more than it writes
   Mail mail;
   std::mutex mutex;
   std::optional<Error> error;  // the first one
@@ -223,13 +234,18 @@ struct Binding {
 };
 
 struct Loaded {
-  Loaded(const Plan& p, int in_flight) : plan(p), session_ports(plan), turns(plan), flights(std::bit_ceil(static_cast<std::size_t>(in_flight))) {}
+  Loaded(const Plan& p, int in_flight)
+      : plan(p),
+        session_ports(plan),
+        turns(plan),
+        flights(std::bit_ceil(static_cast<std::size_t>(in_flight))) {}
 
   Flight& flight(std::int64_t launch) { return flights[static_cast<std::size_t>(launch) & (flights.size() - 1)]; }
   // None if that launch does not run: an actor without inputs may act before its first launch.
   LaunchRecord* record(std::int64_t launch) {
     const Flight& f = flight(launch);
-    return launch >= 0 && f.number.load(std::memory_order_acquire) == launch ? f.record.load(std::memory_order_acquire) : nullptr;
+    return launch >= 0 && f.number.load(std::memory_order_acquire) == launch ? f.record.load(std::memory_order_acquire)
+                                                                             : nullptr;
   }
 
   // An act of this launch is about to write a variable.
@@ -251,8 +267,9 @@ struct Loaded {
   std::vector<Touch> touches;  // of the variables and arenas, sorted by them
   ById<BlockId, std::byte*> block_address;
   ById<DeviceId, Device*> devices;
-  std::vector<std::unique_ptr<Part>> parts;                    // by worker; none where a worker has no actor of it
-  ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> hubs;  // behind the parts: a link rings a sequence's bell until it is closed
+  std::vector<std::unique_ptr<Part>> parts;  // by worker; none where a worker has no actor of it
+  ById<CommunicatorId, std::unique_ptr<comm::LocalHub>>
+      hubs;  // behind the parts: a link rings a sequence's bell until it is closed
   ById<ActorId, Part*> part_of;
   std::vector<Mailbox*> boxes;  // by worker
   Reader* reader = nullptr;
@@ -262,15 +279,18 @@ struct Loaded {
   std::vector<Binding> inputs, outputs;
   std::vector<Flight> flights;          // a ring: an act finds its launch by the number of its acts
   std::int64_t started = 0, ended = 0;  // launches; worker 0's
-  // Likewise: launches that failed and ended here before it was known that every rank has poisoned its part, by op, with their numbers.
+  // Likewise: launches that failed and ended here before it was known that every rank has poisoned its part, by op,
+  // with their numbers.
   std::vector<std::pair<std::uint64_t, std::int64_t>> unreleased;
   static constexpr std::int64_t none = INT64_MAX;
-  std::atomic<std::int64_t> poisoned{none};     // from this launch on acts complete without working: it failed
-  std::atomic<std::int64_t> released{none};     // from this launch on collectives of failed launches run: every rank knows of the failure
-  std::atomic<std::int64_t> wrote{-1};          // the last launch in which an act that writes a variable worked
-  std::function<void(std::uint64_t op)> spoil;  // tells the other ranks that the launch of this op fails here; none: there are none
-  bool runs_ahead = false;                      // an actor has no input, so that it may act between launches
-  std::atomic<bool> abandoned{false};           // a collective broke: nobody waits for members
+  std::atomic<std::int64_t> poisoned{none};  // from this launch on acts complete without working: it failed
+  std::atomic<std::int64_t> released{
+      none};  // from this launch on collectives of failed launches run: every rank knows of the failure
+  std::atomic<std::int64_t> wrote{-1};  // the last launch in which an act that writes a variable worked
+  std::function<void(std::uint64_t op)>
+      spoil;                // tells the other ranks that the launch of this op fails here; none: there are none
+  bool runs_ahead = false;  // an actor has no input, so that it may act between launches
+  std::atomic<bool> abandoned{false};  // a collective broke: nobody waits for members
   std::mutex breaking;
   std::optional<Error> broken_by;  // why it was abandoned
 
@@ -315,7 +335,8 @@ struct LoadOptions {
   ConnectRank connect = {};  // none: this rank is alone
 };
 
-// Prepares everything and runs the set-up of a plan that `verify` has passed. Throws without leaving anything behind: variables are added last.
+// Prepares everything and runs the set-up of a plan that `verify` has passed. Throws without leaving anything behind:
+// variables are added last.
 std::unique_ptr<Loaded> prepare(const Plan& plan, Variables& variables, const LoadOptions& options);
 
 }  // namespace karez::runtime

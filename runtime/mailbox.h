@@ -1,4 +1,5 @@
-// A worker's mailbox: many post, one takes; nothing allocates, because every mail that can be on its way exists since the plan was loaded.
+// A worker's mailbox: many post, one takes; nothing allocates, because every mail that can be on its way exists since
+// the plan was loaded.
 #pragma once
 
 #include <atomic>
@@ -39,8 +40,8 @@ struct Mail {
   std::uint64_t ticket = 0;  // of the launch that a message belongs to
 };
 
-// A stack that the reader empties at once and turns round: one exchange to post, one to take all. An idle reader leaves a mark in the
-// place of the first mail, so only those who find the mark pay for waking it.
+// A stack that the reader empties at once and turns round: one exchange to post, one to take all. An idle reader leaves
+// a mark in the place of the first mail, so only those who find the mark pay for waking it.
 class Mailbox {
  public:
   void post(Mail* mail) {

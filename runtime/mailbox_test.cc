@@ -1,4 +1,5 @@
-// Tests of the mailbox and of strided copies: order, no mail lost while the reader parks, and no allocation-free shortcut that copies wrongly.
+// Tests of the mailbox and of strided copies: order, no mail lost while the reader parks, and no allocation-free
+// shortcut that copies wrongly.
 #include "runtime/mailbox.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,8 @@ TEST(Mailbox, AParkedReaderMissesNothingFromSeveralSenders) {
   for (int count = 0; count < senders * each;) {
     box.park();  // returns at once where there is mail
     for (Mail* mail = box.take_all(); mail != nullptr; mail = mail->next) {
-      ASSERT_EQ(mail->place, due[static_cast<std::size_t>(mail->message.port)]++) << "out of order from sender " << mail->message.port;
+      ASSERT_EQ(mail->place, due[static_cast<std::size_t>(mail->message.port)]++)
+          << "out of order from sender " << mail->message.port;
       ++count;
     }
   }
@@ -60,11 +62,13 @@ TEST(HostCopy, StridedTensorsAreCopiedElementByElementAndDenseOnesWhole) {
   for (const Strides& from : layouts)
     for (const Strides& to : layouts) {
       View a(DType::i32, shape, from), b(DType::i32, shape, to);
-      std::vector<std::int32_t> source(static_cast<std::size_t>(a.extent())), target(static_cast<std::size_t>(b.extent()), -1);
+      std::vector<std::int32_t> source(static_cast<std::size_t>(a.extent())),
+          target(static_cast<std::size_t>(b.extent()), -1);
       for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::int32_t>(i);
       copy_tensor(reinterpret_cast<std::byte*>(target.data()), b, reinterpret_cast<const std::byte*>(source.data()), a);
       for_each_index(shape, [&](const auto& index) {
-        ASSERT_EQ(target[static_cast<std::size_t>(offset_of(index, to))], source[static_cast<std::size_t>(offset_of(index, from))]);
+        ASSERT_EQ(target[static_cast<std::size_t>(offset_of(index, to))],
+                  source[static_cast<std::size_t>(offset_of(index, from))]);
       });
     }
 }

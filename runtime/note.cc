@@ -94,8 +94,9 @@ std::vector<std::byte> encode(const Note& note) {
   head.kind = static_cast<std::uint8_t>(note.kind);
   const bool inputs = note.inputs != InputHashes(), spent = note.kind == Note::Kind::ended && note.spent.work != 0;
   const bool reason = note.kind == Note::Kind::failed || note.kind == Note::Kind::refused || note.has_error;
-  head.flags = static_cast<std::uint8_t>((note.hash != 0 ? has_hash : 0) | (note.sum != 0 ? has_sum : 0) | (inputs ? has_inputs : 0) |
-                                         (spent ? has_spent : 0) | (reason ? has_reason : 0) | (note.awaited ? is_awaited : 0) |
+  head.flags = static_cast<std::uint8_t>((note.hash != 0 ? has_hash : 0) | (note.sum != 0 ? has_sum : 0) |
+                                         (inputs ? has_inputs : 0) | (spent ? has_spent : 0) |
+                                         (reason ? has_reason : 0) | (note.awaited ? is_awaited : 0) |
                                          (note.skipped ? is_skipped : 0) | (note.wrote ? did_write : 0));
   const std::string_view text = std::string_view(note.text).substr(0, Note::most_text),
                          where = std::string_view(note.where).substr(0, Note::most_text / 4);
@@ -110,7 +111,8 @@ std::vector<std::byte> encode(const Note& note) {
   if (note.sum != 0) out.put(note.sum);
   if (inputs) out.put(note.inputs);
   if (spent) out.put(note.spent);
-  if (reason) out.put(Reason{note.error, static_cast<std::uint32_t>(note.why), {note.ranks[0], note.ranks[1]}, note.lost});
+  if (reason)
+    out.put(Reason{note.error, static_cast<std::uint32_t>(note.why), {note.ranks[0], note.ranks[1]}, note.lost});
   out.put(text);
   out.put(where);
   return std::move(out.bytes);
@@ -121,7 +123,8 @@ std::optional<Note> decode_note(std::span<const std::byte> bytes) {
   Head head;
   in.take(head);
   Note out;
-  if (head.kind < static_cast<int>(Note::Kind::begun) || head.kind > static_cast<int>(Note::Kind::spoiled)) return std::nullopt;
+  if (head.kind < static_cast<int>(Note::Kind::begun) || head.kind > static_cast<int>(Note::Kind::spoiled))
+    return std::nullopt;
   out.kind = static_cast<Note::Kind>(head.kind);
   out.awaited = (head.flags & is_awaited) != 0;
   out.skipped = (head.flags & is_skipped) != 0;
@@ -135,7 +138,8 @@ std::optional<Note> decode_note(std::span<const std::byte> bytes) {
   if (head.flags & has_reason) {
     Reason reason;
     in.take(reason);
-    if (reason.error > static_cast<std::uint32_t>(ErrorKind::data) || reason.why > static_cast<std::uint32_t>(Refusal::Why::withdrawn))
+    if (reason.error > static_cast<std::uint32_t>(ErrorKind::data) ||
+        reason.why > static_cast<std::uint32_t>(Refusal::Why::withdrawn))
       return std::nullopt;
     out.error = reason.error;
     out.has_error = out.kind == Note::Kind::ended;

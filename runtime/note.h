@@ -16,7 +16,8 @@
 
 namespace karez::runtime {
 
-// What a call is given, as each rank has it: 0 for what may differ. The last place stands for all that have no place of their own.
+// What a call is given, as each rank has it: 0 for what may differ. The last place stands for all that have no place of
+// their own.
 struct InputHashes {
   static constexpr std::size_t places = 16;
   std::array<std::uint32_t, places> of = {};
@@ -50,10 +51,12 @@ struct Note {
     ended,      // to rank 0: it is over on this rank; from rank 0: on all. Where it failed, error, text and where
     failed,     // error, lost, ranks, text and where
     bye,
-    asked,      // to rank 0: like begun, but it begins only once all ranks have asked for it (`round`) and rank 0 has said begun
+    asked,  // to rank 0: like begun, but it begins only once all ranks have asked for it (`round`) and rank 0 has said
+            // begun
     withdrawn,  // to rank 0: the rank asks no longer
     refused,    // from rank 0: `op` did not begin; refusal
-    spoiled,    // to rank 0: the launch `op` does not work here any more; from rank 0: it failed on some rank, or (awaited) on all does not work
+    spoiled,    // to rank 0: the launch `op` does not work here any more; from rank 0: it failed on some rank, or
+                // (awaited) on all does not work
   };
   Kind kind = Kind::begun;
   bool awaited = false;     // begun: ranks wait until all have begun it, and nothing follows; asked: nothing follows

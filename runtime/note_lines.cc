@@ -79,7 +79,8 @@ bool NoteLines::take_message(Line& line, std::vector<Note>& notes) {
     at = sizeof length;
   }
   const std::size_t size = std::min(line.expected - line.note.size(), message_bytes - at);
-  line.note.insert(line.note.end(), message.begin() + static_cast<std::ptrdiff_t>(at), message.begin() + static_cast<std::ptrdiff_t>(at + size));
+  line.note.insert(line.note.end(), message.begin() + static_cast<std::ptrdiff_t>(at),
+                   message.begin() + static_cast<std::ptrdiff_t>(at + size));
   if (line.note.size() < line.expected) return true;
   line.expected = 0;
   std::optional<Note> note = decode_note(line.note);
@@ -87,7 +88,8 @@ bool NoteLines::take_message(Line& line, std::vector<Note>& notes) {
   return note.has_value();
 }
 
-void NoteLines::take(const std::function<void(int rank, Note note)>& come, const std::function<void(int rank, const Error& failure)>& failed) {
+void NoteLines::take(const std::function<void(int rank, Note note)>& come,
+                     const std::function<void(int rank, const Error& failure)>& failed) {
   std::vector<Note> notes;
   for (int rank : looked_at_) {
     Line& line = *lines_[static_cast<std::size_t>(rank)];
@@ -97,7 +99,8 @@ void NoteLines::take(const std::function<void(int rank, Note note)>& come, const
     std::optional<Error> wrong;
     while (!wrong && line.taken < line.link->received()) {
       notes.clear();
-      if (!take_message(line, notes)) wrong.emplace(ErrorKind::peer, cat("rank ", rank, " sent something that is no note"));
+      if (!take_message(line, notes))
+        wrong.emplace(ErrorKind::peer, cat("rank ", rank, " sent something that is no note"));
       Message& message = line.in[static_cast<std::size_t>(line.taken++ % depth)];
       if (failure == nullptr) try {
           line.link->post_receive(message.data(), message_bytes);
@@ -167,7 +170,8 @@ void NoteLines::flush(std::chrono::steady_clock::time_point until) {
       std::lock_guard turn(line->sending);
       return line->link->sent() >= line->sent;
     };
-    while (line->link->failure() == nullptr && !all_left() && !hopeless_(rank) && std::chrono::steady_clock::now() < until) {
+    while (line->link->failure() == nullptr && !all_left() && !hopeless_(rank) &&
+           std::chrono::steady_clock::now() < until) {
       std::unique_lock lock(mutex_);
       room_.wait_for(lock, std::chrono::milliseconds(10));
     }

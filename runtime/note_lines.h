@@ -38,11 +38,13 @@ class NoteLines {
   // Until what was sent has left, at most so long.
   void flush(std::chrono::steady_clock::time_point until);
 
-  // For the one thread that serves: `wait` returns when something may have come, or somebody called `wake`, or it is `until`. Then `take` looks at
-  // the links on which something happened, and no others: rank 0 has as many as there are ranks, and their notes come one by one.
+  // For the one thread that serves: `wait` returns when something may have come, or somebody called `wake`, or it is
+  // `until`. Then `take` looks at the links on which something happened, and no others: rank 0 has as many as there are
+  // ranks, and their notes come one by one.
   void wait(std::optional<std::chrono::steady_clock::time_point> until);
   void wake();
-  void take(const std::function<void(int rank, Note note)>& come, const std::function<void(int rank, const Error& failure)>& failed);
+  void take(const std::function<void(int rank, Note note)>& come,
+            const std::function<void(int rank, const Error& failure)>& failed);
 
  private:
   struct Line;

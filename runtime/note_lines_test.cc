@@ -1,4 +1,5 @@
-// What rank 0 does for each rank of a launch, counted with ranks that are memory: it must not grow with how many there are.
+// What rank 0 does for each rank of a launch, counted with ranks that are memory: it must not grow with how many there
+// are.
 #include "runtime/note_lines.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ PerRank of_a_launch(int ranks) {
   for (int i = 0; i < launches; ++i) world.launch("a call of function 'step' (train.py:12)", 7);
   const FakeRanks::Counts after = world.counts();
   const double each = 1.0 / (launches * (ranks - 1));
-  return {each * static_cast<double>(after.looks - before.looks), each * static_cast<double>(after.messages - before.messages),
+  return {each * static_cast<double>(after.looks - before.looks),
+          each * static_cast<double>(after.messages - before.messages),
           each * static_cast<double>(after.bytes - before.bytes)};
 }
 
@@ -31,11 +33,14 @@ TEST(NoteLines, WhatRank0DoesForARankDoesNotGrowWithTheWorld) {
     const PerRank one = of_a_launch(ranks);
     EXPECT_EQ(one.messages, 1) << "that all have ended it; " << ranks;
     EXPECT_EQ(one.bytes, 3 * 256) << "begun, ended, ended; " << ranks;
-    EXPECT_LE(one.looks, 6) << "two messages come and one leaves: each is a look that finds something, and a last one that finds nothing; " << ranks;
+    EXPECT_LE(one.looks, 6)
+        << "two messages come and one leaves: each is a look that finds something, and a last one that finds nothing; "
+        << ranks;
   }
 }
 
-// The notes come one by one, each after rank 0 has taken the one before: that is when looking at all links would cost most.
+// The notes come one by one, each after rank 0 has taken the one before: that is when looking at all links would cost
+// most.
 TEST(NoteLines, ANoteThatComesAloneIsALookAtItsLinkAlone) {
   for (int ranks : {16, 256}) {
     FakeRanks world(ranks);

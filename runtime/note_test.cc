@@ -40,9 +40,9 @@ TEST(Notes, FieldsComeBackAsTheyWere) {
   EXPECT_EQ(spent.spent.seconds, ended.spent.seconds);
   EXPECT_EQ(spent.spent.work, 5u);
 
-  for (const LaunchEnd& end :
-       {LaunchEnd{}, LaunchEnd{{}, true, false}, LaunchEnd{{}, false, true}, LaunchEnd{Error(ErrorKind::data, "", "a.py:1"), true, true},
-        LaunchEnd{Error(ErrorKind::user, "it broke"), false, false}}) {
+  for (const LaunchEnd& end : {LaunchEnd{}, LaunchEnd{{}, true, false}, LaunchEnd{{}, false, true},
+                               LaunchEnd{Error(ErrorKind::data, "", "a.py:1"), true, true},
+                               LaunchEnd{Error(ErrorKind::user, "it broke"), false, false}}) {
     Note of_launch = Note::of_end(9, end);
     of_launch.spent.work = 2;
     const Note came = decode_note(encode(of_launch)).value();

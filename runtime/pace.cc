@@ -19,19 +19,22 @@ std::string_view name_of(Phase phase) {
 
 namespace {
 
-// By rank: the middle of what the others of the same work spent in this phase; none where nobody does the same. n log n for n ranks.
+// By rank: the middle of what the others of the same work spent in this phase; none where nobody does the same. n log n
+// for n ranks.
 std::vector<std::optional<double>> middles_of_others(const std::vector<Spent>& spent, std::size_t phase) {
   auto work = [&](std::size_t rank) { return phase == static_cast<std::size_t>(Phase::host) ? 0 : spent[rank].work; };
   std::vector<std::size_t> order(spent.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return std::pair(work(a), spent[a].seconds[phase]) < std::pair(work(b), spent[b].seconds[phase]); });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(work(a), spent[a].seconds[phase]) < std::pair(work(b), spent[b].seconds[phase]);
+  });
   std::vector<std::optional<double>> out(spent.size());
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     while (end < order.size() && work(order[end]) == work(order[begin])) ++end;
     const std::size_t middle = (end - begin - 1) / 2;  // among the others
     if (end - begin < 2) continue;
-    for (std::size_t at = begin; at < end; ++at) out[order[at]] = spent[order[begin + middle + (at - begin <= middle ? 1 : 0)]].seconds[phase];
+    for (std::size_t at = begin; at < end; ++at)
+      out[order[at]] = spent[order[begin + middle + (at - begin <= middle ? 1 : 0)]].seconds[phase];
   }
   return out;
 }
@@ -60,7 +63,8 @@ std::vector<SlowRank> Pace::launch(const std::vector<Spent>& now) {
       count.seconds += mine;
       count.others += *others;
       if (++count.slow < in_a_row || std::exchange(count.told, true)) continue;
-      out.push_back({static_cast<int>(rank), static_cast<Phase>(phase), count.seconds / count.slow, count.others / count.slow});
+      out.push_back(
+          {static_cast<int>(rank), static_cast<Phase>(phase), count.seconds / count.slow, count.others / count.slow});
     }
   return out;
 }

@@ -17,7 +17,8 @@ std::string_view name_of(Phase phase);  // "kernels", "sources", "program betwee
 // What a rank has spent since its world began.
 struct Spent {
   std::array<double, phases> seconds = {};
-  std::uint64_t work = 0;  // what it does in the launch that ended: ranks that do something else (other stages) are not compared in it
+  std::uint64_t work =
+      0;  // what it does in the launch that ended: ranks that do something else (other stages) are not compared in it
   double& operator[](Phase phase) { return seconds[static_cast<std::size_t>(phase)]; }
 };
 
@@ -27,7 +28,8 @@ struct SlowRank {
   double seconds = 0, others = 0;  // a launch, on average of the last `in_a_row`; of the others the middle one's
 };
 
-// A rank is slow if it spent `times` as much as the others and `least` more in each of `in_a_row` launches. It is told once for each phase.
+// A rank is slow if it spent `times` as much as the others and `least` more in each of `in_a_row` launches. It is told
+// once for each phase.
 class Pace {
  public:
   explicit Pace(int ranks) : before_(static_cast<std::size_t>(ranks)), counts_(static_cast<std::size_t>(ranks)) {}

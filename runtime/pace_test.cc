@@ -86,7 +86,8 @@ TEST(Pace, WhatWasSpentBeforeTheFirstLaunchIsNobodys) {
   EXPECT_EQ(world.launch({0.01, 1}).size(), 1u);
 }
 
-// One launch in which each rank spends something else, five times in a row: who is told, and against what, by looking at all others of each rank.
+// One launch in which each rank spends something else, five times in a row: who is told, and against what, by looking
+// at all others of each rank.
 TEST(Pace, TheMiddleIsThatOfTheOthersThatDoTheSameWork) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 200; ++trial) {

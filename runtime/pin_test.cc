@@ -1,5 +1,5 @@
-// Tests of how workers' threads run: the threads of a kernel's team on as many cores as the team has threads, where workers are pinned, which share
-// none; all of them in short turns.
+// Tests of how workers' threads run: the threads of a kernel's team on as many cores as the team has threads, where
+// workers are pinned, which share none; all of them in short turns.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -33,7 +33,8 @@ std::vector<int> allowed_cpus() {
   return out;
 }
 
-// How many threads a team of so many gets: under OMP_THREAD_LIMIT (ThreadSanitizer's runs set it to one) fewer, which do the others' parts.
+// How many threads a team of so many gets: under OMP_THREAD_LIMIT (ThreadSanitizer's runs set it to one) fewer, which
+// do the others' parts.
 int granted(int team) { return std::min(team, omp_get_thread_limit()); }
 
 // What each thread of a team said of itself while the kernel ran.
@@ -84,15 +85,16 @@ Plan reporting(int workers, int team) {
 TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
   const std::vector<int> all = cpu_budget().cpus;
   const auto cores = static_cast<int>(all.size());
-  // On one core a team of two has no choice, pinned or not: then its threads may run on that core and nowhere else. On three and more a team
-  // grows by a thread while the others live on with what they were bound to.
+  // On one core a team of two has no choice, pinned or not: then its threads may run on that core and nowhere else. On
+  // three and more a team grows by a thread while the others live on with what they were bound to.
   const int team = std::clamp(cores, 2, 3);
   const std::vector<int> due(all.begin(), all.begin() + std::min(team, cores));
   for (int before : {0, team - 1}) {
     Report report;
     KernelTable table({report.row()});
     Session session({.workers = 1, .pin = true}, table);
-    if (before > 0) session.launch(session.load(reporting(1, before))).wait();  // the worker was bound to fewer for this one
+    if (before > 0)
+      session.launch(session.load(reporting(1, before))).wait();  // the worker was bound to fewer for this one
     int plan = session.load(reporting(1, team));
     report.said.clear();
     session.launch(plan).wait();
@@ -100,7 +102,8 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
     for (const Said& said : report.said) {
       threads.insert(said.thread);
       EXPECT_EQ(said.allowed, due) << "thread " << said.thread;
-      EXPECT_EQ(std::count(due.begin(), due.end(), said.runs_on), 1) << "thread " << said.thread << " runs on " << said.runs_on;
+      EXPECT_EQ(std::count(due.begin(), due.end(), said.runs_on), 1)
+          << "thread " << said.thread << " runs on " << said.runs_on;
     }
     EXPECT_EQ(static_cast<int>(threads.size()), granted(team));
   }

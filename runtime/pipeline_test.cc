@@ -1,5 +1,5 @@
-// Pipelines by slots alone: with one slot for each stage that follows, and who stands later in the program first, acts are those of 1F1B, in virtual
-// time and in the engine. Nothing in the plan names a schedule.
+// Pipelines by slots alone: with one slot for each stage that follows, and who stands later in the program first, acts
+// are those of 1F1B, in virtual time and in the engine. Nothing in the plan names a schedule.
 #include <gtest/gtest.h>
 
 #include "runtime/session.h"
@@ -36,8 +36,8 @@ struct Pipeline {
       for (ActorId actor : *list) s.call(actor, "test.timer", {}, {});
   }
 
-  // What one stage does, "F0 F1 B0 F2 B1 ...", by its definition: a forward for each stage that follows and itself, then one backward and one forward
-  // in turn, then the backwards that are left.
+  // What one stage does, "F0 F1 B0 F2 B1 ...", by its definition: a forward for each stage that follows and itself,
+  // then one backward and one forward in turn, then the backwards that are left.
   static std::string one_f_one_b(int stage, int stages, int pieces) {
     std::string text;
     int forwards = 0, backwards = 0;
@@ -112,9 +112,11 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInTheEngine) {
       for (int time = 0; time < static_cast<int>(simulated.makespan); ++time) {
         std::size_t due = 0;
         for (int i = 0; i < p; ++i)
-          for (ActorId actor : {pipeline.forward[static_cast<std::size_t>(i)], pipeline.backward[static_cast<std::size_t>(i)]})
+          for (ActorId actor :
+               {pipeline.forward[static_cast<std::size_t>(i)], pipeline.backward[static_cast<std::size_t>(i)]})
             due += simulated.active(actor, time);
-        ASSERT_TRUE(timer.active(due)) << "at time " << time << " not " << due << " actors act\n" << session.wait_graph();
+        ASSERT_TRUE(timer.active(due)) << "at time " << time << " not " << due << " actors act\n"
+                                       << session.wait_graph();
         timer.tick();
       }
       launch.wait();
@@ -127,7 +129,8 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInTheEngine) {
           }
       std::stable_sort(acts.begin(), acts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
       for (const auto& act : acts) seen[act.second.first] += act.second.second;
-      for (int i = 0; i < p; ++i) EXPECT_EQ(seen[static_cast<std::size_t>(i)], Pipeline::one_f_one_b(i, p, m)) << p << " stages, stage " << i;
+      for (int i = 0; i < p; ++i)
+        EXPECT_EQ(seen[static_cast<std::size_t>(i)], Pipeline::one_f_one_b(i, p, m)) << p << " stages, stage " << i;
     }
 }
 

@@ -8,7 +8,9 @@
 namespace karez::runtime {
 namespace {
 
-bool in_arena(const Plan& plan, BlockId b) { return b.valid() && (plan.block(b).kind == BlockKind::reg || plan.block(b).kind == BlockKind::scratch); }
+bool in_arena(const Plan& plan, BlockId b) {
+  return b.valid() && (plan.block(b).kind == BlockKind::reg || plan.block(b).kind == BlockKind::scratch);
+}
 
 bool overlap(const Operand& a, const Operand& b) {
   return a.block == b.block && a.offset < b.offset + b.view.bytes() && b.offset < a.offset + a.view.bytes();
@@ -47,8 +49,10 @@ class Finding {
       of_register(port, static_cast<int>(i), false, later ? PoisonRange::last : call);
     }
     if (!later) fixed_places();
-    if (a_.actor->collective && a_.actor->collective->staging) fixed(*a_.actor->collective->staging, PoisonRange::first, false);
-    std::stable_sort(a_.poisoned.begin(), a_.poisoned.end(), [](const PoisonRange& x, const PoisonRange& y) { return x.call < y.call; });
+    if (a_.actor->collective && a_.actor->collective->staging)
+      fixed(*a_.actor->collective->staging, PoisonRange::first, false);
+    std::stable_sort(a_.poisoned.begin(), a_.poisoned.end(),
+                     [](const PoisonRange& x, const PoisonRange& y) { return x.call < y.call; });
   }
 
  private:
@@ -60,15 +64,17 @@ class Finding {
   }
   void fixed(const Operand& o, int call, bool dead) {
     if (in_arena(plan_, o.block) && o.view.bytes() > 0 && !of_some_acts(o))
-      a_.poisoned.push_back({call, dead, -1, false, loaded_.block_address[o.block] + o.offset, 0, o.view.bytes(), nullptr, 0});
+      a_.poisoned.push_back(
+          {call, dead, -1, false, loaded_.block_address[o.block] + o.offset, 0, o.view.bytes(), nullptr, 0});
   }
 
   // Calls of single acts touch it: which one reads or writes next differs by act.
   bool of_some_acts(const Operand& o) const {
     auto same = [&](const Operand& other) { return overlap(other, o); };
     return std::any_of(a_.actor->calls.begin(), a_.actor->calls.end(), [&](const Call& call) {
-      return !call.acts.all() && (std::any_of(call.in.begin(), call.in.end(), same) || std::any_of(call.out.begin(), call.out.end(), same) ||
-                                  (call.workspace && same(*call.workspace)));
+      return !call.acts.all() &&
+             (std::any_of(call.in.begin(), call.in.end(), same) ||
+              std::any_of(call.out.begin(), call.out.end(), same) || (call.workspace && same(*call.workspace)));
     });
   }
 
@@ -82,7 +88,9 @@ class Finding {
   bool written_between(const Operand& o, std::size_t after, std::size_t before) const {
     for (std::size_t c = after + 1; c < before; ++c)
       for (const Operand& out : a_.actor->calls[c].out)
-        if (out.block == o.block && whole(out) && out.offset <= o.offset && o.offset + o.view.bytes() <= out.offset + out.view.bytes()) return true;
+        if (out.block == o.block && whole(out) && out.offset <= o.offset &&
+            o.offset + o.view.bytes() <= out.offset + out.view.bytes())
+          return true;
     return false;
   }
   static bool whole(const Operand& o) { return o.view.bytes() == o.view.count() * size_of(o.view.dtype); }
@@ -92,12 +100,14 @@ class Finding {
       const Call& call = a_.actor->calls[c];
       const int at = static_cast<int>(c);
       for (const Operand& out : call.out) {
-        const bool in_place = std::any_of(call.in.begin(), call.in.end(), [&](const Operand& in) { return overlap(in, out); });
+        const bool in_place =
+            std::any_of(call.in.begin(), call.in.end(), [&](const Operand& in) { return overlap(in, out); });
         if (whole(out) && !in_place) fixed(out, at, false);
         if (!read_later(out, c)) fixed(out, at, true);
       }
       for (const Operand& in : call.in)
-        if (!read_later(in, c) && std::none_of(call.out.begin(), call.out.end(), [&](const Operand& out) { return overlap(in, out); }))
+        if (!read_later(in, c) &&
+            std::none_of(call.out.begin(), call.out.end(), [&](const Operand& out) { return overlap(in, out); }))
           fixed(in, at, true);
       if (call.workspace) fixed(*call.workspace, at, false), fixed(*call.workspace, at, true);
     }
@@ -121,7 +131,8 @@ void one(const ActorState& actor, const PoisonRange& range) {
 }
 
 void all_of(const ActorState& actor, int call, bool dead) {
-  auto at = std::lower_bound(actor.poisoned.begin(), actor.poisoned.end(), call, [](const PoisonRange& r, int c) { return r.call < c; });
+  auto at = std::lower_bound(actor.poisoned.begin(), actor.poisoned.end(), call,
+                             [](const PoisonRange& r, int c) { return r.call < c; });
   for (; at != actor.poisoned.end() && at->call == call; ++at)
     if (at->dead == dead) one(actor, *at);
 }

@@ -66,7 +66,8 @@ static inline void enter_launch(Loaded& loaded, ActorState& actor) {
   actor.ticket = loaded.flight(++actor.launch).ticket.load(std::memory_order_relaxed);
 }
 
-// Its stream is busy, or its act is to be delayed first. Until it begins it stays ready: nobody else spends its tokens, and a turn waits for it.
+// Its stream is busy, or its act is to be delayed first. Until it begins it stays ready: nobody else spends its tokens,
+// and a turn waits for it.
 [[gnu::noinline]] bool Protocol::set_aside(Part& part, ActorState& actor) {
   const auto stream = static_cast<std::size_t>(actor.stream);
   if (part.stream_busy[stream]) {
@@ -101,7 +102,8 @@ void Protocol::resume(Part& part) {
 
 // One at a time: where the thread comes late and several delays are over, the acts follow each other as the delays end.
 void Protocol::end_delays() {
-  const auto first = std::min_element(delayed_.begin(), delayed_.end(), [](const Delayed& a, const Delayed& b) { return a.until < b.until; });
+  const auto first = std::min_element(delayed_.begin(), delayed_.end(),
+                                      [](const Delayed& a, const Delayed& b) { return a.until < b.until; });
   if (first->until > std::chrono::steady_clock::now()) return;
   first->part->ready.insert(first->actor->place);
   make_runnable(*first->part);
@@ -118,9 +120,11 @@ void Protocol::act(Part& part, ActorState& actor) {
   if (actor.acts_left == 0) enter_launch(loaded, actor);
   --actor.acts_left;
   actor.ports.begin();
-  if (!actor.patched.empty() || !actor.poisoned.empty()) prepare_memory(actor, !loaded.abandoned.load(std::memory_order_acquire));
+  if (!actor.patched.empty() || !actor.poisoned.empty())
+    prepare_memory(actor, !loaded.abandoned.load(std::memory_order_acquire));
   // A collective runs in a poisoned launch too: the other members count on it.
-  if (actor.work != Work::none && (actor.work == Work::collective || actor.launch < loaded.poisoned.load(std::memory_order_relaxed)))
+  if (actor.work != Work::none &&
+      (actor.work == Work::collective || actor.launch < loaded.poisoned.load(std::memory_order_relaxed)))
     return begin_work(part, actor);
   events_.act(EventKind::acted, loaded.number, actor.ticket, actor.id, actor.ports.acts());
   complete(part, actor);
@@ -132,7 +136,8 @@ void Protocol::begin_work(Part& part, ActorState& actor) {
   if (actor.writes_state) loaded.note_write(actor.launch);
   events_.look_at_clock();
   events_.act(EventKind::began, loaded.number, actor.ticket, actor.id, actor.ports.acts());
-  if (actor.work == Work::collective) {  // it holds no stream: two communicators that met in different orders on two devices would wait
+  if (actor.work == Work::collective) {  // it holds no stream: two communicators that met in different orders on two
+                                         // devices would wait
     try {
       if (!begin_collective(part, actor)) return;
     } catch (...) { return break_collectives(part, actor); }
@@ -153,7 +158,8 @@ void Protocol::begin_work(Part& part, ActorState& actor) {
 
 void Protocol::end_work(Part& part, ActorState& actor) {
   if (!actor.poisoned.empty() && !part.loaded->abandoned.load(std::memory_order_acquire)) [[unlikely]]
-    poison_behind(actor, PoisonRange::last);  // of collectives that were given up, another member may yet take what one has sent
+    poison_behind(
+        actor, PoisonRange::last);  // of collectives that were given up, another member may yet take what one has sent
   events_.look_at_clock();
   events_.act(EventKind::ended, part.loaded->number, actor.ticket, actor.id, actor.ports.acts());
   complete(part, actor);
@@ -216,7 +222,8 @@ void Protocol::end_collective(Part& part, Sequence& sequence) {
   if (&next != &actor && next.ports.ready() && !part.ready.has(next.place)) consider(part, next);
 }
 
-// To an actor of the same worker a message takes effect at once: taking it only counts tokens, so a queue between would change nothing.
+// To an actor of the same worker a message takes effect at once: taking it only counts tokens, so a queue between would
+// change nothing.
 [[gnu::always_inline]] inline void Protocol::send(Part& part, ActorState& from, const Message& message) {
   part.messages.add(1);
   ActorState* to = part.local[static_cast<std::size_t>(message.to.index + 1)];
@@ -228,7 +235,8 @@ void Protocol::end_collective(Part& part, Sequence& sequence) {
 
 void Protocol::send_away(Part& part, ActorState& from, const Message& message) {
   Loaded& loaded = *part.loaded;
-  if (message.to == session_actor && worker_ == 0) return take_for_session(loaded, message, from.ticket, EventKind::handed);
+  if (message.to == session_actor && worker_ == 0)
+    return take_for_session(loaded, message, from.ticket, EventKind::handed);
   events_.message(EventKind::posted, loaded.number, from.ticket, message);
   Mail& mail = from.mails[static_cast<std::size_t>(message.lane)];
   mail.what = Mail::What::message;
@@ -252,7 +260,8 @@ void Protocol::take_for_session(Loaded& loaded, const Message& message, std::uin
   moved_ = &loaded;
 }
 
-void Protocol::send_from_session(Loaded& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message) {
+void Protocol::send_from_session(Loaded& loaded, std::vector<Mail>& mails, std::uint64_t ticket,
+                                 const Message& message) {
   loaded.session_ports.messages.add(1);
   Part& part = *loaded.part_of[message.to];
   bool here = part.worker == worker_;
@@ -274,18 +283,21 @@ void Protocol::fail(Part& part, ActorState& actor) {
   fail_launch(*part.loaded, actor, thrown(), where_of(actor));
 }
 
-// A sum of finite parts that overflows is this act's. Other members' parts are not seen here: a strange one was blamed on who made it, and where it
-// stood in a variable from the start its reader is accused. What only moves or compares makes nothing strange.
+// A sum of finite parts that overflows is this act's. Other members' parts are not seen here: a strange one was blamed
+// on who made it, and where it stood in a variable from the start its reader is accused. What only moves or compares
+// makes nothing strange.
 void Protocol::check_collective(Part& part, ActorState& actor) {
   const Collective& c = *actor.actor->collective;
   if (actor.launch >= part.loaded->poisoned.load(std::memory_order_relaxed)) return;
   try {
     if (c.in.view.count() > 0) require_numbers(part.loaded->plan, c.in, actor.collective_in);
-    if (c.reduce == "sum" && all_finite({actor.collective_in, &c.in.view})) require_finite({actor.collective_out, &c.out.view}, "makes");
+    if (c.reduce == "sum" && all_finite({actor.collective_in, &c.in.view}))
+      require_finite({actor.collective_out, &c.out.view}, "makes");
   } catch (...) { fail(part, actor); }
 }
 
-// Inside a catch block. Members may be in launches before this one, and nobody will send them what they wait for: those launches break, too.
+// Inside a catch block. Members may be in launches before this one, and nobody will send them what they wait for: those
+// launches break, too.
 void Protocol::break_collectives(Part& part, ActorState& actor) {
   Loaded& loaded = *part.loaded;
   const Error error = thrown();

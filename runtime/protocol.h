@@ -1,4 +1,5 @@
-// The protocol as one worker drives it: which of its actors act, what an act spends and sends, and whom a message makes ready.
+// The protocol as one worker drives it: which of its actors act, what an act spends and sends, and whom a message makes
+// ready.
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,8 @@ class Protocol {
   bool delays() const { return !delayed_.empty(); }
   void end_delays();
 
-  // Mail: a message came from another worker; an act that finishes later is over; a link of a collective moved; a member broke.
+  // Mail: a message came from another worker; an act that finishes later is over; a link of a collective moved; a
+  // member broke.
   void take(Part& part, const Message& message, std::uint64_t ticket);
   void take_for_session(Loaded& loaded, const Message& message, std::uint64_t ticket, EventKind how);
   void finished(Part& part, ActorState& actor);
@@ -45,12 +47,13 @@ class Protocol {
   // From the session's own ports, in the launch of this ticket.
   void send_from_session(Loaded& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message);
 
-  // Worker 0: the plan whose session ports took a message since this was asked last. It is asked after every act and mail, and not within:
-  // what follows sends to the very actor that may be in the midst of its messages.
+  // Worker 0: the plan whose session ports took a message since this was asked last. It is asked after every act and
+  // mail, and not within: what follows sends to the very actor that may be in the midst of its messages.
   bool session_moved() const { return moved_ != nullptr; }
   Loaded& moved() { return *std::exchange(moved_, nullptr); }
 
-  // What it is in the midst of: "a3 'compute.1'", or "" between acts. From any thread, while no plan is being forgotten.
+  // What it is in the midst of: "a3 'compute.1'", or "" between acts. From any thread, while no plan is being
+  // forgotten.
   std::string acting() const;
   std::string acting_in() const;  // likewise, with launch and call
 

@@ -18,7 +18,8 @@ struct RankWait {
 };
 
 struct RankState {
-  std::uint64_t moved = 0;      // another number whenever anything has moved: an act, a message, a byte that came, a call of the program's
+  std::uint64_t moved =
+      0;  // another number whenever anything has moved: an act, a message, a byte that came, a call of the program's
   bool may_move = false;        // something here is ready to go on by itself
   std::string inside;           // a call that is under way: "a3 'compute.1' of launch 7 (matmul at net.cc:12)"; "" none
   std::vector<RankWait> waits;  // none: it waits for nobody

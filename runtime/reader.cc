@@ -14,8 +14,11 @@ namespace {
 bool lends(const ActorState& actor, const BoundOperand& bound, const std::byte* there) {
   if (bound.lent == nullptr) return false;
   constexpr std::uintptr_t line = 64;
-  const bool fits = there != nullptr && (reinterpret_cast<std::uintptr_t>(there) ^ reinterpret_cast<std::uintptr_t>(bound.address)) % line == 0;
-  bound.lent[actor.ports.output_slot(bound.port)] = fits ? const_cast<std::byte*>(there) : bound.address;  // nobody writes what an input gives
+  const bool fits =
+      there != nullptr &&
+      (reinterpret_cast<std::uintptr_t>(there) ^ reinterpret_cast<std::uintptr_t>(bound.address)) % line == 0;
+  bound.lent[actor.ports.output_slot(bound.port)] =
+      fits ? const_cast<std::byte*>(there) : bound.address;  // nobody writes what an input gives
   return fits;
 }
 
@@ -35,7 +38,8 @@ double read_input(Part& part, ActorState& actor) {
     for (const BoundOperand& bound : actor.bound) {
       const std::byte* there = held.memory[bound.part].data();
       const View& lies = held.spread->parts[bound.part].view;
-      if (!lends(actor, bound, same_strides(lies, *bound.view) ? there : nullptr)) copy_tensor(bound.address, *bound.view, there, lies);
+      if (!lends(actor, bound, same_strides(lies, *bound.view) ? there : nullptr))
+        copy_tensor(bound.address, *bound.view, there, lies);
     }
     return 0;
   }

@@ -55,15 +55,19 @@ class Replay {
 
   void nothing_is_under_way() const {
     for (ActorId i : tokens_.ids()) require(!tokens_[i].acting, "replay: ", name(i), " never ended");
-    for (const InputTokens& input : ender_.in) require(input.held == 0, "replay: a launch ended without reading r", input.reg);
+    for (const InputTokens& input : ender_.in)
+      require(input.held == 0, "replay: a launch ended without reading r", input.reg);
   }
 
  private:
   void add_output(Tokens& tokens, const Port& port) {
     const Register& reg = plan_.reg(port.reg);
-    tokens.out.push_back({port.reg, port.period, 0, reg.slots, 0, std::vector<int>(static_cast<std::size_t>(reg.slots))});
+    tokens.out.push_back(
+        {port.reg, port.period, 0, reg.slots, 0, std::vector<int>(static_cast<std::size_t>(reg.slots))});
   }
-  std::string name(ActorId actor) const { return actor == session_actor ? "the session" : cat("a", actor, " '", plan_.actor(actor).name, "'"); }
+  std::string name(ActorId actor) const {
+    return actor == session_actor ? "the session" : cat("a", actor, " '", plan_.actor(actor).name, "'");
+  }
   template <class... Parts> void demand(bool ok, const Parts&... parts) const {
     require(ok, "replay: worker ", worker_, ", entry ", at_, " (", name_of(event_->kind), "): ", parts...);
   }
@@ -93,8 +97,10 @@ class Replay {
 
   void begin(Tokens& tokens, ActorId actor) {
     demand(!tokens.acting, name(actor), " begins while it acts");
-    demand(actor == session_actor || tokens.acts == event_->piece, name(actor), " begins act ", event_->piece, ", but act ", tokens.acts, " is due");
-    for (const InputTokens& input : tokens.in) demand(input.held > 0, name(actor), " begins, but r", input.reg, " is not filled");
+    demand(actor == session_actor || tokens.acts == event_->piece, name(actor), " begins act ", event_->piece,
+           ", but act ", tokens.acts, " is due");
+    for (const InputTokens& input : tokens.in)
+      demand(input.held > 0, name(actor), " begins, but r", input.reg, " is not filled");
     for (OutputTokens& output : tokens.out) {
       if (output.phase > 0) continue;
       demand(output.free > 0, name(actor), " begins, but no slot of r", output.reg, " is free");
@@ -118,7 +124,8 @@ class Replay {
     for (OutputTokens& output : tokens.out) {
       if (++output.phase < output.period) continue;
       output.phase = 0;
-      for (ActorId consumer : plan_.reg(output.reg).consumers) due_.push_back({Message::Kind::filled, output.reg, consumer});
+      for (ActorId consumer : plan_.reg(output.reg).consumers)
+        due_.push_back({Message::Kind::filled, output.reg, consumer});
     }
   }
 
@@ -131,38 +138,44 @@ class Replay {
 
   void sent(const Event& event) {
     auto at = std::find(due_.begin(), due_.end(), Due{event.message, event.reg, event.actor});
-    demand(at != due_.end(), name(sender_actor_), " sends r", event.reg, " to ", name(event.actor), ", which is not due");
-    demand(event.message == due_.front().message, name(sender_actor_), " fills r", event.reg, " before it returned r", due_.front().reg);
+    demand(at != due_.end(), name(sender_actor_), " sends r", event.reg, " to ", name(event.actor),
+           ", which is not due");
+    demand(event.message == due_.front().message, name(sender_actor_), " fills r", event.reg, " before it returned r",
+           due_.front().reg);
     due_.erase(at);
     if (event.message == Message::Kind::returned) return;
     for (OutputTokens& output : sender_->out) {
       if (output.reg != event.reg) continue;
       int& readers = output.readers.at(static_cast<std::size_t>(event.slot));
-      bool last =
-          std::count_if(due_.begin(), due_.end(), [&](const Due& d) { return d.message == Message::Kind::filled && d.reg == event.reg; }) == 0;
+      bool last = std::count_if(due_.begin(), due_.end(), [&](const Due& d) {
+                    return d.message == Message::Kind::filled && d.reg == event.reg;
+                  }) == 0;
       auto consumers = static_cast<int>(plan_.reg(event.reg).consumers.size());
       if (unsent_.emplace(event.reg, event.slot).second) {
-        demand(readers == 0, name(sender_actor_), " fills slot ", event.slot, " of r", event.reg, ", which ", readers, " still read");
+        demand(readers == 0, name(sender_actor_), " fills slot ", event.slot, " of r", event.reg, ", which ", readers,
+               " still read");
         readers = consumers;
       }
-      demand(event.piece == output.piece, name(sender_actor_), " fills piece ", event.piece, " of r", event.reg, ", but piece ", output.piece,
-             " is due");
+      demand(event.piece == output.piece, name(sender_actor_), " fills piece ", event.piece, " of r", event.reg,
+             ", but piece ", output.piece, " is due");
       if (last) ++output.piece, unsent_.clear();
     }
   }
   void all_sent() const {
-    require(due_.empty(), "replay: worker ", worker_, ", before entry ", at_, ": ", due_.empty() ? "" : name(sender_actor_), " sent ", due_.size(),
-            " messages too few; the first: r", due_.empty() ? RegisterId() : due_[0].reg);
+    require(due_.empty(), "replay: worker ", worker_, ", before entry ", at_, ": ",
+            due_.empty() ? "" : name(sender_actor_), " sent ", due_.size(), " messages too few; the first: r",
+            due_.empty() ? RegisterId() : due_[0].reg);
   }
 
   void arrived(const Event& event, Tokens& tokens) {
     if (event.message == Message::Kind::filled) {
       for (InputTokens& input : tokens.in) {
         if (input.reg != event.reg) continue;
-        demand(event.piece == input.piece, name(event.actor), " is given piece ", event.piece, " of r", event.reg, ", but piece ", input.piece,
-               " is due");
+        demand(event.piece == input.piece, name(event.actor), " is given piece ", event.piece, " of r", event.reg,
+               ", but piece ", input.piece, " is due");
         ++input.piece;
-        demand(++input.held <= plan_.reg(event.reg).slots, name(event.actor), " holds more slots of r", event.reg, " than there are");
+        demand(++input.held <= plan_.reg(event.reg).slots, name(event.actor), " holds more slots of r", event.reg,
+               " than there are");
         return;
       }
       demand(false, name(event.actor), " is given r", event.reg, ", which it does not read");
@@ -170,7 +183,8 @@ class Replay {
     for (OutputTokens& output : tokens.out) {
       if (output.reg != event.reg) continue;
       int& readers = output.readers.at(static_cast<std::size_t>(event.slot));
-      demand(readers > 0, name(event.actor), " is returned slot ", event.slot, " of r", event.reg, ", which nobody reads");
+      demand(readers > 0, name(event.actor), " is returned slot ", event.slot, " of r", event.reg,
+             ", which nobody reads");
       if (--readers == 0) ++output.free;
       return;
     }

@@ -35,8 +35,10 @@ void note_teams(const Plan& plan, int workers, std::vector<int>& teams) {
 std::uint64_t work_of(const Plan& plan) {
   std::string text;
   for (const Actor& a : plan.actors) {
-    for (const Call& c : a.calls) text += cat(c.kernel, c.out.empty() ? std::string() : cat(" ", c.out[0].view.type()), "\n");
-    if (a.body == BodyKind::input) text += cat("input ", a.binding, " ", a.bound.empty() ? 0 : a.bound[0].view.count(), "\n");
+    for (const Call& c : a.calls)
+      text += cat(c.kernel, c.out.empty() ? std::string() : cat(" ", c.out[0].view.type()), "\n");
+    if (a.body == BodyKind::input)
+      text += cat("input ", a.binding, " ", a.bound.empty() ? 0 : a.bound[0].view.count(), "\n");
   }
   return hash_text(text) | 1;
 }
@@ -66,13 +68,15 @@ Result Launch::result(std::size_t i) const {
 }
 
 std::optional<std::size_t> Launch::place_of(std::string_view name) const {
-  const auto found = std::find_if(held_->begin(), held_->end(), [&](const auto& held) { return held->spread->name == name; });
+  const auto found =
+      std::find_if(held_->begin(), held_->end(), [&](const auto& held) { return held->spread->name == name; });
   return found == held_->end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - held_->begin()));
 }
 
 Result Launch::result(std::string_view name) const {
   if (const auto place = place_of(name)) return result(*place);
-  fail("launch ", record_->ticket, " has no output '", name, "'; ", near_names(name, *held_, [](const auto& held) { return held->spread->name; }));
+  fail("launch ", record_->ticket, " has no output '", name, "'; ",
+       near_names(name, *held_, [](const auto& held) { return held->spread->name; }));
 }
 
 std::vector<std::pair<std::string, HostArray>> Launch::outputs() const {
@@ -126,7 +130,8 @@ struct Session::Leftover {
 
 Session::Session(SessionOptions options, const KernelTable& kernels)
     : options_(options),
-      origin_(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count()),
+      origin_(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+                  .count()),
       kernels_(&kernels),
       variables_(std::make_unique<Variables>()) {
   int cores = cpu_budget().cores;
@@ -173,11 +178,13 @@ Device& Session::device(const PlanDevice& d) {
   std::lock_guard lock(mutex_);  // others may be counting
   auto& device = devices_[device_name(d)];
   if (!device) device = make_device(device_name(d), d.kind);
-  require(device->kind() == d.kind, "device ", device->name(), " is a ", device->kind(), ", but this plan takes it for a ", d.kind);
+  require(device->kind() == d.kind, "device ", device->name(), " is a ", device->kind(),
+          ", but this plan takes it for a ", d.kind);
   return *device;
 }
 
-// How actors are dealt out follows from the plan and the limit alone, so a plan's parts never move when a later plan brings more workers.
+// How actors are dealt out follows from the plan and the limit alone, so a plan's parts never move when a later plan
+// brings more workers.
 void Session::start_workers(const Plan& plan) {
   int wanted = 1;
   bool teams = false;
@@ -188,12 +195,14 @@ void Session::start_workers(const Plan& plan) {
   std::lock_guard lock(mutex_);
   if (workers_.empty() && wanted > 0) {
     workers_.push_back(std::make_unique<Worker>(*this, 0, options_.events));
-    for (auto& told : spoiled_) workers_[0]->box().post(&told->mail);  // another rank has failed in what this one has not come to
+    for (auto& told : spoiled_)
+      workers_[0]->box().post(&told->mail);  // another rank has failed in what this one has not come to
   }
   while (static_cast<int>(workers_.size()) < wanted)
     workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size()), options_.events));
   if (options_.pin) pin_workers(plan);
-  if (teams && crowd_watch_ == nullptr) crowd_watch_ = std::make_unique<CrowdWatch>(static_cast<int>(cpu_budget().cpus.size()));
+  if (teams && crowd_watch_ == nullptr)
+    crowd_watch_ = std::make_unique<CrowdWatch>(static_cast<int>(cpu_budget().cpus.size()));
   // A spinning worker would slow a kernel's team down a thousandfold; and it would take a core from another worker.
   if (teams || wanted > cpu_budget().cores) options_.spin_microseconds = 0;
   for (auto& worker : workers_) worker->set_spin(options_.spin_microseconds);
@@ -245,10 +254,12 @@ int Session::load_now(const Plan& plan, bool check_nan) {
   options.dealt_among = limit_;
   options.in_flight = options_.in_flight;
   for (auto& worker : workers_) options.boxes.push_back(&worker->box());
-  if (!reader_ && std::any_of(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.body == BodyKind::input; }))
+  if (!reader_ &&
+      std::any_of(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.body == BodyKind::input; }))
     reader_ = std::make_unique<Reader>();
   options.reader = reader_.get();
-  options.slow_read = threads_of(plan, limit_) < cpu_budget().cores ? slow_read_beside_free_core : slow_read_beside_teams;
+  options.slow_read =
+      threads_of(plan, limit_) < cpu_budget().cores ? slow_read_beside_free_core : slow_read_beside_teams;
   options.poison = options_.poison;
   options.check_nan = options_.check_nan || check_nan;
   options.delays = options_.delays;
@@ -294,7 +305,8 @@ void Session::free_left() {
   std::vector<std::shared_ptr<Loaded>> free;  // emptied when the lock is open again, as is
   Leftover spent;                             // this
   std::lock_guard lock(mutex_);
-  auto first = std::stable_partition(leaving_.begin(), leaving_.end(), [](const auto& loaded) { return !loaded->left; });
+  auto first =
+      std::stable_partition(leaving_.begin(), leaving_.end(), [](const auto& loaded) { return !loaded->left; });
   for (auto at = first; at != leaving_.end(); ++at) {
     count(**at, gone_);
     free.push_back(std::move(*at));
@@ -306,7 +318,8 @@ void Session::free_left() {
 // Whoever still wants a launch's results holds them. By clients, as to free much would hold up the worker.
 Session::Leftover Session::drop_finished() {
   Leftover out;
-  // After a failure a send to another rank may still wait in a queue, and read what its launch was fed: until the links are gone.
+  // After a failure a send to another rank may still wait in a queue, and read what its launch was fed: until the links
+  // are gone.
   if (broken() || (failure_ && options_.peers != nullptr)) return out;
   std::erase_if(launches_, [&](const auto& record) {
     if (!record->over) return false;
@@ -338,7 +351,8 @@ namespace {
 std::size_t input_of(const Loaded& loaded, std::string_view name) {
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
     if (loaded.inputs[i].spread->name == name) return i;
-  fail("plan '", loaded.plan.name, "' has no input '", name, "'; ", near_names(name, loaded.inputs, [](const Binding& b) { return b.spread->name; }));
+  fail("plan '", loaded.plan.name, "' has no input '", name, "'; ",
+       near_names(name, loaded.inputs, [](const Binding& b) { return b.spread->name; }));
 }
 
 std::string line_of(const Binding& input) { return input.where.empty() ? "" : cat(" (", input.where, ")"); }
@@ -352,7 +366,8 @@ void Session::feed(LaunchRecord& record, const Feeds& feeds) const {
     const std::size_t i = input_of(loaded, name);
     const TensorType& type = loaded.inputs[i].spread->type;
     require(feed.source != nullptr, "input '", name, "' is fed with nothing");
-    require(feed.source->type() == type, "input '", name, "' is ", type, ", but is fed with ", feed.source->type(), line_of(loaded.inputs[i]));
+    require(feed.source->type() == type, "input '", name, "' is ", type, ", but is fed with ", feed.source->type(),
+            line_of(loaded.inputs[i]));
     record.feeds[i] = feed;
   }
 }
@@ -368,16 +383,18 @@ void Session::feed(LaunchRecord& record, const Results& arrays) {
     require(record.feeds[i].source == nullptr && record.arrays[i] == nullptr, "input '", name, "' is fed twice");
     const Spread& given = *array.held_->spread;
     require(array.record_->session == this, "input '", name, "' is fed with a result of another session");
-    require(given.type == wanted.type, "input '", name, "' is ", wanted.type, ", but is fed with ", given.type, line_of(loaded.inputs[i]));
-    require(given.parts == wanted.parts, "input '", name, "' is read as ", print(wanted), ", but is fed with a result that lies as ", print(given),
+    require(given.type == wanted.type, "input '", name, "' is ", wanted.type, ", but is fed with ", given.type,
             line_of(loaded.inputs[i]));
+    require(given.parts == wanted.parts, "input '", name, "' is read as ", print(wanted),
+            ", but is fed with a result that lies as ", print(given), line_of(loaded.inputs[i]));
     record.arrays[i] = array.held_;
     std::lock_guard lock(mutex_);
     const bool failed = array.record_->over && array.record_->error;
     // The other ranks may make theirs: it ends poisoned on all of them.
     if (!array.record_->over || (failed && record.op != 0)) record.after.push_back(array.record_);
     else if (failed)
-      throw Error(array.record_->error->kind, cat("input '", name, "' is a result of a launch that failed: ", array.record_->error->what()),
+      throw Error(array.record_->error->kind,
+                  cat("input '", name, "' is a result of a launch that failed: ", array.record_->error->what()),
                   array.record_->error->where);
   }
 }
@@ -402,8 +419,8 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
   feed(*record, feeds);
   feed(*record, arrays);
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
-    require(record->feeds[i].source != nullptr || (!record->arrays.empty() && record->arrays[i] != nullptr), "input '", loaded.inputs[i].spread->name,
-            "' (", loaded.inputs[i].spread->type, ") is not fed");
+    require(record->feeds[i].source != nullptr || (!record->arrays.empty() && record->arrays[i] != nullptr), "input '",
+            loaded.inputs[i].spread->name, "' (", loaded.inputs[i].spread->type, ") is not fed");
   auto outputs = std::make_shared<HeldList>();
   outputs->reserve(loaded.outputs.size());
   record->targets.reserve(2 * loaded.outputs.size());
@@ -431,19 +448,21 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
 void Session::wait_for_room() {
   std::unique_lock lock(mutex_);
   wait_over(lock, [&] { return has_room(); });
-  if (agreement_ != nullptr && !failure_ && data_failure_ && launched_ >= data_failure_->index + told_within) tell(lock);
+  if (agreement_ != nullptr && !failure_ && data_failure_ && launched_ >= data_failure_->index + told_within)
+    tell(lock);
 }
 
 // With several ranks, launches that were made so long ago are over too: all ranks know alike whether they failed.
 bool Session::has_room() const {
-  return under_way() < options_.in_flight && (agreement_ == nullptr || std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) {
-                                                return record->over || record->index == 0 || record->index + told_within > launched_;
-                                              }));
+  return under_way() < options_.in_flight &&
+         (agreement_ == nullptr || std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) {
+            return record->over || record->index == 0 || record->index + told_within > launched_;
+          }));
 }
 
 int Session::under_way() const {
-  return static_cast<int>(
-      std::count_if(launches_.begin(), launches_.end(), [](const auto& record) { return record->loaded != nullptr && !record->over; }));
+  return static_cast<int>(std::count_if(launches_.begin(), launches_.end(),
+                                        [](const auto& record) { return record->loaded != nullptr && !record->over; }));
 }
 
 void Session::queue(std::shared_ptr<LaunchRecord> record) {
@@ -469,7 +488,8 @@ void Session::wait_launched() {
   std::unique_lock lock(mutex_);
   const std::uint64_t end = next_ticket_;
   wait_over(lock, [&] {
-    return std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) { return record->over || record->ticket >= end; });
+    return std::all_of(launches_.begin(), launches_.end(),
+                       [&](const auto& record) { return record->over || record->ticket >= end; });
   });
 }
 

@@ -69,41 +69,48 @@ inline constexpr bool poison_by_default = false;
 using Feeds = std::vector<std::pair<std::string, Feed>>;
 
 struct SessionOptions {
-  int workers = 0;                  // threads at most; 0: as many as usable cores. Never more than cores, never more than plans ask for
+  int workers = 0;  // threads at most; 0: as many as usable cores. Never more than cores, never more than plans ask for
   bool poison = poison_by_default;  // fill fresh slots and scratch with a pattern that no correct plan reads
-  int spin_microseconds = 20;       // how long an idle worker looks for messages before it parks; teams of more than one make it 0
-  int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 55 bytes each
-  int in_flight = 4;       // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
+  int spin_microseconds =
+      20;             // how long an idle worker looks for messages before it parks; teams of more than one make it 0
+  int events = 4096;  // entries of each worker's ring, rounded up to a power of two; 55 bytes each
+  int in_flight = 4;  // launches that may be under way at once; a further one waits in `launch`. Results that are read
+                      // late hold none up
   bool check_nan = false;  // look at the results of every call: see check_finite.h
-  // Called some twenty times a second by a thread that waits for launches; what it throws ends the wait, not what is waited for.
+  // Called some twenty times a second by a thread that waits for launches; what it throws ends the wait, not what is
+  // waited for.
   std::function<void()> while_waiting = {};
-  bool pin = false;              // bind each worker and its kernels' teams to cores of their own, as many as the largest team
+  bool pin = false;  // bind each worker and its kernels' teams to cores of their own, as many as the largest team
   comm::Peers* peers = nullptr;  // the other ranks, where there are any; for this session alone, and they outlive it
   WatchLimits watch = {};        // over them
-  std::string flight = {};       // a folder for what the workers did last, written when something fails (flight.h); "": none
+  std::string flight = {};  // a folder for what the workers did last, written when something fails (flight.h); "": none
   // For tests.
   Delays delays = {};
-  bool follow = true;                               // plans whose blocks lie in one arena; otherwise they spoil each other's values
-  std::function<void(Plan&)> plans = {};            // told each plan whose links are compared with other ranks': it may change it
-  std::function<void(comm::Endpoint&)> links = {};  // told each endpoint of a plan that is loaded: it may put links of its own there
+  bool follow = true;  // plans whose blocks lie in one arena; otherwise they spoil each other's values
+  std::function<void(Plan&)> plans = {};  // told each plan whose links are compared with other ranks': it may change it
+  std::function<void(comm::Endpoint&)> links =
+      {};  // told each endpoint of a plan that is loaded: it may put links of its own there
 };
 
-// One output of one launch, on its devices: the bytes stay until the last handle goes. Copies share it. It may outlive the Session, but then be
-// neither asked nor read.
+// One output of one launch, on its devices: the bytes stay until the last handle goes. Copies share it. It may outlive
+// the Session, but then be neither asked nor read.
 class Result {
  public:
   Result() = default;
   const TensorType& type() const;
-  bool done() const;                               // the launch is
-  void wait() const;                               // for the launch; rethrows its error
-  HostArray read() const;                          // waits; the whole, put together from the parts
-  std::vector<HostArray> local() const;            // waits; each device's part, in the order of the devices' names
-  std::shared_ptr<const std::byte> bytes() const;  // waits; those of a part that is the whole, where they lie. Null: no part is
+  bool done() const;                     // the launch is
+  void wait() const;                     // for the launch; rethrows its error
+  HostArray read() const;                // waits; the whole, put together from the parts
+  std::vector<HostArray> local() const;  // waits; each device's part, in the order of the devices' names
+  std::shared_ptr<const std::byte> bytes()
+      const;  // waits; those of a part that is the whole, where they lie. Null: no part is
 
  private:
   friend class Launch;
   friend class Session;
-  Result(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const Held> held) : record_(std::move(record)), held_(std::move(held)) {}
+  Result(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const Held> held)
+      : record_(std::move(record)),
+        held_(std::move(held)) {}
   std::shared_ptr<LaunchRecord> record_;
   std::shared_ptr<const Held> held_;
 };
@@ -124,8 +131,8 @@ class Launch {
   bool done() const;
   std::uint64_t ticket() const;
   std::size_t results() const { return held_->size(); }
-  Result result(std::size_t i) const;                                // in the order of the plan's fetches; waits for nothing
-  Result result(std::string_view name) const;                        // unknown: an error that lists the names
+  Result result(std::size_t i) const;          // in the order of the plan's fetches; waits for nothing
+  Result result(std::string_view name) const;  // unknown: an error that lists the names
   std::optional<std::size_t> place_of(std::string_view name) const;  // among them; none: no such fetch here
   HostArray output(std::string_view name) const { return result(name).read(); }
   std::vector<std::pair<std::string, HostArray>> outputs() const;  // waits, and reads them all
@@ -134,14 +141,16 @@ class Launch {
  private:
   friend class Session;
   using HeldList = std::vector<std::shared_ptr<Held>>;
-  Launch(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const HeldList> held) : record_(std::move(record)), held_(std::move(held)) {}
+  Launch(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const HeldList> held)
+      : record_(std::move(record)),
+        held_(std::move(held)) {}
   std::shared_ptr<LaunchRecord> record_;
   std::shared_ptr<const HeldList> held_;
 };
 
-// A client's turn at a variable: it comes when the launches made before that meet it are over, and those made later wait for its end. Reading and
-// writing wait for it. The first worker grants it, between two acts.
-// Whoever holds one must not wait for launches made later (nor make more than fit, load, reload or count): they may wait for him.
+// A client's turn at a variable: it comes when the launches made before that meet it are over, and those made later
+// wait for its end. Reading and writing wait for it. The first worker grants it, between two acts. Whoever holds one
+// must not wait for launches made later (nor make more than fit, load, reload or count): they may wait for him.
 class VariableTurn {
  public:
   ~VariableTurn();
@@ -164,14 +173,17 @@ class VariableTurn {
 class Session {
  public:
   Session(SessionOptions options, const KernelTable& kernels);  // the table must outlive it
-  ~Session();                                                   // ends it: well, or in haste where an exception unwinds the stack
+  ~Session();  // ends it: well, or in haste where an exception unwinds the stack
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Ends the session for good, once; a second call does nothing. Later calls are errors; what a launch that ended well made can still be read.
-  //   well       waits for the launches made before, and for the other ranks to end their sessions too. What `while_waiting` throws ends the wait
+  // Ends the session for good, once; a second call does nothing. Later calls are errors; what a launch that ended well
+  // made can still be read.
+  //   well       waits for the launches made before, and for the other ranks to end their sessions too. What
+  //   `while_waiting` throws ends the wait
   //              alone: call `end` again
-  //   in haste   launches that are under way fail: a call of a kernel or source that runs is waited for, nothing else. The other ranks hear `why`
+  //   in haste   launches that are under way fail: a call of a kernel or source that runs is waited for, nothing else.
+  //   The other ranks hear `why`
   // Then no thread of the session is left. Not to be called by a kernel or a source.
   enum class Ending { well, in_haste };
   void end(Ending how, const std::string& why = "it ends its world, because something was thrown");
@@ -179,34 +191,43 @@ class Session {
 
   void add(AsyncKernel kernel);  // before a plan that names it
 
-  // Verifies the plan, resolves its kernels (a missing one: an error that lists what exists), allocates its blocks, joins its variables
-  // with those of the same device and name (another layout is an error), runs `setup`. The number returned names it in `launch`.
+  // Verifies the plan, resolves its kernels (a missing one: an error that lists what exists), allocates its blocks,
+  // joins its variables with those of the same device and name (another layout is an error), runs `setup`. The number
+  // returned names it in `launch`.
   int load(const Plan& plan, bool check_nan = false);  // check_nan: of its launches alone
 
-  // Forgets the plan: launches of it that were made before run to their end, then its memory, actors, kernels and links go; variables stay.
-  // Never waits; other plans go on. The number is not given again. False: there is no such plan (a reload may have forgotten it).
+  // Forgets the plan: launches of it that were made before run to their end, then its memory, actors, kernels and links
+  // go; variables stay. Never waits; other plans go on. The number is not given again. False: there is no such plan (a
+  // reload may have forgotten it).
   bool unload(int plan);
   int plans();  // how many hold memory: loaded, or unloaded and still on their way out
 
-  // Runs the plan once. Every binding of an input needs a feed of the right type, or a result of an earlier launch of this session that lies as the
-  // plan reads it: each device then reads its own part. Launches run in the order of their tickets where they share a variable that one of them
-  // writes or one takes the other's result, and beside each other where they do not; `in_flight` of them, then this waits for one to end.
-  // Every wait for a launch that failed, and every use of its results, throws its error. If it wrote no variable, launches made after the program has
-  // been told of it (by a wait, or by the next launch, which throws it) run again; if it did, every later launch is an error until `reload`. With
-  // several ranks it is given the number of its op, and is over when it has ended on all of them: where it fails on one, all of them fail.
+  // Runs the plan once. Every binding of an input needs a feed of the right type, or a result of an earlier launch of
+  // this session that lies as the plan reads it: each device then reads its own part. Launches run in the order of
+  // their tickets where they share a variable that one of them writes or one takes the other's result, and beside each
+  // other where they do not; `in_flight` of them, then this waits for one to end. Every wait for a launch that failed,
+  // and every use of its results, throws its error. If it wrote no variable, launches made after the program has been
+  // told of it (by a wait, or by the next launch, which throws it) run again; if it did, every later launch is an error
+  // until `reload`. With several ranks it is given the number of its op, and is over when it has ended on all of them:
+  // where it fails on one, all of them fail.
   Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {}, std::uint64_t op = 0);
 
-  // A value on devices of this rank, one part on each, as a launch's result lies there. Its bytes are copied; it waits for nothing.
+  // A value on devices of this rank, one part on each, as a launch's result lies there. Its bytes are copied; it waits
+  // for nothing.
   Result hold(const TensorType& whole, std::vector<HeldPart> parts);
 
-  // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
+  // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number
+  // 0. All throw what has failed.
   std::uint64_t begin_op(const OpDescription& op);
   void await_op(std::uint64_t op);  // until all ranks have begun it
-  // A launch in which no device of this rank takes part. It has no results, counts as a launch of this rank, and fails as it does on the others.
+  // A launch in which no device of this rank takes part. It has no results, counts as a launch of this rank, and fails
+  // as it does on the others.
   Launch launch_elsewhere(std::uint64_t op);
-  std::variant<std::uint64_t, Refusal> ask_op(const OpDescription& op);  // begins it when all ranks have asked for it, or not at all
-  void fail_ranks(const Error& error);                                   // for all of them
-  // Two that began something else there, if that is what failed; -1 and 0 where all that is known is that the sums of some are wrong.
+  std::variant<std::uint64_t, Refusal> ask_op(
+      const OpDescription& op);         // begins it when all ranks have asked for it, or not at all
+  void fail_ranks(const Error& error);  // for all of them
+  // Two that began something else there, if that is what failed; -1 and 0 where all that is known is that the sums of
+  // some are wrong.
   std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op);
   std::vector<Exchange> exchanges(const Plan& plan) const;  // what its links to other ranks carry
 
@@ -215,12 +236,14 @@ class Session {
   // Until the launches made before are over; others may be made meanwhile.
   void wait_launched();
 
-  // A turn at what some devices hold of a variable; each view says how it lies there. It is asked for at once, and never waits.
+  // A turn at what some devices hold of a variable; each view says how it lies there. It is asked for at once, and
+  // never waits.
   VariableTurn turn(std::string_view name, const std::vector<std::pair<PlanDevice, View>>& parts, bool writes);
   HostArray read_variable(std::string_view name, const PlanDevice& device, const View& view);
   void write_variable(std::string_view name, const PlanDevice& device, const View& view, const HostArray& value);
   bool has_variable(std::string_view name, const PlanDevice& device) const;
-  // On all devices, waiting for nothing: its memory goes with the last plan that uses it, and the next plan to name it begins a new one.
+  // On all devices, waiting for nothing: its memory goes with the last plan that uses it, and the next plan to name it
+  // begins a new one.
   void forget_variable(std::string_view name);
 
   bool failed() const;  // later launches are errors until `reload`
@@ -228,18 +251,18 @@ class Session {
   // Forgets all plans and variables, and with them a failure. Numbers of plans are not given again.
   void reload();
 
-  // With several ranks, after a failure and `reload`: ends what goes between them, so that no link to another rank is left, and begins it anew on new
-  // connections. All ranks do both, and none joins before all have left.
+  // With several ranks, after a failure and `reload`: ends what goes between them, so that no link to another rank is
+  // left, and begins it anew on new connections. All ranks do both, and none joins before all have left.
   void leave_ranks();
   void join_ranks();
 
-  Counters counters();                                // waits until no launch is in flight
-  std::int64_t held_bytes();                          // of results that somebody holds or a launch under way uses, on all devices; at any time
+  Counters counters();        // waits until no launch is in flight
+  std::int64_t held_bytes();  // of results that somebody holds or a launch under way uses, on all devices; at any time
   std::map<std::string, std::int64_t> arena_bytes();  // by device: what its plans share for registers and scratch
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();
-  // How far this rank has come; with `waits` also what it is inside of and which ranks it waits for, as far as that is known after `most` seconds.
-  // From any thread.
+  // How far this rank has come; with `waits` also what it is inside of and which ranks it waits for, as far as that is
+  // known after `most` seconds. From any thread.
   RankState state(bool waits, double most);
   // A line once other programs were noticed on the cores that teams compute on (crowd_watch.h); "" before.
   std::string crowd_line();
@@ -274,7 +297,8 @@ class Session {
   bool has_room() const;
   void wait_idle();
   template <class Done>
-  void wait_over(std::unique_lock<std::mutex>& lock, Done done);  // until what `over_` tells of is done, or while_waiting throws
+  void wait_over(std::unique_lock<std::mutex>& lock,
+                 Done done);  // until what `over_` tells of is done, or while_waiting throws
   std::shared_ptr<Loaded> find(int plan) const;
   void free_left();
   Leftover drop_finished();                          // under the lock; what it gives goes when the lock is open again
@@ -322,9 +346,10 @@ class Session {
   int limit_ = 1;  // of workers
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Reader> reader_;
-  std::unique_ptr<CrowdWatch> crowd_watch_;          // since a plan with teams of more than one was loaded; guarded by `asking_`
-  std::vector<int> teams_;                           // by worker: the largest team of a plan that was loaded
-  std::vector<std::vector<int>> cpus_of_;            // by worker, where they are pinned
+  std::unique_ptr<CrowdWatch>
+      crowd_watch_;                        // since a plan with teams of more than one was loaded; guarded by `asking_`
+  std::vector<int> teams_;                 // by worker: the largest team of a plan that was loaded
+  std::vector<std::vector<int>> cpus_of_;  // by worker, where they are pinned
   std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended
   base::TimedMutex asking_;                          // guards who the workers are, and what they are asked
   std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept until all answered: a worker inside a kernel answers later
@@ -348,7 +373,8 @@ class Session {
   std::uint64_t next_ticket_ = 1;
   std::optional<Error> failure_;  // of the first launch that failed so that nothing can run any more
   std::uint64_t failed_ticket_ = 0;
-  // Of the first launch that failed and wrote nothing, until the program has been told: by a launch made so many later at the latest.
+  // Of the first launch that failed and wrote nothing, until the program has been told: by a launch made so many later
+  // at the latest.
   struct DataFailure {
     Error error;
     std::uint64_t ticket = 0;
@@ -366,8 +392,8 @@ class Session {
   std::atomic<bool> failure_told_{false};            // the program has been told of `failure_`
   int in_agreement_ = 0;                             // threads of the program that are inside of it
   std::unique_ptr<Breaking> breaking_;               // then: told to worker 0
-  std::unique_ptr<Agreement> agreement_;             // none where this rank is alone; last: it calls this session, as does
-  std::unique_ptr<Heart> heart_;                     // this
+  std::unique_ptr<Agreement> agreement_;  // none where this rank is alone; last: it calls this session, as does
+  std::unique_ptr<Heart> heart_;          // this
 };
 
 template <class Done> void Session::wait_over(std::unique_lock<std::mutex>& lock, Done done) {

@@ -16,7 +16,8 @@
 namespace karez::runtime {
 
 Session::~Session() {
-  finish(std::uncaught_exceptions() > 0 ? Ending::in_haste : Ending::well, "it ends its world, because something was thrown", {});
+  finish(std::uncaught_exceptions() > 0 ? Ending::in_haste : Ending::well,
+         "it ends its world, because something was thrown", {});
 }
 
 void Session::end(Ending how, const std::string& why) { finish(how, why, options_.while_waiting); }
@@ -45,8 +46,8 @@ void Session::finish_once(Ending how, const std::string& why, const std::functio
   }
   await_idle(meanwhile);
   if (how == Ending::well && ((failure_ && !failure_told_) || data_failure_))
-    note(base::LogLevel::warning,
-         "a launch failed whose results the program never asked for: ", failure_ ? failure_->what() : data_failure_->error.what());
+    note(base::LogLevel::warning, "a launch failed whose results the program never asked for: ",
+         failure_ ? failure_->what() : data_failure_->error.what());
   std::lock_guard loading(loading_);
   stop();
   heart_.reset();
@@ -76,7 +77,9 @@ void Session::end_world(const std::function<void()>& meanwhile) {
 
 // Until every launch made so far is over; what `meanwhile` throws ends the wait.
 void Session::await_idle(const std::function<void()>& meanwhile) {
-  const auto idle = [&] { return std::all_of(launches_.begin(), launches_.end(), [](const auto& record) { return record->over; }); };
+  const auto idle = [&] {
+    return std::all_of(launches_.begin(), launches_.end(), [](const auto& record) { return record->over; });
+  };
   std::unique_lock lock(mutex_);
   if (!meanwhile) return over_.wait(lock, idle);
   while (!over_.wait_for(lock, std::chrono::milliseconds(50), idle)) {
@@ -86,7 +89,8 @@ void Session::await_idle(const std::function<void()>& meanwhile) {
   }
 }
 
-// What is under way completes without working, and what has not begun does not begin: with this error, where it has none of its own. Under the lock.
+// What is under way completes without working, and what has not begun does not begin: with this error, where it has
+// none of its own. Under the lock.
 void Session::break_launches(const Error& error) {
   std::uint64_t first = next_ticket_;
   bool any = false;
@@ -114,6 +118,8 @@ void Session::check_open() const {
   require_open();
 }
 
-void Session::require_open() const { require(!ended_, "this world has ended: nothing can be called, read or written in it any more"); }
+void Session::require_open() const {
+  require(!ended_, "this world has ended: nothing can be called, read or written in it any more");
+}
 
 }  // namespace karez::runtime

@@ -1,8 +1,9 @@
 // How a session ends its launches: which of them failed, and what can go on after that.
 //
-// A launch that failed before it wrote a variable leaves everything as it was: its tokens have come home, no variable changed. It is a failure of the
-// data. Later launches of its plan are poisoned until the program has been told, by a wait that throws or by the next launch; then all goes on.
-// Everything else (a launch that failed while it wrote, a broken link, a rank that is gone) ends the session's use until `reload`.
+// A launch that failed before it wrote a variable leaves everything as it was: its tokens have come home, no variable
+// changed. It is a failure of the data. Later launches of its plan are poisoned until the program has been told, by a
+// wait that throws or by the next launch; then all goes on. Everything else (a launch that failed while it wrote, a
+// broken link, a rank that is gone) ends the session's use until `reload`.
 #include <algorithm>
 
 #include "runtime/agreement.h"
@@ -38,11 +39,13 @@ void Session::finished(LaunchRecord& record) {
 
 // What the launch's end means for it and for the session. Under the lock.
 void Session::judge(LaunchRecord& record, const LaunchEnd& end) {
-  const bool skipped = !end.error && (end.skipped || (failure_ && record.number < 0));  // it did not begin, since one had failed
+  const bool skipped =
+      !end.error && (end.skipped || (failure_ && record.number < 0));  // it did not begin, since one had failed
   if (!end.error && !skipped) return;
   if (end.error) {
     if (!record.error) record.error = end.error;
-    if (end.wrote) record.error = Error(record.error->kind, cat(record.error->what(), torn_text()), record.error->where);
+    if (end.wrote)
+      record.error = Error(record.error->kind, cat(record.error->what(), torn_text()), record.error->where);
   }
   record.skipped = skipped;
   if (skipped && !record.error) record.error = did_not_run(record);
@@ -50,7 +53,8 @@ void Session::judge(LaunchRecord& record, const LaunchEnd& end) {
     if (!failure_ || record.ticket < failed_ticket_) failure_ = record.error, failed_ticket_ = record.ticket;
   } else if (end.error && !failure_ && (!data_failure_ || record.ticket < data_failure_->ticket)) {
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
-  } else if (skipped && !failure_ && !data_failure_ && agreement_ == nullptr) {  // of a result that failed, of which the program had been told
+  } else if (skipped && !failure_ && !data_failure_ &&
+             agreement_ == nullptr) {  // of a result that failed, of which the program had been told
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
   }
 }
@@ -62,7 +66,8 @@ Error Session::did_not_run(const LaunchRecord& record) const {
   for (const auto& maker : record.after)
     if (!first && maker->error) first = maker->error;
   if (!first) return Error(cat("launch ", record.ticket, " did not run, because one before it failed"));
-  return {first->kind, cat("launch ", record.ticket, " did not run, because one before it failed: ", first->what()), first->where};
+  return {first->kind, cat("launch ", record.ticket, " did not run, because one before it failed: ", first->what()),
+          first->where};
 }
 
 bool Session::refuses(const LaunchRecord& record) const {
@@ -73,7 +78,8 @@ bool Session::refuses(const LaunchRecord& record) const {
 bool Session::maker_failed(const LaunchRecord& record) const {
   if (record.after.empty()) return false;
   std::lock_guard lock(mutex_);
-  return std::any_of(record.after.begin(), record.after.end(), [](const auto& maker) { return maker->error || maker->skipped; });
+  return std::any_of(record.after.begin(), record.after.end(),
+                     [](const auto& maker) { return maker->error || maker->skipped; });
 }
 
 void Session::spoiled(std::uint64_t op, bool by_all) {
@@ -116,7 +122,8 @@ bool Session::failed() const {
 }
 
 Error Session::unusable(std::string_view text) const {
-  return {failure_->kind, cat(text, "this session's state is unusable since a launch failed (", failure_->what(), "); reset the world"),
+  return {failure_->kind,
+          cat(text, "this session's state is unusable since a launch failed (", failure_->what(), "); reset the world"),
           failure_->where};
 }
 
@@ -127,7 +134,8 @@ void Session::broke(const Error& why) {
   for (auto& record : launches_) {
     if (record->over) continue;
     std::lock_guard record_lock(record->mutex);
-    if (!record->error) record->error = Error(why.kind, cat("launch ", record->ticket, " broke off: ", why.what()), why.where);
+    if (!record->error)
+      record->error = Error(why.kind, cat("launch ", record->ticket, " broke off: ", why.what()), why.where);
     record->over = true;
   }
   if (!failure_) failure_ = why;
@@ -146,15 +154,18 @@ void Session::throw_failure(std::unique_lock<std::mutex>& lock) {
 void Session::tell(std::unique_lock<std::mutex>& lock) {
   const Error error = data_failure_->error;
   recover(lock, data_failure_->ticket);
-  throw Error(error.kind, cat("an earlier launch failed: ", error.what(), "; it wrote no variable, and the next launch runs again"), error.where);
+  throw Error(error.kind,
+              cat("an earlier launch failed: ", error.what(), "; it wrote no variable, and the next launch runs again"),
+              error.where);
 }
 
-// The program has been told of this launch. Launches that were poisoned end before any other of their plans begins, on every rank alike.
+// The program has been told of this launch. Launches that were poisoned end before any other of their plans begins, on
+// every rank alike.
 void Session::recover(std::unique_lock<std::mutex>& lock, std::uint64_t told) {
   const auto is_poisoned = [](const Loaded* loaded) { return loaded != nullptr && loaded->poisoned != Loaded::none; };
   wait_over(lock, [&] {
-    return failure_ ||
-           std::none_of(launches_.begin(), launches_.end(), [&](const auto& record) { return !record->over && is_poisoned(record->loaded); });
+    return failure_ || std::none_of(launches_.begin(), launches_.end(),
+                                    [&](const auto& record) { return !record->over && is_poisoned(record->loaded); });
   });
   if (failure_) return;
   if (data_failure_ && data_failure_->ticket <= told) data_failure_.reset();
@@ -174,7 +185,8 @@ void Session::wait(const LaunchRecord& record) {
   failure_told_ = true;
   const Error error = *record.error;
   // A launch that was skipped may have poisoned its plan after the program was told of what failed.
-  if (!failure_ && (record.skipped || (data_failure_ && record.ticket == data_failure_->ticket))) recover(lock, record.ticket);
+  if (!failure_ && (record.skipped || (data_failure_ && record.ticket == data_failure_->ticket)))
+    recover(lock, record.ticket);
   throw error;
 }
 

@@ -12,24 +12,28 @@
 
 namespace karez::runtime {
 
-// Launches of different plans run beside each other, in an order that is each rank's own: no two share a link. What tells theirs apart counts the
-// plans of a program, which all ranks load in one order.
+// Launches of different plans run beside each other, in an order that is each rank's own: no two share a link. What
+// tells theirs apart counts the plans of a program, which all ranks load in one order.
 std::string Session::links_of(const Plan& plan) {
-  require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is rank ", plan.rank, "'s, not rank ", options_.peers->rank(), "'s");
+  require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is rank ", plan.rank, "'s, not rank ",
+          options_.peers->rank(), "'s");
   return cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
 }
 
 void Session::join_ranks() {
   comm::Peers& peers = *options_.peers;
-  const auto open = [&peers](int rank, comm::Bell& bell) { return peers.control(rank).open(hash_text("agreement"), NoteLines::depth, bell); };
+  const auto open = [&peers](int rank, comm::Bell& bell) {
+    return peers.control(rank).open(hash_text("agreement"), NoteLines::depth, bell);
+  };
   agreement_ = std::make_unique<Agreement>(
       Agreement::Place{peers.rank(), peers.ranks(), open, std::chrono::duration<double>(options_.watch.peer_timeout)},
-      Agreement::Tell{
-          [this](std::uint64_t op, const LaunchEnd& end) { ended(op, end); }, [this](std::uint64_t op, bool by_all) { spoiled(op, by_all); },
-          [this](const Error& error, std::optional<int> lost) { break_off(error, lost); }, [&peers](int rank) { return peers.name(rank); }});
-  heart_ = std::make_unique<Heart>(
-      *options_.peers, options_.watch,
-      Heart::Tell{[this](bool waits, double most) { return state(waits, most); }, [this](const WatchFinding& finding) { found(finding); }});
+      Agreement::Tell{[this](std::uint64_t op, const LaunchEnd& end) { ended(op, end); },
+                      [this](std::uint64_t op, bool by_all) { spoiled(op, by_all); },
+                      [this](const Error& error, std::optional<int> lost) { break_off(error, lost); },
+                      [&peers](int rank) { return peers.name(rank); }});
+  heart_ = std::make_unique<Heart>(*options_.peers, options_.watch,
+                                   Heart::Tell{[this](bool waits, double most) { return state(waits, most); },
+                                               [this](const WatchFinding& finding) { found(finding); }});
   std::lock_guard lock(mutex_);
   apart_ = false;
 }
@@ -96,7 +100,9 @@ class Session::InAgreement {
 void Session::require_together() const {
   std::lock_guard lock(mutex_);
   require_open();
-  require(ErrorKind::peer, !apart_, "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
+  require(
+      ErrorKind::peer, !apart_,
+      "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
 }
 
 std::uint64_t Session::begin_op(const OpDescription& op) {
@@ -176,7 +182,8 @@ std::string waited_text(int rank, const Error& error, const RankState& state) {
   if (error.kind != ErrorKind::peer) return {};
   if (state.waits.empty()) return state.inside.empty() ? "" : cat("\n  rank ", rank, " was inside ", state.inside);
   const RankWait& wait = state.waits.front();
-  return cat("\n  rank ", rank, " waited for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom), ": ", wait.what);
+  return cat("\n  rank ", rank, " waited for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom),
+             ": ", wait.what);
 }
 
 // A link that broke here tells who ended, not why; what all ranks know as the first error may say more.
@@ -188,14 +195,16 @@ Error with_cause(const Error& here, const Error& first) {
 
 }  // namespace
 
-// Of a launch that ended here after the session broke off. Its own error, if it had one, comes behind the first of all ranks.
+// Of a launch that ended here after the session broke off. Its own error, if it had one, comes behind the first of all
+// ranks.
 Error Session::broken_off(const LaunchRecord& record) const {
   const std::string first = failure_->what(), here = record.error ? record.error->what() : first;
   const std::string more = here.find(first) == here.npos ? cat("\n  here: ", here) : waited_;
   return {failure_->kind, cat("launch ", record.ticket, ": ", first, more), failure_->where};
 }
 
-// What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended here ended badly elsewhere.
+// What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended
+// here ended badly elsewhere.
 void Session::break_off(const Error& error, std::optional<int> lost) {
   const RankState before = state(true, 0.2);
   record_flight(error, before);
@@ -206,7 +215,8 @@ void Session::break_off(const Error& error, std::optional<int> lost) {
     break_launches(error);  // the first of all ranks
     for (auto& record : launches_) {
       if (record->over || !record->ended) continue;
-      if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), waited_), error.where);
+      if (!record->error)
+        record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), waited_), error.where);
       else record->error = with_cause(*record->error, error);
       record->over = true;
     }

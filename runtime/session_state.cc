@@ -43,7 +43,8 @@ std::string Session::wait_graph() {
   std::lock_guard acting_lock(mutex_);  // what a worker is inside of cannot be freed meanwhile
   std::string text;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    text += cat("worker ", w, ":\n", inquiry->answers[w].empty() ? cat("is inside ", workers_[w]->acting(), "\n") : inquiry->answers[w]);
+    text += cat("worker ", w, ":\n",
+                inquiry->answers[w].empty() ? cat("is inside ", workers_[w]->acting(), "\n") : inquiry->answers[w]);
   }
   return text;
 }
@@ -51,8 +52,10 @@ std::string Session::wait_graph() {
 std::string Session::crowd_line() {
   std::lock_guard asking(asking_);
   if (crowd_watch_ == nullptr || crowd_watch_->times() == 0) return "";
-  return cat("cores: other programs ", crowd_watch_->crowded() ? "compute" : "computed", " on them, so that threads of a team ",
-             crowd_watch_->crowded() ? "sleep where they wait for each other\n" : "slept where they waited for each other; now they are free\n");
+  return cat("cores: other programs ", crowd_watch_->crowded() ? "compute" : "computed",
+             " on them, so that threads of a team ",
+             crowd_watch_->crowded() ? "sleep where they wait for each other\n"
+                                     : "slept where they waited for each other; now they are free\n");
 }
 
 RankState Session::state(bool waits, double most) {
@@ -67,17 +70,21 @@ RankState Session::state(bool waits, double most) {
     out.moved += next_ticket_ + static_cast<std::uint64_t>(counters.acts + counters.messages);
     for (const auto& record : launches_)
       if (record->ended && !record->over)
-        out.waits.push_back({RankWait::others, cat("launch ", record->ticket, " has ended here, not yet on all ranks")});
+        out.waits.push_back(
+            {RankWait::others, cat("launch ", record->ticket, " has ended here, not yet on all ranks")});
   }
   if (awaiting_.load() > 0) out.waits.push_back({RankWait::others, "all ranks are to begin what this one has begun"});
-  if (const auto whom = options_.peers == nullptr ? std::nullopt : options_.peers->awaited()) out.waits.push_back({*whom, "its connection"});
+  if (const auto whom = options_.peers == nullptr ? std::nullopt : options_.peers->awaited())
+    out.waits.push_back({*whom, "its connection"});
   if (waits) add_states(out, most);
   return out;
 }
 
-// Collectives come first: they say more than that a launch has not ended. One question at a time is under way, however long a worker takes to answer.
+// Collectives come first: they say more than that a launch has not ended. One question at a time is under way, however
+// long a worker takes to answer.
 void Session::add_states(RankState& out, double most) {
-  const std::unique_lock asking(asking_, std::chrono::duration<double>(most));  // who ends the workers may be waiting for this thread
+  const std::unique_lock asking(
+      asking_, std::chrono::duration<double>(most));  // who ends the workers may be waiting for this thread
   if (!asking || workers_.empty()) return;
   auto answered = [&] {
     std::lock_guard lock(asked_->mutex);
@@ -155,7 +162,9 @@ void Session::record_flight(const Error& error, const RankState& state) {
   if (const std::unique_lock asking(asking_, std::chrono::milliseconds(300)); asking) out.workers = events();
   try {
     write_flight(options_.flight, out);
-  } catch (const std::exception& failure) { note(LogLevel::warning, "the flight record is not written: ", failure.what()); }
+  } catch (const std::exception& failure) {
+    note(LogLevel::warning, "the flight record is not written: ", failure.what());
+  }
 }
 
 void Session::found(const WatchFinding& finding) {

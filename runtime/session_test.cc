@@ -26,7 +26,9 @@ const KernelTable& kernels() {
   return table;
 }
 
-Feed feed_of(Shape shape, const std::vector<float>& values) { return {array_source(HostArray::of<float>(std::move(shape), values)), 0}; }
+Feed feed_of(Shape shape, const std::vector<float>& values) {
+  return {array_source(HostArray::of<float>(std::move(shape), values)), 0};
+}
 
 // y = relu(x w) by two actors on two workers.
 const char* matmul_relu = R"(
@@ -77,11 +79,13 @@ TEST(Session, VariablesAreReadAndWrittenInTheirStrides) {
   session.load(parse_plan(matmul_relu));
   View turned(DType::f32, {2, 2}, {1, 2});
   session.write_variable("w", first_device, turned, HostArray::of<float>({2, 2}, {1, 2, 3, 4}));
-  auto plain = session.read_variable("w", first_device, two_by_two), back = session.read_variable("w", first_device, turned);
+  auto plain = session.read_variable("w", first_device, two_by_two),
+       back = session.read_variable("w", first_device, turned);
   EXPECT_EQ(plain.data<float>()[1], 3) << "stored column by column";
   EXPECT_EQ(back.data<float>()[1], 2);
   EXPECT_TRUE(session.has_variable("w", first_device));
-  EXPECT_EQ(error_of([&] { session.read_variable("v", first_device, two_by_two); }), "device 0.0 holds no variable 'v'; there is 1: w");
+  EXPECT_EQ(error_of([&] { session.read_variable("v", first_device, two_by_two); }),
+            "device 0.0 holds no variable 'v'; there is 1: w");
   EXPECT_EQ(error_of([&] {
               session.read_variable("w", first_device, View(DType::f32, {3, 2}));
             }),
@@ -103,7 +107,8 @@ TEST(Session, WritingThroughAViewWithGapsLeavesTheGaps) {
   View all(DType::f32, {8}), third(DType::f32, {3}, {3});  // elements 0, 3 and 6
   session.write_variable("v", first_device, all, HostArray::of<float>({8}, {0, 1, 2, 3, 4, 5, 6, 7}));
   session.write_variable("v", first_device, third, HostArray::of<float>({3}, {-1, -2, -3}));
-  HostArray whole = session.read_variable("v", first_device, all), part = session.read_variable("v", first_device, third);
+  HostArray whole = session.read_variable("v", first_device, all),
+            part = session.read_variable("v", first_device, third);
   auto now = whole.data<float>(), read = part.data<float>();
   EXPECT_EQ(std::vector<float>(now.begin(), now.end()), (std::vector<float>{-1, 1, 2, -2, 4, 5, -3, 7}));
   EXPECT_EQ(std::vector<float>(read.begin(), read.end()), (std::vector<float>{-1, -2, -3}));
@@ -156,7 +161,8 @@ TEST(Session, LaunchesRunInTicketOrderAndStateCarriesOver) {
 TEST(Session, WhatWasLaunchedIsWaitedFor) {
   std::promise<void> go;
   const std::shared_future<void> gone = go.get_future().share();
-  KernelTable table({test_row("hold", [&gone](const CallSpec&) -> PreparedKernel { return [&gone](const KernelArgs&) { gone.wait(); }; })});
+  KernelTable table({test_row(
+      "hold", [&gone](const CallSpec&) -> PreparedKernel { return [&gone](const KernelArgs&) { gone.wait(); }; })});
   Session session({.workers = 1}, table);
   Sketch s;
   const ActorId a = s.actor("a");
@@ -182,7 +188,8 @@ TEST(Session, TwoPlansShareAVariableButOnlyInOneLayout) {
   for (Block& block : other.blocks)
     if (block.kind == BlockKind::variable) block.layout = "f32[1@data]";
   EXPECT_EQ(error_of([&] { session.load(other); }),
-            "plan 'third': variable 'n' of device 0.0 is stored as f32[1] (4 bytes), but this plan wants f32[1@data] (4 bytes)");
+            "plan 'third': variable 'n' of device 0.0 is stored as f32[1] (4 bytes), but this plan wants f32[1@data] "
+            "(4 bytes)");
   EXPECT_EQ(session.launch(b).output("n").data<float>()[0], 4) << "the refused plan left no trace";
 }
 
@@ -208,8 +215,9 @@ TEST(Session, AFailedLoadLeavesNoVariableBehind) {
 
 TEST(Session, AKernelThatNeedsAWorkspaceAndGotNoneOrTooLittleIsRefused) {
   std::vector<KernelRow> rows = test_kernels();
-  KernelRow row =
-      test_row("scratchy", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs& args) { args.workspace[99] = std::byte{1}; }; });
+  KernelRow row = test_row("scratchy", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs& args) { args.workspace[99] = std::byte{1}; };
+  });
   row.workspace = [](const CallSpec&) { return std::int64_t{100}; };
   rows.push_back(row);
   KernelTable table(std::move(rows));
@@ -243,7 +251,8 @@ class NotingSource : public Source {
 
 TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
   Session session({.workers = 2, .poison = false}, kernels());
-  Sketch s;  // in, twice a launch; each batch is summed into its own half of the variable "sums" by turns of the register's slots
+  Sketch s;  // in, twice a launch; each batch is summed into its own half of the variable "sums" by turns of the
+             // register's slots
   ActorId in = s.actor("in", 1, 0, BodyKind::input), sink = s.actor("sink");
   s.start(in, 2);
   RegisterId x = s.edge(in, {sink}, 2, 16);
@@ -261,12 +270,13 @@ TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
     finish(session, session.launch(plan, {{"x", {source, position}}}));
     due.insert(due.end(), {position, position + 1});
     EXPECT_EQ(source->positions, due);
-    EXPECT_EQ(session.read_variable("last", first_device, test_vector).data<float>()[0], static_cast<float>(position + 1));
+    EXPECT_EQ(session.read_variable("last", first_device, test_vector).data<float>()[0],
+              static_cast<float>(position + 1));
   }
 }
 
-// Four acts a launch: a batch of eight is read in two halves, then the next one; the first act copies into "sums", the others add, one more only
-// in the last.
+// Four acts a launch: a batch of eight is read in two halves, then the next one; the first act copies into "sums", the
+// others add, one more only in the last.
 TEST(Session, CallsRunInTheirActsAndInputsReadTheirLots) {
   for (int workers : {1, 2}) {
     Session session({.workers = workers, .poison = false}, kernels());
@@ -298,7 +308,9 @@ TEST(Session, CallsRunInTheirActsAndInputsReadTheirLots) {
       finish(session, session.launch(plan, {{"x", {source, position}}}));
       HostArray value = session.read_variable("sums", first_device, test_vector);
       for (std::int64_t i = 0; i < 4; ++i)  // rows i and i + 4 of two batches
-        EXPECT_EQ(value.data<float>()[static_cast<std::size_t>(i)], static_cast<float>(1000 + 200 * (2 * position + 1) + 4 * i + 8)) << position;
+        EXPECT_EQ(value.data<float>()[static_cast<std::size_t>(i)],
+                  static_cast<float>(1000 + 200 * (2 * position + 1) + 4 * i + 8))
+            << position;
     }
   }
 }
@@ -310,7 +322,8 @@ TEST(Session, SetupRunsOnceWhenLoaded) {
   s.start(a);
   RegisterId y = s.edge(a, {out}, 1, 16);
   s.done(out);
-  s.call(a, "test.sum", {in_block(constant, test_vector), in_block(constant, test_vector)}, {in_register(y, test_vector)});
+  s.call(a, "test.sum", {in_block(constant, test_vector), in_block(constant, test_vector)},
+         {in_register(y, test_vector)});
   s.plan.actors[out].binding = "y";
   s.plan.actors[out].bound = {in_register(y, test_vector)};
   Call setup;
@@ -324,7 +337,8 @@ TEST(Session, SetupRunsOnceWhenLoaded) {
 
 TEST(Session, MessagesAndActsPerLaunchAreWhatPeriodsConsumersAndInputsSay) {
   Sketch s;
-  ActorId w = s.actor("w"), a = s.actor("a", 1), sum = s.actor("sum"), end = s.actor("end", 1), other = s.actor("other");
+  ActorId w = s.actor("w"), a = s.actor("a", 1), sum = s.actor("sum"), end = s.actor("end", 1),
+          other = s.actor("other");
   s.start(w);
   s.start(a, 4);
   s.edge(w, {sum}, 1, 0, 1, 4);
@@ -368,7 +382,8 @@ TEST(Session, RandomGraphsComputeTheSameOnOneWorkerAndOnTwo) {
   }
 }
 
-// A slot that is about to be filled holds poison, whatever it held before; between the acts that fill it together it holds what they wrote.
+// A slot that is about to be filled holds poison, whatever it held before; between the acts that fill it together it
+// holds what they wrote.
 TEST(Session, EverySlotIsPoisonedWhenItsFirstActBeginsAndNotLater) {
   std::vector<std::uint32_t> seen;
   KernelTable table({test_row("see", [&](const CallSpec&) -> PreparedKernel {
@@ -487,9 +502,11 @@ TEST(Session, ScratchIsPoisonedBehindItsLastReaderAndWhereNobodyReadsIt) {
       read = test_data(args.out[0]), unread = test_data(args.out[1]);
     };
   }));
+  rows.push_back(test_row("look", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs&) { seen[0] = read[0], seen[1] = unread[0]; };
+  }));
   rows.push_back(
-      test_row("look", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { seen[0] = read[0], seen[1] = unread[0]; }; }));
-  rows.push_back(test_row("late", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { seen[2] = read[0]; }; }));
+      test_row("late", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { seen[2] = read[0]; }; }));
   KernelTable table(std::move(rows));
   Sketch s;
   ActorId a = s.actor("a");

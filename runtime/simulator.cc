@@ -21,7 +21,9 @@ struct Happening {
   enum class What { message, ended } what = What::message;
   Message message;
   ActorId actor;
-  bool operator<(const Happening& other) const { return time != other.time ? time > other.time : order > other.order; }  // earliest on top
+  bool operator<(const Happening& other) const {
+    return time != other.time ? time > other.time : order > other.order;
+  }  // earliest on top
 };
 
 // One worker's ready actors, and what is occupied.
@@ -116,7 +118,9 @@ class Simulator {
     event.kind = kind;
     return event;
   }
-  void record(ActorId actor, EventKind kind, std::int64_t act) { result_.events[worker_of(actor)].events.push_back(event_of(kind, actor, act)); }
+  void record(ActorId actor, EventKind kind, std::int64_t act) {
+    result_.events[worker_of(actor)].events.push_back(event_of(kind, actor, act));
+  }
   void record(int worker, EventKind kind, const Message& m) {
     Event event = event_of(kind, m.to, m.piece);
     event.reg = m.reg;
@@ -144,7 +148,8 @@ class Simulator {
       slot.readers.push_back(m.to);
     } else {
       auto at = std::find(slot.readers.begin(), slot.readers.end(), from);
-      require(at != slot.readers.end(), "simulator: ", actor_name(plan_, from), " returns slot ", m.slot, " of r", m.reg, ", which it does not hold");
+      require(at != slot.readers.end(), "simulator: ", actor_name(plan_, from), " returns slot ", m.slot, " of r",
+              m.reg, ", which it does not hold");
       slot.readers.erase(at);
       if (slot.readers.empty()) use(m.reg, m.slot, -1);
     }
@@ -156,7 +161,8 @@ class Simulator {
   }
   void take_slot(RegisterId reg, int number) {
     SlotWatch& slot = watch_[reg][number];
-    require(!slot.writing && slot.readers.empty(), "simulator: slot ", number, " of r", reg, " is overwritten while it is in use");
+    require(!slot.writing && slot.readers.empty(), "simulator: slot ", number, " of r", reg,
+            " is overwritten while it is in use");
     slot.writing = true;
     use(reg, number, 1);
   }
@@ -187,8 +193,8 @@ class Simulator {
     record(a, EventKind::began, ports.acts());
     for (int i = 0; i < ports.input_count(); ++i) {
       const SlotWatch& slot = watch_[ports.input_register(i)][ports.input_slot(i)];
-      require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a), " reads slot ", ports.input_slot(i),
-              " of r", ports.input_register(i), ", which was not given to it");
+      require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a),
+              " reads slot ", ports.input_slot(i), " of r", ports.input_register(i), ", which was not given to it");
     }
     for (int o = 0; o < ports.output_count(); ++o)
       if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
@@ -241,7 +247,8 @@ class Simulator {
     record(a, EventKind::ended, ports.acts());
     const bool collective = plan_.actor(a).collective.has_value(), in_turn = collective && options_.turns;
     if (in_turn) turns_.seat(a).end();
-    if (!collective) (options_.holds == Holds::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream]) = 0;
+    if (!collective)
+      (options_.holds == Holds::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream]) = 0;
     ports.complete([&](const Message& m) { send(a, m); });
     if (ports.ready()) consider(a);
     if (!in_turn) return;
@@ -249,8 +256,8 @@ class Simulator {
     if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(place_[next])) consider(next);
   }
 
-  // Every token is where it was before the first launch, except those of actors that run ahead for want of a start register. The ports
-  // are asked as well as the watch: it knows what was sent, they what has arrived.
+  // Every token is where it was before the first launch, except those of actors that run ahead for want of a start
+  // register. The ports are asked as well as the watch: it knows what was sent, they what has arrived.
   void check_home() {
     require(starter_.ready(), "simulator: a start register's slot is not home at the end");
     for (ActorId i : ports_.ids()) {
@@ -264,15 +271,16 @@ class Simulator {
     for (RegisterId r : watch_.ids()) {
       ActorId producer = plan_.registers[r].producer;
       if (producer != session_actor && ports_[producer].input_count() == 0) continue;
-      for (const SlotWatch& slot : watch_[r]) require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
+      for (const SlotWatch& slot : watch_[r])
+        require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
     }
     for (ActorId i : ports_.ids()) {
       const Ports& ports = ports_[i];
       if (ports.input_count() == 0) continue;
       for (int o = 0; o < ports.output_count(); ++o) {
         int slots = plan_.reg(ports.output_register(o)).slots;
-        require(ports.free_slots(o) == slots, "simulator: ", actor_name(plan_, i), " has ", ports.free_slots(o), " free slots of r",
-                ports.output_register(o), " at the end instead of ", slots, ": a message was lost");
+        require(ports.free_slots(o) == slots, "simulator: ", actor_name(plan_, i), " has ", ports.free_slots(o),
+                " free slots of r", ports.output_register(o), " at the end instead of ", slots, ": a message was lost");
       }
     }
   }
@@ -286,16 +294,19 @@ class Simulator {
       const int turn = c.turns[static_cast<std::size_t>(ports_[a].acts()) % c.turns.size()];
       if (ports_[a].running()) {
         for (ActorId b : turns_.members(a))
-          if (!ports_[b].running()) waits.push_back({a, b, cat("its part of turn ", turn, " of communicator ", c.communicator)});
+          if (!ports_[b].running())
+            waits.push_back({a, b, cat("its part of turn ", turn, " of communicator ", c.communicator)});
       } else if (ports_[a].ready() && options_.turns && turns_.seat(a).due() != a) {
         const Seat& seat = turns_.seat(a);
         waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
       }
     }
     for (int i = 0; i < ender_.input_count(); ++i)
-      if (ender_.filled(i) == 0) waits.push_back({session_actor, ender_.producer(i), cat("r", ender_.input_register(i), " to be filled")});
+      if (ender_.filled(i) == 0)
+        waits.push_back({session_actor, ender_.producer(i), cat("r", ender_.input_register(i), " to be filled")});
     std::string circle = circle_of(plan_, waits);
-    fail("simulator: plan '", plan_.name, "' stands still at ", now_, circle.empty() ? "" : ": " + circle, "\n", print(plan_, waits));
+    fail("simulator: plan '", plan_.name, "' stands still at ", now_, circle.empty() ? "" : ": " + circle, "\n",
+         print(plan_, waits));
   }
 
   const Plan& plan_;
@@ -322,7 +333,8 @@ class Simulator {
 }  // namespace
 
 bool Simulation::active(ActorId actor, double time) const {
-  return std::any_of(acts.begin(), acts.end(), [&](const SimulatedAct& a) { return a.actor == actor && a.begin <= time && time < a.end; });
+  return std::any_of(acts.begin(), acts.end(),
+                     [&](const SimulatedAct& a) { return a.actor == actor && a.begin <= time && time < a.end; });
 }
 
 Simulation simulate(const Plan& plan, const SimulationOptions& options) { return Simulator(plan, options).run(); }

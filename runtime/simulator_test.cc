@@ -1,4 +1,5 @@
-// Tests of the simulator: the pipeline's laws in virtual time, random plans under random delays, and planted faults that it must catch.
+// Tests of the simulator: the pipeline's laws in virtual time, random plans under random delays, and planted faults
+// that it must catch.
 #include "runtime/simulator.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,8 @@ TEST(Simulator, OneSlotSerialises) {
   Chain chain(6, 1);
   Simulation result = simulate(chain.s.plan);
   for (double time = 0.5; time < result.makespan; ++time)
-    EXPECT_FALSE(result.active(chain.a, time) && result.active(chain.b, time)) << "they share their one slot, at " << time;
+    EXPECT_FALSE(result.active(chain.a, time) && result.active(chain.b, time))
+        << "they share their one slot, at " << time;
   EXPECT_GE(result.makespan, 12);
 }
 
@@ -59,7 +61,8 @@ TEST(Simulator, TheMakespanIsThatOfTheSlowestActor) {
     Chain chain(pieces, 2);
     // Irregular durations; the slowest is a third slower on average.
     auto duration = [&](ActorId actor, std::int64_t act) {
-      double jitter = unit_double(philox_word(5, static_cast<std::uint64_t>(actor.index), static_cast<std::uint64_t>(act)));
+      double jitter =
+          unit_double(philox_word(5, static_cast<std::uint64_t>(actor.index), static_cast<std::uint64_t>(act)));
       return actor.index == slow ? 1.2 + 0.2 * jitter : 0.8 + 0.2 * jitter;
     };
     double busy = 0;
@@ -73,7 +76,8 @@ TEST(Simulator, TheMakespanIsThatOfTheSlowestActor) {
 TEST(Simulator, AFastProducerKeepsMemoryAtSlotsTimesSize) {
   constexpr int pieces = 100000;
   Chain chain(pieces, 3, 1024);
-  Simulation result = simulate(chain.s.plan, {.duration = [&](ActorId actor, std::int64_t) { return actor == chain.b ? 1.0 : 0.1; }});
+  Simulation result =
+      simulate(chain.s.plan, {.duration = [&](ActorId actor, std::int64_t) { return actor == chain.b ? 1.0 : 0.1; }});
   EXPECT_EQ(result.acts.size(), 3u * pieces);
   EXPECT_EQ(result.most_slots[chain.ab], 3);
   EXPECT_LE(most_bytes(chain.s.plan, result)[DeviceId(0)], 2 * 3 * 1024);
@@ -118,12 +122,17 @@ TEST(Simulator, EqualSeedsGiveEqualRuns) {
 
 TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
   const char* given = std::getenv("KAREZ_SEED");
-  const unsigned first = given ? static_cast<unsigned>(std::atoi(given)) : 1, many = std::getenv("KAREZ_ALL") != nullptr ? 1'000'000 : 3000;
+  const unsigned first = given ? static_cast<unsigned>(std::atoi(given)) : 1,
+                 many = std::getenv("KAREZ_ALL") != nullptr ? 1'000'000 : 3000;
   for (unsigned seed = first; seed < first + many; ++seed) {
     RandomGraph graph(seed, 3);
-    SimulationOptions options{.seed = seed, .launches = 3, .holds = seed % 2 ? Holds::worker : Holds::stream, .delay = static_cast<double>(seed % 5)};
+    SimulationOptions options{.seed = seed,
+                              .launches = 3,
+                              .holds = seed % 2 ? Holds::worker : Holds::stream,
+                              .delay = static_cast<double>(seed % 5)};
     options.duration = [&](ActorId actor, std::int64_t act) {
-      return 2 * unit_double(philox_word(seed, static_cast<std::uint64_t>(actor.index), static_cast<std::uint64_t>(act)));
+      return 2 *
+             unit_double(philox_word(seed, static_cast<std::uint64_t>(actor.index), static_cast<std::uint64_t>(act)));
     };
     try {
       EXPECT_EQ(simulate(graph.s.plan, options).messages, 3 * messages_per_launch(graph.s.plan));
@@ -161,8 +170,9 @@ TEST(Simulator, ASlotThatIsFilledWhileOneOfItsReadersHoldsItIsCaught) {
   RegisterId r = s.edge(a, {quick, slow});
   s.done(quick, 2);
   s.done(slow, 2);
-  SimulationOptions options{.duration = [&](ActorId actor, std::int64_t) { return actor == slow ? 50.0 : 1.0; },
-                            .meddle = [&](const Message& m) { return m.reg == r && m.kind == Message::Kind::returned ? 2 : 1; }};
+  SimulationOptions options{
+      .duration = [&](ActorId actor, std::int64_t) { return actor == slow ? 50.0 : 1.0; },
+      .meddle = [&](const Message& m) { return m.reg == r && m.kind == Message::Kind::returned ? 2 : 1; }};
   std::string error = error_of([&] { simulate(s.plan, options); });
   EXPECT_NE(error.find("slot 0 of r1 is overwritten while it is in use"), std::string::npos) << error;
 }
@@ -176,7 +186,8 @@ TEST(Simulator, ADeadlockNamesTheCircle) {
   s.edge(c, {b}, 1, 0, 2, 2);
   s.done(b, 2);
   std::string error = error_of([&] { simulate(s.plan); });
-  EXPECT_NE(error.find("stands still at 2.0: a0 'a' waits for a free slot of r1 -> a1 'b' waits for r3 to be filled -> a2 'c' waits for r2 to be "
+  EXPECT_NE(error.find("stands still at 2.0: a0 'a' waits for a free slot of r1 -> a1 'b' waits for r3 to be filled -> "
+                       "a2 'c' waits for r2 to be "
                        "filled -> a0 'a'"),
             std::string::npos)
       << error;
@@ -190,7 +201,8 @@ struct TwoMembers {
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "y"}});
     for (int d = 0; d < 2; ++d)
       for (int turn = 0; turn < 2; ++turn) {
-        ActorId make = s.actor(cat("make", turn, ".", d), 2 * d, d), all = s.actor(cat("reduce", turn, ".", d), 2 * d + 1, d, BodyKind::collective);
+        ActorId make = s.actor(cat("make", turn, ".", d), 2 * d, d),
+                all = s.actor(cat("reduce", turn, ".", d), 2 * d + 1, d, BodyKind::collective);
         s.plan.actors[make].priority = d == 0 ? turn : 1 - turn;
         s.start(make);
         s.edge(make, {all}, 1);
@@ -205,8 +217,9 @@ struct TwoMembers {
 
 TEST(Simulator, CollectivesGoInTheirTurnAndBeginWithTheLastMember) {
   TwoMembers two;
-  Simulation result =
-      simulate(two.s.plan, {.launches = 2, .duration = [&](ActorId a, std::int64_t) { return a == two.x[1] || a == two.x[0] ? 2.0 : 1.0; }});
+  Simulation result = simulate(two.s.plan, {.launches = 2, .duration = [&](ActorId a, std::int64_t) {
+                                              return a == two.x[1] || a == two.x[0] ? 2.0 : 1.0;
+                                            }});
   std::vector<ActorId> collectives;
   for (const SimulatedAct& act : result.acts)
     if (two.s.plan.actor(act.actor).collective) collectives.push_back(act.actor);
@@ -216,7 +229,8 @@ TEST(Simulator, CollectivesGoInTheirTurnAndBeginWithTheLastMember) {
     EXPECT_EQ(is_x, i % 4 < 2) << "x of both devices, then y of both";
   }
   // x: device 1 makes it second, at time 2; two units from then on.
-  for (const SimulatedAct& act : result.acts) EXPECT_TRUE(act.actor != two.x[0] || act.act != 0 || act.end == 4) << act.end;
+  for (const SimulatedAct& act : result.acts)
+    EXPECT_TRUE(act.actor != two.x[0] || act.act != 0 || act.end == 4) << act.end;
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ ById<DeviceId, std::int64_t> most_bytes(const Plan& plan, const Simulation& run)
   ById<BlockId, std::vector<std::int64_t>> ends(plan.blocks.size());
   for (RegisterId r : plan.registers.ids())
     for (int slot = 0; plan.reg(r).block.valid() && slot < plan.reg(r).slots; ++slot)
-      for (const std::int64_t end : {begin_of(r, slot), begin_of(r, slot) + plan.reg(r).bytes}) ends[plan.reg(r).block].push_back(end);
+      for (const std::int64_t end : {begin_of(r, slot), begin_of(r, slot) + plan.reg(r).bytes})
+        ends[plan.reg(r).block].push_back(end);
   ById<BlockId, std::vector<int>> holders(plan.blocks.size());  // of the bytes from each end to the next
   for (BlockId b : plan.blocks.ids()) {
     std::sort(ends[b].begin(), ends[b].end());
@@ -22,7 +23,8 @@ ById<DeviceId, std::int64_t> most_bytes(const Plan& plan, const Simulation& run)
     const BlockId b = plan.reg(change.reg).block;
     const DeviceId device = plan.block(b).device;
     const std::int64_t begin = begin_of(change.reg, change.slot), end = begin + plan.reg(change.reg).bytes;
-    for (auto at = static_cast<std::size_t>(std::lower_bound(ends[b].begin(), ends[b].end(), begin) - ends[b].begin()); ends[b][at] < end; ++at) {
+    for (auto at = static_cast<std::size_t>(std::lower_bound(ends[b].begin(), ends[b].end(), begin) - ends[b].begin());
+         ends[b][at] < end; ++at) {
       const std::int64_t bytes = ends[b][at + 1] - ends[b][at];
       if (change.taken && holders[b][at]++ == 0) now[device] += bytes;
       if (!change.taken && --holders[b][at] == 0) now[device] -= bytes;

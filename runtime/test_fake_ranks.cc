@@ -34,7 +34,8 @@ class FakeRanks::FakeLink : public comm::Link {
   void say(const std::byte* message, std::int64_t bytes) {
     const std::int64_t number = received_.load(std::memory_order_relaxed);
     while (posted_.load(std::memory_order_acquire) <= number) std::this_thread::yield();
-    require(slots_[slot(number)].bytes == bytes, "a message of ", bytes, " bytes meets a receive of ", slots_[slot(number)].bytes);
+    require(slots_[slot(number)].bytes == bytes, "a message of ", bytes, " bytes meets a receive of ",
+            slots_[slot(number)].bytes);
     std::memcpy(slots_[slot(number)].into, message, static_cast<std::size_t>(bytes));
     bytes_ += bytes;
     received_.store(number + 1, std::memory_order_release);
@@ -66,7 +67,8 @@ FakeRanks::FakeRanks(int ranks) : ranks_(ranks), links_(static_cast<std::size_t>
   };
   agreement_ = std::make_unique<Agreement>(
       Agreement::Place{0, ranks, open, std::chrono::seconds(30)},
-      Agreement::Tell{ended, [](std::uint64_t, bool) {}, [](const Error&, std::optional<int>) {}, [](int rank) { return cat("rank ", rank); }});
+      Agreement::Tell{ended, [](std::uint64_t, bool) {}, [](const Error&, std::optional<int>) {},
+                      [](int rank) { return cat("rank ", rank); }});
 }
 
 FakeRanks::~FakeRanks() = default;

@@ -1,5 +1,5 @@
-// For tests and benchmarks: rank 0 with its own code, and all other ranks as memory: what they say is put where rank 0 receives, and what it says is
-// counted.
+// For tests and benchmarks: rank 0 with its own code, and all other ranks as memory: what they say is put where rank 0
+// receives, and what it says is counted.
 #pragma once
 
 #include <atomic>

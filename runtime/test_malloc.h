@@ -1,4 +1,5 @@
-// For tests: every way to malloc, calling count_allocation() first. Included by one file of a test binary, which defines that function.
+// For tests: every way to malloc, calling count_allocation() first. Included by one file of a test binary, which
+// defines that function.
 #pragma once
 
 #include <cerrno>

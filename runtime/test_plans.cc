@@ -39,7 +39,9 @@ std::vector<KernelRow> test_kernels() {
     auto runs = std::make_shared<std::atomic<std::int64_t>>(0);
     return [runs, at = c.attrs.integer("at")](const KernelArgs&) { require(++*runs != at, "run ", at, " went wrong"); };
   }));
-  rows.push_back(test_row("count", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs& args) { test_data(args.out[0])[0] += 1; }; }));
+  rows.push_back(test_row("count", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs& args) { test_data(args.out[0])[0] += 1; };
+  }));
   return rows;
 }
 
@@ -50,7 +52,8 @@ RandomGraph::RandomGraph(unsigned seed, int workers) : s(1, cat("random.", seed)
   std::vector<ActorId> actors;
   std::vector<std::vector<int>> data(static_cast<std::size_t>(count)), order(static_cast<std::size_t>(count));
   for (int i = 1; i < count; ++i)
-    for (int edges = below(3); edges >= 0; --edges) (below(5) == 0 ? order : data)[static_cast<std::size_t>(i)].push_back(below(i));
+    for (int edges = below(3); edges >= 0; --edges)
+      (below(5) == 0 ? order : data)[static_cast<std::size_t>(i)].push_back(below(i));
   std::vector<float> value(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     auto& from = data[static_cast<std::size_t>(i)];
@@ -64,7 +67,8 @@ RandomGraph::RandomGraph(unsigned seed, int workers) : s(1, cat("random.", seed)
   // One register per producer with data, so that some have many consumers.
   std::vector<std::vector<ActorId>> readers(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
-    for (int f : data[static_cast<std::size_t>(i)]) readers[static_cast<std::size_t>(f)].push_back(actors[static_cast<std::size_t>(i)]);
+    for (int f : data[static_cast<std::size_t>(i)])
+      readers[static_cast<std::size_t>(f)].push_back(actors[static_cast<std::size_t>(i)]);
   std::vector<RegisterId> out(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     ActorId sink;

@@ -58,8 +58,8 @@ struct ManualTimer {
   }
 };
 
-// A random graph without circles: sources are fed by input "x", every actor adds a bias and its inputs, sinks are fetched. Slots, priorities,
-// workers and numbers of consumers at random; some edges carry no data and only order.
+// A random graph without circles: sources are fed by input "x", every actor adds a bias and its inputs, sinks are
+// fetched. Slots, priorities, workers and numbers of consumers at random; some edges carry no data and only order.
 struct RandomGraph {
   Sketch s;
   std::vector<std::pair<std::string, float>> expected;  // by output, when x is all ones

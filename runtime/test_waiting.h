@@ -13,7 +13,8 @@ namespace karez::runtime {
 
 // False if it has not come after a minute.
 inline bool comes(const std::function<bool()>& what) {
-  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60); !what(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60); !what();
+       std::this_thread::sleep_for(std::chrono::milliseconds(1)))
     if (std::chrono::steady_clock::now() > until) return false;
   return true;
 }

@@ -1,4 +1,5 @@
-// The processor's own clock: a few ns to read, where a system call's clock takes twenty; turned into ns by whoever reads the record.
+// The processor's own clock: a few ns to read, where a system call's clock takes twenty; turned into ns by whoever
+// reads the record.
 #pragma once
 
 #include <chrono>
@@ -28,7 +29,9 @@ class TickScale {
     std::int64_t counted = ticks() - ticks_;
     return counted > 0 ? passed / static_cast<double>(counted) : 1.0;
   }
-  std::int64_t ns(std::int64_t at, double ns_per_tick) const { return static_cast<std::int64_t>(static_cast<double>(at - ticks_) * ns_per_tick); }
+  std::int64_t ns(std::int64_t at, double ns_per_tick) const {
+    return static_cast<std::int64_t>(static_cast<double>(at - ticks_) * ns_per_tick);
+  }
 
  private:
   std::int64_t ticks_;

@@ -16,9 +16,9 @@ void Unloading::launch_over(Loaded& loaded) {
   if (--loaded.queued == 0 && loaded.leaving) ask_parts_to_go(loaded);
 }
 
-// When a launch is over every act that mattered is, but tokens may still be on their way home. In the first round each worker stops serving its
-// part, and so stops sending. What was sent before stands in the mailboxes before the mail of the second round: when all have answered that
-// one, too, no mail of this plan is left anywhere.
+// When a launch is over every act that mattered is, but tokens may still be on their way home. In the first round each
+// worker stops serving its part, and so stops sending. What was sent before stands in the mailboxes before the mail of
+// the second round: when all have answered that one, too, no mail of this plan is left anywhere.
 void Unloading::ask_parts_to_go(Loaded& loaded) {
   ++loaded.round;
   for (auto& part : loaded.parts) loaded.attached += part != nullptr;

@@ -1,4 +1,5 @@
-// Unloading a plan while others run: its workers let go of it in two rounds of mail, and then nobody can touch its memory any more.
+// Unloading a plan while others run: its workers let go of it in two rounds of mail, and then nobody can touch its
+// memory any more.
 #pragma once
 
 #include "runtime/protocol.h"
@@ -11,8 +12,8 @@ class Unloading {
  public:
   Unloading(Session& session, Protocol& protocol) : session_(session), protocol_(protocol) {}
 
-  // Worker 0: the plan shall go (it hears of it after every launch of the plan, because both are posted in order); a launch of it is over; a
-  // part of it answered.
+  // Worker 0: the plan shall go (it hears of it after every launch of the plan, because both are posted in order); a
+  // launch of it is over; a part of it answered.
   void begin(Loaded& loaded);
   void launch_over(Loaded& loaded);
   void detached(Loaded& loaded);

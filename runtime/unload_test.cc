@@ -1,4 +1,5 @@
-// Tests of unloading: launches made before end as they should, other plans go on, and memory, counters and numbers are as promised.
+// Tests of unloading: launches made before end as they should, other plans go on, and memory, counters and numbers are
+// as promised.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -32,7 +33,8 @@ Feeds ones() { return {{"x", {array_source(HostArray::of<float>({4}, {1, 1, 1, 1
 // y = x + bias by an actor on each of two workers, through a register of so many bytes.
 Plan two_steps(const std::string& name, double bias, std::int64_t bytes = 16) {
   Sketch s(1, name);
-  ActorId in = s.actor("in", 0, 0, BodyKind::input), add = s.actor("add", 1), out = s.actor("out", 0, 0, BodyKind::fetch);
+  ActorId in = s.actor("in", 0, 0, BodyKind::input), add = s.actor("add", 1),
+          out = s.actor("out", 0, 0, BodyKind::fetch);
   s.start(in);
   RegisterId x = s.edge(in, {add}, 1, bytes), y = s.edge(add, {out}, 1, 16);
   s.done(out);
@@ -201,7 +203,8 @@ TEST(Unload, APlanHoldsTheVariablesThatItFound) {
   session.load(counting());  // with a new one
   EXPECT_GE(session.counters().peak_bytes.at("0.0"), 2 * big) << "the finder's is there still";
   session.launch(finder).wait();
-  EXPECT_EQ(session.read_variable("n", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0], 0) << "the finder counts in its own";
+  EXPECT_EQ(session.read_variable("n", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0], 0)
+      << "the finder counts in its own";
 }
 
 // Worker 0 is kept busy while a plan whose actor could act at once comes and goes: it never acts.

@@ -49,9 +49,11 @@ std::vector<HostArray> VariableTurn::read() const {
 }
 
 void VariableTurn::write(const std::vector<HostArray>& values) const {
-  require(values.size() == parts_.size(), "variable '", name_, "': ", values.size(), " values for its turn at ", parts_.size(), " parts");
+  require(values.size() == parts_.size(), "variable '", name_, "': ", values.size(), " values for its turn at ",
+          parts_.size(), " parts");
   for (std::size_t i = 0; i < values.size(); ++i)
-    require(values[i].type() == parts_[i].view.type(), "variable '", name_, "' is ", parts_[i].view.type(), ", but is given ", values[i].type());
+    require(values[i].type() == parts_[i].view.type(), "variable '", name_, "' is ", parts_[i].view.type(),
+            ", but is given ", values[i].type());
   wait();
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Part& part = parts_[i];
@@ -84,8 +86,8 @@ VariableTurn Session::turn(std::string_view name, const std::vector<std::pair<Pl
       fail("device ", device_name(d), " holds no variable '", name, "'; ", near_names(name, std::move(names)));
     }
     const Variable& v = *at->second;
-    require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(), " bytes; ", view, " takes ",
-            view.bytes());
+    require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(),
+            " bytes; ", view, " takes ", view.bytes());
     found.push_back({at->second, &device(d), view});
     record->own_touches.push_back({&v, writes});
   }
@@ -97,7 +99,9 @@ VariableTurn Session::turn(std::string_view name, const std::vector<std::pair<Pl
   return {std::move(record), name, std::move(found)};
 }
 
-HostArray Session::read_variable(std::string_view name, const PlanDevice& d, const View& view) { return turn(name, {{d, view}}, false).read()[0]; }
+HostArray Session::read_variable(std::string_view name, const PlanDevice& d, const View& view) {
+  return turn(name, {{d, view}}, false).read()[0];
+}
 
 void Session::write_variable(std::string_view name, const PlanDevice& d, const View& view, const HostArray& value) {
   turn(name, {{d, view}}, true).write({value});

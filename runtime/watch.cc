@@ -25,7 +25,8 @@ Watch::Watch(int ranks, int me, WatchLimits limits, std::function<std::string(in
       me_(me),
       name_(std::move(name)),
       seen_(static_cast<std::size_t>(ranks)) {
-  for (int rank = 0; rank < ranks; ++rank) seen_[static_cast<std::size_t>(rank)].watched = me == 0 || rank == 0 || rank == me;
+  for (int rank = 0; rank < ranks; ++rank)
+    seen_[static_cast<std::size_t>(rank)].watched = me == 0 || rank == 0 || rank == me;
 }
 
 void Watch::beat(int rank, RankState state) {
@@ -77,7 +78,8 @@ std::optional<WatchFinding> Watch::standing() const {
     if (seen.stands < limits_.halt || !somebody_waits(rank)) continue;
     const std::string was = seen.state.inside.empty() ? "" : cat("; when last heard it was inside ", seen.state.inside);
     return WatchFinding{WatchFinding::What::halted, rank,
-                        cat(name_(rank), " has stopped: a signal stopped its process ", seconds_text(seen.stands), " ago", was, waits(rank))};
+                        cat(name_(rank), " has stopped: a signal stopped its process ", seconds_text(seen.stands),
+                            " ago", was, waits(rank))};
   }
   return std::nullopt;
 }
@@ -95,7 +97,8 @@ std::optional<WatchFinding> Watch::silent(const std::function<bool(int)>& answer
   const std::string no_beat = cat("no heartbeat for ", seconds_text(seen.silent));
   if (!answers(worst)) {  // its connection ends by itself, which says why; unless it does not
     if (seen.silent < limits_.peer_timeout + std::min(1.5, limits_.peer_timeout)) return std::nullopt;
-    return WatchFinding{WatchFinding::What::gone, worst, cat(name_(worst), " cannot be reached: ", no_beat, ", and its host does not answer")};
+    return WatchFinding{WatchFinding::What::gone, worst,
+                        cat(name_(worst), " cannot be reached: ", no_beat, ", and its host does not answer")};
   }
   if (!somebody_waits(worst)) return std::nullopt;
   const std::string was = seen.state.inside.empty() ? "" : cat("; when last heard it was inside ", seen.state.inside);
@@ -106,13 +109,17 @@ std::optional<WatchFinding> Watch::silent(const std::function<bool(int)>& answer
 std::optional<WatchFinding> Watch::inside() {
   for (int rank = 0; rank < static_cast<int>(seen_.size()); ++rank) {
     Seen& seen = seen_[static_cast<std::size_t>(rank)];
-    if (seen.state.inside.empty() || seen.still <= std::min(limits_.peer_timeout, limits_.call_timeout) || !somebody_waits(rank)) continue;
-    const std::string text = cat(name_(rank), " has been inside ", seen.state.inside, " for ", seconds_text(seen.still));
-    if (seen.still > limits_.call_timeout) return WatchFinding{WatchFinding::What::inside, rank, cat(text, waits(rank))};
+    if (seen.state.inside.empty() || seen.still <= std::min(limits_.peer_timeout, limits_.call_timeout) ||
+        !somebody_waits(rank))
+      continue;
+    const std::string text =
+        cat(name_(rank), " has been inside ", seen.state.inside, " for ", seconds_text(seen.still));
+    if (seen.still > limits_.call_timeout)
+      return WatchFinding{WatchFinding::What::inside, rank, cat(text, waits(rank))};
     if (std::exchange(seen.warned, true)) continue;
-    return WatchFinding{
-        WatchFinding::What::warning, rank,
-        cat(text, ", and others wait; after ", seconds_text(limits_.call_timeout), " (WorldOptions::call_timeout) it counts as a hang")};
+    return WatchFinding{WatchFinding::What::warning, rank,
+                        cat(text, ", and others wait; after ", seconds_text(limits_.call_timeout),
+                            " (WorldOptions::call_timeout) it counts as a hang")};
   }
   return std::nullopt;
 }
@@ -123,7 +130,8 @@ std::optional<WatchFinding> Watch::circle() const {
     if (!waits || seen.silent > limits_.peer_timeout / 2 || seen.still <= 2 * limits_.peer_timeout) return std::nullopt;
   }
   return WatchFinding{WatchFinding::What::circle, -1,
-                      cat("all ranks wait for each other, and nothing has moved for ", seconds_text(2 * limits_.peer_timeout), waits(-1))};
+                      cat("all ranks wait for each other, and nothing has moved for ",
+                          seconds_text(2 * limits_.peer_timeout), waits(-1))};
 }
 
 std::string Watch::wait_text(const RankWait& wait) const {

@@ -1,16 +1,20 @@
-// Who hangs: the verdict over ranks from their heartbeats and states. No thread, no clock, no socket: it is told of ticks and of what came.
+// Who hangs: the verdict over ranks from their heartbeats and states. No thread, no clock, no socket: it is told of
+// ticks and of what came.
 //
 // Five findings, in this order; each but the warning ends the world:
 //
-//   halted   a signal has stopped the rank's process for three seconds, as this host's kernel says, and another rank waits
-//   gone     no heartbeat for peer_timeout, and its host's kernel acknowledges nothing either (the connection's own timeout says so sooner as a rule)
-//   stopped  no heartbeat for peer_timeout, though its kernel answers, and another rank waits: the process is stopped or cannot run
-//   inside   a rank that answers has been in one call of a kernel or a source for call_timeout and nothing of it moved meanwhile, while another rank
+//   halted   a signal has stopped the rank's process for three seconds, as this host's kernel says, and another rank
+//   waits gone     no heartbeat for peer_timeout, and its host's kernel acknowledges nothing either (the connection's
+//   own timeout says so sooner as a rule) stopped  no heartbeat for peer_timeout, though its kernel answers, and
+//   another rank waits: the process is stopped or cannot run inside   a rank that answers has been in one call of a
+//   kernel or a source for call_timeout and nothing of it moved meanwhile, while another rank
 //            waits; after peer_timeout that is a warning
-//   circle   every rank answers, none is inside a call or may go on by itself, every one waits, and nothing has moved anywhere for 2 peer_timeout
+//   circle   every rank answers, none is inside a call or may go on by itself, every one waits, and nothing has moved
+//   anywhere for 2 peer_timeout
 //
-// What is no hang: a rank of whose silence nobody waits for the end; a rank that waits for nobody and is inside of nothing (its program computes);
-// and whatever a watcher saw whose own tick was late: it may have been stopped with all the others, so it waits again.
+// What is no hang: a rank of whose silence nobody waits for the end; a rank that waits for nobody and is inside of
+// nothing (its program computes); and whatever a watcher saw whose own tick was late: it may have been stopped with all
+// the others, so it waits again.
 #pragma once
 
 #include <functional>
@@ -38,12 +42,15 @@ struct WatchFinding {
 
 class Watch {
  public:
-  // Watches all ranks as rank 0 does, or rank 0 alone as the others do; itself in any case. `name`: how people call a rank.
+  // Watches all ranks as rank 0 does, or rank 0 alone as the others do; itself in any case. `name`: how people call a
+  // rank.
   Watch(int ranks, int me, WatchLimits limits, std::function<std::string(int rank)> name);
 
   void beat(int rank, RankState state);  // it came since the last tick
   void left(int rank);                   // it said bye: its silence is no wonder
-  void halted(int rank, bool now);       // before each tick, of ranks whose processes this one can see: whether a signal has stopped it
+  void halted(
+      int rank,
+      bool now);  // before each tick, of ranks whose processes this one can see: whether a signal has stopped it
   // `answers(rank)`: whether its kernel has acknowledged anything of late.
   std::optional<WatchFinding> tick(double now, const std::function<bool(int rank)>& answers);
 

@@ -24,7 +24,9 @@ struct Ranks {
         kernels(static_cast<std::size_t>(ranks), true) {}
 
   RankState& operator[](int rank) { return states[static_cast<std::size_t>(rank)]; }
-  void waits(int rank, int whom) { states[static_cast<std::size_t>(rank)].waits = {{whom, "a5 'sum' of launch 7, r9"}}; }
+  void waits(int rank, int whom) {
+    states[static_cast<std::size_t>(rank)].waits = {{whom, "a5 'sum' of launch 7, r9"}};
+  }
   void stop(int rank, bool kernel_answers = true) {
     beats[static_cast<std::size_t>(rank)] = false;
     kernels[static_cast<std::size_t>(rank)] = kernel_answers;
@@ -63,8 +65,9 @@ TEST(Watch, ARankThatStopsIsNamedWithWhoWaitsForIt) {
     EXPECT_EQ(found->rank, stopped);
     EXPECT_GT(ranks.now - begin, limits.peer_timeout);
     EXPECT_LE(ranks.now - begin, limits.peer_timeout + 2 * limits.tick());
-    EXPECT_EQ(found->text, cat("rank ", stopped, " (alpha) has stopped: no heartbeat for 2.2 s, though its host answers\n  rank ", me,
-                               " waits for rank ", stopped, ": a5 'sum' of launch 7, r9"));
+    EXPECT_EQ(found->text,
+              cat("rank ", stopped, " (alpha) has stopped: no heartbeat for 2.2 s, though its host answers\n  rank ",
+                  me, " waits for rank ", stopped, ": a5 'sum' of launch 7, r9"));
   }
 }
 
@@ -92,8 +95,9 @@ TEST(Watch, ARankThatASignalStopsIsNamedAfterThreeSeconds) {
     ASSERT_TRUE(found);
     EXPECT_EQ(found->what, What::halted);
     EXPECT_EQ(found->rank, stopped);
-    EXPECT_EQ(found->text, cat("rank ", stopped, " (alpha) has stopped: a signal stopped its process 3.0 s ago\n  rank ", me, " waits for rank ",
-                               stopped, ": a5 'sum' of launch 7, r9"));
+    EXPECT_EQ(found->text,
+              cat("rank ", stopped, " (alpha) has stopped: a signal stopped its process 3.0 s ago\n  rank ", me,
+                  " waits for rank ", stopped, ": a5 'sum' of launch 7, r9"));
   }
 }
 
@@ -211,13 +215,15 @@ TEST(Watch, ACallThatDoesNotEndIsAWarningFirstAndThenAHang) {
   auto found = ranks.run(60);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->what, What::warning);
-  EXPECT_THAT(found->text, HasSubstr("rank 2 (alpha) has been inside a3 'compute' of launch 7 (matmul at net.cc:12) for 2."));
+  EXPECT_THAT(found->text,
+              HasSubstr("rank 2 (alpha) has been inside a3 'compute' of launch 7 (matmul at net.cc:12) for 2."));
   EXPECT_LE(ranks.now - begin, limits.peer_timeout + 2 * limits.tick());
   found = ranks.run(60);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->what, What::inside) << "it warns once";
   EXPECT_EQ(found->rank, 2);
-  EXPECT_THAT(found->text, HasSubstr("\n  rank 0 waits for rank 2: a5 'sum' of launch 7, r9\n  rank 1 waits for rank 0: "));
+  EXPECT_THAT(found->text,
+              HasSubstr("\n  rank 0 waits for rank 2: a5 'sum' of launch 7, r9\n  rank 1 waits for rank 0: "));
   EXPECT_LE(ranks.now - begin, limits.call_timeout + 2 * limits.tick());
 }
 
@@ -261,7 +267,8 @@ TEST(Watch, ACircleIsToldWhenNothingMovesAnywhere) {
   }
 }
 
-// Whoever does not stop for long is never accused, whatever its heart's rhythm: random silences below the limit, random lateness of the watcher.
+// Whoever does not stop for long is never accused, whatever its heart's rhythm: random silences below the limit, random
+// lateness of the watcher.
 TEST(Watch, RandomDelaysAccuseNobody) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);

@@ -73,7 +73,8 @@ inline void Worker::step() {
   } while (!part->ready.empty() && box_.empty());
 }
 
-// Looks for mail and at its links for a while, then sleeps: a wake-up costs far more than a message, but a spinning thread takes a core from others.
+// Looks for mail and at its links for a while, then sleeps: a wake-up costs far more than a message, but a spinning
+// thread takes a core from others.
 void Worker::idle() {
   if (protocol_.delays()) return std::this_thread::yield();
   int spin = spin_microseconds_.load(std::memory_order_relaxed);
@@ -100,8 +101,10 @@ void Worker::open(Mail& mail) {
       if (message.to != session_actor) return protocol_.take(*mail.part, message, ticket);
       return protocol_.take_for_session(*static_cast<Loaded*>(mail.payload), message, ticket, EventKind::taken);
     }
-    case Mail::What::finished: return protocol_.finished(*mail.part, *mail.part->actors[static_cast<std::size_t>(mail.place)]);
-    case Mail::What::arrival: return protocol_.arrived(*mail.part, *mail.part->sequences[static_cast<std::size_t>(mail.place)]);
+    case Mail::What::finished:
+      return protocol_.finished(*mail.part, *mail.part->actors[static_cast<std::size_t>(mail.place)]);
+    case Mail::What::arrival:
+      return protocol_.arrived(*mail.part, *mail.part->sequences[static_cast<std::size_t>(mail.place)]);
     case Mail::What::break_off: return break_off(*static_cast<Breaking*>(mail.payload));
     case Mail::What::abandon: return protocol_.abandoned(*mail.part);
     case Mail::What::resume: return protocol_.resume(*mail.part);
@@ -150,7 +153,9 @@ void Worker::answer(Inquiry& inquiry) {
         look_at(*actor, *part, state);
         auto waits = waits_of(part->loaded->plan, actor->id, actor->ports);
         if (!waits.empty()) text += print(part->loaded->plan, waits);
-        else text += cat(actor_name(part->loaded->plan, actor->id), actor->ports.running() ? " is under way\n" : " is ready, but not at its turn\n");
+        else
+          text += cat(actor_name(part->loaded->plan, actor->id),
+                      actor->ports.running() ? " is under way\n" : " is ready, but not at its turn\n");
       }
   std::lock_guard lock(inquiry.mutex);
   inquiry.answers[static_cast<std::size_t>(number_)] = text.empty() ? "at rest\n" : text;

@@ -1,4 +1,5 @@
-// A worker: one thread that serves the streams given to it. It takes mail, lets its best ready actor act, and parks when there is none.
+// A worker: one thread that serves the streams given to it. It takes mail, lets its best ready actor act, and parks
+// when there is none.
 #pragma once
 
 #include <atomic>
@@ -37,7 +38,8 @@ class Worker {
  public:
   // `events`: entries of its ring.
   Worker(Session& session, int number, int events);
-  // Ends the thread; what it had not done stays undone. To be called before any worker is destroyed: the others may still post to it.
+  // Ends the thread; what it had not done stays undone. To be called before any worker is destroyed: the others may
+  // still post to it.
   void stop();
 
   Mailbox& box() { return box_; }
