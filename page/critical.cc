@@ -40,7 +40,8 @@ class Model {
       std::vector<ActorId> together = {a};
       if (plan_.actor(a).collective) together = turns_.members(a);
       double longest = 0;
-      for (ActorId member : together) number_[member] = static_cast<int>(out_.actors.size()), longest = std::max(longest, seconds_[member]);
+      for (ActorId member : together)
+        number_[member] = static_cast<int>(out_.actors.size()), longest = std::max(longest, seconds_[member]);
       problem_.actors.push_back({longest, static_cast<int>(acts_[a])});
       out_.actors.push_back(std::move(together));
     }
@@ -79,9 +80,12 @@ class Model {
       for (ActorId consumer : reg.consumers) {
         const int number = number_of(consumer);
         if (overlap_ && consumer == session_actor) continue;
-        if (std::any_of(made.consumers.begin(), made.consumers.end(), [&](const auto& known) { return known.actor == number; })) continue;
+        if (std::any_of(made.consumers.begin(), made.consumers.end(),
+                        [&](const auto& known) { return known.actor == number; }))
+          continue;
         made.consumers.push_back({number, period_of(plan_, consumer, r, false)});
-        if (consumer != session_actor && joins_[consumer] >= 0) made.consumers.push_back({joins_[consumer], made.consumers.back().period});
+        if (consumer != session_actor && joins_[consumer] >= 0)
+          made.consumers.push_back({joins_[consumer], made.consumers.back().period});
       }
       if (made.consumers.empty()) continue;
       problem_.registers.push_back(std::move(made));
@@ -97,7 +101,8 @@ class Model {
     for (std::size_t worker = 0; worker < launch.events.size(); ++worker) {
       SlotProblem::Stream stream;
       for (const Event& event : launch.events[worker].events) {
-        if (event.kind != EventKind::began || event.piece >= acts_[event.actor]) continue;  // those without inputs run ahead
+        if (event.kind != EventKind::began || event.piece >= acts_[event.actor])
+          continue;  // those without inputs run ahead
         stream.order.push_back({joins_[event.actor] >= 0 ? joins_[event.actor] : number_[event.actor], event.piece});
       }
       if (stream.order.empty()) continue;
@@ -137,6 +142,8 @@ class Model {
 
 }  // namespace
 
-CriticalCycle critical_cycle(const Plan& plan, const ById<ActorId, double>& seconds, bool overlap) { return Model(plan, seconds, overlap).run(); }
+CriticalCycle critical_cycle(const Plan& plan, const ById<ActorId, double>& seconds, bool overlap) {
+  return Model(plan, seconds, overlap).run();
+}
 
 }  // namespace karez::page

@@ -10,15 +10,15 @@
 namespace karez::page {
 
 struct CriticalCycle {
-  SlotCycle cycle;  // over the actors below
-  std::vector<std::vector<ActorId>>
-      actors;  // by its number: the members of a collective; one; one of a collective, for which its worker lets it in; none: the session
-  std::vector<std::string> streams;   // by its number: "worker 0", "turns of communicator 1 on device 0.0"
+  SlotCycle cycle;                           // over the actors below
+  std::vector<std::vector<ActorId>> actors;  // by its number: the members of a collective; one; one of a collective,
+                                             // for which its worker lets it in; none: the session
+  std::vector<std::string> streams;          // by its number: "worker 0", "turns of communicator 1 on device 0.0"
   std::vector<RegisterId> registers;  // by its number; none: from a member's worker letting it in to the collective
 };
 
-// With `seconds` of an act, by actor. Every register's slots as the plan has them; a collective is one act of all its members; a worker does its acts
-// in the order in which the simulator does, and a communicator its collectives by turn.
+// With `seconds` of an act, by actor. Every register's slots as the plan has them; a collective is one act of all its
+// members; a worker does its acts in the order in which the simulator does, and a communicator its collectives by turn.
 //
 //   overlap false   a launch begins when the one before is over: the interval is the time of a launch
 //   overlap true    a launch begins as soon as slots allow

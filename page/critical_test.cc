@@ -23,7 +23,8 @@ TEST(Critical, ALaunchOfRandomPlansTakesAsLongAsTheSimulatorSays) {
     const int workers = 1 + static_cast<int>(seed % 3);
     const Plan plan = RandomGraph(seed, workers).s.plan;
     ById<ActorId, double> seconds;
-    for (ActorId a : plan.actors.ids()) seconds.push_back(philox_word(seed, 1, static_cast<std::uint64_t>(a.index)) % 100);
+    for (ActorId a : plan.actors.ids())
+      seconds.push_back(philox_word(seed, 1, static_cast<std::uint64_t>(a.index)) % 100);
     const double expected = makespan(plan, seconds);
     EXPECT_NEAR(critical_cycle(plan, seconds, false).cycle.interval, expected, 1e-9 * expected) << "seed " << seed;
     EXPECT_LE(critical_cycle(plan, seconds, true).cycle.interval, expected * (1 + 1e-9)) << "seed " << seed;
@@ -85,7 +86,8 @@ TEST(Critical, CollectivesBeginWithTheirLastMemberAndByTurn) {
 
 TEST(Critical, AWorkerLetsItsMemberInBetweenTwoActs) {
   const Plan plan = parse_plan(pair);
-  const ById<ActorId, double> seconds = {1, 5, 1, 1, 50, 3, 1, 1};  // a6 is ready at 1, but its turn comes while worker 0 does a4
+  const ById<ActorId, double> seconds = {1,  5, 1, 1,
+                                         50, 3, 1, 1};  // a6 is ready at 1, but its turn comes while worker 0 does a4
   EXPECT_DOUBLE_EQ(critical_cycle(plan, seconds, false).cycle.interval, makespan(plan, seconds));
 }
 

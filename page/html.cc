@@ -1,4 +1,5 @@
-// A page as an HTML document: one file, no script, nothing fetched. Drawings stretch with the window, since their places are percents.
+// A page as an HTML document: one file, no script, nothing fetched. Drawings stretch with the window, since their
+// places are percents.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -65,15 +66,19 @@ std::string escaped(std::string_view text) {
 std::string part_of(double value, double whole) { return fixed(whole > 0 ? 100 * value / whole : 0, 3) + "%"; }
 
 // Borders would hide what is thin.
-std::string rectangle(const std::string& kind, const std::string& x, const std::string& width, const std::string& y, const std::string& height,
-                      const std::string& label) {
-  return cat("<rect", std::stod(width) > 0.4 && std::stod(height) > 2 ? " class=\"wide\"" : "", " style=\"fill:var(--", kind, ")\" x=\"", x,
-             "\" width=\"", width, "\" y=\"", y, "\" height=\"", height, "\"><title>", escaped(label), "</title></rect>\n");
+std::string rectangle(const std::string& kind, const std::string& x, const std::string& width, const std::string& y,
+                      const std::string& height, const std::string& label) {
+  return cat("<rect", std::stod(width) > 0.4 && std::stod(height) > 2 ? " class=\"wide\"" : "", " style=\"fill:var(--",
+             kind, ")\" x=\"", x, "\" width=\"", width, "\" y=\"", y, "\" height=\"", height, "\"><title>",
+             escaped(label), "</title></rect>\n");
 }
 
 std::string legend(const std::set<std::string>& kinds) {
   return cat("<div class=\"legend\">",
-             join(kinds, "", [](const std::string& kind) { return cat("<span><i style=\"background:var(--", kind, ")\"></i>", kind, "</span>"); }),
+             join(kinds, "",
+                  [](const std::string& kind) {
+                    return cat("<span><i style=\"background:var(--", kind, ")\"></i>", kind, "</span>");
+                  }),
              "</div>\n");
 }
 
@@ -90,8 +95,8 @@ std::string time_axis(double seconds) {
   std::string marks;
   const double step = step_of(seconds);
   for (int i = 0; i * step <= seconds * 0.96; ++i)
-    marks +=
-        cat("<text x=\"", part_of(i * step, seconds), "\" y=\"12\">", fixed(i * step * 1e6, step < 1e-6 ? 1 : 0), i == 0 ? " us" : "", "</text>");
+    marks += cat("<text x=\"", part_of(i * step, seconds), "\" y=\"12\">", fixed(i * step * 1e6, step < 1e-6 ? 1 : 0),
+                 i == 0 ? " us" : "", "</text>");
   return cat("<div class=\"lane\"><span></span><svg class=\"axis\" height=\"16\">", marks, "</svg></div>\n");
 }
 
@@ -120,11 +125,12 @@ std::string lane_text(const Lane& lane, const std::string& name, double seconds)
     auto row = std::find_if(free.begin(), free.end(), [&](double from) { return from <= span.begin; });
     if (row == free.end()) row = free.insert(free.end(), 0);
     *row = span.end;
-    shapes += rectangle(span.kind, part_of(span.begin, seconds), part_of(std::max(span.end - span.begin, seconds / 3000), seconds),
+    shapes += rectangle(span.kind, part_of(span.begin, seconds),
+                        part_of(std::max(span.end - span.begin, seconds / 3000), seconds),
                         cat(1 + (row - free.begin()) * row_height), cat(row_height - 2), span.label);
   }
-  return cat("<div class=\"lane\"><span>", escaped(name), "</span><svg role=\"img\" aria-label=\"", escaped(name), "\" height=\"",
-             free.size() * row_height, "\">\n", shapes, "</svg></div>\n");
+  return cat("<div class=\"lane\"><span>", escaped(name), "</span><svg role=\"img\" aria-label=\"", escaped(name),
+             "\" height=\"", free.size() * row_height, "\">\n", shapes, "</svg></div>\n");
 }
 
 std::string timeline(const Page& page) {
@@ -132,10 +138,11 @@ std::string timeline(const Page& page) {
   std::string lanes;
   for (const Lane& lane : page.lanes) {
     for (const Span& span : lane.spans) kinds.insert(span.kind);
-    lanes += lane_text(lane, cat(page.names[static_cast<std::size_t>(lane.device.index)], " ", lane.name), page.seconds);
+    lanes +=
+        lane_text(lane, cat(page.names[static_cast<std::size_t>(lane.device.index)], " ", lane.name), page.seconds);
   }
-  return cat("<section id=\"timeline\"><h2>One launch, as predicted", escaped(page.caution), "</h2>\n", legend(kinds), time_axis(page.seconds), lanes,
-             "</section>\n");
+  return cat("<section id=\"timeline\"><h2>One launch, as predicted", escaped(page.caution), "</h2>\n", legend(kinds),
+             time_axis(page.seconds), lanes, "</section>\n");
 }
 
 std::string memory(const Page& page) {
@@ -150,18 +157,24 @@ std::string memory(const Page& page) {
       kinds.insert(held.kind);
       const auto bytes = static_cast<double>(held.bytes);
       const double top = whole - static_cast<double>(held.offset) - bytes;
-      shapes += rectangle(held.kind, part_of(held.begin, page.seconds), part_of(std::max(held.end - held.begin, page.seconds / 3000), page.seconds),
+      shapes += rectangle(held.kind, part_of(held.begin, page.seconds),
+                          part_of(std::max(held.end - held.begin, page.seconds / 3000), page.seconds),
                           part_of(top, whole), part_of(bytes, whole), held.label);
     }
     const std::string name = cat(page.names[static_cast<std::size_t>(d.index)], ", ", bytes_text(memory.bytes));
-    out += cat("<h3>", escaped(name), "</h3>\n<div class=\"lane\"><span>offsets, 0 below</span><svg role=\"img\" aria-label=\"memory of ",
-               escaped(name), "\" height=\"", memory_height, "\">\n", shapes, "</svg></div>\n", time_axis(page.seconds));
-    if (memory.left_out > 0) out += cat("<p>", memory.left_out, " more, each smaller than those drawn, are left out.</p>\n");
+    out +=
+        cat("<h3>", escaped(name),
+            "</h3>\n<div class=\"lane\"><span>offsets, 0 below</span><svg role=\"img\" aria-label=\"memory of ",
+            escaped(name), "\" height=\"", memory_height, "\">\n", shapes, "</svg></div>\n", time_axis(page.seconds));
+    if (memory.left_out > 0)
+      out += cat("<p>", memory.left_out, " more, each smaller than those drawn, are left out.</p>\n");
   }
   return cat("<section id=\"memory\"><h2>Memory over the time of a launch</h2>\n", legend(kinds), out, "</section>\n");
 }
 
-bool is_number(const std::string& cell) { return !cell.empty() && cell.find_first_not_of("0123456789.-+% ") == std::string::npos; }
+bool is_number(const std::string& cell) {
+  return !cell.empty() && cell.find_first_not_of("0123456789.-+% ") == std::string::npos;
+}
 
 std::string table_text(const Section& section) {
   if (section.rows.empty()) return "";
@@ -169,7 +182,8 @@ std::string table_text(const Section& section) {
     return cat("<tr>",
                join(row, "",
                     [&](const std::string& cell) {
-                      return cat("<", tag, tag == "td" && is_number(cell) ? " class=\"number\"" : "", ">", escaped(cell), "</", tag, ">");
+                      return cat("<", tag, tag == "td" && is_number(cell) ? " class=\"number\"" : "", ">",
+                                 escaped(cell), "</", tag, ">");
                     }),
                "</tr>\n");
   };
@@ -185,7 +199,8 @@ std::string figures(const Page& page) {
   std::int64_t most = 0;
   for (const Memory& memory : page.memory) most = std::max(most, memory.bytes);
   auto one = [](const std::string& value, const char* name) { return cat("<div><b>", value, "</b>", name, "</div>"); };
-  return cat("<div class=\"figures\">", one(microseconds(page.seconds) + " us", cat("a launch, predicted", escaped(page.caution)).c_str()),
+  return cat("<div class=\"figures\">",
+             one(microseconds(page.seconds) + " us", cat("a launch, predicted", escaped(page.caution)).c_str()),
              one(cat(page.names.size()), "devices"), one(bytes_text(most), "peak memory, on the fullest device"),
              one(bytes_text(page.crossing), "between devices a launch"), "</div>\n");
 }
@@ -194,14 +209,17 @@ std::string figures(const Page& page) {
 
 std::string html_of(const Page& page) {
   const std::string title = cat("Plan ", page.name);
-  std::string out = cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n",
-                        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
-                        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>", escaped(title), "</title>\n<style>",
-                        style, "</style></head>\n<body>\n<h1>", escaped(title), "</h1>\n");
+  std::string out =
+      cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n",
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>", escaped(title),
+          "</title>\n<style>", style, "</style></head>\n<body>\n<h1>", escaped(title), "</h1>\n");
   for (const std::string& line : split(trim(page.head), '\n')) out += cat("<p>", escaped(line), "</p>\n");
   out += figures(page) + timeline(page) + memory(page);
-  for (const Section& section : page.sections) out += cat("<section><h2>", escaped(section.title), "</h2>\n", table_text(section), "</section>\n");
-  out += cat("<details id=\"actors\"><summary>", escaped(page.actors.title), "</summary>\n", table_text(page.actors), "</details>\n");
+  for (const Section& section : page.sections)
+    out += cat("<section><h2>", escaped(section.title), "</h2>\n", table_text(section), "</section>\n");
+  out += cat("<details id=\"actors\"><summary>", escaped(page.actors.title), "</summary>\n", table_text(page.actors),
+             "</details>\n");
   return out + cat("<p>Times are predicted, not measured. Costs: ", escaped(page.costs), "</p>\n</body></html>\n");
 }
 

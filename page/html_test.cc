@@ -24,7 +24,10 @@ actor a0: compute "x\"&'" stream 0 in r0 out r1
 actor a1: compute "second" stream 1 in r1 out r2 at "net.cc:1"
 )";
 
-Page page() { return page_of(parse_plan(two_acts), CostTable::parse("link alpha=0 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4")); }
+Page page() {
+  return page_of(parse_plan(two_acts),
+                 CostTable::parse("link alpha=0 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
+}
 
 TEST(Html, WhatUsersWroteStaysText) {
   const std::string text = html_of(page());
@@ -49,9 +52,11 @@ TEST(Html, ASlotIsHeldFromItsFirstWriterToItsLastReader) {
 
 TEST(Html, ThePageSaysByWhichCostsAndWhetherTheyAreDefaults) {
   EXPECT_THAT(html_of(page()), HasSubstr("<b>4000000.0 us</b>a launch, predicted</div>"));
-  EXPECT_THAT(html_of(page()), HasSubstr("<p>Times are predicted, not measured. Costs: of a table that names no origin</p>"));
+  EXPECT_THAT(html_of(page()),
+              HasSubstr("<p>Times are predicted, not measured. Costs: of a table that names no origin</p>"));
   const std::string text = html_of(page_of(parse_plan(two_acts)));
-  EXPECT_THAT(text, HasSubstr(" us</b>a launch, predicted with default costs (`karez doctor` measures this machine)</div>"));
+  EXPECT_THAT(text,
+              HasSubstr(" us</b>a launch, predicted with default costs (`karez doctor` measures this machine)</div>"));
   EXPECT_THAT(text, HasSubstr("Costs: defaults, which no processor was measured for; the plan keeps no cost table"));
   Plan kept = parse_plan(two_acts);
   kept.costs = "origin \"<mine>\"\nlink alpha=0 beta=0\nmemory_bytes=1e18\ncall=7\n";
@@ -70,9 +75,11 @@ TEST(Html, LanesAreTheStreamsOnWhichSomethingActs) {
 
 TEST(Html, TheAxisHasFourToTenMarksAndItsUnitOnce) {
   Page drawn = page();  // of 4 seconds
-  EXPECT_THAT(html_of(drawn), HasSubstr("<svg class=\"axis\" height=\"16\">"
-                                        "<text x=\"0.000%\" y=\"12\">0 us</text><text x=\"25.000%\" y=\"12\">1000000</text>"
-                                        "<text x=\"50.000%\" y=\"12\">2000000</text><text x=\"75.000%\" y=\"12\">3000000</text></svg>"));
+  EXPECT_THAT(
+      html_of(drawn),
+      HasSubstr("<svg class=\"axis\" height=\"16\">"
+                "<text x=\"0.000%\" y=\"12\">0 us</text><text x=\"25.000%\" y=\"12\">1000000</text>"
+                "<text x=\"50.000%\" y=\"12\">2000000</text><text x=\"75.000%\" y=\"12\">3000000</text></svg>"));
   drawn.seconds = 9e-6;
   EXPECT_THAT(html_of(drawn), HasSubstr("\"12\">0 us</text><text x=\"22.222%\" y=\"12\">2</text>"));
   drawn.seconds = 2.5e-6;

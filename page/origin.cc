@@ -13,7 +13,8 @@ Origin origin_of(std::string_view where) {
   }
   const std::string_view gradient = "grad";
   if (out.module == gradient) out.module.clear();
-  else if (out.module.size() > gradient.size() && out.module.ends_with(".grad")) out.module.resize(out.module.size() - gradient.size() - 1);
+  else if (out.module.size() > gradient.size() && out.module.ends_with(".grad"))
+    out.module.resize(out.module.size() - gradient.size() - 1);
   const std::size_t at = where.find(" at ");
   out.op = where.substr(0, at);
   if (at != std::string_view::npos) out.line = where.substr(at + 4);

@@ -34,7 +34,8 @@ std::string text_of(const Section& section, std::int64_t most, std::string_view 
   auto rows = section.rows;
   const auto all = static_cast<std::int64_t>(rows.size()) - 1;
   if (all > most) rows.resize(1 + static_cast<std::size_t>(most));
-  return cat(section.title, "\n", table(rows), all > most ? cat("  ... and ", all - most, " more", how.empty() ? "" : cat(" (", how, ")"), "\n") : "",
+  return cat(section.title, "\n", table(rows),
+             all > most ? cat("  ... and ", all - most, " more", how.empty() ? "" : cat(" (", how, ")"), "\n") : "",
              section.note.empty() ? "" : cat("  ", section.note, "\n"));
 }
 

@@ -1,5 +1,5 @@
-// What people are shown of a plan: tables, the launch as the simulator foresees it, and the bytes over its time. As data; as text and as HTML
-// elsewhere.
+// What people are shown of a plan: tables, the launch as the simulator foresees it, and the bytes over its time. As
+// data; as text and as HTML elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct Lane {
   std::vector<Span> spans;
 };
 
-// Bytes of a device in use for a time. Blocks stand one over the other, so `offset` counts from the first byte of the device's first block.
+// Bytes of a device in use for a time. Blocks stand one over the other, so `offset` counts from the first byte of the
+// device's first block.
 struct Held {
   double begin = 0, end = 0;
   std::int64_t offset = 0, bytes = 0;
@@ -53,9 +54,10 @@ struct Page {
   std::string caution;             // is printed next to predicted numbers; "": costs are measured or given
   std::int64_t crossing = 0;       // bytes between devices a launch
   std::vector<std::string> names;  // of the devices: "cpu 0.1"
-  std::vector<Section> sections;   // what crosses, memory by module, source lines, the critical cycle, what holds up overlapping launches
-  Section actors;                  // all of them
-  std::vector<Lane> lanes;         // those in which something acts, device by device
+  std::vector<Section>
+      sections;  // what crosses, memory by module, source lines, the critical cycle, what holds up overlapping launches
+  Section actors;           // all of them
+  std::vector<Lane> lanes;  // those in which something acts, device by device
   ById<DeviceId, Memory> memory;
 };
 
@@ -66,10 +68,12 @@ Page page_of(const Plan& plan);
 // As text; rows beyond the most are counted, not shown: "... and 3 more (--rows)" with `how` "--rows".
 std::string text_of(const Section& section, std::int64_t most, std::string_view how = "");
 
-// The counts, memory and transfers of `plan::summary`, then where the costs come from (after them `beside`, whole lines), and what sets the pace.
+// The counts, memory and transfers of `plan::summary`, then where the costs come from (after them `beside`, whole
+// lines), and what sets the pace.
 std::string summary_of(const Plan& plan, std::string_view beside = "");
 
-// A document that asks for nothing beyond itself: no script, no network. Long tables and drawings with very many parts are cut, and say so.
+// A document that asks for nothing beyond itself: no script, no network. Long tables and drawings with very many parts
+// are cut, and say so.
 std::string html_of(const Page& page);
 
 }  // namespace karez::page

@@ -27,10 +27,13 @@ std::vector<TensorType> types_of(const std::vector<Operand>& operands) {
 }  // namespace
 
 const char* const how_predicted =
-    "What an act lasts is predicted from the cost table, not measured: matrix products and convolutions by their operations or the bytes they "
-    "touch, whichever takes longer; every other call by its bytes or the functions (e^x, tanh, ...) that it evaluates; a plain row gives a twentieth "
+    "What an act lasts is predicted from the cost table, not measured: matrix products and convolutions by their "
+    "operations or the bytes they "
+    "touch, whichever takes longer; every other call by its bytes or the functions (e^x, tanh, ...) that it evaluates; "
+    "a plain row gives a twentieth "
     "of the rates; inputs and fetches by the bytes "
-    "they copy; a collective by messages, the bytes its member sends and what it copies and reduces. Caches, teams of threads and cores that "
+    "they copy; a collective by messages, the bytes its member sends and what it copies and reduces. Caches, teams of "
+    "threads and cores that "
     "devices share are not in it.";
 
 double bytes_touched(const Call& call) {
@@ -62,7 +65,8 @@ double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
   const Collective& c = *actor.collective;
   const auto& members = plan.communicators[c.communicator].members;
   const auto n = static_cast<double>(members.size());
-  const auto me = std::find(members.begin(), members.end(), plan.devices[plan.stream(actor.stream).device]) - members.begin();
+  const auto me =
+      std::find(members.begin(), members.end(), plan.devices[plan.stream(actor.stream).device]) - members.begin();
   const double in = bytes_of(c.in), part = bytes_of(c.out);
   double sent = 0, messages = n - 1, copied = in;
   if (c.kind == "all_reduce") {
@@ -75,7 +79,8 @@ double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
       if (piece.peer != me) sent += static_cast<double>(count_of(piece.size) * size_of(c.in.view.dtype));
     if (c.kind == "reduce_scatter") copied = n * part;
   }
-  const LinkCost& link = transfer < 0 ? costs_.link : costs_.of_axis(link_axis(plan.transfers[static_cast<std::size_t>(transfer)]));
+  const LinkCost& link =
+      transfer < 0 ? costs_.link : costs_.of_axis(link_axis(plan.transfers[static_cast<std::size_t>(transfer)]));
   return messages * link.alpha + sent * link.beta + costs_.seconds({.bytes = copied});
 }
 
@@ -104,7 +109,9 @@ double Predictor::act(const Plan& plan, ActorId id, int transfer) const {
   return seconds;
 }
 
-std::string_view link_axis(const Transfer& transfer) { return transfer.kind == "transfer" ? sbp::placements_axis : transfer.axis; }
+std::string_view link_axis(const Transfer& transfer) {
+  return transfer.kind == "transfer" ? sbp::placements_axis : transfer.axis;
+}
 
 std::vector<int> transfer_of(const Plan& plan) {
   std::map<std::string, int> known;  // by the collective's name, which all its members bear
@@ -116,7 +123,9 @@ std::vector<int> transfer_of(const Plan& plan) {
     auto [at, fresh] = known.emplace(actor.name, -1);
     for (std::size_t t = 0; fresh && t < plan.transfers.size(); ++t) {
       const Transfer& transfer = plan.transfers[t];
-      if (taken[t] || transfer.kind != actor.collective->kind || !starts_with(transfer.value, actor.collective->where + " ")) continue;
+      if (taken[t] || transfer.kind != actor.collective->kind ||
+          !starts_with(transfer.value, actor.collective->where + " "))
+        continue;
       taken[t] = 1;
       at->second = static_cast<int>(t);
       break;
@@ -129,7 +138,8 @@ std::vector<int> transfer_of(const Plan& plan) {
 CostTable costs_of(const Plan& plan) {
   if (!plan.costs.empty()) return CostTable::parse(plan.costs);
   CostTable out;
-  out.origin = cat(default_origin, "; the plan keeps no cost table (`karez doctor --kernels --costs FILE` measures this machine)");
+  out.origin = cat(default_origin,
+                   "; the plan keeps no cost table (`karez doctor --kernels --costs FILE` measures this machine)");
   return out;
 }
 

@@ -1,4 +1,5 @@
-// What a plan's acts and its launch are predicted to last. A plan has calls and no longer the ops they came from, so prices are read off the calls.
+// What a plan's acts and its launch are predicted to last. A plan has calls and no longer the ops they came from, so
+// prices are read off the calls.
 #pragma once
 
 #include <string>
@@ -17,7 +18,8 @@ namespace karez::page {
 // In one sentence for each kind of act, for help texts.
 extern const char* const how_predicted;
 
-// Bytes a call reads and writes: of each operand the distinct ones (a value that is broadcast by a stride of 0 counts once). No workspace.
+// Bytes a call reads and writes: of each operand the distinct ones (a value that is broadcast by a stride of 0 counts
+// once). No workspace.
 double bytes_touched(const Call& call);
 
 // Seconds by the cost table of the rates; a kernel that no row names is priced by its bytes.
@@ -25,8 +27,10 @@ class Predictor {
  public:
   explicit Predictor(CostTable costs);
   double call(const Call& call) const;
-  double act(const Plan& plan, ActorId actor) const;   // of a collective its member's own part, from the arrival of the last
-  ById<ActorId, double> acts(const Plan& plan) const;  // of all; a collective's members last as long as the longest: a receiver waits for its sender
+  double act(const Plan& plan,
+             ActorId actor) const;  // of a collective its member's own part, from the arrival of the last
+  ById<ActorId, double> acts(const Plan& plan)
+      const;  // of all; a collective's members last as long as the longest: a receiver waits for its sender
   const CostTable& costs() const { return costs_; }
 
  private:
@@ -37,8 +41,8 @@ class Predictor {
   OpTable ops_;
 };
 
-// By collective actor, which of the plan's transfers it is a part of; -1 where none fits. Transfers and collectives stand in the same order
-// and both begin with the line they came from.
+// By collective actor, which of the plan's transfers it is a part of; -1 where none fits. Transfers and collectives
+// stand in the same order and both begin with the line they came from.
 std::vector<int> transfer_of(const Plan& plan);
 
 // The name by which a cost table knows its links.

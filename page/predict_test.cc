@@ -6,9 +6,11 @@
 namespace karez::page {
 namespace {
 
-// Rates that tell the terms apart: a call 1 s, a byte 1e-3 s, an operation 10 s (matmul) or 100 s (conv); a message 1e6 s, a byte sent 1e4 s.
+// Rates that tell the terms apart: a call 1 s, a byte 1e-3 s, an operation 10 s (matmul) or 100 s (conv); a message 1e6
+// s, a byte sent 1e4 s.
 CostTable costs() {
-  return CostTable::parse("link alpha=1e6 beta=1e4 link @far alpha=3e6 beta=1e4 matmul_flops=0.1 conv_flops=0.01 memory_bytes=1000 call=1");
+  return CostTable::parse(
+      "link alpha=1e6 beta=1e4 link @far alpha=3e6 beta=1e4 matmul_flops=0.1 conv_flops=0.01 memory_bytes=1000 call=1");
 }
 
 Operand operand(View view) {
@@ -31,18 +33,22 @@ const auto f32 = DType::f32;
 
 TEST(Predict, AMatmulIsPricedByItsOperations) {
   EXPECT_DOUBLE_EQ(seconds("onednn.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}), 10.0 * 2 * 2 * 3 * 5 + 1);
-  EXPECT_DOUBLE_EQ(seconds("onednn.matmul", {{f32, {2, 3}}, {f32, {5, 3}}, {f32, {5}}}, {f32, {2, 5}}, {{"transpose_b", true}, {"bias", true}}),
+  EXPECT_DOUBLE_EQ(seconds("onednn.matmul", {{f32, {2, 3}}, {f32, {5, 3}}, {f32, {5}}}, {f32, {2, 5}},
+                           {{"transpose_b", true}, {"bias", true}}),
                    10.0 * 2 * 2 * 3 * 5 + 1);
 }
 
 TEST(Predict, AConvolutionIsPricedByItsOperations) {
-  EXPECT_DOUBLE_EQ(seconds("onednn.conv2d", {{f32, {1, 2, 5, 5}}, {f32, {3, 2, 3, 3}}}, {f32, {1, 3, 3, 3}}), 100.0 * 2 * 27 * 18 + 1);
+  EXPECT_DOUBLE_EQ(seconds("onednn.conv2d", {{f32, {1, 2, 5, 5}}, {f32, {3, 2, 3, 3}}}, {f32, {1, 3, 3, 3}}),
+                   100.0 * 2 * 27 * 18 + 1);
 }
 
 TEST(Predict, OtherCallsArePricedByTheDistinctBytesTheyTouch) {
-  EXPECT_DOUBLE_EQ(seconds("hwy.pointwise", {{f32, {4, 6}}, {f32, {4, 6}, {1, 0}}}, {f32, {4, 6}}, {{"expr", "x0 + x1"}}),
-                   (96 + 16 + 96) / 1000.0 + 1);
-  EXPECT_DOUBLE_EQ(seconds("hwy.pointwise", {{f32, {4}, {10}}}, {f32, {4}}), 32 / 1000.0 + 1) << "what lies between strided elements is not touched";
+  EXPECT_DOUBLE_EQ(
+      seconds("hwy.pointwise", {{f32, {4, 6}}, {f32, {4, 6}, {1, 0}}}, {f32, {4, 6}}, {{"expr", "x0 + x1"}}),
+      (96 + 16 + 96) / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(seconds("hwy.pointwise", {{f32, {4}, {10}}}, {f32, {4}}), 32 / 1000.0 + 1)
+      << "what lies between strided elements is not touched";
 }
 
 TEST(Predict, ACallIsOfTheRateOfItsKindAndSize) {
@@ -63,10 +69,13 @@ TEST(Predict, ACallIsOfTheRateOfItsKindAndSize) {
 }
 
 TEST(Predict, APlainRowTakesTwentyTimesAsLong) {
-  EXPECT_DOUBLE_EQ(seconds("plain.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}), 20 * 10.0 * 2 * 2 * 3 * 5 + 1);
+  EXPECT_DOUBLE_EQ(seconds("plain.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}),
+                   20 * 10.0 * 2 * 2 * 3 * 5 + 1);
 }
 
-TEST(Predict, AKernelThatIsNotOursIsPricedByItsBytes) { EXPECT_DOUBLE_EQ(seconds("mine.matmul", {{f32, {10}}}, {f32, {10}}), 80 / 1000.0 + 1); }
+TEST(Predict, AKernelThatIsNotOursIsPricedByItsBytes) {
+  EXPECT_DOUBLE_EQ(seconds("mine.matmul", {{f32, {10}}}, {f32, {10}}), 80 / 1000.0 + 1);
+}
 
 // One collective among two devices, its plan's transfer on an axis.
 Plan with_collective(std::string kind, View in, View out, std::vector<plan::Piece> sends, std::string axis) {
@@ -92,22 +101,27 @@ Plan with_collective(std::string kind, View in, View out, std::vector<plan::Piec
 double collective_seconds(const Plan& plan) { return Predictor(costs()).act(plan, ActorId(0)); }
 
 TEST(Predict, ACollectiveSendsMessagesAndBytesButNotToItself) {
-  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_gather", {f32, {4}}, {f32, {8}}, {{0, {0}, {4}}, {1, {0}, {4}}}, "near")),
-                   1e6 + 16 * 1e4 + 16 / 1000.0 + 1);
-  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "near")), 2e6 + 32 * 1e4 + 32 / 1000.0 + 1);
-  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("reduce_scatter", {f32, {9}}, {f32, {4}}, {{0, {0}, {5}}, {1, {5}, {4}}}, "near")),
+  EXPECT_DOUBLE_EQ(
+      collective_seconds(with_collective("all_gather", {f32, {4}}, {f32, {8}}, {{0, {0}, {4}}, {1, {0}, {4}}}, "near")),
+      1e6 + 16 * 1e4 + 16 / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "near")),
+                   2e6 + 32 * 1e4 + 32 / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("reduce_scatter", {f32, {9}}, {f32, {4}},
+                                                      {{0, {0}, {5}}, {1, {5}, {4}}}, "near")),
                    1e6 + 20 * 1e4 + 2 * 16 / 1000.0 + 1);
 }
 
 TEST(Predict, AMemberInTheMiddleSendsToBothSides) {
-  Plan plan = with_collective("all_to_all", {f32, {6}}, {f32, {6}}, {{0, {0}, {1}}, {1, {1}, {2}}, {2, {3}, {3}}}, "near");
+  Plan plan =
+      with_collective("all_to_all", {f32, {6}}, {f32, {6}}, {{0, {0}, {1}}, {1, {1}, {2}}, {2, {3}, {3}}}, "near");
   plan.devices.push_back({0, 2, "cpu"});
   plan.communicators[CommunicatorId(0)].members.push_back({0, 2, "cpu"});
   EXPECT_DOUBLE_EQ(collective_seconds(plan), 2e6 + (1 + 3) * 4 * 1e4 + 24 / 1000.0 + 1);
 }
 
 TEST(Predict, ACollectiveTakesTheLinkOfItsAxis) {
-  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "far")), 6e6 + 32 * 1e4 + 32 / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "far")),
+                   6e6 + 32 * 1e4 + 32 / 1000.0 + 1);
 }
 
 TEST(Predict, MembersOfOneCollectiveShareATransferAndTheNextHasItsOwn) {

@@ -35,8 +35,9 @@ Section crossing(const Plan& plan, const ById<ActorId, double>& seconds, std::st
     rows.push_back({microseconds(lasts[t]), cat(one.bytes), one.kind, one.axis, one.value});
     all += lasts[t], bytes += one.bytes;
   }
-  return {cat("What crosses devices: ", plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(bytes), " (",
-              bytes, " bytes) a launch, ", microseconds(all), " us if one followed the other, predicted", caution),
+  return {cat("What crosses devices: ", plan.transfers.size(),
+              plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(bytes), " (", bytes,
+              " bytes) a launch, ", microseconds(all), " us if one followed the other, predicted", caution),
           std::move(rows), ""};
 }
 
@@ -50,7 +51,9 @@ std::map<std::string, OfModule> held_by_module(const Plan& plan) {
   std::set<std::string> names;
   for (const Block& block : plan.blocks)
     if (block.kind == BlockKind::variable) names.insert(block.name);
-  auto module_of = [](const std::string& name) { return name.find('.') == std::string::npos ? std::string() : name.substr(0, name.rfind('.')); };
+  auto module_of = [](const std::string& name) {
+    return name.find('.') == std::string::npos ? std::string() : name.substr(0, name.rfind('.'));
+  };
   std::map<std::string, OfModule> out;
   for (const Block& block : plan.blocks) {
     if (block.kind != BlockKind::variable) continue;
@@ -63,7 +66,8 @@ std::map<std::string, OfModule> held_by_module(const Plan& plan) {
     OfModule& held = out[module_of(of)];
     (of == block.name ? held.variables : held.state) += block.bytes;
   }
-  std::map<std::pair<std::string, BlockId>, std::vector<std::pair<std::int64_t, std::int64_t>>> ranges;  // begins and ends of slots
+  std::map<std::pair<std::string, BlockId>, std::vector<std::pair<std::int64_t, std::int64_t>>>
+      ranges;  // begins and ends of slots
   for (RegisterId r : plan.registers.ids()) {
     const Register& reg = plan.registers[r];
     if (!reg.block.valid() || plan.block(reg.block).kind == BlockKind::variable) continue;
@@ -76,7 +80,8 @@ std::map<std::string, OfModule> held_by_module(const Plan& plan) {
           if (made.reg == r) module = origin_of(call.where).module;
     }
     for (int slot = 0; slot < reg.slots; ++slot)
-      ranges[{module, reg.block}].emplace_back(reg.offset + slot * reg.stride, reg.offset + slot * reg.stride + reg.bytes);
+      ranges[{module, reg.block}].emplace_back(reg.offset + slot * reg.stride,
+                                               reg.offset + slot * reg.stride + reg.bytes);
   }
   for (auto& [where, slots] : ranges) {
     std::sort(slots.begin(), slots.end());
@@ -92,19 +97,23 @@ std::map<std::string, OfModule> held_by_module(const Plan& plan) {
 Section memory_by_module(const Plan& plan) {
   const auto modules = held_by_module(plan);
   std::vector<std::pair<std::string, OfModule>> order(modules.begin(), modules.end());
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second.sum() > b.second.sum(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second.sum() > b.second.sum(); });
   auto bytes = [](std::int64_t n) { return n == 0 ? std::string("-") : bytes_text(n); };
   Rows rows = {{"together", "variables", "their state", "registers", "module"}};
   for (const auto& [module, held] : order)
-    rows.push_back({bytes(held.sum()), bytes(held.variables), bytes(held.state), bytes(held.registers), module.empty() ? "(no module)" : module});
+    rows.push_back({bytes(held.sum()), bytes(held.variables), bytes(held.state), bytes(held.registers),
+                    module.empty() ? "(no module)" : module});
   std::map<BlockKind, std::int64_t> kinds;
   std::int64_t all = 0;
   for (const Block& block : plan.blocks) kinds[block.kind] += block.bytes, all += block.bytes;
-  std::string out = cat("Memory by module, on all ", plan.devices.size(), " devices: ", bytes_text(all), " in blocks (",
-                        join(kinds, ", ", [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); }), ")");
+  std::string out = cat(
+      "Memory by module, on all ", plan.devices.size(), " devices: ", bytes_text(all), " in blocks (",
+      join(kinds, ", ", [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); }), ")");
   if (plan.devices.size() == 1) out.replace(out.find("on all 1 devices"), 16, "on its device");
   return {out, std::move(rows),
-          "Scratch is shared by all calls of a device, and registers of several modules may share bytes, so columns need not add up to blocks."};
+          "Scratch is shared by all calls of a device, and registers of several modules may share bytes, so columns "
+          "need not add up to blocks."};
 }
 
 std::string name_of_step(const Plan& plan, const CriticalCycle& critical, const SlotCycle::Step& step) {
@@ -112,7 +121,8 @@ std::string name_of_step(const Plan& plan, const CriticalCycle& critical, const 
   if (members.empty()) return "the session";
   std::string out = cat("a", members[0], " ", plan.actor(members[0]).name);
   if (plan.actor(members[0]).collective && members.size() == 1) out += " joins";
-  if (members.size() > 1) out += cat(" and its ", members.size() - 1, members.size() == 2 ? " other member" : " other members");
+  if (members.size() > 1)
+    out += cat(" and its ", members.size() - 1, members.size() == 2 ? " other member" : " other members");
   return step.act > 0 ? cat(out, ", act ", step.act) : out;
 }
 
@@ -132,9 +142,11 @@ std::string reason_of_step(const Plan& plan, const CriticalCycle& critical, cons
       return cat("fills r", r, plan.reg(r).type.empty() ? "" : " " + plan.reg(r).type);
     }
     case SlotCycle::Why::slot:
-      if (const std::string name = variable_of(plan, critical.registers[index]); !name.empty()) return cat("returns variable ", name);
+      if (const std::string name = variable_of(plan, critical.registers[index]); !name.empty())
+        return cat("returns variable ", name);
       if (!critical.registers[index].valid()) return "ends before its member joins again";
-      return cat("returns the slot of r", critical.registers[index], " (", plan.reg(critical.registers[index]).slots, " in all)");
+      return cat("returns the slot of r", critical.registers[index], " (", plan.reg(critical.registers[index]).slots,
+                 " in all)");
     case SlotCycle::Why::actor: return "its own next act";
     case SlotCycle::Why::stream: return cat("next on ", critical.streams[index]);
   }
@@ -165,7 +177,8 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
   auto add = [&](std::string_view where, const std::string& op, double lasts, double bytes, std::int64_t times) {
     const Origin origin = origin_of(where);
     Line& line = lines[origin.line.empty() ? "(no line)" : origin.line];
-    line.seconds += lasts * static_cast<double>(times), line.bytes += bytes * static_cast<double>(times), line.calls += times;
+    line.seconds += lasts * static_cast<double>(times), line.bytes += bytes * static_cast<double>(times),
+        line.calls += times;
     line.ops[op.empty() ? origin.op : op] += lasts * static_cast<double>(times);
     all += lasts * static_cast<double>(times);
   };
@@ -173,21 +186,22 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
     const Actor& actor = plan.actors[a];
     for (const Call& call : actor.calls) add(call.where, "", predictor.call(call), bytes_touched(call), acts[a]);
     if (actor.calls.empty() && seconds[a] > 0)
-      add(actor.collective ? actor.collective->where : actor.where, actor.collective ? actor.collective->kind : std::string(name_of(actor.body)),
-          seconds[a], 0, acts[a]);
+      add(actor.collective ? actor.collective->where : actor.where,
+          actor.collective ? actor.collective->kind : std::string(name_of(actor.body)), seconds[a], 0, acts[a]);
   }
   std::vector<std::pair<std::string, Line>> order(lines.begin(), lines.end());
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   Rows rows = {{"us", "share", "calls", "MiB touched", "line", "ops, the dearest first"}};
   for (const auto& [name, line] : order) {
     std::vector<std::pair<std::string, double>> ops(line.ops.begin(), line.ops.end());
     std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
     if (ops.size() > 4) ops.resize(4), ops.emplace_back("...", 0);
-    rows.push_back({microseconds(line.seconds), percent(all > 0 ? line.seconds / all : 0), cat(line.calls), fixed(line.bytes / (1 << 20), 2), name,
-                    join(ops, ", ", [](const auto& op) { return op.first; })});
+    rows.push_back({microseconds(line.seconds), percent(all > 0 ? line.seconds / all : 0), cat(line.calls),
+                    fixed(line.bytes / (1 << 20), 2), name, join(ops, ", ", [](const auto& op) { return op.first; })});
   }
-  return {cat("Source lines, all devices and forward and backward together: ", microseconds(all), " us of work a launch, predicted",
-              costs_caution(predictor.costs())),
+  return {cat("Source lines, all devices and forward and backward together: ", microseconds(all),
+              " us of work a launch, predicted", costs_caution(predictor.costs())),
           std::move(rows), ""};
 }
 
@@ -211,7 +225,8 @@ std::vector<Section> pace_of(const Plan& plan, const Prediction& launch) {
   const std::string one = microseconds(launch.seconds), many = microseconds(ahead.cycle.interval);
   Section first{cat("Critical cycle of launches one at a time: ", one, " us a launch, predicted", caution), {}, ""};
   if (!alone.cycle.steps.empty()) first.rows = steps_of(plan, alone, launch.acts);
-  Section second{cat("Launches that overlap as far as slots allow: ", many, " us a launch, predicted", caution), {}, ""};
+  Section second{
+      cat("Launches that overlap as far as slots allow: ", many, " us a launch, predicted", caution), {}, ""};
   if (!ahead.cycle.steps.empty() && many != one) second.rows = steps_of(plan, ahead, launch.acts);
   return {std::move(first), std::move(second)};
 }
@@ -219,14 +234,17 @@ std::vector<Section> pace_of(const Plan& plan, const Prediction& launch) {
 Section actors_of(const Plan& plan, const ById<ActorId, double>& seconds) {
   const auto acts = acts_per_launch(plan);
   auto ports = [](const std::vector<Port>& list) {
-    return join(list, " ", [](const Port& port) { return port.period == 1 ? cat("r", port.reg) : cat("r", port.reg, "/", port.period); });
+    return join(list, " ", [](const Port& port) {
+      return port.period == 1 ? cat("r", port.reg) : cat("r", port.reg, "/", port.period);
+    });
   };
   Rows rows = {{"actor", "name", "device", "stream", "acts", "calls", "us an act", "reads", "fills", "at"}};
   for (ActorId a : plan.actors.ids()) {
     const Actor& actor = plan.actor(a);
     const Stream& stream = plan.stream(actor.stream);
-    rows.push_back({cat("a", a), actor.name, device_text(plan, stream.device), stream.name, cat(acts[a]), cat(actor.calls.size()),
-                    microseconds(seconds[a]), ports(actor.inputs), ports(actor.outputs), actor.where});
+    rows.push_back({cat("a", a), actor.name, device_text(plan, stream.device), stream.name, cat(acts[a]),
+                    cat(actor.calls.size()), microseconds(seconds[a]), ports(actor.inputs), ports(actor.outputs),
+                    actor.where});
   }
   return {cat("Actors: ", plan.actors.size()), std::move(rows), "r4/2: a port that moves on every second act."};
 }

@@ -20,18 +20,22 @@ Section section_of(const Page& page, std::string_view title) {
 }
 
 Page page(const std::string& plan) {
-  return page_of(parse_plan(plan), CostTable::parse("link alpha=1 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
+  return page_of(parse_plan(plan),
+                 CostTable::parse("link alpha=1 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
 }
 
 // An all_reduce of so many devices.
 std::string all_reduce(int devices) {
   std::string out = "plan \"p\" world 1 rank 0 hash 0\n", members;
-  for (int d = 0; d < devices; ++d) out += cat("device ", d, ": 0 ", d, " \"cpu\"\n"), members += cat(d > 0 ? ", " : "", "0 ", d, " \"cpu\"");
-  for (int d = 0; d < devices; ++d) out += cat("stream ", d, ": \"comm\" device ", d, " worker ", d, "\n");
-  for (int d = 0; d < devices; ++d) out += cat("register r", 2 * d, ": session -> a", d, "\nregister r", 2 * d + 1, ": a", d, " -> session\n");
   for (int d = 0; d < devices; ++d)
-    out += cat("actor a", d, ": collective \"all_reduce %1\" stream ", d, " in r", 2 * d, " out r", 2 * d + 1,
-               "\n  collective \"all_reduce\" \"sum\" by \"direct\" communicator 0 turn 0 in none f32[1] out none f32[1]\n");
+    out += cat("device ", d, ": 0 ", d, " \"cpu\"\n"), members += cat(d > 0 ? ", " : "", "0 ", d, " \"cpu\"");
+  for (int d = 0; d < devices; ++d) out += cat("stream ", d, ": \"comm\" device ", d, " worker ", d, "\n");
+  for (int d = 0; d < devices; ++d)
+    out += cat("register r", 2 * d, ": session -> a", d, "\nregister r", 2 * d + 1, ": a", d, " -> session\n");
+  for (int d = 0; d < devices; ++d)
+    out += cat(
+        "actor a", d, ": collective \"all_reduce %1\" stream ", d, " in r", 2 * d, " out r", 2 * d + 1,
+        "\n  collective \"all_reduce\" \"sum\" by \"direct\" communicator 0 turn 0 in none f32[1] out none f32[1]\n");
   return out + "communicator 0: chunk 64 members " + members + " sequence \"all_reduce %1\"\n";
 }
 
@@ -47,8 +51,8 @@ TEST(Sections, ACollectiveInTheCriticalCycleSaysHowManyMembersItHas) {
   EXPECT_THAT(actors(3), HasSubstr("a0 all_reduce %1 and its 2 other members\n"));
 }
 
-// A step that updates what it read cannot begin again before its update: launches that overlap wait for the variable, one at a time for the last act
-// too.
+// A step that updates what it read cannot begin again before its update: launches that overlap wait for the variable,
+// one at a time for the last act too.
 TEST(Sections, WhatHoldsUpLaunchesThatOverlapIsNamedWithItsVariable) {
   const Page drawn = page(R"plan(
 plan "p" world 1 rank 0 hash 0
@@ -72,12 +76,14 @@ actor a2: compute "update" stream 2 in r1, r2 out r3
 actor a3: compute "last" stream 3 in r3 out r4
   call "plain.constant" {value=1.0} out b1 + 64 f32[16] team 1
 )plan");
-  EXPECT_EQ(section_of(drawn, "Critical cycle").title, "Critical cycle of launches one at a time: 12000000.0 us a launch, predicted");
+  EXPECT_EQ(section_of(drawn, "Critical cycle").title,
+            "Critical cycle of launches one at a time: 12000000.0 us a launch, predicted");
   const Section overlap = section_of(drawn, "Launches that overlap");
   EXPECT_EQ(overlap.title, "Launches that overlap as far as slots allow: 8000000.0 us a launch, predicted");
-  EXPECT_THAT(overlap.rows, testing::UnorderedElementsAre(testing::_, ElementsAre("0.0", "a0 state 0", "grants variable fc.w"),
-                                                          ElementsAre("4000000.0", "a1 read", "fills r2 f32[16]"),
-                                                          ElementsAre("4000000.0", "a2 update", "returns variable fc.w")));
+  EXPECT_THAT(overlap.rows,
+              testing::UnorderedElementsAre(testing::_, ElementsAre("0.0", "a0 state 0", "grants variable fc.w"),
+                                            ElementsAre("4000000.0", "a1 read", "fills r2 f32[16]"),
+                                            ElementsAre("4000000.0", "a2 update", "returns variable fc.w")));
 }
 
 TEST(Sections, BytesThatRegistersOfAModuleShareCountOnce) {
@@ -116,7 +122,8 @@ actor a0: compute "x" stream 0 in r0 out r1
                                      "Memory by module");
   EXPECT_EQ(section.title, "Memory by module, on its device: 1.00 KiB in blocks (register 256 B, variable 768 B)");
   EXPECT_THAT(section.rows, ElementsAre(ElementsAre("together", "variables", "their state", "registers", "module"),
-                                        ElementsAre("768 B", "768 B", "-", "-", "fc"), ElementsAre("128 B", "-", "-", "128 B", "act")));
+                                        ElementsAre("768 B", "768 B", "-", "-", "fc"),
+                                        ElementsAre("128 B", "-", "-", "128 B", "act")));
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 namespace karez::page {
 namespace {
 
-bool is_number(const std::string& cell) { return !cell.empty() && ((cell[0] >= '0' && cell[0] <= '9') || (cell[0] == '-' && cell.size() > 1)); }
+bool is_number(const std::string& cell) {
+  return !cell.empty() && ((cell[0] >= '0' && cell[0] <= '9') || (cell[0] == '-' && cell.size() > 1));
+}
 
 }  // namespace
 
