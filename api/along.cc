@@ -20,8 +20,8 @@ Sorted sorted(std::string_view word, const Term& x, int axis, bool descending, s
     const TensorType type = t.graph.type(id);
     const int along = from_front(word, axis, type);
     if (first)
-      require(ErrorKind::shape, *first >= 0 && *first <= type.shape[static_cast<std::size_t>(along)], word, ": ", *first, " elements along axis ",
-              along, " of ", type);
+      require(ErrorKind::shape, *first >= 0 && *first <= type.shape[static_cast<std::size_t>(along)], word, ": ",
+              *first, " elements along axis ", along, " of ", type);
     const auto made = build::sort(t.builder, build::as_numbers(t.builder, id), along, descending, first);
     return Sorted{t.tensor(build::cast(t.builder, made.values, type.dtype)), t.tensor(made.indices)};
   });
@@ -35,7 +35,8 @@ Tensor cumsum(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x);
     const TensorType type = t.graph.type(id);
-    return t.tensor(build::cumsum(t.builder, is_float(type.dtype) ? id : build::cast(t.builder, id, DType::i64), from_front("cumsum", axis, type)));
+    return t.tensor(build::cumsum(t.builder, is_float(type.dtype) ? id : build::cast(t.builder, id, DType::i64),
+                                  from_front("cumsum", axis, type)));
   });
 }
 
@@ -47,7 +48,8 @@ Tensor take_along(Term x, Term index, int axis) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x), places = t.value(index, DType::i64);
     const TensorType type = t.graph.type(id);
-    const ValueId taken = build::take_along(t.builder, build::as_numbers(t.builder, id), places, from_front("take_along", axis, type));
+    const ValueId taken =
+        build::take_along(t.builder, build::as_numbers(t.builder, id), places, from_front("take_along", axis, type));
     return t.tensor(build::cast(t.builder, taken, type.dtype));
   });
 }
@@ -56,7 +58,8 @@ Tensor add_along(Term index, Term updates, std::int64_t size, int axis) {
   return at_line(updates.where, [&](Trace& t) {
     const ValueId id = t.value(updates), places = t.value(index, DType::i64);
     const TensorType type = t.graph.type(id);
-    const ValueId sums = build::add_along(t.builder, places, build::as_numbers(t.builder, id), size, from_front("add_along", axis, type));
+    const ValueId sums = build::add_along(t.builder, places, build::as_numbers(t.builder, id), size,
+                                          from_front("add_along", axis, type));
     return t.tensor(build::cast(t.builder, sums, type.dtype));  // of bools whether one of them holds
   });
 }

@@ -29,12 +29,14 @@ struct Net : nn::Module {
 HostArray images(std::int64_t rows, int step) {
   HostArray out(TensorType{DType::f32, {rows, 16}});
   auto data = out.data<float>();
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::sin(0.7f * static_cast<float>(i) + static_cast<float>(step % 3));
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = std::sin(0.7f * static_cast<float>(i) + static_cast<float>(step % 3));
   return out;
 }
 HostArray labels(std::int64_t rows, int step) {
   HostArray out(TensorType{DType::i32, {rows}});
-  for (std::int64_t i = 0; i < rows; ++i) out.data<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((i * 3 + step % 3) % 4);
+  for (std::int64_t i = 0; i < rows; ++i)
+    out.data<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((i * 3 + step % 3) % 4);
   return out;
 }
 
@@ -78,14 +80,19 @@ TEST(Amp, TrainsNearF32) {
   }
 }
 
-// Sums are f32 on every mesh, so that losses differ where a sum in another order rounds to the other neighbour: a part in 2^8 or 2^11 of an element.
+// Sums are f32 on every mesh, so that losses differ where a sum in another order rounds to the other neighbour: a part
+// in 2^8 or 2^11 of an element.
 TEST(Amp, IsTheSameOnEveryMeshToARounding) {
-  const std::vector<LayoutRule> by_rule = {{"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
+  const std::vector<LayoutRule> by_rule = {
+      {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
   for (const char* amp : {"bf16", "f16"}) {
     const double first = amp == std::string("bf16") ? 1e-3 : 2e-4, all = amp == std::string("bf16") ? 2e-2 : 5e-3;
     const auto one = losses({.amp = amp}, 30);
-    const Setting runs[] = {
-        {"data=2", 2, amp}, {"model=2", 2, amp, by_rule}, {"data=2,model=2", 4, amp, by_rule}, {"data=2,model=2", 4, amp}, {"", 1, amp, {}, 3}};
+    const Setting runs[] = {{"data=2", 2, amp},
+                            {"model=2", 2, amp, by_rule},
+                            {"data=2,model=2", 4, amp, by_rule},
+                            {"data=2,model=2", 4, amp},
+                            {"", 1, amp, {}, 3}};
     for (const Setting& run : runs) {
       const auto many = losses(run, 30);
       EXPECT_LE(worst(one, many, 2), first) << amp << " " << run.mesh;
@@ -142,9 +149,12 @@ TEST(Amp, AWeightIsCastOnce) {
   for (const PassTime& pass : step.passes()) {
     if (pass.name != std::string("cast")) continue;
     std::size_t casts = 0;
-    for (std::size_t at = pass.text.find("-> bf16"); at != pass.text.npos; at = pass.text.find("-> bf16", at + 1)) ++casts;
+    for (std::size_t at = pass.text.find("-> bf16"); at != pass.text.npos; at = pass.text.find("-> bf16", at + 1))
+      ++casts;
     std::size_t of_weights = 0;
-    for (std::size_t at = pass.text.find(": bf16[32, 32]"); at != pass.text.npos; at = pass.text.find(": bf16[32, 32]", at + 1)) ++of_weights;
+    for (std::size_t at = pass.text.find(": bf16[32, 32]"); at != pass.text.npos;
+         at = pass.text.find(": bf16[32, 32]", at + 1))
+      ++of_weights;
     EXPECT_EQ(of_weights, 1u) << pass.text;  // of fc2.weight, for the product and for the gradient behind it
   }
   for (const Parameter& parameter : net.parameters()) EXPECT_EQ(parameter.dtype(), DType::f32);
@@ -214,7 +224,8 @@ TEST(LossScale, GrowsAfterGoodStepsAndABadOneBeginsTheCountAnew) {
   EXPECT_EQ(s.scale(), 131072);
 }
 
-// The update kernels look at `apply` themselves: state is written over where it lies, all of it by one call, and no copy of it is made.
+// The update kernels look at `apply` themselves: state is written over where it lies, all of it by one call, and no
+// copy of it is made.
 TEST(LossScale, ASkippedUpdateIsAnOperandOfTheOneCallThatWritesInPlace) {
   Scaled s;
   s.run(1, 0);
@@ -224,7 +235,9 @@ TEST(LossScale, ASkippedUpdateIsAnOperandOfTheOneCallThatWritesInPlace) {
     for (const plan::Call& call : actor.calls) {
       if (call.kernel != "hwy.adam_if") {
         for (const plan::Operand& out : call.out)
-          if (out.block.valid() && out.view.count() > 1) { EXPECT_NE(plan.blocks[out.block].kind, plan::BlockKind::variable) << call.kernel; }
+          if (out.block.valid() && out.view.count() > 1) {
+            EXPECT_NE(plan.blocks[out.block].kind, plan::BlockKind::variable) << call.kernel;
+          }
         continue;
       }
       ++updates;
@@ -251,7 +264,10 @@ TEST(LossScale, OfAnOptimiserOfManyOpsAllStateStaysToo) {
                         [&](Tensor x, Tensor y, Tensor by) {
                           Tensor loss = cross_entropy(net(x), y) * by;
                           const auto grads = grad(loss, net.parameters());
-                          which == 0 ? rms.step(grads) : which == 1 ? adagrad.step(grads) : which == 2 ? lion.step(grads) : sgd.step(grads);
+                          which == 0   ? rms.step(grads)
+                          : which == 1 ? adagrad.step(grads)
+                          : which == 2 ? lion.step(grads)
+                                       : sgd.step(grads);
                           return loss;
                         },
                         {.amp = "f16"});
@@ -301,7 +317,8 @@ TEST(LossScale, EachMeshHasItsOwn) {
 TEST(LossScale, GradientsTheBodySeesAreThoseOfTheLossItself) {
   World world;
   Parameter w("w", {DType::f32, {4}}, constant_init(2));
-  auto f = compile(world.mesh(), [&](Tensor x) { return grad(sum(Tensor(w * x) * x), std::vector<Parameter>{w})[0]; }, {.amp = "f16"});
+  auto f = compile(world.mesh(), [&](Tensor x) { return grad(sum(Tensor(w * x) * x), std::vector<Parameter>{w})[0]; },
+                   {.amp = "f16"});
   EXPECT_THAT(list<float>(f(HostArray::of<float>({4}, {1, 2, 3, 4})).value().read()), ElementsAre(1, 4, 9, 16));
 }
 
@@ -330,7 +347,8 @@ TEST(Amp, WhatItCannotBeIsSaid) {
     });
   };
   EXPECT_THAT(error({.amp = "fp16", .name = "f"}), HasSubstr("function 'f': amp is 'fp16'; there are bf16 and f16"));
-  EXPECT_THAT(error({.amp = "bf16"}), HasSubstr("multiplies f64, and mixed precision is of f32; cast its operands to f32, or leave amp away"));
+  EXPECT_THAT(error({.amp = "bf16"}),
+              HasSubstr("multiplies f64, and mixed precision is of f32; cast its operands to f32, or leave amp away"));
   EXPECT_THAT(error({.amp = "bf16"}), HasSubstr("amp_test.cc:"));
   EXPECT_THAT(error({.amp = "f16", .loss_scale = {.backoff = 0}}),
               HasSubstr("a loss scale that grows by 2.0 after 2000 good steps and falls by 0.0"));
@@ -341,7 +359,8 @@ TEST(Halves, AreComputedInF32AndRoundedToTheirType) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x, Tensor y) {
     Tensor a = cast(x, DType::bf16), b = cast(y, DType::f16);
-    return std::vector<Tensor>{a + 1.0, sum(a), matmul(reshape(b, {1, 3}), reshape(b, {3, 1})), exp(b), a + b, cast(b, DType::i32)};
+    return std::vector<Tensor>{a + 1.0, sum(a), matmul(reshape(b, {1, 3}), reshape(b, {3, 1})),
+                               exp(b),  a + b,  cast(b, DType::i32)};
   });
   Future out = f(HostArray::of<float>({3}, {1, 256, 0.3f}), HostArray::of<float>({3}, {1, 300, 2.5f}));
   EXPECT_EQ(out.value(0).type().dtype, DType::bf16);

@@ -1,4 +1,5 @@
-// Tests of arrays: what calls return stays on the mesh, is taken by later calls in its layout, counted, and may outlive nearly everything.
+// Tests of arrays: what calls return stays on the mesh, is taken by later calls in its layout, counted, and may outlive
+// nearly everything.
 #include "api/array.h"
 
 #include <gmock/gmock.h>
@@ -49,8 +50,9 @@ const Setting settings[] = {{"", {"", ""}, {"", ""}},
 
 // Whether the host has a hand in what the plan reads.
 bool reads_on_host(const Function& f) {
-  return std::any_of(f.plan().actors.begin(), f.plan().actors.end(),
-                     [&](const Actor& a) { return a.body == BodyKind::input && f.plan().stream(a.stream).name == "host"; });
+  return std::any_of(f.plan().actors.begin(), f.plan().actors.end(), [&](const Actor& a) {
+    return a.body == BodyKind::input && f.plan().stream(a.stream).name == "host";
+  });
 }
 
 TEST(Array, AChainOfCallsEqualsTheTripOverTheHostBitForBit) {
@@ -102,14 +104,18 @@ TEST(Array, NothingOfAChainGoesOverTheHost) {
   for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(got.data<float>()[i], x.data<float>()[i] + 52);
 }
 
-// Sums over what is split, transposed layouts, products: the plan moves what lies otherwise, and every transfer is counted.
+// Sums over what is split, transposed layouts, products: the plan moves what lies otherwise, and every transfer is
+// counted.
 TEST(Array, WhatLiesOtherwiseIsMovedInsideThePlan) {
   for (const Setting& setting : settings) {
     const Mesh shape = Mesh::parse(setting.mesh);
     World world({.devices = shape.size()});
     DeviceMesh mesh = world.mesh(shape.axes);
-    auto make = compile(mesh, [&](Tensor x) { return std::pair(with_layout(x * 2, setting.rows), with_layout(x * 3, setting.columns)); });
-    auto use = compile(mesh, [](Tensor a, Tensor b) { return std::tuple(matmul(a, transpose(b)), sum(a, {0}), b - a); });
+    auto make = compile(mesh, [&](Tensor x) {
+      return std::pair(with_layout(x * 2, setting.rows), with_layout(x * 3, setting.columns));
+    });
+    auto use =
+        compile(mesh, [](Tensor a, Tensor b) { return std::tuple(matmul(a, transpose(b)), sum(a, {0}), b - a); });
     const HostArray x = numbers(DType::f64, {5, 6});
     Future made = make(x);
     Future used = use(made.value(0), made.value(1)), again = use(made.value(0).read(), made.value(1).read());
@@ -131,7 +137,8 @@ TEST(Array, WhatLiesOtherwiseIsMovedInsideThePlan) {
 TEST(Array, KnowsItsTypeItsLayoutAndItsParts) {
   World world({.devices = 3});
   DeviceMesh mesh = world.mesh("data=3");
-  auto f = compile(mesh, [](Tensor x) { return std::tuple(with_layout(x, P("data")), x + 1, with_layout(x, P(nullptr))); });
+  auto f =
+      compile(mesh, [](Tensor x) { return std::tuple(with_layout(x, P("data")), x + 1, with_layout(x, P(nullptr))); });
   Future out = f(numbers(DType::i32, {4}));
   EXPECT_EQ(out.size(), 3u);
   const Array split = out.value(0), whole = out.value(1);
@@ -187,7 +194,8 @@ TEST(Array, PartsWithoutElementsAndScalarsAreArraysToo) {
 TEST(Array, OneArrayTwiceInACallAndAmongOtherArguments) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
-  Array x = compile(mesh, [](Tensor t) { return with_layout(t, P("data")); })(HostArray::of<float>({3}, {1, 2, 3})).value();
+  Array x =
+      compile(mesh, [](Tensor t) { return with_layout(t, P("data")); })(HostArray::of<float>({3}, {1, 2, 3})).value();
   auto f = compile(mesh, [](Tensor a, Tensor b, Tensor c, Tensor d) { return a * b + c * d; });
   EXPECT_THAT(list(f(x, x, 10.0f, HostArray::of<float>({3}, {1, 0, 1})).value().read()), ElementsAre(11, 4, 19));
   auto unused = compile(mesh, [](Tensor a, Tensor) { return a; });
@@ -284,10 +292,11 @@ TEST(Array, OfAWorldThatIsGoneIsAnErrorAndNoCrash) {
   late.wait();  // the future keeps the world
   EXPECT_EQ(late.read().data<float>()[0], -3 + 5);
   future.reset();
-  for (auto ask : {+[](const Array& a) { a.read(); }, +[](const Array& a) { a.local(); }, +[](const Array& a) { a.wait(); },
-                   +[](const Array& a) { (void)a.done(); }})
+  for (auto ask : {+[](const Array& a) { a.read(); }, +[](const Array& a) { a.local(); },
+                   +[](const Array& a) { a.wait(); }, +[](const Array& a) { (void)a.done(); }})
     EXPECT_EQ(error_of([&] { ask(y); }),
-              "an array f32[65536@data] of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
+              "an array f32[65536@data] of a world that is gone: read it while the World, or a mesh, function or "
+              "future of it, is alive");
   World other;
   auto f = compile(other.mesh(), [](Tensor x) { return x; });
   EXPECT_THAT(error_of([&] { f(y); }), HasSubstr("of a world that is gone"));
@@ -300,13 +309,15 @@ TEST(Array, OfAnotherWorldIsRefused) {
   auto f = compile(world.mesh("data=2"), [](Tensor x) { return x + 1; });
   auto g = compile(other.mesh("data=2"), [](Tensor x, Tensor) { return x; }, {.name = "g"});
   const Array y = f(numbers(DType::f32, {4})).value();
-  EXPECT_EQ(error_of([&] { g(1.0f, y); }), "argument 1 of function 'g' is an array of another world; what read() gives is an array of the host");
+  EXPECT_EQ(error_of([&] { g(1.0f, y); }),
+            "argument 1 of function 'g' is an array of another world; what read() gives is an array of the host");
 }
 
 TEST(Array, OnAnotherMeshTravels) {
   World world({.devices = 4});
   auto rows = compile(world.mesh("data=2"), [](Tensor x) { return with_layout(x + 1, P("data", nullptr)); });
-  auto columns = compile(world.mesh("model=3", {.devices = {3, 1, 2}}), [](Tensor x) { return with_layout(x * 2, P(nullptr, "model")); });
+  auto columns = compile(world.mesh("model=3", {.devices = {3, 1, 2}}),
+                         [](Tensor x) { return with_layout(x * 2, P(nullptr, "model")); });
   const HostArray x = numbers(DType::f32, {5, 4});
   const Array y = rows(x).value(), z = columns(y).value(), back = rows(z).value();
   EXPECT_EQ(z.mesh().devices[0].device, 3) << "the function runs where it was compiled for";
@@ -324,19 +335,22 @@ TEST(Array, OfAnotherTypeOrShapeIsRefusedAsAHostArrayWouldBe) {
   auto make = compile(mesh, [](Tensor x) { return with_layout(x, x.rank() == 1 ? P("data") : P("data", nullptr)); });
   auto f = compile(mesh, [](Tensor x, Tensor y) { return matmul(x, y); });
   auto refused = [&](const HostArray& x, const HostArray& y) {
-    const std::string by_host = error_of([&] { f(x, y); }), by_array = error_of([&] { f(make(x).value(), make(y).value()); });
+    const std::string by_host = error_of([&] { f(x, y); }),
+                      by_array = error_of([&] { f(make(x).value(), make(y).value()); });
     EXPECT_EQ(by_array, by_host);
     EXPECT_THAT(by_array, HasSubstr("array_test.cc:"));
     return by_array;
   };
-  EXPECT_THAT(refused(numbers(DType::f32, {4, 3}), numbers(DType::f32, {4, 3})), HasSubstr("inner sizes differ: 3 and 4"));
+  EXPECT_THAT(refused(numbers(DType::f32, {4, 3}), numbers(DType::f32, {4, 3})),
+              HasSubstr("inner sizes differ: 3 and 4"));
   EXPECT_THAT(refused(numbers(DType::f32, {4}), numbers(DType::f32, {4, 3})), HasSubstr("matmul"));
 }
 
 TEST(Array, OfACallThatFailedIsThatCallsError) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
-  auto pick = compile(mesh, [](Tensor table, Tensor index) { return gather(table, index * 1); });  // whose values no argument tells
+  auto pick = compile(
+      mesh, [](Tensor table, Tensor index) { return gather(table, index * 1); });  // whose values no argument tells
   auto next = compile(mesh, [](Tensor x) { return x + 1; });
   const HostArray table = numbers(DType::f32, {4, 2});
   const Array good = pick(table, HostArray::of<std::int32_t>({2}, {0, 3})).value();
@@ -354,7 +368,9 @@ TEST(Array, OfACallThatFailedIsThatCallsError) {
 
 TEST(Array, AFailureReachesAllWhoTakeWhatItWasMaking) {
   World world({.in_flight = 8});
-  auto pick = compile(world.mesh(), [](Tensor table, Tensor index) { return gather(table, index * 1); });  // whose values no argument tells
+  auto pick = compile(world.mesh(), [](Tensor table, Tensor index) {
+    return gather(table, index * 1);
+  });  // whose values no argument tells
   auto next = compile(world.mesh(), [](Tensor x) { return x + 1; });
   const HostArray table = numbers(DType::f32, {4, 2});
   next(pick(table, HostArray::of<std::int32_t>({2}, {0, 3})).value()).wait();

@@ -1,4 +1,5 @@
-// Reads, saves and writes that not all ranks ask for: an error on those that do, and all train on as if nobody had asked.
+// Reads, saves and writes that not all ranks ask for: an error on those that do, and all train on as if nobody had
+// asked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,7 +20,8 @@ using ::testing::StartsWith;
 
 HostArray batch(int ranks, int step) {
   HostArray out(TensorType{DType::f64, {2 * ranks, 3}});
-  for (std::int64_t i = 0; i < out.count(); ++i) out.data<double>()[static_cast<std::size_t>(i)] = 0.1 * static_cast<double>((i + step) % 7);
+  for (std::int64_t i = 0; i < out.count(); ++i)
+    out.data<double>()[static_cast<std::size_t>(i)] = 0.1 * static_cast<double>((i + step) % 7);
   return out;
 }
 
@@ -97,11 +99,11 @@ TEST_P(AskedReads, OneRankAloneIsRefusedAndAllTrainAsIfItHadNotAsked) {
     const auto seen = trained(ranks, [&](Training& training, int rank, int step, Future& last) {
       if (rank != reader) return;
       for (int again = 0; again < step; ++again)  // several in a row
-        EXPECT_THAT(
-            refused([&] { training.weight_here(); }),
-            AllOf(StartsWith(cat("rank ", reader, " asks for a read of variable 'weight', f64[3, ", 2 * ranks, "@d] (train.cc:7), where rank ")),
-                  HasSubstr(" comes to a call of function 'main' (asked_reads_test.cc:"), HasSubstr("all may go on"),
-                  HasSubstr("read it on each, and print it on one")));
+        EXPECT_THAT(refused([&] { training.weight_here(); }),
+                    AllOf(StartsWith(cat("rank ", reader, " asks for a read of variable 'weight', f64[3, ", 2 * ranks,
+                                         "@d] (train.cc:7), where rank ")),
+                          HasSubstr(" comes to a call of function 'main' (asked_reads_test.cc:"),
+                          HasSubstr("all may go on"), HasSubstr("read it on each, and print it on one")));
       EXPECT_THAT(refused([&] { last.value(1).read(); }), StartsWith(cat("rank ", reader, " asks for a read of f64[")));
     });
     EXPECT_EQ(seen, expected) << "rank " << reader << " of " << ranks;
@@ -113,7 +115,8 @@ TEST_P(AskedReads, WhereRanksReadDifferentThingsAllAreRefused) {
   const auto expected = trained(ranks, {});
   const auto seen = trained(ranks, [&](Training& training, int rank, int, Future& last) {
     const std::string text = rank == 0 ? refused([&] { training.weight(); }) : refused([&] { last.value(1).read(); });
-    EXPECT_THAT(text, AllOf(StartsWith(cat("rank ", rank, " asks for a read of ")), HasSubstr(", where rank "), HasSubstr(" comes to a ")));
+    EXPECT_THAT(text, AllOf(StartsWith(cat("rank ", rank, " asks for a read of ")), HasSubstr(", where rank "),
+                            HasSubstr(" comes to a ")));
   });
   EXPECT_EQ(seen, expected);
 }
@@ -128,7 +131,8 @@ TEST(AskedReadsInFlight, AReadIsRefusedAndTheLaunchesBeforeItEndWell) {
     std::vector<Future> all;
     for (int i = 0; i < 40; ++i) {
       all.push_back(training.step());
-      if (i % 4 == 3 && here.rank == 1) EXPECT_THAT(refused([&] { training.weight(); }), StartsWith("rank 1 asks for a read of variable 'weight'"));
+      if (i % 4 == 3 && here.rank == 1)
+        EXPECT_THAT(refused([&] { training.weight(); }), StartsWith("rank 1 asks for a read of variable 'weight'"));
     }
     for (Future& future : all) EXPECT_GT(future.item(), 0);
   });
@@ -143,7 +147,8 @@ TEST(AskedReadsAtTheEnd, AReadIsRefusedByThoseThatAreAtTheEndOfTheirWorld) {
       training.step().wait();
       if (here.rank == reader) text = refused([&] { training.weight(); });
     });
-    EXPECT_THAT(text, AllOf(StartsWith(cat("rank ", reader, " asks for a read of variable 'weight'")), HasSubstr(" comes to the end of its world")));
+    EXPECT_THAT(text, AllOf(StartsWith(cat("rank ", reader, " asks for a read of variable 'weight'")),
+                            HasSubstr(" comes to the end of its world")));
   }
 }
 
@@ -159,7 +164,8 @@ TEST(AskedReadsOfExpressions, AreRefusedBeforeAnythingIsComputed) {
       if (here.rank == i)
         for (const Tensor& each : {twice, total})
           EXPECT_THAT(refused([&] { each.read(); }),
-                      AllOf(StartsWith(cat("rank ", i, " asks for a read of f64[")), HasSubstr("which is computed for it (asked_reads_test.cc:")));
+                      AllOf(StartsWith(cat("rank ", i, " asks for a read of f64[")),
+                            HasSubstr("which is computed for it (asked_reads_test.cc:")));
       f(HostArray::of<double>({3}, {1, 2, 3})).wait();
     }
     EXPECT_EQ(total.item(), 24);
@@ -176,7 +182,8 @@ TEST(AskedSaves, OneRankAloneIsRefusedAndNoFileIsWritten) {
     const auto seen = trained(2, [&](Training& training, int rank, int, Future&) {
       if (rank == saver)
         EXPECT_THAT(refused([&] { training.world.save(path); }),
-                    AllOf(StartsWith(cat("rank ", saver, " asks for a save (")), HasSubstr("all ranks save, and rank 0 writes the file")));
+                    AllOf(StartsWith(cat("rank ", saver, " asks for a save (")),
+                          HasSubstr("all ranks save, and rank 0 writes the file")));
     });
     EXPECT_EQ(seen, expected);
     EXPECT_FALSE(std::filesystem::exists(path));
@@ -241,7 +248,8 @@ TEST(AskedWrites, OfDifferentValuesChangeNothing) {
                 StartsWith("ranks 0 and 1 differ in a write of variable 'w'"));
     EXPECT_EQ(f(ones).item(), 2);
     if (here.rank == 1)
-      EXPECT_THAT(refused([&] { world.write(w, ones); }), StartsWith("rank 1 asks for a write of variable 'w', where rank 0 comes to"));
+      EXPECT_THAT(refused([&] { world.write(w, ones); }),
+                  StartsWith("rank 1 asks for a write of variable 'w', where rank 0 comes to"));
     EXPECT_EQ(f(ones).item(), 2);
     world.write(w, HostArray::of<double>({2}, {1, 3}));
     EXPECT_EQ(f(ones).item(), 4);

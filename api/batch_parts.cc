@@ -22,7 +22,8 @@ std::int64_t batch_parts(const Graph& graph, ValueId value) {
     if (seen[id] || !producer.valid()) continue;
     seen[id] = true;
     const Node& maker = graph.node(producer);
-    const std::int64_t parts = maker.op->role == Role::source && maker.attrs.has("parts") ? maker.attrs.integer("parts") : 1;
+    const std::int64_t parts =
+        maker.op->role == Role::source && maker.attrs.has("parts") ? maker.attrs.integer("parts") : 1;
     if (parts > 1) return graph.type(value).shape[0] % parts == 0 ? parts : 1;
     open.insert(open.end(), maker.inputs.begin(), maker.inputs.end());
   }

@@ -6,7 +6,8 @@
 
 namespace karez {
 
-// Into how many equal parts of dimension 0, one after the other, x is cut: as many as there are micro-batches where x follows from the batch, else 1.
+// Into how many equal parts of dimension 0, one after the other, x is cut: as many as there are micro-batches where x
+// follows from the batch, else 1.
 std::int64_t batch_parts(Term x);
 std::int64_t batch_parts(const graph::Graph& graph, ValueId value);
 

@@ -18,7 +18,8 @@ struct Wide : nn::Module {
   }
   Tensor operator()(Tensor x) {
     Tensor sum = mean(tanh((*layers[0])(x)));
-    for (std::size_t i = 1; i < layers.size(); ++i) sum = sum + mean(tanh((*layers[i])(x * (1.0 + static_cast<double>(i)))));
+    for (std::size_t i = 1; i < layers.size(); ++i)
+      sum = sum + mean(tanh((*layers[i])(x * (1.0 + static_cast<double>(i)))));
     return sum;
   }
 };

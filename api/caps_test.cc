@@ -39,7 +39,8 @@ Trained trained(WorldOptions options, std::int64_t memory) {
     return loss;
   });
   HostArray x(TensorType{DType::f64, {16, 32}});
-  for (std::size_t i = 0; i < x.data<double>().size(); ++i) x.data<double>()[i] = static_cast<double>(i * 37 % 101) / 50.0 - 1;
+  for (std::size_t i = 0; i < x.data<double>().size(); ++i)
+    x.data<double>()[i] = static_cast<double>(i * 37 % 101) / 50.0 - 1;
   Trained out;
   for (int s = 0; s < 3; ++s) out.losses.push_back(step(x).item());
   out.planned = step.peak_bytes();
@@ -62,7 +63,8 @@ TEST(Caps, RanksChooseTheSameWayAndTrainAsWithoutALimit) {
   ASSERT_EQ(all.size(), 2u);
   for (const Trained& one : all) {
     EXPECT_LE(one.measured, limit);
-    for (std::size_t s = 0; s < free.losses.size(); ++s) EXPECT_NEAR(one.losses[s], free.losses[s], 1e-10 * free.losses[s]);
+    for (std::size_t s = 0; s < free.losses.size(); ++s)
+      EXPECT_NEAR(one.losses[s], free.losses[s], 1e-10 * free.losses[s]);
   }
 }
 
@@ -75,7 +77,8 @@ TEST(Caps, WhatIsRefusedIsRefusedOnEveryRank) {
     said.push_back(text);
   });
   ASSERT_EQ(said.size(), 2u);
-  for (const std::string& text : said) EXPECT_THAT(text, ::testing::HasSubstr("but 4.88 KiB (5000 bytes) are allowed there"));
+  for (const std::string& text : said)
+    EXPECT_THAT(text, ::testing::HasSubstr("but 4.88 KiB (5000 bytes) are allowed there"));
 }
 
 // The launch of first values has left the device before the plan is loaded.
@@ -86,7 +89,8 @@ TEST(Caps, FirstValuesTakeNoMoreThanTheLimit) {
   EXPECT_EQ(limited.losses, free.losses);
 }
 
-// A launch that gives all of eight parameters their first values holds them twice; launches for fewer of them at once do not.
+// A launch that gives all of eight parameters their first values holds them twice; launches for fewer of them at once
+// do not.
 TEST(Caps, FirstValuesThatDoNotFitTogetherAreWrittenByFewAtATime) {
   struct Deep : nn::Module {
     std::vector<std::unique_ptr<nn::Linear>> layers;

@@ -29,7 +29,8 @@ WeightNotes notes_of(const CheckpointNotes& given) {
   require(given.position >= 0, "save: the position of the data is ", given.position, "; positions begin with 0");
   WeightNotes out = given.notes;
   for (const auto& [name, text] : out)
-    require(!name.starts_with(ours) && name != "format", "save: a note is called '", name, "'; 'format' and what begins with 'karez.' are taken");
+    require(!name.starts_with(ours) && name != "format", "save: a note is called '", name,
+            "'; 'format' and what begins with 'karez.' are taken");
   out["format"] = "karez";
   out[std::string(position_note)] = std::to_string(given.position);
   return out;
@@ -40,8 +41,8 @@ CheckpointNotes notes_from(const WeightNotes& notes, const std::string& path) {
   for (const auto& [name, text] : notes) {
     if (name == position_note) {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.position);
-      require(ErrorKind::data, error == std::errc() && end == text.data() + text.size() && out.position >= 0, path, ": its position of the data is ",
-              quote(text.substr(0, 100)), ", no number from 0 on");
+      require(ErrorKind::data, error == std::errc() && end == text.data() + text.size() && out.position >= 0, path,
+              ": its position of the data is ", quote(text.substr(0, 100)), ", no number from 0 on");
     } else if (name != "format" && !name.starts_with(ours)) {
       out.notes[name] = text;
     }
@@ -60,9 +61,9 @@ struct Saved {
   std::optional<WaitingWeight> waits = {};
 };
 
-// All that is there, at one moment between launches; large elements first, so that all are aligned. With several ranks one variable is read after
-// the other: a turn at one would hold up the launch that brings another. Several of one name are numbered in the order in which they were made, and
-// notes tell which parameter each was.
+// All that is there, at one moment between launches; large elements first, so that all are aligned. With several ranks
+// one variable is read after the other: a turn at one would hold up the launch that brings another. Several of one name
+// are numbered in the order in which they were made, and notes tell which parameter each was.
 std::vector<Saved> all_of(WorldState& world, WeightNotes& notes) {
   std::vector<Saved> out;
   for (const auto& [key, variable] : world.variables) {
@@ -83,7 +84,8 @@ std::vector<Saved> all_of(WorldState& world, WeightNotes& notes) {
                    {},
                    {},
                    one});
-  std::stable_sort(out.begin(), out.end(), [](const Saved& a, const Saved& b) { return made_before(a.origin, b.origin); });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Saved& a, const Saved& b) { return made_before(a.origin, b.origin); });
   std::map<std::string_view, int> of_name;
   for (const Saved& one : out) ++of_name[one.name];
   std::set<std::string> used;
@@ -127,7 +129,8 @@ std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>&
         parameters.begin() + static_cast<std::ptrdiff_t>(i))
       continue;
     const auto stored = world.find(parameter);
-    Taker taker{{parameter.name(), parameter.ordinal(), parameter.origin()}, parameter.type(), {}, parameter.identity()};
+    Taker taker{
+        {parameter.name(), parameter.ordinal(), parameter.origin()}, parameter.type(), {}, parameter.identity()};
     if (stored != world.variables.end()) taker.key = stored->first;
     out.push_back(std::move(taker));
   }
@@ -135,7 +138,8 @@ std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>&
 }
 
 std::string list(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 8)));
+  const std::vector<std::string> first(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 8)));
   return cat(join(first, ", "), names.size() > first.size() ? cat(" and ", names.size() - first.size(), " more") : "");
 }
 
@@ -143,7 +147,8 @@ std::string list(const std::vector<std::string>& names) {
 std::string_view module_of(std::string_view name) { return name.substr(0, name.find_last_of('.') + 1); }
 
 // Some parameters are loaded, and the file has these besides.
-void check_extra(const WeightFiles& file, const std::vector<std::string>& extra, const std::vector<Taker>& takers, const LoadOptions& options) {
+void check_extra(const WeightFiles& file, const std::vector<std::string>& extra, const std::vector<Taker>& takers,
+                 const LoadOptions& options) {
   std::set<std::string_view> modules;
   for (const Taker& taker : takers) modules.insert(module_of(taker.wanted.name));
   std::string_view below = *modules.begin();  // that all of them share
@@ -165,7 +170,8 @@ void check_extra(const WeightFiles& file, const std::vector<std::string>& extra,
   }
   if (buffers.empty() && (options.extra || extra.empty())) return;
   const char* with_them =
-      "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters and leaves out the rest";
+      "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters "
+      "and leaves out the rest";
   if (!buffers.empty())
     fail(ErrorKind::name, file.path(), ": it has ", list(buffers),
          ", state of the modules whose parameters are loaded, without which they are another ", "model. ", with_them);
@@ -174,9 +180,10 @@ void check_extra(const WeightFiles& file, const std::vector<std::string>& extra,
        beside.empty() ? "{.extra = true} leaves out all of them" : with_them);
 }
 
-// All is loaded. Of parameters that are no variables yet: one of another shape than the file's tensor of its name, and names that only the file has
-// beside names that it lacks.
-void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<bool>& taken, const LoadOptions& options) {
+// All is loaded. Of parameters that are no variables yet: one of another shape than the file's tensor of its name, and
+// names that only the file has beside names that it lacks.
+void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<bool>& taken,
+                 const LoadOptions& options) {
   std::map<std::string_view, std::vector<const Parameter*>> known;
   for (const Parameter& one : options.known) known[one.name()].push_back(&one);
   std::set<std::string_view> names;
@@ -208,12 +215,14 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
     for (const OfferedWeight* one : left)
       if (data::shape_of(one->entry, one->part) == all[0]->shape())
         fail(ErrorKind::name, file.path(), ": it has no tensor for ", name, ", and nobody is called ", one->name,
-             ", of the same shape. A WeightRule maps names; with {.missing = true} what is missing begins with its initial value");
+             ", of the same shape. A WeightRule maps names; with {.missing = true} what is missing begins with its "
+             "initial value");
   }
 }
 
 // Nothing is changed before all of this holds.
-void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers, const LoadOptions& options) {
+void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers,
+               const LoadOptions& options) {
   std::vector<std::string> missing, extra;
   std::vector<bool> taken(offers.size(), false);
   for (const Taker& taker : takers) {
@@ -223,12 +232,14 @@ void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers
   for (std::size_t i = 0; i < offers.size(); ++i)
     if (!taken[i]) extra.push_back(offers[i].name);
   if (!options.missing && !missing.empty())
-    fail(ErrorKind::name, file.path(), ": it has no tensor for ", list(missing), "; for ", missing[0], " ", near_names(missing[0], extra),
+    fail(ErrorKind::name, file.path(), ": it has no tensor for ", list(missing), "; for ", missing[0], " ",
+         near_names(missing[0], extra),
          " that nobody takes. A WeightRule maps names; with {.missing = true} what is missing stays as it is");
   if (!options.parameters.empty()) check_extra(file, extra, takers, options);
   else check_known(file, offers, taken, options);
   for (const Taker& taker : takers)
-    if (taker.offer >= 0) require_fits(file, offers[static_cast<std::size_t>(taker.offer)], taker.wanted.name, taker.type);
+    if (taker.offer >= 0)
+      require_fits(file, offers[static_cast<std::size_t>(taker.offer)], taker.wanted.name, taker.type);
 }
 
 // A value that is to be written as soon as its turn comes.
@@ -239,10 +250,12 @@ struct Write {
 };
 
 // With the world's lock: what waits, and turns at what is there, all at one moment.
-std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFiles>& file, const std::vector<OfferedWeight>& offers,
-                        const std::vector<Taker>& takers, const LoadOptions& options) {
+std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFiles>& file,
+                        const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers,
+                        const LoadOptions& options) {
   const bool all = options.parameters.empty(), failed = world.session.failed();
-  require(all || !failed, "the world's state is that of a failed launch: load a checkpoint of everything, not of some parameters");
+  require(all || !failed,
+          "the world's state is that of a failed launch: load a checkpoint of everything, not of some parameters");
   if (failed) world.begin_anew(true);
   if (all) world.waiting = {};
   for (const Parameter& parameter : options.parameters) world.waiting.taken(parameter);
@@ -269,13 +282,17 @@ std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFil
 }
 
 // What a load takes from where, and its contents: the same on all ranks.
-std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers,
-                      const LoadOptions& options) {
+std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>& offers,
+                      const std::vector<Taker>& takers, const LoadOptions& options) {
   base::Hash hash;
-  std::map<std::string_view, std::uint64_t> sums;  // of entries without a checksum, of which rules may take several parts
+  std::map<std::string_view, std::uint64_t>
+      sums;  // of entries without a checksum, of which rules may take several parts
   for (const OfferedWeight& offer : offers) {
     const WeightEntry& entry = offer.entry;
-    hash.add(offer.name).add(static_cast<std::uint64_t>(offer.ordinal.value_or(-1))).add(entry.name).add(cat(entry.dtype, entry.shape));
+    hash.add(offer.name)
+        .add(static_cast<std::uint64_t>(offer.ordinal.value_or(-1)))
+        .add(entry.name)
+        .add(cat(entry.dtype, entry.shape));
     hash.add(cat(offer.part.transposed, " ", offer.part.part, " ", offer.part.parts, " ", offer.part.axis));
     const auto [sum, fresh] = sums.emplace(entry.name, 0);
     if (fresh) sum->second = entry.checksum ? *entry.checksum : hash_bytes(file.read(entry));
@@ -306,7 +323,8 @@ HostArray value_of(WorldState& world, Saved& one, SourceLine where) {
   return value;
 }
 
-// The file that rank 0 writes. Where that fails, the other ranks still send their parts, and all ranks get the error at the end: the world goes on.
+// The file that rank 0 writes. Where that fails, the other ranks still send their parts, and all ranks get the error at
+// the end: the world goes on.
 class CheckpointFile {
  public:
   explicit CheckpointFile(WorldState& world) : world_(world) {}
@@ -324,7 +342,8 @@ class CheckpointFile {
 
   // `barrier` waits for all ranks: after it the file is there for each of them.
   template <class Barrier> void finish(Barrier barrier) {
-    const std::string word = cat("save ", world_.saves++ % 2);  // that of the save before may not have been read everywhere
+    const std::string word =
+        cat("save ", world_.saves++ % 2);  // that of the save before may not have been read everywhere
     if (world_.ranks.rank() == 0) world_.ranks.tell(word, failure_);
     barrier();
     if (!failure_ && world_.ranks.rank() != 0) failure_ = world_.ranks.told(word);
@@ -344,26 +363,31 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
   state_->session.wait_launched();
   std::vector<Saved> all = [&] {
     WorldLock lock(*state_);
-    require(!state_->session.failed(), "save: the world's state is that of a failed launch; load a checkpoint, or reset the world");
+    require(!state_->session.failed(),
+            "save: the world's state is that of a failed launch; load a checkpoint, or reset the world");
     return all_of(*state_, texts);
   }();
   std::vector<WeightEntry> entries;
   for (const Saved& one : all) entries.push_back(one.entry);
-  ask_all(*state_,
-          {.what = "a save", .where = where, .advice = "all ranks save, and rank 0 writes the file: call it on each of them", .sets_nothing = true});
+  ask_all(*state_, {.what = "a save",
+                    .where = where,
+                    .advice = "all ranks save, and rank 0 writes the file: call it on each of them",
+                    .sets_nothing = true});
   CheckpointFile file(*state_);
   file.write([&](auto& writer) { writer.emplace(path, std::move(entries), texts); });
   for (Saved& one : all) {
     if (one.waits) {
       file.write([&](auto& writer) {
-        writer->write(bytes_of(one.waits->offer.entry, one.waits->offer.part, one.waits->file->read(one.waits->offer.entry)));
+        writer->write(
+            bytes_of(one.waits->offer.entry, one.waits->offer.part, one.waits->file->read(one.waits->offer.entry)));
       });
       continue;
     }
     const HostArray value = value_of(*state_, one, where);
     file.write([&](auto& writer) { writer->write({value.bytes(), static_cast<std::size_t>(value.type().bytes())}); });
   }
-  require(!state_->session.failed(), "save: a call failed meanwhile, and what was read may be half a step; load a checkpoint, or reset the world");
+  require(!state_->session.failed(),
+          "save: a call failed meanwhile, and what was read may be half a step; load a checkpoint, or reset the world");
   file.write([&](auto& writer) { writer->commit(); });
   file.finish([this] { barrier(); });
 }
@@ -412,8 +436,9 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
     try {
       write_parts(write.stored, value_of(*file, write.offer, write.stored.type));
     } catch (const Error& error) {
-      const Error broke(error.kind, cat("load broke off at variable '", write.name,
-                                        "', so that some variables are the file's and some are not; load again: ", error.what()));
+      const Error broke(error.kind,
+                        cat("load broke off at variable '", write.name,
+                            "', so that some variables are the file's and some are not; load again: ", error.what()));
       if (!state_->ranks.alone()) state_->session.fail_ranks(broke);
       throw broke;
     }

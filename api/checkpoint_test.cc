@@ -34,7 +34,9 @@ class Checkpoint : public ::testing::Test {
   }
   ~Checkpoint() override { fs::remove_all(folder_); }
   std::string at(const std::string& name) const { return (folder_ / name).string(); }
-  std::size_t files() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
 
   // A file by hand: each tensor f32 unless said, its elements 1, 2, 3, ... from `first` on.
   struct Made {
@@ -50,8 +52,8 @@ class Checkpoint : public ::testing::Test {
         const float value = one.first + static_cast<float>(i);
         data.append(reinterpret_cast<const char*>(&value), 4);
       }
-      header += cat(header.size() > 1 ? "," : "", "\"", one.name, "\":{\"dtype\":\"F32\",\"shape\":[", join(one.shape, ","), "],\"data_offsets\":[",
-                    begin, ",", data.size(), "]}");
+      header += cat(header.size() > 1 ? "," : "", "\"", one.name, "\":{\"dtype\":\"F32\",\"shape\":[",
+                    join(one.shape, ","), "],\"data_offsets\":[", begin, ",", data.size(), "]}");
     }
     header += "}";
     std::string length;
@@ -74,7 +76,8 @@ struct Net : nn::Module {
 HostArray numbers(const Shape& shape, int step) {
   HostArray out(TensorType{DType::f32, shape});
   auto data = out.data<float>();
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(std::sin(0.7 * static_cast<double>(i) + step));
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<float>(std::sin(0.7 * static_cast<double>(i) + step));
   return out;
 }
 
@@ -99,7 +102,9 @@ struct Trained {
   std::optional<Function> step;
 };
 
-std::string bits(const HostArray& array) { return {reinterpret_cast<const char*>(array.bytes()), static_cast<std::size_t>(array.type().bytes())}; }
+std::string bits(const HostArray& array) {
+  return {reinterpret_cast<const char*>(array.bytes()), static_cast<std::size_t>(array.type().bytes())};
+}
 std::map<std::string, std::string> all_bits(const World& world) {
   std::map<std::string, std::string> out;
   for (const std::string& name : world.variables()) out[name] = bits(world.read(name));
@@ -162,13 +167,16 @@ TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
     out[i] = std::move(one);
     return made("m", out);
   };
-  EXPECT_THAT(refused(made("m", good)), AllOf(HasSubstr("m: it has no tensor for adam.m.fc1.bias, adam.m.fc1.weight, "), HasSubstr(" and 2 more; ")));
+  EXPECT_THAT(refused(made("m", good)), AllOf(HasSubstr("m: it has no tensor for adam.m.fc1.bias, adam.m.fc1.weight, "),
+                                              HasSubstr(" and 2 more; ")));
   EXPECT_THAT(refused(with(2, {"fc3.weight", {4, 8}}), {.parameters = weights}),
-              HasSubstr("m: it has no tensor for fc2.weight; for fc2.weight there is 1: fc3.weight that nobody takes. A WeightRule maps names"));
+              HasSubstr("m: it has no tensor for fc2.weight; for fc2.weight there is 1: fc3.weight that nobody takes. "
+                        "A WeightRule maps names"));
   EXPECT_THAT(refused(with(2, {"fc3.weight", {4, 8}}), {.parameters = weights, .missing = true}),
               HasSubstr("m: no parameter is called fc3.weight. "));
   EXPECT_THAT(refused(with(0, {"fc1.weight", {6, 8}}), {.parameters = weights}),
-              HasSubstr("m: tensor \"fc1.weight\" is F32[6, 8]; parameter 'fc1.weight' is f32[8, 6]; a rule with .transposed lets dimensions"));
+              HasSubstr("m: tensor \"fc1.weight\" is F32[6, 8]; parameter 'fc1.weight' is f32[8, 6]; a rule with "
+                        ".transposed lets dimensions"));
   EXPECT_THAT(refused(with(1, {"fc1.bias", {9}}), {.parameters = weights}),
               HasSubstr("m: tensor \"fc1.bias\" is F32[9]; parameter 'fc1.bias' is f32[8]"));
   world.save(at("c"));
@@ -181,10 +189,11 @@ TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
   replaced.replace(replaced.find("\"I64\",\"shape\":[]"), 16, "\"F64\",\"shape\":[]");
   std::ofstream(at("d"), std::ios::binary) << replaced;
   EXPECT_THAT(refused(at("d")), HasSubstr("d: the header does not fit its checksum"));
-  for (const char* note : {"karez.header", "karez.checksums"}) replaced.replace(replaced.find(note), 5, "other");  // as of a file without them
+  for (const char* note : {"karez.header", "karez.checksums"})
+    replaced.replace(replaced.find(note), 5, "other");  // as of a file without them
   std::ofstream(at("d"), std::ios::binary) << replaced;
-  EXPECT_THAT(refused(at("d")),
-              HasSubstr("d: tensor \"adam.step\" is F64[]; parameter 'adam.step' is i64[]; a dtype is changed where nothing is lost"));
+  EXPECT_THAT(refused(at("d")), HasSubstr("d: tensor \"adam.step\" is F64[]; parameter 'adam.step' is i64[]; a dtype "
+                                          "is changed where nothing is lost"));
   auto flipped = bytes;
   flipped.back() = static_cast<char>(flipped.back() ^ 4);
   std::ofstream(at("d"), std::ios::binary) << flipped;
@@ -192,26 +201,36 @@ TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
   fs::resize_file(at("d"), bytes.size() - 1);
   EXPECT_THAT(refused(at("d")), HasSubstr("d: tensor "));
   EXPECT_THAT(refused(at("none")), HasSubstr("cannot read "));
-  const auto rule = [&](const WeightRule& one) { return refused(made("m", good), {.parameters = weights, .rules = {one}}); };
-  EXPECT_THAT(rule({"fc9.*", "fc1.*"}), HasSubstr("m: rule {\"fc9.*\", \"fc1.*\"} matches no tensor of the file; there are 4: fc"));
+  const auto rule = [&](const WeightRule& one) {
+    return refused(made("m", good), {.parameters = weights, .rules = {one}});
+  };
+  EXPECT_THAT(rule({"fc9.*", "fc1.*"}),
+              HasSubstr("m: rule {\"fc9.*\", \"fc1.*\"} matches no tensor of the file; there are 4: fc"));
   EXPECT_THAT(rule({"fc1*", "fc1*"}), HasSubstr("matches no tensor of the file")) << "a star ends at a dot";
-  EXPECT_THAT(rule({"fc*.*", "fc1.*"}), HasSubstr("m: rule {\"fc*.*\", \"fc1.*\"} has 2 stars on one side and 1 on the other"));
+  EXPECT_THAT(rule({"fc*.*", "fc1.*"}),
+              HasSubstr("m: rule {\"fc*.*\", \"fc1.*\"} has 2 stars on one side and 1 on the other"));
   EXPECT_THAT(rule({"fc2.*", "fc1.*"}), HasSubstr("are both called 'fc1."));
   EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .part = 0, .parts = 2}),
               HasSubstr("tensor \"fc2.bias\" is cut into 2 parts, and 1 are taken"));
-  EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .part = 2, .parts = 2}), HasSubstr("part 2 of 2 does not exist"));
-  EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .transposed = true}), HasSubstr("m: tensor \"fc2.bias\" F32[4] has no two dimensions"));
+  EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .part = 2, .parts = 2}),
+              HasSubstr("part 2 of 2 does not exist"));
+  EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .transposed = true}),
+              HasSubstr("m: tensor \"fc2.bias\" F32[4] has no two dimensions"));
 }
 
 TEST_F(Checkpoint, AModelsWeightsAreLoadedAloneWhetherTheyAreThereOrNot) {
-  const std::string file =
-      made("m", {{"fc1.weight", {8, 6}, 100}, {"fc1.bias", {8}, 200}, {"fc2.weight", {4, 8}, 300}, {"fc2.bias", {4}, 400}, {"more", {2}}});
+  const std::string file = made("m", {{"fc1.weight", {8, 6}, 100},
+                                      {"fc1.bias", {8}, 200},
+                                      {"fc2.weight", {4, 8}, 300},
+                                      {"fc2.bias", {4}, 400},
+                                      {"more", {2}}});
   World world({.devices = 2});
   Trained there(world, "data=2"), unborn(world, "data=2");
   there.losses(1);
   const auto moments = bits(world.read("adam.m.fc1.bias"));
   for (Trained* one : {&there, &unborn}) {
-    EXPECT_THAT(error_of([&] { world.load(file, {.parameters = one->net.parameters()}); }), HasSubstr("no parameter is called more. "));
+    EXPECT_THAT(error_of([&] { world.load(file, {.parameters = one->net.parameters()}); }),
+                HasSubstr("no parameter is called more. "));
     world.load(file, {.parameters = one->net.parameters(), .extra = true});
   }
   EXPECT_EQ(bits(world.read("adam.m.fc1.bias")), moments);
@@ -224,7 +243,8 @@ TEST_F(Checkpoint, AModelsWeightsAreLoadedAloneWhetherTheyAreThereOrNot) {
   EXPECT_THAT(world.waiting(), IsEmpty());
   world.load(made("n", {{"fc2.bias", {4}, 7}}), {.parameters = unborn.net.parameters(), .missing = true});
   EXPECT_THAT(list(world.read(unborn.net.fc2.bias)), ElementsAre(7, 8, 9, 10));
-  EXPECT_THAT(list(world.read(there.net.fc2.bias)), ElementsAre(400, 401, 402, 403)) << "a model of the same names is another";
+  EXPECT_THAT(list(world.read(there.net.fc2.bias)), ElementsAre(400, 401, 402, 403))
+      << "a model of the same names is another";
 }
 
 // GPT-2 keeps [in, out], and queries, keys and values as one.
@@ -251,9 +271,14 @@ TEST_F(Checkpoint, RulesSayHowOthersCallAndLayTheirWeights) {
   std::vector<WeightRule> rules = {{"model.h.*.ln.*", "block*.norm.*"}, {"model.h.*.attn.mask", ""}};
   const char* const parts[] = {"query", "key", "value"};
   for (int i = 0; i < 3; ++i) {
+    rules.push_back({.file = "model.h.*.attn.c_attn.weight",
+                     .name = cat("block*.", parts[i], ".weight"),
+                     .transposed = true,
+                     .part = i,
+                     .parts = 3,
+                     .axis = 1});
     rules.push_back(
-        {.file = "model.h.*.attn.c_attn.weight", .name = cat("block*.", parts[i], ".weight"), .transposed = true, .part = i, .parts = 3, .axis = 1});
-    rules.push_back({.file = "model.h.*.attn.c_attn.bias", .name = cat("block*.", parts[i], ".bias"), .part = i, .parts = 3});
+        {.file = "model.h.*.attn.c_attn.bias", .name = cat("block*.", parts[i], ".bias"), .part = i, .parts = 3});
   }
   World world({.devices = 2});
   auto f = compile(world.mesh("model=2"), [&](Tensor x) { return net(x); });
@@ -278,14 +303,19 @@ TEST_F(Checkpoint, AVariableThatAWholeCheckpointLacksIsAnErrorWhenItIsBorn) {
               f(numbers({2, 6}, 0));
             }),
             cat("variable 'fc2.weight' is used for the first time, but ", file,
-                ", which was loaded for all variables, has none for it; of those that wait there are 3: fc1.weight, fc1.bias, fc2.biases. load(path, "
-                "{.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is missing begins with its initial value"));
+                ", which was loaded for all variables, has none for it; of those that wait there are 3: fc1.weight, "
+                "fc1.bias, fc2.biases. load(path, "
+                "{.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is missing "
+                "begins with its initial value"));
   EXPECT_EQ(world.waiting().size(), 3u) << "nothing was born";
   EXPECT_THAT(world.variables(), IsEmpty());
   auto wrong = three;
   wrong[1].shape = {9};
   world.load(made("n", wrong), {.missing = true});
-  EXPECT_THAT(error_of([&] { f(numbers({2, 6}, 0)); }), HasSubstr("n: tensor \"fc1.bias\" is F32[9]; parameter 'fc1.bias' is f32[8]"));
+  EXPECT_THAT(error_of([&] {
+                f(numbers({2, 6}, 0));
+              }),
+              HasSubstr("n: tensor \"fc1.bias\" is F32[9]; parameter 'fc1.bias' is f32[8]"));
   world.load(file, {.missing = true});
   f(numbers({2, 6}, 0)).wait();
   World other({.seed = 5});
@@ -305,15 +335,17 @@ TEST_F(Checkpoint, WhatKnownParametersDoNotFitIsToldAtTheLoad) {
   const LoadOptions known{.known = net.parameters()};
   std::vector<Made> file = {{"fc1.weight", {8, 6}},        {"fc1.bias", {8}}, {"fc2.weight", {4, 8}}, {"fc2.bias", {4}},
                             {"adam.m.fc1.weight", {8, 6}}, {"adam.step", {}}, {"other", {3}}};
-  const auto loaded = [&](const LoadOptions& options) { return error_of([&] { world.load(made("m", file), options); }); };
+  const auto loaded = [&](const LoadOptions& options) {
+    return error_of([&] { world.load(made("m", file), options); });
+  };
   EXPECT_EQ(loaded(known), "no error") << "what is left may be of an optimiser that is still to be made";
   file[1].shape = {9};
   EXPECT_THAT(loaded(known), HasSubstr("m: tensor \"fc1.bias\" is F32[9]; parameter 'fc1.bias' is f32[8]"));
   file[1].shape = {8};
   file[2].name = "fc3.weight";
-  EXPECT_THAT(loaded(known),
-              HasSubstr("m: it has no tensor for fc2.weight, and nobody is called fc3.weight, of the same shape. A WeightRule maps names; "
-                        "with {.missing = true} what is missing begins with its initial value"));
+  EXPECT_THAT(loaded(known), HasSubstr("m: it has no tensor for fc2.weight, and nobody is called fc3.weight, of the "
+                                       "same shape. A WeightRule maps names; "
+                                       "with {.missing = true} what is missing begins with its initial value"));
   EXPECT_EQ(loaded({.missing = true, .known = net.parameters()}), "no error");
   EXPECT_EQ(loaded({.rules = {{"fc3.*", "fc2.*"}}, .known = net.parameters()}), "no error");
   file.erase(file.begin() + 2);
@@ -327,30 +359,42 @@ TEST_F(Checkpoint, ParametersWithoutTheirRunningStatisticsAreAnotherModel) {
     nn::BatchNorm plain{*this, "plain", 8};
   } net;
   World world;
-  const std::vector<Made> file = {{"fc.weight", {8, 6}}, {"fc.bias", {8}},    {"bn.weight", {8}},       {"bn.bias", {8}},
-                                  {"plain.weight", {8}}, {"plain.bias", {8}}, {"bn.running_mean", {8}}, {"adam.m.fc.bias", {8}}};
-  const auto loaded = [&](const LoadOptions& options) { return error_of([&] { world.load(made("m", file), options); }); };
+  const std::vector<Made> file = {{"fc.weight", {8, 6}},    {"fc.bias", {8}},       {"bn.weight", {8}},
+                                  {"bn.bias", {8}},         {"plain.weight", {8}},  {"plain.bias", {8}},
+                                  {"bn.running_mean", {8}}, {"adam.m.fc.bias", {8}}};
+  const auto loaded = [&](const LoadOptions& options) {
+    return error_of([&] { world.load(made("m", file), options); });
+  };
   const char* hint =
-      "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters and leaves out the rest";
+      "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters "
+      "and leaves out the rest";
   std::vector<Parameter> gone;  // whose modules are no more, and with them what they say of their buffers
   {
     Normed other;
     gone = other.parameters();
   }
-  EXPECT_THAT(loaded({.parameters = gone}), AllOf(HasSubstr("no parameter is called adam.m.fc.bias, bn.running_mean. "), HasSubstr(hint)));
+  EXPECT_THAT(loaded({.parameters = gone}),
+              AllOf(HasSubstr("no parameter is called adam.m.fc.bias, bn.running_mean. "), HasSubstr(hint)));
   EXPECT_EQ(loaded({.parameters = gone, .extra = true}), "no error");
-  EXPECT_THAT(loaded({.parameters = net.parameters()}),
-              AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"), HasSubstr(hint)));
+  EXPECT_THAT(
+      loaded({.parameters = net.parameters()}),
+      AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"), HasSubstr(hint)));
   for (const std::vector<Parameter>& known : {std::vector<Parameter>(), net.buffers()}) {
     EXPECT_THAT(loaded({.parameters = net.parameters(), .extra = true, .known = known}),
-                AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"), HasSubstr(hint)));
-    EXPECT_THAT(loaded({.parameters = {net.bn.weight}, .missing = true, .extra = true, .known = known}), HasSubstr("m: it has bn.running_mean"));
-    EXPECT_EQ(loaded({.parameters = net.plain.parameters(), .extra = true, .known = known}), "no error") << "the file has none of its buffers";
-    EXPECT_EQ(loaded({.parameters = net.parameters(), .rules = {{"bn.running_mean", ""}}, .extra = true, .known = known}), "no error")
+                AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"),
+                      HasSubstr(hint)));
+    EXPECT_THAT(loaded({.parameters = {net.bn.weight}, .missing = true, .extra = true, .known = known}),
+                HasSubstr("m: it has bn.running_mean"));
+    EXPECT_EQ(loaded({.parameters = net.plain.parameters(), .extra = true, .known = known}), "no error")
+        << "the file has none of its buffers";
+    EXPECT_EQ(
+        loaded({.parameters = net.parameters(), .rules = {{"bn.running_mean", ""}}, .extra = true, .known = known}),
+        "no error")
         << "left out by name";
   }
   EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true}), "no error") << "of another module";
-  EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true, .known = net.buffers()}), "no error") << "of another module";
+  EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true, .known = net.buffers()}), "no error")
+      << "of another module";
   EXPECT_THAT(loaded({.parameters = net.fc.parameters()}), HasSubstr("{.extra = true} leaves out all of them"));
   EXPECT_EQ(loaded({.parameters = net.state(), .missing = true, .extra = true}), "no error");
 }
@@ -383,7 +427,9 @@ TEST_F(Checkpoint, WhatWaitsIsSavedAgain) {
 TEST_F(Checkpoint, TwoModelsOfOneClassAreToldApart) {
   World world;
   Net a, b;
-  auto make = [](World& in, Net& x, Net& y) { return compile(in.mesh(), [&](Tensor t) { return x(t) + y(t) * 2; }, {.train = false}); };
+  auto make = [](World& in, Net& x, Net& y) {
+    return compile(in.mesh(), [&](Tensor t) { return x(t) + y(t) * 2; }, {.train = false});
+  };
   auto f = make(world, a, b);
   f(numbers({2, 6}, 0)).wait();
   world.write(a.fc1.bias, numbers({8}, 1));
@@ -419,7 +465,8 @@ TEST_F(Checkpoint, TwoModelsOfOneClassAreToldApart) {
   World third;
   Net e;
   compile(third.mesh(), [&](Tensor t) { return e(t); }, {.train = false})(numbers({2, 6}, 0)).wait();
-  EXPECT_THAT(error_of([&] { third.load(at("c")); }), HasSubstr("which is which cannot be told; give them names of their own"));
+  EXPECT_THAT(error_of([&] { third.load(at("c")); }),
+              HasSubstr("which is which cannot be told; give them names of their own"));
 }
 
 TEST_F(Checkpoint, TheFirstAndTheSecondOfAProcessWithOneNameAreToldApart) {
@@ -440,7 +487,9 @@ TEST_F(Checkpoint, TheFirstAndTheSecondOfAProcessWithOneNameAreToldApart) {
 // What it tells is no failure of the data, after which all would go on.
 struct Broken : Source {
   TensorType type() const override { return {DType::f32, {2}}; }
-  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override { fail(ErrorKind::peer, "the link broke"); }
+  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
+    fail(ErrorKind::peer, "the link broke");
+  }
 };
 
 TEST_F(Checkpoint, AFailedLaunchIsRepairedByLoading) {
@@ -467,7 +516,10 @@ TEST_F(Checkpoint, ASaveThatFailsLeavesTheOldOne) {
   world.save(at("c"));
   EXPECT_THAT(error_of([&] { world.save(at("no/c")); }), HasSubstr("No such file or directory"));
   EXPECT_THAT(error_of([&] { world.save(at("c"), {.position = -1}); }), HasSubstr("the position of the data is -1"));
-  EXPECT_THAT(error_of([&] { world.save(at("c"), {.notes = {{"karez.x", ""}}}); }), HasSubstr("a note is called 'karez.x'"));
+  EXPECT_THAT(error_of([&] {
+                world.save(at("c"), {.notes = {{"karez.x", ""}}});
+              }),
+              HasSubstr("a note is called 'karez.x'"));
   EXPECT_THAT(error_of([&] { world.save(at("c"), {.notes = {{"x", "\xff"}}}); }), HasSubstr("not UTF-8"));
   EXPECT_EQ(files(), 1u);
   trained.losses(1);
@@ -483,7 +535,8 @@ TEST_F(Checkpoint, APositionThatIsNoNumberIsRefused) {
   EXPECT_EQ(load("0"), 0);
   EXPECT_EQ(load("12"), 12);
   for (const std::string text : {"x12", "", "-1", "1x", "9223372036854775808"})
-    EXPECT_EQ(error_of([&] { load(text); }), cat(at("c"), ": its position of the data is \"", text, "\", no number from 0 on"));
+    EXPECT_EQ(error_of([&] { load(text); }),
+              cat(at("c"), ": its position of the data is \"", text, "\", no number from 0 on"));
 }
 
 TEST_F(Checkpoint, OthersTrainMeanwhile) {

@@ -1,4 +1,5 @@
-// Tests of compile: a function traced, planned and run; one plan for each signature; state that outlives calls; and what is refused.
+// Tests of compile: a function traced, planned and run; one plan for each signature; state that outlives calls; and
+// what is refused.
 #include "api/compile.h"
 #include "api/batches.h"
 
@@ -32,18 +33,21 @@ HostArray images(DType dtype, std::int64_t rows, int step) {
   HostArray out(TensorType{dtype, {rows, 6}});
   with_type(dtype, [&]<class T>() {
     auto data = out.data<T>();
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<T>(std::sin(0.7 * static_cast<double>(i) + step));
+    for (std::size_t i = 0; i < data.size(); ++i)
+      data[i] = static_cast<T>(std::sin(0.7 * static_cast<double>(i) + step));
   });
   return out;
 }
 HostArray labels(std::int64_t rows, int step) {
   HostArray out(TensorType{DType::i32, {rows}});
-  for (std::int64_t i = 0; i < rows; ++i) out.data<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((i * 3 + step) % 4);
+  for (std::int64_t i = 0; i < rows; ++i)
+    out.data<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((i * 3 + step) % 4);
   return out;
 }
 
 // Losses of some steps on a mesh.
-std::vector<double> losses(const std::string& mesh, int devices, const std::vector<LayoutRule>& rules, int steps, double dropped = 0) {
+std::vector<double> losses(const std::string& mesh, int devices, const std::vector<LayoutRule>& rules, int steps,
+                           double dropped = 0) {
   World world({.devices = devices});
   Net net(DType::f64);
   optim::Adam adam(net.parameters(), {.lr = 1e-2});
@@ -126,7 +130,8 @@ TEST(Compile, TrainingLowersTheLossAndTheRateIsAnInput) {
   HostArray x = images(DType::f32, 12, 0), y = labels(12, 0);
   for (std::size_t row = 0; row < 12; ++row) {  // something to learn: which of the first four numbers is the largest
     auto numbers = x.data<float>().subspan(6 * row, 4);
-    y.data<std::int32_t>()[row] = static_cast<std::int32_t>(std::max_element(numbers.begin(), numbers.end()) - numbers.begin());
+    y.data<std::int32_t>()[row] =
+        static_cast<std::int32_t>(std::max_element(numbers.begin(), numbers.end()) - numbers.begin());
   }
   double first = step(x, y).item(), last = first;
   for (int i = 0; i < 60; ++i) last = step(x, y).item();
@@ -147,7 +152,8 @@ TEST(Compile, EveryMeshTrainsAsOneDeviceDoes) {
 }
 
 TEST(Compile, RulesThatSplitColumnsThenRowsTrainAsOneDeviceDoes) {
-  std::vector<LayoutRule> rules = {{"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
+  std::vector<LayoutRule> rules = {
+      {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
   expect_same(losses("", 1, {}, 10), losses("data=2,model=2", 4, rules, 10));
 }
 
@@ -158,15 +164,18 @@ TEST(Compile, DropoutIsTheSameOnEveryMesh) {
   expect_same(one, losses("data=2,model=2", 4, {}, 5, 0.3));
 }
 
-TEST(Compile, ARerunIsEqualToTheBit) { EXPECT_EQ(losses("data=2,model=2", 4, {}, 10), losses("data=2,model=2", 4, {}, 10)); }
+TEST(Compile, ARerunIsEqualToTheBit) {
+  EXPECT_EQ(losses("data=2,model=2", 4, {}, 10), losses("data=2,model=2", 4, {}, 10));
+}
 
 TEST(Compile, InitialWeightsDoNotDependOnTheMesh) {
   std::vector<std::vector<float>> seen;
   for (const char* mesh : {"", "model=3", "data=2,model=2"}) {
     World world({.devices = 4});
     Net net;
-    auto f = compile(world.mesh(mesh), [&](Tensor x) { return net(x); },
-                     {.rules = *mesh ? std::vector<LayoutRule>{{"fc*.weight", P("model", nullptr)}} : std::vector<LayoutRule>{}});
+    auto f = compile(
+        world.mesh(mesh), [&](Tensor x) { return net(x); },
+        {.rules = *mesh ? std::vector<LayoutRule>{{"fc*.weight", P("model", nullptr)}} : std::vector<LayoutRule>{}});
     f(images(DType::f32, 12, 0)).wait();
     seen.push_back(list<float>(world.read("fc1.weight")));
   }
@@ -181,21 +190,25 @@ TEST(Compile, InitialWeightsDoNotDependOnTheMesh) {
 TEST(Compile, AVariableIsWrittenAndReadWhateverItsLayout) {
   World world({.devices = 4});
   Net net;
-  auto f = compile(world.mesh("data=2,model=2"), [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
+  auto f = compile(world.mesh("data=2,model=2"), [&](Tensor x) { return net(x); },
+                   {.rules = {{"fc1.weight", P(nullptr, "model")}}});
   f(images(DType::f32, 12, 0)).wait();
   EXPECT_EQ(world.layout("fc1.weight"), (Layout{B(), S(1)}));
   HostArray value = images(DType::f32, 8, 3);
   world.write(net.fc1.weight, value);
   EXPECT_EQ(list<float>(world.read(net.fc1.weight)), list<float>(value));
-  EXPECT_THAT(error_of([&] { world.write("fc1.weight", labels(3, 0)); }), HasSubstr("variable 'fc1.weight' is f32[8, 6], not i32[3]"));
+  EXPECT_THAT(error_of([&] { world.write("fc1.weight", labels(3, 0)); }),
+              HasSubstr("variable 'fc1.weight' is f32[8, 6], not i32[3]"));
   EXPECT_THAT(error_of([&] { world.read("fc9"); }), HasSubstr("no variable 'fc9' exists yet"));
 }
 
-// Each device computes its own row from its own copy of the weight: a copy that `write` left out would show in that row.
+// Each device computes its own row from its own copy of the weight: a copy that `write` left out would show in that
+// row.
 TEST(Compile, WritingAReplicatedVariableReachesEveryDevice) {
   World world({.devices = 4});
   Parameter w("w", {DType::f32, {3}}, constant_init(1));
-  auto f = compile(world.mesh("data=4"), [&](Tensor x) { return with_layout(x, P("data", nullptr)) * w; }, {.rules = {{"w", P(nullptr)}}});
+  auto f = compile(world.mesh("data=4"), [&](Tensor x) { return with_layout(x, P("data", nullptr)) * w; },
+                   {.rules = {{"w", P(nullptr)}}});
   const HostArray ones = HostArray::of<float>({4, 3}, std::vector<float>(12, 1));
   EXPECT_THAT(list<float>(f(ones).value().read()), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
   EXPECT_EQ(world.layout("w"), (Layout{B()}));
@@ -216,8 +229,9 @@ TEST(Compile, LaterFunctionsTakeLayoutsAsTheyAre) {
   EXPECT_THAT(error, HasSubstr("f32[8, 6@model]"));
   EXPECT_THAT(error, HasSubstr("f32[8@model, 6"));
   auto elsewhere = compile(world.mesh("data=4"), [&](Tensor x) { return net(x); });
-  EXPECT_THAT(error_of([&] { elsewhere(images(DType::f32, 12, 0)); }),
-              HasSubstr("variable 'fc1.weight' lies on mesh(data=2, model=2); this function is compiled for mesh(data=4)"));
+  EXPECT_THAT(
+      error_of([&] { elsewhere(images(DType::f32, 12, 0)); }),
+      HasSubstr("variable 'fc1.weight' lies on mesh(data=2, model=2); this function is compiled for mesh(data=4)"));
 }
 
 TEST(Compile, BatchesFlowFromASourceInsideThePlan) {
@@ -228,7 +242,9 @@ TEST(Compile, BatchesFlowFromASourceInsideThePlan) {
   }
   Batches batches(rows, {.batch = 4, .train = false});
   World world({.devices = 2});
-  auto f = compile(world.mesh("data=2"), [](Tensor x, Tensor y, Tensor w) { return std::tuple(sum(flatten(x) * 255.0, {1}), y + 0, sum(w)); });
+  auto f = compile(world.mesh("data=2"), [](Tensor x, Tensor y, Tensor w) {
+    return std::tuple(sum(flatten(x) * 255.0, {1}), y + 0, sum(w));
+  });
   Future out = f(Feed{batches.images(), 2}, Feed{batches.labels(), 2}, Feed{batches.weights(), 2});
   EXPECT_THAT(list<std::int32_t>(out.value(1).read()), ElementsAre(8, 9, 0, 0));
   EXPECT_NEAR(out.value(0).read().data<float>()[1], 6 * 90 + 15, 1e-2);
@@ -292,13 +308,18 @@ TEST(Compile, WhatIsWrongIsSaid) {
                 compile(mesh, model, {.rules = {{"dense*", P("model", nullptr)}}})(x);
               }),
               HasSubstr("rule 'dense*' matches no parameter; there are 4: fc1.bias, fc2.bias, fc1.weight, fc2.weight"));
-  EXPECT_THAT(error_of([&] { compile(mesh, model, {.rules = {{"fc1.weight", P("pipe", nullptr)}}})(x); }), HasSubstr("pipe"));
-  EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 0}); }), HasSubstr("microbatches=0; at least 1 is meant"));
+  EXPECT_THAT(error_of([&] {
+                compile(mesh, model, {.rules = {{"fc1.weight", P("pipe", nullptr)}}})(x);
+              }),
+              HasSubstr("pipe"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 0}); }),
+              HasSubstr("microbatches=0; at least 1 is meant"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' takes 1 arguments, not 2"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(images(DType::f32, 6, 0), Feed()); }), StartsWith("function 'main'"));
   EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));
   EXPECT_THAT(error_of([&] { compile(mesh, [](Tensor) {})(x); }),
-              AllOf(StartsWith("function 'main' (compile_test.cc:"), HasSubstr(") returns no tensor and updates nothing: there is nothing to run")));
+              AllOf(StartsWith("function 'main' (compile_test.cc:"),
+                    HasSubstr(") returns no tensor and updates nothing: there is nothing to run")));
   Parameter w("w", {DType::f32, {6}}, constant_init(1));
   compile(mesh, [&](Tensor rows) { update(w, sum(rows, {0})); })(x).wait();
   EXPECT_NE(world.read(w).data<float>()[0], 1) << "it updates something";

@@ -1,4 +1,5 @@
-// Tests of grouped and transposed convolution: against plain loops, gradients against difference quotients, on meshes, and what is refused.
+// Tests of grouped and transposed convolution: against plain loops, gradients against difference quotients, on meshes,
+// and what is refused.
 #include "api/convolution.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,8 @@ double& at(const HostArray& array, std::int64_t a, std::int64_t b, std::int64_t 
 }
 void expect_near(const HostArray& got, const HostArray& want, const std::string& what) {
   ASSERT_EQ(got.type(), want.type()) << what;
-  for (std::size_t i = 0; i < want.data<double>().size(); ++i) ASSERT_NEAR(got.data<double>()[i], want.data<double>()[i], 1e-12) << what << " " << i;
+  for (std::size_t i = 0; i < want.data<double>().size(); ++i)
+    ASSERT_NEAR(got.data<double>()[i], want.data<double>()[i], 1e-12) << what << " " << i;
 }
 
 // Each element of x is spread over the result, times the weights.
@@ -31,7 +33,8 @@ HostArray spread(const HostArray& x, const HostArray& w, const ConvTranspose2dOp
   const std::int64_t n = x.shape()[0], c = x.shape()[1], each = w.shape()[1], in_group = c / o.groups;
   Shape shape{n, each * o.groups, 0, 0};
   for (std::size_t d = 0; d < 2; ++d)
-    shape[d + 2] = (x.shape()[d + 2] - 1) * o.stride[d] - 2 * o.padding[d] + o.dilation[d] * (w.shape()[d + 2] - 1) + o.output_padding[d] + 1;
+    shape[d + 2] = (x.shape()[d + 2] - 1) * o.stride[d] - 2 * o.padding[d] + o.dilation[d] * (w.shape()[d + 2] - 1) +
+                   o.output_padding[d] + 1;
   HostArray out(TensorType{DType::f64, shape});
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t k = 0; k < c; ++k)
@@ -40,7 +43,8 @@ HostArray spread(const HostArray& x, const HostArray& w, const ConvTranspose2dOp
           for (std::int64_t e = 0; e < each; ++e)
             for (std::int64_t r = 0; r < w.shape()[2]; ++r)
               for (std::int64_t s = 0; s < w.shape()[3]; ++s) {
-                const std::int64_t p = h * o.stride[0] - o.padding[0] + r * o.dilation[0], q = v * o.stride[1] - o.padding[1] + s * o.dilation[1];
+                const std::int64_t p = h * o.stride[0] - o.padding[0] + r * o.dilation[0],
+                                   q = v * o.stride[1] - o.padding[1] + s * o.dilation[1];
                 if (p < 0 || q < 0 || p >= shape[2] || q >= shape[3]) continue;
                 at(out, i, k / in_group * each + e, p, q) += at(x, i, k, h, v) * at(w, k, e, r, s);
               }
@@ -60,7 +64,8 @@ HostArray convolved(const HostArray& x, const HostArray& w, std::int64_t groups,
           for (std::int64_t e = 0; e < each; ++e)
             for (std::int64_t r = 0; r < w.shape()[2]; ++r)
               for (std::int64_t s = 0; s < w.shape()[3]; ++s) {
-                const std::int64_t h = p * o.stride[0] - o.padding[0] + r * o.dilation[0], v = q * o.stride[1] - o.padding[1] + s * o.dilation[1];
+                const std::int64_t h = p * o.stride[0] - o.padding[0] + r * o.dilation[0],
+                                   v = q * o.stride[1] - o.padding[1] + s * o.dilation[1];
                 if (h < 0 || v < 0 || h >= x.shape()[2] || v >= x.shape()[3]) continue;
                 at(out, i, k, p, q) += at(x, i, k / out_group * each + e, h, v) * at(w, k, e, r, s);
               }
@@ -100,7 +105,8 @@ TEST(ConvTranspose, GradientsAreDifferenceQuotients) {
   Interactive there(world.mesh());
   const HostArray seed = random_doubles({1, 4, 6, 5}, 3);
   const auto loss = [&](Tensor x, Tensor w) {
-    const Tensor y = conv_transpose2d(x, w, {.stride = {2, 2}, .padding = {1, 1}, .output_padding = {1, 0}, .groups = 2});
+    const Tensor y =
+        conv_transpose2d(x, w, {.stride = {2, 2}, .padding = {1, 1}, .output_padding = {1, 0}, .groups = 2});
     return sum(y * y * seed) + sum(grouped_conv2d(x, w, 2, {.padding = {1, 1}}));
   };
   HostArray both[] = {random_doubles({1, 4, 3, 3}, 1), random_doubles({4, 2, 3, 3}, 2)};
@@ -129,7 +135,8 @@ TEST(ConvTranspose, TheLayerAddsItsBias) {
   } net;
   const HostArray x = random_doubles({2, 4, 3, 3}, 1), got = net.up(x).read(), bias = world.read("up.bias");
   EXPECT_EQ(net.up.weight.shape(), (Shape{4, 3, 3, 3}));
-  HostArray want = spread(x, world.read("up.weight"), {.stride = {2, 2}, .padding = {1, 1}, .output_padding = {1, 1}, .groups = 2});
+  HostArray want =
+      spread(x, world.read("up.weight"), {.stride = {2, 2}, .padding = {1, 1}, .output_padding = {1, 1}, .groups = 2});
   for (std::int64_t n = 0; n < 2; ++n)
     for (std::int64_t o = 0; o < 6; ++o)
       for (std::int64_t p = 0; p < 6; ++p)
@@ -139,15 +146,20 @@ TEST(ConvTranspose, TheLayerAddsItsBias) {
 
 TEST(ConvTranspose, WhatDoesNotFitIsSaid) {
   const Tensor x = random_doubles({1, 4, 3, 3}, 1), w = random_doubles({4, 2, 3, 3}, 2);
-  EXPECT_THAT(error_of([&] { conv_transpose2d(x, random_doubles({6, 2, 3, 3}, 1)); }), HasSubstr("conv_transpose2d: channels differ: 4 and 6"));
-  EXPECT_THAT(error_of([&] { conv_transpose2d(x, w, {.groups = 3}); }), HasSubstr("conv_transpose2d: 3 groups do not divide the channels"));
+  EXPECT_THAT(error_of([&] {
+                conv_transpose2d(x, random_doubles({6, 2, 3, 3}, 1));
+              }),
+              HasSubstr("conv_transpose2d: channels differ: 4 and 6"));
+  EXPECT_THAT(error_of([&] { conv_transpose2d(x, w, {.groups = 3}); }),
+              HasSubstr("conv_transpose2d: 3 groups do not divide the channels"));
   EXPECT_THAT(error_of([&] {
                 conv_transpose2d(x, w, {.output_padding = {1, 0}});
               }),
               HasSubstr("output_padding 1 must be below the stride or the dilation"));
   EXPECT_THAT(error_of([&] { conv_transpose2d(x, w, {.padding = {3, 3}}); }), HasSubstr("gives -1 rows or columns"));
   EXPECT_THAT(error_of([&] { conv_transpose2d(x, w, {.stride = {1}}); }), HasSubstr("are two numbers each"));
-  EXPECT_THAT(error_of([&] { grouped_conv2d(x, w, 3); }), HasSubstr("grouped_conv2d: 3 groups do not divide the channels"));
+  EXPECT_THAT(error_of([&] { grouped_conv2d(x, w, 3); }),
+              HasSubstr("grouped_conv2d: 3 groups do not divide the channels"));
   EXPECT_THAT(error_of([&] { grouped_conv2d(x, w, 4); }), HasSubstr("channels differ: 1 and 2"));
 }
 

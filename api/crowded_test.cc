@@ -35,8 +35,10 @@ TEST(Crowded, ShowsInTheSummaryAndChangesNoBit) {
     same &= f(x).item() == before;
   for (int i = 0; i < 20; ++i) same &= f(x).item() == before;
   EXPECT_TRUE(same);
-  EXPECT_NE(f.summary().find("cores: other programs compute on them, so that threads of a team sleep where they wait for each other\n"),
-            std::string::npos)
+  EXPECT_NE(
+      f.summary().find(
+          "cores: other programs compute on them, so that threads of a team sleep where they wait for each other\n"),
+      std::string::npos)
       << f.summary();
   EXPECT_EQ(f.plan_text(), plan);
   stop = true;

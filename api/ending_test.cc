@@ -1,4 +1,5 @@
-// Tests of how a world ends: with launches under way, by an exception, by `std::exit`, and what can still be done afterwards.
+// Tests of how a world ends: with launches under way, by an exception, by `std::exit`, and what can still be done
+// afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -157,7 +158,8 @@ TEST(Ending, RanksEndTogetherByACallToo) {
     if (here.rank == 1) { EXPECT_EQ(ended, 0) << "rank 0 waits for this one"; }
     world.end();
     ++ended;
-    EXPECT_EQ(error_of([&] { world.barrier(); }), "this world has ended: nothing can be called, read or written in it any more");
+    EXPECT_EQ(error_of([&] { world.barrier(); }),
+              "this world has ended: nothing can be called, read or written in it any more");
   });
   EXPECT_EQ(ended, 2);
 }
@@ -166,7 +168,8 @@ TEST(Ending, ARankThatEndsInHasteIsNamedByTheOthers) {
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
     if (here.rank == 1) return world.barrier(), world.end(false);
-    EXPECT_THAT(error_of([&] { world.barrier(), world.barrier(); }), HasSubstr("rank 1: it ends its world, because something was thrown"));
+    EXPECT_THAT(error_of([&] { world.barrier(), world.barrier(); }),
+                HasSubstr("rank 1: it ends its world, because something was thrown"));
   });
 }
 

@@ -1,4 +1,5 @@
-// Calls that fail by their data: what they would have written is as it was, whatever it depends on, and the next call runs.
+// Calls that fail by their data: what they would have written is as it was, whatever it depends on, and the next call
+// runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// What variables begin with: values of those that no function has used yet, given and asked for; and the seed they follow.
+// What variables begin with: values of those that no function has used yet, given and asked for; and the seed they
+// follow.
 #include "api/compile.h"
 #include "api/inside/rooms.h"
 #include "api/inside/world_state.h"
@@ -29,7 +30,8 @@ std::vector<HostArray> World::first_values(const std::vector<Parameter>& paramet
     for (std::size_t i : made) values.push_back(trace.tensor(first_value(trace.builder, parameters[i], state)));
     return values;
   };
-  const Future values = Function(mesh(), 0, body, {.train = false, .name = "first_values"}, SourceLine::current()).call({});
+  const Future values =
+      Function(mesh(), 0, body, {.train = false, .name = "first_values"}, SourceLine::current()).call({});
   for (std::size_t i = 0; i < made.size(); ++i) out[made[i]] = values.value(i).read();
   return out;
 }

@@ -1,4 +1,5 @@
-// Tests of what other languages' faces need: values before variables are born, seeds, waits that can be left, paths and updates from outside of nn.
+// Tests of what other languages' faces need: values before variables are born, seeds, waits that can be left, paths and
+// updates from outside of nn.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,9 +40,12 @@ TEST(FirstValues, AreThoseThatVariablesAreBornWith) {
   EXPECT_FALSE(world.has(net.fc.weight));
   const auto before = world.first_values(net.parameters());
   EXPECT_FALSE(world.has(net.fc.weight)) << "asking makes none";
-  compile(world.mesh("model=2"), [&](Tensor x) { return net(x); }, {.rules = {{"fc.weight", P("model", nullptr)}}})(ones({2, 6})).wait();
+  compile(world.mesh("model=2"), [&](Tensor x) { return net(x); },
+          {.rules = {{"fc.weight", P("model", nullptr)}}})(ones({2, 6}))
+      .wait();
   ASSERT_TRUE(world.has(net.fc.weight));
-  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(list(world.read(net.parameters()[i])), list(before[i])) << net.parameters()[i].name();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(list(world.read(net.parameters()[i])), list(before[i])) << net.parameters()[i].name();
 }
 
 TEST(FirstValues, MayBeGiven) {
@@ -53,7 +57,10 @@ TEST(FirstValues, MayBeGiven) {
   EXPECT_THAT(list(bias().value().read()), Each(2.0f));
   world.write(net.fc.bias, HostArray::of<float>({8}, {3, 3, 3, 3, 3, 3, 3, 3}));
   EXPECT_THAT(list(bias().value().read()), Each(6.0f));
-  EXPECT_EQ(error_of([&] { world.write(net.fc.weight, ones({6, 8})); }), "parameter 'fc.weight' is f32[8, 6], not f32[6, 8]");
+  EXPECT_EQ(error_of([&] {
+              world.write(net.fc.weight, ones({6, 8}));
+            }),
+            "parameter 'fc.weight' is f32[8, 6], not f32[6, 8]");
   EXPECT_EQ(error_of([&] { value_init(HostArray()); }), "value_init of an array that was never made");
 }
 
@@ -134,8 +141,8 @@ TEST(Update, LeavesAValueForTheNextCall) {
 
 TEST(ParametersOf, AreThoseThatGradientsReach) {
   World world;
-  Parameter a("a", {DType::f32, {2}}, constant_init(1)), b("b", {DType::f32, {2}}, constant_init(1)), c("c", {DType::f32, {2}}, constant_init(1)),
-      d("d", {DType::f32, {2}}, constant_init(1));
+  Parameter a("a", {DType::f32, {2}}, constant_init(1)), b("b", {DType::f32, {2}}, constant_init(1)),
+      c("c", {DType::f32, {2}}, constant_init(1)), d("d", {DType::f32, {2}}, constant_init(1));
   std::vector<Parameter> found;
   EXPECT_FALSE(tracing());
   compile(world.mesh(), [&](Tensor x) {
@@ -156,7 +163,10 @@ TEST(Constant, IsPartOfTheProgram) {
 
 TEST(SourceLine, MayBeOneOfAnotherLanguage) {
   World world;
-  EXPECT_THAT(error_of([&] { compile(world.mesh(), [](Tensor x) { return sum(Term(x, SourceLine("dir/train.py", 7)), {3}); })(ones({2})); }),
+  EXPECT_THAT(error_of([&] {
+                compile(world.mesh(),
+                        [](Tensor x) { return sum(Term(x, SourceLine("dir/train.py", 7)), {3}); })(ones({2}));
+              }),
               HasSubstr("\n  at train.py:7"));
 }
 

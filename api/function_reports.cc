@@ -12,10 +12,12 @@
 
 namespace karez {
 
-// A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the function.
+// A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the
+// function.
 const Function::Compiled& Function::latest() const {
   WorldLock lock(*state_->mesh.world);
-  require(!state_->plans->list.empty(), "function '", state_->options.name, "' has no plan before its first call (or `compile`)");
+  require(!state_->plans->list.empty(), "function '", state_->options.name,
+          "' has no plan before its first call (or `compile`)");
   return *state_->plans->list.back();
 }
 
@@ -35,7 +37,9 @@ struct PlanPage::Shown {
 };
 std::string PlanPage::text() const { return print(shown_->plan); }
 std::string PlanPage::html() const { return karez::page::html_of(karez::page::page_of(shown_->plan)); }
-PlanPage Function::page() const { return PlanPage(std::make_shared<const PlanPage::Shown>(PlanPage::Shown{latest().plan})); }
+PlanPage Function::page() const {
+  return PlanPage(std::make_shared<const PlanPage::Shown>(PlanPage::Shown{latest().plan}));
+}
 std::int64_t Function::peak_bytes() const {
   const auto bytes = planned_bytes(latest().plan);
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
@@ -44,7 +48,8 @@ const std::string& Function::shard_report() const { return latest().report; }
 const std::vector<PassTime>& Function::passes() const { return latest().passes; }
 std::string Function::explain(const std::string& value) const {
   const Compiled& compiled = latest();
-  return print(passes::explain_layout(to_compile(*state_->mesh.world, compiled.to_plan, state_->options, compiled.batch), value));
+  return print(passes::explain_layout(
+      to_compile(*state_->mesh.world, compiled.to_plan, state_->options, compiled.batch), value));
 }
 int Function::signatures() const {
   WorldLock lock(*state_->mesh.world);

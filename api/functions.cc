@@ -30,13 +30,14 @@ DType wider(DType a, DType b) {
   return size_of(a) >= size_of(b) ? a : b;
 }
 
-// PyTorch's result type: tensors with dimensions decide before scalar tensors, these before numbers; who comes later only matters if
-// its kind is higher.
+// PyTorch's result type: tensors with dimensions decide before scalar tensors, these before numbers; who comes later
+// only matters if its kind is higher.
 DType promoted(const Trace& trace, std::span<const Term* const> terms) {
   std::optional<DType> ranks[3];
   for (const Term* term : terms) {
     const bool number = term->is_number() || term->stands_for_number();
-    bool scalar = !number && (term->value.index() == 0 ? std::get<Tensor>(term->value).rank() : std::get<Parameter>(term->value).shape().size()) == 0;
+    bool scalar = !number && (term->value.index() == 0 ? std::get<Tensor>(term->value).rank()
+                                                       : std::get<Parameter>(term->value).shape().size()) == 0;
     auto& slot = ranks[number ? 2 : scalar ? 1 : 0];
     DType dtype = trace.dtype_of(*term);
     slot = slot ? wider(*slot, dtype) : dtype;
@@ -46,9 +47,13 @@ DType promoted(const Trace& trace, std::span<const Term* const> terms) {
     if (rank && (!out || kind_of(*rank) > kind_of(*out))) out = rank;
   return *out;
 }
-DType promoted(const Trace& trace, std::initializer_list<const Term*> terms) { return promoted(trace, std::span(terms.begin(), terms.size())); }
+DType promoted(const Trace& trace, std::initializer_list<const Term*> terms) {
+  return promoted(trace, std::span(terms.begin(), terms.size()));
+}
 
-ValueId as(Trace& trace, const Term& term, DType dtype) { return build::cast(trace.builder, trace.value(term, dtype), dtype); }
+ValueId as(Trace& trace, const Term& term, DType dtype) {
+  return build::cast(trace.builder, trace.value(term, dtype), dtype);
+}
 
 Tensor unary(const Term& x, std::string_view op) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(t.builder.one(op, {t.value(x, t.dtype_of(x))})); });
@@ -64,7 +69,8 @@ Tensor smooth(const Term& x, std::string_view op) {
 
 // Numbers alone, at least one of which is an input: computed as the host would, in f64 or i64.
 bool are_numbers(const Term& a, const Term& b) {
-  return (a.stands_for_number() && (b.stands_for_number() || b.is_number())) || (b.stands_for_number() && a.is_number());
+  return (a.stands_for_number() && (b.stands_for_number() || b.is_number())) ||
+         (b.stands_for_number() && a.is_number());
 }
 
 Tensor binary(const Term& a, const Term& b, std::string_view op) {
@@ -72,8 +78,11 @@ Tensor binary(const Term& a, const Term& b, std::string_view op) {
     DType dtype = promoted(t, {&a, &b});
     if (op == "div" && !is_float(dtype)) dtype = DType::f32;
     if (is_float(dtype) && are_numbers(a, b)) dtype = DType::f64;
-    ValueId left = as(t, a, dtype), right = as(t, b, dtype);  // one after the other: arguments have no order, and every rank must write the same
-    return t.tensor(dtype == DType::b8 ? build::binary_of_bools(t.builder, op, left, right) : build::binary(t.builder, op, left, right));
+    ValueId left = as(t, a, dtype),
+            right =
+                as(t, b, dtype);  // one after the other: arguments have no order, and every rank must write the same
+    return t.tensor(dtype == DType::b8 ? build::binary_of_bools(t.builder, op, left, right)
+                                       : build::binary(t.builder, op, left, right));
   });
 }
 
@@ -99,8 +108,9 @@ template <class Op> Tensor of_rows(const Term& logits, const Term& labels, const
   });
 }
 Tensor mean_of_losses(const Term& logits, const Term& labels, const Term* weights, const CrossEntropyOptions& options) {
-  return of_rows(logits, labels, weights,
-                 [&](Builder& b, ValueId x, ValueId y, std::optional<ValueId> w) { return build::cross_entropy(b, x, y, w, options.ignore_index); });
+  return of_rows(logits, labels, weights, [&](Builder& b, ValueId x, ValueId y, std::optional<ValueId> w) {
+    return build::cross_entropy(b, x, y, w, options.ignore_index);
+  });
 }
 
 Tensor attention(const Term& q, const Term& k, const Term& v, const Term* mask, const AttentionOptions& options) {
@@ -165,10 +175,11 @@ Tensor pow(Term x, Term y) {
     if (is_float(dtype) && are_numbers(x, y)) dtype = DType::f64;
     const ValueId base = as(t, x, dtype), power = as(t, y, dtype);
     if (is_float(dtype)) return t.tensor(build::binary(t.builder, "pow", base, power));
-    require(ErrorKind::type, dtype != DType::b8, "pow: takes numbers, not ", t.graph.type(base), " and ", t.graph.type(power), "; cast them first");
+    require(ErrorKind::type, dtype != DType::b8, "pow: takes numbers, not ", t.graph.type(base), " and ",
+            t.graph.type(power), "; cast them first");
     const std::int64_t* number = std::get_if<std::int64_t>(&y.value);
-    require(number == nullptr || *number >= 0, "pow: ", t.graph.type(base), " to the power ", number == nullptr ? 0 : *number,
-            " is no whole number: cast it to a float first");
+    require(number == nullptr || *number >= 0, "pow: ", t.graph.type(base), " to the power ",
+            number == nullptr ? 0 : *number, " is no whole number: cast it to a float first");
     return t.tensor(build::pow_of_integers(t.builder, base, power));
   });
 }
@@ -185,7 +196,8 @@ Tensor select(Term condition, Term x, Term y) {
   return at_line(condition.where, [&](Trace& t) {
     DType dtype = promoted(t, {&x, &y});
     ValueId c = t.value(condition, DType::b8), a = as(t, x, dtype), b = as(t, y, dtype);
-    Shape shape = build::broadcast_shape(t.graph.type(c).shape, build::broadcast_shape(t.graph.type(a).shape, t.graph.type(b).shape));
+    Shape shape = build::broadcast_shape(t.graph.type(c).shape,
+                                         build::broadcast_shape(t.graph.type(a).shape, t.graph.type(b).shape));
     for (ValueId* value : {&c, &a, &b}) *value = build::broadcast_to(t.builder, *value, shape);
     return t.tensor(build::select(t.builder, c, a, b));
   });
@@ -245,15 +257,20 @@ Tensor conv2d(Term x, Term weight, Conv2dOptions options) {
 Tensor conv2d(Term x, Term weight, Term bias, Conv2dOptions options) {
   return at_line(x.where, [&](Trace& t) {
     ValueId image = t.value(x), kernel = t.value(weight), shift = t.value(bias);
-    return t.tensor(build::conv2d_bias(t.builder, image, kernel, shift, {options.stride, options.padding, options.dilation}));
+    return t.tensor(
+        build::conv2d_bias(t.builder, image, kernel, shift, {options.stride, options.padding, options.dilation}));
   });
 }
 
 Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(build::max_pool(t.builder, t.value(x), pool_options(kernel, stride, padding)).value); });
+  return at_line(x.where, [&](Trace& t) {
+    return t.tensor(build::max_pool(t.builder, t.value(x), pool_options(kernel, stride, padding)).value);
+  });
 }
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(build::avg_pool(t.builder, t.value(x), pool_options(kernel, stride, padding))); });
+  return at_line(x.where, [&](Trace& t) {
+    return t.tensor(build::avg_pool(t.builder, t.value(x), pool_options(kernel, stride, padding)));
+  });
 }
 
 Tensor layer_norm(Term x, Term weight, Term bias, double eps) {
@@ -270,26 +287,37 @@ double epsilon(DType dtype) { return std::ldexp(1.0, dtype == DType::f64 ? -52 :
 Tensor rms_norm(Term x, Term weight, std::optional<double> eps) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x), w = t.value(weight);
-    return t.tensor(build::rms_norm(t.builder, id, t.graph.type(w).rank(), eps.value_or(epsilon(t.graph.type(id).dtype)), w));
+    return t.tensor(
+        build::rms_norm(t.builder, id, t.graph.type(w).rank(), eps.value_or(epsilon(t.graph.type(id).dtype)), w));
   });
 }
 
-Tensor scaled_dot_product_attention(Term q, Term k, Term v, AttentionOptions options) { return attention(q, k, v, nullptr, options); }
-Tensor scaled_dot_product_attention(Term q, Term k, Term v, Term mask, AttentionOptions options) { return attention(q, k, v, &mask, options); }
+Tensor scaled_dot_product_attention(Term q, Term k, Term v, AttentionOptions options) {
+  return attention(q, k, v, nullptr, options);
+}
+Tensor scaled_dot_product_attention(Term q, Term k, Term v, Term mask, AttentionOptions options) {
+  return attention(q, k, v, &mask, options);
+}
 Tensor attention_weights(Term q, Term k, AttentionOptions options) { return weights_of(q, k, nullptr, options); }
-Tensor attention_weights(Term q, Term k, Term mask, AttentionOptions options) { return weights_of(q, k, &mask, options); }
+Tensor attention_weights(Term q, Term k, Term mask, AttentionOptions options) {
+  return weights_of(q, k, &mask, options);
+}
 Tensor rotary(Term x, RotaryOptions options) {
   return at_line(x.where, [&](Trace& t) {
     return t.tensor(build::rotary(t.builder, t.value(x), {options.base, options.first, options.interleaved}));
   });
 }
 
-Tensor cross_entropy(Term logits, Term labels, CrossEntropyOptions options) { return mean_of_losses(logits, labels, nullptr, options); }
+Tensor cross_entropy(Term logits, Term labels, CrossEntropyOptions options) {
+  return mean_of_losses(logits, labels, nullptr, options);
+}
 Tensor cross_entropy(Term logits, Term labels, Term weights, CrossEntropyOptions options) {
   return mean_of_losses(logits, labels, &weights, options);
 }
 Tensor correct_count(Term logits, Term labels) { return of_rows(logits, labels, nullptr, build::correct_count); }
-Tensor correct_count(Term logits, Term labels, Term weights) { return of_rows(logits, labels, &weights, build::correct_count); }
+Tensor correct_count(Term logits, Term labels, Term weights) {
+  return of_rows(logits, labels, &weights, build::correct_count);
+}
 
 Tensor dropout(Term x, double p) {
   return at_line(x.where, [&](Trace& t) {
@@ -309,9 +337,10 @@ Tensor reshape(Term x, Shape shape) {
       if (size != -1) known = checked_mul(known, size);
     auto open = std::find(shape.begin(), shape.end(), -1);
     if (open != shape.end()) {
-      require(ErrorKind::shape, std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", shape, ": only one size may be -1");
-      require(ErrorKind::shape, known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count, " elements, which ", shape,
-              " does not divide");
+      require(ErrorKind::shape, std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", shape,
+              ": only one size may be -1");
+      require(ErrorKind::shape, known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count,
+              " elements, which ", shape, " does not divide");
       *open = count / known;
     }
     return t.tensor(build::reshape(t.builder, id, shape));
@@ -322,8 +351,8 @@ Tensor flatten(Term x, int first) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
     const Shape& shape = t.graph.type(id).shape;
-    require(ErrorKind::shape, first >= 0 && first < static_cast<int>(shape.size()), "flatten: dimension ", first, " of ", t.graph.type(id),
-            " does not exist");
+    require(ErrorKind::shape, first >= 0 && first < static_cast<int>(shape.size()), "flatten: dimension ", first,
+            " of ", t.graph.type(id), " does not exist");
     Shape out(shape.begin(), shape.begin() + first);
     out.push_back(count_of(Shape(shape.begin() + first, shape.end())));
     return t.tensor(build::reshape(t.builder, id, out));
@@ -345,7 +374,8 @@ Tensor transpose(Term x, Ints permutation) {
 }
 
 Tensor broadcast_to(Term x, Shape shape) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(build::broadcast_to(t.builder, t.value(x, t.dtype_of(x)), shape)); });
+  return at_line(x.where,
+                 [&](Trace& t) { return t.tensor(build::broadcast_to(t.builder, t.value(x, t.dtype_of(x)), shape)); });
 }
 Tensor slice(Term x, Ints begin, Ints size) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(build::slice(t.builder, t.value(x), begin, size)); });
@@ -355,7 +385,8 @@ Tensor concat(std::vector<Term> xs, int axis) {
   return at_line(xs[0].where, [&](Trace& t) {
     std::vector<ValueId> ids;
     for (const auto& x : xs) ids.push_back(t.value(x));
-    return t.tensor(build::concat(t.builder, ids, static_cast<int>(axes_or_all({axis}, t.graph.type(ids[0]).rank())[0])));
+    return t.tensor(
+        build::concat(t.builder, ids, static_cast<int>(axes_or_all({axis}, t.graph.type(ids[0]).rank())[0])));
   });
 }
 Tensor pad(Term x, Ints low, Ints high, double value) {
@@ -369,13 +400,16 @@ Tensor gather(Term table, Term index) {
   });
 }
 Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
-  return at_line(index.where, [&](Trace& t) { return t.tensor(build::one_hot(t.builder, t.value(index, DType::i64), depth, dtype)); });
+  return at_line(index.where, [&](Trace& t) {
+    return t.tensor(build::one_hot(t.builder, t.value(index, DType::i64), depth, dtype));
+  });
 }
 
 Tensor full(Shape shape, double value, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
     if (t.expression == nullptr) return t.tensor(build::full(t.builder, dtype, shape, value));
-    return t.tensor(build::broadcast_to(t.builder, t.value(Term(value, where), dtype), shape));  // another value is the same program
+    return t.tensor(build::broadcast_to(t.builder, t.value(Term(value, where), dtype),
+                                        shape));  // another value is the same program
   });
 }
 Tensor iota(Shape shape, int axis, DType dtype, SourceLine where) {
@@ -385,7 +419,8 @@ Tensor iota(Shape shape, int axis, DType dtype, SourceLine where) {
 Tensor constant(const HostArray& value, SourceLine where) {
   return at_line(where, [&](Trace& t) {
     require(value.valid(), "a constant of an array that was never made");
-    return t.tensor(build::constant(t.builder, value.type(), std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes()))));
+    return t.tensor(build::constant(t.builder, value.type(),
+                                    std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes()))));
   });
 }
 
@@ -444,7 +479,8 @@ Tensor with_layout(Term x, std::vector<std::string> axes) {
     ValueId id = t.value(x, t.dtype_of(x));
     if (t.expression != nullptr) t.expression->need_mesh("with_layout");
     const auto* parameter = std::get_if<Parameter>(&x.value);
-    // A parameter is laid where it is stored, anything else where the scope or the rules want it, without such a wish where it is.
+    // A parameter is laid where it is stored, anything else where the scope or the rules want it, without such a wish
+    // where it is.
     const int mesh = parameter == nullptr && t.builder.mesh != 0 ? t.builder.mesh : t.decided(id);
     Swapped placed(t.builder.mesh, mesh);
     Layout layout = layout_from(axes, t.graph.type(id).rank(), t.mesh(), cat("a layout for ", t.graph.type(id)));
@@ -459,14 +495,17 @@ namespace {
 
 // An expression holds what this call wrote alone.
 void check_loss(const Trace& t, const Term& loss) {
-  require(t.expression == nullptr || t.wrote(loss), "grad outside of a compiled function: what made the loss is not at hand; ",
+  require(t.expression == nullptr || t.wrote(loss),
+          "grad outside of a compiled function: what made the loss is not at hand; ",
           "value_and_grad(f)(x) computes f(x) and its gradients");
 }
 
 // `reached`: whether the loss depends on each; without them on all.
-std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt, const std::vector<bool>& reached = {}) {
+std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt,
+                              const std::vector<bool>& reached = {}) {
   std::vector<Tensor> out;
-  const ValueId scale = t.scales_losses() ? build::cast(t.builder, t.loss_scale(), t.graph.type(loss).dtype) : ValueId();
+  const ValueId scale =
+      t.scales_losses() ? build::cast(t.builder, t.loss_scale(), t.graph.type(loss).dtype) : ValueId();
   for (ValueId id : gradient(t.builder, loss, wrt, t.ends_of_gradients(), scale)) {
     const bool none = !reached.empty() && !reached[out.size()];
     out.push_back(t.tensor(scale.valid() && !none ? t.unscaled(id) : id));
@@ -493,7 +532,8 @@ std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
     const std::vector<ValueId> versions = t.versions_read(from, parameters);
     const std::vector<Parameter> behind = t.parameters_behind(from);
     std::vector<bool> reached;
-    for (const Parameter& parameter : parameters) reached.push_back(std::find(behind.begin(), behind.end(), parameter) != behind.end());
+    for (const Parameter& parameter : parameters)
+      reached.push_back(std::find(behind.begin(), behind.end(), parameter) != behind.end());
     return gradients(t, from, versions, reached);
   });
 }

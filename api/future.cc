@@ -21,8 +21,10 @@ Array Future::value(std::size_t i) const {
   require(i < size(), "the call gives ", size(), " values; there is no number ", i);
   std::shared_ptr<const Kept> kept(running_->results, &running_->results->kept[i]);
   std::optional<Result> part;
-  if (has_rank(kept->mesh, running_->world->ranks.rank())) part = running_->launch.result(*running_->results->fetched[i]);
-  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, std::move(part), std::move(kept), running_->launch.without_results()}));
+  if (has_rank(kept->mesh, running_->world->ranks.rank()))
+    part = running_->launch.result(*running_->results->fetched[i]);
+  return Array(std::make_shared<const ArrayValue>(
+      ArrayValue{running_->world, std::move(part), std::move(kept), running_->launch.without_results()}));
 }
 
 }  // namespace karez

@@ -1,4 +1,5 @@
-// Tests of what a function's body may do while it is traced: read and write the world, call and contain other functions; and of threads.
+// Tests of what a function's body may do while it is traced: read and write the world, call and contain other
+// functions; and of threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,11 +70,13 @@ TEST(Body, CallsAnotherFunctionWithConcreteValues) {
 TEST(Body, ThatCallsItselfIsAnError) {
   World world;
   std::unique_ptr<Function> f, g;
-  f = std::make_unique<Function>(compile(world.mesh(), [&](Tensor x) { return x + (*f)(two(1, 2)).value().read().data<float>()[0]; }, {.name = "f"}));
+  f = std::make_unique<Function>(compile(
+      world.mesh(), [&](Tensor x) { return x + (*f)(two(1, 2)).value().read().data<float>()[0]; }, {.name = "f"}));
   EXPECT_THAT(error_of([&] { (*f)(two(1, 2)); }), HasSubstr("function 'f' calls itself while it is traced"));
   g = std::make_unique<Function>(compile(world.mesh(), [&](Tensor x) -> Tensor { return (*g)(x + 1); }, {.name = "g"}));
   EXPECT_THAT(error_of([&] { (*g)(two(1, 2)); }), HasSubstr("function 'g' calls itself while it is traced"));
-  EXPECT_THAT(error_of([&] { (*g)(two(1, 2)); }), HasSubstr("function 'g' calls itself")) << "the first error leaves nothing locked";
+  EXPECT_THAT(error_of([&] { (*g)(two(1, 2)); }), HasSubstr("function 'g' calls itself"))
+      << "the first error leaves nothing locked";
 }
 
 TEST(Body, AnInitialiserMayNotAskTheWorld) {
@@ -85,7 +88,8 @@ TEST(Body, AnInitialiserMayNotAskTheWorld) {
   EXPECT_THAT(error_of([&] { compile(world.mesh(), [&](Tensor x) { return x * w; })(two(1, 1)); }),
               HasSubstr("an initialiser or an op's own rule may not call functions, read or write"));
   Parameter good = of_two("good", 2);
-  EXPECT_THAT(list(compile(world.mesh(), [&](Tensor x) { return x * good; })(two(1, 2)).value().read()), ElementsAre(2, 4));
+  EXPECT_THAT(list(compile(world.mesh(), [&](Tensor x) { return x * good; })(two(1, 2)).value().read()),
+              ElementsAre(2, 4));
 }
 
 TEST(Inlined, ATensorMakesACallPartOfTheProgram) {
@@ -123,7 +127,8 @@ TEST(Inlined, DropoutActsIfTheInnerFunctionTrains) {
   auto drop = [](Tensor x) { return dropout(x, 0.5); };
   auto training = compile(world.mesh(), drop), still = compile(world.mesh(), drop, {.train = false});
   auto counts = [&](auto& inner, bool outer_trains) {
-    auto f = compile(world.mesh(), [&](Tensor x) { return std::pair<Tensor, Tensor>(inner(x), dropout(x, 0.5)); }, {.train = outer_trains});
+    auto f = compile(world.mesh(), [&](Tensor x) { return std::pair<Tensor, Tensor>(inner(x), dropout(x, 0.5)); },
+                     {.train = outer_trains});
     f(two(1, 2)).wait();
     int n = 0;
     for (const auto& node : f.graph().nodes) n += node.op->name == "random_uniform";
@@ -155,7 +160,8 @@ TEST(Inlined, RulesOfTheInnerFunctionHoldForWhatItReads) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("model=2");
   Parameter a("fc.a", {DType::f32, {4, 2}}, constant_init(1)), b("fc.b", {DType::f32, {4, 2}}, constant_init(1));
-  auto inner = compile(mesh, [&](Tensor x) { return matmul(x, a); }, {.rules = {{"fc.*", P("model", nullptr)}}, .name = "inner"});
+  auto inner = compile(mesh, [&](Tensor x) { return matmul(x, a); },
+                       {.rules = {{"fc.*", P("model", nullptr)}}, .name = "inner"});
   HostArray x(TensorType{DType::f32, {3, 4}});
   auto f = compile(mesh, [&](Tensor v) { return inner(v) + matmul(v, b); }, {.rules = {{"fc.b", P(nullptr, "model")}}});
   f(x).wait();
@@ -168,8 +174,8 @@ TEST(Inlined, RulesOfTheInnerFunctionHoldForWhatItReads) {
   EXPECT_THAT(error_of([&] { outer(x); }), AllOf(HasSubstr("f32[4@model, 2]"), HasSubstr("f32[4, 2@model]")));
   auto late = compile(mesh, [&](Tensor v) { return matmul(v, a); }, {.rules = {{"fc.a", P(nullptr, "model")}}});
   auto around = compile(mesh, [&](Tensor v) { return late(v) + 0; });
-  EXPECT_THAT(error_of([&] { around(x); }),
-              AllOf(HasSubstr("a rule of a function in it"), HasSubstr("an earlier function stored it as f32[4@model, 2]")));
+  EXPECT_THAT(error_of([&] { around(x); }), AllOf(HasSubstr("a rule of a function in it"),
+                                                  HasSubstr("an earlier function stored it as f32[4@model, 2]")));
 }
 
 TEST(Inlined, WhatDoesNotFitIsSaid) {
@@ -177,9 +183,11 @@ TEST(Inlined, WhatDoesNotFitIsSaid) {
   auto f = compile(world.mesh(), [](Tensor x) { return x + 1; }, {.name = "f"});
   auto two_of = compile(world.mesh(), [](Tensor x) { return std::pair(x, x); });
   auto traced = [&](auto body) { return error_of([&] { compile(world.mesh(), body)(two(1, 2)); }); };
-  EXPECT_THAT(traced([&](Tensor x) -> Tensor { return f(x, x); }),
-              AllOf(HasSubstr("function 'f' (inline_test.cc:"), HasSubstr("called with tensors, takes 1 arguments, not 2")));
-  EXPECT_THAT(traced([&](Tensor x) -> Tensor { return two_of(x); }), HasSubstr("a function gives 2 tensors where one is wanted"));
+  EXPECT_THAT(
+      traced([&](Tensor x) -> Tensor { return f(x, x); }),
+      AllOf(HasSubstr("function 'f' (inline_test.cc:"), HasSubstr("called with tensors, takes 1 arguments, not 2")));
+  EXPECT_THAT(traced([&](Tensor x) -> Tensor { return two_of(x); }),
+              HasSubstr("a function gives 2 tensors where one is wanted"));
   auto split = compile(world.mesh("data=2"), [](Tensor x) { return x + 1; });
   EXPECT_THAT(traced([&](Tensor x) -> Tensor { return split(x); }),
               HasSubstr("is compiled for mesh(data=2); the program that is being traced for mesh()"));
@@ -218,7 +226,8 @@ TEST(Threads, OneFunctionIsTracedOnceBySeveralThreads) {
   });
   std::vector<std::thread> threads;
   std::atomic<int> right = 0;
-  for (int t = 0; t < 4; ++t) threads.emplace_back([&] { right += list(f(two(1, 2)).value().read()) == std::vector<float>{2, 4}; });
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] { right += list(f(two(1, 2)).value().read()) == std::vector<float>{2, 4}; });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(right, 4);
   EXPECT_EQ(traces, 1);

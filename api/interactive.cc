@@ -32,7 +32,8 @@ template <class T> std::string element(T value) {
 // One dimension's elements or rows, from its first element on.
 template <class T> std::string corners(const T* from, const Shape& shape, std::size_t dimension) {
   if (dimension == shape.size()) return element(*from);
-  const std::int64_t size = shape[dimension], stride = count_of(Shape(shape.begin() + static_cast<std::ptrdiff_t>(dimension) + 1, shape.end()));
+  const std::int64_t size = shape[dimension],
+                     stride = count_of(Shape(shape.begin() + static_cast<std::ptrdiff_t>(dimension) + 1, shape.end()));
   const bool rows = dimension + 1 < shape.size();
   const std::string between = rows ? ",\n" + std::string(dimension + 1, ' ') : ", ";
   std::string out = "[";
@@ -62,13 +63,15 @@ Interactive::~Interactive() { innermost = before_; }
 const DeviceMesh* Interactive::mesh() { return innermost == nullptr ? nullptr : &innermost->mesh_; }
 bool Interactive::training() { return innermost == nullptr || innermost->train_; }
 
-ValueAndGradients value_and_gradients(const Body& f, const GradientOf& of, std::vector<Term> arguments, SourceLine where) {
+ValueAndGradients value_and_gradients(const Body& f, const GradientOf& of, std::vector<Term> arguments,
+                                      SourceLine where) {
   return at_line(where, [&](Trace& t) {
     std::vector<Tensor> inputs, wanted;
     for (const Term& argument : arguments) inputs.push_back(t.tensor(t.value(argument, t.dtype_of(argument))));
     for (int i : of.arguments) {
       if (!of.parameters.empty()) break;
-      require(i >= 0 && static_cast<std::size_t>(i) < inputs.size(), "value_and_grad: argument ", i, " of ", inputs.size());
+      require(i >= 0 && static_cast<std::size_t>(i) < inputs.size(), "value_and_grad: argument ", i, " of ",
+              inputs.size());
       wanted.push_back(inputs[static_cast<std::size_t>(i)]);
     }
     const std::vector<Tensor> values = f(inputs);
@@ -79,14 +82,16 @@ ValueAndGradients value_and_gradients(const Body& f, const GradientOf& of, std::
 }
 
 std::string print(const Array& array) {
-  const bool whole = std::all_of(array.layout().begin(), array.layout().end(), [](const Sbp& one) { return one == Sbp{}; });
+  const bool whole =
+      std::all_of(array.layout().begin(), array.layout().end(), [](const Sbp& one) { return one == Sbp{}; });
   const std::string type = whole ? tensor::print(array.type()) : sbp::print(array.type(), array.mesh(), array.layout());
   return cat(type, " ", numbers(array.read()));
 }
 std::ostream& operator<<(std::ostream& out, const Array& array) { return out << print(array); }
 
 std::string text_of(const Tensor& tensor, SourceLine where) {
-  if (tensor.lazy == nullptr) return tensor.id.valid() ? cat(tensor.type, " of a program that is being traced") : std::string("no tensor");
+  if (tensor.lazy == nullptr)
+    return tensor.id.valid() ? cat(tensor.type, " of a program that is being traced") : std::string("no tensor");
   if (const Trace* open = Trace::open(); open != nullptr && tensor.trace == open->number())
     return cat(tensor.type, " of a function whose gradient is being taken");
   if (tensor.lazy->host.valid()) return cat(tensor.type, " ", numbers(tensor.lazy->host));

@@ -1,5 +1,5 @@
-// Tests of tensors outside of compiled functions: values against plain loops and against the same function compiled, what is run and how often,
-// meshes, threads, gradients, and errors.
+// Tests of tensors outside of compiled functions: values against plain loops and against the same function compiled,
+// what is run and how often, meshes, threads, gradients, and errors.
 #include "api/interactive.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,8 @@ bool equal_bits(const HostArray& a, const HostArray& b) {
 std::string here(SourceLine line = SourceLine::current()) { return print(line); }
 
 // The error's text; whose line, in the same one as the call, it should name.
-template <class Act> void expect_error(Act act, const std::vector<std::string>& parts, SourceLine line = SourceLine::current()) {
+template <class Act>
+void expect_error(Act act, const std::vector<std::string>& parts, SourceLine line = SourceLine::current()) {
   const std::string text = error_of(act);
   for (const std::string& part : parts) EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, HasSubstr(cat("at interactive_test.cc:", line.line())));
@@ -87,7 +88,8 @@ TEST(Interactive, AnotherNumberIsTheSameProgramAnotherShapeIsNot) {
 TEST(Interactive, AttributesAndWhoReadsWhatArePartOfTheStructure) {
   World world;
   const DeviceMesh mesh = world.mesh();
-  const Array a = on(mesh, HostArray::of<float>({2, 2}, {1, 2, 3, 4})), b = on(mesh, HostArray::of<float>({2, 2}, {5, 6, 7, 8}));
+  const Array a = on(mesh, HostArray::of<float>({2, 2}, {1, 2, 3, 4})),
+              b = on(mesh, HostArray::of<float>({2, 2}, {5, 6, 7, 8}));
   EXPECT_THAT(floats(sum(a, {0})), ElementsAre(4, 6));
   EXPECT_THAT(floats(sum(a, {1})), ElementsAre(3, 7));
   EXPECT_THAT(floats(a - b), ElementsAre(-4, -4, -4, -4));
@@ -98,7 +100,8 @@ TEST(Interactive, AttributesAndWhoReadsWhatArePartOfTheStructure) {
   EXPECT_EQ(compiled(mesh), 7);
   // The same operations in one word, wired otherwise.
   const Array ones = on(mesh, HostArray::of<float>({2, 2}, {1, 1, 1, 1}));
-  EXPECT_EQ(value_and_grad([](Tensor x, Tensor y, Tensor z) { return sum(x * (y - z)); })(ones, a, b).value.item(), -16);
+  EXPECT_EQ(value_and_grad([](Tensor x, Tensor y, Tensor z) { return sum(x * (y - z)); })(ones, a, b).value.item(),
+            -16);
   EXPECT_EQ(value_and_grad([](Tensor x, Tensor y, Tensor z) { return sum(x * (z - y)); })(ones, a, b).value.item(), 16);
 }
 
@@ -194,7 +197,8 @@ const std::pair<const char*, Words> words[] = {
      [](const Tensor& x, const Tensor& y) {
        return reshape(concat({slice(x, {1, 0}, {3, 4}), y}), {-1, 2}) * 0.1;
      }},
-    {"order", [](const Tensor& x, const Tensor& y) { return sort(x).values + cumsum(y, 0) + cast(arg_max(x, 0), DType::f32); }},
+    {"order",
+     [](const Tensor& x, const Tensor& y) { return sort(x).values + cumsum(y, 0) + cast(arg_max(x, 0), DType::f32); }},
     {"chosen", [](const Tensor& x, const Tensor& y) { return where(x < y, clip(x, -0.5, 0.5), 0.25); }},
     {"picked", [](const Tensor& x, const Tensor& y) { return gather(x, arg_max(y)) + 1; }},
     {"einsum",
@@ -220,8 +224,10 @@ TEST_P(SameAsCompiled, BitForBitOnMeshes) {
       const std::vector<std::string> axes = split ? P("data", nullptr) : P(nullptr, nullptr);
       const Array a = on(mesh, x, axes), b = on(mesh, y, axes);
       const Tensor lazy = word(a, b);
-      const HostArray traced = compile(mesh, [word = word](Tensor u, Tensor v) { return word(u, v); })(a, b).value().read();
-      EXPECT_TRUE(equal_bits(lazy.read(), traced)) << name << " on " << sbp::print(mesh.mesh) << (split ? " split" : "");
+      const HostArray traced =
+          compile(mesh, [word = word](Tensor u, Tensor v) { return word(u, v); })(a, b).value().read();
+      EXPECT_TRUE(equal_bits(lazy.read(), traced))
+          << name << " on " << sbp::print(mesh.mesh) << (split ? " split" : "");
       EXPECT_EQ(lazy.array().mesh(), mesh.mesh);
     }
 }
@@ -307,8 +313,10 @@ TEST(Interactive, WhatReadsParametersIsComputedWhereTheyAreStored) {
   };
   const HostArray x = some({6, 3}, 1), hidden = some({6, 4}, 2);
   train(two, first, x), train(others, second, hidden);
-  const HostArray want =
-      compile(others, [&](Tensor v) { return second(v); })(compile(two, [&](Tensor v) { return relu(first(v)); })(x).value()).value().read();
+  const HostArray want = compile(others, [&](Tensor v) { return second(v); })(
+                             compile(two, [&](Tensor v) { return relu(first(v)); })(x).value())
+                             .value()
+                             .read();
 
   Interactive there(alone);
   const Tensor inner = relu(first(x)), y = second(inner);
@@ -320,11 +328,18 @@ TEST(Interactive, WhatReadsParametersIsComputedWhereTheyAreStored) {
 
   optim::Adam adam(first.parameters(), {.lr = 0.1});  // whose own state is new
   const auto before = floats(world.read(first.weight));
-  adam.step(value_and_grad([&](Tensor v) { return sum(first(v)); }, {.parameters = first.parameters()})(Tensor(x)).gradients);
-  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(std::abs(floats(world.read(first.weight))[i] - before[i]), 0.1, 1e-3);
-  expect_error([&] { value_and_grad([&](Tensor v) { return sum(second(first(v))); }, {.parameters = first.parameters()})(Tensor(x)).value.read(); },
-               {"variable 'second.weight' lies on mesh(data=2) at 0:2, 0:3; this function is compiled for mesh(data=2) at 0:0, 0:1",
-                "save, reset the world and load"});
+  adam.step(
+      value_and_grad([&](Tensor v) { return sum(first(v)); }, {.parameters = first.parameters()})(Tensor(x)).gradients);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_NEAR(std::abs(floats(world.read(first.weight))[i] - before[i]), 0.1, 1e-3);
+  expect_error(
+      [&] {
+        value_and_grad([&](Tensor v) { return sum(second(first(v))); }, {.parameters = first.parameters()})(Tensor(x))
+            .value.read();
+      },
+      {"variable 'second.weight' lies on mesh(data=2) at 0:2, 0:3; this function is compiled for mesh(data=2) at 0:0, "
+       "0:1",
+       "save, reset the world and load"});
 }
 
 TEST(Interactive, WhatItAloneHasUsedLiesWhereTheFirstFunctionWantsIt) {
@@ -347,7 +362,9 @@ TEST(Interactive, WhatItAloneHasUsedLiesWhereTheFirstFunctionWantsIt) {
     optim::Adam adam(net.parameters(), {.lr = 0.1});
     if (looks) net(x).read();
     world.write(net.fc.bias, other);
-    if (looks) adam.step(value_and_grad([&](Tensor v) { return sum(net(v)) * 0.0; }, {.parameters = net.parameters()})(Tensor(x)).gradients);
+    if (looks)
+      adam.step(value_and_grad([&](Tensor v) { return sum(net(v)) * 0.0; }, {.parameters = net.parameters()})(Tensor(x))
+                    .gradients);
     else
       compile(world.mesh("data=2,model=2"),
               [&](Tensor v) {
@@ -365,8 +382,11 @@ TEST(Interactive, WhatItAloneHasUsedLiesWhereTheFirstFunctionWantsIt) {
                         {.train = false});
     losses.emplace_back();
     for (int i = 0; i < 4; ++i) losses.back().push_back(step(x).item());
-    EXPECT_NEAR(sum(net(x) * net(x)).item(),
-                compile(world.mesh("data=2,model=2"), [&](Tensor v) { return sum(net(v) * net(v)); }, {.train = false})(x).item(), 1e-5);
+    EXPECT_NEAR(
+        sum(net(x) * net(x)).item(),
+        compile(world.mesh("data=2,model=2"), [&](Tensor v) { return sum(net(v) * net(v)); }, {.train = false})(x)
+            .item(),
+        1e-5);
     EXPECT_EQ(net(x).array().mesh(), world.mesh("data=2,model=2").mesh);
     if (!looks) continue;
     auto late = compile(world.mesh("data=4"), [&](Tensor v) { return net(v); });
@@ -408,12 +428,14 @@ TEST(Interactive, GradientsOfFunctionsOfTensors) {
   World world;
   const Array x = on(world.mesh(), three(1, 2, 3));
   const Tensor scale = three(2, 2, 4);
-  const auto [value, gradients] = value_and_grad([&](Tensor a, Tensor b) { return sum(a * a * b * scale); }, {.arguments = {0, 1}})(x, 3.0);
+  const auto [value, gradients] =
+      value_and_grad([&](Tensor a, Tensor b) { return sum(a * a * b * scale); }, {.arguments = {0, 1}})(x, 3.0);
   EXPECT_EQ(value.item(), 3 * (2 + 8 + 36));
   EXPECT_THAT(floats(gradients[0]), ElementsAre(12, 24, 72));
   EXPECT_THAT(floats(gradients[1]), ElementsAre(46));
   // Inside of a compiled function it is the same.
-  auto both = compile(world.mesh(), [](Tensor a) { return value_and_grad([](Tensor v) { return sum(exp(v) * v); })(a).gradients[0]; });
+  auto both = compile(
+      world.mesh(), [](Tensor a) { return value_and_grad([](Tensor v) { return sum(exp(v) * v); })(a).gradients[0]; });
   const auto lazy = value_and_grad([](Tensor v) { return sum(exp(v) * v); })(x).gradients[0];
   EXPECT_TRUE(equal_bits(both(x).value().read(), lazy.read()));
   EXPECT_NEAR(lazy.read().data<float>()[0], 2 * std::exp(1.0), 1e-5);
@@ -434,7 +456,8 @@ TEST(Interactive, RandomNumbersFollowTheWorldsSeedAndCount) {
   EXPECT_NE(once, drawn(2));
   EXPECT_NE(std::vector(once.begin(), once.begin() + 64), std::vector(once.begin() + 64, once.end()));
   World world;
-  const HostArray traced = compile(world.mesh(), [](Tensor x) { return dropout(x, 0.5); })(some({64}, 1)).value().read();
+  const HostArray traced =
+      compile(world.mesh(), [](Tensor x) { return dropout(x, 0.5); })(some({64}, 1)).value().read();
   world.reset();
   const Array x = on(world.mesh(), some({64}, 1));
   EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), traced)) << "as a compiled function's first";
@@ -451,13 +474,17 @@ TEST(Interactive, ErrorsComeAtTheWordWithItsLine) {
   const Tensor of_a = a * 2, of_b = b * 2, nowhere = Tensor(two) + 1, ones = full({2}, 1);
   expect_error([&] { return of_a + of_b; }, {"arrays of different worlds"});
   expect_error([&] { return nowhere.read(); }, {"on which mesh this is computed is not said", "Interactive on(mesh)"});
-  expect_error([&] { return dropout(ones, 0.5); }, {"random numbers outside of a compiled function: on which mesh is not said"});
+  expect_error([&] { return dropout(ones, 0.5); },
+               {"random numbers outside of a compiled function: on which mesh is not said"});
   expect_error([&] { return with_layout(ones, P("data")); }, {"with_layout outside of a compiled function"});
   expect_error([&] { return Tensor().read(); }, {"a tensor that was never made"});
   expect_error([&] { return relu(Tensor()); }, {"a tensor that was never made"});
   EXPECT_THAT(error_of([&] { grad(sum(of_a), {of_a}); }), HasSubstr("value_and_grad(f)(x)"));
-  EXPECT_THAT(error_of([&] { value_and_grad([](Tensor x) { return x; }, {.arguments = {1}})(a); }), HasSubstr("argument 1 of 1"));
-  const auto reads = [&](Tensor x) { return expect_error([&] { return sum(x).read(); }, {"whose gradient is being taken"}), sum(x); };
+  EXPECT_THAT(error_of([&] { value_and_grad([](Tensor x) { return x; }, {.arguments = {1}})(a); }),
+              HasSubstr("argument 1 of 1"));
+  const auto reads = [&](Tensor x) {
+    return expect_error([&] { return sum(x).read(); }, {"whose gradient is being taken"}), sum(x);
+  };
   value_and_grad(reads)(a);
   Interactive there(other.mesh());
   expect_error([&] { return a + 1; }, {"arrays of different worlds"});
@@ -495,7 +522,8 @@ TEST(Interactive, TracedAndLazyTensorsDoNotMix) {
   EXPECT_THAT(error_of([&] { reads(a); }), HasSubstr("item reads a single element"));
   EXPECT_EQ(shown, "f32[3] of a program that is being traced");
   const Tensor total = sum(outside);
-  EXPECT_THAT(floats(compile(mesh, [&](Tensor x) { return x * total.item(); })(a).value().read()), ElementsAre(12, 24, 36));
+  EXPECT_THAT(floats(compile(mesh, [&](Tensor x) { return x * total.item(); })(a).value().read()),
+              ElementsAre(12, 24, 36));
 }
 
 TEST(Interactive, OfAWorldThatIsGoneIsAnError) {

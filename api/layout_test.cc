@@ -1,4 +1,5 @@
-// Tests of with_layout through the compiler: a value of its own for each, what it costs, and hints that a stored parameter contradicts.
+// Tests of with_layout through the compiler: a value of its own for each, what it costs, and hints that a stored
+// parameter contradicts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,12 +37,13 @@ std::vector<std::string> laid(const Function& f, std::string_view pass) {
 
 TEST(WithLayout, TwoLayoutsOfOneValueAreTwoValues) {
   World world({.devices = 4});
-  auto f = compile(world.mesh("data=2,model=2"),
-                   [](Tensor x) {
-                     Tensor y = x * 2;
-                     return std::pair(with_layout(y, P("data", nullptr)) + 1, with_layout(y, P(nullptr, "data+model")) + 2);
-                   },
-                   {.keep_text = true});
+  auto f =
+      compile(world.mesh("data=2,model=2"),
+              [](Tensor x) {
+                Tensor y = x * 2;
+                return std::pair(with_layout(y, P("data", nullptr)) + 1, with_layout(y, P(nullptr, "data+model")) + 2);
+              },
+              {.keep_text = true});
   Future out = f(ones({8, 6}));
   EXPECT_THAT(list(out.value(0).read()), Each(3.0f));
   EXPECT_THAT(list(out.value(1).read()), Each(4.0f));
@@ -58,7 +60,8 @@ TEST(WithLayout, CostsNothingWhereTheValueLiesSo) {
     for (const auto& actor : f.plan().actors) n += actor.calls.size();
     return n;
   };
-  EXPECT_EQ(calls([](Tensor x) { return exp(x) * 0 + with_layout(x * 2, P(nullptr)) * 3; }), calls([](Tensor x) { return exp(x) * 0 + x * 2 * 3; }));
+  EXPECT_EQ(calls([](Tensor x) { return exp(x) * 0 + with_layout(x * 2, P(nullptr)) * 3; }),
+            calls([](Tensor x) { return exp(x) * 0 + x * 2 * 3; }));
 }
 
 TEST(WithLayout, NeitherPassesNorGradientsLookThroughItWrongly) {
@@ -82,21 +85,24 @@ TEST(WithLayout, OfAParameterSaysHowItIsStored) {
                 hinted(P("model", nullptr), {.rules = {{"w", P(nullptr, "model")}}})(ones({3, 4}));
               }),
               AllOf(HasSubstr("rule 'w' wants w as f32[4, 6@model]"), HasSubstr("f32[4@model, 6]")));
-  EXPECT_THAT(error_of([&] {
-                compile(mesh, [&](Tensor x) {
-                  Tensor rows = matmul(x, with_layout(w, P("model", nullptr)));
-                  return rows + matmul(x, with_layout(w, P(nullptr)));
-                })(ones({3, 4}));
-              }),
-              AllOf(HasSubstr("parameter 'w' is wanted as f32[4, 6;]"), HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"),
-                    HasSubstr("layout_test.cc:")));
+  EXPECT_THAT(
+      error_of([&] {
+        compile(mesh, [&](Tensor x) {
+          Tensor rows = matmul(x, with_layout(w, P("model", nullptr)));
+          return rows + matmul(x, with_layout(w, P(nullptr)));
+        })(ones({3, 4}));
+      }),
+      AllOf(HasSubstr("parameter 'w' is wanted as f32[4, 6;]"),
+            HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"), HasSubstr("layout_test.cc:")));
   EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f));
   EXPECT_EQ(world.layout(w), Layout{S(0)});
-  EXPECT_THAT(error_of([&] {
-                hinted(P(nullptr, "model"))(ones({3, 4}));
-              }),
-              AllOf(HasSubstr("'w' stored as f32[4, 6@model]"), HasSubstr("an earlier function stored it as f32[4@model, 6]")));
-  EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f)) << "the same again is no contradiction";
+  EXPECT_THAT(
+      error_of([&] {
+        hinted(P(nullptr, "model"))(ones({3, 4}));
+      }),
+      AllOf(HasSubstr("'w' stored as f32[4, 6@model]"), HasSubstr("an earlier function stored it as f32[4@model, 6]")));
+  EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f))
+      << "the same again is no contradiction";
 }
 
 }  // namespace

@@ -76,7 +76,9 @@ TEST(Keep, SixteenUnlessSaidAndAtLeastOne) {
   try {
     compile(world.mesh(), [](Tensor x) { return x; }, {.keep = 0});
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "compile: keep = 0; at least the signature that is called must be kept"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "compile: keep = 0; at least the signature that is called must be kept");
+  }
 }
 
 TEST(Keep, ALaunchInFlightOnAPlanThatWasLetGoEndsAsItShould) {
@@ -154,11 +156,13 @@ TEST(Keep, FourHundredBatchSizesTakeNoMoreThanTenMegabytes) {
     sgd.step(grad(loss, net.parameters()));
     return loss;
   });
-  for (std::int64_t n = 408; n < 448; ++n) step(filled({n, 8}, 1)).wait();  // as large as the last of those counted: the tensors of the 16 kept
+  for (std::int64_t n = 408; n < 448; ++n)
+    step(filled({n, 8}, 1)).wait();  // as large as the last of those counted: the tensors of the 16 kept
   const std::int64_t before = resident_bytes();
   for (std::int64_t n = 8; n < 408; ++n) step(filled({n, 8}, 1)).wait();
   const std::int64_t grown = resident_bytes() - before;
-  std::printf("400 signatures: %.1f MB more resident, of %.1f MB\n", static_cast<double>(grown) / 1e6, static_cast<double>(before) / 1e6);
+  std::printf("400 signatures: %.1f MB more resident, of %.1f MB\n", static_cast<double>(grown) / 1e6,
+              static_cast<double>(before) / 1e6);
   EXPECT_TRUE(!counts || grown <= 10'000'000) << grown;
   EXPECT_EQ(step.signatures(), 16);
 }

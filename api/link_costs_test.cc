@@ -11,7 +11,8 @@
 namespace karez {
 namespace {
 
-constexpr const char* measured = "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @tcp alpha=2 beta=0.2 link @own alpha=3 beta=0.3";
+constexpr const char* measured =
+    "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @tcp alpha=2 beta=0.2 link @own alpha=3 beta=0.3";
 
 // Ranks of two devices each.
 Mesh mesh_of(const char* axes, std::vector<int> ranks) {
@@ -20,7 +21,8 @@ Mesh mesh_of(const char* axes, std::vector<int> ranks) {
   return out;
 }
 
-double alpha(const char* axis, const std::vector<Mesh>& meshes, const RankPlaces& places, const char* table = measured) {
+double alpha(const char* axis, const std::vector<Mesh>& meshes, const RankPlaces& places,
+             const char* table = measured) {
   const CostTable found = with_class_costs(CostTable::parse(table), meshes, places);
   found.check();
   return found.of_axis(axis).alpha;
@@ -56,18 +58,20 @@ TEST(LinkCosts, WithinARankTheClassLocalCountsWhereTheTableHasIt) {
   const std::vector<Mesh> meshes{mesh_of("b=2,c=2", {0, 0, 1, 1})};
   EXPECT_EQ(alpha("c", meshes, {{0, 0}}, table), 4);
   EXPECT_EQ(alpha("b", meshes, {{0, 0}}, table), 1) << "from rank to rank";
-  EXPECT_EQ(alpha("a", {mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 1) << "the farthest of two meshes";
+  EXPECT_EQ(alpha("a", {mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 1)
+      << "the farthest of two meshes";
 }
 
 TEST(LinkCosts, OfAxesOfOneNameTheFarthestCounts) {
   const RankPlaces two{{0, 1}};
-  for (const auto& meshes :
-       {std::vector{mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})}, std::vector{mesh_of("a=2", {0, 1}), mesh_of("a=2", {0, 0})}})
+  for (const auto& meshes : {std::vector{mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})},
+                             std::vector{mesh_of("a=2", {0, 1}), mesh_of("a=2", {0, 0})}})
     EXPECT_EQ(alpha("a", meshes, two), 2);
 }
 
 TEST(LinkCosts, BetweenPlacementsTheFarthestOfAllRanksCounts) {
-  const char* table = "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @local alpha=4 beta=0.1 link @tcp alpha=2 beta=0.2";
+  const char* table =
+      "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @local alpha=4 beta=0.1 link @tcp alpha=2 beta=0.2";
   EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {0})}, {{0, 0}}, table), 4);
   EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {1})}, {{0, 0}}, table), 1);
   EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {1})}, {{0, 1}}, table), 2);
@@ -75,11 +79,13 @@ TEST(LinkCosts, BetweenPlacementsTheFarthestOfAllRanksCounts) {
   EXPECT_EQ(alpha("stage", {mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 9) << "one placement";
 }
 
-// A product whose layout hangs on what a byte costs: over links that cost nothing it is split over all, over others each computes it whole.
+// A product whose layout hangs on what a byte costs: over links that cost nothing it is split over all, over others
+// each computes it whole.
 TEST(LinkCosts, ThePlannerTakesTheClassThatJoinsTheRanks) {
   auto moves = [](const char* link) {
     const auto table = std::filesystem::temp_directory_path() / cat("karez-link-costs-", getpid());
-    std::ofstream(table) << "link alpha=1 beta=1\nlink @shm alpha=0 beta=0\nlink @tcp alpha=10 beta=10\nmatmul_flops=1e3\n";
+    std::ofstream(table)
+        << "link alpha=1 beta=1\nlink @shm alpha=0 beta=0\nlink @tcp alpha=10 beta=10\nmatmul_flops=1e3\n";
     std::atomic<int> moved{0};
     on_ranks(2, [&](Ranks here) {
       here.link = link;

@@ -45,7 +45,8 @@ struct LoadOfRanks : ::testing::Test {
       auto f = compile(world.mesh("d=2"), [&](Tensor x) { return sum(w * x); });
       if (used_before) f(1.0).wait();
       const auto at = static_cast<std::size_t>(here.rank);
-      if (const std::string name = path(here.rank); !name.empty()) out.texts[at] = error_of([&] { world.load(name, {.parameters = {w}}); });
+      if (const std::string name = path(here.rank); !name.empty())
+        out.texts[at] = error_of([&] { world.load(name, {.parameters = {w}}); });
       out.values[at] = f(1.0).item();
     });
     return out;

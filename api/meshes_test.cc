@@ -1,4 +1,5 @@
-// Tests of programs that lie on more than one mesh: each value, variable and function has its own. A second mesh is put into the trace by hand.
+// Tests of programs that lie on more than one mesh: each value, variable and function has its own. A second mesh is put
+// into the trace by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// What users name of the rooms below: brought up into `karez`, and nothing else, so that a program may call its own types Block, Node or Batch.
+// What users name of the rooms below: brought up into `karez`, and nothing else, so that a program may call its own
+// types Block, Node or Batch.
 #pragma once
 
 #include "base/attrs.h"

@@ -19,11 +19,15 @@ struct Module::Tree {
   std::vector<std::string> paths;
 };
 
-Module::Module(std::string name, DType dtype) : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}, {}})), path_(std::move(name)) {
+Module::Module(std::string name, DType dtype)
+    : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}, {}})),
+      path_(std::move(name)) {
   require(ErrorKind::type, is_float(dtype), "a model of ", name_of(dtype), "; weights are f32 or f64");
 }
 
-Module::Module(Module& parent, const std::string& name) : tree_(parent.tree_), path_(parent.path_.empty() ? name : cat(parent.path_, ".", name)) {
+Module::Module(Module& parent, const std::string& name)
+    : tree_(parent.tree_),
+      path_(parent.path_.empty() ? name : cat(parent.path_, ".", name)) {
   require(!name.empty() && name.find('.') == name.npos, "a sub-module of '", parent.path_, "' is called '", name,
           "'; names are not empty and have no dot");
   auto& paths = tree_->paths;
@@ -65,7 +69,8 @@ Parameter Module::parameter(std::string_view path) const {
 Parameter Module::added(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init) {
   Parameter made(path_.empty() ? name : cat(path_, ".", name), std::move(type), std::move(init));
   for (const auto* others : {&tree_->parameters, &tree_->buffers})
-    for (const auto& other : *others) require(other.name() != made.name(), "two parameters are called '", made.name(), "'");
+    for (const auto& other : *others)
+      require(other.name() != made.name(), "two parameters are called '", made.name(), "'");
   list.push_back(made);
   made.belongs_to([tree = std::weak_ptr<const Tree>(tree_)] {
     const std::shared_ptr<const Tree> alive = tree.lock();
@@ -103,26 +108,33 @@ Tensor Linear::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return has_bias ? linear(v, weight, bias) : linear(v, weight); });
 }
 
-Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape s)
+Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
+               ConvShape s)
     : Module(parent, name),
       shape(s) {
-  require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ", kernel,
-          "; all must be positive");
-  require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(), "': stride ", s.stride, ", padding ", s.padding, "; stride is at least 1, padding 0");
-  auto init = uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel) * static_cast<double>(kernel)));
+  require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ",
+          kernel, "; all must be positive");
+  require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(), "': stride ", s.stride, ", padding ", s.padding,
+          "; stride is at least 1, padding 0");
+  auto init =
+      uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel) * static_cast<double>(kernel)));
   weight = make_parameter("weight", {out, in, kernel, kernel}, init);
   if (s.bias) bias = make_parameter("bias", {out}, init);
 }
 
 Tensor Conv2d::operator()(Term x) const {
   const Conv2dOptions options{.stride = {shape.stride, shape.stride}, .padding = {shape.padding, shape.padding}};
-  return at_path(x, path(), [&](const Term& v) { return shape.bias ? conv2d(v, weight, bias, options) : conv2d(v, weight, options); });
+  return at_path(x, path(), [&](const Term& v) {
+    return shape.bias ? conv2d(v, weight, bias, options) : conv2d(v, weight, options);
+  });
 }
 
 namespace {
 
-void check_pool(std::string_view layer, const std::string& path, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
-  require(kernel >= 1 && stride >= 0 && padding >= 0, layer, " '", path, "': a kernel of ", kernel, ", stride ", stride, ", padding ", padding,
+void check_pool(std::string_view layer, const std::string& path, std::int64_t kernel, std::int64_t stride,
+                std::int64_t padding) {
+  require(kernel >= 1 && stride >= 0 && padding >= 0, layer, " '", path, "': a kernel of ", kernel, ", stride ", stride,
+          ", padding ", padding,
           "; the kernel is at least 1, stride and padding 0 (a stride of 0 is that of the kernel)");
 }
 
@@ -170,12 +182,14 @@ Tensor SiLU::operator()(Term x) const {
   return at_path(x, path(), [](const Term& v) { return silu(v); });
 }
 
-Embedding::Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width, std::optional<std::int64_t> pad)
+Embedding::Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width,
+                     std::optional<std::int64_t> pad)
     : Module(parent, name),
       padding(pad) {
   require(count >= 1 && width >= 1, "Embedding '", path(), "': ", count, " rows of ", width, "; both must be positive");
   if (padding) {
-    require(*padding >= -count && *padding < count, "Embedding '", path(), "': the padding row ", *padding, " is none of ", count, " rows");
+    require(*padding >= -count && *padding < count, "Embedding '", path(), "': the padding row ", *padding,
+            " is none of ", count, " rows");
     if (*padding < 0) *padding += count;
   }
   weight = make_parameter("weight", {count, width}, padding ? zero_row_init(normal_init(1), *padding) : normal_init(1));
@@ -187,16 +201,18 @@ Tensor Embedding::operator()(Term index) const {
     const Tensor pads = equal(v, Term(*padding, v.where));
     Shape one = pads.shape();
     one.push_back(1);
-    return where(Term(reshape(Term(pads, v.where), one), v.where), Term(stop_gradient(Term(rows, v.where)), v.where), Term(rows, v.where));
+    return where(Term(reshape(Term(pads, v.where), one), v.where), Term(stop_gradient(Term(rows, v.where)), v.where),
+                 Term(rows, v.where));
   });
 }
 
 namespace {
 
 Shape checked_shape(std::string_view layer, const std::string& path, Shape shape, double eps) {
-  require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 1; }), layer, " '", path, "' over ", shape,
-          "; it takes the sizes of the last dimensions, all positive");
-  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be a finite number and not below 0");
+  require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 1; }), layer, " '",
+          path, "' over ", shape, "; it takes the sizes of the last dimensions, all positive");
+  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps,
+          "; it must be a finite number and not below 0");
   return shape;
 }
 
@@ -211,8 +227,11 @@ Tensor LayerNorm::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return layer_norm(v, weight, bias, eps); });
 }
 
-RMSNorm::RMSNorm(Module& parent, const std::string& name, Shape shape, std::optional<double> e) : Module(parent, name), eps(e) {
-  weight = make_parameter("weight", checked_shape("RMSNorm", path(), std::move(shape), eps.value_or(0)), constant_init(1));
+RMSNorm::RMSNorm(Module& parent, const std::string& name, Shape shape, std::optional<double> e)
+    : Module(parent, name),
+      eps(e) {
+  weight =
+      make_parameter("weight", checked_shape("RMSNorm", path(), std::move(shape), eps.value_or(0)), constant_init(1));
 }
 Tensor RMSNorm::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return rms_norm(v, weight, eps); });
@@ -222,18 +241,22 @@ namespace {
 
 // Elements of keys (and of values) in all heads together.
 std::int64_t checked_heads(const std::string& path, std::int64_t width, std::int64_t heads, const AttentionShape& s) {
-  require(width >= 1 && heads >= 1 && width % heads == 0, "MultiHeadAttention '", path, "': ", heads, " heads do not divide a width of ", width);
+  require(width >= 1 && heads >= 1 && width % heads == 0, "MultiHeadAttention '", path, "': ", heads,
+          " heads do not divide a width of ", width);
   const std::int64_t shared = s.kv_heads == 0 ? heads : s.kv_heads;
-  require(shared >= 1 && heads % shared == 0, "MultiHeadAttention '", path, "': ", shared, " heads of keys do not divide ", heads, " of queries");
-  require(!s.rotary || width / heads % 2 == 0, "MultiHeadAttention '", path, "': rotary positions turn pairs; a head has ", width / heads,
-          " elements");
-  require(s.dropout >= 0 && s.dropout < 1, "MultiHeadAttention '", path, "': a probability of ", s.dropout, " is not in [0, 1)");
+  require(shared >= 1 && heads % shared == 0, "MultiHeadAttention '", path, "': ", shared,
+          " heads of keys do not divide ", heads, " of queries");
+  require(!s.rotary || width / heads % 2 == 0, "MultiHeadAttention '", path,
+          "': rotary positions turn pairs; a head has ", width / heads, " elements");
+  require(s.dropout >= 0 && s.dropout < 1, "MultiHeadAttention '", path, "': a probability of ", s.dropout,
+          " is not in [0, 1)");
   return width / heads * shared;
 }
 
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t h, AttentionShape s)
+MultiHeadAttention::MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t h,
+                                       AttentionShape s)
     : Module(parent, name),
       heads(h),
       shape(s),

@@ -1,4 +1,5 @@
-// Modules: named parameters in a tree, and the usual layers. A model is a struct of them; no word in it is about devices.
+// Modules: named parameters in a tree, and the usual layers. A model is a struct of them; no word in it is about
+// devices.
 #pragma once
 
 #include <functional>
@@ -12,8 +13,8 @@
 
 namespace karez::nn {
 
-// A node of the tree. A root is made without a parent; a sub-module names its parent and itself, and so knows its path ("block.fc1") and
-// that of its parameters ("block.fc1.weight"). All modules of a tree have the root's dtype.
+// A node of the tree. A root is made without a parent; a sub-module names its parent and itself, and so knows its path
+// ("block.fc1") and that of its parameters ("block.fc1.weight"). All modules of a tree have the root's dtype.
 class Module {
  public:
   Module() : Module("") {}
@@ -27,12 +28,15 @@ class Module {
   DType dtype() const;
   std::vector<Parameter> parameters() const;  // of this module and those below, in the order they were made
   std::vector<std::pair<std::string, Parameter>> named_parameters() const;
-  Parameter parameter(std::string_view path) const;  // or buffer, by its whole name; an unknown one is an error that lists them
-  // State that is not trained (running statistics), likewise; state(): parameters and buffers, what a file of the model's weights holds.
+  Parameter parameter(
+      std::string_view path) const;  // or buffer, by its whole name; an unknown one is an error that lists them
+  // State that is not trained (running statistics), likewise; state(): parameters and buffers, what a file of the
+  // model's weights holds.
   std::vector<Parameter> buffers() const;
   std::vector<Parameter> state() const;
 
-  // A parameter of this very module. An own kind of layer makes its weights with this, and with the other one state that no optimiser shall see.
+  // A parameter of this very module. An own kind of layer makes its weights with this, and with the other one state
+  // that no optimiser shall see.
   Parameter make_parameter(const std::string& name, Shape shape, Initialiser init);
   Parameter make_buffer(const std::string& name, TensorType type, Initialiser init);
 
@@ -47,8 +51,8 @@ class Module {
   std::string path_;
 };
 
-// x [..., in] -> [..., out]: x times the transpose of weight [out, in], plus bias [out]. Weights begin as PyTorch's do: uniform within
-// 1 / sqrt(in).
+// x [..., in] -> [..., out]: x times the transpose of weight [out, in], plus bias [out]. Weights begin as PyTorch's do:
+// uniform within 1 / sqrt(in).
 struct Linear : Module {
   Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias = true);
   Tensor operator()(Term x) const;
@@ -61,9 +65,11 @@ struct ConvShape {
   std::int64_t stride = 1, padding = 0;
   bool bias = true;
 };
-// x [n, in, h, w] -> [n, out, p, q]; weight [out, in, kernel, kernel], bias [out], uniform within 1 / sqrt(in * kernel * kernel).
+// x [n, in, h, w] -> [n, out, p, q]; weight [out, in, kernel, kernel], bias [out], uniform within 1 / sqrt(in * kernel
+// * kernel).
 struct Conv2d : Module {
-  Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape shape = {});
+  Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
+         ConvShape shape = {});
   Tensor operator()(Term x) const;
   Parameter weight, bias;
   ConvShape shape;
@@ -71,7 +77,8 @@ struct Conv2d : Module {
 
 // x [n, in, l] -> [n, out, m]; weight [out, in, kernel], bias [out], uniform within 1 / sqrt(in * kernel).
 struct Conv1d : Module {
-  Conv1d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape shape = {});
+  Conv1d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
+         ConvShape shape = {});
   Tensor operator()(Term x) const;
   Parameter weight, bias;
   ConvShape shape;
@@ -79,14 +86,16 @@ struct Conv1d : Module {
 
 // The largest of each window, [n, c, h, w].
 struct MaxPool2d : Module {
-  MaxPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
+  MaxPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0,
+            std::int64_t padding = 0);
   Tensor operator()(Term x) const;
   std::int64_t kernel, stride, padding;
 };
 
 // The mean of each window, [n, c, h, w].
 struct AvgPool2d : Module {
-  AvgPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
+  AvgPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0,
+            std::int64_t padding = 0);
   Tensor operator()(Term x) const;
   std::int64_t kernel, stride, padding;
 };
@@ -122,10 +131,11 @@ struct SiLU : Module {
   Tensor operator()(Term x) const;
 };
 
-// Rows of weight [count, width] by index, of any shape [i...] -> [i..., width]. Weights begin as PyTorch's do: normal, deviation 1. Row `padding`
-// (may count from the end) begins with zeros and gets no gradient.
+// Rows of weight [count, width] by index, of any shape [i...] -> [i..., width]. Weights begin as PyTorch's do: normal,
+// deviation 1. Row `padding` (may count from the end) begins with zeros and gets no gradient.
 struct Embedding : Module {
-  Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width, std::optional<std::int64_t> padding = {});
+  Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width,
+            std::optional<std::int64_t> padding = {});
   Tensor operator()(Term index) const;
   Parameter weight;
   std::optional<std::int64_t> padding;
@@ -150,9 +160,10 @@ struct RMSNorm : Module {
 struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
 };
-// By channel of x [n, c, ...] (PyTorch's BatchNorm1d to 3d; its state has their names). In training by mean and variance of the whole batch, and
-// running ones follow: r = (1 - momentum) r + momentum now, of the variance the unbiased one. Otherwise by the running ones. Each micro-batch is
-// normalised by its own mean and variance, and the running ones follow each in turn, as where PyTorch accumulates gradients.
+// By channel of x [n, c, ...] (PyTorch's BatchNorm1d to 3d; its state has their names). In training by mean and
+// variance of the whole batch, and running ones follow: r = (1 - momentum) r + momentum now, of the variance the
+// unbiased one. Otherwise by the running ones. Each micro-batch is normalised by its own mean and variance, and the
+// running ones follow each in turn, as where PyTorch accumulates gradients.
 struct BatchNorm : Module {
   BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions options = {});
   Tensor operator()(Term x) const;
@@ -178,10 +189,11 @@ struct AttentionShape {
   double dropout = 0;  // of what comes out
   bool bias = true;
 };
-// Self-attention of x [n, t, width] -> [n, t, width]; heads divides width. Linear layers "query", "key", "value", "out": heads split by rows of the
-// first three and columns of the last is tensor parallelism as it is usually written.
+// Self-attention of x [n, t, width] -> [n, t, width]; heads divides width. Linear layers "query", "key", "value",
+// "out": heads split by rows of the first three and columns of the last is tensor parallelism as it is usually written.
 struct MultiHeadAttention : Module {
-  MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t heads, AttentionShape shape = {});
+  MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t heads,
+                     AttentionShape shape = {});
   Tensor operator()(Term x) const;
   Tensor operator()(Term x, Term mask) const;  // as scaled_dot_product_attention's
   std::int64_t heads;

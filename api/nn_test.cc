@@ -37,11 +37,14 @@ std::vector<std::string> names_of(const nn::Module& module) {
 
 TEST(Module, ParametersAreNamedByPath) {
   Net net;
-  EXPECT_THAT(names_of(net), ElementsAre("conv.weight f32[3, 1, 3, 3]", "conv.bias f32[3]", "block.fc1.weight f32[4, 6]", "block.fc1.bias f32[4]",
-                                         "block.fc2.weight f32[2, 4]"));
-  EXPECT_THAT(names_of(net.block), ElementsAre("block.fc1.weight f32[4, 6]", "block.fc1.bias f32[4]", "block.fc2.weight f32[2, 4]"));
+  EXPECT_THAT(names_of(net),
+              ElementsAre("conv.weight f32[3, 1, 3, 3]", "conv.bias f32[3]", "block.fc1.weight f32[4, 6]",
+                          "block.fc1.bias f32[4]", "block.fc2.weight f32[2, 4]"));
+  EXPECT_THAT(names_of(net.block),
+              ElementsAre("block.fc1.weight f32[4, 6]", "block.fc1.bias f32[4]", "block.fc2.weight f32[2, 4]"));
   EXPECT_EQ(net.parameter("conv.bias"), net.conv.bias);
-  EXPECT_THAT(error_of([&] { net.parameter("conv.bais"); }), HasSubstr("no parameter is called 'conv.bais'; there are 5: conv.bias, conv.weight, "));
+  EXPECT_THAT(error_of([&] { net.parameter("conv.bais"); }),
+              HasSubstr("no parameter is called 'conv.bais'; there are 5: conv.bias, conv.weight, "));
 }
 
 TEST(Module, ADtypeOfTheRootIsThatOfAllItsWeights) {
@@ -83,7 +86,8 @@ TEST(Sequential, NumbersItsLayersAndKeepsTheUsersLine) {
   std::string line;
   Tensor y = (line = print(SourceLine::current()), net.body(x));
   EXPECT_EQ(y.shape(), (Shape{5, 2}));
-  for (const auto& node : trace.graph.nodes) EXPECT_EQ(node.where, node.op->name == "input" ? "" : line) << node.op->name;
+  for (const auto& node : trace.graph.nodes)
+    EXPECT_EQ(node.where, node.op->name == "input" ? "" : line) << node.op->name;
   EXPECT_EQ(trace.graph.nodes.back().path, "body.4");
 }
 
@@ -99,9 +103,12 @@ TEST(Layers, ShapesAreThoseOfPyTorch) {
 TEST(Layers, SayWhatDoesNotFit) {
   struct Net : nn::Module {
   } net;
-  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "a", 10, 4); }), HasSubstr("MultiHeadAttention 'a': 4 heads do not divide a width of 10"));
-  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "b", 12, 4, {.kv_heads = 3}); }), HasSubstr("3 heads of keys do not divide 4 of queries"));
-  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "c", 12, 4, {.rotary = true}); }), HasSubstr("turn pairs; a head has 3 elements"));
+  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "a", 10, 4); }),
+              HasSubstr("MultiHeadAttention 'a': 4 heads do not divide a width of 10"));
+  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "b", 12, 4, {.kv_heads = 3}); }),
+              HasSubstr("3 heads of keys do not divide 4 of queries"));
+  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "c", 12, 4, {.rotary = true}); }),
+              HasSubstr("turn pairs; a head has 3 elements"));
   EXPECT_THAT(error_of([&] { nn::LayerNorm(net, "d", {}); }), HasSubstr("LayerNorm 'd' over []"));
   EXPECT_THAT(error_of([&] { nn::RMSNorm(net, "e", {4}, -1); }), HasSubstr("RMSNorm 'e': eps is -1"));
   EXPECT_THAT(error_of([&] { nn::Embedding(net, "f", 0, 4); }), HasSubstr("Embedding 'f': 0 rows of 4"));
@@ -186,7 +193,8 @@ TEST(Embedding, ThePaddingRowBeginsWithZerosAndGetsNoGradient) {
   EXPECT_NE(first.data<float>()[0], 0);
   auto slope = compile(world.mesh(), [&](Tensor i) { return grad(sum(net.rows(i)), {net.rows.weight})[0]; });
   const HostArray got = slope(HostArray::of<std::int64_t>({3}, {0, 1, 1})).value().read();
-  EXPECT_THAT(std::vector<float>(got.data<float>().begin(), got.data<float>().end()), ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(std::vector<float>(got.data<float>().begin(), got.data<float>().end()),
+              ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
   EXPECT_THAT(error_of([&] { nn::Embedding(net, "more", 4, 2, 4); }), HasSubstr("the padding row 4 is none of 4 rows"));
 }
 
@@ -237,9 +245,11 @@ TEST(Optim, WrongGradientsAreErrorsAtTheUsersLine) {
   OpTable ops = all_ops();
   Trace trace(ops, {});
   Trace::Scope scope(trace);
-  EXPECT_THAT(error_of([&] { adam.step({}); }), ::testing::StartsWith("step got 0 gradients for 5 parameters\n  at nn_test.cc:"));
+  EXPECT_THAT(error_of([&] { adam.step({}); }),
+              ::testing::StartsWith("step got 0 gradients for 5 parameters\n  at nn_test.cc:"));
   std::vector<Tensor> grads(5, full({1}, 0));
-  EXPECT_THAT(error_of([&] { adam.step(grads); }), HasSubstr("parameter 'conv.weight' is f32[3, 1, 3, 3]; its gradient is f32[1]"));
+  EXPECT_THAT(error_of([&] { adam.step(grads); }),
+              HasSubstr("parameter 'conv.weight' is f32[3, 1, 3, 3]; its gradient is f32[1]"));
   EXPECT_THAT(error_of([] { optim::SGD({}, {}); }), HasSubstr("an optimiser 'sgd' without parameters"));
   const Parameter w("w", {DType::f32, {1}}, constant_init(0)), other_w("w", {DType::f32, {1}}, constant_init(0));
   const std::vector<Parameter> twice{w, other_w, w};

@@ -1,4 +1,5 @@
-// Tests of the numbers that a user can give: what is not finite, out of range or too many is an error at once, with the number in it.
+// Tests of the numbers that a user can give: what is not finite, out of range or too many is an error at once, with the
+// number in it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,8 @@ TEST(Numbers, OptionsOfSGDAreCheckedAsPyTorchDoes) {
   EXPECT_EQ(error({.lr = inf}), "optimiser 'sgd': lr is inf; it must be a finite number and not below 0");
   EXPECT_EQ(error({.momentum = -1}), "optimiser 'sgd': momentum is -1.0; it must be a finite number and not below 0");
   EXPECT_EQ(error({.momentum = nan}), "optimiser 'sgd': momentum is nan; it must be a finite number and not below 0");
-  EXPECT_EQ(error({.weight_decay = -1}), "optimiser 'sgd': weight_decay is -1.0; it must be a finite number and not below 0");
+  EXPECT_EQ(error({.weight_decay = -1}),
+            "optimiser 'sgd': weight_decay is -1.0; it must be a finite number and not below 0");
   EXPECT_EQ(error({.nesterov = true}), "optimiser 'sgd': nesterov needs a momentum above 0, not 0.0");
   EXPECT_EQ(error({.lr = 0, .momentum = 0.9, .nesterov = true}), "no error");
 }
@@ -41,7 +43,8 @@ TEST(Numbers, OptionsOfAdamAreCheckedAsPyTorchDoes) {
   EXPECT_EQ(error({.beta2 = -0.5}), "optimiser 'adam': beta2 is -0.5; it must be in [0, 1)");
   EXPECT_EQ(error({.eps = -1e-8}), "optimiser 'adam': eps is -1e-08; it must be a finite number and not below 0");
   EXPECT_EQ(error({.eps = nan}), "optimiser 'adam': eps is nan; it must be a finite number and not below 0");
-  EXPECT_EQ(error({.weight_decay = inf}), "optimiser 'adam': weight_decay is inf; it must be a finite number and not below 0");
+  EXPECT_EQ(error({.weight_decay = inf}),
+            "optimiser 'adam': weight_decay is inf; it must be a finite number and not below 0");
   EXPECT_EQ(error({.lr = 0, .beta1 = 0, .eps = 0}), "no error");
 }
 
@@ -59,26 +62,32 @@ TEST(Numbers, OfNoElementsThereIsNoLargest) {
   World world;
   auto error = [&](Shape shape, Ints axes, bool largest = true) {
     return error_of([&] {
-      compile(world.mesh(), [&](Tensor x) { return largest ? max(x, axes) : min(x, axes); })(HostArray(TensorType{DType::f32, shape}));
+      compile(world.mesh(), [&](Tensor x) { return largest ? max(x, axes) : min(x, axes); })(
+          HostArray(TensorType{DType::f32, shape}));
     });
   };
-  EXPECT_THAT(error({0}, {}), HasSubstr("max of f32[0]: dimension 0 has no elements to choose from\n  at numbers_test.cc:"));
+  EXPECT_THAT(error({0}, {}),
+              HasSubstr("max of f32[0]: dimension 0 has no elements to choose from\n  at numbers_test.cc:"));
   EXPECT_THAT(error({2, 0}, {-1}), HasSubstr("max of f32[2, 0]: dimension 1 has no elements"));
   EXPECT_THAT(error({0, 3}, {0, 1}), HasSubstr("max of f32[0, 3]: dimension 0 has no elements"));
   EXPECT_THAT(error({0, 3}, {0}, false), HasSubstr("min of f32[0, 3]: dimension 0 has no elements"));
   EXPECT_EQ(error({0, 3}, {1}, false), "no error");
   EXPECT_EQ(error({0, 3}, {1}), "no error") << "the result has no elements that would be asked for";
-  auto place = [&](auto of) { return error_of([&] { compile(world.mesh(), of)(HostArray(TensorType{DType::i64, {2, 0}})); }); };
-  EXPECT_THAT(place([](Tensor x) { return arg_max(x); }), HasSubstr("arg_max of i64[2, 0]: dimension 1 has no elements"));
-  EXPECT_THAT(place([](Tensor x) { return arg_min(x); }), HasSubstr("arg_min of i64[2, 0]: dimension 1 has no elements"));
+  auto place = [&](auto of) {
+    return error_of([&] { compile(world.mesh(), of)(HostArray(TensorType{DType::i64, {2, 0}})); });
+  };
+  EXPECT_THAT(place([](Tensor x) { return arg_max(x); }),
+              HasSubstr("arg_max of i64[2, 0]: dimension 1 has no elements"));
+  EXPECT_THAT(place([](Tensor x) { return arg_min(x); }),
+              HasSubstr("arg_min of i64[2, 0]: dimension 1 has no elements"));
 }
 
 TEST(Numbers, MoreDevicesThanTheLimitAreAnErrorAtOnce) {
   auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(
-      error_of([] { World({.devices = 99999}); }),
-      "a world of 99999 devices; more than 4096 need a higher WorldOptions::device_limit, World({.devices = 99999, .device_limit = 99999}): plans "
-      "for so many take minutes to make");
+  EXPECT_EQ(error_of([] { World({.devices = 99999}); }),
+            "a world of 99999 devices; more than 4096 need a higher WorldOptions::device_limit, World({.devices = "
+            "99999, .device_limit = 99999}): plans "
+            "for so many take minutes to make");
   EXPECT_THAT(error_of([] { World({.devices = 4097}); }), HasSubstr("a world of 4097 devices"));
   EXPECT_THAT(error_of([] { World({.devices = 3, .device_limit = 2}); }), HasSubstr("more than 2 need"));
   EXPECT_EQ(error_of([] { World({.devices = 4096}); }), "no error");
@@ -101,8 +110,10 @@ TEST(Numbers, OfAWorld) {
 TEST(Numbers, OfACompiledFunction) {
   World world;
   auto identity = [](Tensor x) { return x; };
-  EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = 0}); }), HasSubstr("microbatches=0; at least 1"));
-  EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = -3}); }), HasSubstr("microbatches=-3; at least 1"));
+  EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = 0}); }),
+              HasSubstr("microbatches=0; at least 1"));
+  EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = -3}); }),
+              HasSubstr("microbatches=-3; at least 1"));
   EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.keep = -1}); }), HasSubstr("keep = -1"));
 }
 
@@ -116,7 +127,8 @@ TEST(Numbers, OfLayers) {
   };
   EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", 0, 2); }), HasSubstr("0 inputs and 2 outputs"));
   EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", 2, -2); }), HasSubstr("-2 outputs"));
-  EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", std::int64_t{1} << 40, std::int64_t{1} << 40); }), HasSubstr("overflows"));
+  EXPECT_THAT(error([](auto& net) { nn::Linear(net, "fc", std::int64_t{1} << 40, std::int64_t{1} << 40); }),
+              HasSubstr("overflows"));
   EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 0); }), HasSubstr("a kernel of 0"));
   EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 3, {.stride = 0}); }), HasSubstr("stride 0"));
   EXPECT_THAT(error([](auto& net) { nn::Conv2d(net, "c", 1, 2, 3, {.padding = -1}); }), HasSubstr("padding -1"));
@@ -150,10 +162,22 @@ TEST(Numbers, OfFunctions) {
   EXPECT_THAT(error([](Tensor x) { return max_pool(x, 2, -1); }), HasSubstr("numbers_test.cc:"));
   EXPECT_THAT(error([](Tensor x) { return avg_pool(x, 2, 2, -1); }), HasSubstr("numbers_test.cc:"));
   EXPECT_THAT(error([](Tensor x) { return max_pool(x, std::int64_t{1} << 62); }), HasSubstr("numbers_test.cc:"));
-  EXPECT_THAT(error([](Tensor x) { return conv2d(x, full({1, 1, 3, 3}, 1), {.stride = {0, 1}}); }), HasSubstr("numbers_test.cc:"));
-  EXPECT_THAT(error([](Tensor x) { return conv2d(x, full({1, 1, 3, 3}, 1), {.padding = {-1, 0}}); }), HasSubstr("numbers_test.cc:"));
-  EXPECT_THAT(error([](Tensor x) { return conv2d(x, full({1, 1, 3, 3}, 1), {.dilation = {1, 0}}); }), HasSubstr("numbers_test.cc:"));
-  EXPECT_THAT(error([](Tensor x) { return conv2d(x, full({1, 1, 3, 3}, 1), {.stride = {1}}); }), HasSubstr("numbers_test.cc:"));
+  EXPECT_THAT(error([](Tensor x) {
+                return conv2d(x, full({1, 1, 3, 3}, 1), {.stride = {0, 1}});
+              }),
+              HasSubstr("numbers_test.cc:"));
+  EXPECT_THAT(error([](Tensor x) {
+                return conv2d(x, full({1, 1, 3, 3}, 1), {.padding = {-1, 0}});
+              }),
+              HasSubstr("numbers_test.cc:"));
+  EXPECT_THAT(error([](Tensor x) {
+                return conv2d(x, full({1, 1, 3, 3}, 1), {.dilation = {1, 0}});
+              }),
+              HasSubstr("numbers_test.cc:"));
+  EXPECT_THAT(error([](Tensor x) {
+                return conv2d(x, full({1, 1, 3, 3}, 1), {.stride = {1}});
+              }),
+              HasSubstr("numbers_test.cc:"));
   EXPECT_THAT(error([](Tensor x) { return reshape(x, {-2, 8}); }), HasSubstr("numbers_test.cc:"));
   EXPECT_THAT(error([](Tensor x) { return softmax(x, 4); }), HasSubstr("numbers_test.cc:"));
   EXPECT_THAT(error([](Tensor x) { return sum(x, {-5}); }), HasSubstr("numbers_test.cc:"));
@@ -178,7 +202,8 @@ TEST(Numbers, OfTheCommandLine) {
   EXPECT_THAT(error_of([&] { read("1e999").real("lr"); }), HasSubstr("option --lr: '1e999'"));
   EXPECT_EQ(error_of([&] { read("0").integer("batch", 1); }), "option --batch: 0 is below 1");
   EXPECT_EQ(error_of([&] { read("9").integer("batch", 1, 8); }), "option --batch: 9 is not in 1 .. 8");
-  EXPECT_THAT(error_of([&] { read("99999999999999999999").integer("batch"); }), HasSubstr("option --batch: '99999999999999999999'"));
+  EXPECT_THAT(error_of([&] { read("99999999999999999999").integer("batch"); }),
+              HasSubstr("option --batch: '99999999999999999999'"));
   EXPECT_EQ(read("8").integer("batch", 1, 8), 8);
   EXPECT_EQ(read("-1e-3").real("lr"), -1e-3);
 }

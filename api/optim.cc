@@ -25,7 +25,8 @@ SGDOptions checked(SGDOptions options) {
   not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
   not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
   not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
-  require(!options.nesterov || options.momentum > 0, "optimiser '", options.name, "': nesterov needs a momentum above 0, not ", options.momentum);
+  require(!options.nesterov || options.momentum > 0, "optimiser '", options.name,
+          "': nesterov needs a momentum above 0, not ", options.momentum);
   return options;
 }
 
@@ -42,7 +43,8 @@ AdamOptions checked(AdamOptions options) {
 std::vector<Parameter> listed(const std::string& whose, std::vector<Parameter> parameters) {
   require(!parameters.empty(), whose, " without parameters");
   std::set<Parameter::Identity, std::owner_less<>> seen;
-  for (const Parameter& p : parameters) require(seen.insert(p.identity()).second, whose, ": parameter '", p.name(), "' is listed twice");
+  for (const Parameter& p : parameters)
+    require(seen.insert(p.identity()).second, whose, ": parameter '", p.name(), "' is listed twice");
   return parameters;
 }
 
@@ -54,13 +56,15 @@ std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const 
 }
 
 // The numbers of the parameters that have a gradient. The others are left alone.
-std::vector<std::size_t> with_gradient(const Trace& t, const std::vector<Parameter>& parameters, const std::vector<Tensor>& grads) {
-  require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(), " parameters");
+std::vector<std::size_t> with_gradient(const Trace& t, const std::vector<Parameter>& parameters,
+                                       const std::vector<Tensor>& grads) {
+  require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(),
+          " parameters");
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < grads.size(); ++i) {
     if (!t.has_gradient(grads[i])) continue;
-    require(ErrorKind::type, grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ", parameters[i].type(),
-            "; its gradient is ", grads[i].type);
+    require(ErrorKind::type, grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ",
+            parameters[i].type(), "; its gradient is ", grads[i].type);
     out.push_back(i);
   }
   return out;
@@ -97,7 +101,8 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
       ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
       if (options_.momentum == 0) {
         if (options_.weight_decay > 0) {
-          const ValueId decayed[] = {g, w, build::full(t.builder, parameter.dtype(), parameter.shape(), options_.weight_decay)};
+          const ValueId decayed[] = {
+              g, w, build::full(t.builder, parameter.dtype(), parameter.shape(), options_.weight_decay)};
           g = build::pointwise(t.builder, "x0 + x2 * x1", decayed);
         }
         const ValueId operands[] = {w, g, build::broadcast(t.builder, lr, parameter.shape(), {})};
@@ -124,7 +129,8 @@ void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
     const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
     if (stepping.empty()) return 0;
-    ValueId before = t.read(count_), count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
+    ValueId before = t.read(count_),
+            count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
     t.step(count_, count);
     build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
     const ValueId apply = t.applies();
@@ -230,7 +236,8 @@ Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
       rate_(options_.lr),
       parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
       count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {
-  for (const Parameter& p : parameters_) sum_.emplace_back(cat(options_.name, ".sum"), p, p.type(), constant_init(options_.initial));
+  for (const Parameter& p : parameters_)
+    sum_.emplace_back(cat(options_.name, ".sum"), p, p.type(), constant_init(options_.initial));
 }
 
 void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
@@ -244,14 +251,18 @@ void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
       const Parameter& parameter = parameters_[i];
       const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
       const ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
-      const ValueId decay[] = {lr, build::cast(b, before, parameter.dtype()), build::full_like(b, lr, options_.lr_decay)};
+      const ValueId decay[] = {lr, build::cast(b, before, parameter.dtype()),
+                               build::full_like(b, lr, options_.lr_decay)};
       const ValueId rate = build::broadcast(b, build::pointwise(b, "x0 / (1 + x1 * x2)", decay), parameter.shape(), {});
       const ValueId w = t.read(parameter);
       ValueId g = t.value(Term(grads[i]));
       if (options_.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(options_.weight_decay)));
       const ValueId sum = build::add(b, t.read(sum_[i]), build::mul(b, g, g));
       t.step(sum_[i], sum);
-      t.step(parameter, build::sub(b, w, build::mul(b, rate, build::div(b, g, build::add(b, build::sqrt(b, sum), number(options_.eps))))));
+      t.step(
+          parameter,
+          build::sub(b, w,
+                     build::mul(b, rate, build::div(b, g, build::add(b, build::sqrt(b, sum), number(options_.eps))))));
     }
     return 0;
   });
@@ -270,7 +281,8 @@ void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
     for (std::size_t i : stepping) {
       const Parameter& parameter = parameters_[i];
       const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
-      const ValueId lr = build::broadcast(b, rate_.read(cat(options_.name, ".lr"), parameter.dtype()), parameter.shape(), {});
+      const ValueId lr =
+          build::broadcast(b, rate_.read(cat(options_.name, ".lr"), parameter.dtype()), parameter.shape(), {});
       const ValueId w = t.read(parameter), g = t.value(Term(grads[i])), m = t.read(momentum_[i]);
       const auto blend = [&](double rest) {
         const ValueId operands[] = {m, g, number(rest)};
@@ -302,7 +314,8 @@ Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, Sourc
     ValueId operands[] = {norm, build::full_like(b, norm, most)};
     ValueId scale = build::pointwise(b, "min(1, x1 / (x0 + 1e-6))", operands);
     Clipped out{{}, t.tensor(norm)};
-    for (const Tensor& grad : grads) out.grads.push_back(t.has_gradient(grad) ? t.tensor(build::binary(b, "mul", t.value(Term(grad)), scale)) : grad);
+    for (const Tensor& grad : grads)
+      out.grads.push_back(t.has_gradient(grad) ? t.tensor(build::binary(b, "mul", t.value(Term(grad)), scale)) : grad);
     return out;
   });
 }
@@ -338,7 +351,8 @@ namespace {
 void check_schedule(std::string_view what, double lr, std::int64_t total, std::int64_t warmup, double least) {
   not_negative(cat(what, ": lr"), lr);
   not_negative(cat(what, ": the least rate"), least);
-  require(warmup >= 0 && total > warmup, what, ": ", warmup, " steps of warm-up of ", total, " in all; fewer than all, and not below 0");
+  require(warmup >= 0 && total > warmup, what, ": ", warmup, " steps of warm-up of ", total,
+          " in all; fewer than all, and not below 0");
 }
 
 // lr times `fall` (1 to 0) of the part of the way behind the warm-up.
@@ -361,7 +375,9 @@ Schedule step_schedule(double lr, std::int64_t every, double factor) {
   not_negative("step_schedule: lr", lr);
   not_negative("step_schedule: the factor", factor);
   require(every >= 1, "step_schedule: every ", every, " steps; at least 1 is meant");
-  return [=](std::int64_t step) { return lr * std::pow(factor, static_cast<double>(std::max<std::int64_t>(step, 0) / every)); };
+  return [=](std::int64_t step) {
+    return lr * std::pow(factor, static_cast<double>(std::max<std::int64_t>(step, 0) / every));
+  };
 }
 
 Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup, double least) {

@@ -12,8 +12,8 @@
 
 namespace karez::optim {
 
-// A learning rate that the host may change between launches: an input of every function that steps with it, never a constant, so that no
-// change compiles anything.
+// A learning rate that the host may change between launches: an input of every function that steps with it, never a
+// constant, so that no change compiles anything.
 class Rate {
  public:
   explicit Rate(double value);
@@ -38,8 +38,8 @@ struct SGDOptions {
 class SGD {
  public:
   SGD(std::vector<Parameter> parameters, SGDOptions options);
-  // grads as of grad(loss, parameters): one for each parameter. One that the loss does not depend on, or whose gradient is Tensor(), is left alone,
-  // with its state; so it is in every optimiser.
+  // grads as of grad(loss, parameters): one for each parameter. One that the loss does not depend on, or whose gradient
+  // is Tensor(), is left alone, with its state; so it is in every optimiser.
   void step(const std::vector<Tensor>& grads, SourceLine where = SourceLine::current());
   void set_lr(double lr) { rate_.set(lr); }
   double lr() const { return rate_.get(); }
@@ -73,7 +73,8 @@ class Adam {
   Parameter count_;
 };
 
-// Adam whose weight decay does not pass through the moments: w = w - lr * (step + weight_decay * w). Loshchilov and Hutter, 2019.
+// Adam whose weight decay does not pass through the moments: w = w - lr * (step + weight_decay * w). Loshchilov and
+// Hutter, 2019.
 struct AdamWOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
@@ -90,10 +91,11 @@ struct RMSpropOptions {
   double lr = 1e-2;
   double alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;
-  std::string name = "rmsprop";  // of its state: "rmsprop.v.fc1.weight"; with momentum "rmsprop.m...", centred "rmsprop.mean..."
+  std::string name =
+      "rmsprop";  // of its state: "rmsprop.v.fc1.weight"; with momentum "rmsprop.m...", centred "rmsprop.mean..."
 };
-// PyTorch's form: v = alpha * v + (1 - alpha) * g^2; w = w - lr * g / (sqrt(v) + eps). Centred: the variance v - mean^2 instead of v, with a running
-// mean of g. With momentum: m = momentum * m + g / (sqrt(v) + eps); w = w - lr * m.
+// PyTorch's form: v = alpha * v + (1 - alpha) * g^2; w = w - lr * g / (sqrt(v) + eps). Centred: the variance v - mean^2
+// instead of v, with a running mean of g. With momentum: m = momentum * m + g / (sqrt(v) + eps); w = w - lr * m.
 class RMSprop {
  public:
   RMSprop(std::vector<Parameter> parameters, RMSpropOptions options);
@@ -110,9 +112,10 @@ class RMSprop {
 // Of Adagrad.
 struct AdagradOptions {
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial = 0, eps = 1e-10;  // initial: of the sum of squares
-  std::string name = "adagrad";                                                // of its state: "adagrad.sum.fc1.weight", "adagrad.step"
+  std::string name = "adagrad";  // of its state: "adagrad.sum.fc1.weight", "adagrad.step"
 };
-// PyTorch's form: s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps), step from 0 on. Duchi, Hazan and Singer, 2011.
+// PyTorch's form: s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps), step from 0 on. Duchi, Hazan
+// and Singer, 2011.
 class Adagrad {
  public:
   Adagrad(std::vector<Parameter> parameters, AdagradOptions options);
@@ -132,7 +135,8 @@ struct LionOptions {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
   std::string name = "lion";  // of its state: "lion.m.fc1.weight"
 };
-// w = w - lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w); m = beta2 * m + (1 - beta2) * g. Chen et al., 2023.
+// w = w - lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w); m = beta2 * m + (1 - beta2) * g. Chen et al.,
+// 2023.
 class Lion {
  public:
   Lion(std::vector<Parameter> parameters, LionOptions options);
@@ -153,8 +157,8 @@ struct Clipped {
 };
 Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where = SourceLine::current());
 
-// An average of parameters that forgets at a constant rate: ema = decay * ema + (1 - decay) * w, under "ema.fc1.weight"; begins with the values that
-// the parameters have at the first update.
+// An average of parameters that forgets at a constant rate: ema = decay * ema + (1 - decay) * w, under
+// "ema.fc1.weight"; begins with the values that the parameters have at the first update.
 class EMA {
  public:
   EMA(std::vector<Parameter> parameters, double decay, std::string name = "ema");
@@ -168,12 +172,14 @@ class EMA {
   Parameter count_;
 };
 
-// Learning rates as functions of the step, from 0 on: `adam.set_lr(schedule(step))` before each launch compiles nothing.
+// Learning rates as functions of the step, from 0 on: `adam.set_lr(schedule(step))` before each launch compiles
+// nothing.
 using Schedule = std::function<double(std::int64_t)>;
 Schedule constant_schedule(double lr);
 // lr, times `factor` at every multiple of `every` steps.
 Schedule step_schedule(double lr, std::int64_t every, double factor);
-// From 0 to lr along a line in `warmup` steps, then along half a cosine to `least` at step `total`, where it stays; Loshchilov and Hutter, 2017.
+// From 0 to lr along a line in `warmup` steps, then along half a cosine to `least` at step `total`, where it stays;
+// Loshchilov and Hutter, 2017.
 Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double least = 0);
 // Likewise, along a line.
 Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double least = 0);

@@ -1,4 +1,5 @@
-// Optimisers in numbers: steps of SGD and Adam through compile and the session, each option, against PyTorch's formulas worked out by hand.
+// Optimisers in numbers: steps of SGD and Adam through compile and the session, each option, against PyTorch's formulas
+// worked out by hand.
 #include "api/optim.h"
 
 #include <gtest/gtest.h>
@@ -57,8 +58,10 @@ TEST(SgdSteps, Nesterov) {  // m as with momentum; steps by g + m / 2: 3, -1, 0.
 TEST(SgdSteps, NesterovWithWeightDecay) {
   // g: 2 + 0.5 = 2.5; m = 2.5; w = 1 - 0.1 (2.5 + 1.25) = 0.625
   // g: -1 + 0.3125 = -0.6875; m = 1.25 - 0.6875 = 0.5625; w = 0.625 - 0.1 (-0.6875 + 0.28125) = 0.665625
-  // g: 0.5 + 0.3328125 = 0.8328125; m = 0.28125 + 0.8328125 = 1.1140625; w = 0.665625 - 0.1 (0.8328125 + 0.55703125) = 0.526640625
-  expect_near(weights<SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.5, .weight_decay = 0.5, .nesterov = true}), {0.625, 0.665625, 0.526640625});
+  // g: 0.5 + 0.3328125 = 0.8328125; m = 0.28125 + 0.8328125 = 1.1140625; w = 0.665625 - 0.1 (0.8328125 + 0.55703125) =
+  // 0.526640625
+  expect_near(weights<SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.5, .weight_decay = 0.5, .nesterov = true}),
+              {0.625, 0.665625, 0.526640625});
 }
 
 TEST(SgdSteps, ANewRateCountsFromTheNextStep) {
@@ -78,7 +81,8 @@ TEST(SgdSteps, WithoutMomentumThereIsNoState) {
   World world({.devices = 2});
   Parameter w("w", {DType::f32, {2}}, constant_init(1));
   SGD sgd({w}, {.lr = 0.5, .weight_decay = 0.5});
-  auto step = compile(world.mesh("data=2"), [&](Tensor x) { return sgd.step(grad(sum(w * x), {w})), sum(x); }, {.rules = {{"*", P(nullptr)}}});
+  auto step = compile(world.mesh("data=2"), [&](Tensor x) { return sgd.step(grad(sum(w * x), {w})), sum(x); },
+                      {.rules = {{"*", P(nullptr)}}});
   step(HostArray::of<float>({2}, {1, 1})).wait();
   EXPECT_EQ(world.variables(), std::vector<std::string>{"w"});
   EXPECT_EQ(world.read(w).data<float>()[1], 0.25f);
@@ -97,10 +101,12 @@ template <class Optimiser, class Options> void leaves_alone(Options options) {
       optimiser.step(none ? std::vector<Tensor>{Tensor(), grad(loss, {used})[0]} : grad(loss, {other, used}));
       return std::pair(loss, Tensor(other * 1.0));
     });
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).value(1).read().template data<float>()[1], 3);
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).value(1).read().template data<float>()[1], 3);
     EXPECT_EQ(world.read(other).template data<float>()[0], 3);
     EXPECT_LT(world.read(used).template data<float>()[0], 1);
-    for (const std::string& name : world.variables()) EXPECT_TRUE(name == "other" || name.find("other") == name.npos) << name;
+    for (const std::string& name : world.variables())
+      EXPECT_TRUE(name == "other" || name.find("other") == name.npos) << name;
   }
 }
 TEST(Steps, LeaveAParameterWithoutGradientAlone) {
@@ -134,14 +140,15 @@ std::vector<double> adam_by_hand(const optim::AdamOptions& o) {
 TEST(AdamSteps, EachOptionCounts) {
   const optim::AdamOptions usual{.lr = 0.1};
   std::vector<std::vector<double>> seen;
-  for (const optim::AdamOptions& options : {usual,
-                                            optim::AdamOptions{.lr = 0.2},
-                                            {.lr = 0.1, .beta1 = 0.5},
-                                            {.lr = 0.1, .beta2 = 0.25},
-                                            {.lr = 0.1, .eps = 1},
-                                            {.lr = 0.1, .weight_decay = 0.5},
-                                            {.lr = 0.1, .weight_decay = 0.5, .decoupled = true},
-                                            {.lr = 0.05, .beta1 = 0.5, .beta2 = 0.25, .eps = 0.5, .weight_decay = 0.25}}) {
+  for (const optim::AdamOptions& options :
+       {usual,
+        optim::AdamOptions{.lr = 0.2},
+        {.lr = 0.1, .beta1 = 0.5},
+        {.lr = 0.1, .beta2 = 0.25},
+        {.lr = 0.1, .eps = 1},
+        {.lr = 0.1, .weight_decay = 0.5},
+        {.lr = 0.1, .weight_decay = 0.5, .decoupled = true},
+        {.lr = 0.05, .beta1 = 0.5, .beta2 = 0.25, .eps = 0.5, .weight_decay = 0.25}}) {
     seen.push_back(weights<Adam>(options));
     expect_near(seen.back(), adam_by_hand(options));
   }
@@ -151,9 +158,12 @@ TEST(AdamSteps, EachOptionCounts) {
 
 TEST(AdamSteps, TheFirstStepOnPaper) {
   // g = 2 + 0.5 = 2.5; m = 1.25, v = 0.75 * 6.25; corrected 2.5 and 6.25; w = 1 - 0.1 * 2.5 / (2.5 + 1)
-  EXPECT_NEAR(weights<Adam>(optim::AdamOptions{.lr = 0.1, .beta1 = 0.5, .beta2 = 0.25, .eps = 1, .weight_decay = 0.5})[0], 1 - 0.25 / 3.5, 1e-12);
+  EXPECT_NEAR(
+      weights<Adam>(optim::AdamOptions{.lr = 0.1, .beta1 = 0.5, .beta2 = 0.25, .eps = 1, .weight_decay = 0.5})[0],
+      1 - 0.25 / 3.5, 1e-12);
   // decoupled: w = 0.95 first; g = 2; corrected 2 and 4; w = 0.95 - 0.1 * 2 / (2 + 1)
-  EXPECT_NEAR(weights<Adam>(optim::AdamOptions{.lr = 0.1, .beta1 = 0.5, .beta2 = 0.25, .eps = 1, .weight_decay = 0.5, .decoupled = true})[0],
+  EXPECT_NEAR(weights<Adam>(optim::AdamOptions{
+                  .lr = 0.1, .beta1 = 0.5, .beta2 = 0.25, .eps = 1, .weight_decay = 0.5, .decoupled = true})[0],
               0.95 - 0.2 / 3, 1e-12);
 }
 

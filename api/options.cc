@@ -31,7 +31,8 @@ bool Options::read(int count, const char* const* words) {
     std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
     auto option = std::find_if(known_.begin(), known_.end(), [&](const Option& o) { return o.name == name; });
     if (option == known_.end())
-      fail("no option is called --", name, "; ", near_names("--" + name, known_, [](const Option& o) { return "--" + o.name; }));
+      fail("no option is called --", name, "; ",
+           near_names("--" + name, known_, [](const Option& o) { return "--" + o.name; }));
     if (equals == word.npos) require(i + 1 < count, "option --", name, " has no value");
     option->value = equals == word.npos ? words[++i] : word.substr(equals + 1);
   }
@@ -60,7 +61,8 @@ double Options::real(std::string_view name) const {
 
 std::string Options::one_of(std::string_view name, const std::vector<std::string>& choices) const {
   const std::string& value = text(name);
-  require(std::find(choices.begin(), choices.end(), value) != choices.end(), "option --", name, ": '", value, "' is none of ", join(choices, ", "));
+  require(std::find(choices.begin(), choices.end(), value) != choices.end(), "option --", name, ": '", value,
+          "' is none of ", join(choices, ", "));
   return value;
 }
 

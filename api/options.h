@@ -21,8 +21,8 @@ class Options {
  public:
   explicit Options(std::vector<Option> known) : known_(std::move(known)) {}
 
-  // Reads the arguments behind the program's name. False: the user asked for --help. Errors: an option that is not known, one without a
-  // value, a word that belongs to no option.
+  // Reads the arguments behind the program's name. False: the user asked for --help. Errors: an option that is not
+  // known, one without a value, a word that belongs to no option.
   bool read(int count, const char* const* words);
 
   const std::string& text(std::string_view name) const;

@@ -35,7 +35,10 @@ TEST(Options, HelpIsAskedForAndListsEveryOption) {
 
 TEST(Options, WhatIsWrongIsSaidWithTheWord) {
   Options o = some();
-  EXPECT_EQ(error_of([&] { read(o, {"--epoch", "3"}); }), "no option is called --epoch; there are 3: --epochs, --lr, --model");
+  EXPECT_EQ(error_of([&] {
+              read(o, {"--epoch", "3"});
+            }),
+            "no option is called --epoch; there are 3: --epochs, --lr, --model");
   EXPECT_EQ(error_of([&] { read(o, {"--lr"}); }), "option --lr has no value");
   EXPECT_EQ(error_of([&] { read(o, {"cnn"}); }), "'cnn' is not an option; options begin with --");
   read(o, {"--epochs", "3x", "--lr", "", "--model", "gpt"});
@@ -57,7 +60,8 @@ std::string written(bool terminal, std::int64_t steps) {
 }
 
 TEST(Progress, ALineSaysStepLossRateAndTimeLeft) {
-  EXPECT_EQ(progress_line(938, 2814, 2, 0.31414, 12345.4, 42.3), "step 938/2814  epoch 2  loss 0.3141  12345 samples/s  ETA 0:42");
+  EXPECT_EQ(progress_line(938, 2814, 2, 0.31414, 12345.4, 42.3),
+            "step 938/2814  epoch 2  loss 0.3141  12345 samples/s  ETA 0:42");
   EXPECT_EQ(progress_line(1, 2, 1, 2, 0, 605), "step 1/2  epoch 1  loss 2.0000  0 samples/s  ETA 10:05");
 }
 

@@ -31,7 +31,8 @@ SitesOfWorld::~SitesOfWorld() {
 std::shared_ptr<const Parameter::Info> Parameter::made(std::shared_ptr<Info> info) {
   const std::string& name = info->name();
   require(info->init != nullptr, "parameter '", name, "' has no initialiser");
-  for (auto size : info->type.shape) require(size >= 1, "parameter '", name, "' is ", info->type, "; its sizes must be at least 1");
+  for (auto size : info->type.shape)
+    require(size >= 1, "parameter '", name, "' is ", info->type, "; its sizes must be at least 1");
   info->type.bytes();  // sizes whose product overflows are an error
   return info;
 }
@@ -51,7 +52,8 @@ Parameter::Parameter(std::string prefix, const Parameter& beside, TensorType typ
     : info_(made(std::shared_ptr<Info>(new Info{std::move(type), prefix, beside.info_, prefix, std::move(init)}))) {}
 
 void Parameter::Info::call_it(std::string name) const {
-  require(name.find('#') == name.npos, "a parameter is called '", name, "'; '#' is for telling apart those of one name");
+  require(name.find('#') == name.npos, "a parameter is called '", name,
+          "'; '#' is for telling apart those of one name");
   ordinal = had[name]++;
   names.push_back(std::move(name));
 }

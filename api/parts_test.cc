@@ -25,7 +25,8 @@ TEST(Parts, AnArrayATensorAndAParameterSayWhereTheyLie) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("data=2,model=2");
   Parameter w("w", {DType::f32, {5, 4}}, constant_init(1));
-  const auto f = compile(mesh, [&](Tensor x) { return with_layout(x + w, P("data", nullptr)); }, {.rules = {{"w", P(nullptr, "model")}}});
+  const auto f = compile(mesh, [&](Tensor x) { return with_layout(x + w, P("data", nullptr)); },
+                         {.rules = {{"w", P(nullptr, "model")}}});
   const Array y = f(counted({5, 4})).value();
   EXPECT_EQ(place_of(y).layout, (Layout{S(0), B()}));
   EXPECT_EQ(place_of(y).mesh->mesh, mesh.mesh);

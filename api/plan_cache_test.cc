@@ -1,4 +1,5 @@
-// Tests of plans that are kept on disk: the same plan and losses, without a search, and nothing but what the program asks for.
+// Tests of plans that are kept on disk: the same plan and losses, without a search, and nothing but what the program
+// asks for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +59,8 @@ Trained trained(WorldOptions options, FunctionOptions how = {}, const std::strin
   Trained out;
   for (int i = 0; i < 4; ++i) out.losses.push_back(step(x).item());
   for (const PassTime& pass : step.passes()) out.passes.push_back(pass.name);
-  out.plan = step.plan_text(), out.summary = without_neighbours(step.summary()), out.report = step.shard_report(), out.graph = step.graph_text();
+  out.plan = step.plan_text(), out.summary = without_neighbours(step.summary()), out.report = step.shard_report(),
+  out.graph = step.graph_text();
   return out;
 }
 Trained trained(FunctionOptions how = {}) { return trained({.devices = 2}, std::move(how)); }
@@ -77,7 +79,8 @@ TEST(PlanCache, AHitIsTheSamePlanWithoutASearch) {
   EXPECT_FALSE(first.from_disk());
   EXPECT_TRUE(second.from_disk()) << testing::PrintToString(second.passes);
   expect_same(first, second);
-  EXPECT_THAT(second.plan, testing::HasSubstr("\ncost link alpha=")) << "kept or not, a plan has the costs of its world";
+  EXPECT_THAT(second.plan, testing::HasSubstr("\ncost link alpha="))
+      << "kept or not, a plan has the costs of its world";
   EXPECT_FALSE(test.files().empty());
 }
 
@@ -195,8 +198,8 @@ passes::Compilation short_of_memory(const OpTable& ops, const KernelTable& kerne
   return c;
 }
 
-// What nobody sees in a step, its predicted cost and how well that is proven, comes from disk too; and a text that does not say what it should is
-// refused, though its file is whole.
+// What nobody sees in a step, its predicted cost and how well that is proven, comes from disk too; and a text that does
+// not say what it should is refused, though its file is whole.
 TEST(PlanCache, CostsBoundsAndReportsComeFromDiskAndOddTextsDoNot) {
   CacheForTest test;
   const OpTable ops = all_ops();
@@ -220,8 +223,8 @@ TEST(PlanCache, CostsBoundsAndReportsComeFromDiskAndOddTextsDoNot) {
   const std::string file{std::istreambuf_iterator<char>(in), {}};
   const std::size_t head = 64, keys = std::stoul(file.substr(14, 16), nullptr, 16);
   const std::string key = file.substr(head, keys), text = file.substr(head + keys);
-  for (const auto& [said, instead] :
-       std::map<std::string, std::string>{{" optimal ", " "}, {" open ", " maybe "}, {" report ", " rapport "}, {"\n", " more\n"}}) {
+  for (const auto& [said, instead] : std::map<std::string, std::string>{
+           {" optimal ", " "}, {" open ", " maybe "}, {" report ", " rapport "}, {"\n", " more\n"}}) {
     std::string odd = text;
     const std::size_t at = odd.find(said);
     if (at == odd.npos) continue;

@@ -55,7 +55,8 @@ TEST(Planned, AFunctionTellsOfItsPlanBeforeTheFirstStep) {
 TEST(Planned, EachLayoutOfAParameterIsExplained) {
   World world({.devices = 2});
   Net net;
-  auto model = compile(world.mesh("model=2"), [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P("model", nullptr)}}});
+  auto model = compile(world.mesh("model=2"), [&](Tensor x) { return net(x); },
+                       {.rules = {{"fc1.weight", P("model", nullptr)}}});
   EXPECT_THAT(error_of([&] { model.explain("fc1.weight"); }), HasSubstr("has no plan before its first call"));
   model.compile({{DType::f32, {600, 8}}});
   const std::string page = model.explain("fc1.weight");
@@ -64,7 +65,8 @@ TEST(Planned, EachLayoutOfAParameterIsExplained) {
   EXPECT_THAT(page, HasSubstr(", as it was asked for; optimal"));
   EXPECT_THAT(page, HasSubstr(", 8@model]: "));
   EXPECT_THAT(model.explain("arg0"), HasSubstr("f32[600, 8;]: "));
-  EXPECT_THAT(error_of([&] { model.explain("fc1.wieght"); }), HasSubstr("no value, module or variable is called 'fc1.wieght'; there are "));
+  EXPECT_THAT(error_of([&] { model.explain("fc1.wieght"); }),
+              HasSubstr("no value, module or variable is called 'fc1.wieght'; there are "));
   model(ones({600, 8})).wait();
   EXPECT_EQ(model.explain("fc1.weight"), page) << "what was fixed when it was planned, not what is stored since";
 }
@@ -116,7 +118,8 @@ class Ones : public Source {
 
 struct Trained {
   std::int64_t peak = 0;
-  double predicted = 0, without = 0;  // us of a launch by the planner's bound, with the limit and without; 0: no slots were given up
+  double predicted = 0,
+         without = 0;  // us of a launch by the planner's bound, with the limit and without; 0: no slots were given up
   std::vector<float> losses;
   std::string summary;
 };
@@ -144,12 +147,14 @@ Trained trained(std::int64_t memory, bool source) {
   out.peak = step.peak_bytes();
   out.summary = step.summary();
   std::smatch found;
-  if (std::regex_search(out.summary, found, std::regex("a launch every ([0-9.]+) us, predicted; without that limit ([0-9.]+) us\n$")))
+  if (std::regex_search(out.summary, found,
+                        std::regex("a launch every ([0-9.]+) us, predicted; without that limit ([0-9.]+) us\n$")))
     out.predicted = std::stod(found[1]), out.without = std::stod(found[2]);
   return out;
 }
 
-// From the plan that all slots would have down to one that is refused: ever less memory, never a faster launch, always the same losses.
+// From the plan that all slots would have down to one that is refused: ever less memory, never a faster launch, always
+// the same losses.
 TEST(Planned, SlotsAreGivenUpBeforeAPlanIsRefused) {
   for (const bool source : {false, true}) {
     const Trained free = trained(0, source);
@@ -171,14 +176,16 @@ TEST(Planned, SlotsAreGivenUpBeforeAPlanIsRefused) {
       EXPECT_GE(now.predicted, plans == 1 ? now.without : last.predicted);
       EXPECT_EQ(now.without, plans == 1 ? now.without : last.without);
       EXPECT_EQ(now.losses, free.losses);
-      EXPECT_THAT(now.summary, ::testing::ContainsRegex("\nslots given up to take .* of a device: by the planner's bound a launch every "));
+      EXPECT_THAT(now.summary, ::testing::ContainsRegex(
+                                   "\nslots given up to take .* of a device: by the planner's bound a launch every "));
       EXPECT_GT(now.without, 0) << now.summary;
       last = now;
     }
     EXPECT_GE(plans, 2);
     EXPECT_GT(last.predicted, 1.5 * last.without) << "four stages that wait for each other";
     EXPECT_THAT(refused, HasSubstr(" bytes) are allowed there; the largest 10 of its "));
-    EXPECT_EQ(refused.find(" times"), std::string::npos) << "nothing has a slot more than one when it is refused\n" << refused;
+    EXPECT_EQ(refused.find(" times"), std::string::npos) << "nothing has a slot more than one when it is refused\n"
+                                                         << refused;
   }
 }
 
@@ -193,7 +200,9 @@ TEST(CheckNan, NamesTheFirstOpTheLaunchAndTheLine) {
     HostArray x = ones({4, 3});
     x.data<float>()[4] = 0;
     const std::string text = error_of([&] { model(x).wait(); });
-    EXPECT_THAT(text, ::testing::ContainsRegex("log at .*planned_test.cc:[0-9]+.*: makes -inf at \\[1, 1\\] of f32\\[[24], 3\\] \\[launch 2, "))
+    EXPECT_THAT(text,
+                ::testing::ContainsRegex(
+                    "log at .*planned_test.cc:[0-9]+.*: makes -inf at \\[1, 1\\] of f32\\[[24], 3\\] \\[launch 2, "))
         << mesh;
   }
 }
@@ -202,7 +211,8 @@ TEST(CheckNan, BlamesNoOneForWhatCameWithTheProgram) {
   World world({.check_nan = true});
   for (const std::int64_t n : {4, 64}) {  // a small constant is made once, a large one by each launch
     auto masked = compile(world.mesh(), [n](Tensor x) {
-      Tensor mask = select(iota({n, n}, 1) > iota({n, n}, 0), full({n, n}, -std::numeric_limits<double>::infinity()), full({n, n}, 0.0));
+      Tensor mask = select(iota({n, n}, 1) > iota({n, n}, 0), full({n, n}, -std::numeric_limits<double>::infinity()),
+                           full({n, n}, 0.0));
       return softmax(x + mask);
     });
     EXPECT_NO_THROW(masked(ones({n, n})).wait()) << "a mask of -inf";
@@ -219,15 +229,17 @@ TEST(CheckNan, NamesAVariableThatHeldOneBeforeTheLaunch) {
     for (const bool gathered : {false, true}) {
       World world({.devices = 2});
       const Parameter w("w", {DType::f32, {2, 3}}, constant_init(1));
-      auto model = compile(world.mesh(mesh), [&](Tensor x) { return gathered ? with_layout(w * 1, P(nullptr)) + x : w * x; },
-                           {.rules = *mesh == 0 ? Rules() : Rules{{"w", P("data")}}, .check_nan = true});
+      auto model =
+          compile(world.mesh(mesh), [&](Tensor x) { return gathered ? with_layout(w * 1, P(nullptr)) + x : w * x; },
+                  {.rules = *mesh == 0 ? Rules() : Rules{{"w", P("data")}}, .check_nan = true});
       world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::numeric_limits<float>::infinity(), 6}));
       EXPECT_NO_THROW(model(ones({2, 3})).wait()) << "an infinity may be meant";
       world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::nanf(""), 6}));
       EXPECT_THAT(error_of([&] {
                     model(ones({2, 3})).wait();
                   }),
-                  ::testing::ContainsRegex("reads variable 'w(#[0-9]+)?', which holds NaN at \\[[01], 1\\] of f32\\[[12], 3\\]"));
+                  ::testing::ContainsRegex(
+                      "reads variable 'w(#[0-9]+)?', which holds NaN at \\[[01], 1\\] of f32\\[[12], 3\\]"));
     }
   }
 }

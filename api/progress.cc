@@ -17,15 +17,18 @@ std::int64_t interval(std::int64_t steps) { return std::max<std::int64_t>(1, ste
 
 }  // namespace
 
-std::string progress_line(std::int64_t step, std::int64_t steps, std::int64_t epoch, double loss, double rate, double left) {
+std::string progress_line(std::int64_t step, std::int64_t steps, std::int64_t epoch, double loss, double rate,
+                          double left) {
   char text[160];
   auto seconds = static_cast<long long>(std::llround(std::max(0.0, left)));
-  std::snprintf(text, sizeof text, "step %lld/%lld  epoch %lld  loss %.4f  %.0f samples/s  ETA %lld:%02lld", static_cast<long long>(step),
-                static_cast<long long>(steps), static_cast<long long>(epoch), loss, rate, seconds / 60, seconds % 60);
+  std::snprintf(text, sizeof text, "step %lld/%lld  epoch %lld  loss %.4f  %.0f samples/s  ETA %lld:%02lld",
+                static_cast<long long>(step), static_cast<long long>(steps), static_cast<long long>(epoch), loss, rate,
+                seconds / 60, seconds % 60);
   return text;
 }
 
-Progress::Progress(std::int64_t steps, std::int64_t samples, std::FILE* out) : Progress(steps, samples, out, isatty(fileno(out)) == 1) {}
+Progress::Progress(std::int64_t steps, std::int64_t samples, std::FILE* out)
+    : Progress(steps, samples, out, isatty(fileno(out)) == 1) {}
 Progress::Progress(std::int64_t steps, std::int64_t samples, std::FILE* out, bool terminal)
     : steps_(steps),
       samples_(samples),
@@ -40,7 +43,8 @@ void Progress::show(std::int64_t step, std::int64_t epoch, double loss) {
     first_ = step;
     begin_ = now;
   }
-  bool due = step == steps_ || (terminal_ ? now - shown_ > std::chrono::milliseconds(100) : step % interval(steps_) == 0);
+  bool due =
+      step == steps_ || (terminal_ ? now - shown_ > std::chrono::milliseconds(100) : step % interval(steps_) == 0);
   if (!due) return;
   shown_ = now;
   double seconds = std::chrono::duration<double>(now - begin_).count();

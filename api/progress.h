@@ -1,4 +1,5 @@
-// A progress line: step, loss, samples a second and time left; on a terminal one line that is rewritten, elsewhere a line now and then.
+// A progress line: step, loss, samples a second and time left; on a terminal one line that is rewritten, elsewhere a
+// line now and then.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,8 @@ namespace karez {
 // A line on standard error that tells how far a loop is.
 class Progress {
  public:
-  // `samples` a step. On a terminal the line is rewritten at most ten times a second; elsewhere twenty lines are written in all.
+  // `samples` a step. On a terminal the line is rewritten at most ten times a second; elsewhere twenty lines are
+  // written in all.
   Progress(std::int64_t steps, std::int64_t samples, std::FILE* out = stdout);
   Progress(std::int64_t steps, std::int64_t samples, std::FILE* out, bool terminal);
 
@@ -30,6 +32,7 @@ class Progress {
 };
 
 // "step 938/2814  epoch 2  loss 0.3141  12345 samples/s  ETA 0:42"
-std::string progress_line(std::int64_t step, std::int64_t steps, std::int64_t epoch, double loss, double samples_a_second, double seconds_left);
+std::string progress_line(std::int64_t step, std::int64_t steps, std::int64_t epoch, double loss,
+                          double samples_a_second, double seconds_left);
 
 }  // namespace karez

@@ -1,4 +1,5 @@
-// Random numbers: nodes keyed by the world's random state and a site of their own. Halves are drawn in f32 and rounded once.
+// Random numbers: nodes keyed by the world's random state and a site of their own. Halves are drawn in f32 and rounded
+// once.
 #include "api/random.h"
 
 #include "api/inside/rooms.h"
@@ -32,7 +33,9 @@ Tensor random_normal(Shape shape, DType dtype, SourceLine where) {
     const TensorType type = build::widened({dtype, shape});
     const ValueId radius = uniform(t, type), angle = uniform(t, type);
     const ValueId operands[] = {radius, angle};  // 1 - u is in (0, 1], whose logarithm is finite
-    return t.tensor(build::cast(t.builder, build::pointwise(t.builder, "sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands), dtype));
+    return t.tensor(build::cast(
+        t.builder, build::pointwise(t.builder, "sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands),
+        dtype));
   });
 }
 

@@ -1,4 +1,5 @@
-// Random numbers as values of the program: of the world's seed, the module path, the step and the logical element, so equal on every mesh.
+// Random numbers as values of the program: of the world's seed, the module path, the step and the logical element, so
+// equal on every mesh.
 #pragma once
 
 #include "api/tensor.h"

@@ -48,10 +48,12 @@ TEST(RanksThatDiffer, ARankWithAnotherProgramIsRefusedBeforeItRunsWithTheFirstDi
       auto f = compile(world.mesh("d=3"), [&](Tensor x) { return sum(rank == 2 ? exp(x) : tanh(x)); });
       f(three()).wait();
     });
-    EXPECT_THAT(texts, Each(AllOf(HasSubstr("the ranks do not run the same program: rank "), HasSubstr(" comes to a plan of function 'main' (ranks_"),
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("the ranks do not run the same program: rank "),
+                                  HasSubstr(" comes to a plan of function 'main' (ranks_"),
                                   HasSubstr("where rank 2 comes to a plan of function 'main'"))));
     for (const std::string& text : texts) {  // rank 2 against whoever came first
-      EXPECT_THAT(text, ::testing::ContainsRegex("\nrank [01]:   %1 = tanh\\(%0\\) : f64\\[3\\]")) << "the lines of the graphs";
+      EXPECT_THAT(text, ::testing::ContainsRegex("\nrank [01]:   %1 = tanh\\(%0\\) : f64\\[3\\]"))
+          << "the lines of the graphs";
       EXPECT_THAT(text, ::testing::ContainsRegex("\nrank 2:   %1 = exp\\(%0\\) : f64\\[3\\]"));
     }
   });
@@ -75,7 +77,9 @@ TEST(RanksThatFail, ASourceThatThrowsOnOneRankFailsTheLaunchOnAll) {
     const auto texts = told(3, [&](World& world, int rank) {
       auto numbers = std::make_shared<Numbers>(rank == bad ? 5 : -1);
       Parameter w("w", {DType::f64, {4}}, constant_init(1));
-      auto f = compile(world.mesh("d=3"), [&](Tensor x) { return std::pair{sum(with_layout(x, {"d"}) * w), with_layout(x, {"d"}) * 2.0}; });
+      auto f = compile(world.mesh("d=3"), [&](Tensor x) {
+        return std::pair{sum(with_layout(x, {"d"}) * w), with_layout(x, {"d"}) * 2.0};
+      });
       for (int i = 0;; ++i) {
         Future both = f(Feed{numbers, i});
         EXPECT_EQ(both.item(), 4.0 * i) << "what comes back is whole";
@@ -140,7 +144,8 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
           const auto good = std::make_shared<Twelve>(-1);
           if (fails && i % 3 == 1) {
             const auto bad = std::make_shared<Twelve>(here.rank == i % ranks ? i : -1);
-            std::vector<Future> later = {f(Feed{bad, i}), f(Feed{good, i}), f(Feed{good, i})};  // two that are under way with it
+            std::vector<Future> later = {f(Feed{bad, i}), f(Feed{good, i}),
+                                         f(Feed{good, i})};  // two that are under way with it
             const std::string own = error_of([&] { later[0].wait(); });
             EXPECT_THAT(own, HasSubstr(cat("batch ", i, " is damaged")));
             EXPECT_EQ(own.find("rank ") == 0, here.rank != i % ranks) << own;
@@ -156,7 +161,8 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
   }
 }
 
-// Ranks 0 and 1 train, rank 2 has no device of their mesh, nor a plan of its own before: it hears of what fails as the others do.
+// Ranks 0 and 1 train, rank 2 has no device of their mesh, nor a plan of its own before: it hears of what fails as the
+// others do.
 TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
   std::vector<std::vector<std::string>> heard(3);
   std::vector<std::vector<double>> losses(3), expected(3);
@@ -170,7 +176,9 @@ TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
         return loss;
       });
       auto g = compile(world.mesh("e=3"), [](Tensor x) { return x * 2.0; });
-      auto hear = [&](const std::function<void()>& call) { heard[static_cast<std::size_t>(here.rank)].push_back(error_of(call)); };
+      auto hear = [&](const std::function<void()>& call) {
+        heard[static_cast<std::size_t>(here.rank)].push_back(error_of(call));
+      };
       auto& told = (fails ? losses : expected)[static_cast<std::size_t>(here.rank)];
       for (int i = 0; i < 6; ++i) {
         const auto good = std::make_shared<Twelve>(-1), bad = std::make_shared<Twelve>(here.rank == 1 ? i : -1);
@@ -198,7 +206,8 @@ TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
     ASSERT_EQ(heard[rank].size(), 60u);
     for (std::size_t i = 0; i < 60; ++i) {
       const bool known = rank == 2 && i % 10 > 6;  // it had been told before, and holds no part of what is used again
-      EXPECT_THAT(heard[rank][i], HasSubstr(known ? "did not run, because one before it failed" : cat("batch ", i / 10, " is damaged")))
+      EXPECT_THAT(heard[rank][i],
+                  HasSubstr(known ? "did not run, because one before it failed" : cat("batch ", i / 10, " is damaged")))
           << rank << " " << i;
     }
   }
@@ -286,7 +295,8 @@ TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
     });
   } catch (const std::runtime_error& error) { thrown = error.what(); }
   EXPECT_EQ(thrown, "the disk is full");
-  EXPECT_THAT(text, AllOf(HasSubstr("rank 1: it ends its world, because something was thrown"), Not(EndsWith("broke off: "))));
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("rank 1: it ends its world, because something was thrown"), Not(EndsWith("broke off: "))));
 }
 
 // A source that fails after so many milliseconds.
@@ -302,17 +312,21 @@ struct Failing : Source {
   }
 };
 
-// Rank 1 sees a link end, as it does when the rank at its other end left because of a third one. The next call must name that third one.
+// Rank 1 sees a link end, as it does when the rank at its other end left because of a third one. The next call must
+// name that third one.
 TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
   const std::shared_ptr<Source> numbers = std::make_shared<Numbers>(-1);
-  const std::shared_ptr<Source> sources[] = {numbers, std::make_shared<Failing>(ErrorKind::peer, "link to rank 0: it ended", 0),
+  const std::shared_ptr<Source> sources[] = {numbers,
+                                             std::make_shared<Failing>(ErrorKind::peer, "link to rank 0: it ended", 0),
                                              std::make_shared<Failing>(ErrorKind::hang, "the disk is full", 100)};
   std::string text;
   // The ranks have half a second to tell each other, which may pass on a busy machine.
   for (int attempt = 0; attempt < 5 && text.find("the disk is full") == text.npos; ++attempt) {
     on_ranks(3, [&](const Ranks& here) {
       World world({.ranks = here});
-      auto f = compile(world.mesh("d=3"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });  // sends nothing: a launch fails by itself
+      auto f = compile(world.mesh("d=3"), [](Tensor x) {
+        return with_layout(x * 2.0, {"d"});
+      });  // sends nothing: a launch fails by itself
       const std::string first = error_of([&] {
         f(Feed{numbers, 0}).wait();
         f(Feed{sources[here.rank], 1});
@@ -325,15 +339,17 @@ TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
   EXPECT_THAT(text, HasSubstr("the disk is full"));
 }
 
-// Ranks of which one hangs in its source from the third batch on; what each is told. It is let go when that holds of the number of ranks that were
-// told, or after so many seconds.
-std::vector<std::string> told_with_stuck(int stuck, double call_timeout, const std::function<bool(int told)>& enough, double seconds) {
+// Ranks of which one hangs in its source from the third batch on; what each is told. It is let go when that holds of
+// the number of ranks that were told, or after so many seconds.
+std::vector<std::string> told_with_stuck(int stuck, double call_timeout, const std::function<bool(int told)>& enough,
+                                         double seconds) {
   std::promise<void> release;
   const std::shared_future<void> released = release.get_future().share();
   std::atomic<int> ended = 0;
   std::thread helper([&] {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    while (!enough(ended) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (!enough(ended) && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     release.set_value();
   });
   std::vector<std::string> texts(3);
@@ -382,7 +398,8 @@ TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNone) {
   EXPECT_THAT(texts, Each("no error"));
 }
 
-// Where rank 0 cannot write a checkpoint: there is no such folder, or the disk is full in the middle (a limit on the size of files stands for that).
+// Where rank 0 cannot write a checkpoint: there is no such folder, or the disk is full in the middle (a limit on the
+// size of files stands for that).
 TEST(RanksThatFail, ASaveThatRank0CannotWriteIsToldToAllAndTheWorldGoesOn) {
   const std::string good = ::testing::TempDir() + cat("karez_save_", getpid());
   signal(SIGXFSZ, SIG_IGN);

@@ -33,7 +33,8 @@ struct Rows : Source {
     const bool now = trouble.armed && position == 4;
     require(ErrorKind::hang, !now || trouble.fault != Fault::source,  // after a failure of the data all would go on
             "batch ", position, " is damaged");
-    for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = static_cast<double>((position * 5 + begin[0] * 4 + i) % 7) / 7;
+    for (std::int64_t i = 0; i < out.count(); ++i)
+      out.as<double>()[i] = static_cast<double>((position * 5 + begin[0] * 4 + i) % 7) / 7;
     if (now && trouble.fault == Fault::nan) out.as<double>()[0] = std::numeric_limits<double>::max();
   }
 };
@@ -45,7 +46,8 @@ OpDef passing_op() {
   op.inputs = 1;
   op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
   op.index = "i j -> i j";
-  op.grad = [](graph::Builder&, const graph::NodeView&, std::span<const graph::ValueId> dy) -> std::vector<graph::ValueId> { return {dy[0]}; };
+  op.grad = [](graph::Builder&, const graph::NodeView&,
+               std::span<const graph::ValueId> dy) -> std::vector<graph::ValueId> { return {dy[0]}; };
   return op;
 }
 
@@ -126,7 +128,8 @@ TEST(ResetsOfRanks, GoOnWithTheLossesOfAFreshRunAfterAnyFailureTwice) {
           EXPECT_NE(said, "no error") << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank " << here.rank;
           trainer.trouble.armed = false;
           trainer.world.reset();
-          EXPECT_EQ(trainer.train(6), fresh) << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank " << here.rank;
+          EXPECT_EQ(trainer.train(6), fresh)
+              << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank " << here.rank;
         }
       });
     }
@@ -170,7 +173,8 @@ TEST(ResetsOfRanks, ThatOneDoesNotComeToNameItAndSucceedWhenItComes) {
     } else {
       EXPECT_THAT(
           error_of([&] { trainer.world.reset(); }),
-          AllOf(HasSubstr("reset: rank 2 ("), HasSubstr(") has not come to it within 1.0 s; after a failure all ranks reset their world, or none")));
+          AllOf(HasSubstr("reset: rank 2 ("),
+                HasSubstr(") has not come to it within 1.0 s; after a failure all ranks reset their world, or none")));
       EXPECT_THAT(error_of([&] { trainer.train(1); }), HasSubstr("is damaged")) << "it has failed still";
       told[here.rank].set_value();
     }
@@ -189,7 +193,8 @@ TEST(ResetsOfRanks, AfterARankHasGoneAreErrors) {
       EXPECT_NE(trained_badly(trainer), "no error");
       if (here.rank == 1) throw std::runtime_error("it gives up");
       gone.get_future().wait();
-      EXPECT_THAT(error_of([&] { trainer.world.reset(); }), AllOf(HasSubstr("reset: rank 1 ("), HasSubstr(" has gone; start the job anew")));
+      EXPECT_THAT(error_of([&] { trainer.world.reset(); }),
+                  AllOf(HasSubstr("reset: rank 1 ("), HasSubstr(" has gone; start the job anew")));
     } catch (const std::runtime_error&) { gone.set_value(); }
   });
 }

@@ -54,19 +54,25 @@ Trained train(WorldOptions options, const char* mesh, const std::vector<LayoutRu
   return out;
 }
 
-const std::vector<LayoutRule> split = {{"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
+const std::vector<LayoutRule> split = {
+    {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
 
 void expect_near(const Trained& a, const Trained& b, const std::string& what) {
   ASSERT_EQ(a.losses.size(), b.losses.size());
-  for (std::size_t i = 0; i < a.losses.size(); ++i) EXPECT_NEAR(a.losses[i], b.losses[i], 1e-10 * std::abs(b.losses[i])) << what;
+  for (std::size_t i = 0; i < a.losses.size(); ++i)
+    EXPECT_NEAR(a.losses[i], b.losses[i], 1e-10 * std::abs(b.losses[i])) << what;
   ASSERT_EQ(a.weight.size(), b.weight.size());
   for (std::size_t i = 0; i < a.weight.size(); ++i) EXPECT_NEAR(a.weight[i], b.weight[i], 1e-10) << what;
 }
 
 TEST(RanksInOneProcess, TrainAsOneProcessDoesAndEveryRankSeesTheSame) {
   const Trained one = train({}, "");
-  for (const auto& [mesh, rules, ranks] : std::vector<std::tuple<const char*, std::vector<LayoutRule>, int>>{
-           {"data=4", {}, 4}, {"model=4", split, 4}, {"data=2,model=2", split, 4}, {"data=2,model=2", split, 2}, {"data=4", {}, 2}}) {
+  for (const auto& [mesh, rules, ranks] :
+       std::vector<std::tuple<const char*, std::vector<LayoutRule>, int>>{{"data=4", {}, 4},
+                                                                          {"model=4", split, 4},
+                                                                          {"data=2,model=2", split, 4},
+                                                                          {"data=2,model=2", split, 2},
+                                                                          {"data=4", {}, 2}}) {
     const int each = 4 / ranks;
     std::vector<Trained> found(static_cast<std::size_t>(ranks));
     on_ranks(ranks, [&, mesh = mesh, &rules = rules](const Ranks& here) {
@@ -74,7 +80,8 @@ TEST(RanksInOneProcess, TrainAsOneProcessDoesAndEveryRankSeesTheSame) {
     });
     const Trained all = train({.devices = 4}, mesh, rules);
     expect_near(found[0], one, cat(mesh, " on ", ranks, " ranks"));
-    for (const Trained& each_rank : found) EXPECT_EQ(each_rank, all) << mesh << ": the bits of one process with as many devices";
+    for (const Trained& each_rank : found)
+      EXPECT_EQ(each_rank, all) << mesh << ": the bits of one process with as many devices";
   }
 }
 
@@ -82,7 +89,9 @@ TEST(RanksInOneProcess, TwoWorldsOfFourRanksRunBesideEachOther) {
   const Trained one = train({}, "");
   std::vector<Trained> found(8);
   auto group = [&](std::size_t first) {
-    on_ranks(4, [&, first](const Ranks& here) { found[first + static_cast<std::size_t>(here.rank)] = train({.ranks = here}, "data=4"); });
+    on_ranks(4, [&, first](const Ranks& here) {
+      found[first + static_cast<std::size_t>(here.rank)] = train({.ranks = here}, "data=4");
+    });
   };
   std::thread other([&] { group(4); });
   group(0);
@@ -127,21 +136,28 @@ TEST(RanksInOneProcess, EachReadsItsRowsOfEveryMicroBatch) {
                          },
                          {.microbatches = 3});
     const HostArray x = numbers({15, 2}, 3), y = twice(x).value(0).read();  // five rows each, of which three and two
-    for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(y.data<double>()[i], 2 * x.data<double>()[i]) << "rank " << here.rank << ", element " << i;
-    EXPECT_THAT(twice.plan_text(), HasSubstr(here.rank == 0 ? "bound r0 f64[3, 2]" : "bound r0 f64[2, 2]")) << "it reads no other's";
+    for (std::size_t i = 0; i < 30; ++i)
+      EXPECT_EQ(y.data<double>()[i], 2 * x.data<double>()[i]) << "rank " << here.rank << ", element " << i;
+    EXPECT_THAT(twice.plan_text(), HasSubstr(here.rank == 0 ? "bound r0 f64[3, 2]" : "bound r0 f64[2, 2]"))
+        << "it reads no other's";
   });
 }
 
 TEST(RanksInOneProcess, WhatIsSplitIsReadByAllAndItsPartsByEach) {
   on_ranks(2, [](const Ranks& here) {
     World world({.ranks = here});
-    auto f = compile(world.mesh("d=2"), [](Tensor x) { return std::pair{with_layout(x * 2.0, {"d"}), with_layout(x + 1.0, {})}; });
+    auto f = compile(world.mesh("d=2"), [](Tensor x) {
+      return std::pair{with_layout(x * 2.0, {"d"}), with_layout(x + 1.0, {})};
+    });
     Future both = f(HostArray::of<double>({3}, {1, 2, 3}));
     Array parted = both.value(0), whole = both.value(1);
     ASSERT_EQ(parted.local().size(), 1u);
     EXPECT_EQ(list<double>(parted.local()[0]), here.rank == 0 ? (std::vector<double>{2, 4}) : (std::vector<double>{6}));
     EXPECT_THAT(list<double>(whole.local()[0]), ElementsAre(2, 3, 4));
-    if (here.rank == 1) { EXPECT_THAT(list<double>(whole.read()), ElementsAre(2, 3, 4)) << "what is whole on every rank is read where it lies"; }
+    if (here.rank == 1) {
+      EXPECT_THAT(list<double>(whole.read()), ElementsAre(2, 3, 4))
+          << "what is whole on every rank is read where it lies";
+    }
     for (int again = 0; again < 2; ++again) EXPECT_THAT(list<double>(parted.read()), ElementsAre(2, 4, 6)) << here.rank;
     auto g = compile(world.mesh("d=2"), [](Tensor x) { return sum(x); });
     EXPECT_EQ(g(parted).item(), 12) << "an array goes into a call part by part";
@@ -162,7 +178,8 @@ TEST(RanksInOneProcess, AVariableIsBornWrittenAndReadAsInOneProcess) {
     world.write(w, numbers({5, 3}, 4));
     EXPECT_EQ(list<double>(world.read(w)), list<double>(numbers({5, 3}, 4)));
     double expected = 0;
-    for (std::size_t i = 0; i < 15; ++i) expected += numbers({5, 3}, 0).data<double>()[i] * numbers({5, 3}, 4).data<double>()[i];
+    for (std::size_t i = 0; i < 15; ++i)
+      expected += numbers({5, 3}, 0).data<double>()[i] * numbers({5, 3}, 4).data<double>()[i];
     EXPECT_NEAR(f(numbers({5, 3}, 0)).item(), expected, 1e-12);
     world.reset();
     f(numbers({5, 3}, 0)).wait();
@@ -207,7 +224,8 @@ TEST(RanksInOneProcess, ASourceIsAskedForThisRanksRowsAlone) {
 
 TEST(RanksInOneProcess, ACheckpointOfOneMeshGoesOnOnAnother) {
   const std::string path = ::testing::TempDir() + "karez-ranks-checkpoint.safetensors";
-  auto run = [&](WorldOptions options, const char* mesh, const std::vector<LayoutRule>& rules, bool loads, int first, int steps, bool saves) {
+  auto run = [&](WorldOptions options, const char* mesh, const std::vector<LayoutRule>& rules, bool loads, int first,
+                 int steps, bool saves) {
     options.team = 1;
     World world(std::move(options));
     Net net;
@@ -239,9 +257,11 @@ TEST(RanksInOneProcess, ACheckpointOfOneMeshGoesOnOnAnother) {
 TEST(RanksInOneProcess, WorldsThatDifferAreRefusedOnEveryRank) {
   std::vector<std::string> told(3);
   on_ranks(3, [&](const Ranks& here) {
-    told[static_cast<std::size_t>(here.rank)] = error_of([&] { World world({.devices = here.rank == 2 ? 2 : 1, .ranks = here}); });
+    told[static_cast<std::size_t>(here.rank)] =
+        error_of([&] { World world({.devices = here.rank == 2 ? 2 : 1, .ranks = here}); });
   });
-  for (const std::string& text : told) EXPECT_EQ(text, "rank 2's World differs from rank 0's: 'devices = 2' against 'devices = 1'");
+  for (const std::string& text : told)
+    EXPECT_EQ(text, "rank 2's World differs from rank 0's: 'devices = 2' against 'devices = 1'");
   auto wrong = [](Ranks ranks) { return error_of([&] { World world({.ranks = ranks}); }); };
   EXPECT_THAT(wrong({.rank = 2, .ranks = 2, .store = "@x"}), HasSubstr("a world's rank 2 of 2"));
   EXPECT_THAT(wrong({.rank = 1, .ranks = 2}), HasSubstr("is not told where the ranks meet"));
@@ -260,7 +280,8 @@ TEST(RanksInOneProcess, ExpressionsOutsideOfFunctionsAreReadOnEveryRank) {
     for (int i = 0; i < 70; ++i) x = tanh(x * 1.5 + i * 0.01);
     out.push_back(list<double>(with_layout(x, P("data", nullptr)).read()));  // split: brought by a launch
     out.push_back(list<double>(matmul(x, whole).read()));
-    out.push_back(list<double>(value_and_grad([&](Tensor v) { return sum(exp(matmul(v, whole))); })(x).gradients[0].read()));
+    out.push_back(
+        list<double>(value_and_grad([&](Tensor v) { return sum(exp(matmul(v, whole))); })(x).gradients[0].read()));
     return out;
   };
   const auto alone = computed({.devices = 4});

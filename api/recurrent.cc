@@ -11,10 +11,10 @@
 namespace karez::nn {
 namespace {
 
-std::vector<Parameter> make_weights(Module& module, std::string_view kind, std::int64_t in, std::int64_t width, std::int64_t gates,
-                                    const RecurrentShape& s) {
-  require(in >= 1 && width >= 1 && s.layers >= 1, kind, " '", module.path(), "': ", in, " inputs, a width of ", width, " and ", s.layers,
-          " layers; all must be positive");
+std::vector<Parameter> make_weights(Module& module, std::string_view kind, std::int64_t in, std::int64_t width,
+                                    std::int64_t gates, const RecurrentShape& s) {
+  require(in >= 1 && width >= 1 && s.layers >= 1, kind, " '", module.path(), "': ", in, " inputs, a width of ", width,
+          " and ", s.layers, " layers; all must be positive");
   const auto init = uniform_init(1 / std::sqrt(static_cast<double>(width)));
   std::vector<Parameter> out;
   for (int layer = 0; layer < s.layers; ++layer) {
@@ -42,7 +42,9 @@ struct Layer {
   Tensor of_state(const Tensor& h) const { return linear(h, all[1], has_bias ? all + 3 : nullptr); }
 };
 
-Tensor gate(const Tensor& gates, std::int64_t number, std::int64_t width) { return slice(gates, {0, number * width}, {gates.size(0), width}); }
+Tensor gate(const Tensor& gates, std::int64_t number, std::int64_t width) {
+  return slice(gates, {0, number * width}, {gates.size(0), width});
+}
 
 using Trip = Scanned (*)(const Layer&, const std::vector<Tensor>& state, const Tensor& from_input, std::int64_t width);
 
@@ -70,33 +72,40 @@ struct Ran {
 };
 
 Ran run_layers(std::string_view kind, const Module& module, const Term& x, const std::vector<const Term*>& first,
-               const std::vector<Parameter>& weights, std::int64_t width, const RecurrentShape& shape, std::size_t states, Trip trip) {
+               const std::vector<Parameter>& weights, std::int64_t width, const RecurrentShape& shape,
+               std::size_t states, Trip trip) {
   return at_line(x.where, module.path(), [&](Trace& t) {
     Tensor now = t.tensor(t.value(x));
-    require(ErrorKind::shape, now.rank() == 3, kind, " '", module.path(), "': takes [", shape.batch_first ? "n, t" : "t, n", ", in], not ", now.type);
+    require(ErrorKind::shape, now.rank() == 3, kind, " '", module.path(), "': takes [",
+            shape.batch_first ? "n, t" : "t, n", ", in], not ", now.type);
     const auto turned = [&](const Tensor& each) { return shape.batch_first ? transpose(each, {1, 0, 2}) : each; };
     const std::int64_t in = weights[0].shape()[1], n = now.size(shape.batch_first ? 0 : 1);
-    require(ErrorKind::shape, now.size(2) == in, kind, " '", module.path(), "': takes rows of ", in, ", not of ", now.size(2));
+    require(ErrorKind::shape, now.size(2) == in, kind, " '", module.path(), "': takes rows of ", in, ", not of ",
+            now.size(2));
     const Shape whole = {shape.layers, n, width};
     std::vector<Tensor> given;
     for (const Term* term : first) {
       given.push_back(t.tensor(t.value(*term)));
-      require(ErrorKind::shape, given.back().shape() == whole, kind, " '", module.path(), "': a state is ", given.back().type, ", not of shape ",
-              whole);
+      require(ErrorKind::shape, given.back().shape() == whole, kind, " '", module.path(), "': a state is ",
+              given.back().type, ", not of shape ", whole);
     }
     std::vector<std::vector<Term>> last(states);
     for (int l = 0; l < shape.layers; ++l) {
       const Layer layer{&weights[static_cast<std::size_t>(l) * (shape.bias ? 4 : 2)], shape.bias};
       std::vector<Term> begin;
       for (std::size_t s = 0; s < states; ++s)
-        begin.push_back(given.empty() ? full({n, width}, 0, now.dtype(), x.where) : reshape(slice(given[s], {l, 0, 0}, {1, n, width}), {n, width}));
-      const auto body = [&](const std::vector<Tensor>& state, const std::vector<Tensor>& rows) { return trip(layer, state, rows[0], width); };
+        begin.push_back(given.empty() ? full({n, width}, 0, now.dtype(), x.where)
+                                      : reshape(slice(given[s], {l, 0, 0}, {1, n, width}), {n, width}));
+      const auto body = [&](const std::vector<Tensor>& state, const std::vector<Tensor>& rows) {
+        return trip(layer, state, rows[0], width);
+      };
       const Scanned out = scan(body, begin, {turned(layer.of_input(now))}, {}, x.where);
       now = turned(out.ys[0]);
       for (std::size_t s = 0; s < states; ++s) last[s].push_back(reshape(out.carry[s], {1, n, width}));
     }
     Ran ran;
-    for (const auto& each : last) ran.states.push_back(shape.layers == 1 ? std::get<Tensor>(each[0].value) : concat(each));
+    for (const auto& each : last)
+      ran.states.push_back(shape.layers == 1 ? std::get<Tensor>(each[0].value) : concat(each));
     ran.output = now;
     return ran;
   });
@@ -104,7 +113,10 @@ Ran run_layers(std::string_view kind, const Module& module, const Term& x, const
 
 }  // namespace
 
-LSTM::LSTM(Module& parent, const std::string& name, std::int64_t in, std::int64_t w, RecurrentShape s) : Module(parent, name), width(w), shape(s) {
+LSTM::LSTM(Module& parent, const std::string& name, std::int64_t in, std::int64_t w, RecurrentShape s)
+    : Module(parent, name),
+      width(w),
+      shape(s) {
   weights = make_weights(*this, "LSTM", in, w, 4, s);
 }
 LSTM::Result LSTM::operator()(Term x) const { return run(x, nullptr, nullptr); }
@@ -116,7 +128,10 @@ LSTM::Result LSTM::run(const Term& x, const Term* hidden, const Term* cell) cons
   return {ran.output, ran.states[0], ran.states[1]};
 }
 
-GRU::GRU(Module& parent, const std::string& name, std::int64_t in, std::int64_t w, RecurrentShape s) : Module(parent, name), width(w), shape(s) {
+GRU::GRU(Module& parent, const std::string& name, std::int64_t in, std::int64_t w, RecurrentShape s)
+    : Module(parent, name),
+      width(w),
+      shape(s) {
   weights = make_weights(*this, "GRU", in, w, 3, s);
 }
 GRU::Result GRU::operator()(Term x) const { return run(x, nullptr); }

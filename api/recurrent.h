@@ -12,14 +12,15 @@ namespace karez::nn {
 struct RecurrentShape {
   int layers = 1;
   bool bias = true;
-  // x and output are [n, t, ...] instead of [t, n, ...]. Where the batch is split over devices, or into micro-batches, this is the form that keeps it
-  // so.
+  // x and output are [n, t, ...] instead of [t, n, ...]. Where the batch is split over devices, or into micro-batches,
+  // this is the form that keeps it so.
   bool batch_first = false;
 };
 
-// x [t, n, in] -> output [t, n, width], the last layer's states; hidden (and of an LSTM cell) [layers, n, width], each layer's last. States begin
-// with zeros, or as given. Weights are named and shaped as PyTorch's ("weight_ih_l0" [gates * width, in], ...) and begin as those do: uniform
-// within 1 / sqrt(width). What an input gives to the gates is one product for all trips; what the state gives is one a trip.
+// x [t, n, in] -> output [t, n, width], the last layer's states; hidden (and of an LSTM cell) [layers, n, width], each
+// layer's last. States begin with zeros, or as given. Weights are named and shaped as PyTorch's ("weight_ih_l0" [gates
+// * width, in], ...) and begin as those do: uniform within 1 / sqrt(width). What an input gives to the gates is one
+// product for all trips; what the state gives is one a trip.
 struct LSTM : Module {
   struct Result {
     Tensor output, hidden, cell;

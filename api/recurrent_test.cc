@@ -66,7 +66,8 @@ Numbers layer(bool lstm, const Weights& w, const Numbers& x, Numbers& h, Numbers
 struct Expected {
   Numbers output, hidden, cell;
 };
-Expected expected(bool lstm, const World& world, const nn::Module& net, const Numbers& x, Numbers hidden, Numbers cell) {
+Expected expected(bool lstm, const World& world, const nn::Module& net, const Numbers& x, Numbers hidden,
+                  Numbers cell) {
   Expected out{x, {}, {}};
   const int gates = lstm ? 4 : 3;
   for (int l = 0; l < layers; ++l) {
@@ -76,8 +77,11 @@ Expected expected(bool lstm, const World& world, const nn::Module& net, const Nu
         if (known == path) return numbers(world.read(parameter));
       return Numbers(static_cast<std::size_t>(size), 0);
     };
-    Weights w{read("weight_ih", 0), read("weight_hh", 0), read("bias_ih", gates * width), read("bias_hh", gates * width), l == 0 ? in : width};
-    const auto part = [&](const Numbers& all) { return Numbers(all.begin() + l * batch * width, all.begin() + (l + 1) * batch * width); };
+    Weights w{read("weight_ih", 0), read("weight_hh", 0), read("bias_ih", gates * width),
+              read("bias_hh", gates * width), l == 0 ? in : width};
+    const auto part = [&](const Numbers& all) {
+      return Numbers(all.begin() + l * batch * width, all.begin() + (l + 1) * batch * width);
+    };
     Numbers h = part(hidden), c = part(cell);
     out.output = layer(lstm, w, out.output, h, c);
     out.hidden.insert(out.hidden.end(), h.begin(), h.end());
@@ -115,7 +119,8 @@ TEST(Recurrent, LayersAreThoseOfPyTorchsFormulas) {
     want = expected(false, world, gru, numbers(x), numbers(h), zeros);
     expect_near(numbers(b.output.read()), want.output, "output");
     expect_near(numbers(b.hidden.read()), want.hidden, "hidden");
-    expect_near(numbers(gru.net(x).output.read()), expected(false, world, gru, numbers(x), zeros, zeros).output, "from zeros");
+    expect_near(numbers(gru.net(x).output.read()), expected(false, world, gru, numbers(x), zeros, zeros).output,
+                "from zeros");
     EXPECT_EQ(lstm.parameters().size(), bias ? 8u : 4u);
     EXPECT_EQ(gru.parameter("net.weight_ih_l1").shape(), (Shape{3 * width, width}));
   }
@@ -126,7 +131,9 @@ TEST(Recurrent, BatchFirstTurnsInAndOut) {
   Interactive there(world.mesh());
   Net<nn::GRU> net({.layers = layers});
   struct First : nn::Module {
-    explicit First(std::vector<Parameter> w) : Module(DType::f64), net(*this, "net", in, width, {.layers = layers, .batch_first = true}) {
+    explicit First(std::vector<Parameter> w)
+        : Module(DType::f64),
+          net(*this, "net", in, width, {.layers = layers, .batch_first = true}) {
       net.weights = std::move(w);
     }
     nn::GRU net;
@@ -151,14 +158,16 @@ TEST(Recurrent, TrainsAlikeOnEveryMeshAndInMicroBatches) {
                         },
                         {.microbatches = microbatches});
     Numbers out;
-    for (int s = 0; s < 8; ++s) out.push_back(step(random_doubles({4, trips, in}, 1), random_doubles({4, trips, width}, 2)).item());
+    for (int s = 0; s < 8; ++s)
+      out.push_back(step(random_doubles({4, trips, in}, 1), random_doubles({4, trips, width}, 2)).item());
     return out;
   };
   const Numbers one = losses("", 1);
   EXPECT_LT(one.back(), one.front());
   for (const auto& [mesh, microbatches] : {std::pair("data=2", 1), std::pair("data=2,model=2", 1), std::pair("", 2)}) {
     const Numbers other = losses(mesh, microbatches);
-    for (std::size_t s = 0; s < one.size(); ++s) EXPECT_NEAR(other[s], one[s], 1e-10 * one[s]) << mesh << " " << microbatches << " step " << s;
+    for (std::size_t s = 0; s < one.size(); ++s)
+      EXPECT_NEAR(other[s], one[s], 1e-10 * one[s]) << mesh << " " << microbatches << " step " << s;
   }
 }
 
@@ -167,10 +176,17 @@ TEST(Recurrent, WhatDoesNotFitIsSaid) {
   Interactive there(world.mesh());
   Net<nn::LSTM> net({});
   const HostArray x = random_doubles({trips, batch, in}, 1), h = random_doubles({2, batch, width}, 2);
-  EXPECT_THAT(error_of([&] { net.net(random_doubles({trips, in}, 1)); }), HasSubstr("LSTM 'net': takes [t, n, in], not f64[5, 3]"));
-  EXPECT_THAT(error_of([&] { net.net(random_doubles({trips, batch, 2}, 1)); }), HasSubstr("LSTM 'net': takes rows of 3, not of 2"));
+  EXPECT_THAT(error_of([&] {
+                net.net(random_doubles({trips, in}, 1));
+              }),
+              HasSubstr("LSTM 'net': takes [t, n, in], not f64[5, 3]"));
+  EXPECT_THAT(error_of([&] {
+                net.net(random_doubles({trips, batch, 2}, 1));
+              }),
+              HasSubstr("LSTM 'net': takes rows of 3, not of 2"));
   EXPECT_THAT(error_of([&] { net.net(x, h, h); }), HasSubstr("a state is f64[2, 2, 4], not of shape [1, 2, 4]"));
-  EXPECT_THAT(error_of([] { Net<nn::GRU> bad({.layers = 0}); }), HasSubstr("GRU 'net': 3 inputs, a width of 4 and 0 layers"));
+  EXPECT_THAT(error_of([] { Net<nn::GRU> bad({.layers = 0}); }),
+              HasSubstr("GRU 'net': 3 inputs, a width of 4 and 0 layers"));
 }
 
 TEST(Optimisers, AdagradAndLionAreThoseOfTheirFormulas) {
@@ -207,7 +223,8 @@ TEST(Optimisers, AdagradAndLionAreThoseOfTheirFormulas) {
   }
   const Parameter p("p", {DType::f64, {2}}, constant_init(0));
   EXPECT_THAT(error_of([&] { optim::Adagrad({p}, {.lr_decay = -1}); }), HasSubstr("'adagrad': lr_decay is -1.0"));
-  EXPECT_THAT(error_of([&] { optim::Lion({p}, {.beta2 = 1}); }), HasSubstr("'lion': beta2 is 1.0; it must be in [0, 1)"));
+  EXPECT_THAT(error_of([&] { optim::Lion({p}, {.beta2 = 1}); }),
+              HasSubstr("'lion': beta2 is 1.0; it must be in [0, 1)"));
 }
 
 }  // namespace

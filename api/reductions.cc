@@ -12,7 +12,8 @@
 namespace karez {
 namespace {
 
-// Of no elements there is no largest, though the op has an identity for it: parts of shards may be empty. A result without elements asks for none.
+// Of no elements there is no largest, though the op has an identity for it: parts of shards may be empty. A result
+// without elements asks for none.
 void require_elements(std::string_view what, const TensorType& type, const Ints& axes) {
   Shape result = type.shape;
   for (auto axis : axes) result[static_cast<std::size_t>(axis)] = 1;
@@ -23,7 +24,8 @@ void require_elements(std::string_view what, const TensorType& type, const Ints&
 }
 
 // A reduction that may keep its axes with size 1. `choice`: the name of one whose result is one of the elements.
-Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&), std::string_view choice = {}) {
+Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&),
+               std::string_view choice = {}) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
     Shape shape = t.graph.type(id).shape;
@@ -45,11 +47,15 @@ Tensor sum(Term x, Ints axes, bool keep) {
 }
 Tensor max(Term x, Ints axes, bool keep) {
   return reduced(
-      x, axes, keep, [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_max); }, "max");
+      x, axes, keep,
+      [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_max); },
+      "max");
 }
 Tensor min(Term x, Ints axes, bool keep) {
   return reduced(
-      x, axes, keep, [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_min); }, "min");
+      x, axes, keep,
+      [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_min); },
+      "min");
 }
 Tensor mean(Term x, Ints axes, bool keep) {
   return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
@@ -76,7 +82,8 @@ Tensor arg_min(Term x, int axis) {
     require_elements("arg_min", type, along);
     const auto last = static_cast<int>(along[0]);
     Builder& b = t.builder;
-    return t.tensor(build::arg_max(b, is_float(type.dtype) ? build::neg(b, id) : build::sub(b, build::full_like(b, id, -1), id), last));
+    return t.tensor(build::arg_max(
+        b, is_float(type.dtype) ? build::neg(b, id) : build::sub(b, build::full_like(b, id, -1), id), last));
   });
 }
 
@@ -103,8 +110,10 @@ Tensor stddev(Term x, Ints axes, bool keep, std::int64_t correction) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
     Builder& b = t.builder;
-    const ValueId spread = build::variance(b, build::widened(b, id), axes_or_all(axes, t.graph.type(id).rank()), keep, correction);
-    const ValueId operands[] = {spread};  // no root of 0, whose slope is infinite: that of equal elements is 0, as in PyTorch
+    const ValueId spread =
+        build::variance(b, build::widened(b, id), axes_or_all(axes, t.graph.type(id).rank()), keep, correction);
+    const ValueId operands[] = {
+        spread};  // no root of 0, whose slope is infinite: that of equal elements is 0, as in PyTorch
     const ValueId root = build::pointwise(b, "select(x0 == 0, 0, sqrt(select(x0 == 0, 1, x0)))", operands);
     return t.tensor(build::cast(b, root, t.graph.type(id).dtype));
   });

@@ -1,4 +1,5 @@
-// FunctionOptions::remat as a user meets it: what it takes, where it says nothing, and what is refused. Bits and bytes are in tests/.
+// FunctionOptions::remat as a user meets it: what it takes, where it says nothing, and what is refused. Bits and bytes
+// are in tests/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +24,9 @@ struct Outer : nn::Module {
   Tensor operator()(Tensor x) { return head(x + body(x)); }
 };
 
-std::pair<Tensor, Tensor> with_gradient(Tensor loss, const Outer& net) { return {loss, grad(loss, net.parameters())[0]}; }
+std::pair<Tensor, Tensor> with_gradient(Tensor loss, const Outer& net) {
+  return {loss, grad(loss, net.parameters())[0]};
+}
 
 HostArray rows() {
   HostArray made(TensorType{DType::f32, {32, 8}});
@@ -38,7 +41,8 @@ HostArray rows() {
 int count(const Function& function, const std::string& line) {
   int found = 0;
   const auto& passes = function.passes();
-  const std::string& text = std::find_if(passes.begin(), passes.end(), [](const PassTime& pass) { return pass.name == "recompute"; })->text;
+  const std::string& text =
+      std::find_if(passes.begin(), passes.end(), [](const PassTime& pass) { return pass.name == "recompute"; })->text;
   for (std::size_t at = text.find(line); at != text.npos; at = text.find(line, at + 1)) ++found;
   return found;
 }
@@ -47,7 +51,8 @@ TEST(Remat, AModulesFunctionsComeTwiceAndDropOutTheSame) {
   Outer net;
   auto gradient = [&](std::vector<std::string> remat, const char* line) {
     World fresh({.seed = 4});
-    auto f = compile(fresh.mesh(), [&](Tensor x) { return with_gradient(sum(net(x)), net); }, {.remat = std::move(remat), .keep_text = true});
+    auto f = compile(fresh.mesh(), [&](Tensor x) { return with_gradient(sum(net(x)), net); },
+                     {.remat = std::move(remat), .keep_text = true});
     HostArray made = f(rows()).value(1).read();
     auto data = made.data<float>();
     return std::pair(count(f, line), std::vector<float>(data.begin(), data.end()));
@@ -82,12 +87,15 @@ TEST(Remat, AGlobThatFitsNoModuleIsRefused) {
   World world;
   Outer net;
   auto with = [&](const char* glob) {
-    return error_of([&] { compile(world.mesh(), [&](Tensor x) { return net(x); }, {.remat = {"body", glob}})(rows()).wait(); });
+    return error_of([&] {
+      compile(world.mesh(), [&](Tensor x) { return net(x); }, {.remat = {"body", glob}})(rows()).wait();
+    });
   };
   EXPECT_THAT(with("bdoy"), HasSubstr("remat: 'bdoy' matches no module of this function; there are"));
   EXPECT_THAT(with("bdoy"), HasSubstr("body.up"));
   EXPECT_THAT(with("head.weight"), HasSubstr("matches no module"));
-  EXPECT_THAT(error_of([&] { compile(world.mesh(), [&](Tensor x) { return net(x); }, {.remat = {"bo["}}); }), HasSubstr("bo["));
+  EXPECT_THAT(error_of([&] { compile(world.mesh(), [&](Tensor x) { return net(x); }, {.remat = {"bo["}}); }),
+              HasSubstr("bo["));
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ std::vector<std::string> transfers(const DeviceMesh& mesh) {
 }
 std::int64_t planned_bytes(const DeviceMesh& mesh) {
   const auto& all = last_plan(mesh).transfers;
-  return std::accumulate(all.begin(), all.end(), std::int64_t{0}, [](std::int64_t sum, const plan::Transfer& one) { return sum + one.bytes; });
+  return std::accumulate(all.begin(), all.end(), std::int64_t{0},
+                         [](std::int64_t sum, const plan::Transfer& one) { return sum + one.bytes; });
 }
 
 TEST(Results, OfADividedOperandPlanNoGather) {
@@ -119,7 +120,8 @@ TEST(Results, OfAProgramLieEachAsItsOwnOperandsDo) {
 TEST(Results, TravelAlongNoAxisThatDividesNoOperand) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("a=2,b=2");
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"a", ""}, {"", "b"}, {"a", "b"}, {"a+b", ""}}) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"a", ""}, {"", "b"}, {"a", "b"}, {"a+b", ""}}) {
     const Tensor x = laid(mesh, ramp({200, 200}), words);
     const Tensor y = relu(x * 2 + 1);
     EXPECT_EQ(y.array().layout(), x.array().layout());

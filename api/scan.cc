@@ -23,17 +23,19 @@ std::int64_t trips_of(const Trace& t, const std::vector<ValueId>& sequences, con
   for (ValueId id : sequences) {
     const TensorType& type = t.graph.type(id);
     require(ErrorKind::shape, type.rank() >= 1, "scan: a sequence is ", type, "; its first dimension is the trips");
-    require(ErrorKind::shape, type.shape[0] == first.shape[0], "scan: sequences of ", first.shape[0], " and ", type.shape[0], " rows");
+    require(ErrorKind::shape, type.shape[0] == first.shape[0], "scan: sequences of ", first.shape[0], " and ",
+            type.shape[0], " rows");
   }
   require(ErrorKind::shape, first.shape[0] >= 1, "scan: sequences without rows, ", first);
-  require(options.length < 0 || options.length == first.shape[0], "scan: a length of ", options.length, " for sequences of ", first.shape[0],
-          " rows");
+  require(options.length < 0 || options.length == first.shape[0], "scan: a length of ", options.length,
+          " for sequences of ", first.shape[0], " rows");
   return first.shape[0];
 }
 
 }  // namespace
 
-Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vector<Term>& xs, ScanOptions options, SourceLine where) {
+Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vector<Term>& xs, ScanOptions options,
+             SourceLine where) {
   return at_line(where, [&](Trace& t) {
     std::vector<ValueId> operands, sequences;
     for (const Term& term : init) operands.push_back(t.value(term, t.dtype_of(term)));
@@ -47,12 +49,13 @@ Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vec
     for (ValueId id : sequences) types.push_back(ops::row_of(t.graph.type(id)));
     Trace::Region region = t.region("scan", types, [&](std::span<const ValueId> arguments) {
       const Scanned made = body(tensors(t, arguments.first(init.size())), tensors(t, arguments.subspan(init.size())));
-      require(made.carry.size() == init.size(), "scan: ", init.size(), " carries, of which the body gives ", made.carry.size());
+      require(made.carry.size() == init.size(), "scan: ", init.size(), " carries, of which the body gives ",
+              made.carry.size());
       std::vector<ValueId> results;
       for (std::size_t i = 0; i < init.size(); ++i) {
         results.push_back(t.value(Term(made.carry[i], where)));
-        require(ErrorKind::type, t.graph.type(results[i]) == types[i], "scan: carry ", i, " begins as ", types[i], ", and the body makes it ",
-                t.graph.type(results[i]));
+        require(ErrorKind::type, t.graph.type(results[i]) == types[i], "scan: carry ", i, " begins as ", types[i],
+                ", and the body makes it ", t.graph.type(results[i]));
       }
       for (const Tensor& row : made.ys) {
         results.push_back(t.value(Term(row, where)));

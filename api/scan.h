@@ -20,9 +20,10 @@ struct ScanOptions {
   std::int64_t length = -1;  // trips, where there are no sequences
 };
 
-// carry = init; for each row t of the sequences xs [trips, ...]: (carry, ys[t]) = body(carry, xs[t]). The number of trips is fixed when the program
-// is traced; the body is traced once and may read all that the program around it may, but updates no variable. Carries keep their types. What is
-// random is so in each trip anew. Gradients flow to init, xs and what the body reads; the plan holds the body as often as there are trips.
+// carry = init; for each row t of the sequences xs [trips, ...]: (carry, ys[t]) = body(carry, xs[t]). The number of
+// trips is fixed when the program is traced; the body is traced once and may read all that the program around it may,
+// but updates no variable. Carries keep their types. What is random is so in each trip anew. Gradients flow to init, xs
+// and what the body reads; the plan holds the body as often as there are trips.
 Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vector<Term>& xs, ScanOptions options = {},
              SourceLine where = SourceLine::current());
 

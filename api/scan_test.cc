@@ -1,4 +1,5 @@
-// Tests of scan: against plain loops, its gradient against difference quotients and against the body written out, and what is refused.
+// Tests of scan: against plain loops, its gradient against difference quotients and against the body written out, and
+// what is refused.
 #include "api/scan.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::vector<double> doubles(const HostArray& array) { return {array.data<double>().begin(), array.data<double>().end()}; }
+std::vector<double> doubles(const HostArray& array) {
+  return {array.data<double>().begin(), array.data<double>().end()};
+}
 
 // h <- tanh(h w + x), out: h * h; over rows of x [t, n, d], written by scan and written out.
 Scanned by_scan(const Tensor& h, const Tensor& x, const Tensor& w, bool reverse = false) {
@@ -48,7 +51,9 @@ TEST(Scan, ALoopOfNumbersIsThatLoop) {
   World world;
   Interactive there(world.mesh());
   const Tensor x = HostArray::of<double>({4}, {1, 2, 3, 4});
-  const auto sums = [](const auto& carry, const auto& rows) { return Scanned{{carry[0] + rows[0]}, {carry[0] * 10, rows[0]}}; };
+  const auto sums = [](const auto& carry, const auto& rows) {
+    return Scanned{{carry[0] + rows[0]}, {carry[0] * 10, rows[0]}};
+  };
   const Scanned up = scan(sums, {Tensor(HostArray::of<double>({}, {100}))}, {x});
   EXPECT_EQ(up.carry[0].item(), 110);
   EXPECT_THAT(doubles(up.ys[0].read()), ElementsAre(1000, 1010, 1030, 1060));
@@ -56,7 +61,8 @@ TEST(Scan, ALoopOfNumbersIsThatLoop) {
   const Scanned down = scan(sums, {Tensor(HostArray::of<double>({}, {100}))}, {x}, {.reverse = true});
   EXPECT_EQ(down.carry[0].item(), 110);
   EXPECT_THAT(doubles(down.ys[0].read()), ElementsAre(1090, 1070, 1040, 1000));
-  const Scanned powers = scan([](const auto& carry, const auto&) { return Scanned{{carry[0] * 2}}; }, {Tensor(1)}, {}, {.length = 10});
+  const Scanned powers =
+      scan([](const auto& carry, const auto&) { return Scanned{{carry[0] * 2}}; }, {Tensor(1)}, {}, {.length = 10});
   EXPECT_EQ(powers.carry[0].item<int>(), 1024);
 }
 
@@ -105,7 +111,8 @@ TEST(Scan, IsOneNodeWithARegionWhichReadsBackAndIsWrittenOut) {
 
 TEST(Scan, ItAndItsGradientAreThoseOfTheBodyWrittenOutOnEveryMesh) {
   World world({.devices = 4});
-  const HostArray h = random_doubles({4, 3}, 1), x = random_doubles({5, 4, 3}, 2), w = random_doubles({3, 3}, 3), seed = random_doubles({5, 4, 3}, 4);
+  const HostArray h = random_doubles({4, 3}, 1), x = random_doubles({5, 4, 3}, 2), w = random_doubles({3, 3}, 3),
+                  seed = random_doubles({5, 4, 3}, 4);
   for (bool reverse : {false, true})
     for (const char* mesh : {"", "data=2", "data=2,model=2"}) {
       auto with = [&](auto how) {
@@ -124,7 +131,8 @@ TEST(Scan, ItAndItsGradientAreThoseOfTheBodyWrittenOutOnEveryMesh) {
       };
       const auto one = with(by_scan), other = with(by_hand);
       ASSERT_EQ(one.size(), other.size());
-      for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], other[i], 1e-12) << i << " on " << mesh << (reverse ? " reversed" : "");
+      for (std::size_t i = 0; i < one.size(); ++i)
+        EXPECT_NEAR(one[i], other[i], 1e-12) << i << " on " << mesh << (reverse ? " reversed" : "");
     }
 }
 
@@ -160,7 +168,9 @@ TEST(Scan, NestsAndDifferentiatesTwice) {
   const auto power = [](Tensor c, Tensor x) {
     return scan(
                [&](const auto& outer, const auto&) {
-                 return Scanned{scan([&](const auto& inner, const auto&) { return Scanned{{inner[0] * x}}; }, {outer[0]}, {}, {.length = 2}).carry};
+                 return Scanned{scan([&](const auto& inner, const auto&) { return Scanned{{inner[0] * x}}; },
+                                     {outer[0]}, {}, {.length = 2})
+                                    .carry};
                },
                {c}, {}, {.length = 3})
         .carry[0];
@@ -170,7 +180,8 @@ TEST(Scan, NestsAndDifferentiatesTwice) {
   const auto first = value_and_grad(power, {.arguments = {0, 1}})(c, x);
   EXPECT_EQ(first.gradients[0].item(), 64);
   EXPECT_EQ(first.gradients[1].item(), 5 * 6 * 32);
-  const auto second = value_and_grad([&](Tensor v) { return value_and_grad([&](Tensor u) { return power(c, u); })(v).gradients[0]; })(x);
+  const auto second = value_and_grad(
+      [&](Tensor v) { return value_and_grad([&](Tensor u) { return power(c, u); })(v).gradients[0]; })(x);
   EXPECT_EQ(second.gradients[0].item(), 5 * 30 * 16);
 }
 
@@ -209,9 +220,11 @@ TEST(Scan, ModulesTrainInIt) {
         world.mesh(),
         [&](Tensor h, Tensor x) {
           if (scanned) {
-            h = scan([&](const auto& c, const auto& r) { return Scanned{{tanh(net.fc(c[0]) + r[0])}}; }, {h}, {x}).carry[0];
+            h = scan([&](const auto& c, const auto& r) { return Scanned{{tanh(net.fc(c[0]) + r[0])}}; }, {h}, {x})
+                    .carry[0];
           } else {
-            for (std::int64_t t = 0; t < x.size(0); ++t) h = tanh(net.fc(h) + reshape(slice(x, {t, 0, 0}, {1, 2, 3}), {2, 3}));
+            for (std::int64_t t = 0; t < x.size(0); ++t)
+              h = tanh(net.fc(h) + reshape(slice(x, {t, 0, 0}, {1, 2, 3}), {2, 3}));
           }
           const Tensor loss = sum(h * h);
           sgd.step(grad(loss, net.parameters()));
@@ -236,7 +249,8 @@ TEST(Scan, WhatDoesNotFitIsSaid) {
   const auto same = [](const auto& carry, const auto&) { return Scanned{carry}; };
   EXPECT_THAT(error_of([&] { scan(same, {c}, {x, y}); }), HasSubstr("scan: sequences of 4 and 3 rows"));
   EXPECT_THAT(error_of([&] { scan(same, {c}, {}); }), HasSubstr("ScanOptions::length, at least 1, not -1"));
-  EXPECT_THAT(error_of([&] { scan(same, {c}, {x}, {.length = 5}); }), HasSubstr("a length of 5 for sequences of 4 rows"));
+  EXPECT_THAT(error_of([&] { scan(same, {c}, {x}, {.length = 5}); }),
+              HasSubstr("a length of 5 for sequences of 4 rows"));
   EXPECT_THAT(error_of([&] { scan(same, {c}, {Tensor(1)}); }), HasSubstr("its first dimension is the trips"));
   EXPECT_THAT(error_of([&] { scan(with({{}}), {c}, {x}); }), HasSubstr("scan: 1 carries, of which the body gives 0"));
   EXPECT_THAT(error_of([&] { scan([](const auto& k, const auto&) { return Scanned{{sum(k[0])}}; }, {c}, {x}); }),
@@ -257,7 +271,8 @@ TEST(Scan, WhatDoesNotFitIsSaid) {
   EXPECT_THAT(error_of([&] { (void)(leaked + 1); }), HasSubstr("is used outside of it"));
   EXPECT_THAT(error_of([&] {
                 compile(world.mesh(), [&](Tensor v) {
-                  scan([&](const auto& carry, const auto&) { return leaked = carry[0] + 1, Scanned{carry}; }, {v}, {}, {.length = 2});
+                  scan([&](const auto& carry, const auto&) { return leaked = carry[0] + 1, Scanned{carry}; }, {v}, {},
+                       {.length = 2});
                   return leaked * 2;
                 })(random_doubles({2}, 1));
               }),

@@ -10,7 +10,8 @@ namespace karez {
 Placed::Placed(const DeviceMesh& mesh, SourceLine where)
     : trace_(at_line(where,
                      [](Trace& trace) {
-                       require(trace.expression == nullptr, "Placed: no program is being traced on this thread; Interactive says where is computed ",
+                       require(trace.expression == nullptr,
+                               "Placed: no program is being traced on this thread; Interactive says where is computed ",
                                "what no compiled function computes");
                        return &trace;
                      })),

@@ -25,7 +25,8 @@ TEST(ShippedCosts, EachHasEveryRateOfOneThreadAndItsDate) {
     EXPECT_THAT(table.origin, StartsWith(cat("measured on ", shipped.processor, ", ", table.sets[0].isa, ", on 20")));
     EXPECT_EQ(table.sets[0].team, 1);
     for (const RateSet& set : table.sets)
-      for (std::size_t i = 0; i < rate_count; ++i) EXPECT_GT(set.rates[i], 1e8) << shipped.processor << " " << rate_name(i);
+      for (std::size_t i = 0; i < rate_count; ++i)
+        EXPECT_GT(set.rates[i], 1e8) << shipped.processor << " " << rate_name(i);
     EXPECT_EQ(costs_for({std::string(shipped.processor), table.sets[0].isa}), table.on(table.sets[0].isa));
   }
 }
@@ -33,7 +34,8 @@ TEST(ShippedCosts, EachHasEveryRateOfOneThreadAndItsDate) {
 TEST(ShippedCosts, OfAnotherProcessorAreDefaultsThatSaySo) {
   CostTable costs = costs_for({"a processor of 2040", "avx4096"});
   EXPECT_EQ(costs.origin,
-            "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one (a processor of 2040, avx4096)");
+            "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one (a "
+            "processor of 2040, avx4096)");
   costs.origin.clear();
   EXPECT_EQ(costs, CostTable());
 }
@@ -78,7 +80,8 @@ TEST(ShippedCosts, ASummarySaysWhichTableCounted) {
 
 TEST(ShippedCosts, AFileOfAnOlderVersionIsReadAndNamed) {
   const File file(
-      "# Measured by karez doctor: 3 ranks.\nlink alpha=1 beta=2\nlink @shm alpha=1 beta=2\nmatmul_flops=3\nconv_flops=4\nmemory_bytes=5\ncall=6\n");
+      "# Measured by karez doctor: 3 ranks.\nlink alpha=1 beta=2\nlink @shm alpha=1 "
+      "beta=2\nmatmul_flops=3\nconv_flops=4\nmemory_bytes=5\ncall=6\n");
   const World world({.cost_file = file.path});
   EXPECT_EQ(costs_line(world), cat("costs: those of ", file.path, "\n"));
   EXPECT_EQ(world.mesh("").world->costs.seconds({WorkClass::memory, 0, 10}), 8);
@@ -98,7 +101,8 @@ TEST(ShippedCosts, TheEnvironmentNamesAFileWhereTheProgramNamesNone) {
 
 TEST(ShippedCosts, RatesOfOtherInstructionsDoNotCountAndThatIsSaid) {
   const File file("origin \"of afar\"\nrate ours team 1 matmul.square=1e10\n");
-  EXPECT_THAT(costs_line(World({.cost_file = file.path})), ContainsRegex("costs: of afar; its rates are of other instructions than [a-z0-9]+, so"));
+  EXPECT_THAT(costs_line(World({.cost_file = file.path})),
+              ContainsRegex("costs: of afar; its rates are of other instructions than [a-z0-9]+, so"));
 }
 
 // By calls of the team's threads, in turns where devices outnumber workers.
@@ -113,7 +117,8 @@ TEST(ShippedCosts, APlanIsPricedForItsTeamAndForDevicesThatShareAWorker) {
     const World world({.devices = devices, .workers = workers, .team = team, .costs = costs});
     Graph graph;
     graph.meshes = {world.mesh(mesh).mesh};
-    return world.mesh(mesh).world->compile_options(graph).costs.seconds({WorkClass::matmul, 1e9, 1, 64}) - CostTable().call;
+    return world.mesh(mesh).world->compile_options(graph).costs.seconds({WorkClass::matmul, 1e9, 1, 64}) -
+           CostTable().call;
   };
   EXPECT_NEAR(price(1, 1, 1, ""), 1, 1e-3);
   EXPECT_NEAR(price(1, 1, 2, ""), 0.5, 1e-3);

@@ -1,4 +1,5 @@
-// Tests of variables' identity: models of one class side by side and one after the other, names that two hold, and what nobody can name any more.
+// Tests of variables' identity: models of one class side by side and one after the other, names that two hold, and what
+// nobody can name any more.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,12 +30,14 @@ struct Net : nn::Module {
 HostArray images(int step) {
   HostArray out(TensorType{DType::f32, {8, 6}});
   auto data = out.data<float>();
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(std::sin(0.7 * static_cast<double>(i) + step));
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<float>(std::sin(0.7 * static_cast<double>(i) + step));
   return out;
 }
 HostArray labels(int step) {
   HostArray out(TensorType{DType::i32, {8}});
-  for (std::size_t i = 0; i < 8; ++i) out.data<std::int32_t>()[i] = static_cast<std::int32_t>((3 * i + static_cast<std::size_t>(step)) % 4);
+  for (std::size_t i = 0; i < 8; ++i)
+    out.data<std::int32_t>()[i] = static_cast<std::int32_t>((3 * i + static_cast<std::size_t>(step)) % 4);
   return out;
 }
 
@@ -124,18 +127,23 @@ TEST(State, ModelsOfOneClassLiveOneAfterTheOtherAndLeaveNothing) {
 TEST(State, ANameThatTwoHoldIsAmbiguousAndAParameterIsNot) {
   World world({.devices = 2});
   Net a, b;
-  auto f = compile(world.mesh("model=2"), [&](Tensor x) { return a(x); }, {.rules = {{"fc1.weight", P("model", nullptr)}}});
-  auto g = compile(world.mesh("model=2"), [&](Tensor x) { return b(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
-  EXPECT_EQ(error_of([&] { world.read(a.fc1.weight); }),
-            "no variable of this parameter 'fc1.weight' exists yet: it is made by the first call of a function that uses it");
+  auto f =
+      compile(world.mesh("model=2"), [&](Tensor x) { return a(x); }, {.rules = {{"fc1.weight", P("model", nullptr)}}});
+  auto g =
+      compile(world.mesh("model=2"), [&](Tensor x) { return b(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
+  EXPECT_EQ(
+      error_of([&] { world.read(a.fc1.weight); }),
+      "no variable of this parameter 'fc1.weight' exists yet: it is made by the first call of a function that uses it");
   f(images(0)).wait();
   EXPECT_EQ(list(world.read("fc1.weight")), list(world.read(a.fc1.weight)));
-  EXPECT_THAT(error_of([&] { world.read(b.fc1.weight); }), HasSubstr("no variable of this parameter 'fc1.weight' exists yet"));
+  EXPECT_THAT(error_of([&] { world.read(b.fc1.weight); }),
+              HasSubstr("no variable of this parameter 'fc1.weight' exists yet"));
   g(images(0)).wait();
   for (auto ask : {+[](World& w) { w.read("fc1.weight"); }, +[](World& w) { w.layout("fc1.weight"); },
                    +[](World& w) { w.write("fc1.weight", HostArray::of<float>({1}, {0})); }})
-    EXPECT_THAT(error_of([&] { ask(world); }), AllOf(HasSubstr("'fc1.weight' is the name of 2 variables: f32[8@model, 6] (ordinal "),
-                                                     HasSubstr(" and f32[8, 6@model] (ordinal "), HasSubstr("ask for one of them by its Parameter")));
+    EXPECT_THAT(error_of([&] { ask(world); }),
+                AllOf(HasSubstr("'fc1.weight' is the name of 2 variables: f32[8@model, 6] (ordinal "),
+                      HasSubstr(" and f32[8, 6@model] (ordinal "), HasSubstr("ask for one of them by its Parameter")));
   EXPECT_EQ(world.layout(a.fc1.weight), (Layout{S(0)}));
   EXPECT_EQ(world.layout(b.fc1.weight), (Layout{S(1)}));
   HostArray ones(TensorType{DType::f32, {8, 6}});
@@ -156,7 +164,8 @@ TEST(State, WhatNobodyCanNameGoesAndWhatAFunctionNeedsStays) {
     (*f)(HostArray::of<float>({2}, {1, 2})).wait();
     EXPECT_THAT(world.variables(), ElementsAre("w"));
   }
-  EXPECT_THAT(list((*f)(HostArray::of<float>({2}, {1, 2})).value().read()), ElementsAre(3, 6)) << "the function holds it";
+  EXPECT_THAT(list((*f)(HostArray::of<float>({2}, {1, 2})).value().read()), ElementsAre(3, 6))
+      << "the function holds it";
   EXPECT_THAT(world.variables(), ElementsAre("w"));
   f.reset();
   EXPECT_THAT(world.variables(), IsEmpty());
@@ -166,7 +175,8 @@ TEST(State, WhatNobodyCanNameGoesAndWhatAFunctionNeedsStays) {
 TEST(State, AParameterMayDieOnAnyThreadAndInAnyWorld) {
   auto a = std::make_unique<World>(), b = std::make_unique<World>();
   auto w = std::make_unique<Parameter>("w", TensorType{DType::f32, {2}}, constant_init(3));
-  for (World* world : {a.get(), b.get()}) compile(world->mesh(), [&](Tensor x) { return x * *w; })(HostArray::of<float>({2}, {1, 2})).wait();
+  for (World* world : {a.get(), b.get()})
+    compile(world->mesh(), [&](Tensor x) { return x * *w; })(HostArray::of<float>({2}, {1, 2})).wait();
   EXPECT_THAT(a->variables(), ElementsAre("w"));
   a.reset();
   std::thread([&] { w.reset(); }).join();

@@ -1,4 +1,5 @@
-// One program with layouts on meshes whose axes have one device or two: it runs on all, what was asked for is told, contradictions stay errors.
+// One program with layouts on meshes whose axes have one device or two: it runs on all, what was asked for is told,
+// contradictions stay errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,15 +30,16 @@ struct Net : nn::Module {
 std::vector<double> losses(World& world, const DeviceMesh& mesh) {
   Net net;
   optim::Adam adam(net.parameters(), {.lr = 1e-2});
-  auto step =
-      compile(mesh,
-              [&](Tensor x, Tensor y) {
-                Tensor error = net(with_layout(x, P("data", nullptr))) - with_layout(y, P("data"));
-                Tensor loss = mean(error * error);
-                adam.step(grad(loss, net.parameters()));
-                return std::pair(loss, with_layout(error, P(nullptr, "model")));
-              },
-              {.rules = {{"fc1.weight", P("model", nullptr)}, {"*.bias", {}, {{"model", -1}}}, {"fc2.weight", {}, {{"model", 1}, {"data", -2}}}}});
+  auto step = compile(mesh,
+                      [&](Tensor x, Tensor y) {
+                        Tensor error = net(with_layout(x, P("data", nullptr))) - with_layout(y, P("data"));
+                        Tensor loss = mean(error * error);
+                        adam.step(grad(loss, net.parameters()));
+                        return std::pair(loss, with_layout(error, P(nullptr, "model")));
+                      },
+                      {.rules = {{"fc1.weight", P("model", nullptr)},
+                                 {"*.bias", {}, {{"model", -1}}},
+                                 {"fc2.weight", {}, {{"model", 1}, {"data", -2}}}}});
   std::vector<double> out;
   for (int i = 0; i < 3; ++i) {
     const Future made = step(numbers({4, 6}), numbers({4, 2}));
@@ -76,12 +78,14 @@ TEST(UnitAxes, ContradictionsStayErrors) {
   World world;
   const DeviceMesh mesh = world.mesh("d=1");
   Parameter w("w", {DType::f32, {4, 6}}, constant_init(1));
-  EXPECT_THAT(error_of([&] { compile(mesh, [&] { return with_layout(w, P("d")) + with_layout(w, P(nullptr, "d")); })(); }),
-              HasSubstr("an earlier with_layout or rule stores it as f32"));
+  EXPECT_THAT(
+      error_of([&] { compile(mesh, [&] { return with_layout(w, P("d")) + with_layout(w, P(nullptr, "d")); })(); }),
+      HasSubstr("an earlier with_layout or rule stores it as f32"));
   const auto by_rules = [&](std::vector<LayoutRule> rules) {
     return error_of([&] { compile(mesh, [&] { return w * 2; }, {.rules = std::move(rules)})().wait(); });
   };
-  EXPECT_THAT(by_rules({{"w", P("d")}, {"?", P(nullptr, "d")}}), HasSubstr("an earlier rule or compile stored it as f32[4@d, 6]"));
+  EXPECT_THAT(by_rules({{"w", P("d")}, {"?", P(nullptr, "d")}}),
+              HasSubstr("an earlier rule or compile stored it as f32[4@d, 6]"));
   EXPECT_THAT(by_rules({{"w", P("e")}}), HasSubstr("no axis is called 'e'"));
   EXPECT_THAT(by_rules({{"w", P("d", "d")}}), HasSubstr("names the mesh axis 'd' twice"));
   EXPECT_THAT(by_rules({{"w", {}, {{"d", 2}}}}), HasSubstr("splits dimension 2 on the mesh axis 'd'; there are 2"));
@@ -96,7 +100,9 @@ TEST(UnitAxes, TheirLayoutsArePlannedAsIfNothingWereSaid) {
   World world({.devices = 2});
   const auto planned = [&](const LayoutRule& rule, std::vector<std::string> axes) {
     Net net;
-    Function f = compile(world.mesh("d=2,one=1"), [&](Tensor x) { return sum(net(axes.empty() ? x : with_layout(x, axes))); }, {.rules = {rule}});
+    Function f =
+        compile(world.mesh("d=2,one=1"), [&](Tensor x) { return sum(net(axes.empty() ? x : with_layout(x, axes))); },
+                {.rules = {rule}});
     f.compile({{DType::f64, {4, 6}}});
     return std::pair(f.shard_report(), f.layout_seconds());
   };
@@ -111,10 +117,12 @@ TEST(UnitAxes, PartsOfArgumentsAndReadsOfSeveralRanks) {
       const std::int64_t from = here.rank == 0 ? 0 : 3, to = here.rank == 0 ? 3 : 5;
       HostArray mine(TensorType{DType::f64, {to - from, 2}});
       std::copy_n(whole.data<double>().begin() + 2 * from, 2 * (to - from), mine.data<double>().begin());
-      const Array rows = compile(world.mesh(text), [](Tensor x) { return with_layout(x * 2, P("d")); })(local(mine, 5)).value();
+      const Array rows =
+          compile(world.mesh(text), [](Tensor x) { return with_layout(x * 2, P("d")); })(local(mine, 5)).value();
       const std::vector<double> got = list(rows.read());
       for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], 2 * whole.data<double>()[i]);
-      const Array first = compile(world.mesh("d=1"), [](Tensor x) { return with_layout(x * 2, P("d")); })(whole).value();
+      const Array first =
+          compile(world.mesh("d=1"), [](Tensor x) { return with_layout(x * 2, P("d")); })(whole).value();
       EXPECT_EQ(list(first.read()), got) << "one rank has it, and both read it";
     });
   }
@@ -132,7 +140,8 @@ TEST(World, GrowsWhileVariablesAndFunctionsStay) {
   auto three = compile(world.mesh("d=3"), [&](Tensor t) { return with_layout(t * 2, P("d")); });
   EXPECT_EQ(list(three(x).value().read()), before);
   EXPECT_EQ(list(one(x).value().read()), before);
-  EXPECT_THAT(error_of([&] { world.grow_to(5000); }), HasSubstr("more than 4096 need a higher WorldOptions::device_limit"));
+  EXPECT_THAT(error_of([&] { world.grow_to(5000); }),
+              HasSubstr("more than 4096 need a higher WorldOptions::device_limit"));
   on_ranks(2, [&](const Ranks& here) {
     World several({.ranks = here});
     EXPECT_EQ(error_of([&] { several.grow_to(2); }), "a world of 2 ranks with 1 devices each cannot grow to 2");

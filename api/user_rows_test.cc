@@ -41,7 +41,9 @@ kernels::KernelRow squared_kernel(std::atomic<int>& prepared) {
   row.name = "mine.squared";
   row.op = "squared";
   row.rank = 1;
-  row.supports = [](const plan::CallSpec& c) { return c.in[0].dtype == DType::f64 && c.in[0].contiguous() && c.out[0].contiguous(); };
+  row.supports = [](const plan::CallSpec& c) {
+    return c.in[0].dtype == DType::f64 && c.in[0].contiguous() && c.out[0].contiguous();
+  };
   row.prepare = [&prepared](const plan::CallSpec& c) -> kernels::PreparedKernel {
     ++prepared;
     return [count = c.out[0].count(), by = c.attrs.real("by")](const kernels::KernelArgs& args) {
@@ -60,7 +62,8 @@ struct Net : nn::Module {
 
 HostArray input() {
   HostArray x(TensorType{DType::f64, {8, 3}});
-  for (std::int64_t i = 0; i < x.count(); ++i) x.data<double>()[static_cast<std::size_t>(i)] = std::sin(static_cast<double>(i));
+  for (std::int64_t i = 0; i < x.count(); ++i)
+    x.data<double>()[static_cast<std::size_t>(i)] = std::sin(static_cast<double>(i));
   return x;
 }
 
@@ -89,7 +92,8 @@ TEST(UserRows, AnOpAndAKernelOfOnesOwnTrainOnEveryMesh) {
     prepared = 0;
     const auto got = losses(mesh, true, prepared);
     EXPECT_GE(prepared, 1) << "its own kernel ran";
-    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12 * expected[i]) << mesh << ", step " << i;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], expected[i], 1e-12 * expected[i]) << mesh << ", step " << i;
   }
 }
 
@@ -97,12 +101,22 @@ TEST(UserRows, ANameThatIsTakenIsSaid) {
   std::atomic<int> prepared{0};
   OpDef relu = squared();
   relu.name = "relu";
-  EXPECT_EQ(error_of([&] { World({.ops = {squared(), relu}}); }), "WorldOptions::ops[1]: Karez has an op called 'relu' already");
-  EXPECT_EQ(error_of([&] { World({.ops = {squared(), squared()}}); }), "WorldOptions::ops[1]: row 0 is an op called 'squared' already");
+  EXPECT_EQ(error_of([&] {
+              World({.ops = {squared(), relu}});
+            }),
+            "WorldOptions::ops[1]: Karez has an op called 'relu' already");
+  EXPECT_EQ(error_of([&] {
+              World({.ops = {squared(), squared()}});
+            }),
+            "WorldOptions::ops[1]: row 0 is an op called 'squared' already");
   auto kernel = squared_kernel(prepared), taken = kernel;
   taken.name = "plain.matmul";
-  EXPECT_EQ(error_of([&] { World({.kernels = {taken}}); }), "WorldOptions::kernels[0]: Karez has a kernel called 'plain.matmul' already");
-  EXPECT_EQ(error_of([&] { World({.kernels = {kernel, kernel}}); }), "WorldOptions::kernels[1]: row 0 is a kernel called 'mine.squared' already");
+  EXPECT_EQ(error_of([&] { World({.kernels = {taken}}); }),
+            "WorldOptions::kernels[0]: Karez has a kernel called 'plain.matmul' already");
+  EXPECT_EQ(error_of([&] {
+              World({.kernels = {kernel, kernel}});
+            }),
+            "WorldOptions::kernels[1]: row 0 is a kernel called 'mine.squared' already");
 }
 
 TEST(UserRows, ErrorsQuoteTheUsersLine) {
@@ -131,7 +145,9 @@ TEST(UserRows, AnOpWithoutAKernelIsAnErrorOfTheCompile) {
 
 TEST(UserRows, ApplyTakesOurOpsAndNumbersToo) {
   World world;
-  auto f = compile(world.mesh(), [](Tensor x) { return sum(apply("add", {x, broadcast_to(apply("neg", {full({}, 2, DType::f64)}), {8, 3})})); });
+  auto f = compile(world.mesh(), [](Tensor x) {
+    return sum(apply("add", {x, broadcast_to(apply("neg", {full({}, 2, DType::f64)}), {8, 3})}));
+  });
   auto g = compile(world.mesh(), [](Tensor x) { return sum(x) - 48.0; });
   EXPECT_NEAR(f(input()).item(), g(input()).item(), 1e-12);
   auto scalar = compile(world.mesh(), [](Tensor x) { return apply("mul", {sum(x), 2.0}); });

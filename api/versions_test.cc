@@ -71,8 +71,9 @@ TEST(Versions, ALossThatReadTwoIsRefusedWithBothLines) {
     return (asked = here(), grad(loss, {w})[0]);
   });
   std::string error = error_of([&] { f(HostArray::of<float>({2}, {1, 2})); });  // first: it notes the lines
-  EXPECT_THAT(error, AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + before),
-                           HasSubstr("and in mul at " + after + " what an update made of it"), HasSubstr("at " + asked)));
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + before),
+                    HasSubstr("and in mul at " + after + " what an update made of it"), HasSubstr("at " + asked)));
 }
 
 TEST(Versions, AReadThroughStopGradientDoesNotCount) {
@@ -103,7 +104,8 @@ TEST(Versions, AnOptimisersStepIsWhereThePathBegins) {
                 return grad(sum(a * b), {b})[0];                                 // the new a alone
               }),
               ElementsAre(2 - 5.0f / 8, 2 - 10.0f / 8));
-  EXPECT_THAT(result([&](Tensor x) {  // what the loss reads of a came by way of b's old version: that is behind the step, and no second version
+  EXPECT_THAT(result([&](Tensor x) {  // what the loss reads of a came by way of b's old version: that is behind the
+                                      // step, and no second version
                 optim::SGD first({a}, {.lr = 0.125}), second({b}, {.lr = 1});
                 first.step(grad(sum(x * a * b), {a}));
                 second.step({full({2}, 1)});

@@ -30,7 +30,8 @@ TEST(Waiting, WhoReadsAVariableDuringALaunchKeepsNobodyElseFromTheWorld) {
   EXPECT_EQ(late.item(), 6) << "with the value from before the write";
   writing.get();
   const double called = calling.get().item();
-  EXPECT_TRUE(called == 9 || called == 3) << called << ": with the value from behind the write, as a rule; or it was called before the write was";
+  EXPECT_TRUE(called == 9 || called == 3)
+      << called << ": with the value from behind the write, as a rule; or it was called before the write was";
   const float read = reading.get();
   EXPECT_TRUE(read == 1 || read == 7) << read << ": it asked before the write, or behind it";
   EXPECT_EQ(add(1.0f).item(), 8);

@@ -24,11 +24,14 @@ std::set<std::string> written() {
   Tensor y = x + 1, z = ((x - y) * y / x), below = x < y, above = x >= y;
   Tensor numbers[] = {exp(x),  log(x), sqrt(x), tanh(x), sigmoid(x), relu(x),   gelu(x),       gelu_tanh(x),
                       silu(x), abs(x), sin(x),  cos(x),  -x,         pow(x, y), maximum(x, y), minimum(x, y)};
-  Tensor bools[] = {equal(x, y), not_equal(x, y), logical_and(below, above), logical_or(below, above), logical_not(below), x <= y, x > y};
+  Tensor bools[] = {
+      equal(x, y), not_equal(x, y), logical_and(below, above), logical_or(below, above), logical_not(below), x <= y,
+      x > y};
   Tensor chosen[] = {select(below, x, y), cast(below, DType::i32), stop_gradient(x), with_layout(x, P(nullptr))};
   Tensor reduced[] = {sum(x, {0}), max(x, {0}), min(x, {0}), arg_max(x)};
   Tensor products[] = {matmul(x, transpose(y)), conv2d(image, kernel), max_pool(image, 2), avg_pool(image, 2)};
-  Tensor moved[] = {reshape(x, {24}), broadcast_to(x, {3, 4, 6}), slice(x, {0, 1}, {4, 2}), concat({x, y}), pad(x, {0, 1}, {0, 1})};
+  Tensor moved[] = {reshape(x, {24}), broadcast_to(x, {3, 4, 6}), slice(x, {0, 1}, {4, 2}), concat({x, y}),
+                    pad(x, {0, 1}, {0, 1})};
   Tensor picked[] = {gather(x, labels), one_hot(labels, 7), iota({4}, 0), full({4}, 1), dropout(x, 0.5)};
   const Sorted sorted = sort(x);
   Tensor along[] = {cumsum(x), take_along(x, sorted.indices), add_along(sorted.indices, x, 6)};
@@ -61,7 +64,8 @@ TEST(Words, EveryOpHasOneOrAReason) {
     if (op.name.find("_grad") != std::string::npos) continue;  // gradients write it
     EXPECT_NE(said.contains(op.name), without.contains(op.name))
         << op.name
-        << (said.contains(op.name) ? " has a word, and a reason for none" : " has no word: it, and a use of it here, or the reason why not");
+        << (said.contains(op.name) ? " has a word, and a reason for none"
+                                   : " has no word: it, and a use of it here, or the reason why not");
   }
 }
 

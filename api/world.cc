@@ -30,19 +30,24 @@ namespace {
 
 WorldOptions checked(WorldOptions options) {
   require(options.devices >= 1, "a world of ", options.devices, " devices; it takes at least 1");
-  require(options.device_limit >= 1, "a world with a device_limit of ", options.device_limit, "; it must be at least 1");
-  require(options.devices <= options.device_limit, "a world of ", options.devices, " devices; more than ", options.device_limit,
-          " need a higher WorldOptions::device_limit, World({.devices = ", options.devices, ", .device_limit = ", options.devices,
-          "}): plans for so many take minutes to make");
+  require(options.device_limit >= 1, "a world with a device_limit of ", options.device_limit,
+          "; it must be at least 1");
+  require(options.devices <= options.device_limit, "a world of ", options.devices, " devices; more than ",
+          options.device_limit, " need a higher WorldOptions::device_limit, World({.devices = ", options.devices,
+          ", .device_limit = ", options.devices, "}): plans for so many take minutes to make");
   require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
-  require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight, " launches in flight; 1 to 1024 are possible");
+  require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight,
+          " launches in flight; 1 to 1024 are possible");
   require(options.memory >= 0, "a world with ", options.memory, " bytes a device; 0 sets no limit");
-  if (const char* check = std::getenv("KAREZ_CHECK_INPUTS"); check != nullptr && options.check_inputs == InputCheck::sampled) {
+  if (const char* check = std::getenv("KAREZ_CHECK_INPUTS");
+      check != nullptr && options.check_inputs == InputCheck::sampled) {
     const std::string_view word = check;
-    require(word == "off" || word == "sampled" || word == "full", "KAREZ_CHECK_INPUTS=", word, "; off, sampled and full are possible");
+    require(word == "off" || word == "sampled" || word == "full", "KAREZ_CHECK_INPUTS=", word,
+            "; off, sampled and full are possible");
     options.check_inputs = word == "off" ? InputCheck::off : word == "full" ? InputCheck::full : InputCheck::sampled;
   }
-  require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team, " threads; 1 to 1024, or 0 lets it choose");
+  require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team,
+          " threads; 1 to 1024, or 0 lets it choose");
   return options;
 }
 
@@ -78,18 +83,22 @@ CostTable costs_of(const WorldOptions& options) {
   CostTable read = all.on(own.isa);
   if (read.origin.empty()) read.origin = cat("those of ", file);
   if (!all.sets.empty() && read.sets.empty())
-    read.origin += cat("; its rates are of other instructions than ", own.isa, ", so that coarse ones count (`karez doctor --kernels --costs ", file,
-                       "` measures them)");
+    read.origin += cat("; its rates are of other instructions than ", own.isa,
+                       ", so that coarse ones count (`karez doctor --kernels --costs ", file, "` measures them)");
   return read;
 }
 
-// Our rows and the user's behind them. Which of the two has a name that is taken must be said; the tables check the rest.
-template <class Row> std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& more, std::string_view list, std::string_view kind) {
+// Our rows and the user's behind them. Which of the two has a name that is taken must be said; the tables check the
+// rest.
+template <class Row>
+std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& more, std::string_view list,
+                           std::string_view kind) {
   const std::size_t ours = rows.size();
   for (std::size_t i = 0; i < more.size(); ++i) {
     for (std::size_t other = 0; other < rows.size(); ++other)
-      require(rows[other].name != more[i].name, list, "[", i, "]: ", other < ours ? cat("Karez has ", kind) : cat("row ", other - ours, " is ", kind),
-              " called '", more[i].name, "' already");
+      require(rows[other].name != more[i].name, list, "[", i,
+              "]: ", other < ours ? cat("Karez has ", kind) : cat("row ", other - ours, " is ", kind), " called '",
+              more[i].name, "' already");
     rows.push_back(more[i]);
   }
   return rows;
@@ -110,7 +119,8 @@ WorldState::WorldState(WorldOptions chosen)
       costs(CostTable::parse(agreed.costs)),
       ops(with_rows(all_op_rows(), that_may_fail(options.ops), "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
-      evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
+      evaluate(evaluate_with(std::make_shared<const KernelTable>(
+          with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
       session(session_options(options, ranks, agreed), kernels),
       ran(std::make_shared<ExpressionPlans>()) {}
@@ -130,7 +140,9 @@ int devices_of_a_rank(const Graph& graph) {
 
 }  // namespace
 
-CostTable WorldState::costs_of_acts(const Graph& graph, int team) const { return with_class_costs(costs.on(team, 1), graph.meshes, agreed.places); }
+CostTable WorldState::costs_of_acts(const Graph& graph, int team) const {
+  return with_class_costs(costs.on(team, 1), graph.meshes, agreed.places);
+}
 
 CompileOptions WorldState::compile_options(const Graph& graph) const {
   const int devices = devices_of_a_rank(graph), cores = agreed.cores;
@@ -141,7 +153,8 @@ CompileOptions WorldState::compile_options(const Graph& graph) const {
   out.check_nan = options.check_nan;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
   out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
-  out.costs = with_class_costs(costs.on(out.team, (devices + out.workers - 1) / out.workers), graph.meshes, agreed.places);
+  out.costs =
+      with_class_costs(costs.on(out.team, (devices + out.workers - 1) / out.workers), graph.meshes, agreed.places);
   return out;
 }
 
@@ -156,7 +169,8 @@ void World::barrier() const {
 
 void World::grow_to(int devices) {
   if (devices <= state_->options.devices) return;
-  require(ErrorKind::device, ranks() == 1, "a world of ", ranks(), " ranks with ", state_->options.devices, " devices each cannot grow to ", devices);
+  require(ErrorKind::device, ranks() == 1, "a world of ", ranks(), " ranks with ", state_->options.devices,
+          " devices each cannot grow to ", devices);
   WorldOptions options = state_->options;
   options.devices = devices;
   state_->options.devices = checked(std::move(options)).devices;
@@ -164,28 +178,37 @@ void World::grow_to(int devices) {
 
 DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const {
   Mesh mesh = Mesh::of(std::move(axes));
-  const int each = state_->options.devices, has = each * ranks(), end = place.devices.empty() ? place.first + mesh.size() : mesh.size();
+  const int each = state_->options.devices, has = each * ranks(),
+            end = place.devices.empty() ? place.first + mesh.size() : mesh.size();
   const bool alone = ranks() == 1;
-  require(ErrorKind::device, mesh.size() <= state_->options.device_limit, print(mesh), " takes ", mesh.size(), " devices; more than ",
-          state_->options.device_limit, " need a higher WorldOptions::device_limit: plans for so many take minutes to make");
-  require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), " is to lie from device ", place.first, " on and on devices ",
-          join(place.devices, ", "), "; give one of both");
-  require(ErrorKind::device, place.first >= 0, print(mesh), " is to lie from device ", place.first, " on; the first is 0");
-  require(ErrorKind::device, end <= has, print(mesh), place.first > 0 ? cat(" from device ", place.first, " on") : std::string(), " takes ", end,
-          " devices, but the world has ", has, alone ? cat("; World({.devices = ", end, "}) has enough") : cat(", ", each, " on each rank"));
-  require(ErrorKind::device, place.devices.empty() || static_cast<int>(place.devices.size()) == mesh.size(), print(mesh), " takes ", mesh.size(),
-          " devices; ", place.devices.size(), " are listed");
+  require(ErrorKind::device, mesh.size() <= state_->options.device_limit, print(mesh), " takes ", mesh.size(),
+          " devices; more than ", state_->options.device_limit,
+          " need a higher WorldOptions::device_limit: plans for so many take minutes to make");
+  require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), " is to lie from device ",
+          place.first, " on and on devices ", join(place.devices, ", "), "; give one of both");
+  require(ErrorKind::device, place.first >= 0, print(mesh), " is to lie from device ", place.first,
+          " on; the first is 0");
+  require(ErrorKind::device, end <= has, print(mesh),
+          place.first > 0 ? cat(" from device ", place.first, " on") : std::string(), " takes ", end,
+          " devices, but the world has ", has,
+          alone ? cat("; World({.devices = ", end, "}) has enough") : cat(", ", each, " on each rank"));
+  require(ErrorKind::device, place.devices.empty() || static_cast<int>(place.devices.size()) == mesh.size(),
+          print(mesh), " takes ", mesh.size(), " devices; ", place.devices.size(), " are listed");
   for (int position = 0; position < mesh.size(); ++position) {
     const auto at = static_cast<std::size_t>(position);
     const int device = place.devices.empty() ? place.first + position : place.devices[at];
-    require(ErrorKind::device, device >= 0 && device < has, print(mesh), ": there is no device ", device, "; the world has 0 to ", has - 1);
+    require(ErrorKind::device, device >= 0 && device < has, print(mesh), ": there is no device ", device,
+            "; the world has 0 to ", has - 1);
     mesh.devices[at] = {device / each, device % each};
     for (std::size_t other = 0; other < at && !place.devices.empty(); ++other)
-      require(ErrorKind::device, mesh.devices[other] != mesh.devices[at], print(mesh), ": device ", device, " is listed twice");
+      require(ErrorKind::device, mesh.devices[other] != mesh.devices[at], print(mesh), ": device ", device,
+              " is listed twice");
   }
   return {state_, std::move(mesh)};
 }
-DeviceMesh World::mesh(std::string_view text, const MeshPlace& place) const { return mesh(Mesh::parse(text).axes, place); }
+DeviceMesh World::mesh(std::string_view text, const MeshPlace& place) const {
+  return mesh(Mesh::parse(text).axes, place);
+}
 
 namespace {
 
@@ -196,7 +219,8 @@ template <class Who> HostArray read_stored(WorldState& world, const Who& who, So
   {
     WorldLock lock(world);
     const auto& [key, variable] = *world.stored(who);
-    if (whole_on_every_rank(world, variable.type, variable.mesh, variable.layout)) stored.emplace(parts_of(world, key, variable, false));
+    if (whole_on_every_rank(world, variable.type, variable.mesh, variable.layout))
+      stored.emplace(parts_of(world, key, variable, false));
     else brought = gathered(world, key, variable, where);
   }
   return brought ? brought->read() : read_parts(*stored);
@@ -207,8 +231,8 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
     WorldLock lock(world);
     const auto& [key, variable] = *world.stored(who);
     const std::string name = WorldState::called(key, variable).first;
-    require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", name, "' is ", variable.type, ", not ",
-            value.valid() ? print(value.type()) : "an array never made");
+    require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", name, "' is ", variable.type,
+            ", not ", value.valid() ? print(value.type()) : "an array never made");
     agree_on_value(world, value, cat("a write of variable '", name, "'"));
     return parts_of(world, key, variable, true);
   }();
@@ -217,10 +241,14 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
 
 }  // namespace
 
-HostArray read_variable(WorldState& world, const Parameter& parameter, SourceLine where) { return read_stored(world, parameter, where); }
+HostArray read_variable(WorldState& world, const Parameter& parameter, SourceLine where) {
+  return read_stored(world, parameter, where);
+}
 
 HostArray World::read(std::string_view name, SourceLine where) const { return read_stored(*state_, name, where); }
-HostArray World::read(const Parameter& parameter, SourceLine where) const { return read_stored(*state_, parameter, where); }
+HostArray World::read(const Parameter& parameter, SourceLine where) const {
+  return read_stored(*state_, parameter, where);
+}
 void World::write(std::string_view name, const HostArray& value) { write_stored(*state_, name, value); }
 void World::write(const Parameter& parameter, const HostArray& value) {
   if (has(parameter)) return write_stored(*state_, parameter, value);

@@ -19,10 +19,11 @@ namespace karez {
 
 namespace {
 
-// An op of all ranks that each waits for. Where two came to it with different hashes, or the sum is wrong, `explain` gives the error's text from its
-// own.
-void agree(WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& who,
-           const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
+// An op of all ranks that each waits for. Where two came to it with different hashes, or the sum is wrong, `explain`
+// gives the error's text from its own.
+void agree(
+    WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& who,
+    const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
   const std::uint64_t op = world.session.begin_op({.hash = hash, .what = who, .sum = sum, .sets_nothing = true});
   try {
     world.session.await_op(op);
@@ -34,18 +35,22 @@ void agree(WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::
   }
 }
 
-std::span<const std::byte> bytes_of(const HostArray& array) { return {array.bytes(), static_cast<std::size_t>(array.type().bytes())}; }
+std::span<const std::byte> bytes_of(const HostArray& array) {
+  return {array.bytes(), static_cast<std::size_t>(array.type().bytes())};
+}
 std::uint64_t hash_of(const HostArray& array) { return hash_bytes(bytes_of(array)); }
 
 constexpr std::size_t cache_line = 64, sampled_lines = 64;
 
-// Of a call's lines; where the array has no more, of all its bytes. The last line of an array may be cut off, so it is drawn as a whole one before.
+// Of a call's lines; where the array has no more, of all its bytes. The last line of an array may be cut off, so it is
+// drawn as a whole one before.
 std::uint64_t sampled_hash(const HostArray& array, std::uint64_t draw, std::size_t lines) {
   const auto bytes = bytes_of(array);
   if (bytes.size() <= cache_line * lines) return hash_bytes(bytes);
   std::array<std::byte, cache_line * sampled_lines> drawn;
   for (std::size_t line = 0; line < lines; ++line) {
-    const std::uint64_t where = base::Hash().add(draw).add(static_cast<std::uint64_t>(line)).value() % (bytes.size() / cache_line + 1);
+    const std::uint64_t where =
+        base::Hash().add(draw).add(static_cast<std::uint64_t>(line)).value() % (bytes.size() / cache_line + 1);
     std::memcpy(&drawn[line * cache_line], &bytes[std::min(where * cache_line, bytes.size() - cache_line)], cache_line);
   }
   return hash_bytes(std::span(drawn).first(lines * cache_line));
@@ -53,14 +58,16 @@ std::uint64_t sampled_hash(const HostArray& array, std::uint64_t draw, std::size
 
 std::string line_of(const Argument& argument) {
   if (argument.on_mesh.valid()) return "an array on a mesh";
-  if (!argument.array.valid()) return cat("batch ", argument.feed.position, " of a source of ", argument.feed.source->type());
+  if (!argument.array.valid())
+    return cat("batch ", argument.feed.position, " of a source of ", argument.feed.source->type());
   if (argument.part) return cat("a part of ", argument.feed.source->type());
   return cat(argument.array.type(), " with the hash ", hash_of(argument.array));
 }
 
 }  // namespace
 
-void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who, const std::function<std::string()>& text) {
+void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who,
+                      const std::function<std::string()>& text) {
   if (world.ranks.alone()) return;
   agree(world, hash, 0, who, [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
     return cat(said, "\n", world.ranks.first_difference(op, ranks, text()));
@@ -78,10 +85,13 @@ std::uint64_t ask_all(WorldState& world, const AskedOp& asked) {
   const std::string refused = ": it is refused on every rank that asks for it, and all may go on; ";
   const auto [mine, other] = refusal.ranks;
   if (refusal.why == Why::other && refusal.text == what)
-    throw Error(ErrorKind::user, cat("ranks ", std::min(mine, other), " and ", std::max(mine, other), " differ in ", what, refused, asked.advice),
+    throw Error(ErrorKind::user,
+                cat("ranks ", std::min(mine, other), " and ", std::max(mine, other), " differ in ", what, refused,
+                    asked.advice),
                 line);
   const std::string asks = cat("rank ", mine, " asks for ", what);
-  throw Error(ErrorKind::user, cat(asks, ", where rank ", other, " comes to ", refusal.text, refused, asked.advice), line);
+  throw Error(ErrorKind::user, cat(asks, ", where rank ", other, " comes to ", refusal.text, refused, asked.advice),
+              line);
 }
 
 void agree_on_value(WorldState& world, const HostArray& value, const std::string& what) {
@@ -93,16 +103,18 @@ void agree_on_value(WorldState& world, const HostArray& value, const std::string
 
 void agree_on_reset(WorldState& world) {
   if (world.ranks.alone()) return;
-  agree(world, 0, 0, "a reset of the world", [](std::string_view said, std::uint64_t, std::pair<int, int>) { return std::string(said); });
+  agree(world, 0, 0, "a reset of the world",
+        [](std::string_view said, std::uint64_t, std::pair<int, int>) { return std::string(said); });
 }
 
 void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs) {
   std::string lines;
-  for (std::size_t i = 0; i < inputs.arguments.size(); ++i) lines += cat("arg", i, ": ", line_of(inputs.arguments[i]), "\n");
+  for (std::size_t i = 0; i < inputs.arguments.size(); ++i)
+    lines += cat("arg", i, ": ", line_of(inputs.arguments[i]), "\n");
   for (const auto& [name, value] : inputs.numbers) lines += cat(name, ": ", value, "\n");
   agree(world, hash_text(lines), 0, call, [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
-    return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second, " give it different arguments\n",
-               world.ranks.first_difference(op, ranks, lines),
+    return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second,
+               " give it different arguments\n", world.ranks.first_difference(op, ranks, lines),
                "\nan array is the whole on every rank, unless local(array) says that it is this rank's part");
   });
 }

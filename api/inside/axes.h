@@ -17,7 +17,8 @@ inline Ints axes_or_all(const Ints& axes, int rank) {
     std::iota(out.begin(), out.end(), 0);
   }
   for (auto& axis : out) {
-    require(ErrorKind::shape, axis >= -rank && axis < rank, "axis ", axis, " of a tensor with ", rank, " dimensions does not exist");
+    require(ErrorKind::shape, axis >= -rank && axis < rank, "axis ", axis, " of a tensor with ", rank,
+            " dimensions does not exist");
     if (axis < 0) axis += rank;
   }
   std::sort(out.begin(), out.end());

@@ -49,7 +49,8 @@ int look(dl_phdr_info* object, std::size_t, void* asked) {
   if (!holds(*object, wanted.address)) return 0;
   for (int i = 0; i < object->dlpi_phnum && wanted.id.empty(); ++i) {
     const auto& part = object->dlpi_phdr[i];
-    if (part.p_type == PT_NOTE) wanted.id = id_among(reinterpret_cast<const char*>(object->dlpi_addr + part.p_vaddr), part.p_memsz);
+    if (part.p_type == PT_NOTE)
+      wanted.id = id_among(reinterpret_cast<const char*>(object->dlpi_addr + part.p_vaddr), part.p_memsz);
   }
   return 1;
 }

@@ -26,8 +26,10 @@ namespace karez {
 namespace {
 
 constexpr std::string_view magic = "karez cache 1\n", suffix = ".plan", aside = "aside-";
-constexpr std::size_t head_size = 64, field_size = 16;  // the magic and three numbers in hexadecimal digits, each with a space behind it
-constexpr std::time_t abandoned = 3600;                 // seconds after which nobody still writes a file
+constexpr std::size_t head_size = 64,
+                      field_size =
+                          16;  // the magic and three numbers in hexadecimal digits, each with a space behind it
+constexpr std::time_t abandoned = 3600;  // seconds after which nobody still writes a file
 
 std::string hexadecimal(std::uint64_t word) {
   std::array<char, field_size> digits;
@@ -58,7 +60,8 @@ std::string_view wrong_with(std::string& file, std::string_view key) {
   const std::uint64_t rest = file.size() - head_size;
   if (!keys || !values || !sum) return "has a head that was changed";
   if (*keys > rest || *values != rest - *keys) return "is cut off";
-  const std::string_view stored = std::string_view(file).substr(head_size, *keys), value = std::string_view(file).substr(head_size + *keys);
+  const std::string_view stored = std::string_view(file).substr(head_size, *keys),
+                         value = std::string_view(file).substr(head_size + *keys);
   if (checksum(stored, value) != *sum) return "was changed since it was written";
   if (stored != key) return "is of another program, or of another Karez";
   file.erase(0, head_size + *keys);
@@ -100,7 +103,9 @@ std::vector<Stored> files_in(int folder) {
   while (const dirent* entry = ::readdir(list)) {
     const std::string_view name = entry->d_name;
     struct stat found {};
-    if (!(name.ends_with(suffix) || name.starts_with(aside)) || ::fstatat(folder, entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!(name.ends_with(suffix) || name.starts_with(aside)) ||
+        ::fstatat(folder, entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
     if (S_ISREG(found.st_mode)) out.push_back({std::string(name), found.st_size, found.st_mtim});
   }
   ::closedir(list);
@@ -112,7 +117,8 @@ std::vector<Stored> files_in(int folder) {
 CacheFolder::CacheFolder(std::string path, std::int64_t limit) : path_(std::move(path)), limit_(limit) {}
 
 void CacheFolder::refuse(std::string_view why) {
-  note(LogLevel::warning, "plans are not kept in '", path_, "': ", why, "; KAREZ_CACHE names another folder, or is off");
+  note(LogLevel::warning, "plans are not kept in '", path_, "': ", why,
+       "; KAREZ_CACHE names another folder, or is off");
 }
 
 bool CacheFolder::open() {
@@ -136,11 +142,13 @@ void CacheFolder::say(std::string_view key, std::string_view wrong) const {
 
 std::optional<std::string> CacheFolder::find(std::string_view key) {
   if (!open()) return std::nullopt;
-  const comm::Descriptor file(::openat(folder_.get(), name_of_key(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const comm::Descriptor file(
+      ::openat(folder_.get(), name_of_key(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == ENOENT) return std::nullopt;
   struct stat found {};
   if (!file || ::fstat(file.get(), &found) != 0) return say(key, std::strerror(errno)), std::nullopt;
-  if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid()) return say(key, "is no file of this user's"), std::nullopt;
+  if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid())
+    return say(key, "is no file of this user's"), std::nullopt;
   std::optional<std::string> bytes = read_all(file.get(), std::min<std::int64_t>(found.st_size, limit_));
   if (!bytes) return say(key, std::strerror(errno)), std::nullopt;
   if (const std::string_view wrong = wrong_with(*bytes, key); !wrong.empty()) return say(key, wrong), std::nullopt;
@@ -148,7 +156,8 @@ std::optional<std::string> CacheFolder::find(std::string_view key) {
   return bytes;
 }
 
-bool CacheFolder::write_aside(const std::string& name, std::string_view head, std::string_view key, std::string_view value) {
+bool CacheFolder::write_aside(const std::string& name, std::string_view head, std::string_view key,
+                              std::string_view value) {
   const comm::Descriptor file(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   return file && write_all(file.get(), head) && write_all(file.get(), key) && write_all(file.get(), value);
 }
@@ -157,9 +166,11 @@ void CacheFolder::keep(std::string_view key, std::string_view value) {
   const auto bytes = static_cast<std::int64_t>(head_size + key.size() + value.size());
   if (!open() || bytes > limit_ / 8) return;
   const std::string name = name_of_key(key),
-                    other = cat(aside, ::getpid(), "-", reinterpret_cast<std::uintptr_t>(this));  // no other lives that has both
-  ::unlinkat(folder_.get(), other.c_str(), 0);                                                    // of one that had, and died
-  if (!write_aside(other, head_of(key, value), key, value) || ::renameat(folder_.get(), other.c_str(), folder_.get(), name.c_str()) != 0) {
+                    other = cat(aside, ::getpid(), "-",
+                                reinterpret_cast<std::uintptr_t>(this));  // no other lives that has both
+  ::unlinkat(folder_.get(), other.c_str(), 0);                            // of one that had, and died
+  if (!write_aside(other, head_of(key, value), key, value) ||
+      ::renameat(folder_.get(), other.c_str(), folder_.get(), name.c_str()) != 0) {
     refuse(std::strerror(errno));
     ::unlinkat(folder_.get(), other.c_str(), 0);
     folder_ = {};
@@ -179,8 +190,9 @@ void CacheFolder::trim() {
   std::int64_t bytes = 0;
   for (const Stored& file : files) bytes += file.bytes;
   if (bytes <= limit_ - limit_ / 8) return;
-  std::sort(files.begin(), files.end(),
-            [](const Stored& a, const Stored& b) { return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec); });
+  std::sort(files.begin(), files.end(), [](const Stored& a, const Stored& b) {
+    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
+  });
   for (const Stored& file : files) {
     if (bytes <= limit_ - limit_ / 8) return;
     if (::unlinkat(folder_.get(), file.name.c_str(), 0) == 0) bytes -= file.bytes;
@@ -192,7 +204,8 @@ std::string cache_path() {
     const char* text = std::getenv(name);
     return std::string(text == nullptr ? "" : text);
   };
-  if (const std::string chosen = said("KAREZ_CACHE"); !chosen.empty()) return chosen == "off" ? "" : std::filesystem::absolute(chosen).string();
+  if (const std::string chosen = said("KAREZ_CACHE"); !chosen.empty())
+    return chosen == "off" ? "" : std::filesystem::absolute(chosen).string();
   if (const std::string caches = said("XDG_CACHE_HOME"); caches.starts_with("/")) return caches + "/karez";
   if (const std::string home = said("HOME"); home.starts_with("/")) return home + "/.cache/karez";
   return {};

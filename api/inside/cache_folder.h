@@ -10,8 +10,9 @@
 
 namespace karez {
 
-// Each file holds its key, its value and a checksum of both. It is written aside and renamed, so processes may share the folder, which is its owner's
-// alone (0700). Nothing here throws: who keeps nothing works on. What is wrong is said, of the folder once, of a file each time.
+// Each file holds its key, its value and a checksum of both. It is written aside and renamed, so processes may share
+// the folder, which is its owner's alone (0700). Nothing here throws: who keeps nothing works on. What is wrong is
+// said, of the folder once, of a file each time.
 class CacheFolder {
  public:
   explicit CacheFolder(std::string path, std::int64_t limit = 1'000'000'000);  // "": keeps nothing
@@ -33,7 +34,8 @@ class CacheFolder {
   comm::Descriptor folder_;
 };
 
-// KAREZ_CACHE; without it $XDG_CACHE_HOME/karez, and without that ~/.cache/karez. "": nowhere (KAREZ_CACHE=off, or no home).
+// KAREZ_CACHE; without it $XDG_CACHE_HOME/karez, and without that ~/.cache/karez. "": nowhere (KAREZ_CACHE=off, or no
+// home).
 std::string cache_path();
 
 }  // namespace karez

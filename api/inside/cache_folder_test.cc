@@ -173,7 +173,8 @@ TEST(CacheFolder, WhatADeadProcessWasWritingGoes) {
 int one_of_four(const fs::path& folder) {
   CacheFolder cache(folder, 200'000);
   for (int turn = 0; turn < 300; ++turn) {
-    const std::string key = base::cat("key ", turn % 12), value(10'000 + 100 * (turn % 12), static_cast<char>('a' + turn % 12));
+    const std::string key = base::cat("key ", turn % 12),
+                      value(10'000 + 100 * (turn % 12), static_cast<char>('a' + turn % 12));
     if (const auto known = cache.find(key); known && *known != value) return 1;
     cache.keep(key, value);
   }

@@ -39,8 +39,8 @@ struct PlannedVariable {
   Layout layout;
 };
 
-// What a signature says of one argument: its type, and of one that lies on devices already where and how. A source may take its time, so that its
-// next batch is worth a second slot; an array is there at once.
+// What a signature says of one argument: its type, and of one that lies on devices already where and how. A source may
+// take its time, so that its next batch is worth a second slot; an array is there at once.
 struct Function::Taken {
   TensorType type;
   std::optional<Kept> kept = {};

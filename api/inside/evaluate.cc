@@ -23,7 +23,8 @@ Evaluate evaluate_with(std::shared_ptr<const KernelTable> kernels) {
     std::vector<HostArray> memory;
     std::vector<std::byte*> in, out;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      require(static_cast<std::int64_t>(inputs[i].size()) >= call.in[i].bytes(), print(call), ": operand ", i, " has ", inputs[i].size(), " bytes");
+      require(static_cast<std::int64_t>(inputs[i].size()) >= call.in[i].bytes(), print(call), ": operand ", i, " has ",
+              inputs[i].size(), " bytes");
       memory.push_back(room_for(static_cast<std::int64_t>(inputs[i].size())));
       std::memcpy(memory.back().bytes(), inputs[i].data(), inputs[i].size());
       in.push_back(memory.back().bytes());

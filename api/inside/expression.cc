@@ -51,7 +51,10 @@ const void* LazyValue::who() const {
   return known.valid() ? static_cast<const void*>(&ArrayValue::of(known)) : this;
 }
 
-Tensor::Tensor(const Array& array) : type(array.type()), lazy(std::make_shared<LazyValue>(array.type(), array)), wanted(lazy) {}
+Tensor::Tensor(const Array& array)
+    : type(array.type()),
+      lazy(std::make_shared<LazyValue>(array.type(), array)),
+      wanted(lazy) {}
 Tensor::Tensor(const HostArray& shared) : Tensor(HostArray(shared)) {}
 Tensor::Tensor(HostArray&& moved) {
   require(moved.valid(), "a tensor of a host array that was never made");
@@ -72,7 +75,8 @@ Expression::Expression() : trace(rows_of_ours(), {.name = "expression", .train =
 }
 
 void Expression::belong_to(const std::shared_ptr<WorldState>& of) {
-  require(!has_world || world.lock() == of, "arrays of different worlds in one expression; what read() gives is an array of the host");
+  require(!has_world || world.lock() == of,
+          "arrays of different worlds in one expression; what read() gives is an array of the host");
   if (has_world) return;
   has_world = true;
   world = of;
@@ -89,7 +93,8 @@ void Expression::lie_on(const std::shared_ptr<WorldState>& of, const Mesh& mesh)
 void Expression::need_mesh(std::string_view what) {
   if (has_mesh) return;
   const DeviceMesh* mesh = Interactive::mesh();
-  require(mesh != nullptr, what, " outside of a compiled function: on which mesh is not said; an operand that is an Array says it, or ",
+  require(mesh != nullptr, what,
+          " outside of a compiled function: on which mesh is not said; an operand that is an Array says it, or ",
           "Interactive on(mesh)");
   lie_on(mesh->world, mesh->mesh);
 }
@@ -124,10 +129,12 @@ ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
   } else if (const Array array = value->array(); array.valid()) {
     lie_on(ArrayValue::of(array).living_world(), array.mesh());
   }
-  const auto known = std::find_if(operands.begin(), operands.end(), [who = value->who()](const auto& other) { return other->who() == who; });
+  const auto known = std::find_if(operands.begin(), operands.end(),
+                                  [who = value->who()](const auto& other) { return other->who() == who; });
   if (known == operands.end()) return input(value);
   for (const Node& node : trace.graph.nodes)
-    if (node.op->role == Role::source && node.attrs.text("name") == cat("operand", known - operands.begin())) return node.outputs[0];
+    if (node.op->role == Role::source && node.attrs.text("name") == cat("operand", known - operands.begin()))
+      return node.outputs[0];
   fail("an operand without a node");
 }
 
@@ -147,7 +154,8 @@ void Expression::hold(Tensor& tensor) {
 LazyValues Expression::wanted() const {
   LazyValues out;
   for (const auto& value : values)
-    if (auto alive = value.lock(); alive != nullptr && !alive->wanted.expired() && alive->from() != nullptr) out.push_back(std::move(alive));
+    if (auto alive = value.lock(); alive != nullptr && !alive->wanted.expired() && alive->from() != nullptr)
+      out.push_back(std::move(alive));
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Tensors outside of a trace: what a word of the user's wrote, kept as a graph of its own until a value of it is wanted.
+// Tensors outside of a trace: what a word of the user's wrote, kept as a graph of its own until a value of it is
+// wanted.
 #pragma once
 
 #include <memory>
@@ -30,7 +31,10 @@ struct LazyValue {
 
   LazyValue(TensorType type, HostArray host) : type(std::move(type)), host(std::move(host)) {}
   LazyValue(TensorType type, Array array) : type(std::move(type)), array_(std::move(array)) {}
-  LazyValue(TensorType type, ValueId id, std::shared_ptr<const Expression> from) : type(std::move(type)), id(id), from_(std::move(from)) {}
+  LazyValue(TensorType type, ValueId id, std::shared_ptr<const Expression> from)
+      : type(std::move(type)),
+        id(id),
+        from_(std::move(from)) {}
 
  private:
   mutable std::mutex mutex_;
@@ -40,7 +44,8 @@ struct LazyValue {
 };
 using LazyValues = std::vector<std::shared_ptr<LazyValue>>;
 
-// One word's graph (relu's; a layer's). Its input nodes are operands that stand on values outside of it, in order. It keeps no world alive.
+// One word's graph (relu's; a layer's). Its input nodes are operands that stand on values outside of it, in order. It
+// keeps no world alive.
 struct Expression : std::enable_shared_from_this<Expression> {
   Expression();
 

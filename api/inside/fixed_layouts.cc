@@ -14,7 +14,8 @@
 
 namespace karez {
 
-void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::size_t>& which, const std::vector<LayoutRule>& rules) {
+void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::size_t>& which,
+                    const std::vector<LayoutRule>& rules) {
   Graph part;
   part.meshes = graph.meshes;
   for (std::size_t v : which) {
@@ -29,7 +30,9 @@ namespace {
 // With its devices, where another mesh reads like it.
 std::string lies_on(const Mesh& mesh, const Mesh& other) {
   const std::string text = sbp::print(mesh);
-  return text == sbp::print(other) ? cat(text, " at ", join(mesh.devices, ", ", [](DeviceName device) { return sbp::print(device); })) : text;
+  return text == sbp::print(other)
+             ? cat(text, " at ", join(mesh.devices, ", ", [](DeviceName device) { return sbp::print(device); }))
+             : text;
 }
 }  // namespace
 
@@ -40,11 +43,13 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
     if (found == world.variables.end()) continue;
     const StoredVariable& stored = found->second;
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", lies_on(stored.mesh, mesh), "; this function is compiled for ",
-            lies_on(mesh, stored.mesh),
-            ". It stays where the first function that used it put it: compile for that mesh, with the same placements (so gradients of variables on ",
+    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", lies_on(stored.mesh, mesh),
+            "; this function is compiled for ", lies_on(mesh, stored.mesh),
+            ". It stays where the first function that used it put it: compile for that mesh, with the same placements "
+            "(so gradients of variables on ",
             "several meshes are taken inside of a compiled function), or save, reset the world and load");
-    require(!variable.stored || agrees(mesh, stored.layout, *variable.stored), "this function's body wants '", variable.name, "' stored as ",
+    require(!variable.stored || agrees(mesh, stored.layout, *variable.stored), "this function's body wants '",
+            variable.name, "' stored as ",
             variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
             " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",
             sbp::print(variable.type, mesh, stored.layout));
@@ -59,15 +64,16 @@ namespace {
 // The devices of a mesh at one coordinate of its axis `stage`, along the axes that are left.
 Mesh at_stage(const Mesh& mesh, int stage, const std::string& module) {
   auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& a) { return a.name == "stage"; });
-  require(ErrorKind::device, axis != mesh.axes.end(), "placements: '", module, "' is to lie at stage ", stage, ", but ", sbp::print(mesh),
-          " has no axis 'stage'");
-  require(ErrorKind::device, stage >= 0 && stage < axis->size, "placements: '", module, "' is to lie at stage ", stage, "; ", sbp::print(mesh),
-          " has stages 0 to ", axis->size - 1);
+  require(ErrorKind::device, axis != mesh.axes.end(), "placements: '", module, "' is to lie at stage ", stage, ", but ",
+          sbp::print(mesh), " has no axis 'stage'");
+  require(ErrorKind::device, stage >= 0 && stage < axis->size, "placements: '", module, "' is to lie at stage ", stage,
+          "; ", sbp::print(mesh), " has stages 0 to ", axis->size - 1);
   const auto number = static_cast<std::size_t>(axis - mesh.axes.begin());
   Mesh out{mesh.axes, {}};
   out.axes.erase(out.axes.begin() + static_cast<std::ptrdiff_t>(number));
   for (int position = 0; position < mesh.size(); ++position)
-    if (mesh.coordinates(position)[number] == stage) out.devices.push_back(mesh.devices[static_cast<std::size_t>(position)]);
+    if (mesh.coordinates(position)[number] == stage)
+      out.devices.push_back(mesh.devices[static_cast<std::size_t>(position)]);
   return out;
 }
 }  // namespace
@@ -79,7 +85,8 @@ std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOp
     require(ErrorKind::device, mesh == nullptr || mesh->world == on.world, "placements: the mesh for '", rule.module,
             "' is of another world than the function's");
     base::Glob(rule.module);  // malformed ones are told here
-    out.push_back({rule.module, mesh != nullptr ? mesh->mesh : at_stage(on.mesh, std::get<int>(rule.where), rule.module)});
+    out.push_back(
+        {rule.module, mesh != nullptr ? mesh->mesh : at_stage(on.mesh, std::get<int>(rule.where), rule.module)});
   }
   return out;
 }
@@ -96,7 +103,9 @@ void bring_along(WorldState& world, const Trace& trace, SourceLine where) {
   for (const Parameter& parameter : trace.parameters()) {
     const auto loose = [&]() -> std::optional<WorldState::Key> {
       const auto found = world.find(parameter);
-      if (found == world.variables.end() || !found->second.loose || (meshes.size() == 1 && meshes[0] == found->second.mesh)) return {};
+      if (found == world.variables.end() || !found->second.loose ||
+          (meshes.size() == 1 && meshes[0] == found->second.mesh))
+        return {};
       return found->first;
     };
     {

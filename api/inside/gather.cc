@@ -53,7 +53,8 @@ template <class Make> Plan plan_of(WorldState& world, const Mesh& mesh, Make mak
 template <class Make> int loaded(WorldState& world, const std::string& what, const Mesh& mesh, Make make) {
   auto& gathers = world.gathers;
   std::erase_if(gathers, [&](const WorldState::Gather& g) { return g.generation != world.generation; });
-  auto known = std::find_if(gathers.begin(), gathers.end(), [&](const WorldState::Gather& g) { return g.what == what; });
+  auto known =
+      std::find_if(gathers.begin(), gathers.end(), [&](const WorldState::Gather& g) { return g.what == what; });
   if (known != gathers.end()) {
     std::rotate(known, known + 1, gathers.end());
     return gathers.back().plan;
@@ -70,14 +71,17 @@ template <class Make> int loaded(WorldState& world, const std::string& what, con
 
 // Before the plan is made and loaded, so that nothing has changed where not all ranks read this.
 std::uint64_t asked(WorldState& world, const std::string& what, SourceLine where) {
-  return ask_all(world, {.hash = hash_text(what),
-                         .what = cat("a read of ", what),
-                         .where = where,
-                         .advice = "what does not lie whole on every rank is read by all of them: read it on each, and print it on one"});
+  return ask_all(
+      world,
+      {.hash = hash_text(what),
+       .what = cat("a read of ", what),
+       .where = where,
+       .advice = "what does not lie whole on every rank is read by all of them: read it on each, and print it on one"});
 }
 
 template <class Make>
-runtime::Result brought(WorldState& world, std::uint64_t op, const std::string& what, const Mesh& mesh, const Results& arrays, Make make) {
+runtime::Result brought(WorldState& world, std::uint64_t op, const std::string& what, const Mesh& mesh,
+                        const Results& arrays, Make make) {
   try {
     return world.session.launch(loaded(world, what, mesh, make), {}, arrays, op).result("out0");
   } catch (...) {
@@ -96,14 +100,17 @@ bool whole_on_every_rank(const WorldState& world, const TensorType& type, const 
   for (int position = 0; position < mesh.size(); ++position) {
     const int rank = mesh.devices[static_cast<std::size_t>(position)].rank;
     const Box box = local_box(type.shape, mesh, layout, position);
-    if (seen[rank].insert(join(box, " ", [](const Range& r) { return cat(r.begin, ":", r.end); })).second) elements[rank] += count_of(shape_of(box));
+    if (seen[rank].insert(join(box, " ", [](const Range& r) { return cat(r.begin, ":", r.end); })).second)
+      elements[rank] += count_of(shape_of(box));
   }
   return static_cast<int>(elements.size()) == world.ranks.ranks() &&
          std::all_of(elements.begin(), elements.end(), [&](const auto& of) { return of.second == type.count(); });
 }
 
-runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, SourceLine where) {
-  const std::string name = key_of(key.first, key.second), type = sbp::print(variable.type, variable.mesh, variable.layout);
+runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
+                         SourceLine where) {
+  const std::string name = key_of(key.first, key.second),
+                    type = sbp::print(variable.type, variable.mesh, variable.layout);
   const auto make = [&](Trace& trace) {
     const ValueId read = build::variable(trace.builder, name, variable.type);
     trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
@@ -113,12 +120,16 @@ runtime::Result gathered(WorldState& world, const WorldState::Key& key, const St
                  cat("variable ", name, " ", type), variable.mesh, {}, make);
 }
 
-runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part, SourceLine where) {
+runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part,
+                         SourceLine where) {
   const std::string type = sbp::print(kept.type, kept.mesh, kept.layout);
-  const auto make = [&](Trace& trace) { return array_value(trace.builder, "array", kept.type, kept.mesh, kept.layout); };
+  const auto make = [&](Trace& trace) {
+    return array_value(trace.builder, "array", kept.type, kept.mesh, kept.layout);
+  };
   Results arrays;
   if (part) arrays.emplace_back("array", *part);
-  return brought(world, asked(world, type, where), cat("array ", type, " ", text_of(kept.mesh)), kept.mesh, arrays, make);
+  return brought(world, asked(world, type, where), cat("array ", type, " ", text_of(kept.mesh)), kept.mesh, arrays,
+                 make);
 }
 
 }  // namespace karez

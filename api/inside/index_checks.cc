@@ -38,7 +38,8 @@ std::optional<int> argument_of(const Node& node) {
   if (node.op->role != Role::source || !node.attrs.has("name")) return std::nullopt;
   const std::string& name = node.attrs.text("name");
   int number = 0;
-  if (!name.starts_with("arg") || std::from_chars(name.data() + 3, name.data() + name.size(), number).ptr != name.data() + name.size())
+  if (!name.starts_with("arg") ||
+      std::from_chars(name.data() + 3, name.data() + name.size(), number).ptr != name.data() + name.size())
     return std::nullopt;
   return number;
 }
@@ -88,7 +89,8 @@ void IndexCheck::look(const std::vector<Argument>& arguments, bool alone) const 
       std::int64_t rest = i;
       for (std::size_t d = at.size(); d-- > 0; rest /= type.shape[d]) at[d] = rest % type.shape[d];
       fail(ErrorKind::data, where, ": ", name, " ", elements[static_cast<std::size_t>(i)], " at ", at, " is outside ",
-           limit == 0 ? "an empty table" : cat("0 to ", limit - 1), ignored ? cat(" and not ", *ignored) : "", "; nothing was launched");
+           limit == 0 ? "an empty table" : cat("0 to ", limit - 1), ignored ? cat(" and not ", *ignored) : "",
+           "; nothing was launched");
     }
   };
   if (type.dtype == DType::i32) look(given.array.data<std::int32_t>());

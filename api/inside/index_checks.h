@@ -20,12 +20,13 @@ struct IndexCheck {
   std::string name;   // "the index", "cross_entropy's label"
   std::string where;  // the node's, with the user's line
 
-  // Throws (kind data) with the first element that is neither. A part that one rank gives is left to its kernels, unless that rank is alone.
+  // Throws (kind data) with the first element that is neither. A part that one rank gives is left to its kernels,
+  // unless that rank is alone.
   void look(const std::vector<Argument>& arguments, bool alone) const;
 };
 
-// Of a traced program: the arguments whose elements are indices as they are, or indices but for one value that a select takes out (the label of
-// cross_entropy that is ignored). An index that is computed otherwise its kernel checks.
+// Of a traced program: the arguments whose elements are indices as they are, or indices but for one value that a select
+// takes out (the label of cross_entropy that is ignored). An index that is computed otherwise its kernel checks.
 std::vector<IndexCheck> index_checks(const Graph& graph);
 
 }  // namespace karez

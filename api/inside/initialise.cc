@@ -24,7 +24,8 @@ void take_loaded(WorldState& world, std::span<const Fresh> fresh, const std::vec
       if (loaded[i] == nullptr && !fresh[i].brought) continue;
       const auto& [parameter, key, mesh, layout, brought] = fresh[i];
       const StoredVariable stored{parameter.identity(), parameter.type(), mesh, layout};
-      write_parts(parts_of(world, key, stored, true), brought ? *brought : value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
+      write_parts(parts_of(world, key, stored, true),
+                  brought ? *brought : value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
     }
   } catch (...) {  // they are not born: the next call begins anew
     for (const Fresh& one : fresh) world.session.forget_variable(key_of(one.key.first, one.key.second));
@@ -80,7 +81,8 @@ std::int64_t bytes_of(const Fresh& fresh) {
   return count_of(shape_of(sbp::local_box(type.shape, fresh.mesh, fresh.layout, 0))) * size_of(type.dtype);
 }
 
-// The launches that give all of them their first values: one, or where memory is limited and one takes too much beside what the others hold, more.
+// The launches that give all of them their first values: one, or where memory is limited and one takes too much beside
+// what the others hold, more.
 std::vector<FirstLaunch> first_launches(WorldState& world, std::span<const Fresh> fresh, std::int64_t memory) {
   std::vector<FirstLaunch> out;
   try {
@@ -98,7 +100,8 @@ std::vector<FirstLaunch> first_launches(WorldState& world, std::span<const Fresh
   return out;
 }
 
-// A plan that runs once. Where memory is limited it has gone before anything else is loaded; a worker that is busy for so long is not waited for.
+// A plan that runs once. Where memory is limited it has gone before anything else is loaded; a worker that is busy for
+// so long is not waited for.
 void run_once(const std::shared_ptr<WorldState>& owner, const Plan& plan, std::uint64_t op) {
   constexpr std::chrono::seconds patience{10};
   const int before = owner->session.plans();
@@ -108,7 +111,8 @@ void run_once(const std::shared_ptr<WorldState>& owner, const Plan& plan, std::u
   }
   if (owner->options.memory == 0) return;
   const auto last = std::chrono::steady_clock::now() + patience;
-  while (owner->session.plans() > before && std::chrono::steady_clock::now() < last) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  while (owner->session.plans() > before && std::chrono::steady_clock::now() < last)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 }  // namespace
@@ -124,7 +128,8 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
   WorldState& world = *owner;
   for (FirstLaunch& launch : first_launches(world, fresh, world.compile_options(Graph()).memory)) {
     Plan& plan = launch.made.plan;
-    const std::string what = cat("the first values of variables: ", launch.fresh[0].parameter.name(), " and ", launch.fresh.size() - 1, " more");
+    const std::string what = cat("the first values of variables: ", launch.fresh[0].parameter.name(), " and ",
+                                 launch.fresh.size() - 1, " more");
     const std::uint64_t op = world.session.begin_op({.hash = plan.program_hash, .what = what});
     agree_on_links(world, plan, "the links of first values");
     if (plan.actors.empty()) world.session.launch_elsewhere(op).wait();

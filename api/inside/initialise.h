@@ -26,8 +26,9 @@ using Names = std::map<std::string, std::string>;
 // A program's own names tell apart what it reads, the session's tell apart all there is.
 Plan& renamed(Plan& plan, const Names& names);
 
-// Writes their first values, in the layouts chosen: by one launch, or where memory is limited and that takes too much, by several, of which each has
-// what the others' variables leave. Where one variable alone takes too much: an error (kind device), and none of them is born.
+// Writes their first values, in the layouts chosen: by one launch, or where memory is limited and that takes too much,
+// by several, of which each has what the others' variables leave. Where one variable alone takes too much: an error
+// (kind device), and none of them is born.
 void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fresh>& fresh);
 
 }  // namespace karez

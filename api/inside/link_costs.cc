@@ -21,7 +21,8 @@ constexpr std::string_view name_of(Way way) { return way == Way::local ? "local"
 
 Way between(const RankPlaces& places, int a, int b) {
   if (a == b) return Way::local;
-  const bool far = places.link == "tcp" || places.hosts.at(static_cast<std::size_t>(a)) != places.hosts.at(static_cast<std::size_t>(b));
+  const bool far = places.link == "tcp" ||
+                   places.hosts.at(static_cast<std::size_t>(a)) != places.hosts.at(static_cast<std::size_t>(b));
   return far ? Way::tcp : Way::shm;
 }
 
@@ -33,8 +34,8 @@ Way along(const Mesh& mesh, int axis, const RankPlaces& places) {
   Way farthest = Way::local;
   for (int position = 0; position < mesh.size(); ++position) {
     const int next = position / stride % size + 1 < size ? position + stride : position;
-    farthest =
-        std::max(farthest, between(places, mesh.devices[static_cast<std::size_t>(position)].rank, mesh.devices[static_cast<std::size_t>(next)].rank));
+    farthest = std::max(farthest, between(places, mesh.devices[static_cast<std::size_t>(position)].rank,
+                                          mesh.devices[static_cast<std::size_t>(next)].rank));
   }
   return farthest;
 }

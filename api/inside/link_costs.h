@@ -17,9 +17,10 @@ struct RankPlaces {
   bool operator==(const RankPlaces&) const = default;
 };
 
-// The table with an entry for every axis that has none: that of `@tcp` where the devices along it lie on several hosts (or ranks, where tcp is
-// forced), that of `@local` where they are all of one rank, if there is one, else that of `@shm`, as far as the table has such an entry. Where axes
-// of one name lie differently, the farthest counts; between placements ("stage") that between any two of all ranks.
+// The table with an entry for every axis that has none: that of `@tcp` where the devices along it lie on several hosts
+// (or ranks, where tcp is forced), that of `@local` where they are all of one rank, if there is one, else that of
+// `@shm`, as far as the table has such an entry. Where axes of one name lie differently, the farthest counts; between
+// placements ("stage") that between any two of all ranks.
 CostTable with_class_costs(CostTable costs, const std::vector<Mesh>& meshes, const RankPlaces& places);
 
 }  // namespace karez

@@ -43,7 +43,10 @@ Rows rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout, in
 
 class PartSource : public data::Source {
  public:
-  PartSource(std::shared_ptr<const data::Source> part, const LocalPart& of) : part_(std::move(part)), type_(of.whole), first_(of.first) {}
+  PartSource(std::shared_ptr<const data::Source> part, const LocalPart& of)
+      : part_(std::move(part)),
+        type_(of.whole),
+        first_(of.first) {}
   TensorType type() const override { return type_; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
     part_->read(position, Inside(*this, begin).begin(), out);
@@ -88,8 +91,8 @@ LocalPart part_on(const TensorType& part, std::int64_t rows, const Mesh& mesh, i
     wanted.shape[0] = here.count;
     held.push_back(cat(wanted, " where it lies as ", sbp::print(out.whole, mesh, layout)));
   }
-  fail(ErrorKind::shape, who, " is ", part, " of a whole of ", out.whole.shape[0], " rows; rank ", rank, " holds ", join(held, ", "),
-       "; local(array, ROWS) says how many rows the whole has");
+  fail(ErrorKind::shape, who, " is ", part, " of a whole of ", out.whole.shape[0], " rows; rank ", rank, " holds ",
+       join(held, ", "), "; local(array, ROWS) says how many rows the whole has");
 }
 
 bool is_on(const Mesh& mesh, int rank) {
@@ -98,7 +101,8 @@ bool is_on(const Mesh& mesh, int rank) {
 
 }  // namespace
 
-LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vector<Mesh>& meshes, int rank, const std::string& who) {
+LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vector<Mesh>& meshes, int rank,
+                     const std::string& who) {
   require(ErrorKind::shape, part.rank() >= 1 && part.rank() <= 16, who, " is ", part,
           "; what a rank has a part of has rows, and 16 dimensions at most");
   require(ErrorKind::shape, rows >= 0, who, ": local(array, ", rows, "): the rows of the whole");
@@ -108,9 +112,10 @@ LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vecto
     if (!is_on(mesh, rank)) continue;
     const LocalPart here = part_on(part, rows, mesh, rank, who);
     if (!out) out = here, first = &mesh;
-    require(ErrorKind::layout, here.whole == out->whole && here.axes == out->axes && here.first == out->first, who, " is rows ", out->first, " to ",
-            out->first + part.shape[0], " of ", out->whole.shape[0], " where it lies on ", sbp::print(*first), ", and rows ", here.first, " to ",
-            here.first + part.shape[0], " of ", here.whole.shape[0], " on ", sbp::print(mesh),
+    require(ErrorKind::layout, here.whole == out->whole && here.axes == out->axes && here.first == out->first, who,
+            " is rows ", out->first, " to ", out->first + part.shape[0], " of ", out->whole.shape[0],
+            " where it lies on ", sbp::print(*first), ", and rows ", here.first, " to ", here.first + part.shape[0],
+            " of ", here.whole.shape[0], " on ", sbp::print(mesh),
             ", which are placements of the function that this rank has devices of; give the whole");
   }
   return out ? *out : part_on(part, rows, meshes[0], rank, who);
@@ -133,17 +138,19 @@ void lay_parts(Graph& graph, const std::map<std::string, int>& axes, int microba
     if (part == axes.end()) continue;
     Value& value = graph.value(node.outputs[0]);
     const Mesh& mesh = graph.mesh(node.outputs[0]);
-    require(ErrorKind::layout, part->second <= mesh.rank(), who, ": ", part->first, ", parts by local() split along ", part->second,
-            " axes, lies on ", sbp::print(mesh), "; give the whole");
+    require(ErrorKind::layout, part->second <= mesh.rank(), who, ": ", part->first, ", parts by local() split along ",
+            part->second, " axes, lies on ", sbp::print(mesh), "; give the whole");
     value.layout = rows_split(mesh, part->second);
     if (!node.attrs.has("parts")) continue;  // no part of the batch that micro-batches take
     std::int64_t devices = 1;
     for (int axis = 0; axis < part->second; ++axis) devices *= mesh.axes[static_cast<std::size_t>(axis)].size;
-    require(ErrorKind::shape, value.type.shape[0] % (devices * microbatches) == 0, who, ": ", part->first, ", parts by local(), is ", value.type,
-            " on ", devices, " devices in microbatches=", microbatches, ": each device has as many rows of each micro-batch, so that ",
-            devices * microbatches, " must divide ", value.type.shape[0]);
-    require(ErrorKind::layout, groups == 1 || devices == 1 || devices == groups, who, ": with microbatches=", microbatches,
-            " parts by local() lie split among ", groups, " and among ", devices, " devices; give all of them in as many parts");
+    require(ErrorKind::shape, value.type.shape[0] % (devices * microbatches) == 0, who, ": ", part->first,
+            ", parts by local(), is ", value.type, " on ", devices, " devices in microbatches=", microbatches,
+            ": each device has as many rows of each micro-batch, so that ", devices * microbatches, " must divide ",
+            value.type.shape[0]);
+    require(ErrorKind::layout, groups == 1 || devices == 1 || devices == groups, who,
+            ": with microbatches=", microbatches, " parts by local() lie split among ", groups, " and among ", devices,
+            " devices; give all of them in as many parts");
     groups = std::max(groups, devices);
   }
   if (groups == 1) return;
@@ -153,7 +160,8 @@ void lay_parts(Graph& graph, const std::map<std::string, int>& axes, int microba
 std::map<std::string, std::int64_t> groups_of(const Graph& graph) {
   std::map<std::string, std::int64_t> out;
   for (const Node& node : graph.nodes)
-    if (node.op->role == Role::source && node.attrs.has("groups")) out[node.attrs.text("name")] = node.attrs.integer("groups");
+    if (node.op->role == Role::source && node.attrs.has("groups"))
+      out[node.attrs.text("name")] = node.attrs.integer("groups");
   return out;
 }
 
@@ -226,8 +234,10 @@ Error with_parts_explained(const Error& error, const std::vector<Argument>& argu
     const Argument& argument = arguments[i];
     if (!argument.part || argument.rows > 0) continue;
     const std::int64_t rows = argument.array.type().shape[0];
-    text += cat("\nargument ", i, " is a part by local(array) of ", rows, " rows here, which says that every rank gives ", rows,
-                "; where ranks give different numbers of rows, each says how many the whole has, as in local(array, rows=", 2 * rows, ")");
+    text += cat(
+        "\nargument ", i, " is a part by local(array) of ", rows, " rows here, which says that every rank gives ", rows,
+        "; where ranks give different numbers of rows, each says how many the whole has, as in local(array, rows=",
+        2 * rows, ")");
   }
   return {error.kind, text, error.where};
 }

@@ -26,8 +26,9 @@ std::string build_with_libraries() {
 // The graph and the plan come last, by their lengths.
 std::string text_of(const Compilation& c) {
   const std::string graph = print(c.graph), plan = print(c.plan);
-  return cat("cost ", number(c.cost), " bound ", number(c.cost_bound), c.optimal ? " optimal" : " open", " report ", quote(c.shard_report),
-             " limited ", quote(c.slotted.memory_note), " graph ", graph.size(), " plan ", plan.size(), "\n", graph, plan);
+  return cat("cost ", number(c.cost), " bound ", number(c.cost_bound), c.optimal ? " optimal" : " open", " report ",
+             quote(c.shard_report), " limited ", quote(c.slotted.memory_note), " graph ", graph.size(), " plan ",
+             plan.size(), "\n", graph, plan);
 }
 
 double real(Scan& in, std::string_view word) {
@@ -71,13 +72,14 @@ void read_text(Compilation& c, std::string_view text) {
 }  // namespace
 
 std::string key_of(const std::string& build, const Compilation& c) {
-  const auto& [costs, rank, world, team, workers, slots, microbatches, batch, memory, fold_bytes, amp, remat, reassociate, off, check_nan,
-               keep_text] = c.options;
+  const auto& [costs, rank, world, team, workers, slots, microbatches, batch, memory, fold_bytes, amp, remat,
+               reassociate, off, check_nan, keep_text] = c.options;
   auto list = [](const std::vector<std::string>& words) { return join(words, " ", quote); };
-  return cat(build, "rank ", rank, " of ", world, " team ", team, " workers ", workers, " slots ", slots, " microbatches ", microbatches, " of ",
-             batch, " memory ", memory, " fold ", fold_bytes, amp ? cat(" amp ", *amp) : "", " remat ", list(remat),
-             reassociate ? " reassociate" : "", " off ", list(off), check_nan ? " checks for NaN" : "", keep_text ? " with texts" : "", "\n",
-             costs.print(), "\n", print(c.graph));
+  return cat(build, "rank ", rank, " of ", world, " team ", team, " workers ", workers, " slots ", slots,
+             " microbatches ", microbatches, " of ", batch, " memory ", memory, " fold ", fold_bytes,
+             amp ? cat(" amp ", *amp) : "", " remat ", list(remat), reassociate ? " reassociate" : "", " off ",
+             list(off), check_nan ? " checks for NaN" : "", keep_text ? " with texts" : "", "\n", costs.print(), "\n",
+             print(c.graph));
 }
 
 PlanCache::PlanCache(std::string folder, bool own_rows)

@@ -1,4 +1,5 @@
-// Plans that were made before, by this process or another: a program that was planned once is read instead of planned again.
+// Plans that were made before, by this process or another: a program that was planned once is read instead of planned
+// again.
 #pragma once
 
 #include <string>
@@ -8,14 +9,16 @@
 
 namespace karez {
 
-// A program is known by all that its plan depends on: the graph, the options (cost table, ranks, threads, limits), the build of Karez, its libraries
-// and the instructions that they choose. With ops or kernels of the user's own nothing is kept, for nobody can tell when those change.
+// A program is known by all that its plan depends on: the graph, the options (cost table, ranks, threads, limits), the
+// build of Karez, its libraries and the instructions that they choose. With ops or kernels of the user's own nothing is
+// kept, for nobody can tell when those change.
 class PlanCache {
  public:
   PlanCache(std::string folder, bool own_rows);
 
-  // passes::compile, or what it made of the same before. Then `c` has what is asked of a plan that is made: graph, cost, report, plan; of the passes
-  // there is one, "cache". A plan from disk is verified; one that is damaged is made anew.
+  // passes::compile, or what it made of the same before. Then `c` has what is asked of a plan that is made: graph,
+  // cost, report, plan; of the passes there is one, "cache". A plan from disk is verified; one that is damaged is made
+  // anew.
   void compile(passes::Compilation& c);
 
  private:

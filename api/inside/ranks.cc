@@ -34,7 +34,8 @@ struct WorldRanks::Joined {
                .interface = meeting.interface(),
                .force = comm::link_class_from(where.link),
                .host = where.host,
-               .timeout = comm::Seconds(std::max(timeout, 30.0)),  // whoever stops while it is awaited is found by its heart
+               .timeout =
+                   comm::Seconds(std::max(timeout, 30.0)),  // whoever stops while it is awaited is found by its heart
                .peer_timeout = comm::Seconds(timeout)}) {}
 
   // For ranks that compute long between two meetings. That one has gone is told at once.
@@ -48,7 +49,8 @@ namespace {
 
 // What the options say, in the words of who starts processes.
 comm::Launch launch_of(const Ranks& where) {
-  require(where.ranks >= 1 && where.rank >= 0 && where.rank < where.ranks, "a world's rank ", where.rank, " of ", where.ranks);
+  require(where.ranks >= 1 && where.rank >= 0 && where.rank < where.ranks, "a world's rank ", where.rank, " of ",
+          where.ranks);
   require(where.ranks == 1 || !where.store.empty(), "rank ", where.rank, " of ", where.ranks,
           " is not told where the ranks meet; Ranks::store is an address like 127.0.0.1:4711");
   comm::Launch out;
@@ -66,14 +68,14 @@ comm::Launch found(const WorldOptions& options) {
   comm::Launch told = comm::launch_from(comm::process_environment());
   if (!options.ranks) return told;
   const Ranks& asked = *options.ranks;
-  require(told.launcher == comm::Launcher::none || (told.rank == asked.rank && told.ranks == asked.ranks), "World: its options say rank ", asked.rank,
-          " of ", asked.ranks, ", but ", comm::name_of(told.launcher), " started this process as rank ", told.rank, " of ", told.ranks, " (",
-          told.said, ")");
+  require(told.launcher == comm::Launcher::none || (told.rank == asked.rank && told.ranks == asked.ranks),
+          "World: its options say rank ", asked.rank, " of ", asked.ranks, ", but ", comm::name_of(told.launcher),
+          " started this process as rank ", told.rank, " of ", told.ranks, " (", told.said, ")");
   return launch_of(asked);
 }
 
-// The worlds that this process has made at a place, counted: the n-th meets the n-th of the others. They have nothing else in common that could
-// know it. One process may hold several ranks (tests do).
+// The worlds that this process has made at a place, counted: the n-th meets the n-th of the others. They have nothing
+// else in common that could know it. One process may hold several ranks (tests do).
 int next_world(const comm::Launch& launch) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, int>, int> made;
@@ -97,7 +99,9 @@ std::string offer_of(int rank) { return cat("offer/", rank); }
 
 }  // namespace
 
-std::string Agreed::print() const { return cat(cores, " ", memory, "\nhosts ", base::join(places.hosts, " "), "\nlink ", places.link, "\n", costs); }
+std::string Agreed::print() const {
+  return cat(cores, " ", memory, "\nhosts ", base::join(places.hosts, " "), "\nlink ", places.link, "\n", costs);
+}
 
 Agreed Agreed::parse(std::string_view text) {
   std::istringstream in{std::string(text)};
@@ -122,13 +126,15 @@ namespace {
 std::string text_of_ranks(const std::vector<int>& ranks) {
   constexpr std::size_t most = 8;
   std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) out += cat(i == 0 ? "" : i + 1 < ranks.size() ? ", " : " and ", ranks[i]);
+  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i)
+    out += cat(i == 0 ? "" : i + 1 < ranks.size() ? ", " : " and ", ranks[i]);
   return ranks.size() > most ? cat(out, " and ", ranks.size() - most, " more") : out;
 }
 
 }  // namespace
 
-// At rank 0: waits for ranks that are slow to start. Those that do not come in time are named here and to the ranks that have come.
+// At rank 0: waits for ranks that are slow to start. Those that do not come in time are named here and to the ranks
+// that have come.
 void WorldRanks::await_comers(const WorldOptions& options) const {
   using Clock = std::chrono::steady_clock;
   comm::StoreClient& store = joined_->meeting.store();
@@ -150,11 +156,13 @@ void WorldRanks::await_comers(const WorldOptions& options) const {
     if (since() > options.start_timeout) break;
     if (warned || since() < peer_timeout_) continue;
     warned = true;
-    note(base::LogLevel::warning, text_of_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have", " not come to this world for ",
-         peer_timeout_, " s; ", missing.size() == 1 ? "it is" : "they are", " waited for");
+    note(base::LogLevel::warning, text_of_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have",
+         " not come to this world for ", peer_timeout_, " s; ", missing.size() == 1 ? "it is" : "they are",
+         " waited for");
   }
-  const std::string why = cat(text_of_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have", " not come to this world within the ",
-                              options.start_timeout, " s of start_timeout", twice.empty() ? "" : "; ", twice);
+  const std::string why = cat(text_of_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have",
+                              " not come to this world within the ", options.start_timeout, " s of start_timeout",
+                              twice.empty() ? "" : "; ", twice);
   store.set("agreed", "?" + why);
   linger("refused");
   fail(ErrorKind::peer, why);
@@ -169,7 +177,8 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   }
   if (launch.ranks == 1) return;
   require(options.peer_timeout > 0, "a world whose ranks wait ", options.peer_timeout, " s for each other");
-  require(options.start_timeout > 0, "a world whose rank 0 waits ", options.start_timeout, " s for the others to start");
+  require(options.start_timeout > 0, "a world whose rank 0 waits ", options.start_timeout,
+          " s for the others to start");
   require(options.call_timeout > 0, "a world whose calls may take ", options.call_timeout, " s");
   rank_ = launch.rank;
   ranks_ = launch.ranks;
@@ -194,8 +203,10 @@ void WorldRanks::end(bool well) {
     const auto lost = joined_->peers.lost();
     if (!well) store.break_off();
     else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
-    else store.barrier("bye", ranks_, comm::Seconds(peer_timeout_ + 2));  // all have come to the end, or something has failed
-  } catch (const std::exception&) {}                                      // somebody has gone otherwise: there is nothing left to wait for
+    else
+      store.barrier("bye", ranks_,
+                    comm::Seconds(peer_timeout_ + 2));  // all have come to the end, or something has failed
+  } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
   joined_.reset();
 }
 
@@ -203,7 +214,8 @@ comm::Peers* WorldRanks::peers() const { return joined_ == nullptr ? nullptr : &
 
 namespace {
 
-// What a rank says of itself: what must be equal, a line each; the cores it runs on, which ranks of one host may share; how many, and its limit.
+// What a rank says of itself: what must be equal, a line each; the cores it runs on, which ranks of one host may share;
+// how many, and its limit.
 struct Offer {
   std::string equal, machine, host;
   int cores = 1;
@@ -227,7 +239,8 @@ struct Offer {
 std::string cpu_class() {
 #if defined(__x86_64__)
   return cat("x86", __builtin_cpu_supports("avx2") ? " avx2" : "", __builtin_cpu_supports("fma") ? " fma" : "",
-             __builtin_cpu_supports("avx512f") ? " avx512f" : "", __builtin_cpu_supports("avx512bw") ? " avx512bw" : "");
+             __builtin_cpu_supports("avx512f") ? " avx512f" : "",
+             __builtin_cpu_supports("avx512bw") ? " avx512bw" : "");
 #else
   return "another processor than x86";
 #endif
@@ -243,8 +256,9 @@ std::string_view name_of(InputCheck check) {
 }
 
 std::string must_be_equal(const WorldOptions& options, const std::string& versions) {
-  return cat(versions, "processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team,
-             "\nin_flight = ", options.in_flight, "\ncheck_inputs = ", name_of(options.check_inputs), "\n");
+  return cat(versions, "processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed,
+             "\nteam = ", options.team, "\nin_flight = ", options.in_flight,
+             "\ncheck_inputs = ", name_of(options.check_inputs), "\n");
 }
 
 // Of two texts of as many lines: the first in which they differ.
@@ -255,11 +269,13 @@ std::string first_difference(const std::string& a, const std::string& b) {
   return "one says more";
 }
 
-// Rank 0's verdict: '+' and what is agreed on, or why not: behind '-' the program's fault, '!' a rank that has stopped, '?' one that has not come.
+// Rank 0's verdict: '+' and what is agreed on, or why not: behind '-' the program's fault, '!' a rank that has stopped,
+// '?' one that has not come.
 std::string verdict(const std::vector<Offer>& offers, std::string costs, std::string link) {
   Agreed agreed{offers[0].cores, offers[0].memory, {{}, std::move(link)}, std::move(costs)};
   std::map<std::string, int> hosts;
-  for (const Offer& offer : offers) agreed.places.hosts.push_back(hosts.try_emplace(offer.host, static_cast<int>(hosts.size())).first->second);
+  for (const Offer& offer : offers)
+    agreed.places.hosts.push_back(hosts.try_emplace(offer.host, static_cast<int>(hosts.size())).first->second);
   std::map<std::string, int> sharing;  // how many run on the same cores
   for (const Offer& offer : offers) ++sharing[offer.machine];
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {
@@ -285,7 +301,8 @@ std::string WorldRanks::agreed_on(std::string costs, std::string link) const {
     for (Pauses pauses; !(offer = store.get(offer_of(rank))); pauses.wait()) {
       store.check();
       if (std::chrono::steady_clock::now() > until)
-        return cat("!", joined_->peers.name(rank), " has stopped: it came to where the ranks meet, and has said nothing for ", patience, " s");
+        return cat("!", joined_->peers.name(rank),
+                   " has stopped: it came to where the ranks meet, and has said nothing for ", patience, " s");
     }
     offers.push_back(Offer::parse(*offer));
   }
@@ -307,8 +324,8 @@ Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs, co
   const device::CpuBudget budget = device::cpu_budget();
   if (alone()) return {budget.cores, options.memory, {}, costs.print()};
   comm::StoreClient& store = joined_->meeting.store();
-  const Offer mine{must_be_equal(options, versions), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), joined_->peers.host(),
-                   crowded_ ? 1 : budget.cores, options.memory};
+  const Offer mine{must_be_equal(options, versions), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")),
+                   joined_->peers.host(), crowded_ ? 1 : budget.cores, options.memory};
   store.set(offer_of(rank_), mine.print());
   if (rank_ == 0) {
     const auto forced = joined_->peers.forced();
@@ -355,7 +372,8 @@ std::string first_unfit(std::vector<std::map<int, std::string>>& said) {
   const int ranks = static_cast<int>(said.size());
   for (int low = 0; low < ranks; ++low)
     for (int high = low + 1; high < ranks; ++high) {
-      std::string &of_low = said[static_cast<std::size_t>(low)][high], &of_high = said[static_cast<std::size_t>(high)][low];
+      std::string &of_low = said[static_cast<std::size_t>(low)][high],
+                  &of_high = said[static_cast<std::size_t>(high)][low];
       if (const auto apart = lines_apart(low, of_low, high, of_high)) return *apart;
     }
   return "their texts are equal as far as they go";
@@ -401,11 +419,14 @@ std::string WorldRanks::unfit_links(std::uint64_t op, const std::map<int, std::s
   return verdict;
 }
 
-std::string WorldRanks::key_of(std::string_view what, std::uint64_t op) const { return cat(what, "/", generation_, "/", op); }
+std::string WorldRanks::key_of(std::string_view what, std::uint64_t op) const {
+  return cat(what, "/", generation_, "/", op);
+}
 
 void WorldRanks::meet_again(double seconds, const std::function<void()>& leave) {
   const auto lost = joined_->peers.lost();
-  require(ErrorKind::peer, !lost, "reset: ", lost ? joined_->peers.name(*lost) : "", " cannot go on; start the job anew");
+  require(ErrorKind::peer, !lost, "reset: ", lost ? joined_->peers.name(*lost) : "",
+          " cannot go on; start the job anew");
   const std::string word = cat("reset/", generation_, "/");
   if (!left_) {
     meet_at(cat(word, "come"), seconds);
@@ -423,8 +444,10 @@ void WorldRanks::meet_at(const std::string& word, double seconds) const {
   try {
     absent = missing(word, seconds);
   } catch (const Error& error) { throw Error(ErrorKind::peer, cat("reset: ", error.what(), "; start the job anew")); }
-  require(ErrorKind::peer, absent.empty(), "reset: ", join(absent, " and ", [&](int rank) { return joined_->peers.name(rank); }), " ",
-          absent.size() == 1 ? "has" : "have", " not come to it within ", seconds, " s; after a failure all ranks reset their world, or none");
+  require(ErrorKind::peer, absent.empty(),
+          "reset: ", join(absent, " and ", [&](int rank) { return joined_->peers.name(rank); }), " ",
+          absent.size() == 1 ? "has" : "have", " not come to it within ", seconds,
+          " s; after a failure all ranks reset their world, or none");
 }
 
 std::vector<int> WorldRanks::missing(const std::string& word, double seconds) const {

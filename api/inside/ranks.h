@@ -1,4 +1,5 @@
-// A world's way to its other ranks: where they meet, the links to them, and what all agree on before anything is computed.
+// A world's way to its other ranks: where they meet, the links to them, and what all agree on before anything is
+// computed.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ struct Agreed {
 // One world's ranks. A world of one process has rank 0 of 1, and nobody to ask.
 class WorldRanks {
  public:
-  // Meets the others, if there are any: told by the options, or else by who started this process, who also may say how many devices it has.
+  // Meets the others, if there are any: told by the options, or else by who started this process, who also may say how
+  // many devices it has.
   explicit WorldRanks(WorldOptions& options);
   ~WorldRanks();  // ends: well, unless an exception unwinds the stack
   WorldRanks(const WorldRanks&) = delete;
@@ -43,21 +45,24 @@ class WorldRanks {
   int ranks() const { return ranks_; }
   bool alone() const { return ranks_ == 1; }
   comm::Peers* peers() const;  // null where this rank is alone, or has ended
-  // Closes all connections, once. `well`: when the others have come here too; otherwise at once, and they are told that this rank has gone.
+  // Closes all connections, once. `well`: when the others have come here too; otherwise at once, and they are told that
+  // this rank has gone.
   void end(bool well);
 
-  // Called by all ranks, with their options and the versions of what they compute with, a line each: throws on all of them where what must be equal
-  // is not.
+  // Called by all ranks, with their options and the versions of what they compute with, a line each: throws on all of
+  // them where what must be equal is not.
   Agreed agree(const WorldOptions& options, const CostTable& costs, const std::string& versions) const;
   // Of the texts that two ranks have, the first lines that differ: "rank 0: ...\nrank 2: ...". Called by all ranks.
   std::string first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const;
-  // What each rank says of its links to another one, by that rank's number, as lines: the first two ranks that say different things, and what.
+  // What each rank says of its links to another one, by that rank's number, as lines: the first two ranks that say
+  // different things, and what.
   std::string unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const;
   // How something ended on rank 0, which tells it before an op that all ranks await, and the others ask behind it.
   void tell(const std::string& what, const std::optional<base::Error>& failure) const;
   std::optional<base::Error> told(const std::string& what) const;
-  // After a failure, by all ranks: waits for all of them, calls `leave`, behind which there is no link to another rank, and returns when all have
-  // done so; connections are new then. Throws where a rank has gone, or has not come in so many seconds; may be called again then.
+  // After a failure, by all ranks: waits for all of them, calls `leave`, behind which there is no link to another rank,
+  // and returns when all have done so; connections are new then. Throws where a rank has gone, or has not come in so
+  // many seconds; may be called again then.
   void meet_again(double seconds, const std::function<void()>& leave);
 
  private:

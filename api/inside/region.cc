@@ -36,7 +36,9 @@ Trace::Region Trace::region(const std::string& name, const std::vector<TensorTyp
   graph.nodes.resize(first_node);
   graph.values.resize(first_value);
   const auto cut = [&](ValueId id) { return id.valid() && static_cast<std::size_t>(id.index) >= first_value; };
-  const auto value_of = [&](ValueId id) -> const Value& { return values[static_cast<std::size_t>(id.index) - first_value]; };
+  const auto value_of = [&](ValueId id) -> const Value& {
+    return values[static_cast<std::size_t>(id.index) - first_value];
+  };
 
   // Back outside: inputs and variables that the body was the first to ask for.
   ById<ValueId, ValueId> outside(first_value + values.size());
@@ -94,7 +96,8 @@ Trace::Region Trace::region(const std::string& name, const std::vector<TensorTyp
     }
     out.graph.nodes.push_back(std::move(node));
   }
-  for (std::size_t i = 0; i < results.size(); ++i) out.graph.outputs.push_back({cat("out", i), now[results[i]], std::nullopt});
+  for (std::size_t i = 0; i < results.size(); ++i)
+    out.graph.outputs.push_back({cat("out", i), now[results[i]], std::nullopt});
   return out;
 }
 

@@ -1,4 +1,5 @@
-// For api's own sources, which write in `karez` itself: every room's names. Public headers do without and say whose name it is.
+// For api's own sources, which write in `karez` itself: every room's names. Public headers do without and say whose
+// name it is.
 #pragma once
 
 #include "base/rooms.h"

@@ -1,4 +1,5 @@
-// From expressions to a call: gather what is wanted, find the program of that structure or write and compile it, and call it.
+// From expressions to a call: gather what is wanted, find the program of that structure or write and compile it, and
+// call it.
 #include "api/inside/run_expressions.h"
 
 #include <algorithm>
@@ -46,7 +47,8 @@ class Gathering {
   explicit Gathering(const Mesh& mesh) : mesh_(mesh) {}
 
   void add(const std::shared_ptr<const Expression>& wanted) {
-    std::vector<std::pair<std::shared_ptr<const Expression>, std::size_t>> stack;  // and how many of its operands are seen to
+    std::vector<std::pair<std::shared_ptr<const Expression>, std::size_t>>
+        stack;  // and how many of its operands are seen to
     enter(stack, wanted);
     while (!stack.empty()) {
       auto& [expression, next] = stack.back();
@@ -64,7 +66,8 @@ class Gathering {
   }
 
   void answer(const std::shared_ptr<LazyValue>& value) {
-    const auto known = std::find_if(program.answers.begin(), program.answers.end(), [&](const auto& answer) { return answer.first == value; });
+    const auto known = std::find_if(program.answers.begin(), program.answers.end(),
+                                    [&](const auto& answer) { return answer.first == value; });
     if (known != program.answers.end()) return;
     const Program::Source source = source_of(value);
     const auto at = std::find(program.results.begin(), program.results.end(), source);
@@ -90,7 +93,8 @@ class Gathering {
 
   Program::Source source_of(const std::shared_ptr<LazyValue>& value) {
     if (const auto from = value->from())
-      if (const auto made = parts_.find(from.get()); made != parts_.end()) return {.part = made->second, .id = value->id};
+      if (const auto made = parts_.find(from.get()); made != parts_.end())
+        return {.part = made->second, .id = value->id};
     const auto [at, fresh] = arguments_.emplace(value->who(), static_cast<int>(program.arguments.size()));
     if (fresh) program.arguments.push_back(value);
     return {.argument = at->second};
@@ -101,7 +105,9 @@ class Gathering {
   std::map<const void*, int> arguments_;
 };
 
-template <class T> void put(std::string& key, T number) { key.append(reinterpret_cast<const char*>(&number), sizeof(number)); }
+template <class T> void put(std::string& key, T number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
 void put(std::string& key, const Program::Source& source) {
   put(key, source.part);
   put(key, source.argument);
@@ -167,8 +173,8 @@ std::int64_t bytes_of(const Program& program) {
   return bytes;
 }
 
-// Along which axes of the mesh the values of a program are divided: as an operand is divided, so may be what is made of it. It follows from types
-// and layouts alone, so that all ranks find the same.
+// Along which axes of the mesh the values of a program are divided: as an operand is divided, so may be what is made of
+// it. It follows from types and layouts alone, so that all ranks find the same.
 class DividedAxes {
  public:
   DividedAxes(const Program& program, const Mesh& mesh) : program_(program), mesh_(mesh) {
@@ -179,8 +185,8 @@ class DividedAxes {
     for (const Program::Part& part : program.parts) add(part);
   }
 
-  // The names of those along which the planner may divide this result, "data+model"; none: it is small or laid by the user, or its operands are
-  // whole.
+  // The names of those along which the planner may divide this result, "data+model"; none: it is small or laid by the
+  // user, or its operands are whole.
   std::string of_result(const Program::Source& source) const {
     if (source.part < 0) return {};
     const Value& value = program_.parts[static_cast<std::size_t>(source.part)].expression->trace.graph.value(source.id);
@@ -202,7 +208,8 @@ class DividedAxes {
   }
 
   const Axes& of(const Program::Source& source) const {
-    return source.part < 0 ? arguments_[static_cast<std::size_t>(source.argument)] : made_[static_cast<std::size_t>(source.part)][source.id];
+    return source.part < 0 ? arguments_[static_cast<std::size_t>(source.argument)]
+                           : made_[static_cast<std::size_t>(source.part)][source.id];
   }
 
   Axes of_variable(const Expression& expression, ValueId read) const {
@@ -272,7 +279,8 @@ std::vector<Tensor> write(const Program& program, std::span<const Tensor> argume
   const DividedAxes divided(program, mesh);
   std::vector<ById<ValueId, ValueId>> made;
   const auto value = [&](const Program::Source& source) {
-    return source.part < 0 ? arguments[static_cast<std::size_t>(source.argument)].id : made[static_cast<std::size_t>(source.part)][source.id];
+    return source.part < 0 ? arguments[static_cast<std::size_t>(source.argument)].id
+                           : made[static_cast<std::size_t>(source.part)][source.id];
   };
   const auto result = [&](const Program::Source& source) {
     const std::string axes = divided.of_result(source);
@@ -302,10 +310,12 @@ std::vector<Argument> arguments_of(const Program& program) {
 }
 
 // The plan of this structure, the last of the list.
-ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, const Program& program, const SourceLine& where) {
+ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, const Program& program,
+                               const SourceLine& where) {
   auto& plans = known.plans;
   std::string key = key_of(program, on.mesh, on.world->options.check_nan);
-  if (auto found = std::find_if(plans.begin(), plans.end(), [&](const auto& plan) { return plan.key == key; }); found != plans.end()) {
+  if (auto found = std::find_if(plans.begin(), plans.end(), [&](const auto& plan) { return plan.key == key; });
+      found != plans.end()) {
     std::rotate(found, found + 1, plans.end());
     return plans.back();
   }
@@ -321,7 +331,8 @@ ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, con
   // The world keeps the function, so the function keeps no world.
   const DeviceMesh borrowed{std::shared_ptr<WorldState>(std::shared_ptr<void>(), on.world.get()), on.mesh};
   ++known.compiled;
-  plans.push_back({std::move(key), Function(borrowed, -1, std::move(body), {.name = "expression", .keep = 1}, where), std::move(traced), bytes});
+  plans.push_back({std::move(key), Function(borrowed, -1, std::move(body), {.name = "expression", .keep = 1}, where),
+                   std::move(traced), bytes});
   return plans.back();
 }
 
@@ -338,8 +349,8 @@ void call(ExpressionPlans& known, const DeviceMesh& on, const Program& program, 
 }
 
 // With the plans' mutex.
-void run_on(ExpressionPlans& known, const DeviceMesh& on, const LazyValues& wanted, const std::shared_ptr<const Expression>& updating,
-            const SourceLine& where) {
+void run_on(ExpressionPlans& known, const DeviceMesh& on, const LazyValues& wanted,
+            const std::shared_ptr<const Expression>& updating, const SourceLine& where) {
   while (true) {
     Gathering gathering(on.mesh);
     for (const auto& value : wanted)
@@ -371,19 +382,20 @@ template <class Act> void at_the_users_line(const SourceLine& where, Act act) {
 // A tensor that is read: with several ranks all of them compute it, or none.
 using Reading = const TensorType*;
 
-void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& updating, const std::shared_ptr<const Expression>& from,
-             const SourceLine& where, Reading reading = nullptr) {
+void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& updating,
+             const std::shared_ptr<const Expression>& from, const SourceLine& where, Reading reading = nullptr) {
   at_the_users_line(where, [&] {
     require(from == nullptr || from->written, "a tensor of a function whose gradient is being taken has no bytes yet");
     const DeviceMesh on = mesh_of(from.get());
     require(on.world->holder.load() != std::this_thread::get_id(),
-            "a tensor is asked for while its world compiles on this thread: an initialiser or an op's own rule may not compute or read");
+            "a tensor is asked for while its world compiles on this thread: an initialiser or an op's own rule may not "
+            "compute or read");
     std::lock_guard lock(on.world->ran->mutex);
     if (reading != nullptr && !on.world->ranks.alone())
-      ask_all(*on.world,
-              {.what = cat("a read of ", *reading, ", which is computed for it"),
-               .where = where,
-               .advice = "what is computed outside of compiled functions is computed by all of them: read it on each, and print it on one"});
+      ask_all(*on.world, {.what = cat("a read of ", *reading, ", which is computed for it"),
+                          .where = where,
+                          .advice = "what is computed outside of compiled functions is computed by all of them: read "
+                                    "it on each, and print it on one"});
     run_on(*on.world->ran, on, wanted, updating, where);
   });
 }
@@ -392,14 +404,16 @@ void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& 
 
 std::shared_ptr<WorldState> world_of(const Expression& expression) {
   auto alive = expression.world.lock();
-  require(alive != nullptr, "a tensor of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
+  require(alive != nullptr,
+          "a tensor of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
   return alive;
 }
 
 DeviceMesh mesh_of(const Expression* expression) {
   if (expression != nullptr && expression->has_mesh) return {world_of(*expression), expression->mesh()};
   const DeviceMesh* scope = Interactive::mesh();
-  require(scope != nullptr, "on which mesh this is computed is not said: no operand is an Array; Interactive on(mesh) says it");
+  require(scope != nullptr,
+          "on which mesh this is computed is not said: no operand is an Array; Interactive on(mesh) says it");
   require(expression == nullptr || !expression->has_world || world_of(*expression) == scope->world,
           "a tensor of another world than that of the innermost Interactive");
   return *scope;
@@ -413,13 +427,15 @@ void run(const LazyValues& wanted, const SourceLine& where) {
 void run_now(const std::shared_ptr<Expression>& expression, const SourceLine& where) {
   const LazyValues wanted = expression->wanted();
   const auto& variables = expression->trace.graph.variables;
-  const bool updates = std::any_of(variables.begin(), variables.end(), [](const Variable& variable) { return variable.updated.valid(); });
+  const bool updates = std::any_of(variables.begin(), variables.end(),
+                                   [](const Variable& variable) { return variable.updated.valid(); });
   if (!wanted.empty() || updates) run_all(wanted, updates ? expression : nullptr, expression, where);
 }
 
 Array Tensor::array(SourceLine where) const {
   require(lazy != nullptr || !id.valid(), "a tensor ", type,
-          " of a program that is being traced has no bytes: return it from the function, and read ", "what a call gives\n  at ", karez::print(where));
+          " of a program that is being traced has no bytes: return it from the function, and read ",
+          "what a call gives\n  at ", karez::print(where));
   require(lazy != nullptr, "a tensor that was never made is read\n  at ", karez::print(where));
   if (Array known = lazy->array(); known.valid()) return known;
   run({lazy}, where);
@@ -436,7 +452,8 @@ bool is_laid_by_planner(const LazyValue& value) {
 }
 
 Array computed(const Tensor& tensor, SourceLine where) {
-  if (tensor.lazy == nullptr || tensor.lazy->array().valid() || tensor.lazy->from() == nullptr) return tensor.array(where);
+  if (tensor.lazy == nullptr || tensor.lazy->array().valid() || tensor.lazy->from() == nullptr)
+    return tensor.array(where);
   run_all({tensor.lazy}, nullptr, tensor.lazy->from(), where, &tensor.type);
   return tensor.lazy->array();
 }

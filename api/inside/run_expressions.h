@@ -1,4 +1,5 @@
-// Running what was written outside of traces: expressions put together to a program, compiled once for each structure, called with what they take.
+// Running what was written outside of traces: expressions put together to a program, compiled once for each structure,
+// called with what they take.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,8 @@ namespace karez {
 
 struct Program;
 
-// The programs that a world has run, each as a function of its arguments; the latest used last. A world's own: its functions keep no world alive.
+// The programs that a world has run, each as a function of its arguments; the latest used last. A world's own: its
+// functions keep no world alive.
 struct ExpressionPlans {
   struct Plan {
     std::string key;  // its structure
@@ -27,12 +29,14 @@ struct ExpressionPlans {
 };
 
 std::shared_ptr<WorldState> world_of(const Expression& expression);  // gone, or never known: an error
-DeviceMesh mesh_of(const Expression* expression);                    // where it is computed; null stands for what no expression makes
+DeviceMesh mesh_of(const Expression* expression);  // where it is computed; null stands for what no expression makes
 
-// Whether how the value will lie is known only once it is computed: a large one whose operands are divided. The same on every rank.
+// Whether how the value will lie is known only once it is computed: a large one whose operands are divided. The same on
+// every rank.
 bool is_laid_by_planner(const LazyValue& value);
 
-// Begins to compute these, and with them what stands on the way and somebody may still ask for. What is there already stays.
+// Begins to compute these, and with them what stands on the way and somebody may still ask for. What is there already
+// stays.
 void run(const LazyValues& wanted, const SourceLine& where);
 // An expression that reads or writes variables: in the order of the program, so that it is not left for later.
 void run_now(const std::shared_ptr<Expression>& expression, const SourceLine& where);

@@ -1,4 +1,5 @@
-// What `karez doctor --kernels --costs FILE` wrote on the processors named; where a machine's cores were near and far by turns, the geometric middle.
+// What `karez doctor --kernels --costs FILE` wrote on the processors named; where a machine's cores were near and far
+// by turns, the geometric middle.
 #include "api/inside/shipped_costs.h"
 
 #include "base/text.h"
@@ -102,7 +103,8 @@ CostTable costs_for(const device::Processor& processor) {
   for (const ShippedCosts& shipped : tables)
     if (shipped.processor == processor.name) return CostTable::parse(shipped.text).on(processor.isa);
   CostTable out;
-  out.origin = cat(sbp::default_origin, "; `karez doctor --kernels --costs FILE` measures this one (", processor.name, ", ", processor.isa, ")");
+  out.origin = cat(sbp::default_origin, "; `karez doctor --kernels --costs FILE` measures this one (", processor.name,
+                   ", ", processor.isa, ")");
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Variables between host and devices: which boxes are read and written, and rows of elements copied between a box and the whole.
+// Variables between host and devices: which boxes are read and written, and rows of elements copied between a box and
+// the whole.
 #include "api/inside/stored_parts.h"
 
 #include <cstring>
@@ -12,7 +13,8 @@ namespace {
 
 PlanDevice plan_device(DeviceName name) { return {name.rank, name.device, "cpu"}; }
 
-// Copies the box of a whole tensor from or to an array that holds that box alone, a row of its last dimension at a time.
+// Copies the box of a whole tensor from or to an array that holds that box alone, a row of its last dimension at a
+// time.
 void copy_box(const HostArray& all, const HostArray& part, const Box& box, bool into_all) {
   const auto item = static_cast<std::size_t>(size_of(all.dtype()));
   const std::size_t row = (part.shape().empty() ? 1 : static_cast<std::size_t>(part.shape().back())) * item;
@@ -40,7 +42,8 @@ StoredParts parts_of(WorldState& world, const WorldState::Key& key, const Stored
     std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
     for (const Range& range : box) ranges.emplace_back(range.begin, range.end);
     if (empty(box) || (!seen.insert(ranges).second && !writes)) continue;
-    parts.emplace_back(plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]), stored_view(type.dtype, sbp::shape_of(box)));
+    parts.emplace_back(plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]),
+                       stored_view(type.dtype, sbp::shape_of(box)));
     boxes.push_back(std::move(box));
   }
   return {type, std::move(boxes), world.session.turn(key_of(key.first, key.second), parts, writes)};

@@ -14,8 +14,9 @@ struct StoredParts {
   runtime::VariableTurn turn;
 };
 
-// With the world's lock; the turn is waited for without it. A reader needs no replica twice: they hold equal bits. Of several
-// ranks each sees to what its own devices hold; `read_parts` needs all of it (gather.h brings what is elsewhere).
+// With the world's lock; the turn is waited for without it. A reader needs no replica twice: they hold equal bits. Of
+// several ranks each sees to what its own devices hold; `read_parts` needs all of it (gather.h brings what is
+// elsewhere).
 StoredParts parts_of(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, bool writes);
 HostArray read_parts(const StoredParts& stored);
 void write_parts(const StoredParts& stored, const HostArray& value);  // of the variable's type

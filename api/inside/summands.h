@@ -1,4 +1,5 @@
-// Arrays that are Partial: devices hold their summands as rows of one more dimension, which a program that takes the array sums up.
+// Arrays that are Partial: devices hold their summands as rows of one more dimension, which a program that takes the
+// array sums up.
 #pragma once
 
 #include <optional>
@@ -14,9 +15,11 @@ struct Summands {
   Layout layout;
   sbp::Reduce reduce = sbp::Reduce::sum;
 };
-std::optional<Summands> summands_of(const TensorType& type, const Mesh& mesh, const Layout& layout);  // none: it is not Partial
+std::optional<Summands> summands_of(const TensorType& type, const Mesh& mesh,
+                                    const Layout& layout);  // none: it is not Partial
 
 // An array that lies on the builder's mesh.
-ValueId array_value(graph::Builder& b, std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout);
+ValueId array_value(graph::Builder& b, std::string_view name, const TensorType& type, const Mesh& mesh,
+                    const Layout& layout);
 
 }  // namespace karez

@@ -16,8 +16,8 @@ bool takes_part(const WorldState& world, const Graph& graph) { return !own_devic
 
 std::optional<DType> amp_of(const FunctionOptions& options) {
   if (options.amp.empty()) return {};
-  require(ErrorKind::name, options.amp == "bf16" || options.amp == "f16", "function '", options.name, "': amp is '", options.amp,
-          "'; there are bf16 and f16, and nothing for f32 alone");
+  require(ErrorKind::name, options.amp == "bf16" || options.amp == "f16", "function '", options.name, "': amp is '",
+          options.amp, "'; there are bf16 and f16, and nothing for f32 alone");
   return tensor::dtype_from(options.amp);
 }
 
@@ -31,14 +31,16 @@ void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
   if (!kernel || !kernels::is_widened(kernel->kernel)) return;
   static std::once_flag said;
   std::call_once(said, [] {
-    base::note(
-        base::LogLevel::warning,
-        "amp=\"bf16\": oneDNN has no bf16 products for this processor's instructions, so they are computed in f32: operands are widened ",
-        "before each, results rounded after it. Values are those of bf16, and activations take its memory, but a step is no faster than in f32");
+    base::note(base::LogLevel::warning,
+               "amp=\"bf16\": oneDNN has no bf16 products for this processor's instructions, so they are computed in "
+               "f32: operands are widened ",
+               "before each, results rounded after it. Values are those of bf16, and activations take its memory, but "
+               "a step is no faster than in f32");
   });
 }
 
-Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch, std::vector<std::string> remat) {
+Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch,
+                       std::vector<std::string> remat) {
   Compilation c;
   c.graph = std::move(graph);
   c.ops = &world.ops;

@@ -40,12 +40,16 @@ std::int64_t Tensor::size(int dimension) const {
 }
 
 const Tensor& Tensors::only() const {
-  require(list.size() == 1, "a function gives ", list.size(), " tensors where one is wanted; take one of them: f(x)[0]");
+  require(list.size() == 1, "a function gives ", list.size(),
+          " tensors where one is wanted; take one of them: f(x)[0]");
   return list[0];
 }
 
 Parameter random_counter() {
-  return {"rng", {DType::i64, {2}}, [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; }, "rng"};
+  return {"rng",
+          {DType::i64, {2}},
+          [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; },
+          "rng"};
 }
 
 ValueId first_random_state(Builder& b, std::uint64_t seed) {
@@ -56,7 +60,8 @@ ValueId first_random_state(Builder& b, std::uint64_t seed) {
 ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state) {
   Swapped path(b.path, parameter.name());
   const ValueId first = parameter.init()(b, parameter.type(), parameter.site(), random_state);
-  require(b.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(), "; its initialiser makes ", b.type(first));
+  require(b.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(),
+          "; its initialiser makes ", b.type(first));
   return first;
 }
 
@@ -64,7 +69,10 @@ ScaleState::ScaleState(std::size_t number)
     : scale(cat("amp.scale", number > 1 ? cat(".", number) : ""), {DType::f32, {}}, constant_init(65536), "amp"),
       good(cat("amp.good", number > 1 ? cat(".", number) : ""), {DType::i64, {}}, constant_init(0), "amp") {}
 
-Trace::Trace(const OpTable& ops, TraceOptions options) : builder(graph, ops), options_(std::move(options)), number_(next_trace_number()) {
+Trace::Trace(const OpTable& ops, TraceOptions options)
+    : builder(graph, ops),
+      options_(std::move(options)),
+      number_(next_trace_number()) {
   graph.name = options_.name;
   graph.meshes = {options_.mesh};
 }
@@ -99,11 +107,14 @@ bool Trace::wrote(const Term& term) const {
 }
 
 bool Trace::owns(const Tensor& tensor) const {
-  return tensor.id.valid() && (tensor.trace == number_ || std::find(around_.begin(), around_.end(), tensor.trace) != around_.end());
+  return tensor.id.valid() &&
+         (tensor.trace == number_ || std::find(around_.begin(), around_.end(), tensor.trace) != around_.end());
 }
 
 Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
-Tensor Trace::ahead_input(std::string_view name, const TensorType& type) { return tensor(build::ahead_input(builder, name, type)); }
+Tensor Trace::ahead_input(std::string_view name, const TensorType& type) {
+  return tensor(build::ahead_input(builder, name, type));
+}
 
 Tensor Trace::array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout) {
   const bool own = mesh == graph.meshes[0];
@@ -161,12 +172,16 @@ ValueId Trace::value(const Term& term, DType dtype) {
     ValueId operator()(const Tensor& t) const {
       if (trace.owns(t)) return t.id;
       if (t.lazy != nullptr && trace.expression != nullptr) return trace.expression->operand(t.lazy);
-      require(t.lazy == nullptr, "a tensor ", t.type, " from outside is no part of the program that is being traced: make it an argument of the ",
+      require(t.lazy == nullptr, "a tensor ", t.type,
+              " from outside is no part of the program that is being traced: make it an argument of the ",
               "function, or keep it in a parameter");
       require(t.id.valid(), "a tensor that was never made");
-      require(trace.expression == nullptr, "a tensor ", t.type, " of a program that was traced is used outside of it, where it has no bytes: return ",
+      require(trace.expression == nullptr, "a tensor ", t.type,
+              " of a program that was traced is used outside of it, where it has no bytes: return ",
               "it from the function, and compute with what a call gives");
-      fail("a tensor ", t.type, " belongs to another trace: a compiled function computes with what it is given and what it makes; keep a value ",
+      fail("a tensor ", t.type,
+           " belongs to another trace: a compiled function computes with what it is given and what it makes; keep a "
+           "value ",
            "between calls in a parameter");
     }
     ValueId operator()(const Parameter& p) const { return trace.read(p); }
@@ -180,8 +195,9 @@ ValueId Trace::value(const Term& term, DType dtype) {
   const ValueId out = std::visit(Visit{*this, dtype}, term.value);
   if (!term.stands_for_number()) return out;
   require(ErrorKind::type, term.as_number != Term::AsNumber::wide || dtype != DType::i32,
-          "a number of this call is no i32: it does not fit; give one within ", std::numeric_limits<std::int32_t>::min(), " to ",
-          std::numeric_limits<std::int32_t>::max(), ", or arrays of i64");
+          "a number of this call is no i32: it does not fit; give one within ",
+          std::numeric_limits<std::int32_t>::min(), " to ", std::numeric_limits<std::int32_t>::max(),
+          ", or arrays of i64");
   return build::cast(builder, out, dtype);
 }
 
@@ -200,7 +216,10 @@ std::size_t Trace::join(const Parameter& parameter) {
   int ordinal = 0;
   for (const auto& other : parameters_) ordinal += path_of(other) == path;
   std::string key = key_of(path, ordinal);
-  const auto taken = [&] { return std::any_of(graph.variables.begin(), graph.variables.end(), [&](const Variable& v) { return v.name == key; }); };
+  const auto taken = [&] {
+    return std::any_of(graph.variables.begin(), graph.variables.end(),
+                       [&](const Variable& v) { return v.name == key; });
+  };
   while (taken()) key = key_of(path, ++ordinal);  // by one whose path was another when it joined
   // By its own path, which begins with its module's: it may be read outside of the module first.
   std::optional<int> mesh = ruled(path);
@@ -224,7 +243,8 @@ ValueId Trace::read(const Parameter& parameter) {
 
 void Trace::update(const Parameter& parameter, ValueId value) {
   std::size_t index = join(parameter);  // an update of what nobody read begins here too
-  require(graph.type(value) == parameter.type(), "parameter '", parameter.name(), "' is ", parameter.type(), "; its update is ", graph.type(value));
+  require(graph.type(value) == parameter.type(), "parameter '", parameter.name(), "' is ", parameter.type(),
+          "; its update is ", graph.type(value));
   touched_.push_back(index);
   graph.variables[index].updated = value;
   versions_[index].push_back({value});
@@ -247,7 +267,8 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
       stack.pop_back();
       if (seen[value] || !is_float(graph.type(value).dtype)) continue;
       seen[value] = true;
-      auto version = std::find_if(versions.begin(), versions.end(), [&, v = value](const Version& one) { return one.read && one.value == v; });
+      auto version = std::find_if(versions.begin(), versions.end(),
+                                  [&, v = value](const Version& one) { return one.read && one.value == v; });
       if (version != versions.end()) {
         found.emplace_back(version - versions.begin(), reader);
         continue;
@@ -258,9 +279,12 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
     }
     if (found.empty()) continue;
     std::sort(found.begin(), found.end());
-    auto said = [&](const std::pair<std::size_t, NodeId>& read) { return read.second.valid() ? describe(graph, read.second) : "the loss itself"; };
-    require(found.size() == 1, "the loss reads two versions of parameter '", parameter.name(), "': an older one in ", said(found.front()),
-            ", and in ", said(found.back()), " what an update made of it; a gradient is taken at one version: update behind the loss, or put a ",
+    auto said = [&](const std::pair<std::size_t, NodeId>& read) {
+      return read.second.valid() ? describe(graph, read.second) : "the loss itself";
+    };
+    require(found.size() == 1, "the loss reads two versions of parameter '", parameter.name(), "': an older one in ",
+            said(found.front()), ", and in ", said(found.back()),
+            " what an update made of it; a gradient is taken at one version: update behind the loss, or put a ",
             "stop_gradient round one of the reads");
     out.back() = versions[found.front().first].value;
   }
@@ -281,7 +305,8 @@ std::vector<Parameter> Trace::parameters_behind(ValueId value) const {
   }
   std::vector<Parameter> out;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (std::any_of(versions_[i].begin(), versions_[i].end(), [&](const Version& version) { return seen[version.value]; }))
+    if (std::any_of(versions_[i].begin(), versions_[i].end(),
+                    [&](const Version& version) { return seen[version.value]; }))
       out.push_back(parameters_[i]);
   return out;
 }
@@ -290,8 +315,9 @@ void Trace::store(const Parameter& parameter, const Layout& layout) {
   Variable& variable = graph.variables[join(parameter)];
   if (variable.mesh == 0) variable.mesh = graph.value(variable.read).mesh = decided(variable.read);
   const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-  require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is wanted as ", sbp::print(variable.type, mesh, layout),
-          ", but an earlier with_layout or rule stores it as ", variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string());
+  require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is wanted as ",
+          sbp::print(variable.type, mesh, layout), ", but an earlier with_layout or rule stores it as ",
+          variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string());
   variable.stored = layout;
 }
 
@@ -299,7 +325,8 @@ ValueId Trace::host_scalar(const std::string& name, DType dtype, const void* own
   if (expression != nullptr) return expression->number(dtype, value());
   std::string base = dtype == DType::f32 ? name : cat(name, ".", name_of(dtype)), full = base;
   for (int twin = 1;; full = cat(base, "#", twin++)) {
-    auto same = std::find_if(host_scalars_.begin(), host_scalars_.end(), [&](const HostScalar& scalar) { return scalar.name == full; });
+    auto same = std::find_if(host_scalars_.begin(), host_scalars_.end(),
+                             [&](const HostScalar& scalar) { return scalar.name == full; });
     if (same == host_scalars_.end()) break;
     if (same->owner == owner) return same->id;
   }
@@ -308,7 +335,8 @@ ValueId Trace::host_scalar(const std::string& name, DType dtype, const void* own
   return id;
 }
 
-std::vector<std::size_t> Trace::inlined(bool train, const std::vector<TracePlacement>& placements, const std::function<void()>& body) {
+std::vector<std::size_t> Trace::inlined(bool train, const std::vector<TracePlacement>& placements,
+                                        const std::function<void()>& body) {
   struct Restored {
     bool& place;
     bool before;
@@ -339,7 +367,8 @@ ValueId Trace::unscaled(ValueId gradient) {
   Builder& b = builder;
   const TensorType type = graph.type(gradient);
   const ValueId inverse[] = {build::cast(b, loss_scale(), type.dtype)};
-  const ValueId out = build::mul(b, gradient, build::broadcast_to(b, build::pointwise(b, "1 / x0", inverse), type.shape));
+  const ValueId out =
+      build::mul(b, gradient, build::broadcast_to(b, build::pointwise(b, "1 / x0", inverse), type.shape));
   const ValueId looked[] = {out};
   ValueId broken = build::pointwise(b, "select(x0 - x0 == 0, 0, 1)", looked);
   Ints all(type.shape.size());
@@ -350,13 +379,16 @@ ValueId Trace::unscaled(ValueId gradient) {
   return out;
 }
 
-ValueId Trace::applies() { return broken_.valid() ? build::eq(builder, broken_, build::scalar(builder, DType::f32, 0)) : ValueId(); }
+ValueId Trace::applies() {
+  return broken_.valid() ? build::eq(builder, broken_, build::scalar(builder, DType::f32, 0)) : ValueId();
+}
 
 void Trace::step(const Parameter& parameter, ValueId next) {
   if (is_float(parameter.dtype())) next = build::stop_gradient(builder, next);
   const ValueId apply = applies();
   if (!apply.valid()) return update(parameter, next);
-  update(parameter, build::select(builder, build::broadcast_to(builder, apply, parameter.shape()), next, read(parameter)));
+  update(parameter,
+         build::select(builder, build::broadcast_to(builder, apply, parameter.shape()), next, read(parameter)));
 }
 
 // After enough good steps the scale grows; a bad one makes it smaller.
@@ -366,8 +398,10 @@ void Trace::adjust_scale() {
   Swapped path(builder.path, std::string("amp"));
   Builder& b = builder;
   const ValueId scale = read(state.scale), fine = build::eq(b, broken_, build::scalar(b, DType::f32, 0));
-  const ValueId more = build::add(b, read(state.good), build::scalar(b, DType::i64, 1)), none = build::scalar(b, DType::i64, 0);
-  const ValueId grows = build::and_(b, fine, build::ge(b, more, build::scalar(b, DType::i64, static_cast<double>(options.interval))));
+  const ValueId more = build::add(b, read(state.good), build::scalar(b, DType::i64, 1)),
+                none = build::scalar(b, DType::i64, 0);
+  const ValueId grows =
+      build::and_(b, fine, build::ge(b, more, build::scalar(b, DType::i64, static_cast<double>(options.interval))));
   const auto times = [&](double factor) { return build::mul(b, scale, build::scalar(b, DType::f32, factor)); };
   const ValueId larger = times(options.growth), smaller = times(options.backoff);
   update(state.scale, build::select(b, grows, larger, build::select(b, fine, scale, smaller)));
@@ -383,7 +417,8 @@ void Trace::require_matched(std::size_t first) const {
   for (std::size_t i = first; i < options_.placements.size(); ++i)
     require(ErrorKind::name, options_.placements[i].matched, "placements: '", options_.placements[i].module,
             "' matches no module and no parameter of this function; ",
-            near_names(options_.placements[i].module, parameters_, [this](const Parameter& parameter) { return path_of(parameter); }));
+            near_names(options_.placements[i].module, parameters_,
+                       [this](const Parameter& parameter) { return path_of(parameter); }));
 }
 
 void Trace::finish(const std::vector<Tensor>& outputs) {

@@ -22,7 +22,8 @@ namespace karez {
 
 std::uint64_t next_trace_number();
 
-// A number that the host may change between launches (a learning rate): an input of the graph, read anew for each launch.
+// A number that the host may change between launches (a learning rate): an input of the graph, read anew for each
+// launch.
 struct HostScalar {
   std::string name;
   DType dtype = DType::f32;
@@ -31,7 +32,8 @@ struct HostScalar {
   ValueId id;
 };
 
-// How many sites a thread has assigned to variables, and how many of its worlds are alive. When the last of them ends, sites count from 0 again.
+// How many sites a thread has assigned to variables, and how many of its worlds are alive. When the last of them ends,
+// sites count from 0 again.
 struct Sites {
   std::atomic<std::int64_t> next = 0;
   std::atomic<int> worlds = 0;
@@ -50,7 +52,8 @@ class SitesOfWorld {
   std::shared_ptr<Sites> sites_;
 };
 
-// The name under which a program or a session holds a parameter: its own, or "w#1" for the second of those called w. No parameter's name has '#'.
+// The name under which a program or a session holds a parameter: its own, or "w#1" for the second of those called w. No
+// parameter's name has '#'.
 std::string key_of(const std::string& name, int ordinal);
 
 // The state of random numbers, i64[2] = (seed, step): a variable of every world whose functions draw some.
@@ -67,8 +70,8 @@ struct TracePlacement {
   bool matched = false;
 };
 
-// What a dynamic loss scale is made of, one for each mesh of a world whose functions want one: f32[] that losses are multiplied by, i64[] good steps
-// since it last changed. From the second mesh on they are numbered: "amp.scale.2".
+// What a dynamic loss scale is made of, one for each mesh of a world whose functions want one: f32[] that losses are
+// multiplied by, i64[] good steps since it last changed. From the second mesh on they are numbered: "amp.scale.2".
 struct ScaleState {
   Parameter scale, good;
   explicit ScaleState(std::size_t number);
@@ -78,10 +81,11 @@ struct TraceOptions {
   std::string name = "main";
   Mesh mesh = Mesh::of({});
   std::vector<TracePlacement> placements = {};
-  std::function<std::optional<Mesh>(const Parameter&)> stored = {};  // where an earlier function has put a variable, if one has
-  bool train = true;                                                 // dropout acts, and advances the counter of random numbers
-  Parameter counter = {};                                            // of random numbers; none: one of its own
-  std::optional<std::pair<ScaleState, LossScale>> scaling = {};      // of losses
+  std::function<std::optional<Mesh>(const Parameter&)> stored =
+      {};                  // where an earlier function has put a variable, if one has
+  bool train = true;       // dropout acts, and advances the counter of random numbers
+  Parameter counter = {};  // of random numbers; none: one of its own
+  std::optional<std::pair<ScaleState, LossScale>> scaling = {};  // of losses
 };
 
 struct Expression;
@@ -109,25 +113,29 @@ class Trace {
   graph::Graph graph;
   Builder builder;
 
-  // Whose graph this is where it is none of a compiled function's but what one word of the user's wrote outside of them (expression.h). Operands
-  // and numbers are inputs of it then, and its values are lazy.
+  // Whose graph this is where it is none of a compiled function's but what one word of the user's wrote outside of them
+  // (expression.h). Operands and numbers are inputs of it then, and its values are lazy.
   Expression* expression = nullptr;
   void know(const graph::OpTable& ops, const Mesh& mesh, const Parameter& counter);  // it has begun without
 
   std::uint64_t number() const { return number_; }
-  const Mesh& mesh() const { return graph.meshes[static_cast<std::size_t>(builder.mesh)]; }  // where new variables and inputs lie
+  const Mesh& mesh() const {
+    return graph.meshes[static_cast<std::size_t>(builder.mesh)];
+  }                                                   // where new variables and inputs lie
   int number_of(const Mesh& mesh);                    // of a placement in the graph; never 0, which is no decision
   std::optional<int> ruled(const std::string& path);  // the placement that the rules give it, if one matches
   int place_of(const std::string& path) { return ruled(path).value_or(scope); }
   int scope = 0;               // of the innermost Placed; 0: none
   int decided(ValueId value);  // where it lies; an undecided value goes on the mesh at hand
   bool places() const { return graph.meshes.size() > 1 || !options_.placements.empty(); }
-  std::vector<std::string> remat;  // globs of FunctionOptions::remat, also of functions whose bodies are written into this trace
+  std::vector<std::string>
+      remat;  // globs of FunctionOptions::remat, also of functions whose bodies are written into this trace
   bool training() const { return options_.train; }
 
   Tensor input(std::string_view name, const TensorType& type);
   Tensor ahead_input(std::string_view name, const TensorType& type);  // fed by a source that takes its time
-  // An array that lies on a mesh. Where that is none of this trace's, it travels to the trace's own first: the program does not follow it.
+  // An array that lies on a mesh. Where that is none of this trace's, it travels to the trace's own first: the program
+  // does not follow it.
   Tensor array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout);
   Tensor tensor(ValueId id) const;
   // The operand as a value here: a tensor of another trace is an error, a parameter is read, a number takes `dtype`.
@@ -136,8 +144,8 @@ class Trace {
   bool wrote(const Term& term) const;      // it is a tensor of this trace
   DType dtype_of(const Term& term) const;  // of a number: f32, i64 or bool
 
-  // What parameters are called in this program, where that is not their name: rules and placements match it. Of the function whose body is being
-  // written, which may be one inside of another.
+  // What parameters are called in this program, where that is not their name: rules and placements match it. Of the
+  // function whose body is being written, which may be one inside of another.
   std::map<Parameter::Identity, std::string, std::owner_less<Parameter::Identity>> paths;
   std::string path_of(const Parameter& parameter) const;
 
@@ -150,8 +158,9 @@ class Trace {
   bool has_gradient(const Tensor& grad) const {
     return (grad.id.valid() || grad.lazy != nullptr) && (!owns(grad) || no_gradients_.count(grad.id) == 0);
   }
-  // The version of each parameter that the loss read, the latest where it read none; one it read in two versions is an error with both lines.
-  // What a read makes of a version by comparing, indexing or stop_gradient counts for nothing, as for a gradient.
+  // The version of each parameter that the loss read, the latest where it read none; one it read in two versions is an
+  // error with both lines. What a read makes of a version by comparing, indexing or stop_gradient counts for nothing,
+  // as for a gradient.
   std::vector<ValueId> versions_read(ValueId loss, const std::vector<Parameter>& parameters);
   // Those of which a version lies behind the value, where gradients pass; in the order of `parameters`.
   std::vector<Parameter> parameters_behind(ValueId value) const;
@@ -159,11 +168,14 @@ class Trace {
   const std::vector<ValueId>& ends_of_gradients() const { return ends_; }
   // How the parameter is stored, like a rule for it alone; one that says otherwise, before or after, is an error.
   void store(const Parameter& parameter, const Layout& layout);
-  // The value of a number that changes between launches. `owner` tells two of one name apart: the second is called "sgd.lr#1".
+  // The value of a number that changes between launches. `owner` tells two of one name apart: the second is called
+  // "sgd.lr#1".
   ValueId host_scalar(const std::string& name, DType dtype, const void* owner, std::function<double()> value);
-  // The state of random numbers, i64[2] = (seed, step); reading it makes this function advance the step when it is done.
+  // The state of random numbers, i64[2] = (seed, step); reading it makes this function advance the step when it is
+  // done.
   ValueId random_state();
-  // With a loss scale gradients are taken of the loss times it. What is not finite among them stops the updates behind them.
+  // With a loss scale gradients are taken of the loss times it. What is not finite among them stops the updates behind
+  // them.
   bool scales_losses() const { return options_.scaling.has_value() && expression == nullptr; }
   ValueId loss_scale();
   ValueId unscaled(ValueId gradient);  // looked through for what is not finite
@@ -173,12 +185,14 @@ class Trace {
   void step(const Parameter& parameter, ValueId next);
   std::int64_t site();  // of the next random node: module path plus ordinal
 
-  // Another function's body, written into this trace: dropout acts in it if `train` says so, and its placements hold in it beside those around it.
-  // Returns which variables it read or updated.
-  std::vector<std::size_t> inlined(bool train, const std::vector<TracePlacement>& placements, const std::function<void()>& body);
+  // Another function's body, written into this trace: dropout acts in it if `train` says so, and its placements hold in
+  // it beside those around it. Returns which variables it read or updated.
+  std::vector<std::size_t> inlined(bool train, const std::vector<TracePlacement>& placements,
+                                   const std::function<void()>& body);
 
-  // A part of the program as a region: what `body` writes and makes of its arguments. What it reads of outside becomes arguments behind them, which
-  // `captured` lists; inputs and variables that it joins stay outside. It may not update variables. What it made exists inside of it alone.
+  // A part of the program as a region: what `body` writes and makes of its arguments. What it reads of outside becomes
+  // arguments behind them, which `captured` lists; inputs and variables that it joins stay outside. It may not update
+  // variables. What it made exists inside of it alone.
   struct Region {
     graph::Graph graph;
     std::vector<ValueId> captured;
@@ -186,7 +200,8 @@ class Trace {
   Region region(const std::string& name, const std::vector<TensorType>& arguments,
                 const std::function<std::vector<ValueId>(std::span<const ValueId>)>& body);
 
-  // Names the outputs "out0", "out1", ..., those of with_layout in their layouts, and advances the random state if it was used.
+  // Names the outputs "out0", "out1", ..., those of with_layout in their layouts, and advances the random state if it
+  // was used.
   void finish(const std::vector<Tensor>& outputs);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }  // in the order of Graph::variables
@@ -214,13 +229,14 @@ class Trace {
   std::set<ValueId> no_gradients_;
   std::vector<std::size_t> touched_;  // parameters, as they were read and updated
   std::vector<HostScalar> host_scalars_;
-  ValueId broken_;                           // f32[]: 0 where all gradients until here are finite, else 1; none: no gradient was taken
+  ValueId broken_;  // f32[]: 0 where all gradients until here are finite, else 1; none: no gradient was taken
   std::map<std::string, int> random_nodes_;  // by module path
 };
 
 std::string print(const SourceLine& line);  // "net.cc:12"
 
-// Outside of a trace: what a word of the user's writes meanwhile is an expression of its own. Inside of one it is nothing.
+// Outside of a trace: what a word of the user's writes meanwhile is an expression of its own. Inside of one it is
+// nothing.
 class OwnExpression {
  public:
   OwnExpression();

@@ -1,4 +1,5 @@
-// Tests of tracing: the graph that functions, modules and optimisers write, with source lines, paths and promotion; and what is refused.
+// Tests of tracing: the graph that functions, modules and optimisers write, with source lines, paths and promotion; and
+// what is refused.
 #include "api/inside/trace.h"
 #include "api/inside/expression.h"
 #include "api/inside/rooms.h"
@@ -43,7 +44,8 @@ TEST(Trace, AFunctionOfTensorsWritesNodesWithTheUsersLines) {
   std::string line = here();  // of this line; the one above is one less
   o.trace.finish({y + 1.0});
   EXPECT_EQ(ops_of(o.trace.graph), "input relu constant broadcast add");
-  EXPECT_EQ(o.trace.graph.nodes[NodeId(1)].where, cat("trace_test.cc:", std::stoi(line.substr(line.find(':') + 1)) - 1));
+  EXPECT_EQ(o.trace.graph.nodes[NodeId(1)].where,
+            cat("trace_test.cc:", std::stoi(line.substr(line.find(':') + 1)) - 1));
   ASSERT_EQ(o.trace.graph.outputs.size(), 1u);
   EXPECT_EQ(o.trace.graph.outputs[0].name, "out0");
   verify(o.trace.graph);
@@ -112,7 +114,8 @@ TEST(Trace, AScopeThatEndsGivesBackTheOneAround) {
 
 TEST(Promotion, FollowsPyTorch) {
   Open o;
-  Tensor f = o.input("f", DType::f32, {2}), d = o.input("d", DType::f64, {2}), i = o.input("i", DType::i32, {2}), l = o.input("l", DType::i64, {2});
+  Tensor f = o.input("f", DType::f32, {2}), d = o.input("d", DType::f64, {2}), i = o.input("i", DType::i32, {2}),
+         l = o.input("l", DType::i64, {2});
   Tensor scalar = o.input("s", DType::f64, {}), b = f > 0, whole = o.input("w", DType::i64, {});
   EXPECT_EQ((f + d).dtype(), DType::f64);
   EXPECT_EQ((i + l).dtype(), DType::i64);
@@ -170,8 +173,10 @@ TEST(Functions, ALayoutIsFixedInTheUsersWords) {
   EXPECT_EQ(layout_of(columns), (Layout{S(1), S(1)}));
   EXPECT_FALSE(o.trace.graph.value(x.id).layout.has_value()) << "what it is made from lies as the planner decides";
   EXPECT_THAT(error_of([&] { with_layout(x, P("pipe", nullptr)); }), HasSubstr("pipe"));
-  EXPECT_EQ(layout_of(with_layout(x, P("model"))), (Layout{B(), S(0)})) << "dimensions behind the last one named are not split";
-  EXPECT_THAT(error_of([&] { with_layout(x, P("data", "model", nullptr)); }), HasSubstr("a layout for f32[8, 6] names 3 dimensions; there are 2"));
+  EXPECT_EQ(layout_of(with_layout(x, P("model"))), (Layout{B(), S(0)}))
+      << "dimensions behind the last one named are not split";
+  EXPECT_THAT(error_of([&] { with_layout(x, P("data", "model", nullptr)); }),
+              HasSubstr("a layout for f32[8, 6] names 3 dimensions; there are 2"));
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "data")); }), HasSubstr("names the mesh axis 'data' twice"));
 }
 
@@ -185,7 +190,8 @@ TEST(Parameters, OneReadNodeForEachTraceAndProgramOrderAfterAnUpdate) {
   EXPECT_EQ(o.trace.graph.variables[0].updated, a.id);
   o.trace.update(w, b.id);
   EXPECT_EQ(o.trace.graph.variables[0].updated, b.id);
-  EXPECT_THAT(error_of([&] { o.trace.update(w, sum(w).id); }), HasSubstr("parameter 'w' is f32[2]; its update is f32[]"));
+  EXPECT_THAT(error_of([&] { o.trace.update(w, sum(w).id); }),
+              HasSubstr("parameter 'w' is f32[2]; its update is f32[]"));
 }
 
 TEST(Parameters, TwoOfOneNameAreTwoVariables) {
@@ -195,7 +201,8 @@ TEST(Parameters, TwoOfOneNameAreTwoVariables) {
   o.trace.update(a, full({2}, 1).id);
   EXPECT_EQ(o.trace.parameters(), (std::vector<Parameter>{b, a}));
   EXPECT_FALSE(o.trace.graph.variables[0].updated.valid());
-  EXPECT_THAT(print(o.trace.graph), HasSubstr("  variable \"w\" : f32[3] read %0\n  variable \"w#1\" : f32[2] read %2 updated %"));
+  EXPECT_THAT(print(o.trace.graph),
+              HasSubstr("  variable \"w\" : f32[3] read %0\n  variable \"w#1\" : f32[2] read %2 updated %"));
   verify(o.trace.graph);
 }
 

@@ -10,7 +10,9 @@
 namespace karez {
 namespace {
 
-bool same(const Parameter::Identity& a, const Parameter::Identity& b) { return !a.owner_before(b) && !b.owner_before(a); }
+bool same(const Parameter::Identity& a, const Parameter::Identity& b) {
+  return !a.owner_before(b) && !b.owner_before(a);
+}
 
 // Who is named waits before whoever comes by that name.
 std::ptrdiff_t place_of(const std::vector<WaitingWeight>& list, const Parameter& parameter) {
@@ -19,7 +21,8 @@ std::ptrdiff_t place_of(const std::vector<WaitingWeight>& list, const Parameter&
     const WaitingWeight& one = list[i];
     if (one.owner && same(*one.owner, parameter.identity())) return static_cast<std::ptrdiff_t>(i);
     if (one.owner || one.offer.name != parameter.name()) continue;
-    if (one.offer.origin.empty() ? one.offer.ordinal.value_or(parameter.ordinal()) == parameter.ordinal() : one.offer.origin == parameter.origin())
+    if (one.offer.origin.empty() ? one.offer.ordinal.value_or(parameter.ordinal()) == parameter.ordinal()
+                                 : one.offer.origin == parameter.origin())
       found = static_cast<std::ptrdiff_t>(i);
   }
   return found;
@@ -31,14 +34,18 @@ HostArray value_of(const WeightFiles& file, const OfferedWeight& offer, const Te
   return array_of(offer.entry, offer.part, type.dtype, file.read(offer.entry));
 }
 
-void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std::string& name, const TensorType& type) {
+void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std::string& name,
+                  const TensorType& type) {
   const WeightEntry& entry = offer.entry;
-  const auto said = [&] { return cat(file.path(), ": tensor ", quote(entry.name), " is ", entry.dtype, entry.shape, "; "); };
+  const auto said = [&] {
+    return cat(file.path(), ": tensor ", quote(entry.name), " is ", entry.dtype, entry.shape, "; ");
+  };
   Shape shape;
   try {
     shape = data::shape_of(entry, offer.part);
   } catch (const Error& error) { fail(ErrorKind::shape, file.path(), ": ", error.what()); }
-  const bool turned = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape && shape[0] == type.shape[1] && shape[1] == type.shape[0];
+  const bool turned = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape && shape[0] == type.shape[1] &&
+                      shape[1] == type.shape[0];
   require(ErrorKind::shape, shape == type.shape, said(), "parameter '", name, "' is ", type,
           offer.part == WeightPart{} ? "" : cat(", and what the rule takes of it ", shape),
           turned ? "; a rule with .transposed lets dimensions change places" : "");
@@ -50,24 +57,28 @@ std::vector<const WaitingWeight*> WaitingWeights::of(const std::vector<Parameter
   std::vector<const WaitingWeight*> out;
   for (const Parameter& parameter : parameters) {
     const std::ptrdiff_t at = place_of(list, parameter);
-    const auto other =
-        std::find_if(list.begin(), list.end(), [&](const WaitingWeight& one) { return !one.owner && one.offer.name == parameter.name(); });
+    const auto other = std::find_if(list.begin(), list.end(), [&](const WaitingWeight& one) {
+      return !one.owner && one.offer.name == parameter.name();
+    });
     if (at < 0 && other != list.end())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", other->file->path(),
-           " has several of this name, made at other places of the program that saved them: which is which cannot be told; give them names of their "
+           " has several of this name, made at other places of the program that saved them: which is which cannot be "
+           "told; give them names of their "
            "own, "
            "by a named root module");
     if (at < 0 && !whole.empty())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole,
            ", which was loaded for all variables, has none for it; of those that wait ",
            near_names(parameter.name(), list, [](const WaitingWeight& one) { return one.offer.name; }),
-           ". load(path, {.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is missing begins with its initial "
+           ". load(path, {.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is "
+           "missing begins with its initial "
            "value");
     out.push_back(at < 0 ? nullptr : &list[static_cast<std::size_t>(at)]);
     if (at < 0) continue;
     const WaitingWeight& found = *out.back();
-    require(ErrorKind::name, std::count(out.begin(), out.end(), &found) == 1, "two new variables are called '", parameter.name(), "', but ",
-            found.file->path(), " has one of this name; give them names of their own, by a named root module");
+    require(ErrorKind::name, std::count(out.begin(), out.end(), &found) == 1, "two new variables are called '",
+            parameter.name(), "', but ", found.file->path(),
+            " has one of this name; give them names of their own, by a named root module");
     require_fits(*found.file, found.offer, parameter.name(), parameter.type());
   }
   return out;

@@ -19,14 +19,16 @@ struct WaitingWeight {
 // The value of an offer for a variable of this type, read from its file.
 HostArray value_of(const data::WeightFiles& file, const OfferedWeight& offer, const TensorType& type);
 // Errors say both types, and what would make them one.
-void require_fits(const data::WeightFiles& file, const OfferedWeight& offer, const std::string& name, const TensorType& type);
+void require_fits(const data::WeightFiles& file, const OfferedWeight& offer, const std::string& name,
+                  const TensorType& type);
 
 struct WaitingWeights {
   std::vector<WaitingWeight> list;
-  std::string whole;  // the checkpoint of everything that was loaded: who is born must be in it. Empty: initial values will do
+  std::string
+      whole;  // the checkpoint of everything that was loaded: who is born must be in it. Empty: initial values will do
 
-  // What waits for each of these, which are born together; null: nothing. One of another type, none where there must be one, and one that two would
-  // take are errors.
+  // What waits for each of these, which are born together; null: nothing. One of another type, none where there must be
+  // one, and one that two would take are errors.
   std::vector<const WaitingWeight*> of(const std::vector<Parameter>& parameters) const;
   void taken(const Parameter& parameter);  // or is to be taken from elsewhere: it waits no more
   void forget_gone();                      // those whose owners are no more

@@ -52,10 +52,10 @@ std::string print(const WeightRule& rule) { return cat("{", quote(rule.file), ",
 void check(const WeightRule& rule, const std::string& path) {
   const auto stars = [](const std::string& text) { return std::count(text.begin(), text.end(), '*'); };
   require(!rule.file.empty(), path, ": rule ", print(rule), " names no tensor of the file");
-  require(rule.name.empty() || stars(rule.name) == stars(rule.file), path, ": rule ", print(rule), " has ", stars(rule.file),
-          " stars on one side and ", stars(rule.name), " on the other");
-  require(rule.parts >= 1 && rule.part >= 0 && rule.part < rule.parts, path, ": rule ", print(rule), ": part ", rule.part, " of ", rule.parts,
-          " does not exist; the first is 0");
+  require(rule.name.empty() || stars(rule.name) == stars(rule.file), path, ": rule ", print(rule), " has ",
+          stars(rule.file), " stars on one side and ", stars(rule.name), " on the other");
+  require(rule.parts >= 1 && rule.part >= 0 && rule.part < rule.parts, path, ": rule ", print(rule), ": part ",
+          rule.part, " of ", rule.parts, " does not exist; the first is 0");
 }
 
 // "w#2" is the one of ordinal 2 among those called w.
@@ -73,14 +73,14 @@ OfferedWeight offer(std::string name, const WeightEntry& entry, const WeightPart
 void check_parts(const WeightEntry& entry, const std::vector<const WeightRule*>& rules, const std::string& path) {
   std::set<int> taken;
   for (const WeightRule* rule : rules) {
-    require(rule->parts == rules[0]->parts && rule->axis == rules[0]->axis, path, ": tensor ", quote(entry.name), " is cut in two ways, by rules ",
-            print(*rules[0]), " and ", print(*rule));
-    require(taken.insert(rule->part).second, path, ": tensor ", quote(entry.name), " is wanted by two rules: part ", rule->part, " of ", rule->parts,
-            " a second time by ", print(*rule));
+    require(rule->parts == rules[0]->parts && rule->axis == rules[0]->axis, path, ": tensor ", quote(entry.name),
+            " is cut in two ways, by rules ", print(*rules[0]), " and ", print(*rule));
+    require(taken.insert(rule->part).second, path, ": tensor ", quote(entry.name), " is wanted by two rules: part ",
+            rule->part, " of ", rule->parts, " a second time by ", print(*rule));
   }
   if (!rules.empty())
-    require(static_cast<int>(taken.size()) == rules[0]->parts, path, ": tensor ", quote(entry.name), " is cut into ", rules[0]->parts, " parts, and ",
-            taken.size(), " are taken; a rule with an empty name leaves one out");
+    require(static_cast<int>(taken.size()) == rules[0]->parts, path, ": tensor ", quote(entry.name), " is cut into ",
+            rules[0]->parts, " parts, and ", taken.size(), " are taken; a rule with an empty name leaves one out");
 }
 
 }  // namespace
@@ -97,7 +97,8 @@ std::vector<OfferedWeight> offered(const WeightFiles& file, const std::vector<We
       const auto stars = match_stars(rule.file, entry.name);
       if (!stars) continue;
       matching.push_back(&rule);
-      if (!rule.name.empty()) out.push_back(offer(filled(rule.name, *stars), entry, {rule.transposed, rule.part, rule.parts, rule.axis}));
+      if (!rule.name.empty())
+        out.push_back(offer(filled(rule.name, *stars), entry, {rule.transposed, rule.part, rule.parts, rule.axis}));
     }
     used.insert(matching.begin(), matching.end());
     check_parts(entry, matching, path);
@@ -108,11 +109,13 @@ std::vector<OfferedWeight> offered(const WeightFiles& file, const std::vector<We
       fail(ErrorKind::name, path, ": rule ", print(rule), " matches no tensor of the file; ",
            near_names(rule.file, entries, [](const WeightEntry& entry) { return entry.name; }));
   for (OfferedWeight& one : out)
-    if (const auto note = file.notes().find(origin_note(one.entry.name)); note != file.notes().end()) one.origin = note->second;
+    if (const auto note = file.notes().find(origin_note(one.entry.name)); note != file.notes().end())
+      one.origin = note->second;
   std::map<std::pair<std::string, int>, std::string> seen;
   for (const OfferedWeight& one : out) {
     auto [at, fresh] = seen.emplace(std::pair(one.name, one.ordinal.value_or(0)), one.entry.name);
-    require(ErrorKind::name, fresh, path, ": tensors ", quote(at->second), " and ", quote(one.entry.name), " are both called '", one.name, "' here");
+    require(ErrorKind::name, fresh, path, ": tensors ", quote(at->second), " and ", quote(one.entry.name),
+            " are both called '", one.name, "' here");
   }
   return out;
 }
@@ -129,7 +132,8 @@ bool made_before(const std::string& origin, const std::string& other) {
   return number(origin) < number(other);
 }
 
-std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted, const std::string& path, bool some) {
+std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted,
+                         const std::string& path, bool some) {
   std::map<std::string_view, std::vector<int>> offers_of, wanted_of;
   for (std::size_t i = 0; i < offers.size(); ++i) offers_of[offers[i].name].push_back(static_cast<int>(i));
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted_of[wanted[i].name].push_back(static_cast<int>(i));
@@ -147,14 +151,18 @@ std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::ve
       for (std::size_t i = 0; i < who.size(); ++i) out[static_cast<std::size_t>(who[i])] = have[i];
       continue;
     }
-    const auto same = [&](int i, int j) { return offer(j).origin.empty() ? want(i).ordinal == ordinal(j) : want(i).origin == offer(j).origin; };
+    const auto same = [&](int i, int j) {
+      return offer(j).origin.empty() ? want(i).ordinal == ordinal(j) : want(i).origin == offer(j).origin;
+    };
     for (int i : who)
-      if (const auto found = std::find_if(have.begin(), have.end(), [&](int j) { return !some && have.size() > 1 && same(i, j); });
+      if (const auto found =
+              std::find_if(have.begin(), have.end(), [&](int j) { return !some && have.size() > 1 && same(i, j); });
           found != have.end())
         out[static_cast<std::size_t>(i)] = *found;
     const bool told = std::all_of(who.begin(), who.end(), [&](int i) { return out[static_cast<std::size_t>(i)] >= 0; });
-    require(ErrorKind::name, told, path, ": ", who.size(), who.size() == 1 ? " variable is" : " variables are", " called '", name, "', the file has ",
-            have.size(), " (", join(have, ", ", [&](int i) { return quote(offer(i).entry.name); }),
+    require(ErrorKind::name, told, path, ": ", who.size(), who.size() == 1 ? " variable is" : " variables are",
+            " called '", name, "', the file has ", have.size(), " (",
+            join(have, ", ", [&](int i) { return quote(offer(i).entry.name); }),
             "): which is which cannot be told; give them names of their own, by a named root module",
             have.size() > who.size() ? ", or leave out what is not meant by rules that map names to an empty one" : "");
   }

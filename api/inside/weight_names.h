@@ -14,7 +14,7 @@ namespace karez {
 struct OfferedWeight {
   std::string name;
   std::optional<int> ordinal;  // "w#2"; none: there is one of the name
-  std::string origin;          // of the parameter that was saved, where several had one name; "": the file does not say it
+  std::string origin;  // of the parameter that was saved, where several had one name; "": the file does not say it
   data::WeightEntry entry;
   data::WeightPart part;
 };
@@ -33,9 +33,11 @@ struct WantedWeight {
 // Of which parameter of several that have one name: in the order in which they were made.
 bool made_before(const std::string& origin, const std::string& other);
 
-// For each wanted one the offer that is meant, or -1. Where as many of one name are wanted as offered, they are told apart by the order in which they
-// were made: the same program makes the same parameters in the same order. Where fewer are wanted, by their origins, or, if the file has none, by
-// their ordinals; not if `some` parameters are loaded, of whatever program. What cannot be told apart is an error.
-std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted, const std::string& path, bool some);
+// For each wanted one the offer that is meant, or -1. Where as many of one name are wanted as offered, they are told
+// apart by the order in which they were made: the same program makes the same parameters in the same order. Where fewer
+// are wanted, by their origins, or, if the file has none, by their ordinals; not if `some` parameters are loaded, of
+// whatever program. What cannot be told apart is an error.
+std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted,
+                         const std::string& path, bool some);
 
 }  // namespace karez

@@ -39,10 +39,12 @@ std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(std
     all.push_back(cat(print(at->second.type, at->second.mesh, at->second.layout), " (ordinal ", ordinal, ")"));
   }
   if (found.empty())
-    fail(ErrorKind::name, "no variable '", name, "' exists yet: a variable is made by the first call of a function that uses it; ",
+    fail(ErrorKind::name, "no variable '", name,
+         "' exists yet: a variable is made by the first call of a function that uses it; ",
          near_names(name, variables, [](const auto& item) { return called(item.first, item.second).first; }));
   if (found.size() == 1) return found[0];
-  fail(ErrorKind::name, "'", name, "' is the name of ", all.size(), " variables: ", join(all, " and "), "; ask for one of them by its Parameter");
+  fail(ErrorKind::name, "'", name, "' is the name of ", all.size(), " variables: ", join(all, " and "),
+       "; ask for one of them by its Parameter");
 }
 
 std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(const Parameter& parameter) const {
@@ -123,7 +125,8 @@ void WorldState::owner_gone() {
 
 WorldLock::WorldLock(WorldState& world) : world_(world) {
   require(world.holder.load() != std::this_thread::get_id(),
-          "the world is being asked for something while it compiles on this thread: an initialiser or an op's own rule may not call functions, read "
+          "the world is being asked for something while it compiles on this thread: an initialiser or an op's own rule "
+          "may not call functions, read "
           "or write");
   world.mutex.lock();
   world.holder = std::this_thread::get_id();

@@ -23,8 +23,8 @@
 
 namespace karez {
 
-// Whose a variable is and where it lies: fixed by the first function that used it. One that tensors outside of compiled functions alone have used may
-// still be brought to where a function wants it.
+// Whose a variable is and where it lies: fixed by the first function that used it. One that tensors outside of compiled
+// functions alone have used may still be brought to where a function wants it.
 struct StoredVariable {
   Parameter::Identity owner;  // whose name is the variable's, for people and files
   TensorType type;
@@ -58,8 +58,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   int generation = 0;  // raised by reset: older plans are gone
   int saves = 0;       // of checkpoints, with the other ranks
 
-  // Guarded by a WorldLock: the plans of all functions, and the variables by the name and ordinal that they had when a function first used them; the
-  // next ordinal that is free where threads have made two with the same.
+  // Guarded by a WorldLock: the plans of all functions, and the variables by the name and ordinal that they had when a
+  // function first used them; the next ordinal that is free where threads have made two with the same.
   using Key = std::pair<std::string, int>;
   std::map<Key, StoredVariable> variables;
   std::map<Parameter::Identity, Key, std::owner_less<Parameter::Identity>> keys;
@@ -70,7 +70,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
     int plan = 0, generation = 0;
   };
   std::vector<std::pair<Mesh, ScaleState>> loss_scales;  // in the order in which their meshes first wanted one
-  std::vector<Gather> gathers;                           // plans that bring a value to all ranks, see gather.h; the latest used last
+  std::vector<Gather> gathers;  // plans that bring a value to all ranks, see gather.h; the latest used last
   std::mutex mutex;
   std::atomic<std::thread::id> holder{};  // of the mutex
   std::atomic<bool> some_gone{false};     // the owner of a variable is no more
@@ -79,21 +79,24 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   std::condition_variable traced;
   std::map<std::thread::id, const TracedBy*> waiting_for;  // threads for another one's trace of a function
 
-  runtime::Session session;              // behind the tables it points to: it is gone before them
-  std::shared_ptr<ExpressionPlans> ran;  // what tensors outside of traces ran (run_expressions.h); gone before the session
+  runtime::Session session;  // behind the tables it points to: it is gone before them
+  std::shared_ptr<ExpressionPlans>
+      ran;  // what tensors outside of traces ran (run_expressions.h); gone before the session
 
   // What the compiler is told for a program on these meshes.
   passes::CompileOptions compile_options(const graph::Graph& graph) const;
-  // What acts by calls of such a team cost, each by itself: for runs in virtual time, in which devices take turns on their workers. Plans keep it;
-  // the compiler's is the same but for turns, which it has no workers to see.
+  // What acts by calls of such a team cost, each by itself: for runs in virtual time, in which devices take turns on
+  // their workers. Plans keep it; the compiler's is the same but for turns, which it has no workers to see.
   CostTable costs_of_acts(const graph::Graph& graph, int team) const;
 
   // With the lock.
   std::map<Key, StoredVariable>::const_iterator find(const Parameter& parameter) const;  // or variables.end()
-  std::map<Key, StoredVariable>::const_iterator stored(std::string_view name) const;     // the only one of the name; otherwise an error
+  std::map<Key, StoredVariable>::const_iterator stored(
+      std::string_view name) const;  // the only one of the name; otherwise an error
   std::map<Key, StoredVariable>::const_iterator stored(const Parameter& parameter) const;
   Key free_key(const Parameter& parameter) const;
-  static std::pair<std::string, int> called(const Key& key, const StoredVariable& variable);  // its owner's name and ordinal now
+  static std::pair<std::string, int> called(const Key& key,
+                                            const StoredVariable& variable);  // its owner's name and ordinal now
   void erase(const Key& key);
   const ScaleState& loss_scale(const Mesh& mesh);  // of functions of half precision there
   void add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout);
@@ -104,12 +107,13 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
 
   void owner_gone();  // by whoever let it go, with the lock or without
 
-  // Once the session has ended. A thread that is still inside a call has five seconds to leave it; otherwise the connections go with the process.
+  // Once the session has ended. A thread that is still inside a call has five seconds to leave it; otherwise the
+  // connections go with the process.
   void end_ranks(bool well);
 };
 
-// Holds the world's plans and variables for this thread. Nothing of the user's that may ask the world runs under it: a second lock on one thread is
-// an error. What died meanwhile is forgotten at the end.
+// Holds the world's plans and variables for this thread. Nothing of the user's that may ask the world runs under it: a
+// second lock on one thread is an error. What died meanwhile is forgotten at the end.
 class WorldLock {
  public:
   explicit WorldLock(WorldState& world);
@@ -121,8 +125,8 @@ class WorldLock {
   WorldState& world_;
 };
 
-// This thread's turn to run a function's body: one thread at a time, others wait. A function that calls itself, or waits for a thread that waits
-// for this one, is an error.
+// This thread's turn to run a function's body: one thread at a time, others wait. A function that calls itself, or
+// waits for a thread that waits for this one, is an error.
 class TraceTurn {
  public:
   TraceTurn(WorldState& world, TracedBy& traced);
