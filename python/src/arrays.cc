@@ -20,7 +20,8 @@ constexpr Named names[] = {
 };
 
 constexpr std::string_view said =
-    "; there are float32, float64, float16, int32, int64 and bool, and bfloat16 of ml_dtypes or by DLPack: x.astype(...) makes one of these";
+    "; there are float32, float64, float16, int32, int64 and bool, and bfloat16 of ml_dtypes or by DLPack: "
+    "x.astype(...) makes one of these";
 
 DType from_dlpack(nb::dlpack::dtype dtype) {
   for (const Named& one : names)
@@ -36,7 +37,8 @@ nb::object numpy_class(const char* name) {
   return numpy == nullptr ? nb::object() : nb::object(nb::handle(numpy).attr(name));
 }
 
-// References that threads without the interpreter's lock let go of, until somebody with it drops them: at the interpreter's next occasion.
+// References that threads without the interpreter's lock let go of, until somebody with it drops them: at the
+// interpreter's next occasion.
 class Dropped {
  public:
   static void drop(PyObject* object) noexcept {
@@ -73,12 +75,17 @@ Numbers numbers_of(const nb::object& array) {
     base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(nb::handle(dtype))), said);
   return given;
 }
-TensorType type_of(const Numbers& given) { return {from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())}; }
+TensorType type_of(const Numbers& given) {
+  return {from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())};
+}
 
 }  // namespace
 
 nb::dlpack::dtype dlpack_of(DType dtype) {
-  if (is_half(dtype)) return {static_cast<std::uint8_t>(dtype == DType::f16 ? nb::dlpack::dtype_code::Float : nb::dlpack::dtype_code::Bfloat), 16, 1};
+  if (is_half(dtype))
+    return {
+        static_cast<std::uint8_t>(dtype == DType::f16 ? nb::dlpack::dtype_code::Float : nb::dlpack::dtype_code::Bfloat),
+        16, 1};
   return with_type(dtype, []<class T>() {
     if constexpr (tensor::is_half_type<T>) return nb::dlpack::dtype{};
     else return nb::dtype<T>();
@@ -110,7 +117,8 @@ HostArray host_array(nb::handle object) {
   const bool bf16 = nb::cast<std::string>(array.attr("dtype").attr("name")) == "bfloat16";  // of ml_dtypes
   if (bf16) array = array.attr("view")("uint16");
   const Numbers given = bf16 ? nb::cast<Numbers>(array) : numbers_of(array);
-  HostArray out(bf16 ? TensorType{DType::bf16, Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())} : type_of(given));
+  HostArray out(bf16 ? TensorType{DType::bf16, Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())}
+                     : type_of(given));
   GilRelease released;
   std::memcpy(out.bytes(), given.data(), given.nbytes());
   return out;
@@ -121,7 +129,8 @@ HostArray taken_array(nb::handle object) {
   if (!nb::cast<bool>(flags.attr("c_contiguous")) || !nb::cast<bool>(flags.attr("aligned"))) return host_array(object);
   const Numbers given = numbers_of(nb::borrow(object));
   if (given.size() == 0) return host_array(object);
-  auto* bytes = static_cast<std::byte*>(const_cast<void*>(given.data()));  // a HostArray's bytes are not const, but nobody writes a tensor's
+  auto* bytes = static_cast<std::byte*>(
+      const_cast<void*>(given.data()));  // a HostArray's bytes are not const, but nobody writes a tensor's
   PyObject* owner = nb::borrow(object).release().ptr();
   return HostArray(type_of(given), std::shared_ptr<std::byte[]>(bytes, [owner](std::byte*) { Dropped::drop(owner); }));
 }
@@ -137,7 +146,8 @@ nb::object numpy_array(HostArray array) {
     PyObject* types = PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes");
     if (types == nullptr)
       base::fail(ErrorKind::type,
-                 "NumPy has no bfloat16: x.float().numpy() widens it, torch.from_dlpack(x) takes it as it is, and where ml_dtypes is ",
+                 "NumPy has no bfloat16: x.float().numpy() widens it, torch.from_dlpack(x) takes it as it is, and "
+                 "where ml_dtypes is ",
                  "imported x.numpy() is an array of its bfloat16");
     HostArray bits(TensorType{DType::f16, array.shape()});
     std::memcpy(bits.bytes(), array.bytes(), static_cast<std::size_t>(array.type().bytes()));

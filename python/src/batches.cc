@@ -12,14 +12,17 @@ using namespace nb::literals;
 
 void init_batches(nb::module_& m) {
   nb::class_<LabelledImages>(m, "LabelledImages").def_prop_ro("rows", &LabelledImages::rows);
-  m.def("read_labelled_images", &read_labelled_images, "directory"_a, "part"_a, "classes"_a = 10, nb::call_guard<GilRelease>());
+  m.def("read_labelled_images", &read_labelled_images, "directory"_a, "part"_a, "classes"_a = 10,
+        nb::call_guard<GilRelease>());
   nb::class_<Batches>(m, "ImageBatches", "Batches of labelled images, whose bytes flow inside the plan.")
       .def(
           "__init__",
-          [](Batches* self, const LabelledImages& rows, std::int64_t batch, bool train, std::uint64_t seed, float mean, float deviation) {
+          [](Batches* self, const LabelledImages& rows, std::int64_t batch, bool train, std::uint64_t seed, float mean,
+             float deviation) {
             new (self) Batches(rows, {batch, train, seed, mean, deviation});
           },
-          "rows"_a, nb::kw_only(), "batch"_a = 64, "train"_a = true, "seed"_a = 1, "mean"_a = 0.0f, "deviation"_a = 1.0f)
+          "rows"_a, nb::kw_only(), "batch"_a = 64, "train"_a = true, "seed"_a = 1, "mean"_a = 0.0f,
+          "deviation"_a = 1.0f)
       .def_prop_ro("per_epoch", &Batches::per_epoch)
       .def_prop_ro("rows", &Batches::rows)
       .def(

@@ -86,7 +86,8 @@ std::vector<Value> inlined(const Function& function, const Operands& operands) {
   std::vector<Term> terms;
   for (const Operand& operand : operands) {  // numbers are f64[], as they are in a call from outside of a trace
     const bool is_number = PyFloat_Check(operand.object.ptr()) && stand_in(operand.object) == nullptr;
-    if (is_number) terms.emplace_back(constant(HostArray::of<double>({}, {PyFloat_AS_DOUBLE(operand.object.ptr())}), user_line()));
+    if (is_number)
+      terms.emplace_back(constant(HostArray::of<double>({}, {PyFloat_AS_DOUBLE(operand.object.ptr())}), user_line()));
     else terms.push_back(operand);
     terms.back().as_number = Term::AsNumber::no;
   }
@@ -108,9 +109,10 @@ std::vector<PlacementRule> placements_from(const nb::list& rules) {
 // A rule of kz.compile: its pattern, and the layout by dimensions or by axes of the mesh.
 using NamedLayout = std::tuple<std::string, std::vector<std::string>, std::vector<std::pair<std::string, int>>>;
 
-Function make_function(const DeviceMesh& mesh, nb::object body, const std::string& name, const std::string& file, unsigned line,
-                       const std::vector<NamedLayout>& rules, const nb::list& placements, std::vector<std::string> remat, int microbatches,
-                       std::vector<int> unbatched, bool check_nan, std::string amp, std::vector<std::string> off, int keep, bool reassociate) {
+Function make_function(const DeviceMesh& mesh, nb::object body, const std::string& name, const std::string& file,
+                       unsigned line, const std::vector<NamedLayout>& rules, const nb::list& placements,
+                       std::vector<std::string> remat, int microbatches, std::vector<int> unbatched, bool check_nan,
+                       std::string amp, std::vector<std::string> off, int keep, bool reassociate) {
   FunctionOptions options;
   for (const auto& [pattern, axes, splits] : rules) {
     options.rules.push_back({pattern, axes});
@@ -148,8 +150,10 @@ void init_compile(nb::module_& m) {
   nb::class_<Function>(m, "Function")
       .def("call", &call)
       .def("inlined", &inlined)
-      .def("with_body", [](const Function& function, nb::object body,
-                           std::vector<int> unbatched) { return function.with_body(body_of(std::move(body)), std::move(unbatched)); })
+      .def("with_body",
+           [](const Function& function, nb::object body, std::vector<int> unbatched) {
+             return function.with_body(body_of(std::move(body)), std::move(unbatched));
+           })
       .def("compile",
            [](const Function& function, const std::vector<std::pair<Shape, DType>>& types) {
              std::vector<TensorType> list;
@@ -168,20 +172,27 @@ void init_compile(nb::module_& m) {
   m.def("call_parameters", &call_parameters);
   nb::class_<PartOf>(m, "Part", "This rank's rows of an argument.");
   m.def(
-      "local", [](nb::object array, std::int64_t rows) { return PartOf{local(host_array(array), rows)}; }, "array"_a, "rows"_a = 0,
-      "This rank's rows of an argument of a compiled function: those that its devices hold where the whole is split over its rows (dimension 0). "
+      "local", [](nb::object array, std::int64_t rows) { return PartOf{local(host_array(array), rows)}; }, "array"_a,
+      "rows"_a = 0,
+      "This rank's rows of an argument of a compiled function: those that its devices hold where the whole is split "
+      "over its rows (dimension 0). "
       "rows: of "
-      "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it may have. With placements the "
+      "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it "
+      "may have. With placements the "
       "mesh "
-      "is that of the placement that reads the argument; with micro-batches each takes an equal number of rows of each device.");
-  m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a, "remat"_a, "microbatches"_a,
-        "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a, "reassociate"_a);
+      "is that of the placement that reads the argument; with micro-batches each takes an equal number of rows of each "
+      "device.");
+  m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a,
+        "remat"_a, "microbatches"_a, "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a, "reassociate"_a);
   nb::class_<StandIns>(m, "StandIns")
       .def(nb::init<std::vector<std::pair<nb::object, Value>>>())
       .def("__enter__", &StandIns::enter)
       .def("__exit__", [](StandIns&, nb::args) { stand_ins.clear(); });
   nb::class_<Held<Within>>(m, "Within", "Stamps a module's path on what is traced inside of `with`.")
-      .def("__init__", [](Held<Within>* self, const std::string& path) { new (self) Held<Within>{std::make_unique<Within>(path, user_line())}; })
+      .def("__init__",
+           [](Held<Within>* self, const std::string& path) {
+             new (self) Held<Within>{std::make_unique<Within>(path, user_line())};
+           })
       .def("__enter__", [](Held<Within>&) {})
       .def("__exit__", [](Held<Within>& self, nb::args) { self.scope.reset(); });
 }

@@ -20,7 +20,8 @@ namespace {
 constexpr ErrorKind kinds[] = {ErrorKind::user,   ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name,
                                ErrorKind::device, ErrorKind::peer,  ErrorKind::hang, ErrorKind::data};
 
-// Module state, written once when the module is imported: the exception of each kind, and the folder whose frames are not the user's.
+// Module state, written once when the module is imported: the exception of each kind, and the folder whose frames are
+// not the user's.
 std::array<PyObject*, std::size(kinds)> exceptions;
 std::string package;
 
@@ -28,15 +29,18 @@ std::string package;
 constexpr std::pair<std::string_view, std::string_view> words[] = {
     {"load(path, {.parameters = net.state(), .extra = true})", "kz.load(path, net, extra=True)"},
     {"load(path, {.parameters = net.state()})", "kz.load(path, net)"},
-    {"A WeightRule maps names, one with an empty name leaves tensors out", "names={theirs: ours} maps names, an empty one leaves tensors out"},
+    {"A WeightRule maps names, one with an empty name leaves tensors out",
+     "names={theirs: ours} maps names, an empty one leaves tensors out"},
     {"A WeightRule maps names", "names={theirs: ours} maps names"},
-    {"a rule with .transposed lets dimensions change places", "net.load_state_dict takes arrays, which may be transposed before"},
+    {"a rule with .transposed lets dimensions change places",
+     "net.load_state_dict takes arrays, which may be transposed before"},
     {"{.missing = true}", "missing=True"},
     {"{.extra = true}", "extra=True"},
 };
 
 void replace_all(std::string& text, std::string_view said, std::string_view here) {
-  for (std::size_t at = text.find(said); at != text.npos; at = text.find(said, at + here.size())) text.replace(at, said.size(), here);
+  for (std::size_t at = text.find(said); at != text.npos; at = text.find(said, at + here.size()))
+    text.replace(at, said.size(), here);
 }
 
 // World({.devices = 4, .team = 2}) is karez.init(devices=4, team=2), and WorldOptions::team is team=.
@@ -95,7 +99,8 @@ void init_errors(nb::module_& m) {
     try {
       std::rethrow_exception(thrown);
     } catch (const Error& error) {
-      // Ctrl-C goes to all ranks, and the first that leaves is an error for the others: who has been interrupted too says that alone.
+      // Ctrl-C goes to all ranks, and the first that leaves is an error for the others: who has been interrupted too
+      // says that alone.
       if (error.kind == ErrorKind::peer && PyErr_CheckSignals() != 0) return;
       raise(error);
     } catch (const std::bad_cast&) {
@@ -130,7 +135,8 @@ SourceLine user_line() {
     auto* at = reinterpret_cast<PyFrameObject*>(frame.ptr());
     nb::object held = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
     auto* code = reinterpret_cast<PyCodeObject*>(held.ptr());
-    if (!is_ours(code)) return line_of(PyUnicode_AsUTF8(code->co_filename), static_cast<unsigned>(PyFrame_GetLineNumber(at)));
+    if (!is_ours(code))
+      return line_of(PyUnicode_AsUTF8(code->co_filename), static_cast<unsigned>(PyFrame_GetLineNumber(at)));
     frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
   }
   return {"python", 0};

@@ -117,19 +117,31 @@ void init_pointwise(nb::module_& m) {
   def_binary<&karez::equal>(m, "eq");
   def_binary<&karez::not_equal>(m, "ne");
   m.def(
-      "logical_and", [](const Operand& input, const Operand& other) { return Value(logical_and(truth(input), truth(other))); }, "input"_a, "other"_a);
+      "logical_and",
+      [](const Operand& input, const Operand& other) { return Value(logical_and(truth(input), truth(other))); },
+      "input"_a, "other"_a);
   m.def(
-      "logical_or", [](const Operand& input, const Operand& other) { return Value(logical_or(truth(input), truth(other))); }, "input"_a, "other"_a);
+      "logical_or",
+      [](const Operand& input, const Operand& other) { return Value(logical_or(truth(input), truth(other))); },
+      "input"_a, "other"_a);
   m.def(
-      "where", [](const Operand& condition, const Operand& input, const Operand& other) { return Value(where(condition, input, other)); },
+      "where",
+      [](const Operand& condition, const Operand& input, const Operand& other) {
+        return Value(where(condition, input, other));
+      },
       "condition"_a, "input"_a, "other"_a);
   m.def(
-      "clip", [](const Operand& input, std::optional<double> min, std::optional<double> max) { return Value(clip(input, min, max)); }, "input"_a,
-      "min"_a = nb::none(), "max"_a = nb::none());
+      "clip",
+      [](const Operand& input, std::optional<double> min, std::optional<double> max) {
+        return Value(clip(input, min, max));
+      },
+      "input"_a, "min"_a = nb::none(), "max"_a = nb::none());
   m.def(
       "cast", [](const Operand& input, DType dtype) { return Value(cast(input, dtype)); }, "input"_a, "dtype"_a);
   m.def(
-      "apply", [](const std::string& op, const Operands& inputs) { return Value(apply(op, terms_of(inputs), {}, made_here())); }, "op"_a, "inputs"_a);
+      "apply",
+      [](const std::string& op, const Operands& inputs) { return Value(apply(op, terms_of(inputs), {}, made_here())); },
+      "op"_a, "inputs"_a);
   m.def(
       "pointwise",
       [](const std::string& expr, const Operands& inputs, const std::string& slopes) {
@@ -161,52 +173,74 @@ void init_reductions(nb::module_& m) {
       },
       "input"_a, "p"_a = 2.0, "dim"_a = nb::none(), "keepdim"_a = false);
   m.def(
-      "sort", [](const Operand& input, int dim, bool descending) { return pair_of(karez::sort(input, dim, descending)); }, "input"_a, "dim"_a = -1,
-      "descending"_a = false);
+      "sort",
+      [](const Operand& input, int dim, bool descending) { return pair_of(karez::sort(input, dim, descending)); },
+      "input"_a, "dim"_a = -1, "descending"_a = false);
   m.def(
-      "argsort", [](const Operand& input, int dim, bool descending) { return Value(argsort(input, dim, descending)); }, "input"_a, "dim"_a = -1,
-      "descending"_a = false);
+      "argsort", [](const Operand& input, int dim, bool descending) { return Value(argsort(input, dim, descending)); },
+      "input"_a, "dim"_a = -1, "descending"_a = false);
   m.def(
-      "topk", [](const Operand& input, std::int64_t k, int dim, bool largest) { return pair_of(topk(input, k, dim, largest)); }, "input"_a, "k"_a,
-      "dim"_a = -1, "largest"_a = true);
+      "topk",
+      [](const Operand& input, std::int64_t k, int dim, bool largest) { return pair_of(topk(input, k, dim, largest)); },
+      "input"_a, "k"_a, "dim"_a = -1, "largest"_a = true);
 }
 
 void init_shapes(nb::module_& m) {
   def_binary<&karez::matmul>(m, "matmul");
   m.def(
-      "einsum", [](const std::string& equation, const Operands& operands) { return Value(einsum(equation, terms_of(operands))); }, "equation"_a,
-      "operands"_a);
+      "einsum",
+      [](const std::string& equation, const Operands& operands) { return Value(einsum(equation, terms_of(operands))); },
+      "equation"_a, "operands"_a);
   m.def(
-      "reshape", [](const Operand& input, const Shape& shape) { return Value(reshape(input, shape)); }, "input"_a, "shape"_a);
+      "reshape", [](const Operand& input, const Shape& shape) { return Value(reshape(input, shape)); }, "input"_a,
+      "shape"_a);
   m.def(
-      "permute", [](const Operand& input, const Ints& dims) { return Value(transpose(input, dims)); }, "input"_a, "dims"_a);
+      "permute", [](const Operand& input, const Ints& dims) { return Value(transpose(input, dims)); }, "input"_a,
+      "dims"_a);
   m.def(
-      "broadcast_to", [](const Operand& input, const Shape& size) { return Value(broadcast_to(input, size)); }, "input"_a, "size"_a);
+      "broadcast_to", [](const Operand& input, const Shape& size) { return Value(broadcast_to(input, size)); },
+      "input"_a, "size"_a);
   m.def(
-      "slice", [](const Operand& input, const Ints& begin, const Ints& size) { return Value(slice(input, begin, size)); }, "input"_a, "begin"_a,
-      "size"_a);
+      "slice",
+      [](const Operand& input, const Ints& begin, const Ints& size) { return Value(slice(input, begin, size)); },
+      "input"_a, "begin"_a, "size"_a);
   m.def(
-      "cat", [](const Operands& tensors, int dim) { return Value(concat(terms_of(tensors), dim)); }, "tensors"_a, "dim"_a = 0);
+      "cat", [](const Operands& tensors, int dim) { return Value(concat(terms_of(tensors), dim)); }, "tensors"_a,
+      "dim"_a = 0);
   m.def(
-      "pad_both", [](const Operand& input, const Ints& low, const Ints& high, double value) { return Value(pad(input, low, high, value)); },
+      "pad_both",
+      [](const Operand& input, const Ints& low, const Ints& high, double value) {
+        return Value(pad(input, low, high, value));
+      },
       "input"_a, "low"_a, "high"_a, "value"_a = 0.0);
   m.def(
-      "take_rows", [](const Operand& table, const Operand& index) { return Value(gather(table, index)); }, "table"_a, "index"_a);
+      "take_rows", [](const Operand& table, const Operand& index) { return Value(gather(table, index)); }, "table"_a,
+      "index"_a);
   m.def(
-      "take_along_dim", [](const Operand& input, const Operand& indices, int dim) { return Value(take_along(input, indices, dim)); }, "input"_a,
-      "indices"_a, "dim"_a = -1);
+      "take_along_dim",
+      [](const Operand& input, const Operand& indices, int dim) { return Value(take_along(input, indices, dim)); },
+      "input"_a, "indices"_a, "dim"_a = -1);
   m.def(
       "add_along",
-      [](const Operand& indices, const Operand& updates, std::int64_t size, int dim) { return Value(add_along(indices, updates, size, dim)); },
+      [](const Operand& indices, const Operand& updates, std::int64_t size, int dim) {
+        return Value(add_along(indices, updates, size, dim));
+      },
       "indices"_a, "updates"_a, "size"_a, "dim"_a);
   m.def(
-      "one_hot", [](const Operand& index, std::int64_t num_classes, DType dtype) { return Value(one_hot(index, num_classes, dtype)); }, "index"_a,
-      "num_classes"_a, "dtype"_a = "int64");
+      "one_hot",
+      [](const Operand& index, std::int64_t num_classes, DType dtype) {
+        return Value(one_hot(index, num_classes, dtype));
+      },
+      "index"_a, "num_classes"_a, "dtype"_a = "int64");
   m.def(
-      "full", [](const Shape& size, double fill_value, DType dtype) { return Value(full(size, fill_value, dtype, made_here())); }, "size"_a,
-      "fill_value"_a, nb::kw_only(), "dtype"_a = "float32");
+      "full",
+      [](const Shape& size, double fill_value, DType dtype) {
+        return Value(full(size, fill_value, dtype, made_here()));
+      },
+      "size"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = "float32");
   m.def(
-      "iota", [](const Shape& size, int dim, DType dtype) { return Value(iota(size, dim, dtype, made_here())); }, "size"_a, "dim"_a, "dtype"_a);
+      "iota", [](const Shape& size, int dim, DType dtype) { return Value(iota(size, dim, dtype, made_here())); },
+      "size"_a, "dim"_a, "dtype"_a);
   m.def(
       "constant",
       [](nb::handle array) {
@@ -215,7 +249,10 @@ void init_shapes(nb::module_& m) {
       },
       "array"_a);
   m.def(
-      "taken", [](nb::handle array) { return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(taken_array(array))); },
+      "taken",
+      [](nb::handle array) {
+        return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(taken_array(array)));
+      },
       "array"_a);
   m.def(
       "constant_of_dlpack",
@@ -225,7 +262,9 @@ void init_shapes(nb::module_& m) {
       },
       "array"_a);
   m.def(
-      "with_layout", [](const Operand& input, const std::vector<std::string>& axes) { return Value(with_layout(input, axes)); }, "input"_a, "axes"_a);
+      "with_layout",
+      [](const Operand& input, const std::vector<std::string>& axes) { return Value(with_layout(input, axes)); },
+      "input"_a, "axes"_a);
 }
 
 }  // namespace

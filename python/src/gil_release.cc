@@ -38,14 +38,17 @@ GilRelease::~GilRelease() {
   if (ends) stop_here();
   try {
     PyEval_RestoreThread(state_);
-  } catch (abi::__forced_unwind&) { stop_here(); }  // the interpreter began to end while this thread waited for the lock
+  } catch (abi::__forced_unwind&) {
+    stop_here();
+  }  // the interpreter began to end while this thread waited for the lock
 }
 
 void stop_other_threads() { ender = std::this_thread::get_id(); }
 
 void await_other_threads(double seconds) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (inside > 1 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (inside > 1 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace karez::python

@@ -1,4 +1,5 @@
-// Guards: values of Python's that a trace may have read, compared with what stands there now at each call; and which functions a trace enters.
+// Guards: values of Python's that a trace may have read, compared with what stands there now at each call; and which
+// functions a trace enters.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 
@@ -70,7 +71,8 @@ PyObject* in_class(PyObject* of, PyObject* name) {
   auto* type = PyType_Check(of) ? reinterpret_cast<PyTypeObject*>(of) : Py_TYPE(of);
   PyObject* bases = type->tp_mro;
   for (Py_ssize_t i = 0; bases != nullptr && i < PyTuple_GET_SIZE(bases); ++i) {
-    PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i))->tp_dict;  // null of some classes of C, which never change
+    PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i))
+                         ->tp_dict;  // null of some classes of C, which never change
     if (dict == nullptr) continue;
     if (PyObject* found = PyDict_GetItemWithError(dict, name)) return found;
   }
@@ -90,13 +92,14 @@ bool equal(PyObject* a, PyObject* b) {
 }
 
 bool has_keys(PyObject* dict, PyObject* keys) {
-  if (PyODict_Check(dict)) return nb::steal(PySequence_Tuple(dict)).equal(nb::handle(keys));  // which keeps an order of its own
+  if (PyODict_Check(dict))
+    return nb::steal(PySequence_Tuple(dict)).equal(nb::handle(keys));  // which keeps an order of its own
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t at = 0, i = 0;
   while (PyDict_Next(dict, &at, &key, &value) != 0) {
     PyObject* wanted = PyTuple_GET_ITEM(keys, i);
-    if (key != wanted && !(PyUnicode_CheckExact(key) && equal(key, wanted)) && !(PyLong_CheckExact(key) && equal(key, wanted)) &&
-        !(PyTuple_CheckExact(key) && equal(key, wanted)))
+    if (key != wanted && !(PyUnicode_CheckExact(key) && equal(key, wanted)) &&
+        !(PyLong_CheckExact(key) && equal(key, wanted)) && !(PyTuple_CheckExact(key) && equal(key, wanted)))
       return false;
     ++i;
   }
@@ -107,7 +110,8 @@ bool has_keys(PyObject* dict, PyObject* keys) {
 nb::object snapshot_of(PyObject* array) {
   nb::handle whole(array);
   if (!nb::hasattr(whole, "tobytes")) return nb::bytes(nb::steal(PyBytes_FromObject(array)));
-  return nb::make_tuple(nb::getattr(whole, "dtype", nb::none()), nb::getattr(whole, "shape", nb::none()), whole.attr("tobytes")());
+  return nb::make_tuple(nb::getattr(whole, "dtype", nb::none()), nb::getattr(whole, "shape", nb::none()),
+                        whole.attr("tobytes")());
 }
 
 bool is_as(PyObject* array, PyObject* snapshot) {
@@ -117,7 +121,8 @@ bool is_as(PyObject* array, PyObject* snapshot) {
     return snapshot_of(array).equal(nb::handle(snapshot));
   }
   PyObject* bytes = PyTuple_GET_ITEM(snapshot, 2);
-  const bool alike = now.len == PyBytes_GET_SIZE(bytes) && std::memcmp(now.buf, PyBytes_AS_STRING(bytes), static_cast<std::size_t>(now.len)) == 0;
+  const bool alike = now.len == PyBytes_GET_SIZE(bytes) &&
+                     std::memcmp(now.buf, PyBytes_AS_STRING(bytes), static_cast<std::size_t>(now.len)) == 0;
   PyBuffer_Release(&now);
   const nb::handle whole(array);
   return alike && nb::getattr(whole, "dtype", nb::none()).equal(nb::handle(PyTuple_GET_ITEM(snapshot, 0))) &&
@@ -141,7 +146,16 @@ class Guards {
  public:
   // parent: the number of the guard above; -1: none. Returns this one's.
   int add(int parent, int fetch, nb::object key, int check, nb::object value) {
-    Guard guard{parent, static_cast<Fetch>(fetch), static_cast<Check>(check), std::move(key), false, {}, false, Py_TYPE(value.ptr()), 0, false};
+    Guard guard{parent,
+                static_cast<Fetch>(fetch),
+                static_cast<Check>(check),
+                std::move(key),
+                false,
+                {},
+                false,
+                Py_TYPE(value.ptr()),
+                0,
+                false};
     if (guard.fetch == Fetch::root) {
       guard.weak_key = !PyDict_Check(guard.key.ptr()) && !PyFunction_Check(guard.key.ptr());
       guard.key = held(guard.key.ptr(), guard.weak_key);
@@ -189,7 +203,8 @@ class Guards {
   // What stands there now; `missing` where nothing does.
   nb::object value(int number, nb::object missing) const {
     std::vector<std::size_t> way;
-    for (int i = number; i >= 0; i = list_.at(static_cast<std::size_t>(i)).parent) way.push_back(static_cast<std::size_t>(i));
+    for (int i = number; i >= 0; i = list_.at(static_cast<std::size_t>(i)).parent)
+      way.push_back(static_cast<std::size_t>(i));
     Values values(list_.size());
     for (std::size_t i = way.size(); i-- > 0;)
       if (fetch(way[i], values) == nullptr) return missing;
@@ -263,11 +278,15 @@ class Guards {
       case Fetch::of_class: return in_class(above, key);
       case Fetch::cell: {
         PyObject* cells = PyFunction_Check(above) ? PyFunction_GET_CLOSURE(above) : nullptr;
-        return cells == nullptr || guard.number >= PyTuple_GET_SIZE(cells) ? nullptr : PyCell_GET(PyTuple_GET_ITEM(cells, guard.number));
+        return cells == nullptr || guard.number >= PyTuple_GET_SIZE(cells)
+                   ? nullptr
+                   : PyCell_GET(PyTuple_GET_ITEM(cells, guard.number));
       }
       case Fetch::index:
-        if (PyList_Check(above)) return guard.number < PyList_GET_SIZE(above) ? PyList_GET_ITEM(above, guard.number) : nullptr;
-        return PyTuple_Check(above) && guard.number < PyTuple_GET_SIZE(above) ? PyTuple_GET_ITEM(above, guard.number) : nullptr;
+        if (PyList_Check(above))
+          return guard.number < PyList_GET_SIZE(above) ? PyList_GET_ITEM(above, guard.number) : nullptr;
+        return PyTuple_Check(above) && guard.number < PyTuple_GET_SIZE(above) ? PyTuple_GET_ITEM(above, guard.number)
+                                                                              : nullptr;
       case Fetch::get: return made(PyObject_GetAttr(above, key), values);
       case Fetch::call: return made(PyObject_CallMethodNoArgs(above, key), values);
       case Fetch::listed: return made(PySequence_List(above), values);
@@ -284,8 +303,11 @@ class Guards {
     PyObject* expected = guard.expected.ptr();
     switch (guard.check) {
       case Check::scalar: return equal(value, expected);
-      case Check::sequence: return Py_TYPE(value) == guard.type && PySequence_Fast_GET_SIZE(value) == PyLong_AsSsize_t(expected);
-      case Check::mapping: return Py_TYPE(value) == guard.type && PyDict_GET_SIZE(value) == PyTuple_GET_SIZE(expected) && has_keys(value, expected);
+      case Check::sequence:
+        return Py_TYPE(value) == guard.type && PySequence_Fast_GET_SIZE(value) == PyLong_AsSsize_t(expected);
+      case Check::mapping:
+        return Py_TYPE(value) == guard.type && PyDict_GET_SIZE(value) == PyTuple_GET_SIZE(expected) &&
+               has_keys(value, expected);
       case Check::set: return Py_TYPE(value) == guard.type && nb::handle(value).equal(nb::handle(expected));
       case Check::same: return (guard.weak ? referred(expected) : expected) == value && Py_TYPE(value) == guard.type;
       case Check::array: return Py_TYPE(value) == guard.type && is_as(value, expected);
@@ -296,17 +318,19 @@ class Guards {
   std::vector<Guard> list_;
 };
 
-PyType_Slot guards_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(+[](PyObject* self, visitproc visit, void* arg) -> int {
-                                 Py_VISIT(Py_TYPE(self));
-                                 return nb::inst_ready(self) ? nb::inst_ptr<Guards>(self)->visit(visit, arg) : 0;
-                               })},
-                              {Py_tp_clear, reinterpret_cast<void*>(+[](PyObject* self) -> int {
-                                 if (nb::inst_ready(self)) nb::inst_ptr<Guards>(self)->clear();
-                                 return 0;
-                               })},
-                              {0, nullptr}};
+PyType_Slot guards_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(+[](PyObject* self, visitproc visit, void* arg) -> int {
+       Py_VISIT(Py_TYPE(self));
+       return nb::inst_ready(self) ? nb::inst_ptr<Guards>(self)->visit(visit, arg) : 0;
+     })},
+    {Py_tp_clear, reinterpret_cast<void*>(+[](PyObject* self) -> int {
+       if (nb::inst_ready(self)) nb::inst_ptr<Guards>(self)->clear();
+       return 0;
+     })},
+    {0, nullptr}};
 
-// While it is entered, `entered(code, globals)` is called when this thread's Python enters a function for the first time, before its first line.
+// While it is entered, `entered(code, globals)` is called when this thread's Python enters a function for the first
+// time, before its first line.
 class Watch {
  public:
   explicit Watch(nb::object entered) : entered_(std::move(entered)) {}
@@ -339,7 +363,9 @@ class Watch {
     if (failed_) return;
     try {
       entered_(code, nb::handle(frame).attr("f_globals"));
-    } catch (const nb::python_error& error) { failed_.emplace(error); }  // the whole of it: before Python 3.12 its value may still be a text
+    } catch (const nb::python_error& error) {
+      failed_.emplace(error);
+    }  // the whole of it: before Python 3.12 its value may still be a text
   }
 
   nb::object entered_, before_object_;
@@ -363,9 +389,10 @@ void init_guards(nb::module_& m) {
       .def("loosen", &Guards::loosen)
       .def("dropped", &Guards::dropped)
       .def("__len__", &Guards::size);
-  nb::class_<Watch>(m, "Watch").def(nb::init<nb::object>()).def("__enter__", &Watch::begin).def("__exit__", [](Watch& watch, nb::args) {
-    watch.end();
-  });
+  nb::class_<Watch>(m, "Watch")
+      .def(nb::init<nb::object>())
+      .def("__enter__", &Watch::begin)
+      .def("__exit__", [](Watch& watch, nb::args) { watch.end(); });
 }
 
 }  // namespace karez::python

@@ -1,4 +1,5 @@
-// Where it is computed what no compiled function computes: on the default world's first device, made when that is first needed.
+// Where it is computed what no compiled function computes: on the default world's first device, made when that is first
+// needed.
 #include "api/interactive.h"
 
 #include <atomic>

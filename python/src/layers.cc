@@ -19,25 +19,32 @@ std::vector<Value> gradients(const Operand& loss, const std::vector<const Value*
     if (const Tensor* tensor = value->tensor()) tensors.push_back(*tensor);
     else parameters.push_back(value->parameter());
   }
-  require(parameters.empty() || tensors.empty(), "grad: with respect to parameters or to tensors, not to both in one call");
+  require(parameters.empty() || tensors.empty(),
+          "grad: with respect to parameters or to tensors, not to both in one call");
   return values_of(tensors.empty() ? grad(loss, parameters) : grad(loss, tensors));
 }
 
 void init_normalising(nb::module_& m) {
   m.def(
       "layer_norm",
-      [](const Operand& input, const Operand& weight, const Operand& bias, double eps) { return Value(layer_norm(input, weight, bias, eps)); },
+      [](const Operand& input, const Operand& weight, const Operand& bias, double eps) {
+        return Value(layer_norm(input, weight, bias, eps));
+      },
       "input"_a, "weight"_a, "bias"_a, "eps"_a = 1e-5);
   m.def(
-      "rms_norm", [](const Operand& input, const Operand& weight, std::optional<double> eps) { return Value(rms_norm(input, weight, eps)); },
+      "rms_norm",
+      [](const Operand& input, const Operand& weight, std::optional<double> eps) {
+        return Value(rms_norm(input, weight, eps));
+      },
       "input"_a, "weight"_a, "eps"_a = nb::none());
   m.def(
       "batch_norm",
-      [](const Operand& input, const Value& mean, const Value& var, const Operand& weight, const Operand& bias, bool training, double momentum,
-         double eps) {
+      [](const Operand& input, const Value& mean, const Value& var, const Operand& weight, const Operand& bias,
+         bool training, double momentum, double eps) {
         return Value(batch_norm(input, {mean.parameter(), var.parameter(), momentum}, training, weight, bias, eps));
       },
-      "input"_a, "running_mean"_a, "running_var"_a, "weight"_a, "bias"_a, "training"_a = false, "momentum"_a = 0.1, "eps"_a = 1e-5);
+      "input"_a, "running_mean"_a, "running_var"_a, "weight"_a, "bias"_a, "training"_a = false, "momentum"_a = 0.1,
+      "eps"_a = 1e-5);
   m.def(
       "group_norm",
       [](const Operand& input, std::int64_t num_groups, const Operand& weight, const Operand& bias, double eps) {
@@ -57,8 +64,8 @@ void init_products(nb::module_& m) {
       "input"_a, "weight"_a, "bias"_a = nb::none());
   m.def(
       "conv2d",
-      [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias, const Ints& stride, const Ints& padding,
-         const Ints& dilation, std::int64_t groups) {
+      [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias, const Ints& stride,
+         const Ints& padding, const Ints& dilation, std::int64_t groups) {
         const Conv2dOptions options{stride, padding, dilation};
         if (groups != 1) {
           const Tensor y = grouped_conv2d(input, weight, groups, options);
@@ -69,15 +76,15 @@ void init_products(nb::module_& m) {
       "input"_a, "weight"_a, "bias"_a, "stride"_a, "padding"_a, "dilation"_a, "groups"_a);
   m.def(
       "conv_transpose2d",
-      [](const Operand& input, const Operand& weight, const Ints& stride, const Ints& padding, const Ints& output_padding, const Ints& dilation,
-         std::int64_t groups) {
+      [](const Operand& input, const Operand& weight, const Ints& stride, const Ints& padding,
+         const Ints& output_padding, const Ints& dilation, std::int64_t groups) {
         return Value(conv_transpose2d(input, weight, {stride, padding, output_padding, dilation, groups}));
       },
       "input"_a, "weight"_a, "stride"_a, "padding"_a, "output_padding"_a, "dilation"_a, "groups"_a);
   m.def(
       "conv1d",
-      [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias, std::int64_t stride, std::int64_t padding,
-         std::int64_t dilation) {
+      [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias, std::int64_t stride,
+         std::int64_t padding, std::int64_t dilation) {
         const Conv1dOptions options{stride, padding, dilation};
         return Value(bias ? conv1d(input, weight, *bias, options) : conv1d(input, weight, options));
       },
@@ -96,18 +103,21 @@ void init_products(nb::module_& m) {
       "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0);
   m.def(
       "scaled_dot_product_attention",
-      [](const Operand& query, const Operand& key, const Operand& value, const std::optional<Operand>& attn_mask, bool is_causal,
-         std::optional<double> scale) {
+      [](const Operand& query, const Operand& key, const Operand& value, const std::optional<Operand>& attn_mask,
+         bool is_causal, std::optional<double> scale) {
         const AttentionOptions options{is_causal, scale};
         return Value(attn_mask ? scaled_dot_product_attention(query, key, value, *attn_mask, options)
                                : scaled_dot_product_attention(query, key, value, options));
       },
-      "query"_a, "key"_a, "value"_a, "attn_mask"_a = nb::none(), nb::kw_only(), "is_causal"_a = false, "scale"_a = nb::none());
+      "query"_a, "key"_a, "value"_a, "attn_mask"_a = nb::none(), nb::kw_only(), "is_causal"_a = false,
+      "scale"_a = nb::none());
   m.def(
       "attention_weights",
-      [](const Operand& query, const Operand& key, const std::optional<Operand>& attn_mask, bool is_causal, std::optional<double> scale) {
+      [](const Operand& query, const Operand& key, const std::optional<Operand>& attn_mask, bool is_causal,
+         std::optional<double> scale) {
         const AttentionOptions options{is_causal, scale};
-        return Value(attn_mask ? attention_weights(query, key, *attn_mask, options) : attention_weights(query, key, options));
+        return Value(attn_mask ? attention_weights(query, key, *attn_mask, options)
+                               : attention_weights(query, key, options));
       },
       "query"_a, "key"_a, "attn_mask"_a = nb::none(), nb::kw_only(), "is_causal"_a = false, "scale"_a = nb::none());
   m.def(
@@ -121,7 +131,8 @@ void init_products(nb::module_& m) {
 void init_losses(nb::module_& m) {
   m.def(
       "cross_entropy",
-      [](const Operand& input, const Operand& target, const std::optional<Operand>& weights, std::optional<std::int64_t> ignore_index) {
+      [](const Operand& input, const Operand& target, const std::optional<Operand>& weights,
+         std::optional<std::int64_t> ignore_index) {
         const CrossEntropyOptions options{ignore_index};
         return Value(weights ? cross_entropy(input, target, *weights, options) : cross_entropy(input, target, options));
       },
@@ -143,7 +154,8 @@ void init_layers(nb::module_& m) {
   m.def("tracing", &tracing);
   m.def("batch_parts", [](const Operand& value) { return batch_parts(value); });
   m.def(
-      "update", [](const Value& parameter, const Operand& value) { update(parameter.parameter(), value); }, "parameter"_a, "value"_a);
+      "update", [](const Value& parameter, const Operand& value) { update(parameter.parameter(), value); },
+      "parameter"_a, "value"_a);
   m.def("grad", &gradients, "loss"_a, "wrt"_a);
   m.def("parameters_of", [](const Operand& value) {
     std::vector<Value> out;

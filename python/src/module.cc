@@ -4,7 +4,8 @@
 #include "python/src/errors.h"
 
 NB_MODULE(_core, m) {
-  nanobind::set_leak_warnings(false);  // a traceback that ends the program holds objects, and that is no fault of its author
+  nanobind::set_leak_warnings(
+      false);  // a traceback that ends the program holds objects, and that is no fault of its author
   m.doc() = "The C++ face of Karez, as Python sees it; users take karez.";
   m.attr("__version__") = KAREZ_VERSION;
   karez::python::init_errors(m);

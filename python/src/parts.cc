@@ -21,7 +21,9 @@ std::pair<std::string, std::string> partial_of(const Layout& layout, const Mesh&
 
 // Its mesh or None, by dimension the names of the axes that split it, and what is Partial.
 nb::tuple place_in_words(const std::optional<DeviceMesh>& on, const Layout& layout, int rank) {
-  if (!on || layout.empty()) return nb::make_tuple(on ? nb::cast(*on) : nb::none(), std::vector<std::string>(static_cast<std::size_t>(rank)), "", "");
+  if (!on || layout.empty())
+    return nb::make_tuple(on ? nb::cast(*on) : nb::none(), std::vector<std::string>(static_cast<std::size_t>(rank)), "",
+                          "");
   const auto [kind, axes] = partial_of(layout, on->mesh);
   return nb::make_tuple(*on, sbp::words_of(layout, rank, on->mesh), kind, axes);
 }
@@ -70,13 +72,15 @@ nb::list local_parts_of(const Value& value) {
     GilRelease released;
     parts = local_parts(computed(tensor, line));
   }
-  for (const LocalData& part : parts) add(nb::cast(cat(part.device.rank, ".", part.device.device)), part.box, part.data);
+  for (const LocalData& part : parts)
+    add(nb::cast(cat(part.device.rank, ".", part.device.device)), part.box, part.data);
   return out;
 }
 
-Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& on, const std::vector<std::string>& words,
-                    const std::vector<std::pair<std::string, int>>& splits, const std::string& kind, const std::vector<std::string>& axes,
-                    const std::optional<Shape>& shape, const std::optional<DType>& dtype) {
+Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& on,
+                    const std::vector<std::string>& words, const std::vector<std::pair<std::string, int>>& splits,
+                    const std::string& kind, const std::vector<std::string>& axes, const std::optional<Shape>& shape,
+                    const std::optional<DType>& dtype) {
   std::vector<HostArray> parts;
   const SourceLine line = user_line();
   for (const Value* value : values) {
@@ -90,7 +94,9 @@ Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& o
     parts.push_back(std::move(lent));
   }
   // Without either the shape is asked for below; until then the layout's length is the only rank there is.
-  const int rank = shape ? static_cast<int>(shape->size()) : parts.empty() ? static_cast<int>(words.size()) : parts[0].type().rank();
+  const int rank = shape           ? static_cast<int>(shape->size())
+                   : parts.empty() ? static_cast<int>(words.size())
+                                   : parts[0].type().rank();
   std::vector<sbp::AxisSplit> list;
   for (const auto& [axis, dim] : splits) list.push_back({axis, dim});
   sbp::Layout layout = list.empty() ? sbp::layout_from(words, rank, on.mesh, "from_parts: the layout")
@@ -112,9 +118,12 @@ Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& o
 void init_parts(nb::module_& m) {
   m.def("place", &place);
   m.def("stored_place", &stored_place);
-  m.def("laid_on", [](const Operand& x, const DeviceMesh& mesh, const std::vector<std::string>& words) { return Value(laid_on(x, mesh, words)); });
+  m.def("laid_on", [](const Operand& x, const DeviceMesh& mesh, const std::vector<std::string>& words) {
+    return Value(laid_on(x, mesh, words));
+  });
   m.def("local_parts", &local_parts_of);
-  m.def("from_parts", &made_of_parts, "parts"_a, "mesh"_a, "words"_a, "splits"_a, "kind"_a, "axes"_a, "shape"_a.none(), "dtype"_a.none());
+  m.def("from_parts", &made_of_parts, "parts"_a, "mesh"_a, "words"_a, "splits"_a, "kind"_a, "axes"_a, "shape"_a.none(),
+        "dtype"_a.none());
 }
 
 }  // namespace karez::python

@@ -1,4 +1,5 @@
-// Bytes shared with other libraries: a whole array's, by DLPack and by the buffer protocol, where they lie and read-only.
+// Bytes shared with other libraries: a whole array's, by DLPack and by the buffer protocol, where they lie and
+// read-only.
 #include <memory>
 
 #include "api/parts.h"
@@ -31,12 +32,14 @@ nb::object exported(const Value& value) {
   nb::capsule owner(new std::shared_ptr<const std::byte>(std::move(bytes)),
                     [](void* held) noexcept { delete static_cast<std::shared_ptr<const std::byte>*>(held); });
   const std::vector<std::size_t> shape(type.shape.begin(), type.shape.end());
-  return nb::cast(nb::ndarray<nb::ro, nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, dlpack_of(type.dtype)));
+  return nb::cast(
+      nb::ndarray<nb::ro, nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, dlpack_of(type.dtype)));
 }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   try {
-    return PyObject_GetBuffer(exported(*nb::inst_ptr<Value>(self)).ptr(), view, flags);  // the view holds what is exported
+    return PyObject_GetBuffer(exported(*nb::inst_ptr<Value>(self)).ptr(), view,
+                              flags);  // the view holds what is exported
   } catch (nb::python_error& error) { error.restore(); } catch (const std::exception& error) {
     PyErr_SetString(PyExc_BufferError, error.what());
   }

@@ -61,7 +61,8 @@ Operand::operator Term() const {
   }
   if (PyBool_Check(object.ptr())) return Term(object.ptr() == Py_True, line);
   if (PyFloat_Check(object.ptr())) return Term(PyFloat_AS_DOUBLE(object.ptr()), line);
-  if (!PyLong_Check(object.ptr())) return tracing() ? Term(constant(host_array(object), line), line) : Term(host_array(object), line);
+  if (!PyLong_Check(object.ptr()))
+    return tracing() ? Term(constant(host_array(object), line), line) : Term(host_array(object), line);
   const long long number = PyLong_AsLongLong(object.ptr());
   if (number == -1 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();
@@ -82,11 +83,12 @@ namespace {
 
 // What numbers of a call alone give is one, too.
 template <auto F> Value operated(const Term& a, const Term& b) {
-  const bool number =
-      (a.stands_for_number() || b.stands_for_number()) && (a.stands_for_number() || a.is_number()) && (b.stands_for_number() || b.is_number());
+  const bool number = (a.stands_for_number() || b.stands_for_number()) && (a.stands_for_number() || a.is_number()) &&
+                      (b.stands_for_number() || b.is_number());
   Value out(F(a, b));
   if (!number || out.type().dtype == DType::b8) return out;
-  const bool wide = !is_float(out.type().dtype) && (a.as_number == Term::AsNumber::wide || b.as_number == Term::AsNumber::wide);
+  const bool wide =
+      !is_float(out.type().dtype) && (a.as_number == Term::AsNumber::wide || b.as_number == Term::AsNumber::wide);
   out.as_number = wide ? Term::AsNumber::wide : Term::AsNumber::yes;
   return out;
 }
@@ -113,7 +115,8 @@ std::string layout_text(const Value& value) {
   lie_somewhere();
   GilRelease released;
   const Array array = computed(*tensor, line);
-  const bool whole = std::all_of(array.layout().begin(), array.layout().end(), [](auto sbp) { return sbp.is_broadcast(); });
+  const bool whole =
+      std::all_of(array.layout().begin(), array.layout().end(), [](auto sbp) { return sbp.is_broadcast(); });
   return !whole ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
 }
 
@@ -131,7 +134,8 @@ nb::list places(const Value& value) {
   const Mesh& mesh = array.mesh();
   for (int i = 0; i < mesh.size(); ++i) {
     nb::list ranges;
-    for (const auto& range : sbp::local_box(array.type().shape, mesh, array.layout(), i)) ranges.append(nb::make_tuple(range.begin, range.end));
+    for (const auto& range : sbp::local_box(array.type().shape, mesh, array.layout(), i))
+      ranges.append(nb::make_tuple(range.begin, range.end));
     const auto device = mesh.devices[static_cast<std::size_t>(i)];
     out.append(nb::make_tuple(cat(device.rank, ".", device.device), ranges));
   }
@@ -149,7 +153,8 @@ std::string_view kind_of(const Value& value) {
 
 void init_tensor(nb::module_& m) {
   nb::class_<Value> type(m, "Tensor", nb::dynamic_attr(), nb::is_weak_referenceable(), nb::type_slots(buffer_slots),
-                         "A tensor: a value of the function that is being compiled, a parameter, or an array that a compiled function returned.");
+                         "A tensor: a value of the function that is being compiled, a parameter, or an array that a "
+                         "compiled function returned.");
   type.def(nb::init<>());
   type.def("_bind", [](Value& value, Shape shape, DType dtype, const Initialiser& init, const std::string& site) {
     value.is = Parameter("unnamed", {dtype, std::move(shape)}, init, site);
@@ -159,12 +164,17 @@ void init_tensor(nb::module_& m) {
   type.def_prop_ro("_dtype", [](const Value& value) { return std::string(name_of(value.type().dtype)); });
   type.def_prop_ro("_kind", &kind_of);
   type.def_prop_ro("path", [](const Value& value) { return value.parameter().name(); });
-  type.def_prop_ro("_identity", [](const Value& value) { return reinterpret_cast<std::uintptr_t>(value.parameter().identity().lock().get()); });
+  type.def_prop_ro("_identity", [](const Value& value) {
+    return reinterpret_cast<std::uintptr_t>(value.parameter().identity().lock().get());
+  });
   type.def("_text", [](const Value& value) { return tensor::print(value.type()); });
-  type.def("_line", [](const Value& value) { return value.tensor() == nullptr ? std::string() : karez::line_of(*value.tensor()); });
+  type.def("_line", [](const Value& value) {
+    return value.tensor() == nullptr ? std::string() : karez::line_of(*value.tensor());
+  });
   type.def("_layout_text", &layout_text);
   type.def("_places", &places);
-  type.def("_begin_with", [](const Value& value, nb::handle array) { value.parameter().begin_with(host_array(array)); });
+  type.def("_begin_with",
+           [](const Value& value, nb::handle array) { value.parameter().begin_with(host_array(array)); });
   type.def("wait", [](const Value& value) {
     const Tensor tensor = value.outside();
     const SourceLine line = user_line();
@@ -196,7 +206,8 @@ void init_tensor(nb::module_& m) {
     return out;
   });
   type.def_prop_ro("_number", [](const Value& value) { return static_cast<int>(value.as_number); });
-  type.def("_as_number", [](const Value& input, int kind) { return Value(*input.tensor(), static_cast<Term::AsNumber>(kind)); });
+  type.def("_as_number",
+           [](const Value& input, int kind) { return Value(*input.tensor(), static_cast<Term::AsNumber>(kind)); });
   using Two = Tensor (*)(Term, Term);
   def_operator<static_cast<Two>(&karez::operator+)>(type, "__add__", "__radd__");
   def_operator<static_cast<Two>(&karez::operator-)>(type, "__sub__", "__rsub__");
@@ -213,8 +224,9 @@ void init_tensor(nb::module_& m) {
     const Term x = operand;
     return x.stands_for_number() ? operated<static_cast<Two>(&karez::operator*)>(x, -1) : Value(-x);
   });
-  nb::class_<Initialiser>(m, "Initialiser",
-                          "How a parameter begins; its numbers follow the world's seed and how many parameters were made before it.");
+  nb::class_<Initialiser>(
+      m, "Initialiser",
+      "How a parameter begins; its numbers follow the world's seed and how many parameters were made before it.");
   m.def("next_site", &next_site);
   m.def("restart_sites", &restart_sites);
   m.def("uniform_init", &uniform_init);

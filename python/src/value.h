@@ -20,12 +20,13 @@
 namespace karez::python {
 namespace nb = nanobind;
 
-// A tensor, of the program being traced or outside of one, or a parameter. Nothing: no gradient. An array is a result that
-// nobody has looked at: it becomes a tensor when somebody does, for a step may give hundreds that are dropped unseen. With the interpreter's lock.
+// A tensor, of the program being traced or outside of one, or a parameter. Nothing: no gradient. An array is a result
+// that nobody has looked at: it becomes a tensor when somebody does, for a step may give hundreds that are dropped
+// unseen. With the interpreter's lock.
 struct Value {
   mutable std::variant<std::monostate, Tensor, Parameter, Array> is;
-  Term::AsNumber as_number =
-      Term::AsNumber::no;  // an input of a trace that a number of the call takes the place of, or what is computed from such alone
+  Term::AsNumber as_number = Term::AsNumber::no;  // an input of a trace that a number of the call takes the place of,
+                                                  // or what is computed from such alone
 
   Value() = default;
   Value(Tensor tensor, Term::AsNumber as_number = Term::AsNumber::no) : is(std::move(tensor)), as_number(as_number) {}
@@ -37,7 +38,8 @@ struct Value {
   const Tensor& outside() const;       // one outside of a trace, likewise
 };
 
-// An argument of a function of tensors: a Value, a number or a NumPy array; becomes a Term when it is asked for, with the user's line.
+// An argument of a function of tensors: a Value, a number or a NumPy array; becomes a Term when it is asked for, with
+// the user's line.
 struct Operand {
   nb::object object;
   operator Term() const;
@@ -46,12 +48,14 @@ using Operands = std::vector<Operand>;
 std::vector<Term> terms_of(const Operands& operands);
 std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 
-// Captured numbers and arrays of which a trace's inputs take the place: the input for this very object; null where there is none.
+// Captured numbers and arrays of which a trace's inputs take the place: the input for this very object; null where
+// there is none.
 const Tensor* stand_in(nb::handle object);
 
 // NumPy's arrays and ours: whatever NumPy can make an array of is copied in; out of here an array owns its bytes.
 HostArray host_array(nb::handle array);
-HostArray taken_array(nb::handle array);  // the bytes of a NumPy array themselves, where they are dense and aligned; otherwise a copy
+HostArray taken_array(
+    nb::handle array);  // the bytes of a NumPy array themselves, where they are dense and aligned; otherwise a copy
 nb::object numpy_array(HostArray array);  // of bfloat16 an error, unless ml_dtypes is imported
 HostArray halves_of_dlpack(const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given);  // what NumPy cannot hold
 nb::dlpack::dtype dlpack_of(DType dtype);
@@ -60,7 +64,8 @@ bool is_numpy(nb::handle object);  // an array or a scalar of NumPy's
 // The buffer protocol of Tensor: bytes of a whole array where they lie.
 extern PyType_Slot buffer_slots[];
 
-// What is computed outside of compiled functions without an array among its operands lies on the default world's first device.
+// What is computed outside of compiled functions without an array among its operands lies on the default world's first
+// device.
 void lie_somewhere();
 
 // A dtype by its name, or anything of that name ("f32", "float32", numpy.float32).
@@ -73,7 +78,8 @@ namespace nanobind::detail {
 template <> struct type_caster<karez::python::Operand> {
   NB_TYPE_CASTER(karez::python::Operand, const_name("Tensor | float | int | bool | numpy.ndarray"))
   bool from_python(handle src, uint8_t, cleanup_list*) noexcept {
-    if (!isinstance<karez::python::Value>(src) && !PyFloat_Check(src.ptr()) && !PyLong_Check(src.ptr()) && !karez::python::is_numpy(src))
+    if (!isinstance<karez::python::Value>(src) && !PyFloat_Check(src.ptr()) && !PyLong_Check(src.ptr()) &&
+        !karez::python::is_numpy(src))
       return false;
     value.object = borrow(src);
     return true;

@@ -21,14 +21,15 @@ void look_for_signals() {
 }
 
 InputCheck input_check_from(const std::string& word) {
-  for (const auto& [name, check] : {std::pair("off", InputCheck::off), {"sampled", InputCheck::sampled}, {"full", InputCheck::full}})
+  for (const auto& [name, check] :
+       {std::pair("off", InputCheck::off), {"sampled", InputCheck::sampled}, {"full", InputCheck::full}})
     if (word == name) return check;
   base::fail("karez.init: check_inputs='", word, "'; 'off', 'sampled' and 'full' are possible");
 }
 
-std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, int team, int in_flight, std::int64_t memory, bool check_nan,
-                                  const std::string& cost_file, int device_limit, double start_timeout, double peer_timeout,
-                                  const std::string& check_inputs) {
+std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, int team, int in_flight,
+                                  std::int64_t memory, bool check_nan, const std::string& cost_file, int device_limit,
+                                  double start_timeout, double peer_timeout, const std::string& check_inputs) {
   WorldOptions options;
   options.devices = devices;
   options.seed = seed;
@@ -96,24 +97,26 @@ void init_variables(nb::class_<World>& type) {
 }
 
 void init_files(nb::class_<World>& type) {
-  type.def("save", [](const World& world, const std::string& path, std::int64_t position, const std::map<std::string, std::string>& notes) {
+  type.def("save", [](const World& world, const std::string& path, std::int64_t position,
+                      const std::map<std::string, std::string>& notes) {
     const SourceLine line = user_line();
     GilRelease released;
     world.save(path, {position, notes}, line);
   });
-  type.def("load",
-           [](World& world, const std::string& path, const std::vector<const Value*>& parameters,
-              const std::vector<std::pair<std::string, std::string>>& names, bool missing, bool extra, const std::vector<const Value*>& known) {
-             LoadOptions options{.parameters = parameters_from(parameters), .missing = missing, .extra = extra, .known = parameters_from(known)};
-             for (const auto& [file, name] : names) options.rules.push_back({.file = file, .name = name});
-             CheckpointNotes notes;
-             const SourceLine line = user_line();
-             {
-               GilRelease released;
-               notes = world.load(path, options, line);
-             }
-             return std::pair(notes.position, notes.notes);
-           });
+  type.def("load", [](World& world, const std::string& path, const std::vector<const Value*>& parameters,
+                      const std::vector<std::pair<std::string, std::string>>& names, bool missing, bool extra,
+                      const std::vector<const Value*>& known) {
+    LoadOptions options{
+        .parameters = parameters_from(parameters), .missing = missing, .extra = extra, .known = parameters_from(known)};
+    for (const auto& [file, name] : names) options.rules.push_back({.file = file, .name = name});
+    CheckpointNotes notes;
+    const SourceLine line = user_line();
+    {
+      GilRelease released;
+      notes = world.load(path, options, line);
+    }
+    return std::pair(notes.position, notes.notes);
+  });
 }
 
 }  // namespace
@@ -121,8 +124,8 @@ void init_files(nb::class_<World>& type) {
 void init_world(nb::module_& m) {
   nb::class_<World> type(m, "World", "Devices, the threads that serve them, and all state that outlives calls.");
   type.def("__init__", [](World*) { base::fail("worlds are made by karez.init"); });
-  m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "in_flight"_a, "memory"_a, "check_nan"_a, "cost_file"_a,
-        "device_limit"_a, "start_timeout"_a, "peer_timeout"_a, "check_inputs"_a);
+  m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "in_flight"_a, "memory"_a,
+        "check_nan"_a, "cost_file"_a, "device_limit"_a, "start_timeout"_a, "peer_timeout"_a, "check_inputs"_a);
   type.def_prop_ro("rank", &World::rank);
   type.def_prop_ro("ranks", &World::ranks);
   type.def("grow_to", &World::grow_to);
@@ -141,16 +144,18 @@ void init_world(nb::module_& m) {
   type.def("leak", [](const World& world) { new World(world); });  // for a forked process, which cannot end it
   type.def("seed", &World::seed, nb::call_guard<GilRelease>());
   type.def("held_bytes", &World::held_bytes);
-  type.def("mesh", [](const World& world, std::vector<std::pair<std::string, int>> axes, int first, std::vector<int> devices) {
-    std::vector<MeshAxis> list;
-    for (auto& [name, size] : axes) list.push_back({std::move(name), size});
-    return world.mesh(std::move(list), {first, std::move(devices)});
-  });
+  type.def("mesh",
+           [](const World& world, std::vector<std::pair<std::string, int>> axes, int first, std::vector<int> devices) {
+             std::vector<MeshAxis> list;
+             for (auto& [name, size] : axes) list.push_back({std::move(name), size});
+             return world.mesh(std::move(list), {first, std::move(devices)});
+           });
   init_variables(type);
   init_files(type);
   nb::class_<DeviceMesh>(m, "DeviceMesh")
       .def("__repr__", [](const DeviceMesh& mesh) { return sbp::print(mesh.mesh); })
-      .def("same", [](const DeviceMesh& mesh, const DeviceMesh& other) { return mesh.world == other.world && mesh.mesh == other.mesh; })
+      .def("same", [](const DeviceMesh& mesh,
+                      const DeviceMesh& other) { return mesh.world == other.world && mesh.mesh == other.mesh; })
       .def_prop_ro("axes", [](const DeviceMesh& mesh) {
         std::vector<std::pair<std::string, int>> out;
         for (const MeshAxis& axis : mesh.mesh.axes) out.emplace_back(axis.name, axis.size);
