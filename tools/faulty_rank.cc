@@ -20,7 +20,8 @@ namespace {
 const std::vector<Option> known = {
     {"steps", "1000000", "launches"},
     {"fault", "none",
-     "stop-start, stop-end: stops itself before its world is made, or before it ends; host, kernel, source: takes --seconds; throw-host, "
+     "stop-start, stop-end: stops itself before its world is made, or before it ends; host, kernel, source: takes "
+     "--seconds; throw-host, "
      "throw-kernel, throw-source; slow-host, slow-kernel, slow-source: from then on"},
     {"rank", "1", "whose fault it is"},
     {"at", "5", "at which step"},
@@ -45,7 +46,8 @@ struct Fault {
     if (!mine) return;
     const bool once = step == at && name == place, slow = step >= at && name == cat("slow-", place);
     if (once || slow) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    if (step == at && name == cat("throw-", place)) throw std::runtime_error(cat("the ", place, " broke at step ", step));
+    if (step == at && name == cat("throw-", place))
+      throw std::runtime_error(cat("the ", place, " broke at step ", step));
   }
 };
 
@@ -67,7 +69,9 @@ OpDef work_op() {
   op.inputs = 1;
   op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
   op.index = "i j -> i j";
-  op.grad = [](Builder&, const graph::NodeView&, std::span<const ValueId> dy) -> std::vector<ValueId> { return {dy[0]}; };
+  op.grad = [](Builder&, const graph::NodeView&, std::span<const ValueId> dy) -> std::vector<ValueId> {
+    return {dy[0]};
+  };
   return op;
 }
 
@@ -91,7 +95,8 @@ kernels::KernelRow work_kernel(const Fault& fault, double seconds) {
 // Where this process is that rank, by the variable of karez run: before a world could tell.
 void stop_before(const std::string& place, const Options& options) {
   const char* rank = std::getenv("KAREZ_RANK");
-  if (options.text("fault") == cat("stop-", place) && rank != nullptr && options.text("rank") == rank) std::raise(SIGSTOP);
+  if (options.text("fault") == cat("stop-", place) && rank != nullptr && options.text("rank") == rank)
+    std::raise(SIGSTOP);
 }
 
 void train(const Options& options) {

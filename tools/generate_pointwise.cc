@@ -10,7 +10,8 @@
 namespace karez::tools {
 namespace {
 
-// Statements that compute one expression on vectors. Equal parts are computed once; the compiler orders and places them.
+// Statements that compute one expression on vectors. Equal parts are computed once; the compiler orders and places
+// them.
 class Body {
  public:
   explicit Body(const Expr& expr) : masks_(static_cast<std::size_t>(variable_count(expr))) {
@@ -27,21 +28,26 @@ class Body {
   void find_masks(const Expr& e) {
     for (int k = 0; k < operands_of(e->kind); ++k) {
       const Expr& operand = e->operands[static_cast<std::size_t>(k)];
-      if (wants_mask(e->kind, k) && operand->kind == ExprKind::variable) masks_[static_cast<std::size_t>(operand->variable)] = true;
+      if (wants_mask(e->kind, k) && operand->kind == ExprKind::variable)
+        masks_[static_cast<std::size_t>(operand->variable)] = true;
       find_masks(operand);
     }
   }
   static bool wants_mask(ExprKind kind, int operand) {
-    return kind == ExprKind::not_ || kind == ExprKind::and_ || kind == ExprKind::or_ || (kind == ExprKind::select && operand == 0);
+    return kind == ExprKind::not_ || kind == ExprKind::and_ || kind == ExprKind::or_ ||
+           (kind == ExprKind::select && operand == 0);
   }
-  bool is_mask(const Expr& e) const { return is_truth(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]); }
+  bool is_mask(const Expr& e) const {
+    return is_truth(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
+  }
 
   // The start of a call. Functions are those of kernels/cpu/pointwise_lanes.h: exp_of, select_of, ...
   static std::string function_of(ExprKind kind) {
     static const std::map<ExprKind, std::string> names = {
-        {ExprKind::neg, "hn::Neg("},  {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},      {ExprKind::sub, "hn::Sub("},
-        {ExprKind::mul, "hn::Mul("},  {ExprKind::div, "hn::Div("},  {ExprKind::lt, "hn::Lt("},        {ExprKind::le, "hn::Le("},
-        {ExprKind::gt, "hn::Gt("},    {ExprKind::ge, "hn::Ge("},    {ExprKind::eq, "hn::Eq("},        {ExprKind::ne, "ne_of("},
+        {ExprKind::neg, "hn::Neg("},  {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},
+        {ExprKind::sub, "hn::Sub("},  {ExprKind::mul, "hn::Mul("},  {ExprKind::div, "hn::Div("},
+        {ExprKind::lt, "hn::Lt("},    {ExprKind::le, "hn::Le("},    {ExprKind::gt, "hn::Gt("},
+        {ExprKind::ge, "hn::Ge("},    {ExprKind::eq, "hn::Eq("},    {ExprKind::ne, "ne_of("},
         {ExprKind::and_, "hn::And("}, {ExprKind::or_, "hn::Or("},   {ExprKind::select, "select_of("},
     };
     auto at = names.find(kind);
@@ -77,8 +83,10 @@ class Body {
   bool result_is_mask_ = false;
 };
 
-// The file includes itself once for each instruction set that Highway compiles; what stands in the namespace is repeated, the rest is not.
-constexpr const char* head = R"(// GENERATED SOURCE: Highway kernels for every expression of ops/pointwise.cc; written by tools/generate_pointwise.cc.
+// The file includes itself once for each instruction set that Highway compiles; what stands in the namespace is
+// repeated, the rest is not.
+constexpr const char* head =
+    R"(// GENERATED SOURCE: Highway kernels for every expression of ops/pointwise.cc; written by tools/generate_pointwise.cc.
 #include "kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -133,8 +141,8 @@ std::string generate() {
       types += mask ? 'b' : 'f';
     }
     types += body.result_is_mask() ? ">b" : ">f";
-    code += cat("struct E", number, " {  // ", names, ": ", text, "\n  static HWY_INLINE ", body.result_is_mask() ? "M" : "V", " at(",
-                join(parameters, ", "), ") {\n", body.text(), "  }\n};\n\n");
+    code += cat("struct E", number, " {  // ", names, ": ", text, "\n  static HWY_INLINE ",
+                body.result_is_mask() ? "M" : "V", " at(", join(parameters, ", "), ") {\n", body.text(), "  }\n};\n\n");
     table += cat("      {", quote(text), ", ", quote(types), ", run<E", number, ">},\n");
     ++number;
   }

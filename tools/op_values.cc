@@ -1,5 +1,5 @@
-// Writes what the kernels compute for every op case, at random operands and at special values, fused calls among them: inputs, attributes and
-// outputs, as .npy files and cases.json, for a reference to read.
+// Writes what the kernels compute for every op case, at random operands and at special values, fused calls among them:
+// inputs, attributes and outputs, as .npy files and cases.json, for a reference to read.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +27,9 @@ std::string json(const Attr& attr) {
       attr);
 }
 std::string json(const Attrs& attrs) {
-  return cat("{", join(attrs.items(), ", ", [](const auto& item) { return cat(quote(item.first), ": ", json(item.second)); }), "}");
+  return cat(
+      "{", join(attrs.items(), ", ", [](const auto& item) { return cat(quote(item.first), ": ", json(item.second)); }),
+      "}");
 }
 
 struct Job {
@@ -56,7 +58,8 @@ std::vector<Job> jobs(const OpTable& ops, std::mt19937_64& random) {
   return out;
 }
 
-// The call that runs a job; of a fused one that of the product alone, with the bias as one more operand and what is fused as attributes.
+// The call that runs a job; of a fused one that of the product alone, with the bias as one more operand and what is
+// fused as attributes.
 CallSpec call_of(const Job& job, const OpTable& ops) {
   OpCase alone = job.op;
   for (const char* name : {"bias", "relu"})
@@ -71,7 +74,8 @@ CallSpec call_of(const Job& job, const OpTable& ops) {
   return call;
 }
 
-std::vector<HostArray> run_steps(const KernelRow& row, const CallSpec& call, const OpDef& op, std::vector<HostArray> in, int steps) {
+std::vector<HostArray> run_steps(const KernelRow& row, const CallSpec& call, const OpDef& op, std::vector<HostArray> in,
+                                 int steps) {
   std::vector<HostArray> out;
   for (int step = 0; step < steps; ++step) {
     if (step > 0) {
@@ -110,9 +114,10 @@ int write_all(const fs::path& folder, std::uint64_t seed) {
       ++results;
     }
     require(!outputs.empty(), "no kernel takes ", print(call));
-    text += cat(number ? ",\n" : "", "{\"name\": ", quote(cat(number, " ", print(job.op))), ", \"op\": ", quote(job.op.op),
-                ", \"steps\": ", job.steps, ", \"special\": ", job.special ? "true" : "false", ", \"attrs\": ", json(job.op.attrs), ", \"in\": [",
-                inputs, "], \"out\": {", outputs, "}}");
+    text +=
+        cat(number ? ",\n" : "", "{\"name\": ", quote(cat(number, " ", print(job.op))), ", \"op\": ", quote(job.op.op),
+            ", \"steps\": ", job.steps, ", \"special\": ", job.special ? "true" : "false",
+            ", \"attrs\": ", json(job.op.attrs), ", \"in\": [", inputs, "], \"out\": {", outputs, "}}");
     ++number;
   }
   std::ofstream(folder / "cases.json") << text << "\n]}\n";

@@ -26,9 +26,10 @@ bool more(std::istream& line) { return (line >> std::ws, !line.eof()); }
 
 void answer(const SlotProblem& problem, const std::string& kind, std::istream& line) {
   try {
-    SlotPlan plan = kind == "cap" ? best_slots(problem, word<std::int64_t>(line, "cap")) : cheapest_slots(problem, word<double>(line, "interval"));
-    std::cout << "bytes " << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least " << plan.least_interval << " optimal "
-              << plan.optimal << " slots " << join(plan.slots, " ") << std::endl;
+    SlotPlan plan = kind == "cap" ? best_slots(problem, word<std::int64_t>(line, "cap"))
+                                  : cheapest_slots(problem, word<double>(line, "interval"));
+    std::cout << "bytes " << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least "
+              << plan.least_interval << " optimal " << plan.optimal << " slots " << join(plan.slots, " ") << std::endl;
   } catch (const Error& error) {
     if (error.kind == ErrorKind::data) throw;
     std::cout << "error " << error.what() << std::endl;

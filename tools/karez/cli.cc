@@ -19,7 +19,8 @@ void add(CLI::App& app, const Argument& argument) {
           app.add_flag(argument.name, *value, argument.doc);
         } else {
           CLI::Option* option = app.add_option(argument.name, *value, argument.doc);
-          if constexpr (std::is_same_v<Value, std::vector<std::string>>) option->expected(1)->take_all()->allow_extra_args(false);
+          if constexpr (std::is_same_v<Value, std::vector<std::string>>)
+            option->expected(1)->take_all()->allow_extra_args(false);
           else option->capture_default_str();
           if (argument.name[0] != '-') option->required();
         }
@@ -44,7 +45,8 @@ void fill(CLI::App& app, const Command& command, const Command*& chosen) {
   for (const Command& one : command.commands) fill(*app.add_subcommand(one.name), one, chosen);
 }
 
-// Says what is wrong, and which help would tell more. A command that does not exist is named: CLI11 would only say that one is missing.
+// Says what is wrong, and which help would tell more. A command that does not exist is named: CLI11 would only say that
+// one is missing.
 int refuse(const Command& root, const CLI::App& app, int count, const char* const* words, std::string why) {
   std::string name = root.name;
   const Command* command = &root;
@@ -66,11 +68,13 @@ int refuse(const Command& root, const CLI::App& app, int count, const char* cons
   return exit_code(ErrorKind::user);
 }
 
-// The words of another program may hold a "--" of their own, and ours may stand before them; CLI11 would give what is behind to the command above.
+// The words of another program may hold a "--" of their own, and ours may stand before them; CLI11 would give what is
+// behind to the command above.
 int before_dashes(const Command& root, int count, const char* const* words) {
   const Command* command = &root;
   for (int next = 1; next < count && !command->commands.empty(); ++next) {
-    auto at = std::find_if(command->commands.begin(), command->commands.end(), [&](const Command& one) { return one.name == words[next]; });
+    auto at = std::find_if(command->commands.begin(), command->commands.end(),
+                           [&](const Command& one) { return one.name == words[next]; });
     if (at == command->commands.end()) return count;
     command = &*at;
   }

@@ -11,7 +11,8 @@
 
 namespace karez::tools {
 
-// "--launches" is an option, whose value as it stands is the default; any other name is a positional argument, which must be given.
+// "--launches" is an option, whose value as it stands is the default; any other name is a positional argument, which
+// must be given.
 struct Argument {
   std::string name;
   std::string doc;
@@ -23,12 +24,14 @@ struct Command {
   std::string name;
   std::string doc;  // a sentence; further lines stand below the options
   std::vector<Argument> arguments;
-  std::function<int()> run;                  // returns the exit code; none where there are commands
-  std::vector<Command> commands;             // one of which must follow
-  std::vector<std::string>* rest = nullptr;  // the first word that is no option of ours and all behind it: another program's
+  std::function<int()> run;       // returns the exit code; none where there are commands
+  std::vector<Command> commands;  // one of which must follow
+  std::vector<std::string>* rest =
+      nullptr;  // the first word that is no option of ours and all behind it: another program's
 };
 
-// Reads the words and runs the command they name. Help goes to standard output (0), what does not parse to standard error (64).
+// Reads the words and runs the command they name. Help goes to standard output (0), what does not parse to standard
+// error (64).
 int run_command_line(const Command& root, int count, const char* const* words);
 
 }  // namespace karez::tools

@@ -68,7 +68,9 @@ TEST(CommandLine, OptionsThatAreNotGivenKeepTheirValues) {
 
 TEST(CommandLine, OptionsAreReadBeforeAndBehindTheFile) {
   Read read;
-  EXPECT_EQ(run(tool(read), {"work", "--list", "x=1", "a", "--count", "-3", "--flag", "--delay", "1e-3", "--list", "y"}).code, 5);
+  EXPECT_EQ(
+      run(tool(read), {"work", "--list", "x=1", "a", "--count", "-3", "--flag", "--delay", "1e-3", "--list", "y"}).code,
+      5);
   EXPECT_EQ(read.file, "a");
   EXPECT_EQ(read.count, -3);
   EXPECT_EQ(read.delay, 1e-3);
@@ -79,7 +81,11 @@ TEST(CommandLine, OptionsAreReadBeforeAndBehindTheFile) {
 TEST(CommandLine, AnotherProgramsWordsAreLeftAsTheyAre) {
   std::int64_t count = 1;
   std::vector<std::string> rest;
-  const Command root{"tool", "Does things.", {}, nullptr, {{"run", "Runs.", {{"-n,--count", "a number", &count}}, [] { return 4; }, {}, &rest}}};
+  const Command root{"tool",
+                     "Does things.",
+                     {},
+                     nullptr,
+                     {{"run", "Runs.", {{"-n,--count", "a number", &count}}, [] { return 4; }, {}, &rest}}};
   auto words = [&](std::vector<const char*> list) {
     rest.clear();
     list.insert(list.begin(), "run");
@@ -105,7 +111,8 @@ TEST(CommandLine, HelpIsNoError) {
   const Said said = run(tool(read), {"work", "--help"});
   EXPECT_EQ(said.code, 0);
   EXPECT_EQ(said.error, "");
-  for (const char* word : {"Works.", "FILE", "--count", "--list"}) EXPECT_NE(said.out.find(word), std::string::npos) << word;
+  for (const char* word : {"Works.", "FILE", "--count", "--list"})
+    EXPECT_NE(said.out.find(word), std::string::npos) << word;
   EXPECT_NE(run(tool(read), {"--help"}).out.find("A footer."), std::string::npos);
 }
 
@@ -118,10 +125,12 @@ TEST(CommandLine, WhatCannotBeReadIsSaid) {
     return said.error;
   };
   EXPECT_EQ(error({}), "tool: A subcommand is required; see tool --help\n");
-  EXPECT_EQ(error({"wrok"}), "tool: no subcommand of tool is called 'wrok'; there are 2: work, copy; see tool --help\n");
+  EXPECT_EQ(error({"wrok"}),
+            "tool: no subcommand of tool is called 'wrok'; there are 2: work, copy; see tool --help\n");
   EXPECT_EQ(error({"work"}), "tool: FILE is required; see tool work --help\n");
   EXPECT_EQ(error({"work", "a", "--count", "x"}), "tool: Could not convert: --count = x; see tool work --help\n");
-  EXPECT_EQ(error({"work", "a", "--cuont", "1"}), "tool: The following arguments were not expected: 1 --cuont; see tool work --help\n");
+  EXPECT_EQ(error({"work", "a", "--cuont", "1"}),
+            "tool: The following arguments were not expected: 1 --cuont; see tool work --help\n");
 }
 
 // A file that lives for one test.
@@ -142,23 +151,28 @@ const char* const small = R"(graph main mesh(data=2) {
 )";
 
 Said opt(const File& file, const char* passes, const char* remat = "") {
-  return run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--passes", passes, "--remat", remat});
+  return run({"karez", "", {}, nullptr, {opt_command()}},
+             {"opt", file.path.c_str(), "--passes", passes, "--remat", remat});
 }
 
 TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
   const File file(small);
   auto explain = [&](const char* mesh, const char* value) {
-    return run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--mesh", mesh, "--explain", value});
+    return run({"karez", "", {}, nullptr, {opt_command()}},
+               {"opt", file.path.c_str(), "--mesh", mesh, "--explain", value});
   };
-  const std::string on_text = run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--explain", "x"}).out;
+  const std::string on_text =
+      run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--explain", "x"}).out;
   EXPECT_EQ(on_text.substr(0, 35), "'x' on mesh(data=2), predicted for ");
   EXPECT_NE(on_text.find("  f32[8@data, 6]: "), std::string::npos);
   EXPECT_NE(on_text.find(", as it was asked for; optimal"), std::string::npos);
   const std::string other = explain("a=2,b=3", "x").out;
   EXPECT_EQ(other.substr(0, 21), "'x' on mesh(a=2, b=3)");
   EXPECT_NE(other.find("  f32[8@a@b, 6]: "), std::string::npos);
-  EXPECT_NE(other.find(", the choice; optimal"), std::string::npos) << "what was fixed on the other mesh is not fixed here";
-  EXPECT_EQ(explain("a=2", "z").error.substr(0, 67), "no value, module or variable is called 'z'; there are 2: x, y; or %");
+  EXPECT_NE(other.find(", the choice; optimal"), std::string::npos)
+      << "what was fixed on the other mesh is not fixed here";
+  EXPECT_EQ(explain("a=2", "z").error.substr(0, 67),
+            "no value, module or variable is called 'z'; there are 2: x, y; or %");
   EXPECT_EQ(explain("a=", "x").code, 64);
 }
 
@@ -181,17 +195,21 @@ TEST(Opt, PassesRunInTheirOrderWithWhatTheyNeed) {
   EXPECT_NE(opt(file, "shard, box").out.find("= box("), std::string::npos) << "the output is wanted whole";
   EXPECT_NE(opt(file, "all").out.find("plan \"main\""), std::string::npos);
   EXPECT_EQ(opt(file, "shard,box,order,segment,slots,localise,emit,memory").error, "");
-  EXPECT_EQ(opt(file, "box,shard").error, "--passes 'box,shard': box reads what shard makes beside the graph; name it too");
-  EXPECT_EQ(opt(file, "shard,box,order,segment,localise").error,
-            "--passes 'shard,box,order,segment,localise': localise reads what slots makes beside the graph; name it too");
+  EXPECT_EQ(opt(file, "box,shard").error,
+            "--passes 'box,shard': box reads what shard makes beside the graph; name it too");
+  EXPECT_EQ(
+      opt(file, "shard,box,order,segment,localise").error,
+      "--passes 'shard,box,order,segment,localise': localise reads what slots makes beside the graph; name it too");
   EXPECT_EQ(opt(file, "layout").code, 64);
-  EXPECT_EQ(opt(file, "shard,shard").error.substr(0, 59), "--passes 'shard,shard': shard comes before shard in the pip");
+  EXPECT_EQ(opt(file, "shard,shard").error.substr(0, 59),
+            "--passes 'shard,shard': shard comes before shard in the pip");
 }
 
 TEST(Opt, ABoxedProgramIsShardedNoMore) {
   const File boxed(opt(File(small), "shard,box").out);
   EXPECT_EQ(opt(boxed, "canonicalise").error, "");
-  EXPECT_NE(opt(boxed, "shard").error.find("is a change of layout, as box makes them; shard takes the program before"), std::string::npos);
+  EXPECT_NE(opt(boxed, "shard").error.find("is a change of layout, as box makes them; shard takes the program before"),
+            std::string::npos);
 }
 
 TEST(Opt, WhatGradientsReadOfTheModulesNamedIsMadeAgain) {
@@ -211,14 +229,17 @@ TEST(Opt, WhatGradientsReadOfTheModulesNamedIsMadeAgain) {
     const Said said = opt(file, "canonicalise,recompute", remat);
     EXPECT_EQ(said.error, "");
     int count = 0;
-    for (std::size_t at = said.out.find("= exp("); at != std::string::npos; at = said.out.find("= exp(", at + 1)) ++count;
+    for (std::size_t at = said.out.find("= exp("); at != std::string::npos; at = said.out.find("= exp(", at + 1))
+      ++count;
     return count;
   };
   EXPECT_EQ(exps(""), 2);
   EXPECT_EQ(exps("net.one"), 3);
   EXPECT_EQ(exps(" net.one  net.two "), 4);
-  EXPECT_EQ(opt(file, "all", "net.one net.tow").error, "remat: 'net.tow' matches no module of this function; there are 3: net.two, net.one, net");
-  EXPECT_EQ(opt(file, "canonicalise", "net.one").error, "--remat 'net.one' is for recompute, which is not among --passes 'canonicalise'");
+  EXPECT_EQ(opt(file, "all", "net.one net.tow").error,
+            "remat: 'net.tow' matches no module of this function; there are 3: net.two, net.one, net");
+  EXPECT_EQ(opt(file, "canonicalise", "net.one").error,
+            "--remat 'net.one' is for recompute, which is not among --passes 'canonicalise'");
 }
 
 }  // namespace

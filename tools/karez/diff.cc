@@ -15,7 +15,8 @@ struct Options {
 
 int run(const Options& options) {
   const auto changes = line_diff(print(read_plan(options.first)), print(read_plan(options.second)));
-  for (const LineChange& change : changes) std::printf("%c %zu: %s\n", change.added ? '+' : '-', change.line, change.text.c_str());
+  for (const LineChange& change : changes)
+    std::printf("%c %zu: %s\n", change.added ? '+' : '-', change.line, change.text.c_str());
   return changes.empty() ? 0 : 1;
 }
 
@@ -23,12 +24,13 @@ int run(const Options& options) {
 
 Command diff_command() {
   auto o = std::make_shared<Options>();
-  return {"diff",
-          "Prints only the lines in which two plans differ: '-' with its number in FIRST, '+' with its number in SECOND.\n"
-          "Exit code 1 if they differ, 0 if not. Both are printed anew before, so comments and spaces do not count.",
-          {{"FIRST", "a plan's text", &o->first}, {"SECOND", "another's", &o->second}},
-          [o] { return run(*o); },
-          {}};
+  return {
+      "diff",
+      "Prints only the lines in which two plans differ: '-' with its number in FIRST, '+' with its number in SECOND.\n"
+      "Exit code 1 if they differ, 0 if not. Both are printed anew before, so comments and spaces do not count.",
+      {{"FIRST", "a plan's text", &o->first}, {"SECOND", "another's", &o->second}},
+      [o] { return run(*o); },
+      {}};
 }
 
 }  // namespace karez::tools

@@ -24,7 +24,8 @@
 namespace karez::tools {
 namespace {
 
-constexpr double link_seconds = 3;  // for all pairs, twice as many if some are broken; once for each class of links on one host
+constexpr double link_seconds =
+    3;  // for all pairs, twice as many if some are broken; once for each class of links on one host
 
 struct Options {
   std::int64_t ranks = 2;
@@ -47,7 +48,8 @@ void look_at_ranks(StoreClient& store, const Launch& launch, Findings& out) {
   share_cores(out.ranks);
   store.barrier("rates", launch.ranks);  // all compute at once, as they will
   store.set(cat("rates/", launch.rank), measure_rates(out.ranks[static_cast<std::size_t>(launch.rank)].cores).print());
-  for (int rank = 0; rank < launch.ranks; ++rank) out.rates.push_back(CostTable::parse(store.wait(cat("rates/", rank))));
+  for (int rank = 0; rank < launch.ranks; ++rank)
+    out.rates.push_back(CostTable::parse(store.wait(cat("rates/", rank))));
 }
 
 // The n-th meeting of this process: links by locality, or of one class.
@@ -65,9 +67,12 @@ void look_at_links(Reactor& reactor, const Launch& launch, int number, std::opti
   meeting.store().barrier("over", launch.ranks);
 }
 
-// --- what rank 0 prints ----------------------------------------------------------------------------------------------------------------
+// --- what rank 0 prints
+// ----------------------------------------------------------------------------------------------------------------
 
-std::string of_rank(const Findings& found, int rank) { return cat("rank ", rank, " (", found.ranks[static_cast<std::size_t>(rank)].process, ")"); }
+std::string of_rank(const Findings& found, int rank) {
+  return cat("rank ", rank, " (", found.ranks[static_cast<std::size_t>(rank)].process, ")");
+}
 
 void print_hosts(const Findings& found) {
   std::map<std::string, std::vector<std::size_t>> hosts;  // ranks of each
@@ -75,15 +80,17 @@ void print_hosts(const Findings& found) {
   std::printf("%zu ranks on %zu %s\n", found.ranks.size(), hosts.size(), hosts.size() == 1 ? "host" : "hosts");
   for (const auto& [host, ranks] : hosts) {
     const Facts& first = found.ranks[ranks.front()];
-    std::printf("  %s: %s, %s, ports %s for links\n", first.process.substr(0, first.process.find(',')).c_str(), first.processor.c_str(),
-                bytes_text(static_cast<std::int64_t>(first.memory)).c_str(), first.ports.c_str());
+    std::printf("  %s: %s, %s, ports %s for links\n", first.process.substr(0, first.process.find(',')).c_str(),
+                first.processor.c_str(), bytes_text(static_cast<std::int64_t>(first.memory)).c_str(),
+                first.ports.c_str());
   }
   std::vector<std::vector<std::string>> rows{{"rank", "process", "cores", "matmul GF/s", "conv GF/s", "memory GB/s"}};
   for (std::size_t rank = 0; rank < found.ranks.size(); ++rank) {
     const Facts& facts = found.ranks[rank];
     const CostTable& rates = found.rates[rank];
-    rows.push_back({std::to_string(rank), facts.process, std::to_string(facts.cores), fixed(rates.matmul_flops * 1e-9, 1),
-                    fixed(rates.conv_flops * 1e-9, 1), fixed(rates.memory_bytes * 1e-9, 1)});
+    rows.push_back({std::to_string(rank), facts.process, std::to_string(facts.cores),
+                    fixed(rates.matmul_flops * 1e-9, 1), fixed(rates.conv_flops * 1e-9, 1),
+                    fixed(rates.memory_bytes * 1e-9, 1)});
   }
   std::printf("devices: cpu, a team of all cores of each rank, all at once\n%s", table(rows).c_str());
 }
@@ -99,8 +106,9 @@ void print_links(const Findings& found) {
       ++count;
       if (slowest == nullptr || pair.measure.cost.beta > slowest->measure.cost.beta) slowest = &pair;
     }
-    rows.push_back({name, std::to_string(count), microseconds(cost.alpha), fixed(cost.beta * 1e9, 3), fixed(1e-9 / cost.beta, 2),
-                    cat(slowest->lower, " and ", slowest->higher, ", ", fixed(1e-9 / slowest->measure.cost.beta, 2), " GB/s")});
+    rows.push_back(
+        {name, std::to_string(count), microseconds(cost.alpha), fixed(cost.beta * 1e9, 3), fixed(1e-9 / cost.beta, 2),
+         cat(slowest->lower, " and ", slowest->higher, ", ", fixed(1e-9 / slowest->measure.cost.beta, 2), " GB/s")});
   }
   std::printf("%s", table(rows).c_str());
   if (found.left_out > 0) std::printf("  %zu pairs were left out: no time\n", found.left_out);
@@ -109,12 +117,15 @@ void print_links(const Findings& found) {
 void print_clocks(const Findings& found) {
   const PairResult* worst = nullptr;
   for (const PairResult& pair : found.pairs) {
-    const bool same_host = found.ranks[static_cast<std::size_t>(pair.lower)].host == found.ranks[static_cast<std::size_t>(pair.higher)].host;
-    if (pair.broken.empty() && !same_host && (worst == nullptr || std::abs(pair.measure.clock) > std::abs(worst->measure.clock))) worst = &pair;
+    const bool same_host = found.ranks[static_cast<std::size_t>(pair.lower)].host ==
+                           found.ranks[static_cast<std::size_t>(pair.higher)].host;
+    if (pair.broken.empty() && !same_host &&
+        (worst == nullptr || std::abs(pair.measure.clock) > std::abs(worst->measure.clock)))
+      worst = &pair;
   }
   if (worst == nullptr) return std::printf("clocks: of one host\n"), void();
-  std::printf("clocks: at most %.1f us apart, give or take %.1f us (ranks %d and %d)\n", std::abs(worst->measure.clock) * 1e6,
-              worst->measure.clock_error * 1e6, worst->lower, worst->higher);
+  std::printf("clocks: at most %.1f us apart, give or take %.1f us (ranks %d and %d)\n",
+              std::abs(worst->measure.clock) * 1e6, worst->measure.clock_error * 1e6, worst->lower, worst->higher);
 }
 
 CostTable costs_of(const Findings& found) {
@@ -125,7 +136,8 @@ CostTable costs_of(const Findings& found) {
     out.memory_bytes = std::min(out.memory_bytes, rates.memory_bytes);
   }
   out.axis_links = class_costs(found.pairs);
-  const bool several = std::any_of(found.ranks.begin(), found.ranks.end(), [&](const Facts& facts) { return facts.host != found.ranks[0].host; });
+  const bool several = std::any_of(found.ranks.begin(), found.ranks.end(),
+                                   [&](const Facts& facts) { return facts.host != found.ranks[0].host; });
   for (const auto& [name, cost] : out.axis_links)
     if (name == (several ? "tcp" : "shm") || out.axis_links.size() == 1) out.link = cost;
   return out;
@@ -155,11 +167,13 @@ int report(const Findings& found, const std::string& costs) {
                 pair.link.empty() ? "" : cat(" by ", pair.link).c_str(), pair.broken.c_str());
   }
   if (!costs.empty()) {
-    require(ErrorKind::peer, !class_costs(found.pairs).empty(), "no pair of ranks could talk, so there are no costs to write");
+    require(ErrorKind::peer, !class_costs(found.pairs).empty(),
+            "no pair of ranks could talk, so there are no costs to write");
     CostTable table = costs_of(found);
     const CostTable before = known_costs(costs);
     if (!before.sets.empty()) {  // of kernels, and of links within a process
-      table.sets = before.sets, table.origin = before.origin, table.call = before.call, table.memory_bytes = before.memory_bytes;
+      table.sets = before.sets, table.origin = before.origin, table.call = before.call,
+      table.memory_bytes = before.memory_bytes;
       for (const auto& link : before.axis_links)
         if (link.first == "local") table.axis_links.insert(table.axis_links.begin(), link);
     }
@@ -178,7 +192,8 @@ int run_as_rank(const Launch& launch, const Options& options) {
   return launch.rank == 0 ? report(found, options.costs) : 0;
 }
 
-// --- kernels ---------------------------------------------------------------------------------------------------------------------------
+// --- kernels
+// ---------------------------------------------------------------------------------------------------------------------------
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -201,8 +216,11 @@ void print_rates(const CostTable& costs) {
     rows.back().emplace_back(rate < rate_named("pointwise.l1") ? "GF/s" : rate == functions_rate ? "G/s" : "GB/s");
   }
   const LinkCost& local = costs.of_axis("local");
-  std::printf("%sa call: %s us; a link within a process: alpha %s us, beta %.3f ns; copies and sums of what it brings at %.1f GB/s\n",
-              table(rows).c_str(), microseconds(costs.call).c_str(), microseconds(local.alpha).c_str(), local.beta * 1e9, costs.memory_bytes * 1e-9);
+  std::printf(
+      "%sa call: %s us; a link within a process: alpha %s us, beta %.3f ns; copies and sums of what it brings at %.1f "
+      "GB/s\n",
+      table(rows).c_str(), microseconds(costs.call).c_str(), microseconds(local.alpha).c_str(), local.beta * 1e9,
+      costs.memory_bytes * 1e-9);
 }
 
 // In this process alone. What stands in the file of other links and other instructions is kept.
@@ -229,7 +247,8 @@ int run(const Options& options) {
   RunOptions job = job_options(options.remote, options.ranks);
   job.prefix = false;
   job.words = {own_path(), "doctor"};
-  if (!options.costs.empty()) job.words.insert(job.words.end(), {"--costs", std::filesystem::absolute(options.costs).string()});
+  if (!options.costs.empty())
+    job.words.insert(job.words.end(), {"--costs", std::filesystem::absolute(options.costs).string()});
   return run_job(job);
 }
 
@@ -237,17 +256,23 @@ int run(const Options& options) {
 
 Command doctor_command() {
   auto options = std::make_shared<Options>();
-  Command out{"doctor",
-              "Looks at the hosts of a job and at every pair of its ranks, within half a minute, on busy hosts a minute: cores, rates, links, "
-              "clocks, versions.\n"
-              "Alone it starts ranks by itself, as karez run does; started by karez run, mpirun or another launcher it looks at what that started.\n"
-              "Exit code 75: two ranks cannot talk; they are named.",
-              {{"-n,--ranks", "how many processes to start", &options->ranks},
-               {"--costs", "where to write a cost table that WorldOptions::cost_file takes; what it knows already and is not measured now stays",
-                &options->costs},
-               {"--kernels", "measure this processor's kernels and links within a process instead, by kind of work and size", &options->kernels}},
-              [options] { return run(*options); },
-              {}};
+  Command out{
+      "doctor",
+      "Looks at the hosts of a job and at every pair of its ranks, within half a minute, on busy hosts a minute: "
+      "cores, rates, links, "
+      "clocks, versions.\n"
+      "Alone it starts ranks by itself, as karez run does; started by karez run, mpirun or another launcher it looks "
+      "at what that started.\n"
+      "Exit code 75: two ranks cannot talk; they are named.",
+      {{"-n,--ranks", "how many processes to start", &options->ranks},
+       {"--costs",
+        "where to write a cost table that WorldOptions::cost_file takes; what it knows already and is not measured now "
+        "stays",
+        &options->costs},
+       {"--kernels", "measure this processor's kernels and links within a process instead, by kind of work and size",
+        &options->kernels}},
+      [options] { return run(*options); },
+      {}};
   add_remote_arguments(out, options->remote);
   return out;
 }

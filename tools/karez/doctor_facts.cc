@@ -74,14 +74,15 @@ void share_cores(std::vector<Facts>& ranks) {
 }
 
 std::string print(const Facts& facts) {
-  return cat(facts.process, "\n", facts.host, "\n", facts.processor, "\n", join(facts.cpus, ","), "\n", facts.cores, "\n", facts.memory, "\n",
-             facts.build, "\n", facts.ports);
+  return cat(facts.process, "\n", facts.host, "\n", facts.processor, "\n", join(facts.cpus, ","), "\n", facts.cores,
+             "\n", facts.memory, "\n", facts.build, "\n", facts.ports);
 }
 
 Facts parse_facts(std::string_view text) {
   const std::vector<std::string> lines = split(text, '\n');
   require(ErrorKind::peer, lines.size() == 8, "facts of a rank in ", lines.size(), " lines");
-  Facts out{lines[0], lines[1], lines[2], {}, std::atoi(lines[4].c_str()), std::strtod(lines[5].c_str(), nullptr), lines[6], lines[7]};
+  Facts out{lines[0], lines[1], lines[2], {}, std::atoi(lines[4].c_str()), std::strtod(lines[5].c_str(), nullptr),
+            lines[6], lines[7]};
   for (const std::string& cpu : split(lines[3], ',')) out.cpus.push_back(std::atoi(cpu.c_str()));
   return out;
 }
@@ -96,8 +97,8 @@ std::vector<std::string> differences(const std::vector<Facts>& ranks) {
   for (const Row& row : rows)
     for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
       if (ranks[rank].*row.field == ranks[0].*row.field) continue;
-      out.push_back(cat("another ", row.what, " at rank ", rank, " (", ranks[rank].process, "): ", ranks[rank].*row.field, "; rank 0 (",
-                        ranks[0].process, ") has ", ranks[0].*row.field));
+      out.push_back(cat("another ", row.what, " at rank ", rank, " (", ranks[rank].process,
+                        "): ", ranks[rank].*row.field, "; rank 0 (", ranks[0].process, ") has ", ranks[0].*row.field));
       break;
     }
   return out;

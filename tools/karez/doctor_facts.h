@@ -21,7 +21,8 @@ struct Facts {
 };
 Facts facts_of_this_process();  // rates are still to be measured
 
-// For each rank the cores that are its own: what affinity and quota allow, shared with those of its host that may run on the same.
+// For each rank the cores that are its own: what affinity and quota allow, shared with those of its host that may run
+// on the same.
 void share_cores(std::vector<Facts>& ranks);
 
 std::string print(const Facts& facts);

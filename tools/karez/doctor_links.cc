@@ -10,7 +10,8 @@
 namespace karez::tools {
 namespace {
 
-constexpr double slow_links = 8, broken_links = 2;  // pairs are left out after so many times the seconds that all should take
+constexpr double slow_links = 8,
+                 broken_links = 2;  // pairs are left out after so many times the seconds that all should take
 
 std::string number_text(double value) {
   char text[40];
@@ -34,15 +35,20 @@ PairResult look_at(Peers& peers, std::pair<int, int> pair, double seconds) {
 
 std::string print(const PairResult& result) {
   const LinkMeasure& m = result.measure;
-  return cat(result.lower, "\n", result.higher, "\n", result.link, "\n", number_text(m.cost.alpha), "\n", number_text(m.cost.beta), "\n",
-             number_text(m.clock), "\n", number_text(m.clock_error), "\n", result.broken);
+  return cat(result.lower, "\n", result.higher, "\n", result.link, "\n", number_text(m.cost.alpha), "\n",
+             number_text(m.cost.beta), "\n", number_text(m.clock), "\n", number_text(m.clock_error), "\n",
+             result.broken);
 }
 
 PairResult parse_pair(std::string_view text) {
   std::vector<std::string> lines = split(text, '\n');
   require(ErrorKind::peer, lines.size() >= 8, "a result of ", lines.size(), " lines");
   auto value = [&](std::size_t line) { return std::strtod(lines[line].c_str(), nullptr); };
-  PairResult out{std::atoi(lines[0].c_str()), std::atoi(lines[1].c_str()), lines[2], {{value(3), value(4)}, value(5), value(6)}, lines[7]};
+  PairResult out{std::atoi(lines[0].c_str()),
+                 std::atoi(lines[1].c_str()),
+                 lines[2],
+                 {{value(3), value(4)}, value(5), value(6)},
+                 lines[7]};
   for (std::size_t line = 8; line < lines.size(); ++line) out.broken += "\n" + lines[line];
   return out;
 }
@@ -55,7 +61,8 @@ std::vector<std::pair<int, int>> pairs_of(int ranks) {
   return out;
 }
 
-std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const std::vector<std::pair<int, int>>& pairs, double seconds) {
+std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const std::vector<std::pair<int, int>>& pairs,
+                                      double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const double each = std::min(1.0, seconds / static_cast<double>(std::max<std::size_t>(pairs.size(), 1)));
@@ -64,7 +71,8 @@ std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const st
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto [lower, higher] = pairs[i];
     const std::string turn = cat("turn/", i), result = cat("result/", i, "/");
-    if (peers.rank() == 0) store.set(turn, std::chrono::duration<double>(Clock::now() - begin).count() < limit ? "go" : "stop");
+    if (peers.rank() == 0)
+      store.set(turn, std::chrono::duration<double>(Clock::now() - begin).count() < limit ? "go" : "stop");
     if (store.wait(turn) == "stop") break;
     if (peers.rank() == lower || peers.rank() == higher) {
       const PairResult seen = look_at(peers, pairs[i], each);
@@ -84,7 +92,8 @@ std::vector<std::pair<std::string, LinkCost>> class_costs(const std::vector<Pair
   for (const char* name : {"shm", "tcp"}) {
     std::vector<double> alphas, betas;
     for (const PairResult& result : results)
-      if (result.broken.empty() && result.link == name) alphas.push_back(result.measure.cost.alpha), betas.push_back(result.measure.cost.beta);
+      if (result.broken.empty() && result.link == name)
+        alphas.push_back(result.measure.cost.alpha), betas.push_back(result.measure.cost.beta);
     if (alphas.empty()) continue;
     auto middle = [](std::vector<double>& of) {
       std::nth_element(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2), of.end());

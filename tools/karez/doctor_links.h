@@ -23,9 +23,11 @@ PairResult parse_pair(std::string_view text);
 // Of so many ranks, those to look at: all, and beyond 32 ranks those whose numbers are a power of two apart.
 std::vector<std::pair<int, int>> pairs_of(int ranks);
 
-// All ranks call it with the same pairs; rank 0 gets the results. It takes about `seconds`; up to twice as long if pairs are broken, up to eight
-// times as long if links are slow or machines busy. Pairs for which no time is left are left out.
-std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const std::vector<std::pair<int, int>>& pairs, double seconds);
+// All ranks call it with the same pairs; rank 0 gets the results. It takes about `seconds`; up to twice as long if
+// pairs are broken, up to eight times as long if links are slow or machines busy. Pairs for which no time is left are
+// left out.
+std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const std::vector<std::pair<int, int>>& pairs,
+                                      double seconds);
 
 // What a cost table says of each class of links: the middle of its pairs.
 std::vector<std::pair<std::string, LinkCost>> class_costs(const std::vector<PairResult>& results);

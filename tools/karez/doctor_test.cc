@@ -50,7 +50,8 @@ TEST(MeasureLink, BothEndsAgreeOnHowManyMessages) {
 
 TEST(MeasureLink, WhoSaysNothingIsNotWaitedForLong) {
   Two two;
-  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1, Seconds(0.2)); }), HasSubstr("nothing moves for 0.2 s"));
+  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1, Seconds(0.2)); }),
+              HasSubstr("nothing moves for 0.2 s"));
 }
 
 TEST(MeasureLink, WhoGoesIsNamed) {
@@ -139,9 +140,9 @@ TEST(Doctor, AClassCostsWhatItsMiddlePairDoes) {
   auto pair = [](const char* link, double alpha, double beta, const char* broken = "") {
     return PairResult{0, 1, link, {{alpha, beta}, 0, 0}, broken};
   };
-  EXPECT_THAT(
-      class_costs({pair("tcp", 3, 30), pair("shm", 1, 10), pair("tcp", 2, 50), pair("tcp", 9, 10), pair("tcp", 0, 0, "no"), pair("tcp", 0, 0, "no")}),
-      ElementsAre(std::pair("shm", LinkCost{1, 10}), std::pair("tcp", LinkCost{3, 30})));
+  EXPECT_THAT(class_costs({pair("tcp", 3, 30), pair("shm", 1, 10), pair("tcp", 2, 50), pair("tcp", 9, 10),
+                           pair("tcp", 0, 0, "no"), pair("tcp", 0, 0, "no")}),
+              ElementsAre(std::pair("shm", LinkCost{1, 10}), std::pair("tcp", LinkCost{3, 30})));
   EXPECT_THAT(class_costs({pair("", 0, 0, "no")}), IsEmpty());
 }
 
@@ -153,7 +154,9 @@ TEST(Doctor, NamesTheInstructionsOfTheProcessor) {
   while (std::getline(in, line) && line.rfind("flags", 0) != 0) {}
   line += " ";
   const auto has = [&](const char* flag) { return line.find(cat(" ", flag, " ")) != line.npos; };
-  const char* level = has("avx512f") && has("avx512bw") ? "x86-64-v4" : has("avx2") && has("fma") ? "x86-64-v3" : "x86-64-v2";
+  const char* level = has("avx512f") && has("avx512bw") ? "x86-64-v4"
+                      : has("avx2") && has("fma")       ? "x86-64-v3"
+                                                        : "x86-64-v2";
   EXPECT_THAT(facts_of_this_process().processor, EndsWith(cat(", ", level)));
 }
 #endif
@@ -178,8 +181,8 @@ Facts on(const char* host, std::vector<int> cpus, int cores) {
 }
 
 TEST(Doctor, RanksOfOneHostShareItsCores) {
-  std::vector<Facts> ranks = {on("a", {0, 1, 2, 3}, 4), on("b", {0, 1, 2, 3}, 4), on("a", {0, 1, 2, 3}, 4), on("a", {0, 1, 2, 3}, 4),
-                              on("c", {0, 1, 2, 3}, 2)};
+  std::vector<Facts> ranks = {on("a", {0, 1, 2, 3}, 4), on("b", {0, 1, 2, 3}, 4), on("a", {0, 1, 2, 3}, 4),
+                              on("a", {0, 1, 2, 3}, 4), on("c", {0, 1, 2, 3}, 2)};
   share_cores(ranks);
   std::vector<int> cores;
   for (const Facts& facts : ranks) cores.push_back(facts.cores);
@@ -193,8 +196,8 @@ TEST(Doctor, TheFirstRankThatDiffersIsNamed) {
   EXPECT_THAT(differences(ranks), IsEmpty());
   ranks[1].build = ranks[2].build = "two";
   ranks[2].processor = "v3";
-  EXPECT_THAT(differences(ranks),
-              ElementsAre("another program at rank 1 (p1): two; rank 0 (p0) has one", "another processor at rank 2 (p2): v3; rank 0 (p0) has v4"));
+  EXPECT_THAT(differences(ranks), ElementsAre("another program at rank 1 (p1): two; rank 0 (p0) has one",
+                                              "another processor at rank 2 (p2): v3; rank 0 (p0) has v4"));
 }
 
 }  // namespace

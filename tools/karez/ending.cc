@@ -39,11 +39,14 @@ std::optional<int> Ending::due(Time now) {
   return signal;
 }
 
-std::optional<Ending::Time> Ending::next() const { return steps_.empty() ? std::nullopt : std::optional(steps_.front().when); }
+std::optional<Ending::Time> Ending::next() const {
+  return steps_.empty() ? std::nullopt : std::optional(steps_.front().when);
+}
 
 std::string print(const RankEnd& end) {
   if (end.status == -1) return cat(end.name, " is gone with its host");
-  if (WIFSIGNALED(end.status)) return cat(end.name, " was ended by signal ", WTERMSIG(end.status), " (", strsignal(WTERMSIG(end.status)), ")");
+  if (WIFSIGNALED(end.status))
+    return cat(end.name, " was ended by signal ", WTERMSIG(end.status), " (", strsignal(WTERMSIG(end.status)), ")");
   return cat(end.name, " ended with exit code ", WEXITSTATUS(end.status));
 }
 
@@ -55,10 +58,15 @@ bool tells_of_another(const RankEnd& end) {
 
 namespace {
 
-int code_of(const RankEnd& end) { return end.status != -1 && WIFEXITED(end.status) ? WEXITSTATUS(end.status) : exit_code(ErrorKind::peer); }
+int code_of(const RankEnd& end) {
+  return end.status != -1 && WIFEXITED(end.status) ? WEXITSTATUS(end.status) : exit_code(ErrorKind::peer);
+}
 
-// Who is to be believed more: one who failed by itself, then one who tells of a hang, then one who tells that a peer has gone.
-int weight_of(const RankEnd& end) { return !tells_of_another(end) ? 2 : code_of(end) == exit_code(ErrorKind::hang) ? 1 : 0; }
+// Who is to be believed more: one who failed by itself, then one who tells of a hang, then one who tells that a peer
+// has gone.
+int weight_of(const RankEnd& end) {
+  return !tells_of_another(end) ? 2 : code_of(end) == exit_code(ErrorKind::hang) ? 1 : 0;
+}
 
 }  // namespace
 

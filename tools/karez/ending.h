@@ -15,10 +15,11 @@ class Ending {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // A rank has failed: the others have a second to say what they know (a rank that waits for a dead one does), then SIGTERM, then SIGKILL.
+  // A rank has failed: the others have a second to say what they know (a rank that waits for a dead one does), then
+  // SIGTERM, then SIGKILL.
   void failed(Time now);
-  // Somebody wants it to end: SIGINT, two seconds later SIGTERM, two seconds later SIGKILL. SIGTERM and SIGHUP begin at SIGTERM. Once more:
-  // the next one now.
+  // Somebody wants it to end: SIGINT, two seconds later SIGTERM, two seconds later SIGKILL. SIGTERM and SIGHUP begin at
+  // SIGTERM. Once more: the next one now.
   void interrupted(int signal, Time now);
 
   std::optional<int> due(Time now);  // a signal to send now; each once
@@ -46,16 +47,17 @@ struct RankEnd {
 std::string print(const RankEnd& end);      // "rank 2 (alpha, process 4711) was ended by signal 9 (Killed)"
 bool tells_of_another(const RankEnd& end);  // it ended with 75 or 76 itself: another rank has gone or hangs
 
-// What is said when all have ended: whose fault it was with its own last words, and who ended because of it. Nothing where all went well.
+// What is said when all have ended: whose fault it was with its own last words, and who ended because of it. Nothing
+// where all went well.
 std::vector<std::string> last_lines(const std::vector<RankEnd>& ends, std::optional<int> interrupted);
 
 struct Verdict {
   int code = 0;
   const RankEnd* because = nullptr;  // null: all went well, or somebody interrupted it
 };
-// The first that failed by itself decides: with its exit code; with 75 (a peer is gone) where a signal ended it or its host is gone. One that
-// ended with 75 or 76 only tells of another, who decides if there is one; a hang is told before a peer that is gone. Interrupted, and nobody failed
-// before: 128 and the signal.
+// The first that failed by itself decides: with its exit code; with 75 (a peer is gone) where a signal ended it or its
+// host is gone. One that ended with 75 or 76 only tells of another, who decides if there is one; a hang is told before
+// a peer that is gone. Interrupted, and nobody failed before: 128 and the signal.
 Verdict verdict_of(const std::vector<RankEnd>& ends, std::optional<int> interrupted);
 
 }  // namespace karez::tools

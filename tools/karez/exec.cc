@@ -35,14 +35,16 @@ Times times_of(std::vector<double> seconds) {
   return {n % 2 == 1 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2, seconds.front(), seconds.back()};
 }
 std::string times_text(const Times& t) {
-  return cat("median ", fixed(t.median * 1e3, 3), " ms a launch (least ", fixed(t.least * 1e3, 3), ", most ", fixed(t.most * 1e3, 3), ")");
+  return cat("median ", fixed(t.median * 1e3, 3), " ms a launch (least ", fixed(t.least * 1e3, 3), ", most ",
+             fixed(t.most * 1e3, 3), ")");
 }
 
 // As many entries of each worker's ring as the launches write: two for an act, two for a message, at most.
 int ring_entries(const Plan& plan, std::int64_t launches) {
   std::int64_t acts = 0;
   for (std::int64_t of_actor : acts_per_launch(plan)) acts += of_actor;
-  return static_cast<int>(std::clamp<std::int64_t>((2 * acts + 2 * messages_per_launch(plan) + 2) * launches, 1024, 1 << 24));
+  return static_cast<int>(
+      std::clamp<std::int64_t>((2 * acts + 2 * messages_per_launch(plan) + 2) * launches, 1024, 1 << 24));
 }
 
 std::string output_text(const std::string& name, const HostArray& array) {
@@ -63,8 +65,8 @@ struct Ran {
   std::int32_t number = 0;
 };
 
-Ran run_engine(const Plan& plan, const KernelTable& kernels, const Feeds& feeds, const std::vector<VariableValue>& variables,
-               const Options& options) {
+Ran run_engine(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
+               const std::vector<VariableValue>& variables, const Options& options) {
   SessionOptions session_options;
   session_options.workers = static_cast<int>(options.workers);
   session_options.pin = options.pin;
@@ -72,12 +74,14 @@ Ran run_engine(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
   Session session(session_options, kernels);
   Ran out;
   out.number = session.load(plan);
-  for (const VariableValue& variable : variables) session.write_variable(variable.name, variable.device, variable.value.view(), variable.value);
+  for (const VariableValue& variable : variables)
+    session.write_variable(variable.name, variable.device, variable.value.view(), variable.value);
   for (std::int64_t i = 0; i < options.warm_up + options.launches; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     const Launch launch = session.launch(out.number, feeds);
     launch.wait();
-    if (i >= options.warm_up) out.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    if (i >= options.warm_up)
+      out.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     out.outputs = launch.outputs();
   }
   out.workers = session.counters().workers;
@@ -94,8 +98,8 @@ void save_trace(const Plan& plan, const Ran& ran, const std::string& path) {
               lost == 0 ? "" : cat("; ", lost, " older entries of the workers' records were overwritten").c_str());
 }
 
-void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds, const std::vector<VariableValue>& variables, const Options& options,
-                const Ran& ran) {
+void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
+                const std::vector<VariableValue>& variables, const Options& options, const Ran& ran) {
   Replay replay(plan, kernels, feeds, variables);
   std::vector<double> seconds, outside;
   for (std::int64_t i = 0; i < options.warm_up + options.launches; ++i) {
@@ -106,14 +110,16 @@ void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds
   }
   const Times loop = times_of(seconds), engine = times_of(ran.seconds);
   auto more = [](double a, double b) { return cat(a < b ? "" : "+", fixed(100 * (a / b - 1), 1), " %"); };
-  std::printf("replay: %zu calls in a plain loop: %s, %s %% of the time outside calls\n", replay.calls(), times_text(loop).c_str(),
-              fixed(100 * times_of(outside).median, 2).c_str());
-  std::printf("  the engine beside it: median %s, least %s\n", more(engine.median, loop.median).c_str(), more(engine.least, loop.least).c_str());
+  std::printf("replay: %zu calls in a plain loop: %s, %s %% of the time outside calls\n", replay.calls(),
+              times_text(loop).c_str(), fixed(100 * times_of(outside).median, 2).c_str());
+  std::printf("  the engine beside it: median %s, least %s\n", more(engine.median, loop.median).c_str(),
+              more(engine.least, loop.least).c_str());
   for (std::size_t i = 0; i < replay.outputs().size(); ++i) {
     const auto& [name, array] = replay.outputs()[i];
     const HostArray& other = ran.outputs[i].second;
     require(ErrorKind::device,
-            array.type() == other.type() && std::memcmp(array.bytes(), other.bytes(), static_cast<std::size_t>(array.view().bytes())) == 0,
+            array.type() == other.type() &&
+                std::memcmp(array.bytes(), other.bytes(), static_cast<std::size_t>(array.view().bytes())) == 0,
             "replay: output '", name, "' of the last launch differs from the engine's");
   }
   std::printf("  its last outputs are the engine's, bit for bit\n");
@@ -122,8 +128,10 @@ void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds
 int run(const Options& options) {
   require(options.seed >= 0, "--seed: ", options.seed, " is below 0");
   require(options.integers >= 1, "--integers: ", options.integers, " is below 1");
-  require(options.launches >= 1 && options.launches <= 1'000'000, "--launches: ", options.launches, " is not in 1 .. 1000000");
-  require(options.warm_up >= 0 && options.warm_up <= 1'000'000, "--warm-up: ", options.warm_up, " is not in 0 .. 1000000");
+  require(options.launches >= 1 && options.launches <= 1'000'000, "--launches: ", options.launches,
+          " is not in 1 .. 1000000");
+  require(options.warm_up >= 0 && options.warm_up <= 1'000'000, "--warm-up: ", options.warm_up,
+          " is not in 0 .. 1000000");
   require(options.workers >= 0 && options.workers <= 4096, "--workers: ", options.workers, " is not in 0 .. 4096");
   const Plan plan = sound_plan(options.file);
   if (options.replay) require_replayable(plan);
@@ -132,8 +140,9 @@ int run(const Options& options) {
   const Feeds feeds = feeds_of(plan, {seed, options.integers, options.inputs});
   const auto variables = variables_of(plan, seed);
   const Ran ran = run_engine(plan, kernels, feeds, variables, options);
-  std::printf("plan '%s': %lld launches on %d worker%s: %s\n", plan.name.c_str(), static_cast<long long>(options.launches), ran.workers,
-              ran.workers == 1 ? "" : "s", times_text(times_of(ran.seconds)).c_str());
+  std::printf("plan '%s': %lld launches on %d worker%s: %s\n", plan.name.c_str(),
+              static_cast<long long>(options.launches), ran.workers, ran.workers == 1 ? "" : "s",
+              times_text(times_of(ran.seconds)).c_str());
   for (const auto& [name, array] : ran.outputs) std::fputs(output_text(name, array).c_str(), stdout);
   if (!options.trace.empty()) save_trace(plan, ran, options.trace);
   if (options.replay) run_replay(plan, kernels, feeds, variables, options, ran);
@@ -146,19 +155,24 @@ Command exec_command() {
   auto o = std::make_shared<Options>();
   return {
       "exec",
-      "Runs a saved plan without the program and the compiler it came from, on data drawn from a seed, and tells what a launch takes.\n"
-      "Inputs that are not given: floats in [0, 1), integers below --integers, bools false unless that is above 1. Variables: floats in [0, 0.01), "
+      "Runs a saved plan without the program and the compiler it came from, on data drawn from a seed, and tells what "
+      "a launch takes.\n"
+      "Inputs that are not given: floats in [0, 1), integers below --integers, bools false unless that is above 1. "
+      "Variables: floats in [0, 0.01), "
       "the rest 0. So losses mean nothing, but two runs of one seed give the same.",
       {{"FILE", "a plan's text", &o->file},
        {"--input", "NAME=FILE.npy, or NAME=NUMBER for every element; once for each input", &o->inputs},
-       {"--integers", "integer inputs are drawn from 0 to this less one; labels and indices must stay in range", &o->integers},
+       {"--integers", "integer inputs are drawn from 0 to this less one; labels and indices must stay in range",
+        &o->integers},
        {"--seed", "of inputs and variables", &o->seed},
        {"--launches", "that are timed, each from its launch until it is over", &o->launches},
        {"--warm-up", "launches before these", &o->warm_up},
        {"--workers", "threads; 0: as many as there are cores, never more than the plan names", &o->workers},
        {"--pin", "bind each worker to cores of its own", &o->pin},
        {"--trace", "file to write every act to, warm-up included, as JSON for Chrome's tracing or Perfetto", &o->trace},
-       {"--replay", "then run the plan's calls in a plain loop on one thread, arguments bound beforehand (plans of one device)", &o->replay}},
+       {"--replay",
+        "then run the plan's calls in a plain loop on one thread, arguments bound beforehand (plans of one device)",
+        &o->replay}},
       [o] { return run(*o); },
       {}};
 }

@@ -1,4 +1,5 @@
-// karez plan explain: a page about a plan. What crosses, memory by module, what sets the pace, and which of the user's lines take the time.
+// karez plan explain: a page about a plan. What crosses, memory by module, what sets the pace, and which of the user's
+// lines take the time.
 #include <cstdio>
 #include <memory>
 
@@ -33,7 +34,8 @@ int run(const Options& options) {
 Command explain_command() {
   auto o = std::make_shared<Options>();
   return {"explain",
-          cat("Prints a page: what crosses devices, bytes and predicted microseconds, memory by module, source lines, what sets the pace.\n",
+          cat("Prints a page: what crosses devices, bytes and predicted microseconds, memory by module, source lines, "
+              "what sets the pace.\n",
               how_predicted),
           {{"FILE", "a plan's text", &o->file},
            {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},

@@ -60,7 +60,8 @@ FarHost::~FarHost() {
 
 std::string FarHost::how() const {
   if (!reaped_) return "closed its output";
-  return WIFSIGNALED(status_) ? cat("was ended by signal ", WTERMSIG(status_)) : cat("ended with exit code ", WEXITSTATUS(status_));
+  return WIFSIGNALED(status_) ? cat("was ended by signal ", WTERMSIG(status_))
+                              : cat("ended with exit code ", WEXITSTATUS(status_));
 }
 
 void FarHost::send(const RunFrame& frame) {

@@ -63,11 +63,13 @@ CostTable costs_of(const std::string& path, const Plan& plan) {
     const int transfer = transfers[static_cast<std::size_t>(a.index)];
     if (transfer < 0) continue;
     const auto& members = plan.communicators[plan.actor(a).collective->communicator].members;
-    Mesh axis = Mesh::of({{std::string(link_axis(plan.transfers[static_cast<std::size_t>(transfer)])), static_cast<int>(members.size())}});
+    Mesh axis = Mesh::of({{std::string(link_axis(plan.transfers[static_cast<std::size_t>(transfer)])),
+                           static_cast<int>(members.size())}});
     for (std::size_t m = 0; m < members.size(); ++m) axis.devices[m] = {members[m].rank, members[m].device};
     axes.push_back(std::move(axis));
   }
-  return with_class_costs(read_costs(path, team), axes, {.hosts = std::vector<int>(static_cast<std::size_t>(plan.world), 0)});
+  return with_class_costs(read_costs(path, team), axes,
+                          {.hosts = std::vector<int>(static_cast<std::size_t>(plan.world), 0)});
 }
 
 Plan read_plan(const std::string& path) {

@@ -57,10 +57,15 @@ std::vector<std::string> last_acts(const FlightRecord& r, const EventLog& log) {
   }
   auto ago = [&](const Event& e) { return before_text(r.failed_at - e.time); };
   std::vector<std::string> out;
-  if (launch) out.push_back(cat("launch ", launch->ticket, launch->kind == EventKind::launch_began ? " began " : " ended ", ago(*launch)));
+  if (launch)
+    out.push_back(
+        cat("launch ", launch->ticket, launch->kind == EventKind::launch_began ? " began " : " ended ", ago(*launch)));
   for (const auto& [key, e] : open)
-    out.push_back(cat(actor_text(r, e.plan, e.actor.index), " of launch ", e.ticket, " began ", ago(e), " and had not ended"));
-  if (ended) out.push_back(cat(actor_text(r, ended->plan, ended->actor.index), " of launch ", ended->ticket, " ended last, ", ago(*ended)));
+    out.push_back(
+        cat(actor_text(r, e.plan, e.actor.index), " of launch ", e.ticket, " began ", ago(e), " and had not ended"));
+  if (ended)
+    out.push_back(cat(actor_text(r, ended->plan, ended->actor.index), " of launch ", ended->ticket, " ended last, ",
+                      ago(*ended)));
   if (log.events.empty()) out.push_back("nothing");
   return out;
 }
@@ -75,11 +80,14 @@ class Explaining {
   }
 
   std::string text() const {
-    std::string out = cat(ranks_, ranks_ == 1 ? " rank" : " ranks", ", ", records_.size(), records_.size() == 1 ? " record\n" : " records\n");
-    for (int rank : missing()) out += cat("  rank ", rank, " left none: it was stopped or killed, or it writes elsewhere\n");
-    const FlightRecord& first =
-        *std::min_element(records_.begin(), records_.end(), [](const auto& a, const auto& b) { return moment_of(a) < moment_of(b); });
-    out += cat("first, rank ", first.rank, " (", first.who, ") at ", clock_text(moment_of(first)), ": ", first.failure, "\n");
+    std::string out = cat(ranks_, ranks_ == 1 ? " rank" : " ranks", ", ", records_.size(),
+                          records_.size() == 1 ? " record\n" : " records\n");
+    for (int rank : missing())
+      out += cat("  rank ", rank, " left none: it was stopped or killed, or it writes elsewhere\n");
+    const FlightRecord& first = *std::min_element(
+        records_.begin(), records_.end(), [](const auto& a, const auto& b) { return moment_of(a) < moment_of(b); });
+    out += cat("first, rank ", first.rank, " (", first.who, ") at ", clock_text(moment_of(first)), ": ", first.failure,
+               "\n");
     out += waits();
     out += blame();
     return out + acts();
@@ -97,14 +105,17 @@ class Explaining {
     std::string out = "who waited for whom\n";
     for (const FlightRecord& r : records_) {
       for (const RankWait& wait : r.state.waits)
-        out += cat("  rank ", r.rank, " for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom), ": ", wait.what, "\n");
+        out += cat("  rank ", r.rank, " for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom),
+                   ": ", wait.what, "\n");
       if (!r.state.inside.empty()) out += cat("  rank ", r.rank, " was inside ", r.state.inside, "\n");
       else if (r.state.waits.empty()) out += cat("  rank ", r.rank, " for nobody\n");
     }
     return out;
   }
 
-  bool waits_for_nobody(int rank) const { return of_.count(rank) == 0 || of_.at(rank)->state.waits.empty() || !of_.at(rank)->state.inside.empty(); }
+  bool waits_for_nobody(int rank) const {
+    return of_.count(rank) == 0 || of_.at(rank)->state.waits.empty() || !of_.at(rank)->state.inside.empty();
+  }
 
   // Where the waits lead to: ranks that others wait for and that wait for nobody.
   std::string blame() const {
@@ -112,15 +123,18 @@ class Explaining {
     for (const FlightRecord& r : records_)
       for (const RankWait& wait : r.state.waits)
         for (int rank = 0; rank < ranks_; ++rank)
-          if (rank != r.rank && (wait.whom == rank || (wait.whom == RankWait::others && waits_for_nobody(rank)))) waiting[rank].insert(r.rank);
+          if (rank != r.rank && (wait.whom == rank || (wait.whom == RankWait::others && waits_for_nobody(rank))))
+            waiting[rank].insert(r.rank);
     std::string out;
     for (const auto& [rank, who] : waiting) {
       if (!waits_for_nobody(rank)) continue;
       const bool here = of_.count(rank) > 0;
-      const std::string why = !here                                ? "left no record"
-                              : of_.at(rank)->state.inside.empty() ? "waited for nobody: its program had not come so far"
-                                                                   : cat("was inside ", of_.at(rank)->state.inside);
-      out += cat("it hung on rank ", rank, ", for which ", who.size() == 1 ? "rank " : "ranks ", join(who, ", "), " waited, and which ", why, "\n");
+      const std::string why = !here ? "left no record"
+                              : of_.at(rank)->state.inside.empty()
+                                  ? "waited for nobody: its program had not come so far"
+                                  : cat("was inside ", of_.at(rank)->state.inside);
+      out += cat("it hung on rank ", rank, ", for which ", who.size() == 1 ? "rank " : "ranks ", join(who, ", "),
+                 " waited, and which ", why, "\n");
     }
     if (out.empty() && !waiting.empty()) return "the waits form a circle\n";
     return out;
@@ -130,7 +144,8 @@ class Explaining {
     std::string out = "what each did last, before it wrote its record\n";
     for (const FlightRecord& r : records_)
       for (std::size_t worker = 0; worker < r.workers.size(); ++worker)
-        for (const std::string& line : last_acts(r, r.workers[worker])) out += cat("  rank ", r.rank, ", worker ", worker, ": ", line, "\n");
+        for (const std::string& line : last_acts(r, r.workers[worker]))
+          out += cat("  rank ", r.rank, ", worker ", worker, ": ", line, "\n");
     return out;
   }
 
@@ -157,7 +172,8 @@ std::vector<FlightRecord> read_flights(const std::string& folder) {
     } catch (const Error& wrong) { throw Error(ErrorKind::data, cat(entry.path().string(), ": ", wrong.what())); }
   }
   require(ErrorKind::data, !error, "cannot read the folder ", folder, ": ", error.message());
-  require(ErrorKind::data, !out.empty(), folder, " holds no flight record (rankN.flight): nothing failed, or KAREZ_FLIGHT named another folder");
+  require(ErrorKind::data, !out.empty(), folder,
+          " holds no flight record (rankN.flight): nothing failed, or KAREZ_FLIGHT named another folder");
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return out;
 }

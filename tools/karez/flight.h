@@ -8,7 +8,8 @@
 
 namespace karez::tools {
 
-std::vector<FlightRecord> read_flights(const std::string& folder);  // by rank; none, or damaged ones, are an error with the file's name
+std::vector<FlightRecord> read_flights(
+    const std::string& folder);  // by rank; none, or damaged ones, are an error with the file's name
 
 // A page for people. Clocks of several hosts are taken as they are.
 std::string explain_flight(const std::vector<FlightRecord>& records);

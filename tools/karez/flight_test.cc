@@ -33,45 +33,49 @@ FlightRecord rank(int number, int whom) {
   auto event = [](std::int64_t time, EventKind kind, int actor) {
     return Event{time, 7, 0, 0, ActorId(actor), RegisterId(), -1, kind, Message::Kind::filled};
   };
-  r.workers = {{{event(1'000'000, EventKind::launch_began, -1), event(1'100'000, EventKind::began, 4), event(1'200'000, EventKind::ended, 4),
-                 event(1'300'000, EventKind::began, 5)},
+  r.workers = {{{event(1'000'000, EventKind::launch_began, -1), event(1'100'000, EventKind::began, 4),
+                 event(1'200'000, EventKind::ended, 4), event(1'300'000, EventKind::began, 5)},
                 0}};
   return r;
 }
 constexpr int nobody = -2;
 
 TEST(Flight, TheOneThatLeftNoRecordAndIsWaitedForIsToBlame) {
-  EXPECT_TRUE(golden(explain_flight({rank(0, 1), rank(2, 0)}),
-                     "3 ranks, 2 records\n"
-                     "  rank 1 left none: it was stopped or killed, or it writes elsewhere\n"
-                     "first, rank 0 (alpha, process 100) at 22:13:20.005000 UTC: rank 1 has stopped\n"
-                     "who waited for whom\n"
-                     "  rank 0 for rank 1: a5 'sum' of launch 7, r9\n"
-                     "  rank 2 for rank 0: a5 'sum' of launch 7, r9\n"
-                     "it hung on rank 1, for which rank 0 waited, and which left no record\n"
-                     "what each did last, before it wrote its record\n"
-                     "  rank 0, worker 0: launch 7 began 4.000 ms before\n"
-                     "  rank 0, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
-                     "  rank 0, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"
-                     "  rank 2, worker 0: launch 7 began 4.000 ms before\n"
-                     "  rank 2, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
-                     "  rank 2, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"));
+  EXPECT_TRUE(
+      golden(explain_flight({rank(0, 1), rank(2, 0)}),
+             "3 ranks, 2 records\n"
+             "  rank 1 left none: it was stopped or killed, or it writes elsewhere\n"
+             "first, rank 0 (alpha, process 100) at 22:13:20.005000 UTC: rank 1 has stopped\n"
+             "who waited for whom\n"
+             "  rank 0 for rank 1: a5 'sum' of launch 7, r9\n"
+             "  rank 2 for rank 0: a5 'sum' of launch 7, r9\n"
+             "it hung on rank 1, for which rank 0 waited, and which left no record\n"
+             "what each did last, before it wrote its record\n"
+             "  rank 0, worker 0: launch 7 began 4.000 ms before\n"
+             "  rank 0, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
+             "  rank 0, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"
+             "  rank 2, worker 0: launch 7 began 4.000 ms before\n"
+             "  rank 2, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
+             "  rank 2, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"));
 }
 
 TEST(Flight, AChainOfWaitsEndsAtWhoIsInsideACallOrInItsProgram) {
   FlightRecord inside = rank(1, nobody);
   inside.state.inside = "a4 'compute' of launch 7";
-  EXPECT_THAT(explain_flight({rank(0, 2), inside, rank(2, 1)}),
-              AllOf(HasSubstr("  rank 1 was inside a4 'compute' of launch 7\n"),
-                    HasSubstr("it hung on rank 1, for which rank 2 waited, and which was inside a4 'compute' of launch 7\n"),
-                    Not(HasSubstr("hung on rank 2"))));
+  EXPECT_THAT(
+      explain_flight({rank(0, 2), inside, rank(2, 1)}),
+      AllOf(HasSubstr("  rank 1 was inside a4 'compute' of launch 7\n"),
+            HasSubstr("it hung on rank 1, for which rank 2 waited, and which was inside a4 'compute' of launch 7\n"),
+            Not(HasSubstr("hung on rank 2"))));
   EXPECT_THAT(explain_flight({rank(0, RankWait::others), rank(1, nobody), rank(2, 1)}),
-              HasSubstr("it hung on rank 1, for which ranks 0, 2 waited, and which waited for nobody: its program had not come so far\n"));
+              HasSubstr("it hung on rank 1, for which ranks 0, 2 waited, and which waited for nobody: its program had "
+                        "not come so far\n"));
 }
 
 TEST(Flight, ACircleIsSaidAndNoWaitsAreNoBlame) {
   EXPECT_THAT(explain_flight({rank(0, 1), rank(1, 2), rank(2, 0)}), HasSubstr("\nthe waits form a circle\n"));
-  EXPECT_THAT(explain_flight({rank(0, nobody), rank(1, nobody), rank(2, nobody)}), AllOf(Not(HasSubstr("hung")), Not(HasSubstr("circle"))));
+  EXPECT_THAT(explain_flight({rank(0, nobody), rank(1, nobody), rank(2, nobody)}),
+              AllOf(Not(HasSubstr("hung")), Not(HasSubstr("circle"))));
 }
 
 TEST(Flight, AFolderIsReadByRankAndWhatIsNoneIsNamed) {
@@ -85,7 +89,8 @@ TEST(Flight, AFolderIsReadByRankAndWhatIsNoneIsNamed) {
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0].rank, 0);
   std::ofstream(folder / "rank7.flight") << "karez flight 1\nfoo\n";
-  EXPECT_THAT(error_of([&] { read_flights(folder.string()); }), HasSubstr("rank7.flight: flight record: line 2: 'foo' is no word of it"));
+  EXPECT_THAT(error_of([&] { read_flights(folder.string()); }),
+              HasSubstr("rank7.flight: flight record: line 2: 'foo' is no word of it"));
   fs::remove_all(folder);
 }
 

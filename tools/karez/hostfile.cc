@@ -15,10 +15,11 @@ constexpr int most_slots = 1 << 20;
 int slots_of(std::string_view word, std::string_view where) {
   auto equals = word.find('=');
   std::string key(word.substr(0, equals)), value(equals == std::string_view::npos ? "" : word.substr(equals + 1));
-  require(ErrorKind::data, key == "slots" || key == "max_slots" || key == "max-slots", where, "'", word, "' is none of slots=N, max_slots=N");
+  require(ErrorKind::data, key == "slots" || key == "max_slots" || key == "max-slots", where, "'", word,
+          "' is none of slots=N, max_slots=N");
   bool good = !value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos;
-  require(ErrorKind::data, good && std::stoi(value) >= 1 && std::stoi(value) <= most_slots, where, "'", word, "': a host has 1 to ", most_slots,
-          " slots");
+  require(ErrorKind::data, good && std::stoi(value) >= 1 && std::stoi(value) <= most_slots, where, "'", word,
+          "': a host has 1 to ", most_slots, " slots");
   return key == "slots" ? std::stoi(value) : 0;
 }
 
@@ -32,7 +33,8 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& 
     std::istringstream words(line.substr(0, line.find('#')));
     std::string name, word;
     if (!(words >> name)) continue;
-    require(ErrorKind::data, name[0] != '-' && name.find('=') == std::string::npos, where, "'", name, "' is no name of a host");
+    require(ErrorKind::data, name[0] != '-' && name.find('=') == std::string::npos, where, "'", name,
+            "' is no name of a host");
     int slots = 1;
     while (words >> word)
       if (int given = slots_of(word, where)) slots = given;
@@ -52,8 +54,8 @@ std::vector<int> deal_ranks(const std::vector<HostSlots>& hosts, int ranks) {
     left -= out.back();
     slots += host.slots;
   }
-  require(left == 0, ranks, " ranks are more than the ", slots,
-          " slots of the hosts: ", join(hosts, ", ", [](const HostSlots& host) { return cat(host.name, " ", host.slots); }));
+  require(left == 0, ranks, " ranks are more than the ", slots, " slots of the hosts: ",
+          join(hosts, ", ", [](const HostSlots& host) { return cat(host.name, " ", host.slots); }));
   return out;
 }
 

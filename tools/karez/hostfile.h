@@ -14,8 +14,8 @@ struct HostSlots {
   int slots = 1;
 };
 
-// A line names a host: `alpha slots=4 max_slots=8  # comment`. Without slots it counts 1; a host that is named again gets so many more.
-// `what` begins errors: the file's name.
+// A line names a host: `alpha slots=4 max_slots=8  # comment`. Without slots it counts 1; a host that is named again
+// gets so many more. `what` begins errors: the file's name.
 std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& what);
 
 // How many of the ranks each host takes: slot by slot in the order of the file. Throws where there are too few slots.

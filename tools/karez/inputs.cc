@@ -66,7 +66,8 @@ HostArray given_array(const Input& input, const std::string& value) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error == std::errc() && end == value.data() + value.size()) return filled(input.type, number, what);
   HostArray array = read_npy(value);
-  require(ErrorKind::type, array.type() == input.type, what, ": the file has ", array.type(), ", but the plan takes ", input.type);
+  require(ErrorKind::type, array.type() == input.type, what, ": the file has ", array.type(), ", but the plan takes ",
+          input.type);
   return array;
 }
 
@@ -80,8 +81,8 @@ Feeds feeds_of(const Plan& plan, const InputOptions& options) {
     require(equals != std::string::npos && equals > 0, "--input ", one, ": expected NAME=FILE.npy or NAME=NUMBER");
     const std::string name = one.substr(0, equals);
     const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) { return input.name == name; });
-    require(ErrorKind::name, at != inputs.end(), "--input ", one, ": plan '", plan.name, "' has no input '", name, "'; ",
-            near_names(name, inputs, [](const Input& input) { return input.name; }));
+    require(ErrorKind::name, at != inputs.end(), "--input ", one, ": plan '", plan.name, "' has no input '", name,
+            "'; ", near_names(name, inputs, [](const Input& input) { return input.name; }));
     HostArray& array = arrays[static_cast<std::size_t>(at - inputs.begin())];
     require(!array.valid(), "--input ", one, ": '", name, "' is given twice");
     array = given_array(*at, one.substr(equals + 1));
@@ -98,7 +99,8 @@ std::vector<VariableValue> variables_of(const Plan& plan, std::uint64_t seed) {
   std::vector<VariableValue> out;
   for (const Block& block : plan.blocks) {
     if (block.kind != BlockKind::variable) continue;
-    const DType dtype = dtype_from(std::string_view(block.layout).substr(0, block.layout.find('[')));  // "f32[10, 784@model]"
+    const DType dtype =
+        dtype_from(std::string_view(block.layout).substr(0, block.layout.find('[')));  // "f32[10, 784@model]"
     const TensorType type{dtype, {block.bytes / size_of(dtype)}};
     out.push_back({block.name, plan.devices[block.device], drawn(type, seed, block.name, 0.01, 1)});
   }

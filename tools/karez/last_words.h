@@ -1,4 +1,5 @@
-// What a rank said last: its last line of errors that is not indented, and those that are indented behind it, as one line.
+// What a rank said last: its last line of errors that is not indented, and those that are indented behind it, as one
+// line.
 #pragma once
 
 #include <string>

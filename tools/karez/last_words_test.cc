@@ -20,10 +20,12 @@ TEST(LastWords, AreTheLastLineWithWhatIsIndentedBehindIt) {
     EXPECT_EQ(words_of("one\ntwo\n", step), "two");
     EXPECT_EQ(words_of("one\ntwo", step), "two") << "nothing ended it";
     EXPECT_EQ(words_of("one\n\n\n", step), "one");
-    EXPECT_EQ(words_of("terminate called\n  what():  the disk is full\n", step), "terminate called what():  the disk is full");
+    EXPECT_EQ(words_of("terminate called\n  what():  the disk is full\n", step),
+              "terminate called what():  the disk is full");
     EXPECT_EQ(words_of("old\n  more\nnew:\n  a\n\tb\n", step), "new: a b");
     EXPECT_EQ(words_of("  indented alone\n", step), "indented alone");
-    EXPECT_EQ(words_of("karez: 3 ranks x 1 device, from karez run, links shm\nkarez warning: rank 1 is slow\n", step), "");
+    EXPECT_EQ(words_of("karez: 3 ranks x 1 device, from karez run, links shm\nkarez warning: rank 1 is slow\n", step),
+              "");
   }
   EXPECT_EQ(words_of(std::string(5000, 'x'), 7).size(), LastWords::longest);
   EXPECT_EQ(words_of(base::cat(std::string(900, 'x'), "\n ", std::string(900, 'y')), 7).size(), LastWords::longest);

@@ -25,8 +25,10 @@ std::vector<int> common(Lines a, Lines b, bool backward) {
 }
 
 // Marks the lines that stay.
-void keep_common(Lines a, Lines b, std::vector<char>& kept_a, std::vector<char>& kept_b, std::size_t at_a, std::size_t at_b) {
-  for (; !a.empty() && !b.empty() && a.front() == b.front(); ++at_a, ++at_b, a = a.subspan(1), b = b.subspan(1)) kept_a[at_a] = kept_b[at_b] = 1;
+void keep_common(Lines a, Lines b, std::vector<char>& kept_a, std::vector<char>& kept_b, std::size_t at_a,
+                 std::size_t at_b) {
+  for (; !a.empty() && !b.empty() && a.front() == b.front(); ++at_a, ++at_b, a = a.subspan(1), b = b.subspan(1))
+    kept_a[at_a] = kept_b[at_b] = 1;
   for (; !a.empty() && !b.empty() && a.back() == b.back(); a = a.first(a.size() - 1), b = b.first(b.size() - 1))
     kept_a[at_a + a.size() - 1] = kept_b[at_b + b.size() - 1] = 1;
   if (a.empty() || b.empty()) return;
@@ -58,7 +60,8 @@ std::vector<LineChange> line_diff(std::string_view first, std::string_view secon
   auto numbers = [&](const std::vector<std::string>& lines) {
     std::vector<int> out;
     out.reserve(lines.size());
-    for (const std::string& line : lines) out.push_back(known.emplace(line, static_cast<int>(known.size())).first->second);
+    for (const std::string& line : lines)
+      out.push_back(known.emplace(line, static_cast<int>(known.size())).first->second);
     return out;
   };
   const auto as = numbers(a), bs = numbers(b);

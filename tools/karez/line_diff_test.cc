@@ -25,7 +25,9 @@ TEST(LineDiff, AChangedLineIsTakenOutAndPutInWithItsNumbers) {
   EXPECT_EQ(text_of(line_diff("a\nb\n", "")), "-1a -2b");
 }
 
-TEST(LineDiff, ALineThatMovedStandsOnceOnEachSide) { EXPECT_EQ(text_of(line_diff("a\nb\nc\nd\n", "b\nc\nd\na\n")), "-1a +4a"); }
+TEST(LineDiff, ALineThatMovedStandsOnceOnEachSide) {
+  EXPECT_EQ(text_of(line_diff("a\nb\nc\nd\n", "b\nc\nd\na\n")), "-1a +4a");
+}
 
 // The longest common subsequence by recursion.
 int longest(std::string_view a, std::string_view b) {
@@ -38,7 +40,8 @@ TEST(LineDiff, TakesOutAndPutsInAsFewLinesAsCanBeAndMakesTheSecondOfTheFirst) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     auto word = [&](std::uint64_t which) {
       std::string out;
-      for (std::uint64_t i = 0, n = philox_word(seed, which, 0) % 9; i < n; ++i) out += static_cast<char>('a' + philox_word(seed, which, i + 1) % 3);
+      for (std::uint64_t i = 0, n = philox_word(seed, which, 0) % 9; i < n; ++i)
+        out += static_cast<char>('a' + philox_word(seed, which, i + 1) % 3);
       return out;
     };
     auto lines = [](const std::string& letters) {

@@ -11,7 +11,8 @@ namespace karez::tools {
 class Lines {
  public:
   explicit Lines(std::string prefix) : prefix_(std::move(prefix)) {}
-  // The lines that are whole now, each with the prefix. Bytes go through as they are; what is longer than `longest` is cut into lines.
+  // The lines that are whole now, each with the prefix. Bytes go through as they are; what is longer than `longest` is
+  // cut into lines.
   std::string take(std::string_view bytes);
   std::string rest();  // the last one, that nothing ends, with an end
   static constexpr std::size_t longest = 1 << 16;

@@ -6,20 +6,27 @@
 
 int main(int count, char** words) {
   using namespace karez::tools;
-  const Command root{"karez",
-                     "Starts programs on several processes; shows, checks, compares, explains, simulates and runs plans; rewrites graphs.\n"
-                     "Exit codes: 0 it went well; 1 two plans differ; 64 the words or what they name cannot be meant; 75 a rank or a host is gone; "
-                     "76 nothing moves any more; 77 a file does not hold what it should. `run`: that of the first rank that failed.",
-                     {},
-                     nullptr,
-                     {{"plan", "What a plan says.", {}, nullptr, {show_command(), verify_command(), diff_command(), explain_command()}},
-                      opt_command(),
-                      simulate_command(),
-                      exec_command(),
-                      run_command(),
-                      agent_command(),
-                      doctor_command(),
-                      flight_command()}};
+  const Command root{
+      "karez",
+      "Starts programs on several processes; shows, checks, compares, explains, simulates and runs plans; rewrites "
+      "graphs.\n"
+      "Exit codes: 0 it went well; 1 two plans differ; 64 the words or what they name cannot be meant; 75 a rank or a "
+      "host is gone; "
+      "76 nothing moves any more; 77 a file does not hold what it should. `run`: that of the first rank that failed.",
+      {},
+      nullptr,
+      {{"plan",
+        "What a plan says.",
+        {},
+        nullptr,
+        {show_command(), verify_command(), diff_command(), explain_command()}},
+       opt_command(),
+       simulate_command(),
+       exec_command(),
+       run_command(),
+       agent_command(),
+       doctor_command(),
+       flight_command()}};
   try {
     const int code = run_command_line(root, count, words);
     require(ErrorKind::data, std::fflush(stdout) == 0 && !std::ferror(stdout), "cannot write to standard output");

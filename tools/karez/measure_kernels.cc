@@ -29,16 +29,20 @@ class Samples {
 
   void add(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
     CallSpec call;
-    call.op = std::move(op), call.attrs = std::move(attrs), call.in = std::move(in), call.out = std::move(out), call.team = team_;
+    call.op = std::move(op), call.attrs = std::move(attrs), call.in = std::move(in), call.out = std::move(out),
+    call.team = team_;
     auto types = [](const std::vector<View>& views) {
       std::vector<TensorType> found;
       for (const View& view : views) found.push_back(view.type());
       return found;
     };
     const Work work = cost_of(ops_.at(call.op), types(call.in), types(call.out), call.attrs);
-    made.push_back({work.flops > 0 && work.work == WorkClass::memory ? functions_rate : rate_of(work), std::move(call), work});
+    made.push_back(
+        {work.flops > 0 && work.work == WorkClass::memory ? functions_rate : rate_of(work), std::move(call), work});
   }
-  void matmul(std::int64_t m, std::int64_t k, std::int64_t n) { add("matmul", {f32({m, k}), f32({n, k})}, {f32({m, n})}, {{"transpose_b", true}}); }
+  void matmul(std::int64_t m, std::int64_t k, std::int64_t n) {
+    add("matmul", {f32({m, k}), f32({n, k})}, {f32({m, n})}, {{"transpose_b", true}});
+  }
   void conv(std::int64_t c, std::int64_t size, std::int64_t o) {
     const View x = image({16, c, size, size}), w = image({o, c, 3, 3}), y = image({16, o, size - 2, size - 2});
     add("conv2d", {x, w}, {y});
@@ -69,7 +73,8 @@ class Samples {
     add("copy", {two}, {two});
     add("copy", {View(DType::f32, two.shape, {1, two.shape[0]})}, {two});
     const View part = f32({bytes / 28 / 16 * 16 + 16}), number = f32({});
-    add("adam", {part, part, part, part, number, View(DType::i64, {})}, {part, part, part}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}});
+    add("adam", {part, part, part, part, number, View(DType::i64, {})}, {part, part, part},
+        {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}});
   }
 
   std::vector<Sample> made;
@@ -83,7 +88,8 @@ class Samples {
 double step_seconds(const Function& step, const HostArray& x) {
   std::vector<double> times;
   for (int i = 0; i < 3; ++i) step(x).wait();
-  for (const auto begin = Clock::now(); times.size() < 5 || std::chrono::duration<double>(Clock::now() - begin).count() < chain_seconds / 4;) {
+  for (const auto begin = Clock::now();
+       times.size() < 5 || std::chrono::duration<double>(Clock::now() - begin).count() < chain_seconds / 4;) {
     const auto from = Clock::now();
     step(x).wait();
     times.push_back(std::chrono::duration<double>(Clock::now() - from).count());
@@ -106,7 +112,8 @@ double seconds_each(int devices, const Shape& shape, const std::function<Tensor(
 }
 
 double work_of(const Sample& sample) {
-  return sample.rate < rate_named("pointwise.l1") || sample.rate == functions_rate ? sample.work.flops : sample.work.bytes;
+  return sample.rate < rate_named("pointwise.l1") || sample.rate == functions_rate ? sample.work.flops
+                                                                                   : sample.work.bytes;
 }
 
 // Rows that are gathered on both devices and halved again.
@@ -129,10 +136,14 @@ std::vector<Sample> kernel_samples(int team) {
   out.matmul(64, 100, 10), out.matmul(8, 256, 256), out.matmul(256, 8, 256);
   out.matmul(32, 128, 100), out.matmul(16, 128, 100), out.matmul(64, 32, 32);
   out.matmul(64, 784, 256), out.matmul(16, 784, 256), out.matmul(256, 128, 128), out.matmul(512, 512, 512);
-  out.conv(1, 28, 4), out.conv(16, 13, 4), out.conv(1, 28, 8), out.conv(16, 13, 8), out.conv(1, 28, 16), out.conv(16, 13, 32);
-  out.conv_input(4, 13, 32), out.conv_input(4, 28, 16), out.conv_input(8, 13, 32), out.conv_input(16, 13, 32), out.conv_input(32, 28, 32);
+  out.conv(1, 28, 4), out.conv(16, 13, 4), out.conv(1, 28, 8), out.conv(16, 13, 8), out.conv(1, 28, 16),
+      out.conv(16, 13, 32);
+  out.conv_input(4, 13, 32), out.conv_input(4, 28, 16), out.conv_input(8, 13, 32), out.conv_input(16, 13, 32),
+      out.conv_input(32, 28, 32);
   out.add("pointwise", {f32({1 << 17})}, {f32({1 << 17})}, {{"expr", "exp(x0)"}});  // so many that a team is worth it
-  for (const std::int64_t bytes : {std::int64_t{16} << 10, std::int64_t{512} << 10, std::int64_t{8} << 20, std::int64_t{64} << 20}) out.moving(bytes);
+  for (const std::int64_t bytes :
+       {std::int64_t{16} << 10, std::int64_t{512} << 10, std::int64_t{8} << 20, std::int64_t{64} << 20})
+    out.moving(bytes);
   return std::move(out.made);
 }
 
@@ -143,7 +154,8 @@ double seconds_of(const CallSpec& call, double seconds) {
   std::vector<std::vector<float>> memory;
   std::vector<std::byte*> in, out;
   auto hold = [&](const View& view, std::vector<std::byte*>& list) {
-    memory.emplace_back(static_cast<std::size_t>(view.bytes()) / sizeof(float) + 16, view.dtype == DType::f32 ? 0.5f : 0.0f);
+    memory.emplace_back(static_cast<std::size_t>(view.bytes()) / sizeof(float) + 16,
+                        view.dtype == DType::f32 ? 0.5f : 0.0f);
     list.push_back(reinterpret_cast<std::byte*>(memory.back().data()));
   };
   for (const View& view : call.in) hold(view, in);
@@ -195,7 +207,8 @@ double measure_call() {
   return seconds_each(1, {16}, [](Tensor h) { return relu(h - 0.5) + 0.25; }) / 3;
 }
 
-// An all_gather of a row costs alpha, its bytes beta and one copy of them; an all_reduce beta and two, as its sum is made from two rows.
+// An all_gather of a row costs alpha, its bytes beta and one copy of them; an all_reduce beta and two, as its sum is
+// made from two rows.
 void measure_local_link(CostTable& costs) {
   constexpr std::int64_t few = 16, many = 1 << 15;
   constexpr double bytes = 4 * static_cast<double>(many - few);
@@ -206,8 +219,9 @@ void measure_local_link(CostTable& costs) {
   const double fastest = 1 / costs.rates[rate_named("pointwise.l1")];
   const double copying = std::max(of_sum - of_gather, fastest);
   costs.memory_bytes = 1 / copying;
-  costs.axis_links = {
-      {"local", {std::max((gathered - relu_of(64) + added - 2 * relu_of(64)) / 2, 1e-9), std::max(of_gather - copying, fastest / 2)}}};
+  costs.axis_links = {{"local",
+                       {std::max((gathered - relu_of(64) + added - 2 * relu_of(64)) / 2, 1e-9),
+                        std::max(of_gather - copying, fastest / 2)}}};
 }
 
 CostTable measure_costs(int team, std::string_view date) {

@@ -21,7 +21,8 @@ struct Sample {
 // One or more for each rate; of several the middle rate counts.
 std::vector<Sample> kernel_samples(int team);
 
-// Seconds of a call by the best kernel: the quickest of a few rounds that take `seconds` together, since what else the machine does only slows it.
+// Seconds of a call by the best kernel: the quickest of a few rounds that take `seconds` together, since what else the
+// machine does only slows it.
 double seconds_of(const CallSpec& call, double seconds);
 
 // Of one thread and of `team`, where that is more: each sample for a twentieth of a second.
@@ -30,7 +31,8 @@ std::vector<RateSet> measure_kernels(const std::string& isa, int team);
 // What a call in the engine takes beside its bytes.
 double measure_call();
 
-// Puts the class "local", of links within this process, into a table that has rates, and how fast devices copy and add up what they receive.
+// Puts the class "local", of links within this process, into a table that has rates, and how fast devices copy and add
+// up what they receive.
 void measure_local_link(CostTable& costs);
 
 // A table of all these: their origin, with the processor's name and this date, stands in it.

@@ -16,7 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 std::int64_t time_of_day() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 constexpr std::int64_t small = 64, large = 1 << 20;
@@ -75,7 +76,8 @@ struct Rounds {
   double median = 0, clock = 0, clock_error = 1e9;
 };
 
-// Rounds of 64 bytes. The receive for the next round stands before the answer goes, so that its credit is there in time.
+// Rounds of 64 bytes. The receive for the next round stands before the answer goes, so that its credit is there in
+// time.
 Rounds play_rounds(End& end, bool begins, std::int64_t count) {
   Rounds out;
   std::vector<double> times;
@@ -108,7 +110,8 @@ Rounds play_rounds(End& end, bool begins, std::int64_t count) {
 }
 
 std::uint64_t word_of(bool begins, std::int64_t message, std::int64_t at) {
-  return (static_cast<std::uint64_t>(message) * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(at)) * 2 + (begins ? 1 : 0);
+  return (static_cast<std::uint64_t>(message) * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(at)) * 2 +
+         (begins ? 1 : 0);
 }
 void put(std::byte* into, std::uint64_t word) { std::memcpy(into, &word, sizeof word); }
 

@@ -28,12 +28,15 @@ CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, in
 CostTable measure_rates(int team) {
   const double side = 512, images = 16, channels = 32, field = 28;
   CostTable out;
-  const View square = f32({512, 512}), x = image({16, 32, 30, 30}), w = image({32, 32, 3, 3}), y = image({16, 32, 28, 28});
+  const View square = f32({512, 512}), x = image({16, 32, 30, 30}), w = image({32, 32, 3, 3}),
+             y = image({16, 32, 28, 28});
   const View mega = f32({8 << 20});
   const Attrs sum{{"expr", "x0 + x1"}};
   out.matmul_flops = 2 * side * side * side / seconds_of(call_of("matmul", {square, square}, {square}, team), seconds);
-  out.conv_flops = 2 * images * channels * channels * 9 * field * field / seconds_of(call_of("conv2d", {x, w}, {y}, team), seconds);
-  out.memory_bytes = 3 * static_cast<double>(mega.bytes()) / seconds_of(call_of("pointwise", {mega, mega}, {mega}, team, sum), seconds);
+  out.conv_flops =
+      2 * images * channels * channels * 9 * field * field / seconds_of(call_of("conv2d", {x, w}, {y}, team), seconds);
+  out.memory_bytes = 3 * static_cast<double>(mega.bytes()) /
+                     seconds_of(call_of("pointwise", {mega, mega}, {mega}, team, sum), seconds);
   return out;
 }
 

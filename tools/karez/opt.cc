@@ -29,9 +29,10 @@ struct Options {
 struct Needed {
   std::string_view pass, needs;
 };
-constexpr Needed needed[] = {{"box", "shard"},     {"order", "box"},      {"segment", "order"},  {"anchor", "segment"}, {"slots", "segment"},
-                             {"layout", "box"},    {"localise", "slots"}, {"hoist", "localise"}, {"fuse", "localise"},  {"in_place", "localise"},
-                             {"emit", "localise"}, {"memory", "emit"},    {"fit", "emit"}};
+constexpr Needed needed[] = {
+    {"box", "shard"},     {"order", "box"},      {"segment", "order"},  {"anchor", "segment"}, {"slots", "segment"},
+    {"layout", "box"},    {"localise", "slots"}, {"hoist", "localise"}, {"fuse", "localise"},  {"in_place", "localise"},
+    {"emit", "localise"}, {"memory", "emit"},    {"fit", "emit"}};
 
 std::vector<std::string> passes_of(const std::string& text) {
   std::vector<std::string> names;
@@ -44,11 +45,12 @@ std::vector<std::string> passes_of(const std::string& text) {
     const std::string name(trim(part));
     require(!name.empty(), "--passes '", text, "': a name is empty");
     const auto place = place_of(name);
-    require(names.empty() || place_of(names.back()) < place, "--passes '", text, "': ", name, " comes before ", names.empty() ? "" : names.back(),
-            " in the pipeline, whose order is the only one: ", join(pipeline(), ", ", [](const Pass& pass) { return pass.name; }));
+    require(names.empty() || place_of(names.back()) < place, "--passes '", text, "': ", name, " comes before ",
+            names.empty() ? "" : names.back(), " in the pipeline, whose order is the only one: ",
+            join(pipeline(), ", ", [](const Pass& pass) { return pass.name; }));
     for (const Needed& row : needed)
-      require(row.pass != name || std::find(names.begin(), names.end(), row.needs) != names.end(), "--passes '", text, "': ", name, " reads what ",
-              row.needs, " makes beside the graph; name it too");
+      require(row.pass != name || std::find(names.begin(), names.end(), row.needs) != names.end(), "--passes '", text,
+              "': ", name, " reads what ", row.needs, " makes beside the graph; name it too");
     names.push_back(name);
   }
   return names;
@@ -66,7 +68,8 @@ std::string made_text(const Compilation& c, std::string_view pass) {
 std::string after_text(const Compilation& c, const std::string& pass, double seconds) {
   std::string out = cat("# after ", pass, ", ", fixed(seconds * 1e3, 3), " ms");
   if (pass == "shard")
-    out += cat(": calls and transfers of ", microseconds(c.cost), " us a launch, predicted", costs_caution(c.options.costs), "; ", c.shard_report);
+    out += cat(": calls and transfers of ", microseconds(c.cost), " us a launch, predicted",
+               costs_caution(c.options.costs), "; ", c.shard_report);
   return out + "\n" + made_text(c, pass);
 }
 
@@ -79,7 +82,8 @@ Graph without_gaps(const Graph& graph) {
 
 // The same program on another mesh: what was fixed on the old one is not.
 void lay_on(Graph& graph, const std::string& mesh) {
-  require(graph.meshes.size() == 1, "--mesh: this program lies on ", graph.meshes.size(), " meshes; only one can be replaced");
+  require(graph.meshes.size() == 1, "--mesh: this program lies on ", graph.meshes.size(),
+          " meshes; only one can be replaced");
   graph.meshes[0] = Mesh::parse(mesh);
   for (ValueId value : graph.values.ids()) graph.value(value).layout.reset();
   for (Variable& variable : graph.variables) variable.stored.reset();
@@ -87,8 +91,9 @@ void lay_on(Graph& graph, const std::string& mesh) {
 }
 
 int run(const Options& options) {
-  for (const auto& [name, value, most] :
-       {std::tuple{"--team", options.team, 1024}, {"--workers", options.workers, 4096}, {"--slots", options.slots, 1024}})
+  for (const auto& [name, value, most] : {std::tuple{"--team", options.team, 1024},
+                                          {"--workers", options.workers, 4096},
+                                          {"--slots", options.slots, 1024}})
     require(value >= 1 && value <= most, name, ": ", value, " is not in 1 .. ", most);
   require(options.memory >= 0, "--memory: ", options.memory, " bytes");
   const auto names = passes_of(options.passes);
@@ -97,8 +102,10 @@ int run(const Options& options) {
   Compilation c;
   c.graph = without_gaps(sound_graph(options.file, ops));
   for (NodeId node : c.graph.nodes.ids())
-    require(c.graph.nodes[node].op->role != Role::transition || std::find(names.begin(), names.end(), "shard") == names.end(), options.file, ": ",
-            describe(c.graph, node), " is a change of layout, as box makes them; shard takes the program before");
+    require(c.graph.nodes[node].op->role != Role::transition ||
+                std::find(names.begin(), names.end(), "shard") == names.end(),
+            options.file, ": ", describe(c.graph, node),
+            " is a change of layout, as box makes them; shard takes the program before");
   if (!options.mesh.empty()) lay_on(c.graph, options.mesh);
   c.ops = &ops;
   c.catalog = &kernels;
@@ -110,8 +117,8 @@ int run(const Options& options) {
   c.options.memory = options.memory;
   for (const auto& glob : split(options.remat, ' '))
     if (!glob.empty()) c.options.remat.emplace_back(glob);
-  require(c.options.remat.empty() || std::find(names.begin(), names.end(), "recompute") != names.end(), "--remat '", options.remat,
-          "' is for recompute, which is not among --passes '", options.passes, "'");
+  require(c.options.remat.empty() || std::find(names.begin(), names.end(), "recompute") != names.end(), "--remat '",
+          options.remat, "' is for recompute, which is not among --passes '", options.passes, "'");
   check_remat(c.graph, c.options.remat);
   if (!options.explain.empty()) {
     std::fputs(print(explain_layout(std::move(c), options.explain)).c_str(), stdout);
@@ -140,21 +147,25 @@ std::string passes_help() {
 
 Command opt_command() {
   auto o = std::make_shared<Options>();
-  return {"opt",
-          cat("Rewrites a graph's text by passes of the compiler; from emit on, prints the plan of rank 0.\n", passes_help()),
-          {{"FILE", "a graph's text; -: from standard input", &o->file},
-           {"--passes", "names with commas between, or all", &o->passes},
-           {"--each", "print the text after each pass, under a comment with its name and time", &o->each},
-           {"--mesh", "in place of the text's, without the layouts that are fixed there: data=2,model=2", &o->mesh},
-           {"--explain", "a variable, input, output, module or %7: what each layout of it would cost, in place of any passes", &o->explain},
-           {"--costs", "file of a cost table; none: the default one", &o->costs},
-           {"--remat", "globs of modules whose values recompute makes again for gradients, with spaces between", &o->remat},
-           {"--team", "threads of one kernel call", &o->team},
-           {"--workers", "threads that serve the rank's streams", &o->workers},
-           {"--slots", "at most, of registers between streams", &o->slots},
-           {"--memory", "bytes of each device that fit keeps the plan within; 0: no limit", &o->memory}},
-          [o] { return run(*o); },
-          {}};
+  return {
+      "opt",
+      cat("Rewrites a graph's text by passes of the compiler; from emit on, prints the plan of rank 0.\n",
+          passes_help()),
+      {{"FILE", "a graph's text; -: from standard input", &o->file},
+       {"--passes", "names with commas between, or all", &o->passes},
+       {"--each", "print the text after each pass, under a comment with its name and time", &o->each},
+       {"--mesh", "in place of the text's, without the layouts that are fixed there: data=2,model=2", &o->mesh},
+       {"--explain",
+        "a variable, input, output, module or %7: what each layout of it would cost, in place of any passes",
+        &o->explain},
+       {"--costs", "file of a cost table; none: the default one", &o->costs},
+       {"--remat", "globs of modules whose values recompute makes again for gradients, with spaces between", &o->remat},
+       {"--team", "threads of one kernel call", &o->team},
+       {"--workers", "threads that serve the rank's streams", &o->workers},
+       {"--slots", "at most, of registers between streams", &o->slots},
+       {"--memory", "bytes of each device that fit keeps the plan within; 0: no limit", &o->memory}},
+      [o] { return run(*o); },
+      {}};
 }
 
 }  // namespace karez::tools

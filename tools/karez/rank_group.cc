@@ -69,11 +69,12 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 }
 
 // In the new process: becomes the program, or says why not.
-[[noreturn]] void become(char** words, char** environment, const std::vector<int>& cpus, int out, int error, int why, int keeper, pid_t parent) {
+[[noreturn]] void become(char** words, char** environment, const std::vector<int>& cpus, int out, int error, int why,
+                         int keeper, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before
-  const pid_t group = getpid();         // told by the one who may start others, before it can: the parent may die any time
+  const pid_t group = getpid();  // told by the one who may start others, before it can: the parent may die any time
   if (write(keeper, &group, sizeof group) != sizeof group) _exit(127);
   int nothing = open("/dev/null", O_RDONLY);
   if (dup2(nothing, 0) < 0 || dup2(out, 1) < 0 || dup2(error, 2) < 0) _exit(127);
@@ -121,7 +122,8 @@ void RankGroup::start(const RankStart& start) {
   const pid_t parent = getpid(), process = fork();
   require(ErrorKind::device, process >= 0, "no further process: ", std::strerror(errno));
   if (process == 0)
-    become(word_pointers.data(), variable_pointers.data(), start.cpus, out[1].get(), error[1].get(), why[1].get(), keeper_.get(), parent);
+    become(word_pointers.data(), variable_pointers.data(), start.cpus, out[1].get(), error[1].get(), why[1].get(),
+           keeper_.get(), parent);
   setpgid(process, process);  // whoever comes first
   why[1].close();
   int reason = 0;
@@ -162,7 +164,8 @@ int RankGroup::process_of(int rank) const {
 void RankGroup::add_to(std::vector<pollfd>& polled, const Wanted& wanted) const {
   for (const Rank& rank : ranks_)
     for (int which : {0, 1})
-      if (rank.streams[which] && wanted(rank.rank, which == 1)) polled.push_back({rank.streams[which].get(), POLLIN, 0});
+      if (rank.streams[which] && wanted(rank.rank, which == 1))
+        polled.push_back({rank.streams[which].get(), POLLIN, 0});
 }
 
 void RankGroup::read_from(Rank& rank, const Output& output, const Wanted& wanted, int most) {
@@ -196,7 +199,8 @@ std::vector<std::vector<int>> cores_of_ranks(const CpuBudget& budget, int ranks)
   if (ranks > budget.cores) return std::vector<std::vector<int>>(static_cast<std::size_t>(ranks));
   std::vector<int> teams;
   teams.reserve(static_cast<std::size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) teams.push_back(budget.cores / ranks + (rank < budget.cores % ranks ? 1 : 0));
+  for (int rank = 0; rank < ranks; ++rank)
+    teams.push_back(budget.cores / ranks + (rank < budget.cores % ranks ? 1 : 0));
   return deal_cpus(budget.cpus, teams);
 }
 

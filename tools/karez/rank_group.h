@@ -1,8 +1,8 @@
 // The ranks of one host as processes: started, bound, listened to, ended. When this process dies, so do they.
 //
-// Each rank is a process group of its own, so that what a rank starts (a shell's program) ends with it. Three things end them: signals to the
-// groups; the kernel, which kills a rank when its parent dies; and a keeper, a small process that holds the end of a pipe of ours, kills the
-// groups when that closes, and ends.
+// Each rank is a process group of its own, so that what a rank starts (a shell's program) ends with it. Three things
+// end them: signals to the groups; the kernel, which kills a rank when its parent dies; and a keeper, a small process
+// that holds the end of a pipe of ours, kills the groups when that closes, and ends.
 #pragma once
 
 #include <poll.h>
@@ -64,7 +64,8 @@ class RankGroup {
   pid_t keeper_process_ = -1;
 };
 
-// The cores of each of so many ranks: disjoint, all of them dealt out. Empty lists where there are more ranks than cores: nobody is bound.
+// The cores of each of so many ranks: disjoint, all of them dealt out. Empty lists where there are more ranks than
+// cores: nobody is bound.
 std::vector<std::vector<int>> cores_of_ranks(const CpuBudget& budget, int ranks);
 
 }  // namespace karez::tools

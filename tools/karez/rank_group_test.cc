@@ -146,7 +146,8 @@ TEST(RankGroup, RanksAndWhatTheyStartedDieWithWhoeverStartedThem) {
   if (starter == 0) {
     RankGroup group;
     Seen seen;
-    group.start(shell(0, "trap '' TERM INT HUP; (trap '' TERM INT HUP; while :; do sleep 0.1; done) & echo $$ $!; wait; sleep 100"));
+    group.start(shell(
+        0, "trap '' TERM INT HUP; (trap '' TERM INT HUP; while :; do sleep 0.1; done) & echo $$ $!; wait; sleep 100"));
     seen.await(group, [&] { return seen.out[0].ends_with("\n"); });
     [[maybe_unused]] auto told = write(ends[1], seen.out[0].data(), seen.out[0].size());
     pause();
@@ -180,14 +181,22 @@ TEST(StartRanks, EachIsToldWhichItIs) {
   RankGroup group;
   Seen seen;
   const std::string folder = std::filesystem::current_path().string();
-  start_ranks(group, {{"sh", "-c", "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_CROWDED $X; pwd"}, {{"X", "x"}}, "/", 5, 2, false});
+  start_ranks(group, {{"sh", "-c", "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_CROWDED $X; pwd"},
+                      {{"X", "x"}},
+                      "/",
+                      5,
+                      2,
+                      false});
   std::filesystem::current_path(folder);
   ASSERT_TRUE(seen.await_all(group));
   const char* crowded = cpu_budget().cores < 2 ? "1" : "0";
   EXPECT_EQ(seen.out[5], cat("5 0 2 ", crowded, " x\n/\n"));
   EXPECT_EQ(seen.out[6], cat("6 1 2 ", crowded, " x\n/\n"));
   EXPECT_THAT(name_of_rank(group, 6), MatchesRegex(R"(rank 6 \(.+, process [0-9]+\))"));
-  EXPECT_THAT(error_of([&] { start_ranks(group, {{"true"}, {}, "/no/such/folder", 0, 1, false}); }), HasSubstr("cannot enter /no/such/folder on "));
+  EXPECT_THAT(error_of([&] {
+                start_ranks(group, {{"true"}, {}, "/no/such/folder", 0, 1, false});
+              }),
+              HasSubstr("cannot enter /no/such/folder on "));
 }
 
 TEST(RankPrinter, AFileForEachRankHoldsBothOfItsStreams) {

@@ -14,7 +14,9 @@
 
 namespace karez::tools {
 
-RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix) : to_files_(!folder.empty()), prefix_(prefix) {
+RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix)
+    : to_files_(!folder.empty()),
+      prefix_(prefix) {
   if (!to_files_) {
     sinks_ = {{1, "standard output"}, {2, "standard error"}};
     return;
@@ -76,7 +78,8 @@ void RankPrinter::write_to(Sink& sink, std::string_view text) {
   go_on(sink);
 }
 
-// A pipe that poll calls writable takes PIPE_BUF bytes without blocking, whatever its other end does; its own flags may be shared, so they stay.
+// A pipe that poll calls writable takes PIPE_BUF bytes without blocking, whatever its other end does; its own flags may
+// be shared, so they stay.
 void RankPrinter::go_on(Sink& sink) {
   std::size_t written = 0;
   while (written < sink.kept.size()) {

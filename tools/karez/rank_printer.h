@@ -1,4 +1,5 @@
-// Where the output of ranks goes: to ours, a rank in front of each line, or as it is to a file for each rank. Never blocks on a reader.
+// Where the output of ranks goes: to ours, a rank in front of each line, or as it is to a file for each rank. Never
+// blocks on a reader.
 #pragma once
 
 #include <poll.h>
@@ -24,7 +25,8 @@ struct WriteFailure {
 
 class RankPrinter {
  public:
-  // `folder` "": to standard output and error; otherwise made if it is not there, with a file rankN.txt for each, of both streams as they come.
+  // `folder` "": to standard output and error; otherwise made if it is not there, with a file rankN.txt for each, of
+  // both streams as they come.
   RankPrinter(int ranks, const std::string& folder, bool prefix);
 
   void print(int rank, bool error, std::string_view bytes);
@@ -45,7 +47,9 @@ class RankPrinter {
     std::string where, kept = {};
     bool failed = false;
   };
-  std::size_t place(int rank, bool error) const { return to_files_ ? static_cast<std::size_t>(rank) : error ? 1 : 0; }  // of its sink
+  std::size_t place(int rank, bool error) const {
+    return to_files_ ? static_cast<std::size_t>(rank) : error ? 1 : 0;
+  }  // of its sink
   Sink& sink(int rank, bool error) { return sinks_[place(rank, error)]; }
   void write_to(Sink& sink, std::string_view text);
   void go_on(Sink& sink);

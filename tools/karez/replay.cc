@@ -1,4 +1,5 @@
-// Replaying a plan: the engine's own preparation, then one launch by hand that writes down every call with its addresses.
+// Replaying a plan: the engine's own preparation, then one launch by hand that writes down every call with its
+// addresses.
 #include "tools/karez/replay.h"
 
 #include <algorithm>
@@ -52,10 +53,12 @@ struct Replay::State {
         const std::string& name = act.actor->binding;
         const auto at = std::find_if(feeds.begin(), feeds.end(), [&](const auto& feed) { return feed.first == name; });
         require(at != feeds.end(), "replay: input '", name, "' is not fed");
-        const std::int64_t lots = static_cast<std::int64_t>(act.bound[0].begin.size()), position = at->second.position + act.ports.acts() / lots;
+        const std::int64_t lots = static_cast<std::int64_t>(act.bound[0].begin.size()),
+                           position = at->second.position + act.ports.acts() / lots;
         const auto lot = static_cast<std::size_t>(act.ports.acts() % lots);
         for (const BoundOperand& bound : act.bound)
-          calls.push_back([source = at->second.source.get(), position, begin = std::span<const std::int64_t>(bound.begin[lot]),
+          calls.push_back([source = at->second.source.get(), position,
+                           begin = std::span<const std::int64_t>(bound.begin[lot]),
                            to = TensorRef{bound.address, bound.view}] { source->read(position, begin, to); });
         return;
       }
@@ -63,8 +66,8 @@ struct Replay::State {
         const HostArray& into = outputs[static_cast<std::size_t>(act.binding)].second;
         const BoundOperand& part = act.bound[0];
         View& to_view = windows.emplace_back(into.dtype(), part.view->shape, into.view().strides);
-        calls.push_back([to = into.bytes() + offset_of(part.begin[0], to_view.strides) * size_of(to_view.dtype), &to_view, from = part.address,
-                         view = part.view] { copy_tensor(to, to_view, from, *view); });
+        calls.push_back([to = into.bytes() + offset_of(part.begin[0], to_view.strides) * size_of(to_view.dtype),
+                         &to_view, from = part.address, view = part.view] { copy_tensor(to, to_view, from, *view); });
         return;
       }
       case Work::later:
@@ -74,13 +77,17 @@ struct Replay::State {
 };
 
 void require_replayable(const Plan& plan) {
-  const auto collectives = std::count_if(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.collective.has_value(); });
-  const auto first = std::find_if(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.collective.has_value(); });
-  require(collectives == 0, "replay: plan '", plan.name, "' has ", collectives, " collectives among ", plan.devices.size(),
-          " devices (the first: ", collectives == 0 ? "" : first->name, "); a plain loop on one thread runs plans of one device");
+  const auto collectives =
+      std::count_if(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.collective.has_value(); });
+  const auto first =
+      std::find_if(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.collective.has_value(); });
+  require(collectives == 0, "replay: plan '", plan.name, "' has ", collectives, " collectives among ",
+          plan.devices.size(), " devices (the first: ", collectives == 0 ? "" : first->name,
+          "); a plain loop on one thread runs plans of one device");
 }
 
-Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds, const std::vector<VariableValue>& variables)
+Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
+               const std::vector<VariableValue>& variables)
     : state_(std::make_unique<State>()) {
   require_replayable(plan);
   State& s = *state_;
@@ -98,7 +105,8 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
     const Memory& memory = s.variables.by_key.at({device_name(variable.device), variable.name})->memory;
     std::memcpy(memory.data(), variable.value.bytes(), static_cast<std::size_t>(variable.value.view().bytes()));
   }
-  for (const Binding& binding : s.loaded->outputs) s.outputs.emplace_back(binding.spread->name, HostArray(binding.spread->type));
+  for (const Binding& binding : s.loaded->outputs)
+    s.outputs.emplace_back(binding.spread->name, HostArray(binding.spread->type));
 
   auto deliver = [&s](const Message& m) { s.deliver(m); };
   SessionPorts& session = s.loaded->session_ports;

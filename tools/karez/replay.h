@@ -18,14 +18,14 @@ struct ReplayTimes {
 
 void require_replayable(const Plan& plan);
 
-// One launch's acts in the order in which one worker does them, each call with its arguments bound beforehand. On the calling thread; collectives are
-// refused, as they take several devices at once.
+// One launch's acts in the order in which one worker does them, each call with its arguments bound beforehand. On the
+// calling thread; collectives are refused, as they take several devices at once.
 class Replay {
  public:
   Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds, const std::vector<VariableValue>& variables);
   ~Replay();
   ReplayTimes launch();
-  std::size_t calls() const;                                              // of a launch; reading an input and fetching a result count as one each
+  std::size_t calls() const;  // of a launch; reading an input and fetching a result count as one each
   const std::vector<std::pair<std::string, HostArray>>& outputs() const;  // of the last launch
 
  private:

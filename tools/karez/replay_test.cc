@@ -8,7 +8,8 @@
 namespace karez::tools {
 namespace {
 
-// The input acts twice in a launch into two slots; `total` reads both one after the other and adds them to a variable; out0 is what it then was.
+// The input acts twice in a launch into two slots; `total` reads both one after the other and adds them to a variable;
+// out0 is what it then was.
 const char* twice = R"(
 plan "twice" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -45,11 +46,13 @@ std::vector<float> out0(const Replay& replay) {
 TEST(Replay, GoesOnFromLaunchToLaunch) {
   const Plan plan = parse_plan(twice);
   const KernelTable kernels(plain_kernels());
-  Replay replay(plan, kernels, {{"x", {std::make_shared<Counting>(), 3}}}, {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
+  Replay replay(plan, kernels, {{"x", {std::make_shared<Counting>(), 3}}},
+                {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
   EXPECT_EQ(replay.calls(), 4u);
   for (int launch = 1; launch <= 3; ++launch) {
     const ReplayTimes times = replay.launch();
-    EXPECT_EQ(out0(replay), (std::vector<float>{100.0f + 3 * static_cast<float>(launch), 200.0f + 30 * static_cast<float>(launch)}));
+    EXPECT_EQ(out0(replay),
+              (std::vector<float>{100.0f + 3 * static_cast<float>(launch), 200.0f + 30 * static_cast<float>(launch)}));
     EXPECT_GT(times.inside, 0);
     EXPECT_LT(times.inside, times.seconds);
   }
@@ -67,11 +70,13 @@ TEST(Replay, AnActThatComesTwiceReadsTheNextBatchFromTheNextSlot) {
   const Plan plan = parse_plan(text);
   verify(plan);
   const KernelTable kernels(plain_kernels());
-  Replay replay(plan, kernels, {{"x", {std::make_shared<Counting>(), 3}}}, {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
+  Replay replay(plan, kernels, {{"x", {std::make_shared<Counting>(), 3}}},
+                {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
   EXPECT_EQ(replay.calls(), 7u) << "two reads, two calls twice, a fetch";
   for (int launch = 1; launch <= 3; ++launch) {
     replay.launch();
-    EXPECT_EQ(out0(replay), (std::vector<float>{100.0f + 7 * static_cast<float>(launch), 200.0f + 70 * static_cast<float>(launch)}))
+    EXPECT_EQ(out0(replay),
+              (std::vector<float>{100.0f + 7 * static_cast<float>(launch), 200.0f + 70 * static_cast<float>(launch)}))
         << "batches 3 and 4";
   }
 }
@@ -114,7 +119,8 @@ actor a3: fetch "fetch y" stream 1 in r1 out r5 binding "y"
 
 TEST(Inputs, ArraysAreDrawnByNameAndSeedAndStayInRange) {
   const Plan plan = parse_plan(twice);
-  const VariableValue one = variables_of(plan, 1).at(0), again = variables_of(plan, 1).at(0), other = variables_of(plan, 2).at(0);
+  const VariableValue one = variables_of(plan, 1).at(0), again = variables_of(plan, 1).at(0),
+                      other = variables_of(plan, 2).at(0);
   EXPECT_EQ(one.name, "sum");
   const auto drawn = one.value.data<float>();
   for (float v : drawn) EXPECT_TRUE(v >= 0 && v < 0.01f) << v;

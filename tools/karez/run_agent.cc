@@ -1,4 +1,5 @@
-// karez agent: what `karez run` starts on another host. It starts the ranks there, tells what they print and how they end, and ends with them.
+// karez agent: what `karez run` starts on another host. It starts the ranks there, tells what they print and how they
+// end, and ends with them.
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -29,7 +30,8 @@ class Agent {
       poll(polled.data(), polled.size(), -1);
       while (auto signal = signals_.take())
         if (*signal != SIGCHLD) connected_ = false;
-      group_.look([&](int rank, bool error, std::string_view bytes) { tell(error ? Kind::errors : Kind::output, rank, std::string(bytes)); },
+      group_.look([&](int rank, bool error,
+                      std::string_view bytes) { tell(error ? Kind::errors : Kind::output, rank, std::string(bytes)); },
                   [&](int rank, int status) { tell(Kind::ended, rank, std::to_string(status)); });
       if (polled[0].revents != 0) hear();
     }
@@ -71,7 +73,8 @@ class Agent {
       start_ranks(group_, job);
     } catch (const Error& error) { return tell(Kind::refused, 0, error.what()); }
     started_ = true;
-    for (int rank = job.first_rank; rank < job.first_rank + job.local_ranks; ++rank) tell(Kind::started, rank, name_of_rank(group_, rank));
+    for (int rank = job.first_rank; rank < job.first_rank + job.local_ranks; ++rank)
+      tell(Kind::started, rank, name_of_rank(group_, rank));
   }
 
   Signals signals_;

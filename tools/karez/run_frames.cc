@@ -19,7 +19,8 @@ std::string word(std::uint32_t value) {
 }
 std::uint32_t word_at(std::string_view bytes, std::size_t at) {
   std::uint32_t out = 0;
-  for (std::size_t i = 0; i < 4; ++i) out |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
+  for (std::size_t i = 0; i < 4; ++i)
+    out |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
   return out;
 }
 
@@ -36,7 +37,8 @@ struct Cursor {
   }
   std::string text() {
     std::uint32_t size = word();
-    require(ErrorKind::peer, size <= bytes.size(), "a job with a text of ", size, " bytes of which ", bytes.size(), " are there");
+    require(ErrorKind::peer, size <= bytes.size(), "a job with a text of ", size, " bytes of which ", bytes.size(),
+            " are there");
     std::string out(bytes.substr(0, size));
     bytes.remove_prefix(size);
     return out;
@@ -46,15 +48,17 @@ struct Cursor {
 }  // namespace
 
 std::string encode(const RunFrame& frame) {
-  return word(static_cast<std::uint32_t>(frame.kind)) + word(static_cast<std::uint32_t>(frame.number)) + text(frame.bytes);
+  return word(static_cast<std::uint32_t>(frame.kind)) + word(static_cast<std::uint32_t>(frame.number)) +
+         text(frame.bytes);
 }
 
 std::optional<RunFrame> decode_frame(std::string& bytes) {
   if (bytes.size() < RunFrame::header_bytes) return std::nullopt;
   const std::uint32_t kind = word_at(bytes, 0), number = word_at(bytes, 4), size = word_at(bytes, 8);
-  const bool known = kind >= static_cast<std::uint32_t>(RunFrame::Kind::job) && kind <= static_cast<std::uint32_t>(RunFrame::Kind::refused);
-  require(ErrorKind::peer, known && number < (1u << 20) && size <= RunFrame::most_bytes, "a frame of kind ", kind, " with number ", number, " and ",
-          size, " bytes is none of ours");
+  const bool known = kind >= static_cast<std::uint32_t>(RunFrame::Kind::job) &&
+                     kind <= static_cast<std::uint32_t>(RunFrame::Kind::refused);
+  require(ErrorKind::peer, known && number < (1u << 20) && size <= RunFrame::most_bytes, "a frame of kind ", kind,
+          " with number ", number, " and ", size, " bytes is none of ours");
   if (bytes.size() < RunFrame::header_bytes + size) return std::nullopt;
   RunFrame out{static_cast<RunFrame::Kind>(kind), static_cast<int>(number), bytes.substr(RunFrame::header_bytes, size)};
   bytes.erase(0, RunFrame::header_bytes + size);
@@ -65,7 +69,8 @@ std::string hello_line(int port) { return cat(hello, port, "\n"); }
 
 std::optional<int> take_hello(std::string& bytes) {
   const std::size_t at = bytes.find(hello), end = at == std::string::npos ? at : bytes.find('\n', at);
-  require(ErrorKind::peer, end != std::string::npos || bytes.size() <= most_before_hello, "it says other things than 'karez agent'");
+  require(ErrorKind::peer, end != std::string::npos || bytes.size() <= most_before_hello,
+          "it says other things than 'karez agent'");
   if (end == std::string::npos) return std::nullopt;
   const std::string port = bytes.substr(at + hello.size(), end - at - hello.size());
   const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
@@ -75,8 +80,9 @@ std::optional<int> take_hello(std::string& bytes) {
 }
 
 std::string encode(const RunJob& job) {
-  std::string out = text(job.folder) + word(static_cast<std::uint32_t>(job.first_rank)) + word(static_cast<std::uint32_t>(job.local_ranks)) +
-                    word(job.bind ? 1 : 0) + word(static_cast<std::uint32_t>(job.words.size()));
+  std::string out = text(job.folder) + word(static_cast<std::uint32_t>(job.first_rank)) +
+                    word(static_cast<std::uint32_t>(job.local_ranks)) + word(job.bind ? 1 : 0) +
+                    word(static_cast<std::uint32_t>(job.words.size()));
   for (const std::string& one : job.words) out += text(one);
   out += word(static_cast<std::uint32_t>(job.variables.size()));
   for (const auto& [name, value] : job.variables) out += text(name) + text(value);
@@ -88,7 +94,8 @@ RunJob decode_job(std::string_view bytes) {
   RunJob out;
   out.folder = cursor.text();
   const std::uint32_t first = cursor.word(), ranks = cursor.word();
-  require(ErrorKind::peer, first < (1u << 20) && ranks >= 1 && ranks <= (1u << 20), "a job of ", ranks, " ranks from ", first, " on");
+  require(ErrorKind::peer, first < (1u << 20) && ranks >= 1 && ranks <= (1u << 20), "a job of ", ranks, " ranks from ",
+          first, " on");
   out.first_rank = static_cast<int>(first);
   out.local_ranks = static_cast<int>(ranks);
   out.bind = cursor.word() != 0;
@@ -97,8 +104,8 @@ RunJob decode_job(std::string_view bytes) {
     std::string name = cursor.text(), value = cursor.text();
     out.variables.emplace_back(std::move(name), std::move(value));
   }
-  require(ErrorKind::peer, cursor.bytes.empty() && !out.words.empty(), "a job of ", out.words.size(), " words with ", cursor.bytes.size(),
-          " bytes behind it");
+  require(ErrorKind::peer, cursor.bytes.empty() && !out.words.empty(), "a job of ", out.words.size(), " words with ",
+          cursor.bytes.size(), " bytes behind it");
   return out;
 }
 

@@ -1,6 +1,8 @@
-// What `karez run` and its agent on another host say to each other, over the input and output of ssh or of what stands for it.
+// What `karez run` and its agent on another host say to each other, over the input and output of ssh or of what stands
+// for it.
 //
-// The agent begins with a line, "karez agent 1 PORT", behind whatever the login prints; PORT is free there. From then on both send frames:
+// The agent begins with a line, "karez agent 1 PORT", behind whatever the login prints; PORT is free there. From then
+// on both send frames:
 //
 //   kind u32, number u32, bytes u32, then the bytes
 //
@@ -38,7 +40,8 @@ std::string encode(const RunFrame& frame);
 std::optional<RunFrame> decode_frame(std::string& bytes);
 
 std::string hello_line(int port);
-// Takes the line and what stands before it from the front of `bytes`: the port, once it is there. Throws after so many bytes without it.
+// Takes the line and what stands before it from the front of `bytes`: the port, once it is there. Throws after so many
+// bytes without it.
 std::optional<int> take_hello(std::string& bytes);
 
 // The ranks of one host.

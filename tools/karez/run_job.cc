@@ -36,9 +36,11 @@ constexpr auto agents_begin_within = std::chrono::seconds(30);
 
 // Of one rank alone, or of one host: these are told where they run.
 bool travels(const std::string& name, const std::vector<std::string>& exports) {
-  for (const char* own : {"KAREZ_RANK", "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS", "KAREZ_CROWDED", "KAREZ_HOST", "KAREZ_INTERFACE"})
+  for (const char* own :
+       {"KAREZ_RANK", "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS", "KAREZ_CROWDED", "KAREZ_HOST", "KAREZ_INTERFACE"})
     if (name == own) return false;
-  return starts_with(name, "KAREZ_") || starts_with(name, "OMP_") || std::count(exports.begin(), exports.end(), name) > 0;
+  return starts_with(name, "KAREZ_") || starts_with(name, "OMP_") ||
+         std::count(exports.begin(), exports.end(), name) > 0;
 }
 
 std::vector<std::pair<std::string, std::string>> travelling(const std::vector<std::string>& exports) {
@@ -46,7 +48,8 @@ std::vector<std::pair<std::string, std::string>> travelling(const std::vector<st
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string entry = *at;
     const auto equals = entry.find('=');
-    if (equals != std::string::npos && travels(entry.substr(0, equals), exports)) out.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+    if (equals != std::string::npos && travels(entry.substr(0, equals), exports))
+      out.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
   }
   return out;
 }
@@ -60,7 +63,9 @@ void say(const std::string& text) { std::fprintf(stderr, "karez run: %s\n", text
 
 class Job {
  public:
-  explicit Job(const RunOptions& options) : options_(options), printer_(options.ranks, options.output, options.prefix) {}
+  explicit Job(const RunOptions& options)
+      : options_(options),
+        printer_(options.ranks, options.output, options.prefix) {}
 
   int run() {
     place();
@@ -84,7 +89,8 @@ class Job {
     std::vector<HostSlots> hosts;
     for (HostSlots host : options_.hosts) {
       if (is_here(host.name)) host.name = "localhost";
-      auto at = std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& other) { return other.name == host.name; });
+      auto at =
+          std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& other) { return other.name == host.name; });
       if (at == hosts.end()) hosts.push_back(host);
       else at->slots += host.slots;
     }
@@ -110,12 +116,15 @@ class Job {
 
   void await_agents() {
     const auto until = Clock::now() + agents_begin_within;
-    auto missing = [&] { return std::find_if(far_.begin(), far_.end(), [](const FarHost& host) { return !host.port(); }); };
+    auto missing = [&] {
+      return std::find_if(far_.begin(), far_.end(), [](const FarHost& host) { return !host.port(); });
+    };
     while (missing() != far_.end()) {
-      require(ErrorKind::peer, Clock::now() < until, "nothing from host ", missing()->name(), " within ", agents_begin_within.count(), " s");
+      require(ErrorKind::peer, Clock::now() < until, "nothing from host ", missing()->name(), " within ",
+              agents_begin_within.count(), " s");
       for (FarHost& host : far_)
-        require(ErrorKind::peer, !host.over(), "nothing began on host ", host.name(), ": '", join(options_.rsh, " "), " ", host.name(), "' ",
-                host.how());
+        require(ErrorKind::peer, !host.over(), "nothing began on host ", host.name(), ": '", join(options_.rsh, " "),
+                " ", host.name(), "' ", host.how());
       step(until);
       if (interrupted_) fail(ErrorKind::peer, "interrupted before all hosts had begun");
     }
@@ -132,15 +141,17 @@ class Job {
       if (host.find(':') != std::string::npos) host = cat("[", host, "]");
       store = cat(host, ":", zero.far == nullptr ? comm::free_ports() : *zero.far->port());
     }
-    std::vector<std::pair<std::string, std::string>> own = {
-        {"KAREZ_RANKS", std::to_string(options_.ranks)}, {"KAREZ_STORE", store}, {"KAREZ_TOKEN", comm::print(random_token())}};
+    std::vector<std::pair<std::string, std::string>> own = {{"KAREZ_RANKS", std::to_string(options_.ranks)},
+                                                            {"KAREZ_STORE", store},
+                                                            {"KAREZ_TOKEN", comm::print(random_token())}};
     if (!options_.output.empty() && std::getenv("KAREZ_FLIGHT") == nullptr)
       own.emplace_back("KAREZ_FLIGHT", std::filesystem::absolute(options_.output).string());
     if (options_.devices > 0) own.emplace_back("KAREZ_DEVICES", std::to_string(options_.devices));
     for (const Share& share : shares_) {
       job.first_rank = share.first;
       job.local_ranks = share.ranks;
-      job.variables = share.far != nullptr ? travelling(options_.exports) : std::vector<std::pair<std::string, std::string>>{};
+      job.variables =
+          share.far != nullptr ? travelling(options_.exports) : std::vector<std::pair<std::string, std::string>>{};
       job.variables.insert(job.variables.end(), own.begin(), own.end());
       job.folder = share.far != nullptr ? std::filesystem::current_path().string() : "";
       if (share.far != nullptr) share.far->send({RunFrame::Kind::job, 0, encode(job)});
@@ -151,7 +162,8 @@ class Job {
   void start_here(const RunJob& job) {
     here_.emplace();
     start_ranks(*here_, job);
-    for (int rank = job.first_rank; rank < job.first_rank + job.local_ranks; ++rank) name(rank) = name_of_rank(*here_, rank);
+    for (int rank = job.first_rank; rank < job.first_rank + job.local_ranks; ++rank)
+      name(rank) = name_of_rank(*here_, rank);
   }
 
   // Waits for something to happen, at most until then, and does what is to be done.
@@ -166,7 +178,9 @@ class Job {
     printer_.add_to(polled);
     if (auto next = ending_.next(); next && (!until || *next < *until)) until = next;
     int milliseconds = -1;
-    if (until) milliseconds = std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count()));
+    if (until)
+      milliseconds =
+          std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count()));
     poll(polled.data(), polled.size(), milliseconds);
     while (auto signal = signals_.take())
       if (*signal != SIGCHLD) interrupt(*signal);
@@ -188,9 +202,11 @@ class Job {
     using Kind = RunFrame::Kind;
     for (const RunFrame& frame : host.look()) {
       require(frame.kind != Kind::refused, "host ", host.name(), ": ", frame.bytes);
-      require(ErrorKind::peer, frame.number < options_.ranks, "host ", host.name(), " tells of rank ", frame.number, " of ", options_.ranks);
+      require(ErrorKind::peer, frame.number < options_.ranks, "host ", host.name(), " tells of rank ", frame.number,
+              " of ", options_.ranks);
       if (frame.kind == Kind::started) name(frame.number) = frame.bytes;
-      if (frame.kind == Kind::output || frame.kind == Kind::errors) printer_.print(frame.number, frame.kind == Kind::errors, frame.bytes);
+      if (frame.kind == Kind::output || frame.kind == Kind::errors)
+        printer_.print(frame.number, frame.kind == Kind::errors, frame.bytes);
       if (frame.kind == Kind::ended) end(frame.number, std::atoi(frame.bytes.c_str()));
     }
     if (!host.over()) return;
@@ -220,7 +236,8 @@ class Job {
     *seen = true;
     --left_;
     printer_.over(rank);
-    ends_.push_back({rank, name(rank).empty() ? cat("rank ", rank) : name(rank), status, ending_.begun(), printer_.last_words(rank)});
+    ends_.push_back({rank, name(rank).empty() ? cat("rank ", rank) : name(rank), status, ending_.begun(),
+                     printer_.last_words(rank)});
     const RankEnd& end = ends_.back();
     if (end.good() || end.asked) return;
     if (!tells_of_another(end)) say(tools::print(end));

@@ -11,9 +11,10 @@ namespace karez::tools {
 struct RunOptions {
   std::vector<std::string> words;  // program and arguments
   int ranks = 1;
-  int devices = 0;                        // of each rank; 0: what the program says
-  std::vector<HostSlots> hosts = {};      // none: this one
-  std::vector<std::string> rsh = {};      // what runs a command on another host: it gets the host's name and the command's words behind
+  int devices = 0;                    // of each rank; 0: what the program says
+  std::vector<HostSlots> hosts = {};  // none: this one
+  std::vector<std::string> rsh =
+      {};  // what runs a command on another host: it gets the host's name and the command's words behind
   std::vector<std::string> agent = {};    // the command there: this program's path, "agent"
   std::string address = {};               // by which other hosts reach rank 0's; "": its name among the hosts
   std::string output = {};                // a folder for a file of each rank

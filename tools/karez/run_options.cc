@@ -27,11 +27,12 @@ std::string quoted_for_shell(const std::string& word) {
 }  // namespace
 
 void add_remote_arguments(Command& command, RemoteOptions& options) {
-  const std::vector<Argument> more = {{"--hosts", "a file of hosts in Open MPI's form: `alpha slots=4` a line; without it this host", &options.hosts},
-                                      {"--rsh", "what runs a command on another host; it gets the host's name and the command behind", &options.rsh},
-                                      {"--address", "by which other hosts reach rank 0's; otherwise its name", &options.address},
-                                      {"--export", "a variable that travels to other hosts, beside KAREZ_* and OMP_*; once each", &options.exports},
-                                      {"--loose", "do not bind ranks to cores of their own", &options.loose}};
+  const std::vector<Argument> more = {
+      {"--hosts", "a file of hosts in Open MPI's form: `alpha slots=4` a line; without it this host", &options.hosts},
+      {"--rsh", "what runs a command on another host; it gets the host's name and the command behind", &options.rsh},
+      {"--address", "by which other hosts reach rank 0's; otherwise its name", &options.address},
+      {"--export", "a variable that travels to other hosts, beside KAREZ_* and OMP_*; once each", &options.exports},
+      {"--loose", "do not bind ranks to cores of their own", &options.loose}};
   command.arguments.insert(command.arguments.end(), more.begin(), more.end());
 }
 
@@ -45,7 +46,8 @@ RunOptions job_options(const RemoteOptions& options, std::int64_t ranks) {
   if (!options.hosts.empty()) out.hosts = parse_hostfile(read_text(options.hosts), options.hosts);
   out.rsh = words_of(options.rsh);
   require(!out.rsh.empty(), "--rsh '", options.rsh, "' is no command");
-  out.agent = {std::filesystem::path(out.rsh[0]).filename() == "ssh" ? quoted_for_shell(own_path()) : own_path(), "agent"};
+  out.agent = {std::filesystem::path(out.rsh[0]).filename() == "ssh" ? quoted_for_shell(own_path()) : own_path(),
+               "agent"};
   out.address = options.address;
   out.exports = options.exports;
   out.bind = !options.loose;

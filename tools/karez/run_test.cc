@@ -82,11 +82,13 @@ TEST(Lines, ThatNeverEndAreCut) {
   EXPECT_TRUE(lines.take("\n") == most + "\n") << "however they come";
 }
 
-// --- frames -------------------------------------------------------------------------------------------------------------------------
+// --- frames
+// -------------------------------------------------------------------------------------------------------------------------
 
 TEST(RunFrames, ComeOutAsTheyWentInHoweverTheyAreCut) {
-  const std::vector<RunFrame> sent = {
-      {RunFrame::Kind::output, 3, std::string("a\0b", 3)}, {RunFrame::Kind::ended, 0, "9"}, {RunFrame::Kind::errors, 1048575, ""}};
+  const std::vector<RunFrame> sent = {{RunFrame::Kind::output, 3, std::string("a\0b", 3)},
+                                      {RunFrame::Kind::ended, 0, "9"},
+                                      {RunFrame::Kind::errors, 1048575, ""}};
   std::string all, held;
   for (const RunFrame& frame : sent) all += encode(frame);
   std::size_t next = 0;
@@ -111,7 +113,8 @@ TEST(RunFrames, WhatIsNoneIsRefusedAtItsHeader) {
     std::memcpy(out.data() + 8, &size, 4);
     return out;
   };
-  for (std::string bytes : {header(0, 0, 0), header(8, 0, 0), header(4, 1u << 20, 0), header(4, 0, (1u << 24) + 1), std::string("Permission denied")})
+  for (std::string bytes : {header(0, 0, 0), header(8, 0, 0), header(4, 1u << 20, 0), header(4, 0, (1u << 24) + 1),
+                            std::string("Permission denied")})
     EXPECT_THAT(error_of([&] { decode_frame(bytes); }), HasSubstr("is none of ours")) << bytes;
 }
 
@@ -141,7 +144,8 @@ TEST(RunFrames, AJobComesOutAsItWentIn) {
   EXPECT_THROW(decode_job(encode(RunJob{{"p"}, {}, "", 0, 0, true})), Error) << "no ranks";
 }
 
-// --- ending -------------------------------------------------------------------------------------------------------------------------
+// --- ending
+// -------------------------------------------------------------------------------------------------------------------------
 
 const Ending::Time zero{};
 std::vector<std::pair<int, int>> signals(Ending& ending, int until = 10000) {  // ms, signal
@@ -226,14 +230,18 @@ TEST(Ending, AHangIsBelievedBeforeAPeerThatHasGone) {
 }
 
 TEST(Ending, TheLastLinesNameTheFaultFirstAndThenWhoEndedBecauseOfIt) {
-  std::vector<RankEnd> ends = {ended(2, exited(75)), ended(1, exited(64)), ended(0, exited(75)), ended(3, 0), ended(4, SIGTERM, true)};
+  std::vector<RankEnd> ends = {ended(2, exited(75)), ended(1, exited(64)), ended(0, exited(75)), ended(3, 0),
+                               ended(4, SIGTERM, true)};
   ends[1].said = "the disk is full";
   EXPECT_THAT(last_lines(ends, {}),
-              ElementsAre("rank 1 said: the disk is full", "because of it ended rank 2 with 75, rank 0 with 75", "exit code 64, because of rank 1"));
+              ElementsAre("rank 1 said: the disk is full", "because of it ended rank 2 with 75, rank 0 with 75",
+                          "exit code 64, because of rank 1"));
   EXPECT_THAT(last_lines({ended(1, exited(3))}, {}), ElementsAre("exit code 3, because of rank 1"));
   EXPECT_THAT(last_lines({ended(1, exited(3)), ended(0, exited(3)), ended(2, exited(75))}, {}),
-              ElementsAre("failed by themselves too: rank 0 with 3", "because of it ended rank 2 with 75", "exit code 3, because of rank 1"));
-  EXPECT_THAT(last_lines({ended(0, exited(76)), ended(2, exited(76)), ended(1, SIGTERM, true)}, {}), ElementsAre("exit code 76, as told by rank 0"));
+              ElementsAre("failed by themselves too: rank 0 with 3", "because of it ended rank 2 with 75",
+                          "exit code 3, because of rank 1"));
+  EXPECT_THAT(last_lines({ended(0, exited(76)), ended(2, exited(76)), ended(1, SIGTERM, true)}, {}),
+              ElementsAre("exit code 76, as told by rank 0"));
   EXPECT_THAT(last_lines({ended(0, 0)}, {}), IsEmpty());
   EXPECT_THAT(last_lines({ended(0, SIGINT, true)}, SIGINT), IsEmpty());
 }
@@ -245,10 +253,13 @@ TEST(Ending, AnEndIsToldWithItsSignal) {
 }
 
 TEST(Cores, AreDealtOutAndNotShared) {
-  auto cores = [](std::vector<int> cpus, int count, int ranks) { return cores_of_ranks({std::move(cpus), 0, count}, ranks); };
+  auto cores = [](std::vector<int> cpus, int count, int ranks) {
+    return cores_of_ranks({std::move(cpus), 0, count}, ranks);
+  };
   EXPECT_THAT(cores({2, 3, 5, 7, 8}, 5, 2), ElementsAre(ElementsAre(2, 3, 5), ElementsAre(7, 8)));
   EXPECT_THAT(cores({0, 1}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1)));
-  EXPECT_THAT(cores({0, 1}, 2, 3), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty())) << "more ranks than cores: nobody is bound";
+  EXPECT_THAT(cores({0, 1}, 2, 3), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()))
+      << "more ranks than cores: nobody is bound";
   EXPECT_THAT(cores({0, 1, 2, 3}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1))) << "a quota grants two";
 }
 

@@ -38,17 +38,21 @@ std::string actors_text(const Plan& plan, const Simulation& run, const ById<Acto
   for (ActorId a : largest_first(busy)) {
     if (static_cast<std::int64_t>(out.size()) > rows) break;
     const Actor& actor = plan.actor(a);
-    out.push_back({cat(acts[a]), microseconds(acts[a] == 0 ? 0 : all[a] / acts[a]), percent(run.makespan > 0 ? busy[a] / run.makespan : 0),
+    out.push_back({cat(acts[a]), microseconds(acts[a] == 0 ? 0 : all[a] / acts[a]),
+                   percent(run.makespan > 0 ? busy[a] / run.makespan : 0),
                    device_text(plan, plan.stream(actor.stream).device), cat("a", a, " ", actor.name), actor.where});
   }
-  std::string title = out.size() <= plan.actors.size() ? cat("busiest ", out.size() - 1, " of ", plan.actors.size(), " actors\n") : "actors\n";
+  std::string title = out.size() <= plan.actors.size()
+                          ? cat("busiest ", out.size() - 1, " of ", plan.actors.size(), " actors\n")
+                          : "actors\n";
   return title + table(out);
 }
 
 // Collectives of one stream may go on at once: their time counts once.
 std::string streams_text(const Plan& plan, const Simulation& run) {
   std::vector<SimulatedAct> acts = run.acts;
-  std::stable_sort(acts.begin(), acts.end(), [](const SimulatedAct& a, const SimulatedAct& b) { return a.begin < b.begin; });
+  std::stable_sort(acts.begin(), acts.end(),
+                   [](const SimulatedAct& a, const SimulatedAct& b) { return a.begin < b.begin; });
   ById<StreamId, double> busy(plan.streams.size(), 0), until(plan.streams.size(), 0);
   for (const SimulatedAct& act : acts) {
     const StreamId s = plan.actor(act.actor).stream;
@@ -67,9 +71,11 @@ std::string streams_text(const Plan& plan, const Simulation& run) {
 std::string workers_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy) {
   std::vector<double> of_worker(run.events.size());
   for (ActorId a : busy.ids())
-    if (!plan.actor(a).collective) of_worker[static_cast<std::size_t>(plan.stream(plan.actor(a).stream).worker) % of_worker.size()] += busy[a];
+    if (!plan.actor(a).collective)
+      of_worker[static_cast<std::size_t>(plan.stream(plan.actor(a).stream).worker) % of_worker.size()] += busy[a];
   std::vector<std::vector<std::string>> out;
-  for (std::size_t w = 0; w < of_worker.size(); ++w) out.push_back({percent(run.makespan > 0 ? of_worker[w] / run.makespan : 0), cat("worker ", w)});
+  for (std::size_t w = 0; w < of_worker.size(); ++w)
+    out.push_back({percent(run.makespan > 0 ? of_worker[w] / run.makespan : 0), cat("worker ", w)});
   return "workers (threads), busy for\n" + table(out);
 }
 
@@ -83,10 +89,12 @@ std::string memory_text(const Plan& plan, const Simulation& run) {
 
 int run(const Options& options) {
   require(options.seed >= 0, "--seed: ", options.seed, " is below 0");
-  require(options.launches >= 1 && options.launches <= 100'000, "--launches: ", options.launches, " is not in 1 .. 100000");
+  require(options.launches >= 1 && options.launches <= 100'000, "--launches: ", options.launches,
+          " is not in 1 .. 100000");
   require(options.workers >= 0 && options.workers <= 100'000, "--workers: ", options.workers, " is not in 0 .. 100000");
   require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
-  require(std::isfinite(options.delay) && options.delay >= 0, "--delay: ", options.delay, " is not a finite number of at least 0");
+  require(std::isfinite(options.delay) && options.delay >= 0, "--delay: ", options.delay,
+          " is not a finite number of at least 0");
   const Plan plan = sound_plan(options.file);
   const CostTable costs = costs_of(options.costs, plan);
   SimulationOptions simulation;
@@ -102,12 +110,14 @@ int run(const Options& options) {
   const Simulation& result = launch.run;
 
   ById<ActorId, double> busy(plan.actors.size());
-  for (const SimulatedAct& act : result.acts) busy[act.actor] += std::max(0.0, std::min(act.end, result.makespan) - act.begin);
+  for (const SimulatedAct& act : result.acts)
+    busy[act.actor] += std::max(0.0, std::min(act.end, result.makespan) - act.begin);
   std::printf("plan '%s': %s us a launch, predicted%s\n", plan.name.c_str(), microseconds(launch.seconds).c_str(),
               std::string(costs_caution(costs)).c_str());
   std::printf("%lld launched one after the other, seed %lld, delay up to %s us; %lld messages a launch\ncosts: %s\n",
-              static_cast<long long>(options.launches), static_cast<long long>(options.seed), number(options.delay).c_str(),
-              static_cast<long long>(messages_per_launch(plan)), origin_text(costs).c_str());
+              static_cast<long long>(options.launches), static_cast<long long>(options.seed),
+              number(options.delay).c_str(), static_cast<long long>(messages_per_launch(plan)),
+              origin_text(costs).c_str());
   std::printf("%s%s%s%s", actors_text(plan, result, busy, options.rows).c_str(), streams_text(plan, result).c_str(),
               workers_text(plan, result, busy).c_str(), memory_text(plan, result).c_str());
   return 0;
@@ -117,17 +127,18 @@ int run(const Options& options) {
 
 Command simulate_command() {
   auto o = std::make_shared<Options>();
-  return {"simulate",
-          cat("Runs a plan in virtual time, by the rules of the engine, and tells where the time goes.\n", how_predicted),
-          {{"FILE", "a plan's text", &o->file},
-           {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},
-           {"--seed", "of the delays", &o->seed},
-           {"--delay", "us; of each message between workers: drawn from 0 to this", &o->delay},
-           {"--launches", "one after the other", &o->launches},
-           {"--workers", "threads; 0: as many as the plan names", &o->workers},
-           {"--rows", "of actors to show", &o->rows}},
-          [o] { return run(*o); },
-          {}};
+  return {
+      "simulate",
+      cat("Runs a plan in virtual time, by the rules of the engine, and tells where the time goes.\n", how_predicted),
+      {{"FILE", "a plan's text", &o->file},
+       {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},
+       {"--seed", "of the delays", &o->seed},
+       {"--delay", "us; of each message between workers: drawn from 0 to this", &o->delay},
+       {"--launches", "one after the other", &o->launches},
+       {"--workers", "threads; 0: as many as the plan names", &o->workers},
+       {"--rows", "of actors to show", &o->rows}},
+      [o] { return run(*o); },
+      {}};
 }
 
 }  // namespace karez::tools

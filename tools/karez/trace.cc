@@ -13,7 +13,8 @@ std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span
     std::vector<TraceSpan> done;
     for (const Event& event : logs[worker].events) {
       if (event.plan != number || !plan.actors.has(event.actor)) continue;
-      TraceSpan span{event.actor, event.piece, event.ticket, static_cast<int>(worker), 0, event.time, event.time, false, true};
+      TraceSpan span{event.actor, event.piece, event.ticket, static_cast<int>(worker), 0, event.time,
+                     event.time,  false,       true};
       if (event.kind == EventKind::began) {
         open.insert_or_assign(event.actor, span);
       } else if (event.kind == EventKind::acted) {
@@ -29,13 +30,16 @@ std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span
         open.erase(at);
       }
     }
-    std::stable_sort(done.begin(), done.end(), [](const TraceSpan& a, const TraceSpan& b) { return a.begin < b.begin; });
+    std::stable_sort(done.begin(), done.end(),
+                     [](const TraceSpan& a, const TraceSpan& b) { return a.begin < b.begin; });
     std::vector<std::int64_t> free_from;  // by lane beside the worker
     for (std::size_t i = 0; i < done.size(); ++i) {
       TraceSpan& span = done[i];
-      const bool beside = plan.actor(span.actor).collective.has_value() || (i + 1 < done.size() && done[i + 1].begin < span.end);
+      const bool beside =
+          plan.actor(span.actor).collective.has_value() || (i + 1 < done.size() && done[i + 1].begin < span.end);
       if (!beside) continue;
-      const auto lane = std::find_if(free_from.begin(), free_from.end(), [&](std::int64_t end) { return end <= span.begin; });
+      const auto lane =
+          std::find_if(free_from.begin(), free_from.end(), [&](std::int64_t end) { return end <= span.begin; });
       span.lane = static_cast<int>(lane - free_from.begin()) + 1;
       if (lane == free_from.end()) free_from.push_back(span.end);
       else *lane = span.end;

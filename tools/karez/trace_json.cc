@@ -25,14 +25,19 @@ std::string trace_json(const Plan& plan, std::span<const TraceSpan> spans) {
   for (auto& [lane, number] : lanes) number = next++;
 
   json events = json::array();
-  events.push_back(name_event("process_name", plan.rank, 0, cat("rank ", plan.rank, " of ", plan.world, ", plan '", plan.name, "'")));
-  for (int worker = 0; worker < workers; ++worker) events.push_back(name_event("thread_name", plan.rank, worker, cat("worker ", worker)));
+  events.push_back(name_event("process_name", plan.rank, 0,
+                              cat("rank ", plan.rank, " of ", plan.world, ", plan '", plan.name, "'")));
+  for (int worker = 0; worker < workers; ++worker)
+    events.push_back(name_event("thread_name", plan.rank, worker, cat("worker ", worker)));
   for (const auto& [lane, number] : lanes)
-    events.push_back(name_event("thread_name", plan.rank, number, cat("worker ", lane.first, ", beside ", lane.second)));
+    events.push_back(
+        name_event("thread_name", plan.rank, number, cat("worker ", lane.first, ", beside ", lane.second)));
   for (const TraceSpan& span : spans) {
     const Actor& actor = plan.actor(span.actor);
-    json args = {
-        {"ticket", span.ticket}, {"act", span.act}, {"worker", span.worker}, {"where", actor.collective ? actor.collective->where : actor.where}};
+    json args = {{"ticket", span.ticket},
+                 {"act", span.act},
+                 {"worker", span.worker},
+                 {"where", actor.collective ? actor.collective->where : actor.where}};
     if (span.failed) args["failed"] = true;
     events.push_back({{"ph", "X"},
                       {"name", actor.name},

@@ -29,46 +29,54 @@ Event event(EventKind kind, int actor, std::uint32_t act, std::int64_t time, std
 
 std::string spans(const Plan& plan, const std::vector<EventLog>& logs) {
   return join(spans_of(plan, number, logs), " ", [](const TraceSpan& s) {
-    return cat("a", s.actor, ".", s.act, "@", s.worker, "/", s.lane, ":", s.begin, "-", s.end, s.failed ? "!" : "", s.worked ? "" : "=");
+    return cat("a", s.actor, ".", s.act, "@", s.worker, "/", s.lane, ":", s.begin, "-", s.end, s.failed ? "!" : "",
+               s.worked ? "" : "=");
   });
 }
 
 using enum EventKind;
 
 TEST(Trace, EveryActHasASpanFromItsBeginToItsEnd) {
-  EXPECT_EQ(spans(plan_of("cc"), {{{event(began, 0, 0, 10), event(ended, 0, 0, 15), event(began, 1, 0, 16), event(ended, 1, 0, 20),
-                                    event(began, 0, 1, 20), event(ended, 0, 1, 22), event(acted, 1, 1, 23)},
-                                   0}}),
+  EXPECT_EQ(spans(plan_of("cc"),
+                  {{{event(began, 0, 0, 10), event(ended, 0, 0, 15), event(began, 1, 0, 16), event(ended, 1, 0, 20),
+                     event(began, 0, 1, 20), event(ended, 0, 1, 22), event(acted, 1, 1, 23)},
+                    0}}),
             "a0.0@0/0:10-15 a1.0@0/0:16-20 a0.1@0/0:20-22 a1.1@0/0:23-23=");
 }
 
 TEST(Trace, MessagesOtherPlansAndTheSessionAreNoActs) {
-  EXPECT_EQ(spans(plan_of("c"), {{{event(launch_began, -1, 0, 1), event(acted, 0, 0, 2, number + 1), event(handed, 0, 0, 3), event(posted, 0, 0, 3),
-                                   event(taken, 0, 0, 3), event(acted, 0, 5, 4), event(launch_ended, -1, 0, 5)},
+  EXPECT_EQ(spans(plan_of("c"), {{{event(launch_began, -1, 0, 1), event(acted, 0, 0, 2, number + 1),
+                                   event(handed, 0, 0, 3), event(posted, 0, 0, 3), event(taken, 0, 0, 3),
+                                   event(acted, 0, 5, 4), event(launch_ended, -1, 0, 5)},
                                   0}}),
             "a0.5@0/0:4-4=");
 }
 
-TEST(Trace, AnActWithoutBeginOrEndIsLeftOut) { EXPECT_EQ(spans(plan_of("cc"), {{{event(ended, 0, 0, 1), event(began, 1, 0, 2)}, 7}}), ""); }
+TEST(Trace, AnActWithoutBeginOrEndIsLeftOut) {
+  EXPECT_EQ(spans(plan_of("cc"), {{{event(ended, 0, 0, 1), event(began, 1, 0, 2)}, 7}}), "");
+}
 
 TEST(Trace, AFailedActSaysSo) {
-  EXPECT_EQ(spans(plan_of("cc"),
-                  {{{event(began, 0, 0, 1), event(failed, 0, 0, 2), event(ended, 0, 0, 3), event(began, 1, 0, 3), event(ended, 1, 0, 4)}, 0}}),
+  EXPECT_EQ(spans(plan_of("cc"), {{{event(began, 0, 0, 1), event(failed, 0, 0, 2), event(ended, 0, 0, 3),
+                                    event(began, 1, 0, 3), event(ended, 1, 0, 4)},
+                                   0}}),
             "a0.0@0/0:1-3! a1.0@0/0:3-4");
 }
 
 TEST(Trace, CollectivesThatOverlapHaveLanesOfTheirOwnOnTheirWorker) {
-  EXPECT_EQ(spans(plan_of("xxc"), {{},
-                                   {{event(began, 0, 0, 1), event(began, 1, 0, 2), event(began, 2, 0, 3), event(ended, 2, 0, 4),
-                                     event(ended, 0, 0, 5), event(began, 0, 1, 5), event(ended, 1, 0, 6), event(ended, 0, 1, 7)},
-                                    0}}),
+  EXPECT_EQ(spans(plan_of("xxc"),
+                  {{},
+                   {{event(began, 0, 0, 1), event(began, 1, 0, 2), event(began, 2, 0, 3), event(ended, 2, 0, 4),
+                     event(ended, 0, 0, 5), event(began, 0, 1, 5), event(ended, 1, 0, 6), event(ended, 0, 1, 7)},
+                    0}}),
             "a0.0@1/1:1-5 a1.0@1/2:2-6 a2.0@1/0:3-4 a0.1@1/1:5-7");
 }
 
 TEST(Trace, AnActInWhichAnotherOfItsWorkerBeginsWentOnBesideIt) {
-  EXPECT_EQ(spans(plan_of("ccc"), {{{event(began, 0, 0, 1), event(began, 1, 0, 2), event(ended, 1, 0, 3), event(acted, 2, 0, 3),
-                                     event(ended, 0, 0, 4), event(began, 1, 1, 4), event(ended, 1, 1, 5)},
-                                    0}}),
+  EXPECT_EQ(spans(plan_of("ccc"),
+                  {{{event(began, 0, 0, 1), event(began, 1, 0, 2), event(ended, 1, 0, 3), event(acted, 2, 0, 3),
+                     event(ended, 0, 0, 4), event(began, 1, 1, 4), event(ended, 1, 1, 5)},
+                    0}}),
             "a0.0@0/1:1-4 a1.0@0/0:2-3 a2.0@0/0:3-3= a1.1@0/0:4-5");
 }
 
@@ -77,7 +85,8 @@ TEST(Trace, AsJsonEachSpanHasItsRankLaneTimesAndPlace) {
   plan.name = "p", plan.rank = 2, plan.world = 4;
   plan.actors[ActorId(0)].where = "net.cc:7 \"q\"";
   plan.actors[ActorId(1)].collective->where = "relu at net.cc:8";
-  const std::vector<TraceSpan> spans = {{ActorId(0), 5, 6, 0, 0, 1500, 4000, true, true}, {ActorId(1), 0, 1, 0, 1, 2000, 2000, false, true}};
+  const std::vector<TraceSpan> spans = {{ActorId(0), 5, 6, 0, 0, 1500, 4000, true, true},
+                                        {ActorId(1), 0, 1, 0, 1, 2000, 2000, false, true}};
   EXPECT_EQ(
       trace_json(plan, spans),
       R"({"displayTimeUnit":"ns","traceEvents":[)"
@@ -91,8 +100,9 @@ TEST(Trace, AsJsonEachSpanHasItsRankLaneTimesAndPlace) {
 
 TEST(Trace, LanesBesideWorkersStandBehindTheLastWorker) {
   const Plan plan = plan_of("xxx");
-  const std::vector<TraceSpan> spans = {
-      {ActorId(0), 0, 1, 0, 1, 0, 1, false, true}, {ActorId(1), 0, 1, 0, 2, 0, 1, false, true}, {ActorId(2), 0, 1, 1, 1, 0, 1, false, true}};
+  const std::vector<TraceSpan> spans = {{ActorId(0), 0, 1, 0, 1, 0, 1, false, true},
+                                        {ActorId(1), 0, 1, 0, 2, 0, 1, false, true},
+                                        {ActorId(2), 0, 1, 1, 1, 0, 1, false, true}};
   const std::string json = trace_json(plan, spans);
   for (const char* lane : {R"({"name":"worker 0, beside 1"},"name":"thread_name","ph":"M","pid":0,"tid":2})",
                            R"({"name":"worker 0, beside 2"},"name":"thread_name","ph":"M","pid":0,"tid":3})",

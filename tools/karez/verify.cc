@@ -23,7 +23,8 @@ DryRun live_run(const std::string& file, const Plan& plan) {
   } catch (const Error& error) { throw Error(ErrorKind::hang, cat(file, ": ", error.what()), error.where); }
 }
 
-// What loading asks of calls and collectives. Returns the kernels that this build does not have, by name, with their calls.
+// What loading asks of calls and collectives. Returns the kernels that this build does not have, by name, with their
+// calls.
 std::map<std::string, int> ask_calls(const std::string& file, const Plan& plan) {
   const KernelTable kernels(cpu_kernels());
   std::map<std::string, int> unknown;
@@ -36,7 +37,8 @@ std::map<std::string, int> ask_calls(const std::string& file, const Plan& plan) 
     try {
       prepare_call(kernels, call, plan.devices[device].kind);
     } catch (const Error& error) {
-      throw Error(ErrorKind::data, cat(file, ": ", call.where.empty() ? "" : call.where + ": ", error.what()), error.where);
+      throw Error(ErrorKind::data, cat(file, ": ", call.where.empty() ? "" : call.where + ": ", error.what()),
+                  error.where);
     }
   };
   for (const Actor& actor : plan.actors) {
@@ -56,7 +58,9 @@ void ask_variables(const std::string& file, const Plan& plan) {
     try {
       const DType dtype = dtype_from(std::string_view(block.layout).substr(0, block.layout.find('[')));
       require(block.bytes % size_of(dtype) == 0, block.bytes, " bytes are no whole number of ", name_of(dtype));
-    } catch (const Error& error) { throw Error(ErrorKind::data, cat(file, ": variable '", block.name, "' \"", block.layout, "\": ", error.what())); }
+    } catch (const Error& error) {
+      throw Error(ErrorKind::data, cat(file, ": variable '", block.name, "' \"", block.layout, "\": ", error.what()));
+    }
   }
 }
 
@@ -65,10 +69,11 @@ int run(const std::string& file) {
   ask_variables(file, plan);
   const auto unknown = ask_calls(file, plan);
   const DryRun launch = live_run(file, plan);
-  std::printf("%s: sound; a launch runs through in %zu acts and %" PRId64 " messages; hash %016" PRIx64 "\n", file.c_str(), launch.order.size(),
-              launch.messages, rank_hash(plan));
+  std::printf("%s: sound; a launch runs through in %zu acts and %" PRId64 " messages; hash %016" PRIx64 "\n",
+              file.c_str(), launch.order.size(), launch.messages, rank_hash(plan));
   for (const auto& [kernel, calls] : unknown)
-    std::printf("  not checked: %d call%s of %s, a kernel that this build does not have\n", calls, calls == 1 ? "" : "s", kernel.c_str());
+    std::printf("  not checked: %d call%s of %s, a kernel that this build does not have\n", calls,
+                calls == 1 ? "" : "s", kernel.c_str());
   return 0;
 }
 
@@ -77,7 +82,8 @@ int run(const std::string& file) {
 Command verify_command() {
   auto file = std::make_shared<std::string>();
   return {"verify",
-          "Checks a plan: ids, operands within their memory, registers that do not overlap, whether each kernel takes its calls; then runs a launch "
+          "Checks a plan: ids, operands within their memory, registers that do not overlap, whether each kernel takes "
+          "its calls; then runs a launch "
           "of it "
           "without data.\n"
           "Exit code 77: the file is no sound plan. 76: a launch would stand still; who waits for whom is said.",
