@@ -1,4 +1,5 @@
-// What works along one axis, in programs on meshes: sorting and picking with their gradients, errors, and a loss that picks.
+// What works along one axis, in programs on meshes: sorting and picking with their gradients, errors, and a loss that
+// picks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,14 +26,17 @@ std::vector<double> drawn() {
   return out;
 }
 HostArray matrix(const std::vector<double>& values) { return HostArray::of<double>({rows, columns}, values); }
-double at(const std::vector<double>& x, std::int64_t r, std::int64_t c) { return x[static_cast<std::size_t>(r * columns + c)]; }
+double at(const std::vector<double>& x, std::int64_t r, std::int64_t c) {
+  return x[static_cast<std::size_t>(r * columns + c)];
+}
 
 // Columns of row r by a stable sort of the library.
 std::vector<std::int64_t> order_of(const std::vector<double>& x, std::int64_t r, bool descending) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(columns));
   std::iota(out.begin(), out.end(), 0);
-  std::stable_sort(out.begin(), out.end(),
-                   [&](std::int64_t a, std::int64_t b) { return descending ? at(x, r, a) > at(x, r, b) : at(x, r, a) < at(x, r, b); });
+  std::stable_sort(out.begin(), out.end(), [&](std::int64_t a, std::int64_t b) {
+    return descending ? at(x, r, a) > at(x, r, b) : at(x, r, a) < at(x, r, b);
+  });
   return out;
 }
 
@@ -108,13 +112,15 @@ TEST(Along, ALossThatPicksIsCrossEntropy) {
       auto f = compile(world.mesh(mesh), [&](Tensor logits, Tensor label) {
         const bool split = by_class && shape.size() > 1;
         Tensor in = split ? with_layout(logits, P(nullptr, "model")) : logits;
-        Tensor picked = take_along(split ? with_layout(log_softmax(in), P(nullptr, "model")) : log_softmax(in), reshape(label, {rows, 1}), 1);
+        Tensor picked = take_along(split ? with_layout(log_softmax(in), P(nullptr, "model")) : log_softmax(in),
+                                   reshape(label, {rows, 1}), 1);
         Tensor loss = -mean(picked), other = cross_entropy(logits, label);
         return std::vector{loss, grad(loss, std::vector{logits})[0], other, grad(other, std::vector{logits})[0]};
       });
       const Future out = f(matrix(x), labels);
       EXPECT_NEAR(out.item(0), out.item(2), 1e-12) << mesh;
-      EXPECT_THAT(list<double>(out.value(1)), Pointwise(::testing::DoubleNear(1e-12), list<double>(out.value(3)))) << mesh;
+      EXPECT_THAT(list<double>(out.value(1)), Pointwise(::testing::DoubleNear(1e-12), list<double>(out.value(3))))
+          << mesh;
     }
 }
 
@@ -123,9 +129,12 @@ TEST(Along, AddAlongIsAHistogramOfWeights) {
   for (const char* mesh : meshes) {
     World world({.devices = Mesh::parse(mesh).size()});
     auto f = compile(world.mesh(mesh), [&](Tensor i, Tensor w) { return add_along(i, w, 3, -1); });
-    EXPECT_EQ(list<double>(f(index, HostArray::of<double>({2, 4}, {1, 2, 4, 8, 1, 2, 4, 8})).value()), (std::vector<double>{1, 8, 6, 8, 7, 0}))
+    EXPECT_EQ(list<double>(f(index, HostArray::of<double>({2, 4}, {1, 2, 4, 8, 1, 2, 4, 8})).value()),
+              (std::vector<double>{1, 8, 6, 8, 7, 0}))
         << mesh;
-    EXPECT_EQ(list<double>(compile(world.mesh(mesh), [](Tensor x) { return where(x > 0, x, 0.0); })(HostArray::of<double>({2}, {-1, 2})).value()),
+    EXPECT_EQ(list<double>(compile(world.mesh(mesh),
+                                   [](Tensor x) { return where(x > 0, x, 0.0); })(HostArray::of<double>({2}, {-1, 2}))
+                               .value()),
               (std::vector<double>{0, 2}));
   }
 }
@@ -142,15 +151,20 @@ TEST(Along, WhatIsWrongIsSaidWithTheLine) {
   const auto one = [](Tensor t) { return std::vector{std::move(t)}; };
   EXPECT_THAT(error([&](In in) { return one(cumsum(in[0], 2)); }),
               testing::AllOf(HasSubstr("cumsum: axis 2 of f64[5, 7] does not exist"), HasSubstr("along_test.cc:")));
-  EXPECT_THAT(error([&](In in) { return one(topk(in[0], 8).values); }), HasSubstr("topk: 8 elements along axis 1 of f64[5, 7]"));
+  EXPECT_THAT(error([&](In in) { return one(topk(in[0], 8).values); }),
+              HasSubstr("topk: 8 elements along axis 1 of f64[5, 7]"));
   EXPECT_THAT(error([&](In in) { return one(topk(in[0], -1).values); }), HasSubstr("topk: -1 elements along axis 1"));
-  EXPECT_THAT(error([&](In in) { return one(take_along(in[0], in[0])); }), HasSubstr("take_along: an index is i32 or i64, not f64[5, 7]"));
+  EXPECT_THAT(error([&](In in) { return one(take_along(in[0], in[0])); }),
+              HasSubstr("take_along: an index is i32 or i64, not f64[5, 7]"));
   World other({.devices = 2});
-  auto f = compile(other.mesh("data=2"), [](Tensor x, Tensor i) { return take_along(x, i * 1, 1); });  // which no argument tells
+  auto f = compile(other.mesh("data=2"),
+                   [](Tensor x, Tensor i) { return take_along(x, i * 1, 1); });  // which no argument tells
   try {
     f(matrix(drawn()), HostArray::of<std::int64_t>({rows, 1}, {0, 1, 2, 7, 4})).wait();
     FAIL();
-  } catch (const Error& error) { EXPECT_THAT(error.what(), HasSubstr("take_along: the index 7 at [3, 0] is outside 0 to 6")); }
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("take_along: the index 7 at [3, 0] is outside 0 to 6"));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Mixed precision in whole programs: a character transformer and a convolution train beside f32, on meshes, in stages and micro-batches, with
-// recomputed blocks and on several ranks; a step that is skipped leaves all state as it was on each.
+// Mixed precision in whole programs: a character transformer and a convolution train beside f32, on meshes, in stages
+// and micro-batches, with recomputed blocks and on several ranks; a step that is skipped leaves all state as it was on
+// each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,15 +59,19 @@ std::vector<std::byte> state_of(World& world, const std::vector<Parameter>& para
 HostArray drawn(std::mt19937& random, Shape shape, int below) {
   HostArray out(TensorType{below > 0 ? DType::i32 : DType::f32, std::move(shape)});
   if (below > 0)
-    for (std::int32_t& value : out.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % static_cast<unsigned>(below));
+    for (std::int32_t& value : out.data<std::int32_t>())
+      value = static_cast<std::int32_t>(random() % static_cast<unsigned>(below));
   else
     for (float& value : out.data<float>()) value = static_cast<float>(random() % 1000) / 250 - 2;
   return out;
 }
 
-template <class Net> Outcome train(Net& net, const Setting& run, const HostArray& x, const HostArray& y, int count, std::optional<Ranks> ranks) {
+template <class Net>
+Outcome train(Net& net, const Setting& run, const HostArray& x, const HostArray& y, int count,
+              std::optional<Ranks> ranks) {
   const Mesh shape = Mesh::parse(run.mesh);
-  World world({.devices = ranks ? shape.size() / ranks->ranks : shape.size(), .team = 1, .seed = run.seed, .ranks = ranks});
+  World world(
+      {.devices = ranks ? shape.size() / ranks->ranks : shape.size(), .team = 1, .seed = run.seed, .ranks = ranks});
   optim::Adam adam(net.parameters(), {.lr = 1e-2});
   auto step = compile(world.mesh(shape.axes),
                       [&](Tensor in, Tensor labels, Tensor by) {
@@ -74,7 +79,11 @@ template <class Net> Outcome train(Net& net, const Setting& run, const HostArray
                         adam.step(grad(loss, net.parameters()));
                         return loss;
                       },
-                      {.rules = run.rules, .placements = run.placements, .remat = run.remat, .amp = run.amp, .microbatches = run.microbatches});
+                      {.rules = run.rules,
+                       .placements = run.placements,
+                       .remat = run.remat,
+                       .amp = run.amp,
+                       .microbatches = run.microbatches});
   Outcome out;
   for (int s = 0; s < count; ++s) out.losses.push_back(step(x, y, 1.0f).item());
   if (run.amp != "f16") return out;
@@ -122,7 +131,8 @@ double near_f32(const std::string& amp) { return amp == "bf16" ? 5e-2 : 1e-2; }
 // Sums in another order round to the other neighbour, here and there.
 double near_itself(const std::string& amp) { return amp == "bf16" ? 3e-2 : 5e-3; }
 
-// In the median of five seeds: Adam makes a full step of a gradient whose sign a rounding turns, and 40 steps carry one such run far off.
+// In the median of five seeds: Adam makes a full step of a gradient whose sign a rounding turns, and 40 steps carry one
+// such run far off.
 TEST(AmpTraining, ATransformerAndAConvolutionTrainNearF32) {
   for (const auto& [name, program] : programs)
     for (const char* amp : {"bf16", "f16"}) {
@@ -141,7 +151,8 @@ TEST(AmpTraining, ATransformerAndAConvolutionTrainNearF32) {
 }
 
 TEST(AmpTraining, IsTheSameOnEveryMeshToARounding) {
-  const std::vector<LayoutRule> by_rule = {{"block*.{query,key,value,up}.weight", P("model")}, {"block*.{out,down}.weight", P(nullptr, "model")}};
+  const std::vector<LayoutRule> by_rule = {{"block*.{query,key,value,up}.weight", P("model")},
+                                           {"block*.{out,down}.weight", P(nullptr, "model")}};
   for (const auto& [name, program] : programs)
     for (const char* amp : {"bf16", "f16"}) {
       const Outcome one = program({.amp = amp}, steps, {});
@@ -150,7 +161,8 @@ TEST(AmpTraining, IsTheSameOnEveryMeshToARounding) {
       const std::vector<Setting>& runs = program == transformer ? of_transformer : of_convolution;
       for (const Setting& run : runs) {
         const Outcome many = program(run, steps, {});
-        EXPECT_LE(worst(one.losses, many.losses), near_itself(amp)) << name << " " << amp << " " << run.mesh << " " << run.microbatches;
+        EXPECT_LE(worst(one.losses, many.losses), near_itself(amp))
+            << name << " " << amp << " " << run.mesh << " " << run.microbatches;
         if (amp == std::string("f16")) expect_skipped(many, cat(name, " ", run.mesh));
       }
     }
@@ -161,7 +173,8 @@ TEST(AmpTraining, InStagesAndMicroBatches) {
   for (const char* amp : {"bf16", "f16"}) {
     for (const auto& [name, program] : programs) {
       const std::vector<PlacementRule>& stages = program == transformer ? blocks : layers;
-      const Outcome one = program({.amp = amp}, steps, {}), two = program({.mesh = "stage=2", .amp = amp, .placements = stages}, steps, {});
+      const Outcome one = program({.amp = amp}, steps, {}),
+                    two = program({.mesh = "stage=2", .amp = amp, .placements = stages}, steps, {});
       EXPECT_LE(worst(one.losses, two.losses), near_itself(amp)) << name << " " << amp;
       if (amp == std::string("f16")) expect_skipped(two, name);
     }
@@ -175,7 +188,8 @@ TEST(AmpTraining, InStagesAndMicroBatches) {
 TEST(AmpTraining, RecomputedBlocksChangeNoBit) {
   for (const char* amp : {"bf16", "f16"})
     for (const char* mesh : {"", "data=2"}) {
-      const Outcome plain = transformer({.mesh = mesh, .amp = amp}), again = transformer({.mesh = mesh, .amp = amp, .remat = {"block*"}});
+      const Outcome plain = transformer({.mesh = mesh, .amp = amp}),
+                    again = transformer({.mesh = mesh, .amp = amp, .remat = {"block*"}});
       EXPECT_EQ(plain.losses, again.losses) << amp << " " << mesh;
       EXPECT_EQ(plain.state, again.state) << amp << " " << mesh;
       if (amp == std::string("f16")) expect_skipped(again, mesh);
@@ -188,7 +202,9 @@ TEST(AmpTraining, OnSeveralRanksItIsTheBitsOfOneProcess) {
       const Setting run{.mesh = "data=2", .amp = amp};
       const Outcome one = program(run, steps, {});
       std::vector<Outcome> found(2);
-      on_ranks(2, [&, go = program](const Ranks& here) { found[static_cast<std::size_t>(here.rank)] = go(run, steps, here); });
+      on_ranks(2, [&, go = program](const Ranks& here) {
+        found[static_cast<std::size_t>(here.rank)] = go(run, steps, here);
+      });
       for (const Outcome& each : found) {
         EXPECT_EQ(each.losses, one.losses) << name << " " << amp;
         EXPECT_EQ(each.state, one.state) << name << " " << amp;

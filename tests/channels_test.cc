@@ -1,5 +1,5 @@
-// Layers over channels against loops on every mesh: batch statistics are those of the whole batch, running ones are state, and files of PyTorch fit
-// by name.
+// Layers over channels against loops on every mesh: batch statistics are those of the whole batch, running ones are
+// state, and files of PyTorch fit by name.
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,7 +20,8 @@ struct Moments {
 Moments moments(const Numbers& x, const std::vector<std::size_t>& places) {
   Moments out;
   for (std::size_t p : places) out.mean += x[p] / static_cast<double>(places.size());
-  for (std::size_t p : places) out.variance += (x[p] - out.mean) * (x[p] - out.mean) / static_cast<double>(places.size());
+  for (std::size_t p : places)
+    out.variance += (x[p] - out.mean) * (x[p] - out.mean) / static_cast<double>(places.size());
   return out;
 }
 std::size_t place(std::size_t n, std::size_t c, std::size_t p) { return (n * channels + c) * pixels + p; }
@@ -41,10 +42,12 @@ TEST(BatchNorm, NormalisesByTheWholeBatchOnEveryMesh) {
   }
   expect_function(
       "batch_norm", [](auto in) { return batch_norm(in[0], in[1], in[2], 1e-3); }, {x, w, shift}, want);
-  EXPECT_THAT(error_of([](auto in) { return std::vector{batch_norm(in[0], in[1], in[1])}; }, {array({1, 3}, {1, 2, 3}), array({3}, {1, 1, 1})}),
+  EXPECT_THAT(error_of([](auto in) { return std::vector{batch_norm(in[0], in[1], in[1])}; },
+                       {array({1, 3}, {1, 2, 3}), array({3}, {1, 1, 1})}),
               HasSubstr("batch_norm: f64[1, 3] has 1 elements a channel"));
-  EXPECT_THAT(error_of([](auto in) { return std::vector{batch_norm(in[0], in[1], in[1])}; }, {x, array({3}, {1, 1, 1})}),
-              HasSubstr("batch_norm: f64[3] beside f64[5, 4, 2, 3]; it has 4 channels"));
+  EXPECT_THAT(
+      error_of([](auto in) { return std::vector{batch_norm(in[0], in[1], in[1])}; }, {x, array({3}, {1, 1, 1})}),
+      HasSubstr("batch_norm: f64[3] beside f64[5, 4, 2, 3]; it has 4 channels"));
 }
 
 TEST(GroupNorm, NormalisesGroupsOfChannels) {
@@ -65,10 +68,12 @@ TEST(GroupNorm, NormalisesGroupsOfChannels) {
         }
       }
     expect_function(
-        cat("group_norm of ", groups), [&](auto in) { return group_norm(in[0], static_cast<std::int64_t>(groups), in[1], in[2]); }, {x, w, shift},
+        cat("group_norm of ", groups),
+        [&](auto in) { return group_norm(in[0], static_cast<std::int64_t>(groups), in[1], in[2]); }, {x, w, shift},
         want);
   }
-  EXPECT_THAT(error_of([](auto in) { return std::vector{group_norm(in[0], 3, in[1], in[1])}; }, {x, w}), HasSubstr("3 groups do not divide"));
+  EXPECT_THAT(error_of([](auto in) { return std::vector{group_norm(in[0], 3, in[1], in[1])}; }, {x, w}),
+              HasSubstr("3 groups do not divide"));
 }
 
 TEST(Conv1d, IsTheSumOfProductsAlongOneDimension) {
@@ -77,7 +82,9 @@ TEST(Conv1d, IsTheSumOfProductsAlongOneDimension) {
   const Numbers n = numbers_of(x), k = numbers_of(w);
   for (const auto& [stride, padding, dilation] : {std::array{1, 0, 1}, std::array{2, 1, 1}, std::array{1, 2, 2}}) {
     const std::size_t size =
-        (length + 2 * static_cast<std::size_t>(padding) - static_cast<std::size_t>(dilation) * (taps - 1) - 1) / static_cast<std::size_t>(stride) + 1;
+        (length + 2 * static_cast<std::size_t>(padding) - static_cast<std::size_t>(dilation) * (taps - 1) - 1) /
+            static_cast<std::size_t>(stride) +
+        1;
     Numbers want;
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t o = 0; o < outs; ++o)
@@ -192,12 +199,14 @@ TEST(BatchNorm, RunningStatisticsFollowTheBatchAndAreWhatIsUsedBehindTraining) {
   for (std::size_t c = 0; c < channels; ++c)
     for (std::size_t p : of_channel(c)) want[p] = (n[p] - running[c].mean) / std::sqrt(running[c].variance + 1e-4);
   expect_near(numbers_of(eval(x).value().read()), want, "behind training");
-  EXPECT_EQ(world.read(net.parameter("norm.num_batches_tracked")).data<std::int64_t>()[0], 3) << "evaluating changes nothing";
+  EXPECT_EQ(world.read(net.parameter("norm.num_batches_tracked")).data<std::int64_t>()[0], 3)
+      << "evaluating changes nothing";
 }
 
 // Under the names that PyTorch gives them, and nothing else: a file of the model alone.
 TEST(BatchNorm, RunningStatisticsBelongToTheModelsFile) {
-  const std::string path = (std::filesystem::path(::testing::TempDir()) / cat("karez_channels_", ::getpid(), ".safetensors")).string();
+  const std::string path =
+      (std::filesystem::path(::testing::TempDir()) / cat("karez_channels_", ::getpid(), ".safetensors")).string();
   World world, other({.devices = 2, .seed = 9});
   Net net, second;
   compile(world.mesh(), [&](Tensor x) { return net(x); })(batch_of(1)).wait();
@@ -205,7 +214,8 @@ TEST(BatchNorm, RunningStatisticsBelongToTheModelsFile) {
   world.save(path);
   other.load(path, {.parameters = second.state()});
   std::filesystem::remove(path);
-  EXPECT_THAT(other.waiting(), testing::IsSupersetOf({"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}));
+  EXPECT_THAT(other.waiting(),
+              testing::IsSupersetOf({"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}));
   auto again = compile(other.mesh(), [&](Tensor x) { return second(x); }, {.train = false});
   EXPECT_EQ(numbers_of(again(batch_of(2)).value().read()), numbers_of(eval(batch_of(2)).value().read()));
 }
@@ -219,10 +229,13 @@ TEST(Channels, ModulesRefuseWhatCannotBeMeant) {
     } catch (const Error& error) { return std::string(error.what()); }
     return std::string("no error");
   };
-  EXPECT_EQ(error([](auto& root) { nn::GroupNorm(root, "g", 3, 4); }), "GroupNorm 'g': 3 groups do not divide 4 channels");
-  EXPECT_EQ(error([](auto& root) { nn::BatchNorm(root, "b", 4, {.momentum = 0}); }), "BatchNorm 'b': a momentum of 0.0 is not in (0, 1]");
+  EXPECT_EQ(error([](auto& root) { nn::GroupNorm(root, "g", 3, 4); }),
+            "GroupNorm 'g': 3 groups do not divide 4 channels");
+  EXPECT_EQ(error([](auto& root) { nn::BatchNorm(root, "b", 4, {.momentum = 0}); }),
+            "BatchNorm 'b': a momentum of 0.0 is not in (0, 1]");
   EXPECT_EQ(error([](auto& root) { nn::BatchNorm(root, "b", 0); }), "BatchNorm 'b' of 0 channels; it takes at least 1");
-  EXPECT_EQ(error([](auto& root) { nn::Conv1d(root, "c", 1, 1, 0); }), "Conv1d 'c': 1 to 1 channels with a kernel of 0; all must be positive");
+  EXPECT_EQ(error([](auto& root) { nn::Conv1d(root, "c", 1, 1, 0); }),
+            "Conv1d 'c': 1 to 1 channels with a kernel of 0; all must be positive");
 }
 
 }  // namespace

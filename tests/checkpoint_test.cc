@@ -1,4 +1,5 @@
-// Law 4: resume equals no interruption, bit for bit, data order and dropout included; on another mesh, restored state is bit-equal.
+// Law 4: resume equals no interruption, bit for bit, data order and dropout included; on another mesh, restored state
+// is bit-equal.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -72,13 +73,17 @@ struct Training {
 
 class Law4 : public ::testing::Test {
  protected:
-  Law4() : path_((fs::path(::testing::TempDir()) / ("karez_law4_" + std::to_string(::getpid()) + ".safetensors")).string()) {}
+  Law4()
+      : path_(
+            (fs::path(::testing::TempDir()) / ("karez_law4_" + std::to_string(::getpid()) + ".safetensors")).string()) {
+  }
   ~Law4() override { fs::remove(path_); }
 
   // 20 steps against 10, a checkpoint, and 10 in a world that knows nothing else.
   void expect_resumed(const std::string& mesh, const std::vector<LayoutRule>& rules = {}, int microbatches = 1) {
     SCOPED_TRACE("'" + mesh + "', micro-batches " + std::to_string(microbatches));
-    Training whole(mesh, 3, rules, microbatches), first(mesh, 3, rules, microbatches), second(mesh, 77, rules, microbatches);
+    Training whole(mesh, 3, rules, microbatches), first(mesh, 3, rules, microbatches),
+        second(mesh, 77, rules, microbatches);
     const auto all = whole.train(0, 20);
     auto parts = first.train(0, 10);
     first.world.save(path_, {.position = 10});
@@ -87,7 +92,8 @@ class Law4 : public ::testing::Test {
     EXPECT_EQ(parts, all);
     EXPECT_EQ(second.state(), whole.state());
     EXPECT_LT(all.back(), all.front());
-    EXPECT_NE(Training(mesh, 77, rules, microbatches).train(0, 1)[0], all[0]) << "the seed matters where nothing is loaded";
+    EXPECT_NE(Training(mesh, 77, rules, microbatches).train(0, 1)[0], all[0])
+        << "the seed matters where nothing is loaded";
   }
   std::string path_;
 };

@@ -1,4 +1,5 @@
-// Law 7 and its neighbours: planned bytes and messages are what was counted, and a steady step allocates nothing of ours.
+// Law 7 and its neighbours: planned bytes and messages are what was counted, and a steady step allocates nothing of
+// ours.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -14,8 +15,8 @@ struct Mlp : nn::Module {
   Tensor operator()(Tensor x) { return fc2(drop(relu(fc1(x)))); }
 };
 
-// Messages of one launch, from the plan alone: an act sends one `returned` per input and one `filled` per consumer; the session sends a
-// `filled` per start register and a `returned` per done register.
+// Messages of one launch, from the plan alone: an act sends one `returned` per input and one `filled` per consumer; the
+// session sends a `filled` per start register and a `returned` per done register.
 std::int64_t messages_of(const Plan& plan) {
   std::int64_t count = 0;
   for (const Register& reg : plan.registers) count += 2 * static_cast<std::int64_t>(reg.consumers.size());
@@ -64,7 +65,8 @@ TEST_P(Counting, PlannedBytesAndMessagesAreThoseCounted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Counting,
-                         ::testing::Values(std::pair{"", false}, std::pair{"data=4", false}, std::pair{"model=4", false}, std::pair{"model=3", true},
+                         ::testing::Values(std::pair{"", false}, std::pair{"data=4", false},
+                                           std::pair{"model=4", false}, std::pair{"model=3", true},
                                            std::pair{"data=2,model=2", false}, std::pair{"data=2,model=2", true}));
 
 }  // namespace

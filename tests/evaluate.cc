@@ -21,7 +21,8 @@ std::vector<HostArray> run_call(const KernelRow& row, const CallSpec& call, std:
   return arrays;
 }
 
-CallSpec stored_call(const NodeView& node, const std::vector<TensorType>& in, const std::vector<TensorType>& out, const Attrs& local) {
+CallSpec stored_call(const NodeView& node, const std::vector<TensorType>& in, const std::vector<TensorType>& out,
+                     const Attrs& local) {
   std::vector<View> in_views, out_views;
   for (const TensorType& type : in) in_views.push_back(stored_view(type.dtype, type.shape));
   for (const TensorType& type : out) out_views.push_back(stored_view(type.dtype, type.shape));
@@ -41,7 +42,8 @@ Attrs whole_attrs(const NodeView& node) {
   return localise(view);
 }
 
-ById<ValueId, HostArray> evaluate(const KernelTable& table, const Graph& graph, const std::map<std::string, HostArray>& feed) {
+ById<ValueId, HostArray> evaluate(const KernelTable& table, const Graph& graph,
+                                  const std::map<std::string, HostArray>& feed) {
   ById<ValueId, HostArray> values(graph.values.size());
   for (NodeId n : graph.nodes.ids()) {
     const NodeView node{&graph, n};

@@ -1,4 +1,5 @@
-// Direct evaluation for tests: one call on one row, one node, or a whole graph node by node; arrays are row-major outside, views as stored inside.
+// Direct evaluation for tests: one call on one row, one node, or a whole graph node by node; arrays are row-major
+// outside, views as stored inside.
 #pragma once
 
 #include <cstring>
@@ -40,8 +41,10 @@ class Stored {
     for (std::int64_t size : view_.shape) count *= size;
     for (std::int64_t number = 0; number < count; ++number) {
       std::int64_t rest = number, place = 0;
-      for (std::size_t d = view_.shape.size(); d-- > 0; rest /= view_.shape[d]) place += rest % view_.shape[d] * view_.strides[d];
-      visit(static_cast<std::size_t>(number), static_cast<std::size_t>(place), static_cast<std::size_t>(size_of(view_.dtype)));
+      for (std::size_t d = view_.shape.size(); d-- > 0; rest /= view_.shape[d])
+        place += rest % view_.shape[d] * view_.strides[d];
+      visit(static_cast<std::size_t>(number), static_cast<std::size_t>(place),
+            static_cast<std::size_t>(size_of(view_.dtype)));
     }
   }
 
@@ -52,7 +55,8 @@ class Stored {
 std::vector<HostArray> run_call(const KernelRow& row, const CallSpec& call, std::span<const HostArray> in);
 
 // The call of a node on operands of the given types, stored as everything is, with localised attributes.
-CallSpec stored_call(const NodeView& node, const std::vector<TensorType>& in, const std::vector<TensorType>& out, const Attrs& local);
+CallSpec stored_call(const NodeView& node, const std::vector<TensorType>& in, const std::vector<TensorType>& out,
+                     const Attrs& local);
 
 // A call's operands are the last of its node's: assign(old, value) reads only the value.
 std::vector<HostArray> run_call(const KernelTable& table, const CallSpec& call, std::span<const HostArray> in);
@@ -61,6 +65,7 @@ std::vector<HostArray> run_call(const KernelTable& table, const CallSpec& call, 
 Attrs whole_attrs(const NodeView& node);
 
 // All values of a graph, by value index, on one device. Inputs and variables come from `feed`.
-ById<ValueId, HostArray> evaluate(const KernelTable& table, const Graph& graph, const std::map<std::string, HostArray>& feed);
+ById<ValueId, HostArray> evaluate(const KernelTable& table, const Graph& graph,
+                                  const std::map<std::string, HostArray>& feed);
 
 }  // namespace karez::tests

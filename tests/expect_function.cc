@@ -47,8 +47,8 @@ void expect_near(const Numbers& got, const Numbers& want, const std::string& wha
   }
 }
 
-void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function, const std::vector<HostArray>& inputs,
-                     const Numbers& want) {
+void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                     const std::vector<HostArray>& inputs, const Numbers& want) {
   auto weighted = [&](Tensor y) {
     Tensor place = cast(reshape(iota({y.type.count()}, 0), y.shape()), DType::f64);
     return sum(y * cos(place * 1.7 + 0.3));
@@ -80,7 +80,8 @@ void expect_function(const std::string& what, const std::function<Tensor(const s
   for (const char* mesh : meshes) {
     const auto got = run(mesh, program, inputs);
     expect_near(got[0], want, cat(what, " on '", mesh, "'"));
-    for (std::size_t i = 0; i < inputs.size(); ++i) expect_near(got[i + 2], slopes[i], cat("gradient ", i, " of ", what, " on '", mesh, "'"), 1e-7);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      expect_near(got[i + 2], slopes[i], cat("gradient ", i, " of ", what, " on '", mesh, "'"), 1e-7);
   }
 }
 

@@ -29,9 +29,10 @@ std::vector<Numbers> run(const std::string& mesh, const Program& program, const 
 
 void expect_near(const Numbers& got, const Numbers& want, const std::string& what, double most = 1e-11);
 
-// The same on every mesh as `want`, and the gradient of a weighted sum of it in every input as difference quotients say.
-void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function, const std::vector<HostArray>& inputs,
-                     const Numbers& want);
+// The same on every mesh as `want`, and the gradient of a weighted sum of it in every input as difference quotients
+// say.
+void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                     const std::vector<HostArray>& inputs, const Numbers& want);
 
 std::string error_of(const Program& program, const std::vector<HostArray>& inputs);
 

@@ -1,4 +1,5 @@
-// Gradients against central differences in f64: for every differentiable op, sum(op(x) * random weights) and its gradient graph.
+// Gradients against central differences in f64: for every differentiable op, sum(op(x) * random weights) and its
+// gradient graph.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +31,8 @@ ValueId weighted_sum(Builder& b, std::span<const ValueId> results, std::mt19937_
     if (!is_float(type.dtype)) continue;
     HostArray weights(type);
     for (double& w : weights.data<double>()) w = static_cast<double>(random() % 2000) / 1000 - 1;
-    const ValueId w = build::constant(b, type, std::span<const std::byte>(weights.bytes(), static_cast<std::size_t>(type.bytes())));
+    const ValueId w =
+        build::constant(b, type, std::span<const std::byte>(weights.bytes(), static_cast<std::size_t>(type.bytes())));
     Ints axes(type.shape.size());
     std::iota(axes.begin(), axes.end(), 0);
     const ValueId sum = build::reduce_sum(b, build::mul(b, y, w), axes);
@@ -72,7 +74,8 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
   for (std::size_t k = 0; k < p.operands.size(); ++k) {
     const auto x = inputs[p.operands[k]].data<double>();
     const auto g = values[p.gradients[k]].data<double>();
-    require(g.size() == x.size(), "the gradient of operand ", p.operands[k], " has ", g.size(), " elements, the operand ", x.size());
+    require(g.size() == x.size(), "the gradient of operand ", p.operands[k], " has ", g.size(),
+            " elements, the operand ", x.size());
     std::vector<std::size_t> elements(x.size());
     std::iota(elements.begin(), elements.end(), std::size_t{0});
     std::shuffle(elements.begin(), elements.end(), random);
@@ -86,8 +89,8 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
       const double below = loss_of(table, p, feed);
       x[e] = at;
       const double difference = (above - below) / (2 * step);
-      require(std::abs(g[e] - difference) <= 1e-6 * std::max(1.0, std::abs(difference)), "operand ", p.operands[k], ", element ", e, " = ", at,
-              ": the gradient is ", g[e], ", the difference ", difference);
+      require(std::abs(g[e] - difference) <= 1e-6 * std::max(1.0, std::abs(difference)), "operand ", p.operands[k],
+              ", element ", e, " = ", at, ": the gradient is ", g[e], ", the difference ", difference);
       ++compared;
     }
   }
@@ -130,7 +133,8 @@ TEST(Gradient, OfEveryDifferentiableOpIsItsCentralDifference) {
     EXPECT_NE(covered.contains(op->name), excused) << op->name << " has a gradient and no case";
     reasons += !op->grad;
   }
-  std::cout << "finite differences: " << covered.size() << " ops, " << compared << " elements; " << reasons << " ops say why they have none\n";
+  std::cout << "finite differences: " << covered.size() << " ops, " << compared << " elements; " << reasons
+            << " ops say why they have none\n";
 }
 
 TEST(Gradient, OfStopGradientIsZero) {

@@ -1,4 +1,5 @@
-// The rows of the pointwise table and the kernels that were written from them at build time belong together, one to one.
+// The rows of the pointwise table and the kernels that were written from them at build time belong together, one to
+// one.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,7 +12,8 @@ namespace {
 
 TEST(GeneratedPointwise, EveryRowOfTheOpsHasItsKernelAndNoKernelIsLeftOver) {
   std::set<std::string> generated;
-  for (const GeneratedPointwise& row : generated_pointwise()) EXPECT_TRUE(generated.insert(row.expr).second) << row.expr << " stands twice";
+  for (const GeneratedPointwise& row : generated_pointwise())
+    EXPECT_TRUE(generated.insert(row.expr).second) << row.expr << " stands twice";
   std::set<std::string> wanted;
   for (const Pointwise& row : pointwise_rows()) {
     wanted.insert(row.expr);

@@ -1,4 +1,5 @@
-// An index outside its table, or a label that is no class, ends the launch with its place and value, alike on every mesh; labels to ignore do not.
+// An index outside its table, or a label that is no class, ends the launch with its place and value, alike on every
+// mesh; labels to ignore do not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,8 @@ namespace karez::tests {
 namespace {
 using ::testing::HasSubstr;
 
-// What the kernel said: the text between its name and line and the launch's own bracket. It is the data's fault, and this file's line.
+// What the kernel said: the text between its name and line and the launch's own bracket. It is the data's fault, and
+// this file's line.
 std::string error_of(const Future& out) {
   try {
     out.wait();
@@ -31,29 +33,35 @@ struct Setting {
 
 HostArray logits_of(std::int64_t rows, std::int64_t classes) {
   HostArray out(TensorType{DType::f64, {rows, classes}});
-  for (std::size_t i = 0; i < out.data<double>().size(); ++i) out.data<double>()[i] = std::sin(0.7 * static_cast<double>(i));
+  for (std::size_t i = 0; i < out.data<double>().size(); ++i)
+    out.data<double>()[i] = std::sin(0.7 * static_cast<double>(i));
   return out;
 }
 
-// Rows of a table that is whole, split by rows, or by columns, for an index that is whole or split. It is computed, so that kernels look at it.
+// Rows of a table that is whole, split by rows, or by columns, for an index that is whole or split. It is computed, so
+// that kernels look at it.
 TEST(IndexErrors, AnEmbeddingNamesPlaceAndValueAlikeOnEverySharding) {
   const std::vector<Setting> settings{{"", {}},
                                       {"data=4", {}},
                                       {"model=4", {{"table", P("model", nullptr)}}},
                                       {"model=3", {{"table", P(nullptr, "model")}}},
                                       {"data=2,model=2", {{"table", P("model", nullptr)}}}};
-  for (const auto& [bad, value] : std::vector<std::pair<std::size_t, std::int64_t>>{{9, 7}, {4, -1}, {0, std::int64_t{1} << 40}})
+  for (const auto& [bad, value] :
+       std::vector<std::pair<std::size_t, std::int64_t>>{{9, 7}, {4, -1}, {0, std::int64_t{1} << 40}})
     for (const Setting& setting : settings) {
       const Mesh mesh = Mesh::parse(setting.mesh);
       World world({.devices = mesh.size()});
       Parameter table("table", {DType::f32, {7, 6}}, constant_init(2));
-      auto rows = compile(world.mesh(mesh.axes), [&](Tensor index) { return sum(gather(table, index * 1)); }, {.rules = setting.rules});
+      auto rows = compile(world.mesh(mesh.axes), [&](Tensor index) { return sum(gather(table, index * 1)); },
+                          {.rules = setting.rules});
       HostArray index(TensorType{DType::i64, {5, 2}});
       for (std::size_t i = 0; i < 10; ++i) index.data<std::int64_t>()[i] = static_cast<std::int64_t>(i % 7);
       EXPECT_EQ(rows(index).item(), 120);
       index.data<std::int64_t>()[bad] = value;
       const std::string text = error_of(rows(index));
-      EXPECT_THAT(text, HasSubstr(cat("gather: the index ", value, " at [", bad / 2, ", ", bad % 2, "] is outside 0 to 6"))) << setting.mesh;
+      EXPECT_THAT(text,
+                  HasSubstr(cat("gather: the index ", value, " at [", bad / 2, ", ", bad % 2, "] is outside 0 to 6")))
+          << setting.mesh;
       EXPECT_THAT(text, HasSubstr("index_error_test.cc:")) << setting.mesh;
     }
 }
@@ -63,10 +71,11 @@ TEST(IndexErrors, ALabelThatIsNoClassIsNamedAlikeOnEverySharding) {
     Net() : Module(DType::f64) {}
     nn::Linear fc{*this, "fc", 6, 5};
   };
-  const std::vector<Setting> settings{{"", {}},
-                                      {"data=4", {}},
-                                      {"model=4", {{"fc.weight", P("model", nullptr)}, {"fc.bias", P("model")}}},
-                                      {"data=2,model=2", {{"fc.weight", P("model", nullptr)}, {"fc.bias", P("model")}}}};
+  const std::vector<Setting> settings{
+      {"", {}},
+      {"data=4", {}},
+      {"model=4", {{"fc.weight", P("model", nullptr)}, {"fc.bias", P("model")}}},
+      {"data=2,model=2", {{"fc.weight", P("model", nullptr)}, {"fc.bias", P("model")}}}};
   for (const DType dtype : {DType::i32, DType::i64})
     for (const std::int64_t value : {5, -1, -100})
       for (const Setting& setting : settings) {
@@ -88,7 +97,8 @@ TEST(IndexErrors, ALabelThatIsNoClassIsNamedAlikeOnEverySharding) {
         EXPECT_TRUE(std::isfinite(step(logits_of(9, 6), labels).item()));
         with_type(dtype, [&]<class T>() { labels.data<T>()[7] = static_cast<T>(value); });
         const std::string text = error_of(step(logits_of(9, 6), labels));
-        EXPECT_THAT(text, HasSubstr(cat("one_hot: cross_entropy's label ", value, " at [7] is outside 0 to 4"))) << setting.mesh;
+        EXPECT_THAT(text, HasSubstr(cat("one_hot: cross_entropy's label ", value, " at [7] is outside 0 to 4")))
+            << setting.mesh;
         EXPECT_THAT(text, HasSubstr("index_error_test.cc:")) << setting.mesh;
       }
 }
@@ -98,7 +108,8 @@ struct Expected {
   double loss = 0;
   std::vector<double> gradient;
 };
-Expected expected(const HostArray& logits, const std::vector<std::int64_t>& labels, const std::vector<double>& weights, std::int64_t ignored) {
+Expected expected(const HostArray& logits, const std::vector<std::int64_t>& labels, const std::vector<double>& weights,
+                  std::int64_t ignored) {
   const std::size_t classes = static_cast<std::size_t>(logits.shape()[1]);
   Expected out;
   double total = 0;
@@ -111,7 +122,8 @@ Expected expected(const HostArray& logits, const std::vector<std::int64_t>& labe
     const bool counts = labels[r] != ignored;
     if (counts) out.loss += weights[r] / total * (std::log(sum) - x[labels[r]]);
     for (std::size_t c = 0; c < classes; ++c)
-      out.gradient.push_back(counts ? weights[r] / total * (std::exp(x[c]) / sum - (labels[r] == static_cast<std::int64_t>(c))) : 0);
+      out.gradient.push_back(
+          counts ? weights[r] / total * (std::exp(x[c]) / sum - (labels[r] == static_cast<std::int64_t>(c))) : 0);
   }
   if (total == 0) out.loss = std::nan("");
   return out;
@@ -125,7 +137,8 @@ TEST(IgnoreIndex, LeavesRowsOutOfMeanAndGradientOnEverySharding) {
         for (const char* text : {"", "data=2", "data=4", "data=2,model=2"}) {
           std::vector<std::int64_t> labels{0, ignored, 3, 4, ignored, 1, 0};
           if (all) labels.assign(7, ignored);
-          const std::vector<double> weights = weighted ? std::vector<double>{1, 2, 3, 0.5, 5, 6, 7} : std::vector<double>(7, 1.0);
+          const std::vector<double> weights =
+              weighted ? std::vector<double>{1, 2, 3, 0.5, 5, 6, 7} : std::vector<double>(7, 1.0);
           const Mesh mesh = Mesh::parse(text);
           World world({.devices = mesh.size()});
           auto loss_of = compile(world.mesh(mesh.axes), [&](Tensor x, Tensor y, Tensor w) {
@@ -138,15 +151,18 @@ TEST(IgnoreIndex, LeavesRowsOutOfMeanAndGradientOnEverySharding) {
           if (all) EXPECT_TRUE(std::isnan(out.item(0)));
           else EXPECT_NEAR(out.item(0), want.loss, 1e-12) << text;
           const HostArray gradient = out.value(1).read();
-          for (std::size_t i = 0; i < want.gradient.size(); ++i) EXPECT_NEAR(gradient.data<double>()[i], want.gradient[i], 1e-12) << text << " " << i;
+          for (std::size_t i = 0; i < want.gradient.size(); ++i)
+            EXPECT_NEAR(gradient.data<double>()[i], want.gradient[i], 1e-12) << text << " " << i;
         }
 }
 
 // Another label outside is an error all the same, and so is the ignored one where it was not asked for.
 TEST(IgnoreIndex, OnlyTheLabelThatItNamesIsLeftOut) {
   World world;
-  auto loss_of = compile(world.mesh(), [](Tensor x, Tensor y) { return cross_entropy(x, y * 1, {.ignore_index = -100}); });
-  EXPECT_THAT(error_of(loss_of(logits_of(2, 3), HostArray::of<std::int32_t>({2}, {-100, -1}))), HasSubstr("label -1 at [1] is outside 0 to 2"));
+  auto loss_of =
+      compile(world.mesh(), [](Tensor x, Tensor y) { return cross_entropy(x, y * 1, {.ignore_index = -100}); });
+  EXPECT_THAT(error_of(loss_of(logits_of(2, 3), HostArray::of<std::int32_t>({2}, {-100, -1}))),
+              HasSubstr("label -1 at [1] is outside 0 to 2"));
 }
 
 // A class that a mask rules out (a logit of -inf) costs nothing and gets no gradient.

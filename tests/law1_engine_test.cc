@@ -1,4 +1,5 @@
-// Law 1 through the engine: every op under legal shardings, compiled, boxed and run by actors, gives what it gives whole.
+// Law 1 through the engine: every op under legal shardings, compiled, boxed and run by actors, gives what it gives
+// whole.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,8 +38,9 @@ bool is_sum(const EngineWay& way, std::size_t operand, DType dtype) {
   return is_float(dtype) && std::find(layout.begin(), layout.end(), P()) != layout.end();
 }
 
-// input -> copy (laid as the sharding takes it) -> op (laid as the sharding gives it) -> output: boxes stand wherever they disagree. An operand that
-// is a sum of floats comes as its parts and is added up, for a product takes no other sum than one that is made so.
+// input -> copy (laid as the sharding takes it) -> op (laid as the sharding gives it) -> output: boxes stand wherever
+// they disagree. An operand that is a sum of floats comes as its parts and is added up, for a product takes no other
+// sum than one that is made so.
 Graph graph_for(const OpCase& c, const EngineWay& way, const OpTable& ops) {
   Graph graph;
   graph.meshes = {way.mesh};
@@ -71,7 +73,8 @@ HostArray stacked(const std::vector<HostArray>& arrays) {
   return out;
 }
 
-void run_way(Session& session, const KernelTable& table, const OpTable& ops, const OpCase& c, const EngineWay& way, std::mt19937_64& random) {
+void run_way(Session& session, const KernelTable& table, const OpTable& ops, const OpCase& c, const EngineWay& way,
+             std::mt19937_64& random) {
   Graph whole = graph_of(c, ops);
   NodeView node{&whole, NodeId(whole.nodes.size() - 1)};
   auto inputs = random_inputs(c, random);
@@ -102,8 +105,8 @@ void run_way(Session& session, const KernelTable& table, const OpTable& ops, con
         const T a = got.data<T>()[e], w = expected[i].data<T>()[e];
         if (a == w || (a != a && w != w)) continue;
         double tolerance = std::is_floating_point_v<T> ? 1e-12 * scale : 0;
-        require(std::abs(static_cast<double>(a) - static_cast<double>(w)) <= tolerance, "element ", e, " of output ", i, " is ", a, ", whole it is ",
-                w);
+        require(std::abs(static_cast<double>(a) - static_cast<double>(w)) <= tolerance, "element ", e, " of output ", i,
+                " is ", a, ", whole it is ", w);
       }
     });
   }
@@ -139,12 +142,14 @@ TEST(Law1Engine, ActorsOnAMeshGiveWhatTheOpGivesWhole) {
       run_way(session, table, ops, c, ways[w], random);
     } catch (const std::exception& error) {
       ADD_FAILURE() << "seed " << seed << ": " << print(c) << " on " << print(ways[w].mesh) << " as "
-                    << join(ways[w].shardings, " x ", [](const Sharding& s) { return print(s); }) << ": " << error.what();
+                    << join(ways[w].shardings, " x ", [](const Sharding& s) { return print(s); }) << ": "
+                    << error.what();
       session.reload();
     }
     if (w % 50 == 49) session.reload();  // frees the plans
   }
-  std::cout << "law 1 through the engine: " << ways.size() << " of " << all << " (case, mesh, sharding), KAREZ_SEED=" << seed << "\n";
+  std::cout << "law 1 through the engine: " << ways.size() << " of " << all
+            << " (case, mesh, sharding), KAREZ_SEED=" << seed << "\n";
 }
 
 }  // namespace

@@ -47,11 +47,12 @@ std::vector<Layout> layouts(const std::vector<Sharding>& ways, std::vector<Sbp> 
 }
 
 std::string name_of(const OpCase& c, const Way& way) {
-  return cat(print(c), " on ", print(way.mesh), " as ", join(way.shardings, " x ", [](const Sharding& s) { return print(s); }));
+  return cat(print(c), " on ", print(way.mesh), " as ",
+             join(way.shardings, " x ", [](const Sharding& s) { return print(s); }));
 }
 
-// Floats to 1e-12 (f32: 1e-5, each summand is rounded) of the largest value in play, all else to the bit. NaN is NaN; an infinity is that infinity,
-// or is not looked at.
+// Floats to 1e-12 (f32: 1e-5, each summand is rounded) of the largest value in play, all else to the bit. NaN is NaN;
+// an infinity is that infinity, or is not looked at.
 void expect_equal(const HostArray& got, const HostArray& expected, bool infinities = true) {
   with_type(expected.dtype(), [&]<class T>() {
     double scale = 1;
@@ -63,16 +64,18 @@ void expect_equal(const HostArray& got, const HostArray& expected, bool infiniti
       if (a == b || (a != a && b != b)) continue;
       if (!infinities && std::isinf(static_cast<double>(b))) continue;
       const double tolerance = std::is_same_v<T, double> ? 1e-12 : std::is_same_v<T, float> ? 1e-5 : 0;
-      require(std::abs(static_cast<double>(a) - static_cast<double>(b)) <= tolerance * scale, "element ", e, " is ", a, ", whole it is ", b);
+      require(std::abs(static_cast<double>(a) - static_cast<double>(b)) <= tolerance * scale, "element ", e, " is ", a,
+              ", whole it is ", b);
     }
   });
 }
 
-// What operands hold: numbers of the case's own; or specials among them, Partial sums then as random summands or each element beside zeros.
+// What operands hold: numbers of the case's own; or specials among them, Partial sums then as random summands or each
+// element beside zeros.
 enum class Values { plain, special, special_masked };
 
-// A sum that passes a product meets, part by part, the infinity that the whole meets once: inf - inf is NaN, and so may 0 * inf be. A condition is no
-// product, but its op may hold one beside it.
+// A sum that passes a product meets, part by part, the infinity that the whole meets once: inf - inf is NaN, and so may
+// 0 * inf be. A condition is no product, but its op may hold one beside it.
 bool passes_product(const NodeView& node, const Way& way) {
   const std::string& name = node.node().op->name;
   const std::string expr = node.attrs().has("expr") ? node.attrs().text("expr") : node.node().op->expr;
@@ -82,12 +85,14 @@ bool passes_product(const NodeView& node, const Way& way) {
   return false;
 }
 
-void check(const KernelTable& table, const OpTable& ops, const OpCase& c, const Way& way, std::mt19937_64& random, Values values = Values::plain) {
+void check(const KernelTable& table, const OpTable& ops, const OpCase& c, const Way& way, std::mt19937_64& random,
+           Values values = Values::plain) {
   Graph graph = graph_of(c, ops);
   const NodeView node = node_of(graph);
   auto inputs = random_inputs(c, random);
   if (values != Values::plain) inputs = with_special_values(std::move(inputs), random);
-  const auto expected = run_call(table, stored_call(node, node.in_types(), node.out_types(), whole_attrs(node)), inputs);
+  const auto expected =
+      run_call(table, stored_call(node, node.in_types(), node.out_types(), whole_attrs(node)), inputs);
 
   const auto in_layouts = layouts(way.shardings, &Sharding::in, node.in_count()),
              out_layouts = layouts(way.shardings, &Sharding::out, node.out_count());
@@ -138,7 +143,8 @@ TEST(Law1, EveryComputedOpHasACase) {
   const OpTable ops = all_ops();
   std::set<std::string> covered;
   for (const OpCase& c : op_cases()) covered.insert(c.op);
-  for (const OpDef* op : ops.rows()) EXPECT_NE(covered.contains(op->name), !why_not_computed(op->name).empty()) << op->name;
+  for (const OpDef* op : ops.rows())
+    EXPECT_NE(covered.contains(op->name), !why_not_computed(op->name).empty()) << op->name;
 }
 
 void check_all(const KernelTable& table, const OpTable& ops, const std::vector<OpCase>& cases, std::vector<Way> ways) {
@@ -150,7 +156,9 @@ void check_all(const KernelTable& table, const OpTable& ops, const std::vector<O
     const OpCase& c = cases[way.which];
     try {
       check(table, ops, c, way, random);
-    } catch (const Error& error) { ADD_FAILURE() << "seed " << used << ": " << name_of(c, way) << ": " << error.what(); }
+    } catch (const Error& error) {
+      ADD_FAILURE() << "seed " << used << ": " << name_of(c, way) << ": " << error.what();
+    }
   }
   std::cout << "law 1: checked " << ways.size() << " of (case, mesh, sharding), " << cases.size() << " cases\n";
 }
@@ -168,8 +176,9 @@ TEST(Law1, ShardsOfEveryOpTogetherMakeTheWhole) {
   check_all(KernelTable(plain_kernels()), ops, cases, ways);
 }
 
-// Zeros of both signs, infinities and NaN among the operands of every op under every sharding. Whole elements beside zeros are what a gather of split
-// rows leaves: where no product follows they are as good as any summands. (Where one does the planner adds them up first, passes/sum_rules.h.)
+// Zeros of both signs, infinities and NaN among the operands of every op under every sharding. Whole elements beside
+// zeros are what a gather of split rows leaves: where no product follows they are as good as any summands. (Where one
+// does the planner adds them up first, passes/sum_rules.h.)
 TEST(Law1, HoldsForZerosInfinitiesAndNan) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();
@@ -182,18 +191,21 @@ TEST(Law1, HoldsForZerosInfinitiesAndNan) {
     if (std::none_of(c.in.begin(), c.in.end(), [](const TensorType& type) { return is_float(type.dtype); })) continue;
     const Graph graph = graph_of(c, ops);
     const bool product = passes_product(node_of(graph), way);
-    const bool partial = std::any_of(way.shardings.begin(), way.shardings.end(),
-                                     [](const Sharding& s) { return std::find(s.in.begin(), s.in.end(), P()) != s.in.end(); });
+    const bool partial = std::any_of(way.shardings.begin(), way.shardings.end(), [](const Sharding& s) {
+      return std::find(s.in.begin(), s.in.end(), P()) != s.in.end();
+    });
     try {
       check(table, ops, c, way, random, Values::special);
       ++all, with_infinities += !product;
       if (!partial || product) continue;
       check(table, ops, c, way, random, Values::special_masked);
       ++masked;
-    } catch (const Error& error) { ADD_FAILURE() << "seed " << used << ": " << name_of(c, way) << ": " << error.what(); }
+    } catch (const Error& error) {
+      ADD_FAILURE() << "seed " << used << ": " << name_of(c, way) << ": " << error.what();
+    }
   }
-  std::cout << "law 1: " << all << " of (case, mesh, sharding) with special values, infinities compared in " << with_infinities << ", masked sums in "
-            << masked << "\n";
+  std::cout << "law 1: " << all << " of (case, mesh, sharding) with special values, infinities compared in "
+            << with_infinities << ", masked sums in " << masked << "\n";
   EXPECT_EQ(all, 5098);
   EXPECT_EQ(with_infinities, 4408);
   EXPECT_EQ(masked, 604);
@@ -242,8 +254,10 @@ TEST(Law1, SummandsReduceToTheirValue) {
   std::mt19937_64 random(2);
   const Mesh mesh = Mesh::of({{"data", 2}, {"model", 2}});
   const HostArray x = HostArray::of<std::int64_t>({5}, {1, -2, 3, 0, 9});
-  for (Layout layout : {Layout{P(), P()}, Layout{P(), S(0)}, Layout{S(0), S(0)}, Layout{B(), P(Reduce::max)}, Layout{P(Reduce::min), P(Reduce::min)}})
-    EXPECT_NO_THROW(expect_equal(assemble(x.type(), mesh, layout, shards(x, mesh, layout, random)), x)) << print(layout);
+  for (Layout layout : {Layout{P(), P()}, Layout{P(), S(0)}, Layout{S(0), S(0)}, Layout{B(), P(Reduce::max)},
+                        Layout{P(Reduce::min), P(Reduce::min)}})
+    EXPECT_NO_THROW(expect_equal(assemble(x.type(), mesh, layout, shards(x, mesh, layout, random)), x))
+        << print(layout);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Law 2 through real collectives: whatever way a value takes over layouts, the logical tensor stays, and each device holds its own part of it.
+// Law 2 through real collectives: whatever way a value takes over layouts, the logical tensor stays, and each device
+// holds its own part of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +21,9 @@
 namespace karez::tests {
 namespace {
 
-// One random walk: x -> copy (laid as the first layout) -> copy (laid as the second) -> ... -> output. A stop that is not Partial is the next
-// version of a variable stored so, of which each device's bytes can be read. (Were all stops outputs, all_gather would serve most ways.)
+// One random walk: x -> copy (laid as the first layout) -> copy (laid as the second) -> ... -> output. A stop that is
+// not Partial is the next version of a variable stored so, of which each device's bytes can be read. (Were all stops
+// outputs, all_gather would serve most ways.)
 struct Walk {
   TensorType type;
   Mesh mesh;
@@ -29,15 +31,18 @@ struct Walk {
 };
 
 std::string print(const Walk& walk) {
-  return cat(walk.type, " on ", print(walk.mesh), " over ", join(walk.stops, " ", [](const Layout& layout) { return print(layout); }));
+  return cat(walk.type, " on ", print(walk.mesh), " over ",
+             join(walk.stops, " ", [](const Layout& layout) { return print(layout); }));
 }
 
 Layout random_layout(const TensorType& type, const Mesh& mesh, std::mt19937_64& random) {
-  const Reduce kind = static_cast<Reduce>(has_partial_sums(type.dtype) ? random() % 3 : 1 + random() % 2);  // bools and halves have no sum in parts
+  const Reduce kind = static_cast<Reduce>(
+      has_partial_sums(type.dtype) ? random() % 3 : 1 + random() % 2);  // bools and halves have no sum in parts
   Layout out;
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
     const auto pick = static_cast<int>(random() % static_cast<std::uint64_t>(type.rank() + 2));
-    const bool splits = pick < type.rank() && type.shape[static_cast<std::size_t>(pick)] != 1;  // one element is not split
+    const bool splits =
+        pick < type.rank() && type.shape[static_cast<std::size_t>(pick)] != 1;  // one element is not split
     out.push_back(splits ? S(pick) : pick <= type.rank() ? B() : P(kind));
   }
   return out;
@@ -59,7 +64,8 @@ Graph graph_of(const Walk& walk, const OpTable& ops) {
     if (is_partial(walk.stops[i])) continue;
     const std::string name = cat("v", i);
     ValueId read = build::variable(b, name, walk.type);
-    graph.variables.push_back({.name = name, .type = walk.type, .mesh = 0, .stored = walk.stops[i], .read = read, .updated = x});
+    graph.variables.push_back(
+        {.name = name, .type = walk.type, .mesh = 0, .stored = walk.stops[i], .read = read, .updated = x});
   }
   graph.outputs.push_back({"y", x});
   return graph;
@@ -79,7 +85,8 @@ HostArray numbers(const TensorType& type, std::mt19937_64& random) {
 
 void expect_bits(const HostArray& got, const HostArray& want, const std::string& what) {
   require(got.type() == want.type(), what, " is ", got.type(), ", not ", want.type());
-  require(std::memcmp(got.bytes(), want.bytes(), static_cast<std::size_t>(want.count() * size_of(want.dtype()))) == 0, what, " has other bits");
+  require(std::memcmp(got.bytes(), want.bytes(), static_cast<std::size_t>(want.count() * size_of(want.dtype()))) == 0,
+          what, " has other bits");
 }
 
 // Runs the walk; adds what moved to `moves`, as (kind, dtype).
@@ -101,8 +108,9 @@ void run_walk(Session& session, const KernelTable& table, const OpTable& ops, co
     for (int p = 0; p < walk.mesh.size(); ++p) {
       const DeviceName device = walk.mesh.devices[static_cast<std::size_t>(p)];
       const HostArray want = cut(x, oracle_box(walk.type.shape, walk.mesh, walk.stops[i], p));
-      expect_bits(session.read_variable(cat("v", i), {device.rank, device.device, "cpu"}, stored_view(want.dtype(), want.shape())), want,
-                  cat("stop ", i, ", ", print(walk.stops[i]), ", on device ", p));
+      expect_bits(session.read_variable(cat("v", i), {device.rank, device.device, "cpu"},
+                                        stored_view(want.dtype(), want.shape())),
+                  want, cat("stop ", i, ", ", print(walk.stops[i]), ", on device ", p));
     }
   }
 }
@@ -114,7 +122,8 @@ TEST(Law2, TheLogicalTensorStaysWhateverWayItTakes) {
   const std::uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
   std::mt19937_64 random(seed);
   const int walks = std::getenv("KAREZ_ALL") != nullptr ? 20 : 1;
-  const std::vector<Shape> shapes = {{}, {1}, {5}, {0}, {7, 3}, {2, 0}, {3, 5, 2}, {3, 2, 5, 4}};  // four dimensions are kept channels last
+  const std::vector<Shape> shapes = {{},     {1},       {5},         {0}, {7, 3},
+                                     {2, 0}, {3, 5, 2}, {3, 2, 5, 4}};  // four dimensions are kept channels last
   std::set<std::pair<std::string, DType>> moves;
   int stops = 0;
   Session session({.workers = 2}, table);
@@ -127,7 +136,9 @@ TEST(Law2, TheLogicalTensorStaysWhateverWayItTakes) {
           try {
             run_walk(session, table, ops, walk, random, moves);
             stops += static_cast<int>(walk.stops.size());
-          } catch (const std::exception& error) { ADD_FAILURE() << "seed " << seed << ": " << print(walk) << ": " << error.what(); }
+          } catch (const std::exception& error) {
+            ADD_FAILURE() << "seed " << seed << ": " << print(walk) << ": " << error.what();
+          }
           session.reload();  // frees the plan, and the variables for the next one's
         }
   for (DType dtype : tensor::all_dtypes)

@@ -65,7 +65,8 @@ const std::vector<LayoutRule> by_rule = {{"conv*.weight", P("model")},
                                          {"fc1.bias", P("model")},
                                          {"fc2.weight", P(nullptr, "model")}};
 
-// Every mesh by free choice, and those with a model axis also with split convolution channels and dense layers column-then-row.
+// Every mesh by free choice, and those with a model axis also with split convolution channels and dense layers
+// column-then-row.
 std::vector<Setting> settings() {
   return {{"data=4", {}}, {"model=4", {}}, {"data=2,model=2", {}}, {"model=4", by_rule}, {"data=2,model=2", by_rule}};
 }
@@ -104,7 +105,8 @@ TEST(Law3, ReluTrainingInF32IsTheSameTo1e6AfterAStepAndStaysNear) {
 
 TEST(Law3, EveryRunIsBitEqualToItsRerun) {
   EXPECT_EQ(losses({"", {}}, DType::f32, false, 10), losses({"", {}}, DType::f32, false, 10));
-  for (const Setting& run : settings()) EXPECT_EQ(losses(run, DType::f32, false, 10), losses(run, DType::f32, false, 10)) << run.mesh;
+  for (const Setting& run : settings())
+    EXPECT_EQ(losses(run, DType::f32, false, 10), losses(run, DType::f32, false, 10)) << run.mesh;
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ TEST(Statistics, AreThoseOfLoops) {
     Numbers want;
     for (std::size_t c = 0; c < 5; ++c) {
       double sum = 0, most = 0;
-      for (std::size_t r = 0; r < 6; ++r) sum += std::pow(std::abs(n[r * 5 + c]), p), most = std::max(most, std::abs(n[r * 5 + c]));
+      for (std::size_t r = 0; r < 6; ++r)
+        sum += std::pow(std::abs(n[r * 5 + c]), p), most = std::max(most, std::abs(n[r * 5 + c]));
       want.push_back(std::isinf(p) ? most : p == 0 ? 6 : std::pow(sum, 1 / p));
     }
     if (p == 0) want = Numbers(5, 6.0);
@@ -52,7 +53,8 @@ TEST(Statistics, AreThoseOfLoops) {
                   },
                   {array({3}, {0, 0, 0})})[1],
               {0, 0, 0}, "the gradient of a norm at the origin");
-  EXPECT_THAT(error_of([](auto in) { return std::vector{karez::var(in[0], {0})}; }, {array({1}, {2})}), HasSubstr("of 1 elements with correction 1"));
+  EXPECT_THAT(error_of([](auto in) { return std::vector{karez::var(in[0], {0})}; }, {array({1}, {2})}),
+              HasSubstr("of 1 elements with correction 1"));
 }
 
 TEST(Statistics, OfBoolsAndPlaces) {
@@ -61,9 +63,10 @@ TEST(Statistics, OfBoolsAndPlaces) {
     auto got = run(mesh,
                    [](auto in) {
                      Tensor above = in[0] > 0;
-                     return std::vector{any(above, {1}), all(above, {1}),       any(above),
-                                        all(above),      arg_min(in[0]),        clip(in[0], -1, 2),
-                                        clip(in[0], 0),  any(above, {0}, true), arg_min(cast(in[0] * 1e18 * -1e18 > 0, DType::i32))};
+                     return std::vector{
+                         any(above, {1}), all(above, {1}),       any(above),
+                         all(above),      arg_min(in[0]),        clip(in[0], -1, 2),
+                         clip(in[0], 0),  any(above, {0}, true), arg_min(cast(in[0] * 1e18 * -1e18 > 0, DType::i32))};
                    },
                    {x});
     expect_near(got[0], {1, 0, 1}, "any");
@@ -76,26 +79,33 @@ TEST(Statistics, OfBoolsAndPlaces) {
     expect_near(got[7], {1, 1, 1, 0}, "any, kept");
   }
   HostArray whole(TensorType{DType::i64, {3}});
-  whole.data<std::int64_t>()[0] = 5, whole.data<std::int64_t>()[1] = std::numeric_limits<std::int64_t>::min(), whole.data<std::int64_t>()[2] = -7;
-  expect_near(run("", [](auto in) { return std::vector{arg_min(in[0])}; }, {whole})[0], {1}, "arg_min of the least integer");
-  EXPECT_THAT(error_of([](auto in) { return std::vector{any(in[0])}; }, {x}), HasSubstr("any: takes bool, not f64[3, 4]"));
-  EXPECT_THAT(error_of([](auto in) { return std::vector{clip(in[0], 2, 1)}; }, {x}), HasSubstr("the lower bound 2.0 is above the upper one, 1.0"));
+  whole.data<std::int64_t>()[0] = 5, whole.data<std::int64_t>()[1] = std::numeric_limits<std::int64_t>::min(),
+  whole.data<std::int64_t>()[2] = -7;
+  expect_near(run("", [](auto in) { return std::vector{arg_min(in[0])}; }, {whole})[0], {1},
+              "arg_min of the least integer");
+  EXPECT_THAT(error_of([](auto in) { return std::vector{any(in[0])}; }, {x}),
+              HasSubstr("any: takes bool, not f64[3, 4]"));
+  EXPECT_THAT(error_of([](auto in) { return std::vector{clip(in[0], 2, 1)}; }, {x}),
+              HasSubstr("the lower bound 2.0 is above the upper one, 1.0"));
 }
 
 TEST(Norms, AreThoseOfLoops) {
-  const HostArray x = random_array({4, 3, 4}, 2), w = random_array({3, 4}, 3), b = random_array({3, 4}, 4), row = random_array({4}, 5);
+  const HostArray x = random_array({4, 3, 4}, 2), w = random_array({3, 4}, 3), b = random_array({3, 4}, 4),
+                  row = random_array({4}, 5);
   const Numbers n = numbers_of(x), weight = numbers_of(w), bias = numbers_of(b), r = numbers_of(row);
   Numbers layer, rms;
   for (std::size_t i = 0; i < 4; ++i) {
     double mean = 0, squares = 0;
     for (std::size_t e = 0; e < 12; ++e) mean += n[i * 12 + e] / 12;
     for (std::size_t e = 0; e < 12; ++e) squares += (n[i * 12 + e] - mean) * (n[i * 12 + e] - mean) / 12;
-    for (std::size_t e = 0; e < 12; ++e) layer.push_back((n[i * 12 + e] - mean) / std::sqrt(squares + 1e-5) * weight[e] + bias[e]);
+    for (std::size_t e = 0; e < 12; ++e)
+      layer.push_back((n[i * 12 + e] - mean) / std::sqrt(squares + 1e-5) * weight[e] + bias[e]);
   }
   for (std::size_t i = 0; i < 12; ++i) {
     double squares = 0;
     for (std::size_t e = 0; e < 4; ++e) squares += n[i * 4 + e] * n[i * 4 + e] / 4;
-    for (std::size_t e = 0; e < 4; ++e) rms.push_back(n[i * 4 + e] / std::sqrt(squares + std::numeric_limits<double>::epsilon()) * r[e]);
+    for (std::size_t e = 0; e < 4; ++e)
+      rms.push_back(n[i * 4 + e] / std::sqrt(squares + std::numeric_limits<double>::epsilon()) * r[e]);
   }
   expect_function(
       "layer_norm", [](auto in) { return layer_norm(in[0], in[1], in[2]); }, {x, w, b}, layer);
@@ -115,7 +125,8 @@ struct Heads {
 };
 
 // seen(batch, head, query, key); added likewise.
-Numbers attention(const Heads& z, const Numbers& q, const Numbers& k, const Numbers& v, const std::function<bool(std::size_t, std::size_t)>& seen,
+Numbers attention(const Heads& z, const Numbers& q, const Numbers& k, const Numbers& v,
+                  const std::function<bool(std::size_t, std::size_t)>& seen,
                   const std::function<double(std::size_t, std::size_t)>& added, double scale) {
   Numbers out;
   for (std::size_t n = 0; n < z.n; ++n)
@@ -127,12 +138,14 @@ Numbers attention(const Heads& z, const Numbers& q, const Numbers& k, const Numb
         for (std::size_t s = 0; s < z.s; ++s) {
           if (!seen(t, s)) continue;
           double dot = 0;
-          for (std::size_t d = 0; d < z.d; ++d) dot += q[((n * z.h + h) * z.t + t) * z.d + d] * k[((n * z.g + g) * z.s + s) * z.d + d];
+          for (std::size_t d = 0; d < z.d; ++d)
+            dot += q[((n * z.h + h) * z.t + t) * z.d + d] * k[((n * z.g + g) * z.s + s) * z.d + d];
           total += weight[s] = std::exp(dot * scale + added(t, s));
         }
         for (std::size_t e = 0; e < z.e; ++e) {
           double sum = 0;
-          for (std::size_t s = 0; s < z.s; ++s) sum += total == 0 ? 0 : weight[s] / total * v[((n * z.g + g) * z.s + s) * z.e + e];
+          for (std::size_t s = 0; s < z.s; ++s)
+            sum += total == 0 ? 0 : weight[s] / total * v[((n * z.g + g) * z.s + s) * z.e + e];
           out.push_back(sum);
         }
       }
@@ -153,13 +166,15 @@ TEST(Attention, IsThatOfLoops) {
         "attention", [](auto in) { return scaled_dot_product_attention(in[0], in[1], in[2]); }, {q, k, v},
         attention(z, a, b, c, any_seen, nothing, scale));
     expect_function(
-        "causal attention", [](auto in) { return scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true, .scale = 0.7}); }, {q, k, v},
-        attention(z, a, b, c, past, nothing, 0.7));
+        "causal attention",
+        [](auto in) { return scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true, .scale = 0.7}); },
+        {q, k, v}, attention(z, a, b, c, past, nothing, 0.7));
     if (z.h == 6) continue;  // masks differ by no heads
     const HostArray mask = random_array(dims(z.t, z.s), 9);
     const Numbers m = numbers_of(mask);
     expect_function(
-        "attention with numbers added", [](auto in) { return scaled_dot_product_attention(in[0], in[1], in[2], in[3]); }, {q, k, v, mask},
+        "attention with numbers added",
+        [](auto in) { return scaled_dot_product_attention(in[0], in[1], in[2], in[3]); }, {q, k, v, mask},
         attention(
             z, a, b, c, any_seen, [&](std::size_t t, std::size_t s) { return m[t * z.s + s]; }, scale));
     // The second query sees nothing.
@@ -167,7 +182,8 @@ TEST(Attention, IsThatOfLoops) {
     expect_function(
         "masked attention",
         [&](auto in) {
-          Tensor see = logical_and(full(mask.type().shape, 0.5, DType::f64) > stop_gradient(in[3]), not_equal(iota({3, 1}, 0), 1));
+          Tensor see = logical_and(full(mask.type().shape, 0.5, DType::f64) > stop_gradient(in[3]),
+                                   not_equal(iota({3, 1}, 0), 1));
           return scaled_dot_product_attention(in[0], in[1], in[2], see) + 0 * sum(in[3]);
         },
         {q, k, v, mask}, attention(z, a, b, c, seen, nothing, scale));
@@ -175,16 +191,21 @@ TEST(Attention, IsThatOfLoops) {
 }
 
 TEST(Attention, RefusesWhatDoesNotFit) {
-  const HostArray q = random_array({2, 4, 3, 2}, 1), k = random_array({2, 3, 3, 2}, 2), d = random_array({2, 4, 3, 4}, 3),
-                  flat = random_array({3, 2}, 4);
+  const HostArray q = random_array({2, 4, 3, 2}, 1), k = random_array({2, 3, 3, 2}, 2),
+                  d = random_array({2, 4, 3, 4}, 3), flat = random_array({3, 2}, 4);
   auto refused = [](const HostArray& a, const HostArray& b, const HostArray& c) {
     return error_of([](auto in) { return std::vector{scaled_dot_product_attention(in[0], in[1], in[2])}; }, {a, b, c});
   };
-  EXPECT_THAT(refused(q, k, k), HasSubstr("3 heads of keys do not divide 4 of queries: q f64[2, 4, 3, 2], k f64[2, 3, 3, 2]"));
+  EXPECT_THAT(refused(q, k, k),
+              HasSubstr("3 heads of keys do not divide 4 of queries: q f64[2, 4, 3, 2], k f64[2, 3, 3, 2]"));
   EXPECT_THAT(refused(q, d, d), HasSubstr("queries of 2 elements, keys of 4"));
   EXPECT_THAT(refused(q, q, k), HasSubstr("k and v differ in more than their last dimension"));
   EXPECT_THAT(refused(flat, flat, flat), HasSubstr("have equal ranks"));
-  EXPECT_THAT(error_of([](auto in) { return std::vector{scaled_dot_product_attention(in[0], in[0], in[0], cast(in[0] > 0, DType::i32))}; }, {q}),
+  EXPECT_THAT(error_of(
+                  [](auto in) {
+                    return std::vector{scaled_dot_product_attention(in[0], in[0], in[0], cast(in[0] > 0, DType::i32))};
+                  },
+                  {q}),
               HasSubstr("the mask is bool or f64, not i32"));
 }
 
@@ -196,15 +217,19 @@ TEST(Rotary, TurnsPairsByTheirPosition) {
     for (std::size_t row = 0; row < 6; ++row)
       for (std::size_t t = 0; t < 5; ++t)
         for (std::size_t i = 0; i < 3; ++i) {
-          const std::size_t base = (row * 5 + t) * 6, first = base + (interleaved ? 2 * i : i), second = base + (interleaved ? 2 * i + 1 : i + 3);
+          const std::size_t base = (row * 5 + t) * 6, first = base + (interleaved ? 2 * i : i),
+                            second = base + (interleaved ? 2 * i + 1 : i + 3);
           const auto turned =
-              std::complex(n[first], n[second]) * std::polar(1.0, static_cast<double>(t + 7) * std::pow(100.0, -static_cast<double>(2 * i) / 6));
+              std::complex(n[first], n[second]) *
+              std::polar(1.0, static_cast<double>(t + 7) * std::pow(100.0, -static_cast<double>(2 * i) / 6));
           want[first] = turned.real(), want[second] = turned.imag();
         }
     expect_function(
-        "rotary", [&](auto in) { return rotary(in[0], {.base = 100, .first = 7, .interleaved = interleaved}); }, {x}, want);
+        "rotary", [&](auto in) { return rotary(in[0], {.base = 100, .first = 7, .interleaved = interleaved}); }, {x},
+        want);
   }
-  EXPECT_THAT(error_of([](auto in) { return std::vector{rotary(in[0])}; }, {random_array({2, 3}, 1)}), HasSubstr("with an even d, not f64[2, 3]"));
+  EXPECT_THAT(error_of([](auto in) { return std::vector{rotary(in[0])}; }, {random_array({2, 3}, 1)}),
+              HasSubstr("with an even d, not f64[2, 3]"));
 }
 
 // ---- einsum
@@ -327,7 +352,8 @@ TEST(Optimisers, RmspropAndAdamwAreThoseOfTheirFormulas) {
     for (bool centered : {false, true})
       for (double momentum : {0.0, 0.9}) {
         const auto got = trained(mesh, [&](auto parameters) {
-          return optim::RMSprop(parameters, {.lr = 0.1, .alpha = 0.9, .weight_decay = 0.01, .momentum = momentum, .centered = centered});
+          return optim::RMSprop(
+              parameters, {.lr = 0.1, .alpha = 0.9, .weight_decay = 0.01, .momentum = momentum, .centered = centered});
         });
         Numbers w = got[0], v(12, 0.0), mean(12, 0.0), m(12, 0.0);
         for (std::size_t s = 0; s < grads.size(); ++s) {
@@ -339,16 +365,19 @@ TEST(Optimisers, RmspropAndAdamwAreThoseOfTheirFormulas) {
             m[i] = momentum * m[i] + move;
             w[i] -= 0.1 * (momentum > 0 ? m[i] : move);
           }
-          expect_near(got[s + 1], w, cat("RMSprop on '", mesh, "', centred ", centered, ", momentum ", momentum, ", step ", s), 1e-10);
+          expect_near(got[s + 1], w,
+                      cat("RMSprop on '", mesh, "', centred ", centered, ", momentum ", momentum, ", step ", s), 1e-10);
         }
       }
-    const auto got = trained(mesh, [](auto parameters) { return optim::AdamW(parameters, {.lr = 0.1, .weight_decay = 0.2}); });
+    const auto got =
+        trained(mesh, [](auto parameters) { return optim::AdamW(parameters, {.lr = 0.1, .weight_decay = 0.2}); });
     Numbers w = got[0], m(12, 0.0), v(12, 0.0);
     for (std::size_t s = 0; s < grads.size(); ++s) {
       for (std::size_t i = 0; i < 12; ++i) {
         m[i] = 0.9 * m[i] + 0.1 * grads[s][i];
         v[i] = 0.999 * v[i] + 0.001 * grads[s][i] * grads[s][i];
-        const double t = static_cast<double>(s + 1), step = m[i] / (1 - std::pow(0.9, t)) / (std::sqrt(v[i] / (1 - std::pow(0.999, t))) + 1e-8);
+        const double t = static_cast<double>(s + 1),
+                     step = m[i] / (1 - std::pow(0.9, t)) / (std::sqrt(v[i] / (1 - std::pow(0.999, t))) + 1e-8);
         w[i] -= 0.1 * (step + 0.2 * w[i]);
       }
       expect_near(got[s + 1], w, cat("AdamW on '", mesh, "', step ", s), 1e-10);
@@ -423,7 +452,8 @@ TEST(Initial, NormalNumbersAreNormalAndTheSameOnEveryMesh) {
   }
   double mean = 0, squares = 0, fourth = 0, beyond = 0;
   for (double value : first)
-    mean += value / 20000, squares += value * value / 20000, fourth += std::pow(value, 4) / 20000, beyond += std::abs(value) > 1.96;
+    mean += value / 20000, squares += value * value / 20000, fourth += std::pow(value, 4) / 20000,
+        beyond += std::abs(value) > 1.96;
   EXPECT_NEAR(mean, 0, 0.03);
   EXPECT_NEAR(squares, 1, 0.05);
   EXPECT_NEAR(fourth, 3, 0.3);
@@ -435,7 +465,8 @@ struct Decoder : nn::Module {
   struct Layer : nn::Module {
     Layer(Module& parent, const std::string& name) : Module(parent, name) {}
     nn::RMSNorm norm1{*this, "norm1", {16}}, norm2{*this, "norm2", {16}};
-    nn::MultiHeadAttention attention{*this, "attention", 16, 4, {.kv_heads = 2, .causal = true, .rotary = true, .bias = false}};
+    nn::MultiHeadAttention attention{
+        *this, "attention", 16, 4, {.kv_heads = 2, .causal = true, .rotary = true, .bias = false}};
     nn::Linear gate{*this, "gate", 16, 24, false}, up{*this, "up", 16, 24, false}, down{*this, "down", 24, 16, false};
     Tensor operator()(Tensor x) {
       x = x + attention(norm1(x));
@@ -477,7 +508,8 @@ TEST(Decoder, TrainingIsTheSameOnEveryMeshTo1e10) {
   const Numbers one = losses("");
   EXPECT_LT(one.back(), 0.8 * one.front());
   auto expect_same = [&](const Numbers& other, const char* what) {
-    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(other[i], one[i], 1e-10 * one[i]) << what << ", step " << i;
+    for (std::size_t i = 0; i < one.size(); ++i)
+      EXPECT_NEAR(other[i], one[i], 1e-10 * one[i]) << what << ", step " << i;
   };
   for (const char* mesh : {"model=2", "data=3"}) expect_same(losses(mesh), mesh);
   if (std::getenv("KAREZ_ALL") != nullptr) expect_same(losses("data=4"), "data=4");

@@ -1,5 +1,5 @@
-// A table split by its rows gives each device zeros for rows that lie elsewhere: what follows meets infinities, NaN and divisors of 0 as on one
-// device.
+// A table split by its rows gives each device zeros for rows that lie elsewhere: what follows meets infinities, NaN and
+// divisors of 0 as on one device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,8 @@ const std::vector<Program>& programs() {
        [](P t, Tensor i, Tensor m) {
          return sum(concat({gather(t, i), matmul(one_hot(i, vocabulary, DType::f64), t)}, 0) * concat({m, m}, 0), {1});
        }},
-      {"taken by a condition", [](P t, Tensor i, Tensor m) { return sum(where(m > 0.5, gather(t, i), gather(t * 2.0, i)) * m, {1}); }},
+      {"taken by a condition",
+       [](P t, Tensor i, Tensor m) { return sum(where(m > 0.5, gather(t, i), gather(t * 2.0, i)) * m, {1}); }},
       {"beside a whole value", [](P t, Tensor i, Tensor m) { return sum((gather(t, i) + m) * m, {1}); }},
       {"through a constant", [](P t, Tensor i, Tensor m) { return sum(gather(t, i) / 3.0, {1}) * sum(m, {1}); }},
       {"gradient of a few rows",
@@ -62,9 +63,11 @@ std::vector<double> run(const Program& program, const std::string& axes, const s
   const Mesh mesh = Mesh::parse(axes);
   World world({.devices = mesh.size()});
   const Parameter table("table", {DType::f64, {vocabulary, width}}, uniform_init(1));
-  auto f = compile(world.mesh(mesh.axes), [&](Tensor index, Tensor by) { return program.make(table, index, by); }, {.rules = rules});
+  auto f = compile(world.mesh(mesh.axes), [&](Tensor index, Tensor by) { return program.make(table, index, by); },
+                   {.rules = rules});
   HostArray index(TensorType{DType::i64, {rows}});
-  for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) index.data<std::int64_t>()[i] = static_cast<std::int64_t>(5 * i % 7);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i)
+    index.data<std::int64_t>()[i] = static_cast<std::int64_t>(5 * i % 7);
   const HostArray out = f(index, specials()).value().read();
   return {out.data<double>().begin(), out.data<double>().end()};
 }
@@ -73,7 +76,8 @@ TEST(MaskedSums, OfATableSplitByRowsMeetInfinitiesAndZerosAsOnOneDevice) {
   const std::vector<LayoutRule> split{{"table", P("model", nullptr)}};
   for (const Program& program : programs()) {
     const auto whole = run(program, "", {});
-    EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [](double x) { return std::isfinite(x) && x != 0; })) << program.name;
+    EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [](double x) { return std::isfinite(x) && x != 0; }))
+        << program.name;
     EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [](double x) { return !std::isfinite(x); })) << program.name;
     for (const char* axes : {"model=2", "model=4", "data=2,model=2"}) {
       const auto parts = run(program, axes, split);

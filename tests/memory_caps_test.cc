@@ -1,4 +1,5 @@
-// Less memory of a device: the plan that is chosen stays below the limit, is never predicted to be faster, and trains to the same losses.
+// Less memory of a device: the plan that is chosen stays below the limit, is never predicted to be faster, and trains
+// to the same losses.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,7 +13,8 @@ using bench::CapCase;
 using bench::Capped;
 using Under = Capped (*)(const CapCase&, std::int64_t);
 
-// From the plan without a limit on, in steps of so many percent, to the first that is refused or to the last percentage.
+// From the plan without a limit on, in steps of so many percent, to the first that is refused or to the last
+// percentage.
 std::vector<Capped> sweep(const CapCase& c, Under under, int step, int last) {
   std::vector<Capped> out = {under(c, 0)};
   for (int percent = 100 - step; percent >= last; percent -= step) {
@@ -62,7 +64,8 @@ TEST(MemoryCaps, StateIsSplitBeforeAPlanIsRefused) {
   EXPECT_LT(parameters, 0.3);
 }
 
-// ZeRO as it is written by hand, everything whole, the optimiser's state in parts, the parameters too: what is chosen in as few bytes is no slower.
+// ZeRO as it is written by hand, everything whole, the optimiser's state in parts, the parameters too: what is chosen
+// in as few bytes is no slower.
 TEST(MemoryCaps, NoZeroByHandIsFasterInTheSameMemory) {
   CostTable wire;
   wire.link = {.alpha = 2e-5, .beta = 1e-9};

@@ -58,8 +58,9 @@ class Messages : public ::testing::Test {
 };
 
 TEST_F(Messages, AShapeThatDoesNotFitNamesBothAndTheLine) {
-  EXPECT_TRUE(golden(said([&] { compile(mesh, [&](Tensor v) { return net(v); })(narrow); }),
-                     "linear: inner sizes differ: 19 and 20 (x f32[8, 19], weight f32[24, 20])\n  at messages_test.cc:N (in fc1)"));
+  EXPECT_TRUE(golden(
+      said([&] { compile(mesh, [&](Tensor v) { return net(v); })(narrow); }),
+      "linear: inner sizes differ: 19 and 20 (x f32[8, 19], weight f32[24, 20])\n  at messages_test.cc:N (in fc1)"));
   EXPECT_TRUE(golden(said([&] { compile(mesh, [&](Tensor v) { return v + v * full({7}, 1.0); })(x); }),
                      "mul: shapes do not broadcast: [8, 20] and [7]\n  at messages_test.cc:N"));
 }
@@ -72,24 +73,29 @@ TEST_F(Messages, AMeshLargerThanTheDevicesSaysHowManyItTakes) {
 TEST_F(Messages, ACostTableThatPricesNothingIsRefused) {
   CostTable costs;
   costs.memory_bytes = -1;
-  EXPECT_EQ(said([&] { World({.costs = costs}); }), "costs: memory_bytes is -1.0; it must be a finite number, at least 1e-300");
+  EXPECT_EQ(said([&] { World({.costs = costs}); }),
+            "costs: memory_bytes is -1.0; it must be a finite number, at least 1e-300");
 }
 
 TEST_F(Messages, AnUnknownAxisListsTheAxes) {
-  EXPECT_EQ(of_rules({{"fc1.weight", P("pipe")}}), "mesh: no axis is called 'pipe'; mesh(data=2, model=2) has data, model");
+  EXPECT_EQ(of_rules({{"fc1.weight", P("pipe")}}),
+            "mesh: no axis is called 'pipe'; mesh(data=2, model=2) has data, model");
 }
 
 TEST_F(Messages, ARuleThatMatchesNothingListsTheParameters) {
-  EXPECT_EQ(of_rules({{"conv*", P("model")}}), "rule 'conv*' matches no parameter; there are 4: fc1.bias, fc2.bias, fc1.weight, fc2.weight");
+  EXPECT_EQ(of_rules({{"conv*", P("model")}}),
+            "rule 'conv*' matches no parameter; there are 4: fc1.bias, fc2.bias, fc1.weight, fc2.weight");
 }
 
 TEST_F(Messages, ALayoutThatNoMeshCanHoldIsRefusedWithTheAxis) {
   auto twice = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P("model", "model")); };
   EXPECT_TRUE(golden(said([&] { compile(mesh, twice)(x); }),
-                     "a layout for f32[8, 10] names the mesh axis 'model' twice: it can split one dimension\n  at messages_test.cc:N"));
+                     "a layout for f32[8, 10] names the mesh axis 'model' twice: it can split one dimension\n  at "
+                     "messages_test.cc:N"));
 }
 
-// An op that cannot give the layout asked for gives another, and a transition follows: the layout is that of a value of its own.
+// An op that cannot give the layout asked for gives another, and a transition follows: the layout is that of a value of
+// its own.
 TEST_F(Messages, ALayoutThatAnOpCannotGiveIsReachedByATransition) {
   auto sliced = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P(nullptr, "model")); };
   EXPECT_EQ(said([&] { compile(mesh, sliced)(x).wait(); }), "nothing");

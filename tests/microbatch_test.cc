@@ -1,4 +1,5 @@
-// Law 3 for micro-batches: a batch cut in time trains as the whole one does; and what cannot be cut is refused with its line.
+// Law 3 for micro-batches: a batch cut in time trains as the whole one does; and what cannot be cut is refused with its
+// line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,8 @@ struct Attention : nn::Module {
     return d / sqrt(mean(d * d, {2}, true) + 1e-5);
   }
   // Keys without bias: softmax does not see it, so its gradient is rounding alone, which Adam makes large.
-  nn::Linear in{*this, "in", 3, 8}, q{*this, "q", 8, 8}, k{*this, "k", 8, 8, false}, v{*this, "v", 8, 8}, out{*this, "out", 16, 4};
+  nn::Linear in{*this, "in", 3, 8}, q{*this, "q", 8, 8}, k{*this, "k", 8, 8, false}, v{*this, "v", 8, 8},
+      out{*this, "out", 16, 4};
   nn::Dropout drop;
   Tensor operator()(Tensor x) {
     const std::int64_t n = x.shape()[0];
@@ -82,14 +84,17 @@ CostTable eager_to_split() {
   return costs;
 }
 
-template <class Net> Outcome train(const Setting& run, Optimiser optimiser, double drop, int steps, std::int64_t batch) {
+template <class Net>
+Outcome train(const Setting& run, Optimiser optimiser, double drop, int steps, std::int64_t batch) {
   const Mesh shape = Mesh::parse(run.mesh);
   World world({.devices = shape.size(), .seed = 5, .costs = eager_to_split()});
   Net net(drop);
   std::optional<optim::Adam> adam;
   std::optional<optim::SGD> sgd;
   if (optimiser == Optimiser::adam) adam.emplace(net.parameters(), optim::AdamOptions{.lr = 1e-2});
-  else sgd.emplace(net.parameters(), optim::SGDOptions{.lr = 0.05, .momentum = optimiser == Optimiser::momentum ? 0.9 : 0.0});
+  else
+    sgd.emplace(net.parameters(),
+                optim::SGDOptions{.lr = 0.05, .momentum = optimiser == Optimiser::momentum ? 0.9 : 0.0});
   auto step = compile(world.mesh(shape.axes),
                       [&](Tensor x, Tensor y) {
                         Tensor logits = net(x);
@@ -111,7 +116,9 @@ template <class Net> Outcome train(const Setting& run, Optimiser optimiser, doub
     EXPECT_EQ(logits.type(), (TensorType{DType::f64, {batch, 4}}));
     out.values.assign(logits.data<double>().begin(), logits.data<double>().end());
   }
-  if (shape.size() > 1) { EXPECT_GT(step.plan().transfers.size(), 0u) << run.mesh << ": the devices should share the work"; }
+  if (shape.size() > 1) {
+    EXPECT_GT(step.plan().transfers.size(), 0u) << run.mesh << ": the devices should share the work";
+  }
   for (const auto& [name, parameter] : net.named_parameters()) {
     HostArray value = world.read(parameter);
     out.values.insert(out.values.end(), value.data<double>().begin(), value.data<double>().end());
@@ -122,7 +129,8 @@ template <class Net> Outcome train(const Setting& run, Optimiser optimiser, doub
 double worst(const std::vector<double>& a, const std::vector<double>& b) {
   EXPECT_EQ(a.size(), b.size());
   double most = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) most = std::max(most, std::abs(a[i] - b[i]) / std::max(std::abs(a[i]), 1e-2));
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    most = std::max(most, std::abs(a[i] - b[i]) / std::max(std::abs(a[i]), 1e-2));
   return most;
 }
 
@@ -150,14 +158,16 @@ TEST(MicroBatches, ATransformerTrainsTheSame) { same_on_all<Attention>(Optimiser
 
 TEST(MicroBatches, EachNumberOfThemIsBitEqualWithItself) {
   for (const char* mesh : {"", "data=3", "data=2,model=2"}) {
-    const Outcome one = train<Mlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16), again = train<Mlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16);
+    const Outcome one = train<Mlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16),
+                  again = train<Mlp>({mesh, 4}, Optimiser::adam, 0.3, 5, 16);
     EXPECT_EQ(one.losses, again.losses) << mesh;
     EXPECT_EQ(one.values, again.values) << mesh;
   }
 }
 
 TEST(MicroBatches, LayersSplitByRuleTrainTheSame) {
-  const std::vector<LayoutRule> rules = {{"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
+  const std::vector<LayoutRule> rules = {
+      {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
   const Outcome one = train<Mlp>({""}, Optimiser::adam, 0.2, 10, 24);
   for (const char* mesh : {"model=2", "data=2,model=2", "model=3"})
     for (int m : {3, 8}) {
@@ -256,7 +266,8 @@ TEST(MicroBatches, PlannedTransfersAreThoseCounted) {
     const Counters after = world.counters();
     std::int64_t planned = 0, counted = 0;
     for (const Transfer& transfer : step.plan().transfers) planned += 3 * transfer.bytes;
-    for (const auto& [kind, bytes] : after.sent_bytes) counted += bytes - (before.sent_bytes.count(kind) ? before.sent_bytes.at(kind) : 0);
+    for (const auto& [kind, bytes] : after.sent_bytes)
+      counted += bytes - (before.sent_bytes.count(kind) ? before.sent_bytes.at(kind) : 0);
     EXPECT_EQ(planned, counted) << text << "\n" << step.summary();
     EXPECT_GT(planned, 0);
   }
@@ -306,17 +317,23 @@ template <class Body> std::string refusal(int m, Body body) {
 
 TEST(MicroBatches, WhatCannotBeAccumulatedIsRefusedWithItsLine) {
   using ::testing::AllOf, ::testing::HasSubstr;
-  EXPECT_EQ(refusal(3, [](Tensor x) { return sum(x); }), "microbatches=3 does not divide the batch of 64; nearest: 2, 4");
+  EXPECT_EQ(refusal(3, [](Tensor x) { return sum(x); }),
+            "microbatches=3 does not divide the batch of 64; nearest: 2, 4");
   EXPECT_THAT(refusal(4, [](Tensor x) { return max(x, {0}); }),
-              AllOf(HasSubstr("reduce_max at "), HasSubstr("microbatch_test.cc:"), HasSubstr("takes the max over the batch"), HasSubstr("'arg0'")));
+              AllOf(HasSubstr("reduce_max at "), HasSubstr("microbatch_test.cc:"),
+                    HasSubstr("takes the max over the batch"), HasSubstr("'arg0'")));
   EXPECT_THAT(refusal(4,
                       [](Tensor x) {
                         Tensor y = matmul(x, full({4, 4}, 0.5));
                         return (y - mean(y, {0}, true)) * 2.0;
                       }),
-              AllOf(HasSubstr("sub at "), HasSubstr("microbatch_test.cc:"), HasSubstr("which follows from reduce_sum at "),
-                    HasSubstr("statistics of a batch")));
-  EXPECT_THAT(refusal(4, [](Tensor x) { return concat({x, x}, 0); }), AllOf(HasSubstr("concat at "), HasSubstr("needs more of the batch")));
+              AllOf(HasSubstr("sub at "), HasSubstr("microbatch_test.cc:"),
+                    HasSubstr("which follows from reduce_sum at "), HasSubstr("statistics of a batch")));
+  EXPECT_THAT(refusal(4,
+                      [](Tensor x) {
+                        return concat({x, x}, 0);
+                      }),
+              AllOf(HasSubstr("concat at "), HasSubstr("needs more of the batch")));
   EXPECT_THAT(refusal(2, [](Tensor) { return full({3}, 1.0); }), HasSubstr("has a batch"));
   World world;
   EXPECT_THROW(compile(world.mesh(), [](Tensor x) { return x; }, {.microbatches = 0}), Error);
@@ -336,7 +353,8 @@ TEST(MicroBatches, LabelsThatDoNotCountAndWeightsOfRowsTrainTheSame) {
     auto step = compile(world.mesh(shape.axes),
                         [&](Tensor x, Tensor y, Tensor w) {
                           const CrossEntropyOptions options{.ignore_index = 3};
-                          Tensor loss = weighted ? cross_entropy(net.fc(x), y, w, options) : cross_entropy(net.fc(x), y, options);
+                          Tensor loss =
+                              weighted ? cross_entropy(net.fc(x), y, w, options) : cross_entropy(net.fc(x), y, options);
                           adam.step(grad(loss, net.parameters()));
                           return loss;
                         },

@@ -24,7 +24,8 @@ std::vector<OpCase> op_cases() {
     if (row.name.starts_with("select")) truth[0] = true;
     std::vector<TensorType> in;
     for (bool t : truth) in.push_back({t ? b : f, {5, 3}});
-    const bool positive = row.name == "log" || row.name.starts_with("sqrt") || row.name.starts_with("rsqrt") || row.name.starts_with("pow");
+    const bool positive = row.name == "log" || row.name.starts_with("sqrt") || row.name.starts_with("rsqrt") ||
+                          row.name.starts_with("pow");
     cases.push_back({row.name, in, {}, positive ? "p" : "r"});
     if (!positive && row.name != "div" && row.name != "div_grad") cases.push_back({row.name, in, {}, "t"});
     if (row.takes == Takes::numbers) cases.push_back({row.name, std::vector<TensorType>(in.size(), {i, {5, 3}})});
@@ -43,15 +44,21 @@ std::vector<OpCase> op_cases() {
       {"constant", {}, {{"dtype", f64}, {"shape", Ints{5, 3}}, {"value", 1.5}}},
       {"constant",
        {},
-       {{"dtype", std::string("i32")}, {"shape", Ints{3, 2}}, {"data", std::string("0100000002000000030000000400000005000000ffffffff")}}},
+       {{"dtype", std::string("i32")},
+        {"shape", Ints{3, 2}},
+        {"data", std::string("0100000002000000030000000400000005000000ffffffff")}}},
       {"iota", {}, {{"dtype", std::string("i64")}, {"shape", Ints{3, 5}}, {"axis", one}}},
       {"iota", {}, {{"dtype", f64}, {"shape", Ints{7}}, {"axis", zero}}},
       {"random_uniform", {{l, {2}}}, {{"dtype", f64}, {"shape", Ints{5, 7}}, {"site", Attr(std::int64_t{11})}}, "n"},
-      {"pointwise", {{f, {5, 3}}, {f, {5, 3}}, {b, {5, 3}}}, {{"expr", std::string("select(x2, x0 * x1, x0 - tanh(x1))")}}},
+      {"pointwise",
+       {{f, {5, 3}}, {f, {5, 3}}, {b, {5, 3}}},
+       {{"expr", std::string("select(x2, x0 * x1, x0 - tanh(x1))")}}},
       {"pointwise", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}}, {{"expr", std::string("x0 * x1 - x2 / 3")}}},
       {"pointwise",
        {{l, {5, 3}}, {l, {5, 3}}},
-       {{"expr", std::string("select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))")}},
+       {{"expr",
+         std::string(
+             "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))")}},
        "t"},
       {"cast", {{f, {5, 3}}}, {{"to", std::string("i32")}}},
       {"cast", {{f, {5, 3}}}, {{"to", f64}}},
@@ -70,10 +77,18 @@ std::vector<OpCase> op_cases() {
       {"conv2d", {{f, {1, 1, 5, 5}}, {f, {3, 1, 3, 3}}}, unit},
       {"conv2d", {{f, {3, 4, 6, 5}}, {f, {6, 2, 3, 2}}}, Attrs(conv).set("groups", Attr(std::int64_t{2}))},
       {"conv2d", {{f, {2, 4, 5, 5}}, {f, {8, 1, 3, 3}}}, Attrs(unit).set("groups", Attr(std::int64_t{4}))},
-      {"conv2d_grad_input", {{f, {3, 6, 3, 5}}, {f, {6, 2, 3, 2}}}, with(conv, "shape", {3, 4, 6, 5}).set("groups", Attr(std::int64_t{2}))},
-      {"conv2d_grad_input", {{f, {2, 8, 3, 3}}, {f, {8, 1, 3, 3}}}, with(unit, "shape", {2, 4, 5, 5}).set("groups", Attr(std::int64_t{4}))},
-      {"conv2d_grad_weight", {{f, {3, 4, 6, 5}}, {f, {3, 6, 3, 5}}}, with(conv, "kernel", {3, 2}).set("groups", Attr(std::int64_t{2}))},
-      {"conv2d_grad_weight", {{f, {2, 4, 5, 5}}, {f, {2, 8, 3, 3}}}, with(unit, "kernel", {3, 3}).set("groups", Attr(std::int64_t{4}))},
+      {"conv2d_grad_input",
+       {{f, {3, 6, 3, 5}}, {f, {6, 2, 3, 2}}},
+       with(conv, "shape", {3, 4, 6, 5}).set("groups", Attr(std::int64_t{2}))},
+      {"conv2d_grad_input",
+       {{f, {2, 8, 3, 3}}, {f, {8, 1, 3, 3}}},
+       with(unit, "shape", {2, 4, 5, 5}).set("groups", Attr(std::int64_t{4}))},
+      {"conv2d_grad_weight",
+       {{f, {3, 4, 6, 5}}, {f, {3, 6, 3, 5}}},
+       with(conv, "kernel", {3, 2}).set("groups", Attr(std::int64_t{2}))},
+      {"conv2d_grad_weight",
+       {{f, {2, 4, 5, 5}}, {f, {2, 8, 3, 3}}},
+       with(unit, "kernel", {3, 3}).set("groups", Attr(std::int64_t{4}))},
       {"conv2d_grad_input", {{f, {3, 7, 3, 5}}, {f, {7, 5, 3, 2}}}, with(conv, "shape", {3, 5, 6, 5})},
       {"conv2d_grad_weight", {{f, {3, 5, 6, 5}}, {f, {3, 7, 3, 5}}}, with(conv, "kernel", {3, 2})},
       {"max_pool", {{f, {3, 5, 6, 5}}}, pool},
@@ -133,7 +148,10 @@ std::vector<OpCase> op_cases() {
       {"arg_max", {{i, {5, 7}}}, {{"axis", zero}}, "i", 3},
       {"sgd", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}}, {{"momentum", 0.9}, {"weight_decay", 0.1}}, "rrrp"},
       {"sgd", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}}, {{"momentum", 0.8}, {"nesterov", true}}, "rrrp"},
-      {"adam", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}, {l, {}}}, {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}}, "rrprpn"},
+      {"adam",
+       {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}, {l, {}}},
+       {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}},
+       "rrprpn"},
       {"adam",
        {image, image, image, image, {f, {}}, {l, {}}},
        {{"beta1", 0.8}, {"beta2", 0.9}, {"eps", 1e-3}, {"weight_decay", 0.1}, {"decoupled", true}},
@@ -142,10 +160,19 @@ std::vector<OpCase> op_cases() {
        {{f, {7}}, {f, {7}}, {f, {7}}, {f, {7}}, {f, {}}, {l, {}}},
        {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"weight_decay", 0.1}},
        "rrprpn"},
-      {"sgd_if", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}, {b, {}}}, {{"momentum", 0.8}, {"nesterov", true}}, "rrrpp"},
+      {"sgd_if",
+       {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}, {b, {}}},
+       {{"momentum", 0.8}, {"nesterov", true}},
+       "rrrpp"},
       {"sgd_if", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}, {b, {}}}, {{"momentum", 0.9}}, "rrrpz"},
-      {"adam_if", {{f, {7}}, {f, {7}}, {f, {7}}, {f, {7}}, {f, {}}, {l, {}}, {b, {}}}, {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}}, "rrprpnp"},
-      {"adam_if", {image, image, image, image, {f, {}}, {l, {}}, {b, {}}}, {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}}, "rrprpnz"},
+      {"adam_if",
+       {{f, {7}}, {f, {7}}, {f, {7}}, {f, {7}}, {f, {}}, {l, {}}, {b, {}}},
+       {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}},
+       "rrprpnp"},
+      {"adam_if",
+       {image, image, image, image, {f, {}}, {l, {}}, {b, {}}},
+       {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}},
+       "rrprpnz"},
   };
   cases.insert(cases.end(), rest.begin(), rest.end());
   return cases;
@@ -195,7 +222,8 @@ std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& random) {
         else if (kind == 'p') x = static_cast<T>(0.5 + 1.5 * u);
         else if (kind == 'n') x = static_cast<T>(3);
         else if (kind == 't') x = static_cast<T>(static_cast<int>(random() % 5) - 2);
-        else if (kind == 'i') x = static_cast<T>(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(c.index_below + 2)) - 1);
+        else if (kind == 'i')
+          x = static_cast<T>(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(c.index_below + 2)) - 1);
         else if (kind == 'j') x = static_cast<T>(random() % static_cast<std::uint64_t>(c.index_below));
         else if constexpr (std::is_integral_v<T>)
           x = static_cast<T>(random() % 2 == 0 ? 1 + random() % 9 : -1 - static_cast<std::int64_t>(random() % 9));
@@ -211,7 +239,8 @@ std::vector<HostArray> with_special_values(std::vector<HostArray> inputs, std::m
   for (HostArray& array : inputs)
     with_type(array.dtype(), [&]<class T>() {
       if constexpr (std::is_floating_point_v<T>) {
-        constexpr T infinity = std::numeric_limits<T>::infinity(), special[] = {0, -T{0}, infinity, -infinity, std::numeric_limits<T>::quiet_NaN()};
+        constexpr T infinity = std::numeric_limits<T>::infinity(),
+                    special[] = {0, -T{0}, infinity, -infinity, std::numeric_limits<T>::quiet_NaN()};
         for (T& x : array.data<T>())
           if (random() % 3 == 0) x = special[random() % 5];
       }

@@ -1,5 +1,5 @@
-// Law 7 for memory: a plan's registers and scratch take what the arena of their device grows by, its other blocks are those that malloc hands out
-// when a session loads it, one by one, and nothing comes on top later.
+// Law 7 for memory: a plan's registers and scratch take what the arena of their device grows by, its other blocks are
+// those that malloc hands out when a session loads it, one by one, and nothing comes on top later.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,13 +23,16 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     compile(c);
     std::map<std::string, std::int64_t> planned, arenas;
     std::vector<std::size_t> blocks, handed_out;
-    const auto fetched = static_cast<std::size_t>(
-        std::count_if(c.plan.actors.begin(), c.plan.actors.end(), [](const Actor& actor) { return actor.body == BodyKind::fetch; }));
+    const auto fetched = static_cast<std::size_t>(std::count_if(
+        c.plan.actors.begin(), c.plan.actors.end(), [](const Actor& actor) { return actor.body == BodyKind::fetch; }));
     for (const Block& block : c.plan.blocks) {
       const PlanDevice& device = c.plan.devices[block.device];
       planned[cat(device.rank, ".", device.device)] += block.bytes;
-      if (block.kind == BlockKind::scratch || block.kind == BlockKind::reg) arenas[cat(device.rank, ".", device.device)] += block.bytes;
-      else blocks.push_back(std::max<std::size_t>(64, (static_cast<std::size_t>(block.bytes) + 63) / 64 * 64));  // malloc deals in whole lines
+      if (block.kind == BlockKind::scratch || block.kind == BlockKind::reg)
+        arenas[cat(device.rank, ".", device.device)] += block.bytes;
+      else
+        blocks.push_back(std::max<std::size_t>(
+            64, (static_cast<std::size_t>(block.bytes) + 63) / 64 * 64));  // malloc deals in whole lines
     }
     Session session({}, table);
     block_sizes.begin();
@@ -39,9 +42,11 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     std::sort(blocks.begin(), blocks.end());
     std::sort(handed_out.begin(), handed_out.end());
     EXPECT_GT(blocks.size(), 0u);
-    // Beside the blocks stand the engine's own objects that are aligned to lines: a worker each, and a channel for each ordered pair of members.
+    // Beside the blocks stand the engine's own objects that are aligned to lines: a worker each, and a channel for each
+    // ordered pair of members.
     std::vector<std::size_t> missing, beside;
-    std::set_difference(blocks.begin(), blocks.end(), handed_out.begin(), handed_out.end(), std::back_inserter(missing));
+    std::set_difference(blocks.begin(), blocks.end(), handed_out.begin(), handed_out.end(),
+                        std::back_inserter(missing));
     std::set_difference(handed_out.begin(), handed_out.end(), blocks.begin(), blocks.end(), std::back_inserter(beside));
     std::size_t objects = static_cast<std::size_t>(session.counters().workers);
     for (const Communicator& group : c.plan.communicators) objects += group.members.size() * (group.members.size() - 1);
@@ -55,7 +60,10 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     block_sizes.begin();
     for (int i = 0; i < 3; ++i) session.launch(plan, feeds).wait();
     block_sizes.end();
-    if (BlockSizes::seen) { EXPECT_EQ(block_sizes.count(), 3 * fetched) << text << ": a launch takes its results' host arrays and nothing else"; }
+    if (BlockSizes::seen) {
+      EXPECT_EQ(block_sizes.count(), 3 * fetched)
+          << text << ": a launch takes its results' host arrays and nothing else";
+    }
     EXPECT_EQ(session.counters().peak_bytes, planned) << text;
     EXPECT_EQ(session.arena_bytes(), arenas) << text;
   }

@@ -31,7 +31,8 @@ struct Block4 : nn::Module {
 struct Tower : nn::Module {
   Tower() : Module(DType::f64) {}
   nn::Linear entry{*this, "entry", 6, 10};
-  Block4 block0{*this, "block0", 10}, block1{*this, "block1", 10}, block2{*this, "block2", 10}, block3{*this, "block3", 10};
+  Block4 block0{*this, "block0", 10}, block1{*this, "block1", 10}, block2{*this, "block2", 10},
+      block3{*this, "block3", 10};
   nn::Linear head{*this, "head", 10, 5};
   Tensor operator()(Tensor x) { return head(block3(block2(block1(block0(entry(x)))))); }
 };
@@ -46,7 +47,8 @@ struct Result {
 // Where things lie is given as functions of the world, since meshes belong to one.
 using Rules = std::function<std::vector<PlacementRule>(World&)>;
 
-Result trained(int devices, const std::string& mesh, const Rules& rules, int microbatches = 1, const std::vector<LayoutRule>& layouts = {}) {
+Result trained(int devices, const std::string& mesh, const Rules& rules, int microbatches = 1,
+               const std::vector<LayoutRule>& layouts = {}) {
   constexpr int steps = 20;
   World world({.devices = devices, .seed = 5});
   Tower net;
@@ -83,19 +85,24 @@ const Result& on_one_device() {
 void expect_same(const Result& other) {
   const Result& one = on_one_device();
   ASSERT_EQ(other.losses.size(), one.losses.size());
-  for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(other.losses[i], one.losses[i], 1e-10 * std::abs(one.losses[i])) << "step " << i;
+  for (std::size_t i = 0; i < one.losses.size(); ++i)
+    EXPECT_NEAR(other.losses[i], one.losses[i], 1e-10 * std::abs(one.losses[i])) << "step " << i;
   for (std::int64_t i = 0; i < one.up.count(); ++i)
-    EXPECT_NEAR(other.up.data<double>()[static_cast<std::size_t>(i)], one.up.data<double>()[static_cast<std::size_t>(i)], 1e-9) << "weight " << i;
+    EXPECT_NEAR(other.up.data<double>()[static_cast<std::size_t>(i)],
+                one.up.data<double>()[static_cast<std::size_t>(i)], 1e-9)
+        << "weight " << i;
   EXPECT_EQ(other.planned, other.counted);
 }
 
 TEST(Placements, TwoDevicesOnePartEach) {
   Result two = trained(2, "", [](World& w) {
-    return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("")}, {"{block2,block3,head}", w.mesh("", {.first = 1})}};
+    return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("")},
+                                      {"{block2,block3,head}", w.mesh("", {.first = 1})}};
   });
   expect_same(two);
   EXPECT_NE(two.graph.find("transfer("), std::string::npos);
-  // One activation there and its gradient back, besides small change: 2 x 12 x 10 doubles, the step's number and the labels' way.
+  // One activation there and its gradient back, besides small change: 2 x 12 x 10 doubles, the step's number and the
+  // labels' way.
   EXPECT_GE(two.planned, 20 * 2 * 12 * 10 * 8);
   EXPECT_LE(two.planned, 20 * (2 * 12 * 10 * 8 + 200));
 }
@@ -114,13 +121,15 @@ TEST(Placements, TwoStagesOfTwoDevicesEach) {
 
 TEST(Placements, TwoDevicesHandOnToOne) {
   expect_same(trained(3, "data=2", [](World& w) {
-    return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2")}, {"{block2,block3,head}", w.mesh("", {.first = 2})}};
+    return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2")},
+                                      {"{block2,block3,head}", w.mesh("", {.first = 2})}};
   }));
 }
 
 TEST(Placements, FourDevicesInASquareHandOnToThree) {
   expect_same(trained(7, "data=2,model=2", [](World& w) {
-    return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2,model=2")}, {"{block2,block3,head}", w.mesh("model=3", {.first = 4})}};
+    return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2,model=2")},
+                                      {"{block2,block3,head}", w.mesh("model=3", {.first = 4})}};
   }));
 }
 
@@ -134,12 +143,18 @@ TEST(Placements, MeshesThatOverlap) {
 }
 
 TEST(Placements, OnlyTheMiddleIsPlacedTheRestFollows) {
-  expect_same(trained(2, "", [](World& w) { return std::vector<PlacementRule>{{"block1", w.mesh("", {.first = 1})}}; }));
+  expect_same(trained(2, "", [](World& w) {
+    return std::vector<PlacementRule>{{"block1", w.mesh("", {.first = 1})}};
+  }));
 }
 
 // Pipelines: placements with micro-batches. Batch 12 in 2 to 6 parts.
-const Rules stages4 = [](World&) { return std::vector<PlacementRule>{{"{entry,block0}", 0}, {"block1", 1}, {"block2", 2}, {"{block3,head}", 3}}; };
-const Rules stages2 = [](World&) { return std::vector<PlacementRule>{{"{entry,block0,block1}", 0}, {"{block2,block3,head}", 1}}; };
+const Rules stages4 = [](World&) {
+  return std::vector<PlacementRule>{{"{entry,block0}", 0}, {"block1", 1}, {"block2", 2}, {"{block3,head}", 3}};
+};
+const Rules stages2 = [](World&) {
+  return std::vector<PlacementRule>{{"{entry,block0,block1}", 0}, {"{block2,block3,head}", 1}};
+};
 
 TEST(Pipelines, AccumulationAlone) {
   for (int m : {2, 3, 12})
@@ -158,13 +173,15 @@ TEST(Pipelines, StagesOfSeveralDevices) {
   expect_same(trained(
       3, "data=2",
       [](World& w) {
-        return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2")}, {"{block2,block3,head}", w.mesh("", {.first = 2})}};
+        return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2")},
+                                          {"{block2,block3,head}", w.mesh("", {.first = 2})}};
       },
       3));
 }
 
 TEST(Pipelines, TensorParallelStagesAndAllOfItTogether) {
-  const std::vector<LayoutRule> columns_then_rows = {{"block?.up.weight", P("model", nullptr)}, {"block?.down.weight", P(nullptr, "model")}};
+  const std::vector<LayoutRule> columns_then_rows = {{"block?.up.weight", P("model", nullptr)},
+                                                     {"block?.down.weight", P(nullptr, "model")}};
   expect_same(trained(4, "stage=2,model=2", stages2, 4, columns_then_rows));
   expect_same(trained(8, "stage=2,data=2,model=2", stages2, 3, columns_then_rows));
   expect_same(trained(8, "stage=4,model=2", stages4, 4, columns_then_rows));
@@ -175,7 +192,8 @@ struct Equal : nn::Module {
   nn::Linear s0{*this, "s0", 256, 256}, s1{*this, "s1", 256, 256}, s2{*this, "s2", 256, 256}, s3{*this, "s3", 256, 256};
 };
 
-// One forward, one backward needs p - i slots on stage i for what its backward reads. Weight gradients, which nobody waits for, may save some.
+// One forward, one backward needs p - i slots on stage i for what its backward reads. Weight gradients, which nobody
+// waits for, may save some.
 TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
   for (int p : {2, 3, 4}) {
     CostTable costs;
@@ -201,7 +219,8 @@ TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
       if (!reg.producer.valid() || reg.bytes < 1000) continue;
       auto device = [&](auto actor) { return plan.stream(plan.actor(actor).stream).device.index; };
       for (auto reader : reg.consumers)
-        if (reader.valid() && plan.actor(reader).stream == plan.actor(reg.producer).stream && plan.actor(reader).body == plan::BodyKind::compute &&
+        if (reader.valid() && plan.actor(reader).stream == plan.actor(reg.producer).stream &&
+            plan.actor(reader).body == plan::BodyKind::compute &&
             plan.actor(reg.producer).body == plan::BodyKind::compute)
           most[device(reader)] = std::max(most[device(reader)], reg.slots);
     }
@@ -219,8 +238,8 @@ TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
   }
 }
 
-// Tensor parallelism inside of stages: collectives of a stage and transfers between stages, of every act of a micro-batch, in one order on all
-// members whatever the acts and messages take.
+// Tensor parallelism inside of stages: collectives of a stage and transfers between stages, of every act of a
+// micro-batch, in one order on all members whatever the acts and messages take.
 struct TensorParallelPipeline {
   World world;
   bool as_the_first = (world.seed(1), true);  // two of them begin alike
@@ -278,7 +297,8 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberInVirtualTi
     const auto length = plan.communicators[plan::CommunicatorId(member.first)].sequence.size();
     ASSERT_EQ(acts.size(), static_cast<std::size_t>(launches) * length);
     for (std::size_t i = 0; i < acts.size(); ++i)
-      ASSERT_EQ(static_cast<std::size_t>(acts[i].second), i % length) << "communicator " << member.first << ", device " << member.second;
+      ASSERT_EQ(static_cast<std::size_t>(acts[i].second), i % length)
+          << "communicator " << member.first << ", device " << member.second;
   }
 }
 
@@ -302,7 +322,8 @@ class TurnsSeen {
   }
   void expect_launches(std::int64_t launches) const {
     EXPECT_GE(seen_.size(), 4u);
-    for (const auto& [member, turns] : seen_) EXPECT_EQ(turns, launches * length(member.first)) << "communicator " << member.first;
+    for (const auto& [member, turns] : seen_)
+      EXPECT_EQ(turns, launches * length(member.first)) << "communicator " << member.first;
   }
 
  private:
@@ -374,7 +395,8 @@ TEST(Placements, EveryWayFromOneMeshToAnotherKeepsTheTensor) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8}) {
     for (const Spot& a : spots) {
       for (const Spot& b : spots) {
-        if (dtype != DType::f32 && (&a - spots.data() + (&b - spots.data())) % 3 != 0) continue;  // all ways in one type, a third in others
+        if (dtype != DType::f32 && (&a - spots.data() + (&b - spots.data())) % 3 != 0)
+          continue;  // all ways in one type, a third in others
         World world({.devices = 5});
         const DeviceMesh from = world.mesh(a.mesh, a.place), to = world.mesh(b.mesh, b.place);
         if (from.mesh == to.mesh) continue;
@@ -394,7 +416,8 @@ TEST(Placements, EveryWayFromOneMeshToAnotherKeepsTheTensor) {
         });
         const HostArray y = move(x).value().read();
         ASSERT_EQ(y.type(), x.type());
-        EXPECT_EQ(0, std::memcmp(y.bytes(), x.bytes(), static_cast<std::size_t>(x.type().bytes()))) << a.mesh << " to " << b.mesh;
+        EXPECT_EQ(0, std::memcmp(y.bytes(), x.bytes(), static_cast<std::size_t>(x.type().bytes())))
+            << a.mesh << " to " << b.mesh;
         std::int64_t planned = 0, counted = world.counters().sent_bytes["transfer"];
         for (const auto& transfer : move.plan().transfers) planned += transfer.kind == "transfer" ? transfer.bytes : 0;
         EXPECT_EQ(planned, counted);

@@ -1,4 +1,5 @@
-// Law 3 across processes: the same program on several ranks, each a process of its own, gives the losses of one process, over shared memory and TCP.
+// Law 3 across processes: the same program on several ranks, each a process of its own, gives the losses of one
+// process, over shared memory and TCP.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,7 +125,8 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
     for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 10);
     if (run.parts > 0) {
       const std::int64_t from = here->rank == 0 ? 0 : run.parts, to = here->rank == 0 ? run.parts : batch;
-      losses.push_back(step(local(rows_of<double>(x, from, to), batch), local(rows_of<std::int32_t>(y, from, to), batch)));
+      losses.push_back(
+          step(local(rows_of<double>(x, from, to), batch), local(rows_of<std::int32_t>(y, from, to), batch)));
     } else {
       losses.push_back(step(x, y));
     }
@@ -134,7 +136,8 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
   }
   for (const Future& loss : losses) loss.wait();
   out.counted = sent(world.counters()) - before;
-  require((plan::deal_streams(step.plan(), 1)[plan::StreamId(1)] == 1) == (run.beta > 0), "slow transfers have a worker of their own");
+  require((plan::deal_streams(step.plan(), 1)[plan::StreamId(1)] == 1) == (run.beta > 0),
+          "slow transfers have a worker of their own");
   for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
   for (const Future& loss : losses) out.losses.push_back(loss.item());
   const HostArray weight = world.read("conv2.weight");
@@ -155,7 +158,8 @@ Outcome outcome_of(const std::string& text) {
   Outcome out;
   std::size_t losses = 0;
   in >> out.planned >> out.counted >> losses;
-  for (std::string word; in >> word;) (out.losses.size() < losses ? out.losses : out.weight).push_back(std::strtod(word.c_str(), nullptr));
+  for (std::string word; in >> word;)
+    (out.losses.size() < losses ? out.losses : out.weight).push_back(std::strtod(word.c_str(), nullptr));
   return out;
 }
 
@@ -178,8 +182,8 @@ TEST(Processes, DISABLED_Rank) {
 }
 
 // Starts this program again as one rank.
-pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const std::string& link, const std::string& out,
-                 const std::string& more = "KAREZ_TEST=1") {
+pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const std::string& link,
+                 const std::string& out, const std::string& more = "KAREZ_TEST=1") {
   std::vector<std::string> environment = {cat("KAREZ_TEST_RANK=", rank),
                                           cat("KAREZ_TEST_RANKS=", all.ranks),
                                           cat("KAREZ_TEST_STORE=", all.store),
@@ -190,7 +194,8 @@ pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const s
                                           more};
   for (char** at = environ; *at != nullptr; ++at)
     if (std::strncmp(*at, "KAREZ_LINK=", 11) != 0 && std::strncmp(*at, "GTEST_", 6) != 0) environment.emplace_back(*at);
-  std::vector<std::string> arguments = {"rank", "--gtest_filter=Processes.DISABLED_Rank", "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
+  std::vector<std::string> arguments = {"rank", "--gtest_filter=Processes.DISABLED_Rank",
+                                        "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
   std::vector<char*> argv, envp;
   for (std::string& text : arguments) argv.push_back(text.data());
   for (std::string& text : environment) envp.push_back(text.data());
@@ -249,7 +254,8 @@ TEST(Processes, ARankThatIsKilledIsNamedByAllOthersAtOnce) {
       EXPECT_EQ(text.substr(0, 6), "error:") << "rank " << rank;
       EXPECT_NE(text.find("rank 2 ("), std::string::npos) << "rank " << rank << ": " << text;
     }
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - died).count(), 15) << link << ": the 30 s of a silent peer";
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - died).count(), 15)
+        << link << ": the 30 s of a silent peer";
     std::filesystem::remove_all(folder);
   }
 }
@@ -266,11 +272,13 @@ TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEveryLink) {
     for (std::size_t rank = 0; rank < found.size(); ++rank) {
       ASSERT_EQ(found[rank].losses.size(), one.losses.size()) << link << ", rank " << rank;
       for (std::size_t s = 0; s < one.losses.size(); ++s)
-        EXPECT_LE(std::abs(found[rank].losses[s] - one.losses[s]), 1e-10 * std::abs(one.losses[s])) << link << ", rank " << rank << ", step " << s;
+        EXPECT_LE(std::abs(found[rank].losses[s] - one.losses[s]), 1e-10 * std::abs(one.losses[s]))
+            << link << ", rank " << rank << ", step " << s;
       EXPECT_EQ(found[rank].losses, found[0].losses) << "every rank reads the same bits";
       EXPECT_EQ(found[rank].weight, found[0].weight) << "likewise";
       ASSERT_EQ(found[rank].weight.size(), one.weight.size());
-      for (std::size_t i = 0; i < one.weight.size(); ++i) EXPECT_NEAR(found[rank].weight[i], one.weight[i], 1e-9) << link;
+      for (std::size_t i = 0; i < one.weight.size(); ++i)
+        EXPECT_NEAR(found[rank].weight[i], one.weight[i], 1e-9) << link;
       EXPECT_EQ(found[rank].planned, found[rank].counted) << link << ", rank " << rank << ": bytes at its links";
       EXPECT_GT(found[rank].planned, 0);
     }
@@ -280,8 +288,8 @@ TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEveryLink) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, LawThreeOnProcesses,
-                         ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data", "pipeline", "pipeline_micro", "micro",
-                                           "slow_links", "parts"));
+                         ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data",
+                                           "pipeline", "pipeline_micro", "micro", "slow_links", "parts"));
 
 }  // namespace
 }  // namespace karez::tests

@@ -1,4 +1,5 @@
-// Every rank compiles for itself: what all ranks of a world plan, taken together, is what one process with all their devices plans.
+// Every rank compiles for itself: what all ranks of a world plan, taken together, is what one process with all their
+// devices plans.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -30,8 +31,10 @@ struct Case {
   bool stages = false;  // fc1 and fc2 on the second half of the devices
 };
 
-const std::vector<LayoutRule> by_rule = {
-    {"conv.weight", P("model")}, {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
+const std::vector<LayoutRule> by_rule = {{"conv.weight", P("model")},
+                                         {"fc1.weight", P("model", nullptr)},
+                                         {"fc1.bias", P("model")},
+                                         {"fc2.weight", P(nullptr, "model")}};
 
 // The program of a training step on devices of one process, in whose world its ops are.
 graph::Graph traced(const Case& k, const World& world) {
@@ -53,7 +56,8 @@ graph::Graph traced(const Case& k, const World& world) {
 }
 
 // As rank `rank` of a world in which each rank has `each` devices.
-Compilation compiled(graph::Graph graph, const graph::OpTable& ops, const kernels::KernelTable& kernels, int rank, int ranks, int each, int micro) {
+Compilation compiled(graph::Graph graph, const graph::OpTable& ops, const kernels::KernelTable& kernels, int rank,
+                     int ranks, int each, int micro) {
   for (Mesh& mesh : graph.meshes)
     for (sbp::DeviceName& device : mesh.devices) {
       const int number = device.rank * each + device.device;
@@ -77,30 +81,36 @@ std::string views(const std::vector<plan::Operand>& operands) {
   return join(operands, ", ", [](const plan::Operand& o) { return print(o.view); });
 }
 
-// What a rank's plan says of each device, by the device's number in the world: calls with kernels, strides and teams; collectives with their members,
-// sequences and pieces; what is read, kept and stored there. Not where in memory.
+// What a rank's plan says of each device, by the device's number in the world: calls with kernels, strides and teams;
+// collectives with their members, sequences and pieces; what is read, kept and stored there. Not where in memory.
 using Device = std::multiset<std::string>;
 void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
   auto number = [&](const plan::PlanDevice& d) { return d.rank * each + d.device; };
-  auto pieces = [](const std::vector<plan::Piece>& list) { return join(list, " ", [](const plan::Piece& p) { return cat(p.begin, "+", p.size); }); };
+  auto pieces = [](const std::vector<plan::Piece>& list) {
+    return join(list, " ", [](const plan::Piece& p) { return cat(p.begin, "+", p.size); });
+  };
   for (const plan::Actor& actor : plan.actors) {
     Device& there = devices[number(plan.devices[plan.stream(actor.stream).device])];
     for (const plan::Call& call : actor.calls)
-      there.insert(cat(actor.name, ": ", call.kernel, " ", call.attrs.print(), " ", views(call.in), " -> ", views(call.out), " team ", call.team,
-                       " acts ", call.acts.begin, "-", call.acts.end, " ", call.where));
+      there.insert(cat(actor.name, ": ", call.kernel, " ", call.attrs.print(), " ", views(call.in), " -> ",
+                       views(call.out), " team ", call.team, " acts ", call.acts.begin, "-", call.acts.end, " ",
+                       call.where));
     if (const auto& c = actor.collective) {
       const plan::Communicator& group = plan.communicators[c->communicator];
       there.insert(cat(actor.name, ": ", c->kind, " ", c->reduce, " among ",
-                       join(group.members, " ", [&](const plan::PlanDevice& d) { return cat(number(d)); }), " ", c->algorithm, " [",
-                       join(group.sequence, ", "), "] at ", join(c->turns, " "), " ", print(c->in.view), " -> ", print(c->out.view), " sends ",
-                       pieces(c->sends), " receives ", pieces(c->receives)));
+                       join(group.members, " ", [&](const plan::PlanDevice& d) { return cat(number(d)); }), " ",
+                       c->algorithm, " [", join(group.sequence, ", "), "] at ", join(c->turns, " "), " ",
+                       print(c->in.view), " -> ", print(c->out.view), " sends ", pieces(c->sends), " receives ",
+                       pieces(c->receives)));
     }
     if (actor.body == plan::BodyKind::fetch)
-      there.insert(cat(actor.name, ": ", views(actor.bound), join(actor.slices, " ", [](const Attrs& slice) { return slice.print(); })));
+      there.insert(cat(actor.name, ": ", views(actor.bound),
+                       join(actor.slices, " ", [](const Attrs& slice) { return slice.print(); })));
   }
   for (const plan::Block& block : plan.blocks)
     if (block.kind == plan::BlockKind::variable)
-      devices[number(plan.devices[block.device])].insert(cat("variable ", block.name, " ", block.layout, " ", block.bytes));
+      devices[number(plan.devices[block.device])].insert(
+          cat("variable ", block.name, " ", block.layout, " ", block.bytes));
 }
 
 class RankPlans : public ::testing::TestWithParam<Case> {};
@@ -138,8 +148,9 @@ TEST_P(RankPlans, TogetherAreThePlanOfOneProcessWithAllDevices) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, RankPlans,
-                         ::testing::Values(Case{"data=4"}, Case{"model=4", by_rule}, Case{"data=2,model=2", by_rule}, Case{"data=2,model=2"},
-                                           Case{"data=4", {}, 3}, Case{"stage=2", {}, 1, true}, Case{"stage=2,data=2", {}, 2, true}));
+                         ::testing::Values(Case{"data=4"}, Case{"model=4", by_rule}, Case{"data=2,model=2", by_rule},
+                                           Case{"data=2,model=2"}, Case{"data=4", {}, 3}, Case{"stage=2", {}, 1, true},
+                                           Case{"stage=2,data=2", {}, 2, true}));
 
 }  // namespace
 }  // namespace karez::tests

@@ -36,7 +36,9 @@ struct Deep : nn::Module {
 
 struct Trained {
   std::vector<std::vector<float>> losses, weights;
-  std::int64_t planned = 0, measured = 0;  // bytes of the fullest device: as the plan says, and as they are handed out when it is loaded
+  std::int64_t planned = 0,
+               measured =
+                   0;  // bytes of the fullest device: as the plan says, and as they are handed out when it is loaded
 };
 
 std::vector<float> floats(const HostArray& array) {
@@ -44,7 +46,8 @@ std::vector<float> floats(const HostArray& array) {
   return {data.begin(), data.end()};
 }
 
-template <class Net, class Input> Trained train(Net& net, const std::string& mesh, bool adam, int steps, Input&& input, FunctionOptions options) {
+template <class Net, class Input>
+Trained train(Net& net, const std::string& mesh, bool adam, int steps, Input&& input, FunctionOptions options) {
   Mesh shape = Mesh::parse(mesh);
   World world({.devices = shape.size(), .workers = 1, .seed = 3});
   optim::Adam by_adam(net.parameters(), {.lr = 1e-2});
@@ -91,7 +94,8 @@ Trained deep(const std::string& mesh, bool adam, int steps, FunctionOptions opti
 bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0) return false;
+    if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0)
+      return false;
   return true;
 }
 
@@ -106,7 +110,8 @@ TEST(Recompute, TrainingIsTheSameBitForBitInLessMemory) {
       EXPECT_EQ(again.measured, again.planned);
       EXPECT_LT(again.planned, plain.planned);
       const int devices = Mesh::parse(mesh).size();
-      const std::int64_t wide = rows / devices * hidden * 4;  // tanh's result, the largest that a block's gradients read: one block's is there
+      const std::int64_t wide = rows / devices * hidden *
+                                4;  // tanh's result, the largest that a block's gradients read: one block's is there
       if (devices <= 2) { EXPECT_LE(again.planned, plain.planned - 9 * (blocks - 1) * wide / 10); }
     }
   }
@@ -146,8 +151,9 @@ TEST(Recompute, MicroBatchesAndPlacementsGoWithIt) {
   EXPECT_TRUE(same_bits(plain.weights, again.weights));
   EXPECT_LT(again.planned, plain.planned);
   auto staged = [](int microbatches, std::vector<std::string> remat) {
-    FunctionOptions options{
-        .placements = {{"head", 1}, {"block{3,4,5}", 1}, {"block{0,1,2}", 0}}, .remat = std::move(remat), .microbatches = microbatches};
+    FunctionOptions options{.placements = {{"head", 1}, {"block{3,4,5}", 1}, {"block{0,1,2}", 0}},
+                            .remat = std::move(remat),
+                            .microbatches = microbatches};
     return deep("stage=2", false, 5, std::move(options));
   };
   for (int microbatches : {1, 4}) {

@@ -53,13 +53,16 @@ class Pattern {
   Pattern(const Pattern&) = delete;
   Pattern& operator=(const Pattern&) = delete;
   ~Pattern() { ::regfree(&compiled_); }
-  // The text that its whole and its groups stand for where it is found first, "" for a group that takes no part; nothing if it is not found.
+  // The text that its whole and its groups stand for where it is found first, "" for a group that takes no part;
+  // nothing if it is not found.
   std::vector<std::string> find(const std::string& text) const {
     std::array<regmatch_t, 8> found{};
     std::vector<std::string> out;
     if (::regexec(&compiled_, text.c_str(), found.size(), found.data(), 0) != 0) return out;
     for (const regmatch_t& one : found)
-      out.push_back(one.rm_so < 0 ? "" : text.substr(static_cast<std::size_t>(one.rm_so), static_cast<std::size_t>(one.rm_eo - one.rm_so)));
+      out.push_back(one.rm_so < 0 ? ""
+                                  : text.substr(static_cast<std::size_t>(one.rm_so),
+                                                static_cast<std::size_t>(one.rm_eo - one.rm_so)));
     return out;
   }
 
@@ -67,7 +70,8 @@ class Pattern {
   regex_t compiled_;
 };
 
-// room(tensor SEES base LINKS z) -> {tensor, {base}}; the comment "# tests/ SEES any" is a row too, as it is no call of its own.
+// room(tensor SEES base LINKS z) -> {tensor, {base}}; the comment "# tests/ SEES any" is a row too, as it is no call of
+// its own.
 std::vector<Row> rows_of(const std::string& cmake) {
   static const Pattern row(R"(^((room|programs)\(([a-z_]+)|# ([a-z_]+)/ SEES )([^):]*)[):])");
   std::vector<Row> rows;
@@ -116,19 +120,32 @@ struct ThirdParty {
   std::string header, where;  // start of the include's path; words of which the file's path must bear one
 };
 const ThirdParty third_parties[] = {
-    {"oneapi/dnnl", "onednn"}, {"dnnl", "onednn"},    {"zlib.h", "gzip"},       {"omp.h", "kernels"},     {"hwy/", "kernels highway generate"},
-    {"Eigen/", "kernels"},     {"eigen3/", "nobody"}, {"gtest/", "test tests"}, {"gmock/", "test tests"}, {"caf/", "caf"},
-    {"sodium", "sodium"},      {"CLI/", "cli"},       {"nlohmann/", "json"},
+    {"oneapi/dnnl", "onednn"},
+    {"dnnl", "onednn"},
+    {"zlib.h", "gzip"},
+    {"omp.h", "kernels"},
+    {"hwy/", "kernels highway generate"},
+    {"Eigen/", "kernels"},
+    {"eigen3/", "nobody"},
+    {"gtest/", "test tests"},
+    {"gmock/", "test tests"},
+    {"caf/", "caf"},
+    {"sodium", "sodium"},
+    {"CLI/", "cli"},
+    {"nlohmann/", "json"},
 };
 const std::set<std::string> banned = {"ranges", "format", "expected"};
 
-Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std::string& path, const std::string& include, bool quoted) {
+Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std::string& path,
+                         const std::string& include, bool quoted) {
   Faults faults;
   if (quoted) {
     const auto room = include.substr(0, include.find('/'));
     const bool known = std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return r.name == room; });
-    if (include.find('/') == std::string::npos || !known) faults.push_back(path + ": \"" + include + "\" does not start with a room");
-    else if (room != row.name && !row.sees.count(room) && !row.sees.count("any")) faults.push_back(path + ": " + row.name + " may not see " + room);
+    if (include.find('/') == std::string::npos || !known)
+      faults.push_back(path + ": \"" + include + "\" does not start with a room");
+    else if (room != row.name && !row.sees.count(room) && !row.sees.count("any"))
+      faults.push_back(path + ": " + row.name + " may not see " + room);
     else if (room != row.name && include.rfind(room + "/inside/", 0) == 0 && !row.sees.count("any"))
       faults.push_back(path + ": \"" + include + "\" is for the inside of " + room);
     return faults;
@@ -160,7 +177,8 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
 
   const bool python = fs::path(path).extension() == ".py";
   const size_t first = python && !lines.empty() && lines[0].rfind("#!", 0) == 0 ? 1 : 0;
-  static const Pattern sentence("^// *[^[:space:]]+ +[^[:space:]]"), python_sentence("^(#|\"\"\") *[^[:space:]]+ +[^[:space:]]");
+  static const Pattern sentence("^// *[^[:space:]]+ +[^[:space:]]"),
+      python_sentence("^(#|\"\"\") *[^[:space:]]+ +[^[:space:]]");
   if (lines.size() <= first || (python ? python_sentence : sentence).find(lines[first]).empty())
     faults.push_back(path + ": the first line is not a comment that says what is here");
   if (python) return faults;
@@ -180,7 +198,8 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
 struct Public {
   std::set<std::string> rooms, files;
   bool holds(const std::string& header) const {
-    return files.count(header) || (rooms.count(header.substr(0, header.find('/'))) && std::count(header.begin(), header.end(), '/') == 1);
+    return files.count(header) ||
+           (rooms.count(header.substr(0, header.find('/'))) && std::count(header.begin(), header.end(), '/') == 1);
   }
 };
 
@@ -201,7 +220,8 @@ Public public_of(const std::string& cmake) {
 }
 
 // The standard headers that a header includes, however deep. `read_header` gives a header's text.
-std::set<std::string> standard_headers_of(const std::string& header, const std::function<std::string(const std::string&)>& read_header) {
+std::set<std::string> standard_headers_of(const std::string& header,
+                                          const std::function<std::string(const std::string&)>& read_header) {
   std::set<std::string> standard, seen;
   std::vector<std::string> open{header};
   while (!open.empty()) {
@@ -245,8 +265,10 @@ std::vector<std::string> sources() {
   std::vector<std::string> paths;
   for (fs::recursive_directory_iterator it(root), end; it != end; ++it) {
     const auto name = it->path().filename().string();
-    if (it->is_directory() && (name[0] == '.' || (it.depth() == 0 && name.rfind("build", 0) == 0))) it.disable_recursion_pending();
-    if (it->is_regular_file() && kinds.count(it->path().extension())) paths.push_back(it->path().lexically_relative(root));
+    if (it->is_directory() && (name[0] == '.' || (it.depth() == 0 && name.rfind("build", 0) == 0)))
+      it.disable_recursion_pending();
+    if (it->is_regular_file() && kinds.count(it->path().extension()))
+      paths.push_back(it->path().lexically_relative(root));
   }
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -275,16 +297,20 @@ TEST(PublicHeaders, BringInNothingThatIsNotPublic) {
     if (fs::path(path).extension() == ".h" && seen.holds(path)) headers.push_back(path);
   EXPECT_GE(headers.size(), 40u);
   for (const auto& file : seen.files) EXPECT_EQ(std::count(headers.begin(), headers.end(), file), 1) << file;
-  for (const auto& fault : faults_of_public(seen, headers, [](const std::string& path) { return read(root / path); })) ADD_FAILURE() << fault;
+  for (const auto& fault : faults_of_public(seen, headers, [](const std::string& path) { return read(root / path); }))
+    ADD_FAILURE() << fault;
 }
 
 TEST(PublicHeaders, WhatIsHiddenIsFoundHoweverDeepItLies) {
   const Public seen = public_of("# first\nset(public_rooms base plan)\nset(public_files data/source.h)\n");
-  std::map<std::string, std::string> files = {{"api/a.h", "#include <vector>\n#include \"plan/b.h\"\n#include \"api/c.h\"\n"},
-                                              {"api/c.h", "#include \"data/source.h\"\n#include \"api/a.h\"\n"},
-                                              {"plan/b.h", "#include \"base/d.h\"\n"},
-                                              {"data/source.h", "#include \"base/d.h\"\n"}};
-  auto faults = [&] { return faults_of_public(seen, {"api/a.h"}, [&](const std::string& path) { return files[path]; }); };
+  std::map<std::string, std::string> files = {
+      {"api/a.h", "#include <vector>\n#include \"plan/b.h\"\n#include \"api/c.h\"\n"},
+      {"api/c.h", "#include \"data/source.h\"\n#include \"api/a.h\"\n"},
+      {"plan/b.h", "#include \"base/d.h\"\n"},
+      {"data/source.h", "#include \"base/d.h\"\n"}};
+  auto faults = [&] {
+    return faults_of_public(seen, {"api/a.h"}, [&](const std::string& path) { return files[path]; });
+  };
   EXPECT_EQ(faults(), Faults{});
   for (const char* hidden : {"runtime/session.h", "data/idx.h", "api/inside/trace.h", "plan/deep/e.h"}) {
     files["base/d.h"] = std::string("#include \"") + hidden + "\"\n";
@@ -298,27 +324,33 @@ TEST(PublicHeaders, WhatIsHiddenIsFoundHoweverDeepItLies) {
 TEST(PublicHeaders, IncludeThemselvesWhatIsPrecompiledForThem) {
   const std::string cmake = read(root / "CMakeLists.txt");
   const Public seen = public_of(cmake);
-  const std::set<std::string> precompiled = words_of(cmake, "always_included"), light = words_of(cmake, "light_headers");
+  const std::set<std::string> precompiled = words_of(cmake, "always_included"),
+                              light = words_of(cmake, "light_headers");
   EXPECT_GE(precompiled.size(), 10u);
   int count = 0;
   for (const auto& path : sources()) {
     const std::string room = path.substr(0, path.find('/'));
-    if (fs::path(path).extension() != ".h" || !seen.holds(path) || light.count(path) > 0 || path.find("/test_") != path.npos) continue;
+    if (fs::path(path).extension() != ".h" || !seen.holds(path) || light.count(path) > 0 ||
+        path.find("/test_") != path.npos)
+      continue;
     if (room != "api" && room != "graph" && room != "plan") continue;
     ++count;
     const auto own = standard_headers_of(path, [](const std::string& header) { return read(root / header); });
-    for (const std::string& header : precompiled) EXPECT_EQ(own.count(header), 1u) << path << " does not include <" << header << ">: a light header";
+    for (const std::string& header : precompiled)
+      EXPECT_EQ(own.count(header), 1u) << path << " does not include <" << header << ">: a light header";
   }
   EXPECT_GE(count, 25);
 }
 
 TEST(Rooms, LongerTablesAreStillThereAndStillLong) {
-  for (const auto& [path, reason] : longer_tables) EXPECT_GT(lines_of(read(root / path)).size(), size_t{most_lines}) << path << ": " << reason;
+  for (const auto& [path, reason] : longer_tables)
+    EXPECT_GT(lines_of(read(root / path)).size(), size_t{most_lines}) << path << ": " << reason;
 }
 
 TEST(Rooms, ARowIsReadWithItsLibrariesLeftOut) {
-  const auto rows =
-      rows_of("room(base)\nroom(data SEES base tensor LINKS ZLIB::ZLIB)\nprograms(bench PREFIX bench_ SEES any)\n# tests/ SEES any: all.\n");
+  const auto rows = rows_of(
+      "room(base)\nroom(data SEES base tensor LINKS ZLIB::ZLIB)\nprograms(bench PREFIX bench_ SEES any)\n# tests/ SEES "
+      "any: all.\n");
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0].sees, std::set<std::string>{});
   EXPECT_EQ(rows[1].sees, (std::set<std::string>{"base", "tensor"}));
@@ -334,7 +366,8 @@ TEST(Rooms, AKnotInTheTableIsFound) {
 
 // Each row breaks one rule, and only that one.
 TEST(Rooms, EveryRuleCatchesItsBreach) {
-  const std::vector<Row> rows = {{"base", {}},          {"plan", {"base"}}, {"kernels", {"base"}}, {"api", {"base", "plan"}},
+  const std::vector<Row> rows = {{"base", {}},          {"plan", {"base"}},
+                                 {"kernels", {"base"}}, {"api", {"base", "plan"}},
                                  {"examples", {"api"}}, {"tests", {"any"}}};
   const std::string head = "// A file of the house.\n";
   const std::pair<std::string, std::string> breaches[] = {

@@ -43,8 +43,9 @@ Shape sizes_of(const Box& box) {
 HostArray cut(const HostArray& array, const Box& box) {
   HostArray out(TensorType{array.dtype(), sizes_of(box)});
   const auto size = static_cast<std::size_t>(size_of(array.dtype()));
-  each_element(array.shape(), box,
-               [&](std::size_t whole, std::size_t part) { std::memcpy(out.bytes() + part * size, array.bytes() + whole * size, size); });
+  each_element(array.shape(), box, [&](std::size_t whole, std::size_t part) {
+    std::memcpy(out.bytes() + part * size, array.bytes() + whole * size, size);
+  });
   return out;
 }
 
@@ -60,7 +61,8 @@ Summand summand_of(const Mesh& mesh, const Layout& layout, int position) {
   return out;
 }
 
-std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random, bool masked) {
+std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random,
+                                bool masked) {
   std::vector<HostArray> out;
   for (std::size_t k = 0; k < count; ++k) out.emplace_back(array.type());
   if (count == 1) return {array};
@@ -76,7 +78,8 @@ std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size
         for (std::size_t k = 1; k < count; ++k) {
           T part;
           if constexpr (std::is_same_v<T, bool>) fail("a bool has no summands");
-          else if constexpr (std::is_floating_point_v<T>) part = static_cast<T>(static_cast<double>(random() % 2000) / 1000 - 1);
+          else if constexpr (std::is_floating_point_v<T>)
+            part = static_cast<T>(static_cast<double>(random() % 2000) / 1000 - 1);
           else part = static_cast<T>(static_cast<int>(random() % 20) - 10);
           out[k].data<T>()[e] = part;
           rest = static_cast<T>(rest - part);
@@ -86,7 +89,8 @@ std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size
       }
       const std::size_t winner = random() % count;
       for (std::size_t k = 0; k < count; ++k) {
-        const T other = reduce == Reduce::max ? (random() % 2 ? lowest<T>() : value) : (random() % 2 ? highest<T>() : value);
+        const T other =
+            reduce == Reduce::max ? (random() % 2 ? lowest<T>() : value) : (random() % 2 ? highest<T>() : value);
         out[k].data<T>()[e] = k == winner ? value : other;
       }
     }
@@ -94,23 +98,27 @@ std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size
   return out;
 }
 
-std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random, bool masked) {
+std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random,
+                              bool masked) {
   Reduce reduce = Reduce::sum;
   for (Sbp sbp : layout)
     if (sbp.is_partial()) reduce = sbp.reduce;
   const auto parts = summands(array, reduce, summand_of(mesh, layout, 0).count, random, masked);
   std::vector<HostArray> out;
-  for (int p = 0; p < mesh.size(); ++p) out.push_back(cut(parts[summand_of(mesh, layout, p).index], oracle_box(array.shape(), mesh, layout, p)));
+  for (int p = 0; p < mesh.size(); ++p)
+    out.push_back(cut(parts[summand_of(mesh, layout, p).index], oracle_box(array.shape(), mesh, layout, p)));
   return out;
 }
 
-HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layout, const std::vector<HostArray>& pieces) {
+HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layout,
+                   const std::vector<HostArray>& pieces) {
   HostArray out(type);
   std::vector<bool> touched(static_cast<std::size_t>(type.count()), false);
   for (int p = 0; p < mesh.size(); ++p) {
     const HostArray& piece = pieces[static_cast<std::size_t>(p)];
     const Box box = oracle_box(type.shape, mesh, layout, p);
-    require(piece.shape() == sizes_of(box), "device ", p, " holds ", piece.shape(), " where its box is ", sizes_of(box));
+    require(piece.shape() == sizes_of(box), "device ", p, " holds ", piece.shape(), " where its box is ",
+            sizes_of(box));
     int first = 0;  // the device at the start of the Broadcast axes: all of them hold the same
     const auto at = oracle_coordinates(mesh, p);
     Reduce reduce = Reduce::sum;
@@ -120,8 +128,8 @@ HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layou
     }
     if (first != p) {
       const HostArray& same = pieces[static_cast<std::size_t>(first)];
-      require(std::memcmp(piece.bytes(), same.bytes(), static_cast<std::size_t>(piece.view().bytes())) == 0, "devices ", first, " and ", p,
-              " hold other bits of a Broadcast value");
+      require(std::memcmp(piece.bytes(), same.bytes(), static_cast<std::size_t>(piece.view().bytes())) == 0, "devices ",
+              first, " and ", p, " hold other bits of a Broadcast value");
       continue;
     }
     with_type(type.dtype, [&]<class T>() {

@@ -1,5 +1,6 @@
-// For laws 1 and 2: what each device of a mesh holds of a logical array, and the logical array that all devices' pieces stand for. An oracle: of
-// what it checks it takes data types alone; where parts begin and where elements lie is worked out here, in the plainest way there is.
+// For laws 1 and 2: what each device of a mesh holds of a logical array, and the logical array that all devices' pieces
+// stand for. An oracle: of what it checks it takes data types alone; where parts begin and where elements lie is worked
+// out here, in the plainest way there is.
 #pragma once
 
 #include <cstring>
@@ -12,7 +13,8 @@
 
 namespace karez::tests {
 
-// Part `index` of a range in `parts`: sizes are counted out one after the other, the first size mod parts of them one longer.
+// Part `index` of a range in `parts`: sizes are counted out one after the other, the first size mod parts of them one
+// longer.
 Range oracle_part(Range whole, int parts, int index);
 
 // The coordinates of a device by its position: the last axis runs fastest.
@@ -23,7 +25,8 @@ Box oracle_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int p
 
 Shape sizes_of(const Box& box);
 
-// Calls visit(number of the element in the array, number of the element in the box) for all elements of a box, both row-major.
+// Calls visit(number of the element in the array, number of the element in the box) for all elements of a box, both
+// row-major.
 inline void each_element(const Shape& shape, const Box& box, auto visit) {
   std::vector<std::int64_t> at;
   for (const Range& range : box) {
@@ -42,26 +45,34 @@ inline void each_element(const Shape& shape, const Box& box, auto visit) {
 
 HostArray cut(const HostArray& array, const Box& box);
 
-// The device's coordinates on the Partial axes as one number, and how many there are: which summand of a Partial value it holds.
+// The device's coordinates on the Partial axes as one number, and how many there are: which summand of a Partial value
+// it holds.
 struct Summand {
   std::size_t index = 0, count = 1;
 };
 Summand summand_of(const Mesh& mesh, const Layout& layout, int position);
 
 template <class T> T lowest() {
-  return std::numeric_limits<T>::has_infinity ? static_cast<T>(-std::numeric_limits<T>::infinity()) : std::numeric_limits<T>::lowest();
+  return std::numeric_limits<T>::has_infinity ? static_cast<T>(-std::numeric_limits<T>::infinity())
+                                              : std::numeric_limits<T>::lowest();
 }
-template <class T> T highest() { return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max(); }
+template <class T> T highest() {
+  return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+}
 
 // `count` arrays that reduce to the given one: random summands, or candidates of which a random one is the value.
 // `masked`: of a sum each element stands on one device, beside zeros.
-std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random, bool masked = false);
+std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random,
+                                bool masked = false);
 
 // What each device holds, by position.
-std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random, bool masked = false);
+std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random,
+                              bool masked = false);
 
-// The logical array that the pieces stand for: Split parts placed, Partial ones reduced. Throws where devices that hold the same piece
-// (they differ on Broadcast axes alone) do not hold the same bits, a piece has another shape than its box, or an element is missing.
-HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layout, const std::vector<HostArray>& pieces);
+// The logical array that the pieces stand for: Split parts placed, Partial ones reduced. Throws where devices that hold
+// the same piece (they differ on Broadcast axes alone) do not hold the same bits, a piece has another shape than its
+// box, or an element is missing.
+HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layout,
+                   const std::vector<HostArray>& pieces);
 
 }  // namespace karez::tests

@@ -1,5 +1,5 @@
-// The table of special values (NaN, infinities, zeros, subnormals, the largest number, far arguments) and the operands that carry it through every
-// op: for the independent reference, beside the random operands of op_cases.h.
+// The table of special values (NaN, infinities, zeros, subnormals, the largest number, far arguments) and the operands
+// that carry it through every op: for the independent reference, beside the random operands of op_cases.h.
 #pragma once
 
 #include <cmath>
@@ -57,8 +57,9 @@ template <class T> HostArray list_of(const std::vector<T>& values) {
   return out;
 }
 
-// A row of the pointwise table at every special value, or every pair of them. A gradient is fed what the forward row would give it: operands that
-// its own line names x and y are special, r is the forward result there, dy an ordinary number.
+// A row of the pointwise table at every special value, or every pair of them. A gradient is fed what the forward row
+// would give it: operands that its own line names x and y are special, r is the forward result there, dy an ordinary
+// number.
 template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   const std::vector<T> values = special_values<T>();
   const Pointwise* forward = &row;  // the row whose gradient this is, and the names of its operands
@@ -103,7 +104,8 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   return out;
 }
 
-// Every other op: random operands in which one element of one float operand is special, in turn each special value in each operand.
+// Every other op: random operands in which one element of one float operand is special, in turn each special value in
+// each operand.
 inline std::vector<SpecialCase> special_others(const OpCase& op, std::mt19937_64& random) {
   std::vector<SpecialCase> out;
   const bool adam = op.op.starts_with("adam"), sgd = op.op.starts_with("sgd");
@@ -139,7 +141,8 @@ inline std::vector<SpecialCase> special_cases(std::mt19937_64& random) {
   for (const char* to : {"f32", "f64", "i32", "i64", "bool"}) {
     const HostArray single = list_of(special_values<float>()), twice = list_of(special_values<double>());
     const HostArray word = list_of(special_values<std::int32_t>()), wide = list_of(special_values<std::int64_t>());
-    for (const HostArray& x : {single, twice, word, wide}) out.push_back({{"cast", {x.type()}, {{"to", std::string(to)}}}, {x}});
+    for (const HostArray& x : {single, twice, word, wide})
+      out.push_back({{"cast", {x.type()}, {{"to", std::string(to)}}}, {x}});
   }
   for (const OpCase& c : op_cases()) {
     if (pointwise_row(c.op) != nullptr || c.op == "cast" || c.op == "pointwise") continue;
@@ -149,7 +152,8 @@ inline std::vector<SpecialCase> special_cases(std::mt19937_64& random) {
   return out;
 }
 
-// Products with a bias and ReLU inside, as `fuse` makes them: calls that no graph has. `in` beside `op.in` holds the bias.
+// Products with a bias and ReLU inside, as `fuse` makes them: calls that no graph has. `in` beside `op.in` holds the
+// bias.
 inline std::vector<SpecialCase> fused_cases(std::mt19937_64& random) {
   std::vector<SpecialCase> out;
   const Attrs unit{{"stride", Ints{1, 1}}, {"padding", Ints{0, 0}}, {"dilation", Ints{1, 1}}};

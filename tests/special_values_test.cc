@@ -1,5 +1,5 @@
-// NaN, zeros of both signs and integers at their ends through whole plans: reductions over devices, parts of no elements, fused products, and the
-// rewrite that moves ReLU behind max pooling.
+// NaN, zeros of both signs and integers at their ends through whole plans: reductions over devices, parts of no
+// elements, fused products, and the rewrite that moves ReLU behind max pooling.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,8 @@ TEST(SpecialValues, ExtremesOverDevicesAreThoseOfOne) {
       EXPECT_TRUE(same(out.item<float>(0), 0.0f) && same(out.item<float>(1), -0.0f)) << text << ", +0 at " << at;
     }
     EXPECT_EQ(both(HostArray::of<float>({3}, {-inf, -inf, -inf})).item<float>(0), -inf);
-    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(),
+                           least = std::numeric_limits<std::int64_t>::min();
     Future ends = both(HostArray::of<std::int64_t>({3}, {least, least, least}));
     EXPECT_EQ(ends.item<std::int64_t>(0), least) << text;
     ends = both(HostArray::of<std::int64_t>({3}, {most, most, most}));
@@ -66,17 +67,20 @@ TEST(SpecialValues, ReluKeepsNanFusedOrNot) {
                        return std::pair(y, grad(sum(y), std::vector{b})[0]);
                      },
                      {.off = fused ? std::vector<std::string>{} : std::vector<std::string>{"fuse"}});
-    Future out = f(HostArray::of<float>({2, 1}, {1, 1}), HostArray::of<float>({1, 4}, {nan, 1, -1, inf}), HostArray::of<float>({4}, {0, nan, 0, 0}));
+    Future out = f(HostArray::of<float>({2, 1}, {1, 1}), HostArray::of<float>({1, 4}, {nan, 1, -1, inf}),
+                   HostArray::of<float>({4}, {0, nan, 0, 0}));
     const HostArray y = out.value(0).read(), db = out.value(1).read();
     for (std::size_t i = 0; i < 8; ++i) {
       const float want = std::vector<float>{nan, nan, 0, inf}[i % 4];
-      EXPECT_TRUE(same(y.data<float>()[i], want)) << (fused ? "fused" : "apart") << " " << i << ": " << y.data<float>()[i];
+      EXPECT_TRUE(same(y.data<float>()[i], want))
+          << (fused ? "fused" : "apart") << " " << i << ": " << y.data<float>()[i];
     }
     EXPECT_EQ(std::vector<float>(db.data<float>().begin(), db.data<float>().end()), (std::vector<float>{2, 2, 0, 2}));
   }
 }
 
-// Updates merged into one call or apart: the same bits, of weights and of state, whatever stands in weights and gradients.
+// Updates merged into one call or apart: the same bits, of weights and of state, whatever stands in weights and
+// gradients.
 TEST(SpecialValues, MergedUpdatesAreTheSingleOnes) {
   std::vector<float> kinds{nan, inf, -inf, 0.0f, -0.0f, 1e-40f, -1e-40f, 1, -2, 1e-6f, 3e38f, -3e38f};
   const auto n = static_cast<std::int64_t>(kinds.size() * kinds.size());
@@ -112,8 +116,8 @@ TEST(SpecialValues, MergedUpdatesAreTheSingleOnes) {
       if (state[0][v].dtype() != DType::f32) continue;
       for (std::size_t i = 0; i < static_cast<std::size_t>(state[0][v].count()); ++i)
         ASSERT_TRUE(same(state[0][v].data<float>()[i], state[1][v].data<float>()[i]))
-            << (adam ? "adam" : "sgd") << ", variable " << v << ", element " << i << ": " << state[0][v].data<float>()[i] << " and "
-            << state[1][v].data<float>()[i];
+            << (adam ? "adam" : "sgd") << ", variable " << v << ", element " << i << ": "
+            << state[0][v].data<float>()[i] << " and " << state[1][v].data<float>()[i];
     }
   }
 }
@@ -143,7 +147,8 @@ TEST(SpecialValues, ReluBehindPoolingIsReluBeforeIt) {
     bool any_nan = false;
     for (std::size_t k = 0; k < 4; ++k) {
       any_nan = any_nan || std::isnan(x.data<float>()[w * 4 + k]);
-      EXPECT_TRUE(same(gradients[0].data<float>()[w * 4 + k], gradients[1].data<float>()[w * 4 + k])) << "pixel " << k << " of window " << w;
+      EXPECT_TRUE(same(gradients[0].data<float>()[w * 4 + k], gradients[1].data<float>()[w * 4 + k]))
+          << "pixel " << k << " of window " << w;
     }
     EXPECT_EQ(std::isnan(values[0].data<float>()[w]), any_nan);
   }

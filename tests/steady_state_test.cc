@@ -1,5 +1,6 @@
-// A training step in its steady state: worker threads allocate nothing of ours in launches 10 to 30; what oneDNN allocates inside an
-// execute is counted apart and is the same in each launch. The threads that watch the cores are not counted: they work for no launch.
+// A training step in its steady state: worker threads allocate nothing of ours in launches 10 to 30; what oneDNN
+// allocates inside an execute is counted apart and is the same in each launch. The threads that watch the cores are not
+// counted: they work for no launch.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>

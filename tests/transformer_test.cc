@@ -13,8 +13,8 @@ namespace {
 constexpr bench::GptShape small = {.layers = 2, .width = 16, .heads = 4, .length = 6, .vocabulary = 11};
 
 // Losses of ten steps on the same 5 sequences: uneven on every mesh.
-std::vector<double> losses(const std::string& mesh, DType dtype, const std::vector<LayoutRule>& rules = {}, int microbatches = 1,
-                           const std::vector<PlacementRule>& placements = {}) {
+std::vector<double> losses(const std::string& mesh, DType dtype, const std::vector<LayoutRule>& rules = {},
+                           int microbatches = 1, const std::vector<PlacementRule>& placements = {}) {
   Mesh shape = Mesh::parse(mesh);
   World world({.devices = shape.size(), .seed = 3});
   bench::Gpt net(small, dtype);
@@ -42,15 +42,18 @@ double worst(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 // Heads and the wide layer split by rows, what follows by columns: tensor parallel as it is usually written.
-const std::vector<LayoutRule> by_rule = {{"block*.query.weight", P("model")},        {"block*.key.weight", P("model")},
-                                         {"block*.value.weight", P("model")},        {"block*.up.weight", P("model")},
-                                         {"block*.out.weight", P(nullptr, "model")}, {"block*.down.weight", P(nullptr, "model")}};
+const std::vector<LayoutRule> by_rule = {
+    {"block*.query.weight", P("model")},        {"block*.key.weight", P("model")},
+    {"block*.value.weight", P("model")},        {"block*.up.weight", P("model")},
+    {"block*.out.weight", P(nullptr, "model")}, {"block*.down.weight", P(nullptr, "model")}};
 
 TEST(Transformer, TrainingInF64IsTheSameOnEveryMeshTo1e10) {
   auto one = losses("", DType::f64);
   EXPECT_LT(one.back(), one.front());
-  for (const char* mesh : {"data=4", "model=4", "data=2,model=2", "data=3"}) EXPECT_LE(worst(one, losses(mesh, DType::f64)), 1e-10) << mesh;
-  for (const char* mesh : {"model=4", "data=2,model=2"}) EXPECT_LE(worst(one, losses(mesh, DType::f64, by_rule)), 1e-10) << mesh << " by rule";
+  for (const char* mesh : {"data=4", "model=4", "data=2,model=2", "data=3"})
+    EXPECT_LE(worst(one, losses(mesh, DType::f64)), 1e-10) << mesh;
+  for (const char* mesh : {"model=4", "data=2,model=2"})
+    EXPECT_LE(worst(one, losses(mesh, DType::f64, by_rule)), 1e-10) << mesh << " by rule";
 }
 
 TEST(Transformer, TrainingInF32StaysNearAndIsBitEqualToItsRerun) {
@@ -64,7 +67,8 @@ TEST(Transformer, TrainingInF32StaysNearAndIsBitEqualToItsRerun) {
   }
 }
 
-// Heads are split and joined by windows, which the backward reads long after: what they look on stays where it came over from the other stage.
+// Heads are split and joined by windows, which the backward reads long after: what they look on stays where it came
+// over from the other stage.
 TEST(Transformer, TrainsInStagesAndMicroBatches) {
   auto one = losses("", DType::f64);
   const std::vector<PlacementRule> stages = {{"block0", 0}, {"block1", 1}};

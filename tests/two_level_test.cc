@@ -1,4 +1,5 @@
-// A mesh axis for hosts: what is summed over both axes goes inside the hosts first, so that little crosses between them.
+// A mesh axis for hosts: what is summed over both axes goes inside the hosts first, so that little crosses between
+// them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,11 +36,14 @@ Trained train(const std::string& mesh, const CostTable& costs) {
       options);
   Trained out;
   HostArray x(TensorType{DType::f64, {batch, width}});
-  for (std::int64_t i = 0; i < batch * width; ++i) x.data<double>()[static_cast<std::size_t>(i)] = static_cast<double>(i % 17) / 17 - 0.4;
+  for (std::int64_t i = 0; i < batch * width; ++i)
+    x.data<double>()[static_cast<std::size_t>(i)] = static_cast<double>(i % 17) / 17 - 0.4;
   for (int s = 0; s < 5; ++s) out.losses.push_back(step(x).item());
   const plan::Plan& plan = step.plan();
   for (const auto& actor : plan.actors) {
-    if (!actor.collective || plan.devices[plan.streams[actor.stream].device].device != 0 || actor.collective->in.view.bytes() <= 64) continue;
+    if (!actor.collective || plan.devices[plan.streams[actor.stream].device].device != 0 ||
+        actor.collective->in.view.bytes() <= 64)
+      continue;
     const auto& members = plan.communicators[actor.collective->communicator].members;
     std::string with;
     for (const auto& member : members)
@@ -54,7 +58,8 @@ TEST(TwoLevels, ASumOverHostsAndTheirDevicesGoesInsideTheHostsFirst) {
   costs.axis_links = {{"host", {3e-5, 1e-8}}, {"data", {1e-6, 1e-10}}};
   const Trained one = train("", CostTable{}), two = train("host=2,data=2", costs);
   // Half of it crosses, and nothing twice.
-  EXPECT_THAT(two.collectives, ::testing::ElementsAre("all_gather with 1", "all_reduce with 2", "reduce_scatter with 1"));
+  EXPECT_THAT(two.collectives,
+              ::testing::ElementsAre("all_gather with 1", "all_reduce with 2", "reduce_scatter with 1"));
   for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(two.losses[s], one.losses[s], 1e-10 * one.losses[s]);
   EXPECT_LT(one.losses.back(), one.losses.front());
 }

@@ -1,4 +1,5 @@
-// ZeRO by rule: optimiser state, or that and parameters, split over the devices that share the batch. Nothing in the model or its loop changes.
+// ZeRO by rule: optimiser state, or that and parameters, split over the devices that share the batch. Nothing in the
+// model or its loop changes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,17 +71,24 @@ const Result& on_one_device() {
   return one;
 }
 
-const std::vector<LayoutRule> data_parallel = {
-    {"fc*.weight", P(nullptr, nullptr)}, {"fc*.bias", P(nullptr)}, {"adam.*.*.weight", P(nullptr, nullptr)}, {"adam.*.*.bias", P(nullptr)}};
-const std::vector<LayoutRule> state_split = {
-    {"fc*.weight", P(nullptr, nullptr)}, {"fc*.bias", P(nullptr)}, {"adam.*.*.weight", P("data", nullptr)}, {"adam.*.*.bias", P("data")}};
-const std::vector<LayoutRule> all_split = {
-    {"fc*.weight", P("data", nullptr)}, {"fc*.bias", P("data")}, {"adam.*.*.weight", P("data", nullptr)}, {"adam.*.*.bias", P("data")}};
+const std::vector<LayoutRule> data_parallel = {{"fc*.weight", P(nullptr, nullptr)},
+                                               {"fc*.bias", P(nullptr)},
+                                               {"adam.*.*.weight", P(nullptr, nullptr)},
+                                               {"adam.*.*.bias", P(nullptr)}};
+const std::vector<LayoutRule> state_split = {{"fc*.weight", P(nullptr, nullptr)},
+                                             {"fc*.bias", P(nullptr)},
+                                             {"adam.*.*.weight", P("data", nullptr)},
+                                             {"adam.*.*.bias", P("data")}};
+const std::vector<LayoutRule> all_split = {{"fc*.weight", P("data", nullptr)},
+                                           {"fc*.bias", P("data")},
+                                           {"adam.*.*.weight", P("data", nullptr)},
+                                           {"adam.*.*.bias", P("data")}};
 
 void expect_same_training(const Result& other) {
   const Result& one = on_one_device();
   ASSERT_EQ(other.losses.size(), one.losses.size());
-  for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(other.losses[i], one.losses[i], 1e-10 * std::abs(one.losses[i])) << "step " << i;
+  for (std::size_t i = 0; i < one.losses.size(); ++i)
+    EXPECT_NEAR(other.losses[i], one.losses[i], 1e-10 * std::abs(one.losses[i])) << "step " << i;
   EXPECT_EQ(other.planned, other.counted);
 }
 
@@ -89,15 +97,18 @@ constexpr std::int64_t numbers = (16 + 1) * 64 + (64 + 1) * 32 + (32 + 1) * 8;
 TEST(Zero, EachDeviceHoldsItsPartOfTheOptimisersState) {
   const Result zero = trained("data=4", state_split);
   expect_same_training(zero);
-  for (std::int64_t bytes : zero.state) EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
+  for (std::int64_t bytes : zero.state)
+    EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
   for (std::int64_t bytes : zero.parameters) EXPECT_EQ(bytes, numbers * 8);
 }
 
 TEST(Zero, ParametersMayBeSplitToo) {
   const Result zero = trained("data=4", all_split);
   expect_same_training(zero);
-  for (std::int64_t bytes : zero.state) EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
-  for (std::int64_t bytes : zero.parameters) EXPECT_NEAR(static_cast<double>(bytes), numbers * 8. / 4, 0.02 * numbers * 8 / 4);
+  for (std::int64_t bytes : zero.state)
+    EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
+  for (std::int64_t bytes : zero.parameters)
+    EXPECT_NEAR(static_cast<double>(bytes), numbers * 8. / 4, 0.02 * numbers * 8 / 4);
 }
 
 // Gradients are summed into parts and parameters gathered from parts: together what summing them everywhere sends.

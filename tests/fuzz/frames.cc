@@ -1,4 +1,5 @@
-// Any bytes as what a peer sends on a connection: delivered as an own reading of the frames says, or the connection ends; no byte lands elsewhere.
+// Any bytes as what a peer sends on a connection: delivered as an own reading of the frames says, or the connection
+// ends; no byte lands elsewhere.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -20,7 +21,10 @@ using namespace comm;
 // Once it may, gives the bytes in pieces, then nothing; takes whatever is written.
 class BytesWire : public Wire {
  public:
-  BytesWire(std::string_view bytes, std::size_t piece) : bytes_(bytes), piece_(piece), descriptor_(eventfd(0, EFD_CLOEXEC)) {}
+  BytesWire(std::string_view bytes, std::size_t piece)
+      : bytes_(bytes),
+        piece_(piece),
+        descriptor_(eventfd(0, EFD_CLOEXEC)) {}
   ~BytesWire() override { ::close(descriptor_); }
   std::int64_t read(const iovec* into, int parts) override {
     if (shut_) return -1;
@@ -71,7 +75,8 @@ struct Posted {
 constexpr std::size_t guard = 16;
 constexpr int depth = 4;
 
-// What should come of the bytes: receives filled per channel, and whether the connection ends. Its own code, not the connection's.
+// What should come of the bytes: receives filled per channel, and whether the connection ends. Its own code, not the
+// connection's.
 struct Reading {
   std::map<std::uint64_t, std::vector<Posted>>& posted;
   std::map<std::uint64_t, std::size_t> received = {};
@@ -98,7 +103,8 @@ struct Reading {
         continue;
       }
       if (kind == 1) {
-        ends = length > 8192 || (credits[channel] += static_cast<int>(length) + 1) > (posted.count(channel) ? depth : 4096);
+        ends = length > 8192 ||
+               (credits[channel] += static_cast<int>(length) + 1) > (posted.count(channel) ? depth : 4096);
         continue;
       }
       auto at = posted.find(channel);
@@ -110,7 +116,8 @@ struct Reading {
       }
       Posted& here = at->second[received[channel]];
       std::int64_t& done = filled[channel];
-      bool fits = size == static_cast<std::uint64_t>(here.bytes) && length <= (1u << 20) && done + length <= here.bytes && (length > 0 || size == 0);
+      bool fits = size == static_cast<std::uint64_t>(here.bytes) && length <= (1u << 20) &&
+                  done + length <= here.bytes && (length > 0 || size == 0);
       if (!fits) return void(ends = true);
       std::size_t step = std::min<std::size_t>(length, bytes.size());
       here.expected.replace(static_cast<std::size_t>(done), step, bytes.substr(0, step));
@@ -130,7 +137,8 @@ void fuzz_frames(std::string_view bytes) {
   std::size_t piece = 1 + static_cast<unsigned char>(bytes[0]) % 64 * 40;
   bytes.remove_prefix(1);
   std::map<std::uint64_t, std::vector<Posted>> posted;
-  for (auto [channel, size] : std::initializer_list<std::pair<std::uint64_t, std::int64_t>>{{1, 4}, {1, 0}, {1, 200}, {2, 3000}, {2, 8}}) {
+  for (auto [channel, size] :
+       std::initializer_list<std::pair<std::uint64_t, std::int64_t>>{{1, 4}, {1, 0}, {1, 200}, {2, 3000}, {2, 8}}) {
     std::string memory(static_cast<std::size_t>(size) + guard, '\xA5');
     posted[channel].push_back({size, memory, memory});
   }
@@ -152,8 +160,10 @@ void fuzz_frames(std::string_view bytes) {
   while (connection.failure() == nullptr && !wire.drained()) links[1]->poll();
   promise((connection.failure() != nullptr) == reading.ends, "a connection ends where it should not, or goes on");
   for (auto& [channel, list] : posted) {
-    promise(links[channel]->received() == static_cast<std::int64_t>(reading.received[channel]), "other messages have arrived than were sent");
-    for (const Posted& p : list) promise(p.memory == p.expected, "other bytes have arrived than were sent, or elsewhere");
+    promise(links[channel]->received() == static_cast<std::int64_t>(reading.received[channel]),
+            "other messages have arrived than were sent");
+    for (const Posted& p : list)
+      promise(p.memory == p.expected, "other bytes have arrived than were sent, or elsewhere");
   }
 }
 

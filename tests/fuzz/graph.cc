@@ -1,4 +1,5 @@
-// Any text as a graph: refused with an Error, or what it prints as reads back to the same text; verified and sharded without harm.
+// Any text as a graph: refused with an Error, or what it prints as reads back to the same text; verified and sharded
+// without harm.
 #include "ops/all_ops.h"
 #include "tests/fuzz/targets.h"
 

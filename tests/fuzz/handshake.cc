@@ -1,4 +1,5 @@
-// Any bytes as the other side of a handshake: nobody who does not know the token is let in, and no more than 64 bytes are taken.
+// Any bytes as the other side of a handshake: nobody who does not know the token is let in, and no more than 64 bytes
+// are taken.
 #include "comm/handshake.h"
 
 #include "base/error.h"
@@ -13,7 +14,8 @@ void fuzz_handshake(std::string_view bytes) {
   bool asks = bytes[0] % 2 != 0;
   std::size_t piece = 1 + static_cast<unsigned char>(bytes[0]) / 2;
   bytes.remove_prefix(1);
-  Handshake handshake = asks ? Handshake::asks(random_token(), "store", 1) : Handshake::answers(random_token(), "store");
+  Handshake handshake =
+      asks ? Handshake::asks(random_token(), "store", 1) : Handshake::answers(random_token(), "store");
   std::size_t taken = 0, said = handshake.to_send().size();
   try {
     while (!bytes.empty() && handshake.wanted() > 0) {

@@ -1,4 +1,5 @@
-// Any text as a plan: refused with an Error, or what it prints as reads back equal; what verifies has a hash and a summary.
+// Any text as a plan: refused with an Error, or what it prints as reads back equal; what verifies has a hash and a
+// summary.
 #include "plan/plan.h"
 #include "plan/acts.h"
 #include "tests/fuzz/targets.h"

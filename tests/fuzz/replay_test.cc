@@ -1,4 +1,5 @@
-// Every seed of every fuzz target once more, with bytes cut, doubled and flipped: what a fuzzer found once stays mended.
+// Every seed of every fuzz target once more, with bytes cut, doubled and flipped: what a fuzzer found once stays
+// mended.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> seeds_of(const FuzzTarget& target) {
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(base::source_folder() / "tests/fuzz/seeds" / target.name)) paths.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(base::source_folder() / "tests/fuzz/seeds" / target.name))
+    paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -35,9 +37,9 @@ class Replay : public ::testing::TestWithParam<FuzzTarget> {
     auto begin = std::chrono::steady_clock::now();
     try {
       GetParam().run(bytes);
-    } catch (const BrokenPromise& broken) { ADD_FAILURE() << what << ": " << broken.what; } catch (const std::exception& error) {
-      ADD_FAILURE() << what << ": " << error.what();
-    }
+    } catch (const BrokenPromise& broken) {
+      ADD_FAILURE() << what << ": " << broken.what;
+    } catch (const std::exception& error) { ADD_FAILURE() << what << ": " << error.what(); }
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << what;
   }
 };
@@ -63,12 +65,14 @@ TEST_P(Replay, DamagedSeedsAreTakenOrRefused) {
         case 2: bytes.insert(at, bytes.substr(random() % bytes.size(), 8 * count)); break;
         default: bytes[at] = static_cast<char>(random());
       }
-      replay(bytes, path.filename().string() + " damaged, seed " + std::to_string(seed) + ", trial " + std::to_string(trial));
+      replay(bytes,
+             path.filename().string() + " damaged, seed " + std::to_string(seed) + ", trial " + std::to_string(trial));
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Replay, ::testing::ValuesIn(fuzz_targets), [](const auto& target) { return std::string(target.param.name); });
+INSTANTIATE_TEST_SUITE_P(Targets, Replay, ::testing::ValuesIn(fuzz_targets),
+                         [](const auto& target) { return std::string(target.param.name); });
 
 }  // namespace
 }  // namespace karez::tests

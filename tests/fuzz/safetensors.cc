@@ -1,5 +1,5 @@
-// Any bytes as a safetensors file and as an index of several: refused with an Error, or tensors that share the file among them and print back as they
-// were.
+// Any bytes as a safetensors file and as an index of several: refused with an Error, or tensors that share the file
+// among them and print back as they were.
 #include "data/safetensors.h"
 
 #include "tests/fuzz/targets.h"
@@ -14,18 +14,22 @@ void fuzz_safetensors(std::string_view bytes) {
     std::int64_t at = 0;
     for (const WeightEntry& entry : header.entries) {
       promise(entry.begin == at, "a tensor does not begin where the one before it ends");
-      promise(entry.end - entry.begin == checked_mul(count_of(entry.shape), item_bytes(entry.dtype)), "a tensor has other bytes than its type takes");
+      promise(entry.end - entry.begin == checked_mul(count_of(entry.shape), item_bytes(entry.dtype)),
+              "a tensor has other bytes than its type takes");
       at = entry.end;
     }
     promise(8 + length + at == size, "tensors do not end with the file");
     const bool checked = !header.entries.empty() && header.entries[0].checksum.has_value();
-    const std::string head = checked ? print_checked_header(header.entries, header.notes) : print_weight_header(header.entries, header.notes);
-    const WeightHeader again = parse_weight_header(std::string_view(head).substr(8), static_cast<std::int64_t>(head.size()) + at, "its print");
+    const std::string head = checked ? print_checked_header(header.entries, header.notes)
+                                     : print_weight_header(header.entries, header.notes);
+    const WeightHeader again =
+        parse_weight_header(std::string_view(head).substr(8), static_cast<std::int64_t>(head.size()) + at, "its print");
     promise(again.entries == header.entries && again.notes == header.notes, "a header reads back as another");
   } catch (const Error&) {}
   try {
     for (const auto& [name, file] : parse_weight_index(bytes, "an index"))
-      promise(!file.empty() && file != ".." && file.find('/') == file.npos && file.find('\0') == file.npos, "a file may lie elsewhere");
+      promise(!file.empty() && file != ".." && file.find('/') == file.npos && file.find('\0') == file.npos,
+              "a file may lie elsewhere");
   } catch (const Error&) {}
 }
 

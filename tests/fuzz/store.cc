@@ -1,4 +1,5 @@
-// Any bytes as what three clients say to the store: each request is answered at most once, each answer reads back, and strangers are dropped.
+// Any bytes as what three clients say to the store: each request is answered at most once, each answer reads back, and
+// strangers are dropped.
 #include "comm/store.h"
 
 #include <map>
@@ -16,7 +17,9 @@ std::size_t requests_in(std::string_view bytes) {
   std::size_t count = 0;
   while (bytes.size() >= 16) {
     const auto* at = reinterpret_cast<const unsigned char*>(bytes.data());
-    auto word = [at](int i) { return at[4 * i] | at[4 * i + 1] << 8 | at[4 * i + 2] << 16 | std::size_t{at[4 * i + 3]} << 24; };
+    auto word = [at](int i) {
+      return at[4 * i] | at[4 * i + 1] << 8 | at[4 * i + 2] << 16 | std::size_t{at[4 * i + 3]} << 24;
+    };
     std::size_t all = 16 + word(1) + word(2);
     if (bytes.size() < all) break;
     bytes.remove_prefix(all);
@@ -39,7 +42,8 @@ void fuzz_store(std::string_view bytes) {
     std::string text = encode(reply);
     std::string_view rest = text;
     StoreReply again;
-    promise(decode(rest, again) && rest.empty() && again.status == reply.status && again.value == reply.value, "an answer reads back as another");
+    promise(decode(rest, again) && rest.empty() && again.status == reply.status && again.value == reply.value,
+            "an answer reads back as another");
   });
   for (Store::Client client : {0, 1, 2}) store.join(client);
   std::map<Store::Client, bool> dropped;
@@ -56,7 +60,8 @@ void fuzz_store(std::string_view bytes) {
     if (leaves) store.leave(client);
     dropped[client] = leaves;
   }
-  for (const auto& [client, count] : answered) promise(count <= requests_in(said[client]), "more answers than requests");
+  for (const auto& [client, count] : answered)
+    promise(count <= requests_in(said[client]), "more answers than requests");
 }
 
 }  // namespace karez::tests

@@ -1,4 +1,5 @@
-// The fuzz targets: each takes any bytes; a fault is a crash, a hang, a giant allocation, a finding of a sanitizer, or a broken promise.
+// The fuzz targets: each takes any bytes; a fault is a crash, a hang, a giant allocation, a finding of a sanitizer, or
+// a broken promise.
 #pragma once
 
 #include <span>

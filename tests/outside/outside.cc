@@ -1,4 +1,5 @@
-// A program outside the tree, with an op and a kernel of its own: trains on two devices and on one, and compares. tests/install_test.py runs it.
+// A program outside the tree, with an op and a kernel of its own: trains on two devices and on one, and compares.
+// tests/install_test.py runs it.
 #include <karez/karez.h>
 #include <algorithm>
 #include <cmath>
@@ -29,7 +30,9 @@ KernelRow cubed_kernel() {
   KernelRow row;
   row.name = "outside.cubed";
   row.op = "cubed";
-  row.supports = [](const CallSpec& c) { return c.in[0].dtype == DType::f64 && c.in[0].contiguous() && c.out[0].contiguous(); };
+  row.supports = [](const CallSpec& c) {
+    return c.in[0].dtype == DType::f64 && c.in[0].contiguous() && c.out[0].contiguous();
+  };
   row.prepare = [](const CallSpec& c) -> PreparedKernel {
     return [count = c.out[0].count()](const KernelArgs& args) {
       const auto* x = reinterpret_cast<const double*>(args.in[0]);
@@ -81,8 +84,11 @@ int main(int count, char** words) {
     }
     if (count > 1 && std::string_view(words[1]) == "label") {  // that no class has
       World world({.devices = 2});
-      auto loss = compile(world.mesh("data=2"), [](Tensor logits, Tensor labels) { return cross_entropy(logits, labels); });
-      std::printf("loss %f\n", loss(HostArray(TensorType{DType::f32, {4, 3}}), HostArray::of<std::int64_t>({4}, {0, 1, 2, 7})).item());
+      auto loss =
+          compile(world.mesh("data=2"), [](Tensor logits, Tensor labels) { return cross_entropy(logits, labels); });
+      std::printf(
+          "loss %f\n",
+          loss(HostArray(TensorType{DType::f32, {4, 3}}), HostArray::of<std::int64_t>({4}, {0, 1, 2, 7})).item());
     }
     const auto two = train("data=2"), one = train("");
     double apart = 0;
