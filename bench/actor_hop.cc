@@ -1,11 +1,13 @@
-// What does a hop between actors cost? A piece goes from one actor to the next and its credit comes back, on a Plan loaded through Session.
+// What does a hop between actors cost? A piece goes from one actor to the next and its credit comes back, on a Plan
+// loaded through Session.
 //
 //   bench_actor_hop [--json FILE]
 //
-// Two actors with empty bodies and a register of two slots between them; a launch is many pieces, so its own cost is spread thin.
-// A hop is one `filled` and one `returned`, with the acts that send them. Same worker, then two workers: pinned and awake (spinning
-// longer than a hop takes), then parking after every message. Targets: 100 ns and 2 us. Where CAF is installed, bench_actor_hop_caf says
-// what its actors take for the same, and ours must be at most half of it.
+// Two actors with empty bodies and a register of two slots between them; a launch is many pieces, so its own cost is
+// spread thin. A hop is one `filled` and one `returned`, with the acts that send them. Same worker, then two workers:
+// pinned and awake (spinning longer than a hop takes), then parking after every message. Targets: 100 ns and 2 us.
+// Where CAF is installed, bench_actor_hop_caf says what its actors take for the same, and ours must be at most half of
+// it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -59,7 +61,12 @@ Timing timing_of(std::vector<double> times) {
 // A plan in a session of its own, launched once for warmth; each call times one launch.
 class Hopper {
  public:
-  Hopper(const Plan& plan, SessionOptions options, double hops) : session_(options, kernels_), plan_(session_.load(plan)), hops_(hops) { time(); }
+  Hopper(const Plan& plan, SessionOptions options, double hops)
+      : session_(options, kernels_),
+        plan_(session_.load(plan)),
+        hops_(hops) {
+    time();
+  }
   double time() {
     auto begin = std::chrono::steady_clock::now();
     session_.launch(plan_).wait();
@@ -146,7 +153,8 @@ int run(const std::string& self, const std::string& json) {
   std::printf("actor_hop: worst ratio %.3f (target 1.000)\n", worst);
   std::string text = cat("{\"name\": \"actor_hop\", \"worst\": ", worst, ", \"target\": 1.0, \"rows\": [");
   for (const Row& row : rows)
-    text += cat(&row == rows.data() ? "" : ", ", "{\"name\": \"", row.name, "\", \"ns\": ", row.time.median, ", \"target\": ", row.target, "}");
+    text += cat(&row == rows.data() ? "" : ", ", "{\"name\": \"", row.name, "\", \"ns\": ", row.time.median,
+                ", \"target\": ", row.target, "}");
   write_json(json, text + "]}");
   return worst <= 1.0 ? 0 : 1;
 }

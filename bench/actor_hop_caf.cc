@@ -1,4 +1,5 @@
-// The peer of actor_hop: what a hop takes between two actors of CAF on one scheduler thread, with two credits and their return. Prints "hop NS".
+// The peer of actor_hop: what a hop takes between two actors of CAF on one scheduler thread, with two credits and their
+// return. Prints "hop NS".
 #include <caf/all.hpp>
 #include <chrono>
 #include <cstdint>
@@ -13,7 +14,8 @@ using launch = caf::atom_constant<caf::atom("launch")>;
 constexpr std::int64_t pieces = 500000, slots = 2;
 
 caf::behavior consumer() {
-  return {[](filled, std::int64_t piece, const caf::actor& producer) { caf::anon_send(producer, returned::value, piece); }};
+  return {
+      [](filled, std::int64_t piece, const caf::actor& producer) { caf::anon_send(producer, returned::value, piece); }};
 }
 
 struct ProducerState {
@@ -51,8 +53,10 @@ int main() {
     auto begin = std::chrono::steady_clock::now();
     std::int64_t home = 0;
     self->request(from, caf::infinite, launch::value)
-        .receive([&](std::int64_t n) { home = n; }, [&](caf::error& e) { std::printf("error %s\n", system.render(e).c_str()); });
-    ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / static_cast<double>(pieces);
+        .receive([&](std::int64_t n) { home = n; },
+                 [&](caf::error& e) { std::printf("error %s\n", system.render(e).c_str()); });
+    ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() /
+         static_cast<double>(pieces);
     if (home != pieces) return 1;
   }
   std::printf("hop %.1f\n", ns);

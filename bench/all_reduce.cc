@@ -1,10 +1,11 @@
 // How fast are collectives between processes of one host? Ours; bench/all_reduce.py runs this beside Open MPI and Gloo.
 //
-//   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--kind KIND] [--algorithm ring|direct|flat|recursive|chosen] [--parked] [--chunk BYTES]
+//   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--kind KIND] [--algorithm ring|direct|flat|recursive|chosen]
+//   [--parked] [--chunk BYTES]
 //
-// Ranks are processes, connected in pairs. A barrier in shared memory stands before each sample's clock; a sample is the slowest rank's time;
-// a line of JSON tells the median of a kind and size. Ranks look at their links again and again, as Open MPI does; --parked: they sleep till a
-// link wakes them, as a worker of the engine does.
+// Ranks are processes, connected in pairs. A barrier in shared memory stands before each sample's clock; a sample is
+// the slowest rank's time; a line of JSON tells the median of a kind and size. Ranks look at their links again and
+// again, as Open MPI does; --parked: they sleep till a link wakes them, as a worker of the engine does.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -59,12 +60,15 @@ struct Shared {
 
 class Rank {
  public:
-  Rank(const Options& options, int rank, std::vector<Descriptor> sockets) : options_(options), rank_(rank), endpoint_(rank, options.ranks, bell_) {
+  Rank(const Options& options, int rank, std::vector<Descriptor> sockets)
+      : options_(options),
+        rank_(rank),
+        endpoint_(rank, options.ranks, bell_) {
     for (int peer = 0; peer < options.ranks; ++peer) {
       connections_.emplace_back();
       if (peer == rank) continue;
-      connections_.back() =
-          std::make_unique<Connection>(reactor_, wire(std::move(sockets[static_cast<std::size_t>(peer)]), peer), cat("rank ", peer));
+      connections_.back() = std::make_unique<Connection>(
+          reactor_, wire(std::move(sockets[static_cast<std::size_t>(peer)]), peer), cat("rank ", peer));
       endpoint_.connect(peer, connections_.back()->open(1, 8, bell_));
     }
     endpoint_.set_wake([this] {
@@ -140,7 +144,8 @@ CollectiveSpec spec_of(const Options& options, Kind kind, int rank, std::int64_t
   } else if (kind == Kind::all_reduce) {  // as the compiler does, by the costs it has when nobody gives it others
     const sbp::CostTable costs;
     const auto bytes = static_cast<double>(elements * 4), range = static_cast<double>(ceil_div(elements, n) * 4);
-    spec.algorithm = algorithm_from(name_of(sbp::cheapest_all_reduce(options.ranks, bytes, range, costs.link, costs.memory_bytes).algorithm));
+    spec.algorithm = algorithm_from(
+        name_of(sbp::cheapest_all_reduce(options.ranks, bytes, range, costs.link, costs.memory_bytes).algorithm));
   } else {
     spec.algorithm = sbp::takes_ring(options.ranks) ? Algorithm::ring : Algorithm::direct;
   }
@@ -156,10 +161,13 @@ void check_result(const CollectiveSpec& spec, const float* out, std::int64_t ele
     switch (spec.kind) {
       case Kind::all_gather: want = value(i / part, i % part); break;
       case Kind::all_to_all: want = value(i / (part / n), spec.member * (part / n) + i % (part / n)); break;
-      case Kind::reduce_scatter: want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>((spec.member * part + i) % 7); break;
+      case Kind::reduce_scatter:
+        want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>((spec.member * part + i) % 7);
+        break;
       default: want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>(i % 7); break;
     }
-    if (out[i] != want) fail("all_reduce: rank ", spec.member, ", ", name_of(spec.kind), ": element ", i, " is ", out[i], ", not ", want);
+    if (out[i] != want)
+      fail("all_reduce: rank ", spec.member, ", ", name_of(spec.kind), ": element ", i, " is ", out[i], ", not ", want);
   }
 }
 
@@ -172,15 +180,17 @@ void measure(const Options& options, Rank& rank, int me, Shared& shared) {
       std::vector<float> in(static_cast<std::size_t>(spec.in.count())), out(static_cast<std::size_t>(spec.out.count()));
       for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>((me + 1) * static_cast<int>(i % 7));
       const std::size_t staging = static_cast<std::size_t>(staging_bytes(spec));
-      std::unique_ptr<std::byte[], void (*)(std::byte*)> memory(static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(staging, 64))),
-                                                                [](std::byte* p) { std::free(p); });
+      std::unique_ptr<std::byte[], void (*)(std::byte*)> memory(
+          static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(staging, 64))),
+          [](std::byte* p) { std::free(p); });
       std::memset(memory.get(), 0, std::max<std::size_t>(staging, 64));
       CollectiveRun run(spec, rank.endpoint());
       const int samples = samples_of(bytes), warm_up = warm_up_of(samples);
       for (int s = -warm_up; s < samples; ++s) {
         shared.barrier(options.ranks);
         auto begin = Clock::now();
-        rank.run(run, reinterpret_cast<const std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()), memory.get());
+        rank.run(run, reinterpret_cast<const std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()),
+                 memory.get());
         if (s >= 0) shared.seconds[me][s] = std::chrono::duration<double>(Clock::now() - begin).count();
       }
       check_result(spec, out.data(), elements);

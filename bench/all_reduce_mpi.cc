@@ -1,4 +1,5 @@
-// The same collectives by Open MPI, for bench/all_reduce.py; to be started by mpirun. Built where Open MPI's headers are.
+// The same collectives by Open MPI, for bench/all_reduce.py; to be started by mpirun. Built where Open MPI's headers
+// are.
 #include <mpi.h>
 
 #include <chrono>
@@ -20,9 +21,12 @@ int main(int argc, char** argv) {
       std::vector<float> in(static_cast<std::size_t>(elements), 1.0F), out(static_cast<std::size_t>(elements));
       auto run = [&] {
         if (kind == "all_reduce") MPI_Allreduce(in.data(), out.data(), elements, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-        if (kind == "reduce_scatter") MPI_Reduce_scatter_block(in.data(), out.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-        if (kind == "all_gather") MPI_Allgather(in.data(), part, MPI_FLOAT, out.data(), part, MPI_FLOAT, MPI_COMM_WORLD);
-        if (kind == "all_to_all") MPI_Alltoall(in.data(), part / ranks, MPI_FLOAT, out.data(), part / ranks, MPI_FLOAT, MPI_COMM_WORLD);
+        if (kind == "reduce_scatter")
+          MPI_Reduce_scatter_block(in.data(), out.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        if (kind == "all_gather")
+          MPI_Allgather(in.data(), part, MPI_FLOAT, out.data(), part, MPI_FLOAT, MPI_COMM_WORLD);
+        if (kind == "all_to_all")
+          MPI_Alltoall(in.data(), part / ranks, MPI_FLOAT, out.data(), part / ranks, MPI_FLOAT, MPI_COMM_WORLD);
       };
       const int samples = samples_of(bytes), warm_up = warm_up_of(samples);
       std::vector<double> mine, slowest(static_cast<std::size_t>(samples));

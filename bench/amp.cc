@@ -1,5 +1,5 @@
-// What does mixed precision bring? The product of 1024 cubed as a compiled function, and training steps of an MLP and of the character transformer,
-// in f32, bf16 and f16.
+// What does mixed precision bring? The product of 1024 cubed as a compiled function, and training steps of an MLP and
+// of the character transformer, in f32, bf16 and f16.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -39,7 +39,8 @@ int main() {
   std::vector<std::pair<std::string, std::function<void()>>> products, steps;
   for (const char* amp : {"", "bf16", "f16"}) {
     const std::string name = *amp == 0 ? "f32" : amp;
-    auto product = compile(world.mesh(), [](Tensor x, Tensor y) { return sum(matmul(x, y)); }, {.amp = amp, .name = "product_" + name});
+    auto product = compile(world.mesh(), [](Tensor x, Tensor y) { return sum(matmul(x, y)); },
+                           {.amp = amp, .name = "product_" + name});
     const Array x = compile(world.mesh(), [](Tensor v) { return v * 1.0; })(a).value(),
                 y = compile(world.mesh(), [](Tensor v) { return v * 1.0; })(b).value();
     products.emplace_back(name, [product, x, y] { product(x, y).wait(); });
@@ -63,7 +64,9 @@ int main() {
     steps.emplace_back(*amp == 0 ? "f32" : amp, [step, batch, labels] { step(batch, labels).wait(); });
     step.compile({{DType::f32, {512, 1024}}, {DType::i32, {512}}});
     std::printf("step %s: %s\n", amp,
-                step.summary().substr(step.summary().find("mixed") == std::string::npos ? 0 : step.summary().find("mixed"), 70).c_str());
+                step.summary()
+                    .substr(step.summary().find("mixed") == std::string::npos ? 0 : step.summary().find("mixed"), 70)
+                    .c_str());
   }
   table("MLP step, 512 x 1024", steps, 5);
 

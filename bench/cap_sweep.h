@@ -1,4 +1,5 @@
-// Training steps under ever smaller limits on the memory of a device: what each plan takes, how long it is predicted to be, what it splits.
+// Training steps under ever smaller limits on the memory of a device: what each plan takes, how long it is predicted to
+// be, what it splits.
 #pragma once
 
 #include <algorithm>
@@ -32,12 +33,13 @@ inline std::vector<LayoutRule> zero_rules(bool split_parameters, bool split_stat
 
 struct Capped {
   std::int64_t cap = 0, planned = 0, measured = 0;  // bytes of the fullest device; of the cap 0: none
-  double predicted = 0, without = 0;                // us of calls and transfers, with the limit and without; 0: the summary tells of none
-  double seconds = 0;                               // us as predicted, limited or not
-  double compiled = 0;                              // seconds of the processor
-  double parameters = 0, state = 0;                 // bytes of the first device over those of one that holds all
-  bool scattered = false;                           // gradients are summed into parts
-  bool late = false;                                // parameters put together late
+  double predicted = 0,
+         without = 0;   // us of calls and transfers, with the limit and without; 0: the summary tells of none
+  double seconds = 0;   // us as predicted, limited or not
+  double compiled = 0;  // seconds of the processor
+  double parameters = 0, state = 0;  // bytes of the first device over those of one that holds all
+  bool scattered = false;            // gradients are summed into parts
+  bool late = false;                 // parameters put together late
   std::string recomputed;
   std::vector<double> losses;
   std::string summary, refused;
@@ -50,7 +52,8 @@ inline double number_in(const std::string& text, const std::string& pattern) {
 
 // Some steps of Adam on cross-entropy, in f64. What is refused has no losses.
 template <class Model, class... Arguments>
-Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input, std::int64_t labels, std::int64_t classes, Arguments... arguments) {
+Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input, std::int64_t labels,
+                     std::int64_t classes, Arguments... arguments) {
   Capped out;
   out.cap = cap;
   World world({.devices = Mesh::parse(c.mesh).size(), .seed = 3, .costs = c.costs, .memory = cap});
@@ -77,19 +80,23 @@ Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input
   for (int s = 0; s < c.steps; ++s) {
     HostArray x(input), y(TensorType{DType::i32, {labels}});
     if (input.dtype == DType::i32)
-      for (std::int32_t& token : x.data<std::int32_t>()) token = static_cast<std::int32_t>(random() % static_cast<unsigned>(classes));
+      for (std::int32_t& token : x.data<std::int32_t>())
+        token = static_cast<std::int32_t>(random() % static_cast<unsigned>(classes));
     else
       for (double& value : x.data<double>()) value = normal(random);
-    for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % static_cast<unsigned>(classes));
+    for (std::int32_t& label : y.data<std::int32_t>())
+      label = static_cast<std::int32_t>(random() % static_cast<unsigned>(classes));
     out.losses.push_back(step(x, y).item());
   }
   out.planned = step.peak_bytes();
   for (const auto& [device, bytes] : world.counters().peak_bytes) out.measured = std::max(out.measured, bytes);
   double all[2] = {0, 0}, here[2] = {0, 0};
   for (const auto& variable : step.graph().variables)
-    all[variable.name.starts_with("adam.")] += static_cast<double>(count_of(variable.type.shape) * size_of(variable.type.dtype));
+    all[variable.name.starts_with("adam.")] +=
+        static_cast<double>(count_of(variable.type.shape) * size_of(variable.type.dtype));
   for (const auto& block : step.plan().blocks)
-    if (block.kind == plan::BlockKind::variable && block.device.index == 0) here[block.name.starts_with("adam.")] += static_cast<double>(block.bytes);
+    if (block.kind == plan::BlockKind::variable && block.device.index == 0)
+      here[block.name.starts_with("adam.")] += static_cast<double>(block.bytes);
   out.parameters = here[0] / all[0], out.state = here[1] / all[1];
   out.summary = step.summary();
   out.predicted = number_in(out.summary, "calls and transfers of ([0-9.]+) us");
@@ -104,17 +111,21 @@ Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input
 
 inline double farthest(const std::vector<double>& a, const std::vector<double>& b) {
   double most = a.size() == b.size() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
   return most;
 }
 
 // An MLP with as much state as values, and a transformer of two layers.
 struct CapMlp : nn::Module {
   CapMlp() : Module(DType::f64) {}
-  nn::Linear fc1{*this, "fc1", 64, 128}, fc2{*this, "fc2", 128, 128}, fc3{*this, "fc3", 128, 64}, fc4{*this, "fc4", 64, 10};
+  nn::Linear fc1{*this, "fc1", 64, 128}, fc2{*this, "fc2", 128, 128}, fc3{*this, "fc3", 128, 64},
+      fc4{*this, "fc4", 64, 10};
   Tensor operator()(Tensor x) { return fc4(tanh(fc3(tanh(fc2(tanh(fc1(x))))))); }
 };
-inline Capped mlp_under(const CapCase& c, std::int64_t cap) { return trained_under<CapMlp>(c, cap, {DType::f64, {c.batch, 64}}, c.batch, 10); }
+inline Capped mlp_under(const CapCase& c, std::int64_t cap) {
+  return trained_under<CapMlp>(c, cap, {DType::f64, {c.batch, 64}}, c.batch, 10);
+}
 inline Capped gpt_under(const CapCase& c, std::int64_t cap) {
   constexpr GptShape small = {.layers = 2, .width = 32, .heads = 4, .length = 16, .vocabulary = 32};
   return trained_under<Gpt>(c, cap, {DType::i32, {8, 16}}, 8 * 16, 32, small, DType::f64);

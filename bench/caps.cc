@@ -1,11 +1,14 @@
-// What does less memory cost? Steps of an MLP and of a transformer planned under ever smaller limits, until they are refused.
+// What does less memory cost? Steps of an MLP and of a transformer planned under ever smaller limits, until they are
+// refused.
 //
 //   bench_caps [mlp | gpt | data=2,model=2]
 //
-// A row: the limit (a share of what the plan without one takes), what the plan takes and what was measured, microseconds predicted over those without
-// a limit, the share of parameters and of the optimiser's state that a device holds, of the bytes that are summed over devices (gradients) the share
-// that then lies whole on all, whether parameters are put together late, what is recomputed, seconds of the processor to compile, and how far the
-// losses are from those without a limit. Exit 1 where more was measured than allowed, where a prediction falls, or where losses differ.
+// A row: the limit (a share of what the plan without one takes), what the plan takes and what was measured,
+// microseconds predicted over those without a limit, the share of parameters and of the optimiser's state that a device
+// holds, of the bytes that are summed over devices (gradients) the share that then lies whole on all, whether
+// parameters are put together late, what is recomputed, seconds of the processor to compile, and how far the losses are
+// from those without a limit. Exit 1 where more was measured than allowed, where a prediction falls, or where losses
+// differ.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -20,24 +23,27 @@ bool sweep(const CapCase& c, Capped (*under)(const CapCase&, std::int64_t)) {
   const Capped free = under(c, 0);
   bool fine = true;
   double before = free.seconds - 0.1;  // which the summary rounds
-  std::printf("%s on %s: %lld bytes without a limit, compiled in %.2f s\n", c.name, c.mesh, static_cast<long long>(free.planned), free.compiled);
-  std::printf("  %6s %10s %10s %10s %9s %7s %7s %5s %8s %9s  %s\n", "limit", "bytes", "planned", "measured", "predicted", "params", "state", "sums",
-              "late", "seconds", "losses", "recomputed");
-  std::printf("  %6s %10s %10lld %10lld %9.1f %7.3f %7.3f\n", "-", "-", static_cast<long long>(free.planned), static_cast<long long>(free.measured),
-              free.seconds, free.parameters, free.state);
+  std::printf("%s on %s: %lld bytes without a limit, compiled in %.2f s\n", c.name, c.mesh,
+              static_cast<long long>(free.planned), free.compiled);
+  std::printf("  %6s %10s %10s %10s %9s %7s %7s %5s %8s %9s  %s\n", "limit", "bytes", "planned", "measured",
+              "predicted", "params", "state", "sums", "late", "seconds", "losses", "recomputed");
+  std::printf("  %6s %10s %10lld %10lld %9.1f %7.3f %7.3f\n", "-", "-", static_cast<long long>(free.planned),
+              static_cast<long long>(free.measured), free.seconds, free.parameters, free.state);
   for (int percent = 95; percent >= 5; percent -= 5) {
     const std::int64_t cap = free.planned * percent / 100;
     const Capped now = under(c, cap);
     if (!now.refused.empty()) {
-      std::printf("  %5d%% %10lld refused: %s\n", percent, static_cast<long long>(cap), now.refused.substr(0, now.refused.find(';')).c_str());
+      std::printf("  %5d%% %10lld refused: %s\n", percent, static_cast<long long>(cap),
+                  now.refused.substr(0, now.refused.find(';')).c_str());
       break;
     }
     const double off = farthest(free.losses, now.losses);
     const bool ok = now.measured <= cap && now.seconds >= before && off <= 1e-10;
     fine = fine && ok;
-    std::printf("  %5d%% %10lld %10lld %10lld %9.1f %7.3f %7.3f %5s %8.2f %9.1e  %s%s\n", percent, static_cast<long long>(cap),
-                static_cast<long long>(now.planned), static_cast<long long>(now.measured), now.seconds, now.parameters, now.state,
-                now.late ? "yes" : "", now.compiled, off, now.recomputed.c_str(), ok ? "" : "  WRONG");
+    std::printf("  %5d%% %10lld %10lld %10lld %9.1f %7.3f %7.3f %5s %8.2f %9.1e  %s%s\n", percent,
+                static_cast<long long>(cap), static_cast<long long>(now.planned), static_cast<long long>(now.measured),
+                now.seconds, now.parameters, now.state, now.late ? "yes" : "", now.compiled, off,
+                now.recomputed.c_str(), ok ? "" : "  WRONG");
     std::fflush(stdout);
     before = now.seconds;
   }
@@ -46,20 +52,22 @@ bool sweep(const CapCase& c, Capped (*under)(const CapCase&, std::int64_t)) {
 
 // Whole, state in parts, parameters too, as one writes it by hand; and what is chosen in as many bytes.
 void beside_hand(CapCase c) {
-  for (const auto& [name, parameters, state] : {std::tuple("whole", false, false), {"zero 1-2", false, true}, {"zero 3", true, true}}) {
+  for (const auto& [name, parameters, state] :
+       {std::tuple("whole", false, false), {"zero 1-2", false, true}, {"zero 3", true, true}}) {
     c.rules = zero_rules(parameters, state);
     const Capped by_hand = mlp_under(c, 0);
     c.rules.clear();
     const Capped chosen = mlp_under(c, by_hand.planned);
-    std::printf("  %-8s by hand: %lld bytes, %.1f us; chosen in as many: %lld bytes, %.1f us, params %.3f, state %.3f\n", name,
-                static_cast<long long>(by_hand.planned), by_hand.seconds, static_cast<long long>(chosen.planned), chosen.seconds, chosen.parameters,
-                chosen.state);
+    std::printf(
+        "  %-8s by hand: %lld bytes, %.1f us; chosen in as many: %lld bytes, %.1f us, params %.3f, state %.3f\n", name,
+        static_cast<long long>(by_hand.planned), by_hand.seconds, static_cast<long long>(chosen.planned),
+        chosen.seconds, chosen.parameters, chosen.state);
   }
 }
 
 int run(std::string_view only) {
   setenv("KAREZ_CACHE", "off", 1);  // what is timed is planned
-  CostTable dear;                   // messages cost more than what they carry, so that state is whole where nothing limits it
+  CostTable dear;  // messages cost more than what they carry, so that state is whole where nothing limits it
   dear.link = {1e-4, 1e-12};
   CostTable wire;  // bytes are dear too, and so are other layouts of activations
   wire.link = {2e-5, 1e-9};

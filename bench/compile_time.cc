@@ -3,9 +3,10 @@
 //   bench_compile_time [--json FILE] [--long]     --long: also 100,000 nodes, which take minutes
 //   bench_compile_time MESH NODES                 one plan, the seconds of its passes
 //
-// A chain of small dense layers with Adam, of ever more nodes, through all passes for rank 0 of four devices, of which each is a rank: seconds of
-// each pass, and the exponent with which they grow from 100 nodes on (the slope of a line through the logarithms; target 1.1). Then one
-// program of 1,000 nodes on 1,024 ranks beside four (target 1.2), and the same read from the cache of plans instead (target 0.1 s).
+// A chain of small dense layers with Adam, of ever more nodes, through all passes for rank 0 of four devices, of which
+// each is a rank: seconds of each pass, and the exponent with which they grow from 100 nodes on (the slope of a line
+// through the logarithms; target 1.1). Then one program of 1,000 nodes on 1,024 ranks beside four (target 1.2), and the
+// same read from the cache of plans instead (target 0.1 s).
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -46,7 +47,8 @@ Graph traced(const OpTable& ops, int layers) {
   optim::Adam adam(net.parameters(), {.lr = 1e-3});
   Trace trace(ops, {.name = "step", .mesh = Mesh::parse("data=1")});
   Trace::Scope scope(trace);
-  Tensor loss = cross_entropy(net(trace.input("arg0", {DType::f32, {batch, width}})), trace.input("arg1", {DType::i32, {batch}}));
+  Tensor loss =
+      cross_entropy(net(trace.input("arg0", {DType::f32, {batch, width}})), trace.input("arg1", {DType::i32, {batch}}));
   adam.step(grad(loss, net.parameters()));
   trace.finish({loss});
   return place(std::move(trace.graph), ops);
@@ -54,8 +56,8 @@ Graph traced(const OpTable& ops, int layers) {
 
 // Of about so many nodes.
 Graph of_nodes(const OpTable& ops, double nodes) {
-  const double two = static_cast<double>(traced(ops, 2).nodes.size()), four = static_cast<double>(traced(ops, 4).nodes.size()),
-               each = (four - two) / 2;
+  const double two = static_cast<double>(traced(ops, 2).nodes.size()),
+               four = static_cast<double>(traced(ops, 4).nodes.size()), each = (four - two) / 2;
   return traced(ops, std::max(1, static_cast<int>(std::lround((nodes - two) / each)) + 2));
 }
 
@@ -169,11 +171,15 @@ int run(bool all, const std::string& json) {
     take_once(planner, graphs[1], "data=512,model=2", large);
   }
   const double world = large.all / small.all, hit = read_back(planner, graphs[1]);
-  std::printf("rank 0 of 1,024 beside rank 0 of 4: %.4f s and %.4f s, ratio %.3f (target %.1f)\n", large.all, small.all, world, most_growth);
-  std::printf("a plan of %zu nodes read from the cache: %.1f ms (target %.0f)\n", graphs[1].nodes.size(), 1e3 * hit, 1e3 * most_hit);
+  std::printf("rank 0 of 1,024 beside rank 0 of 4: %.4f s and %.4f s, ratio %.3f (target %.1f)\n", large.all, small.all,
+              world, most_growth);
+  std::printf("a plan of %zu nodes read from the cache: %.1f ms (target %.0f)\n", graphs[1].nodes.size(), 1e3 * hit,
+              1e3 * most_hit);
   const double worst = std::max({slope / most_exponent, world / most_growth, hit / most_hit});
-  write_json(json, cat("{\"name\": \"compile_time\", \"exponent\": ", slope, ", \"world\": ", world, ", \"hit\": ", hit, "}"));
-  std::printf("exponent %.3f (target %.1f)\ncompile_time: worst ratio %.3f (target 1.0)\n", slope, most_exponent, worst);
+  write_json(
+      json, cat("{\"name\": \"compile_time\", \"exponent\": ", slope, ", \"world\": ", world, ", \"hit\": ", hit, "}"));
+  std::printf("exponent %.3f (target %.1f)\ncompile_time: worst ratio %.3f (target 1.0)\n", slope, most_exponent,
+              worst);
   return worst <= 1 ? 0 : 1;
 }
 

@@ -2,9 +2,10 @@
 //
 //   bench_engine [--json FILE]
 //
-// Chains of 10 to 10,000 actors with empty bodies on one worker, two slots between neighbours; a launch is about a million acts in any of them, each
-// an act's begin and end, one `filled` and one `returned`. The rounds alternate between the sizes. Targets: from 10 to 1,000 actors within 20 % of
-// each other, and at most 100 ns an act at 10,000. Where oneTBB is installed, bench_engine_tbb says what its flow graph takes for the same chains.
+// Chains of 10 to 10,000 actors with empty bodies on one worker, two slots between neighbours; a launch is about a
+// million acts in any of them, each an act's begin and end, one `filled` and one `returned`. The rounds alternate
+// between the sizes. Targets: from 10 to 1,000 actors within 20 % of each other, and at most 100 ns an act at 10,000.
+// Where oneTBB is installed, bench_engine_tbb says what its flow graph takes for the same chains.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -43,7 +44,9 @@ struct Chain {
   int plan;
   std::vector<double> ns;  // an act, by round
 
-  Chain(int actors, const KernelTable& none) : session({.workers = 1}, none), plan(session.load(chain(actors))) { time(); }
+  Chain(int actors, const KernelTable& none) : session({.workers = 1}, none), plan(session.load(chain(actors))) {
+    time();
+  }
   double time() {
     auto began = std::chrono::steady_clock::now();
     session.launch(plan).wait();
@@ -84,13 +87,16 @@ int run(const std::string& self, const std::string& json) {
   }
   if (peer.empty()) std::printf("oneTBB is not installed (./dev deps --peers): not compared\n");
   double small = 1e9, large = 0;  // up to 1,000 actors
-  for (std::size_t i = 0; i + 1 < chains.size(); ++i) small = std::min(small, median(chains[i]->ns)), large = std::max(large, median(chains[i]->ns));
+  for (std::size_t i = 0; i + 1 < chains.size(); ++i)
+    small = std::min(small, median(chains[i]->ns)), large = std::max(large, median(chains[i]->ns));
   const double most = median(chains.back()->ns), worst = std::max(large / small / 1.2, most / 100);
-  std::printf("10 to 1,000 actors: %.1f to %.1f ns an act, a spread of %.1f %% (target 20); 10,000: %.1f (target 100)\n", small, large,
-              100 * (large / small - 1), most);
+  std::printf(
+      "10 to 1,000 actors: %.1f to %.1f ns an act, a spread of %.1f %% (target 20); 10,000: %.1f (target 100)\n", small,
+      large, 100 * (large / small - 1), most);
   std::printf("engine: worst ratio %.3f (target 1.000)\n", worst);
   std::string text = cat("{\"name\": \"engine\", \"worst\": ", worst, ", \"target\": 1.0, \"rows\": [");
-  for (std::size_t i = 0; i < chains.size(); ++i) text += cat(i ? ", " : "", "{\"actors\": ", sizes[i], ", \"ns\": ", median(chains[i]->ns), "}");
+  for (std::size_t i = 0; i < chains.size(); ++i)
+    text += cat(i ? ", " : "", "{\"actors\": ", sizes[i], ", \"ns\": ", median(chains[i]->ns), "}");
   write_json(json, text + "]}");
   return worst <= 1.0 ? 0 : 1;
 }

@@ -1,4 +1,5 @@
-// The peer of bench_engine: chains of oneTBB flow-graph nodes with empty bodies on one thread. Prints "actors N ns X", X an act.
+// The peer of bench_engine: chains of oneTBB flow-graph nodes with empty bodies on one thread. Prints "actors N ns X",
+// X an act.
 #include <tbb/flow_graph.h>
 #include <tbb/global_control.h>
 
@@ -30,7 +31,8 @@ double chain(int actors) {
     const auto began = std::chrono::steady_clock::now();
     for (int piece = 0; piece < pieces; ++piece) nodes[0]->try_put(piece);
     graph.wait_for_all();
-    if (round > 0) ns.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count() / acts);
+    if (round > 0)
+      ns.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count() / acts);
   }
   if (last != static_cast<long>(pieces) * (rounds + 1)) return -1;
   std::sort(ns.begin(), ns.end());

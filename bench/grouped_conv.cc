@@ -1,4 +1,5 @@
-// What does a convolution in groups of channels cost as one call, and as slices, one convolution a group and a concat? Forward and both gradients.
+// What does a convolution in groups of channels cost as one call, and as slices, one convolution a group and a concat?
+// Forward and both gradients.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -39,21 +40,25 @@ void question(World& world, std::int64_t channels, std::int64_t groups) {
       return sum(abs(y)) + sum(abs(gradients[0])) + sum(abs(gradients[1]));
     });
     sums.push_back(step(x, w).item());
-    if (whole) std::printf("  convolutions: %s", step.summary().find("plain.conv2d") == std::string::npos ? "by oneDNN\n" : "by plain loops\n");
+    if (whole)
+      std::printf("  convolutions: %s",
+                  step.summary().find("plain.conv2d") == std::string::npos ? "by oneDNN\n" : "by plain loops\n");
     ways.emplace_back([step, x, w] { step(x, w).wait(); });
   }
   std::vector<double> best(ways.size(), HUGE_VAL);
   for (int round = 0; round < 7; ++round)
     for (std::size_t i = 0; i < ways.size(); ++i) best[i] = std::min(best[i], seconds_of(ways[i], 5));
-  std::printf("%4lld channels in %4lld groups: %8.2f ms as one call, %8.2f ms by slices, ratio %.3f (sums differ by %.1e)\n",
-              static_cast<long long>(channels), static_cast<long long>(groups), best[0] * 1e3, best[1] * 1e3, best[0] / best[1],
-              std::abs(sums[0] / sums[1] - 1));
+  std::printf(
+      "%4lld channels in %4lld groups: %8.2f ms as one call, %8.2f ms by slices, ratio %.3f (sums differ by %.1e)\n",
+      static_cast<long long>(channels), static_cast<long long>(groups), best[0] * 1e3, best[1] * 1e3, best[0] / best[1],
+      std::abs(sums[0] / sums[1] - 1));
 }
 
 }  // namespace
 
 int main() {
   World world({.team = 2});
-  for (const auto& [channels, groups] : {std::pair{64, 2}, std::pair{64, 4}, std::pair{64, 8}, std::pair{64, 64}, std::pair{256, 32}})
+  for (const auto& [channels, groups] :
+       {std::pair{64, 2}, std::pair{64, 4}, std::pair{64, 8}, std::pair{64, 64}, std::pair{256, 32}})
     question(world, channels, groups);
 }

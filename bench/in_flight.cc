@@ -1,9 +1,11 @@
-// Do the user's own work and a slow source hide behind the launches? Several are in flight, and a source that takes its time is read beside them.
+// Do the user's own work and a slow source hide behind the launches? Several are in flight, and a source that takes its
+// time is read beside them.
 //
 //   bench_in_flight [--json FILE]
 //
-// A step of 5 ms (an op that spins, at team 1) alone; then with 5 ms of busy work of the caller's between the calls; then fed by a source that spins
-// 4 ms for each read. Pairs of 40 steps each, one without and one with; the median counts. Target: 5.5 ms a step for both.
+// A step of 5 ms (an op that spins, at team 1) alone; then with 5 ms of busy work of the caller's between the calls;
+// then fed by a source that spins 4 ms for each read. Pairs of 40 steps each, one without and one with; the median
+// counts. Target: 5.5 ms a step for both.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,7 +25,8 @@ constexpr double step_ms = 5, own_ms = 5, source_ms = 4, target_ms = 5.5;
 constexpr int steps = 40, pairs = 7;
 
 void spin(double milliseconds) {
-  for (auto until = Clock::now() + std::chrono::duration<double, std::milli>(milliseconds); Clock::now() < until;) continue;
+  for (auto until = Clock::now() + std::chrono::duration<double, std::milli>(milliseconds); Clock::now() < until;)
+    continue;
 }
 
 OpDef spinning() {
@@ -82,7 +85,8 @@ int main(int count, char** words) {
     }
     results.back().wait();
     const double took = std::chrono::duration<double, std::milli>(Clock::now() - began).count() / steps;
-    for (int i = 0; i < steps; ++i) require(results[static_cast<std::size_t>(i)].item() == i, "step ", i, " gave another step's result");
+    for (int i = 0; i < steps; ++i)
+      require(results[static_cast<std::size_t>(i)].item() == i, "step ", i, " gave another step's result");
     return took;
   };
   run(0, 0);
@@ -98,7 +102,8 @@ int main(int count, char** words) {
     alone.push_back(run(0, 0));
     for (Row& row : rows) row.with.push_back(run(row.own, row.source));
   }
-  std::printf("%-32s %8s %8s %8s  ms a step, %d runs of %d steps\n", "beside a step of 5 ms", "median", "least", "most", pairs, steps);
+  std::printf("%-32s %8s %8s %8s  ms a step, %d runs of %d steps\n", "beside a step of 5 ms", "median", "least", "most",
+              pairs, steps);
   auto print = [](const char* what, const std::vector<double>& times) {
     std::printf("%-32s %8.3f %8.3f %8.3f\n", what, median(times), *std::min_element(times.begin(), times.end()),
                 *std::max_element(times.begin(), times.end()));
@@ -109,8 +114,8 @@ int main(int count, char** words) {
     print(row.what, row.with);
     worst = std::max(worst, median(row.with) / target_ms);
   }
-  bench::write_json(json,
-                    cat("{\"alone\": ", median(alone), ", \"own_work\": ", median(rows[0].with), ", \"slow_source\": ", median(rows[1].with), "}"));
+  bench::write_json(json, cat("{\"alone\": ", median(alone), ", \"own_work\": ", median(rows[0].with),
+                              ", \"slow_source\": ", median(rows[1].with), "}"));
   std::printf("in_flight: worst ratio %.3f (target 1.0)\n", worst);
   return worst <= 1 ? 0 : 1;
 }

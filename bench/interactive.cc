@@ -1,9 +1,11 @@
-// What does an expression outside of compiled functions cost? A thousand of three operations on 100 elements, each read, a changing number in each.
+// What does an expression outside of compiled functions cost? A thousand of three operations on 100 elements, each
+// read, a changing number in each.
 //
 //   bench_interactive [--json FILE]
 //
-// Seconds for a thousand; the median of seven rounds behind one that compiles. Target: 0.2 s. Beside it a compiled function of the same three
-// operations, called and read as often: what is left above it is writing the expression and finding its program.
+// Seconds for a thousand; the median of seven rounds behind one that compiles. Target: 0.2 s. Beside it a compiled
+// function of the same three operations, called and read as often: what is left above it is writing the expression and
+// finding its program.
 #include <chrono>
 #include <cstdio>
 #include <vector>
@@ -37,13 +39,18 @@ int main(int count, char** words) {
   World world;
   const DeviceMesh mesh = world.mesh();
   Interactive there(mesh);
-  const Array x = with_layout(full({elements}, 2), P(nullptr)).array(), y = with_layout(full({elements}, 1), P(nullptr)).array();
-  const double lazy = seconds([&](int i) { return static_cast<double>((x * y * i - i).read().data<float>()[elements - 1]); });
+  const Array x = with_layout(full({elements}, 2), P(nullptr)).array(),
+              y = with_layout(full({elements}, 1), P(nullptr)).array();
+  const double lazy =
+      seconds([&](int i) { return static_cast<double>((x * y * i - i).read().data<float>()[elements - 1]); });
   auto step = compile(mesh, [](Tensor a, Tensor b, Tensor c) { return a * b * c - c; });
-  const double compiled =
-      seconds([&](int i) { return static_cast<double>(step(x, y, static_cast<float>(i)).value().read().data<float>()[elements - 1]); });
-  std::printf("%d expressions of 3 operations on %d elements, each read: %.4f s (target %.1f); the same, compiled by hand: %.4f s\n", expressions,
-              elements, lazy, target_seconds, compiled);
+  const double compiled = seconds([&](int i) {
+    return static_cast<double>(step(x, y, static_cast<float>(i)).value().read().data<float>()[elements - 1]);
+  });
+  std::printf(
+      "%d expressions of 3 operations on %d elements, each read: %.4f s (target %.1f); the same, compiled by hand: "
+      "%.4f s\n",
+      expressions, elements, lazy, target_seconds, compiled);
   bench::write_json(file, base::cat("{\"interactive_seconds\": ", lazy, ", \"compiled_seconds\": ", compiled, "}"));
   return lazy <= target_seconds ? 0 : 1;
 }

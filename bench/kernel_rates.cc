@@ -1,4 +1,5 @@
-// How fast is every kernel of a training step? Products beside the 1024-cubed matmul, the rest beside a copy of as many bytes, same run and team.
+// How fast is every kernel of a training step? Products beside the 1024-cubed matmul, the rest beside a copy of as many
+// bytes, same run and team.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,9 +18,10 @@ namespace {
 using namespace karez::bench;
 
 constexpr int pairs = 9;
-constexpr double slice = 2e-3;              // seconds of one measurement
-constexpr std::int64_t arena = 96ll << 20;  // bytes that a memory-bound kernel and its copy walk through, beyond every cache
-constexpr double small = 0.02;              // share of a step below which a kernel has no target
+constexpr double slice = 2e-3;  // seconds of one measurement
+constexpr std::int64_t arena =
+    96ll << 20;                 // bytes that a memory-bound kernel and its copy walk through, beyond every cache
+constexpr double small = 0.02;  // share of a step below which a kernel has no target
 
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View image(Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
@@ -56,22 +58,30 @@ double bytes_of(const CallSpec& call) {
   return static_cast<double>(bytes);
 }
 
-void add_matmul(Step& step, const std::string& what, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb, bool bias, bool relu) {
+void add_matmul(Step& step, const std::string& what, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb,
+                bool bias, bool relu) {
   std::vector<View> in{f32(ta ? Shape{k, m} : Shape{m, k}), f32(tb ? Shape{n, k} : Shape{k, n})};
   if (bias) in.push_back(f32({n}));
-  step.items.push_back({what, call_of("matmul", in, {f32({m, n})}, {{"transpose_a", ta}, {"transpose_b", tb}, {"bias", bias}, {"relu", relu}}),
-                        2.0 * static_cast<double>(m * n * k), 0.30});
+  step.items.push_back(
+      {what,
+       call_of("matmul", in, {f32({m, n})}, {{"transpose_a", ta}, {"transpose_b", tb}, {"bias", bias}, {"relu", relu}}),
+       2.0 * static_cast<double>(m * n * k), 0.30});
 }
-void add_pointwise(Step& step, const std::string& what, const std::string& expr, std::vector<View> in, const View& out) {
+void add_pointwise(Step& step, const std::string& what, const std::string& expr, std::vector<View> in,
+                   const View& out) {
   step.items.push_back({what, call_of("pointwise", std::move(in), {out}, {{"expr", expr}})});
 }
 
 // A dense layer forward and backward; `relu` is fused into the product, its gradient is a kernel of its own.
-void add_dense(Step& step, const std::string& name, std::int64_t batch, std::int64_t from, std::int64_t to, bool relu, bool first) {
+void add_dense(Step& step, const std::string& name, std::int64_t batch, std::int64_t from, std::int64_t to, bool relu,
+               bool first) {
   add_matmul(step, name + " forward", batch, to, from, false, false, true, relu);
-  if (relu) add_pointwise(step, name + " relu gradient", "select(x0 > 0, x1, 0)", {f32({batch, to}), f32({batch, to})}, f32({batch, to}));
+  if (relu)
+    add_pointwise(step, name + " relu gradient", "select(x0 > 0, x1, 0)", {f32({batch, to}), f32({batch, to})},
+                  f32({batch, to}));
   add_matmul(step, name + " weight gradient", from, to, batch, true, false, false, false);
-  step.items.push_back({name + " bias gradient", call_of("reduce_sum", {f32({batch, to})}, {f32({to})}, {{"axes", Ints{0}}})});
+  step.items.push_back(
+      {name + " bias gradient", call_of("reduce_sum", {f32({batch, to})}, {f32({to})}, {{"axes", Ints{0}}})});
   if (!first) add_matmul(step, name + " input gradient", batch, from, to, false, true, false, false);
 }
 
@@ -83,7 +93,8 @@ void add_loss(Step& step, std::int64_t batch, std::int64_t classes) {
   add_pointwise(step, "loss: exp", "exp(x0)", {all}, all);
   step.items.push_back({"loss: row sum", call_of("reduce_sum", {all}, {rows}, {{"axes", Ints{1}}})});
   add_pointwise(step, "loss: log", "log(x0)", {rows}, rows);
-  step.items.push_back({"loss: labels", call_of("one_hot", {View(DType::i32, {batch})}, {all}, {{"depth", Attr(classes)}, {"dtype", "f32"}})});
+  step.items.push_back({"loss: labels", call_of("one_hot", {View(DType::i32, {batch})}, {all},
+                                                {{"depth", Attr(classes)}, {"dtype", "f32"}})});
   add_pointwise(step, "loss: minus log sum", "x0 - x1", {all, column}, all);
   add_pointwise(step, "loss: times labels", "x0 * x1", {all, all}, all);
   step.items.push_back({"loss: sum", call_of("reduce_sum", {all}, {f32({})}, {{"axes", Ints{0, 1}}})});
@@ -112,21 +123,28 @@ Step mlp() {
   return step;
 }
 
-void add_conv(Step& step, const std::string& name, std::int64_t n, std::int64_t c, std::int64_t size, std::int64_t o, bool first) {
+void add_conv(Step& step, const std::string& name, std::int64_t n, std::int64_t c, std::int64_t size, std::int64_t o,
+              bool first) {
   const std::int64_t p = size - 2, half = p / 2;
-  const View x = image({n, c, size, size}), w = image({o, c, 3, 3}), y = image({n, o, p, p}), z = image({n, o, half, half});
+  const View x = image({n, c, size, size}), w = image({o, c, 3, 3}), y = image({n, o, p, p}),
+             z = image({n, o, half, half});
   const double flops = 2.0 * static_cast<double>(n * o * p * p * c * 9);
   const double target = first ? 0.20 : 0.30;
   const Attrs pool{{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
-  step.items.push_back({name + " forward", call_of("conv2d", {x, w, f32({o})}, {y}, {{"bias", true}, {"relu", true}}), flops, target});
+  step.items.push_back(
+      {name + " forward", call_of("conv2d", {x, w, f32({o})}, {y}, {{"bias", true}, {"relu", true}}), flops, target});
   step.items.push_back({name + " max pool", call_of("max_pool", {y}, {z, image(z.shape, DType::i32)}, pool)});
   Attrs back = pool;
   back.set("shape", y.shape);
-  step.items.push_back({name + " max pool gradient", call_of("max_pool_grad", {z, image(z.shape, DType::i32)}, {y}, back)});
+  step.items.push_back(
+      {name + " max pool gradient", call_of("max_pool_grad", {z, image(z.shape, DType::i32)}, {y}, back)});
   add_pointwise(step, name + " relu gradient", "select(x0 > 0, x1, 0)", {y, y}, y);
-  step.items.push_back({name + " weight gradient", call_of("conv2d_grad_weight", {x, y}, {w}, {{"kernel", Ints{3, 3}}}), flops, target});
+  step.items.push_back(
+      {name + " weight gradient", call_of("conv2d_grad_weight", {x, y}, {w}, {{"kernel", Ints{3, 3}}}), flops, target});
   step.items.push_back({name + " bias gradient", call_of("reduce_sum", {y}, {f32({o})}, {{"axes", Ints{0, 2, 3}}})});
-  if (!first) step.items.push_back({name + " input gradient", call_of("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}}), flops, target});
+  if (!first)
+    step.items.push_back(
+        {name + " input gradient", call_of("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}}), flops, target});
 }
 
 Step cnn() {
@@ -142,7 +160,8 @@ Step cnn() {
   return step;
 }
 
-// A team of one is timed by its thread's processor time, which other processes on the machine do not lengthen; a larger one by the wall.
+// A team of one is timed by its thread's processor time, which other processes on the machine do not lengthen; a larger
+// one by the wall.
 double now(int team) {
   if (team > 1) return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   timespec t{};
@@ -184,7 +203,8 @@ void fill(Bench& bench) {
         v = std::abs(v);
       });
   if (bench.call.attrs.has("expr") && bench.call.attrs.text("expr") == "log(x0)")
-    for_each_index(bench.in[0].view.shape, [&](const auto& i) { bench.in[0].at<float>(i) = 1 + std::abs(bench.in[0].at<float>(i)); });
+    for_each_index(bench.in[0].view.shape,
+                   [&](const auto& i) { bench.in[0].at<float>(i) = 1 + std::abs(bench.in[0].at<float>(i)); });
 }
 
 // The answer against the plain kernel's; a fast wrong kernel has no rate.
@@ -223,10 +243,12 @@ Result beside_copy(Bench& bench, int team) {
       (i < ins.size() ? ins[i] : outs[i - ins.size()]) = address;
     }
     at = (at + 1) % sets;
-    bench.kernel({ins, outs, bench.workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(bench.workspace.data()) % 64) % 64});
+    bench.kernel({ins, outs,
+                  bench.workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(bench.workspace.data()) % 64) % 64});
   };
   const std::int64_t half = std::max<std::int64_t>(bytes / 2, 1);  // half of the bytes are read, half are written
-  std::vector<std::byte> from(static_cast<std::size_t>(half * sets), std::byte{1}), to(static_cast<std::size_t>(half * sets), std::byte{2});
+  std::vector<std::byte> from(static_cast<std::size_t>(half * sets), std::byte{1}),
+      to(static_cast<std::size_t>(half * sets), std::byte{2});
   std::int64_t copied = 0;
   const auto copy = [&] {
     copy_bytes(team, to.data() + copied * half, from.data() + copied * half, half);
@@ -250,7 +272,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--json" && i + 1 < argc) json = argv[++i];
     else if (std::string(argv[i]) == "--team" && i + 1 < argc) largest = std::atoi(argv[++i]);
-    else return std::fprintf(stderr, "kernel_rates: unknown option '%s'; there are --json FILE and --team LARGEST\n", argv[i]), 2;
+    else
+      return std::fprintf(stderr, "kernel_rates: unknown option '%s'; there are --json FILE and --team LARGEST\n",
+                          argv[i]),
+             2;
   }
   const KernelTable table(cpu_kernels());
   std::vector<Line> lines;
@@ -265,8 +290,8 @@ int main(int argc, char** argv) {
     std::vector<double> cube_times;
     for (int i = 0; i < pairs; ++i) cube_times.push_back(time_of(team, 1, [&] { matmul.run(); }));
     std::sort(cube_times.begin(), cube_times.end());
-    std::printf("team %d: matmul 1024 x 1024 x 1024 at %.1f GF/s (best %.1f)\n", team, cube_flops / cube_times[pairs / 2] / 1e9,
-                cube_flops / cube_times[0] / 1e9);
+    std::printf("team %d: matmul 1024 x 1024 x 1024 at %.1f GF/s (best %.1f)\n", team,
+                cube_flops / cube_times[pairs / 2] / 1e9, cube_flops / cube_times[0] / 1e9);
     for (const Step& step : {mlp(), cnn()}) {
       const std::size_t first = lines.size();
       std::vector<std::unique_ptr<Bench>> whole;
@@ -279,9 +304,10 @@ int main(int argc, char** argv) {
         whole.push_back(std::make_unique<Bench>(table.row(choice->kernel), call));
         Bench& bench = *whole.back();
         check(table, bench);
-        const Result result = item.flops > 0 ? alternate(
-                                                   team, cube_flops, item.flops, [&] { matmul.run(); }, [&] { bench.run(); })
-                                             : beside_copy(bench, team);
+        const Result result = item.flops > 0
+                                  ? alternate(
+                                        team, cube_flops, item.flops, [&] { matmul.run(); }, [&] { bench.run(); })
+                                  : beside_copy(bench, team);
         lines.push_back({step.name, item.what, choice->kernel, team, item, result});
         sum += result.median;
       }
@@ -292,17 +318,19 @@ int main(int argc, char** argv) {
       std::vector<double> bound;
       for (int i = 0; i < pairs; ++i) bound.push_back(time_of(team, std::max(1, calls_of(team, run_all)), run_all));
       std::sort(bound.begin(), bound.end());
-      std::printf("\n%s, team %d: the kernels of a step in a row take %.0f us (%.0f .. %.0f)\n", step.name.c_str(), team, bound[pairs / 2] * 1e6,
-                  bound.front() * 1e6, bound.back() * 1e6);
-      std::printf("  %-28s %-26s %9s %6s %14s  %-6s %s\n", "what", "kernel", "us", "share", "rate", "ratio", "(least .. greatest)");
+      std::printf("\n%s, team %d: the kernels of a step in a row take %.0f us (%.0f .. %.0f)\n", step.name.c_str(),
+                  team, bound[pairs / 2] * 1e6, bound.front() * 1e6, bound.back() * 1e6);
+      std::printf("  %-28s %-26s %9s %6s %14s  %-6s %s\n", "what", "kernel", "us", "share", "rate", "ratio",
+                  "(least .. greatest)");
       for (std::size_t i = first; i < lines.size(); ++i) {
         const Line& line = lines[i];
         const Result& r = line.result;
         const double share = r.median / sum;
         const bool counts = share > small;
         if (counts) worst = std::min(worst, r.ratio / line.item.target);
-        std::printf("  %-28s %-26s %9.1f %5.1f%% %9.1f %s  %.2f   (%.2f .. %.2f)%s\n", line.what.c_str(), line.kernel.c_str(), r.median * 1e6,
-                    share * 100, (line.item.flops > 0 ? line.item.flops : bytes_of(line.item.call)) / r.median / 1e9,
+        std::printf("  %-28s %-26s %9.1f %5.1f%% %9.1f %s  %.2f   (%.2f .. %.2f)%s\n", line.what.c_str(),
+                    line.kernel.c_str(), r.median * 1e6, share * 100,
+                    (line.item.flops > 0 ? line.item.flops : bytes_of(line.item.call)) / r.median / 1e9,
                     line.item.flops > 0 ? "GF/s" : "GB/s", r.ratio, r.low, r.high,
                     !counts                      ? "  small"
                     : r.ratio < line.item.target ? "  MISSED"
@@ -315,8 +343,9 @@ int main(int argc, char** argv) {
     std::ofstream out(*json);
     out << "[\n";
     for (std::size_t i = 0; i < lines.size(); ++i)
-      out << "  {\"step\": " << quote(lines[i].step) << ", \"what\": " << quote(lines[i].what) << ", \"kernel\": " << quote(lines[i].kernel)
-          << ", \"team\": " << lines[i].team << ", \"seconds\": " << lines[i].result.median << ", \"ratio\": " << lines[i].result.ratio
+      out << "  {\"step\": " << quote(lines[i].step) << ", \"what\": " << quote(lines[i].what)
+          << ", \"kernel\": " << quote(lines[i].kernel) << ", \"team\": " << lines[i].team
+          << ", \"seconds\": " << lines[i].result.median << ", \"ratio\": " << lines[i].result.ratio
           << ", \"target\": " << lines[i].item.target << "}" << (i + 1 < lines.size() ? "," : "") << "\n";
     out << "]\n";
   }

@@ -1,12 +1,14 @@
-// What do links between processes cost? Bandwidth beside a raw socket's, the way of 64 bytes, 1,000 connections, a peer that takes nothing.
+// What do links between processes cost? Bandwidth beside a raw socket's, the way of 64 bytes, 1,000 connections, a peer
+// that takes nothing.
 //
 //   bench_link [--json FILE]
 //
-// Two processes of this host. Bandwidth: messages of 4 MB one way over loopback TCP, ours and a raw socket in turn; shared memory beside
-// it. Latency: 64 bytes to and fro, half of a round; both ends awake (they look again and again), then parked (woken by the reactor).
-// Targets: 0.9 of the raw socket's bandwidth, 25 us over TCP and 2 us in shared memory with both ends awake, and the same traffic with a
-// peer stopped in the middle of a long message within 1.2 of the time without. Runs of both sides of a comparison take turns, and the best of
-// each counts: what else the machine does slows a run and never speeds it up. A latency is the median of its rounds.
+// Two processes of this host. Bandwidth: messages of 4 MB one way over loopback TCP, ours and a raw socket in turn;
+// shared memory beside it. Latency: 64 bytes to and fro, half of a round; both ends awake (they look again and again),
+// then parked (woken by the reactor). Targets: 0.9 of the raw socket's bandwidth, 25 us over TCP and 2 us in shared
+// memory with both ends awake, and the same traffic with a peer stopped in the middle of a long message within 1.2 of
+// the time without. Runs of both sides of a comparison take turns, and the best of each counts: what else the machine
+// does slows a run and never speeds it up. A latency is the median of its rounds.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -217,7 +219,8 @@ double raw_bandwidth(int messages) {
   auto pair = tcp_pair();
   int pid = spawn([&] {
     std::vector<std::byte> memory(4 * message);
-    for (int i = 0; i < messages; ++i) receive_all(pair[1].get(), {memory.data() + i % 4 * message, message}, Seconds(20));
+    for (int i = 0; i < messages; ++i)
+      receive_all(pair[1].get(), {memory.data() + i % 4 * message, message}, Seconds(20));
     std::byte done{};
     send_all(pair[1].get(), {&done, 1}, Seconds(5));
   });
@@ -247,7 +250,9 @@ std::pair<double, double> many(int connections) {
     Reactor reactor;
     std::vector<std::unique_ptr<End>> ends;
     std::vector<std::byte> from(64), to(64 * static_cast<std::size_t>(connections));
-    for (auto& pair : pairs) ends.push_back(std::make_unique<End>(reactor, Carrier::tcp, std::move(pair[static_cast<std::size_t>(side)]), side));
+    for (auto& pair : pairs)
+      ends.push_back(
+          std::make_unique<End>(reactor, Carrier::tcp, std::move(pair[static_cast<std::size_t>(side)]), side));
     auto begin = Clock::now();
     for (int r = 0; r < rounds; ++r) {
       for (std::size_t i = 0; i < ends.size(); ++i) ends[i]->link().post_receive(to.data() + 64 * i, 64);
@@ -302,7 +307,8 @@ double beside(bool stopped) {
   double seconds = 0;
   {
     Reactor reactor;
-    End to_fast(reactor, Carrier::tcp, std::move(fast[0]), 0, 4), to_slow(reactor, Carrier::tcp, std::move(slow[0]), 0, 4);
+    End to_fast(reactor, Carrier::tcp, std::move(fast[0]), 0, 4),
+        to_slow(reactor, Carrier::tcp, std::move(slow[0]), 0, 4);
     std::vector<std::byte> memory(64 << 20);
     if (stopped) {
       to_slow.link().send(memory.data(), 64 << 20);
@@ -348,7 +354,8 @@ int run(const std::string& json) {
     with = std::min(with, beside(true));
   }
   auto typical = [](Carrier carrier, bool awake, int rounds) {
-    return std::min({latency(carrier, awake, rounds), latency(carrier, awake, rounds), latency(carrier, awake, rounds)});
+    return std::min(
+        {latency(carrier, awake, rounds), latency(carrier, awake, rounds), latency(carrier, awake, rounds)});
   };
   auto [hundred_us, hundred_mb] = many(100);
   auto [thousand_us, thousand_mb] = many(1000);
@@ -377,7 +384,8 @@ int run(const std::string& json) {
   std::printf("link: worst ratio %.3f (target 1.000)\n", worst);
   std::string text = cat("{\"name\": \"link\", \"worst\": ", worst, ", \"target\": 1.0, \"rows\": [");
   for (const Row& row : rows)
-    text += cat(&row == &rows[0] ? "" : ", ", "{\"name\": \"", row.name, "\", \"value\": ", row.value, ", \"target\": ", row.target, "}");
+    text += cat(&row == &rows[0] ? "" : ", ", "{\"name\": \"", row.name, "\", \"value\": ", row.value,
+                ", \"target\": ", row.target, "}");
   write_json(json, text + "]}");
   return worst <= 1.0 ? 0 : 1;
 }

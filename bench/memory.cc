@@ -1,12 +1,15 @@
-// Do blocks with known lifetimes fit under a given capacity? Packs the files named and says how far from the bound it ended.
+// Do blocks with known lifetimes fit under a given capacity? Packs the files named and says how far from the bound it
+// ended.
 //
 //   bench_memory [--json FILE] [--capacity BYTES] [--work N] FILE…
-//   bench_memory --models     what the plans of train_step's models take over the bytes of values live at once (memory_models.h)
+//   bench_memory --models     what the plans of train_step's models take over the bytes of values live at once
+//   (memory_models.h)
 //
-// A FILE is a table of blocks (memory_file.h); its name holds the capacity, as in A.1048576.csv, unless --capacity says it. Nothing is packed
-// by default: the public set (google/minimalloc, benchmarks/challenging) is not part of this project. --work is the limit of the search, in
-// blocks looked at, so that every machine finds the same packing; the time it took is printed, and more than ten seconds miss the target.
-// A ratio is the peak over the capacity. Exit 1 if a file does not fit in time, 2 for wrong usage, 77 for a file that holds no blocks.
+// A FILE is a table of blocks (memory_file.h); its name holds the capacity, as in A.1048576.csv, unless --capacity says
+// it. Nothing is packed by default: the public set (google/minimalloc, benchmarks/challenging) is not part of this
+// project. --work is the limit of the search, in blocks looked at, so that every machine finds the same packing; the
+// time it took is printed, and more than ten seconds miss the target. A ratio is the peak over the capacity. Exit 1 if
+// a file does not fit in time, 2 for wrong usage, 77 for a file that holds no blocks.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -52,7 +55,8 @@ Row row_of(const std::string& file, const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
   row.packed = solve::pack(blocks, {.search_work = options.work, .capacity = row.capacity});
   row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (auto pair = overlap(blocks, row.packed.offset)) base::fail(file, ": blocks ", pair->first, " and ", pair->second, " share bytes");
+  if (auto pair = overlap(blocks, row.packed.offset))
+    base::fail(file, ": blocks ", pair->first, " and ", pair->second, " share bytes");
   return row;
 }
 
@@ -60,9 +64,11 @@ Row row_of(const std::string& file, const Options& options) {
 std::string known(const Row& row) {
   char text[64] = "optimal";
   const solve::Packing& p = row.packed;
-  if (!row.fits() && p.lower_bound > row.capacity) std::snprintf(text, sizeof text, "cannot fit: needs %ld", p.lower_bound);
+  if (!row.fits() && p.lower_bound > row.capacity)
+    std::snprintf(text, sizeof text, "cannot fit: needs %ld", p.lower_bound);
   else if (!p.optimal)
-    std::snprintf(text, sizeof text, "gap <= %.2f %%", 100.0 * static_cast<double>(p.peak - p.lower_bound) / static_cast<double>(p.lower_bound));
+    std::snprintf(text, sizeof text, "gap <= %.2f %%",
+                  100.0 * static_cast<double>(p.peak - p.lower_bound) / static_cast<double>(p.lower_bound));
   return text;
 }
 
@@ -70,13 +76,14 @@ int run(const Options& options) {
   std::vector<Row> rows;
   double worst = 0;
   bool missed = false;
-  std::printf("%-28s %6s %12s %12s %12s %12s %5s %8s  %s\n", "blocks to be packed, bytes", "blocks", "live", "capacity", "greedy", "peak", "fits",
-              "seconds", "proof or gap");
+  std::printf("%-28s %6s %12s %12s %12s %12s %5s %8s  %s\n", "blocks to be packed, bytes", "blocks", "live", "capacity",
+              "greedy", "peak", "fits", "seconds", "proof or gap");
   for (const std::string& file : options.files) {
     const Row& row = rows.emplace_back(row_of(file, options));
     const bool late = row.seconds > most_seconds;
-    std::printf("%-28s %6zu %12ld %12ld %12ld %12ld %5s %8.2f  %s%s\n", row.name.c_str(), row.blocks, row.live, row.capacity, row.greedy,
-                row.packed.peak, row.fits() ? "yes" : "NO", row.seconds, known(row).c_str(), late ? "; late" : "");
+    std::printf("%-28s %6zu %12ld %12ld %12ld %12ld %5s %8.2f  %s%s\n", row.name.c_str(), row.blocks, row.live,
+                row.capacity, row.greedy, row.packed.peak, row.fits() ? "yes" : "NO", row.seconds, known(row).c_str(),
+                late ? "; late" : "");
     std::fflush(stdout);
     worst = std::max(worst, static_cast<double>(row.packed.peak) / static_cast<double>(row.capacity));
     missed |= late || !row.fits();
@@ -87,9 +94,10 @@ int run(const Options& options) {
     out << "{\"name\": \"memory\", \"worst\": " << worst << ", \"target\": 1.0, \"rows\": [";
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Row& row = rows[i];
-      out << (i ? ", " : "") << "{\"name\": " << base::quote(row.name) << ", \"blocks\": " << row.blocks << ", \"live\": " << row.live
-          << ", \"capacity\": " << row.capacity << ", \"greedy\": " << row.greedy << ", \"peak\": " << row.packed.peak
-          << ", \"lower_bound\": " << row.packed.lower_bound << ", \"seconds\": " << row.seconds << "}";
+      out << (i ? ", " : "") << "{\"name\": " << base::quote(row.name) << ", \"blocks\": " << row.blocks
+          << ", \"live\": " << row.live << ", \"capacity\": " << row.capacity << ", \"greedy\": " << row.greedy
+          << ", \"peak\": " << row.packed.peak << ", \"lower_bound\": " << row.packed.lower_bound
+          << ", \"seconds\": " << row.seconds << "}";
     }
     out << "]}\n";
   }

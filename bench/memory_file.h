@@ -1,9 +1,11 @@
-// Files of blocks to be packed, as the public MiniMalloc set writes them: the first line names columns, each other line is a block.
+// Files of blocks to be packed, as the public MiniMalloc set writes them: the first line names columns, each other line
+// is a block.
 //
 //   id,lower,upper,size
 //   b1,0,3,4              4 bytes, alive from time 0 until before time 3
 //
-// Columns may stand in any order, and others may stand among them. The capacity is the last number in the file's name: A.1048576.csv.
+// Columns may stand in any order, and others may stand among them. The capacity is the last number in the file's name:
+// A.1048576.csv.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +28,9 @@ inline std::vector<solve::Interval> read_blocks(std::string_view text, const std
   std::vector<solve::Interval> blocks;
   std::vector<std::size_t> column;  // of each wanted name
   std::size_t columns = 0, line = 0;
-  auto check = [&](bool ok, const auto&... parts) { base::require(base::ErrorKind::data, ok, name, ":", line, ": ", parts...); };
+  auto check = [&](bool ok, const auto&... parts) {
+    base::require(base::ErrorKind::data, ok, name, ":", line, ": ", parts...);
+  };
   for (const std::string& row : base::split(text, '\n')) {
     ++line;
     if (base::trim(row).empty()) continue;
@@ -60,7 +64,8 @@ inline std::vector<solve::Interval> read_blocks(std::string_view text, const std
   return blocks;
 }
 
-// 1048576 for "somewhere/A.1048576.csv"; nothing where the part before the last '.' does not end in a number of its own.
+// 1048576 for "somewhere/A.1048576.csv"; nothing where the part before the last '.' does not end in a number of its
+// own.
 inline std::optional<long> capacity_in_name(std::string_view path) {
   std::vector<std::string> parts = base::split(path.substr(path.find_last_of('/') + 1), '.');
   if (parts.size() < 3) return std::nullopt;
@@ -72,11 +77,13 @@ inline std::optional<long> capacity_in_name(std::string_view path) {
 }
 
 // The first two blocks that are alive together and share bytes, or nothing.
-inline std::optional<std::pair<std::size_t, std::size_t>> overlap(const std::vector<solve::Interval>& blocks, const std::vector<long>& offset) {
+inline std::optional<std::pair<std::size_t, std::size_t>> overlap(const std::vector<solve::Interval>& blocks,
+                                                                  const std::vector<long>& offset) {
   for (std::size_t i = 0; i < blocks.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
       const bool together = blocks[i].begin < blocks[j].end && blocks[j].begin < blocks[i].end;
-      if (together && offset[i] < offset[j] + blocks[j].size && offset[j] < offset[i] + blocks[i].size) return std::pair(j, i);
+      if (together && offset[i] < offset[j] + blocks[j].size && offset[j] < offset[i] + blocks[i].size)
+        return std::pair(j, i);
     }
   return std::nullopt;
 }

@@ -12,16 +12,19 @@ namespace karez::bench {
 
 // One row a model and mesh, of the device with the largest ratio.
 struct Arena {
-  std::int64_t peak = 0, live = 0, ahead = 0;  // bytes: of registers and scratch, of one launch's values at once, of launches ahead
+  std::int64_t peak = 0, live = 0,
+               ahead = 0;  // bytes: of registers and scratch, of one launch's values at once, of launches ahead
   double ratio() const { return static_cast<double>(peak) / static_cast<double>(live); }
 };
 
 inline constexpr double most_over_live = 1.05;
 
-template <class Model> Arena arena_of(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels) {
+template <class Model>
+Arena arena_of(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels) {
   const auto begin = std::chrono::steady_clock::now();
   const Planned<Model> planned(s, {dtype, x}, labels);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();  // to trace and to plan
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();  // to trace and to plan
   const Plan& plan = planned.step.plan();
   const auto peak = plan::arena_bytes(plan), live = plan::live_bytes(plan), ahead = plan::ahead_bytes(plan);
   Arena worst;
@@ -30,29 +33,34 @@ template <class Model> Arena arena_of(const char* name, const Setting& s, const 
   double packing = 0;
   for (const PassTime& pass : planned.step.passes())
     if (pass.name == "memory") packing = pass.seconds;
-  std::printf("%-6s %-16s %5d %12lld %12lld %12lld %8.3f %9.2f %9.2f\n", name, s.axes[0] == 0 ? "one device" : s.axes, s.microbatches,
-              static_cast<long long>(worst.peak), static_cast<long long>(worst.live), static_cast<long long>(worst.ahead), worst.ratio(), seconds,
-              packing);
+  std::printf("%-6s %-16s %5d %12lld %12lld %12lld %8.3f %9.2f %9.2f\n", name, s.axes[0] == 0 ? "one device" : s.axes,
+              s.microbatches, static_cast<long long>(worst.peak), static_cast<long long>(worst.live),
+              static_cast<long long>(worst.ahead), worst.ratio(), seconds, packing);
   std::fflush(stdout);
   return worst;
 }
 
 inline std::vector<Arena> arenas_of(const Setting& s) {
-  return {arena_of<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64), arena_of<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64),
+  return {arena_of<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64),
+          arena_of<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64),
           arena_of<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64)};
 }
 
-// Exit code: 1 if one is above 1.05. Pipelines and micro-batches are told without a target: their acts overlap, which the bound leaves out.
+// Exit code: 1 if one is above 1.05. Pipelines and micro-batches are told without a target: their acts overlap, which
+// the bound leaves out.
 inline int pack_models() {
-  std::printf("%-6s %-16s %5s %12s %12s %12s %8s %9s %9s\n", "model", "mesh", "parts", "peak, bytes", "live", "ahead", "ratio", "compile s",
-              "memory s");
+  std::printf("%-6s %-16s %5s %12s %12s %12s %8s %9s %9s\n", "model", "mesh", "parts", "peak, bytes", "live", "ahead",
+              "ratio", "compile s", "memory s");
   double worst = 0;
   for (const char* axes : {"", "data=2,model=2"})
     for (const Arena& a : arenas_of({axes})) worst = std::max(worst, a.ratio());
-  for (const Setting& s : {Setting{"", 1, 4}, Setting{"data=2,model=2", 1, 4}, Setting{"stage=2", 2, 4}, Setting{"stage=2,data=2", 2, 4}})
+  for (const Setting& s :
+       {Setting{"", 1, 4}, Setting{"data=2,model=2", 1, 4}, Setting{"stage=2", 2, 4}, Setting{"stage=2,data=2", 2, 4}})
     arenas_of(s);
-  std::printf("memory: worst ratio %.3f of registers and scratch over one launch's values without micro-batches (target %.2f)\n", worst,
-              most_over_live);
+  std::printf(
+      "memory: worst ratio %.3f of registers and scratch over one launch's values without micro-batches (target "
+      "%.2f)\n",
+      worst, most_over_live);
   return worst > most_over_live ? 1 : 0;
 }
 

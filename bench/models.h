@@ -1,4 +1,5 @@
-// The models of the step benchmarks: the example's CNN and MLP, a small transformer over characters, and many small layers.
+// The models of the step benchmarks: the example's CNN and MLP, a small transformer over characters, and many small
+// layers.
 #pragma once
 
 #include <cmath>
@@ -20,7 +21,8 @@ struct Cnn : nn::Module {
 };
 
 struct Mlp : nn::Module {
-  nn::Linear fc1{*this, "fc1", 28 * 28, 256}, fc2{*this, "fc2", 256, 128}, fc3{*this, "fc3", 128, 100}, fc4{*this, "fc4", 100, 10};
+  nn::Linear fc1{*this, "fc1", 28 * 28, 256}, fc2{*this, "fc2", 256, 128}, fc3{*this, "fc3", 128, 100},
+      fc4{*this, "fc4", 100, 10};
   Tensor operator()(Tensor x) { return fc4(relu(fc3(relu(fc2(relu(fc1(flatten(x)))))))); }
 };
 
@@ -64,7 +66,9 @@ struct GptBlock : nn::Module {
   nn::Linear up{*this, "up", shape.width, 4 * shape.width}, down{*this, "down", 4 * shape.width, shape.width};
 
   // [n, t, width] -> [n, heads, t, width / heads]
-  Tensor split(Tensor x) const { return transpose(reshape(x, {x.size(0), x.size(1), shape.heads, shape.width / shape.heads}), {0, 2, 1, 3}); }
+  Tensor split(Tensor x) const {
+    return transpose(reshape(x, {x.size(0), x.size(1), shape.heads, shape.width / shape.heads}), {0, 2, 1, 3});
+  }
 
   Tensor attention(Tensor x) {
     std::int64_t n = x.size(0), t = x.size(1);

@@ -1,8 +1,10 @@
 // How much sooner does a launch end in the order by cost than in the order in which it was traced?
 //
-//   bench_order     a launch of train_step's models on meshes, and in pipelines of stages with micro-batches, predicted by the default cost table
+//   bench_order     a launch of train_step's models on meshes, and in pipelines of stages with micro-batches, predicted
+//   by the default cost table
 //
-// Both orders run on one representative device of each placement (passes/collapsed.h); nothing is measured, so every machine prints the same.
+// Both orders run on one representative device of each placement (passes/collapsed.h); nothing is measured, so every
+// machine prints the same.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -29,8 +31,9 @@ template <class Model> void row(const char* name, const Setting& s, const Shape&
   c.options.batch = x[0];
   passes::run_passes(c, {"canonicalise", "microbatch", "shard", "box"});
   const passes::Ordered ordered = passes::order(std::move(c.graph), ops, c.options.costs, c.options.slots);
-  std::printf("%-5s %-16s %6d %12.1f %12.1f %8.3f  %s\n", name, s.axes, s.microbatches, ordered.traced_seconds * 1e6, ordered.seconds * 1e6,
-              ordered.seconds / ordered.traced_seconds, ordered.seconds < ordered.traced_seconds ? "by cost" : "traced");
+  std::printf("%-5s %-16s %6d %12.1f %12.1f %8.3f  %s\n", name, s.axes, s.microbatches, ordered.traced_seconds * 1e6,
+              ordered.seconds * 1e6, ordered.seconds / ordered.traced_seconds,
+              ordered.seconds < ordered.traced_seconds ? "by cost" : "traced");
   std::fflush(stdout);
 }
 
@@ -40,9 +43,10 @@ template <class Model> void row(const char* name, const Setting& s, const Shape&
 int main() {
   using namespace karez;
   using namespace karez::bench;
-  std::printf("%-5s %-16s %6s %12s %12s %8s  %s\n", "model", "mesh", "parts", "traced, us", "chosen, us", "ratio", "order");
-  for (const Setting& s : {Setting{"data=2,model=2"}, Setting{"data=4"}, Setting{"stage=2", 2}, Setting{"stage=2", 2, 4},
-                           Setting{"stage=2,data=2", 2, 4}, Setting{"stage=4", 4, 8}}) {
+  std::printf("%-5s %-16s %6s %12s %12s %8s  %s\n", "model", "mesh", "parts", "traced, us", "chosen, us", "ratio",
+              "order");
+  for (const Setting& s : {Setting{"data=2,model=2"}, Setting{"data=4"}, Setting{"stage=2", 2},
+                           Setting{"stage=2", 2, 4}, Setting{"stage=2,data=2", 2, 4}, Setting{"stage=4", 4, 8}}) {
     row<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64);
     row<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64);
     row<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64);

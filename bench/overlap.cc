@@ -1,5 +1,5 @@
-// Equal Linear layers, as one rank of several or alone: serves "run N" lines with the seconds of N steps and how much of the gradients had left when
-// the last backward act began (see overlap.py).
+// Equal Linear layers, as one rank of several or alone: serves "run N" lines with the seconds of N steps and how much
+// of the gradients had left when the last backward act began (see overlap.py).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,7 +20,8 @@ namespace {
 struct Layers : nn::Module {
   std::vector<std::unique_ptr<nn::Linear>> layers;
   Layers(std::int64_t count, std::int64_t width) {
-    for (std::int64_t i = 0; i < count; ++i) layers.push_back(std::make_unique<nn::Linear>(*this, cat("fc", i), width, width));
+    for (std::int64_t i = 0; i < count; ++i)
+      layers.push_back(std::make_unique<nn::Linear>(*this, cat("fc", i), width, width));
   }
   Tensor operator()(Tensor x) {
     for (auto& layer : layers) x = tanh((*layer)(x));
@@ -55,12 +56,14 @@ std::map<std::uint32_t, Spans> spans_of(const plan::Plan& plan, const std::vecto
 
 std::int64_t sent_by(const plan::Actor& actor) { return actor.collective ? actor.collective->in.view.bytes() : 0; }
 
-// Of what all collectives send, the part of those that had ended when the last act began that makes something for one of them.
+// Of what all collectives send, the part of those that had ended when the last act began that makes something for one
+// of them.
 double left_early(const plan::Plan& plan, const Spans& spans) {
   std::int64_t last = 0, early = 0, all = 0;
   for (const auto& [id, span] : spans)
     for (const plan::Port& in : plan.actor(id).collective ? plan.actor(id).inputs : std::vector<plan::Port>{})
-      if (auto made = spans.find(plan.reg(in.reg).producer); made != spans.end()) last = std::max(last, made->second.begin);
+      if (auto made = spans.find(plan.reg(in.reg).producer); made != spans.end())
+        last = std::max(last, made->second.begin);
   for (const auto& [id, span] : spans) {
     all += sent_by(plan.actor(id));
     early += span.end <= last ? sent_by(plan.actor(id)) : 0;
@@ -113,7 +116,8 @@ void run(const Options& options) {
       for (Tensor& gradient : grad(out[0], net.parameters())) out.push_back(gradient);
     return out;
   });
-  serve(mesh, step, numbers(options.integer("rows") * world.ranks(), options.integer("width")), !options.text("plan").empty());
+  serve(mesh, step, numbers(options.integer("rows") * world.ranks(), options.integer("width")),
+        !options.text("plan").empty());
 }
 
 }  // namespace

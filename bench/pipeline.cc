@@ -1,10 +1,12 @@
-// How much longer does a pipeline take than its lengths say it must? Stages whose acts end by a timer, so that more of them than cores may be busy.
+// How much longer does a pipeline take than its lengths say it must? Stages whose acts end by a timer, so that more of
+// them than cores may be busy.
 //
 //   bench_pipeline [--json FILE]
 //
-// Forward takes 2 ms, backward 4 ms. Bound: (m + p - 1) (forward + backward) for p stages and m micro-batches in one launch, each stage with p - i
-// slots for what its backward needs; and, for a chain of stages of 2 ms with two slots each, (n + p - 1) x 2 ms for n pieces. Every figure is the
-// median of five launches over the bound. Target: 1.05 (wake-ups and the hops between stages are all that is over it).
+// Forward takes 2 ms, backward 4 ms. Bound: (m + p - 1) (forward + backward) for p stages and m micro-batches in one
+// launch, each stage with p - i slots for what its backward needs; and, for a chain of stages of 2 ms with two slots
+// each, (n + p - 1) x 2 ms for n pieces. Every figure is the median of five launches over the bound. Target: 1.05
+// (wake-ups and the hops between stages are all that is over it).
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -30,7 +32,8 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 constexpr double forward_ms = 2, backward_ms = 4, target = 1.05;
 constexpr int launches = 5;
 
-// One thread that ends acts when their time is over. It spins for the last moments: a sleep ends late by more than a hop takes.
+// One thread that ends acts when their time is over. It spins for the last moments: a sleep ends late by more than a
+// hop takes.
 class Timer {
  public:
   Timer() : thread_([this] { run(); }) {}
@@ -46,7 +49,8 @@ class Timer {
     return {name, [this, milliseconds](const kernels::KernelArgs&, const Done& done) {
               {
                 std::lock_guard lock(mutex_);
-                due_.emplace(Clock::now() + std::chrono::duration_cast<Clock::duration>(Milliseconds(milliseconds)), done);
+                due_.emplace(Clock::now() + std::chrono::duration_cast<Clock::duration>(Milliseconds(milliseconds)),
+                             done);
               }
               changed_.notify_one();
             }};
@@ -146,7 +150,9 @@ int main(int count, char** words) {
   };
   std::vector<Row> rows;
   for (int p : {2, 4, 8})
-    for (int m : {8, 32}) rows.push_back({cat(p, " stages, ", m, " micro-batches"), pipeline(p, m), (m + p - 1) * (forward_ms + backward_ms)});
+    for (int m : {8, 32})
+      rows.push_back(
+          {cat(p, " stages, ", m, " micro-batches"), pipeline(p, m), (m + p - 1) * (forward_ms + backward_ms)});
   for (int p : {2, 4}) rows.push_back({cat("a chain of ", p, ", 60 pieces"), chain(p, 60), (60 + p - 1) * forward_ms});
   std::printf("%-28s %10s %10s %8s\n", "", "bound, ms", "median", "ratio");
   double worst = 0;

@@ -1,11 +1,13 @@
-// How good are the layouts that shard chooses, how well are they proven, and at what price? Plans the cases saved in bench/plans.
+// How good are the layouts that shard chooses, how well are they proven, and at what price? Plans the cases saved in
+// bench/plans.
 //
 //   bench_plans [--json FILE] [CASE…]     plan them all, or those named
 //   bench_plans --write FOLDER            trace the cases' graphs anew (only with a reason, said in the commit)
 //
-// A row: predicted milliseconds of a step, their ratio to the best known (bench/plans/known.txt), the certificate, seconds of canonicalise and
-// shard, the most bytes that these held at once, the nodes of the program as traced, and its space: the choices of all nodes, and the cells of all
-// values' full tables, each the product of its nodes' choices. Exit 1 if a case misses a target (see `saved`) or its space has become smaller.
+// A row: predicted milliseconds of a step, their ratio to the best known (bench/plans/known.txt), the certificate,
+// seconds of canonicalise and shard, the most bytes that these held at once, the nodes of the program as traced, and
+// its space: the choices of all nodes, and the cells of all values' full tables, each the product of its nodes'
+// choices. Exit 1 if a case misses a target (see `saved`) or its space has become smaller.
 #include <malloc.h>
 
 #include <atomic>
@@ -73,12 +75,14 @@ const Case saved[] = {
     {"gpt1-4x3", "gpt1", "data=4,model=3", 3, 0},
     {"gpt1-slow", "gpt1", "slow=2,model=2", 3, 0},
     {"gpt4-slow", "gpt4", "slow=2,model=2", 3, 0},
-    {"gpt_wide", "gpt_wide", "data=2,model=2", 3, 0},                        // one layer of width 1,024 on 8 x 512 tokens
+    {"gpt_wide", "gpt_wide", "data=2,model=2", 3, 0},  // one layer of width 1,024 on 8 x 512 tokens
     {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0, "costs.txt", 105e6},  // layers of widths 64, 128, 96
     {"resnet", "resnet", "data=2,model=2", 3, 0},
     {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20, "costs.txt", 170e6},
-    {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0, "rates.costs"},            // two layers of width 128 on 8 x 32 tokens, by measured rates
-    {"encoder_decoder", "encoder_decoder", "data=4,model=2", 3, 0, "rates.costs"},  // these three: bench/plans_models.py
+    {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0,
+     "rates.costs"},  // two layers of width 128 on 8 x 32 tokens, by measured rates
+    {"encoder_decoder", "encoder_decoder", "data=4,model=2", 3, 0,
+     "rates.costs"},  // these three: bench/plans_models.py
     {"gru", "gru", "data=4,model=2", 3, 0, "rates.costs"},
     {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
     {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
@@ -101,7 +105,8 @@ struct MixedGpt : nn::Module {
   nn::Linear head{*this, "head", 96, 65};
   MixedGpt() {
     for (int i = 0; i < 3; ++i) {
-      blocks.push_back(std::make_unique<GptBlock>(*this, cat("block", i), GptShape{.layers = 3, .width = widths[i], .heads = 4, .length = 16}));
+      blocks.push_back(std::make_unique<GptBlock>(*this, cat("block", i),
+                                                  GptShape{.layers = 3, .width = widths[i], .heads = 4, .length = 16}));
       if (i > 0) between.push_back(std::make_unique<nn::Linear>(*this, cat("between", i), widths[i - 1], widths[i]));
     }
   }
@@ -121,7 +126,9 @@ struct Residual : nn::Module {
   nn::Linear head{*this, "head", 32, 10};
   Residual() {
     convolutions.push_back(std::make_unique<nn::Conv2d>(*this, "conv0", 3, 32, 3, nn::ConvShape{.padding = 1}));
-    for (int i = 1; i <= 8; ++i) convolutions.push_back(std::make_unique<nn::Conv2d>(*this, cat("conv", i), 32, 32, 3, nn::ConvShape{.padding = 1}));
+    for (int i = 1; i <= 8; ++i)
+      convolutions.push_back(
+          std::make_unique<nn::Conv2d>(*this, cat("conv", i), 32, 32, 3, nn::ConvShape{.padding = 1}));
   }
   Tensor operator()(Tensor x) {
     Tensor h = relu((*convolutions[0])(x));
@@ -131,7 +138,8 @@ struct Residual : nn::Module {
 };
 
 template <class Net>
-std::string traced(Net& net, const Shape& x, DType dtype, std::int64_t labels, const char* mesh = "", const std::vector<PlacementRule>& stages = {}) {
+std::string traced(Net& net, const Shape& x, DType dtype, std::int64_t labels, const char* mesh = "",
+                   const std::vector<PlacementRule>& stages = {}) {
   World world({.devices = Mesh::parse(mesh).size(), .costs = CostTable()});
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
   auto step = compile(world.mesh(mesh),
@@ -156,7 +164,8 @@ void write(const std::string& folder) {
     save(cat("gpt", layers), traced(net, {8, 16}, DType::i32, 8 * 16));
   }
   Gpt staged({.layers = 2, .width = 64, .heads = 4, .length = 16});
-  save("gpt2_stages", traced(staged, {8, 16}, DType::i32, 8 * 16, "stage=2,data=2,model=2", {{"block0", 0}, {"block1", 1}}));
+  save("gpt2_stages",
+       traced(staged, {8, 16}, DType::i32, 8 * 16, "stage=2,data=2,model=2", {{"block0", 0}, {"block1", 1}}));
   std::filesystem::create_directories(folder + "/forms");
   for (const passes::testing::Form& form : passes::testing::forms::all()) {
     save(cat("forms/", form.name), print(form.graph));
@@ -189,7 +198,8 @@ std::map<std::string, Known> known_in(const std::string& text) {
     std::istringstream words(line);
     std::string name;
     Known row;
-    require(ErrorKind::data, static_cast<bool>(words >> name >> row.best >> row.choices >> row.cells), "known.txt: '", line, "'");
+    require(ErrorKind::data, static_cast<bool>(words >> name >> row.best >> row.choices >> row.cells), "known.txt: '",
+            line, "'");
     known[name] = row;
   }
   return known;
@@ -249,13 +259,16 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
   if (gap > one.most_gap + 1e-9) missed += " gap";
   if (seconds > most_seconds) missed += " seconds";
   if (bytes > one.most_bytes) missed += " bytes";
-  if (at != known.end() && (space.choices < at->second.choices || space.cells < at->second.cells * (1 - 1e-3))) missed += " space";
-  std::printf("%-19s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", one.name.c_str(), print(c.graph.meshes.back()).c_str(),
-              1e3 * c.cost, ratio, gap, seconds, bytes / 1e6, nodes, space.choices, space.cells, c.shard_report.c_str(),
-              missed.empty() ? "" : "  MISSES", missed.c_str());
+  if (at != known.end() && (space.choices < at->second.choices || space.cells < at->second.cells * (1 - 1e-3)))
+    missed += " space";
+  std::printf("%-19s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", one.name.c_str(),
+              print(c.graph.meshes.back()).c_str(), 1e3 * c.cost, ratio, gap, seconds, bytes / 1e6, nodes,
+              space.choices, space.cells, c.shard_report.c_str(), missed.empty() ? "" : "  MISSES", missed.c_str());
   std::fflush(stdout);
   if (json != nullptr)
-    std::fprintf(json, "{\"case\": \"%s\", \"milliseconds\": %.9f, \"gap\": %.6f, \"optimal\": %s, \"seconds\": %.3f, \"bytes\": %.0f}\n",
+    std::fprintf(json,
+                 "{\"case\": \"%s\", \"milliseconds\": %.9f, \"gap\": %.6f, \"optimal\": %s, \"seconds\": %.3f, "
+                 "\"bytes\": %.0f}\n",
                  one.name.c_str(), 1e3 * c.cost, gap, c.optimal ? "true" : "false", seconds, bytes);
   return missed.empty();
 }
@@ -275,8 +288,8 @@ int run(const std::vector<std::string>& words) {
     wanted.insert(words[i]);
   }
   const auto known = known_in(read(folder + "/known.txt"));
-  std::printf("%-19s %-22s %11s %8s %8s %7s %7s %6s %7s %10s\n", "case", "mesh", "step, ms", "of best", "gap, %", "seconds", "MB", "nodes", "choices",
-              "cells");
+  std::printf("%-19s %-22s %11s %8s %8s %7s %7s %6s %7s %10s\n", "case", "mesh", "step, ms", "of best", "gap, %",
+              "seconds", "MB", "nodes", "choices", "cells");
   bool good = true;
   const bool all = wanted.empty();
   for (const Case& one : all_cases())

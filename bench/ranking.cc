@@ -1,14 +1,16 @@
-// Do plans take the longer the longer they are predicted to take? Twenty ways to lay each of three models on meshes, good and bad ones.
+// Do plans take the longer the longer they are predicted to take? Twenty ways to lay each of three models on meshes,
+// good and bad ones.
 //
 //   bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]
 //
-// A row: a mesh, a way (who splits what, or "free": the planner's choice), milliseconds of a step as the planner predicts it, as a run of the plan in
-// virtual time does, and as measured (the quickest step of several rounds, in turn among all ways, since what else the machine does only
-// slows it). At the end Spearman's rank correlation of predicted and measured times, for each model and for all rows, and beside it that of
-// even and odd rounds with each other: no prediction can be expected to do better. Target: 0.8 each; exit 1 below it.
-// A virtual machine's cores may share a cache in one minute and lie far apart in the next, and links and teams take several times as long then; so
-// what a cache line takes from one to the other and back is looked at before each round, and said. Rounds beside which others computed do not count,
-// unless they never stop.
+// A row: a mesh, a way (who splits what, or "free": the planner's choice), milliseconds of a step as the planner
+// predicts it, as a run of the plan in virtual time does, and as measured (the quickest step of several rounds, in turn
+// among all ways, since what else the machine does only slows it). At the end Spearman's rank correlation of predicted
+// and measured times, for each model and for all rows, and beside it that of even and odd rounds with each other: no
+// prediction can be expected to do better. Target: 0.8 each; exit 1 below it. A virtual machine's cores may share a
+// cache in one minute and lie far apart in the next, and links and teams take several times as long then; so what a
+// cache line takes from one to the other and back is looked at before each round, and said. Rounds beside which others
+// computed do not count, unless they never stop.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -35,10 +37,11 @@ struct Options {
   std::string json, costs, only;
 };
 
-// --- ways ------------------------------------------------------------------------------------------------------------------------------
+// --- ways
+// ------------------------------------------------------------------------------------------------------------------------------
 
-// How weights lie: left to the planner, whole, split by rows or columns of their matrices along an axis, or both in turn, as a product's result
-// then is what the next one wants.
+// How weights lie: left to the planner, whole, split by rows or columns of their matrices along an axis, or both in
+// turn, as a product's result then is what the next one wants.
 enum class Weights { open, whole, columns, rows, in_turn };
 
 struct Way {
@@ -78,7 +81,9 @@ struct Matrix {
   bool second = false;
   bool narrow = false;  // has too few columns of the matrix to split them
 };
-std::vector<Matrix> matrices_of(const Mlp&) { return {{"fc1.weight", 2}, {"fc2.weight", 2, true}, {"fc3.weight", 2}, {"fc4.weight", 2, true}}; }
+std::vector<Matrix> matrices_of(const Mlp&) {
+  return {{"fc1.weight", 2}, {"fc2.weight", 2, true}, {"fc3.weight", 2}, {"fc4.weight", 2, true}};
+}
 std::vector<Matrix> matrices_of(const Cnn&) {
   return {{"conv1.weight", 4, false, true}, {"conv2.weight", 4, true}, {"fc1.weight", 2}, {"fc2.weight", 2, true}};
 }
@@ -91,14 +96,16 @@ std::vector<LayoutRule> rules_of(const Way& way, const std::vector<Matrix>& matr
   std::vector<LayoutRule> out;
   for (const Matrix& matrix : matrices) {
     std::vector<std::string> axes(static_cast<std::size_t>(matrix.rank));
-    const bool rows = !matrix.narrow && (way.weights == Weights::rows || (way.weights == Weights::in_turn && matrix.second));
+    const bool rows =
+        !matrix.narrow && (way.weights == Weights::rows || (way.weights == Weights::in_turn && matrix.second));
     if (way.weights != Weights::whole) axes[rows ? 1 : 0] = way.axis;
     if (way.weights != Weights::open) out.push_back({matrix.pattern, axes});
   }
   return out;
 }
 
-// --- one way -----------------------------------------------------------------------------------------------------------------------------
+// --- one way
+// -----------------------------------------------------------------------------------------------------------------------------
 
 struct Data {
   HostArray x, y;
@@ -135,7 +142,8 @@ template <class Model> struct Run {
     double quickest = INFINITY;
     step(data.x, data.y).item();
     const auto begin = Clock::now();
-    for (int steps = 0; steps < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < round_seconds; ++steps) {
+    for (int steps = 0; steps < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < round_seconds;
+         ++steps) {
       const auto from = Clock::now();
       step(data.x, data.y).item();
       quickest = std::min(quickest, std::chrono::duration<double>(Clock::now() - from).count());
@@ -151,7 +159,8 @@ template <class Model> struct Run {
   }
 };
 
-// --- ranks -------------------------------------------------------------------------------------------------------------------------------
+// --- ranks
+// -------------------------------------------------------------------------------------------------------------------------------
 
 // Each one's place among all; equal ones share the middle of theirs.
 std::vector<double> places_of(const std::vector<double>& values) {
@@ -166,7 +175,8 @@ std::vector<double> places_of(const std::vector<double>& values) {
 
 double correlation(const std::vector<double>& a, const std::vector<double>& b) {
   const auto n = static_cast<double>(a.size());
-  const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n, mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
+  const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n,
+               mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
   double both = 0, of_a = 0, of_b = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     both += (a[i] - mean_a) * (b[i] - mean_b);
@@ -175,7 +185,9 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
   return both / std::sqrt(of_a * of_b);
 }
 
-double spearman(const std::vector<double>& a, const std::vector<double>& b) { return correlation(places_of(a), places_of(b)); }
+double spearman(const std::vector<double>& a, const std::vector<double>& b) {
+  return correlation(places_of(a), places_of(b));
+}
 
 struct Rows {
   std::vector<double> predicted, simulated, measured, even, odd;
@@ -186,8 +198,8 @@ struct Rows {
   // Prints, and returns what counts.
   double say(const char* name) const {
     const double found = spearman(predicted, measured);
-    std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f; measured twice %.3f (target %.1f)%s\n", name, found,
-                spearman(simulated, measured), spearman(even, odd), target, found < target ? "  MISSES" : "");
+    std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f; measured twice %.3f (target %.1f)%s\n", name,
+                found, spearman(simulated, measured), spearman(even, odd), target, found < target ? "  MISSES" : "");
     return found;
   }
 };
@@ -198,13 +210,14 @@ std::string print_trips(std::vector<double> trips) {
   std::string out;
   for (std::size_t first = 0, next = 0; first < trips.size(); first = next) {
     while (next < trips.size() && trips[next] < 1.5 * trips[first]) ++next;
-    out +=
-        cat(out.empty() ? "" : ", ", next - first, next - first == 1 ? " round " : " rounds ", std::lround(1e9 * trips[(first + next) / 2]), " ns");
+    out += cat(out.empty() ? "" : ", ", next - first, next - first == 1 ? " round " : " rounds ",
+               std::lround(1e9 * trips[(first + next) / 2]), " ns");
   }
   return out;
 }
 
-template <class Model> void rank(const char* name, const Options& options, const Data& data, Rows& all, std::string& json, bool& good) {
+template <class Model>
+void rank(const char* name, const Options& options, const Data& data, Rows& all, std::string& json, bool& good) {
   if (!options.only.empty() && options.only != name) return;
   std::vector<std::unique_ptr<Run<Model>>> runs;
   for (const Way& way : ways) runs.push_back(std::make_unique<Run<Model>>(way, options, data));
@@ -221,15 +234,18 @@ template <class Model> void rank(const char* name, const Options& options, const
   }
   Rows rows;
   for (const auto& run : runs) {
-    std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f  %s\n", name, run->way.mesh, run->way.name, 1e3 * run->predicted, 1e3 * run->simulated,
-                1e3 * run->best(), run->step.shard_report().c_str());
+    std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f  %s\n", name, run->way.mesh, run->way.name,
+                1e3 * run->predicted, 1e3 * run->simulated, 1e3 * run->best(), run->step.shard_report().c_str());
     rows.add(*run), all.add(*run);
-    json += cat(json.empty() ? "" : ",\n", "{\"model\": \"", name, "\", \"mesh\": \"", run->way.mesh, "\", \"way\": \"", run->way.name,
-                "\", \"predicted\": ", number(run->predicted), ", \"simulated\": ", number(run->simulated), ", \"measured\": [",
+    json += cat(json.empty() ? "" : ",\n", "{\"model\": \"", name, "\", \"mesh\": \"", run->way.mesh, "\", \"way\": \"",
+                run->way.name, "\", \"predicted\": ", number(run->predicted),
+                ", \"simulated\": ", number(run->simulated), ", \"measured\": [",
                 base::join(run->measured, ", ", number), "], \"trips\": [", base::join(trips, ", ", number), "]}");
   }
-  std::printf("%-12s a cache line from core to core and back: %s; others computed in %d rounds more, which do not count%s\n", name,
-              print_trips(trips).c_str(), disturbed, disturbed == most_disturbed ? ", and may have in those that do" : "");
+  std::printf(
+      "%-12s a cache line from core to core and back: %s; others computed in %d rounds more, which do not count%s\n",
+      name, print_trips(trips).c_str(), disturbed,
+      disturbed == most_disturbed ? ", and may have in those that do" : "");
   good = rows.say(name) >= target && good;
   std::fflush(stdout);
 }
@@ -255,7 +271,8 @@ int run(const Options& options) {
   Rows all;
   std::string json;
   bool good = true;
-  std::printf("%-12s %-15s %-42s %10s %10s %10s  layouts\n", "model", "mesh", "way; step, ms:", "predicted", "simulated", "measured");
+  std::printf("%-12s %-15s %-42s %10s %10s %10s  layouts\n", "model", "mesh", "way; step, ms:", "predicted",
+              "simulated", "measured");
   rank<Mlp>("mlp", options, numbers({64, 784}, DType::f32, 64, 10), all, json, good);
   rank<Cnn>("cnn", options, numbers({16, 1, 28, 28}, DType::f32, 16, 10), all, json, good);
   rank<SmallGpt>("transformer", options, numbers({8, 32}, DType::i32, 8 * 32, 65), all, json, good);
@@ -268,8 +285,12 @@ Options options_of(int count, char** words) {
   Options out;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
-    std::string* into = word == "--json" ? &out.json : word == "--costs" ? &out.costs : word == "--only" ? &out.only : nullptr;
-    require(into != nullptr && i + 1 < count, "bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]; not '", word, "'");
+    std::string* into = word == "--json"    ? &out.json
+                        : word == "--costs" ? &out.costs
+                        : word == "--only"  ? &out.only
+                                            : nullptr;
+    require(into != nullptr && i + 1 < count,
+            "bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]; not '", word, "'");
     *into = words[++i];
   }
   return out;

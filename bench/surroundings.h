@@ -1,5 +1,6 @@
-// What a measurement hangs on beside the program: how far apart two cores are (what a cache line takes from one to the other and back tells whether
-// they share a cache; in a virtual machine that may change while a benchmark runs), and how much others compute.
+// What a measurement hangs on beside the program: how far apart two cores are (what a cache line takes from one to the
+// other and back tells whether they share a cache; in a virtual machine that may change while a benchmark runs), and
+// how much others compute.
 #pragma once
 
 #include <sched.h>
@@ -51,7 +52,8 @@ inline double line_trip() {
         }
         line.turn.store(turn + 1, std::memory_order_release);
       }
-      if (me == 0) best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / trips);
+      if (me == 0)
+        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / trips);
     }
   };
   std::thread first(play, 0), second(play, 1);
@@ -59,7 +61,8 @@ inline double line_trip() {
   return best;
 }
 
-// How many cores' time other processes have taken since it was made, the host of a virtual machine included; 0 where there is no /proc/stat.
+// How many cores' time other processes have taken since it was made, the host of a virtual machine included; 0 where
+// there is no /proc/stat.
 class Others {
  public:
   double cores() const {

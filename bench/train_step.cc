@@ -1,5 +1,5 @@
-// One training step on one device, on a mesh, or as one rank of several: serves "run N" lines on standard input with the seconds of N steps
-// (see train_step.py).
+// One training step on one device, on a mesh, or as one rank of several: serves "run N" lines on standard input with
+// the seconds of N steps (see train_step.py).
 #include <chrono>
 #include <cstdio>
 #include <random>

@@ -1,11 +1,14 @@
-// Does what one rank does grow with the world? The small CNN at batch 64 a rank, rank 0 of 4 and of 1,024, no peers running.
+// Does what one rank does grow with the world? The small CNN at batch 64 a rank, rank 0 of 4 and of 1,024, no peers
+// running.
 //
-//   bench_world_size [--json FILE]     in turn, seven times each, in a process of its own; target of time and of peak memory: 1.5
-//   bench_world_size --agree           what a launch costs rank 0 in agreeing alone, as part of the above too; target: 5 ms at 1,024 ranks
+//   bench_world_size [--json FILE]     in turn, seven times each, in a process of its own; target of time and of peak
+//   memory: 1.5 bench_world_size --agree           what a launch costs rank 0 in agreeing alone, as part of the above
+//   too; target: 5 ms at 1,024 ranks
 //
-// The first rank's part of a step with Adam: all passes, verify, and what Session::load does without a thread, with links that lead nowhere.
-// Then rank 0's own code (agreement.h, its thread and its links' ends) from the first note that a launch begins to the last that it has ended, with
-// the other ranks as memory of this process: their notes come one by one, and what goes to them is copied nowhere. Sockets are not in it.
+// The first rank's part of a step with Adam: all passes, verify, and what Session::load does without a thread, with
+// links that lead nowhere. Then rank 0's own code (agreement.h, its thread and its links' ends) from the first note
+// that a launch begins to the last that it has ended, with the other ranks as memory of this process: their notes come
+// one by one, and what goes to them is copied nowhere. Sockets are not in it.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -118,7 +121,8 @@ Agreed agreed_by(int ranks) {
   }
   const runtime::FakeRanks::Counts after = world.counts();
   const double each = 1.0 / (launches * (ranks - 1));
-  return {median(seconds), *std::max_element(seconds.begin(), seconds.end()), each * static_cast<double>(after.bytes - before.bytes)};
+  return {median(seconds), *std::max_element(seconds.begin(), seconds.end()),
+          each * static_cast<double>(after.bytes - before.bytes)};
 }
 
 // The largest world's.
@@ -126,8 +130,10 @@ double agree() {
   double last = 0;
   for (int ranks : world_sizes) {
     const Agreed one = agreed_by(ranks);
-    std::printf("rank 0 of %4d agrees on a launch in %7.3f ms (worst of 101: %.3f), %.2f us a rank; to and from each rank %.0f bytes\n", ranks,
-                1e3 * one.median, 1e3 * one.worst, 1e6 * one.median / (ranks - 1), one.bytes);
+    std::printf(
+        "rank 0 of %4d agrees on a launch in %7.3f ms (worst of 101: %.3f), %.2f us a rank; to and from each rank %.0f "
+        "bytes\n",
+        ranks, 1e3 * one.median, 1e3 * one.worst, 1e6 * one.median / (ranks - 1), one.bytes);
     last = one.median;
   }
   std::printf("world_size: %.3f ms to agree at %d ranks (target %.1f)\n", 1e3 * last, large, 1e3 * agree_target);
@@ -163,17 +169,20 @@ int run(const char* program, const std::string& json) {
       const Measured one = measured(program, folder + (side == 0 ? "a" : "b"), ranks[side]);
       seconds[side].push_back(one.seconds), megabytes[side].push_back(one.megabytes);
     }
-    slower.push_back(seconds[1].back() / seconds[0].back()), larger.push_back(megabytes[1].back() / megabytes[0].back());
+    slower.push_back(seconds[1].back() / seconds[0].back()),
+        larger.push_back(megabytes[1].back() / megabytes[0].back());
   }
   for (const char* side : {"a", "b"}) unlink((folder + side).c_str());
   for (int side = 0; side < 2; ++side)
-    std::printf("rank 0 of %4d: %8.1f ms, %6.2f MB\n", ranks[side], 1e3 * median(seconds[side]), median(megabytes[side]));
+    std::printf("rank 0 of %4d: %8.1f ms, %6.2f MB\n", ranks[side], 1e3 * median(seconds[side]),
+                median(megabytes[side]));
   const double worst = std::max(median(slower), median(larger));
   const double agreeing = agree();
-  write_json(json, cat("{\"name\": \"world_size\", \"time\": ", median(slower), ", \"memory\": ", median(larger), ", \"target\": ", target,
-                       ", \"agree_seconds\": ", agreeing, ", \"agree_target\": ", agree_target, "}"));
-  std::printf("time %.3f, peak memory %.3f of that of rank 0 of %d\nworld_size: worst ratio %.3f (target %.1f)\n", median(slower), median(larger),
-              small, worst, target);
+  write_json(json, cat("{\"name\": \"world_size\", \"time\": ", median(slower), ", \"memory\": ", median(larger),
+                       ", \"target\": ", target, ", \"agree_seconds\": ", agreeing,
+                       ", \"agree_target\": ", agree_target, "}"));
+  std::printf("time %.3f, peak memory %.3f of that of rank 0 of %d\nworld_size: worst ratio %.3f (target %.1f)\n",
+              median(slower), median(larger), small, worst, target);
   return worst <= target && agreeing <= agree_target ? 0 : 1;
 }
 
