@@ -1,4 +1,5 @@
-// Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices. The models are written as if for one device.
+// Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices. The models are written as if for one
+// device.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -21,7 +22,8 @@ struct Cnn : nn::Module {
 };
 
 struct Mlp : nn::Module {
-  nn::Linear fc1{*this, "fc1", 28 * 28, 256}, fc2{*this, "fc2", 256, 128}, fc3{*this, "fc3", 128, 100}, fc4{*this, "fc4", 100, 10};
+  nn::Linear fc1{*this, "fc1", 28 * 28, 256}, fc2{*this, "fc2", 256, 128}, fc3{*this, "fc3", 128, 100},
+      fc4{*this, "fc4", 100, 10};
 
   Tensor operator()(Tensor x) { return fc4(relu(fc3(relu(fc2(relu(fc1(flatten(x)))))))); }
 };
@@ -46,12 +48,15 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
   std::int64_t batch = options.integer("batch", 1);
   auto seed = static_cast<std::uint64_t>(options.integer("seed", 0));
   Mesh shape = Mesh::parse(options.text("mesh"));
-  int devices = options.text("devices").empty() ? shape.size() : static_cast<int>(options.integer("devices", 1, 1 << 24));
+  int devices =
+      options.text("devices").empty() ? shape.size() : static_cast<int>(options.integer("devices", 1, 1 << 24));
   World world({.devices = devices, .seed = seed});
   DeviceMesh mesh = world.mesh(shape.axes);
 
-  Batches images(read_labelled_images(options.text("data"), "train"), {.batch = batch, .seed = seed, .mean = mean, .deviation = deviation});
-  Batches tests(read_labelled_images(options.text("data"), "t10k"), {.batch = 256, .train = false, .mean = mean, .deviation = deviation});
+  Batches images(read_labelled_images(options.text("data"), "train"),
+                 {.batch = batch, .seed = seed, .mean = mean, .deviation = deviation});
+  Batches tests(read_labelled_images(options.text("data"), "t10k"),
+                {.batch = 256, .train = false, .mean = mean, .deviation = deviation});
 
   const std::string& plan_file = options.text("plan");
   std::ofstream plan;
@@ -74,13 +79,15 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
     else sgd.step(gradients);
     return loss;
   });
-  auto correct = compile(mesh, [&](Tensor x, Tensor y, Tensor w) { return correct_count(net(x), y, w); }, {.train = false, .name = "evaluate"});
+  auto correct = compile(mesh, [&](Tensor x, Tensor y, Tensor w) { return correct_count(net(x), y, w); },
+                         {.train = false, .name = "evaluate"});
 
   std::int64_t steps = epochs * images.per_epoch();
   Progress progress(steps, batch);
   std::vector<double> losses;
   for (std::int64_t i = 0; i < steps; ++i) {
-    double now = lr * std::min(1.0, 2.0 * static_cast<double>(steps - i) / static_cast<double>(steps));  // falls to zero over the second half
+    double now = lr * std::min(1.0, 2.0 * static_cast<double>(steps - i) /
+                                        static_cast<double>(steps));  // falls to zero over the second half
     adaptive ? adam.set_lr(now) : sgd.set_lr(now);
     Future loss = step(Feed{images.images(), i}, Feed{images.labels(), i});
     losses.push_back(loss.item());
@@ -96,11 +103,13 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
   double right = 0;
   for (std::int64_t i = 0; i < tests.per_epoch(); ++i)
     right += correct(Feed{tests.images(), i}, Feed{tests.labels(), i}, Feed{tests.weights(), i}).item();
-  std::printf("accuracy %.4f on %lld test images\n", right / static_cast<double>(tests.rows()), static_cast<long long>(tests.rows()));
+  std::printf("accuracy %.4f on %lld test images\n", right / static_cast<double>(tests.rows()),
+              static_cast<long long>(tests.rows()));
 
   if (steps == 0) return;
   std::printf("\n%s", step.summary().c_str());
-  if (!plan_file.empty()) require((plan << step.plan_text()).flush().good(), "cannot write the plan to '", plan_file, "'");
+  if (!plan_file.empty())
+    require((plan << step.plan_text()).flush().good(), "cannot write the plan to '", plan_file, "'");
 }
 
 }  // namespace
@@ -108,7 +117,8 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
 int main(int count, char** words) {
   try {
     Options options(known);
-    if (!options.read(count, words)) return std::printf("fashion_mnist [--option value]...\n%s", options.help().c_str()), 0;
+    if (!options.read(count, words))
+      return std::printf("fashion_mnist [--option value]...\n%s", options.help().c_str()), 0;
     bool cnn = options.one_of("model", {"cnn", "mlp"}) == "cnn";
     std::int64_t epochs = options.text("epochs").empty() ? (cnn ? 3 : 8) : options.integer("epochs", 0, 1 << 20);
     cnn ? train<Cnn>(options, epochs) : train<Mlp>(options, epochs);
