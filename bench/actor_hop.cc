@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "device/cpu_budget.h"
-#include "plan/sketch.h"
-#include "runtime/session.h"
+#include "karez/device/cpu_budget.h"
+#include "karez/plan/sketch.h"
+#include "karez/runtime/session.h"
 
 namespace karez::bench {
 namespace {

@@ -22,12 +22,12 @@
 #include <stdexcept>
 
 #include "bench/collectives.h"
-#include "comm/collective.h"
-#include "comm/connection.h"
-#include "comm/shared_wire.h"
-#include "comm/socket_wire.h"
-#include "runtime/reduce.h"
-#include "sbp/one_axis.h"
+#include "karez/comm/collective.h"
+#include "karez/comm/connection.h"
+#include "karez/comm/shared_wire.h"
+#include "karez/comm/socket_wire.h"
+#include "karez/runtime/reduce.h"
+#include "karez/sbp/one_axis.h"
 
 namespace karez::bench {
 namespace {

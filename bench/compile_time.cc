@@ -14,15 +14,15 @@
 #include <filesystem>
 #include <map>
 
-#include "api/inside/evaluate.h"
-#include "api/inside/plan_cache.h"
-#include "api/inside/trace.h"
 #include "bench/models.h"
 #include "bench/report.h"
-#include "kernels/kernel.h"
-#include "ops/all_ops.h"
-#include "passes/pipeline.h"
-#include "passes/place.h"
+#include "karez/api/inside/evaluate.h"
+#include "karez/api/inside/plan_cache.h"
+#include "karez/api/inside/trace.h"
+#include "karez/kernels/kernel.h"
+#include "karez/ops/all_ops.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/place.h"
 
 namespace karez::bench {
 namespace {

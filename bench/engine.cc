@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "plan/sketch.h"
-#include "runtime/session.h"
+#include "karez/plan/sketch.h"
+#include "karez/runtime/session.h"
 
 namespace karez::bench {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "api/karez.h"
 #include "bench/report.h"
+#include "karez/karez.h"
 
 namespace {
 using namespace karez;

@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "api/karez.h"
 #include "bench/report.h"
+#include "karez/karez.h"
 
 namespace {
 using namespace karez;

@@ -9,9 +9,9 @@
 #include <memory>
 #include <optional>
 
-#include "base/text.h"
-#include "kernels/cpu/fast.h"
-#include "kernels/cpu/fast_run.h"
+#include "karez/base/text.h"
+#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_run.h"
 
 namespace {
 

@@ -30,9 +30,9 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "comm/connection.h"
-#include "comm/shared_wire.h"
-#include "comm/socket_wire.h"
+#include "karez/comm/connection.h"
+#include "karez/comm/shared_wire.h"
+#include "karez/comm/socket_wire.h"
 
 namespace karez::bench {
 namespace {

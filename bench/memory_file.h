@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
-#include "base/text.h"
-#include "solve/packing.h"
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+#include "karez/solve/packing.h"
 
 namespace karez::bench {
 

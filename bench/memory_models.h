@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "bench/settings.h"
-#include "plan/live_bytes.h"
+#include "karez/plan/live_bytes.h"
 
 namespace karez::bench {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "api/karez.h"
+#include "karez/karez.h"
 
 namespace karez::bench {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "api/inside/world_state.h"
-#include "api/karez.h"
 #include "bench/report.h"
+#include "karez/api/inside/world_state.h"
+#include "karez/karez.h"
 
 using namespace karez;
 

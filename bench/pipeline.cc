@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "kernels/kernel.h"
-#include "plan/sketch.h"
-#include "runtime/session.h"
+#include "karez/kernels/kernel.h"
+#include "karez/plan/sketch.h"
+#include "karez/runtime/session.h"
 
 namespace {
 using namespace karez;

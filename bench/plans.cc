@@ -25,13 +25,13 @@
 #include <string>
 #include <vector>
 
-#include "api/inside/evaluate.h"
-#include "base/test_source.h"
 #include "bench/models.h"
-#include "ops/all_ops.h"
-#include "passes/pipeline.h"
-#include "passes/shard_tables.h"
-#include "passes/test_forms.h"
+#include "karez/api/inside/evaluate.h"
+#include "karez/base/test_source.h"
+#include "karez/ops/all_ops.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/shard_tables.h"
+#include "karez/passes/test_forms.h"
 
 namespace {
 std::atomic<std::int64_t> held{0}, most_held{0};
@@ -87,7 +87,7 @@ const Case saved[] = {
     {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
     {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
 };
-// Behind them stand the programs with closed forms (passes/test_forms.h), whose best known cost is that form.
+// Behind them stand the programs with closed forms (karez/passes/test_forms.h), whose best known cost is that form.
 std::vector<Case> all_cases() {
   std::vector<Case> out(std::begin(saved), std::end(saved));
   for (const passes::testing::Form& form : passes::testing::forms::all())

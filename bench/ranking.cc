@@ -20,10 +20,10 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
 #include "bench/models.h"
 #include "bench/report.h"
 #include "bench/surroundings.h"
+#include "karez/base/text.h"
 
 namespace karez::bench {
 namespace {

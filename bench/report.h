@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 
 namespace karez::bench {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "api/karez.h"
+#include "karez/karez.h"
 
 namespace karez::bench {
 

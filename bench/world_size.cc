@@ -20,14 +20,14 @@
 #include <fstream>
 #include <iterator>
 
-#include "api/inside/evaluate.h"
 #include "bench/models.h"
 #include "bench/report.h"
-#include "kernels/kernel.h"
-#include "ops/all_ops.h"
-#include "passes/pipeline.h"
-#include "runtime/loaded.h"
-#include "runtime/test_fake_ranks.h"
+#include "karez/api/inside/evaluate.h"
+#include "karez/kernels/kernel.h"
+#include "karez/ops/all_ops.h"
+#include "karez/passes/pipeline.h"
+#include "karez/runtime/loaded.h"
+#include "karez/runtime/test_fake_ranks.h"
 
 namespace karez::bench {
 namespace {

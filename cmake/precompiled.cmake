@@ -13,12 +13,12 @@ endif()
 # Tests are compiled as is quickest in build and run together: at -O0, and those that compute much themselves (brute force, oracles) at -O1. What
 # several tests share (test_*.cc) is at -O1. They have no line tables (-g0), but where a sanitizer names lines.
 set(computing_tests
-  comm/collective_test.cc comm/conformance_test.cc comm/peers_test.cc comm/processes_test.cc
-  kernels/cpu/fast_halves_test.cc kernels/cpu/fast_moves_test.cc kernels/cpu/fast_test.cc
-  passes/canonicalise_random_test.cc passes/fit_test.cc passes/memory_states_test.cc passes/shard_brute_test.cc passes/shard_placements_test.cc
-  runtime/event_ring_test.cc
-  sbp/transition_test.cc sbp/transition_tree_test.cc
-  solve/group_reach_test.cc solve/min_sum_test.cc solve/packing_search_test.cc solve/packing_test.cc solve/slots_brute_test.cc solve/slots_test.cc)
+  karez/comm/collective_test.cc karez/comm/conformance_test.cc karez/comm/peers_test.cc karez/comm/processes_test.cc
+  karez/kernels/cpu/fast_halves_test.cc karez/kernels/cpu/fast_moves_test.cc karez/kernels/cpu/fast_test.cc
+  karez/passes/canonicalise_random_test.cc karez/passes/fit_test.cc karez/passes/memory_states_test.cc karez/passes/shard_brute_test.cc karez/passes/shard_placements_test.cc
+  karez/runtime/event_ring_test.cc
+  karez/sbp/transition_test.cc karez/sbp/transition_tree_test.cc
+  karez/solve/group_reach_test.cc karez/solve/min_sum_test.cc karez/solve/packing_search_test.cc karez/solve/packing_test.cc karez/solve/slots_brute_test.cc karez/solve/slots_test.cc)
 set(test_lines -g0)
 if(KAREZ_SANITIZE)
   set(test_lines -g1)

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "api/karez.h"
+#include <karez/karez.h>
 
 using namespace karez;
 

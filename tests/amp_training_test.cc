@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 
-#include "api/inside/test_ranks.h"
 #include "bench/models.h"
+#include "karez/api/inside/test_ranks.h"
 
 namespace karez::tests {
 namespace {

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "api/karez.h"
-#include "comm/test_failing_link.h"
-#include "runtime/session.h"
+#include "karez/comm/test_failing_link.h"
+#include "karez/karez.h"
+#include "karez/runtime/session.h"
 
 namespace karez::tests {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include "api/karez.h"
+#include "karez/karez.h"
 
 namespace karez::tests {
 namespace {

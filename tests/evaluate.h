@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "device/host_array.h"
-#include "graph/op.h"
-#include "kernels/kernel.h"
-#include "passes/call.h"
+#include "karez/device/host_array.h"
+#include "karez/graph/op.h"
+#include "karez/kernels/kernel.h"
+#include "karez/passes/call.h"
 
 namespace karez::tests {
 

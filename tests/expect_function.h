@@ -8,7 +8,7 @@
 #include <functional>
 #include <random>
 
-#include "api/karez.h"
+#include "karez/karez.h"
 
 namespace karez::tests {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "ops/gradient.h"
+#include "karez/ops/gradient.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
 
@@ -100,7 +100,7 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
 // Ops whose gradient is, by their definition, not the derivative, and those that other tests compare.
 std::string why_not_differenced(const std::string& op) {
   if (op == "transfer") return "its operand lies on another mesh; Placements.* and Pipelines.* train through it";
-  if (op == "scan") return "a pass writes its region out; api/scan_test.cc compares it with difference quotients";
+  if (op == "scan") return "a pass writes its region out; karez/api/scan_test.cc compares it with difference quotients";
   return op == "stop_gradient" ? "no gradient passes it" : "";
 }
 

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "kernels/cpu/pointwise_generated.h"
-#include "ops/pointwise.h"
+#include "karez/kernels/cpu/pointwise_generated.h"
+#include "karez/ops/pointwise.h"
 
 namespace karez::tests {
 namespace {

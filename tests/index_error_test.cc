@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "api/karez.h"
-#include "base/cat.h"
+#include "karez/base/cat.h"
+#include "karez/karez.h"
 
 namespace karez::tests {
 namespace {

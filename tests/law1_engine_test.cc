@@ -8,10 +8,10 @@
 #include <cstring>
 #include <iostream>
 
-#include "base/text.h"
-#include "data/array_source.h"
-#include "passes/pipeline.h"
-#include "runtime/session.h"
+#include "karez/base/text.h"
+#include "karez/data/array_source.h"
+#include "karez/passes/pipeline.h"
+#include "karez/runtime/session.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
 #include "tests/shards.h"

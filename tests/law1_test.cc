@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "base/test_golden.h"
-#include "base/text.h"
+#include "karez/base/test_golden.h"
+#include "karez/base/text.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
 #include "tests/op_ways.h"
@@ -178,7 +178,7 @@ TEST(Law1, ShardsOfEveryOpTogetherMakeTheWhole) {
 
 // Zeros of both signs, infinities and NaN among the operands of every op under every sharding. Whole elements beside
 // zeros are what a gather of split rows leaves: where no product follows they are as good as any summands. (Where one
-// does the planner adds them up first, passes/sum_rules.h.)
+// does the planner adds them up first, karez/passes/sum_rules.h.)
 TEST(Law1, HoldsForZerosInfinitiesAndNan) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();

@@ -9,13 +9,13 @@
 #include <map>
 #include <set>
 
-#include "base/text.h"
-#include "data/array_source.h"
-#include "ops/all_ops.h"
-#include "ops/build.h"
-#include "passes/call.h"
-#include "passes/pipeline.h"
-#include "runtime/session.h"
+#include "karez/base/text.h"
+#include "karez/data/array_source.h"
+#include "karez/ops/all_ops.h"
+#include "karez/ops/build.h"
+#include "karez/passes/call.h"
+#include "karez/passes/pipeline.h"
+#include "karez/runtime/session.h"
 #include "tests/shards.h"
 
 namespace karez::tests {

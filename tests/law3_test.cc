@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "api/karez.h"
+#include "karez/karez.h"
 
 namespace karez::tests {
 namespace {

@@ -7,8 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "api/karez.h"
-#include "base/cat.h"
+#include "karez/base/cat.h"
+#include "karez/karez.h"
 
 namespace karez::tests {
 namespace {

@@ -5,8 +5,8 @@
 #include <cctype>
 #include <functional>
 
-#include "api/karez.h"
-#include "base/test_golden.h"
+#include "karez/base/test_golden.h"
+#include "karez/karez.h"
 
 namespace karez::tests {
 namespace {

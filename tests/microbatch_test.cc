@@ -8,7 +8,7 @@
 #include <random>
 #include <string_view>
 
-#include "api/karez.h"
+#include "karez/karez.h"
 
 namespace karez::tests {
 namespace {

@@ -348,7 +348,7 @@ def test_nothing_is_built_for_a_line_that_no_test_runs():
 
 def test_a_components_own_tests_are_its_binary_or_pytests_files_or_both():
     binaries = ["command_test", "plan_test"]
-    assert command.own_tests("plan/ports.h", binaries) == ("plan_test",) and command.own_tests("dev.cc", binaries) is None
+    assert command.own_tests("karez/plan/ports.h", binaries) == ("plan_test",) and command.own_tests("dev.cc", binaries) is None
     assert command.own_tests("python/karez/data.py", binaries) == ("python/tests",)
     assert command.own_tests("tools/karez/exec.cc", binaries) == ("command_test", "tests") and command.own_tests("tools/a.py", []) is None
     places_of = {pathlib.PurePath(name).parent.as_posix() for name in suites.test_files(ROOT, suites.PYTEST_FOLDERS)}

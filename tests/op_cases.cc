@@ -184,7 +184,7 @@ std::string why_not_computed(const std::string& op) {
   if (op == "box") return "it moves bytes between devices; the transitions have tests of their own";
   if (op == "accumulate" || op == "micro_join" || op == "micro_slice")
     return "it joins or parts the acts of a launch; plans with micro-batches test it";
-  if (op == "scan") return "a pass writes its region out; api/scan_test.cc is about it";
+  if (op == "scan") return "a pass writes its region out; karez/api/scan_test.cc is about it";
   return "";
 }
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
-#include "device/host_array.h"
-#include "ops/all_ops.h"
-#include "ops/build.h"
-#include "ops/pointwise.h"
+#include "karez/base/text.h"
+#include "karez/device/host_array.h"
+#include "karez/ops/all_ops.h"
+#include "karez/ops/build.h"
+#include "karez/ops/pointwise.h"
 
 namespace karez::tests {
 

@@ -91,7 +91,7 @@ def cast(x, to):
     return x.astype(to)
 
 
-# Pointwise ops; gradients by their own formulas, with operands in the order that ops/pointwise.cc gives them.
+# Pointwise ops; gradients by their own formulas, with operands in the order that karez/ops/pointwise.cc gives them.
 pointwise = {
     "neg": lambda x: -x,
     "exp": np.exp,

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/text.h"
-#include "data/array_source.h"
-#include "passes/pipeline.h"
-#include "passes/test_programs.h"
-#include "runtime/session.h"
+#include "karez/base/text.h"
+#include "karez/data/array_source.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/test_programs.h"
+#include "karez/runtime/session.h"
 #include "tests/allocations.h"
 
 namespace karez::tests {

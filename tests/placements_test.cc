@@ -7,11 +7,11 @@
 #include <map>
 #include <random>
 
-#include "api/inside/world_state.h"
-#include "api/karez.h"
-#include "base/test_golden.h"
-#include "graph/op.h"
-#include "runtime/simulator.h"
+#include "karez/api/inside/world_state.h"
+#include "karez/base/test_golden.h"
+#include "karez/graph/op.h"
+#include "karez/karez.h"
+#include "karez/runtime/simulator.h"
 
 namespace karez::tests {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "base/text.h"
 #include "bench/models.h"
+#include "karez/base/text.h"
 
 namespace karez::tests {
 namespace {

@@ -17,11 +17,11 @@
 #include <random>
 #include <sstream>
 
-#include "api/inside/test_ranks.h"
-#include "api/karez.h"
-#include "base/error.h"
-#include "comm/ucx_wire.h"
-#include "plan/deal.h"
+#include "karez/api/inside/test_ranks.h"
+#include "karez/base/error.h"
+#include "karez/comm/ucx_wire.h"
+#include "karez/karez.h"
+#include "karez/plan/deal.h"
 
 namespace karez::tests {
 namespace {

@@ -5,14 +5,14 @@
 #include <map>
 #include <set>
 
-#include "api/inside/rooms.h"
-#include "api/karez.h"
-#include "base/text.h"
-#include "kernels/kernel.h"
-#include "ops/all_ops.h"
-#include "passes/layout_rules.h"
-#include "passes/pipeline.h"
-#include "passes/place.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/base/text.h"
+#include "karez/karez.h"
+#include "karez/kernels/kernel.h"
+#include "karez/ops/all_ops.h"
+#include "karez/passes/layout_rules.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/place.h"
 
 namespace karez::tests {
 namespace {

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "bench/models.h"
-#include "kernels/kernel.h"
-#include "runtime/session.h"
+#include "karez/kernels/kernel.h"
+#include "karez/runtime/session.h"
 
 namespace karez::tests {
 namespace {

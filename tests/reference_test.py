@@ -41,7 +41,7 @@ def test_every_public_name_of_python_says_what_it_does():
 
 
 def public_headers():
-    return sorted((ROOT / "api").glob("*.h"))
+    return sorted((ROOT / "karez/api").glob("*.h"))
 
 
 def test_every_public_class_of_the_api_has_a_comment():

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/test_source.h"
+#include "karez/base/test_source.h"
 
 namespace {
 namespace fs = std::filesystem;
@@ -116,6 +116,14 @@ bool bears(const std::string& path, const std::string& names) {
   return false;
 }
 
+// Of a path from the root: plan of "karez/plan/ports.h", tests of "tests/x_test.cc"; "" for a file of none.
+// <karez/karez.h> is api's.
+std::string room_of(const std::string& path) {
+  if (path == "karez/karez.h") return "api";
+  const std::string inside = path.rfind("karez/", 0) == 0 ? path.substr(6) : path;
+  return inside.find('/') == inside.npos ? "" : inside.substr(0, inside.find('/'));
+}
+
 struct ThirdParty {
   std::string header, where;  // start of the include's path; words of which the file's path must bear one
 };
@@ -140,13 +148,12 @@ Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std
                          const std::string& include, bool quoted) {
   Faults faults;
   if (quoted) {
-    const auto room = include.substr(0, include.find('/'));
+    const auto room = room_of(include);
     const bool known = std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return r.name == room; });
-    if (include.find('/') == std::string::npos || !known)
-      faults.push_back(path + ": \"" + include + "\" does not start with a room");
+    if (!known) faults.push_back(path + ": \"" + include + "\" does not start with a room");
     else if (room != row.name && !row.sees.count(room) && !row.sees.count("any"))
       faults.push_back(path + ": " + row.name + " may not see " + room);
-    else if (room != row.name && include.rfind(room + "/inside/", 0) == 0 && !row.sees.count("any"))
+    else if (room != row.name && include.rfind("karez/" + room + "/inside/", 0) == 0 && !row.sees.count("any"))
       faults.push_back(path + ": \"" + include + "\" is for the inside of " + room);
     return faults;
   }
@@ -172,7 +179,8 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
   const auto lines = lines_of(text);
   if (static_cast<int>(lines.size()) > most_lines && !longer_tables.count(path))
     faults.push_back(path + ": " + std::to_string(lines.size()) + " lines, budget " + std::to_string(most_lines));
-  if (std::count(path.begin(), path.end(), '/') > most_folders)
+  const bool inside = path.rfind("karez/", 0) == 0;
+  if (std::count(path.begin(), path.end(), '/') - inside > most_folders)
     faults.push_back(path + ": more than " + std::to_string(most_folders) + " folders deep");
 
   const bool python = fs::path(path).extension() == ".py";
@@ -183,9 +191,9 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
     faults.push_back(path + ": the first line is not a comment that says what is here");
   if (python) return faults;
 
-  const auto room = path.substr(0, path.find('/'));
+  const auto room = room_of(path);
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == room; });
-  if (row == rows.end() || path.find('/') == std::string::npos) {
+  if (row == rows.end()) {
     faults.push_back(path + ": its folder has no row in CMakeLists.txt");
     return faults;
   }
@@ -198,8 +206,8 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
 struct Public {
   std::set<std::string> rooms, files;
   bool holds(const std::string& header) const {
-    return files.count(header) ||
-           (rooms.count(header.substr(0, header.find('/'))) && std::count(header.begin(), header.end(), '/') == 1);
+    return header == "karez/karez.h" || files.count(header) ||
+           (rooms.count(room_of(header)) && std::count(header.begin(), header.end(), '/') == 2);
   }
 };
 
@@ -291,7 +299,8 @@ TEST(Rooms, EveryFileKeepsTheHouseRules) {
 TEST(PublicHeaders, BringInNothingThatIsNotPublic) {
   const Public seen = public_of(read(root / "CMakeLists.txt"));
   EXPECT_EQ(seen.rooms, (std::set<std::string>{"api", "base", "tensor", "sbp", "graph", "plan"}));
-  EXPECT_EQ(seen.files, (std::set<std::string>{"device/host_array.h", "data/source.h", "kernels/kernel.h"}));
+  EXPECT_EQ(seen.files,
+            (std::set<std::string>{"karez/device/host_array.h", "karez/data/source.h", "karez/kernels/kernel.h"}));
   std::vector<std::string> headers;
   for (const auto& path : sources())
     if (fs::path(path).extension() == ".h" && seen.holds(path)) headers.push_back(path);
@@ -302,21 +311,23 @@ TEST(PublicHeaders, BringInNothingThatIsNotPublic) {
 }
 
 TEST(PublicHeaders, WhatIsHiddenIsFoundHoweverDeepItLies) {
-  const Public seen = public_of("# first\nset(public_rooms base plan)\nset(public_files data/source.h)\n");
+  const Public seen = public_of("# first\nset(public_rooms base plan)\nset(public_files karez/data/source.h)\n");
   std::map<std::string, std::string> files = {
-      {"api/a.h", "#include <vector>\n#include \"plan/b.h\"\n#include \"api/c.h\"\n"},
-      {"api/c.h", "#include \"data/source.h\"\n#include \"api/a.h\"\n"},
-      {"plan/b.h", "#include \"base/d.h\"\n"},
-      {"data/source.h", "#include \"base/d.h\"\n"}};
+      {"karez/api/a.h", "#include <vector>\n#include \"karez/plan/b.h\"\n#include \"karez/api/c.h\"\n"},
+      {"karez/api/c.h", "#include \"karez/data/source.h\"\n#include \"karez/api/a.h\"\n"},
+      {"karez/plan/b.h", "#include \"karez/base/d.h\"\n"},
+      {"karez/data/source.h", "#include \"karez/base/d.h\"\n"}};
   auto faults = [&] {
-    return faults_of_public(seen, {"api/a.h"}, [&](const std::string& path) { return files[path]; });
+    return faults_of_public(seen, {"karez/api/a.h"}, [&](const std::string& path) { return files[path]; });
   };
   EXPECT_EQ(faults(), Faults{});
-  for (const char* hidden : {"runtime/session.h", "data/idx.h", "api/inside/trace.h", "plan/deep/e.h"}) {
-    files["base/d.h"] = std::string("#include \"") + hidden + "\"\n";
+  for (const char* hidden :
+       {"karez/runtime/session.h", "karez/data/idx.h", "karez/api/inside/trace.h", "karez/plan/deep/e.h"}) {
+    files["karez/base/d.h"] = std::string("#include \"") + hidden + "\"\n";
     const auto found = faults();
     ASSERT_EQ(found.size(), 1u) << hidden;
-    EXPECT_EQ(found[0].rfind(std::string("api/a.h shows users ") + hidden + ", by base/d.h", 0), 0u) << found[0];
+    EXPECT_EQ(found[0].rfind(std::string("karez/api/a.h shows users ") + hidden + ", by karez/base/d.h", 0), 0u)
+        << found[0];
   }
 }
 
@@ -329,7 +340,7 @@ TEST(PublicHeaders, IncludeThemselvesWhatIsPrecompiledForThem) {
   EXPECT_GE(precompiled.size(), 10u);
   int count = 0;
   for (const auto& path : sources()) {
-    const std::string room = path.substr(0, path.find('/'));
+    const std::string room = room_of(path);
     if (fs::path(path).extension() != ".h" || !seen.holds(path) || light.count(path) > 0 ||
         path.find("/test_") != path.npos)
       continue;
@@ -371,31 +382,31 @@ TEST(Rooms, EveryRuleCatchesItsBreach) {
                                  {"examples", {"api"}}, {"tests", {"any"}}};
   const std::string head = "// A file of the house.\n";
   const std::pair<std::string, std::string> breaches[] = {
-      {"plan/a.cc", head + "#include \"api/tensor.h\"\n"},
-      {"examples/a.cc", head + "#include \"base/error.h\"\n"},
-      {"examples/a.cc", head + "#include \"api/inside/trace.h\"\n"},
-      {"plan/a.cc", head + "#include \"error.h\"\n"},
-      {"plan/a.cc", head + "#  include \"nowhere/error.h\"\n"},
-      {"attic/a.cc", head},
+      {"karez/plan/a.cc", head + "#include \"karez/api/tensor.h\"\n"},
+      {"examples/a.cc", head + "#include \"karez/base/error.h\"\n"},
+      {"examples/a.cc", head + "#include \"karez/api/inside/trace.h\"\n"},
+      {"karez/plan/a.cc", head + "#include \"error.h\"\n"},
+      {"karez/plan/a.cc", head + "#  include \"karez/nowhere/error.h\"\n"},
+      {"karez/attic/a.cc", head},
       {"stray.cc", head},
-      {"plan/a.cc", head + std::string(most_lines, '\n')},
-      {"plan/a.py", "# A script of the house.\n" + std::string(most_lines, '\n')},
-      {"plan/a.cc", "#include \"base/error.h\"\n"},
-      {"plan/a.cc", ""},
-      {"plan/a.cc", "//\n"},
+      {"karez/plan/a.cc", head + std::string(most_lines, '\n')},
+      {"karez/plan/a.py", "# A script of the house.\n" + std::string(most_lines, '\n')},
+      {"karez/plan/a.cc", "#include \"karez/base/error.h\"\n"},
+      {"karez/plan/a.cc", ""},
+      {"karez/plan/a.cc", "//\n"},
       {"tests/a.py", "import numpy\n"},
-      {"kernels/a.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
-      {"kernels/a.cc", head + "#include <zlib.h>\n"},
+      {"karez/kernels/a.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
+      {"karez/kernels/a.cc", head + "#include <zlib.h>\n"},
       {"tests/command.cc", head + "#include <CLI/CLI.hpp>\n"},
       {"tests/trace.cc", head + "#include <nlohmann/json.hpp>\n"},
-      {"plan/compute.cc", head + "#include <omp.h>\n"},
-      {"plan/a.cc", head + "#include <hwy/highway.h>\n"},
-      {"plan/a.cc", head + "#include <Eigen/Core>\n"},
-      {"plan/a.cc", head + "#include <gtest/gtest.h>\n"},
-      {"plan/a.cc", head + "#include <ranges>\n"},
-      {"plan/a.cc", head + "#include <format>\n"},
-      {"plan/a.cc", head + "#include <expected>\n"},
-      {"plan/a/b/c/d.cc", head},
+      {"karez/plan/compute.cc", head + "#include <omp.h>\n"},
+      {"karez/plan/a.cc", head + "#include <hwy/highway.h>\n"},
+      {"karez/plan/a.cc", head + "#include <Eigen/Core>\n"},
+      {"karez/plan/a.cc", head + "#include <gtest/gtest.h>\n"},
+      {"karez/plan/a.cc", head + "#include <ranges>\n"},
+      {"karez/plan/a.cc", head + "#include <format>\n"},
+      {"karez/plan/a.cc", head + "#include <expected>\n"},
+      {"karez/plan/a/b/c/d.cc", head},
   };
   for (const auto& [path, text] : breaches) {
     const auto faults = faults_of_file(rows, path, text);
@@ -407,16 +418,16 @@ TEST(Rooms, WhatIsAllowedIsNoFault) {
   const std::vector<Row> rows = {{"base", {}}, {"plan", {"base"}}, {"kernels", {"base"}}, {"tests", {"any"}}};
   const std::string head = "// A file of the house.\n";
   const std::pair<std::string, std::string> allowed[] = {
-      {"plan/a.cc", head + "#include \"base/error.h\"\n#include \"plan/b.h\"\n#include <vector>\n"},
-      {"tests/a_test.cc", head + "#include \"plan/b.h\"\n#include <gtest/gtest.h>\n"},
-      {"plan/a.cc", head + "#include \"plan/inside/b.h\"\n"},
-      {"tests/a_test.cc", head + "#include \"plan/inside/b.h\"\n"},
-      {"kernels/cpu/onednn_matmul.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
-      {"kernels/cpu/sum.cc", head + "#include <hwy/highway.h>\n#include <Eigen/Core>\n"},
-      {"plan/gzip.cc", head + "#include <zlib.h>\n"},
+      {"karez/plan/a.cc", head + "#include \"karez/base/error.h\"\n#include \"karez/plan/b.h\"\n#include <vector>\n"},
+      {"tests/a_test.cc", head + "#include \"karez/plan/b.h\"\n#include <gtest/gtest.h>\n"},
+      {"karez/plan/a.cc", head + "#include \"karez/plan/inside/b.h\"\n"},
+      {"tests/a_test.cc", head + "#include \"karez/plan/inside/b.h\"\n"},
+      {"karez/kernels/cpu/onednn_matmul.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
+      {"karez/kernels/cpu/sum.cc", head + "#include <hwy/highway.h>\n#include <Eigen/Core>\n"},
+      {"karez/plan/gzip.cc", head + "#include <zlib.h>\n"},
       {"tests/cli.cc", head + "#include <CLI/CLI.hpp>\n"},
       {"tests/trace_json.cc", head + "#include <nlohmann/json.hpp>\n"},
-      {"kernels/cpu/team.cc", head + "#include <omp.h>\n"},
+      {"karez/kernels/cpu/team.cc", head + "#include <omp.h>\n"},
       {"tests/run.py", "#!/usr/bin/env python3\n\"\"\"What this script runs.\"\"\"\n"},
   };
   for (const auto& [path, text] : allowed)

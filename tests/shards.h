@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "device/host_array.h"
-#include "sbp/sbp.h"
+#include "karez/device/host_array.h"
+#include "karez/sbp/sbp.h"
 
 namespace karez::tests {
 

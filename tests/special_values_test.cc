@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "api/karez.h"
+#include "karez/karez.h"
 
 namespace karez::tests {
 namespace {

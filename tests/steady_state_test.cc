@@ -11,9 +11,9 @@
 #include <random>
 #include <string_view>
 
-#include "api/karez.h"
-#include "runtime/crowd_watch.h"
-#include "runtime/test_malloc.h"
+#include "karez/karez.h"
+#include "karez/runtime/crowd_watch.h"
+#include "karez/runtime/test_malloc.h"
 #include "tests/allocations.h"
 
 namespace {

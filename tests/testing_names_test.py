@@ -26,13 +26,13 @@ def files(name, start=ROOT):
 def test_a_component_or_its_binary_is_all_its_tests():
     plan = meant("plan")
     assert len(plan) > 50 and plan == meant("plan_test") and {t.component for t in plan} == {"plan"}
-    assert all(f.startswith("plan/") for f in files("plan"))
+    assert all(f.startswith("karez/plan/") for f in files("plan"))
     assert {t.component for t in meant("python")} == {"python"} and "tests/run_test.py" in files("python")
 
 
 def test_a_file_is_named_by_its_path_or_its_stem():
-    assert files("plan/text_test.cc") == {"plan/text_test.cc"} == files("text_test.cc", ROOT / "plan") == files(str(ROOT / "plan/text_test.cc"))
-    assert files("text_test") >= {"plan/text_test.cc", "graph/text_test.cc"}
+    assert files("karez/plan/text_test.cc") == {"karez/plan/text_test.cc"} == files("text_test.cc", ROOT / "karez/plan") == files(str(ROOT / "karez/plan/text_test.cc"))
+    assert files("text_test") >= {"karez/plan/text_test.cc", "karez/graph/text_test.cc"}
     assert files("python/tests/test_amp.py") == files("test_amp") == files("test_amp.py") == {"python/tests/test_amp.py"}
     assert files("tools/karez/cli_test.cc") == {"tools/karez/cli_test.cc"} and {t.program for t in meant("tools/karez/cli_test.cc")} == {"command_test"}
 
@@ -50,7 +50,7 @@ def test_suites_and_tests_are_named_in_full_or_by_a_pattern():
 def test_one_instance_of_a_test_with_parameters():
     (one,) = meant("Meshes/Counting.PlannedBytesAndMessagesAreThoseCounted/3")
     assert one.name == "Counting.PlannedBytesAndMessagesAreThoseCounted" and names.is_instance("Meshes/Counting.PlannedBytesAndMessagesAreThoseCounted/3")
-    assert not names.is_instance("Counting.Planned") and not names.is_instance("plan/text_test.cc") and not names.is_instance("plan_test:Ports.AFull")
+    assert not names.is_instance("Counting.Planned") and not names.is_instance("karez/plan/text_test.cc") and not names.is_instance("plan_test:Ports.AFull")
     wanted = {("system_test", "A.B"), ("system_test", "C.D")}
     assert names.is_one_of("system_test:M/A.B/3", wanted, ["M/A.B/3"]) and not names.is_one_of("system_test:M/A.B/4", wanted, ["M/A.B/3"])
     assert names.is_one_of("system_test:M/A.B/4", wanted, []) and names.is_one_of("system_test:C.D", wanted, ["M/A.B/3"])

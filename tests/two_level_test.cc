@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "api/karez.h"
+#include "karez/karez.h"
 
 namespace karez {
 namespace {

@@ -9,10 +9,10 @@
 #include <stdexcept>
 #include <thread>
 
-#include "api/inside/rooms.h"
-#include "api/karez.h"
-#include "api/options.h"
-#include "kernels/kernel.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/api/options.h"
+#include "karez/karez.h"
+#include "karez/kernels/kernel.h"
 
 namespace karez::tools {
 namespace {

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <map>
 
-#include "base/expr.h"
-#include "base/text.h"
-#include "ops/pointwise.h"
+#include "karez/base/expr.h"
+#include "karez/base/text.h"
+#include "karez/ops/pointwise.h"
 
 namespace karez::tools {
 namespace {
@@ -41,7 +41,7 @@ class Body {
     return is_truth(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
   }
 
-  // The start of a call. Functions are those of kernels/cpu/pointwise_lanes.h: exp_of, select_of, ...
+  // The start of a call. Functions are those of karez/kernels/cpu/pointwise_lanes.h: exp_of, select_of, ...
   static std::string function_of(ExprKind kind) {
     static const std::map<ExprKind, std::string> names = {
         {ExprKind::neg, "hn::Neg("},  {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},
@@ -86,17 +86,17 @@ class Body {
 // The file includes itself once for each instruction set that Highway compiles; what stands in the namespace is
 // repeated, the rest is not.
 constexpr const char* head =
-    R"(// GENERATED SOURCE: Highway kernels for every expression of ops/pointwise.cc; written by tools/generate_pointwise.cc.
-#include "kernels/cpu/hwy_targets.h"
+    R"(// GENERATED SOURCE: Highway kernels for every expression of karez/ops/pointwise.cc; written by tools/generate_pointwise.cc.
+#include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/pointwise_generated.cc"
+#define HWY_TARGET_INCLUDE "karez/kernels/cpu/pointwise_generated.cc"
 #include <hwy/foreach_target.h>
 
 #include <hwy/highway.h>
 
-#include "kernels/cpu/pointwise_generated.h"
-#include "kernels/cpu/pointwise_lanes.h"
+#include "karez/kernels/cpu/pointwise_generated.h"
+#include "karez/kernels/cpu/pointwise_lanes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/text.h"
-#include "device/host_array.h"
+#include "karez/base/text.h"
+#include "karez/device/host_array.h"
 
 namespace karez::tools {
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "base/text.h"
+#include "karez/base/text.h"
 #include "tests/evaluate.h"
 #include "tests/special_cases.h"
 #include "tools/npy_out.h"

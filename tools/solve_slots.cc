@@ -9,9 +9,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "base/error.h"
-#include "base/text.h"
-#include "solve/slots.h"
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+#include "karez/solve/slots.h"
 
 namespace {
 using namespace karez::tools;

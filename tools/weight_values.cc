@@ -2,9 +2,9 @@
 #include <fstream>
 #include <iostream>
 
-#include "api/karez.h"
-#include "base/text.h"
-#include "data/weight_files.h"
+#include "karez/base/text.h"
+#include "karez/data/weight_files.h"
+#include "karez/karez.h"
 #include "tools/npy_out.h"
 
 namespace karez::tools {

@@ -1,9 +1,9 @@
 // Sources of labelled images as batches, and the progress line.
-#include "api/batches.h"
+#include "karez/api/batches.h"
 
 #include <nanobind/stl/string_view.h>
 
-#include "api/progress.h"
+#include "karez/api/progress.h"
 #include "python/src/topics.h"
 #include "python/src/value.h"
 

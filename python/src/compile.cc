@@ -1,5 +1,5 @@
 // Compiled functions: how a Python callable becomes the body of one, and what is called with.
-#include "api/compile.h"
+#include "karez/api/compile.h"
 
 #include <nanobind/stl/tuple.h>
 

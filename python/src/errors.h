@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "api/tensor.h"
+#include "karez/api/tensor.h"
 
 namespace karez::python {
 

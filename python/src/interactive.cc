@@ -1,6 +1,6 @@
 // Where it is computed what no compiled function computes: on the default world's first device, made when that is first
 // needed.
-#include "api/interactive.h"
+#include "karez/api/interactive.h"
 
 #include <atomic>
 #include <optional>

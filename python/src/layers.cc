@@ -1,6 +1,6 @@
 // Functions that layers are made of, losses, gradients, and what a program does to parameters.
-#include "api/batch_parts.h"
-#include "api/convolution.h"
+#include "karez/api/batch_parts.h"
+#include "karez/api/convolution.h"
 
 #include "python/src/topics.h"
 #include "python/src/value.h"

@@ -1,5 +1,5 @@
 // Optimisers and schedules.
-#include "api/optim.h"
+#include "karez/api/optim.h"
 
 #include "python/src/topics.h"
 #include "python/src/value.h"

@@ -1,6 +1,6 @@
 // Where tensors lie: their meshes, layouts and parts, and tensors made from such.
-#include "api/parts.h"
-#include "api/interactive.h"
+#include "karez/api/parts.h"
+#include "karez/api/interactive.h"
 #include "python/src/topics.h"
 #include "python/src/value.h"
 

@@ -1,5 +1,5 @@
 // Random numbers as values of the program.
-#include "api/random.h"
+#include "karez/api/random.h"
 
 #include "python/src/topics.h"
 #include "python/src/value.h"

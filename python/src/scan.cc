@@ -1,5 +1,5 @@
 // scan, whose body is a callable of Python's.
-#include "api/scan.h"
+#include "karez/api/scan.h"
 
 #include "python/src/topics.h"
 #include "python/src/value.h"

@@ -2,7 +2,7 @@
 // read-only.
 #include <memory>
 
-#include "api/parts.h"
+#include "karez/api/parts.h"
 #include "python/src/topics.h"
 #include "python/src/value.h"
 

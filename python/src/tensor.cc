@@ -6,7 +6,7 @@
 
 #include <nanobind/stl/string_view.h>
 
-#include "api/interactive.h"
+#include "karez/api/interactive.h"
 #include "python/src/topics.h"
 #include "python/src/value.h"
 

@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "api/array.h"
-#include "api/functions.h"
+#include "karez/api/array.h"
+#include "karez/api/functions.h"
 #include "python/src/errors.h"
 #include "python/src/gil_release.h"
 

@@ -1,5 +1,5 @@
 // Worlds and meshes on them.
-#include "api/world.h"
+#include "karez/api/world.h"
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>

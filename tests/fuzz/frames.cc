@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "comm/connection.h"
+#include "karez/comm/connection.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {

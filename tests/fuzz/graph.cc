@@ -1,6 +1,6 @@
 // Any text as a graph: refused with an Error, or what it prints as reads back to the same text; verified and sharded
 // without harm.
-#include "ops/all_ops.h"
+#include "karez/ops/all_ops.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {

@@ -1,9 +1,9 @@
 // Any bytes as the other side of a handshake: nobody who does not know the token is let in, and no more than 64 bytes
 // are taken.
-#include "comm/handshake.h"
+#include "karez/comm/handshake.h"
 
-#include "base/error.h"
-#include "base/rooms.h"
+#include "karez/base/error.h"
+#include "karez/base/rooms.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {

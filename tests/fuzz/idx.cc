@@ -1,5 +1,5 @@
 // Any bytes as an IDX file, plain or gzipped: refused with an Error, or as many bytes as the shape counts.
-#include "data/idx.h"
+#include "karez/data/idx.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {

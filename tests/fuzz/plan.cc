@@ -1,7 +1,7 @@
 // Any text as a plan: refused with an Error, or what it prints as reads back equal; what verifies has a hash and a
 // summary.
-#include "plan/plan.h"
-#include "plan/acts.h"
+#include "karez/plan/plan.h"
+#include "karez/plan/acts.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/test_source.h"
+#include "karez/base/test_source.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {

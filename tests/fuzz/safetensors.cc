@@ -1,6 +1,6 @@
 // Any bytes as a safetensors file and as an index of several: refused with an Error, or tensors that share the file
 // among them and print back as they were.
-#include "data/safetensors.h"
+#include "karez/data/safetensors.h"
 
 #include "tests/fuzz/targets.h"
 

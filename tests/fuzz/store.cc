@@ -1,10 +1,10 @@
 // Any bytes as what three clients say to the store: each request is answered at most once, each answer reads back, and
 // strangers are dropped.
-#include "comm/store.h"
+#include "karez/comm/store.h"
 
 #include <map>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {

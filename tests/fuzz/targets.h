@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "base/rooms.h"
+#include "karez/base/rooms.h"
 
 namespace karez::tests {
 

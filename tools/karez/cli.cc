@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/error.h"
-#include "base/near.h"
+#include "karez/base/error.h"
+#include "karez/base/near.h"
 
 namespace karez::tools {
 namespace {

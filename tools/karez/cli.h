@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/rooms.h"
+#include "karez/base/rooms.h"
 
 namespace karez::tools {
 

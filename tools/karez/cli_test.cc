@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "base/error.h"
-#include "base/test_golden.h"
+#include "karez/base/error.h"
+#include "karez/base/test_golden.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 

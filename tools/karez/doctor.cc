@@ -7,11 +7,11 @@
 #include <map>
 #include <memory>
 
-#include "base/error.h"
-#include "base/text.h"
-#include "comm/meeting.h"
-#include "device/cpu_budget.h"
-#include "page/table.h"
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+#include "karez/comm/meeting.h"
+#include "karez/device/cpu_budget.h"
+#include "karez/page/table.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/doctor_facts.h"
 #include "tools/karez/doctor_links.h"

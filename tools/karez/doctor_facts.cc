@@ -7,11 +7,11 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/error.h"
-#include "base/hash.h"
-#include "base/text.h"
-#include "comm/host.h"
-#include "device/cpu_budget.h"
+#include "karez/base/error.h"
+#include "karez/base/hash.h"
+#include "karez/base/text.h"
+#include "karez/comm/host.h"
+#include "karez/device/cpu_budget.h"
 
 namespace karez::tools {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/error.h"
-#include "base/text.h"
+#include "karez/base/error.h"
+#include "karez/base/text.h"
 
 namespace karez::tools {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/launcher.h"
-#include "comm/peers.h"
+#include "karez/comm/launcher.h"
+#include "karez/comm/peers.h"
 #include "tools/karez/measure_link.h"
 
 namespace karez::tools {

@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "base/test_error.h"
-#include "comm/socket_wire.h"
+#include "karez/base/test_error.h"
+#include "karez/comm/socket_wire.h"
 #include "tools/karez/doctor_facts.h"
 #include "tools/karez/doctor_links.h"
 #include "tools/karez/measure_kernels.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 
 namespace karez::tools {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/rooms.h"
+#include "karez/base/rooms.h"
 
 namespace karez::tools {
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <memory>
 
-#include "base/text.h"
-#include "page/table.h"
-#include "plan/acts.h"
+#include "karez/base/text.h"
+#include "karez/page/table.h"
+#include "karez/plan/acts.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 #include "tools/karez/inputs.h"

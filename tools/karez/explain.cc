@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "page/page.h"
-#include "page/predict.h"
+#include "karez/page/page.h"
+#include "karez/page/predict.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 

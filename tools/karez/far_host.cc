@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 #include "tools/karez/pipe.h"
 
 namespace karez::tools {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/socket.h"
+#include "karez/comm/socket.h"
 #include "tools/karez/run_frames.h"
 
 namespace karez::tools {

@@ -9,9 +9,9 @@
 #include <iostream>
 #include <iterator>
 
-#include "api/inside/link_costs.h"
-#include "device/processor.h"
-#include "page/predict.h"
+#include "karez/api/inside/link_costs.h"
+#include "karez/device/processor.h"
+#include "karez/page/predict.h"
 
 namespace karez::tools {
 namespace {

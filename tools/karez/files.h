@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "graph/graph.h"
-#include "plan/plan.h"
-#include "sbp/cost.h"
+#include "karez/graph/graph.h"
+#include "karez/plan/plan.h"
+#include "karez/sbp/cost.h"
 
 namespace karez::tools {
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <set>
 
-#include "base/error.h"
-#include "base/text.h"
+#include "karez/base/error.h"
+#include "karez/base/text.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 

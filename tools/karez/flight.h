@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/flight.h"
+#include "karez/runtime/flight.h"
 
 namespace karez::tools {
 

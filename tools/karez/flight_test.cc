@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/test_error.h"
-#include "base/test_golden.h"
-#include "base/text.h"
+#include "karez/base/test_error.h"
+#include "karez/base/test_golden.h"
+#include "karez/base/text.h"
 
 namespace karez::tools {
 namespace {

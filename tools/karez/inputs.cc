@@ -6,12 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "base/hash.h"
-#include "base/near.h"
-#include "base/philox.h"
-#include "base/text.h"
-#include "data/array_source.h"
-#include "data/npy.h"
+#include "karez/base/hash.h"
+#include "karez/base/near.h"
+#include "karez/base/philox.h"
+#include "karez/base/text.h"
+#include "karez/data/array_source.h"
+#include "karez/data/npy.h"
 
 namespace karez::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session.h"
+#include "karez/runtime/session.h"
 
 namespace karez::tools {
 

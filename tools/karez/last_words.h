@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/rooms.h"
+#include "karez/base/rooms.h"
 
 namespace karez::tools {
 

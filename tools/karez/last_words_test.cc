@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/cat.h"
+#include "karez/base/cat.h"
 
 namespace karez::tools {
 namespace {

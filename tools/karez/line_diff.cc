@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "base/text.h"
+#include "karez/base/text.h"
 
 namespace karez::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/rooms.h"
+#include "karez/base/rooms.h"
 
 namespace karez::tools {
 

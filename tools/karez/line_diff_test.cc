@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/philox.h"
-#include "base/text.h"
+#include "karez/base/philox.h"
+#include "karez/base/text.h"
 
 namespace karez::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/rooms.h"
+#include "karez/base/rooms.h"
 
 namespace karez::tools {
 

@@ -1,7 +1,7 @@
 // The command `karez`: what one does with plans and graphs that stand in files.
 #include <cstdio>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 #include "tools/karez/commands.h"
 
 int main(int count, char** words) {

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "api/karez.h"
-#include "base/text.h"
-#include "device/processor.h"
-#include "kernels/kernel.h"
-#include "ops/all_ops.h"
+#include "karez/base/text.h"
+#include "karez/device/processor.h"
+#include "karez/karez.h"
+#include "karez/kernels/kernel.h"
+#include "karez/ops/all_ops.h"
 
 namespace karez::tools {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/rooms.h"
-#include "plan/catalog.h"
-#include "sbp/cost.h"
+#include "karez/base/rooms.h"
+#include "karez/plan/catalog.h"
+#include "karez/sbp/cost.h"
 
 namespace karez::tools {
 

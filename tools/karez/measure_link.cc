@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 
 namespace karez::tools {
 namespace {

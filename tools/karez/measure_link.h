@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "base/rooms.h"
-#include "comm/connection.h"
-#include "comm/socket.h"
-#include "sbp/cost.h"
+#include "karez/base/rooms.h"
+#include "karez/comm/connection.h"
+#include "karez/comm/socket.h"
+#include "karez/sbp/cost.h"
 
 namespace karez::tools {
 

@@ -4,15 +4,15 @@
 #include <cstdio>
 #include <memory>
 
-#include "api/inside/evaluate.h"
-#include "base/text.h"
-#include "ops/all_ops.h"
-#include "page/predict.h"
-#include "page/table.h"
-#include "passes/explain.h"
-#include "passes/pipeline.h"
-#include "passes/recompute.h"
-#include "passes/rewrite.h"
+#include "karez/api/inside/evaluate.h"
+#include "karez/base/text.h"
+#include "karez/ops/all_ops.h"
+#include "karez/page/predict.h"
+#include "karez/page/table.h"
+#include "karez/passes/explain.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/recompute.h"
+#include "karez/passes/rewrite.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/error.h"
-#include "comm/socket.h"
+#include "karez/base/error.h"
+#include "karez/comm/socket.h"
 
 namespace karez::tools {
 

@@ -14,7 +14,7 @@
 #include <map>
 #include <optional>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 #include "tools/karez/pipe.h"
 
 extern char** environ;

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/socket.h"
-#include "device/cpu_budget.h"
+#include "karez/comm/socket.h"
+#include "karez/device/cpu_budget.h"
 
 namespace karez::tools {
 

@@ -16,7 +16,7 @@
 #include <map>
 #include <thread>
 
-#include "base/test_error.h"
+#include "karez/base/test_error.h"
 #include "tools/karez/rank_printer.h"
 #include "tools/karez/run_ranks.h"
 

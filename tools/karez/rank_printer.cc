@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 
 namespace karez::tools {
 

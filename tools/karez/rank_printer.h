@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/socket.h"
+#include "karez/comm/socket.h"
 #include "tools/karez/last_words.h"
 #include "tools/karez/lines.h"
 

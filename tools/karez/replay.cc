@@ -7,12 +7,12 @@
 #include <deque>
 #include <map>
 
-#include "base/text.h"
-#include "plan/dry_run.h"
-#include "runtime/bodies.h"
-#include "runtime/host_copy.h"
-#include "runtime/loaded.h"
-#include "runtime/ticks.h"
+#include "karez/base/text.h"
+#include "karez/plan/dry_run.h"
+#include "karez/runtime/bodies.h"
+#include "karez/runtime/host_copy.h"
+#include "karez/runtime/loaded.h"
+#include "karez/runtime/ticks.h"
 
 namespace karez::tools {
 

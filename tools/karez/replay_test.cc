@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/array_source.h"
+#include "karez/data/array_source.h"
 
 namespace karez::tools {
 namespace {

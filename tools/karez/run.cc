@@ -1,7 +1,7 @@
 // karez run: starts the ranks of a program, on this host or on several, and ends them together.
 #include <memory>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/run_options.h"
 

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <memory>
 
-#include "base/error.h"
-#include "comm/launcher.h"
+#include "karez/base/error.h"
+#include "karez/comm/launcher.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/run_frames.h"
 #include "tools/karez/run_ranks.h"

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "base/error.h"
-#include "base/text.h"
+#include "karez/base/error.h"
+#include "karez/base/text.h"
 
 namespace karez::tools {
 namespace {

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/rooms.h"
+#include "karez/base/rooms.h"
 
 namespace karez::tools {
 

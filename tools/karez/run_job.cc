@@ -15,10 +15,10 @@
 #include <list>
 #include <optional>
 
-#include "base/error.h"
-#include "base/text.h"
-#include "comm/launcher.h"
-#include "comm/sodium.h"
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+#include "karez/comm/launcher.h"
+#include "karez/comm/sodium.h"
 #include "tools/karez/ending.h"
 #include "tools/karez/far_host.h"
 #include "tools/karez/rank_group.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 #include "tools/karez/files.h"
 
 namespace karez::tools {

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 
 namespace karez::tools {
 

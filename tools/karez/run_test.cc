@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "base/test_error.h"
+#include "karez/base/test_error.h"
 #include "tools/karez/ending.h"
 #include "tools/karez/hostfile.h"
 #include "tools/karez/lines.h"

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "page/page.h"
+#include "karez/page/page.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 

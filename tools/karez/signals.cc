@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/error.h"
+#include "karez/base/error.h"
 
 namespace karez::tools {
 namespace {

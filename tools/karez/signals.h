@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "base/rooms.h"
-#include "comm/socket.h"
+#include "karez/base/rooms.h"
+#include "karez/comm/socket.h"
 
 namespace karez::tools {
 

@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <memory>
 
-#include "base/text.h"
-#include "page/predict.h"
-#include "page/sections.h"
-#include "page/table.h"
-#include "plan/acts.h"
-#include "runtime/simulator.h"
+#include "karez/base/text.h"
+#include "karez/page/predict.h"
+#include "karez/page/sections.h"
+#include "karez/page/table.h"
+#include "karez/plan/acts.h"
+#include "karez/runtime/simulator.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 

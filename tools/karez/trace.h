@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/plan.h"
-#include "runtime/event_ring.h"
+#include "karez/plan/plan.h"
+#include "karez/runtime/event_ring.h"
 
 namespace karez::tools {
 

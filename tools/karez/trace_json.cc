@@ -2,7 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "karez/base/text.h"
 #include "tools/karez/trace.h"
 
 namespace karez::tools {

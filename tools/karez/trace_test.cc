@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/text.h"
+#include "karez/base/text.h"
 
 namespace karez::tools {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "base/text.h"
-#include "kernels/prepare_call.h"
-#include "plan/dry_run.h"
-#include "runtime/links.h"
+#include "karez/base/text.h"
+#include "karez/kernels/prepare_call.h"
+#include "karez/plan/dry_run.h"
+#include "karez/runtime/links.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 

@@ -22,7 +22,7 @@ def say(text):
 
 def own_tests(path, binaries):
     """The tests of the component that a file belongs to: test binaries, and folders of pytest's files."""
-    top = path.split("/")[0]
+    top = path.removeprefix("karez/").split("/")[0]
     own = {"python": ("python/tests",), "tools": ("command_test", "tests")}.get(top, (f"{top}_test",))
     return own if all(name in binaries or name in PYTEST_FOLDERS for name in own) else None
 
@@ -48,7 +48,7 @@ def maps_of(build, runner, binaries, files, again):
 
 def main():
     words = argparse.ArgumentParser(prog="./dev mutants", description=__doc__.split(": ", 1)[1])
-    words.add_argument("folder", help="a component (plan), a folder (passes/algebra, python/karez) or a file")
+    words.add_argument("folder", help="a component (plan), a folder (karez/passes/algebra, python/karez) or a file")
     words.add_argument("count", type=int, help="how many faults")
     words.add_argument(
         "--seed",

@@ -117,7 +117,7 @@ def sources(root, tracked, folder):
         p for p in tracked if pathlib.PurePath(p).suffix in RULES and not TESTS.search(p) and (root / p).is_file()
     )
     folder = folder.strip("/")
-    found = [p for p in usable if p == folder or p.startswith(folder + "/")]
+    found = [p for p in usable for one in (folder, f"karez/{folder}") if p == one or p.startswith(one + "/")]
     if not found:
         there = sorted({str(parent) for p in usable for parent in pathlib.PurePath(p).parents if str(parent) != "."})
         raise Wrong(f"no sources in '{folder}'; there are: {' '.join(there)}, and each file in them")

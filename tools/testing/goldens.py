@@ -37,7 +37,7 @@ class Edit(typing.NamedTuple):
 
 
 def read(folder, root):
-    """The records of all processes; base/test_golden.h and pins.py write them."""
+    """The records of all processes; karez/base/test_golden.h and pins.py write them."""
     records = []
     for path in sorted(folder.iterdir()):
         left = path.read_bytes()

@@ -24,8 +24,8 @@ class Test(typing.NamedTuple):
 
 
 def component_of(file):
-    """The component whose test binary has a C++ test file, by the rules of CMakeLists.txt: plan/text_test.cc -> plan."""
-    folder = file.split("/")[0]
+    """The component whose test binary has a C++ test file, by the rules of CMakeLists.txt: karez/plan/text_test.cc -> plan."""
+    folder = file.removeprefix("karez/").split("/")[0]
     if folder == "tools":
         return "command"
     if folder == "tests":

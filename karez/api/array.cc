@@ -1,0 +1,68 @@
+// Arrays on meshes: asking the session, as long as there is one.
+#include "karez/api/array.h"
+
+#include <cstring>
+
+#include "karez/api/inside/array_value.h"
+#include "karez/api/inside/gather.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/summands.h"
+
+namespace karez {
+
+const ArrayValue& ArrayValue::of(const Array& array) {
+  require(array.valid(), "an array that was never made: what Future::value gives is one");
+  return *array.value_;
+}
+
+std::shared_ptr<WorldState> ArrayValue::living_world() const {
+  auto alive = world.lock();
+  require(alive != nullptr, "an array ", sbp::print(kept->type, kept->mesh, kept->layout),
+          " of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
+  return alive;
+}
+
+const TensorType& Array::type() const { return ArrayValue::of(*this).kept->type; }
+const Layout& Array::layout() const { return ArrayValue::of(*this).kept->layout; }
+const Mesh& Array::mesh() const { return ArrayValue::of(*this).kept->mesh; }
+
+bool Array::done() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  return !value_->launch || value_->launch->done();
+}
+
+void Array::wait() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  if (value_->launch) value_->launch->wait();
+}
+
+HostArray Array::read(SourceLine where) const {
+  const auto world = ArrayValue::of(*this).living_world();
+  const Kept& kept = *value_->kept;
+  if (whole_on_every_rank(*world, kept.type, kept.mesh, kept.layout)) return value_->result->read();
+  world->session.wait_for_room();
+  const runtime::Result whole = [&] {
+    WorldLock lock(*world);
+    return gathered(*world, kept, value_->result, where);
+  }();
+  return whole.read();
+}
+
+std::vector<HostArray> Array::local() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  std::vector<HostArray> parts = value_->result ? value_->result->local() : std::vector<HostArray>();
+  if (!summands_of(type(), mesh(), layout())) return parts;
+  for (HostArray& part : parts) {  // a row of one more dimension
+    HostArray summand(TensorType{part.dtype(), Shape(part.shape().begin() + 1, part.shape().end())});
+    std::memcpy(summand.bytes(), part.bytes(), static_cast<std::size_t>(part.type().bytes()));
+    part = std::move(summand);
+  }
+  return parts;
+}
+
+std::shared_ptr<const std::byte> Array::bytes() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  return value_->result && !summands_of(type(), mesh(), layout()) ? value_->result->bytes() : nullptr;
+}
+
+}  // namespace karez

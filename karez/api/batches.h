@@ -1,0 +1,54 @@
+// Batches of labelled images, read from IDX files (LeCun's format of MNIST and its kin): sources that any device reads
+// its slice from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/api/names.h"
+
+namespace karez {
+
+// Images [n, h, w] and their labels [n].
+struct LabelledImages {
+  Shape shape;                       // [n, h, w]
+  std::vector<std::uint8_t> images;  // n * h * w grey levels
+  std::vector<std::uint8_t> labels;
+  std::int64_t rows() const { return shape[0]; }
+};
+
+// The pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz"; part
+// is "train" or "t10k". Errors name the file and what is wrong with it: a label that is not below `classes`, too.
+LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
+
+// How a table of rows is cut into batches.
+struct BatchOptions {
+  std::int64_t batch = 64;
+  bool train = true;  // shuffles each epoch and drops the last partial batch; otherwise in order, the last batch padded
+                      // with weight zero
+  std::uint64_t seed = 1;         // of the shuffle
+  float mean = 0, deviation = 1;  // images become (grey / 255 - mean) / deviation
+};
+
+// Three sources that agree on the order of rows. Position p is batch p mod per_epoch() of epoch p / per_epoch().
+class Batches {
+ public:
+  Batches(LabelledImages rows, const BatchOptions& options);
+
+  std::int64_t per_epoch() const { return per_epoch_; }
+  std::int64_t rows() const { return rows_; }                       // in the data set
+  std::shared_ptr<const Source> images() const { return images_; }  // f32 [batch, 1, h, w], normalised
+  std::shared_ptr<const Source> labels() const { return labels_; }  // i32 [batch]
+  std::shared_ptr<const Source> weights() const {
+    return weights_;
+  }  // f32 [batch]: 1 for a row of the data, 0 for padding
+
+ private:
+  std::int64_t per_epoch_ = 0, rows_ = 0;
+  std::shared_ptr<const Source> images_, labels_, weights_;
+};
+
+}  // namespace karez

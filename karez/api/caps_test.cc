@@ -1,0 +1,122 @@
+// A limit on memory as several ranks meet it: all choose the same way, and one that is refused is refused on all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <mutex>
+
+#include "karez/api/inside/test_ranks.h"
+#include "karez/api/test_texts.h"
+#include "karez/karez.h"
+
+namespace karez {
+namespace {
+
+struct Net : nn::Module {
+  Net() : Module(DType::f64) {}
+  nn::Linear fc1{*this, "fc1", 32, 64}, fc2{*this, "fc2", 64, 16};
+  Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
+};
+
+struct Trained {
+  std::vector<double> losses;
+  std::int64_t planned = 0, measured = 0;
+};
+
+Trained trained(WorldOptions options, std::int64_t memory) {
+  options.memory = memory;
+  options.seed = 7;
+  options.team = 1;
+  options.costs = CostTable();
+  options.costs->link = {.alpha = 1e-4, .beta = 1e-12};
+  World world(std::move(options));
+  Net net;
+  optim::Adam adam(net.parameters(), {.lr = 1e-2});
+  auto step = compile(world.mesh("data=4"), [&](Tensor x) {
+    x = with_layout(x, P("data", nullptr));
+    Tensor y = net(x), loss = mean(y * y);
+    adam.step(grad(loss, net.parameters()));
+    return loss;
+  });
+  HostArray x(TensorType{DType::f64, {16, 32}});
+  for (std::size_t i = 0; i < x.data<double>().size(); ++i)
+    x.data<double>()[i] = static_cast<double>(i * 37 % 101) / 50.0 - 1;
+  Trained out;
+  for (int s = 0; s < 3; ++s) out.losses.push_back(step(x).item());
+  out.planned = step.peak_bytes();
+  for (const auto& [device, bytes] : world.counters().peak_bytes) out.measured = std::max(out.measured, bytes);
+  return out;
+}
+
+TEST(Caps, RanksChooseTheSameWayAndTrainAsWithoutALimit) {
+  const Trained free = trained({.devices = 4}, 0);
+  const std::int64_t limit = free.planned * 7 / 10;
+  const Trained alone = trained({.devices = 4}, limit);
+  EXPECT_LE(alone.measured, limit);
+  std::mutex mutex;
+  std::vector<Trained> all;
+  on_ranks(2, [&](const Ranks& ranks) {
+    Trained mine = trained({.devices = 2, .ranks = ranks}, limit);
+    std::lock_guard lock(mutex);
+    all.push_back(std::move(mine));
+  });
+  ASSERT_EQ(all.size(), 2u);
+  for (const Trained& one : all) {
+    EXPECT_LE(one.measured, limit);
+    for (std::size_t s = 0; s < free.losses.size(); ++s)
+      EXPECT_NEAR(one.losses[s], free.losses[s], 1e-10 * free.losses[s]);
+  }
+}
+
+TEST(Caps, WhatIsRefusedIsRefusedOnEveryRank) {
+  std::mutex mutex;
+  std::vector<std::string> said;
+  on_ranks(2, [&](const Ranks& ranks) {
+    const std::string text = error_of([&] { trained({.devices = 2, .ranks = ranks}, 5000); });
+    std::lock_guard lock(mutex);
+    said.push_back(text);
+  });
+  ASSERT_EQ(said.size(), 2u);
+  for (const std::string& text : said)
+    EXPECT_THAT(text, ::testing::HasSubstr("but 4.88 KiB (5000 bytes) are allowed there"));
+}
+
+// The launch of first values has left the device before the plan is loaded.
+TEST(Caps, FirstValuesTakeNoMoreThanTheLimit) {
+  const Trained free = trained({.devices = 4}, 0);
+  const Trained limited = trained({.devices = 4}, free.planned);
+  EXPECT_LE(limited.measured, free.planned);
+  EXPECT_EQ(limited.losses, free.losses);
+}
+
+// A launch that gives all of eight parameters their first values holds them twice; launches for fewer of them at once
+// do not.
+TEST(Caps, FirstValuesThatDoNotFitTogetherAreWrittenByFewAtATime) {
+  struct Deep : nn::Module {
+    std::vector<std::unique_ptr<nn::Linear>> layers;
+    Deep() {
+      for (int i = 0; i < 8; ++i) layers.push_back(std::make_unique<nn::Linear>(*this, cat("fc", i), 64, 64));
+    }
+    Tensor operator()(Tensor x) {
+      for (auto& layer : layers) x = (*layer)(x);
+      return x;
+    }
+  };
+  std::vector<std::vector<float>> results;
+  constexpr std::int64_t layer = (64 + 1) * 64 * 4;
+  std::int64_t limit = 0;
+  for (const bool limited : {false, true}) {
+    World world({.seed = 3, .memory = limited ? limit : 0});
+    Deep net;
+    auto model = compile(world.mesh(), [&](Tensor x) { return net(x); });
+    results.push_back(list<float>(model(HostArray(TensorType{DType::f32, {1, 64}})).value().read()));
+    limit = model.peak_bytes() + 3 * layer;
+    std::int64_t measured = 0;
+    for (const auto& [device, bytes] : world.counters().peak_bytes) measured = std::max(measured, bytes);
+    EXPECT_EQ(measured <= limit, limited) << measured << " bytes of " << limit;
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+}  // namespace
+}  // namespace karez

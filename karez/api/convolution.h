@@ -1,0 +1,43 @@
+// Convolutions beside the plain one: by groups of channels, and transposed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "karez/api/nn.h"
+
+namespace karez {
+
+// x [n, c, h, w], weight [o, c / groups, r, s]: group g of the results is the convolution of group g of x's channels
+// with group g of the weights. One convolution for each group: right for a few; of as many groups as channels the plan
+// has as many calls.
+Tensor grouped_conv2d(Term x, Term weight, std::int64_t groups, Conv2dOptions options = {});
+
+// The transposed convolution, as PyTorch's conv_transpose2d: what the gradient of a convolution with this weight is in
+// its input. x [n, c, h, w], weight [c, o / groups, r, s] -> [n, o, p, q] with p = (h - 1) stride - 2 padding +
+// dilation (r - 1) + output_padding + 1.
+struct ConvTranspose2dOptions {
+  Ints stride = {1, 1}, padding = {0, 0}, output_padding = {0, 0}, dilation = {1, 1};  // height, width
+  std::int64_t groups = 1;
+};
+Tensor conv_transpose2d(Term x, Term weight, ConvTranspose2dOptions options = {});
+
+namespace nn {
+
+// The kernel of a transposed convolution, as conv2d has it, and what is added to the size of the result.
+struct TransposeShape {
+  std::int64_t stride = 1, padding = 0, output_padding = 0, groups = 1;
+  bool bias = true;
+};
+// x [n, in, h, w] -> [n, out, p, q]; weight [in, out / groups, kernel, kernel], bias [out], uniform within 1 / sqrt(out
+// / groups * kernel * kernel), as PyTorch's.
+struct ConvTranspose2d : Module {
+  ConvTranspose2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
+                  TransposeShape shape = {});
+  Tensor operator()(Term x) const;
+  Parameter weight, bias;
+  TransposeShape shape;
+};
+
+}  // namespace nn
+}  // namespace karez

@@ -1,0 +1,49 @@
+// A world beside busy neighbours: its teams wait passively, its results keep their bits.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "karez/api/compile.h"
+#include "karez/device/core_waits.h"
+
+namespace karez {
+namespace {
+
+TEST(Crowded, ShowsInTheSummaryAndChangesNoBit) {
+  if (device::CoreWaits waits; !waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
+  World world({.team = 2});
+  auto f = compile(world.mesh(), [](const Tensor& x) { return sum(matmul(x, x)); });
+  std::vector<float> values(256 * 256);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 97) / 97;
+  const HostArray x = HostArray::of<float>({256, 256}, values);
+  const double before = f(x).item();
+  const std::string plan = f.plan_text();
+
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> neighbours;
+  for (unsigned i = 0; i < 2 * std::thread::hardware_concurrency(); ++i)
+    neighbours.emplace_back([&] {
+      while (!stop) {}
+    });
+  const auto begin = std::chrono::steady_clock::now();
+  bool same = true;
+  while (f.summary().find("cores: other programs compute on them") == std::string::npos &&
+         std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+    same &= f(x).item() == before;
+  for (int i = 0; i < 20; ++i) same &= f(x).item() == before;
+  EXPECT_TRUE(same);
+  EXPECT_NE(
+      f.summary().find(
+          "cores: other programs compute on them, so that threads of a team sleep where they wait for each other\n"),
+      std::string::npos)
+      << f.summary();
+  EXPECT_EQ(f.plan_text(), plan);
+  stop = true;
+  for (auto& thread : neighbours) thread.join();
+}
+
+}  // namespace
+}  // namespace karez

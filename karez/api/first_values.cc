@@ -1,0 +1,50 @@
+// What variables begin with: values of those that no function has used yet, given and asked for; and the seed they
+// follow.
+#include "karez/api/compile.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/world_state.h"
+
+namespace karez {
+
+bool World::has(const Parameter& parameter) const {
+  WorldLock lock(*state_);
+  return state_->find(parameter) != state_->variables.end();
+}
+
+std::vector<HostArray> World::first_values(const std::vector<Parameter>& parameters) const {
+  std::vector<HostArray> out(parameters.size());
+  std::vector<std::size_t> made;  // by their initialisers
+  {
+    WorldLock lock(*state_);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const WaitingWeight* loaded = state_->waiting.of({parameters[i]})[0];
+      if (loaded != nullptr) out[i] = value_of(*loaded->file, loaded->offer, parameters[i].type());
+      else made.push_back(i);
+    }
+  }
+  if (made.empty()) return out;
+  const auto body = [&](std::span<const Tensor>) {
+    Trace& trace = Trace::current();
+    const ValueId state = first_random_state(trace.builder, state_->options.seed);
+    std::vector<Tensor> values;
+    for (std::size_t i : made) values.push_back(trace.tensor(first_value(trace.builder, parameters[i], state)));
+    return values;
+  };
+  const Future values =
+      Function(mesh(), 0, body, {.train = false, .name = "first_values"}, SourceLine::current()).call({});
+  for (std::size_t i = 0; i < made.size(); ++i) out[made[i]] = values.value(i).read();
+  return out;
+}
+
+void World::seed(std::uint64_t seed) {
+  HostArray counter(state_->counter.type());
+  counter.data<std::int64_t>()[0] = static_cast<std::int64_t>(seed);
+  {
+    WorldLock lock(*state_);
+    state_->options.seed = seed;
+  }
+  restart_sites();
+  if (has(state_->counter)) write(state_->counter, counter);
+}
+
+}  // namespace karez

@@ -1,0 +1,174 @@
+// Tests of what other languages' faces need: values before variables are born, seeds, waits that can be left, paths and
+// updates from outside of nn.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <limits>
+#include <stdexcept>
+#include <thread>
+
+#include "karez/api/compile.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/api/nn.h"
+#include "karez/api/test_inputs.h"
+#include "karez/api/test_texts.h"
+
+namespace karez {
+namespace {
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Net : nn::Module {
+  nn::Linear fc{*this, "fc", 6, 8};
+  nn::Embedding rows{*this, "rows", 5, 3};
+  Tensor operator()(Tensor x) { return concat({reshape(fc(x), {-1}), reshape(Tensor(rows.weight * 1.0), {-1})}); }
+};
+HostArray ones(const Shape& shape) {
+  HostArray out(TensorType{DType::f32, shape});
+  for (float& v : out.data<float>()) v = 1;
+  return out;
+}
+
+TEST(FirstValues, AreThoseThatVariablesAreBornWith) {
+  World world({.devices = 2, .seed = 9});
+  Net net;
+  EXPECT_FALSE(world.has(net.fc.weight));
+  const auto before = world.first_values(net.parameters());
+  EXPECT_FALSE(world.has(net.fc.weight)) << "asking makes none";
+  compile(world.mesh("model=2"), [&](Tensor x) { return net(x); },
+          {.rules = {{"fc.weight", P("model", nullptr)}}})(ones({2, 6}))
+      .wait();
+  ASSERT_TRUE(world.has(net.fc.weight));
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(list(world.read(net.parameters()[i])), list(before[i])) << net.parameters()[i].name();
+}
+
+TEST(FirstValues, MayBeGiven) {
+  World world;
+  Net net;
+  world.write(net.fc.bias, ones({8}));
+  EXPECT_THAT(list(world.first_values({net.fc.bias})[0]), Each(1.0f));
+  auto bias = compile(world.mesh(), [&] { return Tensor(net.fc.bias * 2.0); });
+  EXPECT_THAT(list(bias().value().read()), Each(2.0f));
+  world.write(net.fc.bias, HostArray::of<float>({8}, {3, 3, 3, 3, 3, 3, 3, 3}));
+  EXPECT_THAT(list(bias().value().read()), Each(6.0f));
+  EXPECT_EQ(error_of([&] {
+              world.write(net.fc.weight, ones({6, 8}));
+            }),
+            "parameter 'fc.weight' is f32[8, 6], not f32[6, 8]");
+  EXPECT_EQ(error_of([&] { value_init(HostArray()); }), "value_init of an array that was never made");
+}
+
+TEST(FirstValues, FollowAnotherSeedFromThereOnAndDropoutBeginsAgain) {
+  auto drawn = [](const Function& f) { return list(f(ones({64})).value().read()); };
+  World world({.seed = 1}), other({.seed = 2});
+  Net net;
+  auto drop = [](World& w) { return compile(w.mesh(), [](Tensor x) { return dropout(x, 0.5); }); };
+  const Function here = drop(world), there = drop(other);
+  const auto first = drawn(there);
+  EXPECT_NE(drawn(here), first);
+  world.seed(2);
+  EXPECT_EQ(drawn(here), first) << "its first step again";
+  EXPECT_EQ(list(world.first_values({net.fc.weight})[0]), list(other.first_values({net.fc.weight})[0]));
+}
+
+TEST(WhileWaiting, AWaitCanBeLeftAndTheLaunchEndsBehindIt) {
+  std::atomic<bool> leave{false};
+  World world({.in_flight = 1, .while_waiting = [&] {
+                 if (leave) throw std::runtime_error("left");
+               }});
+  auto twice = compile(world.mesh(), [](Tensor x) { return x * 2.0; });
+  EXPECT_EQ(twice(1.0f).item(), 2);
+  std::promise<void> open, left;
+  Future late = twice(Feed{std::make_shared<LateSource>(open.get_future().share()), 0});
+  auto was_left = left.get_future();
+  bool before_it_opened = false;
+  std::thread opener([&] {
+    before_it_opened = was_left.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+    open.set_value();
+  });
+  leave = true;
+  EXPECT_THROW(late.wait(), std::runtime_error);
+  EXPECT_THROW(late.value().read(), std::runtime_error);
+  EXPECT_THROW(twice(1.0f), std::runtime_error) << "there is no room for another launch";
+  left.set_value();
+  opener.join();
+  EXPECT_TRUE(before_it_opened);
+  leave = false;
+  EXPECT_EQ(late.item(), 10);
+  EXPECT_EQ(twice(3.0f).item(), 6);
+}
+
+TEST(CheckNan, IsAskedForByOneFunctionAlone) {
+  World world;
+  auto body = [](Tensor x) { return log(x); };
+  auto checked = compile(world.mesh(), body, {.check_nan = true}), free = compile(world.mesh(), body);
+  EXPECT_EQ(free(0.0f).item(), -std::numeric_limits<double>::infinity());
+  EXPECT_THAT(error_of([&] { checked(0.0f).wait(); }), HasSubstr("makes -inf"));
+}
+
+TEST(Within, StampsThePathOnWhatIsMade) {
+  World world;
+  auto f = compile(world.mesh(), [](Tensor x) {
+    {
+      Within outer("block0");
+      Within inner("block0.fc");
+      x = tanh(x);
+    }
+    return exp(x);
+  });
+  f.compile({{DType::f32, {4}}});
+  EXPECT_THAT(f.graph_text(), HasSubstr("tanh(%0) : f32[4] in \"block0.fc\" at"));
+  EXPECT_THAT(f.graph_text(), HasSubstr("exp(%1) : f32[4] at"));
+}
+
+TEST(Update, LeavesAValueForTheNextCall) {
+  World world;
+  Parameter count("count", {DType::f32, {}}, constant_init(1));
+  auto next = compile(world.mesh(), [&] {
+    update(count, count * 2.0);
+    return Tensor(count + 0.0);
+  });
+  EXPECT_EQ(next().item(), 2);
+  EXPECT_EQ(next().item(), 4);
+  EXPECT_EQ(world.read(count).data<float>()[0], 4);
+}
+
+TEST(ParametersOf, AreThoseThatGradientsReach) {
+  World world;
+  Parameter a("a", {DType::f32, {2}}, constant_init(1)), b("b", {DType::f32, {2}}, constant_init(1)),
+      c("c", {DType::f32, {2}}, constant_init(1)), d("d", {DType::f32, {2}}, constant_init(1));
+  std::vector<Parameter> found;
+  EXPECT_FALSE(tracing());
+  compile(world.mesh(), [&](Tensor x) {
+    EXPECT_TRUE(tracing());
+    Tensor loss = sum(x * b + stop_gradient(c) + a);
+    Tensor other = sum(d * 1.0);
+    found = parameters_of(loss);
+    return loss + other;
+  }).compile({{DType::f32, {2}}});
+  EXPECT_EQ(found, (std::vector{b, a}));
+}
+
+TEST(Constant, IsPartOfTheProgram) {
+  World world;
+  auto f = compile(world.mesh(), [](Tensor x) { return x + constant(HostArray::of<float>({2}, {3, 5})); });
+  EXPECT_THAT(list(f(HostArray::of<float>({2}, {1, 1})).value().read()), ElementsAre(4, 6));
+}
+
+TEST(SourceLine, MayBeOneOfAnotherLanguage) {
+  World world;
+  EXPECT_THAT(error_of([&] {
+                compile(world.mesh(),
+                        [](Tensor x) { return sum(Term(x, SourceLine("dir/train.py", 7)), {3}); })(ones({2}));
+              }),
+              HasSubstr("\n  at train.py:7"));
+}
+
+}  // namespace
+}  // namespace karez

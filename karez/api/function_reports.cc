@@ -1,0 +1,59 @@
+// What a compiled function says of its latest plan: times, bytes, layouts, the page.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "karez/api/inside/compiled_function.h"
+#include "karez/api/inside/to_compile.h"
+#include "karez/page/page.h"
+#include "karez/page/predict.h"
+#include "karez/passes/explain.h"
+
+namespace karez {
+
+// A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the
+// function.
+const Function::Compiled& Function::latest() const {
+  WorldLock lock(*state_->mesh.world);
+  require(!state_->plans->list.empty(), "function '", state_->options.name,
+          "' has no plan before its first call (or `compile`)");
+  return *state_->plans->list.back();
+}
+
+const Graph& Function::graph() const { return latest().graph; }
+double Function::layout_seconds() const { return latest().cost; }
+double Function::predicted_seconds() const {
+  const Plan& plan = latest().plan;
+  return page::predicted(plan, page::costs_of(plan)).seconds;
+}
+const Plan& Function::plan() const { return latest().plan; }
+std::string Function::summary() const {
+  const Compiled& compiled = latest();
+  return page::summary_of(compiled.plan, state_->mesh.world->session.crowd_line()) + compiled.memory_note;
+}
+struct PlanPage::Shown {
+  Plan plan;
+};
+std::string PlanPage::text() const { return print(shown_->plan); }
+std::string PlanPage::html() const { return karez::page::html_of(karez::page::page_of(shown_->plan)); }
+PlanPage Function::page() const {
+  return PlanPage(std::make_shared<const PlanPage::Shown>(PlanPage::Shown{latest().plan}));
+}
+std::int64_t Function::peak_bytes() const {
+  const auto bytes = planned_bytes(latest().plan);
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+const std::string& Function::shard_report() const { return latest().report; }
+const std::vector<PassTime>& Function::passes() const { return latest().passes; }
+std::string Function::explain(const std::string& value) const {
+  const Compiled& compiled = latest();
+  return print(passes::explain_layout(
+      to_compile(*state_->mesh.world, compiled.to_plan, state_->options, compiled.batch), value));
+}
+int Function::signatures() const {
+  WorldLock lock(*state_->mesh.world);
+  return static_cast<int>(state_->plans->list.size());
+}
+
+}  // namespace karez

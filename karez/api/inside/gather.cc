@@ -1,0 +1,135 @@
+// Small programs that read one value, made when they are first needed and kept for a while.
+#include "karez/api/inside/gather.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "karez/api/inside/agree.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/summands.h"
+#include "karez/base/hash.h"
+#include "karez/base/text.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/place.h"
+#include "karez/runtime/failure.h"
+
+namespace karez {
+namespace {
+
+constexpr std::size_t kept_gathers = 16;  // plans; each holds memory for the value it brings
+
+Mesh first_devices(const WorldState& world) {
+  Mesh mesh{{{"rank", world.ranks.ranks()}}, {}};
+  for (int rank = 0; rank < world.ranks.ranks(); ++rank) mesh.devices.push_back({rank, 0});
+  return mesh;
+}
+
+std::string text_of(const Mesh& mesh) {
+  return cat(sbp::print(mesh), " on ", join(mesh.devices, " ", [](DeviceName device) { return sbp::print(device); }));
+}
+
+// A program whose one value `make` puts on the mesh, and which gives it whole to a device of each rank.
+template <class Make> Plan plan_of(WorldState& world, const Mesh& mesh, Make make) {
+  Trace trace(world.ops, {.name = "read", .mesh = first_devices(world)});
+  Builder& b = trace.builder;
+  b.where = "a read of what is not whole on every rank";
+  const int from = trace.number_of(mesh), to = trace.number_of(first_devices(world));
+  b.mesh = from;
+  const ValueId value = make(trace);
+  b.mesh = to;
+  trace.graph.outputs.push_back({"out0", b.on_mesh(value, to), std::nullopt});
+  Compilation c;
+  c.graph = place(std::move(trace.graph), world.ops);
+  c.ops = &world.ops;
+  c.catalog = &world.kernels;
+  c.evaluate = world.evaluate;
+  c.options = world.compile_options(c.graph);
+  compile(c);
+  return std::move(c.plan);
+}
+
+// The number of the plan in the session.
+template <class Make> int loaded(WorldState& world, const std::string& what, const Mesh& mesh, Make make) {
+  auto& gathers = world.gathers;
+  std::erase_if(gathers, [&](const WorldState::Gather& g) { return g.generation != world.generation; });
+  auto known =
+      std::find_if(gathers.begin(), gathers.end(), [&](const WorldState::Gather& g) { return g.what == what; });
+  if (known != gathers.end()) {
+    std::rotate(known, known + 1, gathers.end());
+    return gathers.back().plan;
+  }
+  const Plan plan = plan_of(world, mesh, make);
+  agree_on_links(world, plan, cat("the links of a read of ", what));
+  gathers.push_back({what, world.session.load(plan), world.generation});
+  if (gathers.size() > kept_gathers) {
+    world.session.unload(gathers.front().plan);
+    gathers.erase(gathers.begin());
+  }
+  return gathers.back().plan;
+}
+
+// Before the plan is made and loaded, so that nothing has changed where not all ranks read this.
+std::uint64_t asked(WorldState& world, const std::string& what, SourceLine where) {
+  return ask_all(
+      world,
+      {.hash = hash_text(what),
+       .what = cat("a read of ", what),
+       .where = where,
+       .advice = "what does not lie whole on every rank is read by all of them: read it on each, and print it on one"});
+}
+
+template <class Make>
+runtime::Result brought(WorldState& world, std::uint64_t op, const std::string& what, const Mesh& mesh,
+                        const Results& arrays, Make make) {
+  try {
+    return world.session.launch(loaded(world, what, mesh, make), {}, arrays, op).result("out0");
+  } catch (...) {
+    if (op != 0) world.session.fail_ranks(runtime::thrown());  // the others wait for this rank
+    throw;
+  }
+}
+
+}  // namespace
+
+bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  if (summands_of(type, mesh, layout)) return false;
+  if (world.ranks.alone()) return true;
+  std::map<int, std::set<std::string>> seen;  // boxes, by rank
+  std::map<int, std::int64_t> elements;       // of those
+  for (int position = 0; position < mesh.size(); ++position) {
+    const int rank = mesh.devices[static_cast<std::size_t>(position)].rank;
+    const Box box = local_box(type.shape, mesh, layout, position);
+    if (seen[rank].insert(join(box, " ", [](const Range& r) { return cat(r.begin, ":", r.end); })).second)
+      elements[rank] += count_of(shape_of(box));
+  }
+  return static_cast<int>(elements.size()) == world.ranks.ranks() &&
+         std::all_of(elements.begin(), elements.end(), [&](const auto& of) { return of.second == type.count(); });
+}
+
+runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
+                         SourceLine where) {
+  const std::string name = key_of(key.first, key.second),
+                    type = sbp::print(variable.type, variable.mesh, variable.layout);
+  const auto make = [&](Trace& trace) {
+    const ValueId read = build::variable(trace.builder, name, variable.type);
+    trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
+    return read;
+  };
+  return brought(world, asked(world, cat("variable '", WorldState::called(key, variable).first, "', ", type), where),
+                 cat("variable ", name, " ", type), variable.mesh, {}, make);
+}
+
+runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part,
+                         SourceLine where) {
+  const std::string type = sbp::print(kept.type, kept.mesh, kept.layout);
+  const auto make = [&](Trace& trace) {
+    return array_value(trace.builder, "array", kept.type, kept.mesh, kept.layout);
+  };
+  Results arrays;
+  if (part) arrays.emplace_back("array", *part);
+  return brought(world, asked(world, type, where), cat("array ", type, " ", text_of(kept.mesh)), kept.mesh, arrays,
+                 make);
+}
+
+}  // namespace karez

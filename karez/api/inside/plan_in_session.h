@@ -1,0 +1,27 @@
+// A plan that a world's session has loaded.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "karez/api/inside/world_state.h"
+
+namespace karez {
+
+// A plan in a world's session for as long as this lives. A launch in flight still ends as it should.
+class PlanInSession {
+ public:
+  PlanInSession(std::shared_ptr<WorldState> world, const Plan& plan, bool check_nan = false)
+      : world_(std::move(world)),
+        number_(world_->session.load(plan, check_nan)) {}
+  ~PlanInSession() { world_->session.unload(number_); }
+  PlanInSession(const PlanInSession&) = delete;
+  PlanInSession& operator=(const PlanInSession&) = delete;
+  int number() const { return number_; }
+
+ private:
+  std::shared_ptr<WorldState> world_;
+  int number_;
+};
+
+}  // namespace karez

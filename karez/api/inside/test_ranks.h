@@ -1,0 +1,40 @@
+// For tests: several ranks in one process, each a thread with worlds of its own.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "karez/api/world.h"
+#include "karez/base/text.h"
+#include "karez/comm/sodium.h"
+
+namespace karez {
+
+// Where `ranks` ranks of this process, or of processes it starts, meet: a name that no other test has.
+inline Ranks meeting(int ranks) {
+  const std::string secret = comm::print(comm::random_token());
+  return {.ranks = ranks, .store = cat("@karez-test-", secret.substr(0, 24)), .token = secret};
+}
+
+// Runs body(rank's place) for each rank; what one throws first, by rank, is thrown here once all have ended.
+inline void on_ranks(int ranks, const std::function<void(const Ranks&)>& body) {
+  const Ranks all = meeting(ranks);
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      Ranks mine = all;
+      mine.rank = rank;
+      try {
+        body(mine);
+      } catch (...) { thrown[static_cast<std::size_t>(rank)] = std::current_exception(); }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : thrown)
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace karez

@@ -1,0 +1,82 @@
+// Tests of functions of bools and integers: values, dtypes, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "karez/api/test_texts.h"
+#include "karez/karez.h"
+
+namespace {
+using namespace karez;
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
+
+HostArray bools(std::initializer_list<bool> values) {
+  HostArray out({DType::b8, {static_cast<std::int64_t>(values.size())}});
+  std::copy(values.begin(), values.end(), reinterpret_cast<bool*>(out.bytes()));
+  return out;
+}
+
+// What the function makes of two bools each way, on a mesh of two.
+std::vector<std::int64_t> made(auto&& body, DType wanted) {
+  World world({.devices = 2});
+  auto f = compile(world.mesh("data=2"), [&](Tensor x, Tensor y) {
+    Tensor out = body(x, y);
+    EXPECT_EQ(out.dtype(), wanted);
+    return cast(out, DType::i64);
+  });
+  HostArray out = f(bools({false, false, true, true}), bools({false, true, false, true})).value().read();
+  return {out.data<std::int64_t>().begin(), out.data<std::int64_t>().end()};
+}
+
+TEST(Bools, ArithmeticAndComparisonsAreThoseOfLogic) {
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return x + y; }, DType::b8), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return x * y; }, DType::b8), ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return x < y; }, DType::b8), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return x <= y; }, DType::b8), ElementsAre(1, 1, 0, 1));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return x > y; }, DType::b8), ElementsAre(0, 0, 1, 0));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return x >= y; }, DType::b8), ElementsAre(1, 0, 1, 1));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return maximum(x, y); }, DType::b8), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return minimum(x, y); }, DType::b8), ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return x + cast(y, DType::i32); }, DType::i32), ElementsAre(0, 1, 1, 2));
+}
+
+TEST(Bools, ExtremesSortsAndPicksKeepTheDtype) {
+  EXPECT_THAT(made([](Tensor x, Tensor) { return broadcast_to(max(x), {1}); }, DType::b8), ElementsAre(1));
+  EXPECT_THAT(made([](Tensor x, Tensor) { return broadcast_to(min(x), {1}); }, DType::b8), ElementsAre(0));
+  EXPECT_THAT(made([](Tensor, Tensor y) { return sort(y, 0).values; }, DType::b8), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(made([](Tensor, Tensor y) { return argsort(y, 0); }, DType::i64), ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(made([](Tensor, Tensor y) { return topk(y, 2, 0).indices; }, DType::i64), ElementsAre(1, 3));
+  EXPECT_THAT(made([](Tensor x, Tensor) { return gather(x, iota({2}, 0, DType::i64) + 1); }, DType::b8),
+              ElementsAre(0, 1));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return take_along(x, cast(y, DType::i64) * 3, 0); }, DType::b8),
+              ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return add_along(cast(x, DType::i64), y, 3, 0); }, DType::b8),
+              ElementsAre(1, 1, 0));
+}
+
+TEST(Bools, WhatHasNoMeaningSaysWhatToUse) {
+  const auto said = [](auto&& body) { return error_of([&] { made(body, DType::b8); }); };
+  EXPECT_THAT(said([](Tensor x, Tensor y) { return x - y; }),
+              StartsWith("sub: takes numbers, not bool[4] and bool[4]; x != y says where two bools differ"));
+  EXPECT_THAT(said([](Tensor x, Tensor) { return -x; }),
+              StartsWith("neg: takes numbers, not bool[4]; logical_not says where a bool does not hold"));
+  EXPECT_THAT(said([](Tensor x, Tensor) { return relu(x); }),
+              StartsWith("relu: takes numbers, not bool[4]; cast it first"));
+  EXPECT_THAT(said([](Tensor x, Tensor y) { return pow(x, y); }),
+              StartsWith("pow: takes numbers, not bool[4] and bool[4]; cast them first"));
+}
+
+TEST(Integers, PowersWrapAndNegativeOnesAreWholeToo) {
+  const auto powers = [](Tensor x, Tensor y) {  // of -1 and 2 to the powers -1 and 3
+    return pow(where(x, Term(2), Term(-1)), where(y, Term(3), Term(-1)));
+  };
+  EXPECT_THAT(made(powers, DType::i64), ElementsAre(-1, -1, 0, 8));
+  EXPECT_THAT(made([](Tensor x, Tensor) { return pow(cast(x, DType::i32) * 3, 21); }, DType::i32),
+              ElementsAre(0, 0, 1870418611, 1870418611));
+  EXPECT_THAT(error_of([&] { made([](Tensor x, Tensor) { return pow(cast(x, DType::i32), -1); }, DType::i32); }),
+              StartsWith("pow: i32[4] to the power -1 is no whole number: cast it to a float first"));
+  EXPECT_THAT(made([](Tensor x, Tensor y) { return relu(cast(x, DType::i32) - cast(y, DType::i32)); }, DType::i32),
+              ElementsAre(0, 0, 1, 0));
+}
+
+}  // namespace

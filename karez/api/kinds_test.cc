@@ -1,0 +1,70 @@
+// Tests of the kinds of error that users meet: whose fault it is, and on which line.
+#include <gtest/gtest.h>
+
+#include "karez/karez.h"
+
+namespace {
+using namespace karez;
+
+struct Caught {
+  ErrorKind kind = ErrorKind::hang;
+  std::string where, text;
+};
+
+Caught caught(auto&& body) {
+  try {
+    body();
+  } catch (const Error& error) { return {error.kind, error.where, error.what()}; }
+  return {ErrorKind::hang, "", "no error"};
+}
+
+// What calling a function of two arrays of these types says.
+Caught called(TensorType a, TensorType b, auto&& body, std::vector<std::string> rule = {}) {
+  World world({.devices = 2});
+  FunctionOptions options;
+  if (!rule.empty()) options.rules = {{"w", rule}};
+  Parameter w("w", {DType::f32, {4, 4}}, constant_init(1));
+  auto f = compile(
+      world.mesh("model=2"), [&](Tensor x, Tensor y) { return sum(body(x, y)) + sum(w); }, options);
+  return caught([&] { f(HostArray(a), HostArray(b)).wait(); });
+}
+const TensorType matrix{DType::f32, {4, 4}}, wide{DType::f32, {3, 8}}, labels{DType::i64, {4}};
+
+TEST(Kinds, SizesThatDoNotFitAreShapeErrorsOfTheUsersLine) {
+  Caught error = called(matrix, wide, [](Tensor x, Tensor y) { return matmul(x, y); });
+  EXPECT_EQ(error.kind, ErrorKind::shape) << error.text;
+  EXPECT_EQ(error.where.rfind("kinds_test.cc:", 0), 0u) << error.where;
+}
+
+TEST(Kinds, DtypesThatDoNotFitAreTypeErrors) {
+  Caught error = called(matrix, labels, [](Tensor x, Tensor y) { return softmax(y) + sum(x); });
+  EXPECT_EQ(error.kind, ErrorKind::type) << error.text;
+}
+
+TEST(Kinds, ARuleThatCannotBeIsALayoutError) {
+  auto body = [](Tensor x, Tensor y) { return x + y; };
+  EXPECT_EQ(called(matrix, matrix, body, {"model", "model"}).kind, ErrorKind::layout);
+  EXPECT_EQ(called(matrix, matrix, body, {"", "", "model"}).kind, ErrorKind::layout);
+}
+
+TEST(Kinds, WhatNobodyIsCalledIsANameError) {
+  Caught error = called(matrix, matrix, [](Tensor x, Tensor y) { return x + y; }, {"tokens"});
+  EXPECT_EQ(error.kind, ErrorKind::name) << error.text;
+  World world({.devices = 2});
+  EXPECT_EQ(caught([&] { world.read("nobody"); }).kind, ErrorKind::name);
+}
+
+TEST(Kinds, ADeviceThatIsNotThereIsADeviceError) {
+  World world({.devices = 2});
+  EXPECT_EQ(caught([&] { world.mesh("data=4"); }).kind, ErrorKind::device);
+}
+
+TEST(Kinds, ADirectoryThatIsNotThereIsADataError) {
+  EXPECT_EQ(caught([] { read_labelled_images("/nowhere/at/all", "train"); }).kind, ErrorKind::data);
+}
+
+TEST(Kinds, AnOptionThatCannotBeMeantIsTheUsers) {
+  EXPECT_EQ(caught([] { World({.devices = 0}); }).kind, ErrorKind::user);
+}
+
+}  // namespace

@@ -1,0 +1,87 @@
+// A load is an op of all ranks: files of one content on each of them, or nothing changes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "karez/api/inside/test_ranks.h"
+#include "karez/api/test_texts.h"
+#include "karez/data/weight_writer.h"
+#include "karez/karez.h"
+
+namespace karez {
+namespace {
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct LoadOfRanks : ::testing::Test {
+  const std::string folder = ::testing::TempDir() + "karez-load-ranks-" + std::to_string(::getpid());
+  LoadOfRanks() { std::filesystem::create_directories(folder); }
+  ~LoadOfRanks() override { std::filesystem::remove_all(folder); }
+
+  std::string made(const std::string& name, double value) const {
+    const std::string path = folder + "/" + name;
+    data::WeightWriter writer(path, {{"w", "F64", {2}}}, {{"format", "karez"}});
+    const double values[] = {value, value};
+    writer.write(std::as_bytes(std::span(values)));
+    writer.commit();
+    return path;
+  }
+
+  // What each rank is told by its load, and the value of w after it, where the program goes on.
+  struct Told {
+    std::vector<std::string> texts;
+    std::vector<double> values;
+  };
+  Told told(bool used_before, const std::function<std::string(int rank)>& path) const {
+    Told out{std::vector<std::string>(2), std::vector<double>(2)};
+    on_ranks(2, [&](const Ranks& here) {
+      World world({.ranks = here});
+      Parameter w("w", {DType::f64, {2}}, constant_init(1));
+      auto f = compile(world.mesh("d=2"), [&](Tensor x) { return sum(w * x); });
+      if (used_before) f(1.0).wait();
+      const auto at = static_cast<std::size_t>(here.rank);
+      if (const std::string name = path(here.rank); !name.empty())
+        out.texts[at] = error_of([&] { world.load(name, {.parameters = {w}}); });
+      out.values[at] = f(1.0).item();
+    });
+    return out;
+  }
+};
+
+TEST_F(LoadOfRanks, TakesFilesOfOneContentWhateverTheyAreCalled) {
+  for (const bool used : {false, true}) {
+    const std::string paths[] = {made("a", 5), made("b", 5)};
+    const Told all = told(used, [&](int rank) { return paths[rank]; });
+    EXPECT_THAT(all.texts, Each("no error"));
+    EXPECT_THAT(all.values, Each(10));
+  }
+}
+
+TEST_F(LoadOfRanks, ChangesNothingWhereFilesDiffer) {
+  for (const bool used : {false, true}) {
+    const std::string paths[] = {made("a", 5), made("b", 6)};
+    const Told all = told(used, [&](int rank) { return paths[rank]; });
+    EXPECT_THAT(all.texts, Each(AllOf(HasSubstr("ranks 0 and 1 differ in a load"), HasSubstr("files of one content"))));
+    EXPECT_THAT(all.values, Each(2));
+  }
+}
+
+TEST_F(LoadOfRanks, ChangesNothingWhereOneRankHasNoFileOrDoesNotLoad) {
+  const std::string good = made("a", 5);
+  for (const bool used : {false, true})
+    for (const std::string& other : {folder + "/none", std::string()}) {
+      const Told all = told(used, [&](int rank) { return rank == 0 ? good : other; });
+      EXPECT_THAT(all.texts[0], HasSubstr("rank 0 asks for a load"));
+      EXPECT_THAT(all.texts[0], HasSubstr("where rank 1 comes to "));
+      if (!other.empty()) EXPECT_THAT(all.texts[1], HasSubstr("none"));
+      EXPECT_THAT(all.values, Each(2));
+    }
+}
+
+}  // namespace
+}  // namespace karez

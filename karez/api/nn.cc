@@ -1,0 +1,305 @@
+// Modules: the tree of names, and layers as one composition each, stamped with the user's line and the module's path.
+#include "karez/api/nn.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/trace.h"
+#include "karez/base/near.h"
+#include "karez/base/text.h"
+#include "karez/ops/compose.h"
+
+namespace karez::nn {
+
+// What all modules of one model share.
+struct Module::Tree {
+  DType dtype;
+  std::vector<Parameter> parameters, buffers;
+  std::vector<std::string> paths;
+};
+
+Module::Module(std::string name, DType dtype)
+    : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}, {}})),
+      path_(std::move(name)) {
+  require(ErrorKind::type, is_float(dtype), "a model of ", name_of(dtype), "; weights are f32 or f64");
+}
+
+Module::Module(Module& parent, const std::string& name)
+    : tree_(parent.tree_),
+      path_(parent.path_.empty() ? name : cat(parent.path_, ".", name)) {
+  require(!name.empty() && name.find('.') == name.npos, "a sub-module of '", parent.path_, "' is called '", name,
+          "'; names are not empty and have no dot");
+  auto& paths = tree_->paths;
+  require(std::find(paths.begin(), paths.end(), path_) == paths.end(), "two modules are called '", path_, "'");
+  paths.push_back(path_);
+}
+
+DType Module::dtype() const { return tree_->dtype; }
+
+std::vector<Parameter> Module::below(const std::vector<Parameter>& list) const {
+  std::vector<Parameter> out;
+  for (const auto& parameter : list)
+    if (path_.empty() || starts_with(parameter.name(), path_ + ".")) out.push_back(parameter);
+  return out;
+}
+
+std::vector<Parameter> Module::parameters() const { return below(tree_->parameters); }
+std::vector<Parameter> Module::buffers() const { return below(tree_->buffers); }
+std::vector<Parameter> Module::state() const {
+  std::vector<Parameter> out = parameters(), more = buffers();
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+std::vector<std::pair<std::string, Parameter>> Module::named_parameters() const {
+  std::vector<std::pair<std::string, Parameter>> out;
+  for (auto& parameter : parameters()) out.emplace_back(parameter.name(), parameter);
+  return out;
+}
+
+Parameter Module::parameter(std::string_view path) const {
+  std::vector<Parameter> all = tree_->parameters;
+  all.insert(all.end(), tree_->buffers.begin(), tree_->buffers.end());
+  for (const auto& parameter : all)
+    if (parameter.name() == path) return parameter;
+  fail("no parameter is called '", path, "'; ", near_names(path, all, [](const Parameter& p) { return p.name(); }));
+}
+
+Parameter Module::added(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init) {
+  Parameter made(path_.empty() ? name : cat(path_, ".", name), std::move(type), std::move(init));
+  for (const auto* others : {&tree_->parameters, &tree_->buffers})
+    for (const auto& other : *others)
+      require(other.name() != made.name(), "two parameters are called '", made.name(), "'");
+  list.push_back(made);
+  made.belongs_to([tree = std::weak_ptr<const Tree>(tree_)] {
+    const std::shared_ptr<const Tree> alive = tree.lock();
+    return alive == nullptr ? std::vector<Parameter>() : alive->buffers;
+  });
+  return made;
+}
+
+Parameter Module::make_parameter(const std::string& name, Shape shape, Initialiser init) {
+  return added(tree_->parameters, name, {tree_->dtype, std::move(shape)}, std::move(init));
+}
+Parameter Module::make_buffer(const std::string& name, TensorType type, Initialiser init) {
+  return added(tree_->buffers, name, std::move(type), std::move(init));
+}
+
+namespace {
+
+// A layer: the function under the layer's path.
+template <class Function> Tensor at_path(const Term& x, const std::string& path, Function&& function) {
+  return at_line(x.where, path, [&](Trace&) { return function(x); });
+}
+
+}  // namespace
+
+Linear::Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias)
+    : Module(parent, name),
+      has_bias(with_bias) {
+  require(in >= 1 && out >= 1, "Linear '", path(), "': ", in, " inputs and ", out, " outputs; both must be positive");
+  auto init = uniform_init(1 / std::sqrt(static_cast<double>(in)));
+  weight = make_parameter("weight", {out, in}, init);
+  if (has_bias) bias = make_parameter("bias", {out}, init);
+}
+
+Tensor Linear::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return has_bias ? linear(v, weight, bias) : linear(v, weight); });
+}
+
+Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel,
+               ConvShape s)
+    : Module(parent, name),
+      shape(s) {
+  require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ",
+          kernel, "; all must be positive");
+  require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(), "': stride ", s.stride, ", padding ", s.padding,
+          "; stride is at least 1, padding 0");
+  auto init =
+      uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel) * static_cast<double>(kernel)));
+  weight = make_parameter("weight", {out, in, kernel, kernel}, init);
+  if (s.bias) bias = make_parameter("bias", {out}, init);
+}
+
+Tensor Conv2d::operator()(Term x) const {
+  const Conv2dOptions options{.stride = {shape.stride, shape.stride}, .padding = {shape.padding, shape.padding}};
+  return at_path(x, path(), [&](const Term& v) {
+    return shape.bias ? conv2d(v, weight, bias, options) : conv2d(v, weight, options);
+  });
+}
+
+namespace {
+
+void check_pool(std::string_view layer, const std::string& path, std::int64_t kernel, std::int64_t stride,
+                std::int64_t padding) {
+  require(kernel >= 1 && stride >= 0 && padding >= 0, layer, " '", path, "': a kernel of ", kernel, ", stride ", stride,
+          ", padding ", padding,
+          "; the kernel is at least 1, stride and padding 0 (a stride of 0 is that of the kernel)");
+}
+
+}  // namespace
+
+MaxPool2d::MaxPool2d(Module& parent, const std::string& name, std::int64_t k, std::int64_t s, std::int64_t p)
+    : Module(parent, name),
+      kernel(k),
+      stride(s),
+      padding(p) {
+  check_pool("MaxPool2d", path(), k, s, p);
+}
+Tensor MaxPool2d::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return max_pool(v, kernel, stride, padding); });
+}
+
+AvgPool2d::AvgPool2d(Module& parent, const std::string& name, std::int64_t k, std::int64_t s, std::int64_t p)
+    : Module(parent, name),
+      kernel(k),
+      stride(s),
+      padding(p) {
+  check_pool("AvgPool2d", path(), k, s, p);
+}
+Tensor AvgPool2d::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return avg_pool(v, kernel, stride, padding); });
+}
+
+Dropout::Dropout(Module& parent, const std::string& name, double probability) : Module(parent, name), p(probability) {
+  require(p >= 0 && p < 1, "Dropout '", path(), "': a probability of ", p, " is not in [0, 1)");
+}
+Tensor Dropout::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return dropout(v, p); });
+}
+
+Tensor ReLU::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return relu(v); });
+}
+Tensor Tanh::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return tanh(v); });
+}
+Tensor GELU::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return gelu(v); });
+}
+Tensor SiLU::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return silu(v); });
+}
+
+Embedding::Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width,
+                     std::optional<std::int64_t> pad)
+    : Module(parent, name),
+      padding(pad) {
+  require(count >= 1 && width >= 1, "Embedding '", path(), "': ", count, " rows of ", width, "; both must be positive");
+  if (padding) {
+    require(*padding >= -count && *padding < count, "Embedding '", path(), "': the padding row ", *padding,
+            " is none of ", count, " rows");
+    if (*padding < 0) *padding += count;
+  }
+  weight = make_parameter("weight", {count, width}, padding ? zero_row_init(normal_init(1), *padding) : normal_init(1));
+}
+Tensor Embedding::operator()(Term index) const {
+  return at_path(index, path(), [&](const Term& v) {
+    const Tensor rows = gather(Term(weight, v.where), v);
+    if (!padding) return rows;
+    const Tensor pads = equal(v, Term(*padding, v.where));
+    Shape one = pads.shape();
+    one.push_back(1);
+    return where(Term(reshape(Term(pads, v.where), one), v.where), Term(stop_gradient(Term(rows, v.where)), v.where),
+                 Term(rows, v.where));
+  });
+}
+
+namespace {
+
+Shape checked_shape(std::string_view layer, const std::string& path, Shape shape, double eps) {
+  require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 1; }), layer, " '",
+          path, "' over ", shape, "; it takes the sizes of the last dimensions, all positive");
+  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps,
+          "; it must be a finite number and not below 0");
+  return shape;
+}
+
+}  // namespace
+
+LayerNorm::LayerNorm(Module& parent, const std::string& name, Shape shape, double e) : Module(parent, name), eps(e) {
+  shape = checked_shape("LayerNorm", path(), std::move(shape), eps);
+  weight = make_parameter("weight", shape, constant_init(1));
+  bias = make_parameter("bias", shape, constant_init(0));
+}
+Tensor LayerNorm::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return layer_norm(v, weight, bias, eps); });
+}
+
+RMSNorm::RMSNorm(Module& parent, const std::string& name, Shape shape, std::optional<double> e)
+    : Module(parent, name),
+      eps(e) {
+  weight =
+      make_parameter("weight", checked_shape("RMSNorm", path(), std::move(shape), eps.value_or(0)), constant_init(1));
+}
+Tensor RMSNorm::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return rms_norm(v, weight, eps); });
+}
+
+namespace {
+
+// Elements of keys (and of values) in all heads together.
+std::int64_t checked_heads(const std::string& path, std::int64_t width, std::int64_t heads, const AttentionShape& s) {
+  require(width >= 1 && heads >= 1 && width % heads == 0, "MultiHeadAttention '", path, "': ", heads,
+          " heads do not divide a width of ", width);
+  const std::int64_t shared = s.kv_heads == 0 ? heads : s.kv_heads;
+  require(shared >= 1 && heads % shared == 0, "MultiHeadAttention '", path, "': ", shared,
+          " heads of keys do not divide ", heads, " of queries");
+  require(!s.rotary || width / heads % 2 == 0, "MultiHeadAttention '", path,
+          "': rotary positions turn pairs; a head has ", width / heads, " elements");
+  require(s.dropout >= 0 && s.dropout < 1, "MultiHeadAttention '", path, "': a probability of ", s.dropout,
+          " is not in [0, 1)");
+  return width / heads * shared;
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t h,
+                                       AttentionShape s)
+    : Module(parent, name),
+      heads(h),
+      shape(s),
+      query(*this, "query", width, width, s.bias),
+      key(*this, "key", width, checked_heads(path(), width, h, s), s.bias),
+      value(*this, "value", width, checked_heads(path(), width, h, s), s.bias),
+      out(*this, "out", width, width, s.bias) {}
+
+Tensor MultiHeadAttention::operator()(Term x) const { return attend(x, nullptr); }
+Tensor MultiHeadAttention::operator()(Term x, Term mask) const { return attend(x, &mask); }
+
+Tensor MultiHeadAttention::attend(const Term& x, const Term* mask) const {
+  return at_line(x.where, path(), [&](Trace& t) {
+    auto line = [&](auto made) { return Term(std::move(made), x.where); };
+    const TensorType type = t.graph.type(t.value(x));
+    require(ErrorKind::shape, type.rank() == 3, "MultiHeadAttention: x is [n, t, width], not ", type);
+    auto split = [&](const Linear& layer, std::int64_t of) {  // [n, t, of * d] -> [n, of, t, d]
+      Tensor y = layer(line(std::get<Tensor>(x.value)));
+      return transpose(line(reshape(line(y), {type.shape[0], type.shape[1], of, -1})), {0, 2, 1, 3});
+    };
+    const std::int64_t shared = shape.kv_heads == 0 ? heads : shape.kv_heads;
+    Tensor q = split(query, heads), k = split(key, shared), v = split(value, shared);
+    if (shape.rotary) {
+      const RotaryOptions turn{.base = shape.rotary_base};
+      q = karez::rotary(line(q), turn), k = karez::rotary(line(k), turn);
+    }
+    const AttentionOptions options{.causal = shape.causal};
+    Tensor y = mask == nullptr ? scaled_dot_product_attention(line(q), line(k), line(v), options)
+                               : scaled_dot_product_attention(line(q), line(k), line(v), *mask, options);
+    y = out(line(reshape(line(transpose(line(y), {0, 2, 1, 3})), {type.shape[0], type.shape[1], -1})));
+    return shape.dropout > 0 ? karez::dropout(line(y), shape.dropout) : y;
+  });
+}
+
+Tensor Flatten::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return flatten(v); });
+}
+
+Tensor Sequential::operator()(Term x) const {
+  require(!layers_.empty(), "Sequential '", path(), "' has no layer");
+  SourceLine line = x.where;
+  for (const auto& layer : layers_) x = Term(layer(x), line);
+  return std::get<Tensor>(x.value);
+}
+
+}  // namespace karez::nn

@@ -1,0 +1,393 @@
+// Optimisers: one update node per parameter; the passes make one call of all that lie on a device.
+#include "karez/api/optim.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/trace.h"
+#include "karez/ops/compose.h"
+
+namespace karez::optim {
+namespace {
+
+void not_negative(std::string_view what, double value) {
+  require(std::isfinite(value) && value >= 0, what, " is ", value, "; it must be a finite number and not below 0");
+}
+
+void beta(std::string_view what, double value) {
+  require(value >= 0 && value < 1, what, " is ", value, "; it must be in [0, 1)");  // false for what is not a number
+}
+
+SGDOptions checked(SGDOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  require(!options.nesterov || options.momentum > 0, "optimiser '", options.name,
+          "': nesterov needs a momentum above 0, not ", options.momentum);
+  return options;
+}
+
+AdamOptions checked(AdamOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  beta(cat("optimiser '", options.name, "': beta1"), options.beta1);
+  beta(cat("optimiser '", options.name, "': beta2"), options.beta2);
+  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  return options;
+}
+
+// At least one, each once: what is listed twice would step twice.
+std::vector<Parameter> listed(const std::string& whose, std::vector<Parameter> parameters) {
+  require(!parameters.empty(), whose, " without parameters");
+  std::set<Parameter::Identity, std::owner_less<>> seen;
+  for (const Parameter& p : parameters)
+    require(seen.insert(p.identity()).second, whose, ": parameter '", p.name(), "' is listed twice");
+  return parameters;
+}
+
+// State of a parameter's own type that begins with zeros.
+std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const std::string& prefix) {
+  std::vector<Parameter> out;
+  for (const auto& p : parameters) out.emplace_back(prefix, p, p.type(), constant_init(0));
+  return out;
+}
+
+// The numbers of the parameters that have a gradient. The others are left alone.
+std::vector<std::size_t> with_gradient(const Trace& t, const std::vector<Parameter>& parameters,
+                                       const std::vector<Tensor>& grads) {
+  require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(),
+          " parameters");
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (!t.has_gradient(grads[i])) continue;
+    require(ErrorKind::type, grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ",
+            parameters[i].type(), "; its gradient is ", grads[i].type);
+    out.push_back(i);
+  }
+  return out;
+}
+
+}  // namespace
+
+Rate::Rate(double value) : value_(std::make_shared<std::atomic<double>>(0)) { set(value); }
+
+void Rate::set(double value) {
+  not_negative("the learning rate", value);
+  *value_ = value;
+}
+
+ValueId Rate::read(const std::string& name, DType dtype) const {
+  return Trace::current().host_scalar(name, dtype, value_.get(), [value = value_] { return value->load(); });
+}
+
+SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
+    : options_(checked(std::move(options))),
+      rate_(options_.lr),
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))) {
+  if (options_.momentum > 0) momentum_ = state_of(parameters_, cat(options_.name, ".m"));
+}
+
+void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    build::SgdOptions options{options_.momentum, options_.weight_decay, options_.nesterov};
+    const ValueId apply = t.applies();
+    for (std::size_t i : stepping) {
+      const Parameter& parameter = parameters_[i];
+      ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
+      ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
+      if (options_.momentum == 0) {
+        if (options_.weight_decay > 0) {
+          const ValueId decayed[] = {
+              g, w, build::full(t.builder, parameter.dtype(), parameter.shape(), options_.weight_decay)};
+          g = build::pointwise(t.builder, "x0 + x2 * x1", decayed);
+        }
+        const ValueId operands[] = {w, g, build::broadcast(t.builder, lr, parameter.shape(), {})};
+        t.step(parameter, build::pointwise(t.builder, "x0 - x2 * x1", operands));
+        continue;
+      }
+      auto next = build::sgd(t.builder, w, t.read(momentum_[i]), g, lr, options, apply);
+      t.update(parameters_[i], next.w);
+      t.update(momentum_[i], next.m);
+    }
+    return 0;
+  });
+}
+
+Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
+    : options_(checked(std::move(options))),
+      rate_(options_.lr),
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      first_(state_of(parameters_, cat(options_.name, ".m"))),
+      second_(state_of(parameters_, cat(options_.name, ".v"))),
+      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {}
+
+void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    if (stepping.empty()) return 0;
+    ValueId before = t.read(count_),
+            count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
+    t.step(count_, count);
+    build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
+    const ValueId apply = t.applies();
+    for (std::size_t i : stepping) {
+      ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
+      ValueId w = t.read(parameters_[i]), m = t.read(first_[i]), v = t.read(second_[i]), g = t.value(Term(grads[i]));
+      auto next = build::adam(t.builder, w, m, v, g, lr, count, options, apply);
+      t.update(parameters_[i], next.w);
+      t.update(first_[i], next.m);
+      t.update(second_[i], next.v);
+    }
+    return 0;
+  });
+}
+
+AdamW::AdamW(std::vector<Parameter> parameters, AdamWOptions o)
+    : Adam(std::move(parameters), {.lr = o.lr,
+                                   .beta1 = o.beta1,
+                                   .beta2 = o.beta2,
+                                   .eps = o.eps,
+                                   .weight_decay = o.weight_decay,
+                                   .decoupled = true,
+                                   .name = std::move(o.name)}) {}
+
+namespace {
+
+RMSpropOptions checked(RMSpropOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  not_negative(cat("optimiser '", options.name, "': alpha"), options.alpha);
+  require(options.alpha <= 1, "optimiser '", options.name, "': alpha is ", options.alpha, "; it must not be above 1");
+  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
+  return options;
+}
+
+}  // namespace
+
+RMSprop::RMSprop(std::vector<Parameter> parameters, RMSpropOptions options)
+    : options_(checked(std::move(options))),
+      rate_(options_.lr),
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      square_(state_of(parameters_, cat(options_.name, ".v"))) {
+  if (options_.centered) mean_ = state_of(parameters_, cat(options_.name, ".mean"));
+  if (options_.momentum > 0) momentum_ = state_of(parameters_, cat(options_.name, ".m"));
+}
+
+void RMSprop::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    Builder& b = t.builder;
+    const RMSpropOptions& o = options_;
+    for (std::size_t i : stepping) {
+      const Parameter& parameter = parameters_[i];
+      auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
+      auto blend = [&](ValueId old, ValueId now) {  // alpha * old + (1 - alpha) * now
+        return build::add(b, build::mul(b, old, number(o.alpha)), build::mul(b, now, number(1 - o.alpha)));
+      };
+      ValueId lr = build::broadcast(b, rate_.read(cat(o.name, ".lr"), parameter.dtype()), parameter.shape(), {});
+      ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
+      if (o.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(o.weight_decay)));
+      ValueId square = blend(t.read(square_[i]), build::mul(b, g, g)), spread = square;
+      t.step(square_[i], square);
+      if (o.centered) {
+        ValueId mean = blend(t.read(mean_[i]), g);
+        t.step(mean_[i], mean);
+        spread = build::sub(b, square, build::mul(b, mean, mean));
+      }
+      ValueId step = build::div(b, g, build::add(b, build::sqrt(b, spread), number(o.eps)));
+      if (o.momentum > 0) {
+        step = build::add(b, build::mul(b, t.read(momentum_[i]), number(o.momentum)), step);
+        t.step(momentum_[i], step);
+      }
+      t.step(parameter, build::sub(b, w, build::mul(b, lr, step)));
+    }
+    return 0;
+  });
+}
+
+namespace {
+
+AdagradOptions checked(AdagradOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  not_negative(cat("optimiser '", options.name, "': lr_decay"), options.lr_decay);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  not_negative(cat("optimiser '", options.name, "': initial"), options.initial);
+  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  return options;
+}
+
+LionOptions checked(LionOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  beta(cat("optimiser '", options.name, "': beta1"), options.beta1);
+  beta(cat("optimiser '", options.name, "': beta2"), options.beta2);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  return options;
+}
+
+}  // namespace
+
+Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
+    : options_(checked(std::move(options))),
+      rate_(options_.lr),
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {
+  for (const Parameter& p : parameters_)
+    sum_.emplace_back(cat(options_.name, ".sum"), p, p.type(), constant_init(options_.initial));
+}
+
+void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    Builder& b = t.builder;
+    if (stepping.empty()) return 0;
+    const ValueId before = t.read(count_);
+    t.step(count_, build::add(b, before, build::full_like(b, before, 1)));
+    for (std::size_t i : stepping) {
+      const Parameter& parameter = parameters_[i];
+      const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
+      const ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
+      const ValueId decay[] = {lr, build::cast(b, before, parameter.dtype()),
+                               build::full_like(b, lr, options_.lr_decay)};
+      const ValueId rate = build::broadcast(b, build::pointwise(b, "x0 / (1 + x1 * x2)", decay), parameter.shape(), {});
+      const ValueId w = t.read(parameter);
+      ValueId g = t.value(Term(grads[i]));
+      if (options_.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(options_.weight_decay)));
+      const ValueId sum = build::add(b, t.read(sum_[i]), build::mul(b, g, g));
+      t.step(sum_[i], sum);
+      t.step(
+          parameter,
+          build::sub(b, w,
+                     build::mul(b, rate, build::div(b, g, build::add(b, build::sqrt(b, sum), number(options_.eps))))));
+    }
+    return 0;
+  });
+}
+
+Lion::Lion(std::vector<Parameter> parameters, LionOptions options)
+    : options_(checked(std::move(options))),
+      rate_(options_.lr),
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      momentum_(state_of(parameters_, cat(options_.name, ".m"))) {}
+
+void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    Builder& b = t.builder;
+    for (std::size_t i : stepping) {
+      const Parameter& parameter = parameters_[i];
+      const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
+      const ValueId lr =
+          build::broadcast(b, rate_.read(cat(options_.name, ".lr"), parameter.dtype()), parameter.shape(), {});
+      const ValueId w = t.read(parameter), g = t.value(Term(grads[i])), m = t.read(momentum_[i]);
+      const auto blend = [&](double rest) {
+        const ValueId operands[] = {m, g, number(rest)};
+        return build::pointwise(b, "x2 * x0 + (1 - x2) * x1", operands);
+      };
+      const ValueId towards[] = {blend(options_.beta1)};
+      ValueId step = build::pointwise(b, "select(x0 > 0, 1, select(x0 < 0, -1, x0))", towards);  // NaN stays
+      if (options_.weight_decay > 0) step = build::add(b, step, build::mul(b, w, number(options_.weight_decay)));
+      t.step(parameter, build::sub(b, w, build::mul(b, lr, step)));
+      t.step(momentum_[i], blend(options_.beta2));
+    }
+    return 0;
+  });
+}
+
+Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where) {
+  require(!grads.empty(), "clip_by_global_norm of no gradient");
+  not_negative("clip_by_global_norm: the greatest norm", most);
+  return at_line(where, [&](Trace& t) {
+    Builder& b = t.builder;
+    ValueId squares;
+    for (const Tensor& grad : grads) {
+      ValueId g = t.value(Term(grad)), sum = build::sum(b, build::mul(b, g, g));
+      require(ErrorKind::type, !squares.valid() || b.type(squares) == b.type(sum),
+              "clip_by_global_norm: gradients of different dtypes: ", grads[0].type, " and ", grad.type);
+      squares = squares.valid() ? build::add(b, squares, sum) : sum;
+    }
+    ValueId norm = build::sqrt(b, squares);
+    ValueId operands[] = {norm, build::full_like(b, norm, most)};
+    ValueId scale = build::pointwise(b, "min(1, x1 / (x0 + 1e-6))", operands);
+    Clipped out{{}, t.tensor(norm)};
+    for (const Tensor& grad : grads)
+      out.grads.push_back(t.has_gradient(grad) ? t.tensor(build::binary(b, "mul", t.value(Term(grad)), scale)) : grad);
+    return out;
+  });
+}
+
+EMA::EMA(std::vector<Parameter> parameters, double decay, std::string name)
+    : decay_(decay),
+      name_(std::move(name)),
+      parameters_(listed(cat("an average '", name_, "'"), std::move(parameters))),
+      averages_(state_of(parameters_, name_)),
+      count_(cat(name_, ".step"), {DType::i64, {}}, constant_init(0), "step") {
+  beta(cat("average '", name_, "': decay"), decay_);
+}
+
+void EMA::update(SourceLine where) {
+  at_line(where, name_, [&](Trace& t) {
+    Builder& b = t.builder;
+    ValueId before = t.read(count_);
+    ValueId fresh = build::eq(b, before, build::full_like(b, before, 0));
+    t.update(count_, build::add(b, before, build::full_like(b, before, 1)));
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Shape& shape = parameters_[i].shape();
+      ValueId w = t.read(parameters_[i]), old = t.read(averages_[i]);
+      ValueId operands[] = {old, w, build::full(b, parameters_[i].dtype(), shape, decay_)};
+      ValueId next = build::pointwise(b, "x2 * x0 + (1 - x2) * x1", operands);
+      t.update(averages_[i], build::select(b, build::broadcast_to(b, fresh, shape), w, next));
+    }
+    return 0;
+  });
+}
+
+namespace {
+
+void check_schedule(std::string_view what, double lr, std::int64_t total, std::int64_t warmup, double least) {
+  not_negative(cat(what, ": lr"), lr);
+  not_negative(cat(what, ": the least rate"), least);
+  require(warmup >= 0 && total > warmup, what, ": ", warmup, " steps of warm-up of ", total,
+          " in all; fewer than all, and not below 0");
+}
+
+// lr times `fall` (1 to 0) of the part of the way behind the warm-up.
+Schedule falling(double lr, std::int64_t total, std::int64_t warmup, double least, double (*fall)(double)) {
+  return [=](std::int64_t step) {
+    if (step < warmup) return lr * static_cast<double>(std::max<std::int64_t>(step, 0)) / static_cast<double>(warmup);
+    const double way = std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(total - warmup));
+    return least + (lr - least) * fall(way);
+  };
+}
+
+}  // namespace
+
+Schedule constant_schedule(double lr) {
+  not_negative("constant_schedule: lr", lr);
+  return [lr](std::int64_t) { return lr; };
+}
+
+Schedule step_schedule(double lr, std::int64_t every, double factor) {
+  not_negative("step_schedule: lr", lr);
+  not_negative("step_schedule: the factor", factor);
+  require(every >= 1, "step_schedule: every ", every, " steps; at least 1 is meant");
+  return [=](std::int64_t step) {
+    return lr * std::pow(factor, static_cast<double>(std::max<std::int64_t>(step, 0) / every));
+  };
+}
+
+Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup, double least) {
+  check_schedule("cosine_schedule", lr, total, warmup, least);
+  return falling(lr, total, warmup, least, [](double way) { return (1 + std::cos(way * 3.14159265358979323846)) / 2; });
+}
+
+Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup, double least) {
+  check_schedule("linear_schedule", lr, total, warmup, least);
+  return falling(lr, total, warmup, least, [](double way) { return 1 - way; });
+}
+
+}  // namespace karez::optim

@@ -1,0 +1,135 @@
+// Parameters: their names, sites and first values.
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "karez/api/inside/trace.h"
+
+namespace karez {
+namespace {
+
+// Globals of each thread: how many parameters of each name it has had, and how many sites it has assigned.
+thread_local std::map<std::string, int> had;
+thread_local const std::shared_ptr<Sites> sites = std::make_shared<Sites>();
+
+}  // namespace
+
+std::string next_site() { return cat("#", sites->next++); }
+void restart_sites() { sites->restart(); }
+
+void Sites::restart() {
+  next = 0;
+  std::lock_guard lock(mutex);
+  made.clear();
+}
+
+SitesOfWorld::SitesOfWorld() : sites_(sites) { ++sites_->worlds; }
+SitesOfWorld::~SitesOfWorld() {
+  if (--sites_->worlds == 0) sites_->restart();
+}
+
+std::shared_ptr<const Parameter::Info> Parameter::made(std::shared_ptr<Info> info) {
+  const std::string& name = info->name();
+  require(info->init != nullptr, "parameter '", name, "' has no initialiser");
+  for (auto size : info->type.shape)
+    require(size >= 1, "parameter '", name, "' is ", info->type, "; its sizes must be at least 1");
+  info->type.bytes();  // sizes whose product overflows are an error
+  return info;
+}
+
+Parameter::Parameter(std::string name, TensorType type, Initialiser init, std::string site) {
+  require(!name.empty(), "a parameter ", type, " without a name");
+  std::shared_ptr<Info> info(new Info{std::move(type), std::move(site), nullptr, {}, std::move(init)});
+  {
+    std::lock_guard lock(sites->mutex);
+    info->copy = sites->made[info->site]++;
+  }
+  info->call_it(std::move(name));
+  info_ = made(std::move(info));
+}
+
+Parameter::Parameter(std::string prefix, const Parameter& beside, TensorType type, Initialiser init)
+    : info_(made(std::shared_ptr<Info>(new Info{std::move(type), prefix, beside.info_, prefix, std::move(init)}))) {}
+
+void Parameter::Info::call_it(std::string name) const {
+  require(name.find('#') == name.npos, "a parameter is called '", name,
+          "'; '#' is for telling apart those of one name");
+  ordinal = had[name]++;
+  names.push_back(std::move(name));
+}
+
+const std::string& Parameter::Info::name() const {
+  if (beside == nullptr) {
+    std::lock_guard lock(mutex);
+    return names.back();
+  }
+  std::string now = cat(prefix, ".", beside->name());
+  std::lock_guard lock(mutex);
+  if (names.empty() || names.back() != now) call_it(std::move(now));
+  return names.back();
+}
+
+const std::string& Parameter::name() const { return info_->name(); }
+
+void Parameter::call_it(std::string name) const {
+  std::lock_guard lock(info_->mutex);
+  if (info_->names.back() != name) info_->call_it(std::move(name));
+}
+
+std::string Parameter::origin() const {
+  std::string out;
+  const Info* info = info_.get();
+  for (; info->beside != nullptr; info = info->beside.get()) out += cat(info->prefix, " of ");
+  return out + info->site + (info->copy > 0 ? cat(".", info->copy) : "");
+}
+
+int Parameter::ordinal() const {
+  name();  // which may be another by now
+  std::lock_guard lock(info_->mutex);
+  return info_->ordinal;
+}
+
+Parameter Parameter::of(const Identity& identity) {
+  Parameter out;
+  out.info_ = std::static_pointer_cast<const Info>(identity.lock());
+  return out;
+}
+
+Parameter::Info::~Info() {
+  for (const auto& act : at_end) act();
+}
+
+Initialiser Parameter::init() const {
+  std::lock_guard lock(info_->mutex);
+  return info_->init;
+}
+
+void Parameter::begin_with(const HostArray& value) const {
+  require(ErrorKind::type, value.valid() && value.type() == type(), "parameter '", name(), "' is ", type(), ", not ",
+          value.valid() ? print(value.type()) : "an array never made");
+  Initialiser init = value_init(value);
+  std::lock_guard lock(info_->mutex);
+  info_->init = std::move(init);
+}
+
+void Parameter::at_end(std::function<void()> act) const {
+  std::lock_guard lock(info_->mutex);
+  info_->at_end.push_back(std::move(act));
+}
+
+std::vector<Parameter> Parameter::buffers_of_model() const {
+  const auto buffers = [&] {
+    std::lock_guard lock(info_->mutex);
+    return info_->buffers;
+  }();
+  return buffers ? buffers() : std::vector<Parameter>();
+}
+
+void Parameter::belongs_to(std::function<std::vector<Parameter>()> buffers) const {
+  std::lock_guard lock(info_->mutex);
+  info_->buffers = std::move(buffers);
+}
+
+std::string key_of(const std::string& name, int ordinal) { return ordinal == 0 ? name : cat(name, "#", ordinal); }
+
+}  // namespace karez

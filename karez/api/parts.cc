@@ -1,0 +1,206 @@
+// Where values lie: asked of arrays, and of what is not computed yet; and arrays made from parts.
+#include "karez/api/parts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "karez/api/inside/array_value.h"
+#include "karez/api/inside/expression.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/summands.h"
+#include "karez/api/interactive.h"
+#include "karez/base/text.h"
+#include "karez/sbp/effective.h"
+
+namespace karez {
+
+Place place_of(const Array& array) {
+  const ArrayValue& value = ArrayValue::of(array);
+  return {DeviceMesh{value.living_world(), value.kept->mesh}, value.kept->layout};
+}
+
+Place place_of(const Tensor& tensor, SourceLine where) {
+  require(tensor.lazy != nullptr, "a tensor ", tensor.type,
+          " of a program that is being traced lies nowhere yet: it is laid when the program is planned");
+  if (tensor.lazy->host.valid()) return {};
+  // It may be computed meanwhile, but then its array is there.
+  const auto from = tensor.lazy->from();
+  if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array);
+  if (is_laid_by_planner(*tensor.lazy) || tensor.lazy->from() == nullptr) return place_of(computed(tensor, where));
+  const DeviceMesh mesh = mesh_of(from.get());
+  const auto& layout = from->trace.graph.value(tensor.lazy->id).layout;
+  return {mesh, layout ? *layout : broadcast_layout(mesh.mesh)};
+}
+
+std::optional<DeviceMesh> mesh_of(const Tensor& tensor) {
+  require(tensor.lazy != nullptr, "a tensor ", tensor.type,
+          " of a program that is being traced: it lies on the mesh of the program");
+  if (tensor.lazy->host.valid()) return {};
+  const auto from = tensor.lazy->from();
+  if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array).mesh;
+  return mesh_of(from.get());
+}
+
+Place place_of(const World& world, const Parameter& parameter) {
+  const auto state = world.mesh().world;
+  WorldLock lock(*state);
+  const StoredVariable& stored = state->stored(parameter)->second;
+  return {DeviceMesh{state, stored.mesh}, stored.layout};
+}
+
+Array computed_whole(const Tensor& tensor, SourceLine where) {
+  const Array array = computed(tensor, where);
+  const bool whole = sbp::effective(array.mesh(), array.layout()) == broadcast_layout(array.mesh());
+  if (whole || tensor.lazy == nullptr || tensor.lazy->is_laid_by_user()) return array;
+  return computed(with_layout(Term(tensor, where), {}), where);
+}
+
+namespace {
+
+// Positions on the mesh of this rank's devices.
+std::vector<int> positions_of(const Mesh& mesh, int rank) {
+  std::vector<int> out;
+  for (int position = 0; position < mesh.size(); ++position)
+    if (mesh.devices[static_cast<std::size_t>(position)].rank == rank) out.push_back(position);
+  return out;
+}
+
+std::string name_of(DeviceName device) { return cat(device.rank, ".", device.device); }
+DeviceName device_at(const Mesh& mesh, int position) { return mesh.devices[static_cast<std::size_t>(position)]; }
+
+// Its coordinates on the axes that `counts` is true for.
+template <class Counts>
+std::vector<int> coordinates_on(const Mesh& mesh, int position, const Layout& layout, Counts counts) {
+  std::vector<int> out = mesh.coordinates(position);
+  for (std::size_t axis = 0; axis < layout.size(); ++axis)
+    if (!counts(layout[axis])) out[axis] = 0;
+  return out;
+}
+
+// Of one dimension: the sum of what the devices have if all are here, otherwise as much on every device as on each of
+// these.
+std::int64_t size_of_whole(const std::vector<HostArray>& parts, const Mesh& mesh, const std::vector<int>& positions,
+                           const Layout& layout, int dim) {
+  const auto at = static_cast<std::size_t>(dim);
+  std::map<std::vector<int>, std::int64_t> sizes;
+  std::int64_t sum = 0, devices = 1;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int64_t size = parts[i].shape()[at];
+    if (sizes.emplace(coordinates_on(mesh, positions[i], layout, [&](Sbp entry) { return entry.is_split(dim); }), size)
+            .second)
+      sum += size;
+  }
+  for (std::size_t axis = 0; axis < layout.size(); ++axis)
+    if (layout[axis].is_split(dim)) devices *= mesh.axes[axis].size;
+  if (static_cast<std::int64_t>(sizes.size()) == devices) return sum;
+  const std::int64_t first = sizes.begin()->second;
+  require(ErrorKind::shape,
+          std::all_of(sizes.begin(), sizes.end(), [&](const auto& each) { return each.second == first; }),
+          "from_parts: this rank's devices have different sizes of dimension ", dim,
+          " and not all of it, so that the shape of the whole must be given");
+  return first * devices;
+}
+
+TensorType whole_of(const std::vector<HostArray>& parts, const Mesh& mesh, int rank, const std::vector<int>& positions,
+                    const Layout& layout, const WholeType& given) {
+  if (parts.empty()) {
+    require(ErrorKind::shape, given.shape && given.dtype, "from_parts: rank ", rank, " has no device of ",
+            sbp::print(mesh),
+            ", and so no part that tells the type of the whole: its shape and dtype must be given here");
+    return {*given.dtype, *given.shape};
+  }
+  const TensorType& first = parts[0].type();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const TensorType& type = parts[i].type();
+    require(ErrorKind::type, type.dtype == first.dtype, "from_parts: part 0 is ", first, ", part ", i, " is ", type,
+            "; a value has one dtype");
+    require(ErrorKind::shape, type.rank() == first.rank(), "from_parts: part 0 is ", first, ", part ", i, " is ", type,
+            "; parts have the whole's number of dimensions");
+  }
+  require(ErrorKind::type, !given.dtype || *given.dtype == first.dtype, "from_parts: part 0 is ", first,
+          ", but the whole is to be of ", given.dtype.value_or(first.dtype));
+  TensorType out = first;
+  for (int dim = 0; dim < first.rank() && !given.shape; ++dim)
+    out.shape[static_cast<std::size_t>(dim)] = size_of_whole(parts, mesh, positions, layout, dim);
+  if (given.shape) out.shape = *given.shape;
+  return out;
+}
+
+}  // namespace
+
+std::vector<LocalData> local_parts(const Array& array) {
+  const std::vector<HostArray> held = array.local();  // by the devices' names
+  const Mesh& mesh = array.mesh();
+  const std::vector<int> positions = positions_of(mesh, ArrayValue::of(array).living_world()->ranks.rank());
+  std::vector<LocalData> out;
+  for (const int position : positions) {
+    const DeviceName device = device_at(mesh, position);
+    const auto before =
+        std::count_if(positions.begin(), positions.end(), [&](int other) { return device_at(mesh, other) < device; });
+    out.push_back({device, local_box(array.type().shape, mesh, array.layout(), position),
+                   held[static_cast<std::size_t>(before)]});
+  }
+  return out;
+}
+
+Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layout, const WholeType& given) {
+  require(on.world != nullptr, "from_parts needs a mesh that a World has made");
+  WorldState& world = *on.world;
+  const Mesh& mesh = on.mesh;
+  const int rank = world.ranks.rank();
+  const std::vector<int> positions = positions_of(mesh, rank);
+  require(ErrorKind::shape, parts.size() == positions.size(), "from_parts: ", parts.size(), " parts; rank ", rank,
+          " has ", positions.size(), " devices of ", sbp::print(mesh), ", and gives one for each",
+          positions.empty() ? std::string()
+                            : cat(": ", join(positions, ", ", [&](int p) { return name_of(device_at(mesh, p)); })));
+  require(ErrorKind::layout, layout.size() == mesh.axes.size(), "from_parts: a layout ", sbp::print(layout), " of ",
+          layout.size(), " entries; ", sbp::print(mesh), " has ", mesh.rank(), " axes");
+  for (const HostArray& part : parts) require(part.valid(), "from_parts: an array that was never made");
+  const TensorType whole = whole_of(parts, mesh, rank, positions, layout, given);
+  std::string why;
+  require(ErrorKind::layout, is_valid(whole, mesh, layout, &why), "from_parts: ", why);
+  const std::string lies = cat(sbp::print(whole, mesh, layout), " on ", sbp::print(mesh));
+  const auto rows = summands_of(whole, mesh, layout);
+  std::map<std::vector<int>, std::size_t> alike;
+  std::vector<runtime::HeldPart> held;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const DeviceName device = device_at(mesh, positions[i]);
+    const Box box = local_box(whole.shape, mesh, layout, positions[i]);
+    require(ErrorKind::shape, parts[i].shape() == shape_of(box), "from_parts: part ", i, " is ", parts[i].type(),
+            ", but device ", name_of(device), " has ", TensorType{whole.dtype, shape_of(box)}, " of ", lies);
+    const auto [other, is_new] =
+        alike.emplace(coordinates_on(mesh, positions[i], layout, [](Sbp entry) { return !entry.is_broadcast(); }), i);
+    require(is_new || std::memcmp(parts[i].bytes(), parts[other->second].bytes(),
+                                  static_cast<std::size_t>(parts[i].type().bytes())) == 0,
+            "from_parts: parts ", other->second, " and ", i, " differ, but devices ",
+            name_of(device_at(mesh, positions[other->second])), " and ", name_of(device), " have the same of ", lies);
+    const Box held_box = rows ? local_box(rows->type.shape, mesh, rows->layout, positions[i]) : box;
+    Ints begin;
+    for (const Range& range : held_box) begin.push_back(range.begin);
+    held.push_back({{device.rank, device.device}, std::move(begin), shape_of(held_box), parts[i]});
+  }
+  std::optional<runtime::Result> result;
+  if (held.empty()) world.session.check_open();
+  else result = world.session.hold(rows ? rows->type : whole, std::move(held));
+  return Array(std::make_shared<const ArrayValue>(ArrayValue{
+      world.weak_from_this(), std::move(result), std::make_shared<const Kept>(Kept{whole, mesh, std::move(layout)})}));
+}
+
+Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& words) {
+  require(mesh.world != nullptr, "laid_on needs a mesh that a World has made");
+  return at_line(x.where, [&](Trace& t) {
+    require(t.expression != nullptr, "a mesh is given in a program that is being traced; it lies on its function's");
+    t.expression->lie_on(mesh.world, mesh.mesh);
+    const ValueId id = t.value(x, t.dtype_of(x));
+    Layout layout = layout_from(words, t.graph.type(id).rank(), mesh.mesh, cat("a layout for ", t.graph.type(id)));
+    const ValueId out = t.builder.one("layout", {id});
+    t.graph.value(out).layout = std::move(layout);
+    return t.tensor(out);
+  });
+}
+
+}  // namespace karez

@@ -1,0 +1,261 @@
+// Tests of planning without launching, of the limit on a plan's memory, and of looking for who made a NaN.
+#include <gmock/gmock.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <regex>
+
+#include "karez/api/test_texts.h"
+#include "karez/karez.h"
+
+namespace karez {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Net : nn::Module {
+  nn::Linear fc1{*this, "fc1", 8, 16}, fc2{*this, "fc2", 16, 4};
+  Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
+};
+
+HostArray ones(Shape shape) {
+  HostArray out(TensorType{DType::f32, std::move(shape)});
+  for (float& x : out.data<float>()) x = 1;
+  return out;
+}
+
+TEST(Planned, AFunctionTellsOfItsPlanBeforeTheFirstStep) {
+  World world({.devices = 2});
+  Net net;
+  int bodies = 0;
+  auto model = compile(world.mesh("data=2"), [&](Tensor x) {
+    ++bodies;
+    return net(x);
+  });
+  model.compile({{DType::f32, {600, 8}}});
+  EXPECT_EQ(world.counters().launches, 0);
+  EXPECT_TRUE(world.variables().empty()) << "nothing has a first value yet";
+  EXPECT_THAT(model.summary(), HasSubstr("peak memory by device"));
+  EXPECT_THAT(model.shard_report(), HasSubstr("optimal"));
+  const std::int64_t planned = model.peak_bytes();
+  model(ones({600, 8})).wait();
+  EXPECT_EQ(bodies, 1) << "the call runs what was planned";
+  EXPECT_EQ(model.signatures(), 1);
+  std::int64_t most = 0;
+  for (const auto& [device, bytes] : world.counters().peak_bytes) most = std::max(most, bytes);
+  EXPECT_GE(most, planned);
+  EXPECT_LE(most, planned + 2048) << "beside it the small plan that made the first values";
+  model.compile({{DType::f32, {600, 8}}});
+  EXPECT_EQ(model.signatures(), 1) << "planned anew, in the place of the other";
+  EXPECT_THAT(error_of([&] { model.compile({}); }), HasSubstr("takes 1 arguments, not 0"));
+}
+
+TEST(Planned, EachLayoutOfAParameterIsExplained) {
+  World world({.devices = 2});
+  Net net;
+  auto model = compile(world.mesh("model=2"), [&](Tensor x) { return net(x); },
+                       {.rules = {{"fc1.weight", P("model", nullptr)}}});
+  EXPECT_THAT(error_of([&] { model.explain("fc1.weight"); }), HasSubstr("has no plan before its first call"));
+  model.compile({{DType::f32, {600, 8}}});
+  const std::string page = model.explain("fc1.weight");
+  EXPECT_THAT(page, HasSubstr("'fc1.weight' on mesh(model=2), predicted for a launch"));
+  EXPECT_THAT(page, HasSubstr("@model, 8]: ")) << "as the rule has it";
+  EXPECT_THAT(page, HasSubstr(", as it was asked for; optimal"));
+  EXPECT_THAT(page, HasSubstr(", 8@model]: "));
+  EXPECT_THAT(model.explain("arg0"), HasSubstr("f32[600, 8;]: "));
+  EXPECT_THAT(error_of([&] { model.explain("fc1.wieght"); }),
+              HasSubstr("no value, module or variable is called 'fc1.wieght'; there are "));
+  model(ones({600, 8})).wait();
+  EXPECT_EQ(model.explain("fc1.weight"), page) << "what was fixed when it was planned, not what is stored since";
+}
+
+TEST(Planned, WhatAnotherFunctionStoredMeanwhileIsPlannedAnew) {
+  World world({.devices = 2});
+  DeviceMesh mesh = world.mesh("model=2");
+  Net net;
+  auto body = [&](Tensor x) { return net(x); };
+  auto other = compile(mesh, body, {.rules = {{"fc1.weight", P("model", nullptr)}}});
+  auto free = compile(mesh, body);
+  free.compile({{DType::f32, {6, 8}}});
+  EXPECT_EQ(free.signatures(), 1);
+  other(ones({6, 8})).wait();
+  EXPECT_EQ(print(world.layout("fc1.weight")), "(S(0))");
+  const HostArray got = free(ones({6, 8})).value().read(), want = other(ones({6, 8})).value().read();
+  for (std::size_t i = 0; i < 24; ++i) EXPECT_NEAR(got.data<float>()[i], want.data<float>()[i], 1e-6);
+  EXPECT_EQ(free.signatures(), 1);
+}
+
+TEST(Planned, APlanBeyondTheMemoryIsRefusedWithItsLargestTensors) {
+  World world({.memory = 20'000});
+  Net net;
+  auto model = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.name = "wide"});
+  EXPECT_NO_THROW(model(ones({6, 8})).wait());
+  const std::string text = error_of([&] { model.compile({{DType::f32, {400, 8}}}); });
+  EXPECT_THAT(text, HasSubstr("plan 'wide' takes "));
+  EXPECT_THAT(text, HasSubstr(" on device 0.0, but 19.53 KiB (20000 bytes) are allowed there; the largest "));
+  EXPECT_THAT(text, HasSubstr("\n  25.00 KiB  f32[400, 16] of matmul at "));
+  EXPECT_THAT(text, HasSubstr("variable 'fc1.weight' f32[16, 8]"));
+  EXPECT_LT(text.find("25.00 KiB"), text.find("6.25 KiB")) << "the largest first";
+  EXPECT_LT(text.find("6.25 KiB"), text.find("variable 'fc1.weight'"));
+  EXPECT_NO_THROW(model(ones({6, 8})).wait()) << "what was planned before goes on";
+  EXPECT_EQ(error_of([] { World({.memory = -1}); }), "a world with -1 bytes a device; 0 sets no limit");
+}
+
+struct Stages : nn::Module {
+  nn::Linear a{*this, "a", 32, 32}, b{*this, "b", 32, 32}, c{*this, "c", 32, 32}, d{*this, "d", 32, 32};
+  Tensor operator()(Tensor x) { return tanh(d(tanh(c(tanh(b(tanh(a(x)))))))); }
+};
+
+class Ones : public Source {
+ public:
+  TensorType type() const override { return {DType::f32, {6 * 256, 32}}; }
+  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<float>()[static_cast<std::size_t>(i)] = 1;
+  }
+};
+
+struct Trained {
+  std::int64_t peak = 0;
+  double predicted = 0,
+         without = 0;  // us of a launch by the planner's bound, with the limit and without; 0: no slots were given up
+  std::vector<float> losses;
+  std::string summary;
+};
+
+// Three steps of a pipeline of four stages and six micro-batches, fed by a source or by arrays.
+Trained trained(std::int64_t memory, bool source) {
+  CostTable costs;
+  costs.link = {.alpha = 1e-9, .beta = 1e-13};
+  World world({.devices = 4, .costs = costs, .memory = memory});
+  Stages net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.01});
+  auto step = compile(world.mesh("stage=4"),
+                      [&](Tensor x) {
+                        Tensor loss = sum(net(x));
+                        sgd.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.placements = {{"a", 0}, {"b", 1}, {"c", 2}, {"d", 3}}, .microbatches = 6});
+  Trained out;
+  const HostArray x = ones({6 * 256, 32});
+  for (int i = 0; i < 3; ++i) {
+    if (source) out.losses.push_back(step(Feed{std::make_shared<Ones>(), i}).item<float>());
+    else out.losses.push_back(step(x).item<float>());
+  }
+  out.peak = step.peak_bytes();
+  out.summary = step.summary();
+  std::smatch found;
+  if (std::regex_search(out.summary, found,
+                        std::regex("a launch every ([0-9.]+) us, predicted; without that limit ([0-9.]+) us\n$")))
+    out.predicted = std::stod(found[1]), out.without = std::stod(found[2]);
+  return out;
+}
+
+// From the plan that all slots would have down to one that is refused: ever less memory, never a faster launch, always
+// the same losses.
+TEST(Planned, SlotsAreGivenUpBeforeAPlanIsRefused) {
+  for (const bool source : {false, true}) {
+    const Trained free = trained(0, source);
+    EXPECT_EQ(free.summary.find("given up"), std::string::npos);
+    Trained last = free;
+    int plans = 0;
+    std::string refused;
+    for (std::int64_t memory = free.peak - 1; refused.empty(); memory = last.peak - 1) {
+      Trained now;
+      try {
+        now = trained(memory, source);
+      } catch (const Error& error) {
+        refused = error.what();
+        EXPECT_EQ(error.kind, ErrorKind::device);
+        continue;
+      }
+      ++plans;
+      EXPECT_LE(now.peak, memory);
+      EXPECT_GE(now.predicted, plans == 1 ? now.without : last.predicted);
+      EXPECT_EQ(now.without, plans == 1 ? now.without : last.without);
+      EXPECT_EQ(now.losses, free.losses);
+      EXPECT_THAT(now.summary, ::testing::ContainsRegex(
+                                   "\nslots given up to take .* of a device: by the planner's bound a launch every "));
+      EXPECT_GT(now.without, 0) << now.summary;
+      last = now;
+    }
+    EXPECT_GE(plans, 2);
+    EXPECT_GT(last.predicted, 1.5 * last.without) << "four stages that wait for each other";
+    EXPECT_THAT(refused, HasSubstr(" bytes) are allowed there; the largest 10 of its "));
+    EXPECT_EQ(refused.find(" times"), std::string::npos) << "nothing has a slot more than one when it is refused\n"
+                                                         << refused;
+  }
+}
+
+TEST(CheckNan, NamesTheFirstOpTheLaunchAndTheLine) {
+  for (const char* mesh : {"", "data=2"}) {
+    World world({.devices = 2, .check_nan = true});
+    auto model = compile(world.mesh(mesh), [](Tensor x) {
+      Tensor y = log(x);
+      return sum(sqrt(y * 2.0));
+    });
+    EXPECT_NO_THROW(model(ones({4, 3})).wait());
+    HostArray x = ones({4, 3});
+    x.data<float>()[4] = 0;
+    const std::string text = error_of([&] { model(x).wait(); });
+    EXPECT_THAT(text,
+                ::testing::ContainsRegex(
+                    "log at .*planned_test.cc:[0-9]+.*: makes -inf at \\[1, 1\\] of f32\\[[24], 3\\] \\[launch 2, "))
+        << mesh;
+  }
+}
+
+TEST(CheckNan, BlamesNoOneForWhatCameWithTheProgram) {
+  World world({.check_nan = true});
+  for (const std::int64_t n : {4, 64}) {  // a small constant is made once, a large one by each launch
+    auto masked = compile(world.mesh(), [n](Tensor x) {
+      Tensor mask = select(iota({n, n}, 1) > iota({n, n}, 0), full({n, n}, -std::numeric_limits<double>::infinity()),
+                           full({n, n}, 0.0));
+      return softmax(x + mask);
+    });
+    EXPECT_NO_THROW(masked(ones({n, n})).wait()) << "a mask of -inf";
+  }
+  auto masked = compile(world.mesh(), [](Tensor x) { return softmax(x); });
+  HostArray x = ones({4, 4});
+  x.data<float>()[3] = std::nanf("");
+  EXPECT_THAT(error_of([&] { masked(x).wait(); }), HasSubstr("holds NaN at [0, 3] of f32[4, 4]"));
+}
+
+TEST(CheckNan, NamesAVariableThatHeldOneBeforeTheLaunch) {
+  using Rules = std::vector<LayoutRule>;
+  for (const char* mesh : {"", "data=2"}) {
+    for (const bool gathered : {false, true}) {
+      World world({.devices = 2});
+      const Parameter w("w", {DType::f32, {2, 3}}, constant_init(1));
+      auto model =
+          compile(world.mesh(mesh), [&](Tensor x) { return gathered ? with_layout(w * 1, P(nullptr)) + x : w * x; },
+                  {.rules = *mesh == 0 ? Rules() : Rules{{"w", P("data")}}, .check_nan = true});
+      world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::numeric_limits<float>::infinity(), 6}));
+      EXPECT_NO_THROW(model(ones({2, 3})).wait()) << "an infinity may be meant";
+      world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::nanf(""), 6}));
+      EXPECT_THAT(error_of([&] {
+                    model(ones({2, 3})).wait();
+                  }),
+                  ::testing::ContainsRegex(
+                      "reads variable 'w(#[0-9]+)?', which holds NaN at \\[[01], 1\\] of f32\\[[12], 3\\]"));
+    }
+  }
+}
+
+TEST(CheckNan, BlamesNoOneForTheMaximumOfAnEmptyPart) {
+  World world({.devices = 4, .check_nan = true});
+  auto most = compile(world.mesh("data=4"), [](Tensor x) { return max(with_layout(x, P("data"))); });
+  EXPECT_EQ(most(ones({3})).item<float>(), 1);
+}
+
+TEST(CheckNan, IsOffUnlessAskedFor) {
+  World world;
+  auto model = compile(world.mesh(), [](Tensor x) { return log(x); });
+  HostArray zero(TensorType{DType::f32, {1}});
+  EXPECT_EQ(model(zero).item<float>(), -std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,178 @@
+// What ranks compare before they run anything together: the libraries they compute with, and what goes between each two
+// of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "karez/api/inside/ranks.h"
+#include "karez/api/inside/test_ranks.h"
+#include "karez/api/test_texts.h"
+#include "karez/karez.h"
+#include "karez/kernels/cpu/libraries.h"
+#include "karez/runtime/session.h"
+
+namespace karez {
+namespace {
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+std::vector<std::string> told(int ranks, const std::function<void(const Ranks&)>& body) {
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
+  on_ranks(ranks, [&](const Ranks& here) { out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(here); }); });
+  return out;
+}
+
+TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedByAllWithBothVersions) {
+  const std::string mine = kernels::library_versions();
+  EXPECT_THAT(mine,
+              ::testing::MatchesRegex(
+                  "Karez = [0-9.]+\ncompiler = .*\nC library = [0-9.]+\noneDNN = [0-9.]+ .*, instructions [0-9]+\n"
+                  "Highway = [0-9.]+, [A-Z0-9_]+\nEigen = [0-9.]+\n"));
+  for (const std::string line : {"Karez", "oneDNN", "Highway", "C library"}) {
+    const std::size_t at = mine.find(line + " = ") + line.size() + 3;
+    const std::string other = std::string(mine).replace(at, 1, "99"),
+                      end = mine.substr(at + 1, mine.find('\n', at) - at - 1);
+    const auto texts = told(3, [&](const Ranks& here) {
+      WorldOptions options{.ranks = here};
+      WorldRanks(options).agree(options, {}, here.rank == 2 ? other : mine);
+    });
+    EXPECT_THAT(texts, Each(base::cat("rank 2's World differs from rank 0's: '", line, " = 99", end, "' against '",
+                                      line, " = ", mine[at], end, "'")));
+  }
+}
+
+TEST(RanksThatHang, OneThatHasComeAndSaysNothingIsNamedByAll) {
+  std::promise<void> told_all[2];
+  const auto texts = told(3, [&](const Ranks& here) {
+    WorldOptions options{.ranks = here, .peer_timeout = 0.5};
+    WorldRanks ranks(options);
+    if (here.rank == 1) {
+      for (auto& each : told_all) each.get_future().wait();
+      return;
+    }
+    const std::string text = error_of([&] { ranks.agree(options, {}, "one = 1\n"); });
+    told_all[here.rank / 2].set_value();
+    base::fail(text);
+  });
+  for (int rank : {0, 2})
+    EXPECT_THAT(texts[static_cast<std::size_t>(rank)],
+                ::testing::MatchesRegex(
+                    "rank 1 \\(.*\\) has stopped: it came to where the ranks meet, and has said nothing for 1.5 s"));
+}
+
+TEST(RanksThatHang, OneThatHasComeAndSpeaksLateIsWaitedFor) {
+  const auto texts = told(3, [&](const Ranks& here) {
+    WorldOptions options{.ranks = here, .peer_timeout = 20};
+    WorldRanks ranks(options);
+    if (here.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ranks.agree(options, {}, "one = 1\n");
+  });
+  EXPECT_THAT(texts, Each("no error"));
+}
+
+// One step with several collectives of one communicator; rank 2 sees another plan than the others.
+std::vector<std::string> told_with_plans(const std::function<void(plan::Plan&)>& changes,
+                                         const std::function<void(plan::Plan&)>& others = {}) {
+  return told(3, [&](const Ranks& here) {
+    World world({.ranks = here, .session = [&](runtime::SessionOptions& options) {
+                   options.plans = here.rank == 2 ? changes : others;
+                 }});
+    auto gathered = [](Tensor x) { return with_layout(with_layout(x, {"d"}) * 2.0, {}); };
+    auto f = compile(world.mesh("d=3"),
+                     [&](Tensor x, Tensor y) {
+                       return std::pair{gathered(x), gathered(y)};
+                     },
+                     {.name = "step"});
+    f(HostArray::of<double>({3}, {1, 2, 3}), HostArray::of<double>({9}, {1, 2, 3, 4, 5, 6, 7, 8, 9})).wait();
+  });
+}
+
+std::function<void(plan::Plan&)> chunks_of(std::int64_t bytes) {
+  return [bytes](plan::Plan& plan) {
+    for (plan::Communicator& group : plan.communicators) group.chunk = bytes;
+  };
+}
+
+// What each of these ranks hears, of a job of so many.
+std::vector<std::string> told_by(const std::vector<int>& come, int ranks, const std::function<void()>& meanwhile = {}) {
+  const Ranks all = meeting(ranks);
+  std::vector<std::string> out(come.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < come.size(); ++i)
+    threads.emplace_back([&, i] {
+      Ranks mine = all;
+      mine.rank = come[i];
+      out[i] = error_of(
+          [&] { World({.while_waiting = come[i] == 0 ? meanwhile : nullptr, .ranks = mine, .start_timeout = 1.5}); });
+    });
+  threads.clear();
+  return out;
+}
+
+TEST(RanksThatDoNotCome, AreNamedByAllAfterTheTimeThatAnOptionSets) {
+  EXPECT_THAT(told_by({0, 1}, 3), Each("rank 2 of 3 has not come to this world within the 1.5 s of start_timeout"));
+  EXPECT_THAT(told_by({0, 2, 3}, 5),
+              Each("ranks 1 and 4 of 5 have not come to this world within the 1.5 s of start_timeout"));
+  EXPECT_THAT(told_by({0}, 16), Each("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 7 more of 16 have not come to this world within "
+                                     "the 1.5 s of start_timeout"));
+}
+
+TEST(RanksThatDoNotCome, AreNoLongerWaitedForWhereTheProgramIsInterrupted) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto texts = told_by({0, 1}, 3, [&] {
+    require(std::chrono::steady_clock::now() < begin + std::chrono::milliseconds(500), "interrupted");
+  });
+  EXPECT_EQ(texts[0], "interrupted");
+  EXPECT_NE(texts[1], "no error") << "rank 0 has gone";
+}
+
+TEST(RanksThatDiffer, EveryMessageOfALinkCounts) {
+  EXPECT_THAT(told_with_plans(chunks_of(8), chunks_of(8)), Each("no error"));
+  EXPECT_THAT(told_with_plans(chunks_of(8), chunks_of(16)),
+              Each(HasSubstr("bytes 16 8; ")));  // the last message is the same
+}
+
+TEST(RanksThatDiffer, WhatTwoRanksSeeOtherwiseOfTheirLinkIsNamedBeforeTheFirstLaunch) {
+  EXPECT_THAT(told_with_plans([](plan::Plan&) {}), Each("no error"));
+  const auto collectives = [](plan::Plan& plan, const std::function<void(plan::Collective&)>& change) {
+    for (plan::Actor& actor : plan.actors)
+      if (actor.collective) change(*actor.collective);
+  };
+  const std::vector<std::pair<std::string, std::function<void(plan::Plan&)>>> lies = {
+      {"bytes", chunks_of(8)},
+      {"order",
+       [&](plan::Plan& plan) {
+         for (plan::Communicator& group : plan.communicators)
+           std::reverse(group.sequence.begin(), group.sequence.end());
+         collectives(plan, [&](plan::Collective& c) {
+           for (int& turn : c.turns)
+             turn = static_cast<int>(plan.communicators[c.communicator].sequence.size()) - 1 - turn;
+         });
+       }},
+      {"peers",
+       [&](plan::Plan& plan) {
+         collectives(plan, [](plan::Collective& c) { c.algorithm = c.algorithm == "ring" ? "direct" : "ring"; });
+       }},
+      {"nothing at all", [&](plan::Plan& plan) {
+         for (plan::Actor& actor : plan.actors) actor.collective.reset();
+       }}};
+  for (const auto& [what, lie] : lies) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto texts = told_with_plans(lie);
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("the links of function 'step' (ranks_agree_test.cc:"),
+                                  HasSubstr("two ranks disagree about what they send"),
+                                  ::testing::ContainsRegex("\nrank [01]: .*\nrank 2: "))))
+        << what;
+    EXPECT_THAT(texts, Each(texts[0])) << what << ": the same on all ranks";
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 15)
+        << what << ": the 30 s of a silent peer";
+  }
+}
+
+}  // namespace
+}  // namespace karez

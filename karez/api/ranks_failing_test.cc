@@ -1,0 +1,442 @@
+// Several ranks of which one does something else, or fails: all of them hear of it, and why.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "karez/api/inside/test_ranks.h"
+#include "karez/api/test_texts.h"
+#include "karez/karez.h"
+
+namespace karez {
+namespace {
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What each rank is told, in the order of ranks; "no error" where it was none.
+std::vector<std::string> told(int ranks, const std::function<void(World&, int rank)>& body, double peer_timeout = 30) {
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
+  on_ranks(ranks, [&](const Ranks& here) {
+    World world({.ranks = here, .peer_timeout = peer_timeout});
+    out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(world, here.rank); });
+  });
+  return out;
+}
+
+HostArray three() { return HostArray::of<double>({3}, {1, 2, 3}); }
+
+double seconds_of(const std::function<void()>& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+TEST(RanksThatDiffer, ARankWithAnotherProgramIsRefusedBeforeItRunsWithTheFirstDifference) {
+  const double seconds = seconds_of([] {
+    const auto texts = told(3, [](World& world, int rank) {
+      auto f = compile(world.mesh("d=3"), [&](Tensor x) { return sum(rank == 2 ? exp(x) : tanh(x)); });
+      f(three()).wait();
+    });
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("the ranks do not run the same program: rank "),
+                                  HasSubstr(" comes to a plan of function 'main' (ranks_"),
+                                  HasSubstr("where rank 2 comes to a plan of function 'main'"))));
+    for (const std::string& text : texts) {  // rank 2 against whoever came first
+      EXPECT_THAT(text, ::testing::ContainsRegex("\nrank [01]:   %1 = tanh\\(%0\\) : f64\\[3\\]"))
+          << "the lines of the graphs";
+      EXPECT_THAT(text, ::testing::ContainsRegex("\nrank 2:   %1 = exp\\(%0\\) : f64\\[3\\]"));
+    }
+  });
+  EXPECT_LT(seconds, 15) << "nobody waited for the 30 s of a peer that is silent";
+}
+
+// Numbers, but on one rank one batch cannot be read.
+struct Numbers : Source {
+  explicit Numbers(std::int64_t bad) : bad(bad) {}
+  std::int64_t bad;
+  TensorType type() const override { return {DType::f64, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    require(ErrorKind::data, position != bad, "batch ", position, " is damaged");
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = static_cast<double>(position);
+  }
+};
+
+TEST(RanksThatFail, ASourceThatThrowsOnOneRankFailsTheLaunchOnAll) {
+  for (int bad : {0, 1, 2}) {
+    std::vector<int> good(3, 0);
+    const auto texts = told(3, [&](World& world, int rank) {
+      auto numbers = std::make_shared<Numbers>(rank == bad ? 5 : -1);
+      Parameter w("w", {DType::f64, {4}}, constant_init(1));
+      auto f = compile(world.mesh("d=3"), [&](Tensor x) {
+        return std::pair{sum(with_layout(x, {"d"}) * w), with_layout(x, {"d"}) * 2.0};
+      });
+      for (int i = 0;; ++i) {
+        Future both = f(Feed{numbers, i});
+        EXPECT_EQ(both.item(), 4.0 * i) << "what comes back is whole";
+        good[static_cast<std::size_t>(rank)] = i;
+      }
+    });
+    EXPECT_THAT(texts, Each(HasSubstr("batch 5 is damaged"))) << bad;
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(good[static_cast<std::size_t>(rank)], 4) << "nobody has a result of the launch that failed";
+      if (rank == bad) EXPECT_THAT(texts[static_cast<std::size_t>(rank)], Not(HasSubstr("rank ")));
+      else EXPECT_THAT(texts[static_cast<std::size_t>(rank)], HasSubstr(cat("rank ", bad, ": ")));
+    }
+  }
+}
+
+TEST(RanksThatFail, WhatAFailedLaunchWasFedGoesWithIt) {
+  EXPECT_THAT(told(2,
+                   [](World& world, int rank) {
+                     auto numbers = std::make_shared<Numbers>(rank == 1 ? 2 : -1);
+                     const std::weak_ptr<Numbers> fed = numbers;
+                     Parameter w("w", {DType::f64, {4}}, constant_init(1));
+                     {
+                       auto f = compile(world.mesh("d=2"), [&](Tensor x) { return sum(with_layout(x, {"d"}) * w); });
+                       error_of([&] {
+                         for (int i = 0;; ++i) f(Feed{numbers, i}).wait();
+                       });
+                     }
+                     numbers.reset();
+                     world.held_bytes();  // drops what launches leave
+                     EXPECT_TRUE(fed.expired());
+                     EXPECT_EQ(world.read("w").data<double>()[3], 1);
+                   }),
+              Each("no error"));
+}
+
+// A row of twelve times its position; one that is damaged.
+struct Twelve : Source {
+  explicit Twelve(std::int64_t bad) : bad(bad) {}
+  TensorType type() const override { return {DType::f64, {12}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    require(ErrorKind::data, position != bad, "batch ", position, " is damaged");
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = static_cast<double>(position);
+  }
+  const std::int64_t bad;
+};
+
+// Batches that one rank cannot read; what is trained between them is what it would be without.
+TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
+  for (const int ranks : {2, 3}) {
+    std::vector<std::vector<double>> losses(2);
+    for (const bool fails : {false, true}) {
+      on_ranks(ranks, [&](const Ranks& here) {
+        World world({.devices = 2, .ranks = here});
+        Parameter w("w", {DType::f64, {12}}, constant_init(1)), steps("steps", {DType::f64, {}}, constant_init(0));
+        auto f = compile(world.mesh(cat("d=", 2 * ranks)), [&](Tensor x) {
+          update(steps, steps + 1);  // which waits for nothing by itself
+          Tensor loss = sum(with_layout(x, {"d"}) * w);
+          update(w, w - grad(loss, {w})[0] * 0.1);
+          return loss + steps;
+        });
+        for (int i = 0; i < 12; ++i) {
+          const auto good = std::make_shared<Twelve>(-1);
+          if (fails && i % 3 == 1) {
+            const auto bad = std::make_shared<Twelve>(here.rank == i % ranks ? i : -1);
+            std::vector<Future> later = {f(Feed{bad, i}), f(Feed{good, i}),
+                                         f(Feed{good, i})};  // two that are under way with it
+            const std::string own = error_of([&] { later[0].wait(); });
+            EXPECT_THAT(own, HasSubstr(cat("batch ", i, " is damaged")));
+            EXPECT_EQ(own.find("rank ") == 0, here.rank != i % ranks) << own;
+            for (const Future& one : {later[1], later[2]})
+              EXPECT_THAT(error_of([&] { one.wait(); }), HasSubstr("did not run, because one before it failed: "));
+          }
+          const double loss = f(Feed{good, i}).item();
+          if (here.rank == 0) losses[fails].push_back(loss);
+        }
+      });
+    }
+    EXPECT_EQ(losses[0], losses[1]) << ranks;
+  }
+}
+
+// Ranks 0 and 1 train, rank 2 has no device of their mesh, nor a plan of its own before: it hears of what fails as the
+// others do.
+TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
+  std::vector<std::vector<std::string>> heard(3);
+  std::vector<std::vector<double>> losses(3), expected(3);
+  for (const bool fails : {false, true}) {
+    on_ranks(3, [&](const Ranks& here) {
+      World world({.ranks = here});
+      Parameter w("w", {DType::f64, {12}}, constant_init(1));
+      auto f = compile(world.mesh("d=2"), [&](Tensor x) {
+        Tensor loss = sum(with_layout(x, {"d"}) * w);
+        update(w, w - grad(loss, {w})[0] * 0.1);
+        return loss;
+      });
+      auto g = compile(world.mesh("e=3"), [](Tensor x) { return x * 2.0; });
+      auto hear = [&](const std::function<void()>& call) {
+        heard[static_cast<std::size_t>(here.rank)].push_back(error_of(call));
+      };
+      auto& told = (fails ? losses : expected)[static_cast<std::size_t>(here.rank)];
+      for (int i = 0; i < 6; ++i) {
+        const auto good = std::make_shared<Twelve>(-1), bad = std::make_shared<Twelve>(here.rank == 1 ? i : -1);
+        if (fails) {
+          hear([&] { f(Feed{bad, i}).wait(); });
+          hear([&] { f(Feed{bad, i}).value().wait(); });
+          hear([&] { f(Feed{bad, i}).item(); });
+          hear([&] { g(f(Feed{bad, i}).value()).item(); });
+          const Future first = f(Feed{bad, i}), second = f(Feed{good, i});
+          hear([&] { second.wait(); });
+          hear([&] { first.wait(); });
+          const Future known = f(Feed{bad, i});
+          hear([&] { known.wait(); });
+          hear([&] { g(known.value()).wait(); });
+          hear([&] { known.item(); });
+          hear([&] { known.item(); });
+        }
+        told.push_back(f(Feed{good, i}).item());
+        told.push_back(g(f(Feed{good, i}).value()).item());
+      }
+    });
+  }
+  EXPECT_THAT(losses, Each(expected[0]));
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    ASSERT_EQ(heard[rank].size(), 60u);
+    for (std::size_t i = 0; i < 60; ++i) {
+      const bool known = rank == 2 && i % 10 > 6;  // it had been told before, and holds no part of what is used again
+      EXPECT_THAT(heard[rank][i],
+                  HasSubstr(known ? "did not run, because one before it failed" : cat("batch ", i / 10, " is damaged")))
+          << rank << " " << i;
+    }
+  }
+}
+
+// Nobody waits for the call that failed: a later one throws, the same on all ranks.
+TEST(RanksThatFail, ByTheirDataAreToldToAllRanksAtTheSameCall) {
+  std::vector<int> thrown(3, -1);
+  on_ranks(3, [&](const Ranks& here) {
+    World world({.ranks = here});
+    auto whole = compile(world.mesh("d=3"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
+    auto f = compile(world.mesh("d=2"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
+    const auto rows = std::make_shared<Twelve>(here.rank == 0 ? 5 : -1);
+    for (int i = 0; i < 120; ++i) {
+      try {
+        (i % 3 == 0 ? whole : f)(Feed{rows, i});
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("an earlier launch failed: "));
+        EXPECT_EQ(thrown[static_cast<std::size_t>(here.rank)], -1);
+        thrown[static_cast<std::size_t>(here.rank)] = i;
+      }
+    }
+  });
+  EXPECT_GT(thrown[0], 5);
+  EXPECT_THAT(thrown, Each(thrown[0]));
+}
+
+// The batch goes to nobody else: without the agreement rank 0 would not notice.
+TEST(RanksThatFail, ALaunchThatSendsNothingFailsOnAllToo) {
+  const auto texts = told(2, [&](World& world, int rank) {
+    auto numbers = std::make_shared<Numbers>(rank == 1 ? 0 : -1);
+    auto f = compile(world.mesh("d=2"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });
+    f(Feed{numbers, 0}).value().local();
+  });
+  EXPECT_THAT(texts, Each(HasSubstr("batch 0 is damaged")));
+}
+
+TEST(RanksThatFail, SomethingThrownByTheProgramOfOneRankIsHeardByTheOthers) {
+  std::vector<std::string> texts(2);
+  std::string thrown;
+  try {
+    on_ranks(2, [&](const Ranks& here) {
+      World world({.ranks = here});
+      auto f = compile(world.mesh("d=2"), [](Tensor x) { return sum(x); });
+      EXPECT_EQ(f(three()).item(), 6);
+      if (here.rank == 1) throw std::runtime_error("the disk is full");
+      texts[0] = error_of([&] {
+        for (;;) f(three()).wait();
+      });
+    });
+  } catch (const std::runtime_error& error) { thrown = error.what(); }
+  EXPECT_EQ(thrown, "the disk is full");
+  EXPECT_THAT(texts[0], HasSubstr("rank 1: it ends its world, because something was thrown"));
+}
+
+// Whoever reads it at that position waits until it is let go.
+struct Stuck : Source {
+  Stuck(std::int64_t at, std::shared_future<void> until) : at(at), until(std::move(until)) {}
+  std::int64_t at;
+  std::shared_future<void> until;
+  TensorType type() const override { return {DType::f64, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    if (position == at) until.wait();
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = 1;
+  }
+};
+
+TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
+  std::promise<void> launch, release;
+  const std::shared_future<void> launched = launch.get_future().share(), released = release.get_future().share();
+  std::string text, thrown;
+  try {
+    on_ranks(2, [&](const Ranks& here) {
+      World world({.ranks = here});
+      auto f = compile(world.mesh("d=2"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
+      const Future future = f(Feed{std::make_shared<Stuck>(here.rank == 0 ? 0 : -1, released), 0});
+      if (here.rank == 1) {
+        launched.wait();
+        throw std::runtime_error("the disk is full");
+      }
+      launch.set_value();
+      EXPECT_NE(error_of([&] { world.barrier(); }), "no error");
+      release.set_value();
+      text = error_of([&] { future.wait(); });
+    });
+  } catch (const std::runtime_error& error) { thrown = error.what(); }
+  EXPECT_EQ(thrown, "the disk is full");
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("rank 1: it ends its world, because something was thrown"), Not(EndsWith("broke off: "))));
+}
+
+// A source that fails after so many milliseconds.
+struct Failing : Source {
+  Failing(ErrorKind kind, const char* text, int delay) : kind(kind), text(text), delay(delay) {}
+  ErrorKind kind;
+  const char* text;
+  std::chrono::milliseconds delay;
+  TensorType type() const override { return {DType::f64, {4}}; }
+  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
+    std::this_thread::sleep_for(delay);
+    fail(kind, text);
+  }
+};
+
+// Rank 1 sees a link end, as it does when the rank at its other end left because of a third one. The next call must
+// name that third one.
+TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
+  const std::shared_ptr<Source> numbers = std::make_shared<Numbers>(-1);
+  const std::shared_ptr<Source> sources[] = {numbers,
+                                             std::make_shared<Failing>(ErrorKind::peer, "link to rank 0: it ended", 0),
+                                             std::make_shared<Failing>(ErrorKind::hang, "the disk is full", 100)};
+  std::string text;
+  // The ranks have half a second to tell each other, which may pass on a busy machine.
+  for (int attempt = 0; attempt < 5 && text.find("the disk is full") == text.npos; ++attempt) {
+    on_ranks(3, [&](const Ranks& here) {
+      World world({.ranks = here});
+      auto f = compile(world.mesh("d=3"), [](Tensor x) {
+        return with_layout(x * 2.0, {"d"});
+      });  // sends nothing: a launch fails by itself
+      const std::string first = error_of([&] {
+        f(Feed{numbers, 0}).wait();
+        f(Feed{sources[here.rank], 1});
+        if (here.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its launch has failed then
+        for (int i = 2;; ++i) f(Feed{numbers, i});
+      });
+      if (here.rank == 1) text = first;
+    });
+  }
+  EXPECT_THAT(text, HasSubstr("the disk is full"));
+}
+
+// Ranks of which one hangs in its source from the third batch on; what each is told. It is let go when that holds of
+// the number of ranks that were told, or after so many seconds.
+std::vector<std::string> told_with_stuck(int stuck, double call_timeout, const std::function<bool(int told)>& enough,
+                                         double seconds) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> ended = 0;
+  std::thread helper([&] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (!enough(ended) && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    release.set_value();
+  });
+  std::vector<std::string> texts(3);
+  on_ranks(3, [&](const Ranks& here) {
+    World world({.ranks = here, .peer_timeout = 0.4, .call_timeout = call_timeout});
+    auto f = compile(world.mesh("d=3"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
+    auto rows = std::make_shared<Stuck>(here.rank == stuck ? 3 : -1, released);
+    texts[static_cast<std::size_t>(here.rank)] = error_of([&] {
+      for (int i = 0; i < 6; ++i) f(Feed{rows, i}).wait();
+    });
+    ++ended;
+  });
+  helper.join();
+  return texts;
+}
+
+TEST(RanksThatHang, ACallThatDoesNotEndIsNamedByAllWithActorAndLine) {
+  for (int stuck : {0, 2}) {
+    const auto texts = told_with_stuck(
+        stuck, 0.4, [](int told) { return told == 2; }, 60);  // the third ends with its call
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr(cat("rank ", stuck, " (")), HasSubstr(" has been inside a"),
+                                  HasSubstr("of launch 4 (its source, ranks_failing_test.cc:"),
+                                  ::testing::ContainsRegex("\n  rank [012] waits for (rank [012]|the others): "))))
+        << stuck;
+  }
+}
+
+TEST(RanksThatHang, ALongCallIsNoHangWhereCallsMayTakeSoLong) {
+  const auto texts = told_with_stuck(
+      1, 60, [](int told) { return told > 0; }, 2);
+  EXPECT_THAT(texts, Each("no error"));
+}
+
+TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNone) {
+  const auto texts = told(
+      3,
+      [](World& world, int rank) {
+        auto f = compile(world.mesh("d=3"), [](Tensor x) { return sum(x); });
+        for (int i = 0; i < 3; ++i) {
+          if (rank == i) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+          f(three()).wait();
+          world.barrier();
+        }
+      },
+      0.3);
+  EXPECT_THAT(texts, Each("no error"));
+}
+
+// Where rank 0 cannot write a checkpoint: there is no such folder, or the disk is full in the middle (a limit on the
+// size of files stands for that).
+TEST(RanksThatFail, ASaveThatRank0CannotWriteIsToldToAllAndTheWorldGoesOn) {
+  const std::string good = ::testing::TempDir() + cat("karez_save_", getpid());
+  signal(SIGXFSZ, SIG_IGN);
+  std::barrier together(3);
+  on_ranks(3, [&](const Ranks& here) {
+    World world({.ranks = here});
+    Parameter weight("weight", {DType::f64, {3, 500}}, constant_init(1));
+    optim::SGD sgd({weight}, {.lr = 1});
+    auto grow = compile(world.mesh("d=3"),
+                        [&](Tensor x) {
+                          sgd.step({broadcast_to(-x, {3, 500})});
+                          return sum(weight);
+                        },
+                        {.rules = {{"weight", P("d", nullptr)}}});
+    grow(HostArray::of<double>({}, {1})).wait();
+    const auto refused = [&](const std::string& path, const char* why) {
+      const std::string text = error_of([&] { world.save(path); });
+      EXPECT_THAT(text, HasSubstr(cat("cannot write ", path, ": ", why))) << here.rank;
+      EXPECT_EQ(text.starts_with("rank 0: "), here.rank != 0) << text;
+    };
+    refused("/no/such/folder", "No such file or directory");
+    rlimit old{};
+    if (here.rank == 0) {
+      getrlimit(RLIMIT_FSIZE, &old);
+      const rlimit small{1000, old.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &small);
+    }
+    together.arrive_and_wait();
+    refused(good, "File too large");
+    together.arrive_and_wait();
+    if (here.rank == 0) setrlimit(RLIMIT_FSIZE, &old);
+    EXPECT_EQ(grow(HostArray::of<double>({}, {1})).item(), 3 * 500 * 3.0);
+    for (int i = 0; i < 3; ++i) world.save(good);
+    EXPECT_TRUE(std::filesystem::exists(good));
+  });
+  std::filesystem::remove(good);
+}
+
+}  // namespace
+}  // namespace karez

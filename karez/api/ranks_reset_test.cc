@@ -1,0 +1,203 @@
+// A world of several ranks after a failure: all reset it and go on as if it were new, or are told why they cannot.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+#include <limits>
+
+#include "karez/api/inside/test_ranks.h"
+#include "karez/api/test_texts.h"
+#include "karez/karez.h"
+#include "karez/kernels/kernel.h"
+
+namespace karez {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+enum class Fault { source, kernel, nan, program };
+
+// What goes wrong on one rank: its own copy.
+struct Trouble {
+  Fault fault = Fault::source;
+  bool armed = false;
+};
+
+// Eight rows a batch; an armed trouble strikes in the fifth.
+struct Rows : Source {
+  explicit Rows(const Trouble& trouble) : trouble(trouble) {}
+  const Trouble& trouble;
+  TensorType type() const override { return {DType::f64, {8, 4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t> begin, const tensor::TensorRef& out) const override {
+    const bool now = trouble.armed && position == 4;
+    require(ErrorKind::hang, !now || trouble.fault != Fault::source,  // after a failure of the data all would go on
+            "batch ", position, " is damaged");
+    for (std::int64_t i = 0; i < out.count(); ++i)
+      out.as<double>()[i] = static_cast<double>((position * 5 + begin[0] * 4 + i) % 7) / 7;
+    if (now && trouble.fault == Fault::nan) out.as<double>()[0] = std::numeric_limits<double>::max();
+  }
+};
+
+OpDef passing_op() {
+  OpDef op;
+  op.name = "passing";
+  op.doc = "The operand.";
+  op.inputs = 1;
+  op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
+  op.index = "i j -> i j";
+  op.grad = [](graph::Builder&, const graph::NodeView&,
+               std::span<const graph::ValueId> dy) -> std::vector<graph::ValueId> { return {dy[0]}; };
+  return op;
+}
+
+kernels::KernelRow passing_kernel(const Trouble& trouble, int& acts) {
+  kernels::KernelRow row;
+  row.name = "test.passing";
+  row.op = "passing";
+  row.rank = 1;
+  row.supports = [](const plan::CallSpec& c) { return c.in[0].contiguous() && c.out[0].contiguous(); };
+  row.prepare = [&trouble, &acts](const plan::CallSpec& c) -> kernels::PreparedKernel {
+    return [&trouble, &acts, bytes = c.out[0].bytes()](const kernels::KernelArgs& args) {
+      require(!trouble.armed || trouble.fault != Fault::kernel || ++acts < 3, "the kernel broke");
+      std::memcpy(args.out[0], args.in[0], static_cast<std::size_t>(bytes));
+    };
+  };
+  return row;
+}
+
+struct Net : nn::Module {
+  Net() : Module(DType::f64) {}
+  nn::Linear fc{*this, "fc", 4, 3};
+};
+
+// A rank with a world and a model in it.
+struct Trainer {
+  Trainer(const Ranks& here, double peer_timeout = 30)
+      : world({.seed = 3,
+               .check_nan = true,
+               .ranks = here,
+               .peer_timeout = peer_timeout,
+               .ops = {passing_op()},
+               .kernels = {passing_kernel(trouble, acts)}}),
+        rows(std::make_shared<Rows>(trouble)) {}
+
+  // Losses of the first steps; in a program's own trouble it throws before the fifth.
+  std::vector<double> train(int steps) {
+    std::vector<double> losses;
+    for (int i = 0; i < steps; ++i) {
+      if (trouble.armed && trouble.fault == Fault::program && i == 4) throw std::runtime_error("the program broke");
+      losses.push_back(step(Feed{rows, i}).item());
+    }
+    return losses;
+  }
+
+  Trouble trouble;
+  int acts = 0;
+  World world;
+  std::shared_ptr<Rows> rows;
+  Net net;
+  optim::Adam adam{net.parameters(), {.lr = 1e-2}};
+  Function step = compile(world.mesh(base::cat("data=", world.ranks())), [this](Tensor x) {
+    Tensor y = net.fc(apply("passing", {with_layout(x, P("data", nullptr))}) * 4.0);
+    Tensor loss = mean(y * y);
+    adam.step(grad(loss, net.parameters()));
+    return loss;
+  });
+};
+
+// What a rank in trouble, or one that hears of it, is told.
+std::string trained_badly(Trainer& trainer) {
+  try {
+    trainer.train(6);
+  } catch (const std::exception& error) { return error.what(); }
+  return "no error";
+}
+
+TEST(ResetsOfRanks, GoOnWithTheLossesOfAFreshRunAfterAnyFailureTwice) {
+  for (int ranks : {2, 3})
+    for (Fault fault : {Fault::source, Fault::kernel, Fault::nan, Fault::program}) {
+      on_ranks(ranks, [&](const Ranks& here) {
+        Trainer trainer(here);
+        const std::vector<double> fresh = trainer.train(6);
+        for (int victim : {ranks - 1, 0}) {
+          trainer.world.reset();  // also where nothing has failed
+          trainer.acts = 0;
+          trainer.trouble = {fault, here.rank == victim};
+          const std::string said = trained_badly(trainer);
+          EXPECT_NE(said, "no error") << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank " << here.rank;
+          trainer.trouble.armed = false;
+          trainer.world.reset();
+          EXPECT_EQ(trainer.train(6), fresh)
+              << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank " << here.rank;
+        }
+      });
+    }
+}
+
+TEST(ResetsOfRanks, ACheckpointTakesTheirPlace) {
+  const std::string path = ::testing::TempDir() + "karez-ranks-reset.safetensors";
+  on_ranks(2, [&](const Ranks& here) {
+    Trainer trainer(here);
+    trainer.train(3);
+    trainer.world.save(path);
+    const std::vector<double> on = trainer.train(4);
+    trainer.trouble = {Fault::source, here.rank == 1};
+    EXPECT_NE(trained_badly(trainer), "no error");
+    trainer.trouble.armed = false;
+    trainer.world.load(path);
+    EXPECT_EQ(trainer.train(4), on);
+  });
+}
+
+TEST(ResetsOfRanks, ByOneRankAloneAreAFailureOfTheOthersWhoMayResetToo) {
+  on_ranks(3, [](const Ranks& here) {
+    Trainer trainer(here);
+    const std::vector<double> fresh = trainer.train(3);
+    if (here.rank != 1) { EXPECT_THAT(trained_badly(trainer), HasSubstr("rank 1 comes to a reset of the world")); }
+    trainer.world.reset();
+    EXPECT_EQ(trainer.train(3), fresh);
+  });
+}
+
+TEST(ResetsOfRanks, ThatOneDoesNotComeToNameItAndSucceedWhenItComes) {
+  std::promise<void> told[2];
+  on_ranks(3, [&](const Ranks& here) {
+    Trainer trainer(here, 1);
+    const std::vector<double> fresh = trainer.train(2);
+    trainer.trouble = {Fault::source, here.rank == 0};
+    EXPECT_NE(trained_badly(trainer), "no error");
+    trainer.trouble.armed = false;
+    if (here.rank == 2) {
+      for (auto& each : told) each.get_future().wait();
+    } else {
+      EXPECT_THAT(
+          error_of([&] { trainer.world.reset(); }),
+          AllOf(HasSubstr("reset: rank 2 ("),
+                HasSubstr(") has not come to it within 1.0 s; after a failure all ranks reset their world, or none")));
+      EXPECT_THAT(error_of([&] { trainer.train(1); }), HasSubstr("is damaged")) << "it has failed still";
+      told[here.rank].set_value();
+    }
+    trainer.world.reset();
+    EXPECT_EQ(trainer.train(2), fresh);
+  });
+}
+
+TEST(ResetsOfRanks, AfterARankHasGoneAreErrors) {
+  std::promise<void> gone;
+  on_ranks(2, [&](const Ranks& here) {
+    try {
+      Trainer trainer(here);
+      trainer.train(2);
+      trainer.trouble = {Fault::source, here.rank == 1};
+      EXPECT_NE(trained_badly(trainer), "no error");
+      if (here.rank == 1) throw std::runtime_error("it gives up");
+      gone.get_future().wait();
+      EXPECT_THAT(error_of([&] { trainer.world.reset(); }),
+                  AllOf(HasSubstr("reset: rank 1 ("), HasSubstr(" has gone; start the job anew")));
+    } catch (const std::runtime_error&) { gone.set_value(); }
+  });
+}
+
+}  // namespace
+}  // namespace karez

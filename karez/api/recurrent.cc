@@ -1,0 +1,146 @@
+// LSTM and GRU: their gates' formulas round one scan a layer.
+#include "karez/api/recurrent.h"
+
+#include <cmath>
+
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/trace.h"
+#include "karez/api/scan.h"
+#include "karez/ops/compose.h"
+
+namespace karez::nn {
+namespace {
+
+std::vector<Parameter> make_weights(Module& module, std::string_view kind, std::int64_t in, std::int64_t width,
+                                    std::int64_t gates, const RecurrentShape& s) {
+  require(in >= 1 && width >= 1 && s.layers >= 1, kind, " '", module.path(), "': ", in, " inputs, a width of ", width,
+          " and ", s.layers, " layers; all must be positive");
+  const auto init = uniform_init(1 / std::sqrt(static_cast<double>(width)));
+  std::vector<Parameter> out;
+  for (int layer = 0; layer < s.layers; ++layer) {
+    out.push_back(module.make_parameter(cat("weight_ih_l", layer), {gates * width, layer == 0 ? in : width}, init));
+    out.push_back(module.make_parameter(cat("weight_hh_l", layer), {gates * width, width}, init));
+    if (!s.bias) continue;
+    out.push_back(module.make_parameter(cat("bias_ih_l", layer), {gates * width}, init));
+    out.push_back(module.make_parameter(cat("bias_hh_l", layer), {gates * width}, init));
+  }
+  return out;
+}
+
+Tensor linear(const Tensor& x, const Parameter& weight, const Parameter* bias) {
+  Trace& t = Trace::current();
+  const ValueId id = t.value(Term(x)), w = t.read(weight);
+  return t.tensor(bias == nullptr ? build::linear(t.builder, id, w) : build::linear(t.builder, id, w, t.read(*bias)));
+}
+
+// One layer's weights.
+struct Layer {
+  const Parameter* all;
+  bool has_bias;
+  // What x gives to the gates, of all trips, and what the state gives in one.
+  Tensor of_input(const Tensor& x) const { return linear(x, all[0], has_bias ? all + 2 : nullptr); }
+  Tensor of_state(const Tensor& h) const { return linear(h, all[1], has_bias ? all + 3 : nullptr); }
+};
+
+Tensor gate(const Tensor& gates, std::int64_t number, std::int64_t width) {
+  return slice(gates, {0, number * width}, {gates.size(0), width});
+}
+
+using Trip = Scanned (*)(const Layer&, const std::vector<Tensor>& state, const Tensor& from_input, std::int64_t width);
+
+Scanned lstm_trip(const Layer& layer, const std::vector<Tensor>& state, const Tensor& from_input, std::int64_t width) {
+  const Tensor gates = from_input + layer.of_state(state[0]);
+  const Tensor input = sigmoid(gate(gates, 0, width)), forget = sigmoid(gate(gates, 1, width));
+  const Tensor candidate = tanh(gate(gates, 2, width)), output = sigmoid(gate(gates, 3, width));
+  const Tensor cell = forget * state[1] + input * candidate;
+  const Tensor hidden = output * tanh(cell);
+  return {{hidden, cell}, {hidden}};
+}
+
+Scanned gru_trip(const Layer& layer, const std::vector<Tensor>& state, const Tensor& from_input, std::int64_t width) {
+  const Tensor from_state = layer.of_state(state[0]);
+  const Tensor reset = sigmoid(gate(from_input, 0, width) + gate(from_state, 0, width));
+  const Tensor update = sigmoid(gate(from_input, 1, width) + gate(from_state, 1, width));
+  const Tensor candidate = tanh(gate(from_input, 2, width) + reset * gate(from_state, 2, width));
+  const Tensor hidden = (1 - update) * candidate + update * state[0];
+  return {{hidden}, {hidden}};
+}
+
+struct Ran {
+  Tensor output;
+  std::vector<Tensor> states;  // [layers, n, width] each
+};
+
+Ran run_layers(std::string_view kind, const Module& module, const Term& x, const std::vector<const Term*>& first,
+               const std::vector<Parameter>& weights, std::int64_t width, const RecurrentShape& shape,
+               std::size_t states, Trip trip) {
+  return at_line(x.where, module.path(), [&](Trace& t) {
+    Tensor now = t.tensor(t.value(x));
+    require(ErrorKind::shape, now.rank() == 3, kind, " '", module.path(), "': takes [",
+            shape.batch_first ? "n, t" : "t, n", ", in], not ", now.type);
+    const auto turned = [&](const Tensor& each) { return shape.batch_first ? transpose(each, {1, 0, 2}) : each; };
+    const std::int64_t in = weights[0].shape()[1], n = now.size(shape.batch_first ? 0 : 1);
+    require(ErrorKind::shape, now.size(2) == in, kind, " '", module.path(), "': takes rows of ", in, ", not of ",
+            now.size(2));
+    const Shape whole = {shape.layers, n, width};
+    std::vector<Tensor> given;
+    for (const Term* term : first) {
+      given.push_back(t.tensor(t.value(*term)));
+      require(ErrorKind::shape, given.back().shape() == whole, kind, " '", module.path(), "': a state is ",
+              given.back().type, ", not of shape ", whole);
+    }
+    std::vector<std::vector<Term>> last(states);
+    for (int l = 0; l < shape.layers; ++l) {
+      const Layer layer{&weights[static_cast<std::size_t>(l) * (shape.bias ? 4 : 2)], shape.bias};
+      std::vector<Term> begin;
+      for (std::size_t s = 0; s < states; ++s)
+        begin.push_back(given.empty() ? full({n, width}, 0, now.dtype(), x.where)
+                                      : reshape(slice(given[s], {l, 0, 0}, {1, n, width}), {n, width}));
+      const auto body = [&](const std::vector<Tensor>& state, const std::vector<Tensor>& rows) {
+        return trip(layer, state, rows[0], width);
+      };
+      const Scanned out = scan(body, begin, {turned(layer.of_input(now))}, {}, x.where);
+      now = turned(out.ys[0]);
+      for (std::size_t s = 0; s < states; ++s) last[s].push_back(reshape(out.carry[s], {1, n, width}));
+    }
+    Ran ran;
+    for (const auto& each : last)
+      ran.states.push_back(shape.layers == 1 ? std::get<Tensor>(each[0].value) : concat(each));
+    ran.output = now;
+    return ran;
+  });
+}
+
+}  // namespace
+
+LSTM::LSTM(Module& parent, const std::string& name, std::int64_t in, std::int64_t w, RecurrentShape s)
+    : Module(parent, name),
+      width(w),
+      shape(s) {
+  weights = make_weights(*this, "LSTM", in, w, 4, s);
+}
+LSTM::Result LSTM::operator()(Term x) const { return run(x, nullptr, nullptr); }
+LSTM::Result LSTM::operator()(Term x, Term hidden, Term cell) const { return run(x, &hidden, &cell); }
+LSTM::Result LSTM::run(const Term& x, const Term* hidden, const Term* cell) const {
+  std::vector<const Term*> first;
+  if (hidden != nullptr) first = {hidden, cell};
+  Ran ran = run_layers("LSTM", *this, x, first, weights, width, shape, 2, lstm_trip);
+  return {ran.output, ran.states[0], ran.states[1]};
+}
+
+GRU::GRU(Module& parent, const std::string& name, std::int64_t in, std::int64_t w, RecurrentShape s)
+    : Module(parent, name),
+      width(w),
+      shape(s) {
+  weights = make_weights(*this, "GRU", in, w, 3, s);
+}
+GRU::Result GRU::operator()(Term x) const { return run(x, nullptr); }
+GRU::Result GRU::operator()(Term x, Term hidden) const { return run(x, &hidden); }
+GRU::Result GRU::run(const Term& x, const Term* hidden) const {
+  std::vector<const Term*> first;
+  if (hidden != nullptr) first = {hidden};
+  Ran ran = run_layers("GRU", *this, x, first, weights, width, shape, 1, gru_trip);
+  return {ran.output, ran.states[0]};
+}
+
+}  // namespace karez::nn

@@ -1,0 +1,102 @@
+// FunctionOptions::remat as a user meets it: what it takes, where it says nothing, and what is refused. Bits and bytes
+// are in tests/.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "karez/api/test_texts.h"
+#include "karez/karez.h"
+
+namespace karez {
+namespace {
+using ::testing::HasSubstr;
+
+struct Inner : nn::Module {
+  Inner(Module& parent, const std::string& name) : Module(parent, name) {}
+  nn::Linear up{*this, "up", 8, 64}, down{*this, "down", 64, 8};
+  nn::Dropout drop{*this, "drop", 0.5};
+  Tensor operator()(Tensor x) { return drop(down(tanh(up(x)))); }
+};
+struct Outer : nn::Module {
+  Inner body{*this, "body"};
+  nn::Linear head{*this, "head", 8, 1};
+  Tensor operator()(Tensor x) { return head(x + body(x)); }
+};
+
+std::pair<Tensor, Tensor> with_gradient(Tensor loss, const Outer& net) {
+  return {loss, grad(loss, net.parameters())[0]};
+}
+
+HostArray rows() {
+  HostArray made(TensorType{DType::f32, {32, 8}});
+  float next = 0;
+  for (float& value : made.data<float>()) {
+    next += 0.37f;
+    value = next - static_cast<float>(static_cast<int>(next));
+  }
+  return made;
+}
+
+int count(const Function& function, const std::string& line) {
+  int found = 0;
+  const auto& passes = function.passes();
+  const std::string& text =
+      std::find_if(passes.begin(), passes.end(), [](const PassTime& pass) { return pass.name == "recompute"; })->text;
+  for (std::size_t at = text.find(line); at != text.npos; at = text.find(line, at + 1)) ++found;
+  return found;
+}
+
+TEST(Remat, AModulesFunctionsComeTwiceAndDropOutTheSame) {
+  Outer net;
+  auto gradient = [&](std::vector<std::string> remat, const char* line) {
+    World fresh({.seed = 4});
+    auto f = compile(fresh.mesh(), [&](Tensor x) { return with_gradient(sum(net(x)), net); },
+                     {.remat = std::move(remat), .keep_text = true});
+    HostArray made = f(rows()).value(1).read();
+    auto data = made.data<float>();
+    return std::pair(count(f, line), std::vector<float>(data.begin(), data.end()));
+  };
+  const auto plain = gradient({}, "= tanh("), again = gradient({"body"}, "= tanh(");
+  EXPECT_EQ(plain.first, 1);
+  EXPECT_EQ(again.first, 2);
+  EXPECT_EQ(gradient({"body"}, "= random_uniform(").first, 2);
+  EXPECT_EQ(plain.second, again.second);
+}
+
+TEST(Remat, AFunctionThatIsInlinedKeepsItsOwn) {
+  World world;
+  Outer net;
+  auto inner = compile(world.mesh(), [&](Tensor x) { return sum(net(x)); }, {.remat = {"body"}, .name = "inner"});
+  auto f = compile(world.mesh(), [&](Tensor x) { return with_gradient(inner(x)[0], net); }, {.keep_text = true});
+  f(rows()).wait();
+  EXPECT_EQ(count(f, "= tanh("), 2);
+}
+
+TEST(Remat, WithoutGradientsItChangesNothing) {
+  World world;
+  Outer net;
+  auto plain = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.train = false});
+  auto again = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.remat = {"body"}, .train = false});
+  plain(rows()).wait();
+  again(rows()).wait();
+  EXPECT_EQ(plain.plan().program_hash, again.plan().program_hash);
+}
+
+TEST(Remat, AGlobThatFitsNoModuleIsRefused) {
+  World world;
+  Outer net;
+  auto with = [&](const char* glob) {
+    return error_of([&] {
+      compile(world.mesh(), [&](Tensor x) { return net(x); }, {.remat = {"body", glob}})(rows()).wait();
+    });
+  };
+  EXPECT_THAT(with("bdoy"), HasSubstr("remat: 'bdoy' matches no module of this function; there are"));
+  EXPECT_THAT(with("bdoy"), HasSubstr("body.up"));
+  EXPECT_THAT(with("head.weight"), HasSubstr("matches no module"));
+  EXPECT_THAT(error_of([&] { compile(world.mesh(), [&](Tensor x) { return net(x); }, {.remat = {"bo["}}); }),
+              HasSubstr("bo["));
+}
+
+}  // namespace
+}  // namespace karez

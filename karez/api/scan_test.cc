@@ -1,0 +1,283 @@
+// Tests of scan: against plain loops, its gradient against difference quotients and against the body written out, and
+// what is refused.
+#include "karez/api/scan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "karez/api/inside/rooms.h"
+#include "karez/api/interactive.h"
+#include "karez/api/nn.h"
+#include "karez/api/optim.h"
+#include "karez/api/test_inputs.h"
+#include "karez/api/test_texts.h"
+#include "karez/base/text.h"
+#include "karez/ops/all_ops.h"
+
+namespace karez {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<double> doubles(const HostArray& array) {
+  return {array.data<double>().begin(), array.data<double>().end()};
+}
+
+// h <- tanh(h w + x), out: h * h; over rows of x [t, n, d], written by scan and written out.
+Scanned by_scan(const Tensor& h, const Tensor& x, const Tensor& w, bool reverse = false) {
+  return scan(
+      [&](const auto& carry, const auto& rows) {
+        const Tensor next = tanh(matmul(carry[0], w) + rows[0]);
+        return Scanned{{next}, {next * next}};
+      },
+      {h}, {x}, {.reverse = reverse});
+}
+Scanned by_hand(Tensor h, const Tensor& x, const Tensor& w, bool reverse = false) {
+  const std::int64_t trips = x.size(0), n = x.size(1), d = x.size(2);
+  std::vector<Term> rows(static_cast<std::size_t>(trips), Term(h));
+  for (std::int64_t i = 0; i < trips; ++i) {
+    const std::int64_t t = reverse ? trips - 1 - i : i;
+    h = tanh(matmul(h, w) + reshape(slice(x, {t, 0, 0}, {1, n, d}), {n, d}));
+    rows[static_cast<std::size_t>(t)] = reshape(h * h, {1, n, d});
+  }
+  return {{h}, {concat(rows)}};
+}
+
+TEST(Scan, ALoopOfNumbersIsThatLoop) {
+  World world;
+  Interactive there(world.mesh());
+  const Tensor x = HostArray::of<double>({4}, {1, 2, 3, 4});
+  const auto sums = [](const auto& carry, const auto& rows) {
+    return Scanned{{carry[0] + rows[0]}, {carry[0] * 10, rows[0]}};
+  };
+  const Scanned up = scan(sums, {Tensor(HostArray::of<double>({}, {100}))}, {x});
+  EXPECT_EQ(up.carry[0].item(), 110);
+  EXPECT_THAT(doubles(up.ys[0].read()), ElementsAre(1000, 1010, 1030, 1060));
+  EXPECT_THAT(doubles(up.ys[1].read()), ElementsAre(1, 2, 3, 4));
+  const Scanned down = scan(sums, {Tensor(HostArray::of<double>({}, {100}))}, {x}, {.reverse = true});
+  EXPECT_EQ(down.carry[0].item(), 110);
+  EXPECT_THAT(doubles(down.ys[0].read()), ElementsAre(1090, 1070, 1040, 1000));
+  const Scanned powers =
+      scan([](const auto& carry, const auto&) { return Scanned{{carry[0] * 2}}; }, {Tensor(1)}, {}, {.length = 10});
+  EXPECT_EQ(powers.carry[0].item<int>(), 1024);
+}
+
+TEST(Scan, IsOneNodeWithARegionWhichReadsBackAndIsWrittenOut) {
+  World world;
+  const Parameter w("w", {DType::f64, {3, 3}}, uniform_init(1));
+  auto f = compile(world.mesh(),
+                   [&](Tensor h, Tensor x) {
+                     const Scanned out = scan(
+                         [&](const auto& carry, const auto& rows) {  // w is read here first
+                           return Scanned{{tanh(matmul(carry[0], w) + rows[0])}};
+                         },
+                         {h}, {x});
+                     return out.carry[0] + sum(w);
+                   },
+                   {.keep_text = true});
+  const HostArray h = random_doubles({2, 3}, 1), x = random_doubles({5, 2, 3}, 2);
+  const std::vector<double> got = doubles(f(h, x).value().read());
+  int scans = 0;
+  for (const Node& node : f.graph().nodes) scans += node.op->name == "scan" && node.regions.size() == 1;
+  EXPECT_EQ(scans, 1);
+  EXPECT_EQ(f.graph().variables.size(), 1u);
+  const OpTable ops = all_ops();
+  const std::string text = f.graph_text();
+  EXPECT_THAT(text, HasSubstr("graph scan("));
+  EXPECT_EQ(graph::print(parse_graph(text, ops)), text);
+  EXPECT_EQ(f.passes()[0].name, "unroll");
+  EXPECT_THAT(f.passes()[0].text, Not(HasSubstr("scan(")));
+  const std::vector<double> weight = doubles(world.read(w));
+  double total = 0;
+  for (double v : weight) total += v;
+  for (int n = 0; n < 2; ++n) {
+    std::vector<double> now(h.data<double>().begin() + 3 * n, h.data<double>().begin() + 3 * n + 3);
+    for (int t = 0; t < 5; ++t) {
+      std::vector<double> next(3);
+      for (int j = 0; j < 3; ++j) {
+        next[j] = x.data<double>()[(t * 2 + n) * 3 + j];
+        for (int i = 0; i < 3; ++i) next[j] += now[i] * weight[i * 3 + j];
+        next[j] = std::tanh(next[j]);
+      }
+      now = next;
+    }
+    for (int j = 0; j < 3; ++j) EXPECT_NEAR(got[n * 3 + j], now[j] + total, 1e-12);
+  }
+}
+
+TEST(Scan, ItAndItsGradientAreThoseOfTheBodyWrittenOutOnEveryMesh) {
+  World world({.devices = 4});
+  const HostArray h = random_doubles({4, 3}, 1), x = random_doubles({5, 4, 3}, 2), w = random_doubles({3, 3}, 3),
+                  seed = random_doubles({5, 4, 3}, 4);
+  for (bool reverse : {false, true})
+    for (const char* mesh : {"", "data=2", "data=2,model=2"}) {
+      auto with = [&](auto how) {
+        auto f = compile(world.mesh(mesh), [&, how](Tensor a, Tensor b, Tensor c, Tensor weight) {
+          const Scanned out = how(a, b, c, reverse);
+          const Tensor loss = sum(out.ys[0] * weight) + sum(out.carry[0] * out.carry[0]);
+          std::vector<Tensor> all = grad(loss, {a, b, c});
+          all.insert(all.begin(), {out.carry[0], out.ys[0]});
+          return all;
+        });
+        const Future future = f(h, x, w, seed);
+        std::vector<double> all;
+        for (std::size_t i = 0; i < future.size(); ++i)
+          for (double v : doubles(future.value(i).read())) all.push_back(v);
+        return all;
+      };
+      const auto one = with(by_scan), other = with(by_hand);
+      ASSERT_EQ(one.size(), other.size());
+      for (std::size_t i = 0; i < one.size(); ++i)
+        EXPECT_NEAR(one[i], other[i], 1e-12) << i << " on " << mesh << (reverse ? " reversed" : "");
+    }
+}
+
+TEST(Scan, GradientsAreDifferenceQuotients) {
+  World world;
+  Interactive there(world.mesh());
+  const auto loss = [](Tensor h, Tensor x, Tensor w) {
+    const Scanned out = by_scan(h, x, w);
+    return sum(exp(out.ys[0])) + sum(out.carry[0]);
+  };
+  HostArray at[] = {random_doubles({2, 2}, 1), random_doubles({3, 2, 2}, 2), random_doubles({2, 2}, 3)};
+  const auto result = value_and_grad(loss, {.arguments = {0, 1, 2}})(at[0], at[1], at[2]);
+  const double step = 1e-5;
+  for (std::size_t which = 0; which < 3; ++which) {
+    const HostArray gradient = result.gradients[which].read();
+    for (std::size_t i = 0; i < gradient.data<double>().size(); ++i) {
+      double& place = at[which].data<double>()[i];
+      const double before = place;
+      place = before + step;
+      const double above = loss(at[0], at[1], at[2]).item();
+      place = before - step;
+      const double below = loss(at[0], at[1], at[2]).item();
+      place = before;
+      EXPECT_NEAR(gradient.data<double>()[i], (above - below) / (2 * step), 1e-7) << which << " " << i;
+    }
+  }
+}
+
+TEST(Scan, NestsAndDifferentiatesTwice) {
+  World world;
+  Interactive there(world.mesh());
+  // 3 times: c <- 2 times: c <- c * x, which is c x^6.
+  const auto power = [](Tensor c, Tensor x) {
+    return scan(
+               [&](const auto& outer, const auto&) {
+                 return Scanned{scan([&](const auto& inner, const auto&) { return Scanned{{inner[0] * x}}; },
+                                     {outer[0]}, {}, {.length = 2})
+                                    .carry};
+               },
+               {c}, {}, {.length = 3})
+        .carry[0];
+  };
+  const Tensor c = HostArray::of<double>({}, {5}), x = HostArray::of<double>({}, {2});
+  EXPECT_EQ(power(c, x).item(), 320);
+  const auto first = value_and_grad(power, {.arguments = {0, 1}})(c, x);
+  EXPECT_EQ(first.gradients[0].item(), 64);
+  EXPECT_EQ(first.gradients[1].item(), 5 * 6 * 32);
+  const auto second = value_and_grad(
+      [&](Tensor v) { return value_and_grad([&](Tensor u) { return power(c, u); })(v).gradients[0]; })(x);
+  EXPECT_EQ(second.gradients[0].item(), 5 * 30 * 16);
+}
+
+TEST(Scan, RandomNumbersAreNewInEachTripAndTheSameForTheGradient) {
+  World world({.devices = 2});
+  const HostArray ones = HostArray::of<double>({64}, std::vector<double>(64, 1));
+  for (const char* mesh : {"", "data=2"}) {
+    world.reset();
+    auto f = compile(world.mesh(mesh), [](Tensor x) {
+      const Scanned out = scan(
+          [&](const auto& carry, const auto&) {
+            const Tensor kept = dropout(x, 0.5);
+            return Scanned{{carry[0] + sum(kept)}, {kept}};
+          },
+          {Tensor(sum(x) * 0)}, {}, {.length = 3});
+      return std::pair(out.ys[0], grad(out.carry[0], {x})[0]);
+    });
+    const Future future = f(ones);
+    const auto drawn = doubles(future.value(0).read()), gradient = doubles(future.value(1).read());
+    const std::vector<double> first(drawn.begin(), drawn.begin() + 64), second(drawn.begin() + 64, drawn.begin() + 128);
+    EXPECT_NE(first, second);
+    for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(gradient[i], drawn[i] + drawn[64 + i] + drawn[128 + i]);
+  }
+}
+
+TEST(Scan, ModulesTrainInIt) {
+  struct Net : nn::Module {
+    Net() : Module(DType::f64) {}
+    nn::Linear fc{*this, "fc", 3, 3};
+  };
+  auto losses = [](bool scanned, FunctionOptions options = {}) {
+    World world;
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    auto step = compile(
+        world.mesh(),
+        [&](Tensor h, Tensor x) {
+          if (scanned) {
+            h = scan([&](const auto& c, const auto& r) { return Scanned{{tanh(net.fc(c[0]) + r[0])}}; }, {h}, {x})
+                    .carry[0];
+          } else {
+            for (std::int64_t t = 0; t < x.size(0); ++t)
+              h = tanh(net.fc(h) + reshape(slice(x, {t, 0, 0}, {1, 2, 3}), {2, 3}));
+          }
+          const Tensor loss = sum(h * h);
+          sgd.step(grad(loss, net.parameters()));
+          return loss;
+        },
+        std::move(options));
+    std::vector<double> out;
+    for (int i = 0; i < 5; ++i) out.push_back(step(random_doubles({2, 3}, 1), random_doubles({4, 2, 3}, 2)).item());
+    return out;
+  };
+  const auto one = losses(true), other = losses(false);
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], other[i], 1e-12 * std::abs(other[i]));
+  EXPECT_LT(one.back(), one.front());
+  EXPECT_EQ(losses(true, {.remat = {"fc"}}), one);
+}
+
+TEST(Scan, WhatDoesNotFitIsSaid) {
+  World world;
+  Interactive there(world.mesh());
+  const Tensor x = random_doubles({4, 2}, 1), y = random_doubles({3, 2}, 2), c = random_doubles({2}, 3);
+  const auto with = [](Scanned made) { return [made](const auto&, const auto&) { return made; }; };
+  const auto same = [](const auto& carry, const auto&) { return Scanned{carry}; };
+  EXPECT_THAT(error_of([&] { scan(same, {c}, {x, y}); }), HasSubstr("scan: sequences of 4 and 3 rows"));
+  EXPECT_THAT(error_of([&] { scan(same, {c}, {}); }), HasSubstr("ScanOptions::length, at least 1, not -1"));
+  EXPECT_THAT(error_of([&] { scan(same, {c}, {x}, {.length = 5}); }),
+              HasSubstr("a length of 5 for sequences of 4 rows"));
+  EXPECT_THAT(error_of([&] { scan(same, {c}, {Tensor(1)}); }), HasSubstr("its first dimension is the trips"));
+  EXPECT_THAT(error_of([&] { scan(with({{}}), {c}, {x}); }), HasSubstr("scan: 1 carries, of which the body gives 0"));
+  EXPECT_THAT(error_of([&] { scan([](const auto& k, const auto&) { return Scanned{{sum(k[0])}}; }, {c}, {x}); }),
+              HasSubstr("carry 0 begins as f64[2], and the body makes it f64[]"));
+  const Parameter w("w", {DType::f64, {2}}, constant_init(1));
+  optim::SGD sgd({w}, {});
+  EXPECT_THAT(error_of([&] {
+                scan(
+                    [&](const auto& carry, const auto& rows) {
+                      sgd.step({rows[0]});
+                      return Scanned{carry};
+                    },
+                    {c}, {x});
+              }),
+              HasSubstr("its body updates a variable; hand it on as a carry"));
+  Tensor leaked;
+  scan([&](const auto& carry, const auto& rows) { return leaked = carry[0] * rows[0], Scanned{carry}; }, {c}, {x});
+  EXPECT_THAT(error_of([&] { (void)(leaked + 1); }), HasSubstr("is used outside of it"));
+  EXPECT_THAT(error_of([&] {
+                compile(world.mesh(), [&](Tensor v) {
+                  scan([&](const auto& carry, const auto&) { return leaked = carry[0] + 1, Scanned{carry}; }, {v}, {},
+                       {.length = 2});
+                  return leaked * 2;
+                })(random_doubles({2}, 1));
+              }),
+              HasSubstr("belongs to another trace"));
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,49 @@
+// Scopes of a trace: on which mesh, and under which module's path, what is made inside of them stands.
+#include <utility>
+
+#include "karez/api/compile.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/trace.h"
+
+namespace karez {
+
+Placed::Placed(const DeviceMesh& mesh, SourceLine where)
+    : trace_(at_line(where,
+                     [](Trace& trace) {
+                       require(trace.expression == nullptr,
+                               "Placed: no program is being traced on this thread; Interactive says where is computed ",
+                               "what no compiled function computes");
+                       return &trace;
+                     })),
+      scope_(trace_->scope),
+      mesh_(trace_->builder.mesh) {
+  trace_->scope = trace_->number_of(mesh.mesh);
+  trace_->builder.mesh = trace_->place_of(trace_->builder.path);
+}
+
+Placed::~Placed() {
+  trace_->scope = scope_;
+  trace_->builder.mesh = mesh_;
+}
+
+void called_in_trace(const std::vector<std::pair<Parameter, std::string>>& paths) {
+  for (const auto& [parameter, path] : paths) Trace::current().paths.emplace(parameter.identity(), path);
+}
+
+Within::Within(const std::string& path, SourceLine where)
+    : trace_(at_line(where,
+                     [](Trace& trace) {
+                       require(trace.expression == nullptr, "Within: no program is being traced on this thread");
+                       return &trace;
+                     })),
+      path_(std::exchange(trace_->builder.path, path)),
+      mesh_(trace_->builder.mesh) {
+  trace_->builder.mesh = trace_->place_of(path);
+}
+
+Within::~Within() {
+  trace_->builder.path = std::move(path_);
+  trace_->builder.mesh = mesh_;
+}
+
+}  // namespace karez

@@ -1,0 +1,128 @@
+// Tests of gradients where parameters change while a program is traced: which version of each the loss read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "karez/api/compile.h"
+#include "karez/api/functions.h"
+#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/trace.h"
+#include "karez/api/optim.h"
+#include "karez/api/test_texts.h"
+
+namespace karez {
+namespace {
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string here(SourceLine line = SourceLine::current()) { return print(line); }
+
+Parameter of_two(const char* name, double first) { return {name, {DType::f32, {2}}, constant_init(first)}; }
+
+// What a function of x = (1, 2) returns.
+std::vector<float> result(auto&& body) {
+  World world;
+  return list(compile(world.mesh(), body)(HostArray::of<float>({2}, {1, 2})).value().read());
+}
+
+TEST(Versions, AGradientAfterAnUpdateIsThatOfTheVersionTheLossRead) {
+  Parameter w = of_two("w", 3);
+  EXPECT_THAT(result([&](Tensor x) {  // d sum(x w^2) / dw = 2 x w, of the old w
+                Tensor loss = sum(x * w * w);
+                optim::SGD({w}, {.lr = 1}).step({full({2}, 1)});
+                return grad(loss, {w})[0];
+              }),
+              ElementsAre(6, 12));
+  EXPECT_THAT(result([&](Tensor x) {  // and of the new one, 3 - 1
+                optim::SGD({w}, {.lr = 1}).step({full({2}, 1)});
+                return grad(sum(x * w * w), {w})[0];
+              }),
+              ElementsAre(4, 8));
+}
+
+TEST(Versions, TwoStepsInOneFunctionAreTwoCallsOfOne) {
+  auto trained = [](int steps, int calls) {
+    World world;
+    Parameter w = of_two("w", 3), m = of_two("m", 0.5);
+    optim::SGD sgd({w, m}, {.lr = 0.125, .momentum = 0.5});
+    auto f = compile(world.mesh(), [&](Tensor x) {
+      for (int i = 0; i < steps; ++i) sgd.step(grad(sum(x * w * w * m), {w, m}));
+    });
+    for (int i = 0; i < calls; ++i) f(HostArray::of<float>({2}, {1, 2})).wait();
+    auto out = list(world.read(w));
+    for (float v : list(world.read(m))) out.push_back(v);
+    return out;
+  };
+  EXPECT_EQ(trained(2, 1), trained(1, 2));
+  EXPECT_EQ(trained(3, 2), trained(1, 6));
+  EXPECT_NE(trained(2, 1), trained(1, 1));
+}
+
+TEST(Versions, ALossThatReadTwoIsRefusedWithBothLines) {
+  World world;
+  Parameter w = of_two("w", 3), other = of_two("other", 1);
+  std::string before, after, asked;
+  auto f = compile(world.mesh(), [&](Tensor x) {
+    Tensor a = (before = here(), x * w);
+    optim::SGD({w}, {}).step({full({2}, 1)});
+    Tensor b = (after = here(), x * w);
+    Tensor loss = sum(a + b);
+    EXPECT_EQ(grad(loss, {other})[0].shape(), Shape{2}) << "of another parameter there is but one";
+    return (asked = here(), grad(loss, {w})[0]);
+  });
+  std::string error = error_of([&] { f(HostArray::of<float>({2}, {1, 2})); });  // first: it notes the lines
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + before),
+                    HasSubstr("and in mul at " + after + " what an update made of it"), HasSubstr("at " + asked)));
+}
+
+TEST(Versions, AReadThroughStopGradientDoesNotCount) {
+  Parameter w = of_two("w", 3);
+  EXPECT_THAT(result([&](Tensor x) {  // sum(x old new): d / d new = x old
+                Tensor old = stop_gradient(w);
+                optim::SGD({w}, {.lr = 1}).step({full({2}, 1)});
+                return grad(sum(x * old * w), {w})[0];
+              }),
+              ElementsAre(3, 6));
+}
+
+TEST(Versions, WhatTheLossDoesNotDependOnHasZeros) {
+  Parameter w = of_two("w", 3), unread = of_two("unread", 1), updated = of_two("updated", 1);
+  EXPECT_THAT(result([&](Tensor x) {
+                optim::SGD({updated}, {}).step({full({2}, 1)});
+                auto grads = grad(sum(x * w), {unread, updated, w});
+                return concat({grads[0], grads[1], grads[2]});
+              }),
+              ElementsAre(0, 0, 0, 0, 1, 2));
+}
+
+// Two players: the second's loss reads the first as it was updated from a loss that read the second.
+TEST(Versions, AnOptimisersStepIsWhereThePathBegins) {
+  Parameter a = of_two("a", 2), b = of_two("b", 5);
+  EXPECT_THAT(result([&](Tensor x) {
+                optim::SGD({a}, {.lr = 0.125}).step(grad(sum(x * a * b), {a}));  // a - x b / 8
+                return grad(sum(a * b), {b})[0];                                 // the new a alone
+              }),
+              ElementsAre(2 - 5.0f / 8, 2 - 10.0f / 8));
+  EXPECT_THAT(result([&](Tensor x) {  // what the loss reads of a came by way of b's old version: that is behind the
+                                      // step, and no second version
+                optim::SGD first({a}, {.lr = 0.125}), second({b}, {.lr = 1});
+                first.step(grad(sum(x * a * b), {a}));
+                second.step({full({2}, 1)});
+                return grad(sum(a * b), {b})[0];
+              }),
+              ElementsAre(2 - 5.0f / 8, 2 - 10.0f / 8));
+}
+
+TEST(Versions, AValueThatAlsoBecomesAVersionIsOneOnlyWhenItIsRead) {
+  Parameter w = of_two("w", 3);
+  EXPECT_THAT(result([&](Tensor x) {
+                Tensor twice = w * 2;
+                Trace::current().update(w, twice.id);
+                return grad(sum(x * twice), {w})[0];  // through the product: nobody has read the new version
+              }),
+              ElementsAre(2, 4));
+}
+
+}  // namespace
+}  // namespace karez

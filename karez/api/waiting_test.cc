@@ -1,0 +1,41 @@
+// Tests of threads that share a world: one that waits for a launch keeps nobody else from it.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "karez/api/compile.h"
+#include "karez/api/test_inputs.h"
+
+namespace karez {
+namespace {
+
+TEST(Waiting, WhoReadsAVariableDuringALaunchKeepsNobodyElseFromTheWorld) {
+  World world;
+  Parameter total("total", {DType::f32, {}}, constant_init(1));
+  auto add = compile(world.mesh(), [&](Tensor x) { return total + x; });
+  add(1.0f).wait();
+  std::promise<void> open;
+  Future late = add(Feed{std::make_shared<LateSource>(open.get_future().share()), 0});
+  auto reading = std::async(std::launch::async, [&] { return world.read(total).data<float>()[0]; });
+  auto writing = std::async(std::launch::async, [&] { world.write("total", HostArray::of<float>({}, {7})); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // long enough, as a rule, for both to wait
+  auto asking = std::async(std::launch::async, [&] { return world.variables().size(); });
+  auto calling = std::async(std::launch::async, [&] { return add(2.0f); });
+  EXPECT_EQ(asking.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_EQ(calling.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_NE(writing.wait_for(std::chrono::seconds(0)), std::future_status::ready) << "the launch still reads it";
+  open.set_value();
+  EXPECT_EQ(late.item(), 6) << "with the value from before the write";
+  writing.get();
+  const double called = calling.get().item();
+  EXPECT_TRUE(called == 9 || called == 3)
+      << called << ": with the value from behind the write, as a rule; or it was called before the write was";
+  const float read = reading.get();
+  EXPECT_TRUE(read == 1 || read == 7) << read << ": it asked before the write, or behind it";
+  EXPECT_EQ(add(1.0f).item(), 8);
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,143 @@
+// Attributes: lookups, printing, parsing.
+#include "karez/base/attrs.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "karez/base/scan.h"
+#include "karez/base/text.h"
+
+namespace karez::base {
+
+Attrs::Attrs() = default;
+Attrs::Attrs(const Attrs&) = default;
+Attrs::Attrs(Attrs&&) noexcept = default;
+Attrs& Attrs::operator=(const Attrs&) = default;
+Attrs& Attrs::operator=(Attrs&&) noexcept = default;
+Attrs::~Attrs() = default;
+bool Attrs::operator==(const Attrs&) const = default;
+namespace {
+
+std::string print_attr(const Attr& attr) {
+  if (const auto* v = std::get_if<bool>(&attr)) return *v ? "true" : "false";
+  if (const auto* v = std::get_if<std::int64_t>(&attr)) return cat(*v);
+  if (const auto* v = std::get_if<double>(&attr)) return number(*v);
+  if (const auto* v = std::get_if<std::string>(&attr)) return quote(*v);
+  return cat("[", join(std::get<Ints>(attr), ", "), "]");
+}
+
+Attr parse_attr(Scan& in) {
+  if (in.accept("true")) return true;
+  if (in.accept("false")) return false;
+  if (in.peek("\"")) return in.quoted();
+  if (in.accept("[")) {
+    Ints values;
+    while (!in.accept("]")) {
+      if (!values.empty()) in.expect(",");
+      values.push_back(in.integer());
+    }
+    return values;
+  }
+  Scan again = in;
+  bool is_integer = false;
+  double value = in.number(is_integer);
+  if (!is_integer) return value;
+  std::int64_t whole = again.integer();  // all 64 bits, which a double would lose
+  in = again;
+  return whole;
+}
+
+}  // namespace
+
+Attrs::Attrs(std::initializer_list<std::pair<std::string, Attr>> items) {
+  for (const auto& [name, value] : items) set(name, value);
+}
+
+Attrs& Attrs::set(std::string_view name, Attr value) {
+  bool is_word = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
+  for (char c : name) is_word = is_word && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
+  require(is_word, "an attribute cannot be named ", quote(name),
+          ": letters, digits and '_' are taken");  // or its text would not read back
+  auto at = std::lower_bound(items_.begin(), items_.end(), name,
+                             [](const auto& item, std::string_view n) { return item.first < n; });
+  if (at != items_.end() && at->first == name) {
+    at->second = std::move(value);
+  } else {
+    items_.insert(at, {std::string(name), std::move(value)});
+  }
+  return *this;
+}
+
+void Attrs::erase(std::string_view name) {
+  std::erase_if(items_, [&](const auto& item) { return item.first == name; });
+}
+
+const Attr* Attrs::find(std::string_view name) const {
+  for (const auto& item : items_)
+    if (item.first == name) return &item.second;
+  return nullptr;
+}
+
+namespace {
+template <class T> const T& typed(const Attr* attr, const Attrs& all, std::string_view name, const char* kind) {
+  if (attr == nullptr) fail("attribute '", name, "' is missing in ", all.print());
+  const T* value = std::get_if<T>(attr);
+  if (value == nullptr) fail("attribute '", name, "' is not ", kind, " in ", all.print());
+  return *value;
+}
+}  // namespace
+
+bool Attrs::flag(std::string_view name) const { return typed<bool>(find(name), *this, name, "true or false"); }
+bool Attrs::flag(std::string_view name, bool otherwise) const { return has(name) ? flag(name) : otherwise; }
+std::int64_t Attrs::integer(std::string_view name) const {
+  return typed<std::int64_t>(find(name), *this, name, "an integer");
+}
+std::int64_t Attrs::integer(std::string_view name, std::int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
+double Attrs::real(std::string_view name) const {
+  const Attr* attr = find(name);
+  if (attr != nullptr && std::holds_alternative<std::int64_t>(*attr))
+    return static_cast<double>(std::get<std::int64_t>(*attr));
+  return typed<double>(attr, *this, name, "a number");
+}
+double Attrs::real(std::string_view name, double otherwise) const { return has(name) ? real(name) : otherwise; }
+const std::string& Attrs::text(std::string_view name) const {
+  return typed<std::string>(find(name), *this, name, "a text");
+}
+std::string Attrs::text(std::string_view name, std::string_view otherwise) const {
+  return has(name) ? text(name) : std::string(otherwise);
+}
+const Ints& Attrs::ints(std::string_view name) const {
+  return typed<Ints>(find(name), *this, name, "a list of integers");
+}
+
+std::string Attrs::print() const {
+  return cat("{", join(items_, ", ", [](const auto& item) { return cat(item.first, "=", print_attr(item.second)); }),
+             "}");
+}
+
+Attrs Attrs::parse(Scan& in) {
+  Attrs out;
+  in.expect("{");
+  bool first = true;
+  while (!in.accept("}")) {
+    if (!first) in.expect(",");
+    first = false;
+    Scan before = in;
+    std::string name = in.word();
+    if (out.has(name)) before.fail_here(cat("attribute '", name, "' is given twice"));
+    in.expect("=");
+    out.set(name, parse_attr(in));
+  }
+  return out;
+}
+
+Attrs Attrs::parse(std::string_view text) {
+  Scan in(text, "attributes");
+  Attrs out = parse(in);
+  if (!in.at_end()) in.fail_here("something follows the attributes");
+  return out;
+}
+
+}  // namespace karez::base

@@ -1,0 +1,155 @@
+// Globs as a small automaton: all states that the name's beginning allows are walked at once, so no pattern takes long.
+#include "karez/base/glob.h"
+
+#include "karez/base/error.h"
+
+namespace karez::base {
+namespace {
+
+constexpr int deepest = 32;  // braces within braces
+
+std::size_t index_of(char c) { return static_cast<unsigned char>(c); }
+
+}  // namespace
+
+// Recursive descent: pattern = piece*, piece = character, '?', '*', "**", [set], {pattern,pattern}.
+class Glob::Compiler {
+ public:
+  Compiler(std::string_view pattern, std::vector<Step>& steps) : text_(pattern), steps_(steps) {
+    require(!text_.empty(), "a pattern is empty; \"**\" matches every name");
+    in_part_.set();
+    in_part_.reset(index_of('.'));
+    any_.set();
+    pieces(0);
+    require(at_ == text_.size(), who(), "'", text_[at_], "' at character ", at_ + 1, " closes nothing");
+    steps_.push_back({});
+  }
+
+ private:
+  std::string who() const { return cat("pattern '", text_, "': "); }
+  bool at(std::string_view text) const { return text_.substr(at_, text.size()) == text; }
+  int next() const { return static_cast<int>(steps_.size()); }
+  void character(const std::bitset<256>& set) { steps_.push_back({Step::Kind::character, set, next() + 1}); }
+
+  // As often as one likes: a fork into the loop and past it.
+  void repeat(const std::bitset<256>& set) {
+    const int fork = next();
+    steps_.push_back({Step::Kind::fork, {}, fork + 1, fork + 2});
+    steps_.push_back({Step::Kind::character, set, fork});
+  }
+
+  void pieces(int depth) {
+    bool part_begins = at_ == 0 || text_[at_ - 1] == '.';
+    while (at_ < text_.size() && text_[at_] != '}' && !(depth > 0 && text_[at_] == ',')) {
+      const char c = text_[at_];
+      const bool begins = std::exchange(part_begins, c == '.');
+      if (begins && at("**.")) {  // perhaps some parts with their dots
+        at_ += 3;
+        const int fork = next();
+        steps_.push_back({Step::Kind::fork, {}, fork + 1, 0});
+        repeat(any_);
+        character(std::bitset<256>().set(index_of('.')));
+        steps_[static_cast<std::size_t>(fork)].other = next();
+        part_begins = true;
+      } else if (at("**")) {
+        at_ += 2;
+        repeat(any_);
+      } else if (c == '*') {
+        ++at_;
+        repeat(in_part_);
+      } else if (c == '?') {
+        ++at_;
+        character(in_part_);
+      } else if (c == '[') {
+        set();
+      } else if (c == '{') {
+        alternatives(depth);
+      } else {
+        require(c != ']', who(), "']' at character ", at_ + 1, " closes nothing");
+        ++at_;
+        character(std::bitset<256>().set(index_of(c)));
+      }
+    }
+  }
+
+  void set() {
+    const std::size_t begin = at_++;
+    std::bitset<256> out;
+    const bool not_these = at("!");
+    if (not_these) ++at_;
+    const std::size_t first = at_;
+    while (at_ < text_.size() && text_[at_] != ']') {
+      const char from = text_[at_++];
+      char to = from;
+      if (at("-") && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
+        to = text_[at_ + 1];
+        at_ += 2;
+      }
+      require(index_of(from) <= index_of(to), who(), "the range ", from, "-", to, " runs backwards");
+      require(from != '.' && to != '.', who(), "a set holds no dot; sets stand for characters within one part");
+      for (std::size_t i = index_of(from); i <= index_of(to); ++i) out.set(i);
+    }
+    require(at_ < text_.size(), who(), "'[' at character ", begin + 1, " is not closed");
+    require(at_ > first, who(), "the set at character ", begin + 1, " has no element");
+    ++at_;
+    character((not_these ? ~out : out) & in_part_);
+  }
+
+  void alternatives(int depth) {
+    require(depth < deepest, who(), "braces nest more than ", deepest, " deep");
+    const std::size_t begin = at_++;
+    std::vector<std::size_t> ends;  // forks that jump behind the last alternative
+    while (true) {
+      const int fork = next();
+      steps_.push_back({Step::Kind::fork, {}, fork + 1, -1});
+      pieces(depth + 1);
+      require(at_ < text_.size(), who(), "'{' at character ", begin + 1, " is not closed");
+      ends.push_back(steps_.size());
+      steps_.push_back({Step::Kind::fork, {}, 0, -1});
+      if (text_[at_++] == '}') break;
+      steps_[static_cast<std::size_t>(fork)].other = next();
+    }
+    for (std::size_t end : ends) steps_[end].to = next();
+  }
+
+  std::string_view text_;
+  std::vector<Step>& steps_;
+  std::size_t at_ = 0;
+  std::bitset<256> in_part_, any_;
+};
+
+Glob::Glob(std::string_view pattern) { Compiler(pattern, steps_); }
+
+bool Glob::matches(std::string_view name) const {
+  std::vector<int> now, next, open;
+  std::vector<std::size_t> seen(steps_.size(), 0);  // the round in which a step was reached
+  bool end = false;
+  auto reach = [&](std::vector<int>& list, int step, std::size_t round) {
+    open.push_back(step);
+    while (!open.empty()) {
+      const auto s = static_cast<std::size_t>(open.back());
+      open.pop_back();
+      if (seen[s] == round) continue;
+      seen[s] = round;
+      if (steps_[s].kind == Step::Kind::character) list.push_back(static_cast<int>(s));
+      end |= steps_[s].kind == Step::Kind::end;
+      if (steps_[s].kind != Step::Kind::fork) continue;
+      open.push_back(steps_[s].to);
+      if (steps_[s].other >= 0) open.push_back(steps_[s].other);
+    }
+  };
+  reach(now, 0, 1);
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (end && name[i] == '.' && i > 0) return true;  // the pattern names a module, and this lies below it
+    end = false;
+    next.clear();
+    for (int step : now)
+      if (const Step& s = steps_[static_cast<std::size_t>(step)]; s.set.test(index_of(name[i])))
+        reach(next, s.to, i + 2);
+    now.swap(next);
+    if (now.empty() && !end) return false;
+  }
+  return end;
+}
+
+}  // namespace karez::base

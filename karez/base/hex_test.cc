@@ -1,0 +1,29 @@
+// Bytes to hexadecimal text and back, and what is no such text.
+#include "karez/base/hex.h"
+
+#include <gtest/gtest.h>
+
+#include "karez/base/error.h"
+
+namespace karez::base {
+namespace {
+
+TEST(Hex, BytesComeBackFromTheirText) {
+  std::vector<std::byte> all;
+  for (int b = 0; b < 256; ++b) all.push_back(static_cast<std::byte>(b));
+  const std::string text = hex_of(all);
+  EXPECT_EQ(text.substr(0, 8), "00010203");
+  EXPECT_EQ(text.substr(text.size() - 6), "fdfeff");
+  EXPECT_EQ(bytes_of_hex(text), all);
+  EXPECT_EQ(bytes_of_hex("FFa0"), (std::vector<std::byte>{std::byte{255}, std::byte{160}}));
+  EXPECT_EQ(hex_of({}), "");
+  EXPECT_TRUE(bytes_of_hex("").empty());
+}
+
+TEST(Hex, HalfAByteAndOtherLettersAreErrors) {
+  EXPECT_THROW(bytes_of_hex("abc"), Error);
+  EXPECT_THROW(bytes_of_hex("0g"), Error);
+}
+
+}  // namespace
+}  // namespace karez::base

@@ -1,0 +1,19 @@
+// Notes to people on standard error: a line with its level; quiet unless KAREZ_LOG names a level or lower.
+#pragma once
+
+#include <string_view>
+
+#include "karez/base/text.h"
+
+namespace karez::base {
+
+enum class LogLevel { debug, info, warning };
+
+bool log_enabled(LogLevel level);
+void log_line(LogLevel level, std::string_view line);
+
+template <class... Parts> void note(LogLevel level, const Parts&... parts) {
+  if (log_enabled(level)) log_line(level, cat(parts...));
+}
+
+}  // namespace karez::base

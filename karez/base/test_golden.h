@@ -1,0 +1,101 @@
+// For tests: golden texts and pinned numbers, which `./dev test --update` rewrites in their source. A failure of texts
+// shows only the lines that differ.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "karez/base/cat.h"
+#include "karez/base/text.h"
+
+namespace karez::base {
+
+// For EXPECT_TRUE(same_lines(again, text)), which are both made. A longest common subsequence decides which lines stand
+// on both sides; of the others
+// "-" is a golden line that is missing and "+" one that came instead, each with its number in its own text:
+//   - 3: %2 = relu(%1)
+//   + 3: %2 = tanh(%1)
+inline ::testing::AssertionResult same_lines(std::string_view got, std::string_view golden) {
+  if (got == golden) return ::testing::AssertionSuccess();
+  const auto a = split(golden, '\n'), b = split(got, '\n');
+  std::vector<std::vector<int>> common(a.size() + 1,
+                                       std::vector<int>(b.size() + 1, 0));  // of the lines from i and from j on
+  for (std::size_t i = a.size(); i-- > 0;)
+    for (std::size_t j = b.size(); j-- > 0;)
+      common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
+  ::testing::AssertionResult failure = ::testing::AssertionFailure();
+  failure << "lines differ (- golden, + got):\n";
+  for (std::size_t i = 0, j = 0; i < a.size() || j < b.size();) {
+    if (i < a.size() && j < b.size() && a[i] == b[j]) ++i, ++j;
+    else if (j == b.size() || (i < a.size() && common[i + 1][j] >= common[i][j + 1]))
+      failure << "- " << i + 1 << ": " << a[i] << "\n", ++i;
+    else failure << "+ " << j + 1 << ": " << b[j] << "\n", ++j;
+  }
+  return failure;
+}
+
+// The line that a call begins on, as a default argument: clang-tidy 14 cannot read <source_location>.
+struct SourcePlace {
+  const char* file;
+  unsigned line;
+  static SourcePlace here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+// Where KAREZ_UPDATE names a folder, a test does not compare with what stands in its source: it leaves there, for
+// tools/testing/goldens.py, what the source has and what it should have. Whether it did.
+inline bool recorded(const char* kind, std::string_view stands, std::string_view got, const SourcePlace& at) {
+  const char* folder = std::getenv("KAREZ_UPDATE");
+  if (folder == nullptr || *folder == '\0') return false;
+  std::FILE* out = std::fopen(cat(folder, "/", ::getpid()).c_str(), "ab");
+  if (out == nullptr) return false;
+  const std::string text =
+      cat(kind, " ", at.line, " ", stands.size(), " ", got.size(), " ", at.file, "\n", stands, got, "\n");
+  const bool whole = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  return (std::fclose(out) == 0) && whole;
+}
+
+// EXPECT_TRUE(golden(print(graph), R"(...)")). A helper that takes the text as an argument takes and hands on `at` too.
+inline ::testing::AssertionResult golden(std::string_view got, std::string_view text,
+                                         SourcePlace at = SourcePlace::here()) {
+  return recorded("golden", text, got, at) ? ::testing::AssertionSuccess() : same_lines(got, text);
+}
+
+// A pinned number of type T: the literal behind it is written as `shown`.
+template <class T>
+::testing::AssertionResult pinned_as(const char* kind, const char* must, bool holds, T got, T wanted,
+                                     const SourcePlace& at) {
+  const auto shown = [](T value) {
+    return std::is_integral_v<T> ? std::to_string(value) : number(static_cast<double>(value));
+  };
+  if (recorded(kind, shown(wanted), shown(got), at) || holds) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << shown(got) << must << shown(wanted)
+                                       << "; if that is meant: ./dev test --update";
+}
+
+// EXPECT_TRUE(pinned(cases, 39'530)): a count that nobody may change unseen.
+template <class T>
+::testing::AssertionResult pinned(T got, std::type_identity_t<T> wanted, SourcePlace at = SourcePlace::here()) {
+  return pinned_as("pinned", " came instead of ", got == wanted, got, wanted, at);
+}
+
+// The same for what may get better unseen, but not worse: work, or the bytes that a search leaves.
+template <class T>
+::testing::AssertionResult pinned_at_most(T got, std::type_identity_t<T> most, SourcePlace at = SourcePlace::here()) {
+  return pinned_as("pinned_at_most", " is more than ", got <= most, got, most, at);
+}
+template <class T>
+::testing::AssertionResult pinned_at_least(T got, std::type_identity_t<T> least, SourcePlace at = SourcePlace::here()) {
+  return pinned_as("pinned_at_least", " is less than ", got >= least, got, least, at);
+}
+
+}  // namespace karez::base

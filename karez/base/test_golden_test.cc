@@ -1,0 +1,68 @@
+// Golden texts and pinned numbers: what they let pass, what a failure shows, and what is left for an update.
+#include "karez/base/test_golden.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace karez::base {
+namespace {
+
+TEST(SameLines, EqualTextsPass) {
+  EXPECT_TRUE(same_lines("", ""));
+  EXPECT_TRUE(same_lines("a\nb\n", "a\nb\n"));
+}
+
+TEST(SameLines, OnlyTheLinesThatDifferAreShown) {
+  auto shown = [](std::string_view got, std::string_view golden) {
+    const ::testing::AssertionResult result = same_lines(got, golden);
+    EXPECT_FALSE(result);
+    return std::string(result.message());
+  };
+  const std::string head = "lines differ (- golden, + got):\n";
+  EXPECT_EQ(shown("a\nx\nc\n", "a\nb\nc\n"), head + "- 2: b\n+ 2: x\n");
+  EXPECT_EQ(shown("a\nc\n", "a\nb\nc\n"), head + "- 2: b\n");
+  EXPECT_EQ(shown("new\na\nb\nc", "a\nb\nc"), head + "+ 1: new\n");
+  EXPECT_EQ(shown("a", "a\n"), head + "- 2: \n") << "a missing end of line is a difference too";
+}
+
+TEST(Golden, APinnedNumberThatDiffersShowsBoth) {
+  EXPECT_TRUE(pinned(3, 3));
+  EXPECT_STREQ(pinned(4, 3).message(), "4 came instead of 3; if that is meant: ./dev test --update");
+  EXPECT_TRUE(pinned_at_most(2, 3));
+  EXPECT_TRUE(pinned_at_most(3, 3));
+  EXPECT_STREQ(pinned_at_most(4L, 3).message(), "4 is more than 3; if that is meant: ./dev test --update");
+  EXPECT_TRUE(pinned_at_least(1.5, 1.5));
+  EXPECT_STREQ(pinned_at_least(1.25, 1.5).message(), "1.25 is less than 1.5; if that is meant: ./dev test --update");
+}
+
+// Of what a test of this file would leave in a folder: kind, line, sizes, file, and both texts.
+TEST(Golden, AnUpdateIsLeftBothTextsInsteadOfAFailure) {
+  const auto folder = std::filesystem::temp_directory_path() / cat("karez-golden-", ::getpid());
+  std::filesystem::create_directory(folder);
+  ::setenv("KAREZ_UPDATE", folder.c_str(), 1);
+  const auto here = SourcePlace::here();
+  const bool text = static_cast<bool>(golden("new\n", "old")), count = static_cast<bool>(pinned_at_most(12, 7));
+  ::unsetenv("KAREZ_UPDATE");
+  std::ifstream in(folder / std::to_string(::getpid()), std::ios::binary);
+  const std::string left{std::istreambuf_iterator<char>(in), {}};
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(text);
+  EXPECT_TRUE(count);
+  const auto line = here.line + 1;
+  EXPECT_EQ(left, cat("golden ", line, " 3 4 ", here.file, "\noldnew\n\n", "pinned_at_most ", line, " 1 2 ", here.file,
+                      "\n712\n"));
+}
+
+TEST(Golden, WithoutAnUpdateNothingIsLeft) {
+  ::setenv("KAREZ_UPDATE", "", 1);
+  EXPECT_FALSE(golden("new", "old"));
+  ::setenv("KAREZ_UPDATE", "/nowhere/at/all", 1);
+  EXPECT_FALSE(golden("new", "old")) << "what cannot be left is a failure";
+  ::unsetenv("KAREZ_UPDATE");
+}
+
+}  // namespace
+}  // namespace karez::base

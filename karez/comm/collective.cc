@@ -1,0 +1,282 @@
+// Collectives: names, what a spec must satisfy, the formulas of bytes, and the run that walks a program.
+#include "karez/comm/collective.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "karez/base/copy_bytes.h"
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+#include "karez/comm/pieces.h"
+#include "karez/comm/program.h"
+
+namespace karez::comm {
+namespace {
+constexpr Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all, Kind::transfer};
+constexpr Algorithm algorithms[] = {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive};
+
+template <class Item, std::size_t N>
+Item from_name(const Item (&items)[N], std::string_view name, std::string_view what) {
+  for (Item item : items)
+    if (name_of(item) == name) return item;
+  fail("no ", what, " is called '", name, "'; there are ", join(items, ", ", [](Item item) { return name_of(item); }));
+}
+
+std::string print(const Piece& piece) { return cat(piece.begin, "+", piece.size); }
+
+void check_piece(const CollectiveSpec& spec, const View& view, const Piece& piece, std::string_view list, int member) {
+  if (count_of(view, piece) == 0 && piece.begin.size() == piece.size.size()) return;
+  bool inside = piece.begin.size() == view.shape.size() && piece.size.size() == view.shape.size();
+  for (std::size_t d = 0; inside && d < view.shape.size(); ++d)
+    inside = piece.begin[d] >= 0 && piece.size[d] >= 0 && piece.begin[d] + piece.size[d] <= view.shape[d];
+  if (!inside) fail(name_of(spec.kind), ": ", list, "[", member, "] is the box ", print(piece), ", outside ", view);
+}
+
+void require_same_size(const CollectiveSpec& spec, const Piece& send, const Piece& receive) {
+  bool none = count_of(spec.in, send) == 0 && count_of(spec.out, receive) == 0;
+  if (!none && send.size != receive.size)
+    fail(name_of(spec.kind), ": member ", spec.member, " keeps a box of ", send.size, " as one of ", receive.size);
+}
+
+std::int64_t r64(std::int64_t bytes) { return round_up(bytes, 64); }
+}  // namespace
+
+std::string_view name_of(Kind kind) {
+  switch (kind) {
+    case Kind::all_reduce: return "all_reduce";
+    case Kind::reduce_scatter: return "reduce_scatter";
+    case Kind::all_gather: return "all_gather";
+    case Kind::all_to_all: return "all_to_all";
+    case Kind::transfer: return "transfer";
+  }
+  return "?";
+}
+
+std::string_view name_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::ring: return "ring";
+    case Algorithm::direct: return "direct";
+    case Algorithm::flat: return "flat";
+    case Algorithm::recursive: return "recursive";
+  }
+  return "?";
+}
+
+Kind kind_from(std::string_view name) { return from_name(kinds, name, "collective"); }
+Algorithm algorithm_from(std::string_view name) { return from_name(algorithms, name, "algorithm of collectives"); }
+
+void check(const CollectiveSpec& spec) {
+  std::string_view name = name_of(spec.kind);
+  require(spec.members >= 1 && spec.member >= 0 && spec.member < spec.members, name, ": member ", spec.member, " of ",
+          spec.members);
+  require(spec.chunk >= 1, name, ": a chunk of ", spec.chunk, " bytes");
+  require(spec.in.dtype == spec.out.dtype, name, ": from ", spec.in, " to ", spec.out);
+  bool reduces = spec.kind == Kind::all_reduce || spec.kind == Kind::reduce_scatter;
+  require(!reduces || spec.reduce != nullptr || spec.members == 1, name, ": no reduce function for ", spec.in);
+  if (spec.kind == Kind::all_reduce) {
+    bool same = spec.in.shape == spec.out.shape && same_order(spec.in.shape, spec.in.strides, spec.out.strides);
+    require(same && is_dense(spec.in.shape, spec.in.strides), name, ": from ", spec.in, " to ", spec.out,
+            "; both must be the same dense view");
+    return;
+  }
+  auto members = static_cast<std::size_t>(spec.members);
+  require(spec.sends.size() == members && spec.receives.size() == members, name, ": ", spec.sends.size(), " sends and ",
+          spec.receives.size(), " receives for ", members, " members");
+  for (int m = 0; m < spec.members; ++m) {
+    check_piece(spec, spec.in, spec.sends[m], "sends", m);
+    check_piece(spec, spec.out, spec.receives[m], "receives", m);
+    if (spec.kind == Kind::reduce_scatter && count_of(spec.out, spec.receives[m]) != spec.out.count())
+      fail(name, ": receives[", m, "] is the box ", print(spec.receives[m]), ", not all of ", spec.out);
+    if (spec.kind == Kind::all_gather && count_of(spec.in, spec.sends[m]) != spec.in.count())
+      fail(name, ": sends[", m, "] is the box ", print(spec.sends[m]), ", not all of ", spec.in);
+  }
+  require_same_size(spec, spec.sends[spec.member], spec.receives[spec.member]);
+}
+
+std::int64_t staging_bytes(const CollectiveSpec& spec) {
+  if (spec.members == 1) return 0;
+  std::int64_t element = size_of(spec.in.dtype), others = spec.members - 1, sum = 0;
+  auto add = [&](const View& view, const Piece& piece) {
+    if (!is_contiguous(view, piece)) sum += r64(count_of(view, piece) * element);
+  };
+  auto received = [&](std::int64_t elements) {
+    return others * r64(std::min(elements, chunk_elements(spec)) * element);
+  };
+  switch (spec.kind) {
+    case Kind::all_reduce:
+      if (spec.algorithm == Algorithm::flat) return others * r64(spec.in.count() * element);
+      if (halves_evenly(spec))
+        return spec.members == 2 ? 0 : r64(flat_range(spec.in.count(), spec.members, spec.members / 4).begin * element);
+      return spec.algorithm == Algorithm::ring ? 0 : received(flat_range(spec.in.count(), spec.members, 0).size);
+    case Kind::reduce_scatter: {
+      std::int64_t longest = 0;
+      for (const Piece& piece : spec.sends) {
+        add(spec.in, piece);
+        longest = std::max(longest, count_of(spec.in, piece));
+      }
+      add(spec.out, whole(spec.out));
+      return sum + (spec.algorithm == Algorithm::ring ? 2 * r64(longest * element) : received(spec.out.count()));
+    }
+    case Kind::all_gather: add(spec.in, whole(spec.in)); break;
+    case Kind::all_to_all:
+    case Kind::transfer:
+      for (int m = 0; m < spec.members; ++m)
+        if (m != spec.member) add(spec.in, spec.sends[m]);
+      break;
+  }
+  for (int m = 0; m < spec.members; ++m)
+    if (m != spec.member) add(spec.out, spec.receives[m]);
+  return sum;
+}
+
+std::int64_t bytes_sent(const CollectiveSpec& spec) {
+  std::int64_t element = size_of(spec.in.dtype), others = spec.members - 1, elements = 0;
+  bool ring = spec.algorithm == Algorithm::ring;
+  int next = (spec.member + 1) % spec.members;
+  switch (spec.kind) {
+    case Kind::all_reduce: {
+      std::int64_t all = spec.in.count(), own = flat_range(all, spec.members, spec.member).size;
+      if (spec.algorithm == Algorithm::flat) return others * all * element;
+      if (halves_evenly(spec)) {
+        std::int64_t back = 0;
+        for (int have = 1; have < spec.members; have *= 2)
+          for (int r = spec.member / have * have; r < spec.member / have * have + have; ++r)
+            back += flat_range(all, spec.members, r).size;
+        return (all - own + back) * element;
+      }
+      // Both send the ranges of others away; then the own result goes to all, or all results but the successor's go on.
+      return (all - own + (ring ? all - flat_range(all, spec.members, next).size : others * own)) * element;
+    }
+    case Kind::reduce_scatter:
+    case Kind::all_to_all:
+    case Kind::transfer:
+      for (int m = 0; m < spec.members; ++m)
+        if (m != spec.member) elements += count_of(spec.in, spec.sends[m]);
+      return elements * element;
+    case Kind::all_gather:
+      if (!ring) return others * spec.in.count() * element;
+      for (int m = 0; m < spec.members; ++m)
+        if (m != next) elements += count_of(spec.out, spec.receives[m]);
+      return elements * element;
+  }
+  return 0;
+}
+
+std::int64_t planned_bytes(Kind kind, Algorithm algorithm, int members, std::int64_t bytes, std::int64_t own) {
+  std::int64_t others = members - 1;
+  switch (kind) {
+    case Kind::all_reduce: return checked_mul(others * (algorithm == Algorithm::flat ? members : 2), bytes);
+    case Kind::reduce_scatter:
+    case Kind::all_gather: return checked_mul(others, bytes);
+    case Kind::all_to_all:
+    case Kind::transfer: return bytes - own;
+  }
+  return 0;
+}
+
+namespace {
+std::vector<PlannedMessage> messages_of(const Program& program) {
+  std::vector<PlannedMessage> out;
+  for (const Instruction& step : program.steps)
+    if (step.what == Instruction::Do::receive || step.what == Instruction::Do::send)
+      out.push_back({step.peer, step.what == Instruction::Do::send, step.count});
+  return out;
+}
+}  // namespace
+
+std::vector<PlannedMessage> messages_of(const CollectiveSpec& spec) {
+  check(spec);
+  return messages_of(program_of(spec, 1));
+}
+
+std::vector<int> peers_of(const CollectiveSpec& spec) {
+  std::vector<int> peers;
+  for (const PlannedMessage& message : messages_of(spec)) peers.push_back(message.peer);
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+CollectiveRun::CollectiveRun(CollectiveSpec spec, Endpoint& endpoint)
+    : spec_(std::move(spec)),
+      endpoint_(&endpoint),
+      received_(static_cast<std::size_t>(spec_.members)),
+      sent_(static_cast<std::size_t>(spec_.members)) {
+  check(spec_);
+  require(endpoint.member() == spec_.member && endpoint.members() == spec_.members, name_of(spec_.kind), ": member ",
+          spec_.member, " of ", spec_.members, " runs on the endpoint of member ", endpoint.member(), " of ",
+          endpoint.members());
+  int depth = std::numeric_limits<int>::max();
+  for (int peer = 0; peer < spec_.members; ++peer)
+    if (endpoint.linked(peer)) depth = std::min(depth, endpoint.link(peer).depth());
+  program_ = std::make_unique<const Program>(program_of(spec_, depth));
+  for (const PlannedMessage& message : messages_of(*program_))
+    require(endpoint.linked(message.peer), name_of(spec_.kind), ": member ", spec_.member, " of ", spec_.members,
+            " has no link to member ", message.peer);
+  require(program_->staging <= staging_bytes(spec_), name_of(spec_.kind), ": uses ", program_->staging,
+          " bytes of staging, more than its formula's ", staging_bytes(spec_));
+}
+
+CollectiveRun::CollectiveRun(CollectiveRun&&) noexcept = default;
+CollectiveRun& CollectiveRun::operator=(CollectiveRun&&) noexcept = default;
+CollectiveRun::~CollectiveRun() = default;
+
+void CollectiveRun::start(const std::byte* in, std::byte* out, std::byte* staging) {
+  require(!active_, name_of(spec_.kind), ": started again before it was done");
+  require(staging != nullptr || program_->staging == 0, name_of(spec_.kind), ": needs ", program_->staging,
+          " bytes of staging");
+  in_ = in;
+  out_ = out;
+  staging_ = staging;
+  next_ = 0;
+  active_ = true;
+  for (int peer = 0; peer < spec_.members; ++peer) {
+    if (!endpoint_->linked(peer)) continue;
+    received_[peer] = endpoint_->link(peer).received();
+    sent_[peer] = endpoint_->link(peer).sent();
+  }
+}
+
+int CollectiveRun::awaited() const {
+  if (!active_ || next_ >= program_->steps.size()) return -1;
+  const Instruction& step = program_->steps[next_];
+  return step.what == Instruction::Do::await_received || step.what == Instruction::Do::await_sent ? step.peer : -1;
+}
+
+bool CollectiveRun::advance() {
+  if (!active_) return true;
+  endpoint_->bell().answer();
+  bool failed = endpoint_->bell().failed();  // before looking: what arrived before a failure counts
+  auto wait = [&] {
+    if (failed) endpoint_->check();
+    return false;
+  };
+  auto read = [this](Place p) {
+    return (p.memory == Memory::in ? in_ : p.memory == Memory::out ? out_ : staging_) + p.offset;
+  };
+  auto write = [this](Place p) { return (p.memory == Memory::out ? out_ : staging_) + p.offset; };
+  for (; next_ < program_->steps.size(); ++next_) {
+    const Instruction& step = program_->steps[next_];
+    switch (step.what) {
+      case Instruction::Do::receive: endpoint_->link(step.peer).post_receive(write(step.to), step.count); break;
+      case Instruction::Do::send: endpoint_->link(step.peer).send(read(step.from), step.count); break;
+      case Instruction::Do::await_received:
+        if (endpoint_->link(step.peer).received() < received_[step.peer] + step.count) return wait();
+        break;
+      case Instruction::Do::await_sent:
+        if (endpoint_->link(step.peer).sent() < sent_[step.peer] + step.count) return wait();
+        break;
+      case Instruction::Do::copy:
+        copy_bytes(write(step.to), read(step.from), static_cast<std::size_t>(step.count));
+        break;
+      case Instruction::Do::copy_box:
+        program_->boxes[static_cast<std::size_t>(step.count)].run(read(step.from), write(step.to));
+        break;
+      case Instruction::Do::reduce: spec_.reduce(write(step.to), read(step.from), step.count); break;
+    }
+  }
+  active_ = false;
+  return true;
+}
+
+}  // namespace karez::comm

@@ -1,0 +1,110 @@
+// Both sides of the handshake, step by step.
+#include "karez/comm/handshake.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "karez/base/error.h"
+#include "karez/base/rooms.h"
+
+namespace karez::comm {
+
+Handshake Handshake::asks(const Token& token, std::string purpose, std::uint32_t who) {
+  Handshake out(token, std::move(purpose), true);
+  std::memcpy(out.asker_.data(), &who, sizeof who);
+  fill_random(std::span(out.asker_).subspan(sizeof who));
+  out.out_.assign(out.asker_.begin(), out.asker_.end());
+  return out;
+}
+
+Handshake Handshake::answers(const Token& token, std::string purpose) {
+  Handshake out(token, std::move(purpose), false);
+  fill_random(out.answerer_);
+  return out;
+}
+
+std::vector<std::byte> Handshake::to_send() { return std::exchange(out_, {}); }
+
+std::size_t Handshake::wanted() const {
+  if (done_) return 0;
+  return (asks_ ? 64 : 32) - in_.size();
+}
+
+std::uint32_t Handshake::who() const {
+  std::uint32_t who = 0;
+  std::memcpy(&who, asker_.data(), sizeof who);
+  return who;
+}
+
+Bytes32 Handshake::proof(std::string_view side) const {
+  std::string text = cat("karez 1 ", side, " ", purpose_.size(), " ", purpose_, " ");
+  text.append(reinterpret_cast<const char*>(asker_.data()), asker_.size());
+  text.append(reinterpret_cast<const char*>(answerer_.data()), answerer_.size());
+  return prove(token_, std::as_bytes(std::span(text)));
+}
+
+void Handshake::take(std::span<const std::byte> bytes) {
+  require(ErrorKind::peer, bytes.size() <= wanted(), "a handshake with ", bytes.size(), " bytes where ", wanted(),
+          " are to come");
+  in_.insert(in_.end(), bytes.begin(), bytes.end());
+  if (done_ || wanted() > 0) return;
+  if (!asks_ && !greeted_) {
+    std::copy(in_.begin(), in_.end(), asker_.begin());
+    in_.clear();
+    greeted_ = true;
+    Bytes32 mine = proof("answers");
+    out_.assign(answerer_.begin(), answerer_.end());
+    out_.insert(out_.end(), mine.begin(), mine.end());
+    return;
+  }
+  if (asks_) std::copy_n(in_.begin(), 32, answerer_.begin());
+  Bytes32 theirs;
+  std::copy(in_.end() - 32, in_.end(), theirs.begin());
+  require(ErrorKind::peer, same(theirs, proof(asks_ ? "answers" : "asks")),
+          "the other side does not know this world's token");
+  if (asks_) {
+    Bytes32 mine = proof("asks");
+    out_.assign(mine.begin(), mine.end());
+  }
+  done_ = true;
+}
+
+void ask(int socket, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout) {
+  Handshake handshake = Handshake::asks(token, purpose, who);
+  std::byte bytes[Handshake::most_bytes];
+  send_all(socket, handshake.to_send(), timeout);
+  receive_all(socket, std::span(bytes).first(handshake.wanted()), timeout);
+  handshake.take(bytes);
+  send_all(socket, handshake.to_send(), timeout);
+}
+
+Descriptor dial_and_ask(const std::string& name, const Address& address, const Token& token, const std::string& purpose,
+                        std::uint32_t who, Seconds timeout, bool awaited) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  auto left = [&] { return std::max(Seconds(0.01), Seconds(until - std::chrono::steady_clock::now())); };
+  for (auto pause = std::chrono::milliseconds(5);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+    Handshake handshake = Handshake::asks(token, purpose, who);
+    std::byte bytes[Handshake::most_bytes];
+    Descriptor socket;
+    try {
+      socket = dial(address, left());
+      send_all(socket.get(), handshake.to_send(), left());
+      receive_all(socket.get(), std::span(bytes).first(handshake.wanted()), left());
+    } catch (const Error& error) {
+      const bool over = std::chrono::steady_clock::now() + pause >= until;
+      if (!socket && (over || !awaited)) throw;
+      if (over) fail(ErrorKind::peer, name, " at ", print(address), ": ", error.what());
+      std::this_thread::sleep_for(pause);
+      continue;
+    }
+    try {
+      handshake.take(bytes);
+      send_all(socket.get(), handshake.to_send(), left());
+    } catch (const Error& error) { fail(ErrorKind::peer, name, " at ", print(address), ": ", error.what()); }
+    return socket;
+  }
+}
+
+}  // namespace karez::comm

@@ -1,0 +1,120 @@
+// Links: the one seam between collectives and whatever carries bytes. One end sends from its memory into the memory the
+// other end posted. A link to another process can fail; it then says so, and every collective over it ends with the
+// peer's name.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "karez/base/error.h"
+#include "karez/base/rooms.h"
+
+namespace karez::comm {
+
+// Called from the peer's thread when something this member waits for has happened. It may post a message; it must not
+// work or block.
+using Wake = std::function<void()>;
+
+// Rings once for any number of happenings between two answers, so that a member gets one message where three peers
+// wrote to it.
+class Bell {
+ public:
+  void set(Wake wake) { wake_ = std::move(wake); }  // before the first message
+  void ring() {
+    if (!rung_.exchange(true, std::memory_order_acq_rel) && wake_) wake_();
+  }
+  void answer() { rung_.exchange(false, std::memory_order_acq_rel); }  // before looking at the links
+
+  // A link has failed. The first one's error stays: who ended later often did so because of it.
+  void ring_failure(const Error& error) {
+    if (!claimed_.exchange(true, std::memory_order_acq_rel)) {
+      failure_ = std::make_unique<Error>(error);
+      failed_.store(true, std::memory_order_release);
+    }
+    ring();
+  }
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  const Error* failure() const { return failed() ? failure_.get() : nullptr; }
+
+ private:
+  Wake wake_;
+  std::atomic<bool> rung_{false}, claimed_{false}, failed_{false};
+  std::unique_ptr<Error> failure_;
+};
+
+// One end of a link to one peer. Messages keep their order: the k-th send meets the peer's k-th posted receive, and
+// both name the same number of bytes. A posted receive is the credit: a send without one waits, unless it is short and
+// the carrier has room for it at the other end; its memory must stay as it is until `sent` counts it. Each end is used
+// by one thread at a time. Nothing allocates or blocks after construction. After a failure nothing moves any more:
+// `failure` says why and stays, no posted memory is touched again, the bell has rung, and post_receive and send throw
+// it. What arrived before it counts, also where its receive is posted after it.
+class Link {
+ public:
+  virtual ~Link() = default;
+  virtual void post_receive(std::byte* into, std::int64_t bytes) = 0;
+  virtual void send(const std::byte* from, std::int64_t bytes) = 0;
+  virtual std::int64_t received() const = 0;    // messages that have arrived here since the link was made
+  virtual std::int64_t sent() const = 0;        // messages of this end that have left; their memory is free again
+  virtual std::int64_t bytes_sent() const = 0;  // by this end, counted where they are copied
+  virtual int depth() const = 0;  // posted receives (and as many sends) that may wait at once; more is an error
+  virtual const Error* failure() const {
+    return nullptr;
+  }  // of kind peer, with the peer's name; null while all is well
+
+  // For a thread that would rather look again than be woken. Between stay_awake(true) and stay_awake(false) it promises
+  // to call `poll` again and again; what arrives meanwhile may wait for that, and wakes nobody. A link within one
+  // process has nothing to look for.
+  virtual void stay_awake(bool) {}
+  virtual void poll() {}
+};
+
+// One member's end of a communicator: a link to each peer and the bell they ring.
+class Endpoint {
+ public:
+  Endpoint(int member, int members, Bell& bell)
+      : member_(member),
+        bell_(&bell),
+        links_(static_cast<std::size_t>(members)) {}
+
+  int member() const { return member_; }
+  int members() const { return static_cast<int>(links_.size()); }
+  Link& link(int peer) const { return *links_[static_cast<std::size_t>(peer)]; }
+  bool linked(int peer) const {
+    return links_[static_cast<std::size_t>(peer)] != nullptr;
+  }  // not to those with whom nothing is exchanged
+  // Returns the link that was there before, if any.
+  std::unique_ptr<Link> connect(int peer, std::unique_ptr<Link> link) {
+    return std::exchange(links_[static_cast<std::size_t>(peer)], std::move(link));
+  }
+  void set_wake(Wake wake) { bell_->set(std::move(wake)); }  // before the first message
+  Bell& bell() const { return *bell_; }
+  // Throws the failure of whichever link failed first, if any has.
+  void check() const {
+    if (const Error* failure = bell_->failure()) throw Error(*failure);
+  }
+  void stay_awake(bool awake) const {
+    for (const auto& link : links_)
+      if (link) link->stay_awake(awake);
+  }
+  void poll() const {
+    for (const auto& link : links_)
+      if (link) link->poll();
+  }
+  std::int64_t bytes_sent() const {
+    std::int64_t sum = 0;
+    for (const auto& link : links_) sum += link ? link->bytes_sent() : 0;
+    return sum;
+  }
+
+ private:
+  int member_;
+  Bell* bell_;
+  std::vector<std::unique_ptr<Link>> links_;  // none to itself, nor where none was made
+};
+
+}  // namespace karez::comm

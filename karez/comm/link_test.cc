@@ -1,0 +1,159 @@
+// Links in one process: order, credits, back-pressure, counters.
+#include <gtest/gtest.h>
+
+#include "karez/base/error.h"
+#include "karez/comm/collective.h"
+#include "karez/comm/local_hub.h"
+
+namespace karez::comm {
+namespace {
+std::byte* bytes(auto& items) { return reinterpret_cast<std::byte*>(&items[0]); }
+
+TEST(Link, ASendWaitsForAPostedReceive) {
+  LocalHub hub(2);
+  Link &a = hub.endpoint(0).link(1), &b = hub.endpoint(1).link(0);
+  std::string from = "hello", to = ".....";
+  a.send(bytes(from), 5);
+  EXPECT_EQ(a.sent(), 0);
+  EXPECT_EQ(to, ".....");
+  EXPECT_EQ(hub.bytes_sent(), 0);
+  b.post_receive(bytes(to), 5);
+  EXPECT_EQ(to, "hello");
+  EXPECT_EQ(a.sent(), 1);
+  EXPECT_EQ(b.received(), 1);
+  EXPECT_EQ(b.sent(), 0);
+  EXPECT_EQ(a.bytes_sent(), 5);
+  EXPECT_EQ(b.bytes_sent(), 0);
+}
+
+TEST(Link, WhoCameFirstIsWokenAndOnlyOnceUntilItAnswers) {
+  LocalHub hub(3);
+  int woken = 0;
+  hub.endpoint(0).set_wake([&] { ++woken; });
+  char to[2];
+  hub.endpoint(0).link(1).post_receive(bytes(to), 1);
+  hub.endpoint(0).link(2).post_receive(reinterpret_cast<std::byte*>(to + 1), 1);
+  EXPECT_EQ(woken, 0);
+  char from = 'x';
+  hub.endpoint(1).link(0).send(reinterpret_cast<std::byte*>(&from), 1);
+  hub.endpoint(2).link(0).send(reinterpret_cast<std::byte*>(&from), 1);
+  EXPECT_EQ(woken, 1);
+  hub.endpoint(0).bell().answer();
+  hub.endpoint(0).link(1).send(bytes(to), 1);
+  hub.endpoint(1).link(0).post_receive(reinterpret_cast<std::byte*>(&from), 1);
+  EXPECT_EQ(woken, 2);
+}
+
+// A link whose message arrives in the very moment after somebody looked for it.
+class LateLink : public Link {
+ public:
+  explicit LateLink(Bell& bell) : bell_(bell) {}
+  void post_receive(std::byte*, std::int64_t) override {}
+  void send(const std::byte*, std::int64_t) override { ++sent_; }
+  std::int64_t received() const override {
+    std::int64_t seen = received_;
+    if (++looks_ == 2) {  // the first look is of the run that starts
+      ++received_;
+      bell_.ring();
+    }
+    return seen;
+  }
+  std::int64_t sent() const override { return sent_; }
+  std::int64_t bytes_sent() const override { return 0; }
+  int depth() const override { return 8; }
+
+ private:
+  Bell& bell_;
+  mutable std::int64_t received_ = 0, looks_ = 0;
+  std::int64_t sent_ = 0;
+};
+
+TEST(Link, WhatArrivesJustAfterTheLookRingsAgain) {
+  Bell bell;
+  Endpoint endpoint(0, 2, bell);
+  endpoint.connect(1, std::make_unique<LateLink>(bell));
+  int woken = 0;
+  endpoint.set_wake([&] { ++woken; });
+  CollectiveSpec spec;
+  spec.algorithm = Algorithm::flat;
+  spec.members = 2;
+  spec.in = spec.out = View(DType::f32, {4});
+  spec.reduce = [](std::byte*, const std::byte*, std::int64_t) {};
+  CollectiveRun run(spec, endpoint);
+  float in[4] = {}, out[4] = {};
+  alignas(64) std::byte staging[64];
+  run.start(reinterpret_cast<std::byte*>(in), reinterpret_cast<std::byte*>(out), staging);
+  bell.ring();  // something happened before, and the run answers it by looking
+  ASSERT_EQ(woken, 1);
+  EXPECT_FALSE(run.advance());
+  EXPECT_EQ(woken, 2) << "it came after the look: without a second ring nobody would look again";
+  EXPECT_TRUE(run.advance());
+}
+
+TEST(Link, TheFirstFailureOfAnEndpointStays) {
+  Bell bell;
+  int woken = 0;
+  bell.set([&] { ++woken; });
+  Endpoint endpoint(0, 1, bell);
+  EXPECT_NO_THROW(endpoint.check());
+  EXPECT_EQ(bell.failure(), nullptr);
+  bell.ring_failure(Error(ErrorKind::peer, "rank 2 has gone"));
+  bell.answer();
+  bell.ring_failure(Error(ErrorKind::peer, "rank 1 has gone"));
+  EXPECT_EQ(woken, 2);
+  ASSERT_TRUE(bell.failed());
+  EXPECT_STREQ(bell.failure()->what(), "rank 2 has gone");
+  try {
+    endpoint.check();
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "rank 2 has gone");
+    EXPECT_EQ(error.kind, ErrorKind::peer);
+  }
+}
+
+TEST(Link, MessagesMeetReceivesInOrder) {
+  LocalHub hub(2, 3);
+  Link &a = hub.endpoint(0).link(1), &b = hub.endpoint(1).link(0);
+  int from[12], to[12];
+  int sent = 0, posted = 0;
+  for (int i = 0; i < 12; ++i) from[i] = i, to[i] = -1;
+  while (b.received() < 12) {
+    while (sent < 12 && sent - a.sent() < a.depth())
+      a.send(reinterpret_cast<std::byte*>(&from[sent]), sizeof(int)), ++sent;
+    b.post_receive(reinterpret_cast<std::byte*>(&to[posted]), sizeof(int)), ++posted;
+  }
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(to[i], i);
+}
+
+TEST(Link, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
+  LocalHub hub(2, 2);
+  Link& a = hub.endpoint(0).link(1);
+  char c = 'x';
+  for (int i = 0; i < 2; ++i) a.send(reinterpret_cast<std::byte*>(&c), 1);
+  try {
+    a.send(reinterpret_cast<std::byte*>(&c), 1);
+    ADD_FAILURE();
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "link 0 -> 1: more than 2 sends wait at once"); }
+}
+
+TEST(Link, SizesThatDifferAreAnErrorOfWhoComesSecond) {
+  LocalHub hub(2);
+  char c[4];
+  hub.endpoint(0).link(1).send(bytes(c), 4);
+  try {
+    hub.endpoint(1).link(0).post_receive(bytes(c), 3);
+    ADD_FAILURE();
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "link 0 -> 1: a message of 4 bytes meets a receive of 3"); }
+}
+
+TEST(Link, HubsNeedMembers) {
+  EXPECT_THROW(LocalHub(0), Error);
+  EXPECT_THROW(LocalHub(2, 0), Error);
+  LocalHub hub(1);
+  EXPECT_EQ(hub.bytes_sent(), 0);
+  EXPECT_THROW(hub.endpoint(1), Error);
+}
+
+}  // namespace
+}  // namespace karez::comm

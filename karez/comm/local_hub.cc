@@ -1,0 +1,153 @@
+// Rendezvous in one process: each message has a cell in which sender and receiver meet, and who comes second copies.
+#include "karez/comm/local_hub.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+#include "karez/base/copy_bytes.h"
+#include "karez/base/error.h"
+
+namespace karez::comm {
+namespace {
+enum Present : int { nobody, receiver, sender };
+
+struct Cell {
+  std::atomic<int> present{nobody};
+  std::byte* into = nullptr;
+  const std::byte* from = nullptr;
+  std::int64_t receive_bytes = 0, send_bytes = 0;
+};
+}  // namespace
+
+// One direction of one pair. Message k uses cell k mod depth; each side counts its own posts, and `done` counts what
+// was copied.
+struct LocalChannel {
+  LocalChannel(int from, int to, int depth, Bell& sender_bell, Bell& receiver_bell)
+      : from_member(from),
+        to_member(to),
+        cells(static_cast<std::size_t>(depth)),
+        sender_bell(sender_bell),
+        receiver_bell(receiver_bell) {}
+
+  Cell& cell(std::int64_t message, std::string_view what) {
+    auto depth = static_cast<std::int64_t>(cells.size());
+    require(message - done.load(std::memory_order_acquire) < depth, "link ", from_member, " -> ", to_member,
+            ": more than ", depth, " ", what, " wait at once");
+    return cells[static_cast<std::size_t>(message % depth)];
+  }
+
+  // Called by the later of both.
+  void copy(Cell& cell) {
+    require(cell.receive_bytes == cell.send_bytes, "link ", from_member, " -> ", to_member, ": a message of ",
+            cell.send_bytes, " bytes meets a receive of ", cell.receive_bytes);
+    if (cell.send_bytes > 0) copy_bytes(cell.into, cell.from, static_cast<std::size_t>(cell.send_bytes));
+    bytes.fetch_add(cell.send_bytes, std::memory_order_relaxed);
+    cell.present.store(nobody, std::memory_order_relaxed);  // whoever posts here next has seen `done` first
+    done.fetch_add(1, std::memory_order_acq_rel);
+  }
+
+  void post_receive(std::byte* into, std::int64_t size) {
+    Cell& here = cell(receives, "posted receives");
+    ++receives;
+    here.into = into;
+    here.receive_bytes = size;
+    if (here.present.exchange(receiver, std::memory_order_acq_rel) == nobody) return;
+    copy(here);
+    sender_bell.ring();
+  }
+
+  void send(const std::byte* source, std::int64_t size) {
+    Cell& here = cell(sends, "sends");
+    ++sends;
+    here.from = source;
+    here.send_bytes = size;
+    if (here.present.exchange(sender, std::memory_order_acq_rel) == nobody) return;
+    copy(here);
+    receiver_bell.ring();
+  }
+
+  void reset() {
+    for (Cell& c : cells) c.present.store(nobody);
+    receives = sends = 0;
+    done.store(0);
+  }
+
+  int from_member, to_member;
+  std::vector<Cell> cells;
+  Bell &sender_bell, &receiver_bell;
+  alignas(64) std::int64_t receives = 0;  // by the receiving end alone
+  alignas(64) std::int64_t sends = 0;     // by the sending end alone
+  alignas(64) std::atomic<std::int64_t> done{0};
+  std::atomic<std::int64_t> bytes{0};
+};
+
+namespace {
+class LocalLink : public Link {
+ public:
+  LocalLink(LocalChannel& out, LocalChannel& in) : out_(out), in_(in) {}
+  void post_receive(std::byte* into, std::int64_t bytes) override { in_.post_receive(into, bytes); }
+  void send(const std::byte* from, std::int64_t bytes) override { out_.send(from, bytes); }
+  std::int64_t received() const override { return in_.done.load(std::memory_order_acquire); }
+  std::int64_t sent() const override { return out_.done.load(std::memory_order_acquire); }
+  std::int64_t bytes_sent() const override { return out_.bytes.load(std::memory_order_relaxed); }
+  int depth() const override { return static_cast<int>(out_.cells.size()); }
+
+ private:
+  LocalChannel &out_, &in_;
+};
+}  // namespace
+
+namespace {
+std::vector<int> all_of(int members) {
+  std::vector<int> all(static_cast<std::size_t>(std::max(members, 0)));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+}  // namespace
+
+LocalHub::LocalHub(int members, int depth) : LocalHub(members, all_of(members), depth) {}
+
+LocalHub::LocalHub(int members, std::vector<int> here, int depth) : members_(members), here_(std::move(here)) {
+  require(members >= 1 && depth >= 1, "a hub of ", members, " members with ", depth, " messages each");
+  const std::size_t n = here_.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    require(here_[i] >= 0 && here_[i] < members, "a hub of ", members, " members has no member ", here_[i]);
+    bells_.push_back(std::make_unique<Bell>());
+  }
+  channels_.resize(n * n);
+  for (std::size_t from = 0; from < n; ++from)
+    for (std::size_t to = 0; to < n; ++to)
+      if (from != to)
+        channels_[from * n + to] =
+            std::make_unique<LocalChannel>(here_[from], here_[to], depth, *bells_[from], *bells_[to]);
+  for (std::size_t i = 0; i < n; ++i) {
+    endpoints_.emplace_back(here_[i], members, *bells_[i]);
+    for (std::size_t peer = 0; peer < n; ++peer)
+      if (peer != i)
+        endpoints_[i].connect(here_[peer],
+                              std::make_unique<LocalLink>(*channels_[i * n + peer], *channels_[peer * n + i]));
+  }
+}
+
+LocalHub::~LocalHub() = default;
+
+Endpoint& LocalHub::endpoint(int member) {
+  const auto at = std::find(here_.begin(), here_.end(), member);
+  require(at != here_.end(), "no member ", member, " in a hub of ", here_.size(),
+          here_.size() == static_cast<std::size_t>(members_) ? "" : " of its members");
+  return endpoints_[static_cast<std::size_t>(at - here_.begin())];
+}
+
+std::int64_t LocalHub::bytes_sent() const {
+  std::int64_t sum = 0;
+  for (const Endpoint& endpoint : endpoints_) sum += endpoint.bytes_sent();
+  return sum;
+}
+
+void LocalHub::reset() {
+  for (auto& channel : channels_)
+    if (channel) channel->reset();
+}
+
+}  // namespace karez::comm

@@ -1,0 +1,250 @@
+// Finds peers through the store and connects to them, by shared memory on one host and by TCP between hosts, or as is
+// asked for.
+#include "karez/comm/peers.h"
+
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+#include "karez/comm/host.h"
+#include "karez/comm/shared_wire.h"
+#include "karez/comm/socket_wire.h"
+#include "karez/comm/ucx_wire.h"
+
+namespace karez::comm {
+namespace {
+constexpr std::uint32_t for_control =
+    1u << 31;  // who dials says so beside its rank and the generation of the connection
+constexpr int generation_at = 24;
+constexpr std::uint32_t generations = 1u << 7;
+
+std::string purpose_of(int rank) { return cat("rank ", rank); }
+std::string key_of(int rank) { return cat("peer/", rank); }
+
+// Nobody can guess it, and it says nothing about the world.
+Address hidden_name() {
+  std::string hex = print(random_token());
+  return {cat("@karez-", std::string_view(hex).substr(0, 32)), 0};
+}
+}  // namespace
+
+std::string_view name_of(LinkClass link) {
+  switch (link) {
+    case LinkClass::shm: return "shm";
+    case LinkClass::tcp: return "tcp";
+    case LinkClass::ucx: return "ucx";
+  }
+  return "?";
+}
+
+std::optional<LinkClass> link_class_from(std::string_view name) {
+  if (name.empty()) return std::nullopt;
+  for (LinkClass link : {LinkClass::shm, LinkClass::tcp, LinkClass::ucx})
+    if (name == name_of(link)) return link;
+  fail("no link is called '", name, "'; there are shm, tcp, ucx");
+}
+
+Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOptions options)
+    : reactor_(reactor),
+      store_(store),
+      token_(token),
+      options_(std::move(options)),
+      entries_(static_cast<std::size_t>(options_.ranks)) {
+  require(options_.rank >= 0 && options_.rank < options_.ranks, "rank ", options_.rank, " of ", options_.ranks);
+  require(options_.ranks <= 1 << generation_at, options_.ranks, " ranks; ", 1 << generation_at, " are possible");
+  if (options_.host.empty()) options_.host = this_host();
+  if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force)
+    options_.force = link_class_from(given);
+  if (options_.force == LinkClass::ucx) require_ucx();
+  auto door = [&](Address address, LinkClass link) {
+    return std::make_unique<Acceptor>(
+        reactor_, std::move(address), token_, purpose_of(options_.rank),
+        [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); },
+        AcceptorLimits::of(options_.ranks));
+  };
+  tcp_ = door({address_of(options_.interface), 0}, LinkClass::tcp);
+  local_ = door(hidden_name(), LinkClass::shm);
+  store_.set(key_of(options_.rank), cat(this_process(), "\n", options_.host, "\n", print(tcp_->address()), "\n",
+                                        print(local_->address()), "\n", this_process_in_proc()));
+}
+
+Peers::~Peers() = default;
+
+const Peers::Peer& Peers::peer(int rank) {
+  require(rank >= 0 && rank < ranks() && rank != this->rank(), "rank ", rank, " is no peer of rank ", this->rank(),
+          " of ", ranks());
+  auto& entry = entries_[static_cast<std::size_t>(rank)];
+  if (entry.peer) return *entry.peer;
+  std::string text = store_.wait(key_of(rank));
+  std::array<std::string, 5> lines;
+  std::size_t begin = 0;
+  for (std::string& line : lines) {
+    std::size_t end = std::min(text.find('\n', begin), text.size());
+    line = text.substr(std::min(begin, text.size()), end - std::min(begin, text.size()));
+    begin = end + 1;
+  }
+  std::lock_guard lock(mutex_);
+  entry.peer = Peer{lines[0], lines[1], lines[2], lines[3], lines[4]};
+  return *entry.peer;
+}
+
+bool Peers::has_come(int rank) {
+  if (!store_.get(key_of(rank))) return false;
+  std::lock_guard lock(connecting_);
+  peer(rank);
+  return true;
+}
+
+LinkClass Peers::link_class(int rank) {
+  std::lock_guard lock(connecting_);
+  return link_class_locked(rank);
+}
+
+LinkClass Peers::link_class_locked(int rank) {
+  bool near = peer(rank).host == options_.host;
+  LinkClass link = options_.force.value_or(near ? LinkClass::shm : LinkClass::tcp);
+  require(link != LinkClass::shm || near, "links are to be shm, but rank ", rank, " (", peer(rank).name,
+          ") is on another host (", peer(rank).host, ") than rank ", this->rank(), " (", options_.host, ")");
+  return link;
+}
+
+Connection& Peers::connect(int rank) { return connect(rank, data_lane); }
+Connection& Peers::control(int rank) { return connect(rank, control_lane); }
+
+Connection& Peers::connect(int rank, Lane lane) {
+  std::lock_guard lock(connecting_);
+  const Peer& other = peer(rank);
+  Way& way = entries_[static_cast<std::size_t>(rank)].ways[lane];
+  if (way.connection == nullptr) {
+    link_class_locked(rank);
+    auto wire = rank < this->rank() ? dial_peer(rank, lane) : await_peer(rank, lane);
+    auto made = std::make_unique<Connection>(reactor_, std::move(wire), cat("rank ", rank, " (", other.name, ")"));
+    std::lock_guard seen(mutex_);
+    way.connection = std::move(made);
+  }
+  return *way.connection;
+}
+
+void Peers::renew() {
+  std::lock_guard turn(connecting_);
+  std::vector<Way> old;  // gone without the lock
+  std::lock_guard lock(mutex_);
+  generation_ = (generation_ + 1) % generations;
+  given_up_.clear();
+  lost_.reset();
+  for (Entry& entry : entries_)
+    for (Way& way : entry.ways) old.push_back(std::exchange(way, Way()));
+}
+
+void Peers::give_up(const std::string& why, std::optional<int> lost) {
+  std::lock_guard lock(mutex_);
+  given_up_ = why;
+  lost_ = lost;
+  came_.notify_all();
+}
+
+std::optional<int> Peers::awaited() const {
+  const int rank = awaited_;
+  return rank < 0 ? std::nullopt : std::optional(rank);
+}
+
+std::optional<int> Peers::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+std::int64_t Peers::moved() const {
+  std::lock_guard lock(mutex_);
+  std::int64_t sum = 0;
+  for (const Entry& entry : entries_)
+    if (const auto& connection = entry.ways[data_lane].connection) sum += connection->moved();
+  return sum;
+}
+
+bool Peers::is_stopped(int rank) const {
+  std::string process;
+  {
+    std::lock_guard lock(mutex_);
+    const auto& entry = entries_[static_cast<std::size_t>(rank)];
+    if (!entry.peer) return false;
+    process = entry.peer->process;
+  }
+  return comm::is_stopped(process);
+}
+
+std::string Peers::name(int rank) const {
+  std::lock_guard lock(mutex_);
+  const auto& peer = entries_[static_cast<std::size_t>(rank)].peer;
+  return rank == this->rank() ? cat("rank ", rank, " (", this_process(), ")")
+         : peer               ? cat("rank ", rank, " (", peer->name, ")")
+                              : cat("rank ", rank);
+}
+
+std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
+  const Peer& other = peer(rank);
+  LinkClass link = link_class_locked(rank);
+  try {
+    const bool near = link == LinkClass::shm || (link == LinkClass::ucx && other.host == options_.host);
+    Address address = parse_address(near ? other.local : other.tcp);
+    const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | generation_ << generation_at |
+                              (lane == control_lane ? for_control : 0);
+    Descriptor socket = dial_and_ask(purpose_of(rank), address, token_, purpose_of(rank), who, options_.timeout);
+    make_quick(socket.get(), options_.peer_timeout);
+    if (link == LinkClass::ucx && lane == data_lane) return make_ucx_wire(std::move(socket), near);
+    if (link == LinkClass::shm && lane == data_lane) return SharedWire::attach(std::move(socket), options_.timeout);
+    return std::make_unique<SocketWire>(std::move(socket));
+  } catch (const Error& error) {
+    store_.check();  // if somebody has gone, that says more
+    fail(ErrorKind::peer, "no connection to rank ", rank, " (", other.name, "): ", error.what());
+  }
+}
+
+std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
+  struct Awaiting {
+    std::atomic<int>& rank;
+    ~Awaiting() { rank = -1; }
+  } awaiting{awaited_};
+  awaited_ = rank;
+  auto until = std::chrono::steady_clock::now() +
+               std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.timeout);
+  const std::string& name = peer(rank).name;
+  Way& way = entries_[static_cast<std::size_t>(rank)].ways[lane];
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      came_.wait_for(lock, std::chrono::milliseconds(100), [&] { return way.came != nullptr || !given_up_.empty(); });
+      require(ErrorKind::peer, given_up_.empty(), "rank ", rank, " (", name,
+              ") is not waited for any more: ", given_up_);
+      if (way.came != nullptr) return std::move(way.came);
+    }
+    store_.check();
+    require(ErrorKind::peer, std::chrono::steady_clock::now() < until, "no connection from rank ", rank, " (", name,
+            ") within ", options_.timeout.count(), " s");
+  }
+}
+
+// On the reactor's thread: it asks the store nothing.
+void Peers::let_in(Descriptor socket, std::uint32_t who, LinkClass door) {
+  const Lane lane = (who & for_control) != 0 ? control_lane : data_lane;
+  const std::uint32_t generation = who >> generation_at & (generations - 1);
+  who &= (1u << generation_at) - 1;
+  bool known = who > static_cast<std::uint32_t>(rank()) && who < static_cast<std::uint32_t>(ranks());
+  require(ErrorKind::peer, known, "rank ", who, " dials rank ", rank(), " of ", ranks(), "; the higher one dials");
+  make_quick(socket.get(), options_.peer_timeout);
+  std::unique_ptr<Wire> wire;
+  if (options_.force == LinkClass::ucx && lane == data_lane)
+    wire = make_ucx_wire(std::move(socket), door == LinkClass::shm);
+  else if (door == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
+  else wire = std::make_unique<SocketWire>(std::move(socket));
+  std::lock_guard lock(mutex_);
+  require(ErrorKind::peer, generation == generation_, "rank ", who, " dials for connections that are no more");
+  Way& way = entries_[who].ways[lane];
+  require(ErrorKind::peer, way.came == nullptr && !way.dialled, "rank ", who, " dials a second time");
+  way.dialled = true;
+  way.came = std::move(wire);
+  came_.notify_all();
+}
+
+}  // namespace karez::comm

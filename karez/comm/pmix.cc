@@ -1,0 +1,117 @@
+// The few calls of the PMIx standard (its binary form is the same from version 2 on), found by name.
+#include "karez/comm/pmix.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "karez/base/error.h"
+#include "karez/base/rooms.h"
+
+namespace karez::comm {
+namespace {
+
+constexpr std::size_t job_bytes = 256, key_bytes = 512;
+constexpr std::uint16_t type_string = 3, type_int = 6;
+constexpr std::uint8_t scope_global = 3;
+
+struct Process {
+  char job[job_bytes];
+  std::uint32_t rank;
+};
+struct Value {
+  std::uint16_t type;
+  union {
+    char* string;
+    int number;
+    std::byte room[64];  // of its largest form and more
+  } data;
+};
+struct Info {
+  char key[key_bytes];
+  std::uint32_t flags;
+  Value value;
+};
+static_assert(offsetof(Value, data) == 8 && offsetof(Info, value) == 520);
+
+}  // namespace
+
+struct Pmix::Library {
+  int (*init)(Process*, Info*, std::size_t);
+  int (*put)(std::uint8_t, const char*, Value*);
+  int (*commit)();
+  int (*get)(const Process*, const char*, const Info*, std::size_t, Value**);
+  int (*finalize)(const Info*, std::size_t);
+  const char* (*error)(int);
+
+  void require(int status, std::string_view what) const {
+    base::require(ErrorKind::peer, status == 0, "PMIx, ", what, ": ", status == 0 ? "" : error(status));
+  }
+};
+
+Pmix::Pmix() {
+  static Library library{};
+  void* handle = nullptr;
+  for (const char* name : {"libpmix.so.2", "libpmix.so"})
+    if (handle == nullptr) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  base::require(ErrorKind::peer, handle != nullptr, "the launcher offers PMIx, but libpmix.so.2 is not here (",
+                dlerror(), "); name rank 0's host by MASTER_ADDR instead");
+  auto find = [&](auto& call, const char* name) {
+    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(handle, name));
+    base::require(ErrorKind::peer, call != nullptr, "libpmix has no ", name);
+  };
+  find(library.init, "PMIx_Init");
+  find(library.put, "PMIx_Put");
+  find(library.commit, "PMIx_Commit");
+  find(library.get, "PMIx_Get");
+  find(library.finalize, "PMIx_Finalize");
+  find(library.error, "PMIx_Error_string");
+  Process own{};
+  library.require(library.init(&own, nullptr, 0), "greeting its server");
+  std::memcpy(job_, own.job, sizeof job_);
+  library_ = &library;
+}
+
+Pmix::~Pmix() {
+  if (library_ != nullptr) library_->finalize(nullptr, 0);
+}
+
+void Pmix::put(const std::string& key, const std::string& value) {
+  std::string text = value;
+  Value out{type_string, {text.data()}};
+  library_->require(library_->put(scope_global, key.c_str(), &out), cat("putting '", key, "'"));
+  library_->require(library_->commit(), "making it known");
+}
+
+std::string Pmix::get(int rank, const std::string& key, Seconds timeout) {
+  Process other{};
+  std::memcpy(other.job, job_, sizeof job_);
+  other.rank = static_cast<std::uint32_t>(rank);
+  Info limit{};
+  std::strcpy(limit.key, "pmix.timeout");
+  limit.value.type = type_int;
+  limit.value.data.number = std::max(1, static_cast<int>(timeout.count()));
+  Value* found = nullptr;
+  // The server of a rank on another host may say that it does not know yet, in place of waiting.
+  constexpr int not_found = -46;
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  int status = library_->get(&other, key.c_str(), &limit, 1, &found);
+  while (status == not_found && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    status = library_->get(&other, key.c_str(), &limit, 1, &found);
+  }
+  library_->require(status, cat("waiting for '", key, "' of rank ", rank));
+  base::require(ErrorKind::peer, found != nullptr && found->type == type_string && found->data.string != nullptr,
+                "PMIx: '", key, "' of rank ", rank, " is no text");
+  std::string out = found->data.string;
+  std::free(found->data.string);
+  std::free(found);
+  return out;
+}
+
+}  // namespace karez::comm

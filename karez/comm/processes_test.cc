@@ -1,0 +1,577 @@
+// Links between processes, and what happens to them when a process dies, or sends what it should not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "karez/base/error.h"
+#include "karez/comm/early.h"
+#include "karez/comm/test_collectives.h"
+#include "karez/comm/test_links.h"
+
+namespace karez::comm {
+namespace {
+using namespace test;
+namespace fs = std::filesystem;
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.kind == ErrorKind::peer ? error.what() : cat("not of kind peer: ", error.what());
+  }
+  return "no error";
+}
+
+std::size_t descriptors() {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+std::size_t segments() {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator("/dev/shm"), fs::directory_iterator()));
+}
+
+class Processes : public ::testing::TestWithParam<CarrierKind> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().exists()) GTEST_SKIP() << "no UCX here";
+    descriptors_before = descriptors();
+    segments_before = segments();
+  }
+  void TearDown() override {
+    if (IsSkipped()) return;
+    EXPECT_EQ(descriptors(), descriptors_before);
+    EXPECT_TRUE(await([&] { return segments() <= segments_before; }))
+        << "what other programs have there meanwhile goes again";
+  }
+
+  // A process that has side 1 of a connection, and side 0 of it here.
+  void begin(const std::function<int(Side&)>& body) {
+    auto sockets = GetParam().sockets(), ready = socket_pair();
+    child = std::make_unique<Child>([&] {
+      sockets[0].close();
+      ready[0].close();
+      Side side(GetParam(), std::move(sockets[1]), 1);
+      ready[1].close();
+      return body(side);
+    });
+    sockets[1].close();
+    ready[1].close();
+    here = std::make_unique<Side>(GetParam(), std::move(sockets[0]), 0);
+    std::byte any{};
+    EXPECT_TRUE(await([&] { return ::read(ready[0].get(), &any, 1) == 0; })) << "it has not begun";
+  }
+
+  // The peer is dead now: how long does it take until a link of it says so, with its name?
+  void expect_failure(Endpoint& end) {
+    EXPECT_TRUE(await([&] { return end.link(1).failure() != nullptr; }, at_once));
+    ASSERT_TRUE(await([&] { return end.link(1).failure() != nullptr; }));
+    EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("rank 1 (test, process 1)"));
+    EXPECT_EQ(end.link(1).failure()->kind, ErrorKind::peer);
+    EXPECT_TRUE(await([&] { return end.bell().failed(); })) << "it rings after the link says so";
+    EXPECT_THAT(error_of([&] { end.check(); }), ::testing::HasSubstr("rank 1"));
+    std::byte any{};
+    EXPECT_THAT(error_of([&] { end.link(1).send(&any, 1); }), ::testing::HasSubstr("rank 1"));
+    EXPECT_THAT(error_of([&] { end.link(1).post_receive(&any, 1); }), ::testing::HasSubstr("rank 1"));
+  }
+
+  std::unique_ptr<Child> child;
+  std::unique_ptr<Side> here;
+  std::size_t descriptors_before = 0, segments_before = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Carriers, Processes, ::testing::ValuesIn(carriers.begin() + 1, carriers.end()),
+                         [](const auto& kind) { return kind.param.name; });
+
+TEST_P(Processes, RandomTrafficBetweenTwoProcessesIsWhatWasSent) {
+  for (bool awake : {false, true}) {
+    Traffic traffic{awake ? 21u : 22u, 150, 300000};
+    auto serve = [&](Side& side) { return traffic.serve({&side.open(7, 1), &side.open(8, 4)}, side.side(), awake); };
+    begin([&](Side& side) {
+      std::string said = serve(side);
+      if (!said.empty()) std::fprintf(stderr, "in the child: %s\n", said.c_str());
+      return said.empty() ? 0 : 1;
+    });
+    EXPECT_EQ(serve(*here), "");
+    EXPECT_EQ(child->wait(), 0);
+    here.reset();
+  }
+}
+
+TEST_P(Processes, AKilledProcessIsSeenAtOnceWithItsName) {
+  begin([](Side&) {
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+    return 0;
+  });
+  Endpoint& end = here->open(1, 4);
+  std::atomic<int> woken{0};
+  end.set_wake([&] { ++woken; });
+  std::vector<std::byte> from(100), to(100, std::byte{7});
+  end.link(1).post_receive(to.data(), 100);
+  for (int i = 0; i < 4; ++i) end.link(1).send(from.data(), 100);  // which wait for ever
+  EXPECT_EQ(woken, 0);
+  child->kill();
+  expect_failure(end);
+  EXPECT_GE(woken, 1);
+  EXPECT_EQ(to, std::vector<std::byte>(100, std::byte{7}));
+  EXPECT_EQ(end.link(1).sent(), 0);
+  Endpoint& later = here->open(2, 4);
+  EXPECT_NE(later.link(1).failure(), nullptr) << "a link that is made later knows it from the start";
+  EXPECT_TRUE(later.bell().failed());
+  here.reset();
+  child.reset();
+}
+
+TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsSeenAsSoon) {
+  constexpr std::int64_t size = 128 << 20;
+  std::vector<std::byte> memory(size);
+  // Whether the message had not arrived whole when the peer was gone: this thread may come late.
+  auto killed_in_the_middle = [&](bool sends) {
+    begin([&](Side& side) {
+      Endpoint& end = side.open(1, 1);
+      if (sends) end.link(0).post_receive(memory.data(), size);
+      else end.link(0).send(memory.data(), size);
+      std::this_thread::sleep_for(std::chrono::seconds(60));
+      return 0;
+    });
+    Endpoint& end = here->open(1, 1);
+    if (sends) {
+      end.link(1).send(memory.data(), size);
+      EXPECT_TRUE(await([&] { return end.link(1).bytes_sent() > 0; }));
+    } else {
+      end.link(1).post_receive(memory.data(), size);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    child->kill();
+    expect_failure(end);
+    const bool middle = end.link(1).received() + end.link(1).sent() == 0;
+    here.reset();
+    child.reset();
+    return middle;
+  };
+  for (bool sends : {true, false}) {
+    bool middle = false;
+    for (int attempt = 0; attempt < 20 && !middle; ++attempt) middle = killed_in_the_middle(sends);
+    EXPECT_TRUE(middle) << (sends ? "sent" : "received");
+  }
+}
+
+TEST_P(Processes, WhatArrivedBeforeTheDeathCounts) {
+  begin([](Side& side) {
+    std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}}, go{};
+    Endpoint& end = side.open(1, 4);
+    end.link(0).post_receive(&go, 1);
+    if (!await([&] { return end.link(0).received() == 1; })) return 1;
+    for (auto& b : bytes) end.link(0).send(&b, 1);
+    return await([&] { return end.link(0).sent() == 3; }) ? 0 : 1;
+  });
+  Endpoint& end = here->open(1, 4);
+  std::byte to[4] = {}, go{};
+  for (auto& b : to) end.link(1).post_receive(&b, 1);
+  end.link(1).send(&go, 1);
+  EXPECT_EQ(child->wait(), 0);
+  expect_failure(end);
+  EXPECT_EQ(end.link(1).received(), 3);
+  EXPECT_EQ(to[2], std::byte{3});
+  here.reset();
+}
+
+TEST_P(Processes, ACollectiveEndsWithTheNameOfWhoDied) {
+  Case c = make_all_reduce(DType::f32, Op::sum, 2, {1000000}, Algorithm::ring, 4096, 3);
+  begin([&](Side& side) {
+    Endpoint& end = side.open(1, 4);
+    CollectiveRun run(c.specs[1], end);
+    run.start(c.in[1].data(), c.out[1].data(), c.staging[1].data());
+    while (end.bytes_sent() < 500000) run.advance();
+    return 0;  // half way
+  });
+  Endpoint& end = here->open(1, 4);
+  CollectiveRun run(c.specs[0], end);
+  run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
+  std::string said;
+  EXPECT_TRUE(await([&] {
+    said = error_of([&] { run.advance(); });
+    return said != "no error" || !run.active();
+  }));
+  EXPECT_THAT(said, ::testing::HasSubstr("rank 1 (test, process 1)"));
+  EXPECT_TRUE(run.active());
+  run.abandon();
+  EXPECT_EQ(child->wait(), 0);
+  here.reset();
+}
+
+// Rank 2 dies while this one waits for rank 1, which lives and does nothing.
+TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
+  auto alive = GetParam().sockets(), dying = GetParam().sockets();
+  // What is killed while it begins leaves a segment of UCX behind.
+  auto one_began = socket_pair(), two_began = socket_pair();
+  auto idle = [&](Descriptor& socket, Descriptor& began) {
+    Side side(GetParam(), std::move(socket), 1);
+    side.open(1, 8);
+    began.close();
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+    return 0;
+  };
+  auto close = [&] { alive[0].close(), dying[0].close(); };
+  Child one([&] { return close(), dying[1].close(), two_began[1].close(), idle(alive[1], one_began[1]); });
+  alive[1].close();
+  one_began[1].close();
+  Child two([&] { return close(), idle(dying[1], two_began[1]); });
+  dying[1].close();
+  two_began[1].close();
+  {
+    Reactor reactor;
+    Connection to_one(reactor, GetParam().wire(std::move(alive[0]), 0), "rank 1");
+    Connection to_two(reactor, GetParam().wire(std::move(dying[0]), 0), "rank 2");
+    Bell bell;
+    std::atomic<int> woken{0};
+    Endpoint end(0, 3, bell);
+    end.set_wake([&] { ++woken; });
+    end.connect(1, to_one.open(1, 8, bell));
+    end.connect(2, to_two.open(1, 8, bell));
+    Case c = make_all_reduce(DType::f32, Op::sum, 3, {100}, Algorithm::flat, 4096, 3);
+    CollectiveRun run(c.specs[0], end);
+    run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
+    EXPECT_FALSE(run.advance());
+    std::byte any{};
+    for (Descriptor* began : {&one_began[0], &two_began[0]})
+      ASSERT_TRUE(await([&] { return ::read(began->get(), &any, 1) == 0; }));
+    int before = woken;
+    two.kill();
+    ASSERT_TRUE(await([&] { return woken > before; }));
+    EXPECT_THAT(error_of([&] { run.advance(); }), ::testing::HasSubstr("rank 2"));
+    EXPECT_EQ(end.link(1).failure(), nullptr);
+    run.abandon();
+  }
+  one.kill();
+}
+
+// --- what no connection of ours sends
+// -------------------------------------------------------------------------------------------
+
+std::string frame(std::uint32_t kind, std::uint32_t length, std::uint64_t channel, std::uint64_t size,
+                  const std::string& behind = "") {
+  std::string out(24, '\0');
+  std::memcpy(&out[0], &kind, 4);
+  std::memcpy(&out[4], &length, 4);
+  std::memcpy(&out[8], &channel, 8);
+  std::memcpy(&out[16], &size, 8);
+  return out + behind;
+}
+
+// A wire in a test's own hands, and a thread that does for it what a reactor does.
+class RawWire {
+ public:
+  RawWire(const CarrierKind& kind, Descriptor socket) : wire_(kind.wire(std::move(socket), 1)) {}
+  ~RawWire() {
+    over_ = true;
+    thread_.join();
+  }
+  // Both return false after 20 seconds.
+  bool write(std::string bytes) {
+    iovec from{bytes.data(), bytes.size()};
+    return await([&] {
+      if (std::int64_t n = wire_->write(&from, 1); n > 0)
+        from = {static_cast<char*>(from.iov_base) + n, from.iov_len - static_cast<std::size_t>(n)};
+      return from.iov_len == 0;
+    });
+  }
+  bool ends() {
+    std::byte rest[1000];
+    iovec into{rest, sizeof rest};
+    return await([&] { return wire_->read(&into, 1) < 0; });
+  }
+  Wire* operator->() { return wire_.get(); }
+
+ private:
+  std::unique_ptr<Wire> wire_;
+  std::atomic<bool> over_{false};
+  std::thread thread_{[this] {
+    while (!over_) {
+      wire_->rung();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }};
+};
+
+// A wire on which nothing can be written any more, though the peer's last bytes have come: they are seen once somebody
+// has tried to write.
+class EndedWire : public Wire {
+ public:
+  explicit EndedWire(std::string last) : last_(std::move(last)) {}
+  std::int64_t read(const iovec* into, int) override {
+    if (!tried_) return 0;
+    const std::size_t n = std::min({into->iov_len, last_.size() - read_, std::size_t{10}});
+    if (n == 0) return -1;
+    std::memcpy(into->iov_base, last_.data() + read_, n);
+    read_ += n;
+    return static_cast<std::int64_t>(n);
+  }
+  std::int64_t write(const iovec*, int) override {
+    tried_ = true;
+    return -1;
+  }
+  std::string reason() const override { return "it ended"; }
+  bool wait_to_read() override { return true; }
+  bool wait_to_write() override { return true; }
+  int descriptor() const override { return event_.get(); }
+  std::uint32_t events(bool) const override { return EPOLLIN; }
+  void stay_awake(bool) override {}
+  void rung() override {}
+  void finish_writing() override {}
+  bool answered(Seconds) const override { return true; }
+  void shut() override { eventfd_write(event_.get(), 1); }  // as a socket's end does, it calls the reactor
+
+ private:
+  const Descriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  const std::string last_;
+  std::size_t read_ = 0;
+  std::atomic<bool> tried_{false};
+};
+
+TEST(Connection, WhatCameBeforeAWriteFailsIsTaken) {
+  Reactor reactor;
+  Connection connection(reactor, std::make_unique<EndedWire>(frame(2, 30, 1, 30, std::string(30, 'x'))), "rank 1");
+  Bell bell;
+  auto link = connection.open(1, 1, bell);
+  std::string to(30, '.');
+  link->post_receive(reinterpret_cast<std::byte*>(&to[0]), 30);  // its credit cannot be written
+  ASSERT_TRUE(await([&] { return connection.failure() != nullptr; }));
+  EXPECT_STREQ(connection.failure()->what(), "link to rank 1: it ended");
+  EXPECT_EQ(link->received(), 1);
+  EXPECT_EQ(to, std::string(30, 'x'));
+}
+
+TEST_P(Processes, ALinkClosedInTheMiddleOfAMessageEndsTheConnection) {
+  auto sockets = GetParam().sockets();
+  Reactor reactor;
+  Connection connection(reactor, GetParam().wire(std::move(sockets[0]), 0), "rank 1");
+  RawWire wire(GetParam(), std::move(sockets[1]));
+  Bell bell;
+  auto half = connection.open(1, 1, bell), whole = connection.open(2, 1, bell);
+  std::string to(200, '.'), other(1, '.'),
+      bytes = frame(2, 100, 1, 200, std::string(100, 'x')) + frame(2, 1, 2, 1, "y");
+  half->post_receive(reinterpret_cast<std::byte*>(&to[0]), 200);
+  whole->post_receive(reinterpret_cast<std::byte*>(&other[0]), 1);
+  ASSERT_TRUE(wire.write(bytes));
+  ASSERT_TRUE(await([&] { return whole->received() == 1; }));
+  half.reset();  // its memory is free now
+  ASSERT_TRUE(await([&] { return connection.failure() != nullptr; }));
+  EXPECT_STREQ(connection.failure()->what(), "link to rank 1: a link was closed here in the middle of a message");
+  EXPECT_TRUE(wire.ends()) << "closed for the peer too";
+}
+
+TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
+  std::string many_credits;
+  for (int i = 0; i < 5; ++i) many_credits += frame(1, 0, 1, 8);
+  std::string many_links;
+  for (int i = 0; i < 70000; ++i) many_links += frame(1, 0, 1000 + static_cast<unsigned>(i), 8);
+  std::string short_ones;
+  for (int i = 0; i < 65; ++i) short_ones += frame(2, 1, 1, 1, "x");
+  const std::pair<std::string, std::string> rows[] = {
+      {frame(7, 0, 1, 0), "a frame of kind 7"},
+      {std::string(24, 'G'), "a frame of kind 1195853639"},
+      {frame(2, 1 << 21, 1, 1 << 22), "a frame with 2097152 bytes of a message of 4194304"},
+      {frame(2, 9, 1, 8), "a frame with 9 bytes of a message of 8"},
+      {frame(2, 0, 1, 8), "a frame with 0 bytes of a message of 8"},
+      {frame(1, 1 << 14, 1, 8), "a credit for 16384 more receives"},
+      {frame(1, 4, 1, 8), "more than 4 posted receives at once"},
+      {frame(1, 0, 1, ~0ull), "a frame for a message of -1 bytes"},
+      {frame(1, 0, 1, 1ull << 41), "a frame for a message of 2199023255552 bytes"},
+      {frame(2, 8, 5, 8, "12345678"), "a message on a link that is not open here"},
+      {frame(2, 8, 2, 8, "12345678"), "a message for which no receive is posted"},
+      {frame(2, 8, 1, 8, "12345678"), "a message of 8 bytes meets a receive of 4"},
+      {frame(2, 3, 1, 4, "123") + frame(2, 3, 1, 4, "456"), "a message of 4 bytes meets a receive of 4"},
+      {frame(2, 4, 1, 4, "1234") + frame(2, 4, 1, 8, "1234"), "a message for which no receive is posted"},
+      {frame(2, 4, 1, 4, "1234") + short_ones, "a message for which no receive is posted"},
+      {frame(2, 4, 1, 4, "1234") + frame(2, 60000, 1, 60000, std::string(60000, 'x')) +
+           frame(2, 6000, 1, 6000, std::string(6000, 'x')),
+       "a message for which no receive is posted"},
+      {many_credits, "more than 4 posted receives at once"},
+      {many_links, "credits for more than 65536 links, or of one that it has closed"},
+      {frame(3, 1, 1, 0), "the close of a link with a length of 1 and a size of 0"},
+      {frame(3, 0, 1, 0) + frame(3, 0, 1, 0), "the close of a link that it has closed, or of one too many"},
+      {frame(3, 0, 1, 0) + frame(2, 4, 1, 4, "1234"), "a message on a link that is not open here"},
+      {frame(3, 0, 1, 0) + frame(1, 0, 1, 8), "credits for more than 65536 links, or of one that it has closed"},
+  };
+  for (const auto& [bytes, reason] : rows) {
+    auto sockets = GetParam().sockets();
+    Side side(GetParam(), std::move(sockets[0]), 0);
+    RawWire wire(GetParam(), std::move(sockets[1]));
+    Endpoint& end = side.open(1, 4);
+    side.open(2, 4);
+    std::string to(6, '.');
+    end.link(1).post_receive(reinterpret_cast<std::byte*>(&to[1]), 4);
+    std::byte credit[24];
+    iovec into{credit, sizeof credit};
+    ASSERT_TRUE(await([&] { return wire->read(&into, 1) == 24; }));  // its receive is posted
+    iovec from{const_cast<char*>(bytes.data()), bytes.size()};
+    bool over = await([&] {
+      if (std::int64_t n = from.iov_len > 0 ? wire->write(&from, 1) : 0; n > 0)
+        from = {static_cast<char*>(from.iov_base) + n, from.iov_len - n};
+      return end.link(1).failure() != nullptr;
+    });
+    ASSERT_TRUE(over) << reason;
+    EXPECT_THAT(end.link(1).failure()->what(),
+                ::testing::HasSubstr("link to rank 1 (test, process 1): it sent what it should not: " + reason));
+    EXPECT_EQ(to[0], '.');
+    EXPECT_EQ(to[5], '.') << "nothing is written past what was posted";
+    EXPECT_TRUE(wire.ends()) << "closed for it too: " << reason;
+  }
+}
+
+// A side, and the wire's other end in our own hands.
+struct Halves {
+  explicit Halves(const CarrierKind& kind) : Halves(kind, kind.sockets()) {}
+  Halves(const CarrierKind& kind, std::array<Descriptor, 2> sockets)
+      : side(kind, std::move(sockets[0]), 0),
+        wire(std::make_unique<RawWire>(kind, std::move(sockets[1]))) {}
+  void write(std::string bytes) { ASSERT_TRUE(wire->write(std::move(bytes))); }
+  // What comes until so many bytes have come, and then for 20 ms nothing.
+  std::string read(std::int64_t expected) {
+    std::string out, some(1 << 16, ' ');
+    auto last = std::chrono::steady_clock::now();
+    Patience patience(20);
+    while ((std::ssize(out) < expected && !patience.over()) ||
+           std::chrono::steady_clock::now() - last < std::chrono::milliseconds(20)) {
+      iovec into{some.data(), some.size()};
+      std::int64_t n = (*wire)->read(&into, 1);
+      if (n <= 0) continue;
+      out += some.substr(0, static_cast<std::size_t>(n));
+      last = std::chrono::steady_clock::now();
+    }
+    return out;
+  }
+  Side side;
+  std::unique_ptr<RawWire> wire;
+};
+
+std::byte* at(std::string& text, std::size_t place = 0) { return reinterpret_cast<std::byte*>(&text[place]); }
+
+TEST_P(Processes, PostedReceivesAreToldWhereTheirMessagesCouldNotComeWithoutIt) {
+  Halves halves(GetParam());
+  Link& link = halves.side.open(1, 100).link(1);
+  std::string to(300000, '.');
+  link.post_receive(at(to), 10);
+  EXPECT_EQ(halves.read(24), frame(1, 0, 1, 10)) << "the first one always";
+  for (int i = 0; i < 64; ++i) link.post_receive(at(to), 10);
+  EXPECT_EQ(halves.read(0), "");
+  link.post_receive(at(to), 20);
+  EXPECT_EQ(halves.read(24), frame(1, 64, 1, 20)) << "64 that it was not told of";
+  link.post_receive(at(to), Early::bytes - 1);
+  link.post_receive(at(to), 1);
+  EXPECT_EQ(halves.read(0), "");
+  link.post_receive(at(to), 1);
+  EXPECT_EQ(halves.read(24), frame(1, 2, 1, 1)) << "more bytes than may come";
+  link.post_receive(at(to), Early::bytes + 1);
+  EXPECT_EQ(halves.read(24), frame(1, 0, 1, Early::bytes + 1));
+}
+
+TEST_P(Processes, ShortMessagesLeaveWithoutACreditAsFarAsTheOtherEndHasRoom) {
+  std::string from(300000, 'x');
+  Halves halves(GetParam());
+  Link &few = halves.side.open(1, 100).link(1), &wide = halves.side.open(2, 100).link(1);
+  few.send(at(from), 1);
+  EXPECT_EQ(halves.read(0), "") << "nobody knows whether the link is open there";
+  halves.write(frame(1, 0, 1, 1));
+  for (int i = 0; i < 70; ++i) few.send(at(from), 1);
+  EXPECT_EQ(std::ssize(halves.read(65 * 25)), 65 * 25);
+  EXPECT_EQ(few.sent(), 65);
+  halves.write(frame(1, 2, 1, 1));
+  EXPECT_EQ(std::ssize(halves.read(3 * 25)), 3 * 25);
+  halves.write(frame(1, 0, 2, 5));
+  wide.send(at(from), 5);
+  EXPECT_EQ(std::ssize(halves.read(24 + 5)), 24 + 5);
+  wide.send(at(from), Early::bytes - 1);
+  wide.send(at(from), 1);
+  wide.send(at(from), 1);
+  EXPECT_EQ(std::ssize(halves.read(24 + Early::bytes - 1 + 25)), 24 + Early::bytes - 1 + 25);
+  halves.write(frame(1, 0, 2, Early::bytes - 1));
+  EXPECT_EQ(std::ssize(halves.read(25)), 25);
+  wide.send(at(from), Early::bytes + 1);
+  EXPECT_EQ(std::ssize(halves.read(0)), 0) << "longer than any room";
+  halves.write(frame(1, 2, 2, Early::bytes + 1));
+  EXPECT_EQ(std::ssize(halves.read(24 + Early::bytes + 1)), 24 + Early::bytes + 1);
+}
+
+TEST_P(Processes, AMessageThatCameBeforeTheEndIsThereForAReceiveAfterIt) {
+  Halves halves(GetParam());
+  Link& link = halves.side.open(1, 4).link(1);
+  std::string to(3, '.');
+  link.post_receive(at(to), 1);
+  halves.write(frame(2, 1, 1, 1, "x") + frame(2, 1, 1, 1, "y"));
+  (*halves.wire)->finish_writing();
+  ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
+  link.post_receive(at(to, 1), 1);
+  EXPECT_EQ(link.received(), 2);
+  EXPECT_EQ(to, "xy.");
+  EXPECT_THROW(link.post_receive(at(to, 2), 1), Error);
+}
+
+TEST_P(Processes, AMessageBeforeItsReceiveMustFitItToo) {
+  for (bool first : {true, false}) {  // posted before the last byte has come, or after
+    Halves halves(GetParam());
+    Link& link = halves.side.open(1, 4).link(1);
+    std::string to(10, '.');
+    link.post_receive(at(to), 1);
+    halves.write(frame(2, 1, 1, 1, "x") + frame(2, 4, 1, 4, "123"));
+    ASSERT_TRUE(await([&] { return link.received() == 1; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (!first) halves.write("4");
+    if (!first) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    link.post_receive(at(to, 1), 3);
+    if (first) halves.write("4");
+    ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
+    EXPECT_STREQ(
+        link.failure()->what(),
+        "link to rank 1 (test, process 1): it sent what it should not: a message of 4 bytes meets a receive of 3");
+    EXPECT_EQ(to, "x.........");
+  }
+}
+
+TEST_P(Processes, ALinkThatClosesBeforeItTookAShortMessageDoesNotEndTheConnection) {
+  Halves halves(GetParam());
+  Bell bell;
+  std::string to(10, '.'), other(1, '.');
+  auto half = halves.side.connection().open(1, 4, bell), early = halves.side.connection().open(2, 4, bell),
+       goes_on = halves.side.connection().open(3, 4, bell);
+  for (Link* link : {half.get(), early.get()}) link->post_receive(at(to), 1);
+  halves.write(frame(2, 1, 1, 1, "x") + frame(2, 1, 2, 1, "x") + frame(2, 2, 2, 2, "ab") + frame(2, 4, 1, 4, "12"));
+  ASSERT_TRUE(await([&] { return half->received() == 1 && early->received() == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  half.reset();
+  early.reset();
+  goes_on->post_receive(at(other), 1);
+  halves.write("34" + frame(2, 4, 1, 4, "5678") + frame(2, 2, 2, 2, "cd") + frame(2, 1, 3, 1, "y"));
+  ASSERT_TRUE(await([&] { return goes_on->received() == 1; }))
+      << (goes_on->failure() != nullptr ? goes_on->failure()->what() : "");
+  EXPECT_EQ(other, "y");
+  EXPECT_EQ(to, "x.........");
+}
+
+TEST_P(Processes, BytesThatComeOneByOneAreTheSameFrames) {
+  auto sockets = GetParam().sockets();
+  Side side(GetParam(), std::move(sockets[0]), 0);
+  RawWire wire(GetParam(), std::move(sockets[1]));
+  Endpoint& end = side.open(1, 4);
+  std::string to(8, '.');
+  end.link(1).post_receive(reinterpret_cast<std::byte*>(&to[0]), 4);
+  end.link(1).post_receive(reinterpret_cast<std::byte*>(&to[4]), 4);
+  std::string bytes = frame(2, 3, 1, 4, "abc") + frame(2, 1, 1, 4, "d") + frame(2, 4, 1, 4, "efgh");
+  for (char& c : bytes) {
+    iovec from{&c, 1};
+    ASSERT_TRUE(await([&] { return wire->write(&from, 1) == 1; }));
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  ASSERT_TRUE(await([&] { return end.link(1).received() == 2; }));
+  EXPECT_EQ(to, "abcdefgh");
+}
+
+}  // namespace
+}  // namespace karez::comm

@@ -1,0 +1,405 @@
+// The algorithms: each writes down what one member does.
+#include "karez/comm/program.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "karez/base/error.h"
+
+namespace karez::comm {
+namespace {
+using Do = Instruction::Do;
+
+class Writer {
+ public:
+  Writer(const CollectiveSpec& spec, int depth)
+      : spec_(spec),
+        me_(spec.member),
+        n_(spec.members),
+        depth_(depth),
+        element_(size_of(spec.in.dtype)),
+        received_(n_),
+        sent_(n_) {}
+
+  Program write() {
+    switch (spec_.kind) {
+      case Kind::all_reduce: all_reduce(); break;
+      case Kind::reduce_scatter: reduce_scatter(); break;
+      case Kind::all_gather: all_gather(); break;
+      case Kind::all_to_all:
+      case Kind::transfer: all_to_all(); break;
+    }
+    for (int peer : peers()) {
+      await_received(peer, received_[peer].posted);
+      await_sent(peer, sent_[peer].posted);
+    }
+    return std::move(program_);
+  }
+
+ private:
+  // Messages of one direction of one link, counted as the program is written.
+  struct Count {
+    std::int64_t posted = 0, awaited = 0;
+  };
+
+  // The others, from the own successor on, so that not all begin with the same one.
+  std::vector<int> peers() const {
+    std::vector<int> out;
+    for (int k = 1; k < n_; ++k) out.push_back(ring(k));
+    return out;
+  }
+  int ring(int steps) const { return ((me_ + steps) % n_ + n_) % n_; }
+
+  void add(Do what, int peer, Place from, Place to, std::int64_t count) {
+    program_.steps.push_back({what, peer, from, to, count});
+  }
+  void await_received(int peer, std::int64_t messages) { await(Do::await_received, received_[peer], peer, messages); }
+  void await_sent(int peer, std::int64_t messages) { await(Do::await_sent, sent_[peer], peer, messages); }
+  void await(Do what, Count& count, int peer, std::int64_t messages) {
+    if (messages <= count.awaited) return;
+    add(what, peer, {}, {}, messages);
+    count.awaited = messages;
+  }
+
+  // Both return the message's number, to be awaited; an empty message is none.
+  std::int64_t receive(int peer, Place to, std::int64_t elements) {
+    Count& count = received_[peer];
+    if (elements == 0) return count.posted;
+    await_received(peer, count.posted - depth_ + 1);
+    add(Do::receive, peer, {}, to, elements * element_);
+    return ++count.posted;
+  }
+  std::int64_t send(int peer, Place from, std::int64_t elements) {
+    Count& count = sent_[peer];
+    if (elements == 0) return count.posted;
+    await_sent(peer, count.posted - depth_ + 1);
+    add(Do::send, peer, from, {}, elements * element_);
+    return ++count.posted;
+  }
+  void copy(Place from, Place to, std::int64_t elements) {
+    if (elements > 0) add(Do::copy, me_, from, to, elements * element_);
+  }
+  void reduce(Place from, Place to, std::int64_t elements) {
+    if (elements > 0) add(Do::reduce, me_, from, to, elements);
+  }
+  void copy_box(Memory from, const View& from_view, const Piece& from_piece, Place to, const View& to_view,
+                const Piece& to_piece) {
+    if (count_of(from_view, from_piece) == 0) return;
+    program_.boxes.emplace_back(from_view, from_piece, to_view, to_piece);
+    add(Do::copy_box, me_, {from, 0}, to, static_cast<std::int64_t>(program_.boxes.size()) - 1);
+  }
+  Place stage(std::int64_t elements) {
+    Place out{Memory::staging, program_.staging};
+    program_.staging += round_up(elements * element_, 64);
+    return out;
+  }
+
+  // Where a box of `in` lies ready to travel: where it is, or packed into staging.
+  Place packed(const Piece& piece) {
+    if (is_contiguous(spec_.in, piece)) return {Memory::in, offset_bytes(spec_.in, piece)};
+    Place to = stage(count_of(spec_.in, piece));
+    copy_box(Memory::in, spec_.in, piece, to, packed_view(spec_.in.dtype, piece.size),
+             {Shape(piece.size.size(), 0), piece.size});
+    return to;
+  }
+  // Where a box of `out` may arrive.
+  Place landing(const Piece& piece) {
+    if (is_contiguous(spec_.out, piece)) return {Memory::out, offset_bytes(spec_.out, piece)};
+    return stage(count_of(spec_.out, piece));
+  }
+  void unpack(Place from, const Piece& piece) {
+    if (from.memory != Memory::staging || count_of(spec_.out, piece) == 0) return;
+    program_.boxes.emplace_back(packed_view(spec_.out.dtype, piece.size),
+                                Piece{Shape(piece.size.size(), 0), piece.size}, spec_.out, piece);
+    add(Do::copy_box, me_, from, {Memory::out, 0}, static_cast<std::int64_t>(program_.boxes.size()) - 1);
+  }
+
+  // Calls body(offset in bytes, elements) for each chunk of so many elements.
+  template <class Body> void chunks(std::int64_t elements, Body body) const {
+    std::int64_t most = chunk_elements(spec_);
+    for (std::int64_t at = 0; at < elements; at += most) body(at * element_, std::min(most, elements - at));
+  }
+  // Elements of chunk number c.
+  std::int64_t size_of_chunk(std::int64_t elements, std::int64_t c) const {
+    std::int64_t most = chunk_elements(spec_);
+    return std::clamp<std::int64_t>(elements - c * most, 0, most);
+  }
+  std::int64_t chunk_bytes() const { return chunk_elements(spec_) * element_; }
+
+  // --- all_reduce
+  // -------------------------------------------------------------------------------------------------------------
+
+  void all_reduce() {
+    std::int64_t elements = spec_.in.count();
+    if (n_ == 1) return copy({Memory::in, 0}, {Memory::out, 0}, elements);
+    if (spec_.algorithm == Algorithm::ring) return ring_all_reduce(elements);
+    if (spec_.algorithm == Algorithm::flat) return flat_all_reduce(elements);
+    if (halves_evenly(spec_)) return recursive_all_reduce(elements);
+    std::vector<Place> from(n_);
+    std::vector<std::int64_t> size(n_);
+    Place own{Memory::out, 0};
+    for (int m = 0; m < n_; ++m) {
+      FlatRange range = flat_range(elements, n_, m);
+      from[m] = {Memory::in, range.begin * element_};
+      size[m] = range.size;
+      if (m == me_) own.offset = range.begin * element_;
+    }
+    std::vector<Place> buffers = receive_buffers(size[0]);
+    std::int64_t rounds = ceil_div(size[0], chunk_elements(spec_));
+    for (std::int64_t c = 0; c < rounds; ++c) {
+      reduce_round(c, from, size, own, buffers);
+      // The results come over the same links, each after the parts of its round.
+      for (int peer : peers()) send(peer, own + c * chunk_bytes(), size_of_chunk(size[me_], c));
+    }
+  }
+
+  // Everyone's range of one chunk goes to its owner, who reduces in member order. Also posts the receives of an
+  // all_reduce's results.
+  void reduce_round(std::int64_t c, const std::vector<Place>& from, const std::vector<std::int64_t>& size, Place own,
+                    const std::vector<Place>& buffers) {
+    std::int64_t at = c * chunk_bytes(), here = size_of_chunk(size[me_], c);
+    std::vector<std::int64_t> message(n_);
+    for (int peer : peers()) {
+      message[peer] = receive(peer, peer == 0 ? own + at : buffers[peer], here);
+      send(peer, from[peer] + at, size_of_chunk(size[peer], c));
+    }
+    if (spec_.kind == Kind::all_reduce)
+      for (int peer : peers()) receive(peer, Place{Memory::out, from[peer].offset} + at, size_of_chunk(size[peer], c));
+    if (here == 0) return;
+    for (int m = 0; m < n_; ++m) {
+      Place term = m == me_ ? from[me_] + at : buffers[m];
+      if (m != me_) await_received(m, message[m]);
+      if (m > 0) reduce(term, own + at, here);
+      if (m == 0 && me_ == 0) copy(term, own + at, here);  // member 0's part lands in the result itself
+    }
+  }
+
+  std::vector<Place> receive_buffers(std::int64_t elements) {
+    std::vector<Place> out(n_);
+    for (int m = 1; m < n_; ++m)
+      if (m != me_) out[m] = stage(std::min(elements, chunk_elements(spec_)));
+    return out;
+  }
+
+  void flat_all_reduce(std::int64_t elements) {
+    std::vector<Place> buffers(n_);
+    std::vector<std::int64_t> message(n_);
+    for (int peer : peers()) {
+      buffers[peer] = peer == 0 ? Place{Memory::out, 0} : stage(elements);
+      message[peer] = receive(peer, buffers[peer], elements);
+      send(peer, {Memory::in, 0}, elements);
+    }
+    for (int m = 0; m < n_; ++m) {
+      if (m != me_) await_received(m, message[m]);
+      Place term = m == me_ ? Place{Memory::in, 0} : buffers[m];
+      if (m > 0) reduce(term, {Memory::out, 0}, elements);
+      if (m == 0 && me_ == 0) copy(term, {Memory::out, 0}, elements);
+    }
+  }
+
+  // Range r starts at its owner's successor, gathers one term a step, and is done at its owner; then the results go
+  // round.
+  void ring_all_reduce(std::int64_t elements) {
+    auto at = [&](Memory memory, int owner) { return Place{memory, flat_range(elements, n_, owner).begin * element_}; };
+    auto size = [&](int owner) { return flat_range(elements, n_, owner).size; };
+    std::vector<RingStep> steps;
+    for (int s = 0; s < n_ - 1; ++s)
+      steps.push_back({at(Memory::out, ring(-s - 2)), size(ring(-s - 2)), at(Memory::in, ring(-s - 2)), false});
+    for (int s = 0; s < n_ - 1; ++s) steps.push_back({at(Memory::out, ring(-s - 1)), size(ring(-s - 1)), {}, false});
+    go_round(at(Memory::in, ring(-1)), size(ring(-1)), steps);
+  }
+
+  // One step round the ring: what the predecessor sends, and `term`, if given, is reduced into it; the next step sends
+  // it on to the successor.
+  struct RingStep {
+    Place to;
+    std::int64_t elements = 0;
+    std::optional<Place> term;
+    bool sent_before = false;  // what the step before sends lies where this one receives
+  };
+
+  // All steps, the first of which sends `from`. Chunk by chunk, so that one is on its way while the next is reduced. A
+  // member waits only for messages of earlier steps, or of earlier chunks of its step, and posts a receive before it
+  // sends the message of the same number: no circle can wait.
+  void go_round(Place from, std::int64_t elements, const std::vector<RingStep>& steps) {
+    const int next = ring(1), previous = ring(-1);
+    std::int64_t longest = elements;
+    for (const RingStep& step : steps) longest = std::max(longest, step.elements);
+    const std::int64_t rounds = ceil_div(longest, chunk_elements(spec_));
+    std::vector<std::int64_t> come,
+        gone(static_cast<std::size_t>(
+            rounds));  // numbers of messages: of each step and chunk; of the last step's chunks
+    // Posts receives, those of a step behind those of the step before, up to this one.
+    auto post = [&](std::size_t step, std::int64_t c, bool must) {
+      const std::size_t last = step * static_cast<std::size_t>(rounds) + static_cast<std::size_t>(c);
+      while (step < steps.size() && come.size() <= last &&
+             (must || received_[previous].posted - received_[previous].awaited < depth_)) {
+        const RingStep& s = steps[come.size() / static_cast<std::size_t>(rounds)];
+        const auto chunk = static_cast<std::int64_t>(come.size()) % rounds;
+        if (s.sent_before && !must) return;
+        if (s.sent_before) await_sent(next, gone[static_cast<std::size_t>(chunk)]);
+        come.push_back(receive(previous, s.to + chunk * chunk_bytes(), size_of_chunk(s.elements, chunk)));
+      }
+    };
+    auto pass = [&](std::size_t step, Place what, std::int64_t count, std::int64_t c) {
+      post(step, c, true);
+      gone[static_cast<std::size_t>(c)] = send(next, what + c * chunk_bytes(), size_of_chunk(count, c));
+      post(step + 1, c, false);
+    };
+    for (std::int64_t c = 0; c < rounds; ++c) pass(0, from, elements, c);
+    for (std::size_t s = 0; s < steps.size(); ++s)
+      for (std::int64_t c = 0; c < rounds; ++c) {
+        const RingStep& step = steps[s];
+        await_received(previous, come[s * static_cast<std::size_t>(rounds) + static_cast<std::size_t>(c)]);
+        if (step.term)
+          reduce(*step.term + c * chunk_bytes(), step.to + c * chunk_bytes(), size_of_chunk(step.elements, c));
+        if (s + 1 < steps.size()) pass(s + 1, step.to, step.elements, c);
+      }
+  }
+
+  // Of all ranges a member first keeps the half that its own one is in and gives the other away, to the member that
+  // keeps that one; of this half then the half, and so on; then what is done comes back the same way (Rabenseifner,
+  // "Optimization of collective reduction operations", 2004).
+  void recursive_all_reduce(std::int64_t elements) {
+    auto begin = [&](int range) { return range == n_ ? elements : flat_range(elements, n_, range).begin; };
+    auto at = [&](Memory memory, int range) { return Place{memory, begin(range) * element_}; };
+    const Place buffer = n_ > 2 ? stage(begin(n_ / 4)) : Place{};
+    for (int half = n_ / 2; half >= 1; half /= 2) {
+      const int peer = me_ ^ half, kept = me_ / half * half, given = peer / half * half;
+      const bool first = half == n_ / 2;
+      const std::int64_t count = begin(kept + half) - begin(kept);
+      const Place own = at(Memory::out, kept), to = first ? own : buffer;
+      std::int64_t message =
+          swap(peer, at(first ? Memory::in : Memory::out, given), begin(given + half) - begin(given), to, count);
+      chunks(count, [&](std::int64_t offset, std::int64_t here) {
+        await_received(peer, ++message);
+        reduce((first ? at(Memory::in, kept) : buffer) + offset, own + offset, here);
+      });
+    }
+    for (int half = 1; half < n_; half *= 2) {
+      const int peer = me_ ^ half, have = me_ / half * half, get = peer / half * half;
+      await_sent(peer, sent_[peer].posted);  // what comes lies where it was given away from
+      swap(peer, at(Memory::out, have), begin(have + half) - begin(have), at(Memory::out, get),
+           begin(get + half) - begin(get));
+      await_received(peer, received_[peer].posted);
+    }
+  }
+
+  // Sends to and receives from one peer, chunk by chunk; the number of the last message before.
+  std::int64_t swap(int peer, Place from, std::int64_t sends, Place to, std::int64_t receives) {
+    const std::int64_t before = received_[peer].posted;
+    for (std::int64_t c = 0; c < ceil_div(std::max(sends, receives), chunk_elements(spec_)); ++c) {
+      receive(peer, to + c * chunk_bytes(), size_of_chunk(receives, c));
+      send(peer, from + c * chunk_bytes(), size_of_chunk(sends, c));
+    }
+    return before;
+  }
+
+  // --- pieces
+  // -----------------------------------------------------------------------------------------------------------------
+
+  void reduce_scatter() {
+    std::vector<Place> from(n_);
+    std::vector<std::int64_t> size(n_);
+    if (n_ == 1) return copy_box(Memory::in, spec_.in, spec_.sends[0], {Memory::out, 0}, spec_.out, whole(spec_.out));
+    for (int m = 0; m < n_; ++m) {
+      from[m] = packed(spec_.sends[m]);
+      size[m] = count_of(spec_.in, spec_.sends[m]);
+    }
+    std::int64_t longest = *std::max_element(size.begin(), size.end());
+    Place own = landing(whole(spec_.out));
+    if (spec_.algorithm == Algorithm::ring) {
+      Place buffer[2] = {stage(longest), stage(longest)};
+      std::vector<RingStep> steps;
+      for (int s = 0; s < n_ - 1; ++s) {
+        const int takes = ring(-s - 2);
+        steps.push_back({takes == me_ ? own : buffer[s % 2], size[takes], from[takes], s >= 2 && takes != me_});
+      }
+      go_round(from[ring(-1)], size[ring(-1)], steps);
+    } else {
+      std::vector<Place> buffers = receive_buffers(size[me_]);
+      for (std::int64_t c = 0; c < ceil_div(longest, chunk_elements(spec_)); ++c)
+        reduce_round(c, from, size, own, buffers);
+    }
+    unpack(own, whole(spec_.out));
+  }
+
+  void all_gather() {
+    if (n_ == 1) return copy_own();
+    Place mine = packed(whole(spec_.in));
+    std::vector<Place> to(n_);
+    std::vector<std::int64_t> size(n_);
+    for (int m = 0; m < n_; ++m) {
+      to[m] = m == me_ ? mine : landing(spec_.receives[m]);
+      size[m] = count_of(spec_.out, spec_.receives[m]);
+    }
+    if (spec_.algorithm == Algorithm::ring) {
+      copy_own();
+      std::vector<RingStep> steps;
+      for (int s = 0; s < n_ - 1; ++s) steps.push_back({to[ring(-s - 1)], size[ring(-s - 1)], {}, false});
+      go_round(mine, size[me_], steps);
+      for (int peer : peers()) unpack(to[peer], spec_.receives[peer]);
+    } else {
+      exchange(std::vector<Place>(n_, mine), std::vector<std::int64_t>(n_, size[me_]), to, size);
+    }
+  }
+
+  void all_to_all() {
+    std::vector<Place> from(n_), to(n_);
+    std::vector<std::int64_t> sends(n_), receives(n_);
+    for (int peer : peers()) {
+      from[peer] = packed(spec_.sends[peer]);
+      sends[peer] = count_of(spec_.in, spec_.sends[peer]);
+      to[peer] = landing(spec_.receives[peer]);
+      receives[peer] = count_of(spec_.out, spec_.receives[peer]);
+    }
+    exchange(from, sends, to, receives);
+  }
+
+  void copy_own() {
+    copy_box(Memory::in, spec_.in, spec_.sends[me_], {Memory::out, 0}, spec_.out, spec_.receives[me_]);
+  }
+
+  // All pairs at once; the own piece is copied while the others are on their way.
+  void exchange(const std::vector<Place>& from, const std::vector<std::int64_t>& sends, const std::vector<Place>& to,
+                const std::vector<std::int64_t>& receives) {
+    std::int64_t longest = 0;
+    for (int peer : peers()) longest = std::max({longest, sends[peer], receives[peer]});
+    for (std::int64_t c = 0; c < ceil_div(longest, chunk_elements(spec_)); ++c) {
+      for (int peer : peers()) {
+        receive(peer, to[peer] + c * chunk_bytes(), size_of_chunk(receives[peer], c));
+        send(peer, from[peer] + c * chunk_bytes(), size_of_chunk(sends[peer], c));
+      }
+    }
+    copy_own();
+    for (int peer : peers()) {
+      await_received(peer, received_[peer].posted);
+      unpack(to[peer], spec_.receives[peer]);
+    }
+  }
+
+  const CollectiveSpec& spec_;
+  int me_, n_;
+  std::int64_t depth_, element_;
+  std::vector<Count> received_, sent_;  // by peer
+  Program program_;
+};
+}  // namespace
+
+bool halves_evenly(const CollectiveSpec& spec) {
+  return spec.kind == Kind::all_reduce && spec.algorithm == Algorithm::recursive &&
+         (spec.members & (spec.members - 1)) == 0;
+}
+
+FlatRange flat_range(std::int64_t elements, int members, int index) {
+  std::int64_t each = elements / members, longer = elements % members;
+  return {each * index + std::min<std::int64_t>(index, longer), each + (index < longer ? 1 : 0)};
+}
+
+std::int64_t chunk_elements(const CollectiveSpec& spec) {
+  return std::max<std::int64_t>(spec.chunk / size_of(spec.in.dtype), 1);
+}
+
+Program program_of(const CollectiveSpec& spec, int depth) { return Writer(spec, depth).write(); }
+
+}  // namespace karez::comm

@@ -1,0 +1,32 @@
+// Tests of asking for short turns.
+#include "karez/comm/prompt.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <thread>
+
+namespace karez::comm {
+namespace {
+
+// Where the kernel does not know of it, nothing changes.
+TEST(Prompt, AThreadThatAsksForShortTurnsKeepsItsClassAndItsNiceness) {
+  std::thread([] {
+    setpriority(PRIO_PROCESS, 0, 3);
+    const int nice = getpriority(PRIO_PROCESS, 0), policy = sched_getscheduler(0);
+    ask_for_short_turns();
+    ask_for_short_turns();
+    EXPECT_EQ(getpriority(PRIO_PROCESS, 0), nice);
+    EXPECT_EQ(sched_getscheduler(0), policy);
+    std::int64_t attributes[6] = {};  // size and class, flags, niceness, turn, two more: sched_getattr(2)
+    ASSERT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof attributes, 0), 0);
+    EXPECT_TRUE(attributes[3] == 0 || attributes[3] == 100'000 || policy != SCHED_OTHER) << attributes[3];
+  }).join();
+}
+
+}  // namespace
+}  // namespace karez::comm

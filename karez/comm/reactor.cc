@@ -1,0 +1,118 @@
+// Waits in epoll and calls, under a lock that `forget` takes too: then nobody is called who is gone.
+#include "karez/comm/reactor.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "karez/base/error.h"
+#include "karez/base/rooms.h"
+#include "karez/comm/prompt.h"
+
+namespace karez::comm {
+namespace {
+constexpr std::uint64_t woken_id = 0;
+
+void control(int epoll, int what, int descriptor, std::uint32_t events, std::uint64_t id) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = id;
+  const bool done = epoll_ctl(epoll, what, descriptor, &event) == 0;
+  require(ErrorKind::device, done, "epoll on descriptor ", descriptor, ": ", std::strerror(errno));
+}
+
+// A rank takes some descriptors for each other one, which outgrow the usual soft limit of 1,024 long before the hard
+// one.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, 1 << 16);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+}  // namespace
+
+Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), woken_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  require(ErrorKind::device, epoll_ >= 0 && woken_ >= 0,
+          "no epoll for the communication thread: ", std::strerror(errno));
+  raise_descriptor_limit();
+  control(epoll_, EPOLL_CTL_ADD, woken_, EPOLLIN, woken_id);
+  wanted_.reserve(64);
+  now_.reserve(64);
+  thread_ = std::thread([this] { serve(); });
+}
+
+Reactor::~Reactor() {
+  {
+    std::lock_guard lock(wanted_mutex_);
+    stop_ = true;
+  }
+  call({});
+  thread_.join();
+  ::close(woken_);
+  ::close(epoll_);
+}
+
+void Reactor::watch(int descriptor, std::uint32_t events, Ready& call, Watch& out) {
+  std::lock_guard lock(mutex_);
+  out = {descriptor, next_++};
+  calls_.emplace(out.id, &call);
+  control(epoll_, EPOLL_CTL_ADD, descriptor, events, out.id);
+}
+
+void Reactor::change(const Watch& watch, std::uint32_t events) {
+  control(epoll_, EPOLL_CTL_MOD, watch.descriptor, events, watch.id);
+}
+
+void Reactor::call(const Watch& watch) {
+  std::lock_guard lock(wanted_mutex_);
+  wanted_.push_back(watch.id);
+  if (wanted_.size() > 1) return;  // the first has rung
+  std::uint64_t one = 1;
+  [[maybe_unused]] auto written = ::write(woken_, &one, sizeof one);
+}
+
+void Reactor::forget(Watch& watch) {
+  if (watch.id == 0) return;
+  std::lock_guard lock(mutex_);
+  calls_.erase(watch.id);
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, watch.descriptor, nullptr);
+  watch = {};
+}
+
+void Reactor::tell(std::uint64_t id, std::uint32_t events) {
+  std::lock_guard lock(mutex_);
+  if (auto at = calls_.find(id); at != calls_.end()) at->second->ready(events);
+}
+
+void Reactor::serve() {
+  ask_for_short_turns();
+  constexpr int most = 64;
+  epoll_event events[most];
+  while (true) {
+    int n = epoll_wait(epoll_, events, most, -1);
+    for (int i = 0; i < n; ++i) {
+      if (events[i].data.u64 != woken_id) {
+        tell(events[i].data.u64, events[i].events);
+        continue;
+      }
+      std::uint64_t count = 0;
+      [[maybe_unused]] auto read = ::read(woken_, &count, sizeof count);
+      {
+        std::lock_guard lock(wanted_mutex_);
+        if (stop_) return;
+        now_.swap(wanted_);
+      }
+      for (std::uint64_t id : now_) tell(id, 0);
+      now_.clear();
+    }
+  }
+}
+
+}  // namespace karez::comm

@@ -1,0 +1,252 @@
+// Rings in a sealed memfd. Who may have to wake the other writes its index, then looks at the other's flag; who goes to
+// sleep does it the other way round: one of both sees the other.
+#include "karez/comm/shared_wire.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "karez/base/copy_bytes.h"
+#include "karez/base/error.h"
+#include "karez/base/rooms.h"
+
+namespace karez::comm {
+
+// The indices of one direction. They only grow; the place in the ring is the index modulo its size.
+struct SharedWire::Lane {
+  alignas(64) std::atomic<std::uint64_t> head;  // by its writer
+  alignas(64) std::atomic<std::uint64_t> tail;  // by its reader
+  alignas(64) std::atomic<std::uint32_t> reader_sleeps;
+  alignas(64) std::atomic<std::uint32_t> writer_waits;
+};
+
+namespace {
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+constexpr std::uint64_t greeting = 0x316d687a6572616bull;  // says that a segment comes with it
+constexpr std::size_t lane_bytes = 4096;                   // a page each
+constexpr std::size_t most_ring_bytes = std::size_t{1} << 30;
+constexpr std::size_t steps =
+    8;  // a ring is filled and emptied in so many, so that one side copies in while the other copies out
+constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+struct Hello {
+  std::uint64_t greeting, ring_bytes;
+};
+
+std::size_t segment_bytes(std::size_t ring_bytes) { return 2 * (lane_bytes + ring_bytes); }
+
+void* map(int segment, std::size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment, 0);
+  require(ErrorKind::device, memory != MAP_FAILED, "no shared memory of ", bytes, " bytes: ", std::strerror(errno));
+  return memory;
+}
+
+// Copies between a ring and parts; returns bytes copied, at most `most`.
+template <class Copy>
+std::int64_t copy_parts(const iovec* parts, int count, std::uint64_t index, std::size_t ring_bytes, std::uint64_t most,
+                        Copy copy) {
+  std::uint64_t done = 0;
+  for (int i = 0; i < count && done < most; ++i) {
+    auto* memory = static_cast<std::byte*>(parts[i].iov_base);
+    for (std::size_t left = std::min<std::uint64_t>(parts[i].iov_len, most - done); left > 0;) {
+      std::size_t at = (index + done) & (ring_bytes - 1), step = std::min(left, ring_bytes - at);
+      copy(at, memory, step);
+      memory += step;
+      left -= step;
+      done += step;
+    }
+  }
+  return static_cast<std::int64_t>(done);
+}
+}  // namespace
+
+SharedWire::SharedWire(Descriptor socket, void* memory, std::size_t ring_bytes, bool creator)
+    : socket_(std::move(socket)),
+      memory_(memory),
+      ring_bytes_(ring_bytes) {
+  auto* base = static_cast<std::byte*>(memory);
+  auto* first = reinterpret_cast<Lane*>(base);
+  auto* second = reinterpret_cast<Lane*>(base + lane_bytes);
+  std::byte *first_ring = base + 2 * lane_bytes, *second_ring = first_ring + ring_bytes;
+  out_ = creator ? first : second;
+  in_ = creator ? second : first;
+  out_ring_ = creator ? first_ring : second_ring;
+  in_ring_ = creator ? second_ring : first_ring;
+}
+
+SharedWire::~SharedWire() { munmap(memory_, segment_bytes(ring_bytes_)); }
+
+std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ring_bytes) {
+  bool good = ring_bytes >= lane_bytes && ring_bytes <= most_ring_bytes && (ring_bytes & (ring_bytes - 1)) == 0;
+  require(good, "a ring of ", ring_bytes, " bytes; a power of two from ", lane_bytes, " to ", most_ring_bytes);
+  Descriptor segment(memfd_create("karez-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  bool made = segment && ftruncate(segment.get(), static_cast<off_t>(segment_bytes(ring_bytes))) == 0 &&
+              fcntl(segment.get(), F_ADD_SEALS, seals) == 0;
+  require(ErrorKind::device, made, "no segment of shared memory: ", std::strerror(errno));
+  std::unique_ptr<SharedWire> out(
+      new SharedWire(std::move(socket), map(segment.get(), segment_bytes(ring_bytes)), ring_bytes, true));
+
+  Hello hello{greeting, ring_bytes};
+  iovec part{&hello, sizeof hello};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(int));
+  int descriptor = segment.get();
+  std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+  ssize_t sent = 0;
+  do sent = sendmsg(out->socket_.get(), &message, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  require(ErrorKind::peer, sent == static_cast<ssize_t>(sizeof hello),
+          "cannot hand a segment of shared memory over: ", std::strerror(errno));
+  return out;
+}
+
+namespace {
+
+void await_readable(int socket, Seconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  pollfd ready{socket, POLLIN, 0};
+  int found = 0;
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    found = poll(&ready, 1, static_cast<int>(std::max<std::int64_t>(0, left)));
+  } while (found < 0 && errno == EINTR);
+  require(ErrorKind::peer, found == 1, "no segment of shared memory came");
+}
+
+}  // namespace
+
+std::unique_ptr<SharedWire> SharedWire::attach(Descriptor socket, Seconds timeout) {
+  await_readable(socket.get(), timeout);
+  Hello hello{};
+  iovec part{&hello, sizeof hello};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t came = 0;
+  do came = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+  while (came < 0 && errno == EINTR);
+  Descriptor segment;
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); came > 0 && head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int)))
+      continue;
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
+    segment = Descriptor(descriptor);
+  }
+  bool good = came == static_cast<ssize_t>(sizeof hello) && hello.greeting == greeting && segment &&
+              hello.ring_bytes >= lane_bytes && hello.ring_bytes <= most_ring_bytes &&
+              (hello.ring_bytes & (hello.ring_bytes - 1)) == 0;
+  require(ErrorKind::peer, good, "what came is no segment of shared memory");
+  struct stat status {};
+  bool whole = fstat(segment.get(), &status) == 0 &&
+               status.st_size == static_cast<off_t>(segment_bytes(hello.ring_bytes)) &&
+               (fcntl(segment.get(), F_GET_SEALS) & F_SEAL_SHRINK) != 0;
+  require(ErrorKind::peer, whole, "a segment of shared memory that may shrink, or of another size than it says");
+  void* memory = map(segment.get(), segment_bytes(hello.ring_bytes));
+  return std::unique_ptr<SharedWire>(new SharedWire(std::move(socket), memory, hello.ring_bytes, false));
+}
+
+std::int64_t SharedWire::read(const iovec* into, int parts) {
+  bool closed = closed_.load(std::memory_order_acquire);  // before looking: what was written before the end counts
+  std::uint64_t there = in_->head.load(std::memory_order_acquire) - tail_;
+  if (there > ring_bytes_) {
+    damaged_.store(true);
+    return -1;
+  }
+  if (there == 0) return closed ? -1 : 0;
+  std::int64_t n = copy_parts(
+      into, parts, tail_, ring_bytes_, std::min<std::uint64_t>(there, ring_bytes_ / steps),
+      [&](std::size_t at, std::byte* memory, std::size_t bytes) { copy_bytes(memory, in_ring_ + at, bytes); });
+  tail_ += static_cast<std::uint64_t>(n);
+  in_->tail.store(tail_, std::memory_order_seq_cst);
+  bool half_empty =
+      there - static_cast<std::uint64_t>(n) <= ring_bytes_ / 2;  // so that it does not wake up for every step
+  if (half_empty && in_->writer_waits.load(std::memory_order_seq_cst) != 0 && in_->writer_waits.exchange(0) != 0)
+    knock();
+  return n;
+}
+
+std::int64_t SharedWire::write(const iovec* from, int parts) {
+  if (closed_.load(std::memory_order_acquire)) return -1;
+  std::uint64_t used = head_ - out_->tail.load(std::memory_order_acquire);
+  if (used > ring_bytes_) {
+    damaged_.store(true);
+    return -1;
+  }
+  std::int64_t n = copy_parts(
+      from, parts, head_, ring_bytes_, std::min<std::uint64_t>(ring_bytes_ - used, ring_bytes_ / steps),
+      [&](std::size_t at, const std::byte* memory, std::size_t bytes) { copy_bytes(out_ring_ + at, memory, bytes); });
+  if (n == 0) return 0;
+  head_ += static_cast<std::uint64_t>(n);
+  out_->head.store(head_, std::memory_order_seq_cst);
+  if (out_->reader_sleeps.load(std::memory_order_seq_cst) != 0 && out_->reader_sleeps.exchange(0) != 0) knock();
+  return n;
+}
+
+std::string SharedWire::reason() const {
+  return damaged_.load() ? "its shared memory is damaged" : "the process ended or closed the connection";
+}
+
+bool SharedWire::wait_to_read() {
+  in_->reader_sleeps.store(1, std::memory_order_seq_cst);
+  if (in_->head.load(std::memory_order_seq_cst) == tail_ && !closed_.load(std::memory_order_acquire)) return true;
+  in_->reader_sleeps.store(0, std::memory_order_relaxed);
+  return false;
+}
+
+bool SharedWire::wait_to_write() {
+  std::uint64_t head = out_->head.load(std::memory_order_relaxed);  // not head_: another may write already
+  out_->writer_waits.store(1, std::memory_order_seq_cst);
+  return head - out_->tail.load(std::memory_order_seq_cst) >= ring_bytes_ && !closed_.load(std::memory_order_acquire);
+}
+
+std::uint32_t SharedWire::events(bool) const { return EPOLLIN | EPOLLRDHUP | EPOLLET; }
+
+void SharedWire::stay_awake(bool reader_looks) {
+  if (reader_looks) in_->reader_sleeps.store(0, std::memory_order_relaxed);
+}
+
+void SharedWire::knock() {
+  std::byte any{};
+  [[maybe_unused]] auto sent =
+      send(socket_.get(), &any, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // a full socket has knocked often enough
+}
+
+void SharedWire::rung() {
+  std::byte knocks[256];
+  while (true) {
+    auto n = recv(socket_.get(), knocks, sizeof knocks, MSG_DONTWAIT);
+    if (n > 0 || (n < 0 && errno == EINTR)) continue;
+    if (n == 0 || errno != EAGAIN) closed_.store(true, std::memory_order_release);
+    return;
+  }
+}
+
+void SharedWire::finish_writing() { shut(); }
+
+void SharedWire::shut() {
+  shutdown(socket_.get(), SHUT_RDWR);
+  closed_.store(true, std::memory_order_release);
+}
+
+}  // namespace karez::comm

@@ -1,0 +1,147 @@
+// The segment of shared memory between two processes: what it is handed over as, and what a peer may do to it without
+// harm.
+#include "karez/comm/shared_wire.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "karez/base/error.h"
+#include "karez/comm/test_links.h"
+
+namespace karez::comm {
+namespace {
+using namespace test;
+using ::testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) { return error.what(); }
+  return "no error";
+}
+
+// Hands a descriptor over as the wire does, with any greeting and size; and takes one.
+void hand_over(int socket, int descriptor, std::uint64_t greeting, std::uint64_t ring_bytes) {
+  std::uint64_t words[2] = {greeting, ring_bytes};
+  iovec part{words, sizeof words};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (descriptor >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+  }
+  ASSERT_EQ(sendmsg(socket, &message, 0), static_cast<ssize_t>(sizeof words));
+}
+
+int take_over(int socket, std::uint64_t (&words)[2]) {
+  iovec part{words, sizeof words};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (recvmsg(socket, &message, 0) != sizeof words) return -1;
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
+  return descriptor;
+}
+
+constexpr std::uint64_t greeting = 0x316d687a6572616bull;
+constexpr std::size_t ring = 4096, segment = 2 * (4096 + ring);
+constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+Descriptor memory(std::size_t bytes, int with_seals) {
+  Descriptor out(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(out.get(), static_cast<off_t>(bytes)), 0);
+  EXPECT_EQ(with_seals == 0 ? 0 : fcntl(out.get(), F_ADD_SEALS, with_seals), 0);
+  return out;
+}
+
+TEST(SharedWire, WhatIsNoSegmentIsRefused) {
+  struct Row {
+    std::size_t bytes;
+    int seals;
+    std::uint64_t greeting, ring_bytes;
+    const char* said;
+  };
+  for (const Row& row : {Row{segment, seals, greeting + 1, ring, "no segment of shared memory"},
+                         Row{segment, seals, greeting, ring + 1, "no segment of shared memory"},
+                         Row{segment, seals, greeting, ring / 2, "no segment of shared memory"},
+                         Row{segment, seals, greeting, std::uint64_t{1} << 40, "no segment of shared memory"},
+                         Row{segment - 1, seals, greeting, ring, "or of another size than it says"},
+                         Row{segment, seals, greeting, 2 * ring, "or of another size than it says"},
+                         Row{segment, 0, greeting, ring, "a segment of shared memory that may shrink"},
+                         Row{0, 0, greeting, ring, "no segment of shared memory"}}) {
+    auto sockets = socket_pair();
+    Descriptor made;
+    if (row.bytes > 0) made = memory(row.bytes, row.seals);
+    hand_over(sockets[0].get(), made.get(), row.greeting, row.ring_bytes);
+    EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(1)); }), HasSubstr(row.said));
+  }
+  auto sockets = socket_pair();
+  EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(0.05)); }),
+              HasSubstr("no segment of shared memory came"));
+  auto more = socket_pair();
+  EXPECT_THAT(error_of([&] { SharedWire::create(std::move(more[0]), 5000); }),
+              HasSubstr("a ring of 5000 bytes; a power of two"));
+}
+
+TEST(SharedWire, IndicesThatCannotBeEndTheWire) {
+  for (bool reads : {true, false}) {
+    auto sockets = socket_pair();
+    auto wire = SharedWire::create(std::move(sockets[0]), ring);
+    std::uint64_t words[2];
+    Descriptor descriptor(take_over(sockets[1].get(), words));
+    ASSERT_EQ(words[1], ring);
+    void* mapped = mmap(nullptr, segment, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    auto* bytes = static_cast<std::byte*>(mapped);
+    auto index = [&](std::size_t at, std::uint64_t value) { std::memcpy(bytes + at, &value, sizeof value); };
+    std::vector<std::byte> here(10000, std::byte{7});
+    iovec part{here.data(), here.size()};
+    std::int64_t written = 0;
+    for (std::int64_t n = 1; n > 0; written += n) n = wire->write(&part, 1);
+    EXPECT_EQ(written, static_cast<std::int64_t>(ring)) << "as much as there is room";
+    if (reads) {
+      index(4096, ring + 1);  // the head of what the peer writes: more than the ring holds
+      EXPECT_EQ(wire->read(&part, 1), -1);
+    } else {
+      index(64, ring + 5);  // how far the peer says it has read: more than was written
+      EXPECT_EQ(wire->write(&part, 1), -1);
+    }
+    EXPECT_EQ(wire->reason(), "its shared memory is damaged");
+    munmap(mapped, segment);
+  }
+}
+
+TEST(SharedWire, WhatWasWrittenBeforeTheEndIsRead) {
+  auto sockets = socket_pair();
+  auto first = SharedWire::create(std::move(sockets[0]), ring);
+  auto second = SharedWire::attach(std::move(sockets[1]), Seconds(1));
+  std::string from = "last words", to(10, '.');
+  iovec out{from.data(), from.size()}, in{to.data(), to.size()};
+  EXPECT_EQ(first->write(&out, 1), 10);
+  first.reset();
+  second->rung();
+  EXPECT_EQ(second->read(&in, 1), 10);
+  EXPECT_EQ(to, from);
+  EXPECT_EQ(second->read(&in, 1), -1);
+  EXPECT_EQ(second->write(&out, 1), -1);
+}
+
+}  // namespace
+}  // namespace karez::comm

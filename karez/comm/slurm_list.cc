@@ -1,0 +1,78 @@
+// Brackets and repetitions, read by hand.
+#include "karez/comm/slurm_list.h"
+
+#include <algorithm>
+
+#include "karez/base/error.h"
+#include "karez/base/rooms.h"
+#include "karez/base/text.h"
+
+namespace karez::comm {
+namespace {
+
+bool digits(std::string_view text) {
+  return !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+std::int64_t number(std::string_view text) { return std::stoll(std::string(text)); }
+
+// What stands between brackets: "01-03,07" has 4, of which "01" is the first.
+std::int64_t count_of(std::string_view ranges, std::string_view all) {
+  std::int64_t count = 0;
+  for (const std::string& range : split(ranges, ',')) {
+    auto dash = range.find('-');
+    std::string from = range.substr(0, dash), to = dash == std::string::npos ? from : range.substr(dash + 1);
+    bool good = digits(from) && digits(to) && number(from) <= number(to);
+    require(good, "'", all, "' is no list of hosts of Slurm: '", range, "' is no range of numbers");
+    count = checked_add(count, number(to) - number(from) + 1);
+  }
+  return count;
+}
+
+}  // namespace
+
+SlurmHosts parse_slurm_hosts(std::string_view text) {
+  SlurmHosts out;
+  std::string name;  // the first of the hosts that are being read
+  std::int64_t several = 1;
+  auto end = [&] {
+    require(!name.empty(), "'", text, "' is no list of hosts of Slurm: a name is missing");
+    if (out.count == 0) out.first = name;
+    out.count = checked_add(out.count, several);
+    name.clear();
+    several = 1;
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == ',') {
+      end();
+    } else if (text[at] == '[') {
+      auto close = text.find(']', at);
+      require(close != std::string_view::npos, "'", text, "' is no list of hosts of Slurm: a bracket is not closed");
+      std::string_view ranges = text.substr(at + 1, close - at - 1);
+      several = checked_mul(several, count_of(ranges, text));
+      name += ranges.substr(0, ranges.find_first_of("-,"));
+      at = close;
+    } else {
+      require(text[at] > ' ' && text[at] != ']', "'", text, "' is no list of hosts of Slurm");
+      name += text[at];
+    }
+  }
+  end();
+  return out;
+}
+
+int slurm_tasks_of(std::string_view text, int node) {
+  std::int64_t before = 0;
+  for (const std::string& part : split(text, ',')) {
+    auto open = part.find("(x");
+    std::string tasks = part.substr(0, open), times = "1";
+    bool good = open == std::string::npos || part.back() == ')';
+    if (good && open != std::string::npos) times = part.substr(open + 2, part.size() - open - 3);
+    require(good && digits(tasks) && digits(times), "'", text,
+            "' is no list of numbers of tasks of Slurm; such is 2(x3),1");
+    before += number(times);
+    if (node < before) return static_cast<int>(number(tasks));
+  }
+  fail("'", text, "' has ", before, " nodes; this is node ", node, ", counted from 0");
+}
+
+}  // namespace karez::comm

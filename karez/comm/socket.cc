@@ -1,0 +1,236 @@
+// System calls of sockets, with their errors as text.
+#include "karez/comm/socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "karez/base/error.h"
+#include "karez/base/rooms.h"
+
+namespace karez::comm {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+SocketAddress to_system(const Address& address) {
+  SocketAddress out;
+  if (address.is_name()) {
+    auto& name = reinterpret_cast<sockaddr_un&>(out.storage);
+    require(address.host.size() < sizeof name.sun_path, "an address of ", address.host.size(),
+            " characters: ", address.host);
+    name.sun_family = AF_UNIX;
+    std::memcpy(name.sun_path, address.host.data(), address.host.size());
+    name.sun_path[0] = '\0';
+    out.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.host.size());
+    return out;
+  }
+  require(address.port >= 0 && address.port < 65536, "port ", address.port, " of ", address.host,
+          "; ports are below 65536");
+  auto port = htons(static_cast<std::uint16_t>(address.port));
+  auto& four = reinterpret_cast<sockaddr_in&>(out.storage);
+  auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
+  if (inet_pton(AF_INET, address.host.c_str(), &four.sin_addr) == 1) {
+    four.sin_family = AF_INET;
+    four.sin_port = port;
+    out.size = sizeof four;
+  } else if (inet_pton(AF_INET6, address.host.c_str(), &six.sin6_addr) == 1) {
+    six.sin6_family = AF_INET6;
+    six.sin6_port = port;
+    out.size = sizeof six;
+  } else {
+    fail("'", address.host, "' is no numeric address; such are 127.0.0.1 and ::1");
+  }
+  return out;
+}
+
+template <class... Parts> void require_call(bool ok, const Parts&... parts) {
+  int error = errno;
+  if (!ok) fail(ErrorKind::peer, parts..., ": ", std::strerror(error));
+}
+
+// True when the events have come, false when the time is over.
+bool wait_for(int socket, short events, Clock::time_point until) {
+  while (true) {
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd at{socket, events, 0};
+    int n = poll(&at, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+    if (n > 0) return true;
+    if (n == 0) return false;
+    require_call(errno == EINTR, "waiting on a socket");
+  }
+}
+
+Clock::time_point after(Seconds timeout) { return Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout); }
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (value_ >= 0) ::close(value_);
+}
+
+Address local_address(int socket) {
+  SocketAddress at;
+  at.size = sizeof at.storage;
+  if (getsockname(socket, at.get(), &at.size) != 0) return {"", 0};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (at.storage.ss_family == AF_INET) {
+    auto& four = reinterpret_cast<sockaddr_in&>(at.storage);
+    inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+    return {text.data(), ntohs(four.sin_port)};
+  }
+  if (at.storage.ss_family == AF_INET6) {
+    auto& six = reinterpret_cast<sockaddr_in6&>(at.storage);
+    inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+    return {text.data(), ntohs(six.sin6_port)};
+  }
+  return {"", 0};
+}
+
+bool is_of_this_user(int socket) {
+  ucred other{};
+  socklen_t size = sizeof other;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 && other.uid == geteuid();
+}
+
+std::string print(const Address& address) {
+  if (address.is_name()) return address.host;
+  return address.host.find(':') == std::string::npos ? cat(address.host, ":", address.port)
+                                                     : cat("[", address.host, "]:", address.port);
+}
+
+Address parse_address(const std::string& text) {
+  if (!text.empty() && text[0] == '@') return {text, 0};
+  auto colon = text.rfind(':');
+  Address out{text.substr(0, colon), 0};
+  std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+  bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
+  require(digits, "'", text, "' is no address; such are 127.0.0.1:4711 and [::1]:4711");
+  out.port = std::stoi(port);
+  if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
+    out.host = out.host.substr(1, out.host.size() - 2);
+  to_system(out);  // refuses what is none
+  return out;
+}
+
+Descriptor listen_at(Address& address, int backlog) {
+  SocketAddress at = to_system(address);
+  Descriptor out(socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  require_call(static_cast<bool>(out), "no socket for ", print(address));
+  int one = 1;
+  if (!address.is_name()) setsockopt(out.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  require_call(bind(out.get(), at.get(), at.size) == 0 && listen(out.get(), backlog) == 0, "cannot listen at ",
+               print(address));
+  if (!address.is_name()) address.port = local_address(out.get()).port;
+  return out;
+}
+
+Descriptor dial(const Address& address, Seconds timeout) {
+  SocketAddress at = to_system(address);
+  auto until = after(timeout);
+  while (true) {
+    Descriptor out(socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    require_call(static_cast<bool>(out), "no socket for ", print(address));
+    if (connect(out.get(), at.get(), at.size) == 0) {
+      require(ErrorKind::peer, !address.is_name() || is_of_this_user(out.get()), "who listens at ", print(address),
+              " is another user");
+      return out;
+    }
+    if (errno == EINPROGRESS) {
+      require(ErrorKind::peer, wait_for(out.get(), POLLOUT, until), "cannot reach ", print(address),
+              ": no answer within ", timeout.count(), " s");
+      int error = 0;
+      socklen_t size = sizeof error;
+      getsockopt(out.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+      errno = error;
+      require_call(error == 0, "cannot reach ", print(address));
+      return out;
+    }
+    // A listener's queue of a name that is full says so at once instead of waiting.
+    require_call(errno == EAGAIN && Clock::now() < until, "cannot reach ", print(address));
+    poll(nullptr, 0, 1);
+  }
+}
+
+Descriptor accept_at(int listener) {
+  return Descriptor(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+void make_quick(int socket, Seconds unreachable) {
+  int one = 1, seconds = std::max(1, static_cast<int>(unreachable.count() / 4)), tries = 3;
+  auto milliseconds = static_cast<unsigned>(unreachable.count() * 1000);
+  if (setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) return;  // not TCP
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+}
+
+bool is_answered(int socket, Seconds within) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;  // not TCP
+  return info.tcpi_last_ack_recv < within.count() * 1000;
+}
+
+std::array<Descriptor, 2> socket_pair() {
+  int ends[2];
+  require_call(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "no pair of sockets");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+std::array<Descriptor, 2> tcp_pair() {
+  Address address;
+  Descriptor listener = listen_at(address, 1);
+  Descriptor there = dial(address, Seconds(5));
+  require(ErrorKind::peer, wait_for(listener.get(), POLLIN, after(Seconds(5))), "nobody came to ", print(address));
+  Descriptor here = accept_at(listener.get());
+  require_call(static_cast<bool>(here), "accepting at ", print(address));
+  make_quick(here.get(), Seconds(30));
+  make_quick(there.get(), Seconds(30));
+  return {std::move(here), std::move(there)};
+}
+
+void send_all(int socket, std::span<const std::byte> bytes, Seconds timeout) {
+  auto until = after(timeout);
+  while (!bytes.empty()) {
+    auto n = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      require(ErrorKind::peer, wait_for(socket, POLLOUT, until), "the peer takes nothing");
+    } else {
+      require_call(errno == EINTR, "sending");
+    }
+  }
+}
+
+void receive_all(int socket, std::span<std::byte> bytes, Seconds timeout) {
+  auto until = after(timeout);
+  while (!bytes.empty()) {
+    auto n = ::recv(socket, bytes.data(), bytes.size(), 0);
+    require(ErrorKind::peer, n != 0, "the peer closed the connection");
+    if (n > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      require(ErrorKind::peer, wait_for(socket, POLLIN, until), "the peer says nothing");
+    } else {
+      require_call(errno == EINTR, "receiving");
+    }
+  }
+}
+
+}  // namespace karez::comm

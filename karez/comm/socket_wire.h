@@ -1,0 +1,35 @@
+// The wire over a stream socket: TCP between hosts, and whatever else the kernel carries.
+#pragma once
+
+#include <atomic>
+
+#include "karez/comm/socket.h"
+#include "karez/comm/wire.h"
+
+namespace karez::comm {
+
+class SocketWire : public Wire {
+ public:
+  explicit SocketWire(Descriptor socket);  // connected, non-blocking
+
+  std::int64_t read(const iovec* into, int parts) override;
+  std::int64_t write(const iovec* from, int parts) override;
+  std::string reason() const override;
+  bool wait_to_read() override { return true; }  // the next arrival is an edge
+  bool wait_to_write() override;
+  int descriptor() const override { return socket_.get(); }
+  std::uint32_t events(bool reader_looks) const override;
+  void stay_awake(bool) override {}
+  void rung() override {}
+  void finish_writing() override;
+  bool answered(Seconds within) const override;
+  void shut() override;
+
+ private:
+  std::int64_t ended(int error);
+
+  Descriptor socket_;
+  std::atomic<int> error_{0};  // of the system; 0: the peer closed it
+};
+
+}  // namespace karez::comm

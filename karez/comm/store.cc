@@ -1,0 +1,180 @@
+// The store's requests, and what they do.
+#include "karez/comm/store.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "karez/base/error.h"
+
+namespace karez::comm {
+namespace {
+void put(std::string& out, std::uint32_t number) { out.append(reinterpret_cast<const char*>(&number), 4); }
+std::uint32_t number_at(std::string_view bytes, std::size_t at) {
+  std::uint32_t out = 0;
+  std::memcpy(&out, bytes.data() + at, 4);
+  return out;
+}
+std::string take_text(std::string_view& bytes, std::size_t count) {
+  std::string out(bytes.substr(0, count));
+  bytes.remove_prefix(count);
+  return out;
+}
+}  // namespace
+
+std::string encode(const StoreRequest& request) {
+  std::string out;
+  put(out, static_cast<std::uint32_t>(request.op));
+  put(out, static_cast<std::uint32_t>(request.key.size()));
+  put(out, static_cast<std::uint32_t>(request.value.size()));
+  put(out, request.number);
+  return out + request.key + request.value;
+}
+
+bool decode(std::string_view& bytes, StoreRequest& request) {
+  if (bytes.size() < StoreRequest::header_bytes) return false;
+  std::uint32_t op = number_at(bytes, 0), key = number_at(bytes, 4), value = number_at(bytes, 8),
+                number = number_at(bytes, 12);
+  require(ErrorKind::peer, op >= 1 && op <= 7, "a request of kind ", op, " to the store");
+  require(ErrorKind::peer,
+          key <= StoreRequest::most_key && value <= StoreRequest::most_value && number <= StoreRequest::most_number,
+          "a request to the store with a key of ", key, " bytes, a value of ", value, " and the number ", number);
+  if (bytes.size() - StoreRequest::header_bytes < std::size_t{key} + value) return false;
+  bytes.remove_prefix(StoreRequest::header_bytes);
+  request.op = static_cast<StoreRequest::Op>(op);
+  request.number = number;
+  request.key = take_text(bytes, key);
+  request.value = take_text(bytes, value);
+  return true;
+}
+
+std::string encode(const StoreReply& reply) {
+  std::string out;
+  put(out, static_cast<std::uint32_t>(reply.status));
+  put(out, static_cast<std::uint32_t>(reply.value.size()));
+  return out + reply.value;
+}
+
+bool decode(std::string_view& bytes, StoreReply& reply) {
+  if (bytes.size() < StoreReply::header_bytes) return false;
+  std::uint32_t status = number_at(bytes, 0), value = number_at(bytes, 4);
+  require(ErrorKind::peer, status <= 2 && value <= StoreRequest::most_value, "a reply of the store of kind ", status,
+          " and ", value, " bytes");
+  if (bytes.size() - StoreReply::header_bytes < value) return false;
+  bytes.remove_prefix(StoreReply::header_bytes);
+  reply.status = static_cast<StoreReply::Status>(status);
+  reply.value = take_text(bytes, value);
+  return true;
+}
+
+void Store::join(Client client) { guests_[client] = {}; }
+
+void Store::take(Client client, std::string_view bytes) {
+  Guest& guest = guests_.at(client);
+  guest.bytes.append(bytes);
+  std::string_view rest = guest.bytes;
+  for (StoreRequest request; decode(rest, request);) {
+    require(ErrorKind::peer, !guest.waits || request.op == StoreRequest::Op::bye,
+            "a request to the store before the answer to the last one");
+    serve(client, guest, request);
+  }
+  guest.bytes.erase(0, guest.bytes.size() - rest.size());
+}
+
+void Store::answer(Client client, StoreReply::Status status, std::string value) {
+  if (auto at = guests_.find(client); at != guests_.end()) at->second.waits = false;
+  send_(client, {status, std::move(value)});
+}
+
+void Store::serve(Client client, Guest& guest, StoreRequest& request) {
+  using Op = StoreRequest::Op;
+  using Status = StoreReply::Status;
+  switch (request.op) {
+    case Op::hello: {
+      const std::string name = request.value.empty() ? "?" : request.value.substr(0, 256);
+      for (const auto& [other, known] : guests_) {
+        if (other == client || known.name.empty() || known.bye || known.rank != request.number) continue;
+        values_[twice_key] = cat("two processes come as rank ", request.number, ": ", known.name, ", and ", name,
+                                 ", which is turned away");
+        return answer(client, Status::error, cat("rank ", request.number, " is here already: ", known.name));
+      }
+      guest.name = name;
+      guest.rank = request.number;
+      return answer(client, Status::well);
+    }
+    case Op::set: {
+      auto old = values_.find(request.key);
+      std::size_t before = old == values_.end() ? 0 : old->second.size() + request.key.size();
+      if (bytes_ - before + request.key.size() + request.value.size() > most_bytes)
+        return answer(client, Status::error,
+                      cat("the store holds ", bytes_, " bytes and takes no more than ", most_bytes));
+      bytes_ = bytes_ - before + request.key.size() + request.value.size();
+      set(request);
+      return answer(client, Status::well);
+    }
+    case Op::get:
+    case Op::wait: {
+      if (auto at = values_.find(request.key); at != values_.end()) return answer(client, Status::well, at->second);
+      if (request.op == Op::get) return answer(client, Status::nothing);
+      if (!gone_.empty()) return answer(client, Status::error, gone_);
+      guest.waits = true;
+      waiting_[request.key].push_back(client);
+      return;
+    }
+    case Op::barrier: {
+      if (!gone_.empty()) return answer(client, Status::error, gone_);
+      Barrier& barrier = barriers_[request.key];
+      if (!barrier.here.empty() && barrier.number != request.number)
+        return answer(client, Status::error,
+                      cat("barrier '", request.key, "' of ", barrier.number, " processes, and of ", request.number));
+      barrier.number = request.number;
+      barrier.here.push_back(client);
+      guest.waits = true;
+      if (barrier.here.size() < request.number) return;
+      std::vector<Client> here = std::move(barrier.here);
+      barriers_.erase(request.key);
+      for (Client each : here) answer(each, Status::well);
+      return;
+    }
+    case Op::check: return gone_.empty() ? answer(client, Status::nothing) : answer(client, Status::error, gone_);
+    case Op::bye:
+      guest.bye = request.value.empty();
+      guest.why = std::move(request.value);
+      return answer(client, Status::well);
+  }
+}
+
+void Store::set(StoreRequest& request) {
+  auto at = waiting_.find(request.key);
+  if (at != waiting_.end()) {
+    std::vector<Client> here = std::move(at->second);
+    waiting_.erase(at);
+    for (Client each : here) answer(each, StoreReply::Status::well, request.value);
+  }
+  values_[request.key] = std::move(request.value);
+}
+
+void Store::leave(Client client, const std::string& why) {
+  auto at = guests_.find(client);
+  if (at == guests_.end()) return;
+  bool missed = !at->second.name.empty() && !at->second.bye;
+  if (missed && gone_.empty()) {
+    gone_ = cat("rank ", at->second.rank, " (", at->second.name, ") ");
+    if (!at->second.why.empty()) gone_ += at->second.why;
+    else if (why.empty()) gone_ += "has gone";
+    else gone_ += cat("has gone or cannot be reached: its connection to the store ended with '", why, "'");
+  }
+  guests_.erase(at);
+  std::vector<Client> told;
+  auto drop = [&](std::vector<Client>& here) {
+    here.erase(std::remove(here.begin(), here.end(), client), here.end());
+    if (missed) told.insert(told.end(), here.begin(), here.end());
+    return missed || here.empty();
+  };
+  for (auto each = waiting_.begin(); each != waiting_.end();)
+    each = drop(each->second) ? waiting_.erase(each) : std::next(each);
+  for (auto each = barriers_.begin(); each != barriers_.end();)
+    each = drop(each->second.here) ? barriers_.erase(each) : std::next(each);
+  for (Client each : told) answer(each, StoreReply::Status::error, gone_);
+}
+
+}  // namespace karez::comm

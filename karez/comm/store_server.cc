@@ -1,0 +1,192 @@
+// Clients of the store on the reactor, and the blocking calls of a rank.
+#include "karez/comm/store_server.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "karez/base/error.h"
+#include "karez/base/log.h"
+
+namespace karez::comm {
+
+struct StoreServer::Client : Ready {
+  Client(StoreServer& server, Store::Client number, Descriptor socket)
+      : server(server),
+        number(number),
+        socket(std::move(socket)) {}
+  ~Client() { server.reactor_.forget(watch); }
+
+  void ready(std::uint32_t) noexcept override {
+    StoreServer& there = server;
+    try {
+      std::byte bytes[16 << 10];
+      while (!gone) {
+        auto n = recv(socket.get(), bytes, sizeof bytes, 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) break;
+        if (n <= 0) {
+          end(n < 0 ? std::strerror(errno) : "");
+        } else {
+          there.store_.take(number, {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(n)});
+        }
+      }
+      flush();
+    } catch (const std::exception& error) {
+      note(LogLevel::warning, "the store drops a client: ", error.what());
+      end("");
+    }
+    there.drop_gone();  // this may be no more
+  }
+
+  void flush() {
+    while (!out.empty() && !gone) {
+      auto n = send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EAGAIN) return;
+      if (n < 0) return end(std::strerror(errno));
+      out.erase(0, static_cast<std::size_t>(n));
+    }
+  }
+
+  void end(std::string reason) {
+    if (!gone) server.gone_.push_back(number);
+    gone = true;
+    why = std::move(reason);
+  }
+
+  StoreServer& server;
+  Store::Client number;
+  Descriptor socket;
+  Reactor::Watch watch;
+  std::string out;  // what it has not taken yet: one answer at most, since it asks one thing at a time
+  bool gone = false;
+  std::string why;  // the system's reason, where the client has not closed the connection itself
+};
+
+StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, AcceptorLimits limits,
+                         Seconds unreachable)
+    : reactor_(reactor),
+      unreachable_(unreachable),
+      store_([this](Store::Client client, const StoreReply& reply) {
+        auto at = clients_.find(client);
+        if (at == clients_.end()) return;
+        at->second->out += encode(reply);
+        at->second->flush();
+      }) {
+  door_ = std::make_unique<Acceptor>(
+      reactor, std::move(address), token, store_purpose,
+      [this](Descriptor socket, std::uint32_t) { let_in(std::move(socket)); }, limits);
+}
+
+StoreServer::~StoreServer() {
+  reactor_.while_quiet([this] {
+    door_.reset();
+    clients_.clear();
+  });
+}
+
+void StoreServer::let_in(Descriptor socket) {
+  make_quick(socket.get(), unreachable_);
+  Store::Client number = next_++;
+  store_.join(number);
+  Client& client = *clients_.emplace(number, std::make_unique<Client>(*this, number, std::move(socket))).first->second;
+  reactor_.watch(client.socket.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, client, client.watch);
+}
+
+void StoreServer::drop_gone() {
+  while (!gone_.empty()) {
+    Store::Client number = gone_.back();
+    gone_.pop_back();
+    const std::string why =
+        address().is_name() ? "" : clients_.at(number)->why;  // between processes of one host nothing is cut
+    store_.leave(number, why);                                // answers others, which may turn out to be gone
+    clients_.erase(number);
+  }
+}
+
+StoreClient::StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout,
+                         Seconds patience)
+    : address_(address),
+      timeout_(timeout),
+      patience_(patience > timeout ? patience : timeout) {
+  socket_ = dial_and_ask("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout,
+                         true);  // rank 0 may not be there yet
+  make_quick(socket_.get(), timeout_);
+  ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "greeting it");
+}
+
+void StoreClient::break_off() {
+  std::lock_guard lock(mutex_);
+  socket_.close();
+}
+
+StoreClient::~StoreClient() {
+  if (!socket_) return;
+  say_bye("");
+  shutdown(socket_.get(), SHUT_WR);
+}
+
+void StoreClient::say_bye(const std::string& why) {
+  std::string bytes = encode(StoreRequest{StoreRequest::Op::bye, 0, "", why});
+  [[maybe_unused]] auto sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what, Seconds patience) {
+  require(request.key.size() <= StoreRequest::most_key && request.value.size() <= StoreRequest::most_value,
+          "the store takes keys of ", StoreRequest::most_key, " bytes and values of ", StoreRequest::most_value, "; '",
+          request.key.substr(0, 40), "' has ", request.key.size(), " and ", request.value.size());
+  std::lock_guard lock(mutex_);
+  StoreReply reply;
+  try {
+    require(ErrorKind::peer, static_cast<bool>(socket_), "the connection is closed");
+    std::string bytes = encode(request);
+    send_all(socket_.get(), std::as_bytes(std::span(bytes)), timeout_);
+    std::string answer(StoreReply::header_bytes, '\0');
+    receive_all(socket_.get(), std::as_writable_bytes(std::span(answer)), patience > Seconds(0) ? patience : patience_);
+    std::string_view rest = answer;
+    if (!decode(rest, reply)) {  // its length is checked; now the value
+      std::uint32_t size = 0;
+      std::memcpy(&size, answer.data() + 4, 4);
+      answer.resize(StoreReply::header_bytes + size);
+      receive_all(socket_.get(), std::as_writable_bytes(std::span(answer)).subspan(StoreReply::header_bytes), timeout_);
+      rest = answer;
+      decode(rest, reply);
+    }
+  } catch (const Error& error) {
+    if (socket_) say_bye(cat("has given up ", what, ": ", error.what()));  // the store shall not take it for dead
+    socket_.close();  // an answer that comes late would be taken for another's
+    fail(ErrorKind::peer, "the store at ", print(address_), ", ", what, ": ", error.what());
+  }
+  if (reply.status == StoreReply::Status::error) fail(ErrorKind::peer, reply.value);
+  return reply;
+}
+
+void StoreClient::set(const std::string& key, const std::string& value) {
+  ask({StoreRequest::Op::set, 0, key, value}, cat("setting '", key, "'"));
+}
+
+std::optional<std::string> StoreClient::get(const std::string& key, Seconds patience) {
+  StoreReply reply = ask({StoreRequest::Op::get, 0, key, ""}, cat("getting '", key, "'"), patience);
+  if (reply.status == StoreReply::Status::nothing) return std::nullopt;
+  return reply.value;
+}
+
+std::string StoreClient::wait(const std::string& key) {
+  return ask({StoreRequest::Op::wait, 0, key, ""}, cat("waiting for '", key, "'")).value;
+}
+
+void StoreClient::barrier(const std::string& key, int processes, Seconds patience) {
+  ask({StoreRequest::Op::barrier, static_cast<std::uint32_t>(processes), key, ""},
+      cat("at the barrier '", key, "' of ", processes), patience);
+}
+
+std::string StoreClient::local_host() const { return local_address(socket_.get()).host; }
+
+void StoreClient::check() { ask({StoreRequest::Op::check, 0, "", ""}, "asking who is there"); }
+
+}  // namespace karez::comm

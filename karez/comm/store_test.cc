@@ -1,0 +1,385 @@
+// The store: its requests without a socket, then as processes use it, and what they hear when one of them dies.
+#include "karez/comm/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "karez/base/error.h"
+#include "karez/comm/store_server.h"
+#include "karez/comm/test_links.h"
+
+namespace karez::comm {
+namespace {
+using namespace test;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Op = StoreRequest::Op;
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) { return error.what(); }
+  return "no error";
+}
+
+// Clients by number; what each is told, as text: "well:value", "nothing:", "error:text".
+class Desk : public ::testing::Test {
+ protected:
+  Store store{[this](Store::Client client, const StoreReply& reply) {
+    const char* names[] = {"well", "nothing", "error"};
+    told[client].push_back(cat(names[static_cast<int>(reply.status)], ":", reply.value));
+  }};
+  std::map<Store::Client, std::vector<std::string>> told;
+
+  void join(Store::Client client, int rank) {
+    store.join(client);
+    ask(client, {Op::hello, static_cast<std::uint32_t>(rank), "", cat("host", rank)});
+    told.clear();
+  }
+  void ask(Store::Client client, const StoreRequest& request) { store.take(client, encode(request)); }
+  std::vector<std::string> heard(Store::Client client) { return std::exchange(told[client], {}); }
+};
+
+TEST_F(Desk, ASecondProcessOfOneRankIsTurnedAwayAndTold) {
+  join(1, 0);
+  join(2, 1);
+  store.join(3);
+  ask(3, {Op::hello, 1, "", "another"});
+  EXPECT_THAT(heard(3), ElementsAre("error:rank 1 is here already: host1"));
+  ask(1, {Op::get, 0, Store::twice_key, ""});
+  EXPECT_THAT(heard(1), ElementsAre("well:two processes come as rank 1: host1, and another, which is turned away"));
+  store.leave(3);
+  ask(1, {Op::check, 0, "", ""});
+  EXPECT_THAT(heard(1), ElementsAre("nothing:")) << "it had not come";
+  ask(2, {Op::bye, 0, "", ""});
+  store.join(4);
+  ask(4, {Op::hello, 1, "", "the next"});
+  EXPECT_THAT(heard(4), ElementsAre("well:"));
+}
+
+TEST_F(Desk, WhyAClientWentIsSaidToThoseWhoWait) {
+  const std::tuple<std::string, std::string, std::string> rows[] = {
+      {"", "", "rank 1 (host1) has gone"},
+      {"", "Connection timed out",
+       "rank 1 (host1) has gone or cannot be reached: its connection to the store ended with 'Connection timed out'"},
+      {"has given up getting 'k'", "", "rank 1 (host1) has given up getting 'k'"},
+      {"has given up getting 'k'", "Connection reset by peer", "rank 1 (host1) has given up getting 'k'"},
+  };
+  for (const auto& [said, why, error] : rows) {
+    Store fresh([this](Store::Client client, const StoreReply& reply) { told[client].push_back(reply.value); });
+    for (Store::Client client : {1, 2}) {
+      fresh.join(client);
+      fresh.take(client,
+                 encode(StoreRequest{Op::hello, static_cast<std::uint32_t>(client - 1), "", cat("host", client - 1)}));
+    }
+    fresh.take(1, encode(StoreRequest{Op::wait, 0, "never", ""}));
+    fresh.take(2, encode(StoreRequest{Op::wait, 0, "never", ""}));
+    heard(1), heard(2);
+    if (!said.empty()) fresh.take(2, encode(StoreRequest{Op::bye, 0, "", said}));
+    EXPECT_TRUE(heard(1).empty());
+    fresh.leave(2, why);
+    EXPECT_THAT(heard(1), ElementsAre(error));
+  }
+}
+
+TEST_F(Desk, WhatIsSetIsGot) {
+  join(1, 0);
+  join(2, 1);
+  ask(1, {Op::get, 0, "a", ""});
+  EXPECT_THAT(heard(1), ElementsAre("nothing:"));
+  ask(1, {Op::set, 0, "a", "1"});
+  ask(2, {Op::get, 0, "a", ""});
+  ask(2, {Op::set, 0, "a", ""});
+  ask(2, {Op::wait, 0, "a", ""});
+  EXPECT_THAT(heard(1), ElementsAre("well:"));
+  EXPECT_THAT(heard(2), ElementsAre("well:1", "well:", "well:"));
+}
+
+TEST_F(Desk, WhoWaitsHearsWhenItIsSet) {
+  for (int c : {1, 2, 3}) join(static_cast<unsigned>(c), c);
+  ask(1, {Op::wait, 0, "k", ""});
+  ask(2, {Op::wait, 0, "k", ""});
+  ask(3, {Op::set, 0, "other", "x"});
+  EXPECT_TRUE(told[1].empty() && told[2].empty());
+  ask(3, {Op::set, 0, "k", "v"});
+  EXPECT_THAT(heard(1), ElementsAre("well:v"));
+  EXPECT_THAT(heard(2), ElementsAre("well:v"));
+  ask(3, {Op::set, 0, "k", "w"});
+  EXPECT_TRUE(told[1].empty()) << "once";
+}
+
+TEST_F(Desk, ABarrierAnswersWhenAllAreThereAndCanBeUsedAgain) {
+  for (int c : {1, 2, 3}) join(static_cast<unsigned>(c), c);
+  for (int round = 0; round < 3; ++round) {
+    ask(1, {Op::barrier, 3, "b", ""});
+    ask(3, {Op::barrier, 3, "b", ""});
+    EXPECT_TRUE(told[1].empty() && told[3].empty());
+    ask(2, {Op::barrier, 3, "b", ""});
+    for (unsigned c : {1u, 2u, 3u}) EXPECT_THAT(heard(c), ElementsAre("well:"));
+  }
+}
+
+TEST_F(Desk, ABarrierOfTwoSizesIsAnError) {
+  join(1, 0);
+  join(2, 1);
+  ask(1, {Op::barrier, 2, "b", ""});
+  ask(2, {Op::barrier, 3, "b", ""});
+  EXPECT_THAT(heard(2), ElementsAre("error:barrier 'b' of 2 processes, and of 3"));
+  ask(2, {Op::barrier, 2, "b", ""});
+  EXPECT_THAT(heard(1), ElementsAre("well:"));
+}
+
+TEST_F(Desk, WhoeverWaitsHearsWhoHasGone) {
+  for (int c : {1, 2, 3, 4}) join(static_cast<unsigned>(c), c * 10);
+  ask(1, {Op::wait, 0, "k", ""});
+  ask(2, {Op::barrier, 4, "b", ""});
+  ask(3, {Op::check, 0, "", ""});
+  EXPECT_THAT(heard(3), ElementsAre("nothing:"));
+  store.leave(4);
+  EXPECT_THAT(heard(1), ElementsAre("error:rank 40 (host40) has gone"));
+  EXPECT_THAT(heard(2), ElementsAre("error:rank 40 (host40) has gone"));
+  ask(3, {Op::check, 0, "", ""});
+  ask(3, {Op::wait, 0, "never", ""});
+  ask(3, {Op::barrier, 3, "b", ""});
+  EXPECT_THAT(heard(3), ElementsAre("error:rank 40 (host40) has gone", "error:rank 40 (host40) has gone",
+                                    "error:rank 40 (host40) has gone"));
+  store.leave(3);
+  ask(1, {Op::check, 0, "", ""});
+  EXPECT_THAT(heard(1), ElementsAre("error:rank 40 (host40) has gone")) << "the first is to blame";
+}
+
+TEST_F(Desk, WhoSaysByeIsMissedByNobody) {
+  join(1, 0);
+  join(2, 1);
+  ask(1, {Op::wait, 0, "k", ""});
+  ask(2, {Op::bye, 0, "", ""});
+  store.leave(2);
+  EXPECT_TRUE(told[1].empty());
+  join(3, 2);
+  ask(3, {Op::check, 0, "", ""});
+  EXPECT_THAT(heard(3), ElementsAre("nothing:"));
+}
+
+TEST_F(Desk, AStrangerWhoNeverSaidHelloIsMissedByNobody) {
+  join(1, 0);
+  store.join(9);
+  ask(9, {Op::wait, 0, "x", ""});
+  store.leave(9);
+  ask(1, {Op::check, 0, "", ""});
+  EXPECT_THAT(heard(1), ElementsAre("nothing:"));
+  ask(1, {Op::set, 0, "x", "1"});
+  EXPECT_TRUE(told[9].empty());
+}
+
+TEST_F(Desk, RequestsMayComeInAnyPieces) {
+  std::string bytes = encode(StoreRequest{Op::set, 0, "key", "value"}) + encode(StoreRequest{Op::get, 0, "key", ""});
+  for (std::size_t step : {1u, 2u, 15u, 16u, 17u, 100u}) {
+    Store::Client client = step;
+    store.join(client);
+    for (std::size_t at = 0; at < bytes.size(); at += step)
+      store.take(client, std::string_view(bytes).substr(at, step));
+    EXPECT_THAT(heard(client), ElementsAre("well:", "well:value")) << step;
+  }
+}
+
+TEST_F(Desk, WhatIsNoRequestIsRefusedByItsFirstBytes) {
+  auto header = [](std::uint32_t op, std::uint32_t key, std::uint32_t value, std::uint32_t number) {
+    std::uint32_t words[] = {op, key, value, number};
+    return std::string(reinterpret_cast<const char*>(words), sizeof words);
+  };
+  const std::pair<std::string, std::string> rows[] = {
+      {header(0, 0, 0, 0), "a request of kind 0 to the store"},
+      {header(8, 0, 0, 0), "a request of kind 8 to the store"},
+      {header(2, 257, 0, 0), "a key of 257 bytes"},
+      {header(2, 1, (1 << 20) + 1, 0), "a value of 1048577"},
+      {header(2, 0xffffffff, 0xffffffff, 0), "a key of 4294967295 bytes, a value of 4294967295"},
+      {header(5, 1, 0, 0xffffffff), "the number 4294967295"},
+  };
+  for (const auto& [bytes, said] : rows) {
+    store.join(1);
+    EXPECT_THAT(error_of([&] { store.take(1, bytes); }), HasSubstr(said));
+    store.leave(1);
+  }
+  join(1, 0);
+  ask(1, {Op::wait, 0, "k", ""});
+  EXPECT_THAT(error_of([&] { ask(1, {Op::get, 0, "k", ""}); }), HasSubstr("before the answer to the last one"));
+}
+
+TEST_F(Desk, ItHoldsSoManyBytesAndNoMore) {
+  join(1, 0);
+  std::string value(StoreRequest::most_value, 'x');
+  int taken = 0;
+  for (int i = 0; i < 300; ++i) {
+    ask(1, {Op::set, 0, cat("k", i), value});
+    std::string said = heard(1).at(0);
+    taken += said == "well:";
+    if (said != "well:") { EXPECT_THAT(said, HasSubstr("takes no more than 268435456")); }
+  }
+  EXPECT_EQ(taken, 255);
+  ask(1, {Op::set, 0, "k1", value});    // in the place of one as large
+  ask(1, {Op::set, 0, "k0", "small"});  // makes room
+  ask(1, {Op::set, 0, "k255", value});
+  EXPECT_THAT(heard(1), ElementsAre("well:", "well:", "well:"));
+}
+
+// --- on sockets
+// -------------------------------------------------------------------------------------------------------------------------
+
+class StoreSockets : public ::testing::Test {
+ protected:
+  std::unique_ptr<StoreClient> client(int rank, double timeout = 5) {
+    return std::make_unique<StoreClient>(server.address(), token, rank, cat("host", rank), Seconds(timeout));
+  }
+  Token token = random_token();
+  Reactor reactor;
+  StoreServer server{reactor, token};
+};
+
+TEST_F(StoreSockets, ClientsMeetInIt) {
+  auto a = client(0), b = client(1);
+  std::string got;
+  std::thread waits([&] { got = b->wait("address"); });
+  EXPECT_FALSE(a->get("address").has_value());
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::string large(1 << 20, 'x');
+  a->set("address", large);
+  waits.join();
+  EXPECT_EQ(got, large);
+  EXPECT_EQ(b->get("address"), large);
+  std::thread other([&] { b->barrier("end", 2); });
+  a->barrier("end", 2);
+  other.join();
+  EXPECT_EQ(server.address().host, "127.0.0.1");
+}
+
+TEST_F(StoreSockets, WhoWaitsTooLongHearsForWhat) {
+  auto a = client(0, 2);
+  EXPECT_THAT(error_of([&] { a->wait("nobody/sets/it"); }),
+              HasSubstr("waiting for 'nobody/sets/it': the peer says nothing"));
+  EXPECT_THAT(error_of([&] { a->get("x"); }), HasSubstr("the connection is closed"))
+      << "its late answer is not taken for another's";
+}
+
+TEST_F(StoreSockets, WhoeverGivesUpIsNotTakenForDead) {
+  auto a = client(0), b = client(1, 0.2);
+  EXPECT_THAT(error_of([&] { b->wait("never"); }), HasSubstr("waiting for 'never': the peer says nothing"));
+  std::string said;
+  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, at_once));
+  EXPECT_EQ(said, "rank 1 (host1) has given up waiting for 'never': the peer says nothing");
+}
+
+// Of the sockets of this process that are connected from or to this port: after how many milliseconds the kernel gives
+// an unreachable peer up.
+std::vector<unsigned> patience_at(int port) {
+  std::vector<unsigned> out;
+  for (int fd = 3; fd < 256; ++fd) {
+    sockaddr_in here{}, there{};
+    socklen_t size = sizeof here, other = sizeof there, four = sizeof(unsigned);
+    unsigned patience = 0;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) != 0 ||
+        getpeername(fd, reinterpret_cast<sockaddr*>(&there), &other) != 0)
+      continue;
+    if (ntohs(here.sin_port) != port && ntohs(there.sin_port) != port) continue;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, &four) == 0) out.push_back(patience);
+  }
+  return out;
+}
+
+TEST_F(StoreSockets, AnOutageLastsAsLongAsBothEndsAreTold) {
+  StoreServer patient(reactor, token, {}, {}, Seconds(70));
+  StoreClient there(patient.address(), token, 1, "host1", Seconds(50));
+  there.set("k", "v");
+  EXPECT_THAT(patience_at(patient.address().port), ::testing::UnorderedElementsAre(70000, 50000));
+}
+
+TEST_F(StoreSockets, AConnectionThatIsCutIsNoProofThatARankHasGone) {
+  auto a = client(0);
+  Descriptor stranger = dial(server.address(), Seconds(5));
+  ask(stranger.get(), token, store_purpose, 7, Seconds(5));
+  std::string hello = encode(StoreRequest{Op::hello, 7, "", "host7"});
+  send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
+  std::string answer(8, '.');
+  receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
+  const linger at_once_reset{1, 0};
+  ASSERT_EQ(setsockopt(stranger.get(), SOL_SOCKET, SO_LINGER, &at_once_reset, sizeof at_once_reset), 0);
+  stranger.close();  // with a reset, as a host answers that has given the connection up
+  std::string said;
+  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, at_once));
+  EXPECT_EQ(said,
+            "rank 7 (host7) has gone or cannot be reached: its connection to the store ended with 'Connection reset by "
+            "peer'");
+}
+
+TEST_F(StoreSockets, AWrongTokenDoesNotComeIn) {
+  std::string said = error_of([&] { StoreClient(server.address(), random_token(), 1, "x", Seconds(5)); });
+  EXPECT_THAT(said, HasSubstr(cat("the store at ", print(server.address()),
+                                  ": the other side does not know this world's token")));
+}
+
+TEST_F(StoreSockets, WhoeverGoesWithoutAWordIsToldToThoseWhoWait) {
+  auto a = client(0), b = client(1);
+  std::string said;
+  std::atomic<bool> heard{false};
+  std::thread waits([&] {
+    said = error_of([&] { a->wait("never"); });
+    heard = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  Descriptor stranger = dial(server.address(), Seconds(5));  // a client that says hello and vanishes
+  ask(stranger.get(), token, store_purpose, 7, Seconds(5));
+  std::string hello = encode(StoreRequest{Op::hello, 7, "", "host7"});
+  send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
+  std::string answer(8, '.');
+  receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
+  stranger.close();
+  EXPECT_TRUE(await([&] { return heard.load(); }, at_once));
+  waits.join();
+  EXPECT_EQ(said, "rank 7 (host7) has gone");
+  EXPECT_THAT(error_of([&] { b->check(); }), HasSubstr("rank 7 (host7) has gone"));
+}
+
+TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsThatClientAlone) {
+  auto a = client(0);
+  std::mt19937_64 random(3);
+  ::testing::internal::CaptureStderr();
+  for (int trial = 0; trial < 10; ++trial) {
+    Descriptor stranger = dial(server.address(), Seconds(5));
+    ask(stranger.get(), token, store_purpose, 7, Seconds(5));
+    std::vector<std::byte> bytes(5000);
+    for (std::byte& b : bytes) b = static_cast<std::byte>(random() | 0x10);
+    send_all(stranger.get(), bytes, Seconds(5));
+    std::byte any{};
+    EXPECT_THAT(error_of([&] {
+                  receive_all(stranger.get(), {&any, 1}, Seconds(5));
+                }),
+                ::testing::AnyOf(HasSubstr("closed"), HasSubstr("reset")));
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the store drops a client: a request of kind "));
+  a->set("still", "here");
+  EXPECT_EQ(a->get("still"), "here");
+}
+
+TEST_F(StoreSockets, AClientMayBeThereBeforeTheStore) {
+  Address address;
+  { Descriptor free = listen_at(address, 1); }
+  std::unique_ptr<StoreClient> early;
+  std::thread comes([&] { early = std::make_unique<StoreClient>(address, token, 1, "early", Seconds(10)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  StoreServer late(reactor, token, address);
+  comes.join();
+  early->set("k", "v");
+  EXPECT_EQ(early->get("k"), "v");
+  early.reset();
+}
+
+}  // namespace
+}  // namespace karez::comm

@@ -1,0 +1,237 @@
+// Builds the made-up collectives: a logical tensor's elements are computed from their index, so each member's share is
+// known.
+#include "karez/comm/test_collectives.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "karez/base/philox.h"
+
+namespace karez::comm::test {
+namespace {
+// The value that `member` holds at a logical index. Floats have full mantissas, so that another order of sums shows in
+// the bits.
+template <class T> T value_at(const std::vector<std::int64_t>& index, int member, std::uint64_t seed) {
+  std::uint64_t element = 0;
+  for (std::int64_t i : index) element = element * 131 + static_cast<std::uint64_t>(i);
+  std::uint32_t word = philox_word(seed, static_cast<std::uint64_t>(member), element);
+  if constexpr (std::is_same_v<T, bool>) return word % 2 == 1;
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(unit_double(word)) - static_cast<T>(0.5);
+  return static_cast<T>(static_cast<T>(word % 2001) - static_cast<T>(1000));
+}
+
+template <class T> T& at(Bytes& bytes, const View& view, const std::vector<std::int64_t>& index) {
+  return reinterpret_cast<T*>(bytes.data())[offset_of(index, view.strides)];
+}
+
+// Local index to logical index: along `dim` the member's part begins at `begin`.
+std::vector<std::int64_t> moved(std::vector<std::int64_t> index, int dim, std::int64_t begin) {
+  index[static_cast<std::size_t>(dim)] += begin;
+  return index;
+}
+
+Shape with(Shape shape, int dim, std::int64_t size) {
+  shape[static_cast<std::size_t>(dim)] = size;
+  return shape;
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& parts, std::size_t count) {
+  return std::accumulate(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count), std::int64_t{0});
+}
+
+Piece box(const Shape& shape, int dim, std::int64_t begin, std::int64_t size) {
+  Piece out{Shape(shape.size(), 0), with(shape, dim, size)};
+  out.begin[static_cast<std::size_t>(dim)] = begin;
+  return out;
+}
+
+// The sum over members in the order in which the algorithm takes them for an element of owner `owner`.
+template <class T>
+T reduced(const std::vector<std::int64_t>& index, int n, int owner, Algorithm algorithm, Op op, std::uint64_t seed) {
+  if (algorithm == Algorithm::recursive && (n & (n - 1)) == 0) {  // pairs n/2 apart first, then their sums n/4 apart, …
+    auto tree = [&](auto& self, int member, int apart) -> T {
+      if (apart == n) return value_at<T>(index, member, seed);
+      return combine<T>(op, self(self, member, 2 * apart), self(self, member ^ apart, 2 * apart));
+    };
+    return tree(tree, owner, 1);
+  }
+  int first = algorithm == Algorithm::ring ? owner + 1 : 0;
+  T out = value_at<T>(index, first % n, seed);
+  for (int k = 1; k < n; ++k) out = combine<T>(op, out, value_at<T>(index, (first + k) % n, seed));
+  return out;
+}
+
+// Memories of the specs so far; `give` and `want` tell the element of a member's local index.
+template <class T, class Give, class Want> void fill(Case& c, Give give, Want want) {
+  for (std::size_t m = 0; m < c.specs.size(); ++m) {
+    const CollectiveSpec& spec = c.specs[m];
+    c.in.emplace_back(spec.in.bytes());
+    c.out.emplace_back(spec.out.bytes());
+    c.expected.emplace_back(spec.out.bytes());
+    c.staging.emplace_back(staging_bytes(spec));
+    for_each_index(spec.in.shape,
+                   [&](const auto& index) { at<T>(c.in[m], spec.in, index) = give(static_cast<int>(m), index); });
+    for_each_index(spec.out.shape, [&](const auto& index) {
+      at<T>(c.expected[m], spec.out, index) = want(static_cast<int>(m), index);
+    });
+  }
+}
+
+CollectiveSpec begun(Kind kind, Algorithm algorithm, std::size_t member, std::size_t members, std::int64_t chunk) {
+  CollectiveSpec spec;
+  spec.kind = kind;
+  spec.algorithm = algorithm;
+  spec.member = static_cast<int>(member);
+  spec.members = static_cast<int>(members);
+  spec.chunk = chunk;
+  return spec;
+}
+
+View random_view(DType dtype, const Shape& shape, std::mt19937_64& random) {
+  return View(dtype, shape, random_strides(shape, random() % 2 == 0, random));
+}
+
+std::string title(Kind kind, Algorithm algorithm, DType dtype, std::size_t n, const Shape& shape, std::int64_t chunk) {
+  return cat(name_of(kind), " ", name_of(algorithm), " ", dtype, shape, " n=", n, " chunk=", chunk);
+}
+}  // namespace
+
+Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm algorithm, std::int64_t chunk,
+                     std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Case c{
+      title(Kind::all_reduce, algorithm, dtype, static_cast<std::size_t>(n), shape, chunk), dtype, {}, {}, {}, {}, {}};
+  View view(dtype, shape, random_strides(shape, false, random));
+  for (int m = 0; m < n; ++m) {
+    CollectiveSpec spec =
+        begun(Kind::all_reduce, algorithm, static_cast<std::size_t>(m), static_cast<std::size_t>(n), chunk);
+    spec.in = spec.out = view;
+    spec.reduce = reduce_for(dtype, op);
+    c.specs.push_back(spec);
+  }
+  std::int64_t each = view.count() / n, longer = view.count() % n;
+  with_type(dtype, [&]<class T>() {
+    fill<T>(
+        c, [&](int m, const auto& index) { return value_at<T>(index, m, seed); },
+        [&](int, const auto& index) {
+          std::int64_t element = offset_of(index, view.strides);  // ranges are of the flat memory
+          std::int64_t longs = longer * (each + 1);
+          auto owner =
+              element < longs ? element / (each + 1) : longer + (element - longs) / std::max<std::int64_t>(each, 1);
+          return reduced<T>(index, n, static_cast<int>(owner), algorithm, op, seed);
+        });
+  });
+  return c;
+}
+
+Case make_all_gather(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts,
+                     Algorithm algorithm, std::int64_t chunk, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::size_t n = parts.size();
+  Shape all = with(rest, dim, sum(parts, n));
+  Case c{title(Kind::all_gather, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
+  for (std::size_t m = 0; m < n; ++m) {
+    CollectiveSpec spec = begun(Kind::all_gather, algorithm, m, n, chunk);
+    spec.in = random_view(dtype, with(rest, dim, parts[m]), random);
+    spec.out = random_view(dtype, all, random);
+    for (std::size_t p = 0; p < n; ++p) {
+      spec.sends.push_back(whole(spec.in));
+      spec.receives.push_back(box(all, dim, sum(parts, p), parts[p]));
+    }
+    c.specs.push_back(spec);
+  }
+  with_type(dtype, [&]<class T>() {
+    fill<T>(
+        c,
+        [&](int m, const auto& index) {
+          return value_at<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), 0, seed);
+        },
+        [&](int, const auto& index) { return value_at<T>(index, 0, seed); });
+  });
+  return c;
+}
+
+Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const std::vector<std::int64_t>& parts,
+                         Algorithm algorithm, std::int64_t chunk, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::size_t n = parts.size();
+  Shape all = with(rest, dim, sum(parts, n));
+  Case c{title(Kind::reduce_scatter, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
+  for (std::size_t m = 0; m < n; ++m) {
+    CollectiveSpec spec = begun(Kind::reduce_scatter, algorithm, m, n, chunk);
+    spec.in = random_view(dtype, all, random);
+    spec.out = random_view(dtype, with(rest, dim, parts[m]), random);
+    spec.reduce = reduce_for(dtype, op);
+    for (std::size_t p = 0; p < n; ++p) {
+      spec.sends.push_back(box(all, dim, sum(parts, p), parts[p]));
+      spec.receives.push_back(whole(spec.out));
+    }
+    c.specs.push_back(spec);
+  }
+  with_type(dtype, [&]<class T>() {
+    fill<T>(
+        c, [&](int m, const auto& index) { return value_at<T>(index, m, seed); },
+        [&](int m, const auto& index) {
+          return reduced<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), static_cast<int>(n), m,
+                            algorithm == Algorithm::recursive ? Algorithm::direct : algorithm, op, seed);
+        });
+  });
+  return c;
+}
+
+Case make_all_to_all(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts, int to_dim,
+                     const std::vector<std::int64_t>& to_parts, Algorithm algorithm, std::int64_t chunk,
+                     std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::size_t n = parts.size();
+  Shape all = with(with(rest, dim, sum(parts, n)), to_dim, sum(to_parts, n));
+  Case c{title(Kind::all_to_all, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
+  for (std::size_t m = 0; m < n; ++m) {
+    CollectiveSpec spec = begun(Kind::all_to_all, algorithm, m, n, chunk);
+    spec.in = random_view(dtype, with(all, dim, parts[m]), random);
+    spec.out = random_view(dtype, with(all, to_dim, to_parts[m]), random);
+    for (std::size_t p = 0; p < n; ++p) {
+      spec.sends.push_back(box(spec.in.shape, to_dim, sum(to_parts, p), to_parts[p]));
+      spec.receives.push_back(box(spec.out.shape, dim, sum(parts, p), parts[p]));
+    }
+    c.specs.push_back(spec);
+  }
+  with_type(dtype, [&]<class T>() {
+    fill<T>(
+        c,
+        [&](int m, const auto& index) {
+          return value_at<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), 0, seed);
+        },
+        [&](int m, const auto& index) {
+          return value_at<T>(moved(index, to_dim, sum(to_parts, static_cast<std::size_t>(m))), 0, seed);
+        });
+  });
+  return c;
+}
+
+Case random_case(int n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  DType dtype = static_cast<DType>(random() % 5);
+  Op op = static_cast<Op>(random() % 3);
+  if (dtype == DType::b8 && op == Op::sum) op = Op::max;
+  auto algorithm = static_cast<Algorithm>(random() % 4);
+  std::int64_t chunk = random() % 2 ? 1 + static_cast<std::int64_t>(random() % 40) : 1 << 18;
+  int rank = 1 + static_cast<int>(random() % 4);
+  int dim = static_cast<int>(random() % static_cast<std::uint64_t>(rank)), to_dim = (dim + 1) % rank;
+  Shape rest;
+  for (int d = 0; d < rank; ++d) rest.push_back(random() % 8 == 0 ? 0 : 1 + static_cast<std::int64_t>(random() % 3));
+  std::vector<std::int64_t> parts = random_parts(n, random), to_parts = random_parts(n, random);
+  switch (random() % 4) {
+    case 0:
+      return make_all_reduce(dtype, op, n, with(rest, dim, static_cast<std::int64_t>(random() % 20)), algorithm, chunk,
+                             seed);
+    case 1: return make_all_gather(dtype, rest, dim, parts, algorithm, chunk, seed);
+    case 2: return make_reduce_scatter(dtype, op, rest, dim, parts, algorithm, chunk, seed);
+    default:
+      if (rank == 1) return make_all_gather(dtype, rest, dim, parts, algorithm, chunk, seed);
+      return make_all_to_all(dtype, rest, dim, parts, to_dim, to_parts, algorithm, chunk, seed);
+  }
+}
+
+}  // namespace karez::comm::test

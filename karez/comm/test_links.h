@@ -1,0 +1,101 @@
+// Carriers as tests see them: two ends of links, made in one way whatever carries them; and processes to run an end in.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "karez/comm/connection.h"
+#include "karez/comm/link.h"
+#include "karez/comm/socket.h"
+
+namespace karez::comm::test {
+
+// Two ends of one link in this process: members 0 and 1 of a communicator.
+class Ends {
+ public:
+  virtual ~Ends() = default;
+  virtual Endpoint& end(int member) = 0;
+  Link& link(int member) { return end(member).link(1 - member); }
+};
+
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+  virtual std::unique_ptr<Ends> open(int depth) = 0;  // one more link beside those before
+};
+
+// A process carrier is two sockets and, on each, a wire made by its own side.
+struct CarrierKind {
+  std::string name;
+  std::unique_ptr<Carrier> (*make)();
+  std::array<Descriptor, 2> (*sockets)() = nullptr;  // null: within one process alone
+  std::unique_ptr<Wire> (*wire)(Descriptor socket, int side) = nullptr;
+  bool (*exists)() = [] { return true; };  // on this machine
+};
+extern const std::array<CarrierKind, 5> carriers;
+
+// One end of a connection, as a process has it: a reactor, the connection, and links on it.
+class Side {
+ public:
+  Side(const CarrierKind& carrier, Descriptor socket, int side);
+  Endpoint& open(std::uint64_t channel, int depth);  // members 0 and 1; lives as long as the side
+  Connection& connection() { return *connection_; }
+  int side() const { return side_; }
+
+ private:
+  struct End {
+    Bell bell;
+    Endpoint endpoint;
+    End(int side) : endpoint(side, 2, bell) {}
+  };
+  int side_;
+  Reactor reactor_;
+  std::unique_ptr<Connection> connection_;
+  std::vector<std::unique_ptr<End>> ends_;  // after the connection: links go first
+};
+
+// A process that runs `body` and ends; its exit code is what body returns, 99 where it threw. To be made while this
+// process has one thread.
+class Child {
+ public:
+  explicit Child(const std::function<int()>& body);
+  ~Child();  // killed if it still runs
+  void kill();
+  int wait();  // its exit code; minus the signal that ended it
+ private:
+  int pid_ = -1;
+};
+
+// Messages of all sizes both ways on several links at once, each end served by a thread of its own, against what was
+// sent.
+struct Traffic {
+  std::uint64_t seed;
+  int messages;
+  std::int64_t most;  // bytes of a message
+  std::int64_t size(int link, int direction, std::int64_t message) const;
+  std::byte value(int link, int direction, std::int64_t message, std::int64_t i) const;
+  // One end: sends its messages and checks those of the other. "" or what is wrong.
+  std::string serve(const std::vector<Endpoint*>& ends, int member, bool awake) const;
+};
+
+// Says when one has waited long enough. Time in which this process did not run (stopped, or a busy machine) counts
+// little.
+class Patience {
+ public:
+  explicit Patience(double seconds) : left_(seconds) {}
+  bool over();
+
+ private:
+  double left_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Looks again and again; false after `seconds`.
+bool await(const std::function<bool()>& holds, double seconds = 20);
+inline constexpr double at_once = 10;  // seconds: on a busy machine, and far from the 30 of a peer that says nothing
+
+}  // namespace karez::comm::test

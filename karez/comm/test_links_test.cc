@@ -1,0 +1,205 @@
+// Makes the carriers of the conformance suite.
+#include "karez/comm/test_links.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <thread>
+
+#include "karez/comm/local_hub.h"
+#include "karez/comm/shared_wire.h"
+#include "karez/comm/socket_wire.h"
+#include "karez/comm/ucx_wire.h"
+
+namespace karez::comm::test {
+namespace {
+class LocalEnds : public Ends {
+ public:
+  explicit LocalEnds(int depth) : hub_(2, depth) {}
+  Endpoint& end(int member) override { return hub_.endpoint(member); }
+
+ private:
+  LocalHub hub_;
+};
+
+class LocalCarrier : public Carrier {
+ public:
+  std::unique_ptr<Ends> open(int depth) override { return std::make_unique<LocalEnds>(depth); }
+};
+
+class RemoteEnds : public Ends {
+ public:
+  RemoteEnds(Endpoint& a, Endpoint& b) : ends_{&a, &b} {}
+  Endpoint& end(int member) override { return *ends_[static_cast<std::size_t>(member)]; }
+
+ private:
+  std::array<Endpoint*, 2> ends_;
+};
+
+// Both sides of a connection in this process.
+class PairCarrier : public Carrier {
+ public:
+  PairCarrier(const CarrierKind& kind, std::array<Descriptor, 2> sockets)
+      : a_(kind, std::move(sockets[0]), 0),
+        b_(kind, std::move(sockets[1]), 1) {}
+  std::unique_ptr<Ends> open(int depth) override {
+    ++opened_;
+    return std::make_unique<RemoteEnds>(a_.open(opened_, depth), b_.open(opened_, depth));
+  }
+
+ private:
+  Side a_, b_;
+  std::uint64_t opened_ = 0;
+};
+
+template <int index> std::unique_ptr<Carrier> make_pair() {
+  return std::make_unique<PairCarrier>(carriers[index], carriers[index].sockets());
+}
+
+std::unique_ptr<Wire> socket_wire(Descriptor socket, int) { return std::make_unique<SocketWire>(std::move(socket)); }
+std::unique_ptr<Wire> shared_wire(Descriptor socket, int side) {
+  if (side == 0) return SharedWire::create(std::move(socket));
+  return SharedWire::attach(std::move(socket), Seconds(5));
+}
+std::unique_ptr<Wire> ucx_over_tcp(Descriptor socket, int) { return make_ucx_wire(std::move(socket), false, "tcp"); }
+std::unique_ptr<Wire> ucx_over_shm(Descriptor socket, int) { return make_ucx_wire(std::move(socket), true, "shm"); }
+}  // namespace
+
+const std::array<CarrierKind, 5> carriers = {{
+    {"local", [] { return std::unique_ptr<Carrier>(new LocalCarrier); }},
+    {"tcp", make_pair<1>, tcp_pair, socket_wire},
+    {"shm", make_pair<2>, socket_pair, shared_wire},
+    {"ucx_tcp", make_pair<3>, tcp_pair, ucx_over_tcp, has_ucx},
+    {"ucx_shm", make_pair<4>, socket_pair, ucx_over_shm, has_ucx},
+}};
+
+Side::Side(const CarrierKind& carrier, Descriptor socket, int side) : side_(side) {
+  connection_ = std::make_unique<Connection>(reactor_, carrier.wire(std::move(socket), side),
+                                             cat("rank ", 1 - side, " (test, process 1)"));
+}
+
+Endpoint& Side::open(std::uint64_t channel, int depth) {
+  End& end = *ends_.emplace_back(std::make_unique<End>(side_));
+  end.endpoint.connect(1 - side_, connection_->open(channel, depth, end.bell));
+  return end.endpoint;
+}
+
+Child::Child(const std::function<int()>& body) {
+  std::fflush(nullptr);
+  pid_ = fork();
+  require(ErrorKind::device, pid_ >= 0, "no process");
+  if (pid_ > 0) return;
+  int code = 99;
+  try {
+    code = body();
+  } catch (const std::exception& error) { std::fprintf(stderr, "in a child: %s\n", error.what()); }
+  _exit(code);
+}
+
+Child::~Child() {
+  if (pid_ < 0) return;
+  kill();
+  wait();
+}
+
+void Child::kill() { ::kill(pid_, SIGKILL); }
+
+int Child::wait() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+std::int64_t Traffic::size(int link, int direction, std::int64_t message) const {
+  std::mt19937_64 random(seed + 1000003ull * static_cast<std::uint64_t>(link * 2 + direction) +
+                         static_cast<std::uint64_t>(message));
+  random.discard(3);
+  return random() % 8 == 0 ? static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most))
+                           : static_cast<std::int64_t>(random() % 64);
+}
+
+std::byte Traffic::value(int link, int direction, std::int64_t message, std::int64_t i) const {
+  return static_cast<std::byte>(seed + 31u * static_cast<std::uint64_t>(link) +
+                                17u * static_cast<std::uint64_t>(direction) + static_cast<std::uint64_t>(message) * 7u +
+                                static_cast<std::uint64_t>(i));
+}
+
+std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool awake) const {
+  struct State {
+    std::int64_t sent = 0, posted = 0, checked = 0;
+    std::vector<std::vector<std::byte>> out, in;
+  };
+  std::vector<State> states(ends.size());
+  std::mt19937_64 random(seed * 2 + static_cast<std::uint64_t>(member));
+  for (std::size_t l = 0; l < ends.size(); ++l) {
+    auto depth = static_cast<std::size_t>(ends[l]->link(1 - member).depth());
+    states[l].out.resize(depth);
+    states[l].in.resize(depth);
+    if (awake) ends[l]->stay_awake(true);
+  }
+  Patience patience(30);
+  for (bool done = false; !done;) {
+    done = true;
+    if (patience.over()) return "nothing moves any more";
+    for (std::size_t l = 0; l < ends.size(); ++l) {
+      State& s = states[l];
+      Link& link = ends[l]->link(1 - member);
+      int index = static_cast<int>(l);
+      if (awake) link.poll();
+      for (; s.checked < link.received(); ++s.checked) {
+        const auto& came = s.in[static_cast<std::size_t>(s.checked % link.depth())];
+        for (std::size_t i = 0; i < came.size(); ++i)
+          if (came[i] != value(index, 1 - member, s.checked, static_cast<std::int64_t>(i)))
+            return cat("link ", l, ", message ", s.checked, ": another byte at ", i);
+      }
+      if (s.posted < messages && s.posted - s.checked < link.depth() && random() % 3 != 0) {
+        auto& into = s.in[static_cast<std::size_t>(s.posted % link.depth())];
+        into.assign(static_cast<std::size_t>(size(index, 1 - member, s.posted)), std::byte{0});
+        link.post_receive(into.data(), static_cast<std::int64_t>(into.size()));
+        ++s.posted;
+      }
+      if (s.sent < messages && s.sent - link.sent() < link.depth() && random() % 3 != 0) {
+        auto& from = s.out[static_cast<std::size_t>(s.sent % link.depth())];
+        from.resize(static_cast<std::size_t>(size(index, member, s.sent)));
+        for (std::size_t i = 0; i < from.size(); ++i)
+          from[i] = value(index, member, s.sent, static_cast<std::int64_t>(i));
+        link.send(from.data(), static_cast<std::int64_t>(from.size()));
+        ++s.sent;
+      }
+      done = done && s.checked == messages && link.sent() == messages;
+    }
+    if (!done && !awake && random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
+  }
+  for (std::size_t l = 0; l < ends.size(); ++l) {
+    std::int64_t sum = 0;
+    for (std::int64_t k = 0; k < messages; ++k) sum += size(static_cast<int>(l), member, k);
+    if (ends[l]->bytes_sent() != sum)
+      return cat("link ", l, " counts ", ends[l]->bytes_sent(), " bytes sent, not ", sum);
+    if (awake) ends[l]->stay_awake(false);
+  }
+  return "";
+}
+
+bool Patience::over() {
+  auto now = std::chrono::steady_clock::now();
+  left_ -= std::min(std::chrono::duration<double>(now - last_).count(), 0.1);
+  last_ = now;
+  return left_ < 0;
+}
+
+bool await(const std::function<bool()>& holds, double seconds) {
+  Patience patience(seconds);
+  while (!holds()) {
+    if (patience.over()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
+}
+
+}  // namespace karez::comm::test

@@ -1,0 +1,195 @@
+// Collectives on worker threads that serve several members each: right under any timing, without a lock or an
+// allocation in a run.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "karez/comm/test_collectives.h"
+#include "karez/comm/test_links.h"
+#include "karez/comm/ucx_wire.h"
+
+namespace {
+std::atomic<std::int64_t> allocations{0};
+}
+
+// Counts what any thread of this program allocates.
+void* operator new(std::size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(bytes)) return p;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {  // std::stable_sort asks in this way
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes);
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+
+namespace karez::comm {
+namespace {
+using namespace test;
+
+// What the engine's mailbox is to a member, in its simplest form.
+class Door {
+ public:
+  void knock() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_one();
+  }
+  // False when nobody knocks for long: a lost wake-up.
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    bool came = changed_.wait_for(lock, std::chrono::seconds(20), [this] { return open_; });
+    open_ = false;
+    return came;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+// Every member runs all cases `repeats` times in order; member m is served by thread m mod workers. `between` is called
+// by each member before each case.
+template <class Between>
+void run_on_threads(std::deque<Case>& cases, int n, int workers, int repeats, Between between) {
+  LocalHub hub(n);
+  std::vector<Door> doors(static_cast<std::size_t>(workers));
+  std::vector<std::vector<CollectiveRun>> runs(static_cast<std::size_t>(n));
+  for (int m = 0; m < n; ++m) {
+    hub.endpoint(m).set_wake([&doors, m, workers] { doors[static_cast<std::size_t>(m % workers)].knock(); });
+    for (Case& c : cases) runs[m].emplace_back(c.specs[m], hub.endpoint(m));
+  }
+  std::vector<std::size_t> at(static_cast<std::size_t>(n), 0);  // each entry is used by one thread
+  std::size_t total = cases.size() * static_cast<std::size_t>(repeats);
+  auto serve = [&](int worker) {
+    while (true) {
+      bool moved = false, done = true;
+      for (int m = worker; m < n; m += workers) {
+        if (at[m] == total) continue;
+        std::size_t i = at[m] % cases.size();
+        Case& c = cases[i];
+        if (!runs[m][i].active()) {
+          between(m);
+          runs[m][i].start(c.in[m].data(), c.out[m].data(), c.staging[m].data());
+        }
+        if (runs[m][i].advance()) moved = true, ++at[m];
+        done = done && at[m] == total;
+      }
+      if (done) return;
+      if (moved) continue;
+      if (!doors[static_cast<std::size_t>(worker)].wait()) {
+        ADD_FAILURE() << "worker " << worker << " was never woken";
+        return;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int w = 0; w < workers; ++w) threads.emplace_back(serve, w);
+  for (std::thread& t : threads) t.join();
+  std::int64_t planned = 0;
+  for (Case& c : cases) {
+    EXPECT_EQ(c.difference(), "");
+    planned += c.planned() * repeats;
+  }
+  EXPECT_EQ(hub.bytes_sent(), planned);
+}
+
+TEST(CollectiveThreads, FourMembersOnOneTwoAndFourThreadsGetTheSameBits) {
+  for (int workers : {1, 2, 4}) {
+    std::deque<Case> cases;
+    for (std::uint64_t seed = 1; seed <= 30; ++seed) cases.push_back(random_case(4, seed));
+    for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive})
+      cases.push_back(make_all_reduce(DType::f32, Op::sum, 4, {10007}, a, 4096, 9));
+    run_on_threads(cases, 4, workers, 5, [](int) {});
+  }
+}
+
+TEST(CollectiveThreads, AMemberThatComesLateDelaysButDoesNotStopTheOthers) {
+  std::deque<Case> cases;
+  for (std::uint64_t seed = 100; seed < 110; ++seed) cases.push_back(random_case(3, seed));
+  run_on_threads(cases, 3, 3, 2, [](int m) {
+    if (m == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  });
+}
+
+TEST(CollectiveThreads, ARunAllocatesNothing) {
+  std::deque<Case> cases;
+  for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive}) {
+    cases.push_back(make_all_reduce(DType::f32, Op::sum, 4, {1003}, a, 512, 1));
+    cases.push_back(make_all_gather(DType::f32, {3, 4}, 1, {3, 0, 2, 2}, a, 16, 2));
+    cases.push_back(make_reduce_scatter(DType::f32, Op::sum, {3, 4}, 1, {3, 0, 2, 2}, a, 16, 3));
+    cases.push_back(make_all_to_all(DType::f32, {3, 4}, 0, {3, 0, 2, 2}, 1, {1, 1, 1, 2}, a, 16, 4));
+  }
+  LocalHub hub(4);
+  int woken = 0;
+  std::vector<std::vector<CollectiveRun>> runs(4);
+  for (int m = 0; m < 4; ++m) {
+    hub.endpoint(m).set_wake([&woken] { ++woken; });
+    for (Case& c : cases) runs[m].emplace_back(c.specs[m], hub.endpoint(m));
+  }
+  std::int64_t before = allocations.load();
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    for (int m = 0; m < 4; ++m)
+      runs[m][i].start(cases[i].in[m].data(), cases[i].out[m].data(), cases[i].staging[m].data());
+    for (bool done = false; !done;) {
+      done = true;
+      for (int m = 0; m < 4; ++m) done = runs[m][i].advance() && done;
+    }
+  }
+  std::int64_t during = allocations.load() - before;
+  EXPECT_EQ(during, 0);
+  EXPECT_GT(before, 0);  // the counter counts
+  EXPECT_GT(woken, 0);
+  for (Case& c : cases) EXPECT_EQ(c.difference(), "");
+}
+
+// The counter counts all threads: those of the reactors too.
+TEST(LinkThreads, MessagesBetweenProcessesAllocateNothing) {
+  for (const CarrierKind& kind : carriers) {
+    if (kind.exists == has_ucx) continue;  // that library allocates
+    for (bool awake : {false, true}) {
+      auto carrier = kind.make();
+      auto ends = carrier->open(4);
+      for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(awake);
+      std::vector<std::byte> from(3 << 20), to(3 << 20);
+      auto pass = [&] {
+        for (std::int64_t size : {8, 100, 70000, 3 << 20, 0}) {
+          Link &a = ends->link(0), &b = ends->link(1);
+          std::int64_t n = b.received(), m = a.sent();
+          for (int i = 0; i < 4; ++i) b.post_receive(to.data(), size);
+          for (int i = 0; i < 4; ++i) a.send(from.data(), size);
+          Patience patience(20);
+          while (b.received() < n + 4 || a.sent() < m + 4) {
+            a.poll();
+            b.poll();
+            if (patience.over()) return false;
+          }
+        }
+        return true;
+      };
+      for (int i = 0; i < 20; ++i) ASSERT_TRUE(pass());
+      std::int64_t made = 1;
+      for (int round = 0; round < 5 && made != 0;
+           ++round) {  // where threads meet as never before, a queue may grow once more
+        const std::int64_t before = allocations.load();
+        for (int i = 0; i < 10; ++i) ASSERT_TRUE(pass());
+        made = allocations.load() - before;
+      }
+      EXPECT_EQ(made, 0) << kind.name << (awake ? ", awake" : "");
+      for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(false);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace karez::comm

@@ -1,0 +1,190 @@
+// Arrays as sources: slices are copied in runs as long as both sides are dense. And a pool of memory for copies.
+#include "karez/data/array_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "karez/base/copy_bytes.h"
+#include "karez/data/slice_check.h"
+#include "karez/device/memory.h"
+
+namespace karez::data {
+namespace {
+
+constexpr int most_dimensions = 16;  // the index lives on the stack: reads allocate nothing
+
+// Copies the slice that begins at `begin` out of an array whose bytes and row-major view are given.
+void read_slice(const std::byte* bytes, const View& view, std::span<const std::int64_t> begin, const TensorRef& out) {
+  if (out.count() == 0) return;
+  const auto& shape = out.shape();
+  const auto item = static_cast<std::size_t>(size_of(view.dtype));
+  const std::size_t rank = shape.size();
+  if (rank == 0) {
+    std::memcpy(out.data, bytes, item);
+    return;
+  }
+  // Dimensions from `last` on are one run: whole in the array, and dense on both sides.
+  const std::int64_t to_step = out.strides()[rank - 1];
+  std::size_t last = rank - 1;
+  std::int64_t run = shape[last];
+  while (last > 0 && to_step == 1 && run == view.strides[last - 1] && run == out.strides()[last - 1])
+    run *= shape[--last];
+  std::array<std::int64_t, most_dimensions> index{};
+  while (true) {
+    std::int64_t from = 0, to = 0;
+    for (std::size_t d = 0; d < rank; ++d) {
+      from += (begin[d] + index[d]) * view.strides[d];
+      to += index[d] * out.strides()[d];
+    }
+    const std::byte* source = bytes + from * static_cast<std::int64_t>(item);
+    std::byte* target = out.data + to * static_cast<std::int64_t>(item);
+    if (to_step == 1) {
+      copy_bytes(target, source, static_cast<std::size_t>(run) * item);
+    } else {
+      for (std::int64_t i = 0; i < run; ++i)
+        std::memcpy(target + i * to_step * static_cast<std::int64_t>(item),
+                    source + i * static_cast<std::int64_t>(item), item);
+    }
+    std::size_t d = last;  // the next index of the dimensions before it
+    while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+// Where that slice lies, if strides along which it extends are the array's.
+const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<const std::int64_t> begin,
+                            const View& view) {
+  std::int64_t at = 0;
+  for (std::size_t d = 0; d < begin.size(); ++d) {
+    if (view.shape[d] > 1 && view.strides[d] != of.strides[d]) return nullptr;
+    at += begin[d] * of.strides[d];
+  }
+  return bytes + at * size_of(of.dtype);
+}
+
+void check(const HostArray& array) {
+  require(array.valid(), "a source of an array that was never made");
+  require(array.view().rank() <= most_dimensions, "an array of ", array.view().rank(),
+          " dimensions as a source; at most ", most_dimensions);
+}
+
+class ArraySource : public Source {
+ public:
+  explicit ArraySource(HostArray array) : array_(std::move(array)), type_(array_.type()) {}
+  TensorType type() const override { return type_; }
+  void read(std::int64_t, std::span<const std::int64_t> begin, const TensorRef& out) const override {
+    check_slice(type_, begin, *out.view);
+    read_slice(array_.bytes(), array_.view(), begin, out);
+  }
+  const std::byte* find(std::int64_t, std::span<const std::int64_t> begin, const View& view) const override {
+    check_slice(type_, begin, view);
+    return find_slice(array_.bytes(), array_.view(), begin, view);
+  }
+
+ private:
+  HostArray array_;
+  TensorType type_;
+};
+
+class CopySource : public Source {
+ public:
+  explicit CopySource(std::int64_t bytes) : memory_(allocate_host(bytes, nullptr)) {}
+  void take(const HostArray& array) {
+    view_ = array.view();
+    type_ = array.type();
+    copy_bytes(memory_.data(), array.bytes(), static_cast<std::size_t>(view_.bytes()));
+  }
+  std::int64_t bytes() const { return memory_.bytes(); }
+  TensorType type() const override { return type_; }
+  void read(std::int64_t, std::span<const std::int64_t> begin, const TensorRef& out) const override {
+    check_slice(type_, begin, *out.view);
+    read_slice(memory_.data(), view_, begin, out);
+  }
+  const std::byte* find(std::int64_t, std::span<const std::int64_t> begin, const View& view) const override {
+    check_slice(type_, begin, view);
+    return find_slice(memory_.data(), view_, begin, view);
+  }
+
+ private:
+  Memory memory_;
+  View view_;
+  TensorType type_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Source> array_source(HostArray array) {
+  check(array);
+  return std::make_shared<ArraySource>(std::move(array));
+}
+
+// What lies ready, and the clock by which it ages: one tick a copy.
+struct ArrayCopies::Pool {
+  struct Ready {
+    std::unique_ptr<CopySource> source;
+    std::int64_t since = 0;
+  };
+  static constexpr std::int64_t patience = 64;  // ticks that memory lies ready before it is freed
+
+  std::mutex mutex;
+  std::vector<Ready> ready;
+  std::int64_t now = 0, allocated = 0, held = 0;
+
+  // The smallest that holds so many bytes and is not more than twice as large.
+  std::unique_ptr<CopySource> find(std::int64_t bytes) {
+    auto best = ready.end();
+    for (auto at = ready.begin(); at != ready.end(); ++at)
+      if (at->source->bytes() >= bytes && at->source->bytes() <= 2 * bytes &&
+          (best == ready.end() || at->source->bytes() < best->source->bytes()))
+        best = at;
+    if (best == ready.end()) return nullptr;
+    auto found = std::move(best->source);
+    ready.erase(best);
+    return found;
+  }
+};
+
+ArrayCopies::ArrayCopies() : pool_(std::make_shared<Pool>()) {}
+
+std::shared_ptr<const Source> ArrayCopies::copy(const HostArray& array) {
+  check(array);
+  const std::int64_t bytes = std::max<std::int64_t>(array.view().bytes(), 1);
+  std::unique_ptr<CopySource> source;
+  std::vector<Pool::Ready> old;  // freed when the lock is open again
+  {
+    std::lock_guard lock(pool_->mutex);
+    ++pool_->now;
+    source = pool_->find(bytes);
+    auto first = std::partition(pool_->ready.begin(), pool_->ready.end(),
+                                [&](const auto& r) { return pool_->now - r.since <= Pool::patience; });
+    for (auto at = first; at != pool_->ready.end(); ++at) {
+      pool_->held -= at->source->bytes();
+      old.push_back(std::move(*at));
+    }
+    pool_->ready.erase(first, pool_->ready.end());
+    if (!source) ++pool_->allocated, pool_->held += bytes;
+  }
+  if (!source) source = std::make_unique<CopySource>(bytes);
+  source->take(array);
+  return {source.release(), [pool = pool_](const CopySource* done) {
+            std::unique_ptr<CopySource> back(const_cast<CopySource*>(done));
+            std::lock_guard lock(pool->mutex);
+            pool->ready.push_back({std::move(back), pool->now});
+          }};
+}
+
+std::int64_t ArrayCopies::allocated() const {
+  std::lock_guard lock(pool_->mutex);
+  return pool_->allocated;
+}
+
+std::int64_t ArrayCopies::held() const {
+  std::lock_guard lock(pool_->mutex);
+  return pool_->held;
+}
+
+}  // namespace karez::data

@@ -1,0 +1,129 @@
+// Tests of arrays as sources: copies share nothing with what they were made of, and their memory is used again.
+#include "karez/data/array_source.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace karez::data {
+namespace {
+
+HostArray counted(Shape shape) {
+  HostArray out(TensorType{DType::f32, std::move(shape)});
+  std::iota(out.data<float>().begin(), out.data<float>().end(), 1.0f);
+  return out;
+}
+
+std::vector<float> read(const Source& source, std::vector<std::int64_t> begin, Shape shape) {
+  HostArray out(TensorType{source.type().dtype, std::move(shape)});
+  source.read(0, begin, out.ref());
+  return {out.data<float>().begin(), out.data<float>().end()};
+}
+
+TEST(ArraySource, FindsASliceWhereTheStridesAreTheArrays) {
+  const HostArray array(TensorType{DType::f32, {6, 8}});
+  const auto source = array_source(array);
+  auto at = [&](std::vector<std::int64_t> begin, const View& view) { return source->find(0, begin, view); };
+  EXPECT_EQ(at({0, 0}, View(DType::f32, {6, 8})), array.bytes());
+  EXPECT_EQ(at({2, 0}, View(DType::f32, {3, 8})), array.bytes() + 2 * 8 * 4);
+  EXPECT_EQ(at({5, 4}, View(DType::f32, {1, 4})), array.bytes() + (5 * 8 + 4) * 4) << "one row has no stride";
+  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "rows of four";
+  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4}, {8, 1})), array.bytes() + (2 * 8 + 4) * 4);
+  EXPECT_THROW(at({4, 0}, View(DType::f32, {3, 8})), base::Error);
+}
+
+TEST(ArrayCopies, ShareNothingWithTheArray) {
+  ArrayCopies copies;
+  HostArray array = counted({2, 3});
+  auto copy = copies.copy(array), shared = array_source(array);
+  array.data<float>()[4] = -1;
+  EXPECT_EQ(read(*copy, {1, 0}, {1, 3}), (std::vector<float>{4, 5, 6}));
+  EXPECT_EQ(read(*shared, {1, 0}, {1, 3}), (std::vector<float>{4, -1, 6})) << "a plain source does";
+  EXPECT_EQ(copy->type(), array.type());
+}
+
+TEST(ArrayCopies, FindASliceInTheirOwnMemory) {
+  ArrayCopies copies;
+  const HostArray array = counted({6, 8});
+  const auto copy = copies.copy(array);
+  const auto first = [](const std::byte* found) {
+    float out = 0;
+    if (found) std::memcpy(&out, found, sizeof out);
+    return out;
+  };
+  const std::byte* whole = copy->find(0, std::vector<std::int64_t>{0, 0}, array.view());
+  ASSERT_NE(whole, nullptr);
+  EXPECT_NE(whole, array.bytes());
+  EXPECT_EQ(first(whole), 1);
+  EXPECT_EQ(first(copy->find(0, std::vector<std::int64_t>{2, 0}, View(DType::f32, {3, 8}))), 17);
+  EXPECT_EQ(copy->find(0, std::vector<std::int64_t>{2, 4}, View(DType::f32, {3, 4})), nullptr) << "rows of four";
+  EXPECT_THROW(copy->find(0, std::vector<std::int64_t>{4, 0}, View(DType::f32, {3, 8})), Error);
+}
+
+TEST(ArrayCopies, MemoryIsUsedAgainOnceNobodyHoldsIt) {
+  ArrayCopies copies;
+  auto first = copies.copy(counted({100}));
+  auto second = copies.copy(counted({100}));
+  EXPECT_EQ(copies.allocated(), 2) << "the first is still held";
+  first.reset();
+  auto third = copies.copy(counted({10, 9}));
+  EXPECT_EQ(copies.allocated(), 2) << "a smaller array fits";
+  EXPECT_EQ(read(*third, {9, 8}, {1, 1}), (std::vector<float>{90})) << "under its own type";
+  EXPECT_EQ(read(*second, {99}, {1}), (std::vector<float>{100}));
+  second.reset();
+  auto small = copies.copy(counted({20}));
+  EXPECT_EQ(copies.allocated(), 3) << "a small array does not sit on large memory";
+  auto large = copies.copy(counted({101}));
+  EXPECT_EQ(copies.allocated(), 4);
+}
+
+TEST(ArrayCopies, MemoryThatNobodyWantsIsFreed) {
+  ArrayCopies copies;
+  copies.copy(counted({100000}));
+  EXPECT_EQ(copies.held(), 400000);
+  for (int i = 0; i < 64; ++i) copies.copy(counted({4}));
+  EXPECT_EQ(copies.held(), 400016) << "for a while it lies ready";
+  for (int i = 0; i < 2; ++i) copies.copy(counted({4}));
+  EXPECT_EQ(copies.held(), 16);
+  EXPECT_EQ(copies.allocated(), 2);
+}
+
+TEST(ArrayCopies, SourcesOutliveThem) {
+  std::shared_ptr<const Source> source;
+  {
+    ArrayCopies copies;
+    source = copies.copy(counted({3}));
+  }
+  EXPECT_EQ(read(*source, {0}, {3}), (std::vector<float>{1, 2, 3}));
+}
+
+TEST(ArrayCopies, ThreadsMayCopyAtOnce) {
+  ArrayCopies copies;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&copies, t] {
+      for (int i = 0; i < 500; ++i) {
+        HostArray array = counted({10 + t});
+        array.data<float>()[0] = static_cast<float>(i);
+        auto copy = copies.copy(array);
+        ASSERT_EQ(read(*copy, {0}, {1}), (std::vector<float>{static_cast<float>(i)}));
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  // A thread that sleeps while the others make 64 copies finds its block freed: on a busy machine that is now and then.
+  EXPECT_LE(copies.allocated(), 8 + 4 * 4 * 500 / 64);
+}
+
+TEST(ArrayCopies, ScalarsAndEmptyArraysAreCopiedToo) {
+  ArrayCopies copies;
+  EXPECT_EQ(read(*copies.copy(HostArray::of<float>({}, {2.5f})), {}, {}), (std::vector<float>{2.5f}));
+  EXPECT_EQ(read(*copies.copy(HostArray(TensorType{DType::f32, {0, 3}})), {0, 0}, {0, 3}), std::vector<float>{});
+  EXPECT_THROW(copies.copy(HostArray()), Error);
+  EXPECT_THROW(array_source(HostArray()), Error);
+}
+
+}  // namespace
+}  // namespace karez::data

@@ -1,0 +1,105 @@
+// IDX files: magic 00 00 08 rank, one big-endian 32-bit count per dimension, then the bytes.
+#include "karez/data/idx.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "karez/data/gzip.h"
+
+namespace karez::data {
+namespace {
+namespace fs = std::filesystem;
+
+std::string hex_of(std::uint32_t word) {
+  char text[16];
+  std::snprintf(text, sizeof text, "0x%08x", static_cast<unsigned>(word));
+  return text;
+}
+
+std::uint32_t big_endian(std::span<const std::uint8_t> bytes, std::size_t at) {
+  return static_cast<std::uint32_t>(bytes[at]) << 24 | static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
+         static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
+}
+
+// The file as it is called, or with ".gz".
+std::string find(const std::string& directory, const std::string& name) {
+  for (const auto& candidate : {name, name + ".gz"})
+    if (auto path = fs::path(directory) / candidate; fs::is_regular_file(path)) return path.string();
+  fail(ErrorKind::data, "data directory '", directory, "' has no file ", name, ", neither plain nor with .gz");
+}
+
+struct Header {
+  Shape shape;
+  std::int64_t bytes = 0;  // of the header itself
+  std::int64_t count = 0;  // of the bytes that should follow
+};
+
+std::size_t header_bytes(int rank) { return 4 + 4 * static_cast<std::size_t>(rank); }
+
+Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
+  require(ErrorKind::data, bytes.size() >= 4, name, ": ", bytes.size(), " bytes are too few for an IDX header");
+  std::uint32_t magic = big_endian(bytes, 0), expected = 0x0800u | static_cast<std::uint32_t>(rank);
+  require(ErrorKind::data, magic == expected, name, ": bad magic ", hex_of(magic),
+          "; an IDX file of unsigned bytes with ", rank, " dimension", rank == 1 ? "" : "s", " begins with ",
+          hex_of(expected));
+  std::size_t size = header_bytes(rank);
+  require(ErrorKind::data, bytes.size() >= size, name, ": truncated: the header takes ", size, " bytes, the file has ",
+          bytes.size());
+  Header header{{}, static_cast<std::int64_t>(size), 0};
+  for (int d = 0; d < rank; ++d) header.shape.push_back(big_endian(bytes, 4 + 4 * static_cast<std::size_t>(d)));
+  header.count = count_of(header.shape);
+  return header;
+}
+
+}  // namespace
+
+IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
+  Header header = header_of(bytes, rank, name);
+  std::int64_t present = static_cast<std::int64_t>(bytes.size()) - header.bytes;
+  require(ErrorKind::data, header.count <= present, name, ": the header counts ", header.shape, " = ", header.count,
+          " bytes, but only ", present, " follow it");
+  require(ErrorKind::data, header.count == present, name, ": the header counts ", header.shape, " = ", header.count,
+          " bytes, but ", present, " follow it");
+  return {std::move(header.shape), {bytes.begin() + header.bytes, bytes.end()}};
+}
+
+IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
+  if (!is_gzip(bytes)) return parse_idx(bytes, rank, name);
+  // A few bytes can unpack to a thousand times as many, so the header says first how many there should be.
+  Header header = header_of(gunzip(bytes, name, header_bytes(rank)), rank, name);
+  std::int64_t whole = checked_add(header.bytes, header.count);
+  std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(whole, 1)));
+  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= whole, name, ": the header counts ", header.shape,
+          " = ", header.count, " bytes, but more follow it");
+  return parse_idx(plain, rank, name);
+}
+
+IdxArray read_idx(const std::string& path, int rank) {
+  std::ifstream in(path, std::ios::binary);
+  require(ErrorKind::data, in.good() && fs::is_regular_file(path), "cannot open '", path, "'");
+  std::vector<std::uint8_t> bytes(fs::file_size(path));
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  require(ErrorKind::data, in.gcount() == static_cast<std::streamsize>(bytes.size()), "cannot read '", path, "': got ",
+          in.gcount(), " of ", bytes.size(), " bytes");
+  return unpack_idx(bytes, rank, path);
+}
+
+LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes) {
+  require(ErrorKind::data, fs::is_directory(directory), "data directory '", directory, "' does not exist");
+  std::string image_path = find(directory, cat(part, "-images-idx3-ubyte")),
+              label_path = find(directory, cat(part, "-labels-idx1-ubyte"));
+  IdxArray images = read_idx(image_path, 3), labels = read_idx(label_path, 1);
+  require(ErrorKind::data, images.shape[0] == labels.shape[0], image_path, " holds ", images.shape[0], " images, but ",
+          label_path, " holds ", labels.shape[0], " labels");
+  auto wrong =
+      std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t label) { return label >= classes; });
+  require(ErrorKind::data, wrong == labels.bytes.end(), label_path, ": label ",
+          wrong == labels.bytes.end() ? 0 : static_cast<int>(*wrong), " of row ", wrong - labels.bytes.begin(),
+          " is not in 0..", classes - 1);
+  return {std::move(images.shape), std::move(images.bytes), std::move(labels.bytes)};
+}
+
+}  // namespace karez::data

@@ -1,0 +1,159 @@
+// Tests of IDX files: good ones read back; each kind of bad one says what is wrong, with the values.
+#include "karez/data/idx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "karez/base/error.h"
+#include "karez/base/test_error.h"
+
+namespace karez::data {
+namespace {
+namespace fs = std::filesystem;
+using Bytes = std::vector<std::uint8_t>;
+
+// Magic, counts, content.
+Bytes idx(std::uint32_t magic, const std::vector<std::uint32_t>& counts, const Bytes& content) {
+  Bytes out;
+  auto word = [&](std::uint32_t w) {
+    for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<std::uint8_t>(w >> shift));
+  };
+  word(magic);
+  for (auto count : counts) word(count);
+  out.insert(out.end(), content.begin(), content.end());
+  return out;
+}
+
+// A directory that lives for one test.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / cat("karez_idx_", getpid());
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+  void write(const std::string& name, const Bytes& bytes) const {
+    std::ofstream(path / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  // The text of the error with the folder's own name taken out.
+  std::string error() const {
+    std::string text = error_of([&] { read_labelled_images(path.string(), "train"); });
+    for (auto at = text.find(path.string()); at != text.npos; at = text.find(path.string()))
+      text.replace(at, path.string().size(), "DIR");
+    return text;
+  }
+};
+
+TEST(Idx, AGoodFileReadsBack) {
+  IdxArray a = parse_idx(idx(0x803, {2, 1, 3}, {1, 2, 3, 4, 5, 6}), 3, "x");
+  EXPECT_EQ(a.shape, (Shape{2, 1, 3}));
+  EXPECT_EQ(a.bytes, (Bytes{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(Idx, ABadMagicIsShownWithTheExpectedOne) {
+  EXPECT_EQ(error_of([] {
+              parse_idx(idx(0xd03, {1, 1, 1}, {1}), 3, "f");
+            }),
+            "f: bad magic 0x00000d03; an IDX file of unsigned bytes with 3 dimensions begins with 0x00000803");
+  EXPECT_EQ(error_of([] {
+              parse_idx(idx(0x803, {1, 1, 1}, {1}), 1, "f");
+            }),
+            "f: bad magic 0x00000803; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
+}
+
+TEST(Idx, CountsBeyondTheFileAreShownWithWhatThereIs) {
+  EXPECT_EQ(error_of([] {
+              parse_idx(idx(0x803, {60000, 28, 28}, {1, 2}), 3, "f");
+            }),
+            "f: the header counts [60000, 28, 28] = 47040000 bytes, but only 2 follow it");
+  EXPECT_EQ(error_of([] {
+              parse_idx(idx(0x801, {1}, {1, 2}), 1, "f");
+            }),
+            "f: the header counts [1] = 1 bytes, but 2 follow it");
+}
+
+TEST(Idx, CountsWhoseProductOverflowsAreAnErrorNotASmallNumber) {
+  EXPECT_THAT(error_of([] {
+                parse_idx(idx(0x803, {0xffffffff, 0xffffffff, 0xffffffff}, {}), 3, "f");
+              }),
+              ::testing::HasSubstr("overflows"));
+}
+
+TEST(Idx, ACutHeaderIsTruncated) {
+  EXPECT_EQ(error_of([] { parse_idx(Bytes{0, 0}, 3, "f"); }), "f: 2 bytes are too few for an IDX header");
+  EXPECT_EQ(error_of([] { parse_idx(idx(0x803, {5}, {}), 3, "f"); }),
+            "f: truncated: the header takes 16 bytes, the file has 8");
+}
+
+// `plain` as one stored block of gzip whose checksum is cut off.
+Bytes stored_gzip(const Bytes& plain) {
+  Bytes out{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
+  auto length = static_cast<std::uint16_t>(plain.size()), other = static_cast<std::uint16_t>(~length);
+  for (int byte : {1, length & 255, length >> 8, other & 255, other >> 8})
+    out.push_back(static_cast<std::uint8_t>(byte));
+  out.insert(out.end(), plain.begin(), plain.end());
+  return out;
+}
+
+TEST(Idx, OfGzipNoMoreIsUnpackedThanTheHeaderCounts) {
+  // The damage behind the counted bytes is never met.
+  EXPECT_EQ(error_of([] {
+              unpack_idx(stored_gzip(idx(0x801, {2}, {1, 2, 3})), 1, "f");
+            }),
+            "f: the header counts [2] = 2 bytes, but more follow it");
+  EXPECT_EQ(error_of([] {
+              unpack_idx(stored_gzip(idx(0x802, {2}, {1, 2, 3})), 1, "f");
+            }),
+            "f: bad magic 0x00000802; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
+  EXPECT_THAT(error_of([] {
+                unpack_idx(stored_gzip(idx(0x801, {12}, {1, 2, 3})), 1, "f");
+              }),
+              ::testing::HasSubstr("gzip data ends early"));
+}
+
+TEST(Idx, AMissingFileIsNamed) {
+  EXPECT_EQ(error_of([] { read_idx("/nowhere/x", 1); }), "cannot open '/nowhere/x'");
+  EXPECT_EQ(error_of([] { read_idx("/tmp", 1); }), "cannot open '/tmp'");
+}
+
+TEST(LabelledImages, ThePairReadsTogether) {
+  Folder folder;
+  folder.write("train-images-idx3-ubyte", idx(0x803, {2, 1, 2}, {1, 2, 3, 4}));
+  folder.write("train-labels-idx1-ubyte", idx(0x801, {2}, {9, 0}));
+  LabelledImages rows = read_labelled_images(folder.path.string(), "train");
+  EXPECT_EQ(rows.rows(), 2);
+  EXPECT_EQ(rows.labels, (Bytes{9, 0}));
+}
+
+TEST(LabelledImages, AMissingDirectoryAndAMissingFileAreToldApart) {
+  EXPECT_EQ(error_of([] { read_labelled_images("/nowhere", "train"); }), "data directory '/nowhere' does not exist");
+  Folder folder;
+  EXPECT_EQ(folder.error(), "data directory 'DIR' has no file train-images-idx3-ubyte, neither plain nor with .gz");
+}
+
+TEST(LabelledImages, CountsOfImagesAndLabelsMustAgree) {
+  Folder folder;
+  folder.write("train-images-idx3-ubyte", idx(0x803, {2, 1, 1}, {1, 2}));
+  folder.write("train-labels-idx1-ubyte", idx(0x801, {3}, {1, 2, 3}));
+  EXPECT_EQ(folder.error(),
+            "DIR/train-images-idx3-ubyte holds 2 images, but DIR/train-labels-idx1-ubyte holds 3 labels");
+}
+
+TEST(LabelledImages, ALabelOutOfRangeIsNamedWithItsRow) {
+  Folder folder;
+  folder.write("train-images-idx3-ubyte", idx(0x803, {3, 1, 1}, {1, 2, 3}));
+  folder.write("train-labels-idx1-ubyte", idx(0x801, {3}, {9, 10, 11}));
+  EXPECT_EQ(folder.error(), "DIR/train-labels-idx1-ubyte: label 10 of row 1 is not in 0..9");
+}
+
+TEST(LabelledImages, GzipDamageIsNamedWithTheFile) {
+  Folder folder;
+  folder.write("train-images-idx3-ubyte.gz", {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3});
+  folder.write("train-labels-idx1-ubyte", idx(0x801, {0}, {}));
+  EXPECT_THAT(folder.error(), ::testing::StartsWith("DIR/train-images-idx3-ubyte.gz: gzip data "));
+}
+
+}  // namespace
+}  // namespace karez::data

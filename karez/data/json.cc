@@ -1,0 +1,65 @@
+// JSON by nlohmann-json's event parser, which keeps no tree and does not recurse.
+#include "karez/data/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "karez/base/error.h"
+
+namespace karez::data {
+namespace {
+using nlohmann::json;
+
+class Events : public nlohmann::json_sax<json> {
+ public:
+  Events(std::string_view name, const std::function<void(const JsonThing&)>& take) : name_(name), take_(take) {}
+
+  bool null() override { return say({JsonKind::other}); }
+  bool boolean(bool) override { return say({JsonKind::other}); }
+  bool number_integer(number_integer_t value) override { return say({JsonKind::integer, {}, value}); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (value > static_cast<number_unsigned_t>(INT64_MAX)) return say({JsonKind::other});
+    return say({JsonKind::integer, {}, static_cast<std::int64_t>(value)});
+  }
+  bool number_float(number_float_t, const string_t&) override { return say({JsonKind::other}); }
+  bool string(string_t& text) override { return say({JsonKind::text, text}); }
+  bool binary(binary_t&) override { return say({JsonKind::other}); }
+  bool start_object(std::size_t) override { return say({JsonKind::object}); }
+  bool key(string_t& text) override { return say({JsonKind::key, text}); }
+  bool end_object() override { return say({JsonKind::object_end}); }
+  bool start_array(std::size_t) override { return say({JsonKind::array}); }
+  bool end_array() override { return say({JsonKind::array_end}); }
+  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+    std::string_view what = error.what();
+    what.remove_prefix(std::min(what.find("] ") + 2, what.size()));  // the number of the exception
+    std::string shown(what.substr(0, 200));
+    for (char& c : shown)
+      if (static_cast<unsigned char>(c) >= 128) c = '?';  // it may be no UTF-8, and a message must be
+    fail(ErrorKind::data, name_, ": no JSON at byte ", position, ": ", shown);
+  }
+
+ private:
+  bool say(const JsonThing& thing) {
+    take_(thing);
+    return true;
+  }
+  std::string_view name_;
+  const std::function<void(const JsonThing&)>& take_;
+};
+
+}  // namespace
+
+void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonThing&)>& take) {
+  Events events(name, take);
+  json::sax_parse(text.begin(), text.end(), &events);
+}
+
+std::string json_text(std::string_view text) {
+  try {
+    return json(std::string(text)).dump();
+  } catch (const json::exception&) {
+    fail(ErrorKind::data, "a text is not UTF-8, as JSON wants it: ", text.substr(0, 200));
+  }
+}
+
+}  // namespace karez::data

@@ -1,0 +1,129 @@
+// The .npy format: magic, version, header length, a Python dictionary as text, the elements.
+#include "karez/data/npy.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "karez/base/scan.h"
+#include "karez/base/text.h"
+
+namespace karez::data {
+namespace {
+
+constexpr std::string_view magic = "\x93NUMPY";
+
+struct Header {
+  std::string type;
+  bool fortran = false;
+  Shape shape;
+};
+
+std::string python_text(Scan& in) {  // '<f4': types hold no quotes
+  const bool single = in.accept("'");
+  if (!single) in.expect("\"");
+  std::string out;
+  constexpr std::string_view letters = "<>|=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  while (!in.accept(single ? "'" : "\"")) {
+    bool found = false;
+    for (char c : letters)
+      if (in.accept(std::string_view(&c, 1))) out += c, found = true;
+    if (!found) in.fail_here("a text ends in ' or \"");
+  }
+  return out;
+}
+
+// {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+Header parse_header(std::string_view text, std::string_view name) {
+  Scan in(text, std::string(name));
+  Header out;
+  in.expect("{");
+  while (!in.accept("}")) {
+    const std::string key = python_text(in);
+    in.expect(":");
+    if (key == "descr") {
+      out.type = python_text(in);
+    } else if (key == "fortran_order") {
+      out.fortran = in.accept("True");
+      if (!out.fortran) in.expect("False");
+    } else if (key == "shape") {
+      in.expect("(");
+      while (!in.accept(")")) {
+        out.shape.push_back(in.integer());
+        if (out.shape.back() < 0) in.fail_here("a size is below 0");
+        if (!in.accept(",") && !in.peek(")")) in.fail_here("expected ',' or ')'");
+      }
+    } else {
+      in.fail_here("'" + key + "' is no key of a header");
+    }
+    if (!in.accept(",") && !in.peek("}")) in.fail_here("expected ',' or '}'");
+  }
+  return out;
+}
+
+DType dtype_of_numpy(const std::string& type, std::string_view name) {
+  if (type == "<f4") return DType::f32;
+  if (type == "<f8") return DType::f64;
+  if (type == "<i4") return DType::i32;
+  if (type == "<i8") return DType::i64;
+  if (type == "|b1") return DType::b8;
+  if (type == "<f2") return DType::f16;
+  fail(ErrorKind::data, name, ": elements of type '", type, "'; there are <f2, <f4, <f8, <i4, <i8 and |b1");
+}
+
+}  // namespace
+
+HostArray parse_npy(std::span<const char> bytes, std::string_view name) {
+  const std::string_view text(bytes.data(), bytes.size());
+  require(ErrorKind::data, text.size() >= 10 && text.substr(0, magic.size()) == magic, name,
+          ": this is no .npy file: it does not begin with the magic");
+  const int version = static_cast<unsigned char>(text[6]);
+  require(ErrorKind::data, version >= 1 && version <= 3, name, ": a .npy file of version ", version,
+          "; versions 1 to 3 are read");
+  const std::size_t width = version == 1 ? 2 : 4;
+  require(ErrorKind::data, text.size() >= 8 + width, name, ": the header is cut");
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < width; ++i)
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
+  require(ErrorKind::data, length <= text.size() - 8 - width, name, ": the header has ", length, " bytes, but only ",
+          text.size() - 8 - width, " follow");
+  const std::string_view content = text.substr(8 + width + length);
+  try {
+    const Header header = parse_header(text.substr(8 + width, length), name);
+    const TensorType type{dtype_of_numpy(header.type, name), header.shape};
+    require(ErrorKind::data, type.bytes() == static_cast<std::int64_t>(content.size()), name, ": ", type, " takes ",
+            type.bytes(), " bytes, but the file has ", content.size());
+    HostArray out(type);
+    if (!header.fortran) {
+      if (!content.empty()) std::memcpy(out.bytes(), content.data(), content.size());
+      return out;
+    }
+    Strides strides(header.shape.size());  // first dimension fastest
+    std::int64_t step = 1;
+    for (std::size_t d = 0; d < strides.size(); step *= header.shape[d++]) strides[d] = step;
+    const auto item = static_cast<std::size_t>(size_of(type.dtype));
+    std::size_t at = 0;
+    for_each_index(type.shape, [&](const std::vector<std::int64_t>& index) {
+      std::memcpy(out.bytes() + at, content.data() + static_cast<std::size_t>(offset_of(index, strides)) * item, item);
+      at += item;
+    });
+    return out;
+  } catch (const Error& error) {
+    const std::string_view what = error.what();
+    throw Error(ErrorKind::data, starts_with(what, name) ? std::string(what) : cat(name, ": ", what));
+  }
+}
+
+HostArray read_npy(const std::string& path) {
+  require(ErrorKind::data, !std::filesystem::is_directory(path), "cannot read ", path, ": it is a directory");
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  require(ErrorKind::data, in.good(), "cannot read ", path, ": ", std::strerror(errno));
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
+  return parse_npy(bytes, path);
+}
+
+}  // namespace karez::data

@@ -1,0 +1,215 @@
+// Weights from files: opening, reading bytes at their places, and turning them into arrays.
+#include "karez/data/weight_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "karez/base/near.h"
+#include "karez/base/text.h"
+#include "karez/base/xxhash.h"
+
+namespace karez::data {
+namespace {
+
+// All the bytes from `at` on that are asked for, or an error.
+void read_at(int descriptor, std::byte* to, std::int64_t bytes, std::int64_t at, std::string_view file) {
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor, to, static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 30)), at);
+    if (got < 0 && errno == EINTR) continue;
+    require(ErrorKind::data, got >= 0, "cannot read ", file, ": ", std::strerror(errno));
+    require(ErrorKind::data, got > 0, file, ": it ends at byte ", at, ", where ", bytes,
+            " more belong: the file was cut since it was opened");
+    to += got;
+    at += got;
+    bytes -= got;
+  }
+}
+
+std::string read_text(int descriptor, std::int64_t bytes, std::int64_t at, std::string_view file) {
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  read_at(descriptor, reinterpret_cast<std::byte*>(text.data()), bytes, at, file);
+  return text;
+}
+
+// Row-major elements of `shape`, each from its offset: copy(to, from), both counted in elements.
+template <class Copy> void for_rows(const Shape& shape, const Strides& strides, Copy&& copy) {
+  if (count_of(shape) == 0) return;
+  const std::int64_t inner = shape.empty() ? 1 : shape.back(), step = shape.empty() ? 1 : strides.back();
+  const Shape outer(shape.begin(), shape.empty() ? shape.end() : shape.end() - 1);
+  std::int64_t to = 0;
+  for_each_index(outer, [&](const std::vector<std::int64_t>& index) {
+    std::int64_t from = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) from += index[d] * strides[d];
+    for (std::int64_t i = 0; i < inner; ++i) copy(to++, from + i * step);
+  });
+}
+
+// Where the part's first element lies, and its strides; in elements.
+std::pair<std::int64_t, Strides> place_of(const WeightEntry& entry, const WeightPart& part) {
+  Strides strides = row_major(entry.shape);
+  std::int64_t first = 0;
+  if (part.parts > 1) {
+    const auto axis = static_cast<std::size_t>(part.axis);
+    first = entry.shape[axis] / part.parts * part.part * strides[axis];
+  }
+  if (part.transposed) std::swap(strides[0], strides[1]);
+  return {first, std::move(strides)};
+}
+
+template <class From, class To, class Make>
+void convert(const WeightEntry& entry, const WeightPart& part, const std::byte* bytes, To* to, Make&& make) {
+  const auto [first, strides] = place_of(entry, part);
+  for_rows(shape_of(entry, part), strides, [&, first = first](std::int64_t at, std::int64_t from) {
+    From value;
+    std::memcpy(&value, bytes + static_cast<std::size_t>(first + from) * sizeof(From), sizeof(From));
+    to[at] = make(value);
+  });
+}
+
+}  // namespace
+
+WeightFiles::WeightFiles(const std::string& path) : path_(path) {
+  try {
+    if (!path.ends_with(".index.json")) {
+      open(path);
+    } else {
+      const std::string folder = path.substr(0, path.find_last_of('/') + 1);
+      open(path);  // as an index: its text alone
+      const auto index = parse_weight_index(read_text(files_[0].descriptor, files_[0].data, 0, path), path);
+      std::map<std::string, int> numbers;
+      for (const auto& [name, file] : index)
+        if (numbers.emplace(file, static_cast<int>(files_.size())).second) open(folder + file);
+      for (const WeightEntry& entry : entries_) {
+        auto said = index.find(entry.name);
+        const std::string& file = files_[static_cast<std::size_t>(entry.file)].path;
+        require(ErrorKind::data, said != index.end() && numbers.at(said->second) == entry.file, file,
+                ": it holds tensor ", quote(entry.name), ", which ", path,
+                said == index.end() ? " does not name" : cat(" looks for in ", said->second));
+      }
+      std::set<std::string> have;
+      for (const WeightEntry& entry : entries_) have.insert(entry.name);
+      for (const auto& [name, file] : index)
+        if (have.count(name) == 0)
+          fail(ErrorKind::data, folder, file, ": ", path, " looks there for tensor ", quote(name), "; ",
+               near_names(name, std::vector<std::string>(have.begin(), have.end())));
+    }
+  } catch (...) {
+    for (const File& file : files_) ::close(file.descriptor);
+    throw;
+  }
+  std::sort(entries_.begin(), entries_.end(),
+            [](const WeightEntry& a, const WeightEntry& b) { return a.name < b.name; });
+}
+
+WeightFiles::~WeightFiles() {
+  for (const File& file : files_) ::close(file.descriptor);
+}
+
+void WeightFiles::open(const std::string& path) {
+  // A pipe by that name must not hold us up.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  require(ErrorKind::data, descriptor >= 0, "cannot read ", path, ": ", std::strerror(errno));
+  files_.push_back({path, descriptor, 0});
+  struct stat status = {};
+  const bool found = ::fstat(descriptor, &status) == 0;
+  require(ErrorKind::data, found, "cannot read ", path, ": ", std::strerror(errno));
+  require(ErrorKind::data, S_ISREG(status.st_mode), "cannot read ", path, ": it is no file");
+  const std::int64_t bytes = status.st_size;
+  if (path.ends_with(".index.json")) {
+    require(ErrorKind::data, bytes <= longest_weight_header, path, ": an index of ", bytes, " bytes; at most ",
+            longest_weight_header, " are read");
+    files_.back().data = bytes;
+    return;
+  }
+  const std::int64_t length =
+      weight_header_bytes(read_text(descriptor, std::min<std::int64_t>(bytes, 8), 0, path), bytes, path);
+  WeightHeader header = parse_weight_header(read_text(descriptor, length, 8, path), bytes, path);
+  files_.back().data = 8 + length;
+  for (WeightEntry& entry : header.entries) {
+    entry.file = static_cast<int>(files_.size()) - 1;
+    entries_.push_back(std::move(entry));
+  }
+  for (auto& [name, text] : header.notes) notes_.insert_or_assign(name, std::move(text));
+}
+
+std::vector<std::byte> WeightFiles::read(const WeightEntry& entry) const {
+  const File& file = files_[static_cast<std::size_t>(entry.file)];
+  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
+  read_at(file.descriptor, bytes.data(), entry.end - entry.begin, file.data + entry.begin, file.path);
+  require(ErrorKind::data, !entry.checksum || *entry.checksum == hash_bytes(bytes), file.path, ": the bytes of tensor ",
+          quote(entry.name), " do not fit their checksum: the file is damaged");
+  return bytes;
+}
+
+void WeightFiles::check_bytes() const {
+  for (const WeightEntry& entry : entries_)
+    if (entry.checksum) read(entry);
+}
+
+Shape shape_of(const WeightEntry& entry, const WeightPart& part) {
+  Shape shape = entry.shape;
+  const auto said = [&] { return cat("tensor ", quote(entry.name), " ", entry.dtype, entry.shape); };
+  if (part.parts > 1) {
+    require(ErrorKind::shape, part.axis >= 0 && part.axis < static_cast<int>(shape.size()), said(), " has no axis ",
+            part.axis, " to be cut along");
+    std::int64_t& size = shape[static_cast<std::size_t>(part.axis)];
+    require(ErrorKind::shape, size % part.parts == 0, said(), " has no ", part.parts, " equal parts along axis ",
+            part.axis);
+    size /= part.parts;
+  }
+  require(ErrorKind::shape, part.part >= 0 && part.part < part.parts, said(), ": part ", part.part, " of ", part.parts,
+          " does not exist");
+  require(ErrorKind::shape, !part.transposed || shape.size() == 2, said(),
+          " has no two dimensions that could change places");
+  if (part.transposed) std::swap(shape[0], shape[1]);
+  return shape;
+}
+
+bool holds(const WeightEntry& entry, DType dtype) {
+  return entry.dtype == weight_dtype(dtype) ||
+         ((dtype == DType::f32 || dtype == DType::f64) && (entry.dtype == "F16" || entry.dtype == "BF16"));
+}
+
+HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes) {
+  HostArray out(TensorType{dtype, shape_of(entry, part)});
+  require(ErrorKind::type, holds(entry, dtype), "tensor ", quote(entry.name), " is ", entry.dtype, ", which ", dtype,
+          " does not hold");
+  if (dtype == DType::b8) {
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      require(ErrorKind::data, bytes[i] <= std::byte{1}, "tensor ", quote(entry.name), ": element ", i, " is ",
+              static_cast<int>(bytes[i]), ", no BOOL");
+  }
+  if (item_bytes(entry.dtype) == size_of(dtype)) {
+    const std::vector<std::byte> turned = bytes_of(entry, part, bytes);
+    if (!turned.empty()) std::memcpy(out.bytes(), turned.data(), turned.size());
+    return out;
+  }
+  const auto widen = [&]<class T>(T* to) {
+    const auto element = [](auto half) { return static_cast<T>(half); };
+    if (entry.dtype == "F16") convert<tensor::F16>(entry, part, bytes.data(), to, element);
+    else convert<tensor::Bf16>(entry, part, bytes.data(), to, element);
+  };
+  if (dtype == DType::f32) widen(out.data<float>().data());
+  else widen(out.data<double>().data());
+  return out;
+}
+
+std::vector<std::byte> bytes_of(const WeightEntry& entry, const WeightPart& part, const std::vector<std::byte>& bytes) {
+  if (part == WeightPart{}) return bytes;
+  const auto item = static_cast<std::size_t>(item_bytes(entry.dtype));
+  std::vector<std::byte> out(static_cast<std::size_t>(count_of(shape_of(entry, part))) * item);
+  const auto [first, strides] = place_of(entry, part);
+  for_rows(shape_of(entry, part), strides, [&, first = first](std::int64_t to, std::int64_t from) {
+    std::memcpy(&out[static_cast<std::size_t>(to) * item], &bytes[static_cast<std::size_t>(first + from) * item], item);
+  });
+  return out;
+}
+
+}  // namespace karez::data

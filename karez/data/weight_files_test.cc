@@ -1,0 +1,315 @@
+// Files of weights on disk: written whole or not at all, read in parts, and what is wrong with them.
+#include "karez/data/weight_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "karez/base/test_error.h"
+#include "karez/data/weight_writer.h"
+
+namespace karez::data {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+class Folder : public ::testing::Test {
+ protected:
+  Folder() : folder_(fs::path(::testing::TempDir()) / ("karez_weights_" + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~Folder() override { fs::remove_all(folder_); }
+
+  std::string at(const std::string& name) const { return (folder_ / name).string(); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(folder_)) out.push_back(entry.path().filename());
+    return out;
+  }
+  static std::string content(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void put(const std::string& name, const std::string& bytes) const {
+    std::ofstream(at(name), std::ios::binary) << bytes;
+  }
+  // Bytes written by hand, not by the writer.
+  static std::string image(std::string header, const std::string& data) {
+    std::string length;
+    for (int i = 0; i < 8; ++i) length += static_cast<char>(header.size() >> (8 * i) & 255);
+    return length + header + data;
+  }
+  // One matrix [2, 3] of I32: 1 to 6.
+  static std::string matrix(const std::string& name) {
+    std::string data;
+    for (char c = 1; c <= 6; ++c) data += std::string{c, 0, 0, 0};
+    return image("{\"" + name + "\":{\"dtype\":\"I32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}", data);
+  }
+
+ private:
+  fs::path folder_;
+};
+
+std::span<const std::byte> bytes_of_text(const std::string& text) { return std::as_bytes(std::span(text)); }
+template <class T> std::vector<T> list(const HostArray& array) {
+  return {array.data<T>().begin(), array.data<T>().end()};
+}
+
+using WeightFile = Folder;
+
+TEST_F(WeightFile, TensorsAreReadByName) {
+  put("m.safetensors", image("{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"a\":{\"dtype\":"
+                             "\"BOOL\",\"shape\":[3],\"data_offsets\":[8,11]},"
+                             "\"__metadata__\":{\"k\":\"v\"}}",
+                             std::string("\0\0\x80\x3f\0\0\0\xc0\1\0\1", 11)));
+  const WeightFiles file(at("m.safetensors"));
+  ASSERT_EQ(file.entries().size(), 2u);
+  EXPECT_EQ(file.entries()[0].name, "a");
+  EXPECT_EQ(file.notes(), (WeightNotes{{"k", "v"}}));
+  EXPECT_THAT(list<bool>(array_of(file.entries()[0], {}, DType::b8, file.read(file.entries()[0]))),
+              ElementsAre(true, false, true));
+  EXPECT_THAT(list<float>(array_of(file.entries()[1], {}, DType::f32, file.read(file.entries()[1]))),
+              ElementsAre(1.f, -2.f));
+}
+
+TEST_F(WeightFile, PartsAreTakenAndMatricesTurned) {
+  put("m.safetensors", matrix("w"));
+  const WeightFiles file(at("m.safetensors"));
+  const WeightEntry& w = file.entries()[0];
+  const auto all = file.read(w);
+  const auto taken = [&](const WeightPart& part) { return list<std::int32_t>(array_of(w, part, DType::i32, all)); };
+  EXPECT_THAT(taken({}), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(taken({.transposed = true}), ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_EQ(shape_of(w, {.transposed = true}), (Shape{3, 2}));
+  EXPECT_THAT(taken({.part = 1, .parts = 2}), ElementsAre(4, 5, 6));
+  EXPECT_THAT(taken({.part = 1, .parts = 3, .axis = 1}), ElementsAre(2, 5));
+  EXPECT_THAT(taken({.transposed = true, .part = 1, .parts = 2}), ElementsAre(4, 5, 6));
+  EXPECT_EQ(shape_of(w, {.transposed = true, .part = 1, .parts = 2}), (Shape{3, 1}));
+  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 1}); }),
+            "tensor \"w\" I32[2, 3] has no 2 equal parts along axis 1");
+  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 2}); }),
+            "tensor \"w\" I32[2, 3] has no axis 2 to be cut along");
+  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 2, .parts = 2}); }),
+            "tensor \"w\" I32[2, 3]: part 2 of 2 does not exist");
+  EXPECT_EQ(error_of([&] {
+              shape_of({"v", "F32", {4}}, {.transposed = true});
+            }),
+            "tensor \"v\" F32[4] has no two dimensions that could change places");
+  EXPECT_EQ(error_of([&] { array_of(w, {}, DType::i64, all); }), "tensor \"w\" is I32, which i64 does not hold");
+}
+
+TEST_F(WeightFile, NumbersOf16BitsAreWidened) {
+  const WeightEntry halves{"h", "F16", {2, 2}, 0, 8}, brains{"b", "BF16", {2}, 0, 4};
+  const std::string h("\0\x3c\0\xc0\0\x38\x01\0", 8), b("\x80\x3f\x20\xc1", 4);  // 1, -2, 0.5, 2^-24; 1, -10
+  const auto bytes = [](const std::string& text) {
+    return std::vector<std::byte>(bytes_of_text(text).begin(), bytes_of_text(text).end());
+  };
+  EXPECT_THAT(list<float>(array_of(halves, {}, DType::f32, bytes(h))), ElementsAre(1.f, -2.f, 0.5f, 0x1p-24f));
+  EXPECT_THAT(list<double>(array_of(halves, {.transposed = true}, DType::f64, bytes(h))),
+              ElementsAre(1., 0.5, -2., 0x1p-24));
+  EXPECT_THAT(list<float>(array_of(brains, {.part = 1, .parts = 2}, DType::f32, bytes(b))), ElementsAre(-10.f));
+  EXPECT_FALSE(holds(halves, DType::i32));
+  EXPECT_FALSE(holds({"f", "F32", {2}}, DType::f64)) << "a checkpoint of f32 is none of f64";
+}
+
+TEST_F(WeightFile, ABoolIsZeroOrOne) {
+  EXPECT_EQ(error_of([] {
+              array_of({"b", "BOOL", {2}, 0, 2}, {}, DType::b8, {std::byte{1}, std::byte{7}});
+            }),
+            "tensor \"b\": element 1 is 7, no BOOL");
+}
+
+TEST_F(WeightFile, WhatIsNoFileIsRefused) {
+  EXPECT_THAT(error_of([&] { WeightFiles file(at("none")); }), HasSubstr("none: No such file or directory"));
+  EXPECT_THAT(error_of([&] { WeightFiles file(at("")); }), HasSubstr("it is no file"));
+  ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { WeightFiles file(at("pipe")); }), HasSubstr("it is no file"));
+  const std::string whole = matrix("w");
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    put("cut", whole.substr(0, bytes));
+    EXPECT_NE(error_of([&] { WeightFiles file(at("cut")); }), "no error") << bytes;
+  }
+}
+
+TEST_F(WeightFile, AFileThatIsCutAfterItWasOpenedIsTold) {
+  put("m", matrix("w"));
+  const WeightFiles file(at("m"));
+  fs::resize_file(at("m"), fs::file_size(at("m")) - 4);
+  EXPECT_THAT(error_of([&] { file.read(file.entries()[0]); }),
+              HasSubstr("where 4 more belong: the file was cut since it was opened"));
+}
+
+TEST_F(WeightFile, AFileThatIsReplacedStaysTheOldOne) {
+  put("m", matrix("w"));
+  const WeightFiles file(at("m"));
+  put("other", matrix("v"));
+  fs::rename(at("other"), at("m"));
+  EXPECT_EQ(file.read(file.entries()[0]).size(), 24u);
+  EXPECT_EQ(file.entries()[0].name, "w");
+}
+
+TEST_F(WeightFile, AnIndexLeadsToSeveral) {
+  put("m-1.safetensors", matrix("a"));
+  put("m-2.safetensors", matrix("b"));
+  const auto index = [&](const std::string& map) {
+    put("m.safetensors.index.json", "{\"metadata\":{\"total_size\":48},\"weight_map\":{" + map + "}}");
+    return at("m.safetensors.index.json");
+  };
+  const WeightFiles files(index(R"("a":"m-1.safetensors","b":"m-2.safetensors")"));
+  ASSERT_EQ(files.entries().size(), 2u);
+  EXPECT_EQ(files.entries()[1].name, "b");
+  EXPECT_EQ(files.read(files.entries()[1]).size(), 24u);
+  const auto error = [&](const std::string& map) { return error_of([&] { WeightFiles wrong(index(map)); }); };
+  EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"), HasSubstr("m-1.safetensors: "));
+  EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"),
+              HasSubstr("looks there for tensor \"b\"; there is 1: a"));
+  EXPECT_THAT(error(R"("a":"m-2.safetensors","b":"m-1.safetensors")"), HasSubstr("it holds tensor \""));
+  EXPECT_THAT(error(R"("c":"m-1.safetensors")"), HasSubstr("m-1.safetensors: it holds tensor \"a\", which "));
+  EXPECT_THAT(error(R"("a":"m-3.safetensors")"), HasSubstr("m-3.safetensors: No such file"));
+  EXPECT_THAT(error(R"("a":"../m-1.safetensors")"), HasSubstr("is no file beside the index"));
+}
+
+using Writer = Folder;
+
+TEST_F(Writer, TheNameStandsForTheOldBytesUntilAllOfTheNewOnesAreThere) {
+  put("m", "old");
+  {
+    WeightWriter writer(at("m"), {{"w", "F32", {2}}, {"v", "BOOL", {1}}}, {});
+    writer.write(bytes_of_text("12345678"));
+    EXPECT_EQ(content(at("m")), "old");
+    EXPECT_EQ(names().size(), 2u) << "written aside, in the same folder";
+    EXPECT_THAT(error_of([&] { writer.commit(); }), HasSubstr("1 of 2 tensors are written"));
+    EXPECT_THAT(error_of([&] { writer.write(bytes_of_text("12")); }),
+                HasSubstr("tensor \"v\" takes 1 bytes; 2 are written"));
+  }
+  EXPECT_THAT(names(), UnorderedElementsAre("m")) << "what was dropped leaves nothing";
+  EXPECT_EQ(content(at("m")), "old");
+  WeightWriter writer(at("m"), {{"w", "F32", {2}}}, {{"k", "v"}});
+  writer.write(bytes_of_text("12345678"));
+  writer.commit();
+  EXPECT_THAT(names(), UnorderedElementsAre("m"));
+  const WeightFiles file(at("m"));
+  EXPECT_EQ(file.read(file.entries()[0]).size(), 8u);
+  EXPECT_EQ(file.notes().at("k"), "v");
+  EXPECT_THAT(content(at("m")), ::testing::EndsWith("12345678"));
+}
+
+TEST_F(Writer, EveryBitOfAFileIsCheckedWhenItIsRead) {
+  {
+    WeightWriter writer(at("m"), {{"w", "F32", {3, 2}}, {"none", "F32", {0}}, {"v", "BOOL", {3}}},
+                        {{"k", "v"}, {"karez.position", "17"}});
+    writer.write(bytes_of_text(std::string(24, 'x')));
+    writer.write({});
+    writer.write(bytes_of_text(std::string("\1\0\1", 3)));
+    writer.commit();
+  }
+  const std::string bytes = content(at("m"));
+  const auto read = [&] { return error_of([&] { WeightFiles(at("m")).check_bytes(); }); };
+  ASSERT_EQ(read(), "no error");
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    put("m", damaged);
+    EXPECT_NE(read(), "no error") << "bit " << bit % 8 << " of byte " << bit / 8;
+  }
+  const auto with = [&](const std::string& before, const std::string& after) {
+    std::string other = bytes;
+    other.replace(other.find(before), before.size(), after);
+    put("m", other);
+    return read();
+  };
+  EXPECT_THAT(with("xxxx", "xxyx"),
+              HasSubstr("m: the bytes of tensor \"w\" do not fit their checksum: the file is damaged"));
+  EXPECT_THAT(with("[3,2]", "[2,3]"),
+              HasSubstr("m: the header does not fit its checksum: the file is damaged, or another program"));
+  EXPECT_THAT(with("\"17\"", "\"71\""), HasSubstr("the header does not fit its checksum"));
+  EXPECT_THAT(with("karez.header", "karez.holder"), HasSubstr("the header does not fit its checksum"));
+  EXPECT_THAT(with("karez.checksums", "karez.nothing!!"), HasSubstr("the header does not fit its checksum"));
+}
+
+TEST_F(Writer, RemovesWhatKilledOnesHaveLeftAndNoOthers) {
+  std::vector<std::string> left;
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const WeightWriter writer(at("m"), {{"w", "F32", {2}}}, {});
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_EQ(names().size(), 1u) << "the second child removed what the first one left";
+    EXPECT_NE(names()[0], left.empty() ? "" : left.back());
+    left.push_back(names()[0]);
+  }
+  for (const char* other : {"m.writing-1", "m.writing-1-", "m.writing--1", "m.writing-1-x", "n.writing-1-1",
+                            "mm.writing-1-1", "m.writing-1-1.old"})
+    put(other, "");
+  fs::create_directory(at("m.writing-2-2"));
+  const std::size_t others = names().size() - 1;
+  {
+    WeightWriter first(at("m"), {}, {});
+    EXPECT_EQ(names().size(), others + 1) << "its own instead of the one that was left";
+    WeightWriter second(at("m"), {}, {});
+    EXPECT_EQ(names().size(), others + 2) << "the first is still at it";
+    first.commit();
+    second.commit();
+  }
+  EXPECT_EQ(names().size(), others + 1);
+  EXPECT_THAT(names(), ::testing::Contains("m"));
+}
+
+TEST_F(Writer, LeavesNoDescriptorOpen) {
+  auto open = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()); };
+  const auto before = open();
+  for (int i = 0; i < 3; ++i) WeightWriter(at("m"), {}, {}).commit();
+  { WeightWriter dropped(at("m"), {}, {}); }
+  EXPECT_EQ(open(), before);
+}
+
+TEST_F(Writer, APathWithoutAFolderIsOfTheWorkingDirectory) {
+  const fs::path before = fs::current_path();
+  fs::current_path(at(""));
+  const std::string error = error_of([] { WeightWriter("m", {}, {}).commit(); });
+  fs::current_path(before);
+  EXPECT_EQ(error, "no error");
+  EXPECT_THAT(names(), UnorderedElementsAre("m"));
+}
+
+TEST_F(Writer, NoRoomAndNoFolderAreErrorsThatLeaveTheOldFile) {
+  put("m", "old");
+  EXPECT_THAT(error_of([&] { WeightWriter writer(at("no/folder/m"), {}, {}); }),
+              HasSubstr("No such file or directory"));
+  struct rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {4096, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string error = error_of([&] {
+    WeightWriter writer(at("m"), {{"w", "F32", {2048}}}, {});
+    writer.write(bytes_of_text(std::string(8192, 'x')));
+    writer.commit();
+  });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(error, HasSubstr("File too large"));
+  EXPECT_EQ(content(at("m")), "old");
+  EXPECT_THAT(names(), UnorderedElementsAre("m"));
+  fs::create_directories(at("is_a_folder/with_something"));
+  EXPECT_THAT(error_of([&] { WeightWriter(at("is_a_folder"), {}, {}).commit(); }), HasSubstr("cannot write "));
+  EXPECT_THAT(names(), UnorderedElementsAre("m", "is_a_folder"));
+}
+
+}  // namespace
+}  // namespace karez::data

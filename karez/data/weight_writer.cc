@@ -1,0 +1,148 @@
+// Aside, synced, renamed: a crash at any moment leaves the old file or the new one.
+#include "karez/data/weight_writer.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "karez/base/text.h"
+#include "karez/base/xxhash.h"
+
+namespace karez::data {
+namespace {
+
+constexpr std::string_view writing = ".writing-";
+
+// Its own in this process and beside others.
+std::string aside_of(const std::string& path) {
+  static std::atomic<int> last = 0;
+  return cat(path, writing, ::getpid(), "-", ++last);
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.find_last_of('/');
+  return slash == path.npos ? "." : path.substr(0, slash + 1);
+}
+
+bool lock(int descriptor, int how) {
+  while (::flock(descriptor, how) != 0)
+    if (errno != EINTR) return false;
+  return true;
+}
+
+// Removes a file beside the path if nobody writes it any more. Where a file system has no locks nobody can tell, and it
+// stays.
+void remove_left(const std::string& aside) {
+  const int descriptor = ::open(aside.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return;
+  struct stat status = {};
+  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && lock(descriptor, LOCK_EX | LOCK_NB))
+    ::unlink(aside.c_str());
+  ::close(descriptor);
+}
+
+// What killed writers of the path have left: PATH.writing-123-4.
+void remove_all_left(const std::string& path) {
+  const std::string folder = folder_of(path), begin = cat(path.substr(path.find_last_of('/') + 1), writing);
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(folder.c_str()), &::closedir);
+  while (const dirent* entry = list != nullptr ? ::readdir(list.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(begin)) continue;
+    const std::string_view numbers = name.substr(begin.size());
+    const std::size_t dash = numbers.find('-');
+    if (dash == 0 || dash == numbers.npos || dash + 1 == numbers.size() ||
+        numbers.find_first_not_of("0123456789") != dash ||
+        numbers.find_first_not_of("0123456789", dash + 1) != numbers.npos)
+      continue;
+    remove_left(path.substr(0, path.find_last_of('/') + 1) + std::string(name));
+  }
+}
+
+}  // namespace
+
+WeightWriter::WeightWriter(std::string path, std::vector<WeightEntry> entries, const WeightNotes& notes)
+    : path_(std::move(path)),
+      entries_(std::move(entries)),
+      notes_(notes) {
+  const std::string header = print_checked_header(entries_, notes_);
+  remove_all_left(path_);
+  open_aside();
+  try {
+    put(std::as_bytes(std::span(header)));
+  } catch (...) {
+    ::close(descriptor_);
+    ::unlink(aside_.c_str());
+    throw;
+  }
+}
+
+WeightWriter::~WeightWriter() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(aside_.c_str());
+}
+
+// With a lock that tells others that it is written. Between the two steps another one may have taken it for left.
+void WeightWriter::open_aside() {
+  while (true) {
+    aside_ = aside_of(path_);
+    descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno == EEXIST)
+      continue;  // of a process that had our number before us, and a child that still runs
+    if (descriptor_ < 0) fail_with_errno(path_);
+    struct stat status = {};
+    if (!lock(descriptor_, LOCK_EX) || ::fstat(descriptor_, &status) != 0 || status.st_nlink > 0) return;
+    ::close(descriptor_);
+  }
+}
+
+void WeightWriter::fail_with_errno(const std::string& path) const {
+  fail(ErrorKind::data, "cannot write ", path, ": ", std::strerror(errno));
+}
+
+void WeightWriter::put(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(descriptor_, bytes.data(), std::min<std::size_t>(bytes.size(), 1 << 30));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_with_errno(path_);
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+}
+
+void WeightWriter::write(std::span<const std::byte> bytes) {
+  require(next_ < entries_.size(), path_, ": more tensors than its header names");
+  WeightEntry& entry = entries_[next_++];
+  require(static_cast<std::int64_t>(bytes.size()) == entry.end - entry.begin, path_, ": tensor ", quote(entry.name),
+          " takes ", entry.end - entry.begin, " bytes; ", bytes.size(), " are written");
+  entry.checksum = hash_bytes(bytes);
+  put(bytes);
+}
+
+void WeightWriter::commit() {
+  require(next_ == entries_.size(), path_, ": ", next_, " of ", entries_.size(), " tensors are written");
+  const std::string header = print_checked_header(entries_, notes_);  // as long as before, and now with all checksums
+  if (::lseek(descriptor_, 0, SEEK_SET) != 0) fail_with_errno(path_);
+  put(std::as_bytes(std::span(header)));
+  if (::fsync(descriptor_) != 0 || ::rename(aside_.c_str(), path_.c_str()) != 0) fail_with_errno(path_);
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno(path_);  // after the rename: it ends the lock
+  // The new name is an entry of the folder, which has bytes of its own.
+  const std::string folder = folder_of(path_);
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_with_errno(folder);
+  const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL;  // some file systems have nothing to sync there
+  const int why = errno;
+  ::close(descriptor);
+  errno = why;
+  if (!synced) fail_with_errno(folder);
+}
+
+}  // namespace karez::data

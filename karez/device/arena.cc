@@ -1,0 +1,105 @@
+// An arena in reserved addresses of the host.
+#include "karez/device/arena.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+
+namespace karez::device {
+
+struct Arena::Range {
+  std::byte* begin = nullptr;
+  std::int64_t reserved = 0, held = 0;
+  std::multiset<std::int64_t> uses;
+  std::mutex mutex;
+  std::shared_ptr<MemoryCounters> counters;
+
+  Range(std::int64_t least, std::shared_ptr<MemoryCounters> shared) : counters(std::move(shared)) {
+    constexpr std::int64_t usual = std::int64_t{64} << 30;
+    const std::int64_t all = sysconf(_SC_PHYS_PAGES) * page();
+    if (rlimit limit{}; getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      return;  // addresses are not to be had for nothing
+    for (std::int64_t wanted = round_up(std::max({usual, all, least}), page()); wanted >= least;
+         wanted = round_up(wanted / 2, page())) {
+      void* at = mmap(nullptr, static_cast<std::size_t>(wanted), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1, 0);
+      if (at == MAP_FAILED) continue;
+      begin = static_cast<std::byte*>(at);
+      reserved = wanted;
+      return;
+    }
+  }
+  ~Range() {
+    if (begin != nullptr)
+      munmap(begin, static_cast<std::size_t>(reserved));  // without a use it holds nothing that counts
+  }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+  static std::int64_t page() {
+    static const std::int64_t size = sysconf(_SC_PAGESIZE);
+    return size;
+  }
+
+  // With the lock. Pages that come are touched here, and not by the first launch.
+  void hold(std::int64_t bytes) {
+    const std::int64_t to = round_up(bytes, page()), from = round_up(held, page());
+    if (bytes > held && from > held)
+      std::memset(begin + held, 0, static_cast<std::size_t>(std::min(bytes, from) - held));  // an earlier use's
+    if (to > from) {
+      if (to > reserved || mprotect(begin + from, static_cast<std::size_t>(to - from), PROT_READ | PROT_WRITE) != 0)
+        fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ",
+             bytes_text(counters->current.load()), " in use");
+      std::memset(begin + from, 0, static_cast<std::size_t>(to - from));
+    } else if (to < from) {
+      madvise(begin + to, static_cast<std::size_t>(from - to), MADV_DONTNEED);
+      mprotect(begin + to, static_cast<std::size_t>(from - to), PROT_NONE);
+    }
+    counters->add(bytes - held);
+    held = bytes;
+  }
+};
+
+Arena::Arena(std::shared_ptr<MemoryCounters> counters) : counters_(std::move(counters)) {}
+
+std::optional<Arena::Use> Arena::use(std::int64_t bytes) {
+  require(bytes >= 0, "an arena of ", bytes, " bytes was asked for");
+  if (range_ == nullptr) {
+    auto range = std::make_shared<Range>(round_up(std::max<std::int64_t>(bytes, 1), Range::page()), counters_);
+    if (range->begin == nullptr) return std::nullopt;
+    range_ = std::move(range);
+  }
+  if (bytes > range_->reserved) return std::nullopt;
+  return Use(range_, bytes);
+}
+
+std::int64_t Arena::bytes() const {
+  if (range_ == nullptr) return 0;
+  std::lock_guard lock(range_->mutex);
+  return range_->held;
+}
+
+Arena::Use::Use(std::shared_ptr<Range> range, std::int64_t bytes) : range_(std::move(range)), bytes_(bytes) {
+  std::lock_guard lock(range_->mutex);
+  fresh_ = range_->held;
+  if (bytes > range_->held) range_->hold(bytes);
+  range_->uses.insert(bytes);
+}
+
+Arena::Use::~Use() {
+  if (range_ == nullptr) return;
+  std::lock_guard lock(range_->mutex);
+  range_->uses.erase(range_->uses.find(bytes_));
+  const std::int64_t largest = range_->uses.empty() ? 0 : *range_->uses.rbegin();
+  if (largest < range_->held) range_->hold(largest);
+}
+
+std::byte* Arena::Use::data() const { return range_->begin; }
+
+}  // namespace karez::device

@@ -1,0 +1,68 @@
+// Tests of arenas.
+#include "karez/device/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "karez/base/test_error.h"
+
+namespace karez::device {
+namespace {
+
+TEST(Arena, HoldsWhatItsLargestUseAsksForAtOneAddress) {
+  auto counters = std::make_shared<MemoryCounters>();
+  Arena arena(counters);
+  EXPECT_EQ(arena.bytes(), 0);
+  auto small = arena.use(100);
+  std::byte* const begin = small->data();
+  EXPECT_EQ(small->fresh(), 0);
+  EXPECT_EQ(begin[99], std::byte{0});
+  std::memset(begin, 7, 100);
+  {
+    auto large = arena.use(10'000'000);
+    EXPECT_EQ(large->data(), begin);
+    EXPECT_EQ(large->fresh(), 100);
+    EXPECT_EQ(begin[99], std::byte{7}) << "what another uses stays";
+    EXPECT_EQ(begin[100], std::byte{0});
+    EXPECT_EQ(begin[9'999'999], std::byte{0});
+    begin[100] = begin[9'999'999] = std::byte{1};
+    EXPECT_EQ(counters->current, 10'000'000);
+  }
+  EXPECT_EQ(arena.bytes(), 100);
+  EXPECT_EQ(counters->current, 100);
+  EXPECT_EQ(begin[99], std::byte{7});
+  auto again = arena.use(10'000'000);
+  EXPECT_EQ(begin[9'999'999], std::byte{0}) << "it had gone";
+  EXPECT_EQ(begin[100], std::byte{0}) << "so had this, though its page stayed";
+  small.reset();
+  EXPECT_EQ(counters->current, 10'000'000);
+  again.reset();
+  EXPECT_EQ(counters->current, 0);
+  EXPECT_EQ(counters->peak, 10'000'000);
+  EXPECT_EQ(arena.use(0)->data(), begin);
+}
+
+TEST(Arena, MayGoBeforeItsUses) {
+  auto counters = std::make_shared<MemoryCounters>();
+  auto arena = std::make_unique<Arena>(counters);
+  auto use = arena->use(4096);
+  arena.reset();
+  std::memset(use->data(), 1, 4096);
+  EXPECT_EQ(counters->current, 4096);
+  use.reset();
+  EXPECT_EQ(counters->current, 0);
+}
+
+TEST(Arena, ThatCannotGrowSoFarGivesNone) {
+  Arena arena(std::make_shared<MemoryCounters>());
+  auto use = arena.use(64);
+  EXPECT_FALSE(arena.use(std::int64_t{1} << 62).has_value());
+  EXPECT_EQ(arena.bytes(), 64);
+  EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).use(std::int64_t{1} << 61).has_value())
+      << "no range of addresses is as large";
+  EXPECT_EQ(error_of([&] { arena.use(-1); }), "an arena of -1 bytes was asked for");
+}
+
+}  // namespace
+}  // namespace karez::device

@@ -1,0 +1,132 @@
+// The CPU budget, read from the affinity mask and from the cpu.max (cgroup 2) or cpu.cfs_* (cgroup 1) files of this
+// process' group and those above.
+#include "karez/device/cpu_budget.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+
+namespace karez::device {
+namespace {
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void tighten(double& quota, double found) {
+  if (found > 0 && (quota == 0 || found < quota)) quota = found;
+}
+
+// A limit may stand at any level above the group, so all are looked at; `mount` is where the hierarchy is mounted,
+// `group` "/a/b".
+template <class Read> void walk_up(const std::string& mount, std::string group, Read read) {
+  while (true) {
+    read(mount + group);
+    auto slash = group.rfind('/');
+    if (slash == std::string::npos || group == "/") return;
+    group.resize(slash);
+  }
+}
+
+double cgroup_quota(const std::string& root) {
+  double quota = 0;
+  std::istringstream lines(read_text(root + "/proc/self/cgroup"));
+  for (std::string line; std::getline(lines, line);) {  // "0::/group" (version 2) or "4:cpu,cpuacct:/group" (version 1)
+    auto first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",", group = line.substr(second + 1);
+    if (controllers == ",,") {
+      walk_up(root + "/sys/fs/cgroup", group, [&](const std::string& folder) {
+        std::string text = read_text(folder + "/cpu.max");
+        if (!text.empty()) tighten(quota, parse_cpu_max(text));
+      });
+    } else if (controllers.find(",cpu,") != std::string::npos) {
+      walk_up(root + "/sys/fs/cgroup/cpu", group, [&](const std::string& folder) {
+        std::string time = read_text(folder + "/cpu.cfs_quota_us"), period = read_text(folder + "/cpu.cfs_period_us");
+        if (time.empty() || period.empty() || time[0] == '-') return;
+        tighten(quota, parse_cpu_max(cat(trim(time), " ", trim(period))));
+      });
+    }
+  }
+  return quota;
+}
+
+}  // namespace
+
+double parse_cpu_max(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  std::string time;
+  double period = 0;
+  bool both = static_cast<bool>(in >> time >> period);
+  if (both && time == "max") return 0;
+  char* end = nullptr;
+  double value = std::strtod(time.c_str(), &end);
+  require(both && *end == '\0' && value > 0 && period > 0, "cpu.max holds '", trim(text),
+          "', which is no quota and period");
+  return value / period;
+}
+
+CpuBudget cpu_budget(const std::string& root) {
+  CpuBudget budget;
+  // A mask for the machine's cpus may be longer than cpu_set_t: grow it until the call takes it.
+  for (std::size_t bits = 1024; bits <= (1u << 20); bits *= 2) {
+    cpu_set_t* set = CPU_ALLOC(bits);
+    std::size_t bytes = CPU_ALLOC_SIZE(bits);
+    CPU_ZERO_S(bytes, set);
+    bool known = sched_getaffinity(0, bytes, set) == 0;
+    if (known)
+      for (std::size_t cpu = 0; cpu < bits; ++cpu)
+        if (CPU_ISSET_S(cpu, bytes, set)) budget.cpus.push_back(static_cast<int>(cpu));
+    CPU_FREE(set);
+    if (known) break;
+  }
+  if (budget.cpus.empty()) budget.cpus.push_back(0);
+  budget.quota = cgroup_quota(root);
+  budget.cores = static_cast<int>(budget.cpus.size());
+  if (budget.quota > 0) budget.cores = std::min(budget.cores, std::max(1, static_cast<int>(std::ceil(budget.quota))));
+  return budget;
+}
+
+bool bind_to_cpus(std::span<const int> cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu : cpus) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+    CPU_SET(cpu, &set);
+  }
+  return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
+double fair_cores(std::span<const int> own, std::span<const std::vector<int>> all) {
+  double out = 0;
+  for (int cpu : own) {
+    const auto users = std::count_if(all.begin(), all.end(), [&](const auto& cpus) {
+      return std::find(cpus.begin(), cpus.end(), cpu) != cpus.end();
+    });
+    out += 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(users, 1));
+  }
+  return out;
+}
+
+std::vector<std::vector<int>> deal_cpus(std::span<const int> cpus, std::span<const int> teams) {
+  require(!cpus.empty(), "no cpus to deal");
+  std::vector<std::vector<int>> dealt;
+  std::size_t next = 0;
+  for (int team : teams) {
+    auto& own = dealt.emplace_back();
+    for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(std::max(team, 1)), cpus.size()); ++i)
+      own.push_back(cpus[next++ % cpus.size()]);
+  }
+  return dealt;
+}
+
+}  // namespace karez::device

@@ -1,0 +1,208 @@
+// Tests of the device room: the CPU budget, memory with its counters, poison, the cpu device.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "karez/base/error.h"
+#include "karez/device/cpu_budget.h"
+#include "karez/device/device.h"
+#include "karez/device/host_array.h"
+
+namespace karez::device {
+namespace {
+namespace fs = std::filesystem;
+
+// A false root directory with one cgroup in it.
+struct FalseRoot {
+  fs::path path = fs::temp_directory_path() / cat("karez_device_test_", ::getpid());
+  void write(const std::string& file, const std::string& text) {
+    fs::create_directories((path / file).parent_path());
+    std::ofstream(path / file) << text;
+  }
+  ~FalseRoot() { fs::remove_all(path); }
+};
+
+TEST(CpuBudget, AQuotaIsTimeOverPeriodAndMaxIsNoLimit) {
+  EXPECT_EQ(parse_cpu_max("max 100000\n"), 0);
+  EXPECT_EQ(parse_cpu_max("150000 100000"), 1.5);
+  EXPECT_THROW(parse_cpu_max(""), Error);
+  EXPECT_THROW(parse_cpu_max("150000"), Error);
+  EXPECT_THROW(parse_cpu_max("many 100000"), Error);
+}
+
+TEST(CpuBudget, TheTightestQuotaAboveTheGroupCounts) {
+  FalseRoot root;
+  root.write("proc/self/cgroup", "0::/outer/inner\n");
+  root.write("sys/fs/cgroup/outer/inner/cpu.max", "400000 100000\n");
+  root.write("sys/fs/cgroup/outer/cpu.max", "50000 100000\n");
+  CpuBudget budget = cpu_budget(root.path.string());
+  EXPECT_EQ(budget.quota, 0.5);
+  EXPECT_EQ(budget.cores, 1) << "half a core is still one";
+  root.write("sys/fs/cgroup/outer/inner/cpu.max", "25000 100000\n");
+  EXPECT_EQ(cpu_budget(root.path.string()).quota, 0.25) << "a group within may be tighter than those around it, too";
+}
+
+TEST(CpuBudget, TheFirstVersionOfCgroupsIsReadToo) {
+  FalseRoot root;
+  root.write("proc/self/cgroup", "4:cpu,cpuacct:/box\n2:memory:/box\n");
+  root.write("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "100000\n");
+  root.write("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cpu_budget(root.path.string()).quota, 1.0);
+}
+
+TEST(CpuBudget, WithoutAQuotaTheAffinityMaskDecides) {
+  FalseRoot root;
+  CpuBudget budget = cpu_budget(root.path.string());
+  EXPECT_EQ(budget.quota, 0);
+  EXPECT_GE(budget.cores, 1);
+  EXPECT_EQ(budget.cores, static_cast<int>(budget.cpus.size()));
+  EXPECT_EQ(std::set<int>(budget.cpus.begin(), budget.cpus.end()).size(), budget.cpus.size());
+}
+
+TEST(CpuBudget, ABoundThreadSeesItsCpusAlone) {
+  int before = static_cast<int>(cpu_budget().cpus.size());
+  std::thread([] {
+    std::vector<int> all = cpu_budget().cpus, last = {all.back()};
+    ASSERT_TRUE(bind_to_cpus(all));
+    EXPECT_EQ(cpu_budget().cpus, all);
+    ASSERT_TRUE(bind_to_cpus(last));
+    EXPECT_EQ(cpu_budget().cpus, last);
+    EXPECT_FALSE(bind_to_cpus(std::vector<int>{-1}));
+    EXPECT_FALSE(bind_to_cpus(std::vector<int>{1 << 20}));
+  }).join();
+  EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), before) << "other threads keep theirs";
+}
+
+TEST(CpuBudget, CpusThatOthersHaveTooCountInPart) {
+  using Sets = std::vector<std::vector<int>>;
+  auto fair = [](std::vector<int> own, const Sets& all) { return fair_cores(own, all); };
+  EXPECT_EQ(fair({0, 1}, {{0, 1}}), 2);
+  EXPECT_EQ(fair({0, 1}, {{0, 1}, {1, 2}}), 1.5);
+  EXPECT_EQ(fair({3}, {{0, 1}, {3}, {2}}), 1) << "bound";
+  EXPECT_EQ(fair({0, 1}, Sets(4, {0, 1})), 0.5) << "crowded";
+}
+
+TEST(CpuBudget, TeamsGetCpusOfTheirOwnWhereThereAreEnough) {
+  using Sets = std::vector<std::vector<int>>;
+  auto deal = [](std::vector<int> cpus, std::vector<int> teams) { return deal_cpus(cpus, teams); };
+  EXPECT_EQ(deal({0, 1, 2, 3}, {2, 1, 1}), (Sets{{0, 1}, {2}, {3}}));
+  EXPECT_EQ(deal({4, 7}, {1, 1}), (Sets{{4}, {7}}));
+  EXPECT_EQ(deal({0, 1}, {2, 1}), (Sets{{0, 1}, {0}})) << "too few: they are shared in turn";
+  EXPECT_EQ(deal({5, 6}, {8}), (Sets{{5, 6}}));
+  EXPECT_EQ(deal({5, 6, 7}, {0, 2}), (Sets{{5}, {6, 7}}));
+  EXPECT_THROW(deal({}, {1}), Error);
+}
+
+TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
+  auto counters = std::make_shared<MemoryCounters>();
+  {
+    Memory a = allocate_host(100, counters), empty = allocate_host(0, counters);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(empty.data()) % 64, 0u);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(a.data()[i], std::byte{0});
+    EXPECT_GE(malloc_usable_size(a.data()), 128u)
+        << "a vector load may reach beyond the end, to the end of its cache line";
+    EXPECT_GE(malloc_usable_size(empty.data()), 64u);
+    { Memory b = allocate_host(28, counters); }
+    EXPECT_EQ(counters->current, 100);
+    Memory moved = std::move(a);
+    EXPECT_EQ(moved.bytes(), 100);
+    EXPECT_EQ(counters->current, 100) << "moving counts nothing";
+  }
+  EXPECT_EQ(counters->current, 0);
+  EXPECT_EQ(counters->peak, 128);
+}
+
+TEST(Memory, WhatCannotBeAllocatedIsAnErrorThatSaysHowMuch) {
+  auto counters = std::make_shared<MemoryCounters>();
+  EXPECT_THROW(allocate_host(-1, counters), Error);
+  try {
+    allocate_host(std::int64_t{1} << 60, counters);
+    FAIL() << "an exbibyte was allocated";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("TiB wanted"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(counters->current, 0);
+}
+
+TEST(Memory, PoisonIsBadHoweverItIsRead) {
+  alignas(8) std::byte bytes[17];
+  poison(bytes, 17);
+  float f;
+  double d;
+  std::int32_t i;
+  std::int64_t l;
+  std::memcpy(&f, bytes + 4, 4);
+  std::memcpy(&d, bytes + 8, 8);
+  std::memcpy(&i, bytes, 4);
+  std::memcpy(&l, bytes, 8);
+  EXPECT_TRUE(std::isnan(f));
+  EXPECT_TRUE(std::isnan(d));
+  EXPECT_LT(i, 0);
+  EXPECT_LT(l, 0);
+  for (std::byte b : bytes) EXPECT_GT(static_cast<int>(b), 1);
+}
+
+TEST(Memory, PoisonFillsAllBytesAndNoOther) {
+  const unsigned char pattern[] = {0xFB, 0xFB, 0xFB, 0xFF};
+  for (std::int64_t size = 0; size <= 9; ++size) {
+    alignas(8) std::byte bytes[24];
+    std::memset(bytes, 7, sizeof bytes);
+    poison(bytes + 8, size);
+    for (std::int64_t i = 0; i < 24; ++i) {
+      const std::int64_t at = i - 8;
+      EXPECT_EQ(bytes[i], at >= 0 && at < size ? std::byte{pattern[at % 4]} : std::byte{7})
+          << "byte " << at << " of " << size;
+    }
+  }
+}
+
+TEST(Device, WhatIsEmptyMayLieNowhere) {  // the undefined-behaviour sanitizer looks at the copy
+  auto device = make_device("0.0", "cpu");
+  EXPECT_NO_THROW(device->write(nullptr, nullptr, 0));
+  EXPECT_NO_THROW(device->read(nullptr, nullptr, 0));
+}
+
+TEST(Device, TheCpuReadsAndWritesItsCountedMemory) {
+  auto device = make_device("0.1", "cpu");
+  EXPECT_EQ(device->name(), "0.1");
+  Memory block = device->allocate(16);
+  float in[4] = {1, 2, 3, 4}, out[4] = {};
+  device->write(block.data(), reinterpret_cast<std::byte*>(in), 16);
+  device->read(reinterpret_cast<std::byte*>(out), block.data(), 16);
+  EXPECT_EQ(std::memcmp(in, out, 16), 0);
+  EXPECT_EQ(device->memory().current, 16);
+  EXPECT_TRUE(device->make_stream()->finished());
+  EXPECT_THROW(make_device("0.0", "abacus"), Error);
+}
+
+TEST(HostArray, CopiesShareTheirBytesAndForeignTypesAreRefused) {
+  HostArray a = HostArray::of<float>({2, 2}, {1, 2, 3, 4}), b = a;
+  b.data<float>()[3] = 5;
+  EXPECT_EQ(a.data<float>()[3], 5);
+  EXPECT_THROW(a.data<double>(), Error);
+  EXPECT_THROW(HostArray::of<float>({3}, {1, 2}), Error);
+}
+
+TEST(HostArray, OfATypeIsZerosAlsoWhereMemoryWasUsedBefore) {
+  for (int round = 0; round < 3; ++round) {
+    HostArray array(TensorType{DType::f32, {3, 5}});
+    EXPECT_EQ(array.count(), 15);
+    for (float& element : array.data<float>()) {
+      EXPECT_EQ(element, 0.0f);
+      element = 1;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace karez::device

@@ -1,0 +1,34 @@
+// How an array in host memory comes by its bytes.
+#include "karez/device/host_array.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace karez::device {
+
+HostArray::HostArray() = default;
+HostArray::HostArray(const HostArray&) = default;
+HostArray::HostArray(HostArray&&) noexcept = default;
+HostArray& HostArray::operator=(const HostArray&) = default;
+HostArray& HostArray::operator=(HostArray&&) noexcept = default;
+HostArray::~HostArray() = default;
+
+HostArray::HostArray(TensorType type) : view_(std::move(type)) {
+  std::size_t bytes = static_cast<std::size_t>(round_up(std::max<std::int64_t>(view_.bytes(), 1), 64));
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
+  require(ErrorKind::device, memory != nullptr, "out of host memory: ", bytes, " bytes for ", view_);
+  std::memset(memory, 0, bytes);
+  bytes_ = std::shared_ptr<std::byte[]>(memory, [](std::byte* p) { std::free(p); });
+}
+
+HostArray::HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes)
+    : view_(std::move(type)),
+      bytes_(std::move(bytes)) {
+  require(bytes_ != nullptr &&
+              reinterpret_cast<std::uintptr_t>(bytes_.get()) % static_cast<std::uintptr_t>(size_of(view_.dtype)) == 0,
+          "an array of ", view_, " at bytes that are not aligned for it");
+}
+
+}  // namespace karez::device

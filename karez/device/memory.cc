@@ -1,0 +1,57 @@
+// A device's memory on the host: aligned allocation, accounting, poison.
+#include "karez/device/memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+
+namespace karez::device {
+
+void MemoryCounters::add(std::int64_t bytes) {
+  std::int64_t now = current.fetch_add(bytes) + bytes, seen = peak.load();
+  while (now > seen && !peak.compare_exchange_weak(seen, now)) {}
+}
+
+Memory::Memory(std::byte* data, std::int64_t bytes, std::shared_ptr<MemoryCounters> counters)
+    : data_(data),
+      bytes_(bytes),
+      counters_(std::move(counters)) {
+  if (counters_) counters_->add(bytes_);
+}
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(counters_, other.counters_);
+  return *this;
+}
+
+Memory::~Memory() {
+  if (counters_) counters_->add(-bytes_);
+  std::free(data_);
+}
+
+Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) {
+  require(bytes >= 0, "a block of ", bytes, " bytes was asked for");
+  auto rounded = round_up(std::max<std::int64_t>(bytes, 1), 64);
+  // Beyond any address space malloc need not be asked (and sanitizers abort where it would say no).
+  auto* data =
+      rounded >> 47 ? nullptr : static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(rounded)));
+  if (data == nullptr)  // texts of sizes take longer than small blocks do
+    fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ",
+         bytes_text(counters ? counters->current.load() : 0), " in use");
+  std::memset(data, 0, static_cast<std::size_t>(rounded));
+  return Memory(data, bytes, std::move(counters));
+}
+
+// 0xFBFBFBFB is a large negative f32, no NaN, so floats would pass unnoticed; hence words whose every reading is bad:
+// f32 0xFFFBFBFB and f64 0xFFFBFBFBFFFBFBFB are NaNs, i32 and i64 are negative, no byte is 0 or 1.
+void poison(std::byte* data, std::int64_t bytes) {
+  static constexpr unsigned char pattern[4] = {0xFB, 0xFB, 0xFB, 0xFF};
+  for (std::int64_t i = 0; i < bytes; ++i) data[i] = std::byte{pattern[i % 4]};
+}
+
+}  // namespace karez::device

@@ -1,0 +1,58 @@
+// Processors by what the kernel says of them.
+#include "karez/device/processor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "karez/base/test_error.h"
+
+namespace karez::device {
+namespace {
+
+TEST(Processor, IsNamedByModelAndFamily) {
+  EXPECT_EQ(processor_name("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: "
+                           "AMD EPYC\nstepping\t: 1\n\n"
+                           "processor\t: 1\nmodel name\t: another\n"),
+            "AMD EPYC, family 26 model 2");
+  EXPECT_EQ(processor_name("model name : Some CPU @ 2.6GHz: fast\n"), "Some CPU @ 2.6GHz: fast");
+  EXPECT_EQ(processor_name("CPU implementer : 0x41\n"), "unnamed");
+  EXPECT_EQ(processor_name(""), "unnamed");
+}
+
+TEST(Processor, OfThisMachineHasInstructionsThatKernelsAreWrittenFor) {
+  const std::string isa = processor().isa;
+  EXPECT_TRUE(isa == "avx512" || isa == "avx2" || isa == "baseline") << isa;
+  EXPECT_EQ(processor("/nowhere"), (Processor{"unnamed", isa}));
+}
+
+// Sets KAREZ_MAX_CPU_ISA, and puts back what it was.
+class Limit {
+ public:
+  explicit Limit(const char* isa) : before_(std::getenv(name) == nullptr ? "" : std::getenv(name)) {
+    setenv(name, isa, 1);
+  }
+  ~Limit() { setenv(name, before_.c_str(), 1); }  // an empty one is none
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  static constexpr const char* name = "KAREZ_MAX_CPU_ISA";
+  std::string before_;
+};
+std::string limited_to(const char* isa) {
+  const Limit limit(isa);
+  return processor("/nowhere").isa;
+}
+
+TEST(Processor, HasNoMoreInstructionsThanItsLimit) {
+  const std::string all = limited_to("");
+  EXPECT_EQ(limited_to("avx512"), all);
+  EXPECT_EQ(limited_to("avx2"), all == "avx512" ? "avx2" : all);
+  EXPECT_EQ(limited_to("baseline"), "baseline");
+  EXPECT_EQ(base::error_of([] { limited_to("AVX9"); }),
+            "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'AVX9'");
+}
+
+}  // namespace
+}  // namespace karez::device

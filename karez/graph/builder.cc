@@ -1,0 +1,108 @@
+// Adding nodes: operands checked, types inferred, errors with the user's line.
+#include <utility>
+
+#include "karez/graph/op.h"
+
+namespace karez::graph {
+namespace {
+
+std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<const ValueId> inputs,
+                              const Attrs& attrs) {
+  require(op.inputs < 0 || static_cast<int>(inputs.size()) == op.inputs, op.name, " takes ", op.inputs,
+          op.inputs == 1 ? " operand" : " operands", ", not ", inputs.size());
+  std::vector<TensorType> types;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is no value of the graph (%", inputs[i], " of ",
+            graph.values.size(), ")");
+    types.push_back(graph.type(inputs[i]));
+  }
+  return op.infer(types, attrs);
+}
+
+}  // namespace
+
+// Mesh 0 of a trace is no decision; who wants nodes on a mesh of that kind gives it a second number.
+int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) const {
+  if (mesh != 0 || op.role == Role::transfer) return mesh;
+  std::int64_t largest = -1;
+  for (ValueId in : inputs)
+    if (graph_->value(in).mesh != 0) largest = std::max(largest, graph_->type(in).bytes());
+  int best = 0;
+  std::int64_t most = -1;
+  for (ValueId in : inputs) {
+    const Value& value = graph_->value(in);
+    if (value.mesh == 0 || value.type.bytes() < largest) continue;
+    std::int64_t at_hand = 0;
+    for (ValueId other : inputs)
+      if (graph_->value(other).mesh == value.mesh || travelled(other, value.mesh).valid())
+        at_hand += graph_->type(other).bytes();
+    if (at_hand > most) most = at_hand, best = value.mesh;
+  }
+  return best;
+}
+
+ValueId Builder::travelled(ValueId value, int target) const {
+  auto known = travelled_.find({value, target});
+  if (known == travelled_.end() || !graph_->values.has(known->second) || graph_->value(known->second).mesh != target)
+    return {};
+  const Node& node = graph_->node(graph_->value(known->second).producer);
+  return node.op->role == Role::transfer && node.inputs[0] == value ? known->second : ValueId();
+}
+
+ValueId Builder::on_mesh(ValueId value, int target) {
+  const int at = graph_->value(value).mesh;
+  if (at == target) return value;
+  if (ValueId there = travelled(value, target); there.valid()) return there;
+  struct Restored {
+    int& place;
+    int before;
+    ~Restored() { place = before; }
+  } restored{mesh, std::exchange(mesh, target)};
+  return travelled_[{value, target}] = one("transfer", {value});
+}
+
+std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> operands, Attrs attrs) {
+  const OpDef* row = nullptr;
+  std::vector<TensorType> types;
+  std::vector<ValueId> inputs(operands.begin(), operands.end());
+  int placement = 0;
+  try {
+    row = &ops_->at(op);
+    types = infer(*graph_, *row, inputs, attrs);
+    require(ErrorKind::layout, mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op,
+            ": there is no mesh ", mesh, "; the graph has ", graph_->meshes.size());
+    placement = placement_of(*row, inputs);
+    for (ValueId& in : inputs)
+      if (row->role != Role::transfer && graph_->value(in).mesh != 0) in = on_mesh(in, placement);
+  } catch (const Error& error) {
+    std::string place = where.empty() ? "" : cat(" at ", where);
+    if (!path.empty()) place += where.empty() ? cat(" in ", path) : cat(" (in ", path, ")");
+    if (place.empty()) throw;
+    throw Error(error.kind, cat(error.what(), "\n ", place), where);
+  }
+  Node node;
+  node.op = row;
+  node.inputs = std::move(inputs);
+  node.attrs = std::move(attrs);
+  node.path = path;
+  node.where = where;
+  NodeId id(graph_->nodes.size());
+  for (TensorType& type : types) {
+    node.outputs.emplace_back(graph_->values.size());
+    graph_->values.push_back({.producer = id,
+                              .output = static_cast<int>(node.outputs.size()) - 1,
+                              .type = std::move(type),
+                              .mesh = placement,
+                              .layout = {}});
+  }
+  graph_->nodes.push_back(std::move(node));
+  return graph_->nodes.back().outputs;
+}
+
+ValueId Builder::one(std::string_view op, std::initializer_list<ValueId> inputs, Attrs attrs) {
+  std::vector<ValueId> out = add(op, std::span<const ValueId>(inputs.begin(), inputs.size()), std::move(attrs));
+  require(out.size() == 1, op, " has ", out.size(), " results, not one");
+  return out[0];
+}
+
+}  // namespace karez::graph

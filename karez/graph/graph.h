@@ -1,0 +1,163 @@
+// The logical program: nodes in SSA form over values that have a type, a mesh and, once chosen, a layout.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/base/attrs.h"
+#include "karez/base/by_id.h"
+#include "karez/base/id.h"
+#include "karez/sbp/sbp.h"
+#include "karez/tensor/tensor.h"
+
+namespace karez::graph {
+
+struct OpDef;
+class OpTable;
+struct Graph;
+
+using ValueId = Id<struct ValueTag>;
+using NodeId = Id<struct NodeTag>;
+
+struct Value {
+  NodeId producer;  // invalid for an argument of a region
+  int output = 0;   // which of the producer's
+  TensorType type;
+  int mesh = 0;                  // index in Graph::meshes: the value's placement
+  std::optional<Layout> layout;  // fixed by the user before `shard`, chosen by it after
+  bool operator==(const Value&) const = default;
+};
+
+struct Node {
+  Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+  ~Node();
+
+  const OpDef* op = nullptr;  // a row of the OpTable
+  std::vector<ValueId> inputs;
+  Attrs attrs;
+  std::vector<ValueId> outputs;
+  std::string path;           // module path, "fc1"
+  std::string where;          // the user's source line, "net.cc:12"
+  std::vector<NodeId> after;  // control edges (from `order`): must not begin before these are done
+  int acts = 1;               // how often it acts in one launch: 1, or once for each micro-batch
+  std::vector<Attrs>
+      places;  // by act: the attributes that tell of its place, where acts differ (see attrs_at); else empty
+  bool setup =
+      false;  // depends on constants alone, and runs when the plan is loaded instead of in launches (from `shard` on)
+  std::vector<Graph> regions;  // bodies of scan, while, cond; closed: what they read comes in as arguments
+};
+
+// A parameter, optimiser state, running statistic or counter: lives in the Session under its name. How it is
+// initialised is a small graph of its own with one output (`init`).
+struct Variable {
+  std::string name;  // "fc1.weight"
+  TensorType type;
+  int mesh = 0;
+  std::optional<Layout> stored;  // fixed by the user, an earlier compile, or `shard`
+  ValueId read;                  // the `variable` node's output; invalid if never read here
+  ValueId updated;               // the value that becomes the next version; invalid if only read here
+  bool operator==(const Variable&) const = default;
+};
+
+struct Output {
+  std::string name;
+  ValueId value;
+  std::optional<Layout> layout = {};  // in which whoever called gets it; none: Broadcast
+  bool operator==(const Output&) const = default;
+};
+
+struct Graph {
+  Graph();
+  Graph(const Graph&);
+  Graph(Graph&&) noexcept;
+  Graph& operator=(const Graph&);
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
+
+  std::string name = "main";
+  std::vector<Mesh> meshes = {Mesh::of({})};
+  ById<NodeId, Node> nodes;  // always in an order in which producers stand before consumers
+  ById<ValueId, Value> values;
+  std::vector<ValueId> arguments;  // of a region; empty for a whole program, whose inputs are `input` nodes
+  std::vector<Variable> variables;
+  std::vector<Output> outputs;
+
+  const Node& node(NodeId id) const { return nodes[id]; }
+  Node& node(NodeId id) { return nodes[id]; }
+  const Value& value(ValueId id) const { return values[id]; }
+  Value& value(ValueId id) { return values[id]; }
+  const TensorType& type(ValueId id) const { return value(id).type; }
+  const Mesh& mesh(ValueId id) const { return meshes[static_cast<std::size_t>(value(id).mesh)]; }
+};
+
+// How often its results are filled in one launch: once where it joins what its acts made (see joins() in op.h), else
+// once an act.
+int fills(const Node& node);
+int fills(const Graph& graph, ValueId value);
+
+// The node's attributes in one of its acts: `attrs`, and over them those of its place.
+Attrs attrs_at(const Node& node, int act);
+
+// One node with its graph: what index functions, localise hooks, gradients and costs look at.
+struct NodeView {
+  const Graph* graph = nullptr;
+  NodeId id;
+  const Attrs* in_act = nullptr;  // its attributes in one act, where those are meant
+
+  const Node& node() const { return graph->node(id); }
+  const Attrs& attrs() const { return in_act != nullptr ? *in_act : node().attrs; }
+  ValueId in(std::size_t i) const { return node().inputs[i]; }
+  ValueId out(std::size_t i) const { return node().outputs[i]; }
+  std::size_t in_count() const { return node().inputs.size(); }
+  std::size_t out_count() const { return node().outputs.size(); }
+  const TensorType& in_type(std::size_t i) const { return graph->type(in(i)); }
+  const TensorType& out_type(std::size_t i) const { return graph->type(out(i)); }
+  std::vector<TensorType> in_types() const;
+  std::vector<TensorType> out_types() const;
+};
+
+Layout layout_of(const Graph& graph, const Output& output);  // as its user gets it
+
+int mesh_of(const Graph& graph, NodeId id);  // index in Graph::meshes of where its results lie; 0 where it has none
+
+// "matmul at net.cc:12 (fc1)": how errors and traces name a node.
+std::string describe(const Graph& graph, NodeId id);
+
+// Who reads each value, as (node, operand number). Outputs and variables' updates are not in it.
+struct Use {
+  NodeId node;
+  int operand = 0;
+  bool operator==(const Use&) const = default;
+};
+ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
+
+// Text: one line a node; `parse_graph(print(g))` prints the same again.
+//   graph main mesh(data=2, model=2) {
+//     variable "fc.weight" : f32[10, 784@model] read %1 updated %9
+//     %0 = input() {name="x"} : f32[64@data, 784] at "net.cc:3"
+//     %1 = variable() {name="fc.weight"} : f32[10, 784@model]
+//     %2 = matmul(%0, %1) {transpose_b=true} : f32[64@data, 10; sum@model] in "fc" at "net.cc:12" after n0 n1
+//     %3 = relu(%2) : f32[16, 10] acts 4
+//     %6 = exp(%5) : f32[16, 10] setup
+//     %4 = random_uniform(%5) {site=0, ...} : f32[2, 10] acts 2 {begin=[0, 0]} {begin=[2, 0]}
+//     output "loss" %7
+//     output "state" %8 : f32[64@data, 10]
+//   }
+std::string print(const Graph& graph);
+Graph parse_graph(std::string_view text, const OpTable& ops);
+
+// Throws when something does not hold: order, ids, types as inferred, layouts valid, equal dtypes, variables read and
+// written once; and rates: who acts several times in a launch reads what acts as often or once, and nothing that waits
+// for all its acts.
+void verify(const Graph& graph);
+
+}  // namespace karez::graph

@@ -1,0 +1,40 @@
+// How long graphs of ten thousand nodes take to verify, print and parse.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "karez/graph/graph.h"
+#include "karez/graph/test_ops.h"
+
+namespace karez::graph {
+namespace {
+
+const Attrs square{{"shape", Ints{4, 4}}};
+
+TEST(Graph, TenThousandNodesAreHandledInMilliseconds) {
+  OpTable ops = test_ops();
+  Graph g;
+  Builder b(g, ops);
+  b.path = "layer";
+  b.where = "net.cc:1";
+  ValueId x = b.one("input", {}, square), y = x;
+  for (int i = 0; i < 10000; ++i) y = i % 2 ? b.one("add", {x, y}) : b.one("relu", {y});
+  auto time = [](auto act) {
+    auto begin = std::chrono::steady_clock::now();
+    act();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  };
+  std::string text;
+  double verified = time([&] { verify(g); }), printed = time([&] { text = print(g); }),
+         parsed = time([&] { parse_graph(text, ops); }), used = time([&] { uses_of(g); });
+  RecordProperty("milliseconds", cat("verify ", verified, ", print ", printed, ", parse ", parsed, ", uses ", used));
+  std::printf("10,001 nodes: verify %.1f ms, print %.1f ms, parse %.1f ms, uses %.1f ms\n", verified, printed, parsed,
+              used);
+  // Far above what is seen and far below what anything quadratic would take (seconds), so that sanitizers and busy
+  // machines pass.
+  EXPECT_LT(verified + printed + parsed + used, 2000);
+}
+
+}  // namespace
+}  // namespace karez::graph

@@ -1,0 +1,373 @@
+// The text of a graph read back: errors name line and column.
+#include "karez/base/scan.h"
+#include "karez/graph/op.h"
+
+namespace karez::graph {
+namespace {
+
+// A type whose layout still speaks of axis names: the mesh it lies on is named behind it.
+struct WrittenType {
+  Scan at;  // where it stands, for errors
+  TensorType type;
+  bool chosen = false;  // a layout is written
+  std::vector<std::pair<std::string, Sbp>> entries;
+};
+
+struct Placed {
+  TensorType type;
+  int mesh = 0;
+  std::optional<Layout> layout;
+};
+
+class Parser {
+ public:
+  Parser(std::string_view text, const OpTable& ops) : in_(text, "graph"), length_(text.size()), ops_(ops) {}
+
+  Graph whole() {
+    Graph graph = parse(Graph().meshes);
+    if (!in_.at_end()) in_.fail_here("something follows the graph");
+    return graph;
+  }
+
+ private:
+  Graph parse(const std::vector<Mesh>& around) {
+    if (++nested_ > 50) in_.fail_here("regions are nested too deeply");
+    Graph graph;
+    keyword("graph");
+    graph.name = in_.peek("\"") ? in_.quoted() : in_.word();
+    // Arguments stand before the meshes that their types speak of, so they are read twice.
+    Scan arguments = in_;
+    bool has_arguments = in_.accept("(");
+    if (has_arguments) skip_arguments();
+    graph.meshes.clear();
+    while (in_.peek("mesh(")) graph.meshes.push_back(mesh());
+    if (graph.meshes.empty()) {
+      for (const Mesh& mesh : around) count_devices(mesh.size());
+      graph.meshes = around;
+    }
+    if (has_arguments) {
+      Scan behind = in_;
+      in_ = arguments;
+      parse_arguments(graph);
+      in_ = behind;
+    }
+    in_.expect("{");
+    std::vector<std::pair<Scan, ValueId>> later;  // values that variables name before they are defined
+    while (!in_.accept("}")) {
+      if (in_.at_end()) in_.fail_here("expected '}'");
+      if (accept_line("variable")) {
+        variable(graph, later);
+      } else if (accept_line("output")) {
+        std::string name = in_.quoted();
+        output(graph, std::move(name));
+      } else {
+        node(graph);
+      }
+    }
+    for (auto& [at, id] : later)
+      if (!is_defined(graph, id)) at.fail_here("no node defines this value");
+    --nested_;
+    return graph;
+  }
+
+  void keyword(std::string_view word) {
+    Scan before = in_;
+    if (!in_.peek_name() || in_.word() != word) before.fail_here(cat("expected '", word, "'"));
+  }
+
+  bool accept_keyword(std::string_view word) {
+    Scan before = in_;
+    if (in_.peek_name() && in_.word() == word) return true;
+    in_ = before;
+    return false;
+  }
+
+  // `variable "w"` and `output "y"` are lines of their own; `variable()` is a node.
+  bool accept_line(std::string_view word) {
+    Scan before = in_;
+    if (accept_keyword(word) && in_.peek("\"")) return true;
+    in_ = before;
+    return false;
+  }
+
+  // Runs what may throw without knowing the place, and adds the place.
+  template <class Act> static auto placed(const Scan& at, Act act) -> decltype(act()) {
+    std::string message;
+    try {
+      return act();
+    } catch (const Error& error) { message = error.what(); }
+    at.fail_here(message);
+  }
+
+  Mesh mesh() {
+    Scan before = in_;
+    in_.expect("mesh(");
+    std::vector<MeshAxis> axes;
+    while (!in_.accept(")")) {
+      if (!axes.empty()) in_.expect(",");
+      std::string name = in_.name();
+      in_.expect("=");
+      axes.push_back({std::move(name), small()});
+    }
+    std::int64_t size = 1;
+    for (const MeshAxis& axis : axes) size = placed(before, [&] { return checked_mul(size, axis.size); });
+    count_devices(size);
+    Mesh mesh = placed(before, [&] { return Mesh::of(axes); });
+    if (in_.accept("[")) {
+      std::vector<DeviceName> devices;
+      while (!in_.accept("]")) {
+        if (!devices.empty()) in_.expect(",");
+        int rank = small();
+        in_.expect(":");
+        devices.push_back({rank, small()});
+      }
+      if (devices.size() != mesh.devices.size())
+        before.fail_here(cat("a mesh of ", mesh.devices.size(), " devices lists ", devices.size()));
+      mesh.devices = std::move(devices);
+    }
+    return mesh;
+  }
+
+  void count_devices(std::int64_t count) {
+    devices_ = checked_add(devices_, count);
+    if (devices_ > most_devices)
+      in_.fail_here(cat("the meshes of graph and regions have over ", most_devices, " devices"));
+  }
+
+  int small() {
+    Scan before = in_;
+    std::int64_t value = in_.integer();
+    if (value < 0 || value > 1'000'000'000) before.fail_here("expected a number from 0 to 1000000000");
+    return static_cast<int>(value);
+  }
+
+  // %12. A text of n characters defines fewer than n values, so a slip of a digit cannot ask for all memory.
+  ValueId value_name() {
+    Scan before = in_;
+    in_.expect("%");
+    int index = small();
+    if (static_cast<std::size_t>(index) >= length_) before.fail_here("a value has a number beyond the text's length");
+    return ValueId(index);
+  }
+
+  static bool is_defined(const Graph& graph, ValueId id) {
+    if (!graph.values.has(id)) return false;
+    if (graph.value(id).producer.valid()) return true;
+    for (ValueId argument : graph.arguments)
+      if (argument == id) return true;
+    return false;
+  }
+
+  ValueId defined(const Graph& graph) {
+    in_.skip_space();
+    Scan before = in_;
+    ValueId id = value_name();
+    if (!is_defined(graph, id)) before.fail_here("a value is used before it is defined");
+    return id;
+  }
+
+  void output(Graph& graph, std::string name) {
+    ValueId value = defined(graph);
+    std::optional<Layout> layout;
+    in_.skip_space();
+    Scan before = in_;
+    if (in_.accept(":")) {
+      Placed at = placed_type(graph);
+      if (at.type != graph.type(value) || at.mesh != graph.value(value).mesh || !at.layout)
+        before.fail_here(cat("an output of %", value, " is a laid ", graph.type(value), " on its mesh"));
+      layout = std::move(at.layout);
+    }
+    graph.outputs.push_back({std::move(name), value, std::move(layout)});
+  }
+
+  ValueId fresh(Graph& graph) {
+    in_.skip_space();
+    Scan before = in_;
+    ValueId id = value_name();
+    if (is_defined(graph, id)) before.fail_here("a value is defined twice");
+    std::size_t size = static_cast<std::size_t>(id.index) + 1;
+    if (size > graph.values.size()) {
+      values_ += size - graph.values.size();
+      if (values_ > length_) before.fail_here("graph and regions number more values than the text has characters");
+      graph.values.resize(size);
+    }
+    return id;
+  }
+
+  void skip_arguments() {
+    do {
+      value_name();
+      in_.expect(":");
+      type();
+      mesh_index();
+    } while (in_.accept(","));
+    in_.expect(")");
+  }
+
+  void parse_arguments(Graph& graph) {
+    in_.expect("(");
+    do {
+      ValueId id = fresh(graph);
+      in_.expect(":");
+      Placed at = placed_type(graph);
+      graph.value(id) = {NodeId(), 0, std::move(at.type), at.mesh, std::move(at.layout)};
+      graph.arguments.push_back(id);
+    } while (in_.accept(","));
+    in_.expect(")");
+  }
+
+  // "f32[64@data, 10; sum@model]"; several axes: "[8@data@model, 4]", "; sum@data@model".
+  WrittenType type() {
+    in_.skip_space();
+    WrittenType out{in_, {}, false, {}};
+    out.type.dtype = placed(out.at, [&] { return dtype_from(in_.word()); });
+    auto axes = [&](Sbp entry) {
+      while (in_.accept("@")) {
+        out.entries.emplace_back(in_.name(), entry);
+        out.chosen = true;
+      }
+    };
+    in_.expect("[");
+    while (!in_.peek("]") && !in_.peek(";")) {
+      if (!out.type.shape.empty()) in_.expect(",");
+      Scan before = in_;
+      out.type.shape.push_back(in_.integer());
+      if (out.type.shape.back() < 0) before.fail_here("a size is negative");
+      axes(S(static_cast<int>(out.type.shape.size()) - 1));
+    }
+    if (in_.accept(";")) {
+      out.chosen = true;
+      while (!in_.peek("]")) {
+        in_.accept(",");
+        Scan before = in_;
+        std::string kind = in_.word();
+        Sbp entry = B();
+        for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
+          if (name_of(reduce) == kind) entry = P(reduce);
+        if (entry.is_broadcast()) before.fail_here("expected sum, max or min");
+        if (!in_.peek("@")) in_.expect("@");
+        axes(entry);
+      }
+    }
+    in_.expect("]");
+    return out;
+  }
+
+  int mesh_index() {
+    if (!accept_keyword("on")) return 0;
+    in_.expect("mesh");
+    return small();
+  }
+
+  Placed placed_type(const Graph& graph) {
+    WrittenType written = type();
+    Placed out{written.type, mesh_index(), std::nullopt};
+    if (static_cast<std::size_t>(out.mesh) >= graph.meshes.size())
+      written.at.fail_here(cat("there is no mesh", out.mesh, "; the graph has ", graph.meshes.size()));
+    if (!written.chosen) return out;
+    const Mesh& mesh = graph.meshes[static_cast<std::size_t>(out.mesh)];
+    out.layout = broadcast_layout(mesh);
+    for (const auto& [name, entry] : written.entries) {
+      int axis = placed(written.at, [&, wanted = std::string_view(name)] { return mesh.axis(wanted); });
+      Sbp& there = (*out.layout)[static_cast<std::size_t>(axis)];
+      if (!there.is_broadcast()) written.at.fail_here(cat("the axis '", name, "' is used twice"));
+      there = entry;
+    }
+    return out;
+  }
+
+  void variable(Graph& graph, std::vector<std::pair<Scan, ValueId>>& later) {
+    Variable v;
+    v.name = in_.quoted();
+    in_.expect(":");
+    Placed at = placed_type(graph);
+    v.type = std::move(at.type);
+    v.mesh = at.mesh;
+    v.stored = std::move(at.layout);
+    auto value = [&] {
+      in_.skip_space();
+      Scan before = in_;
+      ValueId id = value_name();
+      later.emplace_back(before, id);
+      return id;
+    };
+    if (accept_keyword("read")) v.read = value();
+    if (accept_keyword("updated")) v.updated = value();
+    graph.variables.push_back(std::move(v));
+  }
+
+  void node(Graph& graph) {
+    Node node;
+    NodeId id(graph.nodes.size());
+    while (in_.peek("%")) {
+      ValueId result = fresh(graph);
+      graph.value(result).producer = id;
+      graph.value(result).output = static_cast<int>(node.outputs.size());
+      node.outputs.push_back(result);
+      if (!in_.accept(",")) break;
+    }
+    if (!node.outputs.empty()) in_.expect("=");
+    in_.skip_space();
+    Scan before = in_;
+    node.op = placed(before, [&] { return &ops_.at(in_.word()); });
+    in_.expect("(");
+    while (!in_.accept(")")) {
+      if (!node.inputs.empty()) in_.expect(",");
+      in_.skip_space();
+      Scan operand = in_;
+      node.inputs.push_back(defined(graph));
+      if (graph.value(node.inputs.back()).producer == id) operand.fail_here("a value is used before it is defined");
+    }
+    if (in_.peek("{")) node.attrs = Attrs::parse(in_);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      in_.expect(i == 0 ? ":" : ",");
+      Placed at = placed_type(graph);
+      Value& value = graph.value(node.outputs[i]);
+      value.type = std::move(at.type);
+      value.mesh = at.mesh;
+      value.layout = std::move(at.layout);
+    }
+    if (accept_keyword("in")) node.path = in_.quoted();
+    if (accept_keyword("at")) node.where = in_.quoted();
+    if (accept_keyword("acts")) {
+      node.acts = small();
+      while (in_.peek("{")) node.places.push_back(Attrs::parse(in_));
+    }
+    node.setup = accept_keyword("setup");
+    if (accept_keyword("after")) {
+      do {
+        in_.expect("n");
+        node.after.emplace_back(small());
+      } while (is_node_name());
+    }
+    if (accept_keyword("regions")) {
+      in_.expect("{");
+      while (!in_.accept("}")) node.regions.push_back(parse(graph.meshes));
+    }
+    graph.nodes.push_back(std::move(node));
+  }
+
+  bool is_node_name() {  // n12, and not the op of the next line
+    Scan ahead = in_;
+    if (!ahead.peek_name()) return false;
+    std::string word = ahead.word();
+    return word.size() > 1 && word[0] == 'n' && word.find_first_not_of("0123456789", 1) == std::string::npos &&
+           !ahead.peek("(");
+  }
+
+  Scan in_;
+  std::size_t length_;
+  const OpTable& ops_;
+  int nested_ = 0;
+  // What a short text may ask for in all, regions included: a slip of a digit is an error and not a machine without
+  // memory.
+  static constexpr std::int64_t most_devices = 1 << 20;
+  std::int64_t devices_ = 0;
+  std::size_t values_ = 0;
+};
+
+}  // namespace
+
+Graph parse_graph(std::string_view text, const OpTable& ops) { return Parser(text, ops).whole(); }
+
+}  // namespace karez::graph

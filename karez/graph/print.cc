@@ -1,0 +1,104 @@
+// A graph as text: one line a node; karez/graph/parse.cc reads it back.
+#include <algorithm>
+#include <cctype>
+
+#include "karez/base/text.h"
+#include "karez/graph/op.h"
+
+namespace karez::graph {
+namespace {
+
+std::string value_name(ValueId id) { return cat("%", id); }
+
+// Bare where it reads back as one word, else quoted.
+std::string graph_name(const std::string& name) {
+  bool word = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
+  for (unsigned char c : name) word = word && (std::isalnum(c) != 0 || c == '_');
+  return word ? name : quote(name);
+}
+
+// "f32[64@data, 10; sum@model] on mesh1"; the default mesh is not named.
+std::string typed(const Graph& graph, const TensorType& type, int mesh, const std::optional<Layout>& layout) {
+  std::string text = print(type);
+  if (layout) {  // a graph under repair prints too, though a layout that makes no sense does not read back
+    bool sound = mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() &&
+                 is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
+    text = sound ? print(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout)
+                 : cat(text, " laid ", print(*layout));
+  }
+  return mesh == 0 ? text : cat(text, " on mesh", mesh);
+}
+std::string typed(const Graph& graph, ValueId id) {
+  return typed(graph, graph.type(id), graph.value(id).mesh, graph.value(id).layout);
+}
+
+std::string mesh_text(const Mesh& mesh) {
+  bool usual = mesh.devices == Mesh::of(mesh.axes).devices;
+  return usual ? print(mesh)
+               : cat(print(mesh), " [", join(mesh.devices, ", ", [](DeviceName d) { return print(d); }), "]");
+}
+
+class Printer {
+ public:
+  // A region says its meshes only where they are not those around it.
+  void write(const Graph& graph, const std::vector<Mesh>& around, const std::string& margin) {
+    out_ += cat(margin, "graph ", graph_name(graph.name));
+    if (!graph.arguments.empty())
+      out_ +=
+          cat("(", join(graph.arguments, ", ", [&](ValueId id) { return cat(value_name(id), ": ", typed(graph, id)); }),
+              ")");
+    if (graph.meshes != around)
+      for (const Mesh& mesh : graph.meshes) out_ += cat(" ", mesh_text(mesh));
+    out_ += " {\n";
+    for (const Variable& v : graph.variables) {
+      out_ += cat(margin, "  variable ", quote(v.name), " : ", typed(graph, v.type, v.mesh, v.stored));
+      if (v.read.valid()) out_ += cat(" read ", value_name(v.read));
+      if (v.updated.valid()) out_ += cat(" updated ", value_name(v.updated));
+      out_ += "\n";
+    }
+    for (const Node& node : graph.nodes) write(graph, node, cat(margin, "  "));
+    for (const Output& output : graph.outputs) {
+      out_ += cat(margin, "  output ", quote(output.name), " ", value_name(output.value));
+      if (output.layout)
+        out_ += cat(" : ", typed(graph, graph.type(output.value), graph.value(output.value).mesh, output.layout));
+      out_ += "\n";
+    }
+    out_ += cat(margin, "}\n");
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  void write(const Graph& graph, const Node& node, const std::string& margin) {
+    out_ += margin;
+    if (!node.outputs.empty()) out_ += cat(join(node.outputs, ", ", value_name), " = ");
+    out_ += cat(node.op->name, "(", join(node.inputs, ", ", value_name), ")");
+    if (!node.attrs.empty()) out_ += cat(" ", node.attrs.print());
+    if (!node.outputs.empty())
+      out_ += cat(" : ", join(node.outputs, ", ", [&](ValueId id) { return typed(graph, id); }));
+    if (!node.path.empty()) out_ += cat(" in ", quote(node.path));
+    if (!node.where.empty()) out_ += cat(" at ", quote(node.where));
+    if (node.acts != 1) out_ += cat(" acts ", node.acts);
+    for (const Attrs& place : node.places) out_ += cat(" ", place.print());
+    if (node.setup) out_ += " setup";
+    if (!node.after.empty()) out_ += cat(" after ", join(node.after, " ", [](NodeId id) { return cat("n", id); }));
+    if (!node.regions.empty()) {
+      out_ += " regions {\n";
+      for (const Graph& region : node.regions) write(region, graph.meshes, cat(margin, "  "));
+      out_ += cat(margin, "}");
+    }
+    out_ += "\n";
+  }
+
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const Graph& graph) {
+  Printer printer;
+  printer.write(graph, Graph().meshes, "");
+  return printer.take();
+}
+
+}  // namespace karez::graph

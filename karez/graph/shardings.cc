@@ -1,0 +1,153 @@
+// From an index signature to all legal ways to lay a node on a mesh.
+#include <algorithm>
+
+#include "karez/base/text.h"
+#include "karez/graph/op.h"
+
+namespace karez::graph {
+namespace {
+
+// Letters in order of appearance, operands before results.
+std::vector<std::string> letters_of(const Signature& s) {
+  std::vector<std::string> letters;
+  for (const auto* side : {&s.in, &s.out})
+    for (const auto& operand : *side)
+      for (const std::string& letter : operand)
+        if (letter != never_split && std::find(letters.begin(), letters.end(), letter) == letters.end())
+          letters.push_back(letter);
+  return letters;
+}
+
+// The dimension of an operand that carries the letter; -1: none.
+int dim_of(const std::vector<std::string>& operand, const std::string& letter) {
+  auto at = std::find(operand.begin(), operand.end(), letter);
+  return at == operand.end() ? -1 : static_cast<int>(at - operand.begin());
+}
+
+bool can_be_partial(const TensorType& type, Reduce reduce) {
+  return reduce != Reduce::sum || has_partial_sums(type.dtype);
+}
+
+// The letter split: who carries it is Split there, other operands are Broadcast, other results Partial of the letter's
+// kind. (A letter that no operand carries is not summed over: results without it are whole.)
+std::optional<Sharding> split(const NodeView& node, const Signature& s, const std::string& letter) {
+  auto kind = s.reduced.find(letter);
+  Reduce reduce = kind == s.reduced.end() ? Reduce::sum : kind->second;
+  Sharding out;
+  bool summed = false;
+  for (std::size_t i = 0; i < s.in.size(); ++i) {
+    int d = dim_of(s.in[i], letter);
+    summed = summed || d >= 0;
+    if (d >= 0 && node.in_type(i).shape[static_cast<std::size_t>(d)] == 1) return std::nullopt;
+    out.in.push_back(d < 0 ? B() : S(d));
+  }
+  for (std::size_t i = 0; i < s.out.size(); ++i) {
+    int d = dim_of(s.out[i], letter);
+    if (d >= 0 && node.out_type(i).shape[static_cast<std::size_t>(d)] == 1) return std::nullopt;
+    if (d < 0 && summed && !can_be_partial(node.out_type(i), reduce)) return std::nullopt;
+    out.out.push_back(d >= 0 ? S(d) : summed ? P(reduce) : B());
+  }
+  return out;
+}
+
+// Partial passing through: the operands of the group Partial, the others Broadcast, all results Partial.
+std::optional<Sharding> pass(const NodeView& node, const std::vector<int>& group, Reduce reduce) {
+  Sharding out{std::vector<Sbp>(node.in_count(), B()), std::vector<Sbp>(node.out_count(), P(reduce))};
+  for (int operand : group) {
+    if (!can_be_partial(node.in_type(static_cast<std::size_t>(operand)), reduce)) return std::nullopt;
+    out.in[static_cast<std::size_t>(operand)] = P(reduce);
+  }
+  for (std::size_t i = 0; i < node.out_count(); ++i)
+    if (!can_be_partial(node.out_type(i), reduce)) return std::nullopt;
+  return out;
+}
+
+// One way for one axis, and which `divides` letter it splits.
+struct Way {
+  Sharding sharding;
+  std::string divides;
+};
+
+std::vector<Way> ways(const NodeView& node, const Signature& s, int size) {
+  std::vector<Way> out;
+  auto add = [&](std::optional<Sharding> sharding, std::string divides = {}) {
+    if (sharding && std::none_of(out.begin(), out.end(), [&](const Way& w) { return w.sharding == *sharding; }))
+      out.push_back({*std::move(sharding), std::move(divides)});
+  };
+  add(Sharding{std::vector<Sbp>(node.in_count(), B()), std::vector<Sbp>(node.out_count(), B())});
+  if (size == 1) return out;
+  for (const std::string& letter : letters_of(s)) {
+    auto divides = s.divides.find(letter);
+    if (divides == s.divides.end()) {
+      add(split(node, s, letter));
+    } else if (divides->second % size == 0) {
+      add(split(node, s, letter), letter);
+    }
+  }
+  for (const auto& group : s.linear)
+    if (!group.empty()) add(pass(node, group, Reduce::sum));
+  if (s.moves && node.in_count() > 0)
+    for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min}) add(pass(node, {0}, reduce));
+  return out;
+}
+
+// Whether one way per axis makes sense together.
+bool fits(const NodeView& node, const Signature& s, const Mesh& mesh, const std::vector<const Way*>& chosen) {
+  // A split of a merged dimension is one of its major factor only if all axes that split it together divide that
+  // factor.
+  std::map<std::string, std::int64_t> parts;
+  for (std::size_t axis = 0; axis < chosen.size(); ++axis)
+    if (!chosen[axis]->divides.empty())
+      parts.try_emplace(chosen[axis]->divides, 1).first->second *= mesh.axes[axis].size;
+  for (const auto& [letter, count] : parts)
+    if (s.divides.at(letter) % count != 0) return false;
+  // Each value has one kind of Partial (is_valid says so): a maximum of sums is not a sum of maxima.
+  auto valid = [&](const TensorType& type, auto entry) {
+    Layout layout;
+    for (const Way* way : chosen) layout.push_back(entry(way->sharding));
+    return is_valid(type, mesh, layout);
+  };
+  for (std::size_t i = 0; i < node.in_count(); ++i)
+    if (!valid(node.in_type(i), [&](const Sharding& w) { return w.in[i]; })) return false;
+  for (std::size_t i = 0; i < node.out_count(); ++i)
+    if (!valid(node.out_type(i), [&](const Sharding& w) { return w.out[i]; })) return false;
+  return true;
+}
+
+}  // namespace
+
+std::string print(const Sharding& sharding) {
+  auto side = [](const std::vector<Sbp>& entries) { return join(entries, ", ", [](Sbp sbp) { return print(sbp); }); };
+  return sharding.in.empty() ? cat("-> ", side(sharding.out)) : cat(side(sharding.in), " -> ", side(sharding.out));
+}
+
+std::vector<Sharding> shardings(const NodeView& node, int size) {
+  std::vector<Sharding> out;
+  for (Way& way : ways(node, signature_of(node), size)) out.push_back(std::move(way.sharding));
+  return out;
+}
+
+std::vector<std::vector<Sharding>> mesh_shardings(const NodeView& node, const Mesh& mesh) {
+  Signature s = signature_of(node);
+  std::vector<std::vector<Way>> of_axis;
+  for (const MeshAxis& axis : mesh.axes) of_axis.push_back(ways(node, s, axis.size));
+  std::vector<std::vector<Sharding>> out;
+  std::vector<const Way*> chosen;
+  auto visit = [&](auto&& self) -> void {
+    if (chosen.size() < of_axis.size()) {
+      for (const Way& way : of_axis[chosen.size()]) {
+        chosen.push_back(&way);
+        self(self);
+        chosen.pop_back();
+      }
+    } else if (fits(node, s, mesh, chosen)) {
+      std::vector<Sharding> combination;
+      for (const Way* way : chosen) combination.push_back(way->sharding);
+      out.push_back(std::move(combination));
+    }
+  };
+  visit(visit);
+  return out;
+}
+
+}  // namespace karez::graph

@@ -1,0 +1,211 @@
+// Index signatures: their text, and the checked signature of a node.
+#include <algorithm>
+
+#include "karez/base/scan.h"
+#include "karez/base/text.h"
+#include "karez/graph/op.h"
+
+namespace karez::graph {
+namespace {
+
+std::vector<std::string> parse_operand(Scan& in) {
+  std::vector<std::string> letters;
+  if (in.accept("(")) {
+    in.expect(")");
+    return letters;
+  }
+  while (in.peek_name()) { letters.push_back(in.word()); }
+  return letters;
+}
+
+std::vector<std::vector<std::string>> parse_side(Scan& in) {
+  std::vector<std::vector<std::string>> operands{parse_operand(in)};
+  while (in.accept(",")) operands.push_back(parse_operand(in));
+  return operands;
+}
+
+bool appears(const std::vector<std::vector<std::string>>& side, const std::string& letter) {
+  return std::any_of(side.begin(), side.end(), [&](const auto& operand) {
+    return std::find(operand.begin(), operand.end(), letter) != operand.end();
+  });
+}
+
+Reduce reduce_from(Scan& in) {
+  Scan before = in;
+  std::string name = in.word();
+  for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
+    if (name_of(reduce) == name) return reduce;
+  before.fail_here("expected sum, max or min");
+}
+
+using Outside = Signature::Outside;
+constexpr std::pair<Outside, std::string_view> outside_names[] = {{Outside::factor, "factor"},
+                                                                  {Outside::divisor, "divisor"},
+                                                                  {Outside::condition, "condition"},
+                                                                  {Outside::unknown, "unknown"}};
+
+Outside outside_from(Scan& in) {
+  Scan before = in;
+  const std::string name = in.word();
+  for (const auto& [outside, known] : outside_names)
+    if (known == name) return outside;
+  before.fail_here("expected factor, divisor, condition or unknown");
+}
+
+// One clause after a '|'.
+void parse_clause(Scan& in, Signature& s) {
+  auto known = [&](bool of_results) {
+    Scan before = in;
+    std::string letter = in.word();
+    if (letter == never_split) before.fail_here("a dimension that is never split has no letter");
+    if (!appears(s.in, letter) && !(of_results && appears(s.out, letter)))
+      before.fail_here(cat("no operand carries the letter '", letter, "'"));
+    return letter;
+  };
+  auto operand = [&] {
+    Scan before = in;
+    std::int64_t number = in.integer();
+    if (number < 0 || number >= static_cast<std::int64_t>(s.in.size()))
+      before.fail_here(cat("there is no operand ", number));
+    return static_cast<int>(number);
+  };
+  if (in.accept("linear")) {
+    while (in.accept("{")) {
+      std::vector<int> group;
+      while (!in.accept("}")) {
+        if (!group.empty()) in.expect(",");
+        group.push_back(operand());
+      }
+      s.linear.push_back(std::move(group));
+    }
+  } else if (in.accept("outside")) {
+    do {
+      const int number = operand();
+      s.outside[number] = outside_from(in);
+    } while (in.accept(","));
+  } else if (in.accept("picks")) {
+    s.picks = true;
+  } else if (in.accept("moves")) {
+    s.moves = true;
+  } else {
+    do {
+      std::string letter = known(true);
+      if (in.accept("divides")) {
+        s.divides[letter] = in.integer();
+      } else if (in.accept("masked")) {
+        s.masked.insert(letter);
+      } else {
+        in.expect("by");
+        s.reduced[letter] = reduce_from(in);
+      }
+    } while (in.peek_name());
+  }
+}
+
+std::string print_side(const std::vector<std::vector<std::string>>& side) {
+  return join(side, ", ", [](const auto& operand) { return operand.empty() ? std::string("()") : join(operand, " "); });
+}
+
+// What the checks of a node's signature walk over: each dimension of each operand and result.
+struct Place {
+  const std::string& letter;
+  std::int64_t size;
+  const char* side;  // "operand"
+  std::size_t index;
+  const TensorType& type;
+
+  std::string text() const { return cat(side, " ", index, " ", type); }  // "operand 1 f32[3, 4]"
+};
+
+std::vector<Place> places(const NodeView& node, const Signature& s) {
+  std::vector<Place> out;
+  auto side = [&](const auto& letters, std::size_t count, auto type, const char* what) {
+    require(letters.size() == count, "its signature ", s, " has ", letters.size(), " ", what, "s, the node ", count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const TensorType& t = type(i);
+      require(letters[i].size() == t.shape.size(), "its signature ", s, " gives ", what, " ", i, " ", letters[i].size(),
+              " dimensions; it is ", t);
+      for (std::size_t d = 0; d < letters[i].size(); ++d) {
+        const std::string& letter = letters[i][d];
+        if (letter == never_split) continue;
+        require(!letter.empty(), "its signature gives ", what, " ", i, " no letter in dimension ", d,
+                "; what is never split carries '", never_split, "'");
+        require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", s, " has '", letter,
+                "' twice in ", what, " ", i);
+        out.push_back({letter, t.shape[d], what, i, t});
+      }
+    }
+  };
+  side(
+      s.in, node.in_count(), [&](std::size_t i) -> const TensorType& { return node.in_type(i); }, "operand");
+  side(
+      s.out, node.out_count(), [&](std::size_t i) -> const TensorType& { return node.out_type(i); }, "result");
+  return out;
+}
+
+void check(const NodeView& node, const Signature& s) {
+  std::map<std::string, const Place*> first;
+  std::vector<Place> all = places(node, s);
+  for (const Place& place : all) {
+    if (auto divides = s.divides.find(place.letter); divides != s.divides.end()) {
+      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", s, " lets '", place.letter,
+              "' divide ", divides->second, ", which does not divide ", place.size, " of ", place.side, " ",
+              place.index, " ", place.type);
+      continue;  // a merged dimension is a multiple of its major factor
+    }
+    auto [at, fresh] = first.try_emplace(place.letter, &place);
+    if (!fresh && at->second->size != place.size)
+      fail("sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text(), " and ", place.size,
+           " in ", place.text());
+  }
+  for (const auto& group : s.linear)
+    for (int operand : group)
+      require(operand >= 0 && static_cast<std::size_t>(operand) < node.in_count(),
+              "its signature's linear group names operand ", operand, " of ", node.in_count());
+}
+
+}  // namespace
+
+Signature parse_signature(std::string_view text) {
+  Scan in(text, "signature");
+  Signature s;
+  if (!in.peek("->")) s.in = parse_side(in);
+  in.expect("->");
+  s.out = parse_side(in);
+  while (in.accept("|")) parse_clause(in, s);
+  if (!in.at_end()) in.fail_here("something follows the signature");
+  return s;
+}
+
+std::string print(const Signature& s) {
+  std::string text = s.in.empty() ? "-> " : cat(print_side(s.in), " -> ");
+  text += print_side(s.out);
+  std::vector<std::string> clauses;
+  for (const auto& [letter, reduce] : s.reduced) clauses.push_back(cat(letter, " by ", name_of(reduce)));
+  for (const auto& [letter, extent] : s.divides) clauses.push_back(cat(letter, " divides ", extent));
+  for (const std::string& letter : s.masked) clauses.push_back(cat(letter, " masked"));
+  if (s.picks) clauses.emplace_back("picks");
+  if (!s.linear.empty())
+    clauses.push_back(
+        cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
+  if (!s.outside.empty())
+    clauses.push_back(cat("outside ", join(s.outside, ", ", [](const auto& one) {
+                            return cat(one.first, " ", outside_names[static_cast<std::size_t>(one.second)].second);
+                          })));
+  if (s.moves) clauses.push_back("moves");
+  for (const std::string& clause : clauses) text += cat(" | ", clause);
+  return text;
+}
+
+Signature signature_of(const NodeView& node) {
+  const auto& index = node.node().op->index;
+  try {
+    Signature s = index.index() == 0 ? parse_signature(std::get<0>(index)) : std::get<1>(index)(node);
+    if (s.in.empty() && node.in_count() == 1)
+      s.in.emplace_back();  // nothing before "->" is no operand or one scalar: the node tells
+    check(node, s);
+    return s;
+  } catch (const Error& error) { fail(error.kind, describe(*node.graph, node.id), ": ", error.what()); }
+}
+
+}  // namespace karez::graph

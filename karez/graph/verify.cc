@@ -1,0 +1,203 @@
+// What must hold in every graph, checked between passes; errors name the node as the user knows it.
+#include <set>
+
+#include "karez/graph/op.h"
+
+namespace karez::graph {
+namespace {
+
+// A node as the user knows it, which becomes text only in an error.
+struct Name {
+  const Graph& graph;
+  NodeId id;
+
+  friend std::ostream& operator<<(std::ostream& out, const Name& name) { return out << describe(name.graph, name.id); }
+};
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph)
+      : graph_(graph),
+        known_(graph.values.size(), false),
+        late_(graph.values.size(), false) {}
+
+  void run() {
+    require(!graph_.meshes.empty(), "graph ", graph_.name, " has no mesh");
+    for (ValueId id : graph_.arguments) {
+      require(exists(id) && !known(id), "graph ", graph_.name, ": argument %", id,
+              exists(id) ? " is listed twice" : " does not exist");
+      require(!graph_.value(id).producer.valid(), "graph ", graph_.name, ": argument %", id,
+              " is also a result of node n", graph_.value(id).producer);
+      layout([&] { return cat("argument %", id, " of graph ", graph_.name); }, id);
+      known_[id] = true;
+    }
+    for (NodeId n : graph_.nodes.ids()) node(n);
+    for (ValueId v : graph_.values.ids()) {
+      NodeId producer = graph_.values[v].producer;
+      require(!producer.valid() || known_[v], "graph ", graph_.name, ": value %", v, " says that node n", producer,
+              " makes it, which does not list it");
+    }
+    variables();
+    outputs();
+  }
+
+ private:
+  bool exists(ValueId id) const { return graph_.values.has(id); }
+  bool known(ValueId id) const { return exists(id) && known_[id]; }
+
+  template <class What> void layout(const What& what, ValueId id) const {
+    const Value& value = graph_.value(id);
+    placed(what, value.type, value.mesh, value.layout);
+  }
+
+  template <class What>
+  void placed(const What& what, const TensorType& type, int mesh, const std::optional<Layout>& layout) const {
+    if (mesh < 0 || static_cast<std::size_t>(mesh) >= graph_.meshes.size())
+      fail(what(), " is on mesh", mesh, "; the graph has ", graph_.meshes.size());
+    std::string why;
+    const Mesh& on = graph_.meshes[static_cast<std::size_t>(mesh)];
+    if (layout && !is_valid(type, on, *layout, &why))
+      fail(ErrorKind::layout, what(), ": ", type, " cannot lie as ", print(*layout), " on ", print(on), ": ", why);
+  }
+
+  void node(NodeId id) {
+    const Node& node = graph_.node(id);
+    require(node.op != nullptr, "node n", id, " has no op");
+    const Name name{graph_, id};
+    require(node.op->inputs < 0 || static_cast<int>(node.inputs.size()) == node.op->inputs, name, " takes ",
+            node.op->inputs, node.op->inputs == 1 ? " operand" : " operands", ", not ", node.inputs.size());
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      ValueId in = node.inputs[i];
+      require(exists(in), name, ": operand ", i, " is %", in, ", which does not exist; the graph has ",
+              graph_.values.size(), " values");
+      require(known(in), name, ": operand ", i, " is %", in, ", which no earlier node makes");
+      require(graph_.value(in).mesh == graph_.value(node.inputs[0]).mesh, name, ": operand ", i, " is on mesh",
+              graph_.value(in).mesh, ", operand 0 on mesh", graph_.value(node.inputs[0]).mesh);
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      ValueId out = node.outputs[i];
+      require(exists(out), name, ": result ", i, " is %", out, ", which does not exist; the graph has ",
+              graph_.values.size(), " values");
+      const Value& value = graph_.value(out);
+      require(!known(out), name, ": result ", i, " is %", out, ", which node n", value.producer, " makes too");
+      require(value.producer == id && value.output == static_cast<int>(i), name, ": result ", i, " is %", out,
+              ", which says it is result ", value.output, " of node n", value.producer);
+      layout([&] { return cat(name, ": result ", i); }, out);
+      int mesh = graph_.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).mesh;
+      require(value.mesh == mesh || node.op->role == Role::transfer, name, ": result ", i, " is on mesh", value.mesh,
+              ", its operands on mesh", mesh);
+    }
+    types(name, NodeView{&graph_, id});
+    rates(name, node);
+    for (ValueId out : node.outputs) known_[out] = true;
+    for (NodeId before : node.after)
+      require(before.valid() && before < id, name, " comes after node n", before, ", which does not stand before it (n",
+              id, ")");
+    for (const Graph& region : node.regions) {
+      try {
+        require(region.variables.empty(), "graph ", region.name, " is a region and has ", region.variables.size(),
+                " variables");
+        verify(region);
+      } catch (const Error& error) { fail(error.kind, name, ": in its region: ", error.what()); }
+    }
+  }
+
+  void types(const Name& name, const NodeView& view) const {
+    std::vector<TensorType> inferred;
+    try {
+      inferred = view.node().op->infer(view.in_types(), view.attrs());
+    } catch (const Error& error) { fail(error.kind, name, ": ", error.what()); }
+    require(inferred.size() == view.out_count(), name, " has ", view.out_count(), " results; its op gives ",
+            inferred.size());
+    for (std::size_t i = 0; i < inferred.size(); ++i)
+      require(inferred[i] == view.out_type(i), name, ": result ", i, " is ", view.out_type(i), "; its operands give ",
+              inferred[i]);
+  }
+
+  // An operand comes once an act, or once a launch and stays for all acts. A node that acts several times must not
+  // wait, over whatever way, for what another one makes of all its acts.
+  void rates(const Name& name, const Node& node) {
+    require(node.acts >= 1, name, " acts ", node.acts, " times in a launch");
+    require(node.places.empty() || (node.acts > 1 && node.places.size() == static_cast<std::size_t>(node.acts)), name,
+            " acts ", node.acts, " times in a launch, but has ", node.places.size(), " places");
+    const Role role = node.op->role;
+    bool waits = joins(role) && node.acts > 1;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId in = node.inputs[i];
+      const int filled = fills(graph_, in);
+      require(filled == node.acts || (filled == 1 && !joins(role)), name, " acts ", node.acts,
+              " times in a launch, but operand ", i, ", %", in, ", is made ", filled, " times");
+      require(role != Role::part || filled == 1, name, " takes parts of %", in, ", which is made ", filled,
+              " times in a launch");
+      require(node.acts == 1 || !late_[in], name, " acts ", node.acts, " times in a launch, but operand ", i, ", %", in,
+              ", waits for all acts of nodes before it");
+      waits = waits || late_[in];
+    }
+    if (role == Role::join || role == Role::part)
+      require(node.attrs.integer("parts") == node.acts, name, " has ", node.attrs.integer("parts"), " parts, but acts ",
+              node.acts, " times in a launch");
+    for (ValueId out : node.outputs) late_[out] = waits;
+  }
+
+  void once(const std::string& what, ValueId value) const {
+    require(fills(graph_, value) == 1, what, " is %", value, ", which is made ", fills(graph_, value),
+            " times in a launch");
+  }
+
+  void variables() const {
+    std::set<std::string> names;
+    std::set<ValueId> read;
+    for (const Variable& v : graph_.variables) {
+      require(ErrorKind::name, names.insert(v.name).second, "two variables are called '", v.name, "'");
+      std::string what = cat("variable '", v.name, "'");
+      placed([&] { return what; }, v.type, v.mesh, v.stored);
+      for (auto [id, verb] : {std::pair{v.read, "read as"}, std::pair{v.updated, "updated to"}}) {
+        if (!id.valid()) continue;
+        require(known(id), what, " is ", verb, " %", id, ", which no node makes");
+        require(graph_.type(id) == v.type, what, " is ", v.type, " and ", verb, " %", id, ", a ", graph_.type(id));
+        require(graph_.value(id).mesh == v.mesh, what, " is on mesh", v.mesh, " and ", verb, " %", id, " on mesh",
+                graph_.value(id).mesh);
+      }
+      if (v.updated.valid()) once(cat("the next version of ", what), v.updated);
+      if (!v.read.valid()) continue;
+      require(read.insert(v.read).second, what, " is read as %", v.read, ", as which another variable is read too");
+      NodeId reader = graph_.value(v.read).producer;
+      require(reader.valid() && graph_.node(reader).op->role == Role::state, what, " is read as %", v.read,
+              ", which no node 'variable' makes");
+      const Attrs& attrs = graph_.node(reader).attrs;
+      require(attrs.text("name", v.name) == v.name, what, " is read as %", v.read, ", which is named '",
+              attrs.text("name", v.name), "'");
+    }
+    for (NodeId n : graph_.nodes.ids()) {
+      const Node& node = graph_.nodes[n];
+      if (node.op->role != Role::state) continue;
+      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, Name{graph_, n}, " ", node.attrs.print(),
+              " reads a variable that the graph does not list, or a second time");
+    }
+  }
+
+  void outputs() const {
+    std::set<std::string> names;
+    for (const Output& output : graph_.outputs) {
+      require(ErrorKind::name, names.insert(output.name).second, "two outputs are called '", output.name, "'");
+      require(known(output.value), "output '", output.name, "' is %", output.value, ", which no node makes");
+      once(cat("output '", output.name, "'"), output.value);
+      if (!output.layout) continue;
+      const std::string what = cat("output '", output.name, "'");
+      placed([&] { return what; }, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
+      for (Sbp entry : *output.layout)
+        require(ErrorKind::layout, !entry.is_partial(), what, " is wanted as ", print(*output.layout),
+                "; a part of a sum is no result");
+    }
+  }
+
+  const Graph& graph_;
+  ById<ValueId, bool> known_;
+  ById<ValueId, bool> late_;  // it waits for all acts of what acts several times
+};
+
+}  // namespace
+
+void verify(const Graph& graph) { Verifier(graph).run(); }
+
+}  // namespace karez::graph

@@ -1,0 +1,20 @@
+// Everything a user's program needs: include this alone.
+#pragma once
+
+#include "karez/api/array.h"
+#include "karez/api/batches.h"
+#include "karez/api/checkpoint.h"
+#include "karez/api/compile.h"
+#include "karez/api/convolution.h"
+#include "karez/api/functions.h"
+#include "karez/api/interactive.h"
+#include "karez/api/nn.h"
+#include "karez/api/optim.h"
+#include "karez/api/options.h"
+#include "karez/api/parts.h"
+#include "karez/api/progress.h"
+#include "karez/api/random.h"
+#include "karez/api/recurrent.h"
+#include "karez/api/scan.h"
+#include "karez/api/tensor.h"
+#include "karez/api/world.h"

@@ -1,0 +1,23 @@
+// Products of bf16 where a library has none for this processor: operands are widened to f32, the f32 row runs, the
+// result is rounded.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "karez/kernels/kernel.h"
+
+namespace karez::kernels {
+
+// "<row>_widened" for each f32 row of a product or a convolution. They rank below every row that takes bf16 itself, and
+// above the plain ones.
+std::vector<KernelRow> bf16_widening_rows();
+bool is_widened(std::string_view kernel);
+
+// To f32, which is exact, and to the nearest bf16, ties to even, as tensor::Bf16 does it; NaN stays NaN. By
+// hwy_pointwise.cc.
+void widen_bf16(const std::uint16_t* from, float* to, std::int64_t count);
+void round_to_bf16(const float* from, std::uint16_t* to, std::int64_t count);
+
+}  // namespace karez::kernels

@@ -1,0 +1,40 @@
+// Strided copies, planned once: any strides on both sides, merged runs by memcpy, blocked transposes where the two
+// orders differ.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "karez/kernels/cpu/loops.h"
+#include "karez/tensor/tensor.h"
+
+namespace karez::kernels {
+
+// How to copy one block of elements. `from` may have strides of zero (a repeated dimension); `to` may not overlap
+// itself.
+struct CopyPlan {
+  enum class Form : std::uint8_t {
+    runs,       // the innermost loop is contiguous on both sides
+    fill,       // the innermost loop repeats one element into a contiguous run
+    transpose,  // the two innermost loops: `to` is contiguous along the last, `from` along the one before
+    strided,    // everything else
+  };
+  Form form = Form::runs;
+  Loops loops;               // operand 0 is `to`, operand 1 is `from`
+  std::int64_t element = 4;  // bytes
+};
+CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, std::int64_t element_bytes);
+void run(const CopyPlan& plan, std::byte* to, const std::byte* from);
+
+// Plans "element i of `from` in row-major order becomes element i of `to`", whatever the strides of both (a reshape).
+// Where the shapes have no common refinement ([2, 3] to [3, 2] with gaps), both sides are walked element by element.
+struct ReshapePlan {
+  CopyPlan copy;
+  bool by_element = false;
+  Loops to, from;  // when by_element: each side's own loops, in logical order
+};
+ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from,
+                         std::int64_t element_bytes);
+void run(const ReshapePlan& plan, std::byte* to, const std::byte* from);
+
+}  // namespace karez::kernels

@@ -1,0 +1,119 @@
+// Test that a prepared kernel allocates nothing when it runs; what oneDNN allocates inside its own executes is told
+// apart and must be constant.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "karez/base/text.h"
+#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/test_allocations.h"
+
+namespace {
+
+// Allocations of this thread while `counting`, by who called operator new: this program, or a shared library.
+thread_local bool counting = false;
+thread_local int by_us = 0, by_libraries = 0;
+
+void* our_base() {
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&our_base), &info);
+  return info.dli_fbase;
+}
+
+void* counted(std::size_t bytes, void* caller) {
+  if (counting) {
+    counting = false;  // dladdr may allocate
+    static void* const base = our_base();
+    Dl_info info{};
+    ++(dladdr(caller, &info) != 0 && info.dli_fbase != base ? by_libraries : by_us);
+    counting = true;
+  }
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+void* operator new[](std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, __builtin_return_address(0));
+}  // std::stable_sort's
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace karez::kernels {
+
+int allocations_of(const std::function<void()>& body) {
+  by_us = by_libraries = 0;
+  counting = true;
+  body();
+  counting = false;
+  return by_us;
+}
+
+namespace {
+
+// Products also as those of bf16, on the row that widens them.
+std::vector<std::pair<std::string, CallSpec>> one_call_for_each_row(const KernelTable& table) {
+  std::vector<std::pair<std::string, CallSpec>> out;
+  for (const CallSpec& call : one_call_per_fast_row()) {
+    const std::string row = table.find(call).value().kernel;
+    out.emplace_back(row, call);
+    const auto widened = [&](const KernelRow& one) { return one.name == row + "_widened"; };
+    if (std::any_of(table.rows().begin(), table.rows().end(), widened))
+      out.emplace_back(row + "_widened", of_bf16(call));
+  }
+  return out;
+}
+
+TEST(FastAllocation, NoPreparedKernelAllocates) {
+  const KernelTable table(cpu_kernels());
+  std::vector<std::string> seen;
+  for (const int team : {1, 2})
+    for (auto [row, call] : one_call_for_each_row(table)) {
+      call.team = team;
+      seen.push_back(row);
+      Bench bench(table.row(row), call);
+      fill_random(bench, 1);
+      for (int i = 0; i < 3; ++i) bench.run();  // OpenMP makes its threads, oneDNN its pools
+      int libraries = 0;
+      for (int i = 0; i < 4; ++i) {
+        by_us = by_libraries = 0;
+        counting = true;
+        bench.run();
+        counting = false;
+        EXPECT_EQ(by_us, 0) << print(call) << " on " << row;
+        if (i == 0) libraries = by_libraries;
+        EXPECT_EQ(by_libraries, libraries) << print(call) << " on " << row;
+      }
+      if (!starts_with(row, "onednn.")) {
+        EXPECT_EQ(libraries, 0) << print(call) << " on " << row;
+      } else {
+        std::cout << row << ", team " << team << ": oneDNN allocates " << libraries << " times a run\n";
+      }
+    }
+  for (const KernelRow& row : cpu_kernels()) {
+    if (row.rank == 0) continue;
+    EXPECT_NE(std::find(seen.begin(), seen.end(), row.name), seen.end()) << row.name << " is not covered here";
+  }
+}
+
+TEST(FastAllocation, TheCounterCounts) {
+  by_us = by_libraries = 0;
+  counting = true;
+  delete new int(3);
+  std::vector<double> numbers(10);
+  counting = false;
+  EXPECT_GE(by_us, 1);
+  EXPECT_EQ(by_libraries, 0);
+  EXPECT_EQ(numbers.size(), 10u);
+}
+
+}  // namespace
+}  // namespace karez::kernels

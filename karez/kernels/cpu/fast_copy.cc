@@ -1,0 +1,84 @@
+// Copies in runs and tiles, shared among a team.
+#include <algorithm>
+
+#include "karez/base/number_as.h"
+#include "karez/kernels/cpu/copy_plan.h"
+#include "karez/kernels/cpu/fast_row.h"
+#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/team.h"
+
+namespace karez::kernels {
+namespace {
+
+constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+
+std::optional<CopyPlan> copy_of(const CallSpec& call) {
+  if (!takes(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].shape != call.out[0].shape ||
+      call.out[0].count() == 0)
+    return std::nullopt;
+  const View& y = call.out[0];
+  for (std::size_t d = 0; d < y.shape.size(); ++d)
+    if (y.strides[d] == 0 && y.shape[d] > 1) return std::nullopt;
+  CopyPlan plan = plan_copy(y.shape, y.strides, call.in[0].strides, size_of(y.dtype));
+  if (plan.form == CopyPlan::Form::strided) return std::nullopt;
+  return plan;
+}
+
+PreparedKernel copy(const CallSpec& call) {
+  const auto plan = copy_of(call);
+  require_fit(plan.has_value(), call, "neither side walks in runs or tiles");
+  const std::int64_t element = plan->element, rows = plan->loops.size[0],
+                     each = std::max<std::int64_t>(call.out[0].count() / rows, 1);
+  return [plan = *plan, element, rows, each, team = call.team](const KernelArgs& args) {
+    parallel_for(team, rows, std::max<std::int64_t>(grain / each, 1), [&](std::int64_t from, std::int64_t to, int) {
+      CopyPlan part = plan;
+      part.loops.size[0] = to - from;
+      run(part, args.out[0] + from * part.loops.stride[0][0] * element,
+          args.in[0] + from * part.loops.stride[1][0] * element);
+    });
+  };
+}
+
+// Of the part of the result that holds x.
+std::optional<CopyPlan> inside_of(const CallSpec& call) {
+  if (!takes(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].count() == 0) return std::nullopt;
+  const View &x = call.in[0], &y = call.out[0];
+  if (x.rank() != y.rank() || !is_dense(y.shape, y.strides)) return std::nullopt;
+  CopyPlan plan = plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype));
+  if (plan.form == CopyPlan::Form::strided) return std::nullopt;
+  return plan;
+}
+
+// The whole result is filled, then x put into it: what is written twice is still in the cache where a result is small
+// enough to pay.
+PreparedKernel pad(const CallSpec& call) {
+  const View &x = call.in[0], &y = call.out[0];
+  const Ints &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
+  const auto inside = inside_of(call);
+  require_fit(inside.has_value() && low.size() == y.shape.size() && high.size() == y.shape.size(), call,
+              "neither side walks in runs or tiles");
+  for (std::size_t d = 0; d < low.size(); ++d)
+    require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
+                "low and high do not add up");
+  return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
+    const T value = call.attrs.has("value") ? number_as<T>(attr_at(call.attrs, "value")) : T{};
+    return [plan = *inside, value, skip = offset_of(low, y.strides) * size_of(y.dtype), count = y.count(),
+            team = call.team](const KernelArgs& args) {
+      T* out = elements<T>(args.out[0]);
+      parallel_for(team, count, grain,
+                   [&](std::int64_t from, std::int64_t to, int) { std::fill(out + from, out + to, value); });
+      run(plan, args.out[0] + skip, args.in[0]);
+    };
+  });
+}
+
+}  // namespace
+
+std::vector<KernelRow> fast_copy_rows() {
+  return {fast_row(
+              "copy", [](const CallSpec& call) { return copy_of(call).has_value(); }, copy),
+          fast_row(
+              "pad", [](const CallSpec& call) { return inside_of(call).has_value(); }, pad)};
+}
+
+}  // namespace karez::kernels

@@ -1,0 +1,171 @@
+// Halves in the fast rows: products of bf16 against the plain rows, conversions against karez/tensor/half.h, and
+// pointwise calls of mixed types.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/test_targets.h"
+
+namespace karez::kernels {
+namespace {
+using tensor::Bf16;
+using tensor::F16;
+
+const KernelTable& table() {
+  static const KernelTable all(cpu_kernels());
+  return all;
+}
+
+CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
+  CallSpec call;
+  call.op = std::move(op);
+  call.in = std::move(in);
+  call.out = std::move(out);
+  call.attrs = std::move(attrs);
+  return call;
+}
+
+// Results of bf16 may be a neighbour of the plain row's, which sums in double; f32 ones are as near as f32 products.
+void expect_as_plain(CallSpec call, const std::string& row, double tolerance) {
+  for (int team : {1, 2}) {
+    call.team = team;
+    SCOPED_TRACE(cat(print(call), ", team of ", team, ", ", row));
+    Bench fast(table().row(row), call), plain(table().row("plain." + call.op), call);
+    for (Bench* bench : {&fast, &plain}) {
+      fill_random(*bench, 7);
+      bench->run();
+    }
+    for (std::size_t i = 0; i < fast.out.size(); ++i)
+      EXPECT_LE(difference(fast.out[i], plain.out[i]), tolerance) << "output " << i;
+  }
+}
+void expect_chosen_as_plain(const CallSpec& call, const std::string& row, double tolerance) {
+  const auto choice = table().find(call);
+  ASSERT_TRUE(choice.has_value()) << print(call);
+  ASSERT_EQ(choice->kernel, row) << print(call);
+  expect_as_plain(call, row, tolerance);
+}
+
+// oneDNN's row where it takes bf16 on this processor, else the one that widens, which is run on every processor.
+void expect_product_as_plain(const CallSpec& call, double tolerance) {
+  const std::string own = "onednn." + call.op, widened = own + "_widened";
+  expect_chosen_as_plain(call, onednn_implementation(call).empty() ? widened : own, tolerance);
+  expect_as_plain(call, widened, tolerance);
+}
+
+const View bf16(Shape shape) { return View(DType::bf16, std::move(shape)); }
+const View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
+
+TEST(FastHalves, ProductsOfBf16AreThePlainOnes) {
+  for (const auto& [m, n, k] :
+       std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {7, 13, 5}, {64, 10, 100}, {33, 65, 17}, {64, 256, 784}})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        const std::vector<View> in = {bf16(ta ? Shape{k, m} : Shape{m, k}), bf16(tb ? Shape{n, k} : Shape{k, n})};
+        const Attrs attrs{{"transpose_a", ta}, {"transpose_b", tb}, {"wide", true}};
+        expect_product_as_plain(call_of("matmul", in, {f32({m, n})}, attrs), 2e-6 * std::sqrt(k) + 1e-6);
+        expect_product_as_plain(call_of("matmul", in, {bf16({m, n})}, attrs), 0x1p-7);
+      }
+  for (const bool relu : {false, true})
+    for (const View& y : {f32({64, 10}), bf16({64, 10})})
+      expect_product_as_plain(call_of("matmul", {bf16({64, 100}), bf16({100, 10}), f32({10})}, {y},
+                                      {{"bias", true}, {"relu", relu}, {"wide", true}}),
+                              y.dtype == DType::f32 ? 2e-5 : 0x1p-7);
+}
+
+TEST(FastHalves, AReluBehindAProductKeepsNanAndMakesNoNegativeZero) {
+  std::vector<Buffer> in;
+  in.push_back(filled<Bf16>(
+      Shape{5, 1}, {Bf16(-2), Bf16(3), Bf16(NAN), Bf16(-0.0), Bf16::from_bits(0xFFC0)}));  // the last a NaN with a sign
+  in.push_back(filled<Bf16>(Shape{1, 1}, {Bf16(1)}));
+  const Attrs attrs{{"relu", true}, {"wide", true}};
+  for (const char* row : {"onednn.matmul", "onednn.matmul_widened"}) {
+    SCOPED_TRACE(row);
+    if (!table().row(row).supports(call_of("matmul", {in[0].view, in[1].view}, {bf16({5, 1})}, attrs))) {
+      EXPECT_STREQ(row, "onednn.matmul") << "which not every processor has";
+      continue;
+    }
+    const auto y = logical<Bf16>(run_row(table().row(row), in, {bf16({5, 1})}, attrs)[0]);
+    EXPECT_EQ(y[0].bits, 0);
+    EXPECT_EQ(static_cast<float>(y[1]), 3);
+    EXPECT_TRUE(std::isnan(static_cast<float>(y[2])));
+    EXPECT_EQ(y[3].bits, 0);
+    EXPECT_TRUE(std::isnan(static_cast<float>(y[4])));
+  }
+}
+
+TEST(FastHalves, ConvolutionsOfBf16AreThePlainOnes) {
+  const auto image = [](Shape shape, DType dtype) { return View(dtype, shape, channels_last(shape)); };
+  for (const DType out : {DType::f32, DType::bf16}) {
+    const double tolerance = out == DType::f32 ? 5e-5 : 0x1p-7;
+    const View x = image({4, 8, 9, 9}, DType::bf16), y = image({4, 16, 7, 7}, DType::bf16), w = bf16({16, 8, 3, 3});
+    expect_product_as_plain(call_of("conv2d", {x, w}, {image(y.shape, out)}, {{"wide", true}}), tolerance);
+    expect_product_as_plain(
+        call_of("conv2d_grad_input", {y, w}, {image(x.shape, out)}, {{"shape", x.shape}, {"wide", true}}), tolerance);
+    expect_product_as_plain(
+        call_of("conv2d_grad_weight", {x, y}, {View(out, w.shape)}, {{"kernel", Ints{3, 3}}, {"wide", true}}),
+        2 * tolerance);
+  }
+}
+
+// All patterns, what lies between them, and what is special, on every instruction set.
+template <class T> void expect_conversions() {
+  std::vector<T> halves;
+  for (int bits = 0; bits < 65536; ++bits) halves.push_back(T::from_bits(static_cast<std::uint16_t>(bits)));
+  std::vector<float> floats = {0.0f, -0.0f, HUGE_VALF, -HUGE_VALF, NAN, 1e-45f, 65519.99f, 65520, 3.4e38f};
+  std::mt19937 random(3);
+  for (int i = 0; i < 100000; ++i) floats.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
+  for (const T half : halves)
+    floats.push_back(std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(half)) + 0x8000));
+  const auto n = static_cast<std::int64_t>(floats.size());
+  std::vector<Buffer> in;
+  in.push_back(filled<float>(Shape{n}, floats));
+  auto rounded = logical<T>(run_row(table().row("hwy.cast"), in, {View(dtype_of<T>(), Shape{n})})[0]);
+  for (std::size_t i = 0; i < floats.size(); ++i) ASSERT_EQ(rounded[i].bits, T(floats[i]).bits) << floats[i];
+  in.clear();
+  in.push_back(filled<T>(Shape{65536}, halves));
+  auto widened = logical<float>(run_row(table().row("hwy.cast"), in, {f32({65536})})[0]);
+  for (std::size_t i = 0; i < halves.size(); ++i)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(static_cast<float>(halves[i])))
+        << i;
+}
+
+TEST(FastHalves, ConversionsAreThoseOfTheTypes) {
+  expect_conversions<Bf16>();
+  expect_conversions<F16>();
+  for (const DType half : {DType::bf16, DType::f16}) {
+    EXPECT_EQ(table().find(call_of("cast", {f32({5, 3})}, {View(half, {5, 3})}))->kernel, "hwy.cast");
+    EXPECT_EQ(table().find(call_of("cast", {View(half, {5, 3})}, {f32({5, 3})}))->kernel, "hwy.cast");
+    EXPECT_EQ(table().find(call_of("cast", {View(half, {5, 3})}, {View(DType::i64, {5, 3})}))->kernel, "plain.cast");
+  }
+}
+
+TEST(FastHalves, PointwiseCallsReadAndWriteThemAsTheyLie) {
+  for (const DType half : {DType::bf16, DType::f16}) {
+    const double tolerance = half == DType::bf16 ? 0x1p-7 : 0x1p-10;
+    const auto h = [&](Shape shape, Strides strides = {}) {
+      return strides.empty() ? View(half, shape) : View(half, shape, strides);
+    };
+    expect_chosen_as_plain(
+        call_of("pointwise", {h({300, 40}), f32({300, 40})}, {h({300, 40})}, {{"expr", "x0 * x1 + 1"}}),
+        "hwy.pointwise", tolerance);
+    expect_chosen_as_plain(
+        call_of("pointwise", {h({300, 40}), h({300, 40}, {0, 1})}, {f32({300, 40})}, {{"expr", "max(x0 - x1, 0)"}}),
+        "hwy.pointwise", 1e-6);
+    expect_chosen_as_plain(
+        call_of("pointwise", {h({300, 40}, {1, 0}), h({300, 40})}, {h({300, 40})}, {{"expr", "tanh(x0) * x1"}}),
+        "hwy.pointwise", tolerance);
+    expect_chosen_as_plain(call_of("pointwise", {h({7}), h({7}, {0})}, {View(DType::b8, {7})}, {{"expr", "x0 < x1"}}),
+                           "hwy.pointwise", 0);
+    expect_chosen_as_plain(call_of("pointwise", {View(DType::b8, {700}), h({700}), h({700})}, {h({700})},
+                                   {{"expr", "select(x0, x1, x2)"}}),
+                           "hwy.pointwise", 0);
+  }
+}
+
+}  // namespace
+}  // namespace karez::kernels

@@ -1,0 +1,139 @@
+// Rows by index, where every row lies in one piece: gather and scatter_add of f32, one_hot of any dtype.
+#include <cstring>
+
+#include "karez/kernels/cpu/fast_row.h"
+#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/team.h"
+
+namespace karez::kernels {
+namespace {
+
+bool in_one_piece(const View& view) { return view.count() > 0 && view.contiguous(); }
+bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
+
+// Which row of the local table an index means: rows offset to offset + count - 1 of `limit` lie here.
+struct Table {
+  std::int64_t offset = 0, count = 0, limit = 0, width = 0;
+  bool wide = false;  // i64 indices
+
+  std::int64_t index(const std::byte* at, std::int64_t i) const {
+    return wide ? reinterpret_cast<const std::int64_t*>(at)[i] : reinterpret_cast<const std::int32_t*>(at)[i];
+  }
+  // Whether all indices are rows of the whole table. Where one is not, the plain row says what happens.
+  bool all_inside(const std::byte* at, std::int64_t n) const {
+    for (std::int64_t i = 0; i < n; ++i)
+      if (index(at, i) < 0 || index(at, i) >= limit) return false;
+    return true;
+  }
+};
+
+Table table_of(const CallSpec& call, const View& index, std::int64_t count, std::int64_t width) {
+  Table out;
+  out.offset = call.attrs.integer("offset", 0);
+  out.count = count;
+  out.limit = call.attrs.integer("limit", out.offset + count);
+  out.width = width;
+  out.wide = index.dtype == DType::i64;
+  return out;
+}
+
+// The plain row of the same op, for indices outside the table.
+PreparedKernel plain_of(const CallSpec& call) {
+  for (const KernelRow& row : plain_gather_rows())
+    if (row.op == call.op) return row.prepare(call);
+  fail(ErrorKind::device, "no plain row implements '", call.op, "'");
+}
+
+// table [v, d...], index [i...], rows [i..., d...], all f32 in one piece.
+bool takes_rows(const View& table, const View& index, const View& rows) {
+  return table.dtype == DType::f32 && rows.dtype == DType::f32 && is_index(index) && table.rank() >= 1 &&
+         rows.rank() == index.rank() + table.rank() - 1 && in_one_piece(table) && in_one_piece(index) &&
+         in_one_piece(rows);
+}
+
+PreparedKernel gather(const CallSpec& call) {
+  const View &table = call.in[0], &index = call.in[1];
+  const Table t = table_of(call, index, table.shape[0], table.count() / table.shape[0]);
+  const std::int64_t grain = std::max<std::int64_t>(32768 / t.width, 1);
+  return [t, grain, n = index.count(), team = call.team, plain = plain_of(call)](const KernelArgs& args) {
+    if (!t.all_inside(args.in[1], n)) return plain(args);
+    const float* whole = elements<float>(args.in[0]);
+    float* out = elements<float>(args.out[0]);
+    parallel_for(team, n, grain, [&](std::int64_t from, std::int64_t to, int) {
+      for (std::int64_t i = from; i < to; ++i) {
+        const std::int64_t row = t.index(args.in[1], i) - t.offset;
+        if (row >= 0 && row < t.count)
+          std::memcpy(out + i * t.width, whole + row * t.width, static_cast<std::size_t>(t.width) * sizeof(float));
+        else std::fill_n(out + i * t.width, t.width, 0.0f);
+      }
+    });
+  };
+}
+
+// Sums are kept as doubles in the workspace and joined in the order of the updates, as in the plain row; a team shares
+// the columns, so that no sum depends on its size.
+PreparedKernel scatter_add(const CallSpec& call) {
+  const View &index = call.in[0], &y = call.out[0];
+  const Table t = table_of(call, index, y.shape[0], y.count() / y.shape[0]);
+  return [t, n = index.count(), team = call.team, plain = plain_of(call)](const KernelArgs& args) {
+    if (!t.all_inside(args.in[0], n)) return plain(args);
+    auto* sums = reinterpret_cast<double*>(args.workspace);
+    const float* updates = elements<float>(args.in[1]);
+    float* out = elements<float>(args.out[0]);
+    parallel_for(team, t.width, std::max<std::int64_t>(65536 / std::max<std::int64_t>(n, 1), 16),
+                 [&](std::int64_t from, std::int64_t to, int) {
+                   for (std::int64_t row = 0; row < t.count; ++row)
+                     std::fill(sums + row * t.width + from, sums + row * t.width + to, 0.0);
+                   for (std::int64_t i = 0; i < n; ++i) {
+                     const std::int64_t row = t.index(args.in[0], i) - t.offset;
+                     if (row < 0 || row >= t.count) continue;
+                     double* sum = sums + row * t.width;
+                     const float* update = updates + i * t.width;
+                     for (std::int64_t c = from; c < to; ++c) sum[c] += static_cast<double>(update[c]);
+                   }
+                   for (std::int64_t row = 0; row < t.count; ++row)
+                     for (std::int64_t c = row * t.width + from; c < row * t.width + to; ++c)
+                       out[c] = static_cast<float>(sums[c]);
+                 });
+  };
+}
+
+PreparedKernel one_hot(const CallSpec& call) {
+  const View &index = call.in[0], &y = call.out[0];
+  const Table t = table_of(call, index, y.shape.back(), y.shape.back());
+  return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
+    return [t, n = index.count(), plain = plain_of(call)](const KernelArgs& args) {
+      if (!t.all_inside(args.in[0], n)) return plain(args);
+      T* out = elements<T>(args.out[0]);
+      std::fill_n(out, n * t.width, T{0});
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t at = t.index(args.in[0], i) - t.offset;
+        if (at >= 0 && at < t.count) out[i * t.width + at] = T{1};
+      }
+    };
+  });
+}
+
+}  // namespace
+
+std::vector<KernelRow> fast_index_rows() {
+  KernelRow scatter = fast_row(
+      "scatter_add",
+      [](const CallSpec& call) { return takes(call, 2, 1) && takes_rows(call.out[0], call.in[0], call.in[1]); },
+      scatter_add);
+  scatter.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
+  return {fast_row(
+              "gather",
+              [](const CallSpec& call) { return takes(call, 2, 1) && takes_rows(call.in[0], call.in[1], call.out[0]); },
+              gather),
+          scatter,
+          fast_row(
+              "one_hot",
+              [](const CallSpec& call) {
+                return takes(call, 1, 1) && is_index(call.in[0]) && in_one_piece(call.in[0]) &&
+                       in_one_piece(call.out[0]) && call.out[0].rank() == call.in[0].rank() + 1;
+              },
+              one_hot)};
+}
+
+}  // namespace karez::kernels

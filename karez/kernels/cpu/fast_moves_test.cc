@@ -1,0 +1,132 @@
+// Copies, rows by index and whole numbers: the fast rows against the plain ones, and what they leave to them.
+#include <gtest/gtest.h>
+
+#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/test_strides.h"
+
+namespace karez::kernels {
+namespace {
+
+const KernelTable& table() {
+  static const KernelTable all(cpu_kernels());
+  return all;
+}
+
+CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
+  CallSpec call;
+  call.op = std::move(op);
+  call.in = std::move(in);
+  call.out = std::move(out);
+  call.attrs = std::move(attrs);
+  return call;
+}
+std::string kernel_of(const CallSpec& call) { return table().find(call)->kernel; }
+Attr number(std::int64_t value) { return Attr(value); }
+
+// `row` and the plain row of the call's op give the same bytes, at teams of one, two and three.
+void expect_as_plain(CallSpec call, const std::string& row) {
+  ASSERT_EQ(kernel_of(call), row) << print(call);
+  for (int team : {1, 2, 3}) {
+    call.team = team;
+    Bench fast(table().row(row), call), plain(table().row(cat("plain.", call.op)), call);
+    for (Bench* bench : {&fast, &plain}) {
+      fill_random(*bench, 5);
+      bench->run();
+    }
+    EXPECT_TRUE(same_bits(fast, plain)) << print(call) << ", team of " << team;
+  }
+}
+
+TEST(FastCopy, AgreesWithThePlainOneInEveryOrderOfDimensions) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::b8})
+    for (const Shape& shape : {Shape{}, Shape{7}, Shape{300, 400}, Shape{5, 3, 64, 65}, Shape{2, 1, 40, 900}}) {
+      const View rows(dtype, shape);
+      expect_as_plain(call_of("copy", {rows}, {rows}), "fast.copy");
+      expect_as_plain(call_of("copy", {View(dtype, shape, channels_last(shape))}, {rows}), "fast.copy");
+      expect_as_plain(call_of("copy", {rows}, {View(dtype, shape, channels_last(shape))}), "fast.copy");
+      expect_as_plain(call_of("copy", {View(dtype, shape, Strides(shape.size(), 0))}, {rows}), "fast.copy");
+    }
+  expect_as_plain(call_of("copy", {View(DType::f32, {200, 300}, {1, 200})}, {View(DType::f32, {200, 300})}),
+                  "fast.copy");
+}
+
+TEST(FastCopy, LeavesWhatWalksInSingleElementsToThePlainRow) {
+  EXPECT_EQ(kernel_of(call_of("copy", {View(DType::f32, {8, 8}, {16, 2})}, {View(DType::f32, {8, 8})})), "plain.copy");
+  EXPECT_EQ(kernel_of(call_of("copy", {View(DType::f32, {0, 8})}, {View(DType::f32, {0, 8})})), "plain.copy");
+}
+
+TEST(FastPad, AgreesWithThePlainOneOnEverySide) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::b8}) {
+    const auto pad = [&](const Shape& shape, const Ints& low, const Ints& high, Attr value, bool turned) {
+      Shape wide = shape;
+      for (std::size_t d = 0; d < wide.size(); ++d) wide[d] += low[d] + high[d];
+      const View x(dtype, shape), y = turned ? View(dtype, wide, channels_last(wide)) : View(dtype, wide);
+      expect_as_plain(call_of("pad", {x}, {y}, {{"low", low}, {"high", high}, {"value", std::move(value)}}),
+                      "fast.pad");
+    };
+    pad({300, 400}, {0, 0}, {300, 0}, number(0), false);
+    pad({300, 400}, {1, 2}, {0, 5}, number(1), false);
+    pad({4, 3, 64, 65}, {1, 0, 2, 0}, {0, 2, 0, 3}, number(0), true);
+    pad({7}, {3}, {0}, number(1), false);
+  }
+}
+
+TEST(FastPad, LeavesGapsAndEmptyInputsToThePlainRow) {
+  const Attrs attrs{{"low", Ints{1, 0}}, {"high", Ints{0, 0}}};
+  EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {0, 8})}, {View(DType::f32, {1, 8})}, attrs)), "plain.pad");
+  EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {2, 8})}, {View(DType::f32, {3, 8}, {9, 1})}, attrs)),
+            "plain.pad");
+}
+
+TEST(FastRows, AgreeWithThePlainOnesForIndicesHereAndElsewhere) {
+  for (const DType index : {DType::i32, DType::i64})
+    for (const std::int64_t offset : {0, 2}) {  // indices are 0 to 4: with an offset some rows lie on another device
+      Attrs attrs{{"offset", number(offset)}, {"limit", number(7)}};
+      expect_as_plain(call_of("gather", {View(DType::f32, {5, 64}), View(index, {50, 20})},
+                              {View(DType::f32, {50, 20, 64})}, attrs),
+                      "fast.gather");
+      expect_as_plain(call_of("scatter_add", {View(index, {50, 20}), View(DType::f32, {50, 20, 64})},
+                              {View(DType::f32, {5, 64})}, attrs),
+                      "fast.scatter_add");
+      expect_as_plain(call_of("one_hot", {View(index, {50, 20})}, {View(DType::f32, {50, 20, 5})}, attrs),
+                      "fast.one_hot");
+    }
+}
+
+TEST(FastRows, LeaveGapsAndOtherTypesToThePlainRow) {
+  const View index(DType::i32, {4}), gaps(DType::f32, {5, 8}, {9, 1});
+  EXPECT_EQ(kernel_of(call_of("gather", {gaps, index}, {View(DType::f32, {4, 8})})), "plain.gather");
+  EXPECT_EQ(kernel_of(call_of("gather", {View(DType::f64, {5, 8}), index}, {View(DType::f64, {4, 8})})),
+            "plain.gather");
+  EXPECT_EQ(kernel_of(call_of("scatter_add", {index, View(DType::f32, {4, 8})}, {gaps})), "plain.scatter_add");
+  EXPECT_EQ(kernel_of(call_of("one_hot", {index}, {View(DType::f32, {4, 8}, {1, 4})})), "plain.one_hot");
+}
+
+TEST(FastWholeNumbers, AddSubtractAndMultiplyAsThePlainRowDoes) {
+  for (const DType dtype : {DType::i32, DType::i64})
+    for (const char* expr : {"x0 + x1", "x0 - x1", "x0 * x1"}) {
+      const View all(dtype, {3, 70}), one(dtype, {3, 70}, {0, 0}), scalar(dtype, {});
+      for (const auto& in : {std::vector{all, all}, {all, one}, {one, all}})
+        expect_as_plain(call_of("pointwise", in, {all}, {{"expr", expr}}), "fast.whole_numbers");
+      expect_as_plain(call_of("pointwise", {scalar, scalar}, {scalar}, {{"expr", expr}}), "fast.whole_numbers");
+    }
+  EXPECT_EQ(kernel_of(call_of("pointwise", {View(DType::i64, {3}), View(DType::i64, {3})}, {View(DType::i64, {3})},
+                              {{"expr", "x0 / x1"}})),
+            "plain.pointwise");
+}
+
+TEST(FastMatmul, AResultThatLiesTransposedIsTheProductOfTheOperandsExchanged) {
+  const View a(DType::f32, {3, 9, 5}), b(DType::f32, {3, 5, 7}), y(DType::f32, {3, 9, 7}, {63, 1, 9});
+  const CallSpec call = call_of("matmul", {a, b}, {y});
+  ASSERT_EQ(kernel_of(call), "onednn.matmul");
+  Bench fast(table().row("onednn.matmul"), call), plain(table().row("plain.matmul"), call);
+  for (Bench* bench : {&fast, &plain}) {
+    fill_random(*bench, 3);
+    bench->run();
+  }
+  EXPECT_LE(difference(fast.out[0], plain.out[0]), 1e-5);
+}
+
+}  // namespace
+}  // namespace karez::kernels

@@ -1,0 +1,19 @@
+// Fast rows of no library's: what moves elements, and whole numbers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "karez/kernels/kernel.h"
+
+namespace karez::kernels {
+
+std::vector<KernelRow> fast_copy_rows();   // copy, pad
+std::vector<KernelRow> fast_index_rows();  // gather, scatter_add, one_hot
+std::vector<KernelRow> fast_whole_rows();  // pointwise of whole numbers
+
+// A row named "fast.<op>", better than the plain one.
+KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports,
+                   std::function<PreparedKernel(const CallSpec&)> prepare);
+
+}  // namespace karez::kernels

@@ -1,0 +1,142 @@
+// For tests and benchmarks: runs a row on one call with random operands, and compares it with the plain row.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "karez/kernels/cpu/plain_run.h"
+
+namespace karez::kernels {
+
+// The operands of a call in memory of their own, and the kernel ready to run.
+struct Bench {
+  CallSpec call;
+  std::vector<Buffer> in, out;
+  std::vector<std::byte> workspace;
+  std::vector<std::byte*> ins, outs;
+  PreparedKernel kernel;
+
+  Bench(const KernelRow& row, CallSpec c) : call(std::move(c)) {
+    require(row.supports(call), row.name, " does not support ", print(call));
+    for (const View& view : call.in) in.emplace_back(view);
+    for (const View& view : call.out) out.emplace_back(view);
+    workspace.resize(static_cast<std::size_t>(row.workspace ? row.workspace(call) : 0) + 64);
+    for (Buffer& buffer : in) ins.push_back(buffer.bytes.data());
+    for (Buffer& buffer : out) outs.push_back(buffer.bytes.data());
+    kernel = row.prepare(call);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  void run() {
+    auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
+    kernel({ins, outs, reinterpret_cast<std::byte*>((address + 63) / 64 * 64)});
+  }
+};
+
+// Normal numbers for floats, 0 or 1 for bools, small ones for integers; the same for the same seed.
+inline void fill_random(Buffer& buffer, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for_each_index(buffer.view.shape, [&](const auto& index) {
+    switch (buffer.view.dtype) {
+      case DType::f32: buffer.at<float>(index) = normal(random); break;
+      case DType::f64: buffer.at<double>(index) = static_cast<double>(normal(random)); break;
+      case DType::i32: buffer.at<std::int32_t>(index) = static_cast<std::int32_t>(random() % 4); break;
+      case DType::i64: buffer.at<std::int64_t>(index) = static_cast<std::int64_t>(random() % 4) + 1; break;
+      case DType::b8: buffer.at<bool>(index) = random() % 2 == 0; break;
+      case DType::bf16: buffer.at<tensor::Bf16>(index) = tensor::Bf16(normal(random)); break;
+      case DType::f16: buffer.at<tensor::F16>(index) = tensor::F16(normal(random)); break;
+    }
+  });
+}
+inline void fill_random(Bench& bench, unsigned seed) {
+  for (Buffer& buffer : bench.in) fill_random(buffer, seed++);
+}
+
+// The largest |a - b| / (1 + |b|) over the f32 (or half) elements of two buffers; other types: 1 where any differs. Two
+// NaNs are equal.
+inline double difference(Buffer& a, Buffer& b) {
+  require(a.view.shape == b.view.shape && a.view.dtype == b.view.dtype, "two buffers differ in type: ", a.view, " and ",
+          b.view);
+  double worst = 0;
+  for_each_index(a.view.shape, [&](const auto& index) {
+    if (a.view.dtype != DType::f32 && !is_half(a.view.dtype)) {
+      with_type(a.view.dtype,
+                [&]<class T>() { worst = std::max(worst, a.at<T>(index) == b.at<T>(index) ? 0.0 : 1.0); });
+      return;
+    }
+    const auto number = [&](Buffer& buffer) {
+      return with_type(buffer.view.dtype, [&]<class T>() { return static_cast<double>(buffer.at<T>(index)); });
+    };
+    const double x = number(a), y = number(b);
+    if (x == y || (std::isnan(x) && std::isnan(y))) return;
+    const double d = std::abs(x - y) / (1 + std::abs(y));
+    worst = std::isnan(d) ? HUGE_VAL : std::max(worst, d);
+  });
+  return worst;
+}
+
+inline bool same_bits(const Bench& a, const Bench& b) {
+  for (std::size_t i = 0; i < a.out.size(); ++i)
+    if (a.out[i].bytes != b.out[i].bytes) return false;
+  return true;
+}
+
+// A product of f32 as one of bf16: its first two operands and its result; a bias stays f32.
+inline CallSpec of_bf16(CallSpec call) {
+  call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = DType::bf16;
+  call.attrs.set("wide", true);
+  return call;
+}
+
+// One call for every fast row but those that widen bf16, large enough that a team of two shares it.
+inline std::vector<CallSpec> one_call_per_fast_row() {
+  const auto f32 = [](Shape shape) { return View(DType::f32, std::move(shape)); };
+  const auto image = [](Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); };
+  const View x = image({8, 1, 28, 28}), x3 = image({8, 3, 28, 28}), y = image({8, 16, 26, 26}),
+             z = image({8, 16, 13, 13}), mask = image(z.shape, DType::i32);
+  const View w = image({16, 1, 3, 3}), w3 = image({16, 3, 3, 3}), all = f32({300, 400}), scalar = f32({}),
+             step(DType::i64, {});
+  const Attrs pool{{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
+  const auto make = [](const char* op, std::vector<View> in, std::vector<View> out, Attrs attrs) {
+    CallSpec call;
+    call.op = op, call.in = std::move(in), call.out = std::move(out), call.attrs = std::move(attrs);
+    return call;
+  };
+  return {
+      make("matmul", {f32({64, 100}), f32({100, 50}), f32({50})}, {f32({64, 50})}, {{"bias", true}, {"relu", true}}),
+      make("conv2d", {x, w}, {y}, {}),
+      make("conv2d", {x3, w3}, {y}, {}),
+      make("conv2d_grad_input", {y, w3}, {x3}, {{"shape", x3.shape}}),
+      make("conv2d_grad_weight", {x3, y}, {w3}, {{"kernel", Ints{3, 3}}}),
+      make("max_pool", {y}, {z, mask}, pool),
+      make("max_pool_grad", {z, mask}, {y}, pool),
+      make("avg_pool", {y}, {z}, pool),
+      make("avg_pool_grad", {z}, {y}, pool),
+      make("pointwise", {all}, {all}, {{"expr", "max(x0, 0)"}}),
+      make("pointwise", {all, View(DType::f32, all.shape, {1, 0})}, {all}, {{"expr", "exp(x0 - x1) * x0"}}),
+      make("cast", {all}, {View(DType::bf16, all.shape)}, {}),
+      make("cast", {View(DType::f16, all.shape)}, {all}, {}),
+      make("reduce_sum", {all}, {f32({400})}, {{"axes", Ints{0}}}),
+      make("reduce_max", {all}, {f32({300})}, {{"axes", Ints{1}}}),
+      make("reduce_min", {all}, {scalar}, {{"axes", Ints{0, 1}}}),
+      make("sgd", {all, all, all, scalar}, {all, all}, {{"momentum", 0.9}}),
+      make("adam", {all, all, all, all, scalar, step}, {all, all, all},
+           {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
+      make("sgd_if", {all, all, all, scalar, View(DType::b8, {})}, {all, all}, {{"momentum", 0.9}}),
+      make("adam_if", {all, all, all, all, scalar, step, View(DType::b8, {})}, {all, all, all},
+           {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
+      make("random_uniform", {View(DType::i64, {2})}, {all}, {{"site", Attr(std::int64_t{3})}}),
+      make("copy", {View(DType::f32, {300, 400}, {1, 300})}, {all}, {}),
+      make("pad", {all}, {View(DType::f32, {310, 400})}, {{"low", Ints{4, 0}}, {"high", Ints{6, 0}}}),
+      make("gather", {f32({5, 400}), View(DType::i64, {300})}, {all}, {}),
+      make("scatter_add", {View(DType::i64, {300}), all}, {f32({5, 400})}, {{"rows", Attr(std::int64_t{5})}}),
+      make("one_hot", {View(DType::i64, {300})}, {f32({300, 5})}, {{"depth", Attr(std::int64_t{5})}}),
+      make("pointwise", {View(DType::i64, {300}), View(DType::i64, {300}, {0})}, {View(DType::i64, {300})},
+           {{"expr", "x0 + x1"}})};
+}
+
+}  // namespace karez::kernels

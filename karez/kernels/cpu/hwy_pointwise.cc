@@ -1,0 +1,459 @@
+// Pointwise kernels in f32: expressions of the table run generated code; any other, broadcast operands and halves, an
+// interpreter over blocks in L1.
+#include "karez/kernels/cpu/hwy_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_pointwise.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "karez/base/expr.h"
+#include "karez/kernels/cpu/bf16_widening.h"
+#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/loops.h"
+#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/pointwise_generated.h"
+#include "karez/kernels/cpu/pointwise_lanes.h"
+#include "karez/kernels/cpu/team.h"
+
+#ifndef KAREZ_HWY_POINTWISE
+#define KAREZ_HWY_POINTWISE
+namespace karez::kernels {
+
+constexpr std::int64_t block = 512;  // floats of one register: 2 KiB, so that a dozen live in L1
+constexpr int max_inputs = 10;
+constexpr int max_registers = 64;
+
+// One operation on blocks: dst[i] = op(a[i], b[i], c[i]) for i < count. Blocks may be read and written past `count` up
+// to a whole vector.
+struct BlockOp {
+  ExprKind op;
+  const float *a, *b, *c;
+  float* dst;
+};
+
+}  // namespace karez::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace karez::kernels::HWY_NAMESPACE {
+namespace {
+
+// Truth values are 0 and 1 here; a NaN is true, as `a != 0` has it.
+HWY_INLINE V truth(M mask) { return hn::IfThenElseZero(mask, lanes_of(1)); }
+HWY_INLINE M is_true(V a) { return ne_of(a, hn::Zero(D())); }
+
+// Inputs stand in the user's memory and may end at `count`, so the last vector is loaded and stored in part.
+template <int operands, class F> HWY_INLINE void over(const BlockOp& o, std::int64_t count, F f) {
+  const D d;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const V a = hn::LoadU(d, o.a + i);
+    const V b = operands > 1 ? hn::LoadU(d, o.b + i) : a;
+    const V c = operands > 2 ? hn::LoadU(d, o.c + i) : a;
+    hn::StoreU(f(a, b, c), d, o.dst + i);
+  }
+  if (i == count) return;
+  const M mask = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  const V a = hn::MaskedLoad(mask, d, o.a + i);
+  const V b = operands > 1 ? hn::MaskedLoad(mask, d, o.b + i) : a;
+  const V c = operands > 2 ? hn::MaskedLoad(mask, d, o.c + i) : a;
+  hn::BlendedStore(f(a, b, c), mask, d, o.dst + i);
+}
+
+void run_block(const BlockOp& o, std::int64_t count) {
+  switch (o.op) {
+    case ExprKind::constant:
+    case ExprKind::variable: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return a; });
+    case ExprKind::neg: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return hn::Neg(a); });
+    case ExprKind::not_: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return truth(hn::Eq(a, hn::Zero(D()))); });
+    case ExprKind::exp: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return exp_of(a); });
+    case ExprKind::log: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return log_of(a); });
+    case ExprKind::sqrt: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return sqrt_of(a); });
+    case ExprKind::rsqrt: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return rsqrt_of(a); });
+    case ExprKind::tanh: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return tanh_of(a); });
+    case ExprKind::sigmoid: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return sigmoid_of(a); });
+    case ExprKind::erf: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return erf_of(a); });
+    case ExprKind::phi: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return phi_of(a); });
+    case ExprKind::abs: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return hn::Abs(a); });
+    case ExprKind::sin: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return sin_of(a); });
+    case ExprKind::cos: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return cos_of(a); });
+    case ExprKind::add: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Add(a, b); });
+    case ExprKind::sub: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Sub(a, b); });
+    case ExprKind::mul: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Mul(a, b); });
+    case ExprKind::div: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return hn::Div(a, b); });
+    case ExprKind::lt: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Lt(a, b)); });
+    case ExprKind::le: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Le(a, b)); });
+    case ExprKind::gt: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Gt(a, b)); });
+    case ExprKind::ge: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Ge(a, b)); });
+    case ExprKind::eq: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Eq(a, b)); });
+    case ExprKind::ne: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(ne_of(a, b)); });
+    case ExprKind::and_:
+      return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::And(is_true(a), is_true(b))); });
+    case ExprKind::or_:
+      return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Or(is_true(a), is_true(b))); });
+    case ExprKind::pow: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return pow_of(a, b); });
+    case ExprKind::max: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return max_of(a, b); });
+    case ExprKind::min: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return min_of(a, b); });
+    case ExprKind::fmod: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return fmod_of(a, b); });
+    case ExprKind::bit_and:
+    case ExprKind::bit_or:
+    case ExprKind::bit_xor: break;  // of integers, which the plain kernel takes
+    case ExprKind::select:
+      return over<3>(o, count, [](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(is_true(a), b, c); });
+  }
+}
+
+void fill_block(float value, float* out, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = value;
+}
+void bytes_to_floats(const std::uint8_t* from, float* to, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(truth(load_lanes<M>(from, i)), D(), to + i);
+  for (; i < count; ++i) to[i] = from[i] != 0;
+}
+void floats_to_truth(const float* from, std::uint8_t* to, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) store_lanes(is_true(hn::LoadU(D(), from + i)), to, i);
+  for (; i < count; ++i) to[i] = from[i] != 0;
+}
+
+using W = hn::Rebind<std::uint16_t, D>;  // as many halves as D has floats
+void bf16_to_floats(const std::uint16_t* from, float* to, std::int64_t count) {
+  const D d;
+  const hn::RebindToUnsigned<D> bits;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(W(), from + i)))), d, to + i);
+  for (; i < count; ++i) to[i] = static_cast<float>(tensor::Bf16::from_bits(from[i]));
+}
+// To nearest, ties to even, as tensor::Bf16 does it.
+void floats_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) {
+  const D d;
+  const hn::RebindToUnsigned<D> bits;
+  const hn::RebindToSigned<D> words;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const V x = hn::LoadU(d, from + i);
+    const auto all = hn::BitCast(bits, x);
+    const auto even = hn::And(hn::ShiftRight<16>(all), hn::Set(bits, 1));
+    const auto near = hn::ShiftRight<16>(hn::Add(all, hn::Add(even, hn::Set(bits, 0x7FFF))));
+    const auto quiet = hn::Or(hn::ShiftRight<16>(all), hn::Set(bits, 0x40));
+    const auto nan = hn::RebindMask(bits, ne_of(x, x));
+    hn::StoreU(hn::DemoteTo(W(), hn::BitCast(words, hn::IfThenElse(nan, quiet, near))), W(), to + i);
+  }
+  for (; i < count; ++i) to[i] = tensor::Bf16(from[i]).bits;
+}
+
+}  // namespace
+}  // namespace karez::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace karez::kernels {
+namespace {
+HWY_EXPORT(run_block);
+HWY_EXPORT(fill_block);
+HWY_EXPORT(bytes_to_floats);
+HWY_EXPORT(floats_to_truth);
+HWY_EXPORT(bf16_to_floats);
+HWY_EXPORT(floats_to_bf16);
+
+void f16_to_floats(const tensor::F16* from, float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+void floats_to_f16(const float* from, tensor::F16* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = tensor::F16(from[i]);
+}
+
+constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+
+// How an operand walks a dense output of rows x columns.
+enum class Walk : std::uint8_t { dense, scalar, row, column };
+struct Operand2d {
+  Walk walk = Walk::dense;
+  std::int64_t row_step = 0;  // elements from row to row
+  DType dtype = DType::f32;
+};
+
+// A call, looked through once: the output is `rows` rows of `columns`, dense, and every input walks it in one of four
+// ways.
+struct Pattern {
+  std::int64_t rows = 1, columns = 1;
+  std::vector<Operand2d> inputs;
+  DType out = DType::f32;
+};
+
+bool computes(DType dtype) { return dtype == DType::f32 || dtype == DType::b8 || is_half(dtype); }
+
+std::optional<Pattern> pattern_of(const CallSpec& call) {
+  if (!takes(call, -1, 1) || call.in.empty() || call.in.size() > max_inputs) return std::nullopt;
+  const View& y = call.out[0];
+  std::vector<Strides> strides{y.strides};
+  for (const View& x : call.in) {
+    if (x.shape != y.shape || !computes(x.dtype)) return std::nullopt;
+    strides.push_back(x.strides);
+  }
+  if (!computes(y.dtype) || y.count() == 0) return std::nullopt;
+  const Loops loops = loops_over(y.shape, strides, Order::by_memory);
+  if (loops.rank > 2 || (loops.step(0) != 1 && loops.inner() != 1)) return std::nullopt;
+  Pattern out;
+  out.columns = loops.inner();
+  if (loops.rank == 2) {
+    out.rows = loops.size[0];
+    if (loops.stride[0][0] != out.columns) return std::nullopt;
+  }
+  out.out = y.dtype;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    Operand2d operand;
+    operand.dtype = call.in[i].dtype;
+    const std::int64_t step = out.columns == 1 ? 1 : loops.step(static_cast<int>(i) + 1);
+    operand.row_step = loops.rank == 2 ? loops.stride[i + 1][0] : 0;
+    if (loops.rank == 1) {
+      if (step != 0 && step != 1) return std::nullopt;
+      operand.walk = step == 1 ? Walk::dense : Walk::scalar;
+    } else if (step == 1) {
+      if (operand.row_step != 0 && operand.row_step != out.columns) return std::nullopt;
+      operand.walk = operand.row_step == 0 ? Walk::row : Walk::dense;
+    } else if (step == 0) {
+      operand.walk = operand.row_step == 0 ? Walk::scalar : Walk::column;
+    } else {
+      return std::nullopt;
+    }
+    out.inputs.push_back(operand);
+  }
+  return out;
+}
+
+// The generated kernel of this expression for these types, if there is one and no operand repeats in part.
+const GeneratedPointwise* generated_for(const CallSpec& call, const Pattern& pattern) {
+  std::string types;
+  for (const Operand2d& operand : pattern.inputs) {
+    if (operand.walk != Walk::dense && operand.walk != Walk::scalar) return nullptr;
+    if (is_half(operand.dtype)) return nullptr;
+    types += operand.dtype == DType::b8 ? 'b' : 'f';
+  }
+  if (is_half(pattern.out)) return nullptr;
+  types += pattern.out == DType::b8 ? ">b" : ">f";
+  const auto& text = call.attrs.text("expr");
+  for (const GeneratedPointwise& row : generated_pointwise())
+    if (text == row.expr && types == row.types) return &row;
+  return nullptr;
+}
+
+PreparedKernel run_generated(const GeneratedPointwise& row, const Pattern& pattern, int team) {
+  std::array<std::uint8_t, max_inputs> scalar{};
+  for (std::size_t i = 0; i < pattern.inputs.size(); ++i) scalar[i] = pattern.inputs[i].walk == Walk::scalar;
+  return [run = row.run, scalar, team, count = pattern.rows * pattern.columns,
+          inputs = pattern.inputs.size()](const KernelArgs& args) {
+    std::array<const void*, max_inputs> in{};
+    for (std::size_t i = 0; i < inputs; ++i) in[i] = args.in[i];
+    parallel_for(team, count, grain, [&](std::int64_t begin, std::int64_t end, int) {
+      run(begin, end, in.data(), scalar.data(), args.out[0]);
+    });
+  };
+}
+
+// The interpreter. Every thread has its own blocks in the workspace: one for each constant and temporary, one for each
+// input that is not plain dense f32, and one for a bool result. Where rows are short a block holds several whole ones.
+struct Interpreter {
+  ExprProgram program;
+  Pattern pattern;
+  int team = 1;
+  std::int64_t rows_per_block = 1;
+
+  std::int64_t blocks() const { return static_cast<std::int64_t>(program.registers) + 1; }
+  std::int64_t floats() const {
+    return blocks() * (block + 16);
+  }  // 16: registers do not all start in the same cache set
+};
+
+Interpreter interpreter_of(const CallSpec& call, const Pattern& pattern) {
+  Interpreter out;
+  out.program = flatten(parse_expr(call.attrs.text("expr")));
+  out.pattern = pattern;
+  out.team = call.team;
+  out.rows_per_block = std::max<std::int64_t>(block / pattern.columns, 1);
+  return out;
+}
+
+void load(const Operand2d& operand, const std::byte* data, std::int64_t at, float* to, std::int64_t count) {
+  const std::byte* from = data + at * size_of(operand.dtype);
+  switch (operand.dtype) {
+    case DType::b8:
+      return HWY_DYNAMIC_DISPATCH(bytes_to_floats)(reinterpret_cast<const std::uint8_t*>(from), to, count);
+    case DType::bf16:
+      return HWY_DYNAMIC_DISPATCH(bf16_to_floats)(reinterpret_cast<const std::uint16_t*>(from), to, count);
+    case DType::f16: return f16_to_floats(reinterpret_cast<const tensor::F16*>(from), to, count);
+    default: std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+void store(DType dtype, const float* from, std::byte* data, std::int64_t at, std::int64_t count) {
+  std::byte* to = data + at * size_of(dtype);
+  switch (dtype) {
+    case DType::b8: return HWY_DYNAMIC_DISPATCH(floats_to_truth)(from, reinterpret_cast<std::uint8_t*>(to), count);
+    case DType::bf16: return HWY_DYNAMIC_DISPATCH(floats_to_bf16)(from, reinterpret_cast<std::uint16_t*>(to), count);
+    case DType::f16: return floats_to_f16(from, reinterpret_cast<tensor::F16*>(to), count);
+    default: std::memmove(to, from, static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+float element_at(const Operand2d& operand, const std::byte* data, std::int64_t at) {
+  float out = 0;
+  load(operand, data, at, &out, 1);
+  return out;
+}
+
+// What one thread holds while it walks its blocks.
+struct Walker {
+  const Interpreter& plan;
+  const KernelArgs& args;
+  std::array<const float*, max_registers> registers{};
+  float* scratch;
+
+  float* own(int r) const { return scratch + r * (block + 16); }
+
+  // What stays for all blocks: constants, scalars, and short rows repeated to fill a block.
+  void begin() {
+    const auto& [rows, columns, inputs, out] = plan.pattern;
+    const std::int64_t most = std::min(block, rows * columns);
+    for (int r = 0; r < plan.program.registers; ++r) registers[static_cast<std::size_t>(r)] = own(r);
+    for (std::size_t c = 0; c < plan.program.constants.size(); ++c) HWY_DYNAMIC_DISPATCH(fill_block)
+    (static_cast<float>(plan.program.constants[c]), own(plan.program.variables + static_cast<int>(c)), most);
+    for (int i = 0; i < plan.program.variables; ++i) {
+      const Operand2d& operand = inputs[static_cast<std::size_t>(i)];
+      const std::byte* data = args.in[static_cast<std::size_t>(i)];
+      if (operand.walk == Walk::scalar) HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, 0), own(i), most);
+      if (operand.walk == Walk::row && columns <= block)
+        for (std::int64_t row = 0; row < std::min(plan.rows_per_block, rows); ++row)
+          load(operand, data, 0, own(i) + row * columns, columns);
+    }
+  }
+
+  // Rows `row` to row + rows_here - 1, from `column` on: `count` elements that are contiguous in the output.
+  void block_at(std::int64_t row, std::int64_t rows_here, std::int64_t column, std::int64_t count) {
+    const std::int64_t columns = plan.pattern.columns, at = row * columns + column;
+    for (int i = 0; i < plan.program.variables; ++i) {
+      const Operand2d& operand = plan.pattern.inputs[static_cast<std::size_t>(i)];
+      const std::byte* data = args.in[static_cast<std::size_t>(i)];
+      const bool whole_rows = columns <= block;
+      if (operand.walk == Walk::dense && operand.dtype == DType::f32) {
+        registers[static_cast<std::size_t>(i)] = reinterpret_cast<const float*>(data) + at;
+      } else if (operand.walk == Walk::dense) {
+        load(operand, data, at, own(i), count);
+      } else if (operand.walk == Walk::row && !whole_rows) {
+        load(operand, data, column, own(i), count);
+      } else if (operand.walk == Walk::column) {
+        const std::int64_t each = whole_rows ? columns : count;
+        for (std::int64_t r = 0; r < rows_here; ++r) HWY_DYNAMIC_DISPATCH(fill_block)
+        (element_at(operand, data, (row + r) * operand.row_step), own(i) + r * each, each);
+      }
+    }
+    float* out_floats = plan.pattern.out == DType::f32 ? elements<float>(args.out[0]) + at : nullptr;
+    const int result = plan.program.result;
+    for (std::size_t n = 0; n < plan.program.ops.size(); ++n) {
+      const ExprOp& op = plan.program.ops[n];
+      const auto read = [&](int r) { return r < 0 ? nullptr : registers[static_cast<std::size_t>(r)]; };
+      // The last operation makes the result: it may go straight to the output.
+      float* dst =
+          n + 1 == plan.program.ops.size() && op.dst == result && out_floats != nullptr ? out_floats : own(op.dst);
+      HWY_DYNAMIC_DISPATCH(run_block)({op.op, read(op.a), read(op.b), read(op.c), dst}, count);
+    }
+    const float* from = registers[static_cast<std::size_t>(result)];
+    if (out_floats == nullptr || plan.program.ops.empty()) store(plan.pattern.out, from, args.out[0], at, count);
+  }
+
+  void rows(std::int64_t from, std::int64_t to) {
+    const std::int64_t columns = plan.pattern.columns;
+    if (columns <= block) {
+      for (std::int64_t row = from; row < to; row += plan.rows_per_block) {
+        const std::int64_t here = std::min(plan.rows_per_block, to - row);
+        block_at(row, here, 0, here * columns);
+      }
+      return;
+    }
+    for (std::int64_t row = from; row < to; ++row)
+      for (std::int64_t column = 0; column < columns; column += block)
+        block_at(row, 1, column, std::min(block, columns - column));
+  }
+};
+
+bool supports(const CallSpec& call) {
+  const auto pattern = pattern_of(call);
+  if (!pattern || !call.attrs.has("expr")) return false;
+  if (generated_for(call, *pattern) != nullptr) return true;
+  const ExprProgram program = flatten(parse_expr(call.attrs.text("expr")));
+  return program.variables <= static_cast<int>(call.in.size()) && program.registers <= max_registers;
+}
+
+std::int64_t workspace(const CallSpec& call) {
+  const auto pattern = pattern_of(call);
+  if (!pattern || generated_for(call, *pattern) != nullptr) return 0;
+  return interpreter_of(call, *pattern).floats() * 4 * call.team;
+}
+
+PreparedKernel prepare(const CallSpec& call) {
+  const auto pattern = pattern_of(call);
+  require_fit(pattern.has_value(), call, "operands walk in a way that the fast kernel does not take");
+  if (const GeneratedPointwise* row = generated_for(call, *pattern)) return run_generated(*row, *pattern, call.team);
+  return [plan = interpreter_of(call, *pattern)](const KernelArgs& args) {
+    float* scratch = elements<float>(args.workspace);
+    if (plan.pattern.rows == 1) {  // dense and scalar operands alone: a row is any piece
+      parallel_for(plan.team, plan.pattern.columns, grain, [&](std::int64_t from, std::int64_t to, int part) {
+        Walker walker{plan, args, {}, scratch + part * plan.floats()};
+        walker.begin();
+        for (std::int64_t at = from; at < to; at += block) walker.block_at(0, 1, at, std::min(block, to - at));
+      });
+      return;
+    }
+    parallel_for(plan.team, plan.pattern.rows, std::max<std::int64_t>(grain / plan.pattern.columns, 1),
+                 [&](std::int64_t from, std::int64_t to, int part) {
+                   Walker walker{plan, args, {}, scratch + part * plan.floats()};
+                   walker.begin();
+                   walker.rows(from, to);
+                 });
+  };
+}
+
+// A cast between f32 and the halves is the expression x0.
+CallSpec as_expression(CallSpec call) {
+  call.attrs = Attrs{{"expr", "x0"}};
+  return call;
+}
+bool supports_cast(const CallSpec& call) {
+  if (!takes(call, 1, 1) || call.in[0].dtype == DType::b8 || call.out[0].dtype == DType::b8) return false;
+  return supports(as_expression(call));
+}
+
+}  // namespace
+
+void widen_bf16(const std::uint16_t* from, float* to, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(bf16_to_floats)(from, to, count);
+}
+void round_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(floats_to_bf16)(from, to, count);
+}
+
+std::vector<KernelRow> hwy_pointwise_rows() {
+  KernelRow cast;
+  cast.name = "hwy.cast";
+  cast.op = "cast";
+  cast.rank = 10;
+  cast.supports = supports_cast;
+  cast.workspace = [](const CallSpec& call) { return workspace(as_expression(call)); };
+  cast.prepare = [](const CallSpec& call) { return prepare(as_expression(call)); };
+  KernelRow row;
+  row.name = "hwy.pointwise";
+  row.op = "pointwise";
+  row.rank = 10;
+  row.supports = supports;
+  row.workspace = workspace;
+  row.prepare = prepare;
+  return {row, cast};
+}
+
+}  // namespace karez::kernels
+#endif

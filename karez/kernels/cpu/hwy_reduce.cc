@@ -1,0 +1,299 @@
+// Sums, maxima and minima of f32 over any axes that leave the tensor, seen in memory order, as kept x reduced x kept.
+#include "karez/base/text.h"
+#include "karez/kernels/cpu/hwy_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_reduce.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/loops.h"
+#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/pointwise_lanes.h"
+#include "karez/kernels/cpu/team.h"
+
+#ifndef KAREZ_HWY_REDUCE
+#define KAREZ_HWY_REDUCE
+namespace karez::kernels {
+
+enum class ReduceKind : std::uint8_t { sum, max, min };
+// Sums go in two levels, chunks of so many terms and then the chunks, which keeps an f32 sum of a million terms good to
+// some ulps.
+constexpr std::int64_t chunk = 512;
+
+}  // namespace karez::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace karez::kernels::HWY_NAMESPACE {
+namespace {
+
+struct Sum {
+  static constexpr float identity = 0.0f;
+  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+  static HWY_INLINE float across(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
+};
+// Whether a lane has exactly these bits.
+HWY_INLINE bool has_bits(V v, std::int32_t bits) {
+  const hn::RebindToSigned<D> words;
+  return !hn::AllFalse(words, hn::Eq(hn::BitCast(words, v), hn::Set(words, bits)));
+}
+
+// As karez/base/extremes.h: a NaN wins, and among zeros the sign tells.
+struct Max {
+  static constexpr float identity = -std::numeric_limits<float>::infinity();
+  static HWY_INLINE V join(V a, V b) { return max_of(a, b); }
+  static HWY_INLINE float across(V v) {
+    if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
+    const float most = hn::GetLane(hn::MaxOfLanes(D(), v));
+    return most != 0 ? most : has_bits(v, 0) ? 0.0f : -0.0f;
+  }
+};
+struct Min {
+  static constexpr float identity = std::numeric_limits<float>::infinity();
+  static HWY_INLINE V join(V a, V b) { return min_of(a, b); }
+  static HWY_INLINE float across(V v) {
+    if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
+    const float least = hn::GetLane(hn::MinOfLanes(D(), v));
+    return least != 0 ? least : has_bits(v, std::numeric_limits<std::int32_t>::min()) ? -0.0f : 0.0f;
+  }
+};
+
+template <class K> HWY_INLINE V load_part(const float* p, M mask) {
+  return hn::IfThenElse(mask, hn::MaskedLoad(mask, D(), p), lanes_of(K::identity));
+}
+
+// One contiguous run of `count` to a number.
+template <class K> HWY_INLINE float run_of(const float* x, std::int64_t count) {
+  const D d;
+  const auto none = lanes_of(K::identity);
+  auto total = none;
+  std::int64_t i = 0;
+  while (i + 4 * lanes <= count) {
+    auto a = none, b = none, c = none, e = none;  // four, since an addition takes four cycles
+    const std::int64_t end = std::min(count, i + 4 * chunk);
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
+      a = K::join(a, hn::LoadU(d, x + i));
+      b = K::join(b, hn::LoadU(d, x + i + lanes));
+      c = K::join(c, hn::LoadU(d, x + i + 2 * lanes));
+      e = K::join(e, hn::LoadU(d, x + i + 3 * lanes));
+    }
+    total = K::join(total, K::join(K::join(a, b), K::join(c, e)));
+  }
+  for (; i + lanes <= count; i += lanes) total = K::join(total, hn::LoadU(d, x + i));
+  if (i < count) total = K::join(total, load_part<K>(x + i, hn::FirstN(d, static_cast<std::size_t>(count - i))));
+  return K::across(total);
+}
+
+// `rows` rows of step `step` joined element by element into out[0..columns), columns <= vectors x lanes.
+template <class K, int vectors>
+HWY_INLINE void panel(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+  const D d;
+  const V none = lanes_of(K::identity);
+  const auto last = hn::FirstN(d, static_cast<std::size_t>(columns - (vectors - 1) * lanes));
+  const auto load = [&](const float* p, int v) HWY_ATTR {
+    return v + 1 == vectors ? load_part<K>(p + v * lanes, last) : hn::LoadU(d, p + v * lanes);
+  };
+  V total[vectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) total[v] = none;
+  for (std::int64_t first = 0; first < rows; first += chunk) {
+    constexpr int sets = vectors == 1 ? 4 : 2;  // independent chains, in registers thanks to the pragmas
+    V sum[sets * vectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < sets * vectors; ++i) sum[i] = none;
+    const std::int64_t end = std::min(rows, first + chunk);
+    std::int64_t r = first;
+    for (; r + sets <= end; r += sets) {
+#pragma GCC unroll 8
+      for (int i = 0; i < sets * vectors; ++i)
+        sum[i] = K::join(sum[i], load(x + (r + i / vectors) * step, i % vectors));
+    }
+    for (; r < end; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sum[v] = K::join(sum[v], load(x + r * step, v));
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < sets * vectors; ++i) total[i % vectors] = K::join(total[i % vectors], sum[i]);
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v + 1 < vectors; ++v) hn::StoreU(total[v], d, out + v * lanes);
+  hn::BlendedStore(total[vectors - 1], last, d, out + (vectors - 1) * lanes);
+}
+
+template <class K>
+HWY_INLINE void columns_of(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+  for (std::int64_t c = 0; c < columns;) {
+    const std::int64_t left = columns - c;
+    if (left > 3 * lanes) {
+      const std::int64_t here = std::min(left, 4 * lanes);
+      panel<K, 4>(x + c, rows, step, here, out + c);
+      c += here;
+    } else if (left > lanes) {
+      const std::int64_t here = std::min(left, 2 * lanes);
+      panel<K, 2>(x + c, rows, step, here, out + c);
+      c += here;
+    } else {
+      panel<K, 1>(x + c, rows, step, left, out + c);
+      c += left;
+    }
+  }
+}
+
+template <class K> HWY_INLINE void runs_of(const float* x, std::int64_t outer, std::int64_t count, float* out) {
+  for (std::int64_t a = 0; a < outer; ++a) out[a] = run_of<K>(x + a * count, count);
+}
+
+// `outer` times: count terms each, contiguous when columns == 1, else rows of `columns`.
+void reduce_block(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
+                  std::int64_t step, float* out) {
+  const auto all = [&]<class K>() HWY_ATTR {
+    if (columns == 1 && step == 1) return runs_of<K>(x, outer, count, out);
+    for (std::int64_t a = 0; a < outer; ++a)
+      columns_of<K>(x + a * count * step, count, step, columns, out + a * columns);
+  };
+  if (kind == ReduceKind::sum) all.template operator()<Sum>();
+  if (kind == ReduceKind::max) all.template operator()<Max>();
+  if (kind == ReduceKind::min) all.template operator()<Min>();
+}
+
+void join_rows(ReduceKind kind, const float* parts, std::int64_t rows, std::int64_t columns, float* out) {
+  for (std::int64_t c = 0; c < columns; ++c) {
+    float total = parts[c];
+    for (std::int64_t r = 1; r < rows; ++r) {
+      const float x = parts[r * columns + c];
+      total = kind == ReduceKind::sum ? total + x : kind == ReduceKind::max ? larger(total, x) : smaller(total, x);
+    }
+    out[c] = total;
+  }
+}
+
+}  // namespace
+}  // namespace karez::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace karez::kernels {
+namespace {
+HWY_EXPORT(reduce_block);
+HWY_EXPORT(join_rows);
+
+constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+
+// x in memory order is [outer, reduced, inner], the result [outer, inner]; any may be 1.
+struct Form {
+  std::int64_t outer = 1, reduced = 1, inner = 1;
+};
+
+std::optional<Form> form_of(const CallSpec& call) {
+  if (!takes(call, 1, 1) || call.in[0].dtype != DType::f32 || call.out[0].dtype != DType::f32 ||
+      !call.attrs.has("axes"))
+    return std::nullopt;
+  const View &x = call.in[0], &y = call.out[0];
+  std::vector<bool> gone(x.shape.size(), false);
+  for (const std::int64_t axis : call.attrs.ints("axes")) {
+    if (axis < 0 || axis >= x.rank()) return std::nullopt;
+    gone[static_cast<std::size_t>(axis)] = true;
+  }
+  if (x.count() == 0 || !is_dense(x.shape, x.strides)) return std::nullopt;
+  // Dimensions from the outermost in memory, neighbours of one fate merged.
+  struct Group {
+    bool gone;
+    std::int64_t size;
+  };
+  std::vector<std::size_t> order;
+  for (std::size_t d = 0; d < x.shape.size(); ++d)
+    if (x.shape[d] != 1) order.push_back(d);
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x.strides[a] > x.strides[b]; });
+  std::vector<Group> groups;
+  for (const std::size_t d : order) {
+    if (!groups.empty() && groups.back().gone == gone[d]) groups.back().size *= x.shape[d];
+    else groups.push_back({gone[d], x.shape[d]});
+  }
+  Form out;
+  std::size_t at = 0;
+  if (at < groups.size() && !groups[at].gone) out.outer = groups[at++].size;
+  if (at < groups.size()) out.reduced = groups[at++].size;  // a kept group is followed by a reduced one or by none
+  if (at < groups.size()) out.inner = groups[at++].size;
+  if (at < groups.size()) return std::nullopt;
+  // The result must be dense with its dimensions in the same order.
+  std::int64_t step = 1;
+  std::vector<std::int64_t> wanted(x.shape.size(), 0);
+  for (std::size_t i = order.size(); i-- > 0;) {
+    if (gone[order[i]]) continue;
+    wanted[order[i]] = step;
+    step *= x.shape[order[i]];
+  }
+  std::size_t kept = 0;
+  for (std::size_t d = 0; d < x.shape.size(); ++d) {
+    if (gone[d]) continue;
+    if (kept >= y.shape.size() || y.shape[kept] != x.shape[d] || (x.shape[d] != 1 && y.strides[kept] != wanted[d]))
+      return std::nullopt;
+    ++kept;
+  }
+  if (kept != y.shape.size()) return std::nullopt;
+  return out;
+}
+
+// Parts of the reduced dimension, when the kept ones are too few to share among the team.
+bool splits_reduced(const Form& form, int team) {
+  return team > 1 && form.outer < team && form.outer * form.reduced * form.inner >= 2 * grain;
+}
+
+std::int64_t workspace(const CallSpec& call) {
+  const auto form = form_of(call);
+  return form && splits_reduced(*form, call.team) ? form->inner * call.team * 4 : 0;
+}
+
+template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
+  const auto form = form_of(call);
+  require_fit(form.has_value(), call, "the reduction has a form that the fast kernel does not take");
+  return [f = *form, team = call.team, split = splits_reduced(*form, call.team)](const KernelArgs& args) {
+    const float* x = elements<float>(args.in[0]);
+    float* y = elements<float>(args.out[0]);
+    const std::int64_t each = f.reduced * f.inner;
+    if (!split) {
+      parallel_for(team, f.outer, std::max<std::int64_t>(grain / each, 1),
+                   [&](std::int64_t from, std::int64_t to, int) {
+                     HWY_DYNAMIC_DISPATCH(reduce_block)
+                     (kind, x + from * each, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
+                   });
+      return;
+    }
+    float* parts = elements<float>(args.workspace);
+    for (std::int64_t a = 0; a < f.outer; ++a) {
+      // As many parts as parallel_for makes: never more than the team, each of at least one row.
+      const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
+      parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
+        HWY_DYNAMIC_DISPATCH(reduce_block)
+        (kind, x + a * each + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
+      });
+      HWY_DYNAMIC_DISPATCH(join_rows)(kind, parts, rows, f.inner, y + a * f.inner);
+    }
+  };
+}
+
+template <ReduceKind kind> KernelRow row_of(const char* op) {
+  KernelRow row;
+  row.name = cat("hwy.", op);
+  row.op = op;
+  row.rank = 10;
+  row.supports = [](const CallSpec& call) { return form_of(call).has_value(); };
+  row.workspace = workspace;
+  row.prepare = prepare<kind>;
+  return row;
+}
+
+}  // namespace
+
+std::vector<KernelRow> hwy_reduce_rows() {
+  return {row_of<ReduceKind::sum>("reduce_sum"), row_of<ReduceKind::max>("reduce_max"),
+          row_of<ReduceKind::min>("reduce_min")};
+}
+
+}  // namespace karez::kernels
+#endif

@@ -1,0 +1,55 @@
+// What an index may be, and where its row lies here: for plain kernels that pick by index.
+#pragma once
+
+#include <string>
+
+#include "karez/base/attrs.h"
+#include "karez/kernels/cpu/plain.h"
+
+namespace karez::kernels {
+
+inline bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
+
+template <class Body> decltype(auto) with_index(DType dtype, Body&& body) {
+  return dtype == DType::i32 ? body.template operator()<std::int32_t>() : body.template operator()<std::int64_t>();
+}
+
+// Which indices there are, for rows offset to offset + count - 1 of a table that has `limit` of them in all.
+class IndexBounds {
+ public:
+  IndexBounds(const CallSpec& call, const View& index, std::int64_t count)
+      : op_(call.op),
+        name_(call.attrs.text("of", "the index")),
+        shape_(index.shape),
+        begin_(call.attrs.has("begin") ? call.attrs.ints("begin") : Ints(index.shape.size(), 0)),
+        offset_(call.attrs.integer("offset", 0)),
+        count_(count),
+        limit_(call.attrs.integer("limit", offset_ + count)) {
+    require_fit(begin_.size() == shape_.size() && offset_ >= 0 && offset_ + count <= limit_, call,
+                "offset, limit or begin does not fit");
+  }
+
+  // The local row, or -1 where another device has it. `n`: which element of the index this is, in logical order.
+  std::int64_t row(std::int64_t index, std::int64_t n) const {
+    if (index < 0 || index >= limit_) [[unlikely]]
+      refuse(index, n);
+    const std::int64_t row = index - offset_;
+    return row >= 0 && row < count_ ? row : -1;
+  }
+
+ private:
+  // Names the place in the logical index, so that the text is the same however the index lies on the mesh.
+  [[noreturn]] void refuse(std::int64_t index, std::int64_t n) const {
+    Ints at = begin_;
+    for (std::size_t d = shape_.size(); d-- > 0; n /= shape_[d]) at[d] += n % shape_[d];
+    fail(ErrorKind::data, op_, ": ", name_, " ", index, " at ", at, " is outside ",
+         limit_ == 0 ? "an empty table" : cat("0 to ", limit_ - 1));
+  }
+
+  std::string op_, name_;
+  Shape shape_;
+  Ints begin_;
+  std::int64_t offset_, count_, limit_;
+};
+
+}  // namespace karez::kernels

@@ -1,0 +1,53 @@
+// Versions of libraries, as they are found at run time where they can be asked.
+#include "karez/kernels/cpu/libraries.h"
+
+#include "karez/kernels/cpu/hwy_targets.h"
+
+#include <gnu/libc-version.h>
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
+#include <Eigen/Core>
+
+#include "karez/base/text.h"
+#include "karez/device/processor.h"
+
+namespace karez::kernels {
+namespace {
+
+// Of those that a file of ours is compiled for the best, which is what its calls go to; Highway's own numbers rise as
+// instructions get older.
+std::string highway_target() {
+  const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(all & -all);
+}
+
+void limit_all() {
+  const std::string limit = device::instruction_limit();
+  if (limit == "avx512") return;
+#if HWY_ARCH_X86
+  constexpr std::int64_t above_avx2 = HWY_AVX2 - 1,
+                         above_baseline = 2 * HWY_AVX2 - 1;  // newer targets have smaller bits
+  hwy::DisableTargets(limit == "avx2" ? above_avx2 : above_baseline);
+#endif
+  limit_onednn(limit);
+}
+
+}  // namespace
+
+void limit_instructions() {
+  static const bool limited = [] {
+    limit_all();
+    return true;
+  }();
+  static_cast<void>(limited);
+}
+
+std::string library_versions() {
+  limit_instructions();
+  return cat("Karez = ", KAREZ_VERSION, "\ncompiler = ", __VERSION__, "\nC library = ", gnu_get_libc_version(),
+             "\noneDNN = ", onednn_version(), "\nHighway = ", HWY_MAJOR, ".", HWY_MINOR, ", ", highway_target(),
+             "\nEigen = ", EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".", EIGEN_MINOR_VERSION, "\n");
+}
+
+}  // namespace karez::kernels

@@ -1,0 +1,39 @@
+// Tests of limits on instructions, each in a process of its own: a process reads them once.
+#include "karez/kernels/cpu/libraries.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "karez/device/processor.h"
+
+namespace karez::kernels {
+namespace {
+
+TEST(Libraries, HighwayKeepsWithinTheLimitOfInstructions) {
+#ifdef __x86_64__
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::map<std::string, std::string> targets = {
+      {"baseline", "(SSE|SCALAR|EMU)"}, {"avx2", "AVX2"}, {"avx512", "AVX3"}};
+  const char* name = "KAREZ_MAX_CPU_ISA";
+  const char* before = std::getenv(name);
+  const std::string kept = before == nullptr ? "" : before;
+  for (const auto& [limit, unused] : targets) {
+    setenv(name, limit.c_str(), 1);
+    EXPECT_EXIT(
+        {
+          std::fputs(library_versions().c_str(), stderr);
+          std::exit(0);
+        },
+        ::testing::ExitedWithCode(0), "Highway = [0-9]+\\.[0-9]+, " + targets.at(device::processor().isa))
+        << limit;
+  }
+  setenv(name, kept.c_str(), 1);  // an empty one is none
+#endif
+}
+
+}  // namespace
+}  // namespace karez::kernels

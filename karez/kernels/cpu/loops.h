@@ -1,0 +1,84 @@
+// Loops over strided operands: dimensions are dropped, sorted and merged once, then held in fixed arrays so that a run
+// allocates nothing.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "karez/base/extremes.h"
+#include "karez/tensor/tensor.h"
+
+namespace karez::kernels {
+
+constexpr int max_rank = 8;       // of a tensor that a kernel takes
+constexpr int max_loops = 16;     // a reshape's common refinement has more dimensions than either side
+constexpr int max_operands = 12;  // x0..x9, an output, and one to spare
+
+// Nested loops, the last is the innermost. stride[k][d] is operand k's step along loop d, in elements. Never without a
+// loop: a scalar is one loop of one round; an empty shape is one loop of none.
+struct Loops {
+  int operands = 0;
+  int rank = 0;
+  std::array<std::int64_t, max_loops> size{};
+  std::array<std::array<std::int64_t, max_loops>, max_operands> stride{};
+
+  std::int64_t inner() const { return size[static_cast<std::size_t>(rank - 1)]; }
+  std::int64_t step(int operand) const {
+    return stride[static_cast<std::size_t>(operand)][static_cast<std::size_t>(rank - 1)];
+  }
+};
+
+enum class Order {
+  logical,    // as the shape has it
+  by_memory,  // the first operand's largest stride outermost: right where no round depends on another
+};
+
+// One loop per dimension of `shape`, less those of size one; neighbours that every operand walks without a gap become
+// one.
+Loops loops_over(const Shape& shape, std::span<const Strides> operands, Order order);
+inline Loops loops_over(const Shape& shape, std::initializer_list<Strides> operands, Order order) {
+  return loops_over(shape, std::span<const Strides>(operands.begin(), operands.size()), order);
+}
+
+// Calls run(offsets) at the start of each innermost loop; offsets[k] is operand k's element. The caller walks inner()
+// rounds itself.
+template <class Run> void for_each_run(const Loops& loops, Run&& run) {
+  const int outer = loops.rank - 1;
+  for (int d = 0; d <= outer; ++d)
+    if (loops.size[static_cast<std::size_t>(d)] == 0) return;
+  std::array<std::int64_t, max_loops> index{};
+  std::array<std::int64_t, max_operands> offset{};
+  while (true) {
+    run(static_cast<const std::array<std::int64_t, max_operands>&>(offset));
+    int at = outer - 1;
+    for (; at >= 0; --at) {
+      const auto d = static_cast<std::size_t>(at);
+      const bool more = ++index[d] < loops.size[d];
+      const std::int64_t rounds = more ? 1 : 1 - loops.size[d];  // back to the start of this loop
+      for (int k = 0; k < loops.operands; ++k)
+        offset[static_cast<std::size_t>(k)] += rounds * loops.stride[static_cast<std::size_t>(k)][d];
+      if (more) break;
+      index[d] = 0;
+    }
+    if (at < 0) return;
+  }
+}
+
+// Calls body(offsets) for every element.
+template <class Body> void for_each_element(const Loops& loops, Body&& body) {
+  const std::int64_t count = loops.inner();
+  for_each_run(loops, [&](std::array<std::int64_t, max_operands> offset) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      body(static_cast<const std::array<std::int64_t, max_operands>&>(offset));
+      for (int k = 0; k < loops.operands; ++k) offset[static_cast<std::size_t>(k)] += loops.step(k);
+    }
+  });
+}
+
+// What sums of T are kept in: doubles for floats, unsigned words for integers (which wrap, as theirs do).
+template <class T> using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
+
+}  // namespace karez::kernels

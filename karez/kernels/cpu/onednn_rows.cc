@@ -1,0 +1,93 @@
+// The rows that run on oneDNN: a call is theirs where oneDNN has a fast implementation for its exact strides.
+#include <cstdlib>
+#include <memory>
+
+#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/onednn_call.h"
+
+namespace karez::kernels {
+namespace {
+
+std::shared_ptr<OneDnnCall> plan_of(OneDnnBuild build, const CallSpec& call, std::string& implementation) {
+  for (const auto* views : {&call.in, &call.out})
+    for (const View& view : *views)
+      if (view.strides.size() != view.shape.size() || view.count() == 0) return nullptr;
+  if (call.in.empty() || call.out.empty() || call.team < 1) return nullptr;
+  const OneDnnTeam scope(call.team);
+  auto plan = std::make_shared<OneDnnCall>(call.team);
+  try {
+    if (!build(*plan, call, implementation) || is_reference(implementation.c_str())) return nullptr;
+  } catch (const dnnl::error&) {  // no implementation for these formats at all
+    return nullptr;
+  }
+  return plan;
+}
+
+// Every row.
+constexpr std::pair<const char*, OneDnnBuild> builds[] = {
+    {"matmul", onednn_matmul},
+    {"conv2d", onednn_conv2d},
+    {"conv2d_grad_input", onednn_conv2d_grad_input},
+    {"conv2d_grad_weight", onednn_conv2d_grad_weight},
+    {"avg_pool", onednn_avg_pool},
+    {"avg_pool_grad", onednn_avg_pool_grad},
+};
+
+KernelRow row_of(const char* op, OneDnnBuild build) {
+  KernelRow row;
+  row.name = cat("onednn.", op);
+  row.op = op;
+  row.rank = 10;
+  // Building thrice is cheap: oneDNN keeps the primitives it made.
+  row.supports = [build](const CallSpec& call) {
+    std::string name;
+    return plan_of(build, call, name) != nullptr;
+  };
+  row.workspace = [build](const CallSpec& call) {
+    std::string name;
+    const auto plan = plan_of(build, call, name);
+    require(plan != nullptr, "oneDNN has no fast kernel for ", print(call));
+    return plan->workspace();
+  };
+  row.prepare = [build](const CallSpec& call) -> PreparedKernel {
+    std::string name;
+    auto plan = plan_of(build, call, name);
+    require(plan != nullptr, "oneDNN has no fast kernel for ", print(call), name.empty() ? "" : "; it offers ", name);
+    return [plan = std::move(plan)](const KernelArgs& args) { plan->run(args); };
+  };
+  return row;
+}
+
+}  // namespace
+
+std::vector<KernelRow> onednn_rows() {
+  // A plan holds its primitives itself; the library's cache only answers the same questions again within one compile.
+  // At its usual 1024 entries it would keep what nobody holds: 14 MB of primitives for batch sizes long gone.
+  if (dnnl::get_primitive_cache_capacity() > 256) dnnl::set_primitive_cache_capacity(256);
+  std::vector<KernelRow> rows;
+  for (const auto& [op, build] : builds) rows.push_back(row_of(op, build));
+  return rows;
+}
+
+void limit_onednn(std::string_view isa) {
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return;
+  const auto limit = isa == "avx2" ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;  // the least that it has
+  require(ErrorKind::device, dnnl::set_max_cpu_isa(limit) == dnnl::status::success, "KAREZ_MAX_CPU_ISA=", isa,
+          " comes too late for oneDNN, which this process has used before: set ONEDNN_MAX_CPU_ISA as well");
+}
+
+std::string onednn_version() {
+  const dnnl::version_t* version = dnnl::version();
+  return cat(version->major, ".", version->minor, ".", version->patch, " (", version->hash, "), instructions ",
+             static_cast<int>(dnnl::get_effective_cpu_isa()));
+}
+
+std::string onednn_implementation(const CallSpec& call) {
+  std::string name;
+  for (const auto& [op, build] : builds)
+    if (call.op == op && plan_of(build, call, name) == nullptr) return "";
+  return name;
+}
+
+}  // namespace karez::kernels

@@ -1,0 +1,29 @@
+// The idle team belongs to a thread of its own: OpenMP lets go of a thread's team when the thread ends.
+#include "karez/kernels/cpu/passive_teams.h"
+
+#include "karez/kernels/cpu/team.h"
+
+namespace karez::kernels {
+
+PassiveTeams::PassiveTeams(int cpus)
+    : holder_([this, cpus] {
+        parallel_for(cpus + 1, cpus + 1, 1, [](std::int64_t, std::int64_t, int) {});
+        std::unique_lock lock(mutex_);
+        stands_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return over_; });
+      }) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return stands_; });
+}
+
+PassiveTeams::~PassiveTeams() {
+  {
+    std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  holder_.join();
+}
+
+}  // namespace karez::kernels

@@ -1,0 +1,55 @@
+// Whether threads of a team spin or sleep while they wait: by the processor time that waiting takes.
+#include "karez/kernels/cpu/passive_teams.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <thread>
+
+// What GCC makes of "#pragma omp parallel", which tests are compiled without.
+extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+
+namespace karez::kernels {
+namespace {
+
+double processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// A team of two of which each thread sleeps for 2 ms in turn, so that the other one waits: processor time over the time
+// that was slept.
+double waiting() {
+  const double begin = processor_time();
+  for (int sleeper = 0; sleeper < 50; ++sleeper)
+    GOMP_parallel(
+        [](void* i) {
+          if (omp_get_thread_num() == *static_cast<int*>(i) % 2)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        },
+        &sleeper, 2, 0);
+  return (processor_time() - begin) / 0.1;
+}
+
+TEST(PassiveTeams, SleepWhereOthersSpin) {
+  if (omp_get_num_procs() < 2) GTEST_SKIP() << "on one core OpenMP's teams never spin";
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr)
+    GTEST_SKIP() << "the environment sets how teams wait";
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_GT(waiting(), 0.3) << "round " << round;
+    {
+      const PassiveTeams passive(omp_get_num_procs());
+      waiting();  // a thread that spins already goes on until it is done
+      EXPECT_LT(waiting(), 0.2) << "round " << round;
+      const PassiveTeams another(omp_get_num_procs());  // of another session
+      EXPECT_LT(waiting(), 0.2) << "round " << round;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace karez::kernels

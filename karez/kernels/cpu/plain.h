@@ -1,0 +1,68 @@
+// Plain kernels, one list a file: obviously correct loops over any strides, the oracle for every faster row.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "karez/kernels/kernel.h"
+
+namespace karez::kernels {
+
+std::vector<KernelRow> plain_source_rows();     // constant, iota, random_uniform
+std::vector<KernelRow> plain_pointwise_rows();  // pointwise, cast
+std::vector<KernelRow> plain_copy_rows();       // copy, reshape, transpose, slice, broadcast, concat, pad
+std::vector<KernelRow> plain_matmul_rows();
+std::vector<KernelRow> plain_conv_rows();    // conv2d, conv2d_grad_input, conv2d_grad_weight
+std::vector<KernelRow> plain_pool_rows();    // max_pool, avg_pool and their gradients
+std::vector<KernelRow> plain_reduce_rows();  // reduce_sum, reduce_max, reduce_min, arg_max
+std::vector<KernelRow> plain_gather_rows();  // gather, scatter_add, one_hot
+std::vector<KernelRow> plain_along_rows();   // cumsum, sort, take_along, add_along
+std::vector<KernelRow> plain_update_rows();  // sgd, adam, sgd_if, adam_if
+
+// A row of rank 0 and a twentieth of the rate, named "plain.<op>".
+KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports,
+                    std::function<PreparedKernel(const CallSpec&)> prepare);
+
+// What `supports` asks: numbers of operands (-1: any), and that no tensor has more dimensions than the loops hold.
+bool takes(const CallSpec& call, int inputs, int outputs);
+bool all_dtype(const std::vector<View>& views, DType dtype);
+
+// A misfit that `supports` does not look for (the compiler inferred the shapes): an error that shows the call.
+void require_fit(bool ok, const CallSpec& call, std::string_view what);
+
+// with_float(dtype, [&]<class T>() { ... }): as with_type, for floats.
+template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::f32: return body.template operator()<float>();
+    case DType::f64: return body.template operator()<double>();
+    case DType::bf16: return body.template operator()<tensor::Bf16>();
+    case DType::f16: return body.template operator()<tensor::F16>();
+    default: fail(ErrorKind::type, "a kernel for floats got ", dtype);
+  }
+}
+// with_number(dtype, ...): all but bool.
+template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::i32: return body.template operator()<std::int32_t>();
+    case DType::i64: return body.template operator()<std::int64_t>();
+    default: return with_float(dtype, std::forward<Body>(body));
+  }
+}
+
+// Types of a product: one for all, or of halves an f32. A bias is of the result's type, of halves an f32.
+bool product_types(const View& a, const View& b, const View& y);
+template <class T> using Bias = std::conditional_t<tensor::is_half_type<T>, float, T>;
+// with_product(operands, result, [&]<class T, class Y>() { ... }).
+template <class Body> decltype(auto) with_product(DType operands, DType result, Body&& body) {
+  return with_number(operands, [&]<class T>() {
+    if constexpr (tensor::is_half_type<T>)
+      if (result == DType::f32) return body.template operator()<T, float>();
+    return body.template operator()<T, T>();
+  });
+}
+
+template <class T> T* elements(std::byte* bytes) { return reinterpret_cast<T*>(bytes); }
+
+}  // namespace karez::kernels

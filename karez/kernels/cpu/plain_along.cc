@@ -1,0 +1,187 @@
+// Along one axis: cumsum, sort, take_along, add_along.
+#include <algorithm>
+
+#include "karez/kernels/cpu/index_bounds.h"
+#include "karez/kernels/cpu/loops.h"
+#include "karez/kernels/cpu/plain.h"
+
+namespace karez::kernels {
+namespace {
+
+std::size_t axis_of(const CallSpec& call, const View& view) {
+  const std::int64_t axis = call.attrs.integer("axis");
+  require_fit(axis >= 0 && axis < view.rank(), call, "the axis is none of the operand's");
+  return static_cast<std::size_t>(axis);
+}
+
+// Loops over all dimensions but the axis.
+Loops lanes(const std::vector<View>& views, std::size_t axis, const CallSpec& call) {
+  Shape shape = views[0].shape;
+  std::vector<Strides> strides;
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  for (const View& view : views) {
+    Shape other = view.shape;
+    strides.push_back(view.strides);
+    require_fit(axis < other.size(), call, "ranks do not match");
+    other.erase(other.begin() + static_cast<std::ptrdiff_t>(axis));
+    strides.back().erase(strides.back().begin() + static_cast<std::ptrdiff_t>(axis));
+    require_fit(other == shape, call, "sizes do not match");
+  }
+  return loops_over(shape, strides, Order::logical);
+}
+
+PreparedKernel cumsum(const CallSpec& call) {
+  const View &x = call.in[0], &y = call.out[0];
+  const std::size_t axis = axis_of(call, x);
+  require_fit(x.shape == y.shape, call, "sizes do not match");
+  const Loops loops = lanes({y, x}, axis, call);
+  const bool reverse = call.attrs.flag("reverse", false);
+  const std::int64_t count = x.shape[axis], from = x.strides[axis], to = y.strides[axis];
+  return with_number(x.dtype, [&]<class T>() -> PreparedKernel {
+    return [loops, reverse, count, from, to](const KernelArgs& args) {
+      for_each_element(loops, [&](const auto& at) {
+        T* y = elements<T>(args.out[0]) + at[0];
+        const T* x = elements<T>(args.in[0]) + at[1];
+        Wide<T> sum{};
+        for (std::int64_t n = 0; n < count; ++n) {
+          const std::int64_t i = reverse ? count - 1 - n : n;
+          sum += static_cast<Wide<T>>(x[i * from]);
+          y[i * to] = static_cast<T>(sum);
+        }
+      });
+    };
+  });
+}
+
+// An element and its place: an order without ties, so that no sort can tell equal ones apart otherwise than by place.
+template <class T> struct Placed {
+  T value;
+  std::int64_t place;
+};
+template <class T> bool before(const Placed<T>& a, const Placed<T>& b, bool descending) {
+  const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+  if (a_nan != b_nan) return descending ? a_nan : b_nan;
+  if (!a_nan && a.value != b.value) return descending ? a.value > b.value : a.value < b.value;
+  return a.place < b.place;
+}
+
+PreparedKernel sort(const CallSpec& call) {
+  const View &x = call.in[0], &values = call.out[0], &places = call.out[1];
+  const std::size_t axis = axis_of(call, x);
+  const Loops loops = lanes({values, places, x}, axis, call);
+  const std::int64_t count = x.shape[axis], first = values.shape[axis];
+  require_fit(places.shape == values.shape && first <= count, call, "sizes do not match");
+  const std::int64_t steps[] = {values.strides[axis], places.strides[axis], x.strides[axis]};
+  const bool descending = call.attrs.flag("descending", false);
+  return with_number(x.dtype, [&]<class T>() -> PreparedKernel {
+    return
+        [loops, count, first, descending, to = steps[0], place_to = steps[1], from = steps[2]](const KernelArgs& args) {
+          auto* lane = reinterpret_cast<Placed<T>*>(args.workspace);
+          const auto order = [descending](const Placed<T>& a, const Placed<T>& b) { return before(a, b, descending); };
+          for_each_element(loops, [&](const auto& at) {
+            const T* x = elements<T>(args.in[0]) + at[2];
+            for (std::int64_t i = 0; i < count; ++i) lane[i] = {x[i * from], i};
+            if (first == count) std::sort(lane, lane + count, order);
+            else std::partial_sort(lane, lane + first, lane + count, order);
+            for (std::int64_t i = 0; i < first; ++i) {
+              elements<T>(args.out[0])[at[0] + i * to] = lane[i].value;
+              elements<std::int64_t>(args.out[1])[at[1] + i * place_to] = lane[i].place;
+            }
+          });
+        };
+  });
+}
+
+// The index (operand 1 of the loops) beside one of its shape (operand 0), and where its place's lane begins in the
+// other (operand 2).
+struct Along {
+  Loops loops;
+  std::int64_t step = 0;  // of the other along the axis
+  IndexBounds bounds;
+};
+Along along(const CallSpec& call, const View& one, const View& index, const View& other) {
+  const std::size_t axis = axis_of(call, other);
+  lanes({one, index, other}, axis, call);  // sizes fit
+  require_fit(one.shape == index.shape, call, "sizes do not match");
+  Strides lane = other.strides;
+  lane[axis] = 0;
+  return {loops_over(index.shape, {one.strides, index.strides, lane}, Order::logical), other.strides[axis],
+          IndexBounds(call, index, other.shape[axis])};
+}
+
+PreparedKernel take_along(const CallSpec& call) {
+  const Along a = along(call, call.out[0], call.in[1], call.in[0]);
+  return with_index(call.in[1].dtype, [&]<class I>() {
+    return with_number(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
+      return [a](const KernelArgs& args) {
+        std::int64_t n = 0;
+        for_each_element(a.loops, [&](const auto& at) {
+          const std::int64_t place = a.bounds.row(elements<I>(args.in[1])[at[1]], n++);
+          elements<T>(args.out[0])[at[0]] = place >= 0 ? elements<T>(args.in[0])[at[2] + place * a.step] : T{};
+        });
+      };
+    });
+  });
+}
+
+// Sums go into the workspace as wide words laid row-major, in the order of the updates.
+PreparedKernel add_along(const CallSpec& call) {
+  const View& y = call.out[0];
+  const View sums(y.dtype, y.shape);
+  const Along a = along(call, call.in[1], call.in[0], sums);
+  const Loops out = loops_over(y.shape, {y.strides, sums.strides}, Order::by_memory);
+  return with_index(call.in[0].dtype, [&]<class I>() {
+    return with_number(y.dtype, [&]<class T>() -> PreparedKernel {
+      return [a, out, total = y.count()](const KernelArgs& args) {
+        auto* sums = reinterpret_cast<Wide<T>*>(args.workspace);
+        std::fill_n(sums, total, Wide<T>{});
+        std::int64_t n = 0;
+        for_each_element(a.loops, [&](const auto& at) {
+          const std::int64_t place = a.bounds.row(elements<I>(args.in[0])[at[1]], n++);
+          if (place >= 0) sums[at[2] + place * a.step] += static_cast<Wide<T>>(elements<T>(args.in[1])[at[0]]);
+        });
+        for_each_element(out, [&](const auto& at) { elements<T>(args.out[0])[at[0]] = static_cast<T>(sums[at[1]]); });
+      };
+    });
+  });
+}
+
+bool is_number(const View& view) { return view.dtype != DType::b8; }
+
+}  // namespace
+
+std::vector<KernelRow> plain_along_rows() {
+  KernelRow sorts = plain_row(
+      "sort",
+      [](const CallSpec& call) {
+        return takes(call, 1, 2) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype &&
+               call.out[1].dtype == DType::i64;
+      },
+      sort);
+  sorts.workspace = [](const CallSpec& call) { return checked_mul(call.in[0].shape[axis_of(call, call.in[0])], 16); };
+  KernelRow adds = plain_row(
+      "add_along",
+      [](const CallSpec& call) {
+        return takes(call, 2, 1) && is_index(call.in[0]) && is_number(call.in[1]) &&
+               call.in[1].dtype == call.out[0].dtype;
+      },
+      add_along);
+  adds.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
+  return {plain_row(
+              "cumsum",
+              [](const CallSpec& call) {
+                return takes(call, 1, 1) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype;
+              },
+              cumsum),
+          sorts,
+          plain_row(
+              "take_along",
+              [](const CallSpec& call) {
+                return takes(call, 2, 1) && is_index(call.in[1]) && is_number(call.in[0]) &&
+                       call.in[0].dtype == call.out[0].dtype;
+              },
+              take_along),
+          adds};
+}
+
+}  // namespace karez::kernels

@@ -1,0 +1,146 @@
+// Convolution and its two gradients by their definitions, over any strides; each output element is one sum, so nothing
+// is added twice.
+#include "karez/kernels/cpu/loops.h"
+#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/window.h"
+
+namespace karez::kernels {
+namespace {
+
+// Sizes and steps of x [n, c, h, w], weight [o, c / groups, r, s], y [n, o, p, q]; `into` and `from` channels of x and
+// y make a group.
+struct Conv {
+  View x, w, y;
+  Slide window;
+  std::int64_t into = 0, from = 0;
+};
+Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) {
+  require_fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4, call, "not all operands have four dimensions");
+  Slide window = window_of(call.attrs, w.shape[2], w.shape[3]);
+  const std::int64_t groups = call.attrs.integer("groups", 1);
+  require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] * groups && w.shape[0] == y.shape[1] &&
+                  y.shape[1] % groups == 0,
+              call, "batch or channels differ");
+  require_fit(window.fits(x.shape, y.shape), call, "the output's height or width is another");
+  return {x, w, y, window, x.shape[1] / groups, y.shape[1] / groups};
+}
+
+// Views inside lambdas would be copied per run; these are the plain steps.
+struct Steps {
+  std::int64_t n, c, h, w;
+};
+Steps steps(const View& view) { return {view.strides[0], view.strides[1], view.strides[2], view.strides[3]}; }
+
+template <class T> double dot(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    sum += static_cast<double>(a[i * a_step]) * static_cast<double>(b[i * b_step]);
+  return sum;
+}
+
+PreparedKernel forward(const CallSpec& call) {
+  const Conv conv = conv_of(call, call.in[0], call.in[1], call.out[0]);
+  const bool bias = call.attrs.flag("bias", false), relu = call.attrs.flag("relu", false);
+  if (bias) require_fit(call.in[2].shape == Shape{conv.w.shape[0]}, call, "the bias is not [o]");
+  const std::int64_t bias_step = bias ? call.in[2].strides[0] : 0;
+  const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
+  return with_product(conv.x.dtype, conv.y.dtype, [&]<class T, class Y>() -> PreparedKernel {
+    return [=](const KernelArgs& args) {
+      const T *x = elements<T>(args.in[0]), *w = elements<T>(args.in[1]);
+      Y* y = elements<Y>(args.out[0]);
+      const std::int64_t height = conv.x.shape[2], width = conv.x.shape[3];
+      for (std::int64_t n = 0; n < conv.y.shape[0]; ++n)
+        for (std::int64_t p = 0; p < conv.y.shape[2]; ++p)
+          for (std::int64_t q = 0; q < conv.y.shape[3]; ++q)
+            for (std::int64_t o = 0; o < conv.y.shape[1]; ++o) {
+              double sum = bias ? static_cast<double>(elements<Bias<T>>(args.in[2])[o * bias_step]) : 0;
+              for (std::int64_t r = 0; r < conv.w.shape[2]; ++r)
+                for (std::int64_t s = 0; s < conv.w.shape[3]; ++s) {
+                  const std::int64_t h = conv.window.row(p, r), v = conv.window.column(q, s);
+                  if (h < 0 || h >= height || v < 0 || v >= width) continue;
+                  const T* first = x + n * xs.n + o / conv.from * conv.into * xs.c;
+                  sum += dot(first + h * xs.h + v * xs.w, xs.c, w + o * ws.n + r * ws.h + s * ws.w, ws.c, conv.into);
+                }
+              y[n * ys.n + o * ys.c + p * ys.h + q * ys.w] = static_cast<Y>(relu ? larger(sum, 0.0) : sum);
+            }
+    };
+  });
+}
+
+// dx[n, c, h, w] = sum over o, r, s of dy[n, o, p, q] w[o, c, r, s], where window (p, q) meets pixel (h, w) at (r, s).
+PreparedKernel grad_input(const CallSpec& call) {
+  const Conv conv = conv_of(call, call.out[0], call.in[1], call.in[0]);
+  const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
+  return with_product(conv.y.dtype, conv.x.dtype, [&]<class T, class Y>() -> PreparedKernel {
+    return [=](const KernelArgs& args) {
+      const T *dy = elements<T>(args.in[0]), *w = elements<T>(args.in[1]);
+      Y* dx = elements<Y>(args.out[0]);
+      const std::int64_t rows = conv.y.shape[2], columns = conv.y.shape[3];
+      for (std::int64_t n = 0; n < conv.x.shape[0]; ++n)
+        for (std::int64_t h = 0; h < conv.x.shape[2]; ++h)
+          for (std::int64_t v = 0; v < conv.x.shape[3]; ++v)
+            for (std::int64_t c = 0; c < conv.x.shape[1]; ++c) {
+              double sum = 0;
+              for (std::int64_t r = 0; r < conv.w.shape[2]; ++r)
+                for (std::int64_t s = 0; s < conv.w.shape[3]; ++s) {
+                  const std::int64_t p = conv.window.output_row(h, r), q = conv.window.output_column(v, s);
+                  if (p < 0 || p >= rows || q < 0 || q >= columns) continue;
+                  const std::int64_t o = c / conv.into * conv.from;
+                  const T* taps = w + o * ws.n + c % conv.into * ws.c;
+                  sum += dot(dy + n * ys.n + o * ys.c + p * ys.h + q * ys.w, ys.c, taps + r * ws.h + s * ws.w, ws.n,
+                             conv.from);
+                }
+              dx[n * xs.n + c * xs.c + h * xs.h + v * xs.w] = static_cast<Y>(sum);
+            }
+    };
+  });
+}
+
+// dw[o, c, r, s] = sum over n, p, q of dy[n, o, p, q] x[n, c, h, w].
+PreparedKernel grad_weight(const CallSpec& call) {
+  const Conv conv = conv_of(call, call.in[0], call.out[0], call.in[1]);
+  const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
+  return with_product(conv.x.dtype, conv.w.dtype, [&]<class T, class Y>() -> PreparedKernel {
+    return [=](const KernelArgs& args) {
+      const T *x = elements<T>(args.in[0]), *dy = elements<T>(args.in[1]);
+      Y* dw = elements<Y>(args.out[0]);
+      const std::int64_t height = conv.x.shape[2], width = conv.x.shape[3];
+      for (std::int64_t o = 0; o < conv.w.shape[0]; ++o)
+        for (std::int64_t r = 0; r < conv.w.shape[2]; ++r)
+          for (std::int64_t s = 0; s < conv.w.shape[3]; ++s)
+            for (std::int64_t c = 0; c < conv.w.shape[1]; ++c) {
+              double sum = 0;
+              for (std::int64_t n = 0; n < conv.x.shape[0]; ++n)
+                for (std::int64_t p = 0; p < conv.y.shape[2]; ++p)
+                  for (std::int64_t q = 0; q < conv.y.shape[3]; ++q) {
+                    const std::int64_t h = conv.window.row(p, r), v = conv.window.column(q, s);
+                    if (h < 0 || h >= height || v < 0 || v >= width) continue;
+                    sum +=
+                        static_cast<double>(dy[n * ys.n + o * ys.c + p * ys.h + q * ys.w]) *
+                        static_cast<double>(x[n * xs.n + (o / conv.from * conv.into + c) * xs.c + h * xs.h + v * xs.w]);
+                  }
+              dw[o * ws.n + c * ws.c + r * ws.h + s * ws.w] = static_cast<Y>(sum);
+            }
+    };
+  });
+}
+
+bool floats(const CallSpec& call, int inputs) {
+  if (!takes(call, inputs, 1) || !is_float(call.in[0].dtype) || !product_types(call.in[0], call.in[1], call.out[0]))
+    return false;
+  return inputs < 3 || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
+}
+
+}  // namespace
+
+std::vector<KernelRow> plain_conv_rows() {
+  return {
+      plain_row(
+          "conv2d", [](const CallSpec& call) { return floats(call, call.attrs.flag("bias", false) ? 3 : 2); }, forward),
+      plain_row(
+          "conv2d_grad_input", [](const CallSpec& call) { return floats(call, 2); }, grad_input),
+      plain_row(
+          "conv2d_grad_weight", [](const CallSpec& call) { return floats(call, 2); }, grad_weight)};
+}
+
+}  // namespace karez::kernels

@@ -1,0 +1,133 @@
+// Kernels that move elements and compute none: copy, reshape, transpose, slice, broadcast, concat, pad.
+#include <cstring>
+
+#include "karez/base/number_as.h"
+#include "karez/kernels/cpu/copy_plan.h"
+#include "karez/kernels/cpu/plain.h"
+
+namespace karez::kernels {
+namespace {
+
+bool moves_one(const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dtype == call.out[0].dtype; }
+
+// Every move of one input is a copy with other strides for the input and a first element that is not the first.
+PreparedKernel moved(const CallSpec& call, const Strides& from, std::int64_t first) {
+  const View& y = call.out[0];
+  const std::int64_t element = size_of(y.dtype);
+  return [plan = plan_copy(y.shape, y.strides, from, element), skip = first * element](const KernelArgs& args) {
+    run(plan, args.out[0], args.in[0] + skip);
+  };
+}
+
+PreparedKernel copy(const CallSpec& call) {
+  require_fit(call.in[0].shape == call.out[0].shape, call, "shapes differ");
+  return moved(call, call.in[0].strides, 0);
+}
+
+PreparedKernel reshape(const CallSpec& call) {
+  const View &x = call.in[0], &y = call.out[0];
+  require_fit(x.count() == y.count(), call, "element counts differ");
+  return [plan = plan_reshape(y.shape, y.strides, x.shape, x.strides, size_of(x.dtype))](const KernelArgs& args) {
+    run(plan, args.out[0], args.in[0]);
+  };
+}
+
+PreparedKernel transpose(const CallSpec& call) {
+  const View &x = call.in[0], &y = call.out[0];
+  const Ints& perm = call.attrs.ints("perm");
+  require_fit(perm.size() == x.shape.size() && x.rank() == y.rank(), call, "perm has another length than the shapes");
+  Strides from(perm.size());
+  for (std::size_t d = 0; d < perm.size(); ++d) {
+    require_fit(perm[d] >= 0 && perm[d] < x.rank() && x.shape[static_cast<std::size_t>(perm[d])] == y.shape[d], call,
+                "perm does not fit");
+    from[d] = x.strides[static_cast<std::size_t>(perm[d])];
+  }
+  return moved(call, from, 0);
+}
+
+PreparedKernel slice(const CallSpec& call) {
+  const View &x = call.in[0], &y = call.out[0];
+  const Ints& begin = call.attrs.ints("begin");
+  require_fit(begin.size() == x.shape.size() && x.rank() == y.rank(), call, "begin has another length than the shapes");
+  for (std::size_t d = 0; d < begin.size(); ++d)
+    require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= x.shape[d], call, "the slice leaves its input");
+  return moved(call, x.strides, y.count() == 0 ? 0 : offset_of(begin, x.strides));
+}
+
+PreparedKernel broadcast(const CallSpec& call) {
+  const View &x = call.in[0], &y = call.out[0];
+  const Ints& dims = call.attrs.ints("dims");
+  require_fit(dims.size() == x.shape.size(), call, "dims has another length than the input's shape");
+  Strides from(y.shape.size(), 0);  // new dimensions repeat
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    require_fit(dims[i] >= 0 && dims[i] < y.rank() && y.shape[static_cast<std::size_t>(dims[i])] == x.shape[i], call,
+                "dims do not fit");
+    from[static_cast<std::size_t>(dims[i])] = x.strides[i];
+  }
+  return moved(call, from, 0);
+}
+
+PreparedKernel concat(const CallSpec& call) {
+  const View& y = call.out[0];
+  const std::int64_t axis = call.attrs.integer("axis");
+  require_fit(axis >= 0 && axis < y.rank(), call, "axis is not one of the output's");
+  struct Part {
+    CopyPlan plan;
+    std::int64_t skip = 0;  // bytes before it in the output
+  };
+  std::vector<Part> parts;
+  std::int64_t begin = 0;
+  for (const View& x : call.in) {
+    const auto a = static_cast<std::size_t>(axis);
+    require_fit(x.rank() == y.rank() && begin + x.shape[a] <= y.shape[a], call, "the inputs do not fit the output");
+    parts.push_back(
+        {plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype)), begin * y.strides[a] * size_of(y.dtype)});
+    begin += x.shape[a];
+  }
+  require_fit(begin == y.shape[static_cast<std::size_t>(axis)], call, "the inputs do not fill the output");
+  return [parts](const KernelArgs& args) {
+    for (std::size_t i = 0; i < parts.size(); ++i) run(parts[i].plan, args.out[0] + parts[i].skip, args.in[i]);
+  };
+}
+
+PreparedKernel pad(const CallSpec& call) {
+  const View &x = call.in[0], &y = call.out[0];
+  const Ints &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
+  require_fit(low.size() == y.shape.size() && high.size() == y.shape.size() && x.rank() == y.rank(), call,
+              "low and high have other lengths");
+  for (std::size_t d = 0; d < low.size(); ++d)
+    require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
+                "low and high do not add up");
+  return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
+    const T value = call.attrs.has("value") ? number_as<T>(attr_at(call.attrs, "value")) : T{};
+    const Loops all = loops_over(y.shape, {y.strides}, Order::by_memory);
+    const CopyPlan inside = plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype));
+    const std::int64_t skip = x.count() == 0 ? 0 : offset_of(low, y.strides) * size_of(y.dtype);
+    return [all, inside, skip, value](const KernelArgs& args) {
+      T* out = elements<T>(args.out[0]);
+      const std::int64_t count = all.inner(), step = all.step(0);
+      for_each_run(all, [&](const auto& at) {
+        for (std::int64_t i = 0; i < count; ++i) out[at[0] + i * step] = value;
+      });
+      run(inside, args.out[0] + skip, args.in[0]);
+    };
+  });
+}
+
+bool moves_many(const CallSpec& call) {
+  return takes(call, -1, 1) && !call.in.empty() && all_dtype(call.in, call.out[0].dtype);
+}
+
+}  // namespace
+
+std::vector<KernelRow> plain_copy_rows() {
+  return {plain_row("copy", moves_one, copy),
+          plain_row("reshape", moves_one, reshape),
+          plain_row("transpose", moves_one, transpose),
+          plain_row("slice", moves_one, slice),
+          plain_row("broadcast", moves_one, broadcast),
+          plain_row("concat", moves_many, concat),
+          plain_row("pad", moves_one, pad)};
+}
+
+}  // namespace karez::kernels

@@ -1,0 +1,73 @@
+// Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU. Of
+// halves y may be an f32, and the bias is one.
+#include "karez/kernels/cpu/loops.h"
+#include "karez/kernels/cpu/plain.h"
+
+namespace karez::kernels {
+namespace {
+
+bool supports(const CallSpec& call) {
+  const bool bias = call.attrs.flag("bias", false);
+  if (!takes(call, bias ? 3 : 2, 1) || !product_types(call.in[0], call.in[1], call.out[0]) || call.in[0].rank() < 2)
+    return false;
+  return !bias || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
+}
+
+// The last two dimensions of an operand, as rows and columns after its transpose attribute.
+struct Matrix {
+  std::int64_t rows, columns, row_step, column_step;
+};
+Matrix matrix_of(const View& view, bool transposed) {
+  const auto r = view.shape.size() - 2, c = r + 1;
+  if (transposed) return {view.shape[c], view.shape[r], view.strides[c], view.strides[r]};
+  return {view.shape[r], view.shape[c], view.strides[r], view.strides[c]};
+}
+
+PreparedKernel prepare(const CallSpec& call) {
+  const View &a = call.in[0], &b = call.in[1], &y = call.out[0];
+  require_fit(a.rank() == y.rank() && b.rank() == y.rank(), call, "ranks differ");
+  const Matrix left = matrix_of(a, call.attrs.flag("transpose_a", false)),
+               right = matrix_of(b, call.attrs.flag("transpose_b", false));
+  const Matrix out = matrix_of(y, false);
+  require_fit(left.rows == out.rows && right.columns == out.columns && left.columns == right.rows, call,
+              "sizes do not match");
+  const auto lead = [](const auto& list) { return std::vector<std::int64_t>(list.begin(), list.end() - 2); };
+  require_fit(lead(a.shape) == lead(y.shape) && lead(b.shape) == lead(y.shape), call, "batches differ");
+  const bool bias = call.attrs.flag("bias", false), relu = call.attrs.flag("relu", false);
+  if (bias) require_fit(call.in[2].shape == Shape{out.columns}, call, "the bias is not [n]");
+  const std::int64_t bias_step = bias ? call.in[2].strides[0] : 0;
+  const Loops batch = loops_over(lead(y.shape), {lead(y.strides), lead(a.strides), lead(b.strides)}, Order::logical);
+
+  return with_product(a.dtype, y.dtype, [&]<class T, class Y>() -> PreparedKernel {
+    return [=](const KernelArgs& args) {
+      constexpr std::int64_t width =
+          64;  // columns of one row summed side by side, so that a row-major right side is read along its rows
+      for_each_element(batch, [&](const auto& at) {
+        Y* y = elements<Y>(args.out[0]) + at[0];
+        const T *a = elements<T>(args.in[0]) + at[1], *b = elements<T>(args.in[1]) + at[2];
+        const Bias<T>* add = bias ? elements<Bias<T>>(args.in[2]) : nullptr;
+        for (std::int64_t m = 0; m < out.rows; ++m)
+          for (std::int64_t n0 = 0; n0 < out.columns; n0 += width) {
+            const std::int64_t n1 = std::min(out.columns, n0 + width);
+            Wide<T> sum[width] = {};
+            for (std::int64_t k = 0; k < left.columns; ++k) {
+              const auto x = static_cast<Wide<T>>(a[m * left.row_step + k * left.column_step]);
+              const T* w = b + k * right.row_step;
+              for (std::int64_t n = n0; n < n1; ++n) sum[n - n0] += x * static_cast<Wide<T>>(w[n * right.column_step]);
+            }
+            for (std::int64_t n = n0; n < n1; ++n) {
+              if (add) sum[n - n0] += static_cast<Wide<T>>(add[n * bias_step]);
+              const Y value = static_cast<Y>(sum[n - n0]);
+              y[m * out.row_step + n * out.column_step] = relu ? larger<Y>(value, static_cast<Y>(0)) : value;
+            }
+          }
+      });
+    };
+  });
+}
+
+}  // namespace
+
+std::vector<KernelRow> plain_matmul_rows() { return {plain_row("matmul", supports, prepare)}; }
+
+}  // namespace karez::kernels

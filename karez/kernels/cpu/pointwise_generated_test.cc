@@ -1,0 +1,342 @@
+// Generated pointwise kernels against the meaning of their expressions, evaluated in double.
+#include "karez/kernels/cpu/pointwise_generated.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "karez/base/expr.h"
+#include "karez/device/processor.h"
+#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/test_targets.h"
+
+namespace karez::kernels {
+namespace {
+
+// These tests take the table itself, and not what limits instructions for a table of kernels.
+struct Limited : ::testing::Environment {
+  void SetUp() override { limit_instructions(); }
+};
+const auto* limited = ::testing::AddGlobalTestEnvironment(new Limited);
+
+unsigned seed() {
+  const char* text = std::getenv("KAREZ_SEED");
+  unsigned value = text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : 20240501u;
+  std::cout << "seed " << value << " (KAREZ_SEED)\n";
+  return value;
+}
+
+constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+const float specials[] = {0.0f,    -0.0f,           1.0f,    -1.0f,    0.5f,   2.0f,    inf,    -inf,    nan,   1e-40f,
+                          -1e-40f, 1.17549435e-38f, 3.4e38f, -3.4e38f, 88.7f,  89.0f,   -87.5f, -104.0f, 10.0f, -10.0f,
+                          0.999f,  1.001f,          4.0f,    1e-6f,    -1e-6f, 40000.0f};
+
+// One operand as the kernel reads it: floats or bytes.
+struct Operand {
+  bool is_bool = false;
+  std::vector<float> floats;
+  std::vector<std::uint8_t> bools;
+  const void* data() const { return is_bool ? static_cast<const void*>(bools.data()) : floats.data(); }
+  double at(std::size_t i) const { return is_bool ? bools[i] : static_cast<double>(floats[i]); }
+};
+
+struct Trial {
+  const GeneratedPointwise* row;
+  std::vector<Operand> in;
+  std::vector<std::uint8_t> scalar;
+
+  bool out_bool() const { return std::string(row->types).back() == 'b'; }
+  std::size_t width() const { return out_bool() ? 1 : sizeof(float); }
+  std::vector<unsigned char> operator()(std::size_t count) const {
+    std::vector<unsigned char> out(count * width() + 8, 0xee);
+    std::vector<const void*> data;
+    for (const Operand& operand : in) data.push_back(operand.data());
+    row->run(0, static_cast<std::int64_t>(count), data.data(), scalar.data(), out.data());
+    for (int i = 0; i < 8; ++i)
+      EXPECT_EQ(out[count * width() + static_cast<std::size_t>(i)], 0xee) << row->expr << " writes behind its end";
+    out.resize(count * width());
+    return out;
+  }
+};
+
+int operands_of(const GeneratedPointwise& row) { return static_cast<int>(std::string(row.types).find('>')); }
+
+// A value in double with a bound on how far a correct f32 kernel may be from it. Every operation may add `ulps`
+// roundings of its own and hands on those of its operands, as far as the operation's values at both ends of the
+// operands' intervals lie apart.
+struct Bounded {
+  double value = 0, error = 0;
+};
+
+constexpr double rounding = 1.2e-7, least = 1.5e-45;
+
+double ulps_of(ExprKind kind) {
+  static const bool fused = device::processor().isa != "baseline";  // multiplies and adds with one rounding
+  switch (kind) {
+    case ExprKind::phi: return fused ? 7 : 60;  // else roundings of an exponent up to 98 remain
+    case ExprKind::tanh:
+    case ExprKind::sigmoid: return 4;
+    case ExprKind::exp:
+    case ExprKind::log:
+    case ExprKind::erf:
+    case ExprKind::rsqrt: return 2;
+    default: return 1;
+  }
+}
+
+Bounded bounded(const ExprProgram& program, const std::vector<double>& x) {
+  std::vector<Bounded> r(static_cast<std::size_t>(program.registers));
+  std::size_t next = 0;
+  for (int i = 0; i < program.variables; ++i) r[next++] = {x[static_cast<std::size_t>(i)], 0};
+  for (double c : program.constants) r[next++] = {c, std::abs(c) * rounding / 2};
+  for (const ExprOp& op : program.ops) {
+    auto read = [&](int i) { return i < 0 ? Bounded{} : r[static_cast<std::size_t>(i)]; };
+    Bounded a = read(op.a), b = read(op.b), c = read(op.c), out;
+    out.value = apply<double>(op.op, a.value, b.value, c.value);
+    for (int ends = 0; ends < 8; ++ends) {
+      auto end = [&](const Bounded& v, int bit) { return ends >> bit & 1 ? v.value + v.error : v.value - v.error; };
+      double other = apply<double>(op.op, end(a, 0), end(b, 1), end(c, 2));
+      if (std::isfinite(out.value) && std::isfinite(other))
+        out.error = std::max(out.error, std::abs(other - out.value));
+      else if (!(std::isnan(out.value) && std::isnan(other)) && out.value != other) out.error = inf;
+    }
+    // Who knows nothing of an operand knows nothing of the result, unless a select leaves it out.
+    bool picks = op.op == ExprKind::select && a.error == 0;
+    for (const Bounded* v : {&a, &b, &c})
+      if (std::isinf(v->error) && !(picks && v == (a.value != 0 ? &c : &b))) out.error = inf;
+    // A power of a negative number depends on whether the exponent is whole, which a rounding may make it.
+    if (op.op == ExprKind::pow && a.value < 0 && b.error > 0 && std::abs(b.value - std::round(b.value)) <= 2 * b.error)
+      out.error = inf;
+    bool exact = is_truth(op.op) || op.op == ExprKind::select || op.op == ExprKind::max || op.op == ExprKind::min ||
+                 op.op == ExprKind::neg || op.op == ExprKind::abs;
+    // sin and cos are accurate relative to 1, not to their value near its zeros.
+    bool absolute = op.op == ExprKind::sin || op.op == ExprKind::cos;
+    if (!exact && std::isfinite(out.value))
+      out.error += absolute ? 4 * rounding : ulps_of(op.op) * rounding * std::abs(out.value) + ulps_of(op.op) * least;
+    r[static_cast<std::size_t>(op.dst)] = out;
+  }
+  return r[static_cast<std::size_t>(program.result)];
+}
+
+// Beyond f32's largest number a kernel may give infinity for what a double still holds.
+void expect_close(float got, const Bounded& want, const std::string& what, int& checked) {
+  constexpr double largest = 3.4028234e38;
+  if (std::isinf(want.error) || std::abs(want.value) + want.error > largest * (1 - 1e-6)) {
+    if (std::isinf(want.error) || !std::isinf(want.value)) return;  // may be either
+  }
+  ++checked;
+  if (std::isnan(want.value)) EXPECT_TRUE(std::isnan(got)) << what << " is " << got << ", not NaN";
+  else if (std::isinf(want.value)) EXPECT_EQ(got, static_cast<float>(want.value)) << what;
+  else
+    EXPECT_LE(std::abs(static_cast<double>(got) - want.value), want.error + rounding * std::abs(want.value) + least)
+        << what << " is " << number(got) << ", not " << number(want.value) << " within " << number(want.error);
+}
+
+std::string show(const Trial& run, std::size_t i) {
+  std::string text = cat(run.row->expr, " at ");
+  for (std::size_t k = 0; k < run.in.size(); ++k) text += cat(k ? ", " : "", run.in[k].at(run.scalar[k] ? 0 : i));
+  return text;
+}
+
+void compare(const Trial& run, std::size_t count, int& checked) {
+  ExprProgram program = flatten(parse_expr(run.row->expr));
+  auto out = run(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<double> x;
+    for (std::size_t k = 0; k < run.in.size(); ++k) x.push_back(run.in[k].at(run.scalar[k] ? 0 : i));
+    if (run.out_bool()) {
+      EXPECT_EQ(out[i], evaluate<double>(program, std::span<const double>(x)) != 0 ? 1 : 0) << show(run, i);
+      ++checked;
+      continue;
+    }
+    float got = 0;
+    std::memcpy(&got, out.data() + i * sizeof got, sizeof got);
+    // A product of an overflowed part in f32 may be NaN or infinite where double stays finite: those inputs prove
+    // nothing.
+    Bounded want = bounded(program, x);
+    bool overflowed = false;
+    ExprProgram steps = program;
+    if (std::isfinite(want.value) && !std::isfinite(got)) {
+      std::vector<float> f(x.begin(), x.end());
+      overflowed = !std::isfinite(evaluate<float>(steps, std::span<const float>(f)));
+    }
+    if (!overflowed) expect_close(got, want, show(run, i), checked);
+  }
+}
+
+Operand random_operand(std::mt19937& random, bool is_bool, std::size_t count) {
+  Operand out{is_bool, {}, {}};
+  std::uniform_real_distribution<float> small(-3.0f, 3.0f), exponent(-30.0f, 30.0f);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (is_bool) out.bools.push_back(random() % 2);
+    else
+      out.floats.push_back(random() % 4 != 0 ? small(random)
+                                             : std::copysign(std::exp2(exponent(random)), small(random)));
+  }
+  return out;
+}
+
+TEST(PointwiseGenerated,
+     ExpressionsAreCanonicalAndSorted) {  // that each row of the ops has one is a test of the whole system
+  auto rows = generated_pointwise();
+  ASSERT_FALSE(rows.empty());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(print(parse_expr(rows[i].expr)), rows[i].expr);
+    EXPECT_EQ(variable_count(parse_expr(rows[i].expr)), operands_of(rows[i])) << rows[i].expr;
+    EXPECT_TRUE(i == 0 || std::string(rows[i - 1].expr) < rows[i].expr) << rows[i].expr;
+  }
+}
+
+TEST(PointwiseGenerated, EveryExpressionIsWithinItsRoundings) {
+  std::mt19937 random(seed());
+  int checked = 0;
+  for (const GeneratedPointwise& row : generated_pointwise())
+    for (std::size_t count : {1, 3, 16, 17, 1000}) {
+      Trial run{&row, {}, {}};
+      for (int k = 0; k < operands_of(row); ++k) run.in.push_back(random_operand(random, row.types[k] == 'b', count));
+      run.scalar.assign(run.in.size(), 0);
+      compare(run, count, checked);
+    }
+  EXPECT_GT(checked, 40000);
+}
+
+TEST(PointwiseGenerated, SpecialValuesMeanWhatTheyMean) {
+  int checked = 0;
+  for (const GeneratedPointwise& row : generated_pointwise()) {
+    Trial run{&row, std::vector<Operand>(static_cast<std::size_t>(operands_of(row))), {}};
+    run.scalar.assign(run.in.size(), 0);
+    // All pairs; a third operand walks along.
+    std::size_t n = std::size(specials), count = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < (run.in.size() > 1 ? n : 1); ++j, ++count)
+        for (std::size_t k = 0; k < run.in.size(); ++k) {
+          std::size_t which = k == 0 ? i : k == 1 ? j : (i + j) % n;
+          run.in[k].is_bool = row.types[k] == 'b';
+          run.in[k].bools.push_back(which % 2);
+          run.in[k].floats.push_back(specials[which]);
+        }
+    compare(run, count, checked);
+  }
+  EXPECT_GT(checked, 10000);
+}
+
+TEST(PointwiseGenerated, OlderInstructionSetsDoTheSame) {
+  std::mt19937 random(seed());
+  std::vector<const GeneratedPointwise*> tables;
+  int checked = 0, sets = on_every_instruction_set([&](const char*) {
+                     auto rows = generated_pointwise();
+                     tables.push_back(rows.data());
+                     for (const GeneratedPointwise& row : rows) {
+                       Trial run{&row, {}, {}};
+                       for (int k = 0; k < operands_of(row); ++k)
+                         run.in.push_back(random_operand(random, row.types[k] == 'b', 83));
+                       run.scalar.assign(run.in.size(), 0);
+                       compare(run, 83, checked);
+                     }
+                   });
+  EXPECT_GT(checked, 3000 * sets);
+  std::sort(tables.begin(), tables.end());
+  EXPECT_EQ(std::unique(tables.begin(), tables.end()) - tables.begin(), sets) << "each has a table of its own";
+}
+
+TEST(PointwiseGenerated, ZerosKeepTheirSignWhereStdDoes) {
+  auto at = [](const char* expr, float x) {
+    for (const GeneratedPointwise& row : generated_pointwise())
+      if (std::string(row.expr) == expr) {
+        const void* in[] = {&x};
+        std::uint8_t scalar[] = {0};
+        float out = 7;
+        row.run(0, 1, in, scalar, &out);
+        return out;
+      }
+    ADD_FAILURE() << "no " << expr;
+    return 0.0f;
+  };
+  for (const char* odd : {"x0", "tanh(x0)", "erf(x0)", "sin(x0)", "sqrt(x0)"})
+    EXPECT_TRUE(std::signbit(at(odd, -0.0f))) << odd;
+  EXPECT_TRUE(std::signbit(at("-x0", 0.0f)));
+  EXPECT_FALSE(std::signbit(at("abs(x0)", -0.0f)));
+  EXPECT_EQ(at("exp(x0)", -0.0f), 1.0f);
+  EXPECT_EQ(at("log(x0)", -0.0f), -inf);
+  EXPECT_EQ(at("tanh(x0)", 1e-40f), 1e-40f) << "denormals pass";
+}
+
+TEST(PointwiseGenerated, ScalarOperandsAreReadFromOneElement) {
+  std::mt19937 random(seed());
+  int checked = 0;
+  for (const GeneratedPointwise& row : generated_pointwise())
+    for (unsigned mask = 1; mask < 1u << operands_of(row); ++mask) {
+      Trial run{&row, {}, {}};
+      for (int k = 0; k < operands_of(row); ++k) {
+        bool scalar = mask >> k & 1;
+        run.in.push_back(random_operand(random, row.types[k] == 'b', scalar ? 1 : 37));
+        run.scalar.push_back(scalar);
+      }
+      compare(run, 37, checked);
+    }
+  EXPECT_GT(checked, 5000);
+}
+
+// What sharded and whole runs being bit-equal rests on: an element's bits do not depend on where a range begins or what
+// its neighbours are.
+TEST(PointwiseGenerated, EveryRangeGivesTheSameBits) {
+  std::mt19937 random(seed());
+  const std::size_t count = 101;
+  for (const GeneratedPointwise& row : generated_pointwise()) {
+    Trial run{&row, {}, {}};
+    for (int k = 0; k < operands_of(row); ++k) {
+      run.in.push_back(random_operand(random, row.types[k] == 'b', count));
+      if (!run.in.back().is_bool) run.in.back().floats[50] = 1e6f;
+    }
+    run.scalar.assign(run.in.size(), 0);
+    auto whole = run(count);
+    std::vector<const void*> data;
+    for (const Operand& operand : run.in) data.push_back(operand.data());
+    std::vector<unsigned char> pieces(whole.size());
+    for (std::size_t begin = 0; begin < count;) {
+      std::size_t end = std::min(count, begin + 1 + random() % 40);
+      row.run(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), data.data(), run.scalar.data(),
+              pieces.data());
+      begin = end;
+    }
+    EXPECT_EQ(whole, pieces) << row.expr;
+  }
+}
+
+TEST(PointwiseGenerated, TheResultMayOverwriteAnOperand) {
+  std::mt19937 random(seed());
+  for (const GeneratedPointwise& row : generated_pointwise())
+    for (int k = 0; k < operands_of(row); ++k) {
+      Trial run{&row, {}, {}};
+      for (int i = 0; i < operands_of(row); ++i) run.in.push_back(random_operand(random, row.types[i] == 'b', 67));
+      run.scalar.assign(run.in.size(), 0);
+      if (run.in[static_cast<std::size_t>(k)].is_bool != run.out_bool()) continue;
+      auto apart = run(67);
+      std::vector<const void*> data;
+      for (const Operand& operand : run.in) data.push_back(operand.data());
+      row.run(0, 67, data.data(), run.scalar.data(), const_cast<void*>(data[static_cast<std::size_t>(k)]));
+      EXPECT_EQ(std::memcmp(apart.data(), data[static_cast<std::size_t>(k)], apart.size()), 0)
+          << row.expr << " over operand " << k;
+    }
+}
+
+TEST(PointwiseGenerated, AnEmptyRangeWritesNothing) {
+  for (const GeneratedPointwise& row : generated_pointwise()) {
+    float x = 1, out = 7;
+    const void* in[] = {&x, &x, &x};
+    std::uint8_t scalar[] = {0, 1, 0};
+    row.run(0, 0, in, scalar, &out);
+    EXPECT_EQ(out, 7) << row.expr;
+  }
+}
+
+}  // namespace
+}  // namespace karez::kernels

@@ -1,0 +1,279 @@
+// NaN, infinities, zeros of both signs and subnormals through maxima, minima, ReLU, pooling and comparisons: plain,
+// fast and fused rows, on every instruction set, against rules written down here.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "karez/base/cat.h"
+#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/test_targets.h"
+
+namespace karez::kernels {
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+constexpr float tiny = std::numeric_limits<float>::denorm_min(), largest = std::numeric_limits<float>::max();
+const std::vector<float> specials{nan,   -nan, inf,   -inf,    0.0f,     -0.0f, tiny,
+                                  -tiny, 1.0f, -2.0f, largest, -largest, 1e-38f};
+
+// The rule, by cases: a NaN wins; of zeros the sign tells; else the order of numbers.
+float wanted_max(float a, float b) {
+  if (std::isnan(a) || std::isnan(b)) return nan;
+  if (a == 0 && b == 0) return std::signbit(a) && std::signbit(b) ? -0.0f : 0.0f;
+  return a < b ? b : a;
+}
+float wanted_min(float a, float b) { return -wanted_max(-a, -b); }
+float wanted_relu(float x) { return std::isnan(x) ? nan : x > 0 ? x : 0.0f; }
+
+bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
+
+const KernelTable& table() {
+  static const KernelTable all(cpu_kernels());
+  return all;
+}
+View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
+View image(Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
+CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
+  CallSpec call;
+  call.op = std::move(op), call.in = std::move(in), call.out = std::move(out), call.attrs = std::move(attrs);
+  return call;
+}
+void fill(Buffer& buffer, const std::vector<float>& values) {
+  std::size_t next = 0;
+  for_each_index(buffer.view.shape,
+                 [&](const auto& index) { buffer.at<float>(index) = values[next++ % values.size()]; });
+}
+
+// Runs the call with these operands on every row that takes it and on every instruction set; at least `rows` of them
+// there must be.
+template <class Check>
+void on_all_rows(const CallSpec& call, const std::vector<std::vector<float>>& operands, std::size_t rows, Check check) {
+  on_every_instruction_set([&](const char* target) {
+    std::size_t met = 0;
+    for (const KernelRow& row : table().rows()) {
+      if (row.op != call.op || !row.supports(call)) continue;
+      SCOPED_TRACE(cat(row.name, " on ", target, ": ", print(call)));
+      Bench bench(row, call);
+      for (std::size_t i = 0; i < operands.size(); ++i) fill(bench.in[i], operands[i]);
+      bench.run();
+      check(bench);
+      ++met;
+    }
+    EXPECT_GE(met, rows) << print(call);
+  });
+}
+
+// Every pair of special values, several times over, so that whole vectors and a tail see each.
+struct Pairs {
+  std::vector<float> x, y;
+  Pairs() {
+    for (int round = 0; round < 3; ++round)
+      for (float a : specials)
+        for (float b : specials) x.push_back(a), y.push_back(b);
+  }
+  std::int64_t count() const { return static_cast<std::int64_t>(x.size()); }
+};
+
+TEST(SpecialValues, MaximumAndMinimumHandNanOnAndOrderZeros) {
+  const Pairs p;
+  const auto expect = [&](const char* expr, float (*want)(float, float)) {
+    on_all_rows(
+        call_of("pointwise", {f32({p.count()}), f32({p.count()})}, {f32({p.count()})}, {{"expr", std::string(expr)}}),
+        {p.x, p.y}, 2, [&](Bench& bench) {
+          for (std::size_t i = 0; i < p.x.size(); ++i) {
+            const float got = bench.out[0].at<float>({static_cast<std::int64_t>(i)});
+            EXPECT_TRUE(same(got, want(p.x[i], p.y[i])))
+                << expr << " of " << p.x[i] << " and " << p.y[i] << " is " << got;
+          }
+        });
+  };
+  expect("max(x0, x1)", wanted_max);  // generated
+  expect("min(x0, x1)", wanted_min);
+  expect("-min(-x0, -x1)", wanted_max);  // interpreted
+  expect("max(x0, 0) + 0 * select(x1 == x1, 0, 0)", [](float a, float) { return wanted_relu(a); });
+  expect("max(x0, 0)", [](float a, float) { return wanted_relu(a); });
+  expect("select(x0 <= 0, 0, x1)",
+         [](float r, float dy) { return r <= 0 ? 0.0f : dy; });  // ReLU's gradient: a NaN hands it on
+}
+
+TEST(SpecialValues, ComparisonsWithNanAreFalseButForNotEqual) {
+  const Pairs p;
+  const std::pair<const char*, bool (*)(float, float)> comparisons[] = {{"x0 < x1", [](float a, float b) { return a < b; }},
+                                                                        {"x0 <= x1", [](float a, float b) { return a <= b; }},
+                                                                        {"x0 > x1", [](float a, float b) { return a > b; }},
+                                                                        {"x0 >= x1", [](float a, float b) { return a >= b; }},
+                                                                        {"x0 == x1", [](float a, float b) { return a == b; }},
+                                                                        {"x0 != x1", [](float a, float b) { return !(a == b); }},
+                                                                        {"!(x0 < x1)", [](float a, float b) { return !(a < b); }}};
+  for (const auto& [expr, want] : comparisons)
+    on_all_rows(call_of("pointwise", {f32({p.count()}), f32({p.count()})}, {View(DType::b8, {p.count()})},
+                        {{"expr", std::string(expr)}}),
+                {p.x, p.y}, 2, [&](Bench& bench) {
+                  for (std::size_t i = 0; i < p.x.size(); ++i)
+                    EXPECT_EQ(bench.out[0].at<bool>({static_cast<std::int64_t>(i)}), want(p.x[i], p.y[i]))
+                        << expr << " " << p.x[i] << " " << p.y[i];
+                });
+}
+
+TEST(SpecialValues, ReductionsSeeANanOrAPositiveZeroAnywhere) {
+  for (const std::int64_t n : {1, 7, 16, 33, 100})
+    for (std::int64_t at = 0; at<n; at += n> 40 ? 9 : 1)
+      for (const auto& [rest, one] : std::vector<std::pair<float, float>>{
+               {1, nan}, {inf, nan}, {-inf, nan}, {-0.0f, 0.0f}, {0.0f, -0.0f}, {-inf, -inf}, {-largest, tiny}}) {
+        std::vector<float> row(static_cast<std::size_t>(n), rest), columns;
+        row[static_cast<std::size_t>(at)] = one;
+        for (float x : row) columns.insert(columns.end(), 3, x);
+        for (const char* op : {"reduce_max", "reduce_min"}) {
+          float want = row[0];
+          for (float x : row) want = std::string(op) == "reduce_max" ? wanted_max(want, x) : wanted_min(want, x);
+          on_all_rows(call_of(op, {f32({n})}, {f32({})}, {{"axes", Ints{0}}}), {row}, 2, [&](Bench& bench) {
+            EXPECT_TRUE(same(bench.out[0].at<float>({}), want)) << one << " at " << at << " of " << n;
+          });
+          on_all_rows(call_of(op, {f32({n, 3})}, {f32({3})}, {{"axes", Ints{0}}}), {columns}, 2, [&](Bench& bench) {
+            for (std::int64_t c = 0; c < 3; ++c)
+              EXPECT_TRUE(same(bench.out[0].at<float>({c}), want)) << one << " at " << at << " of " << n;
+          });
+        }
+        if (std::isnan(one)) {
+          on_all_rows(call_of("arg_max", {f32({n})}, {View(DType::i64, {})}, {{"axis", Attr(std::int64_t{0})}}), {row},
+                      1, [&](Bench& bench) { EXPECT_EQ(bench.out[0].at<std::int64_t>({}), at); });
+        }
+      }
+}
+
+// A reduction that a team shares joins its parts by the same rule.
+TEST(SpecialValues, ATeamsPartsAreJoinedByTheSameRule) {
+  constexpr std::int64_t n = 70000;
+  for (const auto& [rest, one] : std::vector<std::pair<float, float>>{{1, nan}, {-0.0f, 0.0f}})
+    for (const std::int64_t at : {std::int64_t{0}, n - 1}) {
+      std::vector<float> row(n, rest);
+      row[static_cast<std::size_t>(at)] = one;
+      CallSpec call = call_of("reduce_max", {f32({n})}, {f32({})}, {{"axes", Ints{0}}});
+      call.team = 2;
+      on_all_rows(call, {row}, 2,
+                  [&](Bench& bench) { EXPECT_TRUE(same(bench.out[0].at<float>({}), wanted_max(rest, one))); });
+    }
+}
+
+TEST(SpecialValues, MaxPoolingTakesANanBeforeAnyNumber) {
+  for (const bool tiles : {true, false})
+    for (std::int64_t at = 0; at < 4; ++at)
+      for (const float rest : {1.0f, inf, -inf}) {
+        const Ints kernel{2, 2}, stride = tiles ? Ints{2, 2} : Ints{1, 1};
+        std::vector<float> pixels(4 * 20, rest);  // [1, 20, 2, 2] in logical order
+        for (std::size_t c = 0; c < 20; ++c) pixels[c * 4 + static_cast<std::size_t>(at)] = nan;
+        on_all_rows(
+            call_of("max_pool", {image({1, 20, 2, 2})}, {image({1, 20, 1, 1}), image({1, 20, 1, 1}, DType::i32)},
+                    {{"kernel", kernel}, {"stride", stride}}),
+            {pixels}, 2, [&](Bench& bench) {
+              for (std::int64_t c = 0; c < 20; ++c) {
+                EXPECT_TRUE(std::isnan(bench.out[0].at<float>({0, c, 0, 0})));
+                EXPECT_EQ(bench.out[1].at<std::int32_t>({0, c, 0, 0}), at);
+              }
+            });
+      }
+}
+
+// ReLU inside a product. A column (channel) for each special value: the weight's 1 hands x's special value through, and
+// the bias too.
+TEST(SpecialValues, AFusedReluKeepsNanAndClearsTheSignOfZero) {
+  const auto n = static_cast<std::int64_t>(specials.size());
+  for (const bool in_bias : {false, true}) {
+    // y[m, c] = x[m, 0] w[0, c] + bias[c]; one of w and bias is special.
+    const std::vector<float> ones{1.0f}, zeros{0.0f};
+    on_all_rows(
+        call_of("matmul", {f32({5, 1}), f32({1, n}), f32({n})}, {f32({5, n})}, {{"bias", true}, {"relu", true}}),
+        {ones, in_bias ? zeros : specials, in_bias ? specials : zeros}, 2, [&](Bench& bench) {
+          for (std::int64_t m = 0; m < 5; ++m)
+            for (std::int64_t c = 0; c < n; ++c)
+              EXPECT_TRUE(same(bench.out[0].at<float>({m, c}), wanted_relu(specials[static_cast<std::size_t>(c)])))
+                  << specials[static_cast<std::size_t>(c)] << " became " << bench.out[0].at<float>({m, c});
+        });
+    on_all_rows(
+        call_of("matmul", {f32({5, 1}), f32({1, n})}, {f32({5, n})}, {{"relu", true}}), {ones, specials}, 2,
+        [&](Bench& bench) {
+          for (std::int64_t c = 0; c < n; ++c)
+            EXPECT_TRUE(same(bench.out[0].at<float>({4, c}), wanted_relu(specials[static_cast<std::size_t>(c)])));
+        });
+    for (const std::int64_t channels : {1, 3}) {  // one input channel is a kernel of its own
+      std::vector<float> weights;
+      for (float x : specials)
+        for (std::int64_t k = 0; k < channels; ++k) weights.push_back(k > 0 || in_bias ? 0.0f : x);
+      on_all_rows(call_of("conv2d", {image({2, channels, 4, 5}), image({n, channels, 1, 1}), f32({n})},
+                          {image({2, n, 4, 5})}, {{"bias", true}, {"relu", true}}),
+                  {ones, weights, in_bias ? specials : zeros}, channels == 1 ? 3 : 2, [&](Bench& bench) {
+                    for_each_index(bench.out[0].view.shape, [&](const auto& index) {
+                      const float want = wanted_relu(specials[static_cast<std::size_t>(index[1])]);
+                      EXPECT_TRUE(same(bench.out[0].at<float>(index), want))
+                          << want << " became " << bench.out[0].at<float>(index);
+                    });
+                  });
+    }
+  }
+}
+
+// The team's share of the sweep behind a large product: every part of it is swept, and nothing but it.
+TEST(SpecialValues, ALargeFusedReluIsSweptWhole) {
+  CallSpec call = call_of("matmul", {f32({301, 1}), f32({1, 230})}, {f32({301, 230})}, {{"relu", true}});
+  call.team = 2;
+  Bench bench(table().row("onednn.matmul"), call);
+  fill(bench.in[0], {1.0f, -1.0f, nan});
+  fill(bench.in[1], {2.0f});
+  bench.run();
+  for_each_index(bench.out[0].view.shape, [&](const auto& index) {
+    const float want = wanted_relu(std::vector<float>{2.0f, -2.0f, nan}[static_cast<std::size_t>(index[0] % 3)]);
+    ASSERT_TRUE(same(bench.out[0].at<float>(index), want)) << index[0] << ", " << index[1];
+  });
+  for (std::size_t i = 301 * 230 * 4; i < bench.out[0].bytes.size(); ++i)
+    ASSERT_EQ(bench.out[0].bytes[i], std::byte{0xA5}) << "behind the end";
+}
+
+TEST(SpecialValues, AFusedReluOverGapsIsLeftToThePlainRow) {
+  const View gaps(DType::f32, {4, 3}, {5, 1});
+  EXPECT_EQ(table().find(call_of("matmul", {f32({4, 2}), f32({2, 3})}, {gaps}, {{"relu", true}}))->kernel,
+            "plain.matmul");
+}
+
+// What adds nothing, for parts of no elements: the lowest and the highest number there is.
+TEST(SpecialValues, NothingHasTheIdentityOfItsReduction) {
+  const auto of = [&]<class T>(const char* op) {
+    auto out = run_plain(op, {filled<T>({0, 2}, {})}, {View(dtype_of<T>(), {2})}, {{"axes", Ints{0}}});
+    return out[0].template at<T>({1});
+  };
+  EXPECT_EQ(of.operator()<float>("reduce_max"), -inf);
+  EXPECT_EQ(of.operator()<float>("reduce_min"), inf);
+  EXPECT_EQ(of.operator()<std::int32_t>("reduce_max"), std::numeric_limits<std::int32_t>::min());
+  EXPECT_EQ(of.operator()<std::int32_t>("reduce_min"), std::numeric_limits<std::int32_t>::max());
+  EXPECT_EQ(of.operator()<std::int64_t>("reduce_max"), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(of.operator()<std::int64_t>("reduce_min"), std::numeric_limits<std::int64_t>::max());
+}
+
+TEST(SpecialValues, AConstantKeepsAllItsBitsOrIsRefused) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(),
+                         least = std::numeric_limits<std::int64_t>::min();
+  const auto constant = [](DType dtype, Attr value) {
+    return run_plain("constant", {}, {View(dtype, {2})}, {{"value", std::move(value)}});
+  };
+  const auto padded = [](DType dtype, Attr value) {
+    return run_plain("pad", {Buffer(View(dtype, {0}))}, {View(dtype, {2})},
+                     {{"low", Ints{2}}, {"high", Ints{0}}, {"value", std::move(value)}});
+  };
+  for (const std::int64_t value : {most, least, (std::int64_t{1} << 53) + 1}) {
+    EXPECT_EQ(constant(DType::i64, Attr(value))[0].at<std::int64_t>({1}), value);
+    EXPECT_EQ(padded(DType::i64, Attr(value))[0].at<std::int64_t>({1}), value);
+  }
+  EXPECT_EQ(constant(DType::i64, Attr(-9223372036854775808.0))[0].at<std::int64_t>({0}), least);
+  for (const double value : {9223372036854775808.0, HUGE_VAL, -HUGE_VAL, std::nan(""), 0.5}) {
+    EXPECT_THROW(constant(DType::i64, Attr(value)), Error) << value;
+    EXPECT_THROW(padded(DType::i64, Attr(value)), Error) << value;
+    EXPECT_THROW(constant(DType::i32, Attr(value)), Error) << value;
+  }
+  EXPECT_THROW(constant(DType::i32, Attr(std::int64_t{1} << 31)), Error);
+  EXPECT_THROW(constant(DType::b8, Attr(std::int64_t{2})), Error);
+}
+
+}  // namespace
+}  // namespace karez::kernels

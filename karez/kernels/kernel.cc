@@ -1,0 +1,78 @@
+// The table of kernels: the best row for a call, the strides it would rather have, and what there is.
+#include "karez/kernels/kernel.h"
+
+#include <algorithm>
+
+#include "karez/base/near.h"
+#include "karez/base/text.h"
+
+namespace karez::kernels {
+namespace {
+
+const KernelRow* best_row(const std::vector<KernelRow>& rows, const CallSpec& call) {
+  const KernelRow* best = nullptr;
+  for (const KernelRow& row : rows)
+    if (row.op == call.op && (best == nullptr || row.rank > best->rank) && row.supports(call)) best = &row;
+  return best;
+}
+
+// All operands row-major, or those of four dimensions channels-last. A stride of zero stays: the operand repeats, and
+// no layout changes that.
+CallSpec with_order(CallSpec call, Strides (*order)(const Shape&)) {
+  for (auto* views : {&call.in, &call.out})
+    for (View& view : *views)
+      if (std::find(view.strides.begin(), view.strides.end(), 0) == view.strides.end())
+        view.strides = order(view.shape);
+  return call;
+}
+
+}  // namespace
+
+KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    require(ErrorKind::name, rows_[i].supports && rows_[i].prepare, "kernel '", rows_[i].name,
+            "' lacks `supports` or `prepare`");
+    require(rows_[i].rate > 0 && rows_[i].rate < 1e6, "kernel '", rows_[i].name, "' says it runs at ", rows_[i].rate,
+            " times the cost table's rate");
+    for (std::size_t j = 0; j < i; ++j)
+      require(ErrorKind::name, rows_[i].name != rows_[j].name, "two kernels are called '", rows_[i].name, "'");
+  }
+}
+
+std::optional<KernelChoice> KernelTable::find(const CallSpec& call) const {
+  const KernelRow* best = best_row(rows_, call);
+  if (best == nullptr) return std::nullopt;
+  return KernelChoice{best->name, best->workspace ? best->workspace(call) : 0, best->rate};
+}
+
+std::optional<CallSpec> KernelTable::suggest(const CallSpec& call) const {
+  std::optional<CallSpec> out;
+  int rank = 0;
+  for (const CallSpec& candidate :
+       {call, with_order(call, channels_last), with_order(call, row_major)}) {  // as it stands wins ties
+    const KernelRow* best = best_row(rows_, candidate);
+    if (best == nullptr || (out && best->rank <= rank)) continue;
+    out = candidate;
+    rank = best->rank;
+  }
+  return out;
+}
+
+std::string KernelTable::list(std::string_view op) const {
+  std::vector<const KernelRow*> of_op;
+  for (const KernelRow& row : rows_)
+    if (row.op == op) of_op.push_back(&row);
+  if (of_op.empty()) return cat("no kernel implements '", op, "'");
+  std::stable_sort(of_op.begin(), of_op.end(),
+                   [](const KernelRow* a, const KernelRow* b) { return a->rank > b->rank; });
+  return cat("kernels of '", op, "', best first: ", join(of_op, ", ", [](const KernelRow* row) { return row->name; }));
+}
+
+const KernelRow& KernelTable::row(std::string_view name) const {
+  for (const KernelRow& row : rows_)
+    if (row.name == name) return row;
+  fail(ErrorKind::device, "no kernel is called '", name, "'; ",
+       near_names(name, rows_, [](const KernelRow& row) { return row.name; }));
+}
+
+}  // namespace karez::kernels

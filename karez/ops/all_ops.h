@@ -1,0 +1,12 @@
+// The table of all ops.
+#pragma once
+
+#include "karez/graph/op.h"
+
+namespace karez::ops {
+
+// Every op of this room, by name. A user's own op is one more row beside these: OpTable({all_op_rows()..., mine}).
+OpTable all_ops();
+std::vector<OpDef> all_op_rows();
+
+}  // namespace karez::ops

@@ -1,0 +1,180 @@
+// Along one axis: running sums, sorting, and elements picked by an index for each place, with the sum back that is its
+// gradient.
+#include "karez/ops/build.h"
+#include "karez/ops/index_place.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+namespace {
+
+// Letters of a shape, with the axis as said.
+std::vector<std::string> with_axis(const Shape& shape, int axis, const std::string& as) {
+  std::vector<std::string> out = letters(shape);
+  out[static_cast<std::size_t>(axis)] = as;
+  return out;
+}
+
+int axis_attr(const NodeView& node) { return static_cast<int>(node.attrs().integer("axis")); }
+
+OpDef cumsum() {
+  OpDef op{.name = "cumsum",
+           .doc =
+               "Sum along {axis} of all elements up to each, itself among them; with {reverse} of all from it on. "
+               "Integers wrap.",
+           .inputs = 1};
+  op.work = WorkClass::index;
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    require_number("cumsum", in[0]);
+    axis_of("cumsum", attrs, in[0]);
+    return std::vector{in[0]};
+  };
+  op.index = [](const NodeView& node) {
+    Signature s;
+    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), never_split)};
+    s.out = s.in;
+    s.linear = {{0}};
+    return s;
+  };
+  op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+    return {build::cumsum(b, dy[0], axis_attr(n), !n.attrs().flag("reverse", false))};
+  };
+  return op;
+}
+
+OpDef sort() {
+  OpDef op{.name = "sort",
+           .doc =
+               "Elements along {axis} from the smallest on, with {descending} from the largest on, and their places "
+               "(i64) before; with {first} as many "
+               "of them. Equal ones keep their order; NaN counts as larger than every number.",
+           .inputs = 1};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    require_number("sort", in[0]);
+    const auto axis = static_cast<std::size_t>(axis_of("sort", attrs, in[0]));
+    const std::int64_t size = in[0].shape[axis], first = attrs.integer("first", size);
+    require(ErrorKind::shape, first >= 0 && first <= size, "sort: the first ", first, " along axis ", axis, " of ",
+            in[0], ", which has ", size);
+    Shape shape = in[0].shape;
+    shape[axis] = first;
+    return std::vector<TensorType>{{in[0].dtype, shape}, {DType::i64, shape}};
+  };
+  op.index = [](const NodeView& node) {
+    Signature s;
+    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), never_split)};
+    s.out = {s.in[0], s.in[0]};
+    return s;
+  };
+  op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+    if (!dy[0].valid()) return {ValueId()};
+    const int axis = axis_attr(n);
+    return {build::add_along(b, n.out(1), dy[0], n.in_type(0).shape[static_cast<std::size_t>(axis)], axis)};
+  };
+  // A comparison of each element with about as many others as its place has binary digits.
+  op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
+    const std::int64_t size = in[0].shape[static_cast<std::size_t>(attrs.integer("axis"))];
+    double rounds = 1;
+    for (std::int64_t n = size; n > 1; n /= 2) ++rounds;
+    return Cost{WorkClass::index, 0, bytes_of(in, out) * rounds};
+  };
+  return op;
+}
+
+// Equal but for the axis.
+void require_along(std::string_view op, const TensorType& a, const TensorType& b, std::size_t axis) {
+  Shape left = a.shape, right = b.shape;
+  const bool ranks = left.size() == right.size();
+  if (ranks) left[axis] = right[axis] = 0;
+  require(ErrorKind::shape, ranks && left == right, op, ": ", a, " and ", b, " differ in more than axis ", axis);
+}
+
+OpDef take_along() {
+  OpDef op{.name = "take_along",
+           .doc =
+               "For each place of an index (i32 or i64) the element of x that stands there along {axis} where the "
+               "index says; an index outside is an "
+               "error of the launch. Sizes but that of the axis are equal. Local: {offset}, {limit} and {begin} as "
+               "gather's.",
+           .inputs = 2};
+  op.work = WorkClass::index;
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    require_number("take_along", in[0]);
+    require_index("take_along", in[1]);
+    require_along("take_along", in[0], in[1], static_cast<std::size_t>(axis_of("take_along", attrs, in[0])));
+    return std::vector<TensorType>{{in[0].dtype, in[1].shape}};
+  };
+  op.index = [](const NodeView& node) {
+    Signature s;
+    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), "from"),
+            with_axis(node.in_type(1).shape, axis_attr(node), "to")};
+    s.out = {s.in[1]};
+    s.reduced["from"] = Reduce::sum;
+    s.masked = {"from"};
+    s.linear = {{0}};
+    return s;
+  };
+  op.localise = [](const LocalView& view) {
+    const auto axis = static_cast<std::size_t>(axis_attr(view.node));
+    return with_index_place(view.node.attrs(), view.in[1], view.in[0][axis], view.node.in_type(0).shape[axis]);
+  };
+  op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+    const int axis = axis_attr(n);
+    return {build::add_along(b, n.in(1), dy[0], n.in_type(0).shape[static_cast<std::size_t>(axis)], axis), ValueId()};
+  };
+  op.indices = [](const NodeView& node) {
+    return graph::IndexOperand{1, node.in_type(0).shape[static_cast<std::size_t>(axis_attr(node))]};
+  };
+  return op;
+}
+
+OpDef add_along() {
+  OpDef op{.name = "add_along",
+           .doc =
+               "Zeros with {size} elements along {axis}, to which each update is added where the index (i32 or i64) "
+               "says; an index outside is an error "
+               "of the launch. Index and updates have one shape. Local: {offset}, {limit} and {begin} as gather's.",
+           .inputs = 2};
+  op.work = WorkClass::index;
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    const auto &index = in[0], &updates = in[1];
+    require_index("add_along", index);
+    require_number("add_along", updates);
+    require(ErrorKind::shape, index.shape == updates.shape, "add_along: the index ", index, " and updates ", updates,
+            " have other shapes");
+    const auto axis = static_cast<std::size_t>(axis_of("add_along", attrs, updates));
+    const std::int64_t size = attrs.integer("size");
+    require(ErrorKind::type, size >= 0, "add_along: the size is negative: ", size);
+    TensorType out = updates;
+    out.shape[axis] = size;
+    return std::vector{out};
+  };
+  op.index = [](const NodeView& node) {
+    Signature s;
+    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), "from")};
+    s.in.push_back(s.in[0]);
+    s.out = {with_axis(node.out_type(0).shape, axis_attr(node), "to")};
+    s.reduced["from"] = Reduce::sum;
+    s.masked = {"from"};
+    s.linear = {{1}};
+    return s;
+  };
+  op.localise = [](const LocalView& view) {
+    const auto axis = static_cast<std::size_t>(axis_attr(view.node));
+    Attrs attrs = view.node.attrs();
+    attrs.set("size", view.out[0][axis].size());
+    return with_index_place(std::move(attrs), view.in[0], view.out[0][axis], view.node.out_type(0).shape[axis]);
+  };
+  op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+    return {ValueId(), build::take_along(b, dy[0], n.in(0), axis_attr(n))};
+  };
+  op.indices = [](const NodeView& node) {
+    return graph::IndexOperand{0, node.out_type(0).shape[static_cast<std::size_t>(axis_attr(node))]};
+  };
+  return op;
+}
+
+}  // namespace
+
+std::vector<OpDef> along_ops() { return {cumsum(), sort(), take_along(), add_along()}; }
+
+}  // namespace karez::ops

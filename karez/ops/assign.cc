@@ -1,0 +1,51 @@
+// Ops that hand on a value as it is: assign stores it as a variable's next version, copy keeps an old one for late
+// readers, layout lays it as the user says.
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+
+std::vector<OpDef> assign_ops() {
+  OpDef assign{.name = "assign",
+               .doc = "(old, value) -> value, written over old's bytes: the next version of a variable.",
+               .inputs = 2};
+  assign.work = WorkClass::move;
+  assign.infer = [](std::span<const TensorType> in, const Attrs&) {
+    require_same_type("assign", in[0], in[1]);
+    return std::vector{in[1]};
+  };
+  assign.index = same_shape_signature;
+  assign.no_grad = "an update";
+  assign.in_place = {{0, 0}};
+  assign.role = Role::store;
+  assign.runs_as = "copy";
+  assign.halves = Halves::kept;
+
+  OpDef copy{.name = "copy", .doc = "x itself in bytes of its own.", .inputs = 1};
+  copy.work = WorkClass::move;
+  copy.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };
+  copy.index = [](const NodeView& node) {
+    Signature s = same_shape_signature(node);
+    s.moves = true;
+    return s;
+  };
+  copy.halves = Halves::kept;
+  copy.grad = [](Builder&, const NodeView&, std::span<const ValueId> dy) { return std::vector{dy[0]}; };
+
+  OpDef layout{.name = "layout",
+               .doc =
+                   "x itself. A layout that the user gives its result holds for this value alone, not for x. Where "
+                   "{planned} names axes of the "
+                   "mesh, the planner chooses one that splits it along none but these.",
+               .inputs = 1};
+  layout.infer = copy.infer;
+  layout.index = copy.index;
+  layout.grad = copy.grad;
+  layout.cost = no_cost;  // an alias
+  layout.role = Role::window;
+  layout.window = [](const View& x, const Shape&, const Attrs&) -> std::optional<Seen> { return Seen{x, 0}; };
+  layout.runs_as = "copy";
+  return {assign, copy, layout};
+}
+
+}  // namespace karez::ops

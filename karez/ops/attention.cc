@@ -1,0 +1,316 @@
+// Attention as two products and a softmax, grouped queries as rows of one head; Einstein's sum as products of matrices.
+#include "karez/ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "karez/base/text.h"
+#include "karez/ops/compose.h"
+
+namespace karez::ops::build {
+namespace {
+
+// What stands for a score that is not seen: the lowest number, for infinity would make check_nan speak.
+ValueId unseen_like(Builder& b, ValueId scores) {
+  const bool single = b.type(scores).dtype == DType::f32;
+  return full_like(
+      b, scores,
+      single ? static_cast<double>(std::numeric_limits<float>::lowest()) : std::numeric_limits<double>::lowest());
+}
+
+void check_attention(const TensorType& q, const TensorType& k, const TensorType& v) {
+  auto texts = [&] { return cat("q ", q, ", k ", k, ", v ", v); };
+  require(ErrorKind::type, is_float(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype,
+          "attention: operands are of one float dtype: ", texts());
+  const bool ranks = q.rank() >= 3 && k.rank() == q.rank() && v.rank() == q.rank();
+  require(ErrorKind::shape, ranks,
+          "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] have equal ranks: ", texts());
+  const auto r = static_cast<std::size_t>(q.rank());
+  const bool leading = std::equal(q.shape.begin(), q.shape.end() - 3, k.shape.begin()) &&
+                       std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin());
+  require(ErrorKind::shape, leading,
+          "attention: k and v differ in more than their last dimension, or from q in a leading one: ", texts());
+  require(ErrorKind::shape, q.shape[r - 1] == k.shape[r - 1], "attention: queries of ", q.shape[r - 1],
+          " elements, keys of ", k.shape[r - 1], ": ", texts());
+  require(ErrorKind::shape, k.shape[r - 3] > 0 && q.shape[r - 3] % k.shape[r - 3] == 0, "attention: ", k.shape[r - 3],
+          " heads of keys do not divide ", q.shape[r - 3], " of queries: ", texts());
+}
+
+// softmax over the last axis, of seen ones alone; 0 where nothing is.
+ValueId softmax_of_seen(Builder& b, ValueId scores, ValueId seen) {
+  const TensorType type = b.type(scores);
+  ValueId far = select(b, seen, scores, unseen_like(b, scores));
+  const Ints axis = {type.rank() - 1};
+  Shape kept = type.shape;
+  kept.back() = 1;
+  ValueId most = reshape(b, stop_gradient(b, reduce_max(b, far, axis)), kept);
+  ValueId e = select(b, seen, exp(b, binary(b, "sub", far, most)), full_like(b, scores, 0));
+  ValueId total = sum(b, e, axis, true);
+  return binary(b, "div", e, select(b, gt(b, total, full_like(b, total, 0)), total, full_like(b, total, 1)));
+}
+
+// [n..., heads, rows, columns], n... as of the queries.
+Shape heads_of(const TensorType& q, std::int64_t heads, std::int64_t rows, std::int64_t columns) {
+  Shape shape(q.shape.begin(), q.shape.end() - 3);
+  shape.insert(shape.end(), {heads, rows, columns});
+  return shape;
+}
+
+// [n..., h, t, s] in f32 of halves.
+ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options, std::optional<ValueId> mask) {
+  const TensorType tq = b.type(q), tk = b.type(k);
+  const auto r = static_cast<std::size_t>(tq.rank());
+  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], d = tq.shape[r - 1], g = tk.shape[r - 3],
+                     s = tk.shape[r - 2];
+  q = widened(b, q);
+  // The queries that share keys are rows of one matrix: nothing is repeated.
+  if (g != h) q = reshape(b, q, heads_of(tq, g, h / g * t, d));
+  q = mul(b, q, full_like(b, q, options.scale.value_or(1 / std::sqrt(static_cast<double>(d)))));
+  k = widened(b, k);
+  ValueId scores = matmul(b, q, k, {.transpose_b = true});
+  const Shape whole = heads_of(tq, h, t, s);
+  if (g != h) scores = reshape(b, scores, whole);
+  std::optional<ValueId> seen;
+  if (options.causal) {  // positions along one dimension each, so that no table of integers stands in memory
+    auto positions = [&](const Shape& shape, int axis) {
+      return broadcast_to(b, iota(b, {DType::i64, shape}, axis), {t, s});
+    };
+    seen = broadcast_to(b, ge(b, positions({t, 1}, 0), positions({1, s}, 1)), whole);
+  }
+  if (!mask)
+    return softmax(b, seen ? select(b, *seen, scores, unseen_like(b, scores)) : scores);  // every query sees key 0
+  const TensorType given = b.type(*mask);
+  const bool flags = given.dtype == DType::b8;
+  require(ErrorKind::type, flags || given.dtype == tq.dtype, "attention: the mask is bool or ", name_of(tq.dtype),
+          ", not ", given);
+  ValueId open = *mask;  // what the mask lets be seen: where -inf is added, nothing
+  if (!flags) {
+    const ValueId added = widened(b, *mask);
+    open = ne(b, added, full_like(b, added, -std::numeric_limits<double>::infinity()));
+    scores = add(b, scores, broadcast_to(b, select(b, open, added, full_like(b, added, 0)), whole));
+  }
+  open = broadcast_to(b, open, whole);
+  return softmax_of_seen(b, scores, seen ? and_(b, *seen, open) : open);
+}
+
+}  // namespace
+
+ValueId attention_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options,
+                          std::optional<ValueId> mask) {
+  check_attention(b.type(q), b.type(k), b.type(k));
+  return cast(b, wide_weights(b, q, k, options, mask), b.type(q).dtype);
+}
+
+ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOptions& options,
+                  std::optional<ValueId> mask) {
+  const TensorType tq = b.type(q), tv = b.type(v);
+  check_attention(tq, b.type(k), tv);
+  const auto r = static_cast<std::size_t>(tq.rank());
+  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], g = tv.shape[r - 3], s = tv.shape[r - 2],
+                     e = tv.shape[r - 1];
+  ValueId weights = wide_weights(b, q, k, options, mask);
+  if (g != h) weights = reshape(b, weights, heads_of(tq, g, h / g * t, s));
+  v = widened(b, v);
+  const ValueId out = cast(b, matmul(b, weights, v), tq.dtype);
+  return g == h ? out : reshape(b, out, heads_of(tq, h, t, e));
+}
+
+ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
+  const TensorType type = b.type(x);
+  require(ErrorKind::shape, type.rank() >= 2 && type.shape.back() % 2 == 0 && is_float(type.dtype),
+          "rotary: takes f32 or f64 [..., t, d] with an even d, not ", type);
+  require(options.base > 0 && options.first >= 0, "rotary: base ", options.base, " and first position ", options.first,
+          "; positive, and not below 0");
+  const std::int64_t t = type.shape[type.shape.size() - 2], d = type.shape.back(), half = d / 2;
+  x = widened(b, x);
+  const TensorType table{b.type(x).dtype, {t, half}};
+  ValueId place = iota(b, table, 0), pair = iota(b, table, 1);
+  if (options.first > 0) place = add(b, place, full_like(b, place, static_cast<double>(options.first)));
+  ValueId speed = exp(b, mul(b, pair, full_like(b, pair, -2 * std::log(options.base) / static_cast<double>(d))));
+  ValueId angle = mul(b, place, speed);
+  ValueId c = cos(b, angle), s = sin(b, angle);
+  const auto axis = static_cast<std::int64_t>(options.interleaved ? type.rank() : type.rank() - 1);
+  Shape split = type.shape;  // where pairs are neighbours: they get an axis of their own
+  if (options.interleaved) {
+    split.back() = half, split.push_back(2);
+    x = reshape(b, x, split);
+  }
+  auto part = [&](std::int64_t number) {
+    Ints begin(split.size(), 0), size = split;
+    begin[static_cast<std::size_t>(axis)] = options.interleaved ? number : number * half;
+    size[static_cast<std::size_t>(axis)] = options.interleaved ? 1 : half;
+    ValueId y = slice(b, x, begin, size);
+    if (!options.interleaved) return y;
+    Shape flat = type.shape;
+    flat.back() = half;
+    return reshape(b, y, flat);
+  };
+  ValueId first = part(0), second = part(1);
+  ValueId turned[] = {sub(b, binary(b, "mul", first, c), binary(b, "mul", second, s)),
+                      add(b, binary(b, "mul", second, c), binary(b, "mul", first, s))};
+  if (!options.interleaved) return cast(b, concat(b, turned, static_cast<int>(axis)), type.dtype);
+  split.back() = 1;
+  for (ValueId& each : turned) each = reshape(b, each, split);
+  return cast(b, reshape(b, concat(b, turned, static_cast<int>(axis)), type.shape), type.dtype);
+}
+
+// ---- einsum
+
+namespace {
+
+using Label = int;                  // a letter, or beyond 255 a dimension under "..."
+using Labels = std::vector<Label>;  // of a value's dimensions
+
+struct Subscripts {
+  std::vector<Labels> in;
+  Labels out;
+};
+
+bool has(const Labels& labels, Label label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+
+// One operand's (or the result's) labels; "..." stands for `under` dimensions.
+Labels labels_of(std::string_view text, std::string_view all, int under) {
+  Labels labels;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i, 3) == "...") {
+      require(!labels.empty()
+                  ? labels.front() < 256 && std::none_of(labels.begin(), labels.end(), [](Label l) { return l >= 256; })
+                  : true,
+              "einsum '", all, "': '...' stands twice in '", text, "'");
+      for (int d = under; d-- > 0;) labels.push_back(256 + d);
+      i += 2;
+      continue;
+    }
+    const char c = text[i];
+    require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "einsum '", all, "': '", c, "' is no letter");
+    require(!has(labels, c), "einsum '", all, "': '", c, "' stands twice in '", text,
+            "'; a diagonal is not taken here");
+    labels.push_back(c);
+  }
+  return labels;
+}
+
+Subscripts parsed(Builder& b, std::string_view written, std::span<const ValueId> operands) {
+  std::string all;
+  for (char c : written)
+    if (c != ' ') all += c;
+  const auto arrow = all.find("->");
+  const std::string left = all.substr(0, arrow);
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at != std::string::npos;) {
+    const auto comma = left.find(',', at);
+    parts.push_back(left.substr(at, comma == std::string::npos ? comma : comma - at));
+    at = comma == std::string::npos ? comma : comma + 1;
+  }
+  require(!operands.empty() && parts.size() == operands.size(), "einsum '", written, "': ", parts.size(),
+          " operands are named, ", operands.size(), " given");
+  Subscripts made;
+  int under = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool dots = parts[i].find("...") != std::string::npos;
+    const int named = static_cast<int>(parts[i].size()) - (dots ? 3 : 0), rank = b.type(operands[i]).rank();
+    require(ErrorKind::shape, dots ? named <= rank : named == rank, "einsum '", written, "': '", parts[i], "' for ",
+            b.type(operands[i]));
+    made.in.push_back(labels_of(parts[i], written, rank - named));
+    if (dots) under = std::max(under, rank - named);
+  }
+  if (arrow != std::string::npos) {
+    made.out = labels_of(all.substr(arrow + 2), written, under);
+  } else {
+    std::map<Label, int> times;
+    for (const Labels& in : made.in)
+      for (Label l : in) ++times[l];
+    for (int d = under; d-- > 0;) made.out.push_back(256 + d);
+    for (auto [label, count] : times)
+      if (label < 256 && count == 1) made.out.push_back(label);
+  }
+  std::map<Label, std::int64_t> sizes;
+  for (std::size_t i = 0; i < made.in.size(); ++i)
+    for (std::size_t d = 0; d < made.in[i].size(); ++d) {
+      const std::int64_t size = b.type(operands[i]).shape[d];
+      auto [known, fresh] = sizes.try_emplace(made.in[i][d], size);
+      require(
+          ErrorKind::shape, known->second == size, "einsum '", written, "': ",
+          made.in[i][d] < 256 ? cat("'", static_cast<char>(made.in[i][d]), "'") : std::string("a dimension of '...'"),
+          " is ", known->second, " and ", size);
+    }
+  for (Label l : made.out)
+    require(sizes.count(l) > 0, "einsum '", written, "': '", l < 256 ? std::string(1, static_cast<char>(l)) : "...",
+            "' of the result is in no operand");
+  return made;
+}
+
+// A value with its labels.
+struct Labelled {
+  ValueId id;
+  Labels labels;
+};
+
+Labelled summed(Builder& b, Labelled x, const Labels& kept) {
+  Ints gone;
+  Labels left;
+  for (std::size_t d = 0; d < x.labels.size(); ++d) {
+    if (has(kept, x.labels[d])) left.push_back(x.labels[d]);
+    else gone.push_back(static_cast<std::int64_t>(d));
+  }
+  return gone.empty() ? x : Labelled{reduce_sum(b, x.id, gone), left};
+}
+
+ValueId permuted(Builder& b, const Labelled& x, const Labels& wanted) {
+  Ints perm;
+  for (Label l : wanted) perm.push_back(std::find(x.labels.begin(), x.labels.end(), l) - x.labels.begin());
+  return std::is_sorted(perm.begin(), perm.end()) ? x.id : transpose(b, x.id, perm);
+}
+
+// Labels of a product: in both and kept, of one alone, summed over.
+Labelled product(Builder& b, Labelled x, Labelled y, const Labels& kept) {
+  Labels batch, rows, columns, inner;
+  for (Label l : x.labels) (has(y.labels, l) ? has(kept, l) ? batch : inner : rows).push_back(l);
+  for (Label l : y.labels)
+    if (!has(x.labels, l)) columns.push_back(l);
+  auto joined = [](std::initializer_list<const Labels*> parts) {
+    Labels all;
+    for (const Labels* part : parts) all.insert(all.end(), part->begin(), part->end());
+    return all;
+  };
+  std::map<Label, std::int64_t> sizes;
+  for (const Labelled* each : {&x, &y})
+    for (std::size_t d = 0; d < each->labels.size(); ++d) sizes[each->labels[d]] = b.type(each->id).shape[d];
+  auto shape_over = [&](const Labels& labels) {
+    Shape shape;
+    for (Label l : labels) shape.push_back(sizes[l]);
+    return shape;
+  };
+  auto matrix = [&](const Labelled& from, const Labels& first, const Labels& second) {
+    Shape shape = shape_over(batch);
+    shape.push_back(count_of(shape_over(first)));
+    shape.push_back(count_of(shape_over(second)));
+    return reshape(b, permuted(b, from, joined({&batch, &first, &second})), shape);
+  };
+  ValueId left = matrix(x, rows, inner), right = matrix(y, inner, columns);
+  const Labels out = joined({&batch, &rows, &columns});
+  return {reshape(b, matmul(b, left, right), shape_over(out)), out};
+}
+
+}  // namespace
+
+ValueId einsum(Builder& b, std::string_view written, std::span<const ValueId> operands) {
+  const Subscripts s = parsed(b, written, operands);
+  auto needed = [&](std::size_t from) {  // by the result and by operands from there on
+    Labels labels = s.out;
+    for (std::size_t i = from; i < s.in.size(); ++i) labels.insert(labels.end(), s.in[i].begin(), s.in[i].end());
+    return labels;
+  };
+  Labelled result = summed(b, {operands[0], s.in[0]}, needed(1));
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    Labels kept = needed(i + 1), of_left = kept;
+    of_left.insert(of_left.end(), result.labels.begin(), result.labels.end());
+    Labelled next = summed(b, {operands[i], s.in[i]}, of_left);
+    result = product(b, result, next, kept);
+  }
+  return permuted(b, result, s.out);
+}
+
+}  // namespace karez::ops::build

@@ -1,0 +1,28 @@
+// A change of layout along one mesh axis; the pass `box` makes these, and nobody else.
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+
+std::vector<OpDef> box_ops() {
+  OpDef op{.name = "box",
+           .doc =
+               "x itself, laid {to} instead of {from} on mesh axis number {axis} by the transition {move}. Its bytes "
+               "are priced by sbp, not here.",
+           .inputs = 1,
+           .infer =
+               [](std::span<const TensorType> in, const Attrs& attrs) {
+                 require(ErrorKind::shape, attrs.integer("axis") >= 0,
+                         "box: the mesh axis is negative: ", attrs.integer("axis"));
+                 attrs.text("move");
+                 attrs.text("from");
+                 attrs.text("to");
+                 return std::vector{in[0]};
+               },
+           .no_grad = "boxes are made after differentiation",
+           .cost = no_cost,
+           .role = Role::transition};
+  return {op};
+}
+
+}  // namespace karez::ops

@@ -1,0 +1,229 @@
+// Compositions: broadcasting, means, softmax, losses, dropout, dense layers.
+#include "karez/ops/compose.h"
+
+#include <algorithm>
+
+#include "karez/ops/losses.h"
+
+// At most one operand of a call makes nodes: C++ leaves the order of operands open, and all ranks must number nodes
+// alike.
+namespace karez::ops::build {
+namespace {
+
+// Axes counted from 0; -1 is the last.
+Ints from_start(std::string_view what, const TensorType& x, Ints axes) {
+  for (auto& axis : axes) {
+    require(ErrorKind::type, axis >= -x.rank() && axis < x.rank(), what, ": axis ", axis, " is no dimension of ", x);
+    if (axis < 0) axis += x.rank();
+  }
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+Ints all_axes(const TensorType& x) {
+  Ints axes;
+  for (int d = 0; d < x.rank(); ++d) axes.push_back(d);
+  return axes;
+}
+
+// y, from which `axes` of x went, repeated to x's shape again.
+ValueId back_over(Builder& b, ValueId y, const Shape& shape, const Ints& axes) {
+  Ints kept;
+  for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d)
+    if (std::find(axes.begin(), axes.end(), d) == axes.end()) kept.push_back(d);
+  return broadcast(b, y, shape, kept);
+}
+
+// x less its maximum along the axis, through which no gradient needs to pass: softmax does not change under shifts.
+ValueId shifted(Builder& b, ValueId x, const Ints& axis) {
+  Shape shape = b.type(x).shape;
+  return sub(b, x, back_over(b, stop_gradient(b, reduce_max(b, x, axis)), shape, axis));
+}
+
+void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
+  const TensorType &x = b.type(logits), &t = b.type(labels);
+  require(ErrorKind::type, x.rank() == 2 && is_float(x.dtype), what, ": logits are f32 or f64 [n, c], not ", x);
+  bool fits = t.shape == Shape{x.shape[0]} && (t.dtype == DType::i32 || t.dtype == DType::i64);
+  require(ErrorKind::type, fits, what, ": labels are i32 or i64 [", x.shape[0], "] for logits ", x, ", not ", t);
+  if (!weights) return;
+  require(ErrorKind::type, (b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights are ",
+          name_of(x.dtype), "[", x.shape[0], "] for logits ", x, ", not ", b.type(*weights));
+}
+
+}  // namespace
+
+ValueId scalar(Builder& b, DType dtype, double value) { return constant(b, {dtype, {}}, value); }
+
+ValueId full(Builder& b, DType dtype, const Shape& shape, double value) {
+  ValueId one = scalar(b, dtype, value);
+  return shape.empty() ? one : broadcast(b, one, shape, {});
+}
+
+ValueId full_like(Builder& b, ValueId x, double value) {
+  TensorType type = b.type(x);
+  return full(b, type.dtype, type.shape, value);
+}
+
+TensorType widened(TensorType type) { return {is_half(type.dtype) ? DType::f32 : type.dtype, std::move(type.shape)}; }
+ValueId widened(Builder& b, ValueId x) { return is_half(b.type(x).dtype) ? cast(b, x, DType::f32) : x; }
+
+Shape broadcast_shape(const Shape& x, const Shape& y) {
+  Shape out(std::max(x.size(), y.size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {  // from the last dimension
+    auto size = [i](const Shape& s) { return i < s.size() ? s[s.size() - 1 - i] : 1; };
+    auto a = size(x), c = size(y);
+    require(ErrorKind::shape, a == c || a == 1 || c == 1, "shapes do not broadcast: ", x, " and ", y);
+    out[out.size() - 1 - i] = a == 1 ? c : a;
+  }
+  return out;
+}
+
+ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape) {
+  Shape from = b.type(x).shape;
+  if (from == shape) return x;
+  require(ErrorKind::shape, broadcast_shape(from, shape) == shape, "shape ", from, " does not broadcast to ", shape);
+  // Dimensions of size 1 that grow are dropped first: a broadcast's own dimensions keep their size.
+  Shape kept;
+  Ints dims;
+  std::size_t lead = shape.size() - from.size();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != shape[lead + i]) continue;
+    kept.push_back(from[i]);
+    dims.push_back(static_cast<std::int64_t>(lead + i));
+  }
+  if (kept != from) x = reshape(b, x, kept);
+  return broadcast(b, x, shape, dims);
+}
+
+ValueId binary(Builder& b, std::string_view op, ValueId x, ValueId y) {
+  Shape shape;
+  try {
+    shape = broadcast_shape(b.type(x).shape, b.type(y).shape);
+  } catch (const Error& error) {
+    fail(error.kind, op, ": ", error.what(), b.where.empty() ? "" : cat("\n  at ", b.where));
+  }
+  x = broadcast_to(b, x, shape);
+  y = broadcast_to(b, y, shape);
+  return b.one(op, {x, y});
+}
+
+ValueId sum(Builder& b, ValueId x) { return reduce_sum(b, x, all_axes(b.type(x))); }
+
+ValueId sum(Builder& b, ValueId x, const Ints& axes, bool keep) {
+  TensorType type = b.type(x);
+  Ints gone = from_start("sum", type, axes);
+  ValueId y = reduce_sum(b, x, gone);
+  if (!keep) return y;
+  for (auto axis : gone) type.shape[static_cast<std::size_t>(axis)] = 1;
+  return reshape(b, y, type.shape);
+}
+
+ValueId mean(Builder& b, ValueId x) { return mean(b, x, all_axes(b.type(x))); }
+
+ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
+  TensorType type = b.type(x);
+  require(ErrorKind::type, is_float(type.dtype), "mean: takes f32 or f64, not ", type, "; cast it first");
+  std::int64_t count = 1;
+  for (auto axis : from_start("mean", type, axes))
+    count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
+  require(ErrorKind::shape, count > 0, "mean: of no elements: axes ", axes, " of ", type);
+  ValueId total = sum(b, widened(b, x), axes, keep);
+  return cast(b, mul(b, total, full_like(b, total, 1.0 / static_cast<double>(count))), type.dtype);
+}
+
+ValueId softmax(Builder& b, ValueId x, int axis) {
+  const TensorType type = b.type(x);
+  Ints axes = from_start("softmax", type, {axis});
+  ValueId e = exp(b, shifted(b, widened(b, x), axes));
+  return cast(b, div(b, e, back_over(b, reduce_sum(b, e, axes), type.shape, axes)), type.dtype);
+}
+
+ValueId log_softmax(Builder& b, ValueId x, int axis) {
+  const TensorType type = b.type(x);
+  Ints axes = from_start("log_softmax", type, {axis});
+  ValueId s = shifted(b, widened(b, x), axes);
+  return cast(b, sub(b, s, back_over(b, log(b, reduce_sum(b, exp(b, s), axes)), type.shape, axes)), type.dtype);
+}
+
+ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
+  return cross_entropy(b, logits, labels, weights, std::nullopt);
+}
+
+ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights,
+                      std::optional<std::int64_t> ignore_index) {
+  check_rows("cross_entropy", b, logits, labels, weights);
+  const DType dtype = b.type(logits).dtype;
+  logits = widened(b, logits);
+  if (weights) weights = widened(b, *weights);
+  const TensorType x = b.type(logits), t = b.type(labels);
+  ValueId zero, counts;  // where rows are left out: which are not
+  if (ignore_index) {
+    ValueId left_out =
+        b.one("constant", {}, {{"dtype", std::string(name_of(t.dtype))}, {"shape", Ints{}}, {"value", *ignore_index}});
+    counts = ne(b, labels, broadcast(b, left_out, t.shape, {}));
+    labels = select(b, counts, labels, full(b, t.dtype, t.shape, 0));
+    zero = full(b, x.dtype, t.shape, 0);
+    weights = weights ? select(b, counts, *weights, zero) : cast(b, counts, x.dtype);
+  }
+  // The label's entry is picked before the logarithm of the sum is subtracted, so that only vectors [n] cross devices
+  // where classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
+  ValueId s = shifted(b, logits, {1});
+  ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
+  // Selected, not multiplied: a class that is masked out by a logit of -inf is no 0 * inf.
+  ValueId label =
+      b.one("one_hot", {labels},
+            {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
+  ValueId picked = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
+  ValueId loss = sub(b, normaliser, picked);
+  if (!weights) return cast(b, mean(b, loss), dtype);
+  if (ignore_index) loss = select(b, counts, loss, zero);
+  ValueId total = sum(b, mul(b, loss, *weights));
+  return cast(b, div(b, total, sum(b, *weights)), dtype);
+}
+
+ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
+  check_rows("correct_count", b, logits, labels, weights);
+  DType dtype = b.type(logits).dtype;
+  ValueId guess = arg_max(b, logits, 1);
+  ValueId hit = cast(b, eq(b, guess, cast(b, labels, DType::i64)), is_half(dtype) ? DType::f32 : dtype);
+  return cast(b, sum(b, weights ? mul(b, hit, widened(b, *weights)) : hit), dtype);
+}
+
+ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t site) {
+  const DType dtype = b.type(x).dtype;
+  require(is_float(dtype), "dropout: takes f32 or f64, not ", b.type(x));
+  require(p >= 0 && p <= 1, "dropout: the probability is ", p, ", not from 0 to 1");
+  if (p == 0) return x;
+  x = widened(b, x);
+  const TensorType type = b.type(x);
+  ValueId zero = full(b, type.dtype, type.shape, 0);
+  if (p == 1) return cast(b, zero, dtype);
+  ValueId uniform = random_uniform(b, state, type, site);
+  ValueId drop = lt(b, uniform, full(b, type.dtype, type.shape, p));
+  return cast(b, select(b, drop, zero, mul(b, x, full(b, type.dtype, type.shape, 1 / (1 - p)))), dtype);
+}
+
+ValueId linear(Builder& b, ValueId x, ValueId w, std::optional<ValueId> bias) {
+  TensorType in = b.type(x), weight = b.type(w);
+  require(ErrorKind::shape, weight.rank() == 2, "linear: the weight is [out, in], not ", weight);
+  require(ErrorKind::shape, in.rank() >= 1 && in.shape.back() == weight.shape[1],
+          "linear: inner sizes differ: ", in.shape.empty() ? 0 : in.shape.back(), " and ", weight.shape[1], " (x ", in,
+          ", weight ", weight, ")");
+  // Leading dimensions are one batch to the product.
+  Shape out = in.shape;
+  out.back() = weight.shape[0];
+  std::int64_t rows = 1;
+  for (std::size_t d = 0; d + 1 < in.shape.size(); ++d) rows = checked_mul(rows, in.shape[d]);
+  bool flat = in.rank() == 2;
+  ValueId y = matmul(b, flat ? x : reshape(b, x, {rows, weight.shape[1]}), w, {.transpose_b = true});
+  if (bias) y = add(b, y, broadcast(b, *bias, {rows, weight.shape[0]}, {1}));
+  return flat ? y : reshape(b, y, out);
+}
+
+ValueId conv2d_bias(Builder& b, ValueId x, ValueId w, ValueId bias, const ConvOptions& options) {
+  ValueId y = conv2d(b, x, w, options);
+  Shape shape = b.type(y).shape;
+  return add(b, y, broadcast(b, bias, shape, {1}));
+}
+
+}  // namespace karez::ops::build

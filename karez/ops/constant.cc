@@ -1,0 +1,66 @@
+// A tensor that is known when the program is compiled: one number everywhere, or bytes.
+#include "karez/base/number_as.h"
+#include "karez/ops/build.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+namespace {
+
+std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
+  TensorType type = type_attr("constant", attrs);
+  require(attrs.has("value") != attrs.has("data"), "constant: has either a value or data, not ",
+          attrs.has("value") ? "both" : "neither");
+  if (attrs.has("data")) {
+    const std::string& hex = attrs.text("data");
+    std::int64_t wanted = checked_mul(2, type.bytes());
+    require(static_cast<std::int64_t>(hex.size()) == wanted, "constant: data of ", type, " is ", wanted,
+            " hexadecimal digits, not ", hex.size());
+    require(hex.find_first_not_of("0123456789abcdef") == std::string::npos, "constant: data of ", type,
+            " is not lower-case hexadecimal");
+    return {type};
+  }
+  if (type.dtype == DType::b8) {
+    double value = attrs.real("value");
+    require(value == 0 || value == 1, "constant: a bool is 0 or 1, not ", value);
+    return {type};
+  }
+  try {
+    with_type(type.dtype, [&]<class T>() { number_as<T>(attr_at(attrs, "value")); });
+  } catch (const Error& error) { fail("constant: ", error.what()); }
+  return {type};
+}
+
+// The bytes of this part of the whole, in its own row-major order.
+Attrs localise_constant(const LocalView& view) {
+  Attrs attrs = with_local_shape(view);
+  if (!attrs.has("data")) return attrs;
+  const TensorType& whole_type = view.node.out_type(0);
+  const Box& box = view.out[0];
+  if (box == whole(whole_type.shape)) return attrs;
+  const std::string& all = view.node.attrs().text("data");
+  Strides strides = row_major(whole_type.shape);
+  std::size_t digits = static_cast<std::size_t>(2 * size_of(whole_type.dtype));
+  std::string data;
+  for_each_index(shape_of(box), [&](const std::vector<std::int64_t>& index) {
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) at += (box[d].begin + index[d]) * strides[d];
+    data.append(all, static_cast<std::size_t>(at) * digits, digits);
+  });
+  return attrs.set("data", data);
+}
+
+}  // namespace
+
+std::vector<OpDef> constant_ops() {
+  return {{.name = "constant",
+           .doc = "{dtype} of {shape}: the number {value} everywhere, or {data}, its row-major little-endian bytes in "
+                  "hexadecimal.",
+           .infer = infer,
+           .index = same_shape_signature,
+           .localise = localise_constant,
+           .no_grad = "it has no operands",
+           .role = Role::constant}};
+}
+
+}  // namespace karez::ops

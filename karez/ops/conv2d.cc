@@ -1,0 +1,167 @@
+// Two-dimensional convolution (cross-correlation, as in every framework), also in groups of channels, and its two
+// gradients, which are separate ops.
+#include "karez/ops/build.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+#include "karez/ops/window.h"
+
+namespace karez::ops {
+namespace {
+
+constexpr const char* image = "x [n, c, h, w]";
+constexpr const char* weight = "w [o, c / groups, r, s]";
+constexpr const char* result = "dy [n, o, p, q]";
+
+void check_operands(std::string_view op, const TensorType& a, const TensorType& b) {
+  require_same_dtype(op, a, b);
+  require_float(op, a);
+}
+
+// How many; they divide the channels on both sides.
+std::int64_t groups_of(std::string_view op, const Attrs& attrs, std::int64_t channels, std::int64_t outputs) {
+  const std::int64_t groups = attrs.integer("groups", 1);
+  require(ErrorKind::shape, groups >= 1 && channels % groups == 0 && outputs % groups == 0, op, ": ", groups,
+          " groups do not divide ", channels, " channels and ", outputs, " results");
+  return groups;
+}
+
+Ints spatial(const TensorType& t) { return {t.shape[2], t.shape[3]}; }
+
+std::vector<TensorType> infer_forward(std::span<const TensorType> in, const Attrs& attrs) {
+  const auto &x = in[0], &w = in[1];
+  require_rank("conv2d", x, 4, image);
+  require_rank("conv2d", w, 4, weight);
+  check_operands("conv2d", x, w);
+  const std::int64_t groups = groups_of("conv2d", attrs, x.shape[1], w.shape[0]);
+  require(ErrorKind::shape, x.shape[1] / groups == w.shape[1], "conv2d: channels differ: ", x.shape[1] / groups,
+          " and ", w.shape[1], " (", x, " x ", w, ")", groups > 1 ? cat(" in ", groups, " groups") : "");
+  Ints kernel = spatial(w);
+  Ints size = output_size("conv2d", window_of("conv2d", attrs, &kernel), x.shape);
+  return {{product_dtype("conv2d", x.dtype, attrs), {x.shape[0], w.shape[0], size[0], size[1]}}};
+}
+
+std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const Attrs& attrs) {
+  const auto &dy = in[0], &w = in[1];
+  require_rank("conv2d_grad_input", dy, 4, result);
+  require_rank("conv2d_grad_input", w, 4, weight);
+  check_operands("conv2d_grad_input", dy, w);
+  require(ErrorKind::shape, dy.shape[1] == w.shape[0], "conv2d_grad_input: output channels differ: ", dy.shape[1],
+          " and ", w.shape[0], " (", dy, " x ", w, ")");
+  Shape shape = shape_attr("conv2d_grad_input", attrs);
+  const std::int64_t groups = groups_of("conv2d_grad_input", attrs, shape.size() == 4 ? shape[1] : 0, w.shape[0]);
+  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1] * groups,
+          "conv2d_grad_input: shape ", shape, " does not fit ", dy, " x ", w);
+  Ints kernel = spatial(w);
+  require_output_size("conv2d_grad_input", window_of("conv2d_grad_input", attrs, &kernel), shape, dy);
+  return {{product_dtype("conv2d_grad_input", dy.dtype, attrs), shape}};
+}
+
+std::vector<TensorType> infer_grad_weight(std::span<const TensorType> in, const Attrs& attrs) {
+  const auto &x = in[0], &dy = in[1];
+  require_rank("conv2d_grad_weight", x, 4, image);
+  require_rank("conv2d_grad_weight", dy, 4, result);
+  check_operands("conv2d_grad_weight", x, dy);
+  require(ErrorKind::shape, x.shape[0] == dy.shape[0], "conv2d_grad_weight: batch sizes differ: ", x.shape[0], " and ",
+          dy.shape[0], " (", x, " x ", dy, ")");
+  Window window = window_of("conv2d_grad_weight", attrs);
+  require_output_size("conv2d_grad_weight", window, x.shape, dy);
+  const std::int64_t groups = groups_of("conv2d_grad_weight", attrs, x.shape[1], dy.shape[1]);
+  return {{product_dtype("conv2d_grad_weight", x.dtype, attrs),
+           {dy.shape[1], x.shape[1] / groups, window.kernel[0], window.kernel[1]}}};
+}
+
+// Every product of the convolution is counted once in each of the three: n o p q c r s of them, a multiplication and an
+// addition each. Vectors hold channels of the result (of a gradient of weights, those of y).
+Cost price(WorkClass work, std::int64_t channels, const TensorType& y, const Shape& w, std::span<const TensorType> in,
+           std::span<const TensorType> out) {
+  double per_result = static_cast<double>(checked_mul(w[1], checked_mul(w[2], w[3])));
+  return {work, 2 * static_cast<double>(y.count()) * per_result, bytes_of(in, out), static_cast<double>(channels)};
+}
+
+// One convolution splits along all its channels, one in groups along whole groups.
+std::function<Signature(const NodeView&)> index_of(const char* one, const char* many) {
+  return [one, many](const NodeView& n) {
+    const std::int64_t groups = n.attrs().integer("groups", 1);
+    return parse_signature(groups == 1 ? std::string(one) : cat(many, " | g divides ", groups, " | linear {0} {1}"));
+  };
+}
+
+// Of as many groups as lie here; `outputs`: where [o, ...] or [n, o, ...] says how many results do.
+Attrs localise_groups(const LocalView& view, const Box& local, const Shape& logical, std::size_t outputs) {
+  Attrs attrs = view.node.attrs();
+  if (attrs.has("shape")) attrs.set("shape", shape_of(view.out[0]));
+  if (attrs.has("groups"))
+    attrs.set("groups",
+              attrs.integer("groups") * shape_of(local)[outputs] / std::max<std::int64_t>(logical[outputs], 1));
+  return attrs;
+}
+
+OpDef forward() {
+  return {.name = "conv2d",
+          .doc =
+              "y[n, o, p, q] = sum over c, r, s of x[n, c, p stride + r dilation - padding, ...] w[o, c, r, s]; x is 0 "
+              "outside. In {groups} of "
+              "channels each result sees the c of its own group.",
+          .inputs = 2,
+          .infer = infer_forward,
+          .index = index_of("n c _ _, o c _ _ -> n o _ _ | linear {0} {1}", "n g _ _, g _ _ _ -> n g _ _"),
+          .localise =
+              [](const LocalView& view) { return localise_groups(view, view.in[1], view.node.in_type(1).shape, 0); },
+          .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+            auto options = conv_options(n.attrs());
+            ValueId x = n.in(0), w = n.in(1);
+            Shape shape = n.in_type(0).shape;
+            Ints kernel = spatial(n.in_type(1));
+            return {build::conv2d_grad_input(b, dy[0], w, options, shape),
+                    build::conv2d_grad_weight(b, x, dy[0], options, kernel)};
+          },
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
+                     const Attrs&) { return price(WorkClass::conv, out[0].shape[1], out[0], in[1].shape, in, out); },
+          .halves = Halves::multiplied};
+}
+
+OpDef grad_input() {
+  return {
+      .name = "conv2d_grad_input",
+      .doc = "Gradient of conv2d in x [n, c, h, w] = {shape}, from dy [n, o, p, q] and w [o, c, r, s].",
+      .inputs = 2,
+      .infer = infer_grad_input,
+      .index = index_of("n o _ _, o c _ _ -> n c _ _ | linear {0} {1}", "n g _ _, g _ _ _ -> n g _ _"),
+      .localise =
+          [](const LocalView& view) { return localise_groups(view, view.in[1], view.node.in_type(1).shape, 0); },
+      .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+        auto options = conv_options(n.attrs());
+        ValueId y = n.in(0), w = n.in(1);
+        Ints kernel = spatial(n.in_type(1));
+        return {build::conv2d(b, dy[0], w, options), build::conv2d_grad_weight(b, dy[0], y, options, kernel)};
+      },
+      .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
+                 const Attrs&) { return price(WorkClass::conv_input, out[0].shape[1], in[0], in[1].shape, in, out); },
+      .halves = Halves::multiplied};
+}
+
+OpDef grad_weight() {
+  return {
+      .name = "conv2d_grad_weight",
+      .doc = "Gradient of conv2d in w [o, c, r, s] with [r, s] = {kernel}, from x [n, c, h, w] and dy [n, o, p, q].",
+      .inputs = 2,
+      .infer = infer_grad_weight,
+      .index = index_of("n c _ _, n o _ _ -> o c _ _ | linear {0} {1}", "n g _ _, n g _ _ -> g _ _ _"),
+      .localise =
+          [](const LocalView& view) { return localise_groups(view, view.in[1], view.node.in_type(1).shape, 1); },
+      .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dw) -> std::vector<ValueId> {
+        auto options = conv_options(n.attrs());
+        ValueId x = n.in(0), y = n.in(1);
+        Shape shape = n.in_type(0).shape;
+        return {build::conv2d_grad_input(b, y, dw[0], options, shape), build::conv2d(b, x, dw[0], options)};
+      },
+      .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
+                 const Attrs&) { return price(WorkClass::conv_weight, out[0].shape[0], in[1], out[0].shape, in, out); },
+      .halves = Halves::multiplied};
+}
+
+}  // namespace
+
+std::vector<OpDef> conv2d_ops() { return {forward(), grad_input(), grad_weight()}; }
+
+}  // namespace karez::ops

@@ -1,0 +1,154 @@
+// Reverse accumulation: from the loss back, one op's grad after the other, contributions added.
+#include "karez/ops/gradient.h"
+
+#include <algorithm>
+
+#include "karez/ops/compose.h"
+
+namespace karez::ops {
+namespace {
+
+// Which values depend on `wrt` through floats: only these get a gradient. A comparison or an index ends a path.
+ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& ends) {
+  ById<ValueId, bool> reached(graph.values.size());
+  for (ValueId v : wrt) reached[v] = true;
+  for (const Node& node : graph.nodes) {
+    bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return reached[v]; });
+    if (!any || node.op->name == "stop_gradient") continue;
+    for (ValueId out : node.outputs)
+      if (is_float(graph.type(out).dtype) && !ends[out]) reached[out] = true;
+  }
+  return reached;
+}
+
+// Drops the nodes from `first_node` on that no value of `keep` needs: an op's grad builds the gradients of all its
+// operands, wanted or not. New ids take the places of dropped ones, in `keep` too.
+void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, std::vector<ValueId>& keep) {
+  ById<NodeId, bool> used(graph.nodes.size());
+  auto use = [&](ValueId v) {
+    if (v.valid() && static_cast<std::size_t>(v.index) >= first_value) used[graph.value(v).producer] = true;
+  };
+  for (ValueId v : keep) use(v);
+  for (std::size_t n = graph.nodes.size(); n-- > first_node;)
+    if (used[NodeId(n)])
+      for (ValueId v : graph.node(NodeId(n)).inputs) use(v);
+
+  ById<ValueId, ValueId> renamed(graph.values.size());
+  std::size_t nodes = first_node, values = first_value;
+  auto rename = [&](ValueId& v) {
+    if (v.valid() && static_cast<std::size_t>(v.index) >= first_value) v = renamed[v];
+  };
+  for (std::size_t n = first_node; n < graph.nodes.size(); ++n) {
+    if (!used[NodeId(n)]) continue;
+    Node node = std::move(graph.node(NodeId(n)));
+    for (ValueId& v : node.inputs) rename(v);
+    for (ValueId& v : node.outputs) {  // outputs only move to the front, past nothing that is still wanted
+      Value value = graph.value(v);
+      value.producer = NodeId(nodes);
+      renamed[v] = ValueId(values);
+      v = ValueId(values);
+      graph.value(ValueId(values++)) = std::move(value);
+    }
+    graph.node(NodeId(nodes++)) = std::move(node);
+  }
+  for (ValueId& v : keep) rename(v);
+  graph.nodes.resize(nodes);
+  graph.values.resize(values);
+}
+
+// Gives the builder a node's path and line, and takes them back.
+class Place {
+ public:
+  explicit Place(Builder& b) : b_(&b), path_(b.path), where_(b.where), mesh_(b.mesh) {}
+  ~Place() { b_->path = path_, b_->where = where_, b_->mesh = mesh_; }
+  void at(const Node& node, int mesh) {
+    b_->path = node.path.empty() ? "grad" : cat(node.path, ".grad");
+    b_->where = node.where;
+    b_->mesh = mesh;
+  }
+
+ private:
+  Builder* b_;
+  std::string path_, where_;
+  int mesh_;
+};
+
+// The gradients of a node's operands that are reached; invalid where none flows.
+std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const ValueId> dy,
+                                       const ById<ValueId, bool>& reached) {
+  Graph& graph = b.graph();
+  NodeView view{&graph, id};
+  const OpDef& op = *view.node().op;
+  require(static_cast<bool>(op.grad), describe(graph, id), ": no gradient passes ", op.name, ": ",
+          op.no_grad.empty() ? "none is defined" : op.no_grad, "; stop_gradient before it ends the path");
+  std::vector<ValueId> inputs = view.node().inputs;  // a copy: the node may move while others are added
+  std::size_t first_node = graph.nodes.size(), first_value = graph.values.size();
+  std::vector<ValueId> out = op.grad(b, view, dy);
+  require(out.size() == inputs.size(), op.name, ": its gradient has ", out.size(), " values for ", inputs.size(),
+          " operands");
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!reached[inputs[i]]) out[i] = {};
+    if (out[i].valid())
+      require(graph.type(out[i]) == graph.type(inputs[i]), op.name, ": the gradient of operand ", i, " is ",
+              graph.type(out[i]), ", the operand ", graph.type(inputs[i]));
+  }
+  drop_unused(graph, first_node, first_value, out);
+  return out;
+}
+
+}  // namespace
+
+std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> ends,
+                              ValueId seed) {
+  Graph& graph = b.graph();
+  TensorType type = graph.type(loss);
+  NodeId last = graph.value(loss).producer;
+  std::string line = last.valid() ? cat(" (", describe(graph, last), ")") : "";
+  require(ErrorKind::type, type.shape.empty() && is_float(type.dtype),
+          "a gradient starts from a loss of one float, f32[] or f64[], not from ", type, line);
+  for (ValueId v : wrt) {
+    NodeId from = graph.value(v).producer;
+    require(ErrorKind::type, is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v),
+            from.valid() ? cat(" (", describe(graph, from), ")") : "");
+  }
+
+  Place place(b);
+  ById<ValueId, bool> is_end(graph.values.size());
+  for (ValueId v : ends) is_end[v] = true;
+  ById<ValueId, bool> reached = reached_from(graph, wrt, is_end);
+  ById<ValueId, ValueId> of(graph.values.size());  // the gradient of each value, as far as it is summed up
+  auto slot = [&](ValueId v) -> ValueId& { return of[v]; };
+  if (reached[loss]) {
+    if (last.valid()) place.at(graph.node(last), graph.value(loss).mesh);
+    slot(loss) = seed.valid() ? seed : build::constant(b, type, 1);
+  }
+  for (int n = last.index; n >= 0; --n) {
+    NodeId id{n};
+    std::vector<ValueId> inputs = graph.node(id).inputs, dy;
+    for (ValueId out : graph.node(id).outputs) dy.push_back(is_end[out] ? ValueId() : slot(out));
+    bool flows = std::any_of(dy.begin(), dy.end(), [](ValueId v) { return v.valid(); });
+    bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return reached[v]; });
+    if (!flows || !wanted) continue;
+    place.at(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
+    std::vector<ValueId> more = operand_gradients(b, id, dy, reached);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!more[i].valid()) continue;
+      ValueId& sum = slot(inputs[i]);
+      sum = sum.valid() ? build::add(b, sum, more[i]) : more[i];
+    }
+  }
+
+  std::vector<ValueId> out;
+  for (ValueId v : wrt) {
+    if (!slot(v).valid()) {
+      const Value& value = graph.value(v);
+      if (value.producer.valid()) place.at(graph.node(value.producer), value.mesh);
+      b.mesh = value.mesh;
+      slot(v) = build::full_like(b, v, 0);
+    }
+    out.push_back(slot(v));
+  }
+  return out;
+}
+
+}  // namespace karez::ops

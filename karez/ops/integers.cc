@@ -1,0 +1,37 @@
+// Compositions over bools and integers.
+#include "karez/ops/integers.h"
+
+#include "karez/ops/compose.h"
+
+namespace karez::ops::build {
+
+ValueId as_numbers(Builder& b, ValueId x) { return b.type(x).dtype == DType::b8 ? cast(b, x, DType::i32) : x; }
+
+ValueId binary_of_bools(Builder& b, std::string_view op, ValueId x, ValueId y) {
+  const auto no = [&](ValueId value) { return b.one("not", {value}); };
+  if (op == "add" || op == "max") return binary(b, "or", x, y);
+  if (op == "mul" || op == "min") return binary(b, "and", x, y);
+  if (op == "lt") return binary(b, "and", no(x), y);
+  if (op == "gt") return binary(b, "and", x, no(y));
+  if (op == "le") return binary(b, "or", no(x), y);
+  if (op == "ge") return binary(b, "or", x, no(y));
+  require(ErrorKind::type, op != "sub", "sub: takes numbers, not ", b.type(x), " and ", b.type(y),
+          "; x != y says where two bools differ");
+  return binary(b, op, x, y);
+}
+
+ValueId pow_of_integers(Builder& b, ValueId base, ValueId power) {
+  const Shape shape = broadcast_shape(b.type(base).shape, b.type(power).shape);
+  const ValueId operands[] = {broadcast_to(b, base, shape), broadcast_to(b, power, shape)};
+  return pointwise(
+      b, "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))",
+      operands);
+}
+
+ValueId extreme(Builder& b, ValueId x, const Ints& axes, ValueId (*op)(Builder&, ValueId, const Ints&)) {
+  const bool is_bool = b.type(x).dtype == DType::b8;
+  const ValueId out = op(b, as_numbers(b, x), axes);
+  return is_bool ? gt(b, out, full_like(b, out, 0)) : out;
+}
+
+}  // namespace karez::ops::build

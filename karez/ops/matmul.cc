@@ -1,0 +1,84 @@
+// c[..., m, n] = sum over k of a[..., m, k] b[..., k, n].
+#include <algorithm>
+
+#include "karez/ops/build.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+namespace {
+
+struct Sizes {
+  std::int64_t m, k_of_a, k_of_b, n;
+};
+Sizes sizes_of(const TensorType& a, const TensorType& b, const Attrs& attrs) {
+  auto last = [](const TensorType& t, int from_end) {
+    return t.shape[t.shape.size() - static_cast<std::size_t>(from_end)];
+  };
+  int ta = attrs.flag("transpose_a", false) ? 1 : 0, tb = attrs.flag("transpose_b", false) ? 1 : 0;
+  return {last(a, 2 - ta), last(a, 1 + ta), last(b, 2 - tb), last(b, 1 + tb)};
+}
+
+std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
+  const auto &a = in[0], &b = in[1];
+  require_same_dtype("matmul", a, b);
+  require_number("matmul", a);
+  require(ErrorKind::shape, a.rank() >= 2 && a.rank() == b.rank(), "matmul: ranks must be equal and at least 2: ", a,
+          " x ", b);
+  Sizes s = sizes_of(a, b, attrs);
+  require(ErrorKind::shape, s.k_of_a == s.k_of_b, "matmul: inner sizes differ: ", s.k_of_a, " and ", s.k_of_b, " (", a,
+          " x ", b, ")", attrs.empty() ? "" : " with ", attrs.empty() ? "" : attrs.print());
+  Shape out(a.shape.begin(), a.shape.end() - 2);
+  Shape batch_b(b.shape.begin(), b.shape.end() - 2);
+  require(ErrorKind::shape, out == batch_b, "matmul: batch sizes differ: ", out, " and ", batch_b, " (", a, " x ", b,
+          ")");
+  out.push_back(s.m);
+  out.push_back(s.n);
+  return {{product_dtype("matmul", a.dtype, attrs), out}};
+}
+
+// Letters b0, b1, ... of the batch, then m, k, n.
+Signature index(const NodeView& node) {
+  std::string batch;
+  for (int d = 0; d < node.in_type(0).rank() - 2; ++d) batch += cat("b", d, " ");
+  bool ta = node.attrs().flag("transpose_a", false), tb = node.attrs().flag("transpose_b", false);
+  return parse_signature(
+      cat(batch, ta ? "k m" : "m k", ", ", batch, tb ? "n k" : "k n", " -> ", batch, "m n | linear {0} {1}"));
+}
+
+// With a' and b' the operands as multiplied: da' = dy b'^T and db' = a'^T dy. A transposed operand's gradient is the
+// transposed product, which is the product with the factors exchanged.
+std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+  bool ta = n.attrs().flag("transpose_a", false), tb = n.attrs().flag("transpose_b", false);
+  ValueId x = n.in(0), w = n.in(1);
+  using build::matmul;
+  ValueId dx =
+      ta ? matmul(b, w, dy[0], {.transpose_a = tb, .transpose_b = true}) : matmul(b, dy[0], w, {.transpose_b = !tb});
+  ValueId dw =
+      tb ? matmul(b, dy[0], x, {.transpose_a = true, .transpose_b = ta}) : matmul(b, x, dy[0], {.transpose_a = !ta});
+  return {dx, dw};
+}
+
+Cost cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
+  double k = static_cast<double>(sizes_of(in[0], in[1], attrs).k_of_a);
+  const Shape& c = out[0].shape;
+  const double least = std::min({k, static_cast<double>(c[c.size() - 2]), static_cast<double>(c.back())});
+  return {WorkClass::matmul, 2 * k * static_cast<double>(out[0].count()), bytes_of(in, out), least};
+}
+
+}  // namespace
+
+std::vector<OpDef> matmul_ops() {
+  return {{.name = "matmul",
+           .doc = "Matrix product of a [..., m, k] and b [..., k, n] with equal leading dimensions; {transpose_a}, "
+                  "{transpose_b}: the last two "
+                  "dimensions of that operand are stored the other way round; {wide}: of halves an f32.",
+           .inputs = 2,
+           .infer = infer,
+           .index = index,
+           .grad = grad,
+           .cost = cost,
+           .halves = Halves::multiplied}};
+}
+
+}  // namespace karez::ops

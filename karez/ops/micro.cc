@@ -1,0 +1,79 @@
+// What stands between micro-batches and the whole batch: their sum, their putting together, and parts of what is there
+// whole. The pass `microbatch` makes these, and nobody else.
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+namespace {
+
+// A letter for every dimension but the one that is cut in time: a part of a device's part is no interval of the whole.
+Signature but_axis(const NodeView& node) {
+  Signature s;
+  s.in = {letters(node.in_type(0).shape)};
+  s.in[0][static_cast<std::size_t>(node.attrs().integer("axis"))] = never_split;
+  s.out = s.in;
+  s.moves = true;
+  return s;
+}
+
+std::int64_t parts_of(std::string_view op, const Attrs& attrs) {
+  std::int64_t parts = attrs.integer("parts");
+  require(ErrorKind::shape, parts >= 1, op, ": of ", parts, " parts");
+  return parts;
+}
+
+}  // namespace
+
+std::vector<OpDef> micro_ops() {
+  OpDef accumulate{.name = "accumulate",
+                   .doc = "The sum of x over all acts of a launch, in their order; it is there after the last.",
+                   .inputs = 1};
+  accumulate.infer = [](std::span<const TensorType> in, const Attrs&) {
+    require_number("accumulate", in[0]);
+    return std::vector{in[0]};
+  };
+  accumulate.index = [](const NodeView& node) {
+    Signature s = same_shape_signature(node);
+    s.linear = {{0}};
+    return s;
+  };
+  accumulate.no_grad = "it is made after differentiation";
+  accumulate.cost = [](std::span<const TensorType> in, std::span<const TensorType>, const Attrs&) {
+    return Cost{WorkClass::memory, 0, 3 * bytes_of(in, {})};
+  };
+  accumulate.role = Role::accumulate;
+
+  OpDef join{.name = "micro_join",
+             .doc = "x of all {parts} acts of a launch, one behind the other along {axis}; it is there after the last.",
+             .inputs = 1};
+  join.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    TensorType out = in[0];
+    auto& size = out.shape[static_cast<std::size_t>(axis_of("micro_join", attrs, in[0]))];
+    size = checked_mul(size, parts_of("micro_join", attrs));
+    return std::vector{out};
+  };
+  join.index = but_axis;
+  join.no_grad = accumulate.no_grad;
+  join.role = Role::join;
+
+  OpDef part{.name = "micro_slice",
+             .doc = "Of x, which is there once a launch, in each act the next of {parts} equal parts along {axis}.",
+             .inputs = 1};
+  part.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    TensorType out = in[0];
+    auto& size = out.shape[static_cast<std::size_t>(axis_of("micro_slice", attrs, in[0]))];
+    const std::int64_t parts = parts_of("micro_slice", attrs);
+    require(ErrorKind::shape, size % parts == 0, "micro_slice: ", parts, " does not divide ", size, " of ", in[0]);
+    size /= parts;
+    return std::vector{out};
+  };
+  part.index = but_axis;
+  part.no_grad = accumulate.no_grad;
+  part.cost = [](std::span<const TensorType>, std::span<const TensorType> out, const Attrs&) {
+    return Cost{WorkClass::memory, 0, 2 * bytes_of({}, out)};
+  };
+  part.role = Role::part;
+  return {accumulate, join, part};
+}
+
+}  // namespace karez::ops

@@ -1,0 +1,121 @@
+// Statistics and normalisation, of primitive ops.
+#include "karez/ops/norms.h"
+
+#include <cmath>
+
+#include "karez/ops/compose.h"
+
+namespace karez::ops::build {
+namespace {
+
+Ints last(std::string_view what, const TensorType& x, std::int64_t dimensions) {
+  require(ErrorKind::shape, dimensions >= 1 && dimensions <= x.rank(), what, ": ", x, " has no ", dimensions,
+          " last dimensions");
+  Ints axes;
+  for (std::int64_t d = x.rank() - dimensions; d < x.rank(); ++d) axes.push_back(d);
+  return axes;
+}
+
+std::int64_t count_over(const TensorType& x, const Ints& axes) {
+  std::int64_t count = 1;
+  for (auto axis : axes)
+    count = checked_mul(count, x.shape[static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)]);
+  return count;
+}
+
+ValueId plus(Builder& b, ValueId x, double number) { return add(b, x, full_like(b, x, number)); }
+
+// x times the normaliser, weight and bias, as a value of this type.
+ValueId scaled(Builder& b, std::string_view what, const TensorType& type, ValueId x, ValueId normaliser,
+               std::optional<ValueId> weight, std::optional<ValueId> bias) {
+  for (auto operand : {weight, bias})
+    if (operand) {
+      const TensorType& given = b.type(*operand);
+      const bool fits = given.dtype == type.dtype && given.rank() <= type.rank() &&
+                        std::equal(given.shape.rbegin(), given.shape.rend(), type.shape.rbegin());
+      require(ErrorKind::shape, fits, what, ": ", given, " beside ", type,
+              "; weight and bias have the last dimensions");
+    }
+  ValueId y = binary(b, "mul", x, normaliser);
+  if (weight) y = binary(b, "mul", y, widened(b, *weight));
+  if (bias) y = binary(b, "add", y, widened(b, *bias));
+  return cast(b, y, type.dtype);
+}
+
+}  // namespace
+
+ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep, std::int64_t correction) {
+  const DType dtype = b.type(x).dtype;
+  x = widened(b, x);
+  ValueId centred = binary(b, "sub", x, mean(b, x, axes, true));
+  ValueId squares = sum(b, mul(b, centred, centred), axes, keep);
+  const std::int64_t count = count_over(b.type(x), axes);
+  require(ErrorKind::shape, correction >= 0 && count > correction, "variance: of ", count, " elements with correction ",
+          correction, "; more elements than the correction are needed");
+  return cast(b, mul(b, squares, full_like(b, squares, 1.0 / static_cast<double>(count - correction))), dtype);
+}
+
+ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep) {
+  const TensorType type = b.type(x);
+  require(ErrorKind::type, is_float(type.dtype), "norm: takes f32 or f64, not ", type, "; cast it first");
+  require(p >= 0, "norm: p is ", p, "; it must not be below 0");
+  auto squeezed = [&](ValueId y) {
+    if (keep) return y;
+    Shape shape;
+    for (std::int64_t d = 0; d < type.rank(); ++d)
+      if (std::none_of(axes.begin(), axes.end(),
+                       [&](std::int64_t axis) { return axis == d || axis + type.rank() == d; }))
+        shape.push_back(type.shape[static_cast<std::size_t>(d)]);
+    return reshape(b, y, shape);
+  };
+  if (std::isinf(p)) {
+    Ints from_start = axes;
+    for (auto& axis : from_start) axis += axis < 0 ? type.rank() : 0;
+    ValueId y = reduce_max(b, abs(b, x), from_start);
+    if (!keep) return y;
+    Shape shape = type.shape;
+    for (auto axis : from_start) shape[static_cast<std::size_t>(axis)] = 1;
+    return reshape(b, y, shape);
+  }
+  x = widened(b, x);
+  if (p == 0) return cast(b, sum(b, cast(b, ne(b, x, full_like(b, x, 0)), b.type(x).dtype), axes, keep), type.dtype);
+  if (p == 1) return cast(b, sum(b, abs(b, x), axes, keep), type.dtype);
+  ValueId total = p == 2 ? sum(b, mul(b, x, x), axes, true) : sum(b, pow(b, abs(b, x), full_like(b, x, p)), axes, true);
+  // No root of 0, whose slope is infinite: 1 in its place, and 0 in the end.
+  ValueId zero = full_like(b, total, 0), some = ne(b, total, zero);
+  ValueId safe = select(b, some, total, full_like(b, total, 1));
+  ValueId root = p == 2 ? sqrt(b, safe) : pow(b, safe, full_like(b, safe, 1 / p));
+  return cast(b, squeezed(select(b, some, root, zero)), type.dtype);
+}
+
+ValueId clip(Builder& b, ValueId x, std::optional<double> low, std::optional<double> high) {
+  require(!(low && high) || *low <= *high, "clip: the lower bound ", low.value_or(0), " is above the upper one, ",
+          high.value_or(0));
+  // Not by max and min, which halve the gradient at a bound.
+  const auto bounded = [&](std::string_view text, double bound) {
+    const ValueId operands[] = {x, full_like(b, x, bound)};
+    x = pointwise(b, text, operands);
+  };
+  if (low) bounded("select(x0 < x1, x1, x0)", *low);
+  if (high) bounded("select(x0 > x1, x1, x0)", *high);
+  return x;
+}
+
+ValueId layer_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight,
+                   std::optional<ValueId> bias) {
+  const TensorType type = b.type(x);
+  const Ints axes = last("layer_norm", type, dimensions);
+  x = widened(b, x);
+  ValueId centred = binary(b, "sub", x, mean(b, x, axes, true));
+  return scaled(b, "layer_norm", type, centred, rsqrt(b, plus(b, mean(b, mul(b, centred, centred), axes, true), eps)),
+                weight, bias);
+}
+
+ValueId rms_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight) {
+  const TensorType type = b.type(x);
+  const Ints axes = last("rms_norm", type, dimensions);
+  x = widened(b, x);
+  return scaled(b, "rms_norm", type, x, rsqrt(b, plus(b, mean(b, mul(b, x, x), axes, true), eps)), weight, {});
+}
+
+}  // namespace karez::ops::build

@@ -1,0 +1,302 @@
+// The table of pointwise ops and what is derived from a row.
+#include "karez/ops/pointwise.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "karez/base/text.h"
+
+namespace karez::ops {
+namespace {
+
+// One line of the table. Expressions: x, y, z are the operands, r the result, dy the gradient of the result; a gradient
+// expression becomes an op of its own over the names in it, in order of appearance, unless some row already has that
+// expression: "r * dy" is just mul(r, dy). "dy" alone passes it on; "" lets none flow.
+struct Line {
+  const char* name;
+  Takes takes;
+  const char* expr;
+  std::vector<const char*> grads;  // per operand; a single reason in words is a no_grad
+  const char* doc;
+};
+
+constexpr const char* to_bool = "its result is bool";
+
+const Line lines[] = {
+    {"neg", Takes::numbers, "-x", {"-dy"}, "Minus x."},
+    {"exp", Takes::floats, "exp(x)", {"r * dy"}, "e to the power x."},
+    {"log", Takes::floats, "log(x)", {"dy / x"}, "Natural logarithm of x; -inf at 0, NaN below."},
+    {"sqrt", Takes::floats, "sqrt(x)", {"dy * 0.5 / r"}, "Square root of x; NaN below 0."},
+    {"rsqrt", Takes::floats, "rsqrt(x)", {"-0.5 * r * r * r * dy"}, "One over the square root of x."},
+    {"tanh", Takes::floats, "tanh(x)", {"(1 - r * r) * dy"}, "Hyperbolic tangent of x."},
+    {"sigmoid", Takes::floats, "sigmoid(x)", {"r * (1 - r) * dy"}, "1 / (1 + exp(-x))."},
+    {"relu",
+     Takes::floats,
+     "max(x, 0)",
+     {"select(r <= 0, 0, dy)"},
+     "The larger of x and 0; NaN stays NaN and passes the gradient on, which is 0 at 0."},
+    // Beyond 40 either way nothing is left of the bell but 0, which infinity must not multiply.
+    {"gelu",
+     Takes::floats,
+     "max(x, -40) * phi(x)",
+     {"(phi(x) + max(min(x, 40), -40) * 0.3989422804014327 * exp(-0.5 * x * x)) * dy"},
+     "x times the probability that a standard normal number is below x (the erf form)."},
+    // (1 + tanh(u)) / 2 is sigmoid(2 u), which does not cancel below 0.
+    {"gelu_tanh",
+     Takes::floats,
+     "max(x, -40) * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))",
+     {"(sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x)) + max(min(x, 40), -40) * sigmoid(1.5957691216057308 * "
+      "(x + 0.044715 * x * x * x)) * "
+      "sigmoid(-1.5957691216057308 * (x + 0.044715 * x * x * x)) * 1.5957691216057308 * (1 + 0.134145 * min(x * x, "
+      "1600))) * dy"},
+     "GELU by a tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2; Hendrycks and Gimpel, 2016."},
+    {"silu",
+     Takes::floats,
+     "max(x, -800) * sigmoid(x)",
+     {"(sigmoid(x) + max(min(x, 800), -800) * sigmoid(x) * sigmoid(-x)) * dy"},
+     "x sigmoid(x), also called swish."},
+    {"erf", Takes::floats, "erf(x)", {"1.1283791670955126 * exp(-x * x) * dy"}, "The error function of x."},
+    {"abs",
+     Takes::numbers,
+     "abs(x)",
+     {"select(x > 0, dy, select(x < 0, -dy, 0))"},
+     "x without its sign; the gradient at 0 is 0."},
+    {"sin", Takes::floats, "sin(x)", {"cos(x) * dy"}, "Sine of x (radians)."},
+    {"cos", Takes::floats, "cos(x)", {"-sin(x) * dy"}, "Cosine of x (radians)."},
+    {"stop_gradient", Takes::anything, "x", {""}, "x itself; no gradient passes."},
+    {"add", Takes::numbers, "x + y", {"dy", "dy"}, "x plus y; integers wrap."},
+    {"sub", Takes::numbers, "x - y", {"dy", "-dy"}, "x minus y; integers wrap."},
+    {"mul", Takes::numbers, "x * y", {"dy * y", "x * dy"}, "x times y; integers wrap."},
+    {"div",
+     Takes::numbers,
+     "x / y",
+     {"dy / y", "-dy * r / y"},
+     "x over y; integers round toward zero, and division of one by zero is an error."},
+    {"pow",
+     Takes::floats,
+     "pow(x, y)",
+     {"select(y == 0, 0, y * pow(x, y - 1)) * dy", "select(x == 0, 0, log(x) * r) * dy"},
+     "x to the power y; the gradient in y is 0 where x is 0, that in x is 0 where y is 0."},
+    // Equal operands share the gradient, so that it does not depend on their order.
+    {"max",
+     Takes::numbers,
+     "max(x, y)",
+     {"select(x < y, 0, select(x == y, 0.5 * dy, dy))", "select(y < x, 0, select(y == x, 0.5 * dy, dy))"},
+     "The larger of x and y; NaN where one is, +0 above -0. Equal operands each get half of the gradient; beside a NaN "
+     "both get all of it."},
+    {"min",
+     Takes::numbers,
+     "min(x, y)",
+     {"select(x > y, 0, select(x == y, 0.5 * dy, dy))", "select(y > x, 0, select(y == x, 0.5 * dy, dy))"},
+     "The smaller of x and y; NaN where one is, -0 below +0. Equal operands each get half of the gradient; beside a "
+     "NaN both get all of it."},
+    {"eq", Takes::anything, "x == y", {to_bool}, "Whether x equals y."},
+    {"ne", Takes::anything, "x != y", {to_bool}, "Whether x differs from y."},
+    {"lt", Takes::numbers, "x < y", {to_bool}, "Whether x is below y."},
+    {"le", Takes::numbers, "x <= y", {to_bool}, "Whether x is at most y."},
+    {"gt", Takes::numbers, "x > y", {to_bool}, "Whether x is above y."},
+    {"ge", Takes::numbers, "x >= y", {to_bool}, "Whether x is at least y."},
+    {"and", Takes::bools, "x && y", {to_bool}, "Whether both hold."},
+    {"or", Takes::bools, "x || y", {to_bool}, "Whether one holds."},
+    {"not", Takes::bools, "!x", {to_bool}, "Whether x does not hold."},
+    {"select",
+     Takes::anything,
+     "select(x, y, z)",
+     {"", "select(x, dy, 0)", "select(x, 0, dy)"},
+     "y where the bool x holds, else z."},
+};
+
+// "r * dy" with names {"r", "dy"} becomes "x0 * x1".
+std::string canonical(std::string_view text, std::vector<std::string>& names) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t end = i;
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '.')) ++end;
+    if (end == i) {
+      out += text[i++];
+      continue;
+    }
+    std::string word(text.substr(i, end - i));
+    i = end;
+    if (word != "x" && word != "y" && word != "z" && word != "r" && word != "dy") {
+      out += word;
+      continue;
+    }
+    auto at = std::find(names.begin(), names.end(), word);
+    out += cat("x", at - names.begin());
+    if (at == names.end()) names.push_back(word);
+  }
+  return print(parse_expr(out));
+}
+
+std::vector<Pointwise> build_rows() {
+  std::vector<Pointwise> rows;
+  std::vector<std::string> forward;  // canonical expressions of the lines, for gradients that are one of them
+  for (const Line& line : lines) forward.push_back(print(parse_expr(line.expr)));
+
+  for (std::size_t i = 0; i < std::size(lines); ++i) {
+    const Line& line = lines[i];
+    Expr expr = parse_expr(line.expr);
+    Pointwise row{line.name, forward[i], variable_count(expr), line.takes, is_truth(expr->kind), {}, "", line.doc};
+    std::vector<Pointwise> behind;
+    if (row.gives_bool) {
+      row.no_grad = line.grads[0];
+      rows.push_back(row);
+      continue;
+    }
+    for (const char* text : line.grads) {
+      PointwiseGradient grad;
+      if (std::string_view(text) == "dy") {
+        grad = {"=", {"dy"}};
+      } else if (*text != 0) {
+        std::string key = canonical(text, grad.operands);
+        auto known = std::find(forward.begin(), forward.end(), key);
+        auto mine = std::find_if(behind.begin(), behind.end(), [&](const Pointwise& p) { return p.expr == key; });
+        if (known != forward.end()) {
+          grad.op = lines[known - forward.begin()].name;
+        } else if (mine != behind.end()) {
+          grad.op = mine->name;
+        } else {
+          grad.op = cat(line.name, behind.empty() ? "_grad" : "_grad2");
+          behind.push_back({grad.op,
+                            key,
+                            static_cast<int>(grad.operands.size()),
+                            Takes::floats,
+                            false,
+                            {},
+                            "",
+                            cat("Gradient of ", line.name, " from (", join(grad.operands, ", "), "): ", text, ".")});
+        }
+      }
+      row.grads.push_back(grad);
+    }
+    rows.push_back(row);
+    rows.insert(rows.end(), behind.begin(), behind.end());
+  }
+  return rows;
+}
+
+// What an expression is in a set of variables: exactly zero, free of them, linear in them, or unknown.
+enum class Form { zero, free, linear, other };
+
+Form form_in(const Expr& e, const std::vector<int>& group) {
+  if (e->kind == ExprKind::constant) return e->value == 0 ? Form::zero : Form::free;
+  if (e->kind == ExprKind::variable)
+    return std::find(group.begin(), group.end(), e->variable) != group.end() ? Form::linear : Form::free;
+  Form f[3] = {Form::zero, Form::zero, Form::zero};
+  int n = operands_of(e->kind);
+  bool all_free = true;
+  for (int i = 0; i < n; ++i) {
+    f[i] = form_in(e->operands[static_cast<std::size_t>(i)], group);
+    all_free = all_free && (f[i] == Form::zero || f[i] == Form::free);
+  }
+  auto both_linear = [](Form a, Form b) {
+    bool fine = (a == Form::linear || a == Form::zero) && (b == Form::linear || b == Form::zero);
+    return fine ? Form::linear : Form::other;
+  };
+  if (all_free) return Form::free;
+  // A literal infinity makes NaN of a part that is 0.
+  if (e->kind == ExprKind::mul || e->kind == ExprKind::div)
+    for (const Expr& operand : e->operands)
+      if (operand && operand->kind == ExprKind::constant && !std::isfinite(operand->value)) return Form::other;
+  switch (e->kind) {
+    case ExprKind::neg: return f[0];
+    case ExprKind::add:
+    case ExprKind::sub: return both_linear(f[0], f[1]);
+    case ExprKind::mul:
+      return f[0] == Form::free || f[1] == Form::free ? (f[0] == Form::free ? f[1] : f[0]) : Form::other;
+    case ExprKind::div: return f[1] == Form::free ? f[0] : Form::other;
+    case ExprKind::select: return f[0] == Form::free || f[0] == Form::zero ? both_linear(f[1], f[2]) : Form::other;
+    default: return Form::other;
+  }
+}
+
+using Outside = Signature::Outside;
+
+// From harmless to worst, whatever the order of the names.
+int rank_of(Outside outside) {
+  switch (outside) {
+    case Outside::condition: return 0;
+    case Outside::factor: return 1;
+    case Outside::divisor: return 2;
+    case Outside::unknown: return 3;
+  }
+  return 3;
+}
+
+// Notes of every variable in `e`, which stands in a place of this kind, what it does there.
+void find_outside(const Expr& e, Outside place, std::map<int, Outside>& found) {
+  if (e->kind == ExprKind::variable) {
+    auto [at, fresh] = found.try_emplace(e->variable, place);
+    if (!fresh && rank_of(at->second) < rank_of(place)) at->second = place;
+    return;
+  }
+  for (int k = 0; k < operands_of(e->kind); ++k) {
+    const Expr& operand = e->operands[static_cast<std::size_t>(k)];
+    Outside within = Outside::unknown;
+    if (place == Outside::condition || is_truth(e->kind) || (e->kind == ExprKind::select && k == 0)) {
+      within = Outside::condition;
+    } else if (place == Outside::factor) {
+      switch (e->kind) {
+        case ExprKind::neg:
+        case ExprKind::add:
+        case ExprKind::sub:
+        case ExprKind::mul:
+        case ExprKind::select: within = Outside::factor; break;
+        case ExprKind::div:
+          within = k == 0 ? Outside::factor : operand->kind == ExprKind::variable ? Outside::divisor : Outside::unknown;
+          break;
+        default: break;
+      }
+    }
+    find_outside(operand, within, found);
+  }
+}
+
+}  // namespace
+
+std::map<int, Outside> outside_of(const Expr& expr) {
+  std::map<int, Outside> found;
+  find_outside(expr, Outside::factor, found);
+  std::erase_if(found, [](const auto& one) { return one.second == Outside::factor; });
+  return found;
+}
+
+std::string_view name_of(Takes takes) {
+  constexpr std::string_view names[] = {"f32 or f64", "numbers", "bool", "anything"};
+  return names[static_cast<int>(takes)];
+}
+
+const std::vector<Pointwise>& pointwise_rows() {
+  static const std::vector<Pointwise> rows = build_rows();
+  return rows;
+}
+
+const Pointwise* pointwise_row(std::string_view name) {
+  for (const Pointwise& row : pointwise_rows())
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+std::vector<std::vector<int>> linear_groups(const Expr& expr) {
+  int n = variable_count(expr);
+  std::vector<std::vector<int>> groups;
+  if (n > 6) return groups;  // subsets of long fused chains are not worth a search
+  std::vector<unsigned> masks;
+  for (unsigned mask = 1; mask < (1u << n); ++mask) masks.push_back(mask);
+  std::stable_sort(masks.begin(), masks.end(),
+                   [](unsigned a, unsigned b) { return __builtin_popcount(a) > __builtin_popcount(b); });
+  for (unsigned mask : masks) {
+    std::vector<int> group;
+    for (int i = 0; i < n; ++i)
+      if (mask >> i & 1) group.push_back(i);
+    bool inside = std::any_of(groups.begin(), groups.end(), [&](const auto& g) {
+      return std::includes(g.begin(), g.end(), group.begin(), group.end());
+    });
+    if (!inside && form_in(expr, group) == Form::linear) groups.push_back(group);
+  }
+  return groups;
+}
+
+}  // namespace karez::ops

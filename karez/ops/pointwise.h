@@ -1,0 +1,50 @@
+// The table of pointwise ops: a row is a scalar expression; gradient ops, linear groups, kernels and jit code all come
+// from it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/base/expr.h"
+#include "karez/graph/op.h"
+
+namespace karez::ops {
+
+enum class Takes { floats, numbers, bools, anything };  // dtypes of the operands (a select's condition is always bool)
+std::string_view name_of(Takes takes);
+
+// How the gradient of one operand is made: one op of this table, on values of the forward node.
+struct PointwiseGradient {
+  std::string op;                     // "mul", "tanh_grad"; "" where none flows; "=" where dy itself is the gradient
+  std::vector<std::string> operands;  // "x", "y", "z" (operands), "r" (the result), "dy"
+  bool operator==(const PointwiseGradient&) const = default;
+};
+
+struct Pointwise {
+  std::string name;
+  std::string expr;  // canonical, over x0, x1, x2
+  int operands = 1;
+  Takes takes = Takes::floats;
+  bool gives_bool = false;
+  std::vector<PointwiseGradient>
+      grads;  // one an operand; empty for gradient ops, whose derivative is derived, and where `no_grad` says why
+  std::string no_grad;
+  std::string doc;
+};
+
+// All rows in the order of the table, each gradient op behind the row it belongs to. Constant data, built at first use.
+const std::vector<Pointwise>& pointwise_rows();
+const Pointwise* pointwise_row(std::string_view name);  // null: no pointwise op of that name
+
+// The sets of variables in which an expression is linear (additive and homogeneous, the others held): "x0 - x1": {0,
+// 1}; "x0 * x1": {0}, {1}. Partial sums may pass through those operands together. Proved from the form alone: what it
+// cannot prove is left out.
+std::vector<std::vector<int>> linear_groups(const Expr& expr);
+
+// What each operand does to those that it stands beside, where it does another thing than multiply: "x0 / x1": 1
+// divides.
+std::map<int, graph::Signature::Outside> outside_of(const Expr& expr);
+
+}  // namespace karez::ops

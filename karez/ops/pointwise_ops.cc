@@ -1,0 +1,281 @@
+// The pointwise ops: one row of the op table for each row of pointwise.cc, the free-form `pointwise`, and `cast`.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "karez/ops/build.h"
+#include "karez/ops/pointwise.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+namespace {
+
+// Which variables stand where a truth is wanted: conditions of select, operands of &&, || and !.
+void find_truths(const Expr& e, std::vector<bool>& truth) {
+  for (int k = 0; k < operands_of(e->kind); ++k) {
+    const Expr& operand = e->operands[static_cast<std::size_t>(k)];
+    bool wants = e->kind == ExprKind::not_ || e->kind == ExprKind::and_ || e->kind == ExprKind::or_ ||
+                 (e->kind == ExprKind::select && k == 0);
+    if (wants && operand->kind == ExprKind::variable) truth[static_cast<std::size_t>(operand->variable)] = true;
+    find_truths(operand, truth);
+  }
+}
+
+// Dtype of the result: bool for comparisons, else that of the operands that are no conditions.
+TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, std::span<const TensorType> in) {
+  require(!in.empty(), op, ": takes at least one operand");
+  int used = variable_count(expr);
+  require(ErrorKind::shape, used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1,
+          " but has ", in.size(), " operands");
+  std::vector<bool> truth(in.size());
+  find_truths(expr, truth);
+  const TensorType* value = nullptr;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    require(ErrorKind::shape, in[i].shape == in[0].shape, op, ": shapes differ: ", in[0], " and ", in[i]);
+    if (truth[i]) {
+      require(ErrorKind::type, in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, not ",
+              in[i]);
+    } else if (value == nullptr) {
+      value = &in[i];
+    } else {
+      require_same_dtype(op, *value, in[i]);
+    }
+  }
+  if (value != nullptr && takes == Takes::floats) require_float(op, *value);
+  if (value != nullptr && takes == Takes::numbers) require_number(op, *value);
+  return {is_truth(expr->kind) || value == nullptr ? DType::b8 : value->dtype, in[0].shape};
+}
+
+bool has_division(const Expr& e) {
+  if (e->kind == ExprKind::div || e->kind == ExprKind::fmod) return true;
+  for (int k = 0; k < operands_of(e->kind); ++k)
+    if (has_division(e->operands[static_cast<std::size_t>(k)])) return true;
+  return false;
+}
+
+bool has_select(const Expr& e) {
+  if (e->kind == ExprKind::select) return true;
+  for (int k = 0; k < operands_of(e->kind); ++k)
+    if (has_select(e->operands[static_cast<std::size_t>(k)])) return true;
+  return false;
+}
+
+Signature index_pointwise(const NodeView& node, const Expr& expr) {
+  Signature s = same_shape_signature(node);
+  bool rounds = !is_float(node.out_type(0).dtype) && has_division(expr);  // 1 / 2 + 1 / 2 is not 2 / 2 in integers
+  if (!rounds) s.linear = linear_groups(expr);
+  if (!s.linear.empty()) s.outside = outside_of(expr);
+  s.picks = has_select(expr) &&
+            std::any_of(s.linear.begin(), s.linear.end(), [](const auto& group) { return group.size() > 1; });
+  return s;
+}
+
+// The gradient of operand i by its slope: one more `pointwise` node, over those of (inputs, dy) that the slope reads.
+ValueId gradient_by_slope(Builder& b, const NodeView& n, const Expr& slope, int operand, ValueId dy) {
+  int count = static_cast<int>(n.in_count());
+  if (!is_float(n.in_type(static_cast<std::size_t>(operand)).dtype) || !is_float(n.out_type(0).dtype)) return {};
+  if (slope->kind == ExprKind::constant && slope->value == 0) return {};
+  Expr product = expr_of(ExprKind::mul, slope, expr_variable(count));
+  if (slope->kind == ExprKind::constant && slope->value == 1) return dy;
+
+  std::vector<bool> reads(static_cast<std::size_t>(count) + 1);
+  auto visit = [&](auto&& self, const Expr& e) -> void {
+    if (e->kind == ExprKind::variable) reads[static_cast<std::size_t>(e->variable)] = true;
+    for (int k = 0; k < operands_of(e->kind); ++k) self(self, e->operands[static_cast<std::size_t>(k)]);
+  };
+  visit(visit, product);
+  std::vector<Expr> renamed(reads.size());
+  std::vector<ValueId> inputs;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (!reads[i]) continue;
+    renamed[i] = expr_variable(static_cast<int>(inputs.size()));
+    inputs.push_back(static_cast<int>(i) == count ? dy : n.in(i));
+  }
+  return build::pointwise(b, print(substitute(product, renamed)), inputs);
+}
+
+std::vector<ValueId> derived_gradients(Builder& b, const NodeView& n, const Expr& expr, ValueId dy) {
+  std::vector<ValueId> out;
+  for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i)
+    out.push_back(gradient_by_slope(b, n, derive(expr, i), i, dy));
+  return out;
+}
+
+// By slopes that are written out, one for each operand and ";" between them, where the derivative of the value would
+// cancel or overflow.
+std::vector<ValueId> written_gradients(Builder& b, const NodeView& n, std::string_view slopes, ValueId dy) {
+  std::vector<ValueId> out;
+  for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i) {
+    const auto end = slopes.find(';');
+    require((end == slopes.npos) == (i == count - 1), "pointwise: ", count, " operands have as many slopes, not '",
+            n.attrs().text("slopes"), "'");
+    out.push_back(gradient_by_slope(b, n, parse_expr(slopes.substr(0, end)), i, dy));
+    slopes.remove_prefix(end == slopes.npos ? slopes.size() : end + 1);
+  }
+  return out;
+}
+
+std::vector<ValueId> row_gradients(Builder& b, const NodeView& n, const Pointwise& row, ValueId dy) {
+  auto value = [&](const std::string& name) {
+    if (name == "dy") return dy;
+    return name == "r" ? n.out(0) : n.in(static_cast<std::size_t>(name[0] - 'x'));
+  };
+  std::vector<ValueId> out;
+  for (const PointwiseGradient& grad : row.grads) {
+    if (grad.op.empty()) {
+      out.push_back({});
+    } else if (grad.op == "=") {
+      out.push_back(dy);
+    } else {
+      std::vector<ValueId> operands;
+      for (const auto& name : grad.operands) operands.push_back(value(name));
+      out.push_back(b.add(grad.op, operands)[0]);
+    }
+  }
+  return out;
+}
+
+// x + y and the like: one operation on the two operands themselves that gives the same when they are swapped.
+bool is_commutative(const Expr& expr) {
+  switch (expr->kind) {
+    case ExprKind::add:
+    case ExprKind::mul:
+    case ExprKind::max:
+    case ExprKind::min:
+    case ExprKind::eq:
+    case ExprKind::ne:
+    case ExprKind::and_:
+    case ExprKind::or_: break;
+    default: return false;
+  }
+  const Expr &a = expr->operands[0], &b = expr->operands[1];
+  return a->kind == ExprKind::variable && b->kind == ExprKind::variable && a->variable != b->variable;
+}
+
+// Functions whose results halves are too coarse for: e^x, x^y, and what falls from the infinite near zero.
+bool is_steep(const Expr& e) {
+  return e->kind == ExprKind::exp || e->kind == ExprKind::log || e->kind == ExprKind::pow || e->kind == ExprKind::rsqrt;
+}
+
+// How many evaluations of e^x take as long as the functions in the expression. Read off the text, for planners ask
+// often.
+double functions_in(std::string_view expr) {
+  constexpr std::pair<std::string_view, double> weights[] = {{"exp", 1},   {"sigmoid", 1}, {"log", 1.5}, {"tanh", 1.5},
+                                                             {"sin", 1.5}, {"cos", 1.5},   {"erf", 3},   {"phi", 3},
+                                                             {"pow", 3},   {"fmod", 3}};
+  double sum = 0;
+  for (std::size_t at = expr.find('('); at != expr.npos; at = expr.find('(', at + 1)) {
+    std::size_t begin = at;
+    while (begin > 0 && expr[begin - 1] >= 'a' && expr[begin - 1] <= 'z') --begin;
+    for (const auto& [name, weight] : weights)
+      if (expr.substr(begin, at - begin) == name) sum += weight;
+  }
+  return sum;
+}
+
+OpDef op_of(const Pointwise& row) {
+  Expr expr = parse_expr(row.expr);
+  OpDef op{.name = row.name,
+           .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.takes), "."),
+           .inputs = row.operands};
+  op.infer = [name = row.name, expr, takes = row.takes](std::span<const TensorType> in, const Attrs&) {
+    return std::vector{infer_pointwise(name, expr, takes, in)};
+  };
+  op.index = [expr](const NodeView& node) { return index_pointwise(node, expr); };
+  op.no_grad = row.no_grad;
+  if (row.no_grad.empty() && row.grads.empty()) {
+    op.grad = [expr](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+      return derived_gradients(b, n, expr, dy[0]);
+    };
+  } else if (row.no_grad.empty()) {
+    op.grad = [&row](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+      return row_gradients(b, n, row, dy[0]);
+    };
+  }
+  // The result may overwrite any operand of its own dtype: comparisons only bools, select not its condition.
+  std::vector<bool> truth(static_cast<std::size_t>(row.operands));
+  find_truths(expr, truth);
+  bool bools = row.takes == Takes::bools;
+  for (int i = 0; i < row.operands; ++i)
+    if (bools || (!row.gives_bool && !truth[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
+  op.expr = row.expr;
+  op.functions = functions_in(row.expr);
+  op.halves = is_steep(expr) ? Halves::widened : Halves::rounded;
+  op.elementwise = true;
+  op.commutative = is_commutative(expr);
+  // Maxima could be regrouped too, but share nothing in programs that people write.
+  op.associative = op.commutative && (expr->kind == ExprKind::add || expr->kind == ExprKind::mul);
+  op.overflows_regrouped = op.associative && expr->kind == ExprKind::mul;
+  return op;
+}
+
+OpDef free_form() {
+  OpDef op{.name = "pointwise",
+           .doc =
+               "The scalar expression {expr} over x0, x1, ... at every element; operands of equal shape, conditions "
+               "bool, the others of one "
+               "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise; {slopes}, if "
+               "given, are the derivatives.",
+           .inputs = -1};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    Expr expr = parse_expr(attrs.text("expr"));
+    TensorType out = infer_pointwise("pointwise", expr, Takes::anything, in);
+    if (attrs.has("dtype_out")) {
+      DType wanted = dtype_from(attrs.text("dtype_out"));
+      require(ErrorKind::type, wanted == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr), " gives ",
+              name_of(out.dtype), ", not ", name_of(wanted));
+      out.dtype = wanted;
+    }
+    return std::vector{out};
+  };
+  op.index = [](const NodeView& node) { return index_pointwise(node, parse_expr(node.attrs().text("expr"))); };
+  op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+    if (n.attrs().has("slopes")) return written_gradients(b, n, n.attrs().text("slopes"), dy[0]);
+    return derived_gradients(b, n, parse_expr(n.attrs().text("expr")), dy[0]);
+  };
+  op.halves = Halves::rounded;
+  op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
+    const double functions = attrs.has("expr") ? functions_in(attrs.text("expr")) : 0;  // a plan by hand may lack it
+    return Cost{WorkClass::memory, functions * static_cast<double>(out[0].count()), bytes_of(in, out)};
+  };
+  return op;
+}
+
+OpDef cast() {
+  OpDef op{.name = "cast",
+           .doc =
+               "Elements of x as dtype {to}: float to integer drops the fraction, bool is 0 or 1, a number is true "
+               "unless 0.",
+           .inputs = 1};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    return std::vector{TensorType{dtype_from(attrs.text("to")), in[0].shape}};
+  };
+  op.index = [](const NodeView& node) {
+    Signature s = same_shape_signature(node);
+    // Dropping fractions of summands is not dropping the fraction of the sum: only float to float lets Partial through.
+    if (is_float(node.in_type(0).dtype) && is_float(node.out_type(0).dtype)) s.linear = {{0}};
+    return s;
+  };
+  op.elementwise = true;
+  op.halves = Halves::kept;
+  op.work = WorkClass::move;
+  op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+    DType from = n.in_type(0).dtype;
+    if (!is_float(from) || !is_float(n.out_type(0).dtype)) return {ValueId()};
+    return {build::cast(b, dy[0], from)};
+  };
+  return op;
+}
+
+}  // namespace
+
+std::vector<OpDef> pointwise_ops() {
+  std::vector<OpDef> ops;
+  for (const Pointwise& row : pointwise_rows()) ops.push_back(op_of(row));
+  ops.push_back(free_form());
+  ops.push_back(cast());
+  return ops;
+}
+
+}  // namespace karez::ops

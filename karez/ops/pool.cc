@@ -1,0 +1,108 @@
+// Max and average pooling over windows of [n, c, h, w], and their gradients.
+#include "karez/ops/build.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+#include "karez/ops/window.h"
+
+namespace karez::ops {
+namespace {
+
+constexpr const char* image = "x [n, c, h, w]";
+constexpr const char* result = "dy [n, c, p, q]";
+
+// PyTorch's rule: padding of at most half the kernel, so that no window sees padding alone.
+void check_padding(std::string_view op, const Window& window) {
+  for (std::size_t i = 0; i < 2; ++i)
+    require(ErrorKind::shape, 2 * window.padding[i] <= window.kernel[i], op, ": padding ", window.padding,
+            " is more than half of the kernel ", window.kernel);
+}
+
+TensorType infer_forward(std::string_view op, const TensorType& x, const Attrs& attrs) {
+  require_rank(op, x, 4, image);
+  require_float(op, x);
+  Window window = window_of(op, attrs);
+  check_padding(op, window);
+  Ints size = output_size(op, window, x.shape);
+  return {x.dtype, {x.shape[0], x.shape[1], size[0], size[1]}};
+}
+
+TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs& attrs) {
+  require_rank(op, dy, 4, result);
+  require_float(op, dy);
+  Shape shape = shape_attr(op, attrs);
+  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == dy.shape[1], op, ": shape ",
+          shape, " does not fit ", dy);
+  Window window = window_of(op, attrs);
+  check_padding(op, window);
+  require_output_size(op, window, shape, dy);
+  return {dy.dtype, shape};
+}
+
+OpDef max_pool() {
+  return {.name = "max_pool",
+          .doc =
+              "Largest element of each {kernel} window of x [n, c, h, w], {stride} apart, and its place r * kernel "
+              "width + s in the window as "
+              "i32; the first maximum wins, {padding} never.",
+          .inputs = 1,
+          .infer =
+              [](std::span<const TensorType> in, const Attrs& attrs) {
+                TensorType y = infer_forward("max_pool", in[0], attrs);
+                return std::vector{y, TensorType{DType::i32, y.shape}};
+              },
+          .index = "n c _ _ -> n c _ _, n c _ _",
+          .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+            if (!dy[0].valid()) return {ValueId()};
+            Shape shape = n.in_type(0).shape;
+            return {build::max_pool_grad(b, dy[0], n.out(1), pool_options(n.attrs()), shape)};
+          }};
+}
+
+OpDef max_pool_grad() {
+  return {.name = "max_pool_grad",
+          .doc = "Gradient of max_pool in x = {shape}, from dy [n, c, p, q] and the index of max_pool.",
+          .inputs = 2,
+          .infer =
+              [](std::span<const TensorType> in, const Attrs& attrs) {
+                require(ErrorKind::type, in[1] == TensorType{DType::i32, in[0].shape},
+                        "max_pool_grad: the index is i32 of dy's shape ", in[0], ", not ", in[1]);
+                return std::vector{infer_gradient("max_pool_grad", in[0], attrs)};
+              },
+          .index = "n c _ _, n c _ _ -> n c _ _ | linear {0}",
+          .no_grad = "a second derivative of max pooling would read x at the window's index, and no op does"};
+}
+
+OpDef avg_pool() {
+  return {.name = "avg_pool",
+          .doc = "Mean of each {kernel} window of x [n, c, h, w], {stride} apart; {padding} counts as zeros.",
+          .inputs = 1,
+          .infer = [](std::span<const TensorType> in,
+                      const Attrs& attrs) { return std::vector{infer_forward("avg_pool", in[0], attrs)}; },
+          .index = "n c _ _ -> n c _ _ | linear {0}",
+          .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+            Shape shape = n.in_type(0).shape;
+            return {build::avg_pool_grad(b, dy[0], pool_options(n.attrs()), shape)};
+          }};
+}
+
+OpDef avg_pool_grad() {
+  return {.name = "avg_pool_grad",
+          .doc = "Gradient of avg_pool in x = {shape}, from dy [n, c, p, q].",
+          .inputs = 1,
+          .infer = [](std::span<const TensorType> in,
+                      const Attrs& attrs) { return std::vector{infer_gradient("avg_pool_grad", in[0], attrs)}; },
+          .index = "n c _ _ -> n c _ _ | linear {0}",
+          .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+            return {build::avg_pool(b, dy[0], pool_options(n.attrs()))};
+          }};
+}
+
+}  // namespace
+
+std::vector<OpDef> pool_ops() {
+  std::vector<OpDef> ops = {max_pool(), max_pool_grad(), avg_pool(), avg_pool_grad()};
+  for (OpDef& op : ops) op.halves = Halves::rounded, op.work = WorkClass::pool;
+  return ops;
+}
+
+}  // namespace karez::ops

@@ -1,0 +1,80 @@
+// The same elements in the same logical row-major order under another shape.
+#include <numeric>
+
+#include "karez/ops/build.h"
+#include "karez/ops/local_views.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+namespace {
+
+std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
+  Shape shape = shape_attr("reshape", attrs);
+  require(ErrorKind::type, count_of(shape) == in[0].count(), "reshape: ", in[0], " has ", in[0].count(), " elements, ",
+          shape, " has ", count_of(shape));
+  return {{in[0].dtype, shape}};
+}
+
+std::vector<std::size_t> dims_above_one(const Shape& shape) {
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1) dims.push_back(d);
+  return dims;
+}
+
+// Both shapes, without sizes of 1, are cut into the smallest groups of equal product. [6, 4, 5] -> [24, 5] has groups
+// (6, 4 | 24) and (5 | 5). A dimension alone on both sides keeps its letter. In other groups the first dimensions share
+// one, and equal parts of the one must be whole rows of the other: 24 in parts of 24 / k is rows of 4 only if k divides
+// 6; in general k must divide both, hence their greatest common divisor.
+Signature index(const NodeView& node) {
+  const Shape &from = node.in_type(0).shape, &to = node.out_type(0).shape;
+  Signature s;
+  s.moves = true;
+  s.in.emplace_back(from.size(), never_split);
+  s.out.emplace_back(to.size(), never_split);
+  if (count_of(from) == 0) return s;
+  auto a = dims_above_one(from), b = dims_above_one(to);
+  std::size_t i = 0, j = 0, groups = 0;
+  while (i < a.size() && j < b.size()) {
+    std::size_t i0 = i, j0 = j;
+    std::int64_t p = from[a[i++]], q = to[b[j++]];
+    while (p != q) {
+      if (p < q) p *= from[a[i++]];
+      else q *= to[b[j++]];
+    }
+    bool alone = i == i0 + 1 && j == j0 + 1;
+    std::int64_t shared = std::gcd(from[a[i0]], to[b[j0]]);
+    if (!alone && shared == 1) continue;
+    std::string name = letter(groups++);
+    s.in[0][a[i0]] = s.out[0][b[j0]] = name;
+    if (!alone) s.divides[name] = shared;
+  }
+  return s;
+}
+
+std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+  Shape shape = n.in_type(0).shape;
+  return {build::reshape(b, dy[0], shape)};
+}
+
+std::optional<Seen> window(const View& x, const Shape& shape, const Attrs&) {
+  auto strides = reshape_strides(x, shape);
+  return strides ? std::optional(Seen{View(x.dtype, shape, *strides), 0}) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<OpDef> reshape_ops() {
+  return {{.name = "reshape",
+           .doc = "x as {shape}, which has as many elements; logical row-major order stays.",
+           .inputs = 1,
+           .infer = infer,
+           .index = index,
+           .grad = grad,
+           .cost = no_cost,  // an alias, unless x lies otherwise in memory
+           .role = Role::window,
+           .window = window}};
+}
+
+}  // namespace karez::ops

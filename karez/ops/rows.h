@@ -1,0 +1,31 @@
+// What each file of this room gives: rows of the op table. all_ops.cc puts them together, and nothing else calls them.
+#pragma once
+
+#include <vector>
+
+#include "karez/graph/op.h"
+
+namespace karez::ops {
+
+std::vector<OpDef> source_ops();     // input, variable, iota, random_uniform
+std::vector<OpDef> constant_ops();   // constant
+std::vector<OpDef> pointwise_ops();  // every row of pointwise.cc, pointwise, cast
+std::vector<OpDef> matmul_ops();
+std::vector<OpDef> conv2d_ops();  // conv2d, conv2d_grad_input, conv2d_grad_weight
+std::vector<OpDef> pool_ops();    // max_pool, avg_pool and their gradients
+std::vector<OpDef> reduce_ops();  // reduce_sum, reduce_max, reduce_min
+std::vector<OpDef> broadcast_ops();
+std::vector<OpDef> reshape_ops();
+std::vector<OpDef> transpose_ops();
+std::vector<OpDef> slice_ops();   // slice, concat, pad: one another's gradients
+std::vector<OpDef> gather_ops();  // gather, scatter_add
+std::vector<OpDef> along_ops();   // cumsum, sort, take_along, add_along
+std::vector<OpDef> index_ops();   // one_hot, arg_max
+std::vector<OpDef> scan_ops();
+std::vector<OpDef> update_ops();  // sgd, adam, sgd_if, adam_if
+std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
+std::vector<OpDef> box_ops();
+std::vector<OpDef> transfer_ops();
+std::vector<OpDef> micro_ops();  // accumulate, micro_join, micro_slice: made by a pass
+
+}  // namespace karez::ops

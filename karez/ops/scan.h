@@ -1,0 +1,29 @@
+// scan: a body that runs once for each row of its sequences, as one node with the body as its region.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "karez/graph/op.h"
+
+namespace karez::ops {
+
+// Operands: first carries, then sequences (the first dimension is `trips`), then what the body reads of outside. The
+// region has as many arguments: carries as the trip before left them, rows of the sequences, what is read. Its outputs:
+// the next carries, then `rows`, which the node gives one behind the other. The node's results: last carries, then
+// those stacks.
+struct ScanShape {
+  int carries = 0, sequences = 0;
+  std::int64_t trips = 1;
+  bool reverse = false;               // from the last row to the first
+  std::vector<TensorType> rows = {};  // that a trip adds
+};
+ScanShape scan_shape(const Attrs& attrs);
+TensorType stacked(const TensorType& row, std::int64_t trips);
+TensorType row_of(const TensorType& sequence);
+
+namespace build {
+std::vector<ValueId> scan(Builder& b, Graph body, std::span<const ValueId> operands, const ScanShape& shape);
+}  // namespace build
+
+}  // namespace karez::ops

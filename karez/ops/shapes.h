@@ -1,0 +1,44 @@
+// What the ops' type rules and index functions share: letters, checks of operands, sums of bytes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/graph/op.h"
+
+namespace karez::ops {
+
+// Letter number i: a, b, ... z, d26, d27, ...
+std::string letter(std::size_t i);
+std::vector<std::string> letters(const Shape& shape);  // one a dimension
+// Operands and results that all have the same shape (or are scalars): a letter for every dimension.
+Signature same_shape_signature(const NodeView& node);
+
+// "add: operands differ: f32[2] and f32[3]"
+void require_same_type(std::string_view op, const TensorType& a, const TensorType& b);
+void require_same_dtype(std::string_view op, const TensorType& a, const TensorType& b);
+void require_float(std::string_view op, const TensorType& type);
+// Of a product with operands of this type: f32 where {wide} says so of halves.
+DType product_dtype(std::string_view op, DType operands, const Attrs& attrs);
+void require_number(std::string_view op, const TensorType& type);  // not bool
+void require_index(std::string_view op, const TensorType& type);   // i32 or i64
+void require_rank(std::string_view op, const TensorType& type, int rank,
+                  std::string_view what);  // what: "[n, c, h, w]"
+// Ints of the attribute with `count` entries, each at least `least`.
+Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count, std::int64_t least);
+// The attribute "shape" with no negative size, and the dtype of the attribute "dtype".
+Shape shape_attr(std::string_view op, const Attrs& attrs);
+TensorType type_attr(std::string_view op, const Attrs& attrs);
+// The attribute names a dimension of the type: 0 to rank - 1.
+int axis_of(std::string_view op, const Attrs& attrs, const TensorType& type);
+
+double bytes_of(std::span<const TensorType> in, std::span<const TensorType> out);
+// A cost of nothing: the value is a name, an alias or comes from elsewhere.
+Cost no_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs);
+
+// Attributes of the local call with "shape" that of output 0's box.
+Attrs with_local_shape(const LocalView& view);
+
+}  // namespace karez::ops

@@ -1,0 +1,117 @@
+// Values that come from outside or from an index: input, variable, iota, random_uniform.
+#include "karez/ops/build.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+namespace {
+
+std::vector<TensorType> infer_named(std::string_view op, const Attrs& attrs) {
+  require(!attrs.text("name").empty(), op, ": its name is empty");
+  return {type_attr(op, attrs)};
+}
+
+// Results with a letter for every dimension: every device makes its own part.
+Signature every_letter(const NodeView& node) { return same_shape_signature(node); }
+
+OpDef input() {
+  return {.name = "input",
+          .doc =
+              "What the user feeds each step under {name}: {dtype} of {shape}. Only the first dimension, the batch, "
+              "may be split; with {array} it "
+              "is a value that lies on the mesh already, split in any way. With {ahead} it takes time to read, and is "
+              "read a launch ahead.",
+          .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("input", attrs); },
+          .index =
+              [](const NodeView& node) {
+                if (node.attrs().flag("array", false)) return every_letter(node);
+                const Shape& shape = node.out_type(0).shape;
+                Signature s;
+                s.out.emplace_back(shape.size(), never_split);
+                if (!shape.empty()) s.out[0].front() = std::string(1, 'n');
+                return s;
+              },
+          .no_grad = "it has no operands",
+          .cost = no_cost,
+          .role = Role::source};
+}
+
+OpDef variable() {
+  return {.name = "variable",
+          .doc = "The state called {name}, {dtype} of {shape}, as the launch finds it.",
+          .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("variable", attrs); },
+          .index = every_letter,
+          .no_grad = "it has no operands",
+          .cost = no_cost,
+          .role = Role::state};
+}
+
+OpDef iota() {
+  return {
+      .name = "iota",
+      .doc =
+          "{dtype} of {shape}: the logical index along {axis}. Local: {start} is the index of the first element here.",
+      .infer =
+          [](std::span<const TensorType>, const Attrs& attrs) {
+            TensorType type = type_attr("iota", attrs);
+            require_number("iota", type);
+            axis_of("iota", attrs, type);
+            return std::vector{type};
+          },
+      .index = every_letter,
+      .localise =
+          [](const LocalView& view) {
+            Attrs attrs = with_local_shape(view);
+            attrs.set("start",
+                      attrs.integer("start", 0) + view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
+            return attrs;
+          },
+      .no_grad = "it has no operands",
+      .role = Role::constant};
+}
+
+OpDef random_uniform() {
+  return {.name = "random_uniform",
+          .doc =
+              "{dtype} (f32 or f64) of {shape}, uniform in [0, 1), from state i64[2] = (seed, step) and {site}: a "
+              "function of the logical "
+              "element alone. Local: {begin}, {logical}: where this part begins in the whole and the whole's shape.",
+          .inputs = 1,
+          .infer =
+              [](std::span<const TensorType> in, const Attrs& attrs) {
+                require(ErrorKind::type, in[0] == TensorType{DType::i64, {2}},
+                        "random_uniform: the state is i64[2] (seed, step), not ", in[0]);
+                attrs.integer("site");
+                TensorType type = type_attr("random_uniform", attrs);
+                require_float("random_uniform", type);
+                return std::vector{type};
+              },
+          .index =
+              [](const NodeView& node) {
+                Signature s = same_shape_signature(node);
+                s.in[0] = {never_split};  // seed and step stay together
+                return s;
+              },
+          .localise =
+              [](const LocalView& view) {
+                Attrs attrs = with_local_shape(view);
+                Ints begin;  // in the whole; a micro-batch's own place is among the attributes
+                for (const Range& range : view.out[0])
+                  begin.push_back(range.begin + (attrs.has("begin") ? attrs.ints("begin")[begin.size()] : 0));
+                attrs.set("begin", begin);
+                if (!attrs.has("logical")) attrs.set("logical", view.node.out_type(0).shape);
+                return attrs;
+              },
+          .no_grad = "its operand is a seed and a step",
+          // Ten rounds of Philox make four words: some 20 operations an element, priced as memory work of equal time.
+          .cost =
+              [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
+                return Cost{WorkClass::memory, 0, 4 * bytes_of(in, out)};
+              }};
+}
+
+}  // namespace
+
+std::vector<OpDef> source_ops() { return {input(), variable(), iota(), random_uniform()}; }
+
+}  // namespace karez::ops

@@ -1,0 +1,57 @@
+// For tests: a graph of one node, from texts.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/base/text.h"
+#include "karez/ops/all_ops.h"
+
+namespace karez::ops {
+
+struct OneNode {
+  Graph graph;
+  NodeId id;
+  NodeView view() const { return {&graph, id}; }
+};
+
+// Operands are the graph's arguments: "f32[2, 3], f32[3]".
+inline std::vector<ValueId> arguments(Graph& graph, std::string_view types) {
+  std::vector<ValueId> out;
+  Scan in(types, "types");
+  while (!in.at_end()) {
+    if (!out.empty()) in.expect(",");
+    out.emplace_back(graph.values.size());
+    graph.arguments.push_back(out.back());
+    graph.values.push_back({.producer = {}, .output = 0, .type = parse_type(in), .mesh = 0, .layout = {}});
+  }
+  return out;
+}
+
+inline OneNode one_node(const OpTable& ops, std::string_view op, std::string_view types, std::string_view attrs) {
+  OneNode node;
+  auto in = arguments(node.graph, types);
+  Builder b(node.graph, ops);
+  b.add(op, in, Attrs::parse(attrs.empty() ? "{}" : attrs));
+  node.id = NodeId(0);
+  return node;
+}
+
+inline std::string results_of(const OneNode& node) {
+  return join(node.view().out_types(), ", ", [](const TensorType& t) { return print(t); });
+}
+
+inline std::string shardings_of(const OneNode& node, int size) {
+  return join(shardings(node.view(), size), " | ", [](const Sharding& s) { return print(s); });
+}
+
+// What the construction of a node says that does not work; "" if it does.
+inline std::string complaint(const OpTable& ops, std::string_view op, std::string_view types, std::string_view attrs) {
+  try {
+    one_node(ops, op, types, attrs);
+    return "";
+  } catch (const Error& error) { return error.what(); }
+}
+
+}  // namespace karez::ops

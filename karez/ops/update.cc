@@ -1,0 +1,94 @@
+// One step of an optimiser on one parameter, in PyTorch's form: sgd and adam, and sgd_if and adam_if, which may leave
+// all as it is.
+#include <cmath>
+
+#include "karez/ops/build.h"
+#include "karez/ops/rows.h"
+#include "karez/ops/shapes.h"
+
+namespace karez::ops {
+namespace {
+
+// w and the states and gradient beside it have one float type; lr is a scalar of its dtype.
+void check(std::string_view op, std::span<const TensorType> tensors, const TensorType& lr) {
+  require_float(op, tensors[0]);
+  for (const auto& t : tensors.subspan(1)) require_same_type(op, tensors[0], t);
+  require(ErrorKind::type, (lr == TensorType{tensors[0].dtype, {}}), op, ": the learning rate is a scalar ",
+          name_of(tensors[0].dtype), "[], not ", lr);
+}
+
+void check_range(std::string_view op, const Attrs& attrs, std::string_view name, double otherwise, double below) {
+  double value = attrs.real(name, otherwise);
+  require(value >= 0 && value < below, op, ": ", name, " is ", value, ", not from 0 to below ", below);
+}
+
+OpDef sgd() {
+  OpDef op{.name = "sgd",
+           .doc =
+               "(w, m, g, lr) -> (w', m'): g += {weight_decay} w; m' = {momentum} m + g; w' = w - lr m', or with "
+               "{nesterov} w - lr (g + momentum m').",
+           .inputs = 4};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    check("sgd", in.first(3), in[3]);
+    check_range("sgd", attrs, "momentum", 0, INFINITY);
+    check_range("sgd", attrs, "weight_decay", 0, INFINITY);
+    attrs.flag("nesterov", false);
+    return std::vector{in[0], in[0]};
+  };
+  op.index = same_shape_signature;
+  op.no_grad = "an update";
+  op.in_place = {{0, 0}, {1, 1}};
+  op.role = Role::update;
+  op.work = WorkClass::update;
+  op.shared = 1;  // lr
+  return op;
+}
+
+OpDef adam() {
+  OpDef op{.name = "adam",
+           .doc =
+               "(w, m, v, g, lr, step) -> (w', m', v') with {beta1}, {beta2}, {eps}, {weight_decay}; step is i64[] and "
+               "1 at the first update. "
+               "{decoupled}: w shrinks by lr times weight_decay and g stays as it is (AdamW).",
+           .inputs = 6};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    check("adam", in.first(4), in[4]);
+    require(ErrorKind::type, (in[5] == TensorType{DType::i64, {}}), "adam: the step is a scalar i64[], not ", in[5]);
+    attrs.real("beta1");
+    attrs.real("beta2");
+    check_range("adam", attrs, "beta1", 0.9, 1);
+    check_range("adam", attrs, "beta2", 0.999, 1);
+    require(attrs.real("eps") >= 0, "adam: eps is negative: ", attrs.real("eps"));
+    check_range("adam", attrs, "weight_decay", 0, INFINITY);
+    attrs.flag("decoupled", false);
+    return std::vector{in[0], in[0], in[0]};
+  };
+  op.index = same_shape_signature;
+  op.no_grad = "an update";
+  op.in_place = {{0, 0}, {1, 1}, {2, 2}};
+  op.role = Role::update;
+  op.work = WorkClass::update;
+  op.shared = 2;  // lr, step
+  return op;
+}
+
+// The same with one more operand, `apply`: a bool[] whose false keeps every bit of what the step would write over.
+OpDef conditional(OpDef op) {
+  const std::string step = op.name;
+  op.name += "_if";
+  op.doc += " With a last operand, apply: where that bool[] is false, all results are the old ones.";
+  op.infer = [step, infer = op.infer](std::span<const TensorType> in, const Attrs& attrs) {
+    require(ErrorKind::type, (in.back() == TensorType{DType::b8, {}}), step,
+            "_if: what says whether to apply it is a scalar bool[], not ", in.back());
+    return infer(in.first(in.size() - 1), attrs);
+  };
+  ++op.inputs;
+  ++*op.shared;
+  return op;
+}
+
+}  // namespace
+
+std::vector<OpDef> update_ops() { return {sgd(), adam(), conditional(sgd()), conditional(adam())}; }
+
+}  // namespace karez::ops

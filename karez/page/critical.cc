@@ -1,0 +1,149 @@
+// The plan as a slot problem, and its worst cycle.
+#include "karez/page/critical.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "karez/plan/acts.h"
+#include "karez/plan/turns.h"
+#include "karez/runtime/simulator.h"
+
+namespace karez::page {
+namespace {
+
+class Model {
+ public:
+  Model(const Plan& plan, const ById<ActorId, double>& seconds, bool overlap)
+      : plan_(plan),
+        seconds_(seconds),
+        overlap_(overlap),
+        acts_(acts_per_launch(plan)),
+        turns_(plan) {}
+
+  CriticalCycle run() {
+    add_actors();
+    add_registers();
+    add_workers();
+    add_turns();
+    SlotLimits limits;
+    limits.acts = std::numeric_limits<std::int32_t>::max();
+    out_.cycle = interval_of(problem_, slots_, limits);
+    return std::move(out_);
+  }
+
+ private:
+  void add_actors() {
+    number_.resize(plan_.actors.size(), -1);
+    for (ActorId a : plan_.actors.ids()) {
+      if (number_[a] >= 0) continue;
+      std::vector<ActorId> together = {a};
+      if (plan_.actor(a).collective) together = turns_.members(a);
+      double longest = 0;
+      for (ActorId member : together)
+        number_[member] = static_cast<int>(out_.actors.size()), longest = std::max(longest, seconds_[member]);
+      problem_.actors.push_back({longest, static_cast<int>(acts_[a])});
+      out_.actors.push_back(std::move(together));
+    }
+    joins_.resize(plan_.actors.size(), -1);
+    for (ActorId a : plan_.actors.ids()) {
+      if (!plan_.actor(a).collective) continue;
+      joins_[a] = static_cast<int>(out_.actors.size());
+      problem_.actors.push_back({0, static_cast<int>(acts_[a])});
+      out_.actors.push_back({a});
+      problem_.registers.push_back({joins_[a], {{number_[a]}}});
+      out_.registers.emplace_back();
+      slots_.push_back(1);
+    }
+    session_ = static_cast<int>(out_.actors.size());
+    problem_.actors.push_back({0, 1});
+    out_.actors.emplace_back();
+  }
+
+  int number_of(ActorId actor) const { return actor == session_actor ? session_ : number_[actor]; }
+  static int period_of(const Plan& plan, ActorId actor, RegisterId reg, bool output) {
+    if (actor == session_actor) return 1;
+    for (const Port& port : output ? plan.actor(actor).outputs : plan.actor(actor).inputs)
+      if (port.reg == reg) return port.period;
+    return 1;
+  }
+
+  void add_registers() {
+    for (RegisterId r : plan_.registers.ids()) {
+      const Register& reg = plan_.registers[r];
+      if (overlap_ && reg.producer == session_actor) continue;
+      SlotProblem::Register made;
+      made.producer = number_of(reg.producer);
+      made.period = period_of(plan_, reg.producer, r, true);
+      made.least = made.most = reg.slots;
+      made.filled = reg.producer == session_actor ? 1 : 0;  // the first launch has begun
+      for (ActorId consumer : reg.consumers) {
+        const int number = number_of(consumer);
+        if (overlap_ && consumer == session_actor) continue;
+        if (std::any_of(made.consumers.begin(), made.consumers.end(),
+                        [&](const auto& known) { return known.actor == number; }))
+          continue;
+        made.consumers.push_back({number, period_of(plan_, consumer, r, false)});
+        if (consumer != session_actor && joins_[consumer] >= 0)
+          made.consumers.push_back({joins_[consumer], made.consumers.back().period});
+      }
+      if (made.consumers.empty()) continue;
+      problem_.registers.push_back(std::move(made));
+      out_.registers.push_back(r);
+      slots_.push_back(reg.slots);
+    }
+  }
+
+  void add_workers() {
+    SimulationOptions options;
+    options.duration = [&](ActorId actor, std::int64_t) { return seconds_[actor]; };
+    const Simulation launch = simulate(plan_, options);
+    for (std::size_t worker = 0; worker < launch.events.size(); ++worker) {
+      SlotProblem::Stream stream;
+      for (const Event& event : launch.events[worker].events) {
+        if (event.kind != EventKind::began || event.piece >= acts_[event.actor])
+          continue;  // those without inputs run ahead
+        stream.order.push_back({joins_[event.actor] >= 0 ? joins_[event.actor] : number_[event.actor], event.piece});
+      }
+      if (stream.order.empty()) continue;
+      problem_.streams.push_back(std::move(stream));
+      out_.streams.push_back(cat("worker ", worker));
+    }
+  }
+
+  void add_turns() {
+    std::map<std::vector<int>, std::string> known;  // devices of one communicator have one order
+    for (ActorId a : plan_.actors.ids()) {
+      if (!plan_.actor(a).collective) continue;
+      const Seat& seat = turns_.seat(a);
+      std::vector<int> order;
+      for (ActorId one : seat.order) order.push_back(number_[one]);
+      if (!known.emplace(order, "").second) continue;
+      SlotProblem::Stream stream;
+      std::map<int, int> acts;  // that had their turn
+      for (int one : order) stream.order.push_back({one, acts[one]++});
+      problem_.streams.push_back(std::move(stream));
+      out_.streams.push_back(cat("turns of communicator ", seat.communicator));
+    }
+  }
+
+  const Plan& plan_;
+  const ById<ActorId, double>& seconds_;
+  const bool overlap_;
+  ById<ActorId, std::int64_t> acts_;
+  Turns turns_;
+  SlotProblem problem_;
+  std::vector<int> slots_;
+  ById<ActorId, int> number_;  // a collective's is that of all its members
+  ById<ActorId, int> joins_;   // of a collective: the moment at which a worker lets this member in, an act of no time
+  int session_ = 0;
+  CriticalCycle out_;
+};
+
+}  // namespace
+
+CriticalCycle critical_cycle(const Plan& plan, const ById<ActorId, double>& seconds, bool overlap) {
+  return Model(plan, seconds, overlap).run();
+}
+
+}  // namespace karez::page

@@ -1,0 +1,179 @@
+// Reading lanes and lifetimes off the simulated acts.
+#include "karez/page/drawing.h"
+
+#include <algorithm>
+#include <map>
+
+#include "karez/base/text.h"
+#include "karez/page/table.h"
+#include "karez/plan/acts.h"
+
+namespace karez::page {
+namespace {
+
+std::string text_of(const Plan& plan, const SimulatedAct& act, std::int64_t acts) {
+  const Actor& actor = plan.actor(act.actor);
+  const std::string& where = actor.collective ? actor.collective->where : actor.where;
+  return cat("a", act.actor, " ", actor.name, acts > 1 ? cat(", act ", act.act) : "", ": ",
+             microseconds(act.end - act.begin), " us from ", microseconds(act.begin),
+             where.empty() ? "" : cat(", ", where));
+}
+
+// When acts of one launch begin and end.
+class Times {
+ public:
+  Times(const Plan& plan, const Simulation& run) : whole_{0, run.makespan}, acts_(plan.actors.size()) {
+    const auto due = acts_per_launch(plan);
+    for (ActorId a : plan.actors.ids()) acts_[a].resize(static_cast<std::size_t>(due[a]), whole_);
+    for (const SimulatedAct& act : run.acts)
+      if (act.act < due[act.actor])
+        acts_[act.actor][static_cast<std::size_t>(act.act)] = {act.begin, std::min(act.end, run.makespan)};
+  }
+  struct Time {
+    double begin = 0, end = 0;
+  };
+  std::int64_t acts(ActorId actor) const { return static_cast<std::int64_t>(acts_[actor].size()); }
+  const Time& of(ActorId actor, std::int64_t act) const {
+    return actor == session_actor ? whole_ : acts_[actor][static_cast<std::size_t>(act)];
+  }
+
+ private:
+  Time whole_;
+  ById<ActorId, std::vector<Time>> acts_;
+};
+
+int period_of(const std::vector<Port>& ports, RegisterId reg) {
+  for (const Port& port : ports)
+    if (port.reg == reg) return port.period;
+  return 1;
+}
+
+class Memories {
+ public:
+  Memories(const Plan& plan, const Simulation& run)
+      : plan_(plan),
+        times_(plan, run),
+        makespan_(run.makespan),
+        first_(plan.blocks.size()) {
+    out_.resize(plan.devices.size());
+    for (bool lasting : {true, false})  // what is always held lies below
+      for (BlockId b : plan.blocks.ids()) {
+        if (lasts(b) != lasting) continue;
+        Memory& memory = out_[plan.block(b).device];
+        first_[b] = memory.bytes;
+        memory.bytes += plan.block(b).bytes;
+      }
+  }
+  ById<DeviceId, Memory> run() {
+    for (BlockId b : plan_.blocks.ids()) add_block(b);
+    for (RegisterId r : plan_.registers.ids()) add_register(r);
+    for (ActorId a : plan_.actors.ids())
+      for (std::int64_t act = 0; act < times_.acts(a); ++act) add_scratch(a, act);
+    return std::move(out_);
+  }
+
+ private:
+  bool lasts(BlockId b) const {
+    const BlockKind kind = plan_.block(b).kind;
+    return kind == BlockKind::variable || kind == BlockKind::constant;
+  }
+  void add(BlockId b, Times::Time time, std::int64_t offset, std::int64_t bytes, std::string_view kind,
+           std::string label) {
+    out_[plan_.block(b).device].held.push_back(
+        {time.begin, time.end, first_[b] + offset, bytes, std::string(kind), std::move(label)});
+  }
+  void add_block(BlockId b) {
+    const Block& block = plan_.block(b);
+    if (block.bytes == 0 || block.kind == BlockKind::reg || block.kind == BlockKind::scratch) return;
+    add(b, {0, makespan_}, 0, block.bytes, name_of(block.kind),
+        cat(name_of(block.kind), " ", block.name, block.layout.empty() ? "" : cat(" ", block.layout), ", ",
+            bytes_text(block.bytes)));
+  }
+  std::int64_t fills(RegisterId r) const {
+    const ActorId producer = plan_.reg(r).producer;
+    return producer == session_actor ? 1 : times_.acts(producer) / period_of(plan_.actor(producer).outputs, r);
+  }
+  void add_register(RegisterId r) {
+    const Register& reg = plan_.reg(r);
+    if (!reg.block.valid() || lasts(reg.block) || plan_.block(reg.block).kind == BlockKind::external) return;
+    for (std::int64_t piece = 0; piece < fills(r); ++piece) {
+      const int every = reg.producer == session_actor ? 1 : period_of(plan_.actor(reg.producer).outputs, r);
+      Times::Time time{times_.of(reg.producer, piece * every).begin, 0};
+      for (ActorId consumer : reg.consumers) {
+        const int reads = consumer == session_actor ? 1 : period_of(plan_.actor(consumer).inputs, r);
+        time.end = std::max(time.end, times_.of(consumer, piece * reads + reads - 1).end);
+      }
+      const std::int64_t slot = piece % reg.slots;
+      add(reg.block, time, reg.offset + slot * reg.stride, reg.bytes, "register",
+          cat("r", r, reg.slots > 1 ? cat(" slot ", slot, " of ", reg.slots) : "", ": ", reg.type, ", ",
+              bytes_text(reg.bytes), ", ", microseconds(time.begin), " to ", microseconds(time.end), " us"));
+    }
+  }
+  void add_scratch(ActorId a, std::int64_t act) {
+    const Actor& actor = plan_.actor(a);
+    std::map<BlockId, std::vector<std::pair<std::int64_t, std::int64_t>>> used;
+    auto take = [&](const Operand& o) {
+      if (!o.reg.valid() && o.block.valid() && o.view.bytes() > 0 && !lasts(o.block) &&
+          plan_.block(o.block).kind != BlockKind::external)
+        used[o.block].emplace_back(o.offset, o.offset + o.view.bytes());
+    };
+    for (const Call& call : actor.calls) {
+      if (!call.acts.has(act)) continue;
+      for (const Operand& in : call.in) take(in);
+      for (const Operand& out : call.out) take(out);
+      if (call.workspace) take(*call.workspace);
+    }
+    if (actor.collective && actor.collective->staging) take(*actor.collective->staging);
+    for (auto& [block, ranges] : used) {
+      std::sort(ranges.begin(), ranges.end());
+      for (std::size_t i = 0; i < ranges.size();) {
+        auto [begin, end] = ranges[i];
+        for (++i; i < ranges.size() && ranges[i].first <= end; ++i) end = std::max(end, ranges[i].second);
+        add(block, times_.of(a, act), begin, end - begin, "scratch",
+            cat("scratch of a", a, " ", actor.name, ", ", bytes_text(end - begin)));
+      }
+    }
+  }
+
+  const Plan& plan_;
+  const Times times_;
+  const double makespan_;
+  ById<BlockId, std::int64_t> first_;  // byte of the device's blocks
+  ById<DeviceId, Memory> out_;
+};
+
+}  // namespace
+
+std::vector<Lane> lanes_of(const Plan& plan, const Simulation& run) {
+  const auto due = acts_per_launch(plan);
+  ById<StreamId, Lane> lanes;
+  for (const Stream& stream : plan.streams) lanes.push_back({stream.device, stream.name, {}});
+  for (const SimulatedAct& act : run.acts) {
+    const Actor& actor = plan.actor(act.actor);
+    if (act.act < due[act.actor] && act.begin <= run.makespan)
+      lanes[actor.stream].spans.push_back({act.begin, std::min(act.end, run.makespan), std::string(name_of(actor.body)),
+                                           text_of(plan, act, due[act.actor])});
+  }
+  std::vector<Lane> out;
+  for (DeviceId d : plan.devices.ids())
+    for (Lane& lane : lanes)
+      if (lane.device == d && !lane.spans.empty()) out.push_back(std::move(lane));
+  for (Lane& lane : out)
+    std::stable_sort(lane.spans.begin(), lane.spans.end(),
+                     [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  return out;
+}
+
+ById<DeviceId, Memory> memory_of(const Plan& plan, const Simulation& run, std::size_t most) {
+  ById<DeviceId, Memory> out = Memories(plan, run).run();
+  for (Memory& memory : out) {
+    if (memory.held.size() <= most) continue;
+    std::stable_sort(memory.held.begin(), memory.held.end(),
+                     [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
+    memory.left_out = static_cast<std::int64_t>(memory.held.size() - most);
+    memory.held.resize(most);
+  }
+  return out;
+}
+
+}  // namespace karez::page

@@ -1,0 +1,155 @@
+// Prices of calls, collectives and copies by the cost table.
+#include "karez/page/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "karez/base/text.h"
+#include "karez/ops/all_ops.h"
+#include "karez/plan/turns.h"
+#include "karez/sbp/transfer.h"
+
+namespace karez::page {
+namespace {
+
+double bytes_of(const Operand& operand) {
+  return static_cast<double>(std::min(operand.view.count(), operand.view.extent()) * size_of(operand.view.dtype));
+}
+
+std::vector<TensorType> types_of(const std::vector<Operand>& operands) {
+  std::vector<TensorType> out;
+  out.reserve(operands.size());
+  for (const Operand& operand : operands) out.push_back(operand.view.type());
+  return out;
+}
+
+}  // namespace
+
+const char* const how_predicted =
+    "What an act lasts is predicted from the cost table, not measured: matrix products and convolutions by their "
+    "operations or the bytes they "
+    "touch, whichever takes longer; every other call by its bytes or the functions (e^x, tanh, ...) that it evaluates; "
+    "a plain row gives a twentieth "
+    "of the rates; inputs and fetches by the bytes "
+    "they copy; a collective by messages, the bytes its member sends and what it copies and reduces. Caches, teams of "
+    "threads and cores that "
+    "devices share are not in it.";
+
+double bytes_touched(const Call& call) {
+  double bytes = 0;
+  for (const auto* operands : {&call.in, &call.out})
+    for (const Operand& operand : *operands) bytes += bytes_of(operand);
+  return bytes;
+}
+
+Predictor::Predictor(CostTable costs) : costs_(std::move(costs)), kernels_(cpu_kernels()), ops_(all_ops()) {}
+
+double Predictor::call(const Call& call) const {
+  Cost work;
+  double rate = 1;
+  const auto& rows = kernels_.rows();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.name == call.kernel; });
+  if (row != rows.end()) {
+    rate = row->rate;
+    if (const OpDef* op = ops_.find(row->op)) work = cost_of(*op, types_of(call.in), types_of(call.out), call.attrs);
+  }
+  if (work.work == WorkClass::none) work.work = WorkClass::memory;  // an alias to the planner: here it was called
+  work.bytes = bytes_touched(call);
+  return (costs_.seconds(work) - costs_.call) / rate + costs_.call;
+}
+
+// As sbp prices the step the collective came from, but for this member's own part.
+double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
+  const Actor& actor = plan.actor(id);
+  const Collective& c = *actor.collective;
+  const auto& members = plan.communicators[c.communicator].members;
+  const auto n = static_cast<double>(members.size());
+  const auto me =
+      std::find(members.begin(), members.end(), plan.devices[plan.stream(actor.stream).device]) - members.begin();
+  const double in = bytes_of(c.in), part = bytes_of(c.out);
+  double sent = 0, messages = n - 1, copied = in;
+  if (c.kind == "all_reduce") {
+    const bool one_round = c.algorithm == "flat";
+    messages = one_round ? n - 1 : c.algorithm == "recursive" ? 2 * std::log2(n) : 2 * (n - 1);
+    sent = one_round ? (n - 1) * in : 2 * (n - 1) * in / n;
+    copied = one_round ? n * in : in;
+  } else {
+    for (const plan::Piece& piece : c.sends)
+      if (piece.peer != me) sent += static_cast<double>(count_of(piece.size) * size_of(c.in.view.dtype));
+    if (c.kind == "reduce_scatter") copied = n * part;
+  }
+  const LinkCost& link =
+      transfer < 0 ? costs_.link : costs_.of_axis(link_axis(plan.transfers[static_cast<std::size_t>(transfer)]));
+  return messages * link.alpha + sent * link.beta + costs_.seconds({.bytes = copied});
+}
+
+double Predictor::act(const Plan& plan, ActorId id) const {
+  return act(plan, id, plan.actor(id).collective ? transfer_of(plan)[static_cast<std::size_t>(id.index)] : -1);
+}
+
+ById<ActorId, double> Predictor::acts(const Plan& plan) const {
+  const std::vector<int> transfers = transfer_of(plan);
+  ById<ActorId, double> out;
+  for (ActorId a : plan.actors.ids()) out.push_back(act(plan, a, transfers[static_cast<std::size_t>(a.index)]));
+  const plan::Turns turns(plan);
+  for (ActorId a : plan.actors.ids()) {
+    if (!plan.actor(a).collective) continue;
+    for (ActorId member : turns.members(a)) out[member] = std::max(out[member], out[a]);
+  }
+  return out;
+}
+
+double Predictor::act(const Plan& plan, ActorId id, int transfer) const {
+  const Actor& actor = plan.actor(id);
+  if (actor.collective) return collective(plan, id, transfer);
+  double seconds = 0;
+  for (const Call& one : actor.calls) seconds += call(one);
+  for (const Operand& operand : actor.bound) seconds += costs_.seconds({WorkClass::move, 0, 2 * bytes_of(operand)});
+  return seconds;
+}
+
+std::string_view link_axis(const Transfer& transfer) {
+  return transfer.kind == "transfer" ? sbp::placements_axis : transfer.axis;
+}
+
+std::vector<int> transfer_of(const Plan& plan) {
+  std::map<std::string, int> known;  // by the collective's name, which all its members bear
+  std::vector<int> out(plan.actors.size(), -1);
+  std::vector<char> taken(plan.transfers.size());
+  for (ActorId a : plan.actors.ids()) {
+    const Actor& actor = plan.actors[a];
+    if (!actor.collective) continue;
+    auto [at, fresh] = known.emplace(actor.name, -1);
+    for (std::size_t t = 0; fresh && t < plan.transfers.size(); ++t) {
+      const Transfer& transfer = plan.transfers[t];
+      if (taken[t] || transfer.kind != actor.collective->kind ||
+          !starts_with(transfer.value, actor.collective->where + " "))
+        continue;
+      taken[t] = 1;
+      at->second = static_cast<int>(t);
+      break;
+    }
+    out[static_cast<std::size_t>(a.index)] = at->second;
+  }
+  return out;
+}
+
+CostTable costs_of(const Plan& plan) {
+  if (!plan.costs.empty()) return CostTable::parse(plan.costs);
+  CostTable out;
+  out.origin = cat(default_origin,
+                   "; the plan keeps no cost table (`karez doctor --kernels --costs FILE` measures this machine)");
+  return out;
+}
+
+Prediction predicted(const Plan& plan, CostTable costs, SimulationOptions options) {
+  Prediction out{Predictor(std::move(costs)), {}, {}};
+  out.acts = out.prices.acts(plan);
+  options.duration = [&](ActorId actor, std::int64_t) { return out.acts[actor]; };
+  out.run = simulate(plan, options);
+  out.seconds = out.run.makespan / options.launches;
+  return out;
+}
+
+}  // namespace karez::page

@@ -1,0 +1,169 @@
+// Prices against sums by hand.
+#include "karez/page/predict.h"
+
+#include <gtest/gtest.h>
+
+namespace karez::page {
+namespace {
+
+// Rates that tell the terms apart: a call 1 s, a byte 1e-3 s, an operation 10 s (matmul) or 100 s (conv); a message 1e6
+// s, a byte sent 1e4 s.
+CostTable costs() {
+  return CostTable::parse(
+      "link alpha=1e6 beta=1e4 link @far alpha=3e6 beta=1e4 matmul_flops=0.1 conv_flops=0.01 memory_bytes=1000 call=1");
+}
+
+Operand operand(View view) {
+  Operand out;
+  out.block = BlockId(0);
+  out.view = std::move(view);
+  return out;
+}
+
+double seconds(std::string kernel, std::vector<View> in, View out, Attrs attrs = {}) {
+  Call call;
+  call.kernel = std::move(kernel);
+  call.attrs = std::move(attrs);
+  for (View& view : in) call.in.push_back(operand(std::move(view)));
+  call.out.push_back(operand(std::move(out)));
+  return Predictor(costs()).call(call);
+}
+
+const auto f32 = DType::f32;
+
+TEST(Predict, AMatmulIsPricedByItsOperations) {
+  EXPECT_DOUBLE_EQ(seconds("onednn.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}), 10.0 * 2 * 2 * 3 * 5 + 1);
+  EXPECT_DOUBLE_EQ(seconds("onednn.matmul", {{f32, {2, 3}}, {f32, {5, 3}}, {f32, {5}}}, {f32, {2, 5}},
+                           {{"transpose_b", true}, {"bias", true}}),
+                   10.0 * 2 * 2 * 3 * 5 + 1);
+}
+
+TEST(Predict, AConvolutionIsPricedByItsOperations) {
+  EXPECT_DOUBLE_EQ(seconds("onednn.conv2d", {{f32, {1, 2, 5, 5}}, {f32, {3, 2, 3, 3}}}, {f32, {1, 3, 3, 3}}),
+                   100.0 * 2 * 27 * 18 + 1);
+}
+
+TEST(Predict, OtherCallsArePricedByTheDistinctBytesTheyTouch) {
+  EXPECT_DOUBLE_EQ(
+      seconds("hwy.pointwise", {{f32, {4, 6}}, {f32, {4, 6}, {1, 0}}}, {f32, {4, 6}}, {{"expr", "x0 + x1"}}),
+      (96 + 16 + 96) / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(seconds("hwy.pointwise", {{f32, {4}, {10}}}, {f32, {4}}), 32 / 1000.0 + 1)
+      << "what lies between strided elements is not touched";
+}
+
+TEST(Predict, ACallIsOfTheRateOfItsKindAndSize) {
+  CostTable rates = costs();
+  rates.rates[rate_named("matmul.vector")] = 10;
+  rates.rates[rate_named("reduce.l1")] = 100;
+  rates.rates[functions_rate] = 2;
+  auto of = [&](std::string kernel, std::vector<View> in, View out, Attrs attrs) {
+    Call call;
+    call.kernel = std::move(kernel), call.attrs = std::move(attrs);
+    for (View& view : in) call.in.push_back(operand(std::move(view)));
+    call.out.push_back(operand(std::move(out)));
+    return Predictor(rates).call(call);
+  };
+  EXPECT_DOUBLE_EQ(of("onednn.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}, {}), 60 / 10.0 + 1);
+  EXPECT_DOUBLE_EQ(of("hwy.reduce_sum", {{f32, {4, 6}}}, {f32, {4}}, {{"axes", Ints{1}}}), (96 + 16) / 100.0 + 1);
+  EXPECT_DOUBLE_EQ(of("hwy.pointwise", {{f32, {4}}}, {f32, {4}}, {{"expr", "exp(x0)"}}), 4 / 2.0 + 1);
+}
+
+TEST(Predict, APlainRowTakesTwentyTimesAsLong) {
+  EXPECT_DOUBLE_EQ(seconds("plain.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}),
+                   20 * 10.0 * 2 * 2 * 3 * 5 + 1);
+}
+
+TEST(Predict, AKernelThatIsNotOursIsPricedByItsBytes) {
+  EXPECT_DOUBLE_EQ(seconds("mine.matmul", {{f32, {10}}}, {f32, {10}}), 80 / 1000.0 + 1);
+}
+
+// One collective among two devices, its plan's transfer on an axis.
+Plan with_collective(std::string kind, View in, View out, std::vector<plan::Piece> sends, std::string axis) {
+  Plan plan;
+  plan.devices = {{0, 0, "cpu"}, {0, 1, "cpu"}};
+  plan.streams = {{DeviceId(1), "comm", 0}};
+  plan.communicators.push_back({{{0, 0, "cpu"}, {0, 1, "cpu"}}, 64, {"it"}});
+  Collective c;
+  c.communicator = CommunicatorId(0);
+  c.kind = kind;
+  c.in = operand(std::move(in)), c.out = operand(std::move(out));
+  c.sends = std::move(sends);
+  c.where = "relu at net.cc:1";
+  Actor actor;
+  actor.name = kind + " %1";
+  actor.stream = StreamId(0);
+  actor.body = BodyKind::collective;
+  actor.collective = c;
+  plan.actors.push_back(actor);
+  plan.transfers.push_back({kind, axis, "relu at net.cc:1 f32[8]", 0});
+  return plan;
+}
+double collective_seconds(const Plan& plan) { return Predictor(costs()).act(plan, ActorId(0)); }
+
+TEST(Predict, ACollectiveSendsMessagesAndBytesButNotToItself) {
+  EXPECT_DOUBLE_EQ(
+      collective_seconds(with_collective("all_gather", {f32, {4}}, {f32, {8}}, {{0, {0}, {4}}, {1, {0}, {4}}}, "near")),
+      1e6 + 16 * 1e4 + 16 / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "near")),
+                   2e6 + 32 * 1e4 + 32 / 1000.0 + 1);
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("reduce_scatter", {f32, {9}}, {f32, {4}},
+                                                      {{0, {0}, {5}}, {1, {5}, {4}}}, "near")),
+                   1e6 + 20 * 1e4 + 2 * 16 / 1000.0 + 1);
+}
+
+TEST(Predict, AMemberInTheMiddleSendsToBothSides) {
+  Plan plan =
+      with_collective("all_to_all", {f32, {6}}, {f32, {6}}, {{0, {0}, {1}}, {1, {1}, {2}}, {2, {3}, {3}}}, "near");
+  plan.devices.push_back({0, 2, "cpu"});
+  plan.communicators[CommunicatorId(0)].members.push_back({0, 2, "cpu"});
+  EXPECT_DOUBLE_EQ(collective_seconds(plan), 2e6 + (1 + 3) * 4 * 1e4 + 24 / 1000.0 + 1);
+}
+
+TEST(Predict, ACollectiveTakesTheLinkOfItsAxis) {
+  EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "far")),
+                   6e6 + 32 * 1e4 + 32 / 1000.0 + 1);
+}
+
+TEST(Predict, MembersOfOneCollectiveShareATransferAndTheNextHasItsOwn) {
+  Plan plan = with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "near");
+  Actor other = plan.actors[ActorId(0)];
+  plan.actors.push_back(other);
+  other.name = "all_reduce %2";
+  plan.actors.push_back(other);
+  EXPECT_EQ(transfer_of(plan), (std::vector<int>{0, 0, -1})) << "there is no second transfer";
+  plan.transfers.push_back(plan.transfers[0]);
+  EXPECT_EQ(transfer_of(plan), (std::vector<int>{0, 0, 1}));
+  plan.transfers[0].kind = "all_gather";
+  EXPECT_EQ(transfer_of(plan), (std::vector<int>{1, 1, -1}));
+}
+
+TEST(Predict, ATransferBetweenPlacementsTakesTheLinkThatThePlannerPricesItBy) {
+  CostTable table = costs();
+  const Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "mesh0 to mesh1");
+  const double common = Predictor(table).act(plan, ActorId(0));
+  table.axis_links.emplace_back("stage", LinkCost{table.link.alpha + 5, table.link.beta});
+  EXPECT_DOUBLE_EQ(Predictor(table).act(plan, ActorId(0)), common + 5);
+}
+
+TEST(Predict, AMemberThatOnlyReceivesLastsAsLongAsTheOneThatSends) {
+  Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "near");
+  Actor receiver = plan.actors[ActorId(0)];
+  receiver.stream = plan.streams.add({DeviceId(0), "comm", 0});
+  receiver.collective->in = operand({f32, {1}}), receiver.collective->sends.clear();
+  plan.actors.push_back(receiver);
+  const Predictor predictor(costs());
+  EXPECT_LT(predictor.act(plan, ActorId(1)), predictor.act(plan, ActorId(0)));
+  EXPECT_EQ(predictor.acts(plan), (ById<ActorId, double>(2, predictor.act(plan, ActorId(0)))));
+}
+
+TEST(Predict, CopiesReadAndWrite) {
+  Plan plan;
+  Actor input;
+  input.body = BodyKind::input;
+  input.bound.push_back(operand({f32, {10}}));
+  plan.actors.push_back(input);
+  EXPECT_DOUBLE_EQ(Predictor(costs()).act(plan, ActorId(0)), 80 / 1000.0 + 1);
+}
+
+}  // namespace
+}  // namespace karez::page

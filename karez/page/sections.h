@@ -1,0 +1,20 @@
+// The tables of a page.
+#pragma once
+
+#include <vector>
+
+#include "karez/page/page.h"
+#include "karez/page/predict.h"
+
+namespace karez::page {
+
+std::vector<Section> sections_of(const Plan& plan, const Prediction& launch);
+Section actors_of(const Plan& plan,
+                  const ById<ActorId, double>& seconds);  // with the predicted seconds of an act, by actor
+
+// What a launch waits for when it begins after the one before has ended, and what holds up launches that overlap.
+std::vector<Section> pace_of(const Plan& plan, const Prediction& launch);
+
+std::string device_text(const Plan& plan, DeviceId device);  // "cpu 0.1"
+
+}  // namespace karez::page

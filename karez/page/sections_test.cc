@@ -1,0 +1,130 @@
+// Tables of a page, by plans of few actors.
+#include <gmock/gmock.h>
+
+#include <tuple>
+
+#include "karez/base/text.h"
+#include "karez/page/page.h"
+
+namespace karez::page {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Section section_of(const Page& page, std::string_view title) {
+  for (const Section& section : page.sections)
+    if (section.title.starts_with(title)) return section;
+  throw std::runtime_error(cat("no section '", title, "'"));
+}
+
+Page page(const std::string& plan) {
+  return page_of(parse_plan(plan),
+                 CostTable::parse("link alpha=1 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
+}
+
+// An all_reduce of so many devices.
+std::string all_reduce(int devices) {
+  std::string out = "plan \"p\" world 1 rank 0 hash 0\n", members;
+  for (int d = 0; d < devices; ++d)
+    out += cat("device ", d, ": 0 ", d, " \"cpu\"\n"), members += cat(d > 0 ? ", " : "", "0 ", d, " \"cpu\"");
+  for (int d = 0; d < devices; ++d) out += cat("stream ", d, ": \"comm\" device ", d, " worker ", d, "\n");
+  for (int d = 0; d < devices; ++d)
+    out += cat("register r", 2 * d, ": session -> a", d, "\nregister r", 2 * d + 1, ": a", d, " -> session\n");
+  for (int d = 0; d < devices; ++d)
+    out += cat(
+        "actor a", d, ": collective \"all_reduce %1\" stream ", d, " in r", 2 * d, " out r", 2 * d + 1,
+        "\n  collective \"all_reduce\" \"sum\" by \"direct\" communicator 0 turn 0 in none f32[1] out none f32[1]\n");
+  return out + "communicator 0: chunk 64 members " + members + " sequence \"all_reduce %1\"\n";
+}
+
+TEST(Sections, ACollectiveInTheCriticalCycleSaysHowManyMembersItHas) {
+  auto actors = [](int devices) {
+    const Section section = section_of(page(all_reduce(devices)), "Critical cycle");
+    std::string out;
+    for (const auto& row : section.rows) out += row.at(1) + "\n";
+    return out;
+  };
+  EXPECT_THAT(actors(1), HasSubstr("a0 all_reduce %1"));
+  EXPECT_THAT(actors(2), HasSubstr("a0 all_reduce %1 and its 1 other member\n"));
+  EXPECT_THAT(actors(3), HasSubstr("a0 all_reduce %1 and its 2 other members\n"));
+}
+
+// A step that updates what it read cannot begin again before its update: launches that overlap wait for the variable,
+// one at a time for the last act too.
+TEST(Sections, WhatHoldsUpLaunchesThatOverlapIsNamedWithItsVariable) {
+  const Page drawn = page(R"plan(
+plan "p" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+stream 0: "zero" device 0 worker 0
+stream 1: "one" device 0 worker 1
+stream 2: "two" device 0 worker 2
+stream 3: "three" device 0 worker 3
+block b0: variable device 0 bytes 64 name "fc.w" layout "f32[16]"
+block b1: register device 0 bytes 256
+register r0: session -> a0
+register r1: a0 -> a1, a2 bytes 64 in b0 stride 64
+register r2: a1 -> a2 bytes 64 in b1 stride 64 type "f32[16]"
+register r3: a2 -> a3 slots 2 bytes 64 in b1 + 128 stride 64 type "f32[16]"
+register r4: a3 -> session
+actor a0: state "state 0" stream 0 in r0 out r1
+actor a1: compute "read" stream 1 in r1 out r2
+  call "plain.constant" {value=1.0} out r2 f32[16] team 1
+actor a2: compute "update" stream 2 in r1, r2 out r3
+  call "plain.constant" {value=1.0} out r3 f32[16] team 1
+actor a3: compute "last" stream 3 in r3 out r4
+  call "plain.constant" {value=1.0} out b1 + 64 f32[16] team 1
+)plan");
+  EXPECT_EQ(section_of(drawn, "Critical cycle").title,
+            "Critical cycle of launches one at a time: 12000000.0 us a launch, predicted");
+  const Section overlap = section_of(drawn, "Launches that overlap");
+  EXPECT_EQ(overlap.title, "Launches that overlap as far as slots allow: 8000000.0 us a launch, predicted");
+  EXPECT_THAT(overlap.rows,
+              testing::UnorderedElementsAre(testing::_, ElementsAre("0.0", "a0 state 0", "grants variable fc.w"),
+                                            ElementsAre("4000000.0", "a1 read", "fills r2 f32[16]"),
+                                            ElementsAre("4000000.0", "a2 update", "returns variable fc.w")));
+}
+
+TEST(Sections, BytesThatRegistersOfAModuleShareCountOnce) {
+  for (const auto& [first, second, shared] : {std::tuple("", " + 40", "120 B"), std::tuple(" + 28", "", "128 B")}) {
+    const Section section = section_of(page(cat(R"plan(
+plan "p" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+stream 0: "one" device 0 worker 0
+block b0: register device 0 bytes 128
+register r0: session -> a0
+register r1: a0 -> a1 bytes 100 in b0)plan",
+                                                first, R"plan( stride 128 type "f32[25]"
+register r2: a1 -> session bytes 80 in b0)plan",
+                                                second, R"plan( stride 128 type "f32[20]"
+actor a0: compute "x" stream 0 in r0 out r1 at "relu at net.cc:3 (act)"
+actor a1: compute "y" stream 0 in r1 out r2 at "relu at net.cc:3 (act)"
+)plan")),
+                                       "Memory by module");
+    EXPECT_EQ(section.title, "Memory by module, on its device: 128 B in blocks (register 128 B)");
+    EXPECT_THAT(section.rows, ElementsAre(testing::_, ElementsAre(shared, "-", "-", shared, "act")));
+  }
+}
+
+TEST(Sections, MemoryIsByKindOfBlockAndByModule) {
+  const Section section = section_of(page(R"plan(
+plan "p" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+stream 0: "one" device 0 worker 0
+block b0: register device 0 bytes 256
+block b1: variable device 0 bytes 768 name "fc.w" layout "f32[192]"
+register r0: session -> a0
+register r1: a0 -> session slots 2 bytes 64 in b0 + 128 stride 64 type "f32[16]"
+actor a0: compute "x" stream 0 in r0 out r1
+  call "plain.constant" {value=1.0} out r1 f32[16] team 1 at "relu at net.cc:3 (act)"
+)plan"),
+                                     "Memory by module");
+  EXPECT_EQ(section.title, "Memory by module, on its device: 1.00 KiB in blocks (register 256 B, variable 768 B)");
+  EXPECT_THAT(section.rows, ElementsAre(ElementsAre("together", "variables", "their state", "registers", "module"),
+                                        ElementsAre("768 B", "768 B", "-", "-", "fc"),
+                                        ElementsAre("128 B", "-", "-", "128 B", "act")));
+}
+
+}  // namespace
+}  // namespace karez::page

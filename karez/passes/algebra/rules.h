@@ -1,0 +1,19 @@
+// The rules of canonicalise's algebra as a table.
+#pragma once
+
+#include <span>
+
+#include "karez/passes/algebra/rule.h"
+
+namespace karez::passes {
+
+struct AlgebraRule {
+  const char* name;
+  const char* says;
+  AtNode at_node = nullptr;    // looks at one node with one result, whose layout nobody fixed
+  OnGraph on_graph = nullptr;  // or rewrites the graph as a whole
+  bool resums = false;         // sums in another order: equal up to rounding
+};
+std::span<const AlgebraRule> algebra_rules();
+
+}  // namespace karez::passes

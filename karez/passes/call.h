@@ -1,0 +1,19 @@
+// Lowering one node to the local call that a kernel runs: the one place where logical ops become kernel calls.
+#pragma once
+
+#include <vector>
+
+#include "karez/graph/op.h"
+#include "karez/plan/catalog.h"
+
+namespace karez::passes {
+
+// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names and
+// shapes that views say already are dropped.
+CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
+
+// How variables are stored, which no one function decides: four dimensions channels-last (conv weights), all others
+// row-major.
+View stored_view(DType dtype, const Shape& shape);
+
+}  // namespace karez::passes

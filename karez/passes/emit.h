@@ -1,0 +1,11 @@
+// emit: the local program as a Plan.
+#pragma once
+
+#include "karez/passes/compilation.h"
+
+namespace karez::passes {
+
+// It reads what every pass before it made.
+Plan emit(const Compilation& c);
+
+}  // namespace karez::passes

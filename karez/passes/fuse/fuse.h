@@ -1,0 +1,11 @@
+// fuse: inside an actor, bias and ReLU into the library call before them, and all updates of one kind into one call.
+#pragma once
+
+#include "karez/passes/compilation.h"
+
+namespace karez::passes {
+
+LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmented& cut, const KernelCatalog& catalog,
+                  int team);
+
+}  // namespace karez::passes

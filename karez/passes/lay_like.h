@@ -1,0 +1,14 @@
+// Layouts of one program for another that computes some of its nodes twice.
+#pragma once
+
+#include <optional>
+
+#include "karez/passes/shard.h"
+
+namespace karez::passes {
+
+// Every node of `graph` as the equal one of `laid` (op, attributes, module, line, and equal operands) lies; nothing
+// where one has no equal there.
+std::optional<Sharded> lay_like(Graph graph, const Sharded& laid);
+
+}  // namespace karez::passes

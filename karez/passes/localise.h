@@ -1,0 +1,12 @@
+// localise: this rank's nodes, once for each own device, with local shapes, offsets, kernels and windows.
+#pragma once
+
+#include "karez/passes/compilation.h"
+
+namespace karez::passes {
+
+// Every value lies in its order of `orders`, dense, unless it is a window on another.
+LocalProgram localise(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders,
+                      const KernelCatalog& catalog, const CompileOptions& options);
+
+}  // namespace karez::passes

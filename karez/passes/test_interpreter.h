@@ -1,0 +1,232 @@
+// Runs a whole plan on doubles, one actor at a time in a seeded order, for tests that ask whether a plan means what its
+// graph says.
+#pragma once
+
+#include <cstring>
+#include <random>
+
+#include "karez/base/text.h"
+#include "karez/passes/test_evaluate.h"
+#include "karez/plan/acts.h"
+#include "karez/plan/ports.h"
+#include "karez/plan/turns.h"
+
+namespace karez::passes::testing {
+
+class Interpreter {
+ public:
+  Interpreter(const Plan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {
+    for (const Block& block : plan.blocks)
+      blocks_.emplace_back(static_cast<std::size_t>(block.bytes / 8 + 1), std::nan(""));
+    for (const Call& call : plan.setup) run(call);
+  }
+
+  double* block(BlockId id) { return blocks_[id].data(); }
+
+  // `input` gives the whole logical array of a name.
+  void launch(const std::map<std::string, Array>& inputs) {
+    ById<ActorId, Ports> ports;
+    for (ActorId a : plan_.actors.ids()) ports.emplace_back(plan_, a);
+    Ports starter = Ports::starter(plan_), ender = Ports::ender(plan_);
+    Turns turns(plan_);
+    auto deliver = [&](const Message& m) {
+      if (m.to != session_actor) {
+        ports[m.to].take(m);
+      } else {
+        (m.kind == Message::Kind::filled ? ender : starter).take(m);
+      }
+    };
+    starter.begin();
+    starter.complete(deliver);
+    std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // collectives under way, by communicator and turn
+    const auto due = acts_per_launch(plan_);
+    std::int64_t all = 0;
+    for (std::int64_t acts : due) all += acts;
+    for (std::int64_t done = 0; done < all;) {
+      std::vector<ActorId> ready;
+      for (ActorId a : ports.ids())
+        if (ports[a].acts() < due[a] && ports[a].ready() && turns.may_begin(a)) ready.push_back(a);
+      require(!ready.empty(), "the plan stalls after ", done, " of ", all, " acts");
+      ActorId a = ready[static_cast<std::size_t>(random_() % ready.size())];
+      const std::int64_t act = ports[a].acts();
+      ports[a].begin();
+      const Actor& actor = plan_.actors[a];
+      look_from(actor, ports[a]);
+      if (actor.body == BodyKind::collective) {
+        auto& members =
+            waiting[{actor.collective->communicator.index, actor.collective->turns[static_cast<std::size_t>(act)]}];
+        members.push_back(a);
+        turns.seat(a).begin(a);
+        if (members.size() < plan_.communicators[actor.collective->communicator].members.size()) continue;
+        collective(members, ports);
+        for (ActorId m : members) turns.seat(m).end(), ports[m].complete(deliver), ++done;
+        continue;
+      }
+      if (actor.body == BodyKind::input) {
+        Array out = read(actor.bound[0]);
+        std::size_t i = 0;
+        for_each_index(out.shape, [&](std::vector<std::int64_t> index) {
+          for (std::size_t d = 0; d < index.size(); ++d)
+            index[d] += actor.slices[static_cast<std::size_t>(act) % actor.slices.size()].ints("begin")[d];
+          out.data[i++] = at(inputs.at(actor.binding), index);
+        });
+        write(actor.bound[0], out);
+      }
+      if (actor.body == BodyKind::fetch) fetch(actor);
+      for (const Call& call : actor.calls)
+        if (call.acts.has(act)) run(call);
+      ports[a].complete(deliver);
+      ++done;
+    }
+  }
+  std::map<std::string, Array> outputs;
+
+ private:
+  // Operands are those of this act from here on: in the slots that it holds.
+  void look_from(const Actor& actor, const Ports& ports) { actor_ = &actor, ports_ = &ports; }
+  int slot_of(RegisterId reg) const {
+    for (std::size_t i = 0; i < actor_->outputs.size(); ++i)
+      if (actor_->outputs[i].reg == reg) return ports_->output_slot(static_cast<int>(i));
+    for (std::size_t i = 0; i < actor_->inputs.size(); ++i)
+      if (actor_->inputs[i].reg == reg) return ports_->input_slot(static_cast<int>(i));
+    fail("an act names r", reg, ", which is none of its ports");
+  }
+  double* address(const Operand& o) {
+    if (o.reg.valid()) {
+      const Register& r = plan_.reg(o.reg);
+      return block(r.block) + (r.offset + slot_of(o.reg) * r.stride + o.offset) / 8;
+    }
+    return block(o.block) + o.offset / 8;
+  }
+  // A device's part of an output, or all of it.
+  void fetch(const Actor& actor) {
+    Array part = read(actor.bound[0]);
+    if (actor.slices.empty()) {
+      outputs[actor.binding] = std::move(part);
+      return;
+    }
+    auto whole =
+        outputs.try_emplace(actor.binding, filled(actor.slices[0].ints("shape"), [](const auto&) { return 0.0; }))
+            .first;
+    std::size_t i = 0;
+    for_each_index(part.shape, [&](std::vector<std::int64_t> index) {
+      for (std::size_t d = 0; d < index.size(); ++d) index[d] += actor.slices[0].ints("begin")[d];
+      whole->second.data[static_cast<std::size_t>(offset_of(index, row_major(whole->second.shape)))] = part.data[i++];
+    });
+  }
+  Array read(const Operand& o) {
+    const double* from = address(o);
+    return filled(o.view.shape, [&](const auto& index) { return from[offset_of(index, o.view.strides)]; });
+  }
+  void write(const Operand& o, const Array& from) {
+    require(from.data.size() == static_cast<std::size_t>(o.view.count()), "an operand ", o.view, " gets ",
+            from.data.size(), " elements");
+    double* to = address(o);
+    std::size_t i = 0;
+    for_each_index(o.view.shape, [&](const auto& index) { to[offset_of(index, o.view.strides)] = from.data[i++]; });
+  }
+
+  static Array cut(const Array& from, const Piece& piece) {
+    return filled(piece.size, [&](std::vector<std::int64_t> index) {
+      for (std::size_t d = 0; d < index.size(); ++d) index[d] += piece.begin[d];
+      return at(from, index);
+    });
+  }
+
+  void collective(const std::vector<ActorId>& actors, const ById<ActorId, Ports>& ports) {
+    const Collective& first = *plan_.actors[actors[0]].collective;
+    const auto& group = plan_.communicators[first.communicator].members;
+    std::vector<const Collective*> members(group.size());
+    std::vector<ActorId> acting(group.size());
+    for (ActorId a : actors) {
+      const PlanDevice& device = plan_.devices[plan_.stream(plan_.actors[a].stream).device];
+      const auto member = static_cast<std::size_t>(std::find(group.begin(), group.end(), device) - group.begin());
+      members[member] = &*plan_.actors[a].collective;
+      acting[member] = a;
+    }
+    auto look = [&](std::size_t member) { look_from(plan_.actors[acting[member]], ports[acting[member]]); };
+    auto join = [&](Array& into, const Array& from) {
+      for (std::size_t i = 0; i < into.data.size(); ++i)
+        into.data[i] = first.reduce == "max"   ? larger(into.data[i], from.data[i])
+                       : first.reduce == "min" ? std::min(into.data[i], from.data[i])
+                                               : into.data[i] + from.data[i];
+    };
+    std::vector<Array> in;
+    for (std::size_t m = 0; m < members.size(); ++m) look(m), in.push_back(read(members[m]->in));
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      look(m);
+      Array out = first.kind == "all_reduce" ? in[0] : read(members[m]->out);
+      for (std::size_t k = 0; k < members.size(); ++k) {
+        if (first.kind == "all_reduce") {
+          if (k > 0) join(out, in[k]);
+          continue;
+        }
+        Array piece = cut(in[k], members[k]->sends[m]);
+        if (first.kind == "reduce_scatter") {
+          if (k == 0) out = piece;
+          else join(out, piece);
+          continue;
+        }
+        const Piece& to = members[m]->receives[k];
+        std::size_t i = 0;
+        for_each_index(to.size, [&](std::vector<std::int64_t> index) {
+          for (std::size_t d = 0; d < index.size(); ++d) index[d] += to.begin[d];
+          out.data[static_cast<std::size_t>(offset_of(index, row_major(out.shape)))] = piece.data[i++];
+        });
+      }
+      write(members[m]->out, out);
+    }
+  }
+
+  void run(const Call& call) {
+    std::string op = call.kernel.substr(call.kernel.find('.') + 1);
+    std::vector<Array> in;
+    for (const Operand& o : call.in) in.push_back(read(o));
+    const Shape& shape = call.out[0].view.shape;
+    if (op ==
+        "sgd") {  // many at once, element by element in memory: an operand that aliases another's result would show
+      std::size_t k = (call.in.size() - 1) / 3;
+      for (std::size_t t = 0; t < k; ++t) {
+        auto out = run_sgd(in[3 * t], in[3 * t + 1], in[3 * t + 2], in.back().data[0], call.attrs.real("momentum"));
+        write(call.out[2 * t], out[0]), write(call.out[2 * t + 1], out[1]);
+      }
+      return;
+    }
+    write(call.out[0], run_call(op, call.attrs, in, shape));
+  }
+
+  static std::vector<Array> run_sgd(Array w, Array m, const Array& g, double lr, double momentum) {
+    for (std::size_t i = 0; i < w.data.size(); ++i)
+      m.data[i] = momentum * m.data[i] + g.data[i], w.data[i] -= lr * m.data[i];
+    return {w, m};
+  }
+
+  static Array run_call(const std::string& op, const Attrs& attrs, const std::vector<Array>& in, const Shape& shape) {
+    if (op == "pointwise") return pointwise_of(attrs.text("expr"), in);
+    if (op == "copy") return in[0];
+    if (op == "constant") return filled(shape, [&](const auto&) { return attrs.real("value"); });
+    if (op == "reduce_sum")
+      return reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
+    if (op == "reduce_max")
+      return reduced(in[0], shape, attrs.ints("axes"), -INFINITY, [](double a, double b) { return std::max(a, b); });
+    if (op == "pad") return padded(in[0], shape, attrs);
+    if (op == "concat") return joined(in, shape);
+    if (op == "matmul") {
+      Array y = product(in[0], in[1], shape, attrs);
+      for (std::size_t i = 0; i < y.data.size(); ++i) {
+        if (attrs.flag("bias", false)) y.data[i] += in[2].data[i % in[2].data.size()];
+        if (attrs.flag("relu", false)) y.data[i] = std::max(y.data[i], 0.0);
+      }
+      return y;
+    }
+    fail("the test's interpreter does not know ", op);
+  }
+
+  const Plan& plan_;
+  const Actor* actor_ = nullptr;
+  const Ports* ports_ = nullptr;
+  std::mt19937_64 random_;
+  ById<BlockId, std::vector<double>> blocks_;
+};
+
+}  // namespace karez::passes::testing

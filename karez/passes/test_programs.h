@@ -1,0 +1,46 @@
+// Small training steps and a catalog that runs everything, for the tests of this room.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "karez/ops/all_ops.h"
+#include "karez/ops/build.h"
+#include "karez/ops/compose.h"
+#include "karez/ops/gradient.h"
+#include "karez/passes/pipeline.h"
+
+namespace karez::passes::testing {
+
+// Says yes to every call whose operands lie as they are stored by default or repeat (stride 0); names the kernel after
+// the op.
+class AnyCatalog : public KernelCatalog {
+ public:
+  std::optional<KernelChoice> find(const CallSpec& call) const override {
+    if (call.op == missing) return std::nullopt;
+    return KernelChoice{"any." + call.op, 0};
+  }
+  std::optional<CallSpec> suggest(const CallSpec& call) const override {
+    return call.op == missing ? std::nullopt : std::optional(call);
+  }
+  std::string list(std::string_view op) const override { return op == missing ? "none" : "any." + std::string(op); }
+  std::string missing;
+};
+
+inline const OpTable& table() {
+  static const OpTable ops = all_ops();
+  return ops;
+}
+inline const AnyCatalog& catalog() {
+  static const AnyCatalog any;
+  return any;
+}
+
+ValueId parameter(Builder& b, const std::string& name, const TensorType& type);
+
+// One step of an MLP with sizes[0] inputs and sizes.back() classes by SGD with momentum.
+Graph mlp_step(const Mesh& mesh, const std::vector<std::int64_t>& sizes, std::int64_t batch);
+
+Compilation compilation(Graph graph);
+
+}  // namespace karez::passes::testing

@@ -1,0 +1,73 @@
+// For brute forces: the cheapest tree of steps between the layouts of one tensor, found without the planner's search.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "karez/sbp/transition.h"
+
+namespace karez::passes::testing {
+
+// All layouts of one tensor, and by hand what the cheapest way is: distances by Floyd and Warshall, then every place
+// where a tree may branch and every way to part its targets there.
+class Trees {
+ public:
+  Trees(const TensorType& type, const Mesh& mesh, const std::set<Sbp>& partials, const CostTable& costs) {
+    layouts_ = {broadcast_layout(mesh)};
+    auto steps = [&](const Layout& layout) {
+      auto out = steps_from(type, mesh, layout);
+      std::erase_if(out, [&](const TransitionStep& step) {
+        return step.to[step.axis].is_partial() && !partials.count(step.to[step.axis]);
+      });
+      return out;
+    };
+    for (std::size_t i = 0; i < layouts_.size(); ++i)
+      for (const TransitionStep& step : steps(layouts_[i]))
+        if (number(step.to) == layouts_.size()) layouts_.push_back(step.to);
+    std::size_t n = layouts_.size();
+    far_.assign(n, std::vector<double>(n, INFINITY));
+    for (std::size_t i = 0; i < n; ++i) {
+      far_[i][i] = 0;
+      for (const TransitionStep& step : steps(layouts_[i])) far_[i][number(step.to)] = seconds(type, mesh, step, costs);
+    }
+    for (std::size_t k = 0; k < n; ++k)
+      for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < n; ++j) far_[i][j] = std::min(far_[i][j], far_[i][k] + far_[k][j]);
+  }
+  double cheapest(const Layout& from, const std::set<Layout>& targets) {
+    std::vector<std::size_t> ends;
+    for (const Layout& target : targets) ends.push_back(number(target));
+    return tree(number(from), ends);
+  }
+
+ private:
+  std::size_t number(const Layout& layout) const {
+    return static_cast<std::size_t>(std::find(layouts_.begin(), layouts_.end(), layout) - layouts_.begin());
+  }
+
+  double tree(std::size_t from, const std::vector<std::size_t>& ends) {
+    if (ends.empty()) return 0;
+    if (ends.size() == 1) return far_[from][ends[0]];
+    auto [known, fresh] = trees_.try_emplace({from, ends}, INFINITY);
+    if (!fresh) return known->second;
+    double best = INFINITY;
+    for (std::size_t at = 0; at < layouts_.size(); ++at)
+      for (std::size_t bits = 1; bits + 1 < std::size_t{1} << ends.size() && far_[from][at] < best; bits += 2) {
+        std::vector<std::size_t> here, there;  // `here` has the first end
+        for (std::size_t e = 0; e < ends.size(); ++e) (bits >> e & 1U ? here : there).push_back(ends[e]);
+        double sum = far_[from][at] + tree(at, here);
+        if (sum < best) best = std::min(best, sum + tree(at, there));
+      }
+    return trees_[{from, ends}] = best;
+  }
+
+  std::vector<Layout> layouts_;
+  std::vector<std::vector<double>> far_;
+  std::map<std::pair<std::size_t, std::vector<std::size_t>>, double> trees_;
+};
+
+}  // namespace karez::passes::testing

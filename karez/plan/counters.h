@@ -1,0 +1,23 @@
+// What a session counted while it ran plans, where it happened: to hold against what the plans say.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "karez/base/rooms.h"
+
+namespace karez::plan {
+
+// Since the session began. Exact whenever no launch is in flight.
+struct Counters {
+  std::int64_t launches = 0;
+  std::int64_t acts = 0;
+  std::int64_t messages = 0;                       // both kinds, the session's own start and done included
+  std::map<std::string, std::int64_t> sent_bytes;  // by kind of collective, counted at the copy
+  std::map<std::string, std::int64_t> peak_bytes;  // by device ("0.1"): blocks and variables
+  std::map<std::string, std::int64_t> held_bytes;  // by device: of arrays that somebody holds, at this moment
+  int workers = 0;
+};
+
+}  // namespace karez::plan

@@ -1,0 +1,20 @@
+// Dealing streams out to workers.
+#include "karez/plan/deal.h"
+
+#include <algorithm>
+#include <set>
+
+namespace karez::plan {
+
+ById<StreamId, int> deal_streams(const Plan& plan, int most) {
+  std::set<int> computing;
+  for (const Stream& stream : plan.streams)
+    if (stream.name != "comm") computing.insert(stream.worker);
+  const int last = computing.empty() ? 0 : *computing.rbegin();
+  ById<StreamId, int> dealt;
+  for (const Stream& stream : plan.streams)
+    dealt.push_back(computing.count(stream.worker) > 0 ? stream.worker % most : std::min(last + 1, most));
+  return dealt;
+}
+
+}  // namespace karez::plan

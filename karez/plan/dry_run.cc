@@ -1,0 +1,120 @@
+// A launch without data: every actor's ports, one ready queue, and messages that arrive at once.
+#include "karez/plan/dry_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "karez/plan/pick.h"
+#include "karez/plan/ports.h"
+#include "karez/plan/turns.h"
+#include "karez/plan/waits.h"
+
+namespace karez::plan {
+namespace {
+
+class Runner {
+ public:
+  Runner(const Plan& plan, bool with_turns)
+      : plan_(plan),
+        with_turns_(with_turns),
+        turns_(plan),
+        arrived_(static_cast<std::size_t>(turns_.meetings())),
+        places_(plan),
+        starter_(Ports::starter(plan, places_)),
+        ender_(Ports::ender(plan, places_)) {
+    std::vector<ActorId> all;
+    for (ActorId a : plan.actors.ids()) {
+      all.push_back(a);
+      ports_.emplace_back(plan, a, places_);
+    }
+    order_ = pick_order(plan, all);
+    place_.resize(all.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = static_cast<int>(i);
+    ready_ = ReadyQueue(static_cast<int>(order_.size()));
+    for (ActorId a : all) consider(a);
+  }
+
+  DryRun launch() {
+    require(starter_.output_count() > 0 && ender_.input_count() > 0, "plan '", plan_.name,
+            "': without a start and a done register nothing runs");
+    starter_.begin();
+    starter_.complete([&](const Message& m) { deliver(m); });
+    while (!ready_.empty()) act(order_[ready_.pop()]);
+    if (!ender_.ready()) fail_stalled();
+    ender_.begin();
+    ender_.complete([&](const Message& m) { deliver(m); });
+    while (!ready_.empty()) act(order_[ready_.pop()]);
+    return std::move(run_);
+  }
+
+ private:
+  void consider(ActorId a) {
+    if (!ports_[a].ready() || ready_.has(place_[a]) || (with_turns_ && !turns_.may_begin(a))) return;
+    ready_.insert(place_[a]);
+  }
+  void deliver(const Message& m) {
+    ++run_.messages;
+    if (m.to == session_actor) {
+      (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
+    } else {
+      if (ports_[m.to].take(m)) consider(m.to);
+    }
+  }
+  void act(ActorId a) {
+    ports_[a].begin();
+    if (!with_turns_ || !plan_.actor(a).collective) return complete(a);
+    turns_.seat(a).begin(a);
+    auto& here = arrived_[turns_.meeting_number(a)];  // the members of one collective act together
+    here.push_back(a);
+    if (here.size() < turns_.members(a).size()) return;
+    for (ActorId member : std::exchange(here, {})) {
+      Seat& seat = turns_.seat(member);
+      seat.end();
+      complete(member);
+      consider(seat.due());
+    }
+  }
+  void complete(ActorId a) {
+    run_.order.push_back(a);
+    ports_[a].complete([&](const Message& m) { deliver(m); });
+    consider(a);
+  }
+
+  [[noreturn]] void fail_stalled() {
+    std::vector<Wait> waits;
+    for (ActorId a : ports_.ids()) {
+      for (Wait& wait : waits_of(plan_, a, ports_[a])) waits.push_back(std::move(wait));
+      if (!plan_.actor(a).collective) continue;
+      const Collective& c = *plan_.actor(a).collective;
+      if (ports_[a].acts() >= static_cast<std::int64_t>(c.turns.size())) continue;
+      const int turn = c.turns[static_cast<std::size_t>(ports_[a].acts())];
+      if (ports_[a].running()) {
+        for (ActorId b : turns_.members(a))
+          if (!ports_[b].running()) waits.push_back({a, b, cat("turn ", turn, " of communicator ", c.communicator)});
+      } else if (ports_[a].ready() && turns_.seat(a).due() != a) {
+        const Seat& seat = turns_.seat(a);
+        waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
+      }
+    }
+    std::string circle = circle_of(plan_, waits);
+    fail("plan '", plan_.name, "' stalls", circle.empty() ? "" : ": " + circle, "\n", print(plan_, waits));
+  }
+
+  const Plan& plan_;
+  bool with_turns_;
+  Turns turns_;
+  std::vector<std::vector<ActorId>> arrived_;  // by meeting
+  PortPlaces places_;
+  ById<ActorId, Ports> ports_;
+  Ports starter_, ender_;
+  std::vector<ActorId> order_;
+  ById<ActorId, int> place_;
+  ReadyQueue ready_;
+  DryRun run_;
+};
+
+}  // namespace
+
+DryRun dry_run(const Plan& plan, bool turns) { return Runner(plan, turns).launch(); }
+
+}  // namespace karez::plan

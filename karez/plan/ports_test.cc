@@ -1,0 +1,315 @@
+// Tests of the protocol: single ports fed by hand, then every order of messages and acts on small graphs.
+#include "karez/plan/ports.h"
+#include "karez/base/text.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <set>
+
+#include "karez/plan/acts.h"
+#include "karez/plan/sketch.h"
+
+namespace karez::plan {
+namespace {
+
+std::vector<Message> sent_by(Ports& ports) {
+  std::vector<Message> sent;
+  ports.complete([&](const Message& m) { sent.push_back(m); });
+  return sent;
+}
+
+// start -> a -> {b, c} with `slots`; b and c feed d.
+struct Diamond {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c"), d = s.actor("d");
+  RegisterId begin = s.start(a), ab, bd, cd, end;
+  explicit Diamond(int slots) {
+    ab = s.edge(a, {b, c}, slots);
+    bd = s.edge(b, {d});
+    cd = s.edge(c, {d});
+    end = s.done(d);
+  }
+};
+
+TEST(Ports, AFullInputWaitsWhileNoOutputSlotIsFree) {
+  Diamond g(1);
+  Ports a(g.s.plan, g.a);
+  EXPECT_FALSE(a.ready()) << "nothing is filled";
+  EXPECT_TRUE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}));
+  EXPECT_TRUE(a.ready());
+  a.begin();
+  sent_by(a);
+  EXPECT_FALSE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1})) << "its one slot is with b and c";
+  EXPECT_FALSE(a.ready());
+  EXPECT_FALSE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab})) << "c still reads it";
+  EXPECT_EQ(a.holders(0, 0), 1);
+  EXPECT_TRUE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab}));
+  EXPECT_TRUE(a.ready());
+}
+
+TEST(Ports, AnActSendsOneMessagePerInputAndPerConsumerReturnsFirst) {
+  Diamond g(2);
+  Ports a(g.s.plan, g.a);
+  a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0});
+  a.begin();
+  EXPECT_TRUE(a.running());
+  EXPECT_FALSE(a.ready()) << "it runs";
+  auto sent = sent_by(a);
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(print(sent[0]), "returned r0 slot 0 to actor -1");
+  EXPECT_EQ(print(sent[1]), "filled r1 slot 0 piece 0 to actor 1");
+  EXPECT_EQ(print(sent[2]), "filled r1 slot 0 piece 0 to actor 2");
+  std::set<int> lanes;
+  for (const Message& m : sent) lanes.insert(m.lane);
+  EXPECT_EQ(lanes.size(), 3u) << "each has a lane of its own";
+  EXPECT_EQ(a.lanes(), 1 + 2 * 2);
+}
+
+TEST(Ports, AMessageTakenDuringAnActCounts) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  s.start(a, 9);
+  RegisterId ab = s.edge(a, {b}, 2);
+  s.done(b, 9);
+  Ports ports(s.plan, b);
+  ports.take({.port = 0, .to = b, .reg = ab, .piece = 0});
+  ports.begin();
+  EXPECT_FALSE(ports.take({.slot = 1, .port = 0, .to = b, .reg = ab, .piece = 1})) << "it runs";
+  sent_by(ports);
+  EXPECT_TRUE(ports.ready()) << "the next piece is there already";
+}
+
+TEST(Ports, AnInputOfPeriodThreeReturnsItsSlotOnEveryThirdAct) {
+  Sketch s;
+  ActorId a = s.actor("a");
+  RegisterId begin = s.start(a, 3), end = s.done(a, 3);
+  Ports ports(s.plan, a);
+  ports.take({.port = 0, .to = a, .reg = begin, .piece = 0});
+  for (int act = 0; act < 3; ++act) {
+    ASSERT_TRUE(ports.ready()) << act;
+    ports.begin();
+    EXPECT_EQ(ports.input_slot(0), 0);
+    EXPECT_EQ(ports.first_of_period(0), act == 0) << "the output's slot is taken at the first act";
+    auto sent = sent_by(ports);
+    EXPECT_EQ(sent.size(), act == 2 ? 2u : 0u) << "and filled at the last";
+    if (act == 2) {
+      EXPECT_EQ(sent[0].reg, begin);
+      EXPECT_EQ(sent[1].reg, end);
+    }
+  }
+  EXPECT_FALSE(ports.ready());
+  EXPECT_EQ(ports.acts(), 3);
+}
+
+TEST(Ports, WhatBreaksTheProtocolIsAnError) {
+  Diamond g(1);
+  Ports a(g.s.plan, g.a);
+  EXPECT_THROW(a.begin(), Error) << "not ready";
+  EXPECT_THROW(sent_by(a), Error) << "not running";
+  EXPECT_THROW(a.take({.port = 1, .to = g.a, .reg = g.begin}), Error) << "no such input";
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.ab}), Error) << "another register";
+  EXPECT_THROW(a.take({.slot = 1, .port = 0, .to = g.a, .reg = g.begin}), Error) << "no such slot";
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "piece 0 was lost";
+  EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab}), Error) << "nobody has it";
+  EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 4, .to = g.a, .reg = g.ab}), Error) << "no such output";
+  a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0});
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}), Error) << "filled twice";
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "its one slot is held";
+  a.begin();
+  EXPECT_THROW(a.begin(), Error) << "begun twice";
+}
+
+TEST(Ports, APlanTheyCannotBeBuiltFromIsAnError) {
+  Diamond g(1);
+  Plan plan = g.s.plan;
+  plan.registers[g.ab].slots = 0;
+  EXPECT_THROW(Ports(plan, g.a), Error);
+  plan.registers[g.ab].slots = 40000;
+  EXPECT_THROW(Ports(plan, g.b), Error);
+  plan = g.s.plan;
+  plan.actors[g.b].inputs[0].period = 0;
+  EXPECT_THROW(Ports(plan, g.b), Error);
+  plan = g.s.plan;
+  plan.actors[g.c].inputs.clear();
+  EXPECT_THROW(Ports(plan, g.a), Error) << "c does not list what a sends it";
+}
+
+// Explores every order in which messages of different pairs may arrive and acts may begin and end, over one launch.
+// Memory is modelled: a slot holds garbage while it is written and then its piece; who reads it must find that piece
+// when it begins and when it ends.
+class Explorer {
+ public:
+  explicit Explorer(const Plan& plan)
+      : plan_(plan),
+        messages_due_(messages_per_launch(plan)),
+        acts_due_(acts_per_launch(plan)) {}
+
+  // The number of states seen; fails the test on a state that must not be.
+  std::size_t explore() {
+    State first{{}, Ports::starter(plan_), Ports::ender(plan_), {}, {}, 0, false};
+    for (ActorId i : plan_.actors.ids()) first.ports.emplace_back(plan_, i);
+    for (const Register& r : plan_.registers) first.memory.emplace_back(static_cast<std::size_t>(r.slots), -1);
+    first.starter.begin();
+    first.starter.complete([&](const Message& m) {
+      first.memory[m.reg][m.slot] = m.piece;
+      send(first, session_actor, m);
+    });
+    std::vector<State> open{first};
+    seen_.insert(key(first));
+    while (!open.empty() && !::testing::Test::HasFailure()) {
+      State state = std::move(open.back());
+      open.pop_back();
+      bool moved = false;
+      auto go = [&](State next) {
+        moved = true;
+        if (seen_.insert(key(next)).second) open.push_back(std::move(next));
+      };
+      for (auto& [pair, channel] : state.channels)
+        if (!channel.empty()) go(deliver(state, pair));
+      for (ActorId i : state.ports.ids()) {
+        if (state.ports[i].ready()) go(begin(state, i));
+        if (state.ports[i].running()) go(end(state, i));
+      }
+      if (state.ender.ready()) go(end_launch(state));
+      if (!moved) check_final(state);
+    }
+    EXPECT_GT(finals_, 0u) << "no order came to an end";
+    return seen_.size();
+  }
+
+ private:
+  struct State {
+    ById<ActorId, Ports> ports;
+    Ports starter, ender;
+    std::map<std::pair<int, int>, std::deque<Message>> channels;  // (from, to): in order
+    ById<RegisterId, std::vector<std::int64_t>> memory;           // by slot: the piece in it; -1 garbage
+    std::int64_t messages;
+    bool over;
+  };
+
+  std::string key(const State& s) const {
+    std::string text = cat(s.starter.text(), s.ender.text(), s.over);
+    for (const Ports& p : s.ports) text += cat(p.text(), "\n");
+    for (const auto& [pair, channel] : s.channels)
+      for (const Message& m : channel) text += cat(pair.first, print(m), m.port, "\n");
+    for (const auto& slots : s.memory) text += join(slots, ",") + "\n";
+    return text;
+  }
+  void send(State& s, ActorId from, const Message& m) const {
+    ++s.messages;
+    s.channels[{from.index, m.to.index}].push_back(m);
+  }
+  State deliver(const State& before, std::pair<int, int> pair) const {
+    State s = before;
+    Message m = s.channels[pair].front();
+    s.channels[pair].pop_front();
+    if (m.to == session_actor) (m.kind == Message::Kind::filled ? s.ender : s.starter).take(m);
+    else s.ports[m.to].take(m);
+    return s;
+  }
+  void check_reads(const State& s, ActorId i) const {
+    const Ports& p = s.ports[i];
+    for (int in = 0; in < p.input_count(); ++in) {
+      std::int64_t due = p.acts() / plan_.actors[i].inputs[in].period;
+      EXPECT_EQ(s.memory[p.input_register(in)][p.input_slot(in)], due)
+          << plan_.actors[i].name << " reads register " << p.input_register(in);
+    }
+  }
+  State begin(const State& before, ActorId i) const {
+    State s = before;
+    Ports& p = s.ports[i];
+    p.begin();
+    check_reads(s, i);
+    for (int o = 0; o < p.output_count(); ++o) s.memory[p.output_register(o)][p.output_slot(o)] = -1;
+    return s;
+  }
+  State end(const State& before, ActorId i) const {
+    State s = before;
+    Ports& p = s.ports[i];
+    check_reads(s, i);
+    for (int o = 0; o < p.output_count(); ++o) s.memory[p.output_register(o)][p.output_slot(o)] = p.pieces(o);
+    p.complete([&](const Message& m) { send(s, i, m); });
+    return s;
+  }
+  State end_launch(const State& before) const {
+    State s = before;
+    s.ender.begin();
+    s.ender.complete([&](const Message& m) { send(s, session_actor, m); });
+    s.over = true;
+    return s;
+  }
+  void check_final(const State& s) {
+    ++finals_;
+    ASSERT_TRUE(s.over) << "a deadlock:\n" << key(s);
+    EXPECT_TRUE(s.starter.ready()) << "a start slot is missing";
+    EXPECT_EQ(s.messages, messages_due_);
+    for (ActorId i : s.ports.ids()) {
+      EXPECT_EQ(s.ports[i].acts(), acts_due_[i]);
+      for (int in = 0; in < s.ports[i].input_count(); ++in) EXPECT_EQ(s.ports[i].filled(in), 0);
+      for (int o = 0; o < s.ports[i].output_count(); ++o)
+        EXPECT_EQ(s.ports[i].free_slots(o), plan_.reg(s.ports[i].output_register(o)).slots) << "a slot was lost";
+    }
+  }
+
+  const Plan& plan_;
+  std::int64_t messages_due_;
+  ById<ActorId, std::int64_t> acts_due_;
+  std::set<std::string> seen_;
+  std::size_t finals_ = 0;
+};
+
+TEST(PortsInEveryOrder, AProducerAndAConsumerWithOneToThreeSlots) {
+  for (int slots : {1, 2, 3}) {
+    Sketch s;
+    ActorId a = s.actor("a"), b = s.actor("b");
+    s.start(a, 5);
+    s.edge(a, {b}, slots);
+    s.done(b, 5);
+    std::size_t states = Explorer(s.plan).explore();
+    EXPECT_GT(states, 40u * static_cast<std::size_t>(slots)) << "exploration was not exhaustive";
+  }
+}
+
+TEST(PortsInEveryOrder, ASlotIsFreeWhenItsLastConsumerReturnsIt) {
+  for (int slots : {1, 2}) {
+    Sketch s;
+    ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
+    s.start(a, 3);
+    s.edge(a, {b, c}, slots);
+    s.done(b, 3);
+    s.done(c, 3);
+    Explorer(s.plan).explore();
+  }
+}
+
+TEST(PortsInEveryOrder, WaysOfDifferentLengthMeetAgain) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b"), d = s.actor("d");
+  s.start(a, 3);
+  s.edge(a, {b, d}, 2);
+  s.edge(b, {d}, 1);
+  s.done(d, 3);
+  Explorer(s.plan).explore();
+}
+
+TEST(PortsInEveryOrder, AnAccumulatorFillsOnEverySecondActAndAWeightStays) {
+  Sketch s;
+  ActorId w = s.actor("w"), a = s.actor("a"), sum = s.actor("sum"), end = s.actor("end");
+  s.start(w);
+  s.start(a, 4);
+  s.edge(w, {sum}, 1, 0, 1, 4);  // read by four acts
+  s.edge(a, {sum}, 2);
+  s.edge(sum, {end}, 2, 0, 2, 1);  // filled by every second
+  s.done(end, 2);
+  Explorer(s.plan).explore();
+}
+
+TEST(PortsInEveryOrder, ADiamond) {
+  Diamond g(1);
+  Explorer(g.s.plan).explore();
+}
+
+}  // namespace
+}  // namespace karez::plan

@@ -1,0 +1,196 @@
+// Every state that a small plan can reach with some launches under way, over Ports and Turns, with memory as marks of
+// who wrote what: no call may ever read bytes that hold anything but what it asks for.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "karez/plan/ports.h"
+#include "karez/plan/turns.h"
+
+namespace karez::plan::testing {
+
+// `placed` is `bare` with registers and values moved: calls, ports and operands are the same, one by one. In `bare` no
+// two share bytes, so an operand's place there says whose bytes it means. A collective, input or fetch without calls
+// reads and writes its registers as one call each. Messages arrive at once: whatever a late one allows, it allows at
+// once too. An act is a step to begin, one for each call, and one to end.
+class StateSearch {
+ public:
+  StateSearch(const Plan& bare, const Plan& placed, int launches) : bare_(bare), placed_(placed), launches_(launches) {
+    for (ActorId a : placed.actors.ids()) calls_.push_back(calls_of(a));
+  }
+
+  std::size_t states = 0;
+  bool complete = true;  // false: more than `most` states, and not all were seen
+
+  // What a call found that it did not ask for; empty: in no state does any.
+  std::string run(std::size_t most = 200'000) {
+    State first(placed_);
+    first.memory.assign(placed_.blocks.size(), {});
+    for (BlockId b : placed_.blocks.ids())
+      first.memory[b].assign(static_cast<std::size_t>(placed_.blocks[b].bytes / grain + 1), 0);
+    first.at.assign(placed_.actors.size(), -1);
+    std::vector<State> open;
+    open.push_back(std::move(first));
+    seen_.insert(key(open[0]));
+    while (!open.empty() && wrong_.empty()) {
+      State here = std::move(open.back());
+      open.pop_back();
+      if (++states > most) {
+        complete = false;
+        break;
+      }
+      auto go = [&](auto change) {
+        State next = here;
+        change(next);
+        if (seen_.insert(key(next)).second) open.push_back(std::move(next));
+      };
+      if (here.starter.ready() && here.launched < launches_)
+        go([&](State& s) {
+          ++s.launched;
+          s.starter.begin();
+          s.starter.complete([&](const Message& m) { deliver(s, m); });
+        });
+      if (here.ender.ready())
+        go([&](State& s) {
+          s.ender.begin();
+          s.ender.complete([&](const Message& m) { deliver(s, m); });
+        });
+      for (ActorId a : placed_.actors.ids()) {
+        const int last = static_cast<int>(calls_[a].size());
+        if (here.at[a] < 0) {
+          if (!here.ports[a].ready() || !here.turns.may_begin(a) || stream_is_busy(here, a)) continue;
+          go([&](State& s) {
+            s.ports[a].begin();
+            if (placed_.actor(a).collective) s.turns.seat(a).begin(a);
+            s.at[a] = 0;
+          });
+        } else if (here.at[a] < last) {
+          go([&](State& s) { call(s, a, calls_[a][static_cast<std::size_t>(s.at[a]++)]); });
+        } else {
+          go([&](State& s) {
+            s.at[a] = -1;
+            if (placed_.actor(a).collective) s.turns.seat(a).end();
+            s.ports[a].complete([&](const Message& m) { deliver(s, m); });
+          });
+        }
+      }
+    }
+    return wrong_;
+  }
+
+ private:
+  static constexpr std::int64_t grain = 16;  // bytes that carry one mark
+
+  struct Touch {
+    const Operand *bare, *placed;
+    bool writes;
+  };
+  struct State {
+    explicit State(const Plan& plan) : starter(Ports::starter(plan)), ender(Ports::ender(plan)), turns(plan) {
+      for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a);
+    }
+    ById<ActorId, Ports> ports;
+    Ports starter, ender;
+    Turns turns;
+    ById<ActorId, int> at;                             // the call due; -1: it does not act
+    ById<BlockId, std::vector<std::uint64_t>> memory;  // by grain: the mark of who wrote it
+    int launched = 0;
+  };
+
+  ById<ActorId, std::vector<std::vector<Touch>>> calls_;
+
+  std::vector<std::vector<Touch>> calls_of(ActorId id) const {
+    const Actor &bare = bare_.actor(id), &placed = placed_.actor(id);
+    std::vector<std::vector<Touch>> made;
+    for (std::size_t c = 0; c < bare.calls.size(); ++c) {
+      auto& touches = made.emplace_back();
+      for (std::size_t i = 0; i < bare.calls[c].in.size(); ++i)
+        touches.push_back({&bare.calls[c].in[i], &placed.calls[c].in[i], false});
+      for (std::size_t i = 0; i < bare.calls[c].out.size(); ++i)
+        touches.push_back({&bare.calls[c].out[i], &placed.calls[c].out[i], true});
+    }
+    if (bare.collective) {
+      made.push_back({{&bare.collective->in, &placed.collective->in, false},
+                      {&bare.collective->out, &placed.collective->out, true}});
+      if (bare.collective->staging)
+        made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, true});
+      made.push_back({{&bare.collective->in, &placed.collective->in, false}});  // it looks at both to its end
+      if (bare.collective->staging)
+        made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, false});
+    }
+    return made;
+  }
+
+  bool stream_is_busy(const State& s, ActorId a) const {
+    if (placed_.actor(a).collective) return false;
+    for (ActorId b : placed_.actors.ids())
+      if (b != a && s.at[b] >= 0 && !placed_.actor(b).collective && placed_.actor(b).stream == placed_.actor(a).stream)
+        return true;
+    return false;
+  }
+
+  void deliver(State& s, const Message& m) const {
+    if (m.to != session_actor) s.ports[m.to].take(m);
+    else (m.kind == Message::Kind::filled ? s.ender : s.starter).take(m);
+  }
+
+  // Its place in the bare plan, and which piece: pieces of a register are counted alike by who writes and who reads.
+  std::uint64_t mark(const State& s, ActorId a, const Operand& bare) const {
+    const auto act = static_cast<std::uint64_t>(s.ports[a].acts()) + 1;
+    const std::uint64_t whose = bare.reg.valid() ? 1000 + static_cast<std::uint64_t>(bare.reg.index)
+                                                 : 100'000 + static_cast<std::uint64_t>(bare.block.index) * 10'000 +
+                                                       static_cast<std::uint64_t>(bare.offset);
+    return whose * 1000 + act;
+  }
+
+  void call(State& s, ActorId a, const std::vector<Touch>& touches) {
+    for (bool writes : {false, true})
+      for (const Touch& t : touches) {
+        if (t.writes != writes || (!t.bare->reg.valid() && !t.bare->block.valid())) continue;
+        BlockId block = t.placed->block;
+        std::int64_t begin = t.placed->offset;
+        if (t.placed->reg.valid()) {
+          const Register& r = placed_.reg(t.placed->reg);
+          int slot = 0;
+          for (int i = 0; i < s.ports[a].input_count(); ++i)
+            if (s.ports[a].input_register(i) == t.placed->reg) slot = s.ports[a].input_slot(i);
+          for (int o = 0; o < s.ports[a].output_count(); ++o)
+            if (s.ports[a].output_register(o) == t.placed->reg) slot = s.ports[a].output_slot(o);
+          block = r.block;
+          begin += r.offset + slot * r.stride;
+        }
+        if (!block.valid() || placed_.block(block).kind == BlockKind::variable) continue;
+        const std::uint64_t want = mark(s, a, *t.bare);
+        for (std::int64_t g = begin / grain; g * grain < begin + t.placed->view.bytes(); ++g) {
+          auto& there = s.memory[block][static_cast<std::size_t>(g)];
+          if (writes) there = want;
+          else if (there != want && wrong_.empty())
+            wrong_ = cat("actor a", a, " '", placed_.actor(a).name, "' wants mark ", want, " at byte ", g * grain,
+                         " of block b", block, " and finds ", there);
+        }
+      }
+  }
+
+  std::string key(const State& s) const {
+    std::string out;
+    for (const Ports& p : s.ports) out += p.text() + "\n";
+    out += s.starter.text() + s.ender.text() + cat(s.launched);
+    for (int at : s.at) out += cat(" ", at);
+    for (ActorId a : placed_.actors.ids()) out += s.turns.may_begin(a) ? '1' : '0';
+    for (const auto& block : s.memory)
+      out.append(reinterpret_cast<const char*>(block.data()), block.size() * sizeof(std::uint64_t));
+    return out;
+  }
+
+  const Plan &bare_, &placed_;
+  int launches_;
+  std::unordered_set<std::string> seen_;
+  std::string wrong_;
+};
+
+}  // namespace karez::plan::testing

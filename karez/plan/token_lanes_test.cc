@@ -1,0 +1,116 @@
+// How many tokens lie between acts, against a walk over acts one by one.
+#include "karez/plan/token_lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "karez/plan/sketch.h"
+
+namespace karez::plan {
+namespace {
+
+// What must wait for act 0 of an actor, by (actor, act), of acts 0 to 3: registers, slots that come back, turns that go
+// round.
+std::set<std::pair<int, int>> behind(const Plan& plan, ActorId from) {
+  constexpr int acts = 4;
+  std::set<std::pair<int, int>> seen;
+  std::vector<std::pair<int, int>> open = {{from.index, 0}};
+  while (!open.empty()) {
+    const auto [actor, act] = open.back();
+    open.pop_back();
+    auto go = [&, at = act](ActorId to, int later) {
+      if (to != session_actor && at + later < acts && seen.emplace(to.index, at + later).second)
+        open.emplace_back(to.index, at + later);
+    };
+    go(ActorId(actor), 1);
+    for (const Register& r : plan.registers) {
+      if (r.producer.index == actor)
+        for (ActorId c : r.consumers) go(c, 0);
+      for (ActorId c : r.consumers)
+        if (c.index == actor) go(r.producer, r.slots);
+    }
+    const auto& mine = plan.actor(ActorId(actor)).collective;
+    if (!mine) continue;
+    for (ActorId other : plan.actors.ids())
+      if (const auto& c = plan.actors[other].collective; c && other.index != actor)
+        go(other, c->turns[0] > mine->turns[0] ? 0 : 1);
+  }
+  return seen;
+}
+
+// Two long chains, the second of collectives in turn, and actors beside them that hang on one or two others.
+Plan random_plan(std::mt19937& random) {
+  Sketch s;
+  auto below = [&](std::size_t n) { return random() % static_cast<unsigned>(n); };
+  std::vector<ActorId> actors, collectives;
+  const unsigned count = 3 + below(40);
+  for (unsigned i = 0; i < count; ++i) {
+    const bool collective = below(4) == 0;
+    actors.push_back(
+        s.actor(cat("a", i), collective ? 1 : 0, 0, collective ? BodyKind::collective : BodyKind::compute));
+    if (!collective) continue;
+    Collective c;
+    c.communicator = CommunicatorId(0);
+    c.turns = {static_cast<int>(collectives.size())};
+    s.plan.actors[actors.back()].collective = c;
+    collectives.push_back(actors.back());
+  }
+  for (unsigned i = 1; i < count; ++i) {
+    if (below(3) != 0) s.edge(actors[i - 1], {actors[i]}, 1 + static_cast<int>(below(2)));
+    if (below(3) == 0) s.edge(actors[below(i)], {actors[i]}, 1 + static_cast<int>(below(2)));
+  }
+  return s.plan;
+}
+
+TEST(TokenLanes, AgreeWithActsOneByOne) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    const Plan plan = random_plan(random);
+    const ById<ActorId, std::int64_t> once(plan.actors.size(), 1);
+    const TokenLanes lanes(plan, once);
+    ASSERT_TRUE(lanes.ordered());
+    for (ActorId a : plan.actors.ids()) {
+      const auto seen = behind(plan, a);
+      for (ActorId b : plan.actors.ids()) {
+        const int want = seen.count({b.index, 0}) > 0 ? 0 : seen.count({b.index, 1}) > 0 ? 1 : 2;
+        ASSERT_EQ(lanes.tokens(a, b), want) << a << " " << b << " round " << round;
+        if (want == 0) { ASSERT_LT(lanes.rank(a), lanes.rank(b)); }
+      }
+    }
+  }
+}
+
+// Beside a chain of eight each layer has an actor of its own, which nobody waits for in the same launch.
+TEST(TokenLanes, ActsBesideALongChainAreWalkedOver) {
+  Sketch s;
+  std::vector<ActorId> chain, beside;
+  for (int i = 0; i < 20; ++i) chain.push_back(s.actor(cat("c", i))), beside.push_back(s.actor(cat("b", i)));
+  for (std::size_t i = 0; i < 20; ++i) {
+    if (i > 0) s.edge(chain[i - 1], {chain[i]});
+    s.edge(chain[i], {beside[i]});
+  }
+  const ById<ActorId, std::int64_t> once(s.plan.actors.size(), 1);
+  const TokenLanes lanes(s.plan, once);
+  EXPECT_EQ(lanes.tokens(chain[3], beside[7]), 0);
+  EXPECT_EQ(lanes.tokens(chain[7], beside[6]), 1) << "the slot comes back";
+  EXPECT_EQ(lanes.tokens(chain[7], beside[3]), 2);
+  EXPECT_EQ(lanes.tokens(beside[3], beside[7]), 1);
+  EXPECT_EQ(lanes.tokens(beside[7], beside[3]), 2);
+}
+
+TEST(TokenLanes, ActsThatWaitForEachOtherInACircleHaveNoOrder) {
+  Sketch s;
+  const ActorId a = s.actor("a", 0, 0, BodyKind::collective), b = s.actor("b", 0, 0, BodyKind::collective);
+  for (ActorId c : {a, b}) {
+    s.plan.actors[c].collective = Collective{};
+    s.plan.actors[c].collective->communicator = CommunicatorId(0);
+    s.plan.actors[c].collective->turns = {c == a ? 1 : 0};
+  }
+  s.edge(a, {b});
+  EXPECT_FALSE(TokenLanes(s.plan, ById<ActorId, std::int64_t>(2, 1)).ordered());
+}
+
+}  // namespace
+}  // namespace karez::plan

@@ -1,0 +1,60 @@
+// The rule of turns, for compiler, engine and simulator: a device's collectives of one communicator begin one after the
+// other, in the order of its sequence, and the sequence begins anew when its last one ended. A collective that acts
+// several times in a launch has a turn for each.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "karez/plan/plan.h"
+
+namespace karez::plan {
+
+// One device's place in one communicator.
+//
+//   sequence [a, b, c]   may begin: a | a runs: nobody | a ended: b | b ended: c | c ended: a
+//
+// However early the ports of c are ready, c waits: another device may be ready in another order, and they would wait
+// for each other.
+struct Seat {
+  CommunicatorId communicator;
+  DeviceId device;
+  std::vector<ActorId> order;  // by turn; its acts come in their order, so an actor's next turn is that of its next act
+  int turn = 0;                // whose turn it is, or who runs
+  bool running = false;
+
+  ActorId due() const { return order[static_cast<std::size_t>(turn)]; }
+  bool may_begin(ActorId actor) const { return !running && due() == actor; }
+  void begin(ActorId actor);  // throws out of turn
+  void end();
+};
+
+// All seats of a plan. Two seats share nothing, so each may be used by a thread of its own.
+class Turns {
+ public:
+  explicit Turns(const Plan& plan);
+
+  bool may_begin(ActorId actor) const {  // an actor without a collective always may
+    int at = seat_number(actor);
+    return at < 0 || seats_[static_cast<std::size_t>(at)].may_begin(actor);
+  }
+  Seat& seat(ActorId actor) { return seats_[static_cast<std::size_t>(seat_number(actor))]; }
+  const Seat& seat(ActorId actor) const { return seats_[static_cast<std::size_t>(seat_number(actor))]; }
+  // The actors of this plan that take part in the same collective: same communicator, same turns. The actor itself is
+  // one of them.
+  const std::vector<ActorId>& members(ActorId actor) const {
+    return meetings_[static_cast<std::size_t>(meeting_number(actor))];
+  }
+  // A number for each such group, from 0.
+  int meeting_number(ActorId actor) const { return meeting_of_[actor]; }
+  int meetings() const { return static_cast<int>(meetings_.size()); }
+
+ private:
+  int seat_number(ActorId actor) const { return seat_of_[actor]; }
+
+  std::vector<Seat> seats_;
+  std::vector<std::vector<ActorId>> meetings_;
+  ById<ActorId, int> seat_of_, meeting_of_;  // -1: it has no collective
+};
+
+}  // namespace karez::plan

@@ -1,0 +1,414 @@
+// What a plan must be to run: ids in range, registers and actors that agree, operands inside their memory, sequences
+// that agree, liveness.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "karez/base/text.h"
+#include "karez/plan/acts.h"
+#include "karez/plan/dry_run.h"
+#include "karez/plan/listed.h"
+#include "karez/plan/plan.h"
+#include "karez/plan/verify_sharing.h"
+
+namespace karez::plan {
+namespace {
+
+template <class IdType, class Items>
+void in_range(IdType id, const Items& items, const std::string& who, const char* what) {
+  require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), who, " names ", what, " ", id,
+          ", of which there are ", items.size());
+}
+
+std::string name_of_actor(const Plan& plan, ActorId i) {
+  return cat("actor a", i, " '", plan.actors[i].name, "'",
+             plan.actors[i].where.empty() ? "" : " (" + plan.actors[i].where + ")");
+}
+
+void verify_places(const Plan& plan) {
+  require(plan.world >= 1 && plan.rank >= 0 && plan.rank < plan.world, "plan: rank ", plan.rank, " of a world of ",
+          plan.world);
+  for (DeviceId i : plan.devices.ids())
+    for (DeviceId j : plan.devices.ids())
+      require(
+          j >= i || plan.devices[i].rank != plan.devices[j].rank || plan.devices[i].device != plan.devices[j].device,
+          "plan: device ", i, " and device ", j, " are both ", plan.devices[i].rank, ".", plan.devices[i].device);
+  for (StreamId i : plan.streams.ids()) {
+    in_range(plan.streams[i].device, plan.devices, cat("stream ", i), "device");
+    require(plan.streams[i].worker >= 0, "stream ", i, " is served by worker ", plan.streams[i].worker);
+  }
+  std::set<std::pair<DeviceId, std::string>> variables;
+  std::int64_t all_bytes = 0, moved = 0;  // sums that others take unchecked
+  for (const Transfer& t : plan.transfers) {
+    require(t.bytes >= 0, "transfer of '", t.value, "' has ", t.bytes, " bytes");
+    moved = checked_add(moved, t.bytes);
+  }
+  for (BlockId i : plan.blocks.ids()) {
+    const Block& b = plan.blocks[i];
+    in_range(b.device, plan.devices, cat("block b", i), "device");
+    require(b.bytes >= 0, "block b", i, " has ", b.bytes, " bytes");
+    all_bytes = checked_add(all_bytes, b.bytes);
+    if (b.kind != BlockKind::variable) continue;
+    require(!b.name.empty(), "block b", i, " is a variable without a name");
+    require(variables.emplace(b.device, b.name).second, "block b", i, ": variable '", b.name,
+            "' has two blocks on device ", b.device);
+  }
+}
+
+constexpr ActorId no_actor;  // whose calls are the set-up's
+
+void verify_register(const Plan& plan, const Listed& listed, RegisterId id) {
+  const Register& r = plan.reg(id);
+  const std::string who = cat("register r", id, r.type.empty() ? "" : " (" + r.type + ")");
+  require(r.slots >= 1 && r.slots <= 32767, who, " has ", r.slots, " slots");
+  require(r.bytes >= 0, who, " has ", r.bytes, " bytes");
+  if (r.producer != session_actor) {
+    in_range(r.producer, plan.actors, who, "producer");
+    require(listed.as_output(r.producer, id), who, " names ", name_of_actor(plan, r.producer),
+            " as its producer, which does not list it");
+  }
+  require(!r.consumers.empty(), who, " has no consumer: its slots would never come back");
+  std::set<ActorId> seen;
+  for (ActorId consumer : r.consumers) {
+    require(seen.insert(consumer).second, who, " names consumer ", consumer, " twice");
+    if (consumer == session_actor) continue;
+    in_range(consumer, plan.actors, who, "consumer");
+    require(listed.as_input(consumer, id), who, " names ", name_of_actor(plan, consumer),
+            " as a consumer, which does not list it");
+  }
+  require(r.producer != session_actor || !seen.count(session_actor), who, " goes from the session to itself");
+  bool of_session = r.producer == session_actor || seen.count(session_actor);
+  require(!of_session || r.bytes == 0, who, " is a start or done register, but has ", r.bytes, " bytes");
+  require(r.bytes > 0 || !r.block.valid(), who, " has no bytes, but lies in block ", r.block);
+  if (r.bytes == 0) return;
+  in_range(r.block, plan.blocks, who, "block");
+  require(plan.block(r.block).kind != BlockKind::constant, who, " lies in the constant block b", r.block,
+          ", which nobody may write");
+  require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), who, ": offset ", r.offset, ", stride ", r.stride,
+          " for slots of ", r.bytes, " bytes");
+  std::int64_t end = checked_add(r.offset, checked_add(checked_mul(r.slots - 1, r.stride), r.bytes));
+  require(end <= plan.block(r.block).bytes, who, " ends at byte ", end, " of block b", r.block, ", which has ",
+          plan.block(r.block).bytes);
+}
+
+void verify_operand(const Plan& plan, const Listed& listed, ActorId actor, const Operand& o, bool written,
+                    const std::string& who) {
+  require(o.view.strides.size() == o.view.shape.size(), who, ": the view ", o.view, " has ", o.view.strides.size(),
+          " strides");
+  for (auto size : o.view.shape) require(size >= 0, who, ": the view ", o.view, " has a negative size");
+  for (auto stride : o.view.strides) require(stride >= 0, who, ": the view ", o.view, " has a negative stride");
+  require(o.offset >= 0, who, ": an operand has offset ", o.offset);
+  std::int64_t bytes = o.view.bytes(), end = checked_add(o.offset, bytes);
+  if (!o.reg.valid() && !o.block.valid()) {
+    require(bytes == 0, who, ": an operand ", o.view, " lies nowhere");
+    return;
+  }
+  if (!o.reg.valid()) {
+    in_range(o.block, plan.blocks, who, "block");
+    require(end <= plan.block(o.block).bytes, who, ": an operand ", o.view, " ends at byte ", end, " of block b",
+            o.block, ", which has ", plan.block(o.block).bytes);
+    require(!written || actor == no_actor || plan.block(o.block).kind != BlockKind::constant, who,
+            ": writes the constant block b", o.block);
+    return;
+  }
+  require(!o.block.valid(), who, ": an operand names register r", o.reg, " and block b", o.block,
+          "; one of them is meant");
+  require(actor != no_actor, who, ": a call of the set-up names register r", o.reg, ", of which it holds no slot");
+  in_range(o.reg, plan.registers, who, "register");
+  const Register& r = plan.reg(o.reg);
+  require(end <= r.bytes, who, ": an operand ", o.view, " ends at byte ", end, " of register r", o.reg,
+          ", whose slots have ", r.bytes);
+  bool in = listed.as_input(actor, o.reg), out = listed.as_output(actor, o.reg);
+  require(in || out, who, ": an operand lies in register r", o.reg, ", which is none of the actor's ports");
+  bool variable = r.bytes > 0 && plan.block(r.block).kind == BlockKind::variable;
+  require(!written || out || variable, who, ": writes register r", o.reg, ", which it only reads");
+}
+
+void verify_call(const Plan& plan, const Listed& listed, ActorId actor, const Call& call, const std::string& owner) {
+  const std::string who = cat(owner, ", call ", call.kernel, call.where.empty() ? "" : " (" + call.where + ")");
+  require(!call.kernel.empty(), who, ": a call has no kernel");
+  require(actor != no_actor || call.acts.all(), who, ": a call of the set-up has no acts");
+  require(call.team >= 1, who, ": a team of ", call.team);
+  for (const Operand& o : call.in) verify_operand(plan, listed, actor, o, false, who);
+  for (const Operand& o : call.out) verify_operand(plan, listed, actor, o, true, who);
+  if (call.workspace) verify_operand(plan, listed, actor, *call.workspace, true, who);
+}
+
+void verify_collective(const Plan& plan, const Listed& listed, ActorId actor, const std::string& who) {
+  const Collective& c = *plan.actor(actor).collective;
+  in_range(c.communicator, plan.communicators, who, "communicator");
+  const Communicator& group = plan.communicators[c.communicator];
+  require(!c.turns.empty(), who, " has no turn of communicator ", c.communicator);
+  for (int turn : c.turns)
+    require(turn >= 0 && static_cast<std::size_t>(turn) < group.sequence.size(), who, ": turn ", turn,
+            " of communicator ", c.communicator, ", whose sequence has ", group.sequence.size());
+  verify_operand(plan, listed, actor, c.in, false, who);
+  verify_operand(plan, listed, actor, c.out, true, who);
+  if (c.staging) verify_operand(plan, listed, actor, *c.staging, true, who);
+  const PlanDevice& here = plan.devices[plan.stream(plan.actor(actor).stream).device];
+  require(std::find(group.members.begin(), group.members.end(), here) != group.members.end(), who, ": device ",
+          here.rank, ".", here.device, " is no member of communicator ", c.communicator);
+  for (const auto* pieces : {&c.sends, &c.receives}) {
+    require(pieces->empty() || pieces->size() == group.members.size(), who, ": ", pieces->size(), " pieces for ",
+            group.members.size(), " members");
+    for (std::size_t m = 0; m < pieces->size(); ++m)
+      require((*pieces)[m].peer == static_cast<int>(m), who, ": piece ", m, " is member ", (*pieces)[m].peer, "'s");
+  }
+}
+
+void verify_actor(const Plan& plan, const Listed& listed, ActorId i) {
+  const Actor& a = plan.actors[i];
+  const std::string who = name_of_actor(plan, i);
+  in_range(a.stream, plan.streams, who, "stream");
+  std::set<RegisterId> seen;
+  auto check_ports = [&](const std::vector<Port>& ports, bool produces) {
+    for (const Port& port : ports) {
+      in_range(port.reg, plan.registers, who, "register");
+      require(port.period >= 1, who, ": register r", port.reg, " has period ", port.period);
+      require(seen.insert(port.reg).second, who, " lists register r", port.reg, " twice");
+      const Register& r = plan.reg(port.reg);
+      bool named = produces ? r.producer == i : listed.as_consumer(port.reg, i);
+      require(named, who, " lists register r", port.reg, " among its ", produces ? "outputs" : "inputs",
+              ", but the register does not name it");
+    }
+  };
+  check_ports(a.inputs, false);
+  check_ports(a.outputs, true);
+  require(a.calls.empty() || a.body == BodyKind::compute, who, " has calls, but its body is ", name_of(a.body));
+  require(a.collective.has_value() == (a.body == BodyKind::collective), who, ": its body is ", name_of(a.body),
+          a.collective ? ", but it has a" : ", but it has no", " collective");
+  bool binds = a.body == BodyKind::input || a.body == BodyKind::fetch;
+  require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), who,
+          " binds something, but its body is ", name_of(a.body));
+  require(!binds || !a.binding.empty(), who, " has no binding");
+  require(a.body != BodyKind::input || !a.bound.empty(), who, " reads input '", a.binding, "' into nothing");
+  require(a.body != BodyKind::input || (!a.slices.empty() && a.slices.size() % a.bound.size() == 0), who, ": ",
+          a.slices.size(), " slices for ", a.bound.size(), " operands");
+  require(a.body != BodyKind::fetch || a.bound.size() == 1, who, " fetches ", a.bound.size(),
+          " operands; one is meant");
+  require(a.body != BodyKind::fetch || a.slices.size() <= 1, who, ": ", a.slices.size(), " slices for one operand");
+  for (std::size_t k = 0; k < a.bound.size(); ++k) {
+    const Operand& o = a.bound[k];
+    verify_operand(plan, listed, i, o, a.body == BodyKind::input, who);
+    for (std::size_t s = k; s < a.slices.size(); s += a.bound.size()) {
+      const Ints &begin = a.slices[s].ints("begin"), &shape = a.slices[s].ints("shape");
+      bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
+      for (std::size_t d = 0; fits && d < shape.size(); ++d)
+        fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
+      require(fits, who, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape, " is not within the whole");
+      require(shape == a.slices[k].ints("shape"), who, ": slices of operand ", k, " are of a whole ",
+              a.slices[k].ints("shape"), " and of ", shape);
+    }
+  }
+  for (const Call& call : a.calls) verify_call(plan, listed, i, call, who);
+  if (a.collective) verify_collective(plan, listed, i, who);
+}
+
+// Registers carry no token at first, so actors that feed each other in a circle would all wait.
+void verify_no_circle(const Plan& plan) {
+  ById<ActorId, int> waiting(plan.actors.size(), 0);
+  std::vector<ActorId> free;
+  for (const Register& r : plan.registers)
+    for (ActorId c : r.consumers)
+      if (c != session_actor && r.producer != session_actor) ++waiting[c];
+  for (ActorId a : waiting.ids())
+    if (waiting[a] == 0) free.push_back(a);
+  std::size_t done = 0;
+  for (; done < free.size(); ++done)
+    for (const Port& port : plan.actors[free[done]].outputs)
+      for (ActorId c : plan.reg(port.reg).consumers)
+        if (c != session_actor && --waiting[c] == 0) free.push_back(c);
+  if (done == plan.actors.size()) return;
+  std::string names;
+  for (ActorId a : waiting.ids())
+    if (waiting[a] > 0) names += cat(names.empty() ? "" : ", ", "a", a, " '", plan.actor(a).name, "'");
+  fail("plan '", plan.name, "': a circle of registers without tokens holds up ", names);
+}
+
+// A launch lasts from its start tokens to its last done token. What reads its feeds or writes its outputs must begin
+// after the one, and all that it sets going must be over before the other: the host reads results and variables then.
+void verify_within_launch(const Plan& plan) {
+  ById<ActorId, char> begins(plan.actors.size(), 0), ends(plan.actors.size(), 0);
+  std::vector<ActorId> reached;
+  auto reach = [&](ById<ActorId, char>& marks, ActorId a) {
+    if (a == session_actor || marks[a]) return;
+    marks[a] = 1;
+    reached.push_back(a);
+  };
+  auto spread = [&](ById<ActorId, char>& marks, auto next) {
+    while (!reached.empty()) {
+      const Actor& a = plan.actor(reached.back());
+      reached.pop_back();
+      next(marks, a);
+    }
+  };
+  auto consumers = [&](ById<ActorId, char>& marks, const Actor& a) {
+    for (const Port& port : a.outputs)
+      for (ActorId c : plan.reg(port.reg).consumers) reach(marks, c);
+  };
+  auto producers = [&](ById<ActorId, char>& marks, const Actor& a) {
+    for (const Port& port : a.inputs) reach(marks, plan.reg(port.reg).producer);
+  };
+  for (const Register& r : plan.registers)
+    if (r.producer == session_actor)
+      for (ActorId c : r.consumers) reach(begins, c);
+  spread(begins, consumers);
+  for (const Register& r : plan.registers)
+    if (std::find(r.consumers.begin(), r.consumers.end(), session_actor) != r.consumers.end()) reach(ends, r.producer);
+  spread(ends, producers);
+  for (ActorId i : plan.actors.ids()) {
+    const Actor& a = plan.actors[i];
+    bool serves_launch = a.body == BodyKind::input || a.body == BodyKind::fetch;
+    require(!serves_launch || begins[i], name_of_actor(plan, i), ": its body is ", name_of(a.body),
+            ", but no start register leads to it: it would act before there is a launch");
+    require(!begins[i] || ends[i], name_of_actor(plan, i),
+            " leads to no done register: the launch would be over before it");
+  }
+}
+
+// What a fetch keeps of the whole.
+struct FetchedPart {
+  Ints begin, size, whole;
+};
+FetchedPart part_of(const Actor& fetch) {
+  const Shape& size = fetch.bound[0].view.shape;
+  if (fetch.slices.empty()) return {Ints(size.size(), 0), size, size};
+  return {fetch.slices[0].ints("begin"), size, fetch.slices[0].ints("shape")};
+}
+
+// The fetches of one output: a part of each device at most; parts are equal or apart, and those of all ranks make the
+// whole.
+void verify_parts(const Plan& plan, const std::string& output, const std::vector<ActorId>& fetches) {
+  const FetchedPart first = part_of(plan.actor(fetches[0]));
+  const DType dtype = plan.actor(fetches[0]).bound[0].view.dtype;
+  auto device = [&](ActorId i) { return plan.stream(plan.actor(i).stream).device; };
+  std::int64_t covered = 0;
+  for (std::size_t i = 0; i < fetches.size(); ++i) {
+    const FetchedPart part = part_of(plan.actor(fetches[i]));
+    require(part.whole == first.whole && plan.actor(fetches[i]).bound[0].view.dtype == dtype,
+            name_of_actor(plan, fetches[i]), " fetches '", output, "' as a part of ",
+            print(TensorType{plan.actor(fetches[i]).bound[0].view.dtype, part.whole}), ", but ",
+            name_of_actor(plan, fetches[0]), " of ", print(TensorType{dtype, first.whole}));
+    bool again = false;
+    for (std::size_t j = 0; j < i; ++j) {
+      const FetchedPart other = part_of(plan.actor(fetches[j]));
+      require(device(fetches[i]) != device(fetches[j]), name_of_actor(plan, fetches[i]), " and ",
+              name_of_actor(plan, fetches[j]), " both fetch '", output, "' on device ", device(fetches[i]));
+      bool same = part.begin == other.begin && part.size == other.size, apart = false;
+      for (std::size_t d = 0; d < part.size.size(); ++d)
+        apart |= part.begin[d] >= other.begin[d] + other.size[d] || other.begin[d] >= part.begin[d] + part.size[d];
+      require(same || apart, name_of_actor(plan, fetches[i]), " and ", name_of_actor(plan, fetches[j]),
+              " fetch parts of '", output, "' that overlap and differ");
+      again |= same;
+    }
+    if (!again) covered = checked_add(covered, count_of(part.size));
+  }
+  require(plan.world > 1 || covered == count_of(first.whole), "plan '", plan.name, "': the fetches of '", output,
+          "' have ", covered, " of its ", count_of(first.whole), " elements");
+}
+
+// What the launch's feeds and outputs ask of the actors that serve them.
+void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) {
+  std::map<std::string, ActorId> inputs;
+  std::map<std::string, std::vector<ActorId>> outputs;
+  for (ActorId i : plan.actors.ids()) {
+    const Actor& a = plan.actors[i];
+    if (a.body == BodyKind::fetch) {
+      outputs[a.binding].push_back(i);
+      require(acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but '", a.binding,
+              "' is fetched once");
+    }
+    if (a.body == BodyKind::input) {
+      auto [other, first] = inputs.emplace(a.binding, i);
+      const auto lots = static_cast<std::int64_t>(a.slices.size() / a.bound.size());
+      require(acts[i] % lots == 0, name_of_actor(plan, i), " has ", lots, " lots of slices, but acts ", acts[i],
+              " times in a launch");
+      require(first || acts[i] == acts[other->second], name_of_actor(plan, i), " reads input '", a.binding, "' ",
+              acts[i], " times in a launch, but ", name_of_actor(plan, other->second), " reads it ",
+              acts[other->second], " times");
+    }
+  }
+  for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);
+}
+
+// What is said of single acts must be of acts that there are.
+void verify_acts(const Plan& plan, ActorId i, std::int64_t acts) {
+  const Actor& a = plan.actors[i];
+  const std::int64_t turns = a.collective ? static_cast<std::int64_t>(a.collective->turns.size()) : acts;
+  require(turns == acts, name_of_actor(plan, i), " acts ", acts, " times in a launch, but has ", turns,
+          turns == 1 ? " turn" : " turns");
+  for (const Call& call : a.calls)
+    require(call.acts.all() || (call.acts.begin >= 0 && call.acts.begin < call.acts.end && call.acts.end <= acts),
+            name_of_actor(plan, i), ", call ", call.kernel, ": runs in acts ", call.acts.begin, "..", call.acts.end,
+            ", but the actor acts ", acts, " times in a launch");
+}
+
+void verify_sequences(const Plan& plan) {
+  std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, ActorId>> turns;
+  std::map<std::pair<CommunicatorId, int>, const Collective*> first;
+  for (ActorId i : plan.actors.ids()) {
+    if (!plan.actors[i].collective) continue;
+    const Collective& c = *plan.actors[i].collective;
+    for (int turn : c.turns) {
+      auto [at, fresh] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(turn, i);
+      require(fresh, name_of_actor(plan, i),
+              at->second == i ? " has turn " : cat(" and ", name_of_actor(plan, at->second), " both have turn "), turn,
+              " of communicator ", c.communicator, at->second == i ? " twice" : "");
+      auto [other, alone] = first.emplace(std::pair{c.communicator, turn}, &c);
+      require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i),
+              ": turn ", turn, " of communicator ", c.communicator, " is ", c.kind, " ", c.reduce, " here, but ",
+              other->second->kind, " ", other->second->reduce, " for another member");
+      require(alone || other->second->algorithm == c.algorithm, name_of_actor(plan, i), ": turn ", turn,
+              " of communicator ", c.communicator, " is by ", c.algorithm, " here, but by ", other->second->algorithm,
+              " for another member");
+      require(alone || c.kind != "all_reduce" || other->second->in.view.type() == c.in.view.type(),
+              name_of_actor(plan, i), ": turn ", turn, " of communicator ", c.communicator, " is of ", c.in.view,
+              " here, but of ", other->second->in.view, " for another member");
+      require(alone || other->second->turns == c.turns, name_of_actor(plan, i), ": with turn ", turn,
+              " of communicator ", c.communicator, " it has the turns ", join(c.turns, ", "), " here, but ",
+              join(other->second->turns, ", "), " for another member");
+    }
+  }
+  for (CommunicatorId c : plan.communicators.ids()) {
+    const Communicator& group = plan.communicators[c];
+    require(!group.members.empty() && group.chunk > 0, "communicator ", c, " has ", group.members.size(),
+            " members and chunks of ", group.chunk, " bytes");
+    for (std::size_t m = 0; m < group.members.size(); ++m)
+      require(std::find(group.members.begin() + static_cast<std::ptrdiff_t>(m) + 1, group.members.end(),
+                        group.members[m]) == group.members.end(),
+              "communicator ", c, ": device ", group.members[m].rank, ".", group.members[m].device,
+              " is a member twice");
+    for (DeviceId d : plan.devices.ids()) {
+      if (std::find(group.members.begin(), group.members.end(), plan.devices[d]) == group.members.end()) continue;
+      std::size_t count = turns[{c, d}].size();
+      require(count == group.sequence.size(), "communicator ", c, ": its sequence has ", group.sequence.size(),
+              " turns, but device ", plan.devices[d].rank, ".", plan.devices[d].device, " has ", count, " collectives");
+    }
+  }
+}
+
+}  // namespace
+
+void verify(const Plan& plan) {
+  verify_places(plan);
+  for (ActorId i : plan.actors.ids()) in_range(plan.actors[i].stream, plan.streams, name_of_actor(plan, i), "stream");
+  const Listed listed(plan);
+  for (RegisterId i : plan.registers.ids()) verify_register(plan, listed, i);
+  for (ActorId i : plan.actors.ids()) verify_actor(plan, listed, i);
+  for (const Call& call : plan.setup) verify_call(plan, listed, no_actor, call, "set-up");
+  for (std::size_t i = 0; i < plan.links.size(); ++i)
+    in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
+  verify_no_circle(plan);
+  verify_sequences(plan);
+  verify_within_launch(plan);
+  auto acts = acts_per_launch(plan);
+  std::int64_t work = messages_per_launch(plan), most = 1 << 24;  // the dry run handles each act and each message
+  for (std::int64_t count : acts) work = checked_add(work, count);
+  require(work <= most, "plan '", plan.name, "' takes ", work, " acts and messages in a launch; the most is ", most);
+  verify_bindings(plan, acts);
+  verify_sharing(plan, acts);
+  for (ActorId i : plan.actors.ids()) verify_acts(plan, i, acts[i]);
+  dry_run(plan);
+}
+
+}  // namespace karez::plan

@@ -1,0 +1,282 @@
+// What the ranks of a world hear of each other's failures: three ranks in one process, each with threads of its own.
+#include "karez/runtime/agreement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "karez/base/hash.h"
+#include "karez/comm/peers.h"
+#include "karez/comm/store_server.h"
+#include "karez/runtime/session.h"
+
+namespace karez::runtime {
+namespace {
+using comm::Address;
+using comm::Seconds;
+using comm::Token;
+
+// One rank, and what it was told.
+class Rank {
+ public:
+  Rank(const Address& address, const Token& token, int rank, int ranks, Seconds patience)
+      : client_(address, token, rank, cat("test ", rank), Seconds(20)),
+        peers_(reactor_, client_, token, {.rank = rank, .ranks = ranks, .timeout = Seconds(20)}) {
+    auto failed = [this](const Error& error, std::optional<int>) {
+      std::lock_guard lock(mutex_);
+      told_.emplace_back(error.what());
+      changed_.notify_all();
+    };
+    auto ended = [this](std::uint64_t op, const LaunchEnd& end) {
+      std::lock_guard lock(mutex_);
+      ++ended_;
+      ends_.push_back(cat(op, end.error ? cat(" ", end.error->what()) : std::string(), end.skipped ? " skipped" : "",
+                          end.wrote ? " wrote" : ""));
+      changed_.notify_all();
+    };
+    auto spoiled = [this](std::uint64_t op, bool by_all) {
+      std::lock_guard lock(mutex_);
+      spoiled_.push_back(cat(op, by_all ? " by all" : ""));
+      changed_.notify_all();
+    };
+    const auto open = [this](int other, comm::Bell& bell) {
+      return peers_.control(other).open(hash_text("agreement"), NoteLines::depth, bell);
+    };
+    agreement_ = std::make_unique<Agreement>(
+        Agreement::Place{rank, ranks, open, patience},
+        Agreement::Tell{ended, spoiled, failed, [](int other) { return cat("rank ", other); }});
+  }
+
+  Agreement& agreement() { return *agreement_; }
+  void leave() { agreement_.reset(); }
+  std::string told() {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !told_.empty(); })) return "nothing";
+    return told_.size() == 1 ? told_[0] : cat("told ", told_.size(), " times");
+  }
+  // How many ops it was told that all have ended: when these are so many, or after 20 s.
+  int ended(int ops) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return ended_ >= ops; });
+    return ended_;
+  }
+  std::vector<std::string> ends() {
+    std::lock_guard lock(mutex_);
+    return ends_;
+  }
+  // What it was told of launches that failed, when that is so much, or after 20 s.
+  std::vector<std::string> spoiled(std::size_t much) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return spoiled_.size() >= much; });
+    return spoiled_;
+  }
+
+ private:
+  comm::Reactor reactor_;
+  comm::StoreClient client_;
+  comm::Peers peers_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> told_, ends_, spoiled_;
+  int ended_ = 0;
+  std::unique_ptr<Agreement> agreement_;
+};
+
+class World {
+ public:
+  explicit World(int ranks, Seconds patience = Seconds(30)) : token_(comm::random_token()) {
+    { auto free = comm::listen_at(address_, 1); }
+    server_ = std::make_unique<Server>(address_, token_);
+    for (int r = 0; r < ranks; ++r) ranks_.emplace_back();
+    on_all([&](std::size_t r) {
+      ranks_[r] = std::make_unique<Rank>(address_, token_, static_cast<int>(r), ranks, patience);
+    });
+  }
+  ~World() {
+    on_all([&](std::size_t r) { ranks_[r]->leave(); });
+  }
+  Rank& operator[](std::size_t rank) { return *ranks_[rank]; }
+
+ private:
+  struct Server {
+    Server(const Address& address, const Token& token) : store(reactor, token, address) {}
+    comm::Reactor reactor;
+    comm::StoreServer store;
+  };
+  void on_all(const std::function<void(std::size_t)>& body) {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) threads.emplace_back([&, r] { body(r); });
+  }
+  Address address_;
+  Token token_;
+  std::unique_ptr<Server> server_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+const Error link_ended(ErrorKind::peer, "link to rank 1: it ended");
+
+// The end of a link is no cause: whoever sees it waits for the word of the rank that failed. `sees` is who saw the end
+// first.
+std::string heard(int sees, int fails, const std::string& word) {
+  World world(3);
+  world[static_cast<std::size_t>(sees)].agreement().fail(link_ended);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // of the half second that the word may take
+  if (fails >= 0) world[static_cast<std::size_t>(fails)].agreement().fail(Error(ErrorKind::user, word));
+  std::string out = world[0].told();
+  for (std::size_t r = 1; r < 3; ++r)
+    if (const std::string other = world[r].told(); other.find(out) == out.npos && out.find(other) == out.npos)
+      out += " | " + other;
+  return out;
+}
+
+TEST(Agreement, TheEndOfALinkWaitsForTheWordOfWhoFailed) {
+  for (int sees : {0, 2}) {
+    std::string out;
+    for (int attempt = 0; attempt < 5 && out.find("cannot go on") == out.npos; ++attempt)
+      out = heard(sees, 1, "it cannot go on");
+    EXPECT_EQ(out, "rank 1: it cannot go on") << "seen by rank " << sees;
+  }
+}
+
+TEST(Agreement, TheEndOfALinkIsTheWordWhereNoOtherComes) {
+  for (int sees : {0, 2}) EXPECT_EQ(heard(sees, -1, ""), "link to rank 1: it ended") << "seen by rank " << sees;
+}
+
+TEST(Agreement, AFailureThatIsNoPeersEndIsToldAtOnce) {
+  World world(3);
+  world[2].agreement().fail(Error(ErrorKind::user, "a"));
+  EXPECT_EQ(world[0].told(), "rank 2: a");
+  EXPECT_EQ(world[1].told(), "rank 2: a");
+  world[1].agreement().fail(Error(ErrorKind::user, "b"));
+  EXPECT_EQ(world[2].told(), "a");
+}
+
+TEST(Agreement, ALaunchThatFailedByItsDataEndsAlikeOnAllAndNothingElseFails) {
+  World world(3);
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 1u);
+  world[2].agreement().spoil(1);
+  world[2].agreement().spoil(1);  // once is enough
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    EXPECT_THAT(world[rank].spoiled(1), testing::ElementsAre("1")) << "rank " << rank;
+  for (std::size_t rank : {0, 1}) world[rank].agreement().spoil(1);
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    EXPECT_THAT(world[rank].spoiled(2), testing::ElementsAre("1", "1 by all")) << "rank " << rank;
+  world[2].agreement().end(1, {}, {Error(ErrorKind::data, "a label", ""), false, false});
+  for (std::size_t rank : {0, 1}) world[rank].agreement().end(1, {}, {{}, true, false});
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(world[rank].ended(1), 1);
+    EXPECT_THAT(world[rank].ends(), testing::ElementsAre("1 rank 2: a label skipped"));
+    EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 2u) << "all goes on";
+  }
+  for (std::size_t rank = 0; rank < 3; ++rank) world[rank].agreement().end(2);
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].ended(2), 2);
+}
+
+TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {
+  constexpr int ops = 5000;
+  World world(2);
+  std::vector<std::jthread> threads;
+  for (std::size_t rank : {0, 1})
+    threads.emplace_back([&, rank] {
+      for (int i = 0; i < ops; ++i)
+        world[rank].agreement().end(world[rank].agreement().begin({.hash = 7, .what = "an op"}), {});
+    });
+  threads.clear();
+  for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(ops), ops) << "rank " << rank;
+}
+
+// What a rank's request came to: "begun 3", or by whose doing it was refused.
+std::string answer_to(Rank& rank, std::string_view what, const std::function<void()>& meanwhile = {}) {
+  const auto answer = rank.agreement().ask({.what = what, .sets_nothing = true}, meanwhile);
+  if (const auto* op = std::get_if<std::uint64_t>(&answer)) return cat("begun ", *op);
+  const Refusal& refusal = std::get<Refusal>(answer);
+  switch (refusal.why) {
+    case Refusal::Why::other: return cat("rank ", refusal.ranks[1], " comes to ", refusal.text);
+    case Refusal::Why::withdrawn: return cat("rank ", refusal.ranks[1], " withdrew");
+  }
+  return "?";
+}
+
+void launch(Rank& rank) { rank.agreement().end(rank.agreement().begin({.hash = 7, .what = "a call"})); }
+
+TEST(Agreement, ARequestOfOneRankIsRefusedAndAllGoOn) {
+  constexpr int rounds = 50;
+  for (std::size_t asks : {0, 1, 2}) {
+    World world(3);
+    std::vector<std::string> answers[3];
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t rank : {0, 1, 2})
+        threads.emplace_back([&, rank] {
+          for (int i = 0; i < rounds; ++i) {
+            if (rank == asks) answers[rank].push_back(answer_to(world[rank], "a read"));
+            launch(world[rank]);
+          }
+          answers[rank].push_back(answer_to(world[rank], "a barrier"));
+        });
+    }
+    for (std::size_t rank : {0, 1, 2}) {
+      EXPECT_EQ(answers[rank].back(), cat("begun ", rounds + 1));
+      answers[rank].pop_back();
+      EXPECT_EQ(answers[rank].size(), rank == asks ? rounds : 0u);
+      for (const std::string& answer : answers[rank]) EXPECT_TRUE(answer.ends_with(" comes to a call")) << answer;
+      EXPECT_EQ(world[rank].ended(rounds), rounds) << "rank " << rank << ", where " << asks << " asks";
+    }
+  }
+}
+
+TEST(Agreement, ARequestWaitsForTheOthersAndNamesWhoDoesNotCome) {
+  World world(3, Seconds(0.3));
+  std::string first, second, third;
+  ::testing::internal::CaptureStderr();
+  {
+    std::jthread zero([&] { first = answer_to(world[0], "a read"); }),
+        one([&] { second = answer_to(world[1], "a read"); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    third = answer_to(world[2], "a read");
+  }
+  for (const std::string& text : {first, second, third}) EXPECT_EQ(text, "begun 1");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(said.starts_with("karez warning: a read: rank 2 has not come to it for 0.") &&
+              said.ends_with(" s, and others wait\n"))
+      << said;
+  EXPECT_EQ(said.find("warning"), said.rfind("warning")) << "once";
+}
+
+// By Ctrl-C, where a program waits.
+TEST(Agreement, ARequestThatIsInterruptedIsWithdrawnAndAllGoOn) {
+  for (std::size_t rank : {0, 1}) {
+    World world(2);
+    bool thrown = false;
+    try {
+      answer_to(world[rank], "a read", [] { throw std::runtime_error("interrupted"); });
+    } catch (const std::runtime_error&) { thrown = true; }
+    EXPECT_TRUE(thrown);
+    {
+      std::jthread other([&] { EXPECT_EQ(answer_to(world[1 - rank], "a read"), "begun 1"); });
+      EXPECT_EQ(answer_to(world[rank], "a read"), "begun 1") << "asked for again";
+    }
+    for (std::size_t each : {0, 1}) launch(world[each]);
+    for (std::size_t each : {0, 1}) EXPECT_EQ(world[each].ended(1), 1);
+  }
+}
+
+TEST(Agreement, AFailureEndsARequest) {
+  World world(2);
+  std::string told;
+  {
+    std::jthread asks([&] {
+      try {
+        answer_to(world[1], "a read");
+      } catch (const Error& error) { told = error.what(); }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    world[0].agreement().fail(Error(ErrorKind::user, "it cannot go on"));
+  }
+  EXPECT_EQ(told, "rank 0: it cannot go on");
+}
+
+}  // namespace
+}  // namespace karez::runtime

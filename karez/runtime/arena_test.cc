@@ -1,0 +1,78 @@
+// Tests of plans that share bytes: their launches follow each other, and no more than the largest of them is held.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "karez/base/test_error.h"
+#include "karez/data/array_source.h"
+#include "karez/runtime/session.h"
+#include "karez/runtime/test_plans.h"
+
+namespace karez::runtime {
+namespace {
+
+Feeds ones() { return {{"x", {data::array_source(HostArray::of<float>({4}, {1, 1, 1, 1})), 0}}}; }
+
+// How many of many launches, in any order, of random plans whose acts take their time, gave something wrong.
+int wrong_of(bool follow, unsigned seed, int workers) {
+  KernelTable table(test_kernels());
+  Session session({.workers = workers, .poison = true, .delays = {.most = 50, .seed = seed}, .follow = follow}, table);
+  std::vector<RandomGraph> graphs;
+  std::vector<int> plans;
+  for (unsigned i = 0; i < 4; ++i) plans.push_back(session.load(graphs.emplace_back(4 * seed + i, workers).s.plan));
+  std::mt19937 draw(seed);
+  int wrong = 0;
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::pair<std::size_t, Launch>> launches;
+    for (int i = 0; i < 4; ++i) {
+      const std::size_t which = draw() % plans.size();
+      launches.emplace_back(which, session.launch(plans[which], ones()));
+    }
+    for (const auto& [which, launch] : launches)
+      for (const auto& [name, value] : graphs[which].expected) wrong += launch.output(name).data<float>()[3] != value;
+  }
+  return wrong;
+}
+
+TEST(SharedArena, PlansGiveTheirResultsUnderAnyDelay) {
+  for (unsigned seed = 0; seed < 12; ++seed)
+    for (int workers : {1, 2, 4})
+      EXPECT_EQ(wrong_of(true, seed, workers), 0) << "seed " << seed << ", " << workers << " workers";
+}
+
+TEST(SharedArena, PlansThatDoNotFollowEachOtherAreNoticed) {
+  int noticed = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) noticed += wrong_of(false, seed, 2) > 0;
+  EXPECT_GE(noticed, 6);
+}
+
+// Registers of `bytes` on one device, and what the plan computes when it is loaded.
+Plan plan_of(std::int64_t bytes, std::int64_t constant) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  s.start(a);
+  s.edge(a, {b}, 1, bytes);
+  s.done(b);
+  s.block(BlockKind::constant, 0, constant, "", "");
+  return s.plan;
+}
+
+TEST(SharedArena, HoldsTheLargestOfItsPlansAndShrinksWhenThatGoes) {
+  KernelTable table(test_kernels());
+  Session session({}, table);
+  std::vector<int> plans;
+  for (std::int64_t i = 1; i <= 64; ++i) plans.push_back(session.load(plan_of(i << 16, 64)));
+  auto held = [&] { return session.arena_bytes().at("0.0"); };
+  EXPECT_EQ(held(), 64 << 16);
+  EXPECT_EQ(session.counters().peak_bytes.at("0.0"), (64 << 16) + 64 * 64) << "the constants of each are its own";
+  for (int plan : plans) session.launch(plan).wait();
+  session.unload(plans.back());
+  session.launch(plans[0]).wait();
+  EXPECT_EQ(session.plans(), 63);
+  EXPECT_EQ(held(), 63 << 16);
+  session.reload();
+  EXPECT_EQ(held(), 0);
+}
+
+}  // namespace
+}  // namespace karez::runtime

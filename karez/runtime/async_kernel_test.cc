@@ -1,0 +1,201 @@
+// Tests of kernels that end later than their call, and of the wait graph.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "karez/base/test_error.h"
+#include "karez/runtime/session.h"
+#include "karez/runtime/test_plans.h"
+
+namespace karez::runtime {
+namespace {
+
+Plan timer_chain(int pieces, int slots) {
+  Sketch s;
+  ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 2);
+  s.start(a, pieces);
+  s.edge(a, {b}, slots);
+  s.edge(b, {c}, slots);
+  s.done(c, pieces);
+  for (ActorId actor : {a, b, c}) s.call(actor, "test.timer", {}, {});
+  return s.plan;
+}
+
+TEST(AsyncKernels, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
+  constexpr int pieces = 20;
+  for (int workers : {1, 2}) {
+    ManualTimer timer;
+    KernelTable table({});
+    Session session({.workers = workers}, table);
+    session.add(timer.kernel());
+    Launch launch = session.launch(session.load(timer_chain(pieces, 2)));
+    for (int time = 0; time < pieces + 2; ++time) {
+      std::size_t due =
+          static_cast<std::size_t>(std::min({time + 1, 3, pieces + 2 - time}));  // the pipe fills, is full, and empties
+      ASSERT_TRUE(timer.active(due)) << "at time " << time << " not " << due << " actors act\n" << session.wait_graph();
+      timer.tick();
+    }
+    launch.wait();
+    EXPECT_EQ(timer.time, pieces + 2) << "the slowest actor's sum, and the time to fill";
+  }
+}
+
+TEST(AsyncKernels, OnRealThreadsTheyOverlapToo) {
+  constexpr int pieces = 10, unit_ms = 30;
+  KernelTable table({});
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::atomic<int> active = 0, most = 0;
+  auto begin = std::chrono::steady_clock::now();
+  {
+    Session session({}, table);
+    session.add({"test.timer", [&](const KernelArgs&, const Done& done) {
+                   std::lock_guard lock(mutex);
+                   most = std::max(most.load(), ++active);
+                   threads.emplace_back([done, &active, unit = std::chrono::milliseconds(unit_ms)] {
+                     std::this_thread::sleep_for(unit);
+                     --active;
+                     done();
+                   });
+                 }});
+    session.launch(session.load(timer_chain(pieces, 2))).wait();
+  }
+  auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(threads.size(), 3u * pieces);
+  EXPECT_GE(took, (pieces + 2) * unit_ms);
+  EXPECT_GE(most, 2) << "one after the other";
+}
+
+TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
+  ManualTimer timer;
+  KernelTable table({});
+  Session session({.workers = 1}, table);
+  session.add(timer.kernel());
+  Sketch s;  // two independent actors on one stream
+  for (const char* name : {"a", "b"}) {
+    ActorId a = s.actor(name);
+    s.start(a, 2);
+    s.done(a, 2);
+    s.call(a, "test.timer", {}, {});
+  }
+  Launch launch = session.launch(session.load(s.plan));
+  for (int act = 0; act < 4; ++act) {
+    ASSERT_TRUE(timer.active(1)) << act;
+    EXPECT_FALSE(launch.done());
+    timer.tick();
+  }
+  launch.wait();
+}
+
+TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
+  ManualTimer timer;
+  std::vector<std::string> ran;  // by the one worker
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("note", [&](const CallSpec& c) -> PreparedKernel {
+    return [&ran, name = c.attrs.text("name")](const KernelArgs&) { ran.push_back(name); };
+  }));
+  KernelTable table(std::move(rows));
+  Session session({.workers = 1}, table);
+  session.add(timer.kernel());
+  Sketch s;  // one stream: the timer's actor comes first, the others are ready while it lasts
+  ActorId first = s.actor("timer");
+  s.start(first);
+  s.done(first);
+  s.call(first, "test.timer", {}, {});
+  s.plan.actors[first].priority = -1;
+  for (auto [name, priority] : {std::pair{"a", 2}, std::pair{"b", 0}, std::pair{"c", 1}}) {
+    ActorId a = s.actor(name);
+    s.start(a);
+    s.done(a);
+    s.call(a, "test.note", {}, {}, {{"name", std::string(name)}});
+    s.plan.actors[a].priority = priority;
+  }
+  int plan = session.load(s.plan);
+  for (int i = 0; i < 2; ++i) {
+    ran.clear();
+    Launch launch = session.launch(plan);
+    ASSERT_TRUE(timer.active(1));
+    session.wait_graph();  // answered by the worker between two acts: whatever could run has run
+    EXPECT_TRUE(ran.empty()) << "the stream is held";
+    timer.tick();
+    for (int wait = 0; wait < 20000 && !launch.done(); ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!launch.done()) {
+      std::fprintf(stderr, "a deferred actor was forgotten\n%s", session.wait_graph().c_str());
+      std::abort();  // the session's end would wait for ever
+    }
+    EXPECT_EQ(ran, (std::vector<std::string>{"b", "c", "a"})) << "in the order of their priorities";
+  }
+}
+
+TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {
+  KernelTable table(test_kernels());
+  Session session({}, table);
+  session.add({"test.refuse",
+               [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error("the line is dead"))); }});
+  session.add({"test.throw", [](const KernelArgs&, const Done&) { fail("no such device"); }});
+  for (auto [kernel, says] :
+       {std::pair{"test.refuse", "the line is dead"}, std::pair{"test.throw", "no such device"}}) {
+    Sketch s;
+    ActorId a = s.actor("a");
+    s.start(a);
+    s.done(a);
+    s.call(a, kernel, {}, {});
+    Launch launch = session.launch(session.load(s.plan));
+    EXPECT_NE(error_of([&] { launch.wait(); }).find(cat(kernel, " at sketch.cc:2: ", says)), std::string::npos);
+    session.reload();
+    s.call(a, kernel, {}, {});
+    EXPECT_EQ(error_of([&] { session.load(s.plan); }),
+              cat("actor 'a': kernel ", kernel, " finishes later, so it must be the only call"));
+  }
+}
+
+TEST(WaitGraph, SaysWhoWaitsForWhom) {
+  ManualTimer timer;
+  KernelTable table({});
+  Session session({.workers = 2}, table);
+  session.add(timer.kernel());
+  EXPECT_EQ(session.wait_graph(), "no worker: nothing is loaded\n");
+  Launch launch = session.launch(session.load(timer_chain(2, 1)));
+  ASSERT_TRUE(timer.active(1));
+  EXPECT_NE(session.wait_graph().find("a0 'a' is under way"), std::string::npos) << session.wait_graph();
+  timer.tick();
+  ASSERT_TRUE(timer.active(1)) << "b acts; a waits for its slot";
+  std::string graph = session.wait_graph();
+  EXPECT_NE(graph.find("a0 'a' waits for a free slot of r1 by a1 'b'"), std::string::npos) << graph;
+  while (!launch.done()) {
+    timer.tick();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(session.wait_graph().find("waits"), std::string::npos);
+}
+
+TEST(WaitGraph, AWorkerInsideAKernelIsNamedAndNotWaitedFor) {
+  std::mutex gate;
+  gate.lock();
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("block", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs&) { std::lock_guard lock(gate); };
+  }));
+  KernelTable table(std::move(rows));
+  Session session({.workers = 1}, table);
+  Sketch s;
+  ActorId a = s.actor("stuck");
+  s.start(a);
+  s.done(a);
+  s.call(a, "test.block", {}, {});
+  Launch launch = session.launch(session.load(s.plan));
+  std::string graph;
+  for (int i = 0; i < 100 && graph.find("is inside a0 'stuck'") == std::string::npos; ++i) graph = session.wait_graph();
+  EXPECT_NE(graph.find("worker 0:\nis inside a0 'stuck'"), std::string::npos) << graph;
+  gate.unlock();
+  launch.wait();
+}
+
+}  // namespace
+}  // namespace karez::runtime

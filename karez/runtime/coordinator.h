@@ -1,0 +1,102 @@
+// What rank 0 decides about the ops of a world, from what every rank says of each: no thread, no clock, no link.
+//
+//   begun   all ranks begin the same at one number. Two that differ are a failure of all, which names both
+//   ended   all ranks have ended it
+//   spoiled a launch fails by its data on some rank. All ranks are told, and each says so when its part of the launch
+//   is poisoned, too; then all hear
+//           that: from there on ranks may send each other what such a launch makes, which is garbage
+//   asked   a rank asks for an op before it begins, so that no harm is done where another rank comes to something else
+//   at that number: then every rank
+//           that asked is refused, and the number is free for what it does next. Requests are compared by round, which
+//           is how often the rank was refused at that number: what is refused so depends on the ranks' programs alone,
+//           and not on which of them is faster
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "karez/runtime/note.h"
+#include "karez/runtime/pace.h"
+
+namespace karez::runtime {
+
+// Where two ranks began something else at one op: those two; -1 and 0 where all that is known is their sum.
+struct Difference {
+  std::uint64_t op = 0;
+  int ranks[2] = {0, 0};
+};
+
+class Coordinator {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `patience`: how long a rank that asked waits for one that does nothing.
+  Coordinator(int ranks, std::chrono::duration<double> patience) : ranks_(ranks), patience_(patience), pace_(ranks) {}
+
+  struct Outcome {
+    std::optional<std::uint64_t> begun, ended;  // by all ranks; begun: where they wait for that
+    LaunchEnd end;                              // how, on all ranks together
+    std::optional<Error> torn;                  // it failed on some and wrote variables on some
+    std::optional<std::pair<std::uint64_t, bool>>
+        spoiled;                                // a launch that failed on some rank, and whether all have said so
+    std::vector<std::pair<int, Note>> answers;  // to single ranks
+    std::optional<std::pair<Error, Difference>> wrong;
+    std::vector<SlowRank> slow;
+    std::vector<std::string> warnings;
+  };
+  // What a rank says: a note that is begun, ended, asked, withdrawn or spoiled.
+  Outcome take(int rank, const Note& note, Clock::time_point now);
+  // Asked for and not answered: when to call `look`, which warns of ranks that others have waited for too long.
+  bool somebody_asks() const { return asking_ > 0; }
+  Outcome look(Clock::time_point now);
+
+ private:
+  struct Request {
+    int rank = 0;
+    std::uint64_t hash = 0;
+    std::string what;
+  };
+  struct Round {
+    Request first;
+    std::optional<Refusal> refused;  // of ranks that ask in it
+    std::vector<int> asking;         // ranks that wait for an answer
+    int asked = 0;
+    bool warned = false;
+    Clock::time_point since;
+  };
+  struct Op {
+    std::optional<Request> begun_as;  // by the first rank that began it
+    InputHashes inputs;
+    std::uint64_t sum = 0;
+    int begun = 0, ended = 0;
+    bool awaited = false;
+    std::vector<Spent> spent;               // by rank, of those that said so
+    int failed = -1;                        // the smallest rank on which it failed, whose error is
+    LaunchEnd end;                          // this one's
+    std::map<std::uint32_t, Round> rounds;  // of requests, while no rank has begun it
+  };
+
+  Outcome take_begun(int rank, const Note& note);
+  Outcome take_asked(int rank, const Note& note, Clock::time_point now);
+  Outcome take_withdrawn(int rank, const Note& note);
+  Outcome take_ended(int rank, const Note& note);
+  Outcome take_spoiled(const Note& note);
+  void refuse(std::uint64_t number, Round& round, std::uint32_t index, const Refusal& why, Outcome& out);
+  std::string late(const Round& round, Clock::time_point now) const;
+
+  int ranks_;
+  std::chrono::duration<double> patience_;
+  Pace pace_;
+  std::map<std::uint64_t, Op> ops_;       // those not ended by all
+  std::map<std::uint64_t, int> spoiled_;  // by launch that failed: how many ranks have said so
+  std::string before_;                    // what the last op was that all ranks had begun
+  int asking_ = 0;                        // requests without an answer
+  Clock::time_point moved_at_;            // when any rank last said anything
+};
+
+}  // namespace karez::runtime

@@ -1,0 +1,284 @@
+// What rank 0 decides, note by note: which ops begin, which requests are refused and by whose doing, and that this does
+// not depend on who is faster.
+#include "karez/runtime/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "karez/base/text.h"
+
+namespace karez::runtime {
+namespace {
+
+using Clock = Coordinator::Clock;
+constexpr Clock::time_point start{};
+
+Note said(Note::Kind kind, std::uint64_t op, std::string what, std::uint32_t round = 0) {
+  Note out;
+  out.kind = kind;
+  out.op = op;
+  out.round = round;
+  out.text = std::move(what);
+  return out;
+}
+Note asked(std::uint64_t op, std::string what, std::uint32_t round = 0) {
+  return said(Note::Kind::asked, op, std::move(what), round);
+}
+Note begun(std::uint64_t op, std::string what) { return said(Note::Kind::begun, op, std::move(what)); }
+
+// "0: rank 1 comes to a call" for each rank that is answered, in the order of ranks; "begun 3" where all have.
+std::string text_of(Coordinator::Outcome outcome) {
+  std::stable_sort(outcome.answers.begin(), outcome.answers.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string out;
+  for (const auto& [rank, note] : outcome.answers) {
+    EXPECT_EQ(note.kind, Note::Kind::refused);
+    EXPECT_EQ(note.ranks[0], rank);
+    const std::string why = note.why == Refusal::Why::other ? cat("rank ", note.ranks[1], " comes to ", note.text)
+                                                            : cat("rank ", note.ranks[1], " withdrew");
+    out += cat(out.empty() ? "" : "; ", rank, ": ", why);
+  }
+  if (outcome.spoiled)
+    out += cat(out.empty() ? "" : "; ", "spoiled ", outcome.spoiled->first, outcome.spoiled->second ? " by all" : "");
+  if (outcome.torn) out += cat(out.empty() ? "" : "; ", "torn: ", outcome.torn->what());
+  if (outcome.ended) {
+    const LaunchEnd& end = outcome.end;
+    out +=
+        cat(out.empty() ? "" : "; ", "ended ", *outcome.ended, end.error ? cat(": ", end.error->what()) : std::string(),
+            end.skipped ? ", skipped" : "", end.wrote ? ", wrote" : "");
+  }
+  if (outcome.begun) out += cat(out.empty() ? "" : "; ", "begun ", *outcome.begun);
+  if (outcome.wrong) out += cat(out.empty() ? "" : "; ", outcome.wrong->first.what());
+  for (const std::string& warning : outcome.warnings) out += cat("warning: ", warning);
+  return out;
+}
+
+class Rank0 : public Coordinator {
+ public:
+  explicit Rank0(int ranks) : Coordinator(ranks, std::chrono::seconds(30)) {}
+  std::string hears(int rank, const Note& note, double second = 0) { return text_of(take(rank, note, at(second))); }
+  std::string looks(double second) { return text_of(look(at(second))); }
+
+ private:
+  static Clock::time_point at(double second) {
+    return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(second));
+  }
+};
+
+TEST(Coordinator, ALaunchThatFailedIsToldAtOnceAndAgainWhenAllHaveSaidSo) {
+  Rank0 first(3);
+  EXPECT_EQ(first.hears(2, said(Note::Kind::spoiled, 5, "")), "spoiled 5");
+  EXPECT_EQ(first.hears(0, said(Note::Kind::spoiled, 5, "")), "");
+  EXPECT_EQ(first.hears(1, said(Note::Kind::spoiled, 6, "")), "spoiled 6") << "another one meanwhile";
+  EXPECT_EQ(first.hears(1, said(Note::Kind::spoiled, 5, "")), "spoiled 5 by all");
+}
+
+Note ended(std::uint64_t op, const LaunchEnd& end) { return Note::of_end(op, end); }
+LaunchEnd failed(const char* why, bool wrote = false) {
+  return {Error(ErrorKind::data, why, "net.py:3"), false, wrote};
+}
+
+TEST(Coordinator, ALaunchEndsAsItDidOnAllRanksTogether) {
+  Rank0 first(3);
+  for (int rank : {2, 0}) EXPECT_EQ(first.hears(rank, ended(1, {{}, false, true})), "");
+  EXPECT_EQ(first.hears(1, ended(1, {{}, false, true})), "ended 1, wrote") << "a step is to write";
+  EXPECT_EQ(first.hears(2, ended(2, failed("c"))), "");
+  EXPECT_EQ(first.hears(1, ended(2, failed("b"))), "");
+  EXPECT_EQ(first.hears(0, ended(2, {{}, true, false})), "ended 2: rank 1: b, skipped")
+      << "the smallest rank's error, whoever comes first";
+  EXPECT_EQ(first.hears(0, ended(3, {{}, true, false})), "");
+  EXPECT_EQ(first.hears(1, ended(3, {})), "");
+  EXPECT_EQ(first.hears(2, ended(3, {})), "ended 3, skipped");
+}
+
+TEST(Coordinator, WhatFailedOnOneRankAndWroteOnAnotherIsTorn) {
+  Rank0 first(2);
+  EXPECT_EQ(first.hears(0, ended(1, {{}, false, true})), "");
+  EXPECT_EQ(first.hears(1, ended(1, failed("b"))).find("torn: rank 1: b; the launch had begun to write its variables"),
+            0u);
+  EXPECT_EQ(first.hears(0, ended(2, {{}, true, false})), "");
+  EXPECT_EQ(first.hears(1, ended(2, {{}, false, true})).find("torn: a launch did not run on all ranks"), 0u);
+  EXPECT_EQ(first.hears(0, ended(3, failed("a", true))), "");
+  EXPECT_EQ(first.hears(1, ended(3, {{}, true, false})).find("torn: rank 0: a; "), 0u);
+}
+
+TEST(Coordinator, ARequestOfAllRanksBegins) {
+  Rank0 first(3);
+  EXPECT_EQ(first.hears(2, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
+  EXPECT_TRUE(first.somebody_asks());
+  EXPECT_EQ(first.hears(1, asked(1, "a read")), "begun 1");
+  EXPECT_FALSE(first.somebody_asks());
+}
+
+TEST(Coordinator, ARequestOfOneRankIsRefusedWhetherTheOtherCameBeforeOrAfterIt) {
+  Rank0 first(2);
+  EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(1, begun(1, "a call")), "0: rank 1 comes to a call");
+  EXPECT_EQ(first.hears(0, begun(1, "a call")), "");
+  EXPECT_EQ(first.hears(1, begun(2, "a call")), "");
+  EXPECT_EQ(first.hears(0, asked(2, "a read")), "0: rank 1 comes to a call");
+  EXPECT_EQ(first.hears(0, asked(2, "another read", 1)), "0: rank 1 comes to a call");
+  EXPECT_EQ(first.hears(0, begun(2, "a call")), "") << "and no failure";
+  EXPECT_FALSE(first.somebody_asks());
+}
+
+TEST(Coordinator, WhereRanksAskForDifferentThingsEachHearsOfAnother) {
+  Rank0 first(3);
+  EXPECT_EQ(first.hears(0, asked(1, "x")), "");
+  EXPECT_EQ(first.hears(1, asked(1, "y")), "0: rank 1 comes to y; 1: rank 0 comes to x");
+  EXPECT_EQ(first.hears(2, asked(1, "x")), "2: rank 1 comes to y");
+  for (int rank : {0, 1}) EXPECT_EQ(first.hears(rank, asked(1, "z", 1)), "");
+  EXPECT_EQ(first.hears(2, asked(1, "z", 1)), "begun 1");
+}
+
+TEST(Coordinator, RanksThatDifferWithoutAskingFailTheWorld) {
+  Rank0 first(2);
+  first.hears(1, begun(1, "a call"));
+  EXPECT_EQ(first.hears(0, begun(1, "another")),
+            "the ranks do not run the same program: rank 0 comes to another, where rank 1 comes to a call");
+}
+
+TEST(Coordinator, WhatRanksExchangeAddsUpToNothing) {
+  for (const std::uint64_t other : {7, 8}) {
+    Rank0 first(2);
+    Note mine = begun(1, "the links of 'step'"), theirs = mine;
+    mine.sum = 7;
+    theirs.sum = 0 - other;
+    EXPECT_EQ(first.hears(0, mine), "");
+    EXPECT_EQ(first.hears(1, theirs),
+              other == 7
+                  ? ""
+                  : "the links of 'step' do not fit together: two ranks disagree about what they send each other");
+  }
+}
+
+TEST(Coordinator, TheHashOfARequestCountsAsWell) {
+  Rank0 first(2);
+  Note mine = asked(1, "a write"), other = mine;
+  mine.hash = 1;
+  other.hash = 2;
+  first.hears(0, mine);
+  EXPECT_EQ(first.hears(1, other), "0: rank 1 comes to a write; 1: rank 0 comes to a write");
+}
+
+TEST(Coordinator, ARequestThatIsWithdrawnIsWaitedForByTheOthers) {
+  Rank0 first(2);
+  first.hears(0, asked(1, "a read"));
+  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  EXPECT_FALSE(first.somebody_asks());
+  first.hears(1, asked(1, "a read"));
+  EXPECT_EQ(first.hears(1, said(Note::Kind::withdrawn, 1, "a read")), "1: rank 1 withdrew");
+  first.hears(0, asked(1, "a read"));
+  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  first.hears(1, asked(1, "a read"));
+  EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
+  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "") << "too late: all have begun it";
+}
+
+TEST(Coordinator, ARequestThatOneOfSeveralWithdrawsStandsForTheOthers) {
+  Rank0 first(3);
+  EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(1, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  EXPECT_TRUE(first.somebody_asks());
+  EXPECT_EQ(first.hears(2, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
+}
+
+TEST(Coordinator, WhoDoesNotComeIsNamedOnceNothingHasMovedForSoLong) {
+  Rank0 first(3);
+  Note call = begun(1, "a call");
+  for (int rank : {0, 1, 2}) first.hears(rank, call, 1);
+  first.hears(0, asked(2, "a read"), 2);
+  for (int rank : {0, 1}) first.hears(rank, said(Note::Kind::ended, 1, ""), 3);
+  EXPECT_EQ(first.looks(100), "") << "what was begun runs on a rank";
+  first.hears(2, said(Note::Kind::ended, 1, ""), 200);
+  EXPECT_EQ(first.looks(229), "");
+  EXPECT_EQ(
+      first.looks(230),
+      "warning: a read: ranks 1, 2 have not come to it for 30.0 s, nor to anything else after a call, and others wait");
+  EXPECT_TRUE(first.somebody_asks());
+  EXPECT_EQ(first.looks(320), "") << "once";
+}
+
+TEST(Coordinator, WhatAllAskedForLastIsWhatTheyHaveDoneSince) {
+  Rank0 first(2);
+  Note save = asked(1, "a save");
+  save.awaited = true;
+  for (int rank : {0, 1}) first.hears(rank, save, 1);
+  first.hears(1, asked(2, "a read"), 2);
+  EXPECT_EQ(
+      first.looks(40),
+      "warning: a read: rank 0 has not come to it for 38.0 s, nor to anything else after a save, and others wait");
+}
+
+// Programs of requests (a try each) and calls: what each rank is refused, whatever the order in which notes come.
+std::string refused_in_order(const std::vector<std::vector<std::string>>& programs, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const int ranks = static_cast<int>(programs.size());
+  struct State {
+    std::size_t at = 0;
+    std::uint64_t op = 1;
+    std::uint32_t round = 0;
+    bool waits = false;
+    std::string log;
+  };
+  std::vector<State> states(programs.size());
+  Rank0 first(ranks);
+  for (int steps = 0; steps < 1000; ++steps) {
+    std::vector<int> able;
+    for (int rank = 0; rank < ranks; ++rank)
+      if (const State& s = states[static_cast<std::size_t>(rank)];
+          !s.waits && s.at < programs[static_cast<std::size_t>(rank)].size())
+        able.push_back(rank);
+    if (able.empty()) break;
+    const int rank = able[random() % able.size()];
+    State& s = states[static_cast<std::size_t>(rank)];
+    const std::string& what = programs[static_cast<std::size_t>(rank)][s.at++];
+    const bool call = what.starts_with("call");
+    s.waits = !call;
+    const Coordinator::Outcome outcome = first.take(rank, call ? begun(s.op, what) : asked(s.op, what, s.round), start);
+    if (call) ++s.op, s.round = 0;
+    EXPECT_FALSE(outcome.wrong) << outcome.wrong->first.what();
+    for (const auto& [whom, note] : outcome.answers) {
+      State& told = states[static_cast<std::size_t>(whom)];
+      EXPECT_TRUE(told.waits);
+      told.waits = false;
+      ++told.round;
+      told.log += cat("-", programs[static_cast<std::size_t>(whom)][told.at - 1], " ");
+    }
+    for (int whom = 0; outcome.begun && whom < ranks; ++whom) {
+      State& told = states[static_cast<std::size_t>(whom)];
+      if (!std::exchange(told.waits, false)) continue;
+      ++told.op;
+      told.round = 0;
+      told.log += cat("+", programs[static_cast<std::size_t>(whom)][told.at - 1], " ");
+    }
+  }
+  std::string out;
+  for (const State& s : states) out += cat(s.log, s.waits ? "waits" : "", "| ");
+  return out;
+}
+
+TEST(Coordinator, WhatIsRefusedDoesNotDependOnWhoIsFaster) {
+  const std::vector<std::vector<std::vector<std::string>>> all = {
+      {{"x", "call", "y"}, {"call", "y"}, {"x", "call", "y"}},
+      {{"x", "x", "call"}, {"y", "x", "call"}, {"x", "x", "call"}},
+      {{"x", "y", "z", "call"}, {"y", "x", "z", "call"}, {"call"}},
+      {{"x", "x", "x", "call", "x", "call"}, {"call", "x", "call"}, {"y", "call", "x", "call"}},
+      {{"call", "call", "x"}, {"x", "call", "call", "x"}, {"call", "y", "call", "x"}},
+  };
+  const std::vector<std::string> expected = {
+      "-x +y | +y | -x +y | ",       "-x +x | -y +x | -x +x | ", "-x -y -z | -y -x -z | | ",
+      "-x -x -x +x | +x | -y +x | ", "+x | -x +x | -y +x | ",
+  };
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::uint64_t seed = 0; seed < 300; ++seed)
+      EXPECT_EQ(refused_in_order(all[i], seed), expected[i]) << i << ", seed " << seed;
+}
+
+}  // namespace
+}  // namespace karez::runtime

@@ -1,0 +1,117 @@
+// Tests of launches that fail by their data: those that wrote nothing change nothing, and the session goes on once the
+// program has been told.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "karez/base/test_error.h"
+#include "karez/runtime/session.h"
+#include "karez/runtime/test_plans.h"
+
+namespace karez::runtime {
+namespace {
+
+Plan plan_that_fails(const std::string& name) {
+  Sketch s;
+  ActorId a = s.actor(name);
+  s.start(a);
+  s.done(a);
+  s.call(a, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
+  return s.plan;
+}
+
+Plan plain_plan() {
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  return s.plan;
+}
+
+// Counts v up; its launch number `at` fails, before or after that.
+Plan counting_plan(bool before, std::int64_t at) {
+  const View scalar(DType::f32, {1});
+  Sketch s;
+  ActorId state = s.actor("state", 0, 0, BodyKind::state), fails = s.actor("fails", 1), count = s.actor("count");
+  BlockId block = s.block(BlockKind::variable, 0, 4, "v", "f32[1]");
+  s.start(state);
+  if (before) s.edge(state, {fails, count}), s.edge(fails, {count}), s.done(count);
+  else s.edge(state, {count}), s.edge(count, {fails}), s.done(fails);
+  s.call(fails, "test.fail", {}, {}, {{"at", at}});
+  s.call(count, "test.count", {in_block(block, scalar)}, {in_block(block, scalar)});
+  return s.plan;
+}
+
+float counted(Session& session) {
+  return session.read_variable("v", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0];
+}
+
+TEST(DataFailure, BeforeTheFirstWriteChangesNothing) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  const int plan = session.load(counting_plan(true, 3));
+  session.write_variable("v", {0, 0, "cpu"}, View(DType::f32, {1}), HostArray::of<float>({1}, {0}));
+  for (int i = 0; i < 2; ++i) session.launch(plan).wait();
+  EXPECT_EQ(error_of([&] { session.launch(plan).wait(); }),
+            "test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'fails', device 0.0]");
+  EXPECT_EQ(counted(session), 2);
+  for (int i = 0; i < 2; ++i) session.launch(plan).wait();
+  EXPECT_EQ(counted(session), 4);
+}
+
+TEST(DataFailure, AfterTheFirstWriteLeavesTheStateUnusableUntilReloaded) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  const int plan = session.load(counting_plan(false, 3));
+  session.write_variable("v", {0, 0, "cpu"}, View(DType::f32, {1}), HostArray::of<float>({1}, {0}));
+  for (int i = 0; i < 2; ++i) session.launch(plan).wait();
+  const std::string error = error_of([&] { session.launch(plan).wait(); });
+  EXPECT_EQ(error.find("test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'fails', device 0.0]; the launch "
+                       "had begun to write its variables"),
+            0u)
+      << error;
+  EXPECT_TRUE(session.failed());
+  EXPECT_EQ(error_of([&] { session.launch(plan); }),
+            cat("this session's state is unusable since a launch failed (", error, "); reset the world"));
+  EXPECT_EQ(error_of([&] { session.launch(plan); }), error_of([&] { session.launch(plan); })) << "for ever";
+  session.reload();
+  EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
+}
+
+// Nobody waits for it: the next launch tells it, once, and does not run.
+TEST(DataFailure, ThatNobodyWaitedForIsToldByTheNextLaunch) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  const int plan = session.load(counting_plan(true, 1)), other = session.load(plain_plan());
+  session.write_variable("v", {0, 0, "cpu"}, View(DType::f32, {1}), HostArray::of<float>({1}, {0}));
+  Launch unread = session.launch(plan);
+  while (!unread.done()) std::this_thread::yield();
+  EXPECT_EQ(error_of([&] { session.launch(other); }),
+            "an earlier launch failed: test.fail at sketch.cc:2: run 1 went wrong [launch 1, actor 'fails', device "
+            "0.0]; it wrote no variable, and the "
+            "next launch runs again");
+  EXPECT_NO_THROW(session.launch(other).wait());
+  EXPECT_NO_THROW(session.launch(plan).wait());
+  EXPECT_EQ(counted(session), 1);
+  EXPECT_NE(error_of([&] { unread.wait(); }), "no error") << "its own waiters hear of it all the same";
+  EXPECT_NO_THROW(session.launch(plan).wait());
+}
+
+// Each is told by itself: a wait for one says nothing of the other.
+TEST(DataFailure, OfTwoPlansAreToldOneByOne) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  const int one = session.load(plan_that_fails("one")), two = session.load(plan_that_fails("two"));
+  Launch first = session.launch(one), second = session.launch(two);
+  while (!first.done() || !second.done()) std::this_thread::yield();
+  EXPECT_NE(error_of([&] { second.wait(); }).find("actor 'two'"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              session.launch(two);
+            }).find("an earlier launch failed: test.fail at sketch.cc:2: run 1 went wrong [launch 1, actor 'one'"),
+            std::string::npos);
+  EXPECT_NO_THROW(session.launch(one).wait());
+  EXPECT_NO_THROW(session.launch(two).wait());
+}
+
+}  // namespace
+}  // namespace karez::runtime

@@ -1,0 +1,108 @@
+// The ring as its reader sees it.
+#include "karez/runtime/event_ring.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "karez/base/error.h"
+
+namespace karez::runtime {
+
+std::string_view name_of(EventKind kind) {
+  switch (kind) {
+    case EventKind::launch_began: return "launch_began";
+    case EventKind::launch_ended: return "launch_ended";
+    case EventKind::began: return "began";
+    case EventKind::ended: return "ended";
+    case EventKind::acted: return "acted";
+    case EventKind::failed: return "failed";
+    case EventKind::handed: return "handed";
+    case EventKind::posted: return "posted";
+    case EventKind::taken: return "taken";
+  }
+  return "?";
+}
+
+// Even where every entry needs a mark and a clock of its own, as many as asked for are there beside the block that is
+// being written.
+EventRing::EventRing(int entries) {
+  require(entries >= 1 && entries <= 1 << 24, "an event ring of ", entries, " entries; it may have 1 to ", 1 << 24);
+  capacity_ = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(entries)));
+  size_ = (static_cast<std::uint64_t>(capacity_) * 3 / (block - 2) + 3) * block;
+  cells_ = std::make_unique<Cell[]>(size_);
+  begin_block();
+}
+
+void EventRing::begin_block() {
+  std::uint64_t number = written_.load(std::memory_order_relaxed);
+  if (number - lap_ == size_) lap_ = number;
+  begun_.store(number + block, std::memory_order_relaxed);
+  look_at_clock();
+  write_mark(known_);
+  write_clock();
+}
+
+void EventRing::write_mark(std::uint64_t plan_ticket) {
+  known_ = plan_ticket;
+  std::uint64_t before = written_.load(std::memory_order_relaxed) - extra_++;
+  write(head(mark) | before, plan_ticket);
+}
+
+void EventRing::write_clock() {
+  clock_due_ = false;
+  ++extra_;
+  write(head(clock) | time_, 0);
+}
+
+EventLog EventRing::read() const {
+  std::vector<std::array<std::uint64_t, 2>> cells;
+  std::uint64_t begin = 0, end = 0, first = 0;
+  do {  // again only if the writer came round the whole ring meanwhile
+    end = written_.load(std::memory_order_acquire);
+    begin = (end - std::min(end, size_) + block - 1) / block * block;
+    cells.clear();
+    for (std::uint64_t number = begin; number < end; ++number) {
+      const Cell& cell = cells_[number % size_];
+      cells.push_back({cell.words[0].load(std::memory_order_acquire), cell.words[1].load(std::memory_order_acquire)});
+    }
+    // Cell n lies where cell n - size lay; a block that was begun meanwhile may have torn that one.
+    std::uint64_t begun = begun_.load(std::memory_order_acquire);
+    first = std::max(begin, begun - std::min(begun, size_));
+  } while (first >= end);
+  EventLog log;
+  Event known;
+  for (std::uint64_t number = first; number < end; ++number) {
+    auto [left, right] = cells[number - begin];
+    auto kind = static_cast<EventKind>(left >> 60);
+    auto low = static_cast<std::uint32_t>(right);
+    auto high = static_cast<std::int32_t>(right >> 32);
+    if (kind == mark) {
+      if (number == first) log.overwritten = left & low_bits;
+      known.ticket = low;
+      known.plan = high;
+      continue;
+    }
+    bool message = kind == EventKind::handed || kind == EventKind::posted || kind == EventKind::taken;
+    if (!message) known.time = static_cast<std::int64_t>(left & low_bits);
+    if (kind == clock) continue;
+    Event event = known;
+    event.kind = kind;
+    event.piece = low;
+    event.actor = ActorId(high);
+    if (message) {
+      event.reg = RegisterId(static_cast<std::int32_t>(left & 0xffffffff));
+      event.slot = static_cast<std::int16_t>(left >> 32 & 0xffff);
+      event.message = static_cast<Message::Kind>(left >> 48 & 1);
+    }
+    log.events.push_back(event);
+  }
+  auto kept = static_cast<std::size_t>(capacity_);
+  if (log.events.size() > kept) {
+    std::size_t more = log.events.size() - kept;
+    log.events.erase(log.events.begin(), log.events.begin() + static_cast<std::ptrdiff_t>(more));
+    log.overwritten += more;
+  }
+  return log;
+}
+
+}  // namespace karez::runtime

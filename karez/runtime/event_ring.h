@@ -1,0 +1,140 @@
+// A worker's record of what began and ended when, and which messages it sent and took: the newest entries, in a ring
+// that allocates nothing.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "karez/plan/ports.h"
+#include "karez/runtime/ticks.h"
+
+namespace karez::runtime {
+
+// One worker's entries stand in the order in which they took effect, so its ring alone tells what its actors' ports
+// held at any entry. The messages that an act sends follow the entry of its end: first those returned, then those
+// filled.
+enum class EventKind : std::uint8_t {
+  launch_began,  // on worker 0; so is its end
+  launch_ended,
+  began,   // an act that does work, from here
+  ended,   // to here
+  acted,   // an act without work (state, a poisoned launch): it began and ended at once
+  failed,  // the act's work threw
+  handed,  // a message to an actor of the same worker (or, on worker 0, to the session): sent and taken at once
+  posted,  // a message that is on its way to another worker
+  taken,   // a message from another worker
+};
+std::string_view name_of(EventKind kind);
+
+struct Event {
+  std::int64_t time = 0;     // ns since the session was made; in the simulator: of virtual time
+  std::uint32_t ticket = 0;  // of the launch it belongs to; 0: none yet. This and `piece` count modulo 2^32
+  std::uint32_t piece = 0;   // an act's number of its actor; a message's piece
+  std::int32_t plan = -1;    // as Session::load numbered it
+  ActorId actor;             // who acts, or the message's receiver; session_actor: the session
+  RegisterId reg;            // of a message
+  std::int16_t slot = -1;    // of a message
+  EventKind kind = EventKind::acted;
+  Message::Kind message = Message::Kind::filled;  // of a message
+  bool operator==(const Event&) const = default;
+};
+
+// What one worker's ring held when it was read, oldest first.
+struct EventLog {
+  std::vector<Event> events;
+  std::uint64_t overwritten = 0;  // older ones that are gone
+};
+
+// One thread writes; any may read at any time: an entry that was overwritten meanwhile counts as gone.
+//
+// What neighbours share is written once. The ring is a row of blocks of 16 cells of 16 bytes; a block begins with a
+// `mark` and a `clock`, so that it can be read without those before it, and either is written again within a block
+// where it changes:
+//
+//   mark     entries ever before this cell | plan, ticket       of all entries after it
+//   clock    time                                               of the messages after it
+//   act      kind, time                    | actor, act
+//   message  kind, slot, register          | receiver, piece
+class EventRing {
+ public:
+  explicit EventRing(int entries);  // at least that many are kept
+
+  // Takes the time for what is written from here on. To be called where time may have passed: when work begins or ends,
+  // or mail comes. What lies between (acts without work, messages) takes ns, and reading the clock for each would cost
+  // as much again; every block does.
+  void look_at_clock() {
+    time_ = static_cast<std::uint64_t>(ticks()) & low_bits;
+    clock_due_ = true;
+  }
+
+  std::int64_t time() const { return static_cast<std::int64_t>(time_); }  // ticks, as it was taken last; by the writer
+
+  void act(EventKind kind, std::int32_t plan, std::uint64_t ticket, ActorId actor, std::int64_t act) {
+    know(plan, ticket);
+    write(head(kind) | time_, pair(act, actor.index));
+  }
+  void message(EventKind kind, std::int32_t plan, std::uint64_t ticket, const Message& m) {
+    know(plan, ticket);
+    if (clock_due_) write_clock();
+    sent(kind, m);
+  }
+  // A message of the act whose end was written last: its plan and launch are known.
+  void sent(EventKind kind, const Message& m) {
+    write(head(kind) | static_cast<std::uint64_t>(m.kind) << 48 | pair(m.reg.index, static_cast<std::uint16_t>(m.slot)),
+          pair(m.piece, m.to.index));
+  }
+  void launch(EventKind kind, std::int32_t plan, std::uint64_t ticket) { act(kind, plan, ticket, session_actor, 0); }
+
+  // Times are ticks still.
+  EventLog read() const;
+  int capacity() const { return capacity_; }
+
+ private:
+  struct Cell {
+    std::array<std::atomic<std::uint64_t>, 2> words;
+  };
+  static constexpr std::uint64_t block = 16;
+  static constexpr std::uint64_t low_bits =
+      (std::uint64_t{1} << 60) - 1;  // beside the kind; as ticks they last for twelve years
+  static constexpr auto mark = static_cast<EventKind>(14), clock = static_cast<EventKind>(15);
+
+  static std::uint64_t head(EventKind kind) { return static_cast<std::uint64_t>(kind) << 60; }
+  template <class A, class B> static std::uint64_t pair(A low, B high) {
+    return static_cast<std::uint32_t>(low) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32;
+  }
+
+  // A reader that sees a word of this cell sees, too, that its block was begun: the releases order them. On x86 they
+  // are plain stores.
+  void write(std::uint64_t first, std::uint64_t second) {
+    std::uint64_t number = written_.load(std::memory_order_relaxed);
+    Cell& cell = cells_[number - lap_];
+    cell.words[0].store(first, std::memory_order_release);
+    cell.words[1].store(second, std::memory_order_release);
+    written_.store(++number, std::memory_order_release);
+    if (number % block == 0) [[unlikely]]
+      begin_block();
+  }
+  void know(std::int32_t plan, std::uint64_t ticket) {
+    if (std::uint64_t now = pair(ticket, plan); now != known_) [[unlikely]]
+      write_mark(now);
+  }
+  void begin_block();
+  void write_mark(std::uint64_t plan_ticket);
+  void write_clock();
+
+  int capacity_;
+  std::uint64_t size_;  // cells
+  std::unique_ptr<Cell[]> cells_;
+  std::uint64_t lap_ = 0;                             // the number of the cell that lies at 0
+  std::uint64_t extra_ = 0;                           // marks and clocks among the cells
+  std::uint64_t known_ = 0;                           // ticket and plan, as the last mark says
+  std::uint64_t time_ = 0;                            // ticks
+  bool clock_due_ = false;                            // the time was taken, and no clock says so yet
+  std::atomic<std::uint64_t> begun_{0}, written_{0};  // cells ever: of all blocks begun, and those that are whole
+};
+
+}  // namespace karez::runtime

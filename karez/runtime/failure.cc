@@ -1,0 +1,71 @@
+// Failing a launch: its error, and the mark that poisons the rest.
+#include "karez/runtime/failure.h"
+
+#include <exception>
+#include <new>
+
+#include "karez/runtime/loaded.h"
+
+namespace karez::runtime {
+
+namespace {
+// "net.cc:12" of "matmul at net.cc:12".
+std::string line_of(const std::string& where) {
+  const std::size_t at = where.rfind(" at ");
+  return at == std::string::npos ? "" : where.substr(at + 4);
+}
+
+void lower(std::atomic<std::int64_t>& value, std::int64_t to) {
+  std::int64_t now = value.load();
+  while (now > to && !value.compare_exchange_weak(now, to)) continue;
+}
+}  // namespace
+
+std::string torn_text() {
+  return "; the launch had begun to write its variables, which now hold values of two steps: read or save those that "
+         "it does not write, then reset "
+         "the world and load a checkpoint";
+}
+
+Error thrown() {
+  try {
+    throw;
+  } catch (const Error& error) { return error; } catch (const std::bad_alloc&) {
+    return {ErrorKind::device, "out of host memory"};
+  } catch (const std::exception& error) { return Error(error.what()); } catch (const std::string& text) {
+    return Error(text);
+  } catch (const char* text) { return Error(text); } catch (...) {
+    return Error("something was thrown that is no std::exception");
+  }
+}
+
+void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, const std::string& where) {
+  LaunchRecord* record = loaded.record(actor.launch);
+  const PlanDevice& device = loaded.plan.devices[loaded.plan.stream(actor.actor->stream).device];
+  std::string text = cat(where.empty() ? "" : cat(where, ": "), cause.what(), " [",
+                         record == nullptr ? "between launches" : cat("launch ", record->ticket), ", actor '",
+                         actor.actor->name, "', device ", device_name(device), "]");
+  const Error error(cause.kind, text, cause.where.empty() ? line_of(where) : cause.where);
+  if (record == nullptr) throw error;
+  {
+    std::lock_guard lock(record->mutex);
+    if (!record->error) record->error = error;
+  }
+  poison_launches(loaded, *record, actor.launch);
+}
+
+void poison_launches(Loaded& loaded, const LaunchRecord& record, std::int64_t launch) {
+  const bool alone = record.op == 0 || !loaded.spoil;
+  if (alone) lower(loaded.released, launch);
+  lower(loaded.poisoned, launch);
+  if (!alone) loaded.spoil(record.op);
+}
+
+void release_launches(Loaded& loaded, std::int64_t launch) {
+  lower(loaded.released, launch);
+  for (auto& part : loaded.parts)
+    if (part && !part->resumes.exchange(true))
+      loaded.boxes[static_cast<std::size_t>(part->worker)]->post(&part->resume);
+}
+
+}  // namespace karez::runtime

@@ -1,0 +1,421 @@
+// Tests of what goes wrong: poisoned launches, errors and whom they reach.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "karez/base/test_error.h"
+#include "karez/data/array_source.h"
+#include "karez/plan/acts.h"
+#include "karez/runtime/session.h"
+#include "karez/runtime/test_plans.h"
+
+namespace karez::runtime {
+namespace {
+
+struct Caught {
+  ErrorKind kind = ErrorKind::user;
+  std::string where;
+  bool operator==(const Caught&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Caught& caught) {
+  return out << name_of(caught.kind) << " of " << caught.where;
+}
+
+Caught caught(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) { return {error.kind, error.where}; }
+  return {ErrorKind::user, "no error"};
+}
+
+// A chain over two workers whose middle actor fails at its second run; the last one counts its acts.
+Plan failing_plan() {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b", 1), c = s.actor("c");
+  s.start(a, 3);
+  s.edge(a, {b}, 2);
+  s.edge(b, {c}, 2);
+  s.done(c, 3);
+  s.call(b, "test.fail", {}, {}, {{"at", std::int64_t{2}}});
+  return s.plan;
+}
+
+Plan plain_plan() {
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  return s.plan;
+}
+
+TEST(Failure, TheFirstErrorReachesTheWaiterWithLineActorAndDevice) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  Launch launch = session.launch(session.load(failing_plan()));
+  EXPECT_EQ(error_of([&] { launch.wait(); }),
+            "test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]");
+  EXPECT_EQ(error_of([&] { launch.outputs(); }), error_of([&] { launch.wait(); })) << "every way of asking gives it";
+}
+
+TEST(Failure, APoisonedLaunchDrainsAndThoseAfterTheProgramIsToldRun) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  int plan = session.load(failing_plan());
+  std::vector<Launch> launches;
+  for (int i = 0; i < 3; ++i) {
+    try {
+      launches.push_back(session.launch(plan));  // the first may have failed before the others are asked for
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("an earlier launch failed: test.fail at sketch.cc:2: run 2"),
+                std::string::npos);
+    }
+  }
+  EXPECT_NE(error_of([&] { launches[0].wait(); }), "no error");
+  for (std::size_t i = 1; i < launches.size(); ++i) {
+    const std::string error = error_of([&] { launches[i].wait(); });
+    EXPECT_TRUE(error == "no error" ||
+                error.find(cat("launch ", i + 1, " did not run, because one before it failed: test.fail")) == 0)
+        << error;
+  }
+  EXPECT_EQ(session.counters().messages % messages_per_launch(failing_plan()), 0)
+      << "every message of a poisoned launch was sent all the same";
+  EXPECT_FALSE(session.failed());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(error_of([&] { session.launch(plan).wait(); }), "no error");
+  session.reload();
+  EXPECT_EQ(error_of([&] { session.launch(plan); }), "no plan 0 is loaded in this session");
+  EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
+}
+
+class BadSource : public Source {
+ public:
+  TensorType type() const override { return {DType::f32, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
+    require(ErrorKind::data, position < 2, "row ", position, ": label 11 is out of range 0..9");
+    for (int i = 0; i < 4; ++i) out.as<float>()[i] = static_cast<float>(position);
+  }
+};
+
+TEST(Failure, ASourcesErrorNamesTheInputsLine) {
+  RandomGraph graph(3, 2);
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  int plan = session.load(graph.s.plan);
+  auto source = std::make_shared<BadSource>();
+  EXPECT_NO_THROW(session.launch(plan, {{"x", {source, 1}}}).wait());
+  std::string error = error_of([&] { session.launch(plan, {{"x", {source, 2}}}).wait(); });
+  EXPECT_EQ(error.find("node.0 at sketch.cc:1: row 2: label 11 is out of range 0..9 [launch 2, actor 'node."), 0u)
+      << error;
+  EXPECT_EQ(caught([&] {
+              session.launch(plan, {{"x", {source, 2}}}).wait();
+            }),
+            (Caught{ErrorKind::data, "sketch.cc:1"}));
+  EXPECT_NO_THROW(session.launch(plan, {{"x", {source, 0}}}).wait());
+}
+
+// One actor that calls `kernel`.
+Plan plan_of(const char* kernel) {
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  s.call(a, kernel, {}, {});
+  return s.plan;
+}
+
+TEST(Failure, HasTheKindOfItsCauseAndTheUsersLineForEveryWaiter) {
+  for (ErrorKind kind : {ErrorKind::shape, ErrorKind::device, ErrorKind::peer, ErrorKind::hang, ErrorKind::data}) {
+    std::vector<KernelRow> rows = test_kernels();
+    rows.push_back(test_row("blame", [=](const CallSpec&) -> PreparedKernel {
+      return [=](const KernelArgs&) { fail(kind, "it broke"); };
+    }));
+    rows.push_back(test_row("unready", [=](const CallSpec&) -> PreparedKernel { fail(kind, "it does not fit"); }));
+    KernelTable table(std::move(rows));
+    Session session({.workers = 2}, table);
+    session.add({"test.late",
+                 [=](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error(kind, "late"))); }});
+    session.add({"test.throw", [=](const KernelArgs&, const Done&) { fail(kind, "at once"); }});
+    const Caught expected{kind, "sketch.cc:2"};
+    for (const char* kernel : {"test.blame", "test.late", "test.throw"}) {
+      const int plan = session.load(plan_of(kernel));
+      Launch first = session.launch(plan);
+      EXPECT_EQ(caught([&] { session.launch(plan).wait(); }), expected) << kernel << ": it was refused, or did not run";
+      EXPECT_EQ(caught([&] { first.wait(); }), expected) << kernel;
+      EXPECT_EQ(caught([&] { first.outputs(); }), expected) << kernel;
+      EXPECT_EQ(caught([&] { session.launch(plan).wait(); }), expected) << kernel;
+      session.reload();
+      EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
+    }
+    EXPECT_EQ(caught([&] { session.load(plan_of("test.unready")); }).kind, kind);
+    Plan setup = plan_of("test.blame");
+    std::swap(setup.setup, setup.actors[ActorId(0)].calls);
+    EXPECT_EQ(caught([&] { session.load(setup); }).kind, kind);
+  }
+}
+
+TEST(Failure, HasTheLineThatItsCauseNames) {
+  KernelTable table({test_row("lined", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs&) { throw Error(ErrorKind::data, "line 7 is odd", "labels.txt:7"); };
+  })});
+  Session session({}, table);
+  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.lined"))).wait(); }),
+            (Caught{ErrorKind::data, "labels.txt:7"}));
+}
+
+TEST(Failure, MemoryThatRanOutIsADeviceErrorAndAnotherLibrarysExceptionTheUsers) {
+  KernelTable table(
+      {test_row("hungry",
+                [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw std::bad_alloc(); }; }),
+       test_row("foreign", [](const CallSpec&) -> PreparedKernel {
+         return [](const KernelArgs&) { throw std::out_of_range("?"); };
+       })});
+  Session session({}, table);
+  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.hungry"))).wait(); }).kind, ErrorKind::device);
+  session.reload();
+  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.foreign"))).wait(); }),
+            (Caught{ErrorKind::user, "sketch.cc:2"}));
+}
+
+// Throws what is no std::exception.
+class OddSource : public Source {
+ public:
+  TensorType type() const override { return {DType::f32, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef&) const override {
+    if (position == 0) throw 42;
+    throw std::string("the tape tore");
+  }
+};
+
+TEST(Failure, WhateverASourceThrowsFailsTheLaunchWithText) {
+  for (int workers : {1, 2})
+    for (auto [position, says] :
+         {std::pair{0, "something was thrown that is no std::exception"}, std::pair{1, "the tape tore"}}) {
+      RandomGraph graph(3, workers);
+      KernelTable table(test_kernels());
+      Session session({.workers = workers}, table);
+      int plan = session.load(graph.s.plan);
+      std::string error = error_of([&] {
+        session.launch(plan, {{"x", {std::make_shared<OddSource>(), position}}}).wait();
+      });
+      EXPECT_EQ(error.find(cat("node.0 at sketch.cc:1: ", says, " [launch 1, actor 'node.")), 0u) << error;
+    }
+}
+
+TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
+  std::vector<KernelRow> rows = test_kernels();
+  rows.push_back(
+      test_row("odd", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw "odd"; }; }));
+  rows.push_back(test_row("unready", [](const CallSpec&) -> PreparedKernel { throw 7; }));
+  KernelTable table(std::move(rows));
+  Session session({}, table);
+  session.add({"test.late", [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(7)); }});
+  for (auto [kernel, says] :
+       {std::pair{"test.odd", "odd"}, std::pair{"test.late", "something was thrown that is no std::exception"}}) {
+    Sketch s;
+    ActorId a = s.actor("a");
+    s.start(a);
+    s.done(a);
+    s.call(a, kernel, {}, {});
+    Launch launch = session.launch(session.load(s.plan));
+    EXPECT_EQ(error_of([&] { launch.wait(); }),
+              cat(kernel, " at sketch.cc:2: ", says, " [launch ", launch.ticket(), ", actor 'a', device 0.0]"));
+    session.reload();
+  }
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  s.call(a, "test.unready", {}, {});
+  const std::string why = ": something was thrown that is no std::exception";
+  EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', test.unready at sketch.cc:2" + why);
+  std::swap(s.plan.setup, s.plan.actors[ActorId(0)].calls);
+  EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', test.unready at sketch.cc:2" + why);
+  s.plan.setup[0].kernel = "test.odd";
+  EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', set-up, test.unready at sketch.cc:2: odd");
+}
+
+// bad -> add, which adds one to the variable "n"; `kernel` is what bad calls.
+Plan plan_with_something_downstream(const char* kernel) {
+  Sketch s;
+  ActorId bad = s.actor("bad"), add = s.actor("add", 1), tick = s.actor("tick");
+  BlockId n = s.block(BlockKind::variable, 0, 4, "n", "f32[1]");
+  s.start(bad);
+  s.edge(bad, {add});
+  s.edge(add, {tick});
+  s.done(tick);
+  s.call(bad, kernel, {}, {}, {{"at", std::int64_t{2}}});
+  s.call(add, "test.count", {}, {in_block(n, View(DType::f32, {1}))});
+  s.call(add, "test.tick", {}, {});
+  s.call(tick, "test.tick", {}, {});
+  return s.plan;
+}
+
+TEST(Failure, WhatLiesDownstreamRunsZeroTimesAndLeavesItsVariableAlone) {
+  for (int workers : {1, 2})
+    for (const char* kernel : {"test.fail", "test.refuse"}) {
+      std::atomic<int> ticks{0}, runs{0};
+      std::vector<KernelRow> rows = test_kernels();
+      rows.push_back(
+          test_row("tick", [&](const CallSpec&) -> PreparedKernel { return [&](const KernelArgs&) { ++ticks; }; }));
+      KernelTable table(std::move(rows));
+      Session session({.workers = workers, .poison = false}, table);
+      session.add({"test.refuse", [&](const KernelArgs&, const Done& done) {
+                     done(++runs == 2 ? std::make_exception_ptr(Error("refused")) : nullptr);
+                   }});
+      const PlanDevice device{0, 0, "cpu"};
+      const View one(DType::f32, {1});
+      int plan = session.load(plan_with_something_downstream(kernel));
+      session.write_variable("n", device, one, HostArray::of<float>({1}, {7}));
+      session.launch(plan).wait();
+      EXPECT_EQ(ticks, 2);
+      EXPECT_NE(error_of([&] { session.launch(plan).wait(); }), "no error");
+      EXPECT_EQ(ticks, 2) << kernel;
+      EXPECT_EQ(session.read_variable("n", device, one).data<float>()[0], 8) << kernel;
+      EXPECT_EQ(session.counters().messages, 2 * messages_per_launch(plan_with_something_downstream(kernel)))
+          << "every token came home";
+    }
+}
+
+TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
+  std::atomic<bool> failed{false};
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("soon", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs&) {
+      failed = true;
+      fail(ErrorKind::data, "soon");
+    };
+  }));
+  KernelTable table(std::move(rows));
+  std::mutex mutex;
+  std::vector<Done> pending;
+  Session session({.workers = 1}, table);
+  session.add({"test.later", [&](const KernelArgs&, const Done& done) {
+                 std::lock_guard lock(mutex);
+                 pending.push_back(done);
+               }});
+  Sketch s;
+  ActorId later = s.actor("later", 0),
+          soon = s.actor("soon", 1);  // two streams, one thread: `later` has begun when `soon` fails
+  for (ActorId a : {later, soon}) {
+    s.start(a);
+    s.done(a);
+  }
+  s.call(later, "test.later", {}, {});
+  s.call(soon, "test.soon", {}, {});
+  Launch launch = session.launch(session.load(s.plan));
+  while (!failed) std::this_thread::yield();
+  {
+    std::lock_guard lock(mutex);
+    ASSERT_EQ(pending.size(), 1u);
+    pending[0](
+        std::make_exception_ptr(Error(ErrorKind::device, "later")));  // its mail is opened after the act that fails
+  }
+  EXPECT_EQ(error_of([&] { launch.wait(); }), "test.soon at sketch.cc:2: soon [launch 1, actor 'soon', device 0.0]");
+  EXPECT_EQ(caught([&] { launch.wait(); }).kind, ErrorKind::data);
+}
+
+TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  Sketch s;
+  ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token: it acts as soon as it is loaded
+  s.edge(eager, {b});
+  s.start(b);
+  s.done(b);
+  s.call(eager, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
+  int plan = session.load(s.plan);
+  session.wait_graph();  // long enough, as a rule, for it to fail before the launch; the launch must tell in any case
+  std::string error = error_of([&] { session.launch(plan).wait(); });
+  EXPECT_NE(error.find("test.fail at sketch.cc:2: run 1 went wrong ["), std::string::npos) << error;
+  EXPECT_NE(error.find(", actor 'eager', device 0.0]"), std::string::npos) << error;
+  session.reload();
+  EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
+}
+
+// A kernel that says that it was entered and goes on when it may.
+struct Gate {
+  std::atomic<bool> entered{false}, open{false};
+  KernelRow row(std::string op, bool fails) {
+    return test_row(std::move(op), [this, fails](const CallSpec&) -> PreparedKernel {
+      return [this, fails](const KernelArgs&) {
+        entered = true;
+        while (!open) std::this_thread::yield();
+        require(!fails, "behind the gate");
+      };
+    });
+  }
+  void wait() const {
+    while (!entered) std::this_thread::yield();
+  }
+};
+
+TEST(Failure, WhatALaunchWasToldWhenTheSessionBrokeStays) {
+  Gate holds, breaks;
+  KernelTable table({holds.row("hold", false), breaks.row("break", true)});
+  Session session({.workers = 2}, table);
+  Sketch s(1, "ahead"), held(1, "held");
+  ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token
+  s.edge(eager, {b});
+  s.start(b);
+  s.done(b);
+  s.call(eager, "test.break", {}, {});
+  session.load(s.plan);
+  breaks.wait();
+  ActorId h = held.actor("h");
+  held.start(h);
+  held.done(h);
+  held.call(h, "test.hold", {}, {});
+  int plan = session.load(held.plan);
+  Launch first = session.launch(plan), second = session.launch(plan);
+  holds.wait();  // worker 0 has yet to hear of the second launch
+  breaks.open = true;
+  std::string told = error_of([&] { second.wait(); });
+  EXPECT_NE(told.find("launch 2 broke off: "), std::string::npos) << told;
+  EXPECT_NE(told.find("behind the gate"), std::string::npos) << told;
+  holds.open = true;
+  session.wait_graph();  // worker 0 has heard of it
+  EXPECT_EQ(error_of([&] { second.wait(); }), told);
+}
+
+// One worker, one slot: the input reads piece 0, its reader fails, and of the other two pieces nothing is read or
+// computed.
+TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
+  struct Counting final : data::Source {
+    mutable std::atomic<int> reads{0};
+    TensorType type() const override { return {DType::f32, {1}}; }
+    void read(std::int64_t, std::span<const std::int64_t>, const TensorRef&) const override { ++reads; }
+  };
+  std::atomic<int> runs{0};
+  KernelTable table({test_row("run", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs&) {
+      ++runs;
+      fail("at once");
+    };
+  })});
+  Session session({.workers = 1}, table);
+  const View one(DType::f32, {1});
+  Sketch s;
+  ActorId in = s.actor("in", 0, 0, BodyKind::input), run = s.actor("run");
+  s.start(in, 3);
+  RegisterId x = s.edge(in, {run}, 1, 4);
+  s.done(run, 3);
+  s.plan.actors[in].binding = "x";
+  s.plan.actors[in].bound = {in_register(x, one)};
+  s.plan.actors[in].slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{1}}}};
+  s.call(run, "test.run", {in_register(x, one)}, {});
+  auto source = std::make_shared<Counting>();
+  int plan = session.load(s.plan);
+  EXPECT_NE(error_of([&] { session.launch(plan, {{"x", {source, 0}}}).wait(); }).find("at once"), std::string::npos);
+  EXPECT_EQ(source->reads, 1);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(session.counters().acts, 6) << "all acts all the same";
+}
+
+}  // namespace
+}  // namespace karez::runtime

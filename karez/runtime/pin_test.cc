@@ -1,0 +1,148 @@
+// Tests of how workers' threads run: the threads of a kernel's team on as many cores as the team has threads, where
+// workers are pinned, which share none; all of them in short turns.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "karez/comm/prompt.h"
+#include "karez/device/cpu_budget.h"
+#include "karez/kernels/cpu/team.h"
+#include "karez/runtime/session.h"
+#include "karez/runtime/test_plans.h"
+
+namespace karez::runtime {
+namespace {
+
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> out;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return out;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) out.push_back(cpu);
+  return out;
+}
+
+// How many threads a team of so many gets: under OMP_THREAD_LIMIT (ThreadSanitizer's runs set it to one) fewer, which
+// do the others' parts.
+int granted(int team) { return std::min(team, omp_get_thread_limit()); }
+
+// What each thread of a team said of itself while the kernel ran.
+struct Said {
+  pid_t thread;
+  int runs_on;
+  std::vector<int> allowed;
+  std::int64_t turn;  // ns; 0: the kernel's own, as before Linux 6.12
+};
+std::int64_t turn_of_this_thread() {
+  std::int64_t attributes[6] = {};  // size and class, flags, niceness, turn, two more: sched_getattr(2)
+  EXPECT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof attributes, 0), 0);
+  return attributes[3];
+}
+struct Report {
+  std::mutex mutex;
+  std::vector<Said> said;
+  // A kernel whose team reports, and meets before it ends, so that no thread does the parts of two.
+  KernelRow row() {
+    return test_row("report", [this](const CallSpec& c) -> PreparedKernel {
+      return [this, team = c.team, granted = granted(c.team)](const KernelArgs&) {
+        std::atomic<int> here{0};
+        kernels::parallel_for(team, team, 1, [&](std::int64_t, std::int64_t, int) {
+          ++here;
+          auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+          while (here < granted && std::chrono::steady_clock::now() < until) sched_yield();
+          std::lock_guard lock(mutex);
+          said.push_back({gettid(), sched_getcpu(), allowed_cpus(), turn_of_this_thread()});
+        });
+      };
+    });
+  }
+};
+
+// One actor on each worker, each with a kernel of so large a team.
+Plan reporting(int workers, int team) {
+  Sketch s;
+  for (int w = 0; w < workers; ++w) {
+    ActorId a = s.actor(cat("a", w), w);
+    s.start(a);
+    s.done(a);
+    s.call(a, "test.report", {}, {});
+    s.plan.actors[a].calls[0].team = team;
+  }
+  return s.plan;
+}
+
+TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
+  const std::vector<int> all = cpu_budget().cpus;
+  const auto cores = static_cast<int>(all.size());
+  // On one core a team of two has no choice, pinned or not: then its threads may run on that core and nowhere else. On
+  // three and more a team grows by a thread while the others live on with what they were bound to.
+  const int team = std::clamp(cores, 2, 3);
+  const std::vector<int> due(all.begin(), all.begin() + std::min(team, cores));
+  for (int before : {0, team - 1}) {
+    Report report;
+    KernelTable table({report.row()});
+    Session session({.workers = 1, .pin = true}, table);
+    if (before > 0)
+      session.launch(session.load(reporting(1, before))).wait();  // the worker was bound to fewer for this one
+    int plan = session.load(reporting(1, team));
+    report.said.clear();
+    session.launch(plan).wait();
+    std::set<pid_t> threads;
+    for (const Said& said : report.said) {
+      threads.insert(said.thread);
+      EXPECT_EQ(said.allowed, due) << "thread " << said.thread;
+      EXPECT_EQ(std::count(due.begin(), due.end(), said.runs_on), 1)
+          << "thread " << said.thread << " runs on " << said.runs_on;
+    }
+    EXPECT_EQ(static_cast<int>(threads.size()), granted(team));
+  }
+  EXPECT_EQ(allowed_cpus(), all) << "the client's thread keeps its own";
+}
+
+// A thread that asks gets them where the kernel has them.
+TEST(ShortTurns, AreThoseOfAllThreadsOfATeam) {
+  std::int64_t asked = 0;
+  std::thread([&] {
+    comm::ask_for_short_turns();
+    asked = turn_of_this_thread();
+  }).join();
+  Report report;
+  KernelTable table({report.row()});
+  Session session({.workers = 2}, table);
+  session.launch(session.load(reporting(2, 2))).wait();
+  ASSERT_EQ(static_cast<int>(report.said.size()), 4);
+  for (const Said& said : report.said) EXPECT_EQ(said.turn, asked) << "thread " << said.thread;
+  EXPECT_TRUE(asked == 0 || turn_of_this_thread() != asked) << "the client's thread keeps its own";
+}
+
+TEST(Pin, WorkersOfTeamsOfOneHaveACoreEach) {
+  const std::vector<int> all = cpu_budget().cpus;
+  Report report;
+  KernelTable table({report.row()});
+  Session session({.workers = 2, .pin = true}, table);
+  session.launch(session.load(reporting(2, 1))).wait();
+  ASSERT_EQ(report.said.size(), 2u);
+  // A session has at most as many workers as cores: on one core, one worker does both.
+  std::set<pid_t> threads{report.said[0].thread, report.said[1].thread};
+  EXPECT_EQ(threads.size(), std::min<std::size_t>(2, all.size()));
+  std::set<int> used;
+  for (const Said& said : report.said) {
+    EXPECT_EQ(said.allowed.size(), 1u);
+    used.insert(said.allowed.begin(), said.allowed.end());
+  }
+  EXPECT_EQ(used.size(), threads.size());
+}
+
+}  // namespace
+}  // namespace karez::runtime

@@ -1,0 +1,60 @@
+// A state as lines: how far and whether it may move, what it is inside of, then a wait each.
+#include "karez/runtime/rank_state.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "karez/base/text.h"
+
+namespace karez::runtime {
+namespace {
+
+std::string one_line(std::string_view text, std::size_t most) {
+  std::string out(text.substr(0, most));
+  std::replace(out.begin(), out.end(), '\n', ' ');
+  return out;
+}
+
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+template <class Number> Number take_number(std::string_view& line) {
+  Number out{};
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), out);
+  line.remove_prefix(static_cast<std::size_t>(end - line.data()));
+  if (!line.empty()) line.remove_prefix(1);
+  return out;
+}
+
+}  // namespace
+
+std::string encode(const RankState& state, std::size_t most) {
+  std::string out = cat(state.moved, " ", state.may_move ? 1 : 0, "\n");
+  if (out.size() < most) out += cat(one_line(state.inside, most - out.size() - 1), "\n");
+  for (const RankWait& wait : state.waits) {
+    const std::string number = cat(wait.whom, " ");
+    if (out.size() + number.size() + 1 > most) break;
+    out += cat(number, one_line(wait.what, most - out.size() - number.size() - 1), "\n");
+  }
+  return out.substr(0, most);
+}
+
+RankState decode_state(std::string_view text) {
+  RankState out;
+  std::string_view line = take_line(text);
+  out.moved = take_number<std::uint64_t>(line);
+  out.may_move = take_number<int>(line) != 0;
+  out.inside = take_line(text);
+  while (!text.empty()) {
+    line = take_line(text);
+    const int whom = take_number<int>(line);
+    out.waits.push_back({whom, std::string(line)});
+  }
+  return out;
+}
+
+}  // namespace karez::runtime

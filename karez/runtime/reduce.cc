@@ -1,0 +1,42 @@
+// Reduce functions: plain loops that the compiler vectorises.
+#include "karez/runtime/reduce.h"
+
+#include <type_traits>
+
+#include "karez/base/error.h"
+#include "karez/base/extremes.h"
+
+namespace karez::runtime {
+namespace {
+
+template <class T> T sum_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;  // wraps, where signed overflow would be undefined
+    return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+  } else {
+    return static_cast<T>(a + b);
+  }
+}
+template <class T, T (*combine)(T, T)> void reduce(std::byte* into, const std::byte* from, std::int64_t count) {
+  T* a = reinterpret_cast<T*>(into);
+  const T* b = reinterpret_cast<const T*>(from);
+  for (std::int64_t i = 0; i < count; ++i) a[i] = combine(a[i], b[i]);
+}
+
+}  // namespace
+
+comm::ReduceFn reduce_function(std::string_view kind, DType dtype) {
+  if (kind.empty()) return nullptr;
+  return with_type(dtype, [&]<class T>() -> comm::ReduceFn {
+    if constexpr (std::is_same_v<T, bool>) {
+      require(kind != "sum", "bools have no sum; there are max (or) and min (and)");
+    } else {
+      if (kind == "sum") return reduce<T, sum_of<T>>;
+    }
+    if (kind == "max") return reduce<T, larger<T>>;
+    if (kind == "min") return reduce<T, smaller<T>>;
+    fail("'", kind, "' is no way to reduce; there are sum, max, min");
+  });
+}
+
+}  // namespace karez::runtime

@@ -1,0 +1,342 @@
+// The simulator: events in virtual time; ports, ready queues and turns as in the engine.
+#include "karez/runtime/simulator.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "karez/base/philox.h"
+#include "karez/plan/acts.h"
+#include "karez/plan/pick.h"
+#include "karez/plan/turns.h"
+#include "karez/plan/waits.h"
+
+namespace karez::runtime {
+namespace {
+
+struct Happening {
+  double time = 0;
+  std::uint64_t order = 0;  // among equal times: as they were made
+  enum class What { message, ended } what = What::message;
+  Message message;
+  ActorId actor;
+  bool operator<(const Happening& other) const {
+    return time != other.time ? time > other.time : order > other.order;
+  }  // earliest on top
+};
+
+// One worker's ready actors, and what is occupied.
+struct SimulatedWorker {
+  std::vector<ActorId> order;
+  ReadyQueue ready;
+  char busy = 0;
+};
+
+// Who holds a slot, seen from outside the ports: what they must agree with.
+struct SlotWatch {
+  bool writing = false;
+  std::vector<ActorId> readers;  // that were told and have not returned it
+};
+
+class Simulator {
+ public:
+  Simulator(const Plan& plan, const SimulationOptions& options)
+      : plan_(plan),
+        options_(options),
+        starter_(Ports::starter(plan)),
+        ender_(Ports::ender(plan)),
+        turns_(plan),
+        arrived_(static_cast<std::size_t>(turns_.meetings())),
+        acts_due_(acts_per_launch(plan)) {
+    int workers = options.workers;
+    for (const Stream& s : plan.streams)
+      if (options.workers == 0) workers = std::max(workers, s.worker + 1);
+    workers_.resize(static_cast<std::size_t>(std::max(workers, 1)));
+    result_.events.resize(workers_.size());
+    const PortPlaces places(plan);
+    for (ActorId a : plan.actors.ids()) {
+      ports_.emplace_back(plan, a, places);
+      worker_.push_back(plan.stream(plan.actor(a).stream).worker % static_cast<int>(workers_.size()));
+      workers_[worker_.back()].order.push_back(a);
+    }
+    place_.resize(ports_.size());
+    for (SimulatedWorker& w : workers_) {
+      w.order = pick_order(plan, w.order);
+      w.ready = ReadyQueue(static_cast<int>(w.order.size()));
+      for (std::size_t p = 0; p < w.order.size(); ++p) place_[w.order[p]] = static_cast<int>(p);
+    }
+    stream_busy_.resize(plan.streams.size());
+    watch_.resize(plan.registers.size());
+    for (RegisterId r : plan.registers.ids()) watch_[r].resize(static_cast<std::size_t>(plan.registers[r].slots));
+    began_.resize(ports_.size());
+    in_use_.resize(plan.registers.size());
+    result_.most_slots.resize(plan.registers.size());
+  }
+
+  Simulation run() {
+    for (ActorId a : ports_.ids())
+      if (ports_[a].ready()) consider(a);
+    for (int launch = 0; launch < options_.launches; ++launch) {
+      while (!starter_.ready()) step();
+      ++ticket_;
+      record(session_actor, EventKind::launch_began, 0);
+      starter_.begin();
+      for (int o = 0; o < starter_.output_count(); ++o) take_slot(starter_.output_register(o), starter_.output_slot(o));
+      starter_.complete([&](const Message& m) { send(session_actor, m); });
+      while (!ender_.ready()) step();
+      record(session_actor, EventKind::launch_ended, 0);
+      ender_.begin();
+      ender_.complete([&](const Message& m) { send(session_actor, m); });
+    }
+    result_.makespan = now_;
+    for (begin_ready(); !events_.empty(); begin_ready()) next_event();
+    check_home();
+    return std::move(result_);
+  }
+
+ private:
+  bool may_begin(ActorId a) const { return !options_.turns || turns_.may_begin(a); }
+
+  // A number in [0, 1): the n-th that this seed gives.
+  double chance() { return unit_double(philox_word(options_.seed, 0, draws_++)); }
+
+  void add(Happening event, double time) {
+    event.time = time;
+    event.order = made_++;
+    events_.push(event);
+  }
+  int worker_of(ActorId a) const { return a == session_actor ? 0 : worker_[a]; }
+
+  Event event_of(EventKind kind, ActorId actor, std::int64_t piece) const {
+    Event event;
+    event.time = static_cast<std::int64_t>(now_ * 1e9);
+    event.ticket = ticket_;
+    event.piece = static_cast<std::uint32_t>(piece);
+    event.plan = 0;
+    event.actor = actor;
+    event.kind = kind;
+    return event;
+  }
+  void record(ActorId actor, EventKind kind, std::int64_t act) {
+    result_.events[worker_of(actor)].events.push_back(event_of(kind, actor, act));
+  }
+  void record(int worker, EventKind kind, const Message& m) {
+    Event event = event_of(kind, m.to, m.piece);
+    event.reg = m.reg;
+    event.slot = m.slot;
+    event.message = m.kind;
+    result_.events[worker].events.push_back(event);
+  }
+
+  void send(ActorId from, const Message& m) {
+    ++result_.messages;
+    record(worker_of(from), EventKind::posted, m);
+    int times = options_.meddle ? options_.meddle(m) : 1;
+    for (int i = 0; i < times; ++i) {
+      Happening event;
+      event.message = m;
+      int a = worker_of(from), b = worker_of(m.to);
+      double& last = last_arrival_[{a, b}];  // one sender's messages to one receiver keep their order
+      if (a != b && options_.delay > 0) last = std::max(last, now_ + options_.delay * chance());
+      else last = std::max(last, now_);
+      add(event, last);
+    }
+    SlotWatch& slot = watch_[m.reg][m.slot];
+    if (m.kind == Message::Kind::filled) {
+      slot.writing = false;
+      slot.readers.push_back(m.to);
+    } else {
+      auto at = std::find(slot.readers.begin(), slot.readers.end(), from);
+      require(at != slot.readers.end(), "simulator: ", actor_name(plan_, from), " returns slot ", m.slot, " of r",
+              m.reg, ", which it does not hold");
+      slot.readers.erase(at);
+      if (slot.readers.empty()) use(m.reg, m.slot, -1);
+    }
+  }
+
+  void use(RegisterId reg, int slot, int slots) {
+    result_.most_slots[reg] = std::max(result_.most_slots[reg], in_use_[reg] += slots);
+    if (plan_.reg(reg).block.valid()) result_.slots.push_back({reg, slot, slots > 0});
+  }
+  void take_slot(RegisterId reg, int number) {
+    SlotWatch& slot = watch_[reg][number];
+    require(!slot.writing && slot.readers.empty(), "simulator: slot ", number, " of r", reg,
+            " is overwritten while it is in use");
+    slot.writing = true;
+    use(reg, number, 1);
+  }
+
+  void consider(ActorId a) {
+    if (!may_begin(a)) return;
+    workers_[worker_of(a)].ready.insert(place_[a]);
+  }
+
+  // Every worker that is free begins its best ready actor; those on a busy stream stay.
+  void begin_ready() {
+    for (SimulatedWorker& worker : workers_) {
+      std::vector<int> kept;
+      while (!worker.ready.empty() && !worker.busy) {
+        int place = worker.ready.pop();
+        ActorId a = worker.order[place];
+        if (stream_busy_[plan_.actor(a).stream]) kept.push_back(place);
+        else begin(a, worker);
+      }
+      for (int place : kept) worker.ready.insert(place);
+    }
+  }
+
+  void begin(ActorId a, SimulatedWorker& worker) {
+    Ports& ports = ports_[a];
+    ports.begin();
+    began_[a] = now_;
+    record(a, EventKind::began, ports.acts());
+    for (int i = 0; i < ports.input_count(); ++i) {
+      const SlotWatch& slot = watch_[ports.input_register(i)][ports.input_slot(i)];
+      require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a),
+              " reads slot ", ports.input_slot(i), " of r", ports.input_register(i), ", which was not given to it");
+    }
+    for (int o = 0; o < ports.output_count(); ++o)
+      if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
+    if (plan_.actor(a).collective) {
+      if (options_.turns) turns_.seat(a).begin(a);
+      auto& here = arrived_[turns_.meeting_number(a)];
+      here.push_back(a);
+      if (here.size() < turns_.members(a).size()) return;
+      for (ActorId member : std::exchange(here, {})) end_later(member);
+      return;
+    }
+    if (options_.holds == Holds::worker) worker.busy = 1;
+    else stream_busy_[plan_.actor(a).stream] = 1;
+    end_later(a);
+  }
+
+  void end_later(ActorId a) {
+    Happening event;
+    event.what = Happening::What::ended;
+    event.actor = a;
+    double lasts = options_.duration ? options_.duration(a, ports_[a].acts()) : 1.0;
+    require(lasts >= 0, "simulator: an act of ", actor_name(plan_, a), " lasts ", lasts);
+    add(event, now_ + lasts);
+  }
+
+  void step() {
+    begin_ready();
+    if (events_.empty()) fail_stalled();
+    do next_event();  // all of one moment, before anybody picks
+    while (!events_.empty() && events_.top().time == now_);
+  }
+
+  void next_event() {
+    Happening event = events_.top();
+    events_.pop();
+    now_ = event.time;
+    if (event.what == Happening::What::ended) return end(event.actor);
+    const Message& m = event.message;
+    record(worker_of(m.to), EventKind::taken, m);
+    if (m.to == session_actor) {
+      (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
+    } else if (ports_[m.to].take(m)) {
+      consider(m.to);
+    }
+  }
+
+  void end(ActorId a) {
+    Ports& ports = ports_[a];
+    result_.acts.push_back({a, ports.acts(), began_[a], now_});
+    record(a, EventKind::ended, ports.acts());
+    const bool collective = plan_.actor(a).collective.has_value(), in_turn = collective && options_.turns;
+    if (in_turn) turns_.seat(a).end();
+    if (!collective)
+      (options_.holds == Holds::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream]) = 0;
+    ports.complete([&](const Message& m) { send(a, m); });
+    if (ports.ready()) consider(a);
+    if (!in_turn) return;
+    ActorId next = turns_.seat(a).due();
+    if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(place_[next])) consider(next);
+  }
+
+  // Every token is where it was before the first launch, except those of actors that run ahead for want of a start
+  // register. The ports are asked as well as the watch: it knows what was sent, they what has arrived.
+  void check_home() {
+    require(starter_.ready(), "simulator: a start register's slot is not home at the end");
+    for (ActorId i : ports_.ids()) {
+      const Ports& ports = ports_[i];
+      const std::string name = actor_name(plan_, i);
+      require(!ports.running(), "simulator: ", name, " never ends");
+      std::int64_t due = acts_due_[i] * options_.launches, ahead = ports.acts() - due;
+      bool eager = ports.input_count() == 0;
+      require(ahead == 0 || eager, "simulator: ", name, " acted ", ports.acts(), " times instead of ", due);
+    }
+    for (RegisterId r : watch_.ids()) {
+      ActorId producer = plan_.registers[r].producer;
+      if (producer != session_actor && ports_[producer].input_count() == 0) continue;
+      for (const SlotWatch& slot : watch_[r])
+        require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
+    }
+    for (ActorId i : ports_.ids()) {
+      const Ports& ports = ports_[i];
+      if (ports.input_count() == 0) continue;
+      for (int o = 0; o < ports.output_count(); ++o) {
+        int slots = plan_.reg(ports.output_register(o)).slots;
+        require(ports.free_slots(o) == slots, "simulator: ", actor_name(plan_, i), " has ", ports.free_slots(o),
+                " free slots of r", ports.output_register(o), " at the end instead of ", slots, ": a message was lost");
+      }
+    }
+  }
+
+  [[noreturn]] void fail_stalled() {
+    std::vector<Wait> waits;
+    for (ActorId a : ports_.ids()) {
+      for (Wait& wait : waits_of(plan_, a, ports_[a])) waits.push_back(std::move(wait));
+      if (!plan_.actor(a).collective) continue;
+      const Collective& c = *plan_.actor(a).collective;
+      const int turn = c.turns[static_cast<std::size_t>(ports_[a].acts()) % c.turns.size()];
+      if (ports_[a].running()) {
+        for (ActorId b : turns_.members(a))
+          if (!ports_[b].running())
+            waits.push_back({a, b, cat("its part of turn ", turn, " of communicator ", c.communicator)});
+      } else if (ports_[a].ready() && options_.turns && turns_.seat(a).due() != a) {
+        const Seat& seat = turns_.seat(a);
+        waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
+      }
+    }
+    for (int i = 0; i < ender_.input_count(); ++i)
+      if (ender_.filled(i) == 0)
+        waits.push_back({session_actor, ender_.producer(i), cat("r", ender_.input_register(i), " to be filled")});
+    std::string circle = circle_of(plan_, waits);
+    fail("simulator: plan '", plan_.name, "' stands still at ", now_, circle.empty() ? "" : ": " + circle, "\n",
+         print(plan_, waits));
+  }
+
+  const Plan& plan_;
+  const SimulationOptions& options_;
+  ById<ActorId, Ports> ports_;
+  Ports starter_, ender_;
+  Turns turns_;
+  std::vector<std::vector<ActorId>> arrived_;  // by meeting
+  ById<ActorId, std::int64_t> acts_due_;
+  std::vector<SimulatedWorker> workers_;
+  ById<ActorId, int> worker_, place_;
+  ById<StreamId, char> stream_busy_;
+  std::priority_queue<Happening> events_;
+  std::map<std::pair<int, int>, double> last_arrival_;
+  ById<RegisterId, std::vector<SlotWatch>> watch_;
+  ById<ActorId, double> began_;
+  ById<RegisterId, int> in_use_;
+  double now_ = 0;
+  std::uint32_t ticket_ = 0;
+  std::uint64_t made_ = 0, draws_ = 0;
+  Simulation result_;
+};
+
+}  // namespace
+
+bool Simulation::active(ActorId actor, double time) const {
+  return std::any_of(acts.begin(), acts.end(),
+                     [&](const SimulatedAct& a) { return a.actor == actor && a.begin <= time && time < a.end; });
+}
+
+Simulation simulate(const Plan& plan, const SimulationOptions& options) { return Simulator(plan, options).run(); }
+
+}  // namespace karez::runtime

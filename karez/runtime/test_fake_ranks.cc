@@ -1,0 +1,109 @@
+// Links whose other end is memory.
+#include "karez/runtime/test_fake_ranks.h"
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "karez/base/text.h"
+
+namespace karez::runtime {
+
+class FakeRanks::FakeLink : public comm::Link {
+ public:
+  explicit FakeLink(comm::Bell& bell) : bell_(bell) {}
+
+  void post_receive(std::byte* into, std::int64_t bytes) override {
+    const std::int64_t message = posted_.load(std::memory_order_relaxed);
+    slots_[slot(message)] = {into, bytes};
+    posted_.store(message + 1, std::memory_order_release);
+  }
+  void send(const std::byte*, std::int64_t bytes) override {
+    bytes_ += bytes;
+    sent_.fetch_add(1, std::memory_order_release);
+    bell_.ring();  // as a connection does
+  }
+  std::int64_t received() const override {
+    looks_.fetch_add(1, std::memory_order_relaxed);
+    return received_.load(std::memory_order_acquire);
+  }
+  std::int64_t sent() const override { return sent_.load(std::memory_order_acquire); }
+  std::int64_t bytes_sent() const override { return bytes_; }
+  int depth() const override { return NoteLines::depth; }
+
+  void say(const std::byte* message, std::int64_t bytes) {
+    const std::int64_t number = received_.load(std::memory_order_relaxed);
+    while (posted_.load(std::memory_order_acquire) <= number) std::this_thread::yield();
+    require(slots_[slot(number)].bytes == bytes, "a message of ", bytes, " bytes meets a receive of ",
+            slots_[slot(number)].bytes);
+    std::memcpy(slots_[slot(number)].into, message, static_cast<std::size_t>(bytes));
+    bytes_ += bytes;
+    received_.store(number + 1, std::memory_order_release);
+    bell_.ring();
+  }
+  Counts counts() const { return {looks_, sent_, bytes_}; }
+
+ private:
+  struct Slot {
+    std::byte* into = nullptr;
+    std::int64_t bytes = 0;
+  };
+  static std::size_t slot(std::int64_t message) { return static_cast<std::size_t>(message % NoteLines::depth); }
+  comm::Bell& bell_;
+  std::array<Slot, NoteLines::depth> slots_;
+  std::atomic<std::int64_t> posted_{0}, received_{0}, sent_{0}, bytes_{0};
+  mutable std::atomic<std::int64_t> looks_{0};
+};
+
+FakeRanks::FakeRanks(int ranks) : ranks_(ranks), links_(static_cast<std::size_t>(ranks)) {
+  const auto open = [this](int rank, comm::Bell& bell) {
+    auto link = std::make_unique<FakeLink>(bell);
+    links_[static_cast<std::size_t>(rank)] = link.get();
+    return link;
+  };
+  const auto ended = [this](std::uint64_t op, const LaunchEnd&) {
+    ended_.store(op);
+    ended_.notify_all();
+  };
+  agreement_ = std::make_unique<Agreement>(
+      Agreement::Place{0, ranks, open, std::chrono::seconds(30)},
+      Agreement::Tell{ended, [](std::uint64_t, bool) {}, [](const Error&, std::optional<int>) {},
+                      [](int rank) { return cat("rank ", rank); }});
+}
+
+FakeRanks::~FakeRanks() = default;
+
+void FakeRanks::say(int rank, const Note& note) {
+  for (const NoteLines::Message& message : messages_of(encode(note)))
+    links_[static_cast<std::size_t>(rank)]->say(message.data(), static_cast<std::int64_t>(message.size()));
+}
+
+void FakeRanks::launch(const std::string& what, std::uint64_t hash) {
+  const std::uint64_t op = agreement_->begin({.hash = hash, .what = what});
+  Note note;
+  note.op = op;
+  note.hash = hash;
+  note.text = what;
+  for (int rank = 1; rank < ranks_; ++rank) say(rank, note);
+  Note end;
+  end.kind = Note::Kind::ended;
+  end.op = op;
+  end.spent.work = 1;
+  agreement_->end(op, end.spent);
+  for (int rank = 1; rank < ranks_; ++rank) say(rank, end);
+  for (std::uint64_t seen = ended_; seen < op; seen = ended_) ended_.wait(seen);
+}
+
+FakeRanks::Counts FakeRanks::counts() const {
+  Counts out;
+  for (const FakeLink* link : links_) {
+    if (link == nullptr) continue;
+    const Counts one = link->counts();
+    out.looks += one.looks;
+    out.messages += one.messages;
+    out.bytes += one.bytes;
+  }
+  return out;
+}
+
+}  // namespace karez::runtime

@@ -1,0 +1,70 @@
+// For the runtime's tests: a few small kernels, and random plans whose results are known.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "karez/kernels/kernel.h"
+#include "karez/plan/sketch.h"
+#include "karez/runtime/async_kernel.h"
+
+namespace karez::runtime {
+
+KernelRow test_row(std::string op, std::function<PreparedKernel(const CallSpec&)> prepare);
+
+template <class T = float> T* test_data(std::byte* address) { return reinterpret_cast<T*>(address); }
+
+// matmul, relu; sum: y = bias + all inputs; copy; fail: throws at its run number `at`; count: y[0] += 1.
+std::vector<KernelRow> test_kernels();
+
+inline const View test_vector(DType::f32, {4});
+
+// A clock that the test turns: an act begun at time t is over when the clock reaches t + 1.
+struct ManualTimer {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int time = 0, ended = 0;
+  std::vector<std::pair<int, Done>> pending;
+
+  AsyncKernel kernel() {
+    return {"test.timer", [this](const KernelArgs&, const Done& done) {
+              std::lock_guard lock(mutex);
+              pending.emplace_back(time + 1, done);
+              changed.notify_all();
+            }};
+  }
+  // Waits until as many acts are under way; false after a minute.
+  bool active(std::size_t count) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, std::chrono::seconds(60), [&] { return pending.size() == count; });
+  }
+  void tick() {
+    std::vector<Done> over;
+    {
+      std::lock_guard lock(mutex);
+      ++time;
+      for (auto& [end, done] : pending)
+        if (end <= time) over.push_back(done);
+      std::erase_if(pending, [&](const auto& p) { return p.first <= time; });
+    }
+    for (const Done& done : over) done();
+  }
+};
+
+// A random graph without circles: sources are fed by input "x", every actor adds a bias and its inputs, sinks are
+// fetched. Slots, priorities, workers and numbers of consumers at random; some edges carry no data and only order.
+struct RandomGraph {
+  Sketch s;
+  std::vector<std::pair<std::string, float>> expected;  // by output, when x is all ones
+
+  RandomGraph(unsigned seed, int workers);
+};
+
+}  // namespace karez::runtime

@@ -1,0 +1,82 @@
+// Who hangs: the verdict over ranks from their heartbeats and states. No thread, no clock, no socket: it is told of
+// ticks and of what came.
+//
+// Five findings, in this order; each but the warning ends the world:
+//
+//   halted   a signal has stopped the rank's process for three seconds, as this host's kernel says, and another rank
+//   waits gone     no heartbeat for peer_timeout, and its host's kernel acknowledges nothing either (the connection's
+//   own timeout says so sooner as a rule) stopped  no heartbeat for peer_timeout, though its kernel answers, and
+//   another rank waits: the process is stopped or cannot run inside   a rank that answers has been in one call of a
+//   kernel or a source for call_timeout and nothing of it moved meanwhile, while another rank
+//            waits; after peer_timeout that is a warning
+//   circle   every rank answers, none is inside a call or may go on by itself, every one waits, and nothing has moved
+//   anywhere for 2 peer_timeout
+//
+// What is no hang: a rank of whose silence nobody waits for the end; a rank that waits for nobody and is inside of
+// nothing (its program computes); and whatever a watcher saw whose own tick was late: it may have been stopped with all
+// the others, so it waits again.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "karez/runtime/rank_state.h"
+
+namespace karez::runtime {
+
+struct WatchLimits {
+  double peer_timeout = 30;   // seconds
+  double call_timeout = 300;  // that one call may take while others wait
+  double halt = 3;            // that a signal may stop a rank for while others wait
+  double tick() const;        // how often a heart beats, and a watcher looks
+};
+
+struct WatchFinding {
+  enum class What { warning, halted, gone, stopped, inside, circle };
+  What what = What::warning;
+  int rank = -1;  // whose fault it is; -1: nobody's alone
+  std::string text;
+};
+
+class Watch {
+ public:
+  // Watches all ranks as rank 0 does, or rank 0 alone as the others do; itself in any case. `name`: how people call a
+  // rank.
+  Watch(int ranks, int me, WatchLimits limits, std::function<std::string(int rank)> name);
+
+  void beat(int rank, RankState state);  // it came since the last tick
+  void left(int rank);                   // it said bye: its silence is no wonder
+  void halted(
+      int rank,
+      bool now);  // before each tick, of ranks whose processes this one can see: whether a signal has stopped it
+  // `answers(rank)`: whether its kernel has acknowledged anything of late.
+  std::optional<WatchFinding> tick(double now, const std::function<bool(int rank)>& answers);
+
+ private:
+  struct Seen {
+    bool watched = false, heard = false, halted = false;
+    double silent = 0, still = 0, stands = 0;  // seconds that were watched without a beat, without a move, and halted
+    RankState state;
+    bool warned = false;  // of one that takes long
+  };
+
+  void count(double seconds);
+  bool is_silent(int rank) const { return seen_[static_cast<std::size_t>(rank)].silent > limits_.peer_timeout; }
+  bool somebody_waits(int but) const;
+  std::optional<WatchFinding> standing() const;
+  std::optional<WatchFinding> silent(const std::function<bool(int)>& answers) const;
+  std::optional<WatchFinding> inside();
+  std::optional<WatchFinding> circle() const;
+  std::string waits(int but) const;
+  std::string wait_text(const RankWait& wait) const;
+
+  WatchLimits limits_;
+  int me_;
+  std::function<std::string(int)> name_;
+  std::vector<Seen> seen_;  // by rank
+  std::optional<double> last_;
+};
+
+}  // namespace karez::runtime

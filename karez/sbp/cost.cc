@@ -1,0 +1,211 @@
+// The cost table: lookup, the price of a call, and its text.
+#include "karez/sbp/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "karez/base/error.h"
+#include "karez/base/scan.h"
+#include "karez/base/text.h"
+
+namespace karez::sbp {
+namespace {
+struct Rate {
+  std::string_view name;
+  double CostTable::*field;
+};
+constexpr Rate coarse_rates[] = {{"matmul_flops", &CostTable::matmul_flops},
+                                 {"conv_flops", &CostTable::conv_flops},
+                                 {"memory_bytes", &CostTable::memory_bytes},
+                                 {"call", &CostTable::call}};
+
+std::string print_link(const LinkCost& link) { return cat("alpha=", number(link.alpha), " beta=", number(link.beta)); }
+
+double number_after(Scan& in, std::string_view word) {
+  in.expect(word);
+  bool is_integer = false;
+  return in.number(is_integer);
+}
+
+LinkCost parse_link(Scan& in) { return {.alpha = number_after(in, "alpha="), .beta = number_after(in, "beta=")}; }
+
+void check(double value, double least, std::string_view name, std::string_view of = "") {
+  require(std::isfinite(value) && value >= least, "costs: ", name, of, " is ", value,
+          "; it must be a finite number, at least ", least);
+}
+
+void check(const LinkCost& link, std::string_view of) {
+  check(link.alpha, 0, "alpha", of);
+  check(link.beta, 0, "beta", of);
+}
+
+// Of a set what is not known is 0.
+void check_rates(const Rates& rates, std::string_view of) {
+  for (std::size_t i = 0; i < rate_count; ++i)
+    if (rates[i] != 0) check(rates[i], 1e-300, cat("rate ", rate_name(i)), of);
+}
+
+std::string print_rates(std::string_view before, const Rates& rates) {
+  std::string out;
+  for (std::size_t i = 0; i < rate_count; ++i)
+    if (rates[i] != 0) out += cat(before, rate_name(i), "=", number(rates[i]), "\n");
+  return out;
+}
+
+// "matmul.square=1e11", which counts, or "avx512 team 2 matmul.square=1e11", of a set.
+void parse_rate(Scan& in, CostTable& out) {
+  std::string name = in.name();
+  Rates* into = &out.rates;
+  if (in.accept("team")) {
+    const std::int64_t team = in.integer();
+    if (team < 1 || team > 1024) in.fail_here(cat("a team of ", team, " threads; there are 1 to 1024"));
+    auto set = std::find_if(out.sets.begin(), out.sets.end(),
+                            [&](const RateSet& s) { return s.isa == name && s.team == team; });
+    if (set == out.sets.end()) set = out.sets.insert(set, {name, static_cast<int>(team), {}});
+    into = &set->rates;
+    name = in.name();
+  }
+  const std::size_t rate = rate_named(name);
+  if (rate == rate_count) in.fail_here(cat("'", name, "' is no rate; this build of Karez has no such class of work"));
+  if ((*into)[rate] != 0) in.fail_here(cat("rate ", name, " appears twice"));
+  check((*into)[rate] = number_after(in, "="), 1e-300, cat("rate ", name));
+}
+}  // namespace
+
+void CostTable::check() const {
+  sbp::check(link, "");
+  for (auto at = axis_links.begin(); at != axis_links.end(); ++at) {
+    for (auto before = axis_links.begin(); before != at; ++before)
+      require(before->first != at->first, "costs: the link of axis ", at->first, " appears twice");
+    sbp::check(at->second, cat(" of @", at->first));
+  }
+  for (const Rate& rate : coarse_rates)
+    sbp::check(this->*rate.field, rate.field == &CostTable::call ? 0 : 1e-300, rate.name);  // one divides by rates
+  check_rates(rates, "");
+  for (auto at = sets.begin(); at != sets.end(); ++at) {
+    const std::string of = cat(" of ", at->isa, " team ", at->team);
+    require(at->team >= 1 && at->team <= 1024, "costs: rates", of, "; a team has 1 to 1024 threads");
+    for (auto before = sets.begin(); before != at; ++before)
+      require(before->isa != at->isa || before->team != at->team, "costs: rates", of, " appear twice");
+    check_rates(at->rates, of);
+  }
+}
+
+bool CostTable::is_default() const {
+  CostTable numbers = *this;
+  numbers.origin.clear();
+  return (origin.empty() || starts_with(origin, default_origin)) && numbers == CostTable();
+}
+
+std::string origin_text(const CostTable& costs) {
+  if (!costs.origin.empty()) return costs.origin;
+  return costs.is_default() ? cat(default_origin, "; `karez doctor --kernels --costs FILE` measures this one")
+                            : "of a table that names no origin";
+}
+
+std::string_view costs_caution(const CostTable& costs) {
+  return costs.is_default() ? " with default costs (`karez doctor` measures this machine)" : "";
+}
+
+const LinkCost& CostTable::of_axis(std::string_view name) const {
+  for (const auto& [axis, cost] : axis_links)
+    if (axis == name) return cost;
+  return link;
+}
+
+namespace {
+
+bool is_product(WorkClass work) { return work != WorkClass::none && work < WorkClass::memory; }
+
+// Of a set for so many threads; sets are of one processor.
+Rates rates_of(const std::vector<RateSet>& sets, int team) {
+  const RateSet *below = nullptr, *above = nullptr;
+  for (const RateSet& set : sets) {
+    if (set.team <= team && (below == nullptr || set.team > below->team)) below = &set;
+    if (set.team >= team && (above == nullptr || set.team < above->team)) above = &set;
+  }
+  if (below == nullptr || above == nullptr || below == above) return below != nullptr ? below->rates : above->rates;
+  Rates out = below->rates;
+  const double way =
+      std::log(static_cast<double>(team) / below->team) / std::log(static_cast<double>(above->team) / below->team);
+  for (std::size_t i = 0; i < rate_count; ++i)
+    if (above->rates[i] > 0) out[i] = out[i] > 0 ? out[i] * std::pow(above->rates[i] / out[i], way) : above->rates[i];
+  return out;
+}
+
+}  // namespace
+
+double CostTable::seconds(const Work& work) const {
+  const std::size_t rate = rate_of(work);
+  if (rate == rate_count) return 0;  // a view: nothing is called
+  const std::size_t moving = is_product(work.work) ? rate_of({.work = WorkClass::memory, .bytes = work.bytes}) : rate;
+  const double of_bytes = work.bytes / (rates[moving] > 0 ? rates[moving] : memory_bytes);
+  const double coarse = work.work == WorkClass::matmul ? matmul_flops : conv_flops;
+  if (is_product(work.work)) return std::max(work.flops / (rates[rate] > 0 ? rates[rate] : coarse), of_bytes) + call;
+  return (rates[functions_rate] > 0 ? std::max(work.flops / rates[functions_rate], of_bytes) : of_bytes) + call;
+}
+
+CostTable CostTable::on(std::string_view isa) const {
+  CostTable out = *this;
+  std::erase_if(out.sets, [&](const RateSet& set) { return set.isa != isa; });
+  return out;
+}
+
+CostTable CostTable::on(int team, int devices) const {
+  CostTable out = *this;
+  if (!sets.empty()) out.rates = rates_of(sets, team);
+  out.sets.clear();
+  if (out.rates == Rates()) return out;  // what no processor was measured for does not hang on how many threads one has
+  const double turns = devices;
+  for (double& rate : out.rates) rate /= turns;
+  for (double* rate : {&out.matmul_flops, &out.conv_flops, &out.memory_bytes}) *rate /= turns;
+  out.call *= turns;
+  for (auto& [axis, cost] : out.axis_links)
+    if (axis == "local") cost.beta *= turns;
+  return out;
+}
+
+std::string CostTable::print() const {
+  std::string out = origin.empty() ? "" : cat("origin ", quote(origin), "\n");
+  out += cat("link ", print_link(link), "\n");
+  for (const auto& [axis, cost] : axis_links) out += cat("link @", axis, " ", print_link(cost), "\n");
+  for (const Rate& rate : coarse_rates) out += cat(rate.name, "=", number(this->*rate.field), "\n");
+  out += print_rates("rate ", rates);
+  for (const RateSet& set : sets) out += print_rates(cat("rate ", set.isa, " team ", set.team, " "), set.rates);
+  return out;
+}
+
+CostTable CostTable::parse(std::string_view text) {
+  Scan in(text, "costs");
+  CostTable out;
+  while (!in.at_end()) {
+    if (in.accept("link")) {
+      if (in.accept("@")) {
+        std::string axis = in.name();
+        out.axis_links.emplace_back(axis, parse_link(in));
+      } else {
+        out.link = parse_link(in);
+      }
+      continue;
+    }
+    std::string name = in.name();
+    if (name == "origin") {
+      out.origin = in.quoted();
+      continue;
+    }
+    if (name == "rate") {
+      parse_rate(in, out);
+      continue;
+    }
+    auto rate =
+        std::find_if(std::begin(coarse_rates), std::end(coarse_rates), [&](const Rate& r) { return r.name == name; });
+    if (rate == std::end(coarse_rates))
+      in.fail_here(cat("'", name, "' is no cost; there are origin, link, rate, ",
+                       join(coarse_rates, ", ", [](const Rate& r) { return r.name; })));
+    out.*(rate->field) = number_after(in, "=");
+  }
+  out.check();
+  return out;
+}
+
+}  // namespace karez::sbp

@@ -1,0 +1,197 @@
+// The cost table: prices, lookup and text.
+#include "karez/sbp/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+
+namespace karez::sbp {
+namespace {
+
+CostTable table() {
+  CostTable out;
+  out.link = {1e-6, 2e-10};
+  out.axis_links = {{"model", {3e-7, 1e-11}}};
+  out.matmul_flops = 1e11;
+  out.conv_flops = 5e10;
+  out.memory_bytes = 1e10;
+  out.call = 1e-6;
+  return out;
+}
+
+TEST(CostTable, AnAxisHasItsOwnLinkOrTheCommonOne) {
+  CostTable costs = table();
+  EXPECT_EQ(costs.of_axis("model").alpha, 3e-7);
+  EXPECT_EQ(costs.of_axis("data").alpha, 1e-6);
+}
+
+TEST(CostTable, ACallCostsTheLargerOfWorkAndMemoryAndItsOverhead) {
+  CostTable costs = table();
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1e9, 1e6}), 1e-2 + 1e-6);
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1e3, 1e9}), 1e-1 + 1e-6);
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::conv, 1e9, 1e6}), 2e-2 + 1e-6);
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 1e12, 1e6}), 1e-4 + 1e-6);  // its arithmetic is free
+  EXPECT_EQ(costs.seconds({WorkClass::none, 1e12, 1e12}), 0);
+}
+
+TEST(CostTable, ItsTextReadsBack) {
+  CostTable costs = table();
+  costs.matmul_flops = 1.0 / 3.0;
+  EXPECT_EQ(CostTable::parse(costs.print()), costs);
+  EXPECT_EQ(CostTable::parse(""), CostTable{});
+  EXPECT_EQ(CostTable::parse("memory_bytes=5 # measured\n").memory_bytes, 5);
+}
+
+TEST(CostTable, BadTextIsRefused) {
+  for (auto text : {"matmul_flop=1", "matmul_flops=0.0", "matmul_flops=-1", "link alpha=1", "link alpha=-1 beta=0",
+                    "call=inf", "call=nan", "link @model alpha=0 beta=0 link @model alpha=0 beta=0", "memory_bytes"})
+    EXPECT_THROW(CostTable::parse(text), Error) << text;
+}
+
+// Tables that a program fills in are held to the same.
+TEST(CostTable, FieldsThatPriceNothingAreRefusedByName) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  auto fault = [](const CostTable& costs) -> std::string {
+    try {
+      costs.check();
+      return "";
+    } catch (const Error& error) { return error.what(); }
+  };
+  EXPECT_EQ(fault({}), "");
+  EXPECT_EQ(fault({.link = {.alpha = nan}, .axis_links = {}}),
+            "costs: alpha is nan; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"model", {.beta = -1}}}}),
+            "costs: beta of @model is -1.0; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"data", {}}}}),
+            "costs: the link of axis data appears twice");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .conv_flops = 0}),
+            "costs: conv_flops is 0.0; it must be a finite number, at least 1e-300");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = -1e-6}),
+            "costs: call is -1e-06; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = 0}), "");
+}
+
+TEST(CostTable, NumbersThatNobodyMeasuredOrGaveAreDefaults) {
+  CostTable costs;
+  EXPECT_TRUE(costs.is_default());
+  EXPECT_EQ(origin_text(costs),
+            "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one");
+  EXPECT_EQ(costs_caution(costs), " with default costs (`karez doctor` measures this machine)");
+  EXPECT_TRUE(costs.on("avx2").on(4, 2).is_default());
+  costs.origin = cat(default_origin, "; of some machine");
+  EXPECT_TRUE(costs.is_default());
+  EXPECT_EQ(origin_text(costs), costs.origin);
+  for (CostTable given : {CostTable::parse("call=2e-6"), CostTable::parse("link @shm alpha=1 beta=1"),
+                          CostTable::parse("origin \"mine\""), CostTable::parse("rate functions=1e9"),
+                          CostTable::parse(cat("origin \"", default_origin, "\" call=2e-6"))}) {
+    EXPECT_FALSE(given.is_default()) << given.print();
+    EXPECT_EQ(costs_caution(given), "");
+  }
+  EXPECT_EQ(origin_text(CostTable::parse("call=2e-6")), "of a table that names no origin");
+}
+
+constexpr std::size_t square = 3, pointwise_l1 = 13, pointwise_l2 = 14;
+
+CostTable measured() {
+  CostTable out = table();
+  out.rates[square] = 2e11;
+  out.rates[pointwise_l1] = 5e10;
+  out.rates[functions_rate] = 1e9;
+  return out;
+}
+
+TEST(CostTable, ARateOfItsClassCountsWhereTheTableHasItAndElseTheCoarseOne) {
+  const CostTable costs = measured();
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 2e9, 1e4, 64}), 1e-2 + 1e-6);
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 2e9, 1e4, 8}), 2e-2 + 1e-6) << "no rate of thin ones";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::conv, 5e8, 1e4, 64}), 1e-2 + 1e-6);
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e4}), 4e-7 + 1e-6);
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e5}), 2e-5 + 1e-6) << "no rate of the second cache";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 1e6, 2e4}), 1e-3 + 1e-6) << "a million of e^x";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1, 2e4, 64}), 4e-7 + 1e-6)
+      << "a product's bytes are those of a pointwise call";
+}
+
+TEST(CostTable, SetsAreOfInstructionsAndThreads) {
+  CostTable costs = table();
+  costs.sets = {{"avx2", 1, {}}, {"avx512", 1, {}}, {"avx512", 4, {}}};
+  for (std::size_t i = 0; i < 3; ++i)
+    costs.sets[i].rates[square] = 1e11 * static_cast<double>(i + 1), costs.sets[i].rates[pointwise_l2] = 1e10;
+  const CostTable own = costs.on("avx512");
+  ASSERT_EQ(own.sets.size(), 2u);
+  EXPECT_EQ(own.on(1, 1).rates[square], 2e11);
+  EXPECT_EQ(own.on(4, 1).rates[square], 3e11);
+  EXPECT_EQ(own.on(64, 1).rates[square], 3e11) << "no more than was measured";
+  EXPECT_NEAR(own.on(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "half way in threads that double";
+  EXPECT_NEAR(own.on(2, 1).rates[pointwise_l2], 1e10, 1);
+  EXPECT_TRUE(own.on(2, 1).sets.empty());
+  EXPECT_EQ(own.on(1, 1).rates[0], 0) << "not known";
+  EXPECT_EQ(costs.on("avx2").on(4, 1).rates[square], 1e11);
+  CostTable wider = own;
+  wider.sets.push_back({"avx512", 16, {}});
+  wider.sets.back().rates[square] = 9e11;
+  EXPECT_NEAR(wider.on(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "between those that are nearest";
+  EXPECT_NEAR(wider.on(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
+  wider.sets[0].rates[square] = 0;
+  EXPECT_EQ(wider.on(2, 1).rates[square], 3e11) << "the only one that is known";
+  wider.sets[0].rates[square] = 2e11, wider.sets[1].rates[square] = 0;
+  EXPECT_EQ(wider.on(2, 1).rates[square], 2e11) << "the other way about";
+  EXPECT_EQ(costs.on("neon").on(1, 1), table()) << "coarse rates alone";
+  EXPECT_EQ(table().on(3, 1), table());
+}
+
+TEST(CostTable, DevicesThatShareAWorkerTakeTurnsInCallsAndInLinksOfTheirProcess) {
+  CostTable costs = measured();
+  costs.axis_links.emplace_back("local", LinkCost{1e-6, 1e-10});
+  const CostTable three = costs.on(1, 3);
+  for (const Work& work :
+       {Work{WorkClass::matmul, 2e9, 1e4, 64}, Work{WorkClass::conv, 1e9, 1e4, 1}, Work{WorkClass::memory, 0, 2e4},
+        Work{WorkClass::memory, 1e6, 2e4}, Work{WorkClass::reduce, 0, 1e9}})
+    EXPECT_DOUBLE_EQ(three.seconds(work), 3 * costs.seconds(work));
+  EXPECT_EQ(three.of_axis("local"), (LinkCost{1e-6, 3 * 1e-10}))
+      << "who waits for a message leaves the worker to others";
+  EXPECT_EQ(three.of_axis("model"), costs.of_axis("model")) << "a wire is no processor";
+  EXPECT_EQ(three.link, costs.link);
+  EXPECT_DOUBLE_EQ(three.memory_bytes, costs.memory_bytes / 3);
+  EXPECT_EQ(table().on(1, 3), table()) << "coarse rates alone are no processor's";
+}
+
+TEST(CostTable, RatesSetsAndTheirOriginReadBack) {
+  CostTable costs = measured();
+  costs.origin = "measured on \"this\", 2026-11-23";
+  costs.sets = {{"avx512", 1, {}}, {"avx512", 2, {}}, {"avx2", 1, {}}};
+  for (std::size_t i = 0; i < rate_count; ++i)
+    for (RateSet& set : costs.sets) set.rates[i] = 1e9 / static_cast<double>(i + 3) * set.team;
+  EXPECT_EQ(CostTable::parse(costs.print()), costs);
+  EXPECT_EQ(CostTable::parse("rate avx512 team 2 matmul.square=1e11\nrate matmul.thin=2").sets[0].rates[square], 1e11);
+  EXPECT_NE(costs.print(), measured().print()) << "what plans are known by";
+}
+
+TEST(CostTable, BadRatesAreRefused) {
+  for (auto text : {"rate matmul.cube=1", "rate matmul.square=0", "rate matmul.square=-1", "rate matmul.square=inf",
+                    "rate avx2 team 0 matmul.thin=1", "rate avx2 team 1025 matmul.thin=1",
+                    "rate avx2 team 4294967297 matmul.thin=1", "rate matmul.thin=1 rate matmul.thin=1",
+                    "rate avx2 team 1", "origin here", "rate a team 1 matmul.thin=1 rate a team 1 matmul.thin=2"})
+    EXPECT_THROW(CostTable::parse(text), Error) << text;
+  CostTable twice = table();
+  twice.sets = {{"avx2", 1, {}}, {"avx2", 1, {}}};
+  EXPECT_THROW(twice.check(), Error);
+  for (int team : {0, 1025}) {
+    twice.sets = {{"avx2", team, {}}};
+    EXPECT_THROW(twice.check(), Error);
+  }
+  twice.sets = {{"avx2", 1, {}}};
+  twice.check();
+  twice.sets[0].rates[2] = -1;
+  EXPECT_THROW(twice.check(), Error);
+  CostTable wrong = table();
+  wrong.rates[2] = -1;
+  EXPECT_THROW(wrong.check(), Error);
+}
+
+}  // namespace
+}  // namespace karez::sbp

@@ -1,0 +1,56 @@
+// A mesh: logical devices arranged along named axes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/base/scan.h"
+
+namespace karez::sbp {
+
+// One device of the world: a rank (one process' share) and the device's number within it.
+struct DeviceName {
+  int rank = 0;
+  int device = 0;
+  auto operator<=>(const DeviceName&) const = default;
+};
+inline std::string print(DeviceName d) { return cat(d.rank, ":", d.device); }
+
+struct MeshAxis {
+  std::string name;
+  int size = 1;
+  bool operator==(const MeshAxis&) const = default;
+};
+
+// Devices in row-major order of their coordinates: on (data=2, model=2), devices[1] is (0, 1). An empty mesh is one
+// device and has no axis.
+struct Mesh {
+  Mesh();
+  Mesh(std::vector<MeshAxis> axes, std::vector<DeviceName> devices);
+  Mesh(const Mesh&);
+  Mesh(Mesh&&) noexcept;
+  Mesh& operator=(const Mesh&);
+  Mesh& operator=(Mesh&&) noexcept;
+  ~Mesh();
+
+  std::vector<MeshAxis> axes;
+  std::vector<DeviceName> devices;
+
+  static Mesh of(
+      std::vector<MeshAxis> axes);  // devices 0:0, 0:1, ... of one rank; sizes < 1 and repeated names are errors
+  static Mesh parse(std::string_view text);  // "data=2,model=2", or "" for one device
+
+  int rank() const { return static_cast<int>(axes.size()); }
+  int size() const { return static_cast<int>(devices.size()); }
+  int axis(std::string_view name) const;             // an unknown name is an error that lists the axes
+  std::vector<int> coordinates(int position) const;  // of devices[position]
+  int position(const std::vector<int>& coordinates) const;
+  std::vector<int> group(int axis, int position)
+      const;  // positions that differ from `position` on `axis` alone, by their coordinate on it
+  bool operator==(const Mesh&) const;
+};
+std::string print(const Mesh& mesh);  // "mesh(data=2, model=2)"
+
+}  // namespace karez::sbp

@@ -1,0 +1,50 @@
+// Which work is of which rate.
+#include "karez/sbp/rates.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace karez::sbp {
+namespace {
+
+std::string rate(const Work& work) { return std::string(rate_name(rate_of(work))); }
+
+TEST(Rates, HaveNamesOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < rate_count; ++i) {
+    EXPECT_EQ(rate_named(rate_name(i)), i);
+    names.insert(rate_name(i));
+  }
+  EXPECT_EQ(names.size(), rate_count);
+  EXPECT_EQ(rate_named("matmul"), rate_count);
+  EXPECT_EQ(rate_named(""), rate_count);
+}
+
+TEST(Rates, AProductIsOfItsLeastSideAndItsOperations) {
+  EXPECT_EQ(rate({WorkClass::matmul, 1e9, 1, 1}), "matmul.vector");
+  EXPECT_EQ(rate({WorkClass::matmul, 1e9, 1, 4}), "matmul.thin");
+  EXPECT_EQ(rate({WorkClass::matmul, 1e9, 1, 15}), "matmul.thin");
+  EXPECT_EQ(rate({WorkClass::matmul, 1 << 20, 1, 16}), "matmul.small");
+  EXPECT_EQ(rate({WorkClass::matmul, (1 << 20) + 1, 1, 16}), "matmul.square");
+}
+
+TEST(Rates, AConvolutionIsOfTheChannelsThatFillVectors) {
+  EXPECT_EQ(rate({WorkClass::conv, 1, 1, 4}), "conv.few");
+  EXPECT_EQ(rate({WorkClass::conv, 1, 1, 5}), "conv.some");
+  EXPECT_EQ(rate({WorkClass::conv_input, 1, 1, 8}), "conv_input.some");
+  EXPECT_EQ(rate({WorkClass::conv_weight, 1, 1, 9}), "conv_weight.many");
+}
+
+TEST(Rates, WhatMovesBytesIsOfTheCacheThatHoldsThem) {
+  EXPECT_EQ(rate({WorkClass::memory, 0, 32 << 10}), "pointwise.l1");
+  EXPECT_EQ(rate({WorkClass::reduce, 0, (32 << 10) + 1}), "reduce.l2");
+  EXPECT_EQ(rate({WorkClass::pool, 0, 1 << 20}), "pool.l2");
+  EXPECT_EQ(rate({WorkClass::index, 0, (1 << 20) + 1}), "index.l3");
+  EXPECT_EQ(rate({WorkClass::move, 0, 16 << 20}), "move.l3");
+  EXPECT_EQ(rate({WorkClass::update, 0, 1e9}), "update.memory");
+  EXPECT_EQ(rate_of({WorkClass::none, 1, 1}), rate_count);
+}
+
+}  // namespace
+}  // namespace karez::sbp

@@ -1,0 +1,151 @@
+// Layouts: their text, their boxes, and which of them make sense.
+#include "karez/sbp/sbp.h"
+
+#include <algorithm>
+
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+
+namespace karez::sbp {
+namespace {
+Reduce reduce_from(std::string_view name) {
+  for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min})
+    if (name_of(r) == name) return r;
+  fail(ErrorKind::name, "no kind of Partial is called '", name, "'; there are sum, max, min");
+}
+}  // namespace
+
+std::string_view name_of(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::sum: return "sum";
+    case Reduce::max: return "max";
+    case Reduce::min: return "min";
+  }
+  return "?";
+}
+
+std::string print(Sbp sbp) {
+  switch (sbp.kind) {
+    case Sbp::Kind::split: return cat("S(", sbp.dim, ")");
+    case Sbp::Kind::broadcast: return "B";
+    case Sbp::Kind::partial: return cat("P(", name_of(sbp.reduce), ")");
+  }
+  return "?";
+}
+
+Sbp sbp_from(std::string_view text) {
+  Scan in(text, "layout");
+  Sbp out;
+  if (in.accept("S(")) {
+    std::int64_t dim = in.integer();
+    require(ErrorKind::layout, dim >= 0 && dim < 1 << 16, "layout: no dimension ", dim, " can be split (in '", text,
+            "')");
+    out = S(static_cast<int>(dim));
+    in.expect(")");
+  } else if (in.accept("P(")) {
+    out = P(reduce_from(in.name()));
+    in.expect(")");
+  } else {
+    in.expect("B");
+  }
+  if (!in.at_end()) in.fail_here("expected the end");
+  return out;
+}
+
+std::string print(const Layout& layout) {
+  return cat("(", join(layout, ", ", [](Sbp sbp) { return print(sbp); }), ")");
+}
+
+Layout broadcast_layout(const Mesh& mesh) { return Layout(mesh.axes.size(), B()); }
+
+std::string print(const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  std::string why;
+  require(ErrorKind::layout, is_valid(type, mesh, layout, &why), why);
+  std::string out = cat(type.dtype, "[");
+  for (int d = 0; d < type.rank(); ++d) {
+    out += cat(d > 0 ? ", " : "", type.shape[d]);
+    for (int a = 0; a < mesh.rank(); ++a)
+      if (layout[a].is_split(d)) out += cat("@", mesh.axes[a].name);
+  }
+  std::string partial;
+  for (int a = 0; a < mesh.rank(); ++a)
+    if (layout[a].is_partial())
+      partial += cat(partial.empty() ? name_of(layout[a].reduce) : "", "@", mesh.axes[a].name);
+  bool split = std::any_of(layout.begin(), layout.end(), [](Sbp sbp) { return sbp.is_split(); });
+  if (!partial.empty()) return cat(out, "; ", partial, "]");
+  return cat(out, split ? "]" : ";]");
+}
+
+Shape shape_of(const Box& box) {
+  Shape out;
+  for (Range r : box) out.push_back(r.size());
+  return out;
+}
+
+Box whole(const Shape& shape) {
+  Box out;
+  for (std::int64_t size : shape) out.push_back({0, size});
+  return out;
+}
+
+Box intersect(const Box& a, const Box& b) {
+  require(a.size() == b.size(), "boxes of rank ", a.size(), " and ", b.size(), " do not meet");
+  Box out;
+  for (std::size_t d = 0; d < a.size(); ++d) {
+    std::int64_t begin = std::max(a[d].begin, b[d].begin);
+    out.push_back({begin, std::max(begin, std::min(a[d].end, b[d].end))});
+  }
+  return out;
+}
+
+bool empty(const Box& box) {
+  return std::any_of(box.begin(), box.end(), [](Range r) { return r.size() <= 0; });
+}
+
+Range part_of(Range range, int parts, int index) {
+  require(parts >= 1 && index >= 0 && index < parts, "no part ", index, " of ", parts);
+  std::int64_t each = range.size() / parts, longer = range.size() % parts;
+  std::int64_t begin = range.begin + each * index + std::min<std::int64_t>(index, longer);
+  return {begin, begin + each + (index < longer ? 1 : 0)};
+}
+
+Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
+  if (layout.size() != mesh.axes.size())
+    fail(ErrorKind::layout, "layout ", print(layout), " has ", layout.size(), " entries for the ", mesh.rank(),
+         " axes of ", print(mesh));
+  if (position < 0 || position >= mesh.size())
+    fail("mesh: position ", position, " is outside ", print(mesh), " of ", mesh.size(), " devices");
+  Box box = whole(shape);
+  int stride = mesh.size();
+  for (int a = 0; a < mesh.rank(); ++a) {
+    stride /= mesh.axes[a].size;
+    if (!layout[a].is_split()) continue;
+    if (layout[a].dim < 0 || layout[a].dim >= static_cast<int>(box.size()))
+      fail(ErrorKind::layout, "layout ", print(layout), " splits dimension ", layout[a].dim, " of ", shape);
+    Range& range = box[layout[a].dim];
+    range = part_of(range, mesh.axes[a].size, position / stride % mesh.axes[a].size);
+  }
+  return box;
+}
+
+bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, std::string* why) {
+  auto wrong = [&](const auto&... parts) {
+    if (why) *why = cat("layout ", print(layout), " of ", type, " on ", print(mesh), ": ", parts...);
+    return false;
+  };
+  if (layout.size() != mesh.axes.size()) return wrong(layout.size(), " entries for ", mesh.rank(), " axes");
+  const Sbp* partial = nullptr;
+  for (const Sbp& entry : layout) {
+    if (entry.is_split() && (entry.dim < 0 || entry.dim >= type.rank()))
+      return wrong("there is no dimension ", entry.dim);
+    if (!entry.is_partial()) continue;
+    if (entry.reduce == Reduce::sum && !has_partial_sums(type.dtype))
+      return wrong("a ", type.dtype, " has no sum",
+                   is_half(type.dtype) ? " in parts: it is made of an f32 that is whole" : "");
+    if (partial && *partial != entry) return wrong("a value has one kind of Partial, not ", *partial, " and ", entry);
+    partial = &entry;
+  }
+  return true;
+}
+
+}  // namespace karez::sbp

@@ -1,0 +1,111 @@
+// Transfers between meshes: pieces by intersecting boxes.
+#include "karez/sbp/transfer.h"
+
+#include <algorithm>
+#include <map>
+
+namespace karez::sbp {
+namespace {
+
+struct Held {
+  Box box;
+  std::vector<int> at;  // positions of those who hold it
+};
+
+// The different boxes of a layout without Partial: they do not meet, and together they are the tensor.
+std::vector<Held> held_boxes(const Shape& shape, PlacedLayout placed) {
+  std::vector<Held> out;
+  for (int position = 0; position < placed.mesh.size(); ++position) {
+    Box box = local_box(shape, placed.mesh, placed.layout, position);
+    auto same = std::find_if(out.begin(), out.end(), [&](const Held& held) { return held.box == box; });
+    if (same == out.end()) same = out.insert(same, {std::move(box), {}});
+    same->at.push_back(position);
+  }
+  return out;
+}
+
+int sender(const Held& held, PlacedLayout from, DeviceName receiver, int turn) {
+  std::vector<int> near;
+  for (int position : held.at) {
+    DeviceName name = from.mesh.devices[static_cast<std::size_t>(position)];
+    if (name == receiver) return position;
+    if (name.rank == receiver.rank) near.push_back(position);
+  }
+  const std::vector<int>& asked = near.empty() ? held.at : near;
+  return asked[static_cast<std::size_t>(turn) % asked.size()];
+}
+
+void require_whole(const Layout& layout) {
+  for (Sbp entry : layout)
+    require(ErrorKind::layout, !entry.is_partial(), "transfer: ", print(layout),
+            " has a Partial; it is summed before it travels");
+}
+
+}  // namespace
+
+std::vector<TransferPiece> transfer_pieces(const Shape& shape, PlacedLayout from, PlacedLayout to) {
+  require_whole(from.layout);
+  require_whole(to.layout);
+  const std::vector<Held> held = held_boxes(shape, from);
+  std::vector<TransferPiece> out;
+  for (int position = 0; position < to.mesh.size(); ++position) {
+    const DeviceName receiver = to.mesh.devices[static_cast<std::size_t>(position)];
+    const Box wanted = local_box(shape, to.mesh, to.layout, position);
+    for (const Held& one : held) {
+      Box box = intersect(one.box, wanted);
+      if (empty(box)) continue;
+      int at = sender(one, from, receiver, position);
+      out.push_back({at, position, std::move(box), from.mesh.devices[static_cast<std::size_t>(at)] == receiver});
+    }
+  }
+  return out;
+}
+
+std::int64_t transfer_bytes(const TensorType& type, PlacedLayout from, PlacedLayout to) {
+  std::int64_t elements = 0;
+  for (const TransferPiece& piece : transfer_pieces(type.shape, from, to))
+    if (!piece.stays) elements += count_of(shape_of(piece.box));
+  return checked_mul(elements, size_of(type.dtype));
+}
+
+double transfer_seconds(const TensorType& type, PlacedLayout from, PlacedLayout to, const CostTable& costs) {
+  struct Load {
+    double messages = 0, bytes = 0;
+  };
+  std::map<DeviceName, Load> sends, receives;
+  std::map<DeviceName, double> copies;
+  for (const TransferPiece& piece : transfer_pieces(type.shape, from, to)) {
+    const double bytes = static_cast<double>(count_of(shape_of(piece.box)) * size_of(type.dtype));
+    const DeviceName sender = from.mesh.devices[static_cast<std::size_t>(piece.from)],
+                     receiver = to.mesh.devices[static_cast<std::size_t>(piece.to)];
+    if (piece.stays) {
+      copies[receiver] += bytes;
+      continue;
+    }
+    for (Load* load : {&sends[sender], &receives[receiver]}) load->messages += 1, load->bytes += bytes;
+  }
+  const LinkCost& link = costs.of_axis(placements_axis);
+  double busiest = 0, copied = 0;
+  for (const auto* side : {&sends, &receives})
+    for (const auto& [device, load] : *side)
+      busiest = std::max(busiest, load.messages * link.alpha + load.bytes * link.beta);
+  for (const auto& [device, bytes] : copies) copied = std::max(copied, bytes);
+  return busiest + copied / costs.memory_bytes;
+}
+
+std::vector<Layout> layouts_without_partial(const TensorType& type, const Mesh& mesh) {
+  std::vector<Layout> out = {{}};
+  for (int axis = 0; axis < mesh.rank(); ++axis) {
+    std::vector<Layout> longer;
+    for (const Layout& layout : out) {
+      for (int d = 0; d <= type.rank(); ++d) {
+        longer.push_back(layout);
+        longer.back().push_back(d < type.rank() ? S(d) : B());
+      }
+    }
+    out = std::move(longer);
+  }
+  return out;
+}
+
+}  // namespace karez::sbp

@@ -1,0 +1,116 @@
+// Transfers between meshes, against what every device holds element by element.
+#include "karez/sbp/transfer.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "karez/base/error.h"
+
+namespace karez::sbp {
+namespace {
+
+Mesh lying(std::string_view text, std::vector<int> devices) {
+  Mesh mesh = Mesh::parse(text);
+  for (std::size_t i = 0; i < devices.size(); ++i) mesh.devices[i] = {devices[i] / 10, devices[i] % 10};
+  return mesh;
+}
+
+using Index = std::vector<std::int64_t>;
+
+// Elements in a box; its own loop.
+std::set<Index> elements(const Box& box) {
+  std::set<Index> out = {{}};
+  for (const Range& range : box) {
+    std::set<Index> longer;
+    for (const Index& head : out)
+      for (std::int64_t i = range.begin; i < range.end; ++i) {
+        Index index = head;
+        index.push_back(i);
+        longer.insert(std::move(index));
+      }
+    out = std::move(longer);
+  }
+  return out;
+}
+
+TEST(Transfer, EachReceiverGetsEachElementOnceFromOneThatHoldsIt) {
+  std::mt19937 random(3);
+  const std::vector<Mesh> meshes = {lying("", {0}),
+                                    lying("a=2", {0, 1}),
+                                    lying("a=2", {12, 0}),
+                                    lying("a=3", {1, 2, 3}),
+                                    lying("a=2,b=2", {0, 10, 1, 11}),
+                                    lying("a=3,b=2", {5, 4, 3, 2, 1, 0})};
+  for (int round = 0; round < 400; ++round) {
+    const Mesh &a = meshes[random() % meshes.size()], &b = meshes[random() % meshes.size()];
+    Shape shape;
+    for (std::size_t d = random() % 4; d > 0; --d) shape.push_back(static_cast<std::int64_t>(random() % 5));
+    const TensorType type{DType::f32, shape};
+    const auto befores = layouts_without_partial(type, a), afters = layouts_without_partial(type, b);
+    const Layout &before = befores[random() % befores.size()], &after = afters[random() % afters.size()];
+    std::map<int, std::set<Index>> got;
+    std::int64_t crossed = 0;
+    for (const TransferPiece& piece : transfer_pieces(shape, {a, before}, {b, after})) {
+      const auto held = elements(local_box(shape, a, before, piece.from));
+      const DeviceName from = a.devices[static_cast<std::size_t>(piece.from)],
+                       to = b.devices[static_cast<std::size_t>(piece.to)];
+      EXPECT_EQ(piece.stays, from == to);
+      for (const Index& index : elements(piece.box)) {
+        EXPECT_TRUE(held.count(index)) << "the sender does not hold it";
+        EXPECT_TRUE(got[piece.to].insert(index).second) << "twice";
+        crossed += !piece.stays;
+        for (std::size_t p = 0; p < a.devices.size() && !piece.stays; ++p)
+          EXPECT_FALSE(a.devices[p] == to && elements(local_box(shape, a, before, static_cast<int>(p))).count(index))
+              << "it was there already";
+      }
+    }
+    for (int p = 0; p < b.size(); ++p) EXPECT_EQ(got[p], elements(local_box(shape, b, after, p))) << "round " << round;
+    EXPECT_EQ(transfer_bytes(type, {a, before}, {b, after}), 4 * crossed);
+    EXPECT_EQ(transfer_bytes({DType::b8, shape}, {a, before}, {b, after}), crossed);
+  }
+}
+
+TEST(Transfer, ReceiversTakeTurnsAtReplicasAndAskTheirOwnRankFirst) {
+  const Mesh two = lying("a=2", {0, 1}), others = lying("a=4", {2, 3, 4, 5}), apart = lying("a=2", {0, 10}),
+             there = lying("a=2", {11, 12});
+  std::vector<int> from;
+  for (const auto& piece : transfer_pieces({8}, {two, {B()}}, {others, {S(0)}})) from.push_back(piece.from);
+  EXPECT_EQ(from, (std::vector<int>{0, 1, 0, 1}));
+  for (const auto& piece : transfer_pieces({8}, {apart, {B()}}, {there, {B()}}))
+    EXPECT_EQ(piece.from, 1) << "rank 1 has it";
+}
+
+TEST(Transfer, SecondsAreThoseOfTheBusiestDevice) {
+  CostTable costs;
+  costs.axis_links = {{"stage", {.alpha = 1, .beta = 0.5}}};
+  costs.memory_bytes = 4;
+  const Mesh one = lying("", {0}), two = lying("a=2", {1, 2}), with = lying("a=2", {0, 1});
+  const TensorType type{DType::f32, {8}};  // 32 bytes
+  EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {two, {B()}}, costs), 2 + 0.5 * 64) << "the one sends it twice";
+  EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {two, {S(0)}}, costs), 2 + 0.5 * 32);
+  EXPECT_DOUBLE_EQ(transfer_seconds(type, {two, {S(0)}}, {one, {}}, costs), 2 + 0.5 * 32)
+      << "the one receives two halves";
+  EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {with, {S(0)}}, costs), 1 + 0.5 * 16 + 16 / 4.0)
+      << "half of it stays and is copied";
+  EXPECT_DOUBLE_EQ(transfer_seconds(type, {with, {B()}}, {with, {B()}}, costs), 32 / 4.0);
+}
+
+TEST(Transfer, WhatIsPartialIsRefused) {
+  const Mesh two = lying("a=2", {0, 1});
+  try {
+    transfer_pieces({4}, {two, {P()}}, {two, {B()}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "transfer: (P(sum)) has a Partial; it is summed before it travels");
+  }
+  EXPECT_THROW(transfer_pieces({4}, {two, {B()}}, {two, {P()}}), Error);
+  for (const Layout& layout : layouts_without_partial({DType::f32, {4, 2}}, lying("a=2,b=2", {0, 1, 2, 3})))
+    for (Sbp entry : layout) EXPECT_FALSE(entry.is_partial());
+  EXPECT_EQ(layouts_without_partial({DType::f32, {4, 2}}, lying("a=2,b=2", {0, 1, 2, 3})).size(), 9u);
+}
+
+}  // namespace
+}  // namespace karez::sbp

@@ -1,0 +1,227 @@
+// The one-axis table of transitions, its bytes and its seconds.
+#include "karez/sbp/transition.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "karez/base/error.h"
+#include "karez/base/text.h"
+#include "karez/sbp/one_axis.h"
+
+namespace karez::sbp {
+namespace {
+constexpr Move moves[] = {Move::slice,      Move::to_partial,     Move::all_gather,
+                          Move::all_to_all, Move::reduce_scatter, Move::all_reduce};
+
+std::int64_t count_of(const Box& box) {
+  std::int64_t out = 1;
+  for (Range r : box) out *= r.size();
+  return out;
+}
+
+void require_step(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
+  std::string why;
+  require(ErrorKind::layout, is_valid(type, mesh, step.from, &why) && is_valid(type, mesh, step.to, &why),
+          "transition: ", why);
+  if (step.axis < 0 || step.axis >= mesh.rank())
+    fail(ErrorKind::layout, "transition: axis number ", step.axis, " in ", print(mesh), " of ", mesh.rank(), " axes");
+  for (int a = 0; a < mesh.rank(); ++a)
+    if (a != step.axis && step.from[a] != step.to[a])
+      fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to), " changes axis ",
+           mesh.axes[a].name, ", but the step is on ", mesh.axes[step.axis].name);
+  auto move = move_between(step.from[step.axis], step.to[step.axis]);
+  if (move != step.move)
+    fail(ErrorKind::layout, "transition: ", step.from[step.axis], " -> ", step.to[step.axis], " is ",
+         move ? name_of(*move) : "no single move", ", not ", name_of(step.move));
+  if (!boxes_nest(mesh, step.from, step.axis, step.from[step.axis], step.to[step.axis]))
+    fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to),
+         " changes a dimension that an axis after ", mesh.axes[step.axis].name, " splits too");
+}
+}  // namespace
+
+std::string_view name_of(Move move) {
+  switch (move) {
+    case Move::slice: return "slice";
+    case Move::to_partial: return "to_partial";
+    case Move::all_gather: return "all_gather";
+    case Move::all_to_all: return "all_to_all";
+    case Move::reduce_scatter: return "reduce_scatter";
+    case Move::all_reduce: return "all_reduce";
+  }
+  return "?";
+}
+
+Move move_from(std::string_view name) {
+  for (Move m : moves)
+    if (name_of(m) == name) return m;
+  fail(ErrorKind::name, "no move is called '", name, "'; there are ",
+       join(moves, ", ", [](Move m) { return name_of(m); }));
+}
+
+std::optional<Move> move_between(Sbp from, Sbp to) {
+  if (from == to) return {};
+  switch (from.kind) {
+    case Sbp::Kind::split:
+      return to.is_split() ? Move::all_to_all : to.is_broadcast() ? Move::all_gather : Move::to_partial;
+    case Sbp::Kind::broadcast: return to.is_split() ? Move::slice : Move::to_partial;
+    case Sbp::Kind::partial: break;
+  }
+  if (to.is_partial()) return {};
+  return to.is_split() ? Move::reduce_scatter : Move::all_reduce;
+}
+
+bool boxes_nest(const Mesh& mesh, std::span<const Sbp> layout, int axis, Sbp from, Sbp to) {
+  for (int later = axis + 1; later < mesh.rank(); ++later) {
+    if (!layout[later].is_split() || mesh.axes[later].size == 1) continue;
+    if (from.is_split(layout[later].dim) || to.is_split(layout[later].dim)) return false;
+  }
+  return true;
+}
+
+AllReduceWay cheapest_all_reduce(int n, double bytes, double range, const LinkCost& link, double memory_bytes) {
+  const bool halves = takes_ring(n) && (n & (n - 1)) == 0;
+  const double messages = halves ? 2 * std::log2(n) : 2 * (n - 1), sent = bytes - range + (n - 1) * range;
+  AllReduceWay best{halves          ? AllReduce::recursive
+                    : takes_ring(n) ? AllReduce::ring
+                                    : AllReduce::direct,
+                    messages * link.alpha + sent * link.beta + n * range / memory_bytes};
+  const double flat = link.alpha + bytes * link.beta + 2 * bytes / memory_bytes;
+  if (n == 2 && flat < best.seconds) best = {AllReduce::flat, flat};
+  return best;
+}
+
+double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int64_t> shape, std::int64_t element_bytes,
+                    const LinkCost& link, double memory_bytes) {
+  double all = static_cast<double>(element_bytes);
+  for (std::int64_t size : shape) all *= static_cast<double>(size);
+  // Bytes of the part of `all` that falls to one member; the first parts are the longest.
+  auto part = [&](int dim, int index) {
+    std::int64_t size = shape[dim];
+    return size == 0 ? 0.0 : all / static_cast<double>(size) * static_cast<double>(part_of({0, size}, n, index).size());
+  };
+  double messages = 0, sent = 0, local = 0;
+  switch (move) {
+    case Move::slice: break;
+    case Move::to_partial:
+      if (from.is_split() || to.reduce == Reduce::sum) local = all;
+      break;
+    case Move::all_gather:
+      messages = n - 1;
+      sent = (n - 1) * part(from.dim, 0);
+      local = part(from.dim, 0);
+      break;
+    case Move::all_to_all: {
+      messages = n - 1;
+      double keeps_of_one = 1.0 / static_cast<double>(std::max<std::int64_t>(shape[to.dim], 1));
+      // Both parts become shorter with the position: most is sent by the first of those that keep as little as any, or
+      // by the first of all.
+      for (int i : {0, static_cast<int>(shape[to.dim] % n)}) {
+        double held = part(from.dim, i);
+        double kept = held * keeps_of_one * static_cast<double>(part_of({0, shape[to.dim]}, n, i).size());
+        sent = std::max(sent, held - kept);
+        local = std::max(local, kept);
+      }
+      break;
+    }
+    case Move::reduce_scatter:
+      messages = n - 1;
+      sent = all - part(to.dim, n - 1);
+      local = n * part(to.dim, 0);
+      break;
+    case Move::all_reduce: {
+      double elements = all / static_cast<double>(element_bytes);
+      double range =
+          static_cast<double>(ceil_div(static_cast<std::int64_t>(elements), n)) * static_cast<double>(element_bytes);
+      return cheapest_all_reduce(n, all, range, link, memory_bytes).seconds;
+    }
+  }
+  return messages * link.alpha + sent * link.beta + local / memory_bytes;
+}
+
+std::vector<TransitionStep> steps_from(const TensorType& type, const Mesh& mesh, const Layout& from) {
+  std::string why;
+  require(ErrorKind::layout, is_valid(type, mesh, from, &why), "transition: ", why);
+  std::vector<Sbp> entries;
+  entries.reserve(static_cast<std::size_t>(type.rank()) + 4);
+  for (int d = 0; d < type.rank(); ++d) entries.push_back(S(d));
+  entries.push_back(B());
+  for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min}) entries.push_back(P(r));
+  std::vector<TransitionStep> out;
+  for (int a = 0; a < mesh.rank(); ++a) {
+    for (Sbp entry : entries) {
+      auto move = move_between(from[a], entry);
+      if (!move || !boxes_nest(mesh, from, a, from[a], entry)) continue;
+      Layout to = from;
+      to[a] = entry;
+      if (is_valid(type, mesh, to)) out.push_back({a, *move, from, std::move(to)});
+    }
+  }
+  return out;
+}
+
+std::int64_t bytes_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
+  require_step(type, mesh, step);
+  std::int64_t n = mesh.axes[step.axis].size, elements = 0;
+  if (is_local(step.move)) return 0;
+  std::int64_t held = 0;
+  for (int d = 0; d < mesh.size(); ++d) {
+    Box before = local_box(type.shape, mesh, step.from, d), after = local_box(type.shape, mesh, step.to, d);
+    switch (step.move) {
+      case Move::all_gather: elements += (n - 1) * count_of(before); break;
+      case Move::reduce_scatter: elements += (n - 1) * count_of(after); break;
+      case Move::all_to_all: elements += count_of(before) - count_of(intersect(before, after)); break;
+      case Move::all_reduce: held += count_of(after); break;
+      default: break;
+    }
+  }
+  if (step.move == Move::all_reduce) elements = 2 * (n - 1) * (held / n);  // the n members of a group hold the same box
+  return checked_mul(elements, size_of(type.dtype));
+}
+
+double seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
+  require_step(type, mesh, step);
+  return step_seconds(type, mesh, step, costs);
+}
+
+namespace {
+// What the group of position 0 holds together: the largest, since first parts are the longest.
+Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
+  Shape shape = type.shape;
+  for (int a = 0; a < mesh.rank(); ++a)
+    if (a != step.axis && step.from[a].is_split())
+      shape[step.from[a].dim] = ceil_div(shape[step.from[a].dim], mesh.axes[a].size);
+  return shape;
+}
+}  // namespace
+
+std::string_view name_of(AllReduce algorithm) {
+  switch (algorithm) {
+    case AllReduce::direct: return "direct";
+    case AllReduce::ring: return "ring";
+    case AllReduce::recursive: return "recursive";
+    case AllReduce::flat: return "flat";
+  }
+  return "?";
+}
+
+// All pairs at once take the fewest rounds, which is what counts among few members of one host.
+bool takes_ring(int members) { return members > 8; }
+
+AllReduce all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
+  require_step(type, mesh, step);
+  const int n = mesh.axes[step.axis].size;
+  const std::int64_t elements = tensor::count_of(shape_of_group(type, mesh, step)), element_bytes = size_of(type.dtype);
+  return cheapest_all_reduce(n, static_cast<double>(elements * element_bytes),
+                             static_cast<double>(ceil_div(elements, n) * element_bytes),
+                             costs.of_axis(mesh.axes[step.axis].name), costs.memory_bytes)
+      .algorithm;
+}
+
+double step_seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
+  const Shape shape = shape_of_group(type, mesh, step);
+  const MeshAxis& axis = mesh.axes[step.axis];
+  return move_seconds(step.move, step.from[step.axis], step.to[step.axis], axis.size, shape, size_of(type.dtype),
+                      costs.of_axis(axis.name), costs.memory_bytes);
+}
+
+}  // namespace karez::sbp

@@ -1,0 +1,449 @@
+// Every one-axis transition by direct evaluation: devices hold arrays, a step is applied by its definition, the logical
+// tensor stays.
+#include "karez/sbp/transition.h"
+#include "karez/base/test_error.h"
+#include "karez/base/test_golden.h"
+#include "karez/base/text.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "karez/base/error.h"
+
+namespace karez::sbp {
+namespace {
+
+using Index = std::vector<std::int64_t>;
+
+// What one device holds: its box of the logical tensor, by logical index.
+template <class T> using Held = std::map<Index, T>;
+
+template <class T> T combine(Reduce kind, T a, T b) {
+  if (kind == Reduce::sum) return static_cast<T>(a + b);
+  return kind == Reduce::max ? std::max(a, b) : std::min(a, b);
+}
+template <class T> T identity(Reduce kind) {
+  if (kind == Reduce::sum) return T{};
+  return kind == Reduce::max ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
+}
+
+// The oracle's own arithmetic: it shares none with what it checks.
+std::vector<int> place_of(const Mesh& mesh, int position) {  // the last axis runs fastest
+  std::vector<int> at(mesh.axes.size(), 0);
+  for (int step = 0; step < position; ++step)
+    for (std::size_t a = at.size(); a-- > 0 && ++at[a] == mesh.axes[a].size;) at[a] = 0;
+  return at;
+}
+// Splits nest in mesh-axis order; of a range's parts, counted out one by one, the first size mod n are one longer.
+Box box_of(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
+  Box box;
+  for (std::int64_t size : shape) box.push_back({0, size});
+  for (int a = 0; a < mesh.rank(); ++a) {
+    if (!layout[a].is_split()) continue;
+    Range& range = box[layout[a].dim];
+    std::int64_t size = range.end - range.begin, n = mesh.axes[a].size, end = range.begin;
+    for (int part = 0; part <= place_of(mesh, position)[a]; ++part) {
+      range.begin = end;
+      end += size / n + (part < size % n);
+    }
+    range.end = end;
+  }
+  return box;
+}
+std::int64_t elements_of(const Box& box) {
+  std::int64_t count = 1;
+  for (Range range : box) count *= range.end - range.begin;
+  return count;
+}
+// Positions that differ from `position` on one axis alone, by their coordinate on it.
+std::vector<int> members_of(const Mesh& mesh, int axis, int position) {
+  std::vector<int> out, mine = place_of(mesh, position);
+  for (int p = 0; p < mesh.size(); ++p) {
+    std::vector<int> at = place_of(mesh, p);
+    at[axis] = mine[axis];
+    if (at == mine) out.push_back(p);
+  }
+  return out;
+}
+void each_index(const Box& box, auto body) {
+  Index index;
+  for (Range range : box) index.push_back(range.begin);
+  if (elements_of(box) == 0) return;
+  while (true) {
+    body(index);
+    std::size_t d = index.size();
+    while (d > 0 && ++index[d - 1] == box[d - 1].end) --d, index[d] = box[d].begin;
+    if (d == 0) return;
+  }
+}
+
+// A logical tensor laid out on a mesh.
+template <class T> struct Laid {
+  TensorType type;
+  Mesh mesh;
+  Layout layout;
+  std::vector<Held<T>> devices;
+
+  // Devices that differ on Partial axes alone, as one list each.
+  std::vector<std::vector<int>> sums() const {
+    std::map<std::vector<int>, std::vector<int>> groups;
+    for (int p = 0; p < mesh.size(); ++p) {
+      std::vector<int> key = place_of(mesh, p);
+      for (int a = 0; a < mesh.rank(); ++a)
+        if (layout[a].is_partial()) key[a] = 0;
+      groups[key].push_back(p);
+    }
+    std::vector<std::vector<int>> out;
+    for (auto& [key, group] : groups) out.push_back(group);
+    return out;
+  }
+  Reduce kind() const {
+    for (Sbp sbp : layout)
+      if (sbp.is_partial()) return sbp.reduce;
+    return Reduce::sum;
+  }
+};
+
+template <class T> T random_value(std::mt19937_64& random) {
+  if constexpr (std::is_same_v<T, bool>) return random() % 2 == 1;
+  return static_cast<T>(static_cast<std::int64_t>(random() % 201) -
+                        100);  // sums of whole numbers are exact in every type
+}
+
+template <class T>
+Laid<T> lay(const Held<T>& logical, const TensorType& type, const Mesh& mesh, const Layout& layout,
+            std::mt19937_64& random) {
+  Laid<T> out{type, mesh, layout, std::vector<Held<T>>(mesh.size())};
+  std::map<std::pair<Index, std::size_t>, T> drawn;
+  auto groups = out.sums();
+  Reduce kind = out.kind();
+  // All replicas of a summand must be equal: draw it once for each coordinate on the Partial axes.
+  for (const auto& group : groups) {
+    for (std::size_t i = 0; i < group.size(); ++i) out.devices[group[i]] = {};
+    each_index(box_of(type.shape, mesh, layout, group[0]), [&](const Index& index) {
+      if (!drawn.count({index, 0})) {
+        T rest = logical.at(index);
+        std::size_t winner = random() % group.size();
+        for (std::size_t i = 0; i < group.size(); ++i) {
+          T value = random_value<T>(random);
+          if (group.size() == 1 || (kind != Reduce::sum && i == winner)) value = logical.at(index);
+          else if (kind == Reduce::max) value = std::min(value, logical.at(index));
+          else if (kind == Reduce::min) value = std::max(value, logical.at(index));
+          else if (i + 1 == group.size()) value = rest;
+          rest = static_cast<T>(rest - value);
+          drawn[{index, i}] = value;
+        }
+      }
+      for (std::size_t i = 0; i < group.size(); ++i) out.devices[group[i]][index] = drawn.at({index, i});
+    });
+  }
+  return out;
+}
+
+// "" if every device (or sum of devices) that should hold an element of the logical tensor does.
+template <class T> std::string difference(const Laid<T>& laid, const Held<T>& logical) {
+  Held<int> seen;
+  for (const auto& group : laid.sums()) {
+    Box box = box_of(laid.type.shape, laid.mesh, laid.layout, group[0]);
+    std::string wrong;
+    each_index(box, [&](const Index& index) {
+      T value = laid.devices[group[0]].at(index);
+      for (std::size_t i = 1; i < group.size(); ++i)
+        value = combine(laid.kind(), value, laid.devices[group[i]].at(index));
+      if (value != logical.at(index))
+        wrong = cat("device ", group[0], " holds ", value, " for ", logical.at(index), " at ", index);
+      ++seen[index];
+    });
+    for (int p : group)
+      if (static_cast<std::int64_t>(laid.devices[p].size()) != elements_of(box))
+        wrong = cat("device ", p, " holds more than its box");
+    if (!wrong.empty()) return wrong;
+  }
+  for (const auto& [index, value] : logical)
+    if (!seen.count(index)) return cat("nobody holds ", index);
+  return "";
+}
+
+// Applies a step by its definition and counts the elements that cross.
+template <class T> Laid<T> apply(const Laid<T>& before, const TransitionStep& step, std::int64_t& crossed) {
+  Laid<T> after{before.type, before.mesh, step.to, std::vector<Held<T>>(before.mesh.size())};
+  Sbp from = step.from[step.axis], to = step.to[step.axis];
+  std::map<std::vector<int>, std::int64_t> reduced_of_group;
+  for (int p = 0; p < before.mesh.size(); ++p) {
+    std::vector<int> group = members_of(before.mesh, step.axis, p);
+    int own = static_cast<int>(std::find(group.begin(), group.end(), p) - group.begin());
+    const Held<T>& mine = before.devices[p];
+    each_index(box_of(before.type.shape, before.mesh, step.to, p), [&](const Index& index) {
+      T& value = after.devices[p][index];
+      switch (step.move) {
+        case Move::slice: value = mine.at(index); break;  // throws where the new box is not inside the old one
+        case Move::to_partial:
+          value = mine.count(index) && (from.is_split() || own == 0 || to.reduce != Reduce::sum)
+                      ? mine.at(index)
+                      : identity<T>(to.reduce);
+          break;
+        case Move::all_gather:
+        case Move::all_to_all: {
+          int owners = 0;
+          for (int q : group) {
+            if (!before.devices[q].count(index)) continue;
+            value = before.devices[q].at(index);
+            crossed += q != p;
+            ++owners;
+          }
+          require(owners == 1, owners, " members hold ", index);
+          break;
+        }
+        case Move::reduce_scatter:
+        case Move::all_reduce:
+          value = before.devices[group[0]].at(index);
+          for (std::size_t i = 1; i < group.size(); ++i)
+            value = combine(from.reduce, value, before.devices[group[i]].at(index));
+          // One member gets the others' terms; of an all_reduce it then gives them the result: n-1 each way, split over
+          // the n members.
+          if (step.move == Move::reduce_scatter) crossed += static_cast<std::int64_t>(group.size()) - 1;
+          if (step.move == Move::all_reduce && own == 0) crossed += 2 * (static_cast<std::int64_t>(group.size()) - 1);
+          break;
+      }
+    });
+  }
+  return after;
+}
+
+std::vector<Layout> all_layouts(const TensorType& type, const Mesh& mesh) {
+  std::vector<Sbp> entries;
+  for (int d = 0; d < type.rank(); ++d) entries.push_back(S(d));
+  for (Sbp sbp : {B(), P(), P(Reduce::max), P(Reduce::min)}) entries.push_back(sbp);
+  std::vector<Layout> out{{}};
+  for (int a = 0; a < mesh.rank(); ++a) {
+    std::vector<Layout> longer;
+    for (const Layout& layout : out)
+      for (Sbp sbp : entries) {
+        longer.push_back(layout);
+        longer.back().push_back(sbp);
+      }
+    out = std::move(longer);
+  }
+  std::erase_if(out, [&](const Layout& layout) { return !is_valid(type, mesh, layout); });
+  return out;
+}
+
+const std::vector<Mesh>& meshes() {
+  static const std::vector<Mesh> all = [] {
+    std::vector<Mesh> out;
+    for (auto text : {"a=1", "a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3", "a=3,b=1", "a=2,b=2,c=2"})
+      out.push_back(Mesh::parse(text));
+    return out;
+  }();
+  return all;
+}
+const std::vector<Shape> shapes{{}, {1}, {5}, {0}, {6}, {5, 3}, {0, 3}, {2, 7}};
+constexpr DType dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8};
+
+TEST(Transition, EveryStepKeepsTheLogicalTensorAndMovesItsBytes) {
+  std::mt19937_64 random(11);
+  int transitions = 0;
+  for (DType dtype : dtypes)
+    for (const Mesh& mesh : meshes())
+      for (const Shape& shape : shapes) {
+        TensorType type{dtype, shape};
+        with_type(dtype, [&]<class T>() {
+          Held<T> logical;
+          each_index(whole(shape), [&](const Index& index) { logical[index] = random_value<T>(random); });
+          for (const Layout& layout : all_layouts(type, mesh)) {
+            Laid<T> laid = lay(logical, type, mesh, layout, random);
+            ASSERT_EQ(difference(laid, logical), "") << print(type, mesh, layout);
+            for (const TransitionStep& step : steps_from(type, mesh, layout)) {
+              std::int64_t crossed = 0;
+              Laid<T> after = apply(laid, step, crossed);
+              ASSERT_EQ(difference(after, logical), "")
+                  << print(type, mesh, step.from) << " -> " << print(type, mesh, step.to);
+              ASSERT_EQ(bytes_sent(type, mesh, step), crossed * size_of(dtype))
+                  << print(type, mesh, step.from) << " -> " << print(type, mesh, step.to);
+              ++transitions;
+            }
+          }
+        });
+      }
+  std::cout << transitions << " transitions\n";  // every layout, step, mesh, shape and type above
+  EXPECT_TRUE(pinned(transitions, 39530));
+}
+
+TEST(Transition, EveryDeviceHoldsTheBoxThatIsCountedOut) {
+  for (const Mesh& mesh : meshes())
+    for (const Shape& shape : shapes)
+      for (const Layout& layout : all_layouts({DType::f32, shape}, mesh))
+        for (int p = 0; p < mesh.size(); ++p) {
+          ASSERT_EQ(local_box(shape, mesh, layout, p), box_of(shape, mesh, layout, p))
+              << print(layout) << " of " << print_shape(shape) << " at " << p;
+          ASSERT_EQ(mesh.coordinates(p), place_of(mesh, p));
+          for (int axis = 0; axis < mesh.rank(); ++axis) ASSERT_EQ(mesh.group(axis, p), members_of(mesh, axis, p));
+        }
+}
+
+TEST(Transition, TheTableOfOneAxisIsComplete) {
+  Mesh mesh = Mesh::parse("a=2");
+  TensorType type{DType::f32, {4, 4}};
+  auto from = [&](Sbp sbp) {
+    return join(steps_from(type, mesh, {sbp}), " ",
+                [](const TransitionStep& s) { return cat(name_of(s.move), ">", s.to[0]); });
+  };
+  EXPECT_EQ(from(S(0)), "all_to_all>S(1) all_gather>B to_partial>P(sum) to_partial>P(max) to_partial>P(min)");
+  EXPECT_EQ(from(B()), "slice>S(0) slice>S(1) to_partial>P(sum) to_partial>P(max) to_partial>P(min)");
+  EXPECT_EQ(from(P()), "reduce_scatter>S(0) reduce_scatter>S(1) all_reduce>B");
+  type.dtype = DType::b8;
+  EXPECT_EQ(from(B()), "slice>S(0) slice>S(1) to_partial>P(max) to_partial>P(min)");
+}
+
+TEST(Transition, ADimensionThatALaterAxisSplitsTooIsNotChangedOnAnEarlierOne) {
+  Mesh mesh = Mesh::parse("a=2,b=2");
+  TensorType type{DType::f32, {8}};
+  auto to = [&](const Layout& from) {
+    return join(steps_from(type, mesh, from), " ", [](const TransitionStep& s) { return print(s.to); });
+  };
+  EXPECT_EQ(to({S(0), S(0)}), "(S(0), B) (S(0), P(sum)) (S(0), P(max)) (S(0), P(min))");
+  EXPECT_EQ(to({B(), S(0)}), "(P(sum), S(0)) (P(max), S(0)) (P(min), S(0)) (B, B) (B, P(sum)) (B, P(max)) (B, P(min))");
+  EXPECT_EQ(to({P(), S(0)}), "(B, S(0)) (P(sum), B) (P(sum), P(sum))");
+  mesh = Mesh::parse("a=2,b=1");  // an axis of one device splits nothing
+  EXPECT_NE(to({S(0), S(0)}).find("(B, S(0))"), std::string::npos);
+}
+
+TEST(Transition, BytesOfUnevenPartsAreExact) {
+  Mesh mesh = Mesh::parse("a=2,b=3");
+  TensorType type{DType::f32, {5, 7}};
+  auto bytes = [&](Layout from, int axis, Sbp to) {
+    for (const TransitionStep& step : steps_from(type, mesh, from))
+      if (step.axis == axis && step.to[axis] == to) return bytes_sent(type, mesh, step);
+    return std::int64_t{-1};
+  };
+  EXPECT_EQ(bytes({B(), S(1)}, 1, B()), 2 * (2 * 35 * 4));                         // two groups, each (3-1) S
+  EXPECT_EQ(bytes({S(0), S(1)}, 1, B()), 2 * 35 * 4);                              // groups of 3 and 2 rows
+  EXPECT_EQ(bytes({P(), S(1)}, 0, B()), 2 * 35 * 4);                               // groups of 3, 2, 2 columns
+  EXPECT_EQ(bytes({P(), B()}, 0, S(0)), 3 * 35 * 4);                               // three groups, each (2-1) S
+  EXPECT_EQ(bytes({B(), S(1)}, 1, S(0)), 2 * (35 - (2 * 3 + 2 * 2 + 1 * 2)) * 4);  // what a member keeps stays
+}
+
+TEST(Transition, SecondsCountMessagesBytesAndLocalCopies) {
+  Mesh mesh = Mesh::parse("a=4");
+  TensorType type{DType::f32, {6, 5}};  // 120 bytes; parts of 40, 40, 20, 20
+  auto price = [&](Sbp from, Sbp to, double alpha, double beta, double memory) {
+    CostTable costs;
+    costs.link = {alpha, beta};
+    costs.memory_bytes = memory;
+    for (const TransitionStep& step : steps_from(type, mesh, {from}))
+      if (step.to[0] == to) return seconds(type, mesh, step, costs);
+    return -1.0;
+  };
+  constexpr double none = std::numeric_limits<double>::infinity();
+  auto parts = [&](Sbp from, Sbp to) {
+    return std::vector<double>{price(from, to, 1, 0, none), price(from, to, 0, 1, none), price(from, to, 0, 0, 1)};
+  };
+  EXPECT_EQ(parts(B(), S(0)), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(parts(B(), P()), (std::vector<double>{0, 0, 120}));
+  EXPECT_EQ(parts(B(), P(Reduce::max)), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(parts(S(0), P(Reduce::max)), (std::vector<double>{0, 0, 120}));
+  EXPECT_EQ(parts(S(0), B()), (std::vector<double>{3, 3 * 40, 40}));
+  EXPECT_EQ(parts(P(), S(0)), (std::vector<double>{3, 120 - 20, 4 * 40}));
+  EXPECT_EQ(parts(P(), B()), (std::vector<double>{6, 120 + 2 * 32, 4 * 32}));  // 30 elements: ranges of 8, 8, 7, 7
+  EXPECT_EQ(parts(S(0), S(1)), (std::vector<double>{3, 40 - 40 * 1 / 5.0, 2 * 2 * 4}));
+}
+
+// Each keeps what it has of what it will have and sends the rest: counted out for every member.
+TEST(Transition, AnAllToAllTakesAsLongAsItsBusiestMember) {
+  CostTable sent, kept;
+  sent.link = {0, 1}, kept.link = {0, 0};
+  sent.memory_bytes = std::numeric_limits<double>::infinity(), kept.memory_bytes = 1;
+  for (std::int64_t rows = 0; rows < 10; ++rows)
+    for (std::int64_t columns = 0; columns < 10; ++columns)
+      for (auto text : {"a=2", "a=3", "a=4"}) {
+        const Mesh mesh = Mesh::parse(text);
+        const TensorType type{DType::b8, {rows, columns}};
+        std::int64_t most = 0, own = 0;
+        for (int d = 0; d < mesh.size(); ++d) {
+          const Box before = local_box(type.shape, mesh, {S(0)}, d), after = local_box(type.shape, mesh, {S(1)}, d);
+          const std::int64_t stays = before[0].size() * after[1].size();
+          most = std::max(most, before[0].size() * columns - stays), own = std::max(own, stays);
+        }
+        const TransitionStep step{0, Move::all_to_all, {S(0)}, {S(1)}};
+        EXPECT_NEAR(seconds(type, mesh, step, sent), static_cast<double>(most), 1e-9)
+            << text << " " << rows << " " << columns;
+        EXPECT_NEAR(seconds(type, mesh, step, kept), static_cast<double>(own), 1e-9)
+            << text << " " << rows << " " << columns;
+      }
+}
+
+// Two members send each other all they have at once where a message costs more than the longer sum; eight exchange
+// ranges with everyone; sixteen halve and double; nine go round.
+TEST(Transition, AnAllReduceGoesTheCheapestWay) {
+  auto way = [&](const char* name, std::int64_t elements, const CostTable& costs) {
+    Mesh mesh = Mesh::parse(name);
+    TensorType type{DType::f32, {elements}};
+    TransitionStep step{0, Move::all_reduce, {P()}, {B()}};
+    return std::pair(std::string(name_of(all_reduce_of(type, mesh, step, costs))), seconds(type, mesh, step, costs));
+  };
+  CostTable costs;
+  costs.link = {10, 1};
+  costs.memory_bytes = 2;
+  using Way = std::pair<std::string, double>;
+  EXPECT_EQ(way("a=2", 4, costs), (Way{"flat", 10 + 16 + 2 * 16 / 2}));
+  EXPECT_EQ(way("a=2", 6, costs), (Way{"direct", 20 + 24 + 24 / 2}));
+  EXPECT_EQ(way("a=2", 5, costs),
+            (Way{"flat", 10 + 20 + 2 * 20 / 2}));  // in two ranges: 20 + 20 + 2 * 12 / 2, the longer is 3 of the 5
+  EXPECT_EQ(way("a=4", 4, costs), (Way{"direct", 6 * 10 + 12 + 3 * 4 + 4 * 4 / 2}));
+  EXPECT_EQ(way("a=8", 8, costs).first, "direct");
+  EXPECT_EQ(way("a=9", 9, costs), (Way{"ring", 16 * 10 + 32 + 8 * 4 + 36 / 2}));
+  EXPECT_EQ(way("a=12", 12, costs), (Way{"ring", 22 * 10 + 44 + 11 * 4 + 48 / 2}));
+  EXPECT_EQ(way("a=16", 16, costs), (Way{"recursive", 8 * 10 + 60 + 15 * 4 + 64 / 2}));
+  TensorType type{DType::f32, {4, 5}};  // two rows a group: 40 bytes
+  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
+            AllReduce::direct);
+  costs.axis_links = {{"b", {50, 1}}};
+  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
+            AllReduce::flat);
+}
+
+TEST(Transition, AnAxisIsPricedByItsOwnLink) {
+  Mesh mesh = Mesh::parse("a=2,b=2");
+  TensorType type{DType::f32, {6}};
+  CostTable costs;
+  costs.axis_links = {{"b", {1, 0}}};
+  for (const TransitionStep& step : steps_from(type, mesh, {P(), P()}))
+    EXPECT_EQ(seconds(type, mesh, step, costs) > 0.5, step.axis == 1);
+}
+
+TEST(Transition, StepsThatAreNoneAreRefused) {
+  Mesh mesh = Mesh::parse("a=2,b=2");
+  TensorType type{DType::f32, {8}};
+  auto refused = [&](TransitionStep step) {
+    std::string text = error_of([&] { bytes_sent(type, mesh, step); });
+    EXPECT_EQ(error_of([&] { seconds(type, mesh, step, CostTable{}); }), text);
+    return text;
+  };
+  EXPECT_EQ(refused({0, Move::all_gather, {S(0), S(0)}, {B(), S(0)}}),
+            "transition: (S(0), S(0)) -> (B, S(0)) changes a dimension that an axis after a splits too");
+  EXPECT_EQ(refused({0, Move::slice, {S(0), B()}, {B(), B()}}), "transition: S(0) -> B is all_gather, not slice");
+  EXPECT_EQ(refused({0, Move::slice, {P(), B()}, {P(Reduce::max), B()}}),
+            "transition: P(sum) -> P(max) is no single move, not slice");
+  EXPECT_EQ(refused({1, Move::slice, {B(), B()}, {S(0), S(0)}}),
+            "transition: (B, B) -> (S(0), S(0)) changes axis a, but the step is on b");
+  EXPECT_NE(refused({2, Move::slice, {B(), B()}, {B(), B()}}), "no error");
+  EXPECT_NE(refused({0, Move::slice, {B(), B()}, {S(1), B()}}), "no error");
+  EXPECT_EQ(error_of([&] { steps_from(type, mesh, {B()}); }),
+            "transition: layout (B) of f32[8] on mesh(a=2, b=2): 1 entries for 2 axes");
+}
+
+TEST(Transition, MovesHaveNames) {
+  for (Move m :
+       {Move::slice, Move::to_partial, Move::all_gather, Move::all_to_all, Move::reduce_scatter, Move::all_reduce})
+    EXPECT_EQ(move_from(name_of(m)), m);
+  EXPECT_EQ(
+      error_of([] { move_from("gather"); }),
+      "no move is called 'gather'; there are slice, to_partial, all_gather, all_to_all, reduce_scatter, all_reduce");
+}
+
+}  // namespace
+}  // namespace karez::sbp

@@ -1,0 +1,161 @@
+// TransitionTable: numbers for layouts and sets of targets, and the trees that the search finds for them.
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "karez/base/error.h"
+#include "karez/sbp/one_axis.h"
+#include "karez/sbp/tree_search.h"
+
+namespace karez::sbp {
+
+// What is remembered.
+struct TransitionTable::State {
+  TensorType type;
+  Mesh mesh;
+  CostTable costs;
+  std::vector<Layout> layouts;  // by number
+  std::map<Layout, int> number_of;
+  std::vector<std::vector<int>> sets = {{}};  // by number: layouts, in the order of layouts
+  std::map<std::vector<int>, int> set_of = {{{}, 0}};
+  std::unordered_map<std::int64_t, int> grown;                         // by set and layout: the set with it
+  std::vector<std::vector<double>> seconds;                            // by set and start; negative where not known
+  std::map<unsigned, TreeSearch> searches;                             // by kinds of Partial
+  std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds, likewise, by both ends
+  std::int64_t key(int set, int layout) const { return static_cast<std::int64_t>(set) << 32 | layout; }
+
+  struct Found {
+    const TreeSearch* search = nullptr;
+    unsigned kinds = 0;
+    std::vector<std::pair<int, int>> pairs;  // of states: the steps
+  };
+  int with(int set, int layout);
+  Found found(int from, int set);
+  TransitionStep step(const Space& space, int begin, int end) const;
+};
+
+TransitionTable::TransitionTable(const TensorType& type, const Mesh& mesh, const CostTable& costs)
+    : state_(std::make_unique<State>()) {
+  state_->type = type;
+  state_->mesh = mesh;
+  state_->costs = costs;
+}
+TransitionTable::~TransitionTable() = default;
+
+int TransitionTable::number(const Layout& layout) {
+  auto [at, fresh] = state_->number_of.try_emplace(layout, static_cast<int>(state_->layouts.size()));
+  if (fresh) {
+    std::string why;
+    if (!is_valid(state_->type, state_->mesh, layout, &why)) {
+      state_->number_of.erase(at);
+      fail(ErrorKind::layout, "transition: ", why);
+    }
+    state_->layouts.push_back(layout);
+  }
+  return at->second;
+}
+
+const Layout& TransitionTable::layout(int number) const { return state_->layouts[static_cast<std::size_t>(number)]; }
+
+const std::vector<int>& TransitionTable::layouts_in(int set) const {
+  return state_->sets[static_cast<std::size_t>(set)];
+}
+const TensorType& TransitionTable::type() const { return state_->type; }
+const Mesh& TransitionTable::mesh() const { return state_->mesh; }
+
+int TransitionTable::State::with(int set, int layout) {
+  auto [at, fresh] = grown.try_emplace(key(set, layout), set);
+  if (!fresh) return at->second;
+  std::vector<int> members = sets[set];
+  auto place = std::find_if(members.begin(), members.end(), [&](int m) { return !(layouts[m] < layouts[layout]); });
+  if (place != members.end() && *place == layout) return set;
+  members.insert(place, layout);
+  auto [known, added] = set_of.try_emplace(members, static_cast<int>(sets.size()));
+  if (added) sets.push_back(std::move(members));
+  return at->second = known->second;
+}
+
+int TransitionTable::with(int set, int layout) { return state_->with(set, layout); }
+
+TransitionTable::State::Found TransitionTable::State::found(int from, int set) {
+  // A copy, less the start itself; the result does not depend on the order of consumers, for members stand in the order
+  // of layouts.
+  std::vector<int> members = sets[set];
+  if (std::erase(members, from) != 0) {
+    set = 0;
+    for (int member : members) set = with(set, member);
+  }
+  if (set == 0) return {};
+  require(ErrorKind::layout, members.size() <= 16, "transition: ", members.size(),
+          " different targets; trees are exact up to 16");
+  unsigned kinds = kinds_of(layouts[from]);
+  for (int member : members) kinds |= kinds_of(layouts[member]);
+  auto search = searches.try_emplace(kinds, type, mesh, kinds, costs).first;
+  const Space& space = search->second.space();
+  if (!search->second.knows(set)) {
+    std::vector<int> subsets = {0};  // by the bits of the members in it
+    for (int member : members)
+      for (std::size_t i = 0, count = subsets.size(); i < count; ++i) subsets.push_back(with(subsets[i], member));
+    for (std::size_t bits = 1; bits < subsets.size(); ++bits) {
+      if (search->second.knows(subsets[bits])) continue;
+      std::vector<int> below = {0};  // the subsets of `bits`, in the numbering of its own members
+      std::size_t last = 0;
+      for (std::size_t m = 0; m < members.size(); ++m) {
+        if ((bits >> m & 1U) == 0) continue;
+        last = m;
+        for (std::size_t i = 0, count = below.size(); i < count; ++i) below.push_back(with(below[i], members[m]));
+      }
+      search->second.run(subsets[bits], below, space.number(layouts[members[last]]));
+    }
+  }
+  std::vector<std::pair<int, int>> pairs;
+  search->second.collect(set, space.number(layouts[from]), pairs);
+  return {&search->second, search->first, std::move(pairs)};
+}
+
+TransitionStep TransitionTable::State::step(const Space& space, int begin, int end) const {
+  TransitionStep step{0, Move::slice, Layout(mesh.axes.size()), Layout(mesh.axes.size())};
+  space.unpack(begin, step.from);
+  space.unpack(end, step.to);
+  while (step.from[step.axis] == step.to[step.axis]) ++step.axis;
+  step.move = *move_between(step.from[step.axis], step.to[step.axis]);
+  return step;
+}
+
+TransitionTree TransitionTable::tree(int from, int set) {
+  const State::Found way = state_->found(from, set);
+  TransitionTree out;
+  for (auto [begin, end] : way.pairs) {
+    out.steps.push_back(state_->step(way.search->space(), begin, end));
+    out.seconds += step_seconds(state_->type, state_->mesh, out.steps.back(), state_->costs);
+  }
+  return out;
+}
+
+double TransitionTable::seconds(int from, int set) {
+  const auto s = static_cast<std::size_t>(set), f = static_cast<std::size_t>(from);
+  auto& all = state_->seconds;
+  if (all.size() <= s) all.resize(state_->sets.size());
+  if (f < all[s].size() && all[s][f] >= 0) return all[s][f];
+  const State::Found way = state_->found(from, set);
+  double sum = 0;
+  for (auto [begin, end] : way.pairs) {
+    auto [step, first] = state_->steps[way.kinds].try_emplace(state_->key(begin, end), 0);
+    if (first)
+      step->second =
+          step_seconds(state_->type, state_->mesh, state_->step(way.search->space(), begin, end), state_->costs);
+    sum += step->second;
+  }
+  if (all[s].size() <= f) all[s].resize(state_->layouts.size(), -1);
+  return all[s][f] = sum;
+}
+
+TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const Layout& from,
+                               const std::vector<Layout>& targets, const CostTable& costs) {
+  TransitionTable table(type, mesh, costs);
+  int set = 0, start = table.number(from);
+  for (const Layout& target : targets) set = table.with(set, table.number(target));
+  return table.tree(start, set);
+}
+
+}  // namespace karez::sbp

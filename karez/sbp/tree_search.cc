@@ -1,0 +1,166 @@
+// The search over layouts: a directed Steiner tree by Dreyfus and Wagner ("The Steiner problem in graphs", Networks 1,
+// 1971). With one target this is Dijkstra's shortest path.
+#include "karez/sbp/tree_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "karez/base/error.h"
+#include "karez/sbp/one_axis.h"
+
+namespace karez::sbp {
+namespace {
+constexpr double finest = 17592186044416.0;  // 2^44
+constexpr Units per_step = 16;
+
+// Every split, even of a dimension of size 1 (P(min) -> S -> P(max) has half the messages of the way by Broadcast). Of
+// Partial only the kinds that somebody has: to add zeros where nobody asked for a sum would turn -0 into 0.
+Space space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs) {
+  Space out{type, mesh, {}, {}, 1, {}, costs.memory_bytes, 0};
+  for (int d = 0; d < type.rank(); ++d) out.entries.push_back(S(d));
+  out.entries.push_back(B());
+  for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
+    if ((kinds >> static_cast<unsigned>(reduce) & 1U) != 0) out.entries.push_back(P(reduce));
+  out.stride.resize(mesh.axes.size());
+  double bytes = static_cast<double>(type.bytes()), most = 0;
+  for (int a = mesh.rank() - 1; a >= 0; --a) {
+    out.stride[a] = out.states;
+    require(ErrorKind::layout, out.states <= (1 << 20) / static_cast<int>(out.entries.size()), "transition: ", type,
+            " on ", print(mesh), " has too many layouts");
+    out.states *= static_cast<int>(out.entries.size());
+  }
+  for (const MeshAxis& axis : mesh.axes) {
+    out.link.push_back(&costs.of_axis(axis.name));
+    most = std::max(
+        most, 2 * axis.size * (out.link.back()->alpha + bytes * out.link.back()->beta + bytes / costs.memory_bytes));
+  }
+  out.scale = most > 0 ? finest / most : 0;
+  return out;
+}
+}  // namespace
+
+unsigned kinds_of(const Layout& layout) {
+  unsigned kinds = 0;
+  for (Sbp entry : layout)
+    if (entry.is_partial()) kinds |= 1U << static_cast<unsigned>(entry.reduce);
+  return kinds;
+}
+
+StepsInto::StepsInto(const Space& space)
+    : space_(space),
+      width_(static_cast<int>(space.entries.size()) * space.mesh.rank()),
+      known_(space.states, false),
+      units_(static_cast<std::size_t>(space.states) * width_),
+      layout_(space.mesh.rank()) {}
+
+const Units* StepsInto::of(int state) {
+  Units* row = &units_[static_cast<std::size_t>(state) * width_];
+  if (!known_[state]) fill(state, row);
+  return row;
+}
+
+void StepsInto::fill(int state, Units* row) {
+  known_[state] = true;
+  space_.unpack(state, layout_);
+  int entries = static_cast<int>(space_.entries.size());
+  for (int a = 0; a < space_.mesh.rank(); ++a) {
+    shape_ = space_.type.shape;
+    const Sbp* partial = nullptr;  // the kind that the other axes have
+    for (int b = 0; b < space_.mesh.rank(); ++b) {
+      if (b == a) continue;
+      if (layout_[b].is_split()) shape_[layout_[b].dim] = ceil_div(shape_[layout_[b].dim], space_.mesh.axes[b].size);
+      if (layout_[b].is_partial()) partial = &layout_[b];
+    }
+    Sbp to = layout_[a];
+    for (int e = 0; e < entries; ++e) {
+      Sbp from = space_.entries[e];
+      auto move = move_between(from, to);
+      bool one_kind = !partial || !from.is_partial() || from == *partial;
+      row[a * entries + e] =
+          move && one_kind && boxes_nest(space_.mesh, layout_, a, from, to) ? price(*move, from, to, a) : never;
+    }
+  }
+}
+
+Units StepsInto::price(Move move, Sbp from, Sbp to, int axis) const {
+  double seconds = move_seconds(move, from, to, space_.mesh.axes[axis].size, shape_, size_of(space_.type.dtype),
+                                *space_.link[axis], space_.memory_bytes);
+  return static_cast<Units>(std::llround(seconds * space_.scale)) + per_step;
+}
+
+TreeSearch::TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs)
+    : space_(space_of(type, mesh, kinds, costs)),
+      into_(space_) {}
+
+void TreeSearch::run(int set, const std::vector<int>& subsets, int only) {
+  if (best_.size() <= static_cast<std::size_t>(set)) best_.resize(static_cast<std::size_t>(set) + 1);
+  best_[set].resize(space_.states);
+  if (subsets.size() == 2) {
+    best_[set][only].units = 0;
+  } else {
+    merge(set, subsets);
+  }
+  grow(best_[set]);
+}
+
+void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& steps) const {
+  while (true) {
+    const Best& here = best_[set][state];
+    require(ErrorKind::layout, here.units < never,
+            "transition: a target cannot be reached");  // cannot be: everything meets in all Broadcast
+    if (here.part != 0) {
+      collect(here.part, state, steps);
+      set = here.rest;
+    } else if (here.rest >= 0) {
+      steps.emplace_back(state, here.rest);
+      state = here.rest;
+    } else {
+      return;
+    }
+  }
+}
+
+void TreeSearch::merge(int set, const std::vector<int>& subsets) {
+  std::size_t full = subsets.size() - 1;
+  for (std::size_t part = (full - 1) & full; part > (full ^ part);
+       part = (part - 1) & full) {  // each split of the set once
+    const std::vector<Best>&one = best_[subsets[part]], &other = best_[subsets[full ^ part]];
+    for (int s = 0; s < space_.states; ++s) {
+      Units units = one[s].units + other[s].units;
+      if (units < best_[set][s].units) best_[set][s] = {units, subsets[part], subsets[full ^ part]};
+    }
+  }
+}
+
+void TreeSearch::grow(std::vector<Best>& best) {
+  heap_.clear();
+  for (int s = 0; s < space_.states; ++s)
+    if (best[s].units < never) heap_.emplace_back(-best[s].units, -s);
+  std::make_heap(heap_.begin(), heap_.end());
+  int entries = static_cast<int>(space_.entries.size());
+  while (!heap_.empty()) {
+    auto [negated, at] = heap_.front();
+    std::pop_heap(heap_.begin(), heap_.end());
+    heap_.pop_back();
+    int to = -at;
+    if (-negated != best[to].units) continue;  // a cheaper way was found since
+    const Units* steps = into_.of(to);
+    for (int a = 0; a < space_.mesh.rank(); ++a) {
+      int rest = to - space_.digit(to, a) * space_.stride[a];
+      for (int e = 0; e < entries; ++e) {
+        Units step = steps[a * entries + e];
+        if (step == never) continue;
+        Best& before = best[rest + e * space_.stride[a]];
+        Units units = best[to].units + step;
+        if (units > before.units || (units == before.units && (before.part != 0 || before.rest < to))) continue;
+        bool cheaper = units < before.units;
+        before = {units, 0, to};
+        if (!cheaper) continue;
+        heap_.emplace_back(-units, -(rest + e * space_.stride[a]));
+        std::push_heap(heap_.begin(), heap_.end());
+      }
+    }
+  }
+}
+
+}  // namespace karez::sbp

@@ -1,0 +1,200 @@
+// The graph of waits between the acts of a launch.
+#include "karez/solve/act_graph.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "karez/base/error.h"
+
+namespace karez::solve {
+namespace {
+using Why = SlotCycle::Why;
+
+constexpr int most_slots = 32767;  // of a register: messages carry a slot in 16 bits
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+bool is_time(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
+
+void check_register(const SlotProblem& p, int r) {
+  const auto& reg = p.registers[r];
+  const int actors = static_cast<int>(p.actors.size());
+  auto check_end = [&](int actor, int period, const char* role) {
+    require(actor >= 0 && actor < actors, "slots: register ", r, " has ", role, " ", actor, " of ", actors, " actors");
+    require(period >= 1 && p.actors[actor].acts % period == 0, "slots: register ", r, " has period ", period, " at ",
+            role, " ", actor, ", which acts ", p.actors[actor].acts, " times a launch: not a multiple");
+    return p.actors[actor].acts / period;
+  };
+  int pieces = check_end(reg.producer, reg.period, "producer");
+  require(!reg.consumers.empty(), "slots: register ", r, " has no consumer");
+  for (const auto& c : reg.consumers) {
+    int read = check_end(c.actor, c.period, "consumer");
+    require(read == pieces, "slots: register ", r, " gets ", pieces, " pieces a launch from actor ", reg.producer,
+            ", and actor ", c.actor, " reads ", read);
+    require(is_time(c.arrives) && is_time(c.returns), "slots: register ", r, " takes ", c.arrives, " seconds to actor ",
+            c.actor, " and ", c.returns, " back");
+  }
+  require(reg.bytes >= 0, "slots: register ", r, " has slots of ", reg.bytes, " bytes");
+  require(reg.least >= 1 && reg.least <= reg.most && reg.most <= most_slots, "slots: register ", r, " may have ",
+          reg.least, " to ", reg.most, " slots: at least 1, at most ", most_slots);
+  require(reg.filled >= 0 && reg.filled <= reg.most, "slots: register ", r, " begins with ", reg.filled, " of ",
+          reg.most, " slots full");
+}
+
+// Numbers of an actor's acts in an order rise by one, `acts` of them.
+void check_order(const SlotProblem& p, int s) {
+  std::vector<std::int64_t> seen(p.actors.size(), 0), last(p.actors.size(), 0);
+  constexpr std::int64_t far = std::int64_t{1} << 40;
+  for (const auto& a : p.streams[s].order) {
+    require(a.actor >= 0 && a.actor < static_cast<int>(p.actors.size()), "slots: stream ", s, " orders actor ", a.actor,
+            " of ", p.actors.size());
+    require(a.act > -far && a.act < far, "slots: stream ", s, " orders act ", a.act, " of actor ", a.actor);
+    require(seen[a.actor]++ == 0 || a.act == last[a.actor] + 1, "slots: stream ", s, " orders act ", a.act,
+            " of actor ", a.actor, " after act ", last[a.actor]);
+    last[a.actor] = a.act;
+  }
+  for (const auto& a : p.streams[s].order)
+    require(seen[a.actor] == p.actors[a.actor].acts, "slots: stream ", s, " orders ", seen[a.actor], " acts of actor ",
+            a.actor, ", which acts ", p.actors[a.actor].acts, " times a launch");
+}
+}  // namespace
+
+ActGraph::ActGraph(const SlotProblem& problem, const SlotLimits& limits) : problem_(problem) {
+  const int actors = static_cast<int>(problem.actors.size());
+  std::int64_t bytes = 0;
+  double seconds = 0;
+  for (int a = 0; a < actors; ++a) {
+    const auto& actor = problem.actors[a];
+    require(is_time(actor.seconds), "slots: actor ", a, " takes ", actor.seconds, " seconds");
+    require(actor.acts >= 1, "slots: actor ", a, " acts ", actor.acts, " times a launch");
+    seconds += actor.seconds * actor.acts;
+  }
+  const std::int64_t acts = acts_of(problem);
+  require(acts <= limits.acts, "slots: a launch has ", acts, " acts, of at most ", limits.acts);
+  for (int r = 0; r < static_cast<int>(problem.registers.size()); ++r) {
+    check_register(problem, r);
+    const auto& reg = problem.registers[r];
+    pieces_.push_back(problem.actors[reg.producer].acts / reg.period);
+    bytes = checked_add(bytes, checked_mul(reg.bytes, reg.most));
+    for (const auto& c : reg.consumers) seconds += (c.arrives + c.returns) * static_cast<double>(pieces_.back());
+  }
+  require(std::isfinite(seconds), "slots: the seconds of a launch are not finite");
+
+  for (int a = 0; a < actors; ++a) {
+    first_.push_back(static_cast<int>(actor_.size()));
+    actor_.resize(actor_.size() + problem.actors[a].acts, a);
+  }
+  for (int a = 0; a < actors; ++a)
+    for (int i = 0; i < problem.actors[a].acts; ++i) add(fixed_, a, i, a, i + 1, 0, {Why::actor, a});
+  for (int r = 0; r < static_cast<int>(problem.registers.size()); ++r) {
+    const auto& reg = problem.registers[r];
+    for (const auto& c : reg.consumers)
+      for (std::int64_t piece = 0; piece < pieces_[r]; ++piece)
+        add(fixed_, reg.producer, (piece - reg.filled + 1) * reg.period - 1, c.actor, piece * c.period, c.arrives,
+            {Why::data, r});
+  }
+  for (int s = 0; s < static_cast<int>(problem.streams.size()); ++s) add_stream(s);
+}
+
+void ActGraph::add_stream(int s) {
+  const auto& stream = problem_.streams[s];
+  require(stream.actors.empty() || stream.order.empty(), "slots: stream ", s, " has both actors and an order of acts");
+  check_order(problem_, s);
+  for (std::size_t i = 0; i < stream.order.size(); ++i) {
+    auto at = stream.order[i], then = stream.order[(i + 1) % stream.order.size()];
+    if (i + 1 == stream.order.size()) then.act += problem_.actors[then.actor].acts;
+    add(fixed_, at.actor, at.act, then.actor, then.act, 0, {Why::stream, s});
+  }
+  SlotCycle load;
+  load.tokens = 1;
+  std::vector<char> seen(problem_.actors.size(), 0);
+  for (int a : stream.actors) {
+    require(a >= 0 && a < static_cast<int>(problem_.actors.size()), "slots: stream ", s, " has actor ", a, " of ",
+            problem_.actors.size());
+    require(seen[a]++ == 0, "slots: stream ", s, " has actor ", a, " twice");
+    load.seconds += problem_.actors[a].seconds * problem_.actors[a].acts;
+    load.steps.push_back({a, 0, Why::stream, s});
+  }
+  load.interval = load.seconds;
+  if (load.seconds > load_.seconds) load_ = std::move(load);
+}
+
+// The act `then_act` of each launch begins `delay` after the end of `from_act`. Tokens: how many launches before.
+void ActGraph::add(Waits& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
+                   Wait wait) const {
+  std::int64_t from_acts = problem_.actors[from].acts, then_acts = problem_.actors[then].acts;
+  std::int64_t from_launch = floor_div(from_act, from_acts), then_launch = floor_div(then_act, then_acts);
+  int tail = first_[from] + static_cast<int>(from_act - from_launch * from_acts);
+  int head = first_[then] + static_cast<int>(then_act - then_launch * then_acts);
+  to.edges.push_back({tail, head, problem_.actors[from].seconds + delay, static_cast<long>(then_launch - from_launch)});
+  to.waits.push_back(wait);
+  to.backward |= to.edges.back().tokens < 0;
+}
+
+SlotCycle ActGraph::cycle_of(const Waits& all, const std::vector<int>& edges) const {
+  SlotCycle out;
+  for (int e : edges) {
+    int node = all.edges[e].from, actor = actor_[node];
+    out.seconds += all.edges[e].time;
+    out.tokens += all.edges[e].tokens;
+    out.steps.push_back({actor, node - first_[actor], all.waits[e].why, all.waits[e].index});
+  }
+  if (!edges.empty())
+    out.interval =
+        out.tokens > 0 ? out.seconds / static_cast<double>(out.tokens) : std::numeric_limits<double>::infinity();
+  return out;
+}
+
+namespace {
+// Counts each act's launches from another one, so that no edge has less than no tokens and no cycle's tokens change
+// (retiming; shortest paths). Where that is impossible: the edges of a cycle with less than none.
+std::vector<int> retime(int nodes, std::vector<TimedEdge>& edges) {
+  std::vector<std::int64_t> shift(nodes, 0);
+  std::vector<int> by(nodes, -1);
+  int moved = -1;
+  for (int round = 0; round <= nodes; ++round) {
+    moved = -1;
+    for (int e = 0; e < static_cast<int>(edges.size()); ++e) {
+      const TimedEdge& edge = edges[e];
+      if (shift[edge.from] + edge.tokens >= shift[edge.to]) continue;
+      shift[edge.to] = shift[edge.from] + edge.tokens;
+      by[edge.to] = e;
+      moved = edge.to;
+    }
+    if (moved < 0) break;
+  }
+  if (moved < 0) {
+    for (TimedEdge& e : edges) e.tokens += static_cast<long>(shift[e.from] - shift[e.to]);
+    return {};
+  }
+  for (int i = 0; i < nodes; ++i) moved = edges[by[moved]].from;  // back onto the cycle
+  std::vector<int> cycle;
+  for (int at = moved; cycle.empty() || at != moved; at = edges[by[at]].from) cycle.push_back(by[at]);
+  std::reverse(cycle.begin(), cycle.end());
+  return cycle;
+}
+}  // namespace
+
+SlotCycle ActGraph::worst(std::span<const int> slots) const {
+  Waits all = fixed_;
+  for (int r = 0; r < static_cast<int>(slots.size()); ++r) {
+    const auto& reg = problem_.registers[r];
+    for (const auto& c : reg.consumers)
+      for (std::int64_t piece = 0; piece < pieces_[r]; ++piece)
+        add(all, c.actor, (piece + reg.filled - slots[r] + 1) * c.period - 1, reg.producer, piece * reg.period,
+            c.returns, {Why::slot, r});
+  }
+  const int nodes = static_cast<int>(actor_.size());
+  SlotCycle worst;
+  if (all.backward) {
+    std::vector<TimedEdge> counted = all.edges;
+    std::vector<int> stuck = retime(nodes, counted);
+    if (!stuck.empty()) return cycle_of(all, stuck);
+    worst = cycle_of(all, max_cycle_ratio(nodes, counted).cycle);
+  } else {
+    worst = cycle_of(all, max_cycle_ratio(nodes, all.edges).cycle);
+  }
+  return load_.seconds > worst.interval ? load_ : worst;
+}
+
+}  // namespace karez::solve

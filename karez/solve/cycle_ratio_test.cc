@@ -1,0 +1,146 @@
+// The maximum cycle ratio equals enumeration of simple cycles, and stuck cycles are named.
+#include "karez/solve/cycle_ratio.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "karez/base/error.h"
+
+namespace karez::solve {
+namespace {
+// Walks every simple cycle once: from its smallest node through larger ones.
+class Enumeration {
+ public:
+  Enumeration(int nodes, const std::vector<TimedEdge>& edges) : edges_(edges), on_path_(nodes, 0) {
+    for (start_ = 0; start_ < nodes; ++start_) walk(start_, 0, 0);
+  }
+  double best = -std::numeric_limits<double>::infinity();
+  bool any = false;
+
+ private:
+  void walk(int at, double time, long tokens) {
+    on_path_[at] = 1;
+    for (const TimedEdge& e : edges_) {
+      if (e.from != at || e.to < start_) continue;
+      if (e.to == start_) {
+        any = true;
+        long all = tokens + e.tokens;
+        best = std::max(best,
+                        all > 0 ? (time + e.time) / static_cast<double>(all) : std::numeric_limits<double>::infinity());
+      } else if (!on_path_[e.to]) {
+        walk(e.to, time + e.time, tokens + e.tokens);
+      }
+    }
+    on_path_[at] = 0;
+  }
+
+  const std::vector<TimedEdge>& edges_;
+  std::vector<char> on_path_;
+  int start_ = 0;
+};
+
+void expect_cycle(const std::vector<TimedEdge>& edges, const CycleRatio& r) {
+  double time = 0;
+  long tokens = 0;
+  for (std::size_t i = 0; i < r.cycle.size(); ++i) {
+    ASSERT_LE(edges[r.cycle[0]].from, edges[r.cycle[i]].from);
+    ASSERT_EQ(edges[r.cycle[i]].to, edges[r.cycle[(i + 1) % r.cycle.size()]].from);
+    time += edges[r.cycle[i]].time;
+    tokens += edges[r.cycle[i]].tokens;
+  }
+  ASSERT_EQ(time, r.time);
+  ASSERT_EQ(tokens, r.tokens);
+}
+
+TEST(CycleRatio, EqualsEnumerationOfSimpleCycles) {
+  int stuck = 0, moving = 0, acyclic = 0;
+  for (int seed = 0; seed < 4000; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    int nodes = 1 + static_cast<int>(random() % 7), count = static_cast<int>(random() % 16);
+    std::vector<TimedEdge> edges;
+    for (int e = 0; e < count; ++e) {
+      double time = seed % 3 == 0 ? static_cast<double>(random() % 5)
+                                  : static_cast<double>(random() % 100000) / 1000 - (seed % 3 == 1 ? 0 : 50);
+      long tokens = static_cast<long>(random() % 4) + (seed % 2 == 0 ? 1 : 0);
+      edges.push_back({static_cast<int>(random() % nodes), static_cast<int>(random() % nodes), time, tokens});
+    }
+    Enumeration all(nodes, edges);
+    CycleRatio r = max_cycle_ratio(nodes, edges);
+    ASSERT_EQ(all.any, !r.cycle.empty());
+    expect_cycle(edges, r);
+    if (HasFatalFailure()) return;
+    if (r.stuck()) {
+      ASSERT_EQ(r.ratio, all.best);
+    } else if (all.any) {
+      ASSERT_NEAR(r.ratio, all.best, 1e-10);
+    }
+    (r.stuck() ? stuck : all.any ? moving : acyclic) += 1;
+  }
+  EXPECT_GT(stuck, 100);
+  EXPECT_GT(moving, 1000);
+  EXPECT_GT(acyclic, 100);
+}
+
+TEST(CycleRatio, NamesACycleWithoutTokens) {
+  std::vector<TimedEdge> edges{{0, 1, 1, 1}, {1, 2, 1, 0}, {2, 3, 1, 0}, {3, 1, 1, 0}, {3, 0, 9, 1}};
+  CycleRatio r = max_cycle_ratio(4, edges);
+  EXPECT_TRUE(r.stuck());
+  EXPECT_EQ(r.cycle, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(CycleRatio, IsTheSlowestStageOfAPipelineWithEnoughSlots) {
+  // Stage i works for time[i]; a stage is a cycle with one token, the register between two stages an edge and `slots`
+  // tokens back.
+  std::vector<double> time{3, 5, 4};
+  for (long slots : {1L, 2L}) {
+    std::vector<TimedEdge> edges;
+    for (int i = 0; i < 3; ++i) edges.push_back({i, i, time[i], 1});
+    for (int i = 0; i + 1 < 3; ++i) {
+      edges.push_back({i, i + 1, time[i], 0});
+      edges.push_back({i + 1, i, time[i + 1], slots});
+    }
+    EXPECT_EQ(max_cycle_ratio(3, edges).ratio, slots == 1 ? 9 : 5);
+  }
+}
+
+TEST(CycleRatio, SettlesOnALongGraph) {
+  std::mt19937 random(11);
+  constexpr int nodes = 20000;
+  std::vector<TimedEdge> edges;
+  for (int i = 0; i < nodes; ++i) {
+    edges.push_back({i, i, static_cast<double>(random() % 1000) / 1000, 1});
+    if (i + 1 < nodes) edges.push_back({i, i + 1, static_cast<double>(random() % 1000) / 1000, 0});
+    if (i + 1 < nodes) edges.push_back({i + 1, i, static_cast<double>(random() % 1000) / 1000, 2});
+    if (i % 100 == 99) edges.push_back({i, static_cast<int>(random() % i), 1, 1 + nodes});
+  }
+  double least = 0;  // of the cycles of one and of two edges
+  for (std::size_t e = 0; e + 2 < edges.size(); ++e) {
+    const TimedEdge &a = edges[e], &b = edges[e + 1];
+    if (a.from == a.to) least = std::max(least, a.time);
+    if (a.from == b.to && a.to == b.from && a.tokens + b.tokens > 0)
+      least = std::max(least, (a.time + b.time) / static_cast<double>(a.tokens + b.tokens));
+  }
+  CycleRatio r = max_cycle_ratio(nodes, edges);
+  expect_cycle(edges, r);
+  EXPECT_GE(r.ratio, least);
+  EXPECT_LT(r.ratio, 1.1 * least);
+}
+
+TEST(CycleRatio, ALittleSlowerIsSlower) {  // than a circle of one: by less than one in a million
+  const std::vector<TimedEdge> edges{{0, 0, 1e7, 1}, {0, 1, 1e7 - 5, 1}, {1, 0, 1e7 + 15, 1}};
+  EXPECT_EQ(max_cycle_ratio(2, edges).ratio, 1e7 + 5);
+}
+
+TEST(CycleRatio, RefusesWhatIsNotAGraph) {
+  EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 1, 1, 1}}), Error);
+  EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 0, 1, -1}}), Error);
+  for (double time : {HUGE_VAL, -HUGE_VAL, std::nan("")})
+    EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 0, time, 1}}), Error);
+}
+
+}  // namespace
+}  // namespace karez::solve

@@ -1,0 +1,119 @@
+// Nested loops over the scope's axes; what does not depend on the inner axes is summed further out.
+#include "karez/solve/join.h"
+
+#include <algorithm>
+
+#include "karez/solve/sweep.h"
+
+namespace karez::solve {
+
+Join::Join(std::vector<int> sizes, int states)
+    : sizes_(std::move(sizes)),
+      states_(states),
+      base_(static_cast<std::size_t>(states), 0.0) {}
+
+void Join::add(std::span<const double> cells, Steps step, const std::vector<std::size_t>& of_x) {
+  Part part{.own = {}, .step = std::move(step), .deepest = 0, .at = {}, .cells = cells};
+  bool runs = true;
+  for (std::size_t x = 0; x < of_x.size(); ++x) runs &= of_x[x] == x;
+  if (!runs) {
+    // The cells with x last and by state: offset i of the other axes becomes the number of its run.
+    std::vector<std::size_t> starts = {0};
+    for (auto& axis : part.step) {
+      if (axis.empty()) continue;
+      std::vector<std::size_t> distinct = axis;
+      std::sort(distinct.begin(), distinct.end());
+      distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+      std::vector<std::size_t> next;
+      for (std::size_t start : starts)
+        for (std::size_t jump : distinct) next.push_back(start + jump);
+      starts = std::move(next);
+    }
+    std::size_t runs_inside = starts.size();
+    for (auto& axis : part.step) {
+      if (axis.empty()) continue;
+      std::vector<std::size_t> distinct = axis;
+      std::sort(distinct.begin(), distinct.end());
+      distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+      runs_inside /= distinct.size();
+      for (std::size_t& jump : axis)
+        jump = static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), jump) - distinct.begin()) *
+               runs_inside * of_x.size();
+    }
+    part.own.reserve(starts.size() * of_x.size());
+    for (std::size_t start : starts)
+      for (std::size_t jump : of_x) part.own.push_back(cells[start + jump]);
+    part.cells = part.own;
+  }
+  for (std::size_t a = 0; a < part.step.size(); ++a)
+    if (!part.step[a].empty()) part.deepest = a + 1;
+  parts_.push_back(std::move(part));
+}
+
+void Join::add_row(const double* cells, const double* sum, double* out) const {
+  for (int x = 0; x < states_; ++x) out[x] = sum[x] + cells[x];
+}
+
+void Join::begin() {
+  ends_.assign(sizes_.size(), {});
+  partial_.assign(sizes_.size(), std::vector<double>(static_cast<std::size_t>(states_)));
+  for (Part& part : parts_) {
+    part.at.assign(sizes_.size() + 1, part.cells.data());
+    if (part.deepest == 0) add_row(part.at[0], base_.data(), base_.data());
+    else ends_[part.deepest - 1].push_back(&part);
+  }
+}
+
+std::vector<double> Join::minimise() {
+  begin();
+  out_.clear();
+  out_.reserve(cell_count(sizes_));
+  descend(0, base_.data());
+  return std::move(out_);
+}
+
+void Join::for_each(const std::function<bool(std::span<const double>)>& visit) {
+  begin();
+  walk(0, base_.data(), visit);
+}
+
+bool Join::walk(std::size_t axis, const double* sum, const std::function<bool(std::span<const double>)>& visit) {
+  if (axis == sizes_.size()) return visit({sum, static_cast<std::size_t>(states_)});
+  for (int i = 0; i < sizes_[axis]; ++i) {
+    for (Part& part : parts_)
+      if (part.deepest > axis)
+        part.at[axis + 1] =
+            part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
+    const double* total = sum;
+    for (Part* part : ends_[axis]) {
+      add_row(part->at[axis + 1], total, partial_[axis].data());
+      total = partial_[axis].data();
+    }
+    if (!walk(axis + 1, total, visit)) return false;
+  }
+  return true;
+}
+
+void Join::descend(std::size_t axis, const double* sum) {
+  if (axis == sizes_.size()) {
+    out_.push_back(*std::min_element(sum, sum + states_));
+    return;
+  }
+  const bool last = axis + 1 == sizes_.size();
+  const auto& ends = ends_[axis];
+  double* partial = partial_[axis].data();
+  for (int i = 0; i < sizes_[axis]; ++i) {
+    for (Part& part : parts_)
+      if (part.deepest > axis)
+        part.at[axis + 1] =
+            part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
+    const double* total = sum;
+    const std::size_t kept = last && !ends.empty() ? 1 : 0;  // the last one is added while minimising
+    for (std::size_t e = 0; e + kept < ends.size(); ++e, total = partial)
+      add_row(ends[e]->at[axis + 1], total, partial);
+    if (kept) out_.push_back(min_plus(ends.back()->at[axis + 1], total, states_));
+    else descend(axis + 1, total);
+  }
+}
+
+}  // namespace karez::solve

@@ -1,0 +1,296 @@
+// Greedy packings, lower bounds, and the schedule of the search between them.
+#include "karez/solve/packing.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+#include "karez/base/error.h"
+#include "karez/solve/packing_search.h"
+
+namespace karez::solve {
+namespace {
+constexpr long most_greedy_work = 250'000'000;  // blocks looked at: a second or two; the first order is always finished
+constexpr std::size_t most_searched = 4000;     // blocks; the memory of a search grows with their square
+constexpr std::size_t most_seeds = 2000;        // blocks from which cliques of a general conflict graph are grown
+constexpr long least_share = 100;               // of the lower bound: what is more is no trifle
+constexpr std::size_t most_in_rows = 20'000;    // blocks; a bit for each pair of them, 50 MB: of more none are grown
+
+// What orders look at: how long a block lives (or with how many it conflicts) and the heaviest clique it is in.
+struct Trait {
+  long life = 0, pressure = 0, begin = 0;
+};
+
+long total(const PackProblem& p, const std::vector<int>& blocks) {
+  long sum = 0;
+  for (int b : blocks) sum = checked_add(sum, p.blocks[b].size);
+  return sum;
+}
+
+// Orders to try, each as the blocks from first to last.
+std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<Trait>& traits) {
+  using Key = std::tuple<double, double, double>;  // larger first
+  auto by = [&](auto key) {
+    std::vector<int> order(p.blocks.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
+    return order;
+  };
+  auto size = [&](int b) { return static_cast<double>(p.blocks[b].size); };
+  auto life = [&](int b) { return static_cast<double>(traits[b].life); };
+  auto pressure = [&](int b) { return static_cast<double>(traits[b].pressure); };
+  auto area = [&](int b) { return size(b) * life(b); };
+  return {by([&](int b) { return Key(pressure(b), area(b), size(b)); }),
+          by([&](int b) { return Key(pressure(b), size(b), area(b)); }),
+          by([&](int b) { return Key(area(b), size(b), 0); }),
+          by([&](int b) { return Key(size(b), life(b), 0); }),
+          by([&](int b) { return Key(life(b), size(b), 0); }),
+          by([&](int b) { return Key(pressure(b), life(b), size(b)); }),
+          by([&](int b) { return Key(-static_cast<double>(traits[b].begin), size(b), life(b)); })};
+}
+
+// The blocks placed so far, from the lowest up.
+class Placed {
+ public:
+  explicit Placed(const PackProblem& p) : p_(p), offset_(p.blocks.size(), -1), wanted_(p.blocks.size(), 0) {}
+  const std::vector<long>& offset() const { return offset_; }
+
+  // From where to where the placed blocks in conflict with b reach, in order: sorted, or picked from all where that
+  // costs less.
+  void find(int b, std::vector<std::pair<long, long>>& taken, long& work) {
+    taken.clear();
+    const auto& conflicts = p_.conflicts[b];
+    const bool pick = all_.size() < conflicts.size() * dearness_of_sorting;
+    work -= static_cast<long>(pick ? conflicts.size() + all_.size() : conflicts.size() * dearness_of_sorting);
+    if (pick) {
+      for (int w : conflicts) wanted_[w] = 1;
+      for (const auto& [from, to, w] : all_)
+        if (wanted_[w]) taken.emplace_back(from, to);
+      for (int w : conflicts) wanted_[w] = 0;
+    } else {
+      for (int w : conflicts)
+        if (offset_[w] >= 0) taken.emplace_back(offset_[w], offset_[w] + p_.blocks[w].size);
+      std::sort(taken.begin(), taken.end());
+    }
+  }
+
+  void put(int b, long at) {
+    offset_[b] = at;
+    const std::tuple<long, long, int> item(at, at + p_.blocks[b].size, b);
+    all_.insert(std::upper_bound(all_.begin(), all_.end(), item), item);
+  }
+
+ private:
+  static constexpr std::size_t dearness_of_sorting = 8;
+  const PackProblem& p_;
+  std::vector<long> offset_;  // -1: not placed
+  std::vector<char> wanted_;
+  std::vector<std::tuple<long, long, int>> all_;  // offset, end, block
+};
+
+// Places blocks in order, each into the lowest gap among those placed that it conflicts with, or into the tightest.
+// Gives up, with an empty answer, when the peak would not be below `limit`. Every block looked at costs one `work`.
+std::vector<long> greedy(const PackProblem& p, const std::vector<int>& order, bool tightest, long limit, long& work) {
+  Placed placed(p);
+  std::vector<std::pair<long, long>> taken;
+  for (int b : order) {
+    placed.find(b, taken, work);
+    const Block& block = p.blocks[b];
+    long top = 0, best = -1, least_room = std::numeric_limits<long>::max();
+    for (auto [from, to] : taken) {
+      long at = round_up(top, block.align), room = from - top;
+      if (at + block.size <= from && (best < 0 || (tightest && room < least_room))) {
+        best = at;
+        least_room = room;
+        if (!tightest) break;
+      }
+      top = std::max(top, to);
+    }
+    if (best < 0) best = round_up(top, block.align);
+    if (best + block.size >= limit) return {};
+    placed.put(b, best);
+  }
+  return placed.offset();
+}
+
+long peak_of(const PackProblem& p, const std::vector<long>& offset) {
+  long peak = 0;
+  for (std::size_t b = 0; b < offset.size(); ++b) peak = std::max(peak, offset[b] + p.blocks[b].size);
+  return peak;
+}
+
+// Everything in units that divide all sizes and alignments, so that "one byte less" means something.
+Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits& limits) {
+  if (p.blocks.empty()) return {.optimal = true};
+  long unit = 0;
+  for (const Block& b : p.blocks) unit = std::gcd(std::gcd(unit, b.size), b.align);
+  for (Block& b : p.blocks) b = {b.size / unit, b.align / unit};
+  Packing best;
+  for (const auto& clique : p.cliques) best.lower_bound = std::max(best.lower_bound, total(p, clique));
+  for (const Block& b : p.blocks) best.lower_bound = std::max(best.lower_bound, b.size);
+  best.offset.assign(p.blocks.size(), 0);
+  best.peak = std::numeric_limits<long>::max();
+  const long trifle = std::min(limits.trifle / unit, best.lower_bound / least_share);
+  auto offer = [&](std::vector<long> offset) {  // one better than the best
+    best.peak = peak_of(p, offset);
+    best.offset = std::move(offset);
+  };
+  const auto tried = orders(p, traits);
+  long greedy_work = most_greedy_work;
+  for (const auto& order : tried)
+    for (bool tightest : {false, true}) {
+      if (best.peak <= best.lower_bound + trifle || greedy_work <= 0) continue;
+      std::vector<long> offset = greedy(p, order, tightest, best.peak, greedy_work);
+      if (!offset.empty()) offer(std::move(offset));
+    }
+  std::vector<std::vector<int>> ranks;
+  for (const auto& order : tried) {
+    ranks.emplace_back(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) ranks.back()[order[i]] = static_cast<int>(i);
+  }
+  // First what is enough, with half of the work (seven eighths where the caller named it), then halving the gap with
+  // half of what is left each time.
+  long enough = std::max(best.lower_bound, limits.capacity / unit), hopeless = enough - 1, target = enough;
+  std::vector<long> offset;
+  for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0;
+       work > 1 && best.peak > enough + trifle && target < best.peak;) {
+    long share = target == enough && limits.capacity > 0 ? work - work / 8 : work - work / 2;
+    work -= share;
+    Fit answer = fit_in_turns(p, ranks, target, share, offset);
+    if (answer == Fit::yes) offer(offset);
+    if (answer != Fit::yes) hopeless = target;
+    if (answer == Fit::no)
+      best.lower_bound = std::max(best.lower_bound, target + 1), enough = std::max(enough, target + 1);
+    target = hopeless + std::max((best.peak - hopeless) / 2, 1L);
+  }
+  best.optimal = best.peak == best.lower_bound;
+  best.peak *= unit;
+  best.lower_bound *= unit;
+  for (long& o : best.offset) o *= unit;
+  return best;
+}
+
+void check(std::size_t number, long size, long align) {
+  require(size >= 0, "pack: block ", number, " has size ", size);
+  require(align > 0, "pack: block ", number, " has align ", align, ", needs at least 1");
+}
+
+void sort_unique(std::vector<int>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+// Blocks of no bytes take no part: they stay at offset 0.
+Packing spread(const Packing& packed, const std::vector<int>& number, std::size_t count) {
+  Packing out = packed;
+  out.offset.assign(count, 0);
+  for (std::size_t i = 0; i < number.size(); ++i) out.offset[number[i]] = packed.offset[i];
+  return out;
+}
+
+// Cliques grown from each block over its largest neighbours: blocks are numbered from the largest down, and those that
+// conflict with all of a clique so far are a row of bits.
+std::vector<std::vector<int>> grown_cliques(const PackProblem& p) {
+  constexpr std::size_t bits = 64;
+  const std::size_t blocks = p.blocks.size(), words = (blocks + bits - 1) / bits;
+  std::vector<std::vector<int>> out;
+  if (blocks > most_in_rows) return out;
+  std::vector<int> by_size(blocks), rank(blocks);
+  std::iota(by_size.begin(), by_size.end(), 0);
+  std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return p.blocks[a].size > p.blocks[b].size; });
+  for (std::size_t i = 0; i < blocks; ++i) rank[by_size[i]] = static_cast<int>(i);
+  std::vector<std::uint64_t> rows(blocks * words, 0), common(words);
+  for (std::size_t b = 0; b < blocks; ++b)
+    for (int c : p.conflicts[b]) rows[rank[b] * words + rank[c] / bits] |= std::uint64_t{1} << rank[c] % bits;
+  for (std::size_t seed = 0; seed < std::min(blocks, most_seeds); ++seed) {
+    std::vector<int> clique{by_size[seed]};
+    std::copy_n(&rows[seed * words], words, common.begin());
+    for (std::size_t word = 0; word < words; ++word)
+      while (common[word] != 0) {
+        const std::size_t next = word * bits + static_cast<std::size_t>(std::countr_zero(common[word]));
+        clique.push_back(by_size[next]);
+        for (std::size_t w = word; w < words; ++w) common[w] &= rows[next * words + w];
+      }
+    std::sort(clique.begin(), clique.end());
+    out.push_back(std::move(clique));
+  }
+  return out;
+}
+
+void set_pressure(const PackProblem& p, std::vector<Trait>& traits) {
+  for (const auto& clique : p.cliques) {
+    long weight = total(p, clique);
+    for (int b : clique) traits[b].pressure = std::max(traits[b].pressure, weight);
+  }
+}
+}  // namespace
+
+Packing pack(std::span<const Interval> intervals, const PackLimits& limits) {
+  PackProblem p;
+  std::vector<Trait> traits;
+  std::vector<int> number;
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    const Interval& v = intervals[i];
+    check(i, v.size, v.align);
+    if (v.size == 0 || v.end <= v.begin) continue;
+    p.blocks.push_back({v.size, v.align});
+    traits.push_back({.life = v.end - v.begin, .begin = v.begin});
+    number.push_back(static_cast<int>(i));
+  }
+  // Sweep over begins; a set of live blocks is maximal if one of them ends before the next begin.
+  std::vector<int> by_begin(number.size()), live;
+  std::iota(by_begin.begin(), by_begin.end(), 0);
+  std::stable_sort(by_begin.begin(), by_begin.end(), [&](int a, int b) { return traits[a].begin < traits[b].begin; });
+  auto end = [&](int b) { return intervals[number[b]].end; };
+  p.conflicts.resize(number.size());
+  for (std::size_t i = 0; i < by_begin.size(); ++i) {
+    int b = by_begin[i];
+    std::size_t before = live.size();
+    std::vector<int> was = live;
+    std::erase_if(live, [&](int w) { return end(w) <= traits[b].begin; });
+    if (live.size() < before) p.cliques.push_back(std::move(was));
+    for (int w : live) {
+      p.conflicts[b].push_back(w);
+      p.conflicts[w].push_back(b);
+    }
+    live.push_back(b);
+  }
+  if (!live.empty()) p.cliques.push_back(live);
+  for (auto& list : p.conflicts) std::sort(list.begin(), list.end());
+  set_pressure(p, traits);
+  return spread(solve(std::move(p), traits, limits), number, intervals.size());
+}
+
+Packing pack(std::span<const Block> blocks, std::span<const std::pair<int, int>> conflicts, const PackLimits& limits) {
+  PackProblem p;
+  std::vector<int> number, place(blocks.size(), -1);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    check(i, blocks[i].size, blocks[i].align);
+    if (blocks[i].size == 0) continue;
+    place[i] = static_cast<int>(number.size());
+    number.push_back(static_cast<int>(i));
+    p.blocks.push_back(blocks[i]);
+  }
+  p.conflicts.resize(number.size());
+  for (auto [a, b] : conflicts) {
+    int count = static_cast<int>(blocks.size());
+    require(a >= 0 && a < count && b >= 0 && b < count && a != b, "pack: conflict (", a, ", ", b, ") of ", count,
+            " blocks");
+    if (place[a] < 0 || place[b] < 0) continue;
+    p.conflicts[place[a]].push_back(place[b]);
+    p.conflicts[place[b]].push_back(place[a]);
+  }
+  for (auto& list : p.conflicts) sort_unique(list);
+  p.cliques = grown_cliques(p);
+  std::sort(p.cliques.begin(), p.cliques.end());
+  p.cliques.erase(std::unique(p.cliques.begin(), p.cliques.end()), p.cliques.end());
+  std::vector<Trait> traits;
+  for (const auto& list : p.conflicts) traits.push_back({.life = static_cast<long>(list.size())});
+  set_pressure(p, traits);
+  return spread(solve(std::move(p), traits, limits), number, blocks.size());
+}
+
+}  // namespace karez::solve

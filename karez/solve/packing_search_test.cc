@@ -1,0 +1,115 @@
+// The search says yes where pushing blocks down in every order does, and no where it does not, within the work it is
+// pinned to.
+#include "karez/solve/packing_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "karez/base/test_golden.h"
+#include "karez/solve/test_packing.h"
+
+namespace karez::solve {
+namespace {
+
+struct Instance {
+  PackProblem problem;
+  Pairs pairs;
+  std::vector<int> rank;
+};
+
+// Conflicts at random or of lives; none, some or all of the cliques that grow from one block each.
+Instance random_instance(unsigned seed) {
+  std::mt19937 random(seed);
+  auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Instance made;
+  PackProblem& p = made.problem;
+  const int count = 6 + below(5), most = 3 + below(12), dense = 3 + below(5), kind = below(3);
+  for (int b = 0; b < count; ++b) p.blocks.push_back({1 + below(most), seed % 3 == 0 ? 1L << below(3) : 1});
+  std::vector<std::pair<int, int>> lives;
+  for (int b = 0; b < count; ++b) {
+    const int begin = below(9);
+    lives.emplace_back(begin, begin + 1 + below(5));
+  }
+  p.conflicts.resize(p.blocks.size());
+  for (int a = 0; a < count; ++a)
+    for (int b = 0; b < a; ++b) {
+      const bool meet = lives[a].first < lives[b].second && lives[b].first < lives[a].second;
+      if (!(seed % 4 == 0 ? meet : below(10) < dense)) continue;
+      made.pairs.emplace_back(a, b);
+      p.conflicts[a].push_back(b), p.conflicts[b].push_back(a);
+    }
+  for (auto& list : p.conflicts) std::sort(list.begin(), list.end());
+  for (int b = 0; b < count; ++b) {
+    if (kind == 0 || (kind == 1 && below(2) == 0)) continue;
+    std::vector<int> clique{b};
+    for (int w : p.conflicts[b])
+      if (std::all_of(clique.begin(), clique.end(), [&](int c) {
+            return c == w || std::binary_search(p.conflicts[c].begin(), p.conflicts[c].end(), w);
+          }))
+        clique.push_back(w);
+    std::sort(clique.begin(), clique.end());
+    p.cliques.push_back(clique);
+  }
+  made.rank.resize(p.blocks.size());
+  std::iota(made.rank.begin(), made.rank.end(), 0);
+  std::shuffle(made.rank.begin(), made.rank.end(), random);
+  return made;
+}
+
+struct Asked {
+  Fit fit = Fit::unknown;
+  long work = 0;
+  std::vector<long> offset = {}, blame = {};
+};
+
+Asked ask(const Instance& instance, long capacity, long work) {
+  Asked made{.work = work, .blame = std::vector<long>(instance.problem.blocks.size(), 0)};
+  made.fit = fit(instance.problem, capacity, instance.rank, made.work, made.offset, made.blame);
+  made.work = work - made.work;
+  return made;
+}
+
+// Yes at the least peak, with a packing; no below it; nothing else where work ends before.
+void expect_truth(const Instance& instance, long best, long& work, long& blame) {
+  const auto& blocks = instance.problem.blocks;
+  const Asked yes = ask(instance, best, 10'000'000), no = ask(instance, best - 1, 10'000'000);
+  ASSERT_EQ(yes.fit, Fit::yes);
+  ASSERT_EQ(no.fit, Fit::no);
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    ASSERT_GE(yes.offset[b], 0);
+    ASSERT_LE(yes.offset[b] + blocks[b].size, best);
+    ASSERT_EQ(yes.offset[b] % blocks[b].align, 0);
+  }
+  for (auto [a, b] : instance.pairs)
+    ASSERT_TRUE(yes.offset[a] + blocks[a].size <= yes.offset[b] || yes.offset[b] + blocks[b].size <= yes.offset[a])
+        << a << " and " << b;
+  work += yes.work + no.work;
+  blame += std::accumulate(no.blame.begin(), no.blame.end(), 0L);
+  for (long part = 1; part < 8 && best % 8 == 0; part += 2) {
+    ASSERT_NE(ask(instance, best, yes.work * part / 8).fit, Fit::no);
+    ASSERT_NE(ask(instance, best - 1, no.work * part / 8).fit, Fit::yes);
+  }
+}
+
+long best_of(const Instance& instance) {
+  const auto& blocks = instance.problem.blocks;
+  return least_peak(blocks, instance.pairs, pack(blocks, instance.pairs, {.search_work = 0}).peak);
+}
+
+TEST(PackingSearch, SaysWhatPushingBlocksDownInEveryOrderSays) {
+  long work = 0, blame = 0;
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    const Instance instance = random_instance(seed);
+    expect_truth(instance, best_of(instance), work, blame);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_TRUE(pinned_at_most(work, 10'765'349));
+  EXPECT_TRUE(pinned(blame, 90'179));
+}
+
+}  // namespace
+}  // namespace karez::solve

@@ -1,0 +1,356 @@
+// Slots of pipelines are those of 1F1B, and what no slots can do is said with the cycle that forbids it.
+#include "karez/solve/slots.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "karez/base/error.h"
+#include "karez/solve/test_tokens.h"
+
+namespace karez::solve {
+namespace {
+using testing::HasSubstr;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+SlotProblem::Register edge(int from, int to, std::int64_t bytes, int least, int most, int filled = 0) {
+  SlotProblem::Register reg;
+  reg.producer = from;
+  reg.consumers.push_back({to});
+  reg.bytes = bytes;
+  reg.least = least;
+  reg.most = most;
+  reg.filled = filled;
+  return reg;
+}
+
+std::string failure_of(auto act) {
+  try {
+    act();
+  } catch (const Error& error) { return cat(name_of(error.kind), ": ", error.what()); }
+  return "";
+}
+
+// Stage i of p: forward is actor i, backward actor p + i; one stream a stage. Register i is the stash of stage i;
+// between stages two slots.
+SlotProblem pipeline(int p, int acts, double forward, double backward) {
+  SlotProblem out;
+  for (int i = 0; i < 2 * p; ++i) out.actors.push_back({i < p ? forward : backward, acts});
+  for (int i = 0; i < p; ++i) out.registers.push_back(edge(i, p + i, 1000, 1, 64));
+  for (int i = 0; i + 1 < p; ++i) {
+    out.registers.push_back(edge(i, i + 1, 10, 2, 2));
+    out.registers.push_back(edge(p + i + 1, p + i, 10, 2, 2));
+  }
+  for (int i = 0; i < p; ++i) out.streams.push_back({{i, p + i}, {}});
+  return out;
+}
+std::vector<int> backward_first(int p) {
+  std::vector<int> rank(p, 1);
+  rank.resize(2 * p, 0);
+  return rank;
+}
+std::vector<int> one_f_one_b(const SlotProblem& problem, int p) {
+  std::vector<int> slots;
+  for (const auto& reg : problem.registers) slots.push_back(reg.least);
+  for (int i = 0; i < p; ++i) slots[i] = p - i;
+  return slots;
+}
+
+TEST(Slots, OfAPipelineAreOneForEachStageThatFollows) {
+  for (int p = 2; p <= 8; ++p) {
+    SlotProblem problem = pipeline(p, 1, 1, 2);
+    SlotPlan plan = cheapest_slots(problem, 3);
+    EXPECT_TRUE(plan.optimal);
+    EXPECT_EQ(plan.slots, one_f_one_b(problem, p));
+    EXPECT_EQ(TokenGame(problem, plan.slots, backward_first(p)).interval(), 3);
+    // With a cap of just these bytes nothing faster is found, and 1F1B as one order of acts is as fast.
+    EXPECT_EQ(best_slots(problem, plan.bytes).slots, plan.slots);
+    for (int i = 0; i < p; ++i) problem.streams[i] = {{}, {{i, 0}, {p + i, i + 1 - p}}};
+    EXPECT_EQ(interval_of(problem, plan.slots).interval, 3);
+    EXPECT_EQ(TokenGame(problem, plan.slots).interval(), 3);
+  }
+}
+
+TEST(Slots, OfAPipelineLeaveTheBubbleThatItsLengthSays) {
+  for (int p = 2; p <= 8; ++p)
+    for (int m = 4; m <= 64; ++m) {
+      SlotProblem problem = pipeline(p, m, 2, 4);
+      double bubble = 1 - m * 6 / TokenGame(problem, one_f_one_b(problem, p), backward_first(p)).makespan(1);
+      double want = static_cast<double>(p - 1) / (m + p - 1);
+      EXPECT_NEAR(bubble, want, 0.05 * want) << p << " stages, " << m << " micro-batches";
+    }
+}
+
+TEST(Slots, OneLessInAPipelineCostsWhatTheCycleSays) {
+  for (int p = 2; p <= 8; ++p)
+    for (int i = 0; i + 1 < p; ++i) {
+      SCOPED_TRACE(cat("stage ", i, " of ", p));
+      SlotProblem problem = pipeline(p, 1, 2, 4);
+      auto slots = one_f_one_b(problem, p);
+      --slots[i];
+      SlotCycle cycle = interval_of(problem, slots);
+      EXPECT_DOUBLE_EQ(cycle.interval, 6.0 * (p - i) / (p - i - 1));  // there and back through the stages that follow
+      EXPECT_EQ(cycle.tokens, p - i - 1);
+      EXPECT_NEAR(TokenGame(problem, slots, backward_first(p)).interval(), cycle.interval, 1e-9);
+      problem.registers[i].most = p - i - 1;
+      EXPECT_THAT(failure_of([&] { cheapest_slots(problem, 6); }), HasSubstr(cat("-slots of register ", i, "-> ")));
+    }
+}
+
+TEST(Slots, HideALinkAsFarAsItsWayThereAndBack) {
+  SlotProblem p;
+  p.actors = {{2}, {2}};
+  p.registers = {edge(0, 1, 1, 1, 9)};
+  p.registers[0].consumers[0].arrives = 3;
+  p.registers[0].consumers[0].returns = 4;
+  EXPECT_EQ(cheapest_slots(p, 2).slots, (std::vector<int>{6}));  // (2 + 3 + 2 + 4) / 2
+  EXPECT_EQ(cheapest_slots(p, 4).slots, (std::vector<int>{3}));
+}
+
+TEST(Slots, OfAnUpdateThatTakesAllMicroBatches) {
+  // Four backwards fill a sum that one update reads; weights go back, full at the start, and are held for four acts.
+  SlotProblem p;
+  p.actors = {{1, 4}, {2, 1}};
+  p.registers = {edge(0, 1, 100, 1, 4), edge(1, 0, 10, 1, 4, 1)};
+  p.registers[0].period = 4;
+  p.registers[1].consumers[0].period = 4;
+  EXPECT_EQ(interval_of(p, std::vector{1, 1}).interval, 6);
+  EXPECT_EQ(best_slots(p, 1000).slots, (std::vector<int>{1, 1}));
+  p.registers[1].filled = 2;  // one launch behind, so that the update runs beside the next launch
+  EXPECT_EQ(interval_of(p, std::vector{1, 2}).interval,
+            6);  // the next sum has no place while the update reads this one
+  SlotPlan plan = best_slots(p, 1000);
+  EXPECT_EQ(plan.interval, 4);
+  EXPECT_EQ(plan.slots, (std::vector<int>{2, 2}));
+}
+
+TEST(Slots, TheCriticalCycleIsNamed) {
+  SlotProblem p;
+  p.actors = {{1, 2}, {3, 1}};
+  p.registers = {edge(0, 1, 1, 1, 9)};
+  p.registers[0].period = 2;
+  SlotCycle cycle = interval_of(p, std::vector{1});
+  EXPECT_EQ(print(cycle),
+            "actor 0 -next act-> actor 0 act 1 -register 0-> actor 1 -slots of register 0-> actor 0: 5.0 seconds over "
+            "1 token");
+  EXPECT_FALSE(cycle.stuck());
+  p.streams = {{{0, 1}, {}}};
+  cycle = interval_of(p, std::vector{9});
+  EXPECT_EQ(print(cycle), "actor 0 -stream 0-> actor 1 -stream 0-> actor 0: 5.0 seconds over 1 token");
+  EXPECT_EQ(print(interval_of({}, {})), "no cycle");
+  cycle.steps = {{1, 2, SlotCycle::Why::data, 3}, {4, 0, SlotCycle::Why::actor, 4}};
+  EXPECT_EQ(print(cycle), "actor 1 act 2 -register 3-> actor 4 -next act-> actor 1 act 2: 5.0 seconds over 1 token");
+}
+
+TEST(Slots, ACycleWithoutTokensIsNamed) {
+  SlotProblem p;
+  p.actors = {{1}, {1}, {1}};
+  p.registers = {edge(0, 1, 1, 1, 2), edge(1, 2, 1, 1, 2), edge(2, 1, 1, 1, 2)};
+  SlotCycle cycle = interval_of(p, std::vector{1, 1, 1});
+  EXPECT_TRUE(cycle.stuck());
+  EXPECT_EQ(cycle.interval, infinity);
+  const char* why =
+      "hang: slots: the program is not live with the most slots: actor 1 -register 1-> actor 2 -register 2-> actor 1: "
+      "2.0 seconds over 0 tokens";
+  EXPECT_EQ(failure_of([&] { cheapest_slots(p, 9); }), why);
+  EXPECT_EQ(failure_of([&] { best_slots(p, 9); }), why);
+  p.registers[2].filled = 1;
+  EXPECT_EQ(failure_of([&] {
+              interval_of(p, std::vector{1, 1, 0});
+            }),
+            "user: slots: register 2 has 0 slots, of which 1 are full before the first launch");
+  EXPECT_EQ(interval_of(p, std::vector{1, 1, 1}).interval, 2);
+}
+
+TEST(Slots, AnOrderThatWaitsForLaterLaunchesIsStuck) {
+  SlotProblem p;
+  p.actors = {{1}, {1}};
+  p.registers = {edge(0, 1, 1, 1, 3)};
+  p.streams = {{{}, {{1, 2}, {0, 0}}}};  // before 0's first act, 1's third
+  SlotCycle cycle = interval_of(p, std::vector{3});
+  EXPECT_TRUE(cycle.stuck());
+  EXPECT_EQ(print(cycle), "actor 0 -register 0-> actor 1 -stream 0-> actor 0: 2.0 seconds over -2 tokens");
+  p.actors.push_back({1});
+  p.registers.push_back(edge(1, 2, 1, 1, 9));
+  p.streams[0].order = {{2, 2}, {0, 0}};  // through three actors
+  EXPECT_EQ(print(interval_of(p, std::vector{3, 9})),
+            "actor 0 -register 0-> actor 1 -register 1-> actor 2 -stream 0-> actor 0: 3.0 seconds over -2 tokens");
+  p.actors.pop_back();
+  p.registers.pop_back();
+  p.streams[0].order = {{0, 0}, {1, -2}};
+  EXPECT_TRUE(interval_of(p, std::vector{2}).stuck());  // two behind takes three slots
+  EXPECT_EQ(interval_of(p, std::vector{3}).interval, 2);
+}
+
+TEST(Slots, ZeroSecondsAreAnIntervalToo) {
+  SlotProblem p;
+  p.actors = {{0}, {0}};
+  p.registers = {edge(0, 1, 8, 1, 3)};
+  EXPECT_EQ(cheapest_slots(p, 0).slots, (std::vector<int>{1}));
+  EXPECT_EQ(best_slots(p, 8).interval, 0);
+  p.actors[1].seconds = 1;
+  EXPECT_EQ(
+      failure_of([&] { cheapest_slots(p, 0); }),
+      "user: slots: no slots reach an interval of 0.0 seconds: actor 1 -next act-> actor 1: 1.0 seconds over 1 token");
+}
+
+TEST(Slots, OfARegisterWithoutBoundsThereIsOne) {
+  SlotProblem problem;
+  problem.actors = {{1, 1}, {2, 1}};
+  SlotProblem::Register reg;
+  reg.consumers.push_back({1});
+  reg.bytes = 8;
+  problem.registers = {reg};
+  const SlotPlan plan = cheapest_slots(problem, infinity);
+  EXPECT_EQ(plan.slots, std::vector<int>{1});
+  EXPECT_EQ(plan.bytes, 8);
+}
+
+TEST(Slots, NoRegistersCostNothing) {
+  SlotProblem p;
+  EXPECT_TRUE(cheapest_slots(p, 0).optimal);
+  EXPECT_EQ(best_slots(p, 0).interval, 0);
+  p.actors = {{3}};
+  SlotPlan plan = best_slots(p, 0);
+  EXPECT_TRUE(plan.optimal && plan.slots.empty());
+  EXPECT_EQ(plan.interval, 3);
+}
+
+TEST(Slots, ACapBelowWhatIsLiveSaysTheLeastBytes) {
+  SlotProblem p;
+  p.actors = {{1}, {1}};
+  p.registers = {edge(0, 1, 100, 1, 4), edge(1, 0, 7, 1, 4, 2)};
+  EXPECT_EQ(failure_of([&] { best_slots(p, 113); }),
+            "user: slots: the program is not live within 113 bytes: it takes 114");
+  EXPECT_EQ(failure_of([&] { best_slots(p, -5); }),
+            "user: slots: the program is not live within -5 bytes: it takes 114");
+  EXPECT_EQ(best_slots(p, 114).slots, (std::vector<int>{1, 2}));
+  EXPECT_EQ(best_slots(p, std::numeric_limits<std::int64_t>::max()).slots, (std::vector<int>{2, 2}));
+}
+
+TEST(Slots, WithoutStepsAreGreedyAndSayHowFarTheyMayBeOff) {
+  // Two slow ways, beside registers 0 and 1 and beside 1 and 2: each pair needs three slots. The dearest is the one to
+  // add to.
+  SlotProblem p;
+  p.actors = {{1}, {1}, {1}, {1}, {5}, {5}, {5}, {5}};
+  p.registers = {edge(0, 1, 9, 1, 6), edge(1, 2, 10, 1, 6), edge(2, 3, 9, 1, 6)};
+  for (auto [from, to] : {std::pair(0, 4), {4, 5}, {5, 2}, {1, 6}, {6, 7}, {7, 3}})
+    p.registers.push_back(edge(from, to, 1, 2, 2));
+  SlotPlan best = cheapest_slots(p, 5), greedy = cheapest_slots(p, 5, {.steps = 0});
+  EXPECT_EQ(best.slots, (std::vector<int>{1, 2, 1, 2, 2, 2, 2, 2, 2}));
+  EXPECT_TRUE(best.optimal);
+  EXPECT_EQ(best.bytes, 50);
+  EXPECT_EQ(greedy.slots, (std::vector<int>{2, 1, 2, 2, 2, 2, 2, 2, 2}));
+  EXPECT_FALSE(greedy.optimal);
+  EXPECT_EQ(greedy.bytes, 58);
+  EXPECT_GE(greedy.bound, 40);
+  EXPECT_LE(greedy.bound, 50);
+  EXPECT_LE(greedy.interval, 5);
+  SlotPlan under = best_slots(p, 50), vague = best_slots(p, 50, {.steps = 0});
+  EXPECT_EQ(under.slots, best.slots);
+  EXPECT_TRUE(under.optimal);
+  EXPECT_GT(vague.interval, 5);  // greedy finds nothing as fast, and does not say that there is nothing
+  EXPECT_FALSE(vague.optimal);
+  EXPECT_LE(vague.least_interval, 5);
+  EXPECT_LE(vague.bytes, 50);
+}
+
+TEST(Slots, RatesWithoutACommonDivisorAreExactToo) {
+  // Pieces 37, 41, 43 and 31 a launch: rows of sums say little here, and the registers of a slow cycle are tried one
+  // after the other.
+  SlotProblem p;
+  p.actors = {{1, 31 * 37}, {1, 37 * 41}, {1, 41 * 43}, {1, 43 * 31}};
+  const int pieces[] = {37, 41, 43, 31};
+  for (int r = 0; r < 4; ++r) {
+    p.registers.push_back(edge(r, (r + 1) % 4, 10 + r, r == 3 ? 8 : 1, r == 3 ? 9 : 2, r == 3 ? 8 : 0));
+    p.registers[r].period = p.actors[r].acts / pieces[r];
+    p.registers[r].consumers[0].period = p.actors[(r + 1) % 4].acts / pieces[r];
+  }
+  std::vector<int> best;
+  std::int64_t least = 1'000'000;
+  for (int v = 0; v < 16; ++v) {
+    std::vector<int> slots{1 + v % 2, 1 + v / 2 % 2, 1 + v / 4 % 2, 8 + v / 8};
+    std::int64_t bytes = 10 * slots[0] + 11 * slots[1] + 12 * slots[2] + 13 * slots[3];
+    double interval = TokenGame(p, slots).interval();
+    EXPECT_EQ(interval_of(p, slots).interval, interval);
+    if (interval <= 41 * 43 && bytes < least) best = slots, least = bytes;
+  }
+  SlotPlan plan = cheapest_slots(p, 41 * 43);
+  EXPECT_EQ(plan.slots, best);
+  EXPECT_TRUE(plan.optimal);
+}
+
+TEST(Slots, WhatDoesNotFitIsSaid) {
+  SlotProblem good;
+  good.actors = {{1, 4}, {1, 2}};
+  good.registers = {edge(0, 1, 8, 1, 3)};
+  good.registers[0].period = 2;
+  ASSERT_EQ(failure_of([&] { cheapest_slots(good, 10); }), "");
+  auto failure = [&](auto change) {
+    SlotProblem p = good;
+    change(p);
+    std::string text = failure_of([&] { cheapest_slots(p, 10); });
+    EXPECT_EQ(text, failure_of([&] { best_slots(p, 10000); }));
+    return text;
+  };
+  EXPECT_EQ(failure([](auto& p) { p.actors[0].seconds = -1; }), "user: slots: actor 0 takes -1.0 seconds");
+  EXPECT_THAT(failure([](auto& p) { p.actors[0].seconds = infinity; }), HasSubstr("actor 0 takes inf seconds"));
+  EXPECT_THAT(failure([](auto& p) { p.actors[0].seconds = 1e308; }),
+              HasSubstr("the seconds of a launch are not finite"));
+  EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 0; }), HasSubstr("actor 1 acts 0 times a launch"));
+  EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 20'000; }),
+              HasSubstr("a launch has 20004 acts, of at most 20000"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].producer = 2; }),
+              HasSubstr("register 0 has producer 2 of 2 actors"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].actor = -1; }),
+              HasSubstr("register 0 has consumer -1 of 2 actors"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers.clear(); }), HasSubstr("register 0 has no consumer"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 3; }),
+              HasSubstr("period 3 at producer 0, which acts 4 times a launch: not a multiple"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 1; }),
+              HasSubstr("gets 4 pieces a launch from actor 0, and actor 1 reads 2"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].arrives = -1; }),
+              HasSubstr("takes -1.0 seconds to actor 1 and 0.0 back"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].bytes = -8; }), HasSubstr("slots of -8 bytes"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].bytes = std::int64_t{1} << 62; }),
+              HasSubstr("size overflows 64 bits"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 0; }), HasSubstr("may have 0 to 3 slots"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].most = 40'000; }),
+              HasSubstr("may have 1 to 40000 slots: at least 1, at most 32767"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = 4; }), HasSubstr("begins with 4 of 3 slots full"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = -1; }), HasSubstr("begins with -1 of 3 slots full"));
+  EXPECT_THAT(failure([](auto& p) { p.streams = {{{0, 0}, {}}}; }), HasSubstr("stream 0 has actor 0 twice"));
+  EXPECT_THAT(failure([](auto& p) { p.streams = {{{7}, {}}}; }), HasSubstr("stream 0 has actor 7 of 2"));
+  EXPECT_THAT(failure([](auto& p) { p.streams = {{{0}, {{1, 0}, {1, 1}}}}; }), HasSubstr("both actors and an order"));
+  EXPECT_THAT(failure([](auto& p) {
+                p.streams = {{{}, {{1, 0}}}};
+              }),
+              HasSubstr("orders 1 acts of actor 1, which acts 2 times a launch"));
+  EXPECT_THAT(failure([](auto& p) {
+                p.streams = {{{}, {{1, 0}, {1, 0}}}};
+              }),
+              HasSubstr("orders act 0 of actor 1 after act 0"));
+  EXPECT_THAT(failure([](auto& p) {
+                p.streams = {{{}, {{1, 0}, {1, 2}}}};
+              }),
+              HasSubstr("orders act 2 of actor 1 after act 0"));
+  EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{3, 0}}}}; }), HasSubstr("orders actor 3 of 2"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 4; }), HasSubstr("may have 4 to 3 slots"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].returns = -1; }),
+              HasSubstr("takes 0.0 seconds to actor 1 and -1.0 back"));
+  for (std::int64_t far : {std::int64_t{1} << 40, -(std::int64_t{1} << 40)})
+    EXPECT_THAT(failure([&](auto& p) { p.streams = {{{}, {{1, far}}}}; }), HasSubstr("orders act "));
+  good.registers[0].filled = 2;
+  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{1}); }),
+            "user: slots: register 0 has 1 slots, of which 2 are full before the first launch");
+  EXPECT_NE(failure_of([&] { interval_of(good, std::vector{32768}); }), "");
+  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 6}); }), "") << "six acts";
+  EXPECT_NE(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 5}); }), "");
+  EXPECT_EQ(failure_of([&] { cheapest_slots(good, -1); }), "user: slots: an interval of -1.0 seconds");
+  EXPECT_EQ(failure_of([&] {
+              interval_of(good, std::vector{1, 1});
+            }),
+            "user: slots: 2 numbers of slots for 1 registers");
+}
+
+}  // namespace
+}  // namespace karez::solve

@@ -1,0 +1,100 @@
+// What a tensor is: element type, logical shape, strides; never who owns its bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/base/scan.h"
+#include "karez/tensor/dtype.h"
+
+namespace karez::tensor {
+
+using Shape = std::vector<std::int64_t>;
+using Strides = std::vector<std::int64_t>;  // in elements
+
+std::int64_t count_of(const Shape& shape);    // product; 1 for a scalar; overflow is an error
+std::string print_shape(const Shape& shape);  // "[2, 3]"
+
+// The logical type of a tensor: "f32[64, 10]".
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+
+  int rank() const { return static_cast<int>(shape.size()); }
+  std::int64_t count() const { return count_of(shape); }
+  std::int64_t bytes() const { return checked_mul(count(), size_of(dtype)); }
+  bool operator==(const TensorType&) const = default;
+};
+std::string print(const TensorType& type);
+TensorType parse_type(Scan& in);
+inline std::ostream& operator<<(std::ostream& out, const TensorType& type) { return out << print(type); }
+
+// How logical dimensions are laid in memory. Logical order is always n c h w; channels-last is a matter of strides
+// alone.
+Strides row_major(const Shape& shape);
+Strides channels_last(const Shape& shape);                  // [n, c, h, w] with c fastest; other ranks are row-major
+bool is_dense(const Shape& shape, const Strides& strides);  // a permutation of row-major without gaps or overlap
+bool same_order(const Shape& shape, const Strides& a,
+                const Strides& b);  // equal up to dimensions of size one (or no element at all)
+
+// A typed window on bytes: shape and strides in elements; the address comes from elsewhere.
+struct View {
+  DType dtype = DType::f32;
+  Shape shape;
+  Strides strides;
+
+  View();
+  View(const View&);
+  View(View&&) noexcept;
+  View& operator=(const View&);
+  View& operator=(View&&) noexcept;
+  ~View();
+  View(DType dtype, Shape shape);  // row-major
+  View(DType dtype, Shape shape, Strides strides);
+  explicit View(const TensorType& type);
+
+  TensorType type() const { return {dtype, shape}; }
+  int rank() const { return static_cast<int>(shape.size()); }
+  std::int64_t count() const { return count_of(shape); }
+  std::int64_t extent() const;  // elements from the first to one past the last touched; 0 when empty
+  std::int64_t bytes() const { return checked_mul(extent(), size_of(dtype)); }
+  bool contiguous() const { return same_order(shape, strides, row_major(shape)); }
+  bool operator==(const View&) const = default;
+};
+// "f32[2, 3]" when row-major, else "f32[2, 3]{1, 2}" with the strides in braces; reads back.
+std::string print(const View& view);
+View parse_view(Scan& in);
+inline std::ostream& operator<<(std::ostream& out, const View& view) { return out << print(view); }
+
+// A view with its address: what kernels get.
+struct TensorRef {
+  std::byte* data = nullptr;
+  const View* view = nullptr;
+
+  template <class T> T* as() const { return reinterpret_cast<T*>(data); }
+  const Shape& shape() const { return view->shape; }
+  const Strides& strides() const { return view->strides; }
+  std::int64_t count() const { return view->count(); }
+};
+
+// Visits every index of `shape` in row-major order: body(index).
+template <class Body> void for_each_index(const Shape& shape, Body&& body) {
+  if (count_of(shape) == 0) return;
+  std::vector<std::int64_t> index(shape.size(), 0);
+  while (true) {
+    body(static_cast<const std::vector<std::int64_t>&>(index));
+    int d = static_cast<int>(shape.size()) - 1;
+    for (; d >= 0; --d) {
+      if (++index[d] < shape[d]) break;
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+std::int64_t offset_of(const std::vector<std::int64_t>& index, const Strides& strides);
+
+}  // namespace karez::tensor
