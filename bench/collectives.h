@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/namespace.h"
+
 namespace karez::bench {
 
 // Bytes of the whole tensor: what an all_reduce sums, an all_gather puts together, a reduce_scatter and an all_to_all

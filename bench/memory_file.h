@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/namespace.h"
 #include "karez/base/error.h"
 #include "karez/base/text.h"
 #include "karez/solve/packing.h"

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "bench/namespace.h"
 #include "bench/settings.h"
 #include "karez/plan/live_bytes.h"
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/namespace.h"
 #include "karez/karez.h"
 
 namespace karez::bench {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/namespace.h"
 #include "karez/base/error.h"
 
 namespace karez::bench {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/models.h"
+#include "bench/namespace.h"
 
 namespace karez::bench {
 

@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "bench/namespace.h"
+
 namespace karez::bench {
 
 inline std::vector<int> own_cpus() {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "bench/namespace.h"
 #include "karez/karez.h"
 
 namespace karez::bench {

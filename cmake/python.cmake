@@ -22,7 +22,7 @@ endif()
 
 file(GLOB bindings CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/src/*.cc)
 nanobind_add_module(karez_python NB_STATIC NB_DOMAIN karez ${bindings})
-link_rooms(karez_python PRIVATE api)
+link_components(karez_python PRIVATE api)
 target_compile_definitions(karez_python PRIVATE KAREZ_VERSION="${PROJECT_VERSION}")
 target_link_options(karez_python PRIVATE -Wl,--build-id)
 if(NOT KAREZ_SANITIZE)

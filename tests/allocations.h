@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "tests/namespace.h"
+
 namespace karez::tests {
 
 // Filled from inside malloc: nothing here allocates, and `note` is called on any thread.

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "karez/karez.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "bench/models.h"
 #include "karez/api/inside/test_ranks.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -5,6 +5,7 @@
 #include "karez/comm/test_failing_link.h"
 #include "karez/karez.h"
 #include "karez/runtime/session.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "karez/karez.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

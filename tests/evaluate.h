@@ -11,6 +11,7 @@
 #include "karez/graph/op.h"
 #include "karez/kernels/kernel.h"
 #include "karez/passes/call.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 

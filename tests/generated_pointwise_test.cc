@@ -6,6 +6,7 @@
 
 #include "karez/kernels/cpu/pointwise_generated.h"
 #include "karez/ops/pointwise.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

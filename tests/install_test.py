@@ -60,10 +60,10 @@ def test_headers_name_each_other_by_their_installed_place(prefix):
 
 
 def test_only_what_users_may_see_is_installed(prefix):
-    rooms = {path.name for path in (prefix / "include" / "karez").iterdir()}
-    assert rooms == {"karez.h", "api", "base", "tensor", "sbp", "graph", "plan", "device", "data", "kernels"}
-    for room, files in (("device", ["host_array.h"]), ("data", ["source.h"]), ("kernels", ["kernel.h"])):
-        assert os.listdir(prefix / "include" / "karez" / room) == files
+    components = {path.name for path in (prefix / "include" / "karez").iterdir()}
+    assert components == {"karez.h", "api", "base", "tensor", "sbp", "graph", "plan", "device", "data", "kernels"}
+    for component, files in (("device", ["host_array.h"]), ("data", ["source.h"]), ("kernels", ["kernel.h"])):
+        assert os.listdir(prefix / "include" / "karez" / component) == files
     assert not [path for path in prefix.rglob("*") if path.name == "inside" or path.name.startswith("test_")]
 
 

@@ -9,6 +9,7 @@
 
 #include "karez/base/cat.h"
 #include "karez/karez.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "bench/cap_sweep.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "karez/base/test_golden.h"
 #include "karez/karez.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "karez/karez.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

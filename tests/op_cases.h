@@ -11,6 +11,7 @@
 #include "karez/ops/all_ops.h"
 #include "karez/ops/build.h"
 #include "karez/ops/pointwise.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 

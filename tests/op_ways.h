@@ -2,6 +2,8 @@
 // it has a gradient. A new op adds its line.
 #pragma once
 
+#include "tests/namespace.h"
+
 namespace karez::tests {
 
 inline constexpr const char* ways_of_each_op = R"(abs 57, differentiable

@@ -12,6 +12,7 @@
 #include "karez/graph/op.h"
 #include "karez/karez.h"
 #include "karez/runtime/simulator.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

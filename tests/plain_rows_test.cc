@@ -5,6 +5,7 @@
 
 #include "bench/models.h"
 #include "karez/base/text.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

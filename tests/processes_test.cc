@@ -22,6 +22,7 @@
 #include "karez/comm/ucx_wire.h"
 #include "karez/karez.h"
 #include "karez/plan/deal.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/base/text.h"
 #include "karez/karez.h"
 #include "karez/kernels/kernel.h"
@@ -13,6 +12,7 @@
 #include "karez/passes/layout_rules.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/place.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -9,6 +9,7 @@
 #include "bench/models.h"
 #include "karez/kernels/kernel.h"
 #include "karez/runtime/session.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "karez/device/host_array.h"
 #include "karez/sbp/sbp.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/namespace.h"
 #include "tests/op_cases.h"
 
 namespace karez::tests {

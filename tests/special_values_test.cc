@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "karez/karez.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -61,7 +61,7 @@ def test_a_name_of_none_lists_what_there_is():
     assert meant("plann") == []
     text = names.unknown(TESTS, "plann")
     assert text.startswith("no test is called 'plann'\nnear it: plan, ")
-    assert "\ncomponents: api, base, bench, comm, command, data, device, fuzz, graph, kernels, ops, page, passes, plan, python, rooms, runtime, " in text
+    assert "\ncomponents: api, base, bench, comm, command, components, data, device, fuzz, graph, kernels, ops, page, passes, plan, python, runtime, " in text
     assert "Ports.AFullInputWaitsWhileNoOutputSlotIsFree" in names.unknown(TESTS, "afullinput")
     assert "near it" not in names.unknown(TESTS, "q9")
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "bench/models.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

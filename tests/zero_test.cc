@@ -6,6 +6,7 @@
 #include <random>
 
 #include "karez/karez.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 namespace {

@@ -9,10 +9,10 @@
 #include <stdexcept>
 #include <thread>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/api/options.h"
 #include "karez/karez.h"
 #include "karez/kernels/kernel.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 namespace {

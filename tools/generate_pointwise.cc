@@ -97,6 +97,7 @@ constexpr const char* head =
 
 #include "karez/kernels/cpu/pointwise_generated.h"
 #include "karez/kernels/cpu/pointwise_lanes.h"
+#include "tools/namespace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {

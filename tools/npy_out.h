@@ -6,6 +6,7 @@
 
 #include "karez/base/text.h"
 #include "karez/device/host_array.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -5,7 +5,7 @@
 
 #include "karez/api/inside/array_value.h"
 #include "karez/api/inside/gather.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/summands.h"
 
 namespace karez {

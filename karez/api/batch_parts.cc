@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 
 namespace karez {

@@ -10,7 +10,7 @@
 
 #include "karez/api/inside/agree.h"
 #include "karez/api/inside/gather.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/stored_parts.h"
 #include "karez/api/world.h"
 #include "karez/base/hash.h"

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 #include "karez/ops/build.h"
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <random>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/interactive.h"
 #include "karez/api/test_inputs.h"
 #include "karez/api/test_texts.h"

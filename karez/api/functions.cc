@@ -8,7 +8,7 @@
 
 #include "karez/api/inside/axes.h"
 #include "karez/api/inside/expression.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 #include "karez/ops/attention.h"
 #include "karez/ops/compose.h"

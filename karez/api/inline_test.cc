@@ -10,7 +10,7 @@
 
 #include "karez/api/compile.h"
 #include "karez/api/functions.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/optim.h"
 #include "karez/api/test_texts.h"

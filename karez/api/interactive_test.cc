@@ -1,6 +1,7 @@
 // Tests of tensors outside of compiled functions: values against plain loops and against the same function compiled,
 // what is run and how often, meshes, threads, gradients, and errors.
 #include "karez/api/interactive.h"
+#include "karez/api/inside/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 #include <thread>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/run_expressions.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/inside/world_state.h"

@@ -5,7 +5,7 @@
 
 #include "karez/api/compile.h"
 #include "karez/api/functions.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/test_texts.h"
 #include "karez/base/text.h"

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"

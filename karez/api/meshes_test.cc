@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 
 namespace karez {

@@ -1,10 +1,10 @@
 // Modules: the tree of names, and layers as one composition each, stamped with the user's line and the module's path.
 #include "karez/api/nn.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/trace.h"
 #include "karez/base/near.h"
 #include "karez/base/text.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "karez/api/batch_parts.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/nn.h"
 #include "karez/ops/compose.h"

@@ -1,6 +1,6 @@
 // Tests of modules and optimisers: names, shapes, initial values' graphs, and the text of one small step.
 #include "karez/api/nn.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

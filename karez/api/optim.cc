@@ -1,12 +1,12 @@
 // Optimisers: one update node per parameter; the passes make one call of all that lie on a device.
 #include "karez/api/optim.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <set>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/trace.h"
 #include "karez/ops/compose.h"
 

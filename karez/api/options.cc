@@ -1,11 +1,11 @@
 // Command-line options: reading words against the list.
 #include "karez/api/options.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/base/error.h"
 #include "karez/base/near.h"
 #include "karez/base/text.h"

@@ -1,5 +1,6 @@
 // Where values lie: asked of arrays, and of what is not computed yet; and arrays made from parts.
 #include "karez/api/parts.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +10,6 @@
 
 #include "karez/api/inside/array_value.h"
 #include "karez/api/inside/expression.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/run_expressions.h"
 #include "karez/api/inside/summands.h"
 #include "karez/api/interactive.h"

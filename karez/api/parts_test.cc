@@ -1,12 +1,12 @@
 // Tests of where values lie: asked of arrays, of what is not computed yet, and of parameters.
 #include "karez/api/parts.h"
+#include "karez/api/inside/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "karez/api/compile.h"
 #include "karez/api/functions.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/interactive.h"
 #include "karez/api/test_texts.h"
 

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "karez/api/inside/build_id.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/plan_cache.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/test_ranks.h"
 #include "karez/api/test_cache.h"
 #include "karez/karez.h"

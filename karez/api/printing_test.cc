@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/interactive.h"
 #include "karez/api/test_texts.h"
 #include "karez/base/test_golden.h"

@@ -1,12 +1,12 @@
 // A progress line: when to write it, and its text.
 #include "karez/api/progress.h"
+#include "karez/api/inside/namespace.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/base/text.h"
 
 namespace karez {

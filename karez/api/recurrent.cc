@@ -1,9 +1,9 @@
 // LSTM and GRU: their gates' formulas round one scan a layer.
 #include "karez/api/recurrent.h"
+#include "karez/api/inside/namespace.h"
 
 #include <cmath>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/scan.h"
 #include "karez/ops/compose.h"

@@ -1,5 +1,6 @@
 // Tests of LSTM and GRU: against PyTorch's formulas as plain loops, their training on meshes, and what is refused.
 #include "karez/api/recurrent.h"
+#include "karez/api/inside/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +8,6 @@
 #include <cmath>
 #include <random>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/api/interactive.h"
 #include "karez/api/optim.h"
 #include "karez/api/test_inputs.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/run_expressions.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/karez.h"

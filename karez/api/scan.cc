@@ -1,7 +1,7 @@
 // scan: its body traced as a region, checked against its carries.
 #include "karez/api/scan.h"
+#include "karez/api/inside/namespace.h"
 
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/trace.h"
 #include "karez/ops/scan.h"
 

@@ -1,6 +1,7 @@
 // Tests of scan: against plain loops, its gradient against difference quotients and against the body written out, and
 // what is refused.
 #include "karez/api/scan.h"
+#include "karez/api/inside/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +9,6 @@
 #include <cmath>
 #include <random>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/api/interactive.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/scan.h"
 #include "karez/ops/all_ops.h"

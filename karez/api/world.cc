@@ -1,5 +1,6 @@
 // The world: choosing threads, making meshes, and reading variables together from their shards.
 #include "karez/api/world.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,7 +13,6 @@
 #include "karez/api/inside/agree.h"
 #include "karez/api/inside/evaluate.h"
 #include "karez/api/inside/gather.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/run_expressions.h"
 #include "karez/api/inside/shipped_costs.h"
 #include "karez/api/inside/stored_parts.h"

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "karez/base/rooms.h"
-
 namespace karez::base {
 
 // ById<NodeId, Layout> layouts(graph.nodes.size()); layouts[node] = ...; for (NodeId id : layouts.ids()) ...

@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "karez/base/rooms.h"
-
 namespace karez::base {
 
 // The shortest decimal text that reads back to the same double; always shows that it is not an integer ("1.0", "0.1",

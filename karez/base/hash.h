@@ -6,8 +6,6 @@
 #include <string_view>
 #include <type_traits>
 
-#include "karez/base/rooms.h"
-
 namespace karez::base {
 
 class Hash {

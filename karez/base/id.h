@@ -6,8 +6,6 @@
 #include <functional>
 #include <ostream>
 
-#include "karez/base/rooms.h"
-
 namespace karez::base {
 
 template <class Tag> struct Id {

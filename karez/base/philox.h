@@ -4,8 +4,6 @@
 #include <array>
 #include <cstdint>
 
-#include "karez/base/rooms.h"
-
 namespace karez::base {
 
 // Four random words from a 128-bit counter and a 64-bit key; the same on every machine and device.

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "karez/comm/handshake.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/reactor.h"
 #include "karez/comm/socket.h"
 

@@ -8,6 +8,7 @@
 
 #include "karez/comm/early.h"
 #include "karez/comm/link.h"
+#include "karez/comm/namespace.h"
 
 namespace karez::comm {
 

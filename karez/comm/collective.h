@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "karez/comm/link.h"
+#include "karez/comm/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::comm {

@@ -21,6 +21,7 @@
 
 #include "karez/comm/frame.h"
 #include "karez/comm/link.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/reactor.h"
 #include "karez/comm/wire.h"
 

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "karez/comm/namespace.h"
+
 namespace karez::comm {
 
 struct Early {

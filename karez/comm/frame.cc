@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "karez/base/cat.h"
-#include "karez/base/rooms.h"
+#include "karez/comm/namespace.h"
 
 namespace karez::comm {
 static_assert(std::endian::native == std::endian::little, "frames are copied as they lie in memory");

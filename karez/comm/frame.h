@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <string>
 
+#include "karez/comm/namespace.h"
+
 namespace karez::comm {
 
 struct Frame {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
+#include "karez/comm/namespace.h"
 
 namespace karez::comm {
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "karez/comm/namespace.h"
 #include "karez/comm/socket.h"
 #include "karez/comm/sodium.h"
 

@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 #include "karez/base/text.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/socket.h"
 
 namespace karez::comm {

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "karez/comm/namespace.h"
+
 namespace karez::comm {
 
 // The same text in two processes where they share memory and see each other's loopback: boot id and network namespace;

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 #include "karez/base/text.h"
 #include "karez/comm/host.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/slurm_list.h"
 #include "karez/comm/socket.h"
 

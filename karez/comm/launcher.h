@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "karez/comm/namespace.h"
 #include "karez/comm/socket.h"
 #include "karez/comm/sodium.h"
 

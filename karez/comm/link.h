@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
+#include "karez/comm/namespace.h"
 
 namespace karez::comm {
 

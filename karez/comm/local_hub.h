@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "karez/comm/link.h"
+#include "karez/comm/namespace.h"
 
 namespace karez::comm {
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "karez/comm/launcher.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/pmix.h"
 #include "karez/comm/store_server.h"
 

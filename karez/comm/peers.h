@@ -14,6 +14,7 @@
 
 #include "karez/comm/acceptor.h"
 #include "karez/comm/connection.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/store_server.h"
 
 namespace karez::comm {

@@ -1,5 +1,6 @@
 // The few calls of the PMIx standard (its binary form is the same from version 2 on), found by name.
 #include "karez/comm/pmix.h"
+#include "karez/comm/namespace.h"
 
 #include <dlfcn.h>
 
@@ -11,7 +12,6 @@
 #include <thread>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 
 namespace karez::comm {
 namespace {

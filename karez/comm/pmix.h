@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "karez/comm/namespace.h"
 #include "karez/comm/socket.h"
 
 namespace karez::comm {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "karez/comm/collective.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/pieces.h"
 
 namespace karez::comm {

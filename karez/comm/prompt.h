@@ -1,6 +1,8 @@
 // Threads that wait for others in between: for a message, or for the other threads of a team.
 #pragma once
 
+#include "karez/comm/namespace.h"
+
 namespace karez::comm {
 
 // Asks the kernel to let this thread run as soon as it is woken, though another one computes on its core: in turns of a

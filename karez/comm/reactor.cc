@@ -1,5 +1,6 @@
 // Waits in epoll and calls, under a lock that `forget` takes too: then nobody is called who is gone.
 #include "karez/comm/reactor.h"
+#include "karez/comm/namespace.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -11,7 +12,6 @@
 #include <cstring>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 #include "karez/comm/prompt.h"
 
 namespace karez::comm {

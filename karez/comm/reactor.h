@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "karez/comm/namespace.h"
+
 namespace karez::comm {
 
 // Whoever is called for a descriptor. `ready` runs on the reactor's thread; it must not throw, block or work for long.

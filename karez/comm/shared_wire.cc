@@ -1,6 +1,7 @@
 // Rings in a sealed memfd. Who may have to wake the other writes its index, then looks at the other's flag; who goes to
 // sleep does it the other way round: one of both sees the other.
 #include "karez/comm/shared_wire.h"
+#include "karez/comm/namespace.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +18,6 @@
 
 #include "karez/base/copy_bytes.h"
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 
 namespace karez::comm {
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "karez/comm/namespace.h"
 #include "karez/comm/socket.h"
 #include "karez/comm/wire.h"
 

@@ -1,10 +1,10 @@
 // Brackets and repetitions, read by hand.
 #include "karez/comm/slurm_list.h"
+#include "karez/comm/namespace.h"
 
 #include <algorithm>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 #include "karez/base/text.h"
 
 namespace karez::comm {

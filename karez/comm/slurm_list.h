@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "karez/comm/namespace.h"
+
 namespace karez::comm {
 
 struct SlurmHosts {

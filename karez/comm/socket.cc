@@ -1,5 +1,6 @@
 // System calls of sockets, with their errors as text.
 #include "karez/comm/socket.h"
+#include "karez/comm/namespace.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,7 +15,6 @@
 #include <cstring>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 
 namespace karez::comm {
 namespace {

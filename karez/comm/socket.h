@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "karez/comm/namespace.h"
+
 namespace karez::comm {
 
 // Owns a descriptor.

@@ -1,5 +1,6 @@
 // A stream socket, edge by edge.
 #include "karez/comm/socket_wire.h"
+#include "karez/comm/namespace.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -7,8 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-
-#include "karez/base/rooms.h"
 
 namespace karez::comm {
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "karez/comm/namespace.h"
 #include "karez/comm/socket.h"
 #include "karez/comm/wire.h"
 

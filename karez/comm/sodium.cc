@@ -1,10 +1,10 @@
 // The calls of libsodium.
 #include "karez/comm/sodium.h"
+#include "karez/comm/namespace.h"
 
 #include <sodium.h>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 
 namespace karez::comm {
 namespace {

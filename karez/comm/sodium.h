@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "karez/comm/namespace.h"
+
 namespace karez::comm {
 
 using Bytes32 = std::array<std::byte, 32>;

@@ -26,7 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "karez/base/rooms.h"
+#include "karez/comm/namespace.h"
 
 namespace karez::comm {
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "karez/comm/acceptor.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/reactor.h"
 #include "karez/comm/socket.h"
 #include "karez/comm/store.h"

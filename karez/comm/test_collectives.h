@@ -11,6 +11,7 @@
 
 #include "karez/comm/collective.h"
 #include "karez/comm/local_hub.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/pieces.h"
 
 namespace karez::comm::test {

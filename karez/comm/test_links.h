@@ -10,6 +10,7 @@
 
 #include "karez/comm/connection.h"
 #include "karez/comm/link.h"
+#include "karez/comm/namespace.h"
 #include "karez/comm/socket.h"
 
 namespace karez::comm::test {

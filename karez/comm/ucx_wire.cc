@@ -5,6 +5,7 @@
 // worker is armed by whoever waits; whoever else moves it on afterwards may take the event that was waited for, and
 // knocks in its place.
 #include "karez/comm/ucx_wire.h"
+#include "karez/comm/namespace.h"
 
 #include "karez/base/error.h"
 
@@ -31,7 +32,6 @@
 #include <vector>
 
 #include "karez/base/copy_bytes.h"
-#include "karez/base/rooms.h"
 
 namespace karez::comm {
 namespace {

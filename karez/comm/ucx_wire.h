@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "karez/comm/namespace.h"
 #include "karez/comm/socket.h"
 #include "karez/comm/wire.h"
 

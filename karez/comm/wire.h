@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "karez/comm/namespace.h"
 #include "karez/comm/reactor.h"
 #include "karez/comm/socket.h"
 

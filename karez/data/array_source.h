@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "karez/data/namespace.h"
 #include "karez/data/source.h"
 #include "karez/device/host_array.h"
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "karez/data/idx.h"
+#include "karez/data/namespace.h"
 #include "karez/data/source.h"
 
 namespace karez::data {

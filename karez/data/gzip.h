@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "karez/data/namespace.h"
+
 namespace karez::data {
 
 // True where the bytes begin as gzip does.

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "karez/base/rooms.h"
+#include "karez/data/namespace.h"
 
 namespace karez::data {
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "karez/data/namespace.h"
 #include "karez/device/host_array.h"
 
 namespace karez::data {

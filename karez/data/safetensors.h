@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "karez/data/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::data {

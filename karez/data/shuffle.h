@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "karez/data/namespace.h"
+
 namespace karez::data {
 
 // Fills `order` with a permutation of 0 .. order.size()-1: Fisher-Yates (Durstenfeld's form) with random words from

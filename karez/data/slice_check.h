@@ -2,6 +2,7 @@
 #pragma once
 
 #include "karez/base/text.h"
+#include "karez/data/namespace.h"
 #include "karez/data/source.h"
 
 namespace karez::data {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "karez/data/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::data {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "karez/data/namespace.h"
 #include "karez/data/safetensors.h"
 #include "karez/device/host_array.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "karez/data/namespace.h"
 #include "karez/data/safetensors.h"
 
 namespace karez::data {

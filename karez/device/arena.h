@@ -9,6 +9,7 @@
 #include <set>
 
 #include "karez/device/memory.h"
+#include "karez/device/namespace.h"
 
 namespace karez::device {
 

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "karez/device/namespace.h"
+
 namespace karez::device {
 
 struct CoreTimes {

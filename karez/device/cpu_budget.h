@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "karez/base/rooms.h"
+#include "karez/device/namespace.h"
 
 namespace karez::device {
 

@@ -9,6 +9,7 @@
 
 #include "karez/device/arena.h"
 #include "karez/device/memory.h"
+#include "karez/device/namespace.h"
 
 namespace karez::device {
 

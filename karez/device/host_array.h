@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "karez/device/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::device {

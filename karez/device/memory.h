@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "karez/device/namespace.h"
+
 namespace karez::device {
 
 // Bytes in use, by whoever shares these counters. Blocks may be freed on other threads.

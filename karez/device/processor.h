@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "karez/base/rooms.h"
+#include "karez/device/namespace.h"
 
 namespace karez::device {
 

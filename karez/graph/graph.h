@@ -12,6 +12,7 @@
 #include "karez/base/attrs.h"
 #include "karez/base/by_id.h"
 #include "karez/base/id.h"
+#include "karez/graph/namespace.h"
 #include "karez/sbp/sbp.h"
 #include "karez/tensor/tensor.h"
 

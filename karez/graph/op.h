@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "karez/graph/graph.h"
+#include "karez/graph/namespace.h"
 #include "karez/sbp/cost.h"
 
 namespace karez::graph {

@@ -5,6 +5,7 @@
 
 #include "karez/base/test_error.h"
 
+#include "karez/graph/namespace.h"
 #include "karez/graph/op.h"
 
 namespace karez::graph {

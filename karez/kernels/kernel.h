@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "karez/kernels/namespace.h"
 #include "karez/plan/catalog.h"
 #include "karez/tensor/tensor.h"
 

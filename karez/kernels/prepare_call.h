@@ -4,6 +4,7 @@
 #include <string>
 
 #include "karez/kernels/kernel.h"
+#include "karez/kernels/namespace.h"
 #include "karez/plan/plan.h"
 
 namespace karez::kernels {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "karez/graph/op.h"
+#include "karez/ops/namespace.h"
 
 namespace karez::ops {
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "karez/ops/namespace.h"
 #include "karez/sbp/sbp.h"
 #include "karez/tensor/tensor.h"
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "karez/ops/build.h"
+#include "karez/ops/namespace.h"
 
 namespace karez::ops::build {
 

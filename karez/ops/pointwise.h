@@ -9,6 +9,7 @@
 
 #include "karez/base/expr.h"
 #include "karez/graph/op.h"
+#include "karez/ops/namespace.h"
 
 namespace karez::ops {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "karez/graph/op.h"
+#include "karez/ops/namespace.h"
 
 namespace karez::ops {
 

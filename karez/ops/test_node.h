@@ -7,6 +7,7 @@
 
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
+#include "karez/ops/namespace.h"
 
 namespace karez::ops {
 

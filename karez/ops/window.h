@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "karez/ops/build.h"
+#include "karez/ops/namespace.h"
 
 namespace karez::ops {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "karez/page/rooms.h"
+#include "karez/page/namespace.h"
 #include "karez/plan/plan.h"
 #include "karez/solve/slots.h"
 

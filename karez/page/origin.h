@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "karez/page/rooms.h"
+#include "karez/page/namespace.h"
 
 namespace karez::page {
 

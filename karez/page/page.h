@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "karez/page/rooms.h"
+#include "karez/page/namespace.h"
 #include "karez/plan/plan.h"
 #include "karez/sbp/cost.h"
 

@@ -8,7 +8,7 @@
 
 #include "karez/graph/op.h"
 #include "karez/kernels/kernel.h"
-#include "karez/page/rooms.h"
+#include "karez/page/namespace.h"
 #include "karez/plan/plan.h"
 #include "karez/runtime/simulator.h"
 #include "karez/sbp/cost.h"

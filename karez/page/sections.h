@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "karez/page/namespace.h"
 #include "karez/page/page.h"
 #include "karez/page/predict.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes {
 

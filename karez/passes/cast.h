@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes {
 

@@ -11,6 +11,7 @@
 
 #include "karez/base/by_id.h"
 #include "karez/graph/op.h"
+#include "karez/passes/namespace.h"
 #include "karez/plan/catalog.h"
 #include "karez/plan/pass_time.h"
 #include "karez/plan/plan.h"

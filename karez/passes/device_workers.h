@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "karez/passes/namespace.h"
+
 namespace karez::passes {
 
 // By device, of which each is busy for so many seconds of a launch. The busiest goes first, each to the worker that has

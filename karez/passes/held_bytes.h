@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard.h"
 
 namespace karez::passes {

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard.h"
 
 namespace karez::passes {

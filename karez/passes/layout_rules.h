@@ -4,6 +4,7 @@
 #include <span>
 
 #include "karez/graph/graph.h"
+#include "karez/passes/namespace.h"
 #include "karez/sbp/layout_rule.h"
 
 namespace karez::passes {

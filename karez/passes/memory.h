@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "karez/passes/namespace.h"
 #include "karez/plan/plan.h"
 #include "karez/solve/packing.h"
 

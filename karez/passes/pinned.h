@@ -2,6 +2,7 @@
 #pragma once
 
 #include "karez/graph/graph.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes {
 

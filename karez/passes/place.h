@@ -3,6 +3,7 @@
 #pragma once
 
 #include "karez/graph/op.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes {
 

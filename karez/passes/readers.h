@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
 #include "karez/passes/order.h"
 
 namespace karez::passes {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "karez/graph/graph.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes {
 

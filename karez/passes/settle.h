@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "karez/graph/op.h"
+#include "karez/passes/namespace.h"
 #include "karez/plan/catalog.h"
 
 namespace karez::passes {

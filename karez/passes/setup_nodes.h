@@ -1,6 +1,7 @@
 // Which nodes of a graph run in a plan's set-up, because they depend on constants alone, and how they are laid.
 #pragma once
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard.h"
 
 namespace karez::passes {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
 #include "karez/passes/sum_rules.h"
 #include "karez/sbp/axis_floors.h"
 #include "karez/sbp/transition.h"

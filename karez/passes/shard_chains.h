@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard_tables.h"
 
 namespace karez::passes {

@@ -2,6 +2,7 @@
 // once.
 #pragma once
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard.h"
 
 namespace karez::passes {

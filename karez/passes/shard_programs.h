@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/test_programs.h"
 
 namespace karez::passes::testing {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard.h"
 
 namespace karez::passes {

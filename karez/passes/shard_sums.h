@@ -1,6 +1,7 @@
 // Of choices of layouts: where they let masked sums meet what may not be finite, and the tables that forbid it.
 #pragma once
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard_tables.h"
 
 namespace karez::passes {

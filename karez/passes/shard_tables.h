@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard.h"
 #include "karez/solve/min_sum.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "karez/graph/op.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes {
 

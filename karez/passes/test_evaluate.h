@@ -13,6 +13,7 @@
 #include "karez/base/expr.h"
 #include "karez/base/text.h"
 #include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes::testing {
 

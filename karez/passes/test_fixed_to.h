@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/shard_tables.h"
 
 namespace karez::passes {

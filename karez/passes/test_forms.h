@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/test_programs.h"
 
 namespace karez::passes::testing {

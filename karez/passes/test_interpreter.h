@@ -6,6 +6,7 @@
 #include <random>
 
 #include "karez/base/text.h"
+#include "karez/passes/namespace.h"
 #include "karez/passes/test_evaluate.h"
 #include "karez/plan/acts.h"
 #include "karez/plan/ports.h"

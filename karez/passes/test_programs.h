@@ -8,6 +8,7 @@
 #include "karez/ops/build.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/gradient.h"
+#include "karez/passes/namespace.h"
 #include "karez/passes/pipeline.h"
 
 namespace karez::passes::testing {

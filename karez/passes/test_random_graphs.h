@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <random>
 
+#include "karez/passes/namespace.h"
 #include "karez/passes/test_programs.h"
 
 namespace karez::passes::testing {

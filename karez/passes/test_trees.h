@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/passes/namespace.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::passes::testing {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "karez/plan/namespace.h"
 #include "karez/plan/plan.h"
 
 namespace karez::plan {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "karez/base/attrs.h"
+#include "karez/plan/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::plan {

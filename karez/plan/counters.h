@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "karez/base/rooms.h"
+#include "karez/plan/namespace.h"
 
 namespace karez::plan {
 

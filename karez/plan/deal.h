@@ -1,6 +1,7 @@
 // Which worker thread serves which stream.
 #pragma once
 
+#include "karez/plan/namespace.h"
 #include "karez/plan/plan.h"
 
 namespace karez::plan {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "karez/plan/namespace.h"
 #include "karez/plan/plan.h"
 
 namespace karez::plan {

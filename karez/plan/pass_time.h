@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "karez/base/rooms.h"
+#include "karez/plan/namespace.h"
 
 namespace karez::plan {
 

@@ -11,6 +11,7 @@
 #include "karez/base/attrs.h"
 #include "karez/base/by_id.h"
 #include "karez/base/id.h"
+#include "karez/plan/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::plan {

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "karez/plan/namespace.h"
 #include "karez/plan/plan.h"
 
 namespace karez::plan {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/plan/namespace.h"
 #include "karez/plan/plan.h"
 
 namespace karez::plan {

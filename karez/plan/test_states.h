@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/plan/namespace.h"
 #include "karez/plan/ports.h"
 #include "karez/plan/turns.h"
 

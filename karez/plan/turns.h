@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "karez/plan/namespace.h"
 #include "karez/plan/plan.h"
 
 namespace karez::plan {

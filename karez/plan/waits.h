@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "karez/plan/namespace.h"
 #include "karez/plan/ports.h"
 
 namespace karez::plan {

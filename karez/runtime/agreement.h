@@ -36,6 +36,7 @@
 
 #include "karez/base/error.h"
 #include "karez/runtime/coordinator.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/note.h"
 #include "karez/runtime/note_lines.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "karez/kernels/kernel.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

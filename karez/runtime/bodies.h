@@ -4,6 +4,7 @@
 #include <string>
 
 #include "karez/runtime/loaded.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "karez/plan/plan.h"
+#include "karez/runtime/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::runtime {

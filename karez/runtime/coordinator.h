@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/note.h"
 #include "karez/runtime/pace.h"
 

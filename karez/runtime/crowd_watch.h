@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "karez/runtime/namespace.h"
+
 namespace karez::runtime {
 
 // A thread that looks ten times a second, twice a second while nothing runs. Sizes of teams, plans and results stay as

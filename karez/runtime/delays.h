@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "karez/base/hash.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

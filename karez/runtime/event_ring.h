@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "karez/plan/ports.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/ticks.h"
 
 namespace karez::runtime {

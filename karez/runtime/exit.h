@@ -2,6 +2,8 @@
 // call are torn down.
 #pragma once
 
+#include "karez/runtime/namespace.h"
+
 namespace karez::runtime {
 
 class Session;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "karez/base/error.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

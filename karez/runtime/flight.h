@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "karez/runtime/event_ring.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/rank_state.h"
 
 namespace karez::runtime {

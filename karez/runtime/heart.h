@@ -13,6 +13,7 @@
 
 #include "karez/comm/local_hub.h"
 #include "karez/comm/peers.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/watch.h"
 
 namespace karez::runtime {

@@ -10,6 +10,7 @@
 #include "karez/device/device.h"
 #include "karez/device/host_array.h"
 #include "karez/plan/plan.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "karez/runtime/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::runtime {

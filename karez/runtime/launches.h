@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "karez/runtime/event_ring.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/protocol.h"
 #include "karez/runtime/unload.h"
 

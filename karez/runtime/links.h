@@ -11,6 +11,7 @@
 #include "karez/comm/collective.h"
 #include "karez/comm/local_hub.h"
 #include "karez/plan/plan.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

@@ -25,6 +25,7 @@
 #include "karez/runtime/held.h"
 #include "karez/runtime/links.h"
 #include "karez/runtime/mailbox.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/session.h"
 
 namespace karez::runtime {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "karez/plan/ports.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/pace.h"
 
 namespace karez::runtime {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "karez/comm/link.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/note.h"
 
 namespace karez::runtime {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "karez/runtime/loaded.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

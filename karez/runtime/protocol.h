@@ -10,6 +10,7 @@
 
 #include "karez/runtime/event_ring.h"
 #include "karez/runtime/loaded.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "karez/runtime/loaded.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

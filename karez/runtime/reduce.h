@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "karez/comm/collective.h"
+#include "karez/runtime/namespace.h"
 #include "karez/tensor/dtype.h"
 
 namespace karez::runtime {

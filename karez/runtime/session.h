@@ -25,6 +25,7 @@
 #include "karez/runtime/async_kernel.h"
 #include "karez/runtime/delays.h"
 #include "karez/runtime/event_ring.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/watch.h"
 
 namespace karez::comm {

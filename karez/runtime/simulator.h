@@ -10,6 +10,7 @@
 #include "karez/plan/plan.h"
 #include "karez/plan/ports.h"
 #include "karez/runtime/event_ring.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "karez/runtime/agreement.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

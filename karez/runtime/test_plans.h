@@ -14,6 +14,7 @@
 #include "karez/kernels/kernel.h"
 #include "karez/plan/sketch.h"
 #include "karez/runtime/async_kernel.h"
+#include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/session.h"
 
 namespace karez::runtime {

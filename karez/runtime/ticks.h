@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "karez/runtime/namespace.h"
+
 namespace karez::runtime {
 
 // Counts at a constant rate, equally on all cores (invariant TSC on x86, the generic timer on Arm).

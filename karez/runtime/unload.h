@@ -2,6 +2,7 @@
 // memory any more.
 #pragma once
 
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/protocol.h"
 
 namespace karez::runtime {

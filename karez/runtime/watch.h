@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/rank_state.h"
 
 namespace karez::runtime {

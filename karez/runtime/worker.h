@@ -12,6 +12,7 @@
 #include "karez/runtime/event_ring.h"
 #include "karez/runtime/launches.h"
 #include "karez/runtime/mailbox.h"
+#include "karez/runtime/namespace.h"
 #include "karez/runtime/protocol.h"
 #include "karez/runtime/rank_state.h"
 #include "karez/runtime/unload.h"

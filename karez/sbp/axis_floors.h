@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "karez/sbp/cost.h"
+#include "karez/sbp/namespace.h"
 #include "karez/sbp/sbp.h"
 
 namespace karez::sbp {

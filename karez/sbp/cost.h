@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/sbp/namespace.h"
 #include "karez/sbp/rates.h"
 
 namespace karez::sbp {

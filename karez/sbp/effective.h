@@ -2,6 +2,7 @@
 // program runs at every size.
 #pragma once
 
+#include "karez/sbp/namespace.h"
 #include "karez/sbp/sbp.h"
 
 namespace karez::sbp {

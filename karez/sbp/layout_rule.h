@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "karez/base/rooms.h"
 #include "karez/sbp/layout_words.h"
+#include "karez/sbp/namespace.h"
 
 namespace karez::sbp {
 

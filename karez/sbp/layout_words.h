@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "karez/sbp/namespace.h"
 #include "karez/sbp/sbp.h"
 
 namespace karez::sbp {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "karez/base/scan.h"
+#include "karez/sbp/namespace.h"
 
 namespace karez::sbp {
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "karez/sbp/namespace.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::sbp {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "karez/base/rooms.h"
+#include "karez/sbp/namespace.h"
 
 namespace karez::sbp {
 

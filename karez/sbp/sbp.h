@@ -7,6 +7,7 @@
 
 #include "karez/base/scan.h"
 #include "karez/sbp/mesh.h"
+#include "karez/sbp/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::sbp {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/sbp/namespace.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::sbp {

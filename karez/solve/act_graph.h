@@ -3,6 +3,7 @@
 #pragma once
 
 #include "karez/solve/cycle_ratio.h"
+#include "karez/solve/namespace.h"
 #include "karez/solve/slots.h"
 
 namespace karez::solve {

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "karez/solve/namespace.h"
+
 namespace karez::solve {
 
 struct Chains {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "karez/solve/dual_bound.h"
+#include "karez/solve/namespace.h"
 
 namespace karez::solve {
 

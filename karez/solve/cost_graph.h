@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "karez/solve/min_sum.h"
+#include "karez/solve/namespace.h"
 
 namespace karez::solve {
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "karez/solve/namespace.h"
+
 namespace karez::solve {
 
 struct CoverRow {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "karez/solve/elimination.h"
+#include "karez/solve/namespace.h"
 
 namespace karez::solve {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "karez/solve/cost_graph.h"
+#include "karez/solve/namespace.h"
 
 namespace karez::solve {
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "karez/solve/namespace.h"
+
 namespace karez::solve {
 
 // Costs by class of state: row-major over the classes of each axis, the last axis varies fastest; +inf forbids. An axis

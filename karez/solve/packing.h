@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "karez/solve/namespace.h"
+
 namespace karez::solve {
 
 struct Interval {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "karez/solve/namespace.h"
 #include "karez/solve/packing.h"
 
 namespace karez::solve {

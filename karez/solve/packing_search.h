@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "karez/solve/namespace.h"
 #include "karez/solve/packing.h"
 
 namespace karez::solve {

@@ -10,6 +10,7 @@
 
 #include "karez/solve/act_graph.h"
 #include "karez/solve/cover.h"
+#include "karez/solve/namespace.h"
 
 namespace karez::solve {
 

@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+#include "karez/solve/namespace.h"
+
 namespace karez::solve {
 
 struct SlotProblem {

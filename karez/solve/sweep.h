@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "karez/solve/namespace.h"
+
 namespace karez::solve {
 
 struct Axis {

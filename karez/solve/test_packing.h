@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "karez/base/error.h"
+#include "karez/solve/namespace.h"
 #include "karez/solve/packing.h"
 
 namespace karez::solve {

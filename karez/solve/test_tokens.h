@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "karez/solve/namespace.h"
 #include "karez/solve/slots.h"
 
 namespace karez::solve {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "karez/solve/chains.h"
+#include "karez/solve/namespace.h"
 
 namespace karez::solve {
 

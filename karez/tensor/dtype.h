@@ -7,6 +7,7 @@
 
 #include "karez/base/error.h"
 #include "karez/tensor/half.h"
+#include "karez/tensor/namespace.h"
 
 namespace karez::tensor {
 

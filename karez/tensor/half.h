@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "karez/tensor/namespace.h"
+
 namespace karez::tensor {
 
 // The pattern nearest to x with so many bits of exponent and fraction: beyond the largest infinity, below the smallest

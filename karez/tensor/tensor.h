@@ -10,6 +10,7 @@
 
 #include "karez/base/scan.h"
 #include "karez/tensor/dtype.h"
+#include "karez/tensor/namespace.h"
 
 namespace karez::tensor {
 

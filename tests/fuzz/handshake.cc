@@ -3,8 +3,8 @@
 #include "karez/comm/handshake.h"
 
 #include "karez/base/error.h"
-#include "karez/base/rooms.h"
 #include "tests/fuzz/targets.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 

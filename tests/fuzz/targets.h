@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "karez/base/rooms.h"
+#include "tests/namespace.h"
 
 namespace karez::tests {
 

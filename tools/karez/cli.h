@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "karez/base/rooms.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

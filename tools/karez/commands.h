@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/karez/cli.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

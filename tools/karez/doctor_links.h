@@ -8,6 +8,7 @@
 #include "karez/comm/launcher.h"
 #include "karez/comm/peers.h"
 #include "tools/karez/measure_link.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

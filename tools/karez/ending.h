@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "karez/base/rooms.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -10,6 +10,7 @@
 
 #include "karez/comm/socket.h"
 #include "tools/karez/run_frames.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

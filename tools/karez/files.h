@@ -6,6 +6,7 @@
 #include "karez/graph/graph.h"
 #include "karez/plan/plan.h"
 #include "karez/sbp/cost.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

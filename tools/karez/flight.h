@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "karez/runtime/flight.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "karez/base/rooms.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

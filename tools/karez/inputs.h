@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "karez/runtime/session.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "karez/base/rooms.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

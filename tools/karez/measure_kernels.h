@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "karez/base/rooms.h"
 #include "karez/plan/catalog.h"
 #include "karez/sbp/cost.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

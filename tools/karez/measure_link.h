@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "karez/base/rooms.h"
 #include "karez/comm/connection.h"
 #include "karez/comm/socket.h"
 #include "karez/sbp/cost.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -1,8 +1,8 @@
 // How fast this process computes: the rates that a cost table has.
 #pragma once
 
-#include "karez/base/rooms.h"
 #include "karez/sbp/cost.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

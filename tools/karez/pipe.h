@@ -10,6 +10,7 @@
 
 #include "karez/base/error.h"
 #include "karez/comm/socket.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -17,6 +17,7 @@
 
 #include "karez/comm/socket.h"
 #include "karez/device/cpu_budget.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

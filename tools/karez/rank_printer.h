@@ -14,6 +14,7 @@
 #include "karez/comm/socket.h"
 #include "tools/karez/last_words.h"
 #include "tools/karez/lines.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

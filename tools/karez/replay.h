@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/karez/inputs.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "karez/base/rooms.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

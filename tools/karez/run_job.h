@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/karez/hostfile.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -6,6 +6,7 @@
 
 #include "tools/karez/cli.h"
 #include "tools/karez/run_job.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -5,6 +5,7 @@
 
 #include "tools/karez/rank_group.h"
 #include "tools/karez/run_frames.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

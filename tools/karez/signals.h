@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "karez/base/rooms.h"
 #include "karez/comm/socket.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

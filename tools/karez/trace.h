@@ -8,6 +8,7 @@
 
 #include "karez/plan/plan.h"
 #include "karez/runtime/event_ring.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 

@@ -29,7 +29,7 @@ def component_of(file):
     if folder == "tools":
         return "command"
     if folder == "tests":
-        return "fuzz" if file.startswith("tests/fuzz/") else "rooms" if file == "tests/rooms_test.cc" else "system"
+        return "fuzz" if file.startswith("tests/fuzz/") else "components" if file == "tests/components_test.cc" else "system"
     return folder
 
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
 #include "karez/base/xxhash.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/base/error.h"
 
 namespace karez {

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/base/hash.h"
 #include "karez/base/log.h"
 #include "karez/base/text.h"

@@ -12,8 +12,8 @@
 #include "karez/api/compile.h"
 #include "karez/api/inside/array_value.h"
 #include "karez/api/inside/index_checks.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/plan_in_session.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/inside/world_state.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/device/host_array.h"
 
 namespace karez {

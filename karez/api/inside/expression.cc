@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "karez/api/inside/array_value.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/run_expressions.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/api/interactive.h"

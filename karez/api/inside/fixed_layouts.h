@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/passes/layout_rules.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "karez/api/inside/agree.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/summands.h"
 #include "karez/base/hash.h"
 #include "karez/base/text.h"

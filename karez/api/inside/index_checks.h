@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/graph/graph.h"
 
 namespace karez {

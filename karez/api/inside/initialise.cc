@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "karez/api/inside/agree.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/plan_in_session.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/stored_parts.h"
 #include "karez/api/inside/to_compile.h"
 #include "karez/api/inside/trace.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/graph/graph.h"
 #include "karez/sbp/cost.h"
 

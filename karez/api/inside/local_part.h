@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/data/source.h"
 
 namespace karez {

@@ -1,11 +1,11 @@
 // What a compilation leaves, as text and back.
 #include "karez/api/inside/plan_cache.h"
+#include "karez/api/inside/namespace.h"
 
 #include <chrono>
 #include <utility>
 
 #include "karez/api/inside/build_id.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/base/log.h"
 #include "karez/base/scan.h"
 #include "karez/base/text.h"

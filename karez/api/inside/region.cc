@@ -1,7 +1,7 @@
 // Regions of a trace: what a body wrote behind the program so far is cut off and closed.
 #include <algorithm>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/api/inside/trace.h"
 
 namespace karez {

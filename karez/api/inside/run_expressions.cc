@@ -1,6 +1,7 @@
 // From expressions to a call: gather what is wanted, find the program of that structure or write and compile it, and
 // call it.
 #include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +10,6 @@
 
 #include "karez/api/inside/agree.h"
 #include "karez/api/inside/array_value.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/api/interactive.h"
 #include "karez/base/text.h"

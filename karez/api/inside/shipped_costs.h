@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 #include "karez/device/processor.h"
 #include "karez/sbp/cost.h"
 

@@ -1,11 +1,11 @@
 // Variables between host and devices: which boxes are read and written, and rows of elements copied between a box and
 // the whole.
 #include "karez/api/inside/stored_parts.h"
+#include "karez/api/inside/namespace.h"
 
 #include <cstring>
 #include <set>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/passes/call.h"
 
 namespace karez {

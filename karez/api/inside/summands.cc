@@ -1,7 +1,7 @@
 // The rows of a Partial array, and their sum in a program.
 #include "karez/api/inside/summands.h"
+#include "karez/api/inside/namespace.h"
 
-#include "karez/api/inside/rooms.h"
 #include "karez/ops/build.h"
 #include "karez/sbp/effective.h"
 

@@ -1,5 +1,6 @@
 // A trace: joining parameters, numbers and random state to the graph that is being written.
 #include "karez/api/inside/trace.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +9,6 @@
 #include <numeric>
 
 #include "karez/api/inside/expression.h"
-#include "karez/api/inside/rooms.h"
 #include "karez/api/inside/summands.h"
 #include "karez/base/glob.h"
 #include "karez/base/hash.h"

@@ -2,7 +2,7 @@
 // what is refused.
 #include "karez/api/inside/trace.h"
 #include "karez/api/inside/expression.h"
-#include "karez/api/inside/rooms.h"
+#include "karez/api/inside/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

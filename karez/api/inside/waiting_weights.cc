@@ -1,9 +1,9 @@
 // Which loaded value a new variable begins with.
 #include "karez/api/inside/waiting_weights.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/base/near.h"
 #include "karez/base/text.h"
 

@@ -1,11 +1,11 @@
 // Names of weights between files and worlds.
 #include "karez/api/inside/weight_names.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/base/near.h"
 #include "karez/base/text.h"
 

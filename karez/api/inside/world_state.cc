@@ -1,11 +1,11 @@
 // What a world's threads share: the variables by owner, who may touch them now, and who traces which function.
 #include "karez/api/inside/world_state.h"
+#include "karez/api/inside/namespace.h"
 
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 
-#include "karez/api/inside/rooms.h"
 #include "karez/base/near.h"
 #include "karez/base/text.h"
 #include "karez/runtime/exit.h"

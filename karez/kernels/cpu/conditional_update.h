@@ -2,6 +2,7 @@
 #pragma once
 
 #include "karez/kernels/kernel.h"
+#include "karez/kernels/namespace.h"
 
 namespace karez::kernels {
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "karez/kernels/cpu/loops.h"
+#include "karez/kernels/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::kernels {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "karez/kernels/kernel.h"
+#include "karez/kernels/namespace.h"
 
 namespace karez::kernels {
 

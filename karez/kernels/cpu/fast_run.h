@@ -7,6 +7,7 @@
 #include <random>
 
 #include "karez/kernels/cpu/plain_run.h"
+#include "karez/kernels/namespace.h"
 
 namespace karez::kernels {
 

@@ -5,6 +5,7 @@
 
 #include "karez/base/attrs.h"
 #include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/namespace.h"
 
 namespace karez::kernels {
 

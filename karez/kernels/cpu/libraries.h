@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "karez/kernels/namespace.h"
+
 namespace karez::kernels {
 
 // A line each, "name = version": two processes whose lines are equal compute the same bits of the same calls.

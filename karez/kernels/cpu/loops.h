@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "karez/base/extremes.h"
+#include "karez/kernels/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::kernels {

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <thread>
 
+#include "karez/kernels/namespace.h"
+
 namespace karez::kernels {
 
 // While one lives, all teams of this process wait passively: a thread spins for some 100 rounds and then sleeps. GNU

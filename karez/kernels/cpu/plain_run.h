@@ -9,6 +9,7 @@
 
 #include "karez/device/host_array.h"
 #include "karez/kernels/kernel.h"
+#include "karez/kernels/namespace.h"
 
 namespace karez::kernels {
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "karez/kernels/namespace.h"
+
 namespace karez::kernels {
 
 // One expression. Pure element by element: the same element gives the same bits in whatever range it is computed.

@@ -18,6 +18,8 @@
 #include <limits>
 #include <utility>
 
+#include "karez/kernels/namespace.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "karez/kernels/namespace.h"
+
 namespace karez::kernels {
 
 // Splits 0..count-1 into one contiguous part per thread of the team, as even as can be, and calls body(begin, end,

@@ -3,6 +3,8 @@
 
 #include <span>
 
+#include "karez/kernels/namespace.h"
+
 namespace karez::kernels {
 
 // Binds the calling thread, and the team of as many threads that its kernels will use, to these cpus. Threads of a team

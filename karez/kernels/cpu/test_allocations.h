@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include "karez/kernels/namespace.h"
+
 namespace karez::kernels {
 
 int allocations_of(const std::function<void()>& body);  // counted in fast_allocation_test.cc

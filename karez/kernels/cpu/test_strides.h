@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "karez/kernels/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::kernels {

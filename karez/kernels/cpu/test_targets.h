@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "karez/kernels/namespace.h"
+
 namespace karez::kernels {
 
 // body(name): "AVX3", "AVX2" and what the compiler takes for granted. The best is chosen again behind it. Returns how

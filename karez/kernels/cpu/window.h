@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "karez/base/attrs.h"
+#include "karez/kernels/namespace.h"
 #include "karez/tensor/tensor.h"
 
 namespace karez::kernels {

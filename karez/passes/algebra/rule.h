@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "karez/graph/graph.h"
+#include "karez/passes/namespace.h"
 #include "karez/passes/pinned.h"
 
 namespace karez::passes {

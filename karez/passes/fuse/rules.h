@@ -4,6 +4,7 @@
 #include <span>
 
 #include "karez/passes/fuse/calls.h"
+#include "karez/passes/namespace.h"
 
 namespace karez::passes {
 

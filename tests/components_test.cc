@@ -1,4 +1,4 @@
-// The house rules a machine can read: who may include whom, how long a file may be, where third parties may be called.
+// The rules for source files: which component includes which, how long a file may be, where a library may be called.
 #include <gtest/gtest.h>
 #include <regex.h>
 
@@ -26,7 +26,7 @@ using Faults = std::vector<std::string>;
 const std::map<std::string, std::string> longer_tables = {};
 constexpr int most_lines = 600, most_folders = 3;
 
-// A folder's row: which rooms it may include; `any` is all of them.
+// A folder's row: which components it may include; `any` is all of them.
 struct Row {
   std::string name;
   std::set<std::string> sees;
@@ -70,10 +70,10 @@ class Pattern {
   regex_t compiled_;
 };
 
-// room(tensor SEES base LINKS z) -> {tensor, {base}}; the comment "# tests/ SEES any" is a row too, as it is no call of
-// its own.
+// component(tensor SEES base LINKS z) -> {tensor, {base}}; the comment "# tests/ SEES any" is a row too, as it is no
+// call of its own.
 std::vector<Row> rows_of(const std::string& cmake) {
-  static const Pattern row(R"(^((room|programs)\(([a-z_]+)|# ([a-z_]+)/ SEES )([^):]*)[):])");
+  static const Pattern row(R"(^((component|programs)\(([a-z_]+)|# ([a-z_]+)/ SEES )([^):]*)[):])");
   std::vector<Row> rows;
   for (const auto& line : lines_of(cmake)) {
     const auto found = row.find(line);
@@ -90,13 +90,13 @@ std::vector<Row> rows_of(const std::string& cmake) {
   return rows;
 }
 
-// A row that names a room below itself, or none at all, is a knot or a slip of the pen.
+// A row that names a component below itself, or none at all, is a circle or a mistake.
 Faults faults_of_table(const std::vector<Row>& rows) {
   Faults faults;
   std::set<std::string> above{"any"};
   for (const auto& row : rows) {
     for (const auto& other : row.sees)
-      if (!above.count(other)) faults.push_back(row.name + " sees " + other + ", which is no room above it");
+      if (!above.count(other)) faults.push_back(row.name + " sees " + other + ", which is no component above it");
     if (!above.insert(row.name).second) faults.push_back(row.name + " has two rows");
   }
   return faults;
@@ -118,7 +118,7 @@ bool bears(const std::string& path, const std::string& names) {
 
 // Of a path from the root: plan of "karez/plan/ports.h", tests of "tests/x_test.cc"; "" for a file of none.
 // <karez/karez.h> is api's.
-std::string room_of(const std::string& path) {
+std::string component_of(const std::string& path) {
   if (path == "karez/karez.h") return "api";
   const std::string inside = path.rfind("karez/", 0) == 0 ? path.substr(6) : path;
   return inside.find('/') == inside.npos ? "" : inside.substr(0, inside.find('/'));
@@ -148,16 +148,17 @@ Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std
                          const std::string& include, bool quoted) {
   Faults faults;
   if (quoted) {
-    const auto room = room_of(include);
-    const bool known = std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return r.name == room; });
-    if (!known) faults.push_back(path + ": \"" + include + "\" does not start with a room");
-    else if (room != row.name && !row.sees.count(room) && !row.sees.count("any"))
-      faults.push_back(path + ": " + row.name + " may not see " + room);
-    else if (room != row.name && include.rfind("karez/" + room + "/inside/", 0) == 0 && !row.sees.count("any"))
-      faults.push_back(path + ": \"" + include + "\" is for the inside of " + room);
+    const auto component = component_of(include);
+    const bool known = std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return r.name == component; });
+    if (!known) faults.push_back(path + ": \"" + include + "\" does not start with a component");
+    else if (component != row.name && !row.sees.count(component) && !row.sees.count("any"))
+      faults.push_back(path + ": " + row.name + " may not see " + component);
+    else if (component != row.name && include.rfind("karez/" + component + "/inside/", 0) == 0 &&
+             !row.sees.count("any"))
+      faults.push_back(path + ": \"" + include + "\" is for the inside of " + component);
     return faults;
   }
-  if (banned.count(include)) faults.push_back(path + ": <" + include + "> is not used in this house");
+  if (banned.count(include)) faults.push_back(path + ": <" + include + "> is not used in Karez");
   for (const auto& [header, where] : third_parties)
     if (include.rfind(header, 0) == 0 && !bears(path, where))
       faults.push_back(path + ": <" + include + "> belongs in a file whose path says " + where);
@@ -191,8 +192,8 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
     faults.push_back(path + ": the first line is not a comment that says what is here");
   if (python) return faults;
 
-  const auto room = room_of(path);
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == room; });
+  const auto component = component_of(path);
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == component; });
   if (row == rows.end()) {
     faults.push_back(path + ": its folder has no row in CMakeLists.txt");
     return faults;
@@ -202,12 +203,12 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
   return faults;
 }
 
-// What users may see of the house: the headers of some rooms, and some files of others.
+// What users may include: the headers of some components, and some files of others.
 struct Public {
-  std::set<std::string> rooms, files;
+  std::set<std::string> components, files;
   bool holds(const std::string& header) const {
     return header == "karez/karez.h" || files.count(header) ||
-           (rooms.count(room_of(header)) && std::count(header.begin(), header.end(), '/') == 2);
+           (components.count(component_of(header)) && std::count(header.begin(), header.end(), '/') == 2);
   }
 };
 
@@ -222,8 +223,8 @@ std::set<std::string> words_of(const std::string& cmake, const std::string& name
 }
 
 Public public_of(const std::string& cmake) {
-  Public out{words_of(cmake, "public_rooms"), words_of(cmake, "public_files")};
-  out.rooms.insert("api");
+  Public out{words_of(cmake, "public_components"), words_of(cmake, "public_files")};
+  out.components.insert("api");
   return out;
 }
 
@@ -267,7 +268,7 @@ const fs::path root = karez::base::source_folder();
 
 std::vector<Row> table() { return rows_of(read(root / "CMakeLists.txt")); }
 
-// Every source file of the house, relative to the root.
+// Every source file, relative to the root.
 std::vector<std::string> sources() {
   static const std::set<std::string> kinds = {".cc", ".h", ".cu", ".cuh", ".py"};
   std::vector<std::string> paths;
@@ -282,13 +283,13 @@ std::vector<std::string> sources() {
   return paths;
 }
 
-TEST(Rooms, EachSeesOnlyRoomsAboveIt) {
+TEST(Components, EachSeesOnlyRoomsAboveIt) {
   const auto rows = table();
-  EXPECT_GE(rows.size(), 18u) << "rooms, tools, bench, examples and tests each have a row";
+  EXPECT_GE(rows.size(), 18u) << "components, tools, bench, examples and tests each have a row";
   for (const auto& fault : faults_of_table(rows)) ADD_FAILURE() << fault;
 }
 
-TEST(Rooms, EveryFileKeepsTheHouseRules) {
+TEST(Components, EveryFileKeepsTheRules) {
   const auto rows = table();
   const auto paths = sources();
   EXPECT_FALSE(paths.empty());
@@ -298,7 +299,7 @@ TEST(Rooms, EveryFileKeepsTheHouseRules) {
 
 TEST(PublicHeaders, BringInNothingThatIsNotPublic) {
   const Public seen = public_of(read(root / "CMakeLists.txt"));
-  EXPECT_EQ(seen.rooms, (std::set<std::string>{"api", "base", "tensor", "sbp", "graph", "plan"}));
+  EXPECT_EQ(seen.components, (std::set<std::string>{"api", "base", "tensor", "sbp", "graph", "plan"}));
   EXPECT_EQ(seen.files,
             (std::set<std::string>{"karez/device/host_array.h", "karez/data/source.h", "karez/kernels/kernel.h"}));
   std::vector<std::string> headers;
@@ -311,7 +312,7 @@ TEST(PublicHeaders, BringInNothingThatIsNotPublic) {
 }
 
 TEST(PublicHeaders, WhatIsHiddenIsFoundHoweverDeepItLies) {
-  const Public seen = public_of("# first\nset(public_rooms base plan)\nset(public_files karez/data/source.h)\n");
+  const Public seen = public_of("# first\nset(public_components base plan)\nset(public_files karez/data/source.h)\n");
   std::map<std::string, std::string> files = {
       {"karez/api/a.h", "#include <vector>\n#include \"karez/plan/b.h\"\n#include \"karez/api/c.h\"\n"},
       {"karez/api/c.h", "#include \"karez/data/source.h\"\n#include \"karez/api/a.h\"\n"},
@@ -340,11 +341,11 @@ TEST(PublicHeaders, IncludeThemselvesWhatIsPrecompiledForThem) {
   EXPECT_GE(precompiled.size(), 10u);
   int count = 0;
   for (const auto& path : sources()) {
-    const std::string room = room_of(path);
+    const std::string component = component_of(path);
     if (fs::path(path).extension() != ".h" || !seen.holds(path) || light.count(path) > 0 ||
         path.find("/test_") != path.npos)
       continue;
-    if (room != "api" && room != "graph" && room != "plan") continue;
+    if (component != "api" && component != "graph" && component != "plan") continue;
     ++count;
     const auto own = standard_headers_of(path, [](const std::string& header) { return read(root / header); });
     for (const std::string& header : precompiled)
@@ -353,14 +354,103 @@ TEST(PublicHeaders, IncludeThemselvesWhatIsPrecompiledForThem) {
   EXPECT_GE(count, 25);
 }
 
-TEST(Rooms, LongerTablesAreStillThereAndStillLong) {
+// Units (a header with its source) of one component that include each other in a circle: the size of each such knot.
+// `text_of` gives a file's text.
+std::map<std::string, std::vector<std::string>> knots_of(
+    const std::vector<std::string>& paths, const std::function<std::string(const std::string&)>& text_of) {
+  std::map<std::string, std::set<std::string>> reached;  // by unit, at first directly
+  auto unit_of = [](const std::string& path) { return path.substr(0, path.rfind('.')); };
+  for (const auto& path : paths) {
+    if (path.rfind("karez/", 0) != 0 || path.find("_test.cc") != path.npos) continue;
+    auto& next = reached[unit_of(path)];
+    for (const auto& [include, quoted] : includes_of(text_of(path)))
+      if (quoted && component_of(include) == component_of(path)) next.insert(unit_of(include));
+  }
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (auto& [unit, next] : reached) {
+      const auto before = next.size();
+      for (const std::string& one : std::vector<std::string>(next.begin(), next.end()))
+        if (const auto found = reached.find(one); found != reached.end())
+          next.insert(found->second.begin(), found->second.end());
+      grew = grew || next.size() != before;
+    }
+  }
+  std::map<std::string, std::vector<std::string>> knots;  // by its first unit
+  std::set<std::string> seen;
+  for (const auto& [unit, next] : reached) {
+    if (seen.count(unit) || !next.count(unit)) continue;
+    std::vector<std::string> knot;
+    for (const std::string& other : next)
+      if (reached.count(other) && reached[other].count(unit)) knot.push_back(other);
+    seen.insert(knot.begin(), knot.end());
+    if (knot.size() > 1) knots[unit] = knot;
+  }
+  return knots;
+}
+
+// The largest knot that a component may have; the others may have one of three. A number here may only get smaller.
+const std::map<std::string, std::size_t> largest_knots = {{"api", 26}, {"passes", 10}, {"runtime", 15}, {"solve", 6}};
+
+TEST(Components, KnotsStayAsSmallAsTheyAre) {
+  std::vector<std::string> units;
+  for (const auto& path : sources())
+    if (fs::path(path).extension() != ".py") units.push_back(path);
+  std::map<std::string, std::size_t> largest;
+  for (const auto& [unit, knot] : knots_of(units, [](const std::string& path) { return read(root / path); })) {
+    const std::string component = component_of(unit);
+    const auto row = largest_knots.find(component);
+    const std::size_t limit = row == largest_knots.end() ? 3 : row->second;
+    std::string names;
+    for (const std::string& one : knot) names += " " + one;
+    EXPECT_LE(knot.size(), limit) << "these include each other in a circle:" << names;
+    largest[component] = std::max(largest[component], knot.size());
+  }
+  for (const auto& [component, limit] : largest_knots)
+    EXPECT_EQ(largest[component], limit) << component << ": its largest knot is smaller now: lower the limit";
+}
+
+TEST(Components, AKnotIsFoundAcrossHeadersAndSources) {
+  std::map<std::string, std::string> files = {
+      {"karez/plan/a.h", "#include \"karez/plan/b.h\"\n"},
+      {"karez/plan/b.h", "#include \"karez/base/c.h\"\n"},
+      {"karez/plan/b.cc", "#include \"karez/plan/b.h\"\n#include \"karez/plan/d.h\"\n"},
+      {"karez/plan/d.h", ""},
+      {"karez/plan/d.cc", "#include \"karez/plan/d.h\"\n#include \"karez/plan/a.h\"\n"},
+      {"karez/plan/e.h", "#include \"karez/plan/a.h\"\n"},
+      {"karez/plan/a_test.cc", "#include \"karez/plan/e.h\"\n"},
+      {"karez/base/c.h", "#include \"karez/plan/a.h\"\n"}};
+  std::vector<std::string> paths;
+  for (const auto& [path, text] : files) paths.push_back(path);
+  const auto knots = knots_of(paths, [&](const std::string& path) { return files[path]; });
+  ASSERT_EQ(knots.size(), 1u);
+  EXPECT_EQ(knots.begin()->second, (std::vector<std::string>{"karez/plan/a", "karez/plan/b", "karez/plan/d"}));
+}
+
+// What a component's namespace sees is what its row says.
+TEST(Components, ANamespaceSeesTheComponentsOfItsRow) {
+  static const Pattern named("^using namespace ([a-z]+);");
+  for (const Row& row : table()) {
+    const std::string header = "karez/" + row.name + "/namespace.h";
+    if (!fs::exists(root / header)) continue;
+    std::set<std::string> seen;
+    for (const auto& line : lines_of(read(root / header)))
+      if (const auto found = named.find(line); !found.empty()) seen.insert(found[1]);
+    EXPECT_EQ(seen, row.sees) << header;
+  }
+  EXPECT_TRUE(fs::exists(root / "karez/plan/namespace.h"));
+}
+
+TEST(Components, LongerTablesAreStillThereAndStillLong) {
   for (const auto& [path, reason] : longer_tables)
     EXPECT_GT(lines_of(read(root / path)).size(), size_t{most_lines}) << path << ": " << reason;
 }
 
-TEST(Rooms, ARowIsReadWithItsLibrariesLeftOut) {
+TEST(Components, ARowIsReadWithItsLibrariesLeftOut) {
   const auto rows = rows_of(
-      "room(base)\nroom(data SEES base tensor LINKS ZLIB::ZLIB)\nprograms(bench PREFIX bench_ SEES any)\n# tests/ SEES "
+      "component(base)\ncomponent(data SEES base tensor LINKS ZLIB::ZLIB)\nprograms(bench PREFIX bench_ SEES any)\n# "
+      "tests/ "
+      "SEES "
       "any: all.\n");
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0].sees, std::set<std::string>{});
@@ -370,17 +460,17 @@ TEST(Rooms, ARowIsReadWithItsLibrariesLeftOut) {
   EXPECT_EQ(rows[3].sees, std::set<std::string>{"any"});
 }
 
-TEST(Rooms, AKnotInTheTableIsFound) {
+TEST(Components, AKnotInTheTableIsFound) {
   EXPECT_EQ(faults_of_table({{"base", {"tensor"}}, {"tensor", {"base"}}}).size(), 1u);
   EXPECT_EQ(faults_of_table({{"base", {}}, {"base", {}}}).size(), 1u);
 }
 
 // Each row breaks one rule, and only that one.
-TEST(Rooms, EveryRuleCatchesItsBreach) {
+TEST(Components, EveryRuleCatchesItsBreach) {
   const std::vector<Row> rows = {{"base", {}},          {"plan", {"base"}},
                                  {"kernels", {"base"}}, {"api", {"base", "plan"}},
                                  {"examples", {"api"}}, {"tests", {"any"}}};
-  const std::string head = "// A file of the house.\n";
+  const std::string head = "// A file of Karez.\n";
   const std::pair<std::string, std::string> breaches[] = {
       {"karez/plan/a.cc", head + "#include \"karez/api/tensor.h\"\n"},
       {"examples/a.cc", head + "#include \"karez/base/error.h\"\n"},
@@ -390,7 +480,7 @@ TEST(Rooms, EveryRuleCatchesItsBreach) {
       {"karez/attic/a.cc", head},
       {"stray.cc", head},
       {"karez/plan/a.cc", head + std::string(most_lines, '\n')},
-      {"karez/plan/a.py", "# A script of the house.\n" + std::string(most_lines, '\n')},
+      {"karez/plan/a.py", "# A script of Karez.\n" + std::string(most_lines, '\n')},
       {"karez/plan/a.cc", "#include \"karez/base/error.h\"\n"},
       {"karez/plan/a.cc", ""},
       {"karez/plan/a.cc", "//\n"},
@@ -414,9 +504,9 @@ TEST(Rooms, EveryRuleCatchesItsBreach) {
   }
 }
 
-TEST(Rooms, WhatIsAllowedIsNoFault) {
+TEST(Components, WhatIsAllowedIsNoFault) {
   const std::vector<Row> rows = {{"base", {}}, {"plan", {"base"}}, {"kernels", {"base"}}, {"tests", {"any"}}};
-  const std::string head = "// A file of the house.\n";
+  const std::string head = "// A file of Karez.\n";
   const std::pair<std::string, std::string> allowed[] = {
       {"karez/plan/a.cc", head + "#include \"karez/base/error.h\"\n#include \"karez/plan/b.h\"\n#include <vector>\n"},
       {"tests/a_test.cc", head + "#include \"karez/plan/b.h\"\n#include <gtest/gtest.h>\n"},

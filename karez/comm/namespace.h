@@ -1,0 +1,12 @@
+// The namespace of `comm`: it sees the names of the components in its row of CMakeLists.txt.
+#pragma once
+
+namespace karez::base {}
+namespace karez::tensor {}
+namespace karez::device {}
+
+namespace karez::comm {
+using namespace base;
+using namespace tensor;
+using namespace device;
+}  // namespace karez::comm

@@ -1,0 +1,12 @@
+// The namespace of `graph`: it sees the names of the components in its row of CMakeLists.txt.
+#pragma once
+
+namespace karez::base {}
+namespace karez::tensor {}
+namespace karez::sbp {}
+
+namespace karez::graph {
+using namespace base;
+using namespace tensor;
+using namespace sbp;
+}  // namespace karez::graph

@@ -1,0 +1,8 @@
+// The namespace of `solve`: it sees the names of the components in its row of CMakeLists.txt.
+#pragma once
+
+namespace karez::base {}
+
+namespace karez::solve {
+using namespace base;
+}  // namespace karez::solve
