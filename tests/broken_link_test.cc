@@ -15,7 +15,7 @@ struct Net : nn::Module {
   nn::Linear fc{*this, "fc", 8, 4};
 };
 
-TEST(BrokenLink, EveryCallUnderWayEndsWithItsErrorAndAResetBeginsAnew) {
+TEST(BrokenLink, EveryCallUnderWayEndsWithItsErrorAndAResetRecovers) {
   for (std::int64_t after : {0, 1, 2, 3, 5, 8, 13, 21}) {
     comm::FailingLinks links;
     World world({.devices = 4, .in_flight = 4, .session = [&](runtime::SessionOptions& options) {

@@ -166,9 +166,9 @@ TEST(BatchNorm, TrainsTheSameOnEveryMeshTo1e10) {
   expect_same(trained("data=2", {.remat = {"norm", "groups"}}), "recomputed");
 }
 
-TEST(BatchNorm, RunningStatisticsFollowTheBatchAndAreWhatIsUsedBehindTraining) {
-  struct Only : nn::Module {
-    Only() : Module(DType::f64) {}
+TEST(BatchNorm, RunningStatisticsFollowTheBatchAndAreUsedAfterTraining) {
+  struct NormOnly : nn::Module {
+    NormOnly() : Module(DType::f64) {}
     nn::BatchNorm norm{*this, "norm", 4, {.momentum = 0.3, .eps = 1e-4}};
   } net;
   EXPECT_EQ(net.parameters().size(), 2u);

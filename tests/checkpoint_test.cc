@@ -72,13 +72,12 @@ struct Training {
   Function step;
 };
 
-class Law4 : public ::testing::Test {
+class ResumeEquivalence : public ::testing::Test {
  protected:
-  Law4()
-      : path_(
-            (fs::path(::testing::TempDir()) / ("karez_law4_" + std::to_string(::getpid()) + ".safetensors")).string()) {
-  }
-  ~Law4() override { fs::remove(path_); }
+  ResumeEquivalence()
+      : path_((fs::path(::testing::TempDir()) / ("karez_resume_" + std::to_string(::getpid()) + ".safetensors"))
+                  .string()) {}
+  ~ResumeEquivalence() override { fs::remove(path_); }
 
   // 20 steps against 10, a checkpoint, and 10 in a world that knows nothing else.
   void expect_resumed(const std::string& mesh, const std::vector<LayoutRule>& rules = {}, int microbatches = 1) {
@@ -99,7 +98,7 @@ class Law4 : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(Law4, ResumeEqualsNoInterruptionBitForBit) {
+TEST_F(ResumeEquivalence, ResumeEqualsNoInterruptionBitForBit) {
   expect_resumed("");
   expect_resumed("data=2,model=2");
   expect_resumed("data=3");
@@ -107,7 +106,7 @@ TEST_F(Law4, ResumeEqualsNoInterruptionBitForBit) {
   expect_resumed("data=2", {{"adam.*.*.weight", P("data")}, {"fc*.weight", P(nullptr)}});
 }
 
-TEST_F(Law4, StateIsTheSameOnAnotherMeshBitForBit) {
+TEST_F(ResumeEquivalence, StateIsTheSameOnAnotherMeshBitForBit) {
   Training saved("data=2,model=2", 3, {{"fc1.weight", P("model", nullptr)}});
   saved.train(0, 5);
   saved.world.save(path_, {.position = 5});

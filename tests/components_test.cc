@@ -103,7 +103,7 @@ Faults faults_of_table(const std::vector<Row>& rows) {
 }
 
 // "kernels/cpu/onednn_matmul.cc" bears the names kernels, cpu, onednn, matmul, cc.
-bool bears(const std::string& path, const std::string& names) {
+bool is_named_after(const std::string& path, const std::string& names) {
   std::set<std::string> words;
   std::string spaced = path;
   std::replace_if(
@@ -160,7 +160,7 @@ Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std
   }
   if (banned.count(include)) faults.push_back(path + ": <" + include + "> is not used in Karez");
   for (const auto& [header, where] : third_parties)
-    if (include.rfind(header, 0) == 0 && !bears(path, where))
+    if (include.rfind(header, 0) == 0 && !is_named_after(path, where))
       faults.push_back(path + ": <" + include + "> belongs in a file whose path says " + where);
   return faults;
 }
@@ -283,7 +283,7 @@ std::vector<std::string> sources() {
   return paths;
 }
 
-TEST(Components, EachSeesOnlyRoomsAboveIt) {
+TEST(Components, EachSeesOnlyComponentsAboveIt) {
   const auto rows = table();
   EXPECT_GE(rows.size(), 18u) << "components, tools, bench, examples and tests each have a row";
   for (const auto& fault : faults_of_table(rows)) ADD_FAILURE() << fault;
@@ -460,7 +460,7 @@ TEST(Components, ARowIsReadWithItsLibrariesLeftOut) {
   EXPECT_EQ(rows[3].sees, std::set<std::string>{"any"});
 }
 
-TEST(Components, AKnotInTheTableIsFound) {
+TEST(Components, ACycleInTheTableIsFound) {
   EXPECT_EQ(faults_of_table({{"base", {"tensor"}}, {"tensor", {"base"}}}).size(), 1u);
   EXPECT_EQ(faults_of_table({{"base", {}}, {"base", {}}}).size(), 1u);
 }

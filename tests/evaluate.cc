@@ -5,19 +5,19 @@ namespace karez::tests {
 
 std::vector<HostArray> run_call(const KernelRow& row, const CallSpec& call, std::span<const HostArray> in) {
   require(in.size() == call.in.size(), print(call), " gets ", in.size(), " arrays");
-  std::vector<Stored> from, to;
+  std::vector<StridedArray> from, to;
   std::vector<std::byte*> ins, outs;
   for (std::size_t i = 0; i < in.size(); ++i) {
     require(in[i].type() == call.in[i].type(), print(call), ": operand ", i, " is ", in[i].type());
     from.emplace_back(call.in[i], in[i]);
   }
   for (const View& view : call.out) to.emplace_back(view);
-  for (const Stored& s : from) ins.push_back(s.bytes());
-  for (const Stored& s : to) outs.push_back(s.bytes());
+  for (const StridedArray& s : from) ins.push_back(s.bytes());
+  for (const StridedArray& s : to) outs.push_back(s.bytes());
   const HostArray workspace(TensorType{DType::b8, {row.workspace ? row.workspace(call) : 0}});
   row.prepare(call)({ins, outs, workspace.bytes()});
   std::vector<HostArray> arrays;
-  for (const Stored& s : to) arrays.push_back(s.array());
+  for (const StridedArray& s : to) arrays.push_back(s.array());
   return arrays;
 }
 

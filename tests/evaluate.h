@@ -16,12 +16,12 @@
 namespace karez::tests {
 
 // Bytes of an array laid as a view has them, element by element; what lies between the elements is a pattern.
-class Stored {
+class StridedArray {
  public:
-  explicit Stored(View view) : view_(std::move(view)), bytes_(TensorType{DType::b8, {view_.bytes()}}) {
+  explicit StridedArray(View view) : view_(std::move(view)), bytes_(TensorType{DType::b8, {view_.bytes()}}) {
     std::fill_n(bytes_.bytes(), view_.bytes(), std::byte{0xA5});
   }
-  Stored(View view, const HostArray& array) : Stored(std::move(view)) {
+  StridedArray(View view, const HostArray& array) : StridedArray(std::move(view)) {
     each_element([&](std::size_t number, std::size_t place, std::size_t size) {
       std::memcpy(bytes_.bytes() + place * size, array.bytes() + number * size, size);
     });

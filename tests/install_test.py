@@ -28,17 +28,17 @@ def prefix(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def outside(prefix, tmp_path_factory):
-    """The program of tests/outside, and that of README.md, built by a CMake project of their own."""
+def external_program(prefix, tmp_path_factory):
+    """The program of tests/external_project, and that of README.md, built by a CMake project of their own."""
     folder = tmp_path_factory.mktemp("outside")
     with open(os.path.join(ROOT, "README.md")) as readme:
         (program,) = re.findall(r"```cpp\n(#include.*?)```", readme.read(), re.S)
     (folder / "readme.cc").write_text(program)
-    begin = ["-G", "Ninja", "-S", os.path.join(ROOT, "tests", "outside"), "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME={folder / 'readme.cc'}"]
+    begin = ["-G", "Ninja", "-S", os.path.join(ROOT, "tests", "external_project"), "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME={folder / 'readme.cc'}"]
     for words in (begin, ["--build", folder]):
         made = run("cmake", *map(str, words))
         assert made.returncode == 0, made.stdout + made.stderr
-    return str(folder / "outside")
+    return str(folder / "external_program")
 
 
 def test_nothing_that_is_installed_knows_where_it_was_built(prefix):
@@ -72,14 +72,14 @@ def test_the_command_runs_from_where_it_was_moved(prefix):
     assert ran.returncode == 0 and ran.stdout.startswith("Starts programs on several processes; shows, checks, compares, explains"), ran
 
 
-def test_a_program_outside_the_tree_trains_with_its_own_op_and_kernel(outside):
-    trained = run(outside)
+def test_a_program_outside_the_tree_trains_with_its_own_op_and_kernel(external_program):
+    trained = run(external_program)
     assert trained.returncode == 0, trained.stdout + trained.stderr
     assert re.fullmatch(r"from \d\.\d+ to \d\.\d+, apart \d\.\de[-+]\d+\n", trained.stdout), trained.stdout
 
 
-def test_the_readmes_program_prints_what_it_says(outside):
-    trained = run(os.path.join(os.path.dirname(outside), "readme"))
+def test_the_readmes_program_prints_what_it_says(external_program):
+    trained = run(os.path.join(os.path.dirname(external_program), "readme"))
     assert trained.returncode == 0, trained.stdout + trained.stderr
     losses = [float(line) for line in trained.stdout.split()]
     with open(os.path.join(ROOT, "README.md")) as readme:
@@ -87,13 +87,13 @@ def test_the_readmes_program_prints_what_it_says(outside):
     assert losses == pytest.approx([float(word) for word in said.split(", ")], abs=2e-3), trained.stdout
 
 
-def test_an_op_called_as_one_of_ours_is_refused(outside):
-    refused = run(outside, "taken")
+def test_an_op_called_as_one_of_ours_is_refused(external_program):
+    refused = run(external_program, "taken")
     assert refused.returncode == 64
     assert refused.stderr == "WorldOptions::ops[0]: Karez has an op called 'matmul' already\n"
 
 
-def test_a_launch_that_meets_bad_data_ends_the_program_with_the_code_of_bad_data(outside):
-    refused = run(outside, "label")
+def test_a_launch_that_meets_bad_data_ends_the_program_with_the_code_of_bad_data(external_program):
+    refused = run(external_program, "label")
     assert refused.returncode == 77 and refused.stdout == "", refused.stdout
-    assert re.search(r"outside\.cc:\d+.*: cross_entropy's label 7 at \[3\] is outside 0 to 2", refused.stderr), refused.stderr
+    assert re.search(r"external_program\.cc:\d+.*: cross_entropy's label 7 at \[3\] is outside 0 to 2", refused.stderr), refused.stderr

@@ -12,11 +12,11 @@ namespace {
 
 using bench::CapCase;
 using bench::Capped;
-using Under = Capped (*)(const CapCase&, std::int64_t);
+using CapFunction = Capped (*)(const CapCase&, std::int64_t);
 
 // From the plan without a limit on, in steps of so many percent, to the first that is refused or to the last
 // percentage.
-std::vector<Capped> sweep(const CapCase& c, Under under, int step, int last) {
+std::vector<Capped> sweep(const CapCase& c, CapFunction under, int step, int last) {
   std::vector<Capped> out = {under(c, 0)};
   for (int percent = 100 - step; percent >= last; percent -= step) {
     out.push_back(under(c, out[0].planned * percent / 100));
@@ -40,7 +40,7 @@ void expect_order(const std::vector<Capped>& points) {
   }
 }
 
-CostTable dear_messages() {
+CostTable expensive_messages() {
   CostTable costs;
   costs.link = {.alpha = 1e-4, .beta = 1e-12};
   return costs;
@@ -48,7 +48,7 @@ CostTable dear_messages() {
 
 // Where messages are dear all state is whole everywhere; less memory splits the optimiser's, then the parameters.
 TEST(MemoryCaps, StateIsSplitBeforeAPlanIsRefused) {
-  const auto points = sweep({"mlp", "data=4", dear_messages(), true}, bench::mlp_under, 6, 30);
+  const auto points = sweep({"mlp", "data=4", expensive_messages(), true}, bench::mlp_under, 6, 30);
   expect_order(points);
   EXPECT_EQ(points[0].state, 1);
   EXPECT_EQ(points[0].parameters, 1);
@@ -71,7 +71,7 @@ TEST(MemoryCaps, NoZeroByHandIsFasterInTheSameMemory) {
   CostTable wire;
   wire.link = {.alpha = 2e-5, .beta = 1e-9};
   bool state_alone = false;
-  for (const CostTable& costs : {CostTable(), wire, dear_messages()})
+  for (const CostTable& costs : {CostTable(), wire, expensive_messages()})
     for (const std::int64_t batch : {64, 512})
       for (const auto& [parameters, state] : {std::pair(false, false), {false, true}, {true, true}}) {
         CapCase c{"mlp", "data=4", costs, true, 1, batch, bench::zero_rules(parameters, state)};
@@ -96,7 +96,7 @@ TEST(MemoryCaps, BlocksAreRecomputed) {
 
 TEST(MemoryCaps, HoldOnTwoAxes) {
   const bool all = std::getenv("KAREZ_ALL") != nullptr;
-  expect_order(sweep({"mlp", "data=2,model=2", dear_messages(), true}, bench::mlp_under, 20, 30));
+  expect_order(sweep({"mlp", "data=2,model=2", expensive_messages(), true}, bench::mlp_under, 20, 30));
   if (all) expect_order(sweep({"gpt", "data=2,model=2"}, bench::gpt_under, 10, 30));
 }
 

@@ -34,7 +34,7 @@ std::string without_places(const std::string& text) {
   return out;
 }
 
-std::string said(const std::function<void()>& body) {
+std::string error_text(const std::function<void()>& body) {
   try {
     body();
   } catch (const std::exception& error) { return without_places(error.what()); }
@@ -54,27 +54,27 @@ class Messages : public ::testing::Test {
   HostArray x{TensorType{DType::f32, {8, 20}}}, narrow{TensorType{DType::f32, {8, 19}}};
 
   std::string of_rules(std::vector<LayoutRule> rules) {
-    return said([&] { compile(mesh, [&](Tensor v) { return net(v); }, {.rules = rules})(x); });
+    return error_text([&] { compile(mesh, [&](Tensor v) { return net(v); }, {.rules = rules})(x); });
   }
 };
 
 TEST_F(Messages, AShapeThatDoesNotFitNamesBothAndTheLine) {
   EXPECT_TRUE(golden(
-      said([&] { compile(mesh, [&](Tensor v) { return net(v); })(narrow); }),
+      error_text([&] { compile(mesh, [&](Tensor v) { return net(v); })(narrow); }),
       "linear: inner sizes differ: 19 and 20 (x f32[8, 19], weight f32[24, 20])\n  at messages_test.cc:N (in fc1)"));
-  EXPECT_TRUE(golden(said([&] { compile(mesh, [&](Tensor v) { return v + v * full({7}, 1.0); })(x); }),
+  EXPECT_TRUE(golden(error_text([&] { compile(mesh, [&](Tensor v) { return v + v * full({7}, 1.0); })(x); }),
                      "mul: shapes do not broadcast: [8, 20] and [7]\n  at messages_test.cc:N"));
 }
 
 TEST_F(Messages, AMeshLargerThanTheDevicesSaysHowManyItTakes) {
-  EXPECT_EQ(said([&] { world.mesh("data=4,model=2"); }),
+  EXPECT_EQ(error_text([&] { world.mesh("data=4,model=2"); }),
             "mesh(data=4, model=2) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
 }
 
 TEST_F(Messages, ACostTableThatPricesNothingIsRefused) {
   CostTable costs;
   costs.memory_bytes = -1;
-  EXPECT_EQ(said([&] { World({.costs = costs}); }),
+  EXPECT_EQ(error_text([&] { World({.costs = costs}); }),
             "costs: memory_bytes is -1.0; it must be a finite number, at least 1e-300");
 }
 
@@ -90,7 +90,7 @@ TEST_F(Messages, ARuleThatMatchesNothingListsTheParameters) {
 
 TEST_F(Messages, ALayoutThatNoMeshCanHoldIsRefusedWithTheAxis) {
   auto twice = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P("model", "model")); };
-  EXPECT_TRUE(golden(said([&] { compile(mesh, twice)(x); }),
+  EXPECT_TRUE(golden(error_text([&] { compile(mesh, twice)(x); }),
                      "a layout for f32[8, 10] names the mesh axis 'model' twice: it can split one dimension\n  at "
                      "messages_test.cc:N"));
 }
@@ -99,7 +99,7 @@ TEST_F(Messages, ALayoutThatNoMeshCanHoldIsRefusedWithTheAxis) {
 // its own.
 TEST_F(Messages, ALayoutThatAnOpCannotGiveIsReachedByATransition) {
   auto sliced = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P(nullptr, "model")); };
-  EXPECT_EQ(said([&] { compile(mesh, sliced)(x).wait(); }), "nothing");
+  EXPECT_EQ(error_text([&] { compile(mesh, sliced)(x).wait(); }), "nothing");
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ HostArray labels(std::mt19937& random, std::int64_t batch) {
 }
 
 // Transfers cost nothing and work much, so that small models are split wherever they can be.
-CostTable eager_to_split() {
+CostTable prefer_splitting() {
   CostTable costs;
   costs.link = {0, 0};
   costs.matmul_flops = costs.conv_flops = 1e6;
@@ -88,7 +88,7 @@ CostTable eager_to_split() {
 template <class Net>
 Outcome train(const Setting& run, Optimiser optimiser, double drop, int steps, std::int64_t batch) {
   const Mesh shape = Mesh::parse(run.mesh);
-  World world({.devices = shape.size(), .seed = 5, .costs = eager_to_split()});
+  World world({.devices = shape.size(), .seed = 5, .costs = prefer_splitting()});
   Net net(drop);
   std::optional<optim::Adam> adam;
   std::optional<optim::SGD> sgd;
@@ -247,7 +247,7 @@ TEST(MicroBatches, AnArrayThatLiesOnTheMeshIsCutThere) {
 TEST(MicroBatches, PlannedTransfersAreThoseCounted) {
   for (const char* text : {"data=2", "data=3", "data=2,model=2"}) {
     const Mesh shape = Mesh::parse(text);
-    World world({.devices = shape.size(), .costs = eager_to_split()});
+    World world({.devices = shape.size(), .costs = prefer_splitting()});
     Mlp net(0.2);
     optim::Adam adam(net.parameters(), {.lr = 1e-2});
     std::vector<LayoutRule> rules;

@@ -185,7 +185,7 @@ def test_tests_are_no_sources_and_an_unknown_folder_lists_what_there_is(tmp_path
     ) == ["a/b/x.cc"]
     assert places.sources(tmp_path, names, "p/z.py") == ["p/z.py"]
     for wrong in ("tests", "a/x_test.cc", "nowhere", "", "a/b/x"):
-        with pytest.raises(places.Wrong, match=r"there are: a a/b p, and each file"):
+        with pytest.raises(places.MutantsError, match=r"there are: a a/b p, and each file"):
             places.sources(tmp_path, names, wrong)
 
 
@@ -225,12 +225,12 @@ def test_the_list_of_equivalents_names_the_line_the_fault_and_the_reason(tmp_pat
         "file x\n- a\n+ b\nwhy c\nwho d",
         ROW + "why more",
     ]:
-        with pytest.raises(places.Wrong, match="line [13]: a row has"):
+        with pytest.raises(places.MutantsError, match="line [13]: a row has"):
             places.equivalents(wrong)
 
 
 def test_the_list_of_this_tree_fits_it():
-    rows = places.equivalents((ROOT / command.LIST).read_text())
+    rows = places.equivalents((ROOT / command.EQUIVALENTS_FILE).read_text())
     assert places.stale(rows, ROOT) == [] and len({(r.path, r.old, r.new) for r in rows}) == len(rows)
 
 
@@ -376,7 +376,7 @@ def test_a_map_lasts_a_day_or_as_long_as_its_tree():
 
 def test_without_its_generator_the_line_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "universalmutator", None)
-    with pytest.raises(places.Wrong, match=r"universalmutator is not installed: ./dev deps"):
+    with pytest.raises(places.MutantsError, match=r"universalmutator is not installed: ./dev deps"):
         places.generator()
 
 

@@ -58,7 +58,7 @@ int main(int count, char** words) {
   return wrong || a != 1;
 }
 """,
-    command.LIST: "# None.\n",
+    command.EQUIVALENTS_FILE: "# None.\n",
 }
 FAULTS = {  # what a generator may make of a line of toy/clip.cc, and what comes of it
     "  if (a < 3) return a;": [
@@ -84,7 +84,7 @@ def toy(tmp_path, monkeypatch, capsys):
     (tmp_path / ".gitignore").write_text("/build*/\n")
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     monkeypatch.setattr(command, "ROOT", tmp_path)
-    monkeypatch.setattr(command, "PLACE", tmp_path / "build-mutants")
+    monkeypatch.setattr(command, "WORK_FOLDER", tmp_path / "build-mutants")
     monkeypatch.setattr(suites.Suite, "busy", 1)
     monkeypatch.setattr(command, "generator", lambda: lambda line, suffix: FAULTS.get(line, []))
 
@@ -92,7 +92,7 @@ def toy(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["mutants", *words])
         try:
             code = command.main()
-        except places.Wrong as wrong:
+        except places.MutantsError as wrong:
             return 1, str(wrong)
         return code, capsys.readouterr().out
 
@@ -133,13 +133,13 @@ def test_a_toy_is_planted_from_end_to_end(toy):
     assert {row["new"].strip(): row["result"] for row in resumed} == dict(list(kinds.items())[1:])
 
     # What is on the list does not count; a row that fits nothing is refused.
-    (toy.root / command.LIST).write_text(
+    (toy.root / command.EQUIVALENTS_FILE).write_text(
         "file toy/clip.cc\n- if (a < 3) return a;\n+ if (a <= 3) return a;\nwhy 3 never comes\n"
     )
     code, out = toy("toy", "3", "--seed", "3")
     assert "toy/clip.cc:4: is on the list of equivalents" in out and "toy/clip.cc:4: noticed by Clip.Clips" in out, out
     assert re.search(r"^\| toy \| 3 \| 2 \| 0 \| 1 \| 1 \| 1 \| 1 \|", out, re.M), out
-    (toy.root / command.LIST).write_text(
+    (toy.root / command.EQUIVALENTS_FILE).write_text(
         "file toy/clip.cc\n- if (a < 4) return a;\n+ if (a <= 3) return a;\nwhy none\n"
     )
     assert "holds the line 0 times" in toy("toy", "3")[1]

@@ -1,4 +1,5 @@
-// The table of op cases: one row covers an op in law 1, in finite differences and against the independent reference.
+// The table of op cases: one row covers an op in sharding equivalence, in finite differences and against the
+// independent reference.
 #pragma once
 
 #include <algorithm>

@@ -78,13 +78,13 @@ Result trained(int devices, const std::string& mesh, const Rules& rules, int mic
   return out;
 }
 
-const Result& on_one_device() {
+const Result& single_device_result() {
   static const Result one = trained(1, "", [](World&) { return std::vector<PlacementRule>{}; });
   return one;
 }
 
 void expect_same(const Result& other) {
-  const Result& one = on_one_device();
+  const Result& one = single_device_result();
   ASSERT_EQ(other.losses.size(), one.losses.size());
   for (std::size_t i = 0; i < one.losses.size(); ++i)
     EXPECT_NEAR(other.losses[i], one.losses[i], 1e-10 * std::abs(one.losses[i])) << "step " << i;
@@ -304,9 +304,9 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberInVirtualTi
 }
 
 // Which turns began on each member, read from the workers' records before they are written over.
-class TurnsSeen {
+class CollectiveOrderChecker {
  public:
-  explicit TurnsSeen(const plan::Plan& plan) : plan_(plan) {}
+  explicit CollectiveOrderChecker(const plan::Plan& plan) : plan_(plan) {}
 
   // Of the plan that was launched last.
   void read(const std::vector<runtime::EventLog>& logs) {
@@ -357,7 +357,7 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberAndTheirLos
   });
   auto step = delayed.step(), undelayed = plain.step();
   step.compile({delayed.x.type(), delayed.y.type()});
-  TurnsSeen turns(step.plan());
+  CollectiveOrderChecker turns(step.plan());
   std::vector<double> losses, expected;
   for (int launch = 0; launch < launches; launch += at_once) {
     std::vector<Future> futures, others;
@@ -373,14 +373,14 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberAndTheirLos
 }
 
 // One way to lay something on some devices of a world, by names of axes.
-struct Spot {
+struct MeshLayout {
   std::string mesh;
   MeshPlace place;
   std::vector<std::string> axes;  // of the value's dimensions
 };
 
-TEST(Placements, EveryWayFromOneMeshToAnotherKeepsTheTensor) {
-  const std::vector<Spot> spots = {
+TEST(Placements, EveryTransferFromOneMeshToAnotherKeepsTheTensor) {
+  const std::vector<MeshLayout> spots = {
       {"a=2", {}, {"", ""}},
       {"a=2", {}, {"a", ""}},
       {"a=2", {}, {"", "a"}},
@@ -394,8 +394,8 @@ TEST(Placements, EveryWayFromOneMeshToAnotherKeepsTheTensor) {
   };
   int ways = 0;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8}) {
-    for (const Spot& a : spots) {
-      for (const Spot& b : spots) {
+    for (const MeshLayout& a : spots) {
+      for (const MeshLayout& b : spots) {
         if (dtype != DType::f32 && (&a - spots.data() + (&b - spots.data())) % 3 != 0)
           continue;  // all ways in one type, a third in others
         World world({.devices = 5});

@@ -261,9 +261,9 @@ TEST(Processes, ARankThatIsKilledIsNamedByAllOthersAtOnce) {
   }
 }
 
-class LawThreeOnProcesses : public ::testing::TestWithParam<const char*> {};
+class TrainingEquivalenceOnProcesses : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEveryLink) {
+TEST_P(TrainingEquivalenceOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEveryLink) {
   static const Outcome one = train(settings().at("one"), {});
   std::vector<double> first;
   std::vector<const char*> links = {"shm", "tcp"};
@@ -288,7 +288,7 @@ TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEveryLink) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, LawThreeOnProcesses,
+INSTANTIATE_TEST_SUITE_P(Settings, TrainingEquivalenceOnProcesses,
                          ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data",
                                            "pipeline", "pipeline_micro", "micro", "slow_links", "parts"));
 

@@ -1,6 +1,6 @@
-// For laws 1 and 2: what each device of a mesh holds of a logical array, and the logical array that all devices' pieces
-// stand for. An oracle: of what it checks it takes data types alone; where parts begin and where elements lie is worked
-// out here, in the plainest way there is.
+// For sharding and transition equivalence: what each device of a mesh holds of a logical array, and the logical array
+// that all devices' pieces stand for. An oracle: of what it checks it takes data types alone; where parts begin and
+// where elements lie is worked out here, in the plainest way there is.
 #pragma once
 
 #include <cstring>

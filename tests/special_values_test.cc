@@ -124,7 +124,7 @@ TEST(SpecialValues, MergedUpdatesAreTheSingleOnes) {
 }
 
 // ReLU before max pooling is moved behind it: bit for bit the same, gradient and all, whatever stands in a window.
-TEST(SpecialValues, ReluBehindPoolingIsReluBeforeIt) {
+TEST(SpecialValues, ReluAfterPoolingIsReluBeforeIt) {
   const std::vector<float> kinds{nan, 1, -1, 0.0f, -0.0f, inf, -inf, 2};
   constexpr std::int64_t windows = 8 * 8 * 8;
   HostArray x(TensorType{DType::f32, {windows, 1, 2, 2}});

@@ -43,14 +43,14 @@ def test_suites_and_tests_are_named_in_full_or_by_a_pattern():
     assert one.program == "plan_test" and meant("Ports.AFullInput*") == [one] == meant("plan_test:Ports.AFullInputWaitsWhileNoOutputSlotIsFree")
     assert len(meant("*AFull*")) >= 1 and meant("AFull") == []
     (one,) = meant("test_no_more_than_its_slots_are_ahead")
-    assert one.file == "python/tests/test_feeding.py" and meant("python.tests.test_feeding.test_no_more_than_its_slots_are_ahead") == [one]
-    assert meant("python/tests/test_feeding.py::test_no_more_than_its_slots_are_ahead") == [one] == meant("test_no_more_than_its_slots*")
+    assert one.file == "python/tests/test_prefetch.py" and meant("python.tests.test_prefetch.test_no_more_than_its_slots_are_ahead") == [one]
+    assert meant("python/tests/test_prefetch.py::test_no_more_than_its_slots_are_ahead") == [one] == meant("test_no_more_than_its_slots*")
 
 
 def test_one_instance_of_a_test_with_parameters():
-    (one,) = meant("Meshes/Counting.PlannedBytesAndMessagesAreThoseCounted/3")
-    assert one.name == "Counting.PlannedBytesAndMessagesAreThoseCounted" and names.is_instance("Meshes/Counting.PlannedBytesAndMessagesAreThoseCounted/3")
-    assert not names.is_instance("Counting.Planned") and not names.is_instance("karez/plan/text_test.cc") and not names.is_instance("plan_test:Ports.AFull")
+    (one,) = meant("Meshes/PlannedCounts.PlannedBytesAndMessagesAreThoseCounted/3")
+    assert one.name == "PlannedCounts.PlannedBytesAndMessagesAreThoseCounted" and names.is_instance("Meshes/PlannedCounts.PlannedBytesAndMessagesAreThoseCounted/3")
+    assert not names.is_instance("PlannedCounts.Planned") and not names.is_instance("karez/plan/text_test.cc") and not names.is_instance("plan_test:Ports.AFull")
     wanted = {("system_test", "A.B"), ("system_test", "C.D")}
     assert names.is_one_of("system_test:M/A.B/3", wanted, ["M/A.B/3"]) and not names.is_one_of("system_test:M/A.B/4", wanted, ["M/A.B/3"])
     assert names.is_one_of("system_test:M/A.B/4", wanted, []) and names.is_one_of("system_test:C.D", wanted, ["M/A.B/3"])

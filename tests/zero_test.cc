@@ -67,7 +67,7 @@ Result trained(const std::string& mesh, const std::vector<LayoutRule>& rules) {
   return out;
 }
 
-const Result& on_one_device() {
+const Result& single_device_result() {
   static const Result one = trained("", {});
   return one;
 }
@@ -86,7 +86,7 @@ const std::vector<LayoutRule> all_split = {{"fc*.weight", P("data", nullptr)},
                                            {"adam.*.*.bias", P("data")}};
 
 void expect_same_training(const Result& other) {
-  const Result& one = on_one_device();
+  const Result& one = single_device_result();
   ASSERT_EQ(other.losses.size(), one.losses.size());
   for (std::size_t i = 0; i < one.losses.size(); ++i)
     EXPECT_NEAR(other.losses[i], one.losses[i], 1e-10 * std::abs(one.losses[i])) << "step " << i;

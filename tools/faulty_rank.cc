@@ -37,13 +37,13 @@ const std::vector<Option> known = {
 // What goes wrong on this rank, and when.
 struct Fault {
   std::string name;
-  bool mine = false;
+  bool on_this_rank = false;
   std::int64_t at = 0;
   double seconds = 0;
 
   // Called by that place at each step.
-  void meet(const std::string& place, std::int64_t step) const {
-    if (!mine) return;
+  void inject(const std::string& place, std::int64_t step) const {
+    if (!on_this_rank) return;
     const bool once = step == at && name == place, slow = step >= at && name == cat("slow-", place);
     if (once || slow) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     if (step == at && name == cat("throw-", place))
@@ -51,13 +51,13 @@ struct Fault {
   }
 };
 
-struct Rows : Source {
-  Rows(const Fault& fault, std::int64_t rows) : fault(fault), rows(rows) {}
+struct RowSource : Source {
+  RowSource(const Fault& fault, std::int64_t rows) : fault(fault), rows(rows) {}
   const Fault& fault;
   std::int64_t rows;
   TensorType type() const override { return {DType::f32, {rows, 8}}; }
   void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
-    fault.meet("source", position);
+    fault.inject("source", position);
     for (std::int64_t i = 0; i < out.count(); ++i) out.as<float>()[i] = static_cast<float>((position + i) % 7);
   }
 };
@@ -85,7 +85,7 @@ kernels::KernelRow work_kernel(const Fault& fault, double seconds) {
     auto step = std::make_shared<std::int64_t>(0);
     return [&fault, seconds, step, bytes = c.out[0].bytes()](const kernels::KernelArgs& args) {
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-      fault.meet("kernel", (*step)++);
+      fault.inject("kernel", (*step)++);
       std::memcpy(args.out[0], args.in[0], static_cast<std::size_t>(bytes));
     };
   };
@@ -107,11 +107,11 @@ void train(const Options& options) {
                .call_timeout = options.real("call-timeout"),
                .ops = {work_op()},
                .kernels = {work_kernel(fault, options.real("work"))}});
-  fault.mine = world.rank() == options.integer("rank");
+  fault.on_this_rank = world.rank() == options.integer("rank");
   const std::int64_t width = options.integer("width", 1);
   Parameter w("w", {DType::f32, {8, width}}, constant_init(0.01));
   optim::SGD sgd({w}, {.lr = 0.01});
-  auto rows = std::make_shared<Rows>(fault, 4 * world.ranks());
+  auto rows = std::make_shared<RowSource>(fault, 4 * world.ranks());
   auto step = compile(world.mesh(cat("data=", world.ranks())), [&](Tensor x) {
     Tensor loss = mean(matmul(apply("work", {with_layout(x, {"data"})}), w));
     sgd.step(grad(loss, {w}));
@@ -121,7 +121,7 @@ void train(const Options& options) {
     for (std::int64_t i = 0; i < options.integer("steps", 0); ++i) {
       const auto begin = std::chrono::steady_clock::now();
       std::this_thread::sleep_for(std::chrono::duration<double>(options.real("between")));
-      fault.meet("host", i);
+      fault.inject("host", i);
       const double loss = step(Feed{rows, i}).item();
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       std::printf("step %lld loss %.6f took %.6f\n", static_cast<long long>(i), loss, seconds);
@@ -133,7 +133,7 @@ void train(const Options& options) {
       run();
       return stop_before("end", options);
     } catch (const std::exception&) {
-      fault.mine = false;
+      fault.on_this_rank = false;
       world.reset();
     }
   }

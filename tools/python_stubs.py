@@ -13,7 +13,7 @@ RETURNS = {  # of those whose own signature says nothing: lambdas and properties
     "dtype": "karez.dtypes.dtype", "grad": "Any", "__float__": "float", "__int__": "int", "__bool__": "bool", "__index__": "int", "__len__": "int",
     "__iter__": "Iterator[Tensor]", "__repr__": "str", "__hash__": "int", "__array__": "npt.NDArray[Any]", "__reduce_ex__": "Any", "__array_ufunc__": "Any",
 }
-HEAD = "# mypy: ignore-errors\nimport builtins\nimport collections\nfrom collections.abc import Iterator\nfrom typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union\nimport numpy.typing as npt\nimport karez.dtypes\nfrom karez.kinds import Dims, Operand, Sizes\n\nDType = Union[karez.dtypes.dtype, str, type]\n"
+HEAD = "# mypy: ignore-errors\nimport builtins\nimport collections\nfrom collections.abc import Iterator\nfrom typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union\nimport numpy.typing as npt\nimport karez.dtypes\nfrom karez.type_aliases import Dims, Operand, Sizes\n\nDType = Union[karez.dtypes.dtype, str, type]\n"
 
 
 def parameters(function):

@@ -16,7 +16,7 @@
 namespace {
 using namespace karez::tools;
 
-template <class T> T word(std::istream& line, const char* what) {
+template <class T> T parse_word(std::istream& line, const char* what) {
   T value{};
   require(ErrorKind::data, static_cast<bool>(line >> value), "solve_slots: a line has no ", what);
   return value;
@@ -24,10 +24,10 @@ template <class T> T word(std::istream& line, const char* what) {
 
 bool more(std::istream& line) { return (line >> std::ws, !line.eof()); }
 
-void answer(const SlotProblem& problem, const std::string& kind, std::istream& line) {
+void print_solution(const SlotProblem& problem, const std::string& kind, std::istream& line) {
   try {
-    SlotPlan plan = kind == "cap" ? best_slots(problem, word<std::int64_t>(line, "cap"))
-                                  : cheapest_slots(problem, word<double>(line, "interval"));
+    SlotPlan plan = kind == "cap" ? best_slots(problem, parse_word<std::int64_t>(line, "cap"))
+                                  : cheapest_slots(problem, parse_word<double>(line, "interval"));
     std::cout << "bytes " << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least "
               << plan.least_interval << " optimal " << plan.optimal << " slots " << join(plan.slots, " ") << std::endl;
   } catch (const Error& error) {
@@ -40,32 +40,32 @@ void read(std::istream& in) {
   SlotProblem problem;
   for (std::string text; std::getline(in, text);) {
     std::istringstream line(text);
-    auto kind = word<std::string>(line, "first word");
+    auto kind = parse_word<std::string>(line, "first word");
     if (kind == "actor") {
-      problem.actors.push_back({word<double>(line, "seconds"), 0});
-      problem.actors.back().acts = word<int>(line, "acts");
+      problem.actors.push_back({parse_word<double>(line, "seconds"), 0});
+      problem.actors.back().acts = parse_word<int>(line, "acts");
     } else if (kind == "register") {
       SlotProblem::Register reg;
-      reg.producer = word<int>(line, "producer");
-      reg.period = word<int>(line, "period");
-      reg.bytes = word<std::int64_t>(line, "bytes");
-      reg.least = word<int>(line, "least");
-      reg.most = word<int>(line, "most");
-      reg.filled = word<int>(line, "filled");
+      reg.producer = parse_word<int>(line, "producer");
+      reg.period = parse_word<int>(line, "period");
+      reg.bytes = parse_word<std::int64_t>(line, "bytes");
+      reg.least = parse_word<int>(line, "least");
+      reg.most = parse_word<int>(line, "most");
+      reg.filled = parse_word<int>(line, "filled");
       while (more(line)) {
-        reg.consumers.push_back({word<int>(line, "consumer")});
-        reg.consumers.back().period = word<int>(line, "period");
+        reg.consumers.push_back({parse_word<int>(line, "consumer")});
+        reg.consumers.back().period = parse_word<int>(line, "period");
       }
       problem.registers.push_back(std::move(reg));
     } else if (kind == "order") {
       problem.streams.emplace_back();
       while (more(line)) {
-        problem.streams.back().order.push_back({word<int>(line, "actor")});
-        problem.streams.back().order.back().act = word<std::int64_t>(line, "act");
+        problem.streams.back().order.push_back({parse_word<int>(line, "actor")});
+        problem.streams.back().order.back().act = parse_word<std::int64_t>(line, "act");
       }
     } else {
       require(ErrorKind::data, kind == "interval" || kind == "cap", "solve_slots: a line begins with '", kind, "'");
-      answer(problem, kind, line);
+      print_solution(problem, kind, line);
       problem = {};
     }
   }

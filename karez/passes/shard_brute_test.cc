@@ -302,8 +302,8 @@ Searched searched(const Graph& graph, const CostTable& costs, const SearchLimits
 
 enum class Constants { few, at_load, in_launches };
 
-void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_t most_nodes, bool picks = false,
-                  Constants constants = Constants::few) {
+void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, std::size_t most_nodes,
+                           bool picks = false, Constants constants = Constants::few) {
   std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int tried = 0;
@@ -335,22 +335,24 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
   if (constants == Constants::in_launches) { EXPECT_EQ(marked, 0); }
 }
 
-TEST(ShardLaw5, OnOneAxisTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3", "a=4"}, 200, 7); }
-TEST(ShardLaw5, WithMaskedSumsTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3"}, 200, 7, true); }
-TEST(ShardLaw5, WithMaskedSumsOnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 60, 5, true); }
-TEST(ShardLaw5, WithConstantsThatAreMadeAtLoadTheChoiceIsTheBestOfAll) {
-  expect_law_5({"a=2", "a=3"}, 200, 7, false, Constants::at_load);
+TEST(ShardOptimality, OnOneAxisTheChoiceIsTheBestOfAll) { expect_optimal_choice({"a=2", "a=3", "a=4"}, 200, 7); }
+TEST(ShardOptimality, WithMaskedSumsTheChoiceIsTheBestOfAll) { expect_optimal_choice({"a=2", "a=3"}, 200, 7, true); }
+TEST(ShardOptimality, WithMaskedSumsOnTwoAxesTheChoiceIsTheBestOfAll) {
+  expect_optimal_choice({"a=2,b=2"}, 60, 5, true);
 }
-TEST(ShardLaw5, WithConstantsAtLoadOnTwoAxesTheChoiceIsTheBestOfAll) {
-  expect_law_5({"a=2,b=2"}, 60, 5, false, Constants::at_load);
+TEST(ShardOptimality, WithConstantsThatAreMadeAtLoadTheChoiceIsTheBestOfAll) {
+  expect_optimal_choice({"a=2", "a=3"}, 200, 7, false, Constants::at_load);
 }
-TEST(ShardLaw5, WithConstantsThatEveryLaunchMakesTheChoiceIsTheBestOfAll) {
-  expect_law_5({"a=2", "a=3"}, 100, 7, false, Constants::in_launches);
+TEST(ShardOptimality, WithConstantsAtLoadOnTwoAxesTheChoiceIsTheBestOfAll) {
+  expect_optimal_choice({"a=2,b=2"}, 60, 5, false, Constants::at_load);
 }
-TEST(ShardLaw5, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 100, 4); }
+TEST(ShardOptimality, WithConstantsThatEveryLaunchMakesTheChoiceIsTheBestOfAll) {
+  expect_optimal_choice({"a=2", "a=3"}, 100, 7, false, Constants::in_launches);
+}
+TEST(ShardOptimality, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_optimal_choice({"a=2,b=2"}, 100, 4); }
 
 // The search's tables, read for choices of chance.
-TEST(ShardLaw5, TablesHoldTheTruePriceOfEveryChoice) {
+TEST(ShardOptimality, TablesHoldTheTruePriceOfEveryChoice) {
   const std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int sound = 0;
@@ -388,7 +390,7 @@ TEST(ShardLaw5, TablesHoldTheTruePriceOfEveryChoice) {
 }
 
 // With tables too small for these programs, so that all of the search takes part.
-TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
+TEST(ShardOptimality, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
   const int graphs = std::getenv("KAREZ_ALL") ? 3000 : 300;
   const std::uint64_t seed =
       base_seed() + 1;  // with 2 some cores are solved exactly, and what they leave out is better
@@ -426,7 +428,7 @@ TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
 
 // Programs on which each step of the search counts: with tables that are too small for the whole it finds what it finds
 // with large ones.
-TEST(ShardLaw5, CoresAxesAndCrowdsEachFindWhatIsBest) {
+TEST(ShardOptimality, CoresAxesAndCrowdsEachFindWhatIsBest) {
   struct Case {
     const char* axes;
     std::uint64_t seed;
@@ -481,9 +483,13 @@ void expect_no_cheaper_than_bound(const char* axes, int graphs, int each, std::s
   EXPECT_GT(reached, graphs / 4);  // or chance is no test of the bound
 }
 
-TEST(ShardLaw5, NoChoiceOfTenThousandIsCheaperThanTheBound) { expect_no_cheaper_than_bound("a=2,b=2", 20, 500, 12); }
+TEST(ShardOptimality, NoChoiceOfTenThousandIsCheaperThanTheBound) {
+  expect_no_cheaper_than_bound("a=2,b=2", 20, 500, 12);
+}
 // Values of two consumers and more are priced axis by axis there.
-TEST(ShardLaw5, OnThreeAxesNoChoiceIsCheaperThanTheBound) { expect_no_cheaper_than_bound("a=2,b=2,c=2", 8, 100, 7); }
+TEST(ShardOptimality, OnThreeAxesNoChoiceIsCheaperThanTheBound) {
+  expect_no_cheaper_than_bound("a=2,b=2,c=2", 8, 100, 7);
+}
 
 Graph searched_graph(Random& random, const Mesh& mesh, int kind) {
   if (kind == 0) return random_graph(random, mesh, mesh.axes.size() > 2 ? 5 : 9);
@@ -512,7 +518,7 @@ Graph searched_graph(Random& random, const Mesh& mesh, int kind) {
 // What the search comes to with too little of everything, on programs that were picked because its parts matter there:
 // sums of what it finds and of what it proves, each over the cost of doing everything everywhere. Whoever changes the
 // search writes the new figures here, and says why if they are worse.
-TEST(ShardLaw5, WithLittleToSearchWithItComesAsFarAsItDid) {
+TEST(ShardOptimality, WithLittleToSearchWithItComesAsFarAsItDid) {
   const char* meshes[] = {"a=2,b=2", "a=3,b=2", "a=2,b=2", "a=2,b=2,c=2"};
   double found = 0, proven = 0;
   int optimal = 0;

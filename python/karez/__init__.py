@@ -9,13 +9,13 @@ from ._core import __version__ as __version__
 from .dtypes import bfloat16 as bfloat16, bool_ as bool_, dtype as dtype, float16 as float16, float32 as float32, float64 as float64, int32 as int32, int64 as int64
 from .functions import *
 from .pointwise import *
-from .rearranging import *
+from .manipulation import *
 from .products import *
 from .reductions import *
 from .random import *
 from .scan import scan as scan
-from .sharing import from_dlpack as from_dlpack
-from .showing import show as show
+from .dlpack import from_dlpack as from_dlpack
+from .drawing import show as show
 from .functions import abs as abs, all as all, any as any, max as max, min as min, pow as pow, sum as sum  # also by these names of Python's, which * leaves alone
 from .tensor import Tensor as Tensor, tensor as tensor
 from .parts import Part as Part, from_parts as from_parts
@@ -26,8 +26,8 @@ from .worlds import (
 )
 from .gradients import grad as grad, value_and_grad as value_and_grad
 from ._core import local as local
-from .compiled import Compiled as Compiled, compile as compile
-from .objects import broadcast_object as broadcast_object
+from .compiled_function import Compiled as Compiled, compile as compile
+from .object_collectives import broadcast_object as broadcast_object
 from . import data as data, debug as debug, nn as nn, optim as optim
 from .nn import functional
 

@@ -16,8 +16,8 @@ class CodeNames(NamedTuple):
     read: Any  # globals, in their order
     attributes: Any  # every name by which it may read an attribute, string constants among them
     imports: Any  # (level, name) of `import name`; level 0: absolute, 1: from the package of the code's module
-    every: bool  # whether it reads attributes by names that are not written there
-    handles: bool  # whether it goes on where an attribute is missing
+    dynamic_reads: bool  # whether it reads attributes by names that are not written there
+    catches_missing: bool  # whether it goes on where an attribute is missing
 
 
 _dynamic = {"__dict__", "asdict", "astuple", "dir", "fields", "getattr", "getmembers", "hasattr", "vars"}
@@ -38,18 +38,18 @@ def names_of(code: Any) -> CodeNames:
     imports = [(instructions[i - 2].argval, one.argval) for i, one in enumerate(instructions) if one.opname == "IMPORT_NAME"]
     if not _importing.isdisjoint(names):
         imports += [(0, one) for one in texts if one and all(word.isidentifier() for word in one.split("."))]
-    every, handles = not _dynamic.isdisjoint(names), _handles(instructions, names)
+    dynamic_reads, catches_missing = not _dynamic.isdisjoint(names), _catches_missing(instructions, names)
     attributes = words | names | {code.co_name}
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             more = names_of(inner)
             read, imports = read + list(more.read), imports + list(more.imports)
             attributes |= more.attributes
-            every, handles = every or more.every, handles or more.handles
-    return CodeNames(tuple(dict.fromkeys(read)), frozenset(attributes), tuple(dict.fromkeys(imports)), every, handles)
+            dynamic_reads, catches_missing = dynamic_reads or more.dynamic_reads, catches_missing or more.catches_missing
+    return CodeNames(tuple(dict.fromkeys(read)), frozenset(attributes), tuple(dict.fromkeys(imports)), dynamic_reads, catches_missing)
 
 
-def _handles(instructions: Any, names: Any) -> bool:
+def _catches_missing(instructions: Any, names: Any) -> bool:
     """Whether an AttributeError may end here: by an `except` of it, of everything, or of what is found only when it runs."""
     if not _caught.isdisjoint(names):
         return True

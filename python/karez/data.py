@@ -9,7 +9,7 @@ import numpy
 from ._core import Feed, ImageBatches, Progress
 from ._core import read_labelled_images as labelled_images
 from .errors import ShapeError, UserError
-from .feeding import feed
+from .prefetch import feed
 
 __all__ = ["Batches", "Feed", "ImageBatches", "Progress", "feed", "labelled_images"]
 

@@ -105,7 +105,7 @@ def without_own_frames(error: Any) -> Any:
     return error.with_traceback(trace)
 
 
-def _shown(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook) -> None:
+def _excepthook(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook) -> None:
     """An uncaught error of ours is shown without the package's frames, and ends the program with the exit code of its kind."""
     ours, interactive = isinstance(error, Error), hasattr(sys, "ps1") or sys.flags.interactive
     if ours or isinstance(error, KeyboardInterrupt):
@@ -121,4 +121,4 @@ def _shown(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook) -> N
         raise SystemExit(exit_code(error))
 
 
-sys.excepthook = _shown
+sys.excepthook = _excepthook

@@ -16,8 +16,8 @@ from ._core import (
 )
 from .dtypes import bool_, by_short, float32, float64, int64
 from .errors import ShapeError, TypeError, UserError
-from .halves import in_f32
-from .kinds import Operand, Tensor
+from .half_precision import in_f32
+from .type_aliases import Operand, Tensor
 from .layouts import P, by_dimension
 from .pointwise import tensor_of
 
@@ -97,7 +97,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
 def _along(input: Any, dim: int, both: Any) -> Sorted:
     if input.ndim:
         return Sorted(*both(input, dim))
-    return Sorted(*(reshape(one, []) for one in both(reshape(input, [1]), _counted(input, dim))))
+    return Sorted(*(reshape(one, []) for one in both(reshape(input, [1]), _normalised_dim(input, dim))))
 
 
 def cumsum(input: Any, dim: int, dtype: Any = None) -> Tensor:
@@ -196,7 +196,7 @@ def reshape(input: Any, shape: Any) -> Tensor:
 
 def permute(input: Any, dims: Any) -> Tensor:
     """Dimension i of the result is dims[i] of the input."""
-    dims = [_counted(input, dim) for dim in dims]
+    dims = [_normalised_dim(input, dim) for dim in dims]
     return _core.permute(input, dims) if dims else reshape(input, list(input.shape))
 
 
@@ -204,7 +204,7 @@ def take_along_dim(input: Any, indices: Any, dim: Optional[int] = None) -> Tenso
     """For each place of the indices the element of input that stands there along a dimension where the index says; other dimensions broadcast."""
     if dim is None:
         input, indices, dim = reshape(input, [math.prod(input.shape)]), reshape(indices, [math.prod(indices.shape)]), 0
-    dim = _counted(input, dim)
+    dim = _normalised_dim(input, dim)
     count = input.shape[dim] if len(input.shape) else 1
     if isinstance(indices, Tensor) and len(input.shape) == len(indices.shape):
         sizes = [a if b == 1 else b for a, b in zip(input.shape, indices.shape)]
@@ -234,7 +234,7 @@ def transpose(input: Any, axes: Any = None) -> Tensor:
 def swapaxes(input: Any, dim0: int, dim1: int) -> Tensor:
     """Two dimensions change places (torch.transpose)."""
     order = list(range(builtins.max(1, input.ndim)))
-    dim0, dim1 = _counted(input, dim0), _counted(input, dim1)
+    dim0, dim1 = _normalised_dim(input, dim0), _normalised_dim(input, dim1)
     order[dim0], order[dim1] = order[dim1], order[dim0]
     return permute(input, order[: input.ndim])
 
@@ -243,7 +243,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """These dimensions become one."""
     if input.ndim == 0:
         return reshape(input, [1])
-    first, last = _counted(input, start_dim), _counted(input, end_dim)
+    first, last = _normalised_dim(input, start_dim), _normalised_dim(input, end_dim)
     count = 1
     for size in input.shape[first : last + 1]:
         count *= size
@@ -260,7 +260,7 @@ def unsqueeze(input: Any, dim: int) -> Tensor:
 
 def squeeze(input: Any, dim: Any = None) -> Tensor:
     """Without its dimensions of size 1, or those of them that are named."""
-    drop = range(input.ndim) if dim is None else [_counted(input, d) for d in ([dim] if isinstance(dim, int) else dim)]
+    drop = range(input.ndim) if dim is None else [_normalised_dim(input, d) for d in ([dim] if isinstance(dim, int) else dim)]
     return reshape(input, [size for d, size in enumerate(input.shape) if d not in drop or size != 1])
 
 
@@ -271,7 +271,7 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> List[Tensor]:
     """Pieces along a dimension, of this size (the last may be smaller) or of these sizes."""
-    at = _counted(tensor, dim)
+    at = _normalised_dim(tensor, dim)
     whole, sizes = tensor.shape[at], split_size_or_sections
     if isinstance(sizes, int):
         if sizes < 1:
@@ -291,25 +291,25 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> List[Tensor]:
     """So many pieces along a dimension, equal but for the last."""
     if chunks < 1:
         raise ShapeError(f"chunk: {chunks} pieces; at least 1 is meant{_at()}")
-    return split(input, -(-input.shape[_counted(input, dim)] // chunks), dim)
+    return split(input, -(-input.shape[_normalised_dim(input, dim)] // chunks), dim)
 
 
 def tril(input: Any, diagonal: int = 0) -> Tensor:
     """Of the last two dimensions what lies on and below a diagonal; else 0."""
-    return where(_beyond(input, diagonal), input, _core.full([], 0, dtype=input.dtype))
+    return where(_lower_triangle(input, diagonal), input, _core.full([], 0, dtype=input.dtype))
 
 
 def triu(input: Any, diagonal: int = 0) -> Tensor:
     """Of the last two dimensions what lies on and above a diagonal; else 0."""
-    return where(_beyond(input, diagonal - 1), _core.full([], 0, dtype=input.dtype), input)
+    return where(_lower_triangle(input, diagonal - 1), _core.full([], 0, dtype=input.dtype), input)
 
 
-def _beyond(input: Any, diagonal: int) -> Tensor:
+def _lower_triangle(input: Any, diagonal: int) -> Tensor:
     rows, columns = input.shape[-2:]  # one dimension each: no table of integers
     return _core.iota([1, columns], 1, int64) <= _core.iota([rows, 1], 0, int64) + diagonal
 
 
-def laid(made: Tensor, mesh: Any, layout: Any) -> Tensor:
+def place_on_mesh(made: Tensor, mesh: Any, layout: Any) -> Tensor:
     """What a function makes, on this mesh in this layout: P("data", None), or whole without one."""
     if mesh is None and layout is None:
         return made
@@ -327,7 +327,7 @@ def laid(made: Tensor, mesh: Any, layout: Any) -> Tensor:
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
     """All elements this value; the dtype is that of the value unless it is given: int64, bool or float32. mesh= and layout= say where it lies."""
-    return laid(_full(size, fill_value, dtype), mesh, layout)
+    return place_on_mesh(_full(size, fill_value, dtype), mesh, layout)
 
 
 def _full(size: Any, fill_value: Any, dtype: Any) -> Tensor:
@@ -381,7 +381,7 @@ def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None, *, mes
     if name in ("int32", "int64"):
         start, step, whole = int(start), int(step), True
     places = _core.iota([count], 0, int64 if whole else float64)  # in f64, rounded once
-    return laid(cast(places * step + start, wanted), mesh, layout)
+    return place_on_mesh(cast(places * step + start, wanted), mesh, layout)
 
 
 def with_layout(input: Any, *layout: Any) -> Tensor:
@@ -394,7 +394,7 @@ def _sizes(size: Any) -> List[int]:
     return list(size[0]) if len(size) == 1 and not isinstance(size[0], int) else list(size)
 
 
-def _counted(input: Any, dim: int) -> int:
+def _normalised_dim(input: Any, dim: int) -> int:
     if len(input.shape) == 0 and dim in (0, -1):
         return 0
     if not -len(input.shape) <= dim < len(input.shape):

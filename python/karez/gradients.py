@@ -14,7 +14,7 @@ _local = threading.local()
 parameters = weakref.WeakValueDictionary()  # of Python's making, by identity
 
 
-class Recording:
+class GradientScope:
     """The gradients of parameters in the program that a thread is tracing, by what tells parameters apart."""
 
     def __enter__(self) -> Any:
@@ -62,7 +62,7 @@ def value_and_grad(f: Any, params: Any = None, argnums: int = 0) -> Any:
             return both(*args, **keywords)
         return compiled(*args, **keywords)
 
-    from .compiled import compile
+    from .compiled_function import compile
 
     compiled = compile(both)
     return run

@@ -11,7 +11,7 @@ import numpy
 from . import _core, functions
 from .errors import ShapeError, TypeError
 from .functions import _at
-from .kinds import Tensor
+from .type_aliases import Tensor
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:

@@ -118,7 +118,7 @@ def _gradient(number: int, value: Any) -> Any:
     raise TypeError(f"step: gradient {number} is of type {type(value).__name__}; a tensor or a NumPy array is wanted")
 
 
-def _listed(kind: str, params: Any) -> Any:
+def _checked_parameters(kind: str, params: Any) -> Any:
     """Of parameters, or of (name, parameter)."""
     if isinstance(params, (_core.Tensor, Module, str)) or not isinstance(params, Iterable):
         hint = "net.parameters()" if isinstance(params, Module) or callable(params) else "[w]"
@@ -145,7 +145,7 @@ class SGD(Optimizer):
                  name: str = "sgd") -> None:
         if dampening:
             raise UserError(f"SGD: dampening={dampening}; only 0 is possible")
-        params = _listed("SGD", params)
+        params = _checked_parameters("SGD", params)
         super().__init__(params, _core.SGD(params, lr, momentum, weight_decay, nesterov, name))
 
 
@@ -154,7 +154,7 @@ class Adam(Optimizer):
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, *,
                  name: str = "adam") -> None:
-        params = _listed("Adam", params)
+        params = _checked_parameters("Adam", params)
         super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, False, name), counts=True)
 
 
@@ -163,7 +163,7 @@ class AdamW(Optimizer):
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2, *,
                  name: str = "adamw") -> None:
-        params = _listed("AdamW", params)
+        params = _checked_parameters("AdamW", params)
         super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, True, name), counts=True)
 
 
@@ -172,7 +172,7 @@ class RMSprop(Optimizer):
 
     def __init__(self, params: Any, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,
                  centered: bool = False, *, name: str = "rmsprop") -> None:
-        params = _listed("RMSprop", params)
+        params = _checked_parameters("RMSprop", params)
         super().__init__(params, _core.RMSprop(params, lr, alpha, eps, weight_decay, momentum, centered, name))
 
 
@@ -181,7 +181,7 @@ class Adagrad(Optimizer):
 
     def __init__(self, params: Any, lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0, initial_accumulator_value: float = 0.0,
                  eps: float = 1e-10, *, name: str = "adagrad") -> None:
-        params = _listed("Adagrad", params)
+        params = _checked_parameters("Adagrad", params)
         super().__init__(params, _core.Adagrad(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, name), counts=lr_decay > 0)
 
 
@@ -189,7 +189,7 @@ class Lion(Optimizer):
     """w = w - lr (sign(b1 m + (1 - b1) g) + weight_decay w); m = b2 m + (1 - b2) g. Chen et al., 2023."""
 
     def __init__(self, params: Any, lr: float = 1e-4, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0, *, name: str = "lion") -> None:
-        params = _listed("Lion", params)
+        params = _checked_parameters("Lion", params)
         super().__init__(params, _core.Lion(params, lr, betas, weight_decay, name))
 
 
@@ -197,7 +197,7 @@ class EMA(_FixedSettings):
     """An average of parameters that forgets at a constant rate: ema = decay ema + (1 - decay) w. update() stands behind the optimiser's step()."""
 
     def __init__(self, params: Any, decay: float, *, name: str = "ema") -> None:
-        vars(self).update(_core=_core.EMA(_listed("EMA", params), decay, name))
+        vars(self).update(_core=_core.EMA(_checked_parameters("EMA", params), decay, name))
 
     def update(self) -> None:
         """Takes the parameters as they are now. In a function that is being compiled."""

@@ -9,11 +9,11 @@ import numpy
 from . import _core, worlds
 from .errors import UserError
 from .functions import _at
-from .kinds import Tensor
+from .type_aliases import Tensor
 from .layouts import P, words_of
 
 
-def _place(x: Tensor, what: str) -> Tuple[Any, P]:
+def _mesh_and_layout(x: Tensor, what: str) -> Tuple[Any, P]:
     """The mesh in C++'s words or None, and the layout."""
     if x._kind == "traced":
         raise UserError(f"{what} of {x._text()}, a value of the function that is being compiled: it is laid when the whole function is planned. "
@@ -23,9 +23,9 @@ def _place(x: Tensor, what: str) -> Tuple[Any, P]:
     if x._kind == "parameter":
         if not worlds.has(x):
             raise UserError(f"{what} of parameter '{x.path}', which no function has used: the first one lays it{_at()}")
-        found = _core.stored_place(worlds.world(), x)
+        found = _core.stored_placement(worlds.world(), x)
     else:
-        found = _core.place(x, what == "layout")
+        found = _core.placement(x, what == "layout")
     mesh, words, kind, axes = found
     return mesh, P(*[word or None for word in words], **({kind: axes} if kind else {}))
 
@@ -33,12 +33,12 @@ def _place(x: Tensor, what: str) -> Tuple[Any, P]:
 def layout(self: Tensor) -> P:
     """How it lies on its mesh, by dimensions, as it was asked for: P("data", None). with_layout(y, x.layout), rules and from_parts take it back; a Partial one only from_parts.
     A result above 64 KiB of operands that lie in parts is computed first, by all ranks, as for a read: how it lies is part of its plan."""
-    return _place(self, "layout")[1]
+    return _mesh_and_layout(self, "layout")[1]
 
 
 def mesh(self: Tensor) -> Optional[worlds.Mesh]:
     """The mesh that it lies on; None: it lies on the host, as what kz.tensor makes."""
-    found = _place(self, "mesh")[0]
+    found = _mesh_and_layout(self, "mesh")[0]
     return None if found is None else worlds.Mesh._of(found)
 
 
@@ -63,7 +63,7 @@ def parts(self: Tensor) -> List[Part]:
     been computed asks no other rank; what has not is computed first, by all ranks."""
     if self._kind == "parameter":
         raise UserError(f"parts of parameter '{self.path}': p.numpy() reads the whole, and a function that returns it as a value gives one with parts{_at()}")
-    _place(self, "parts")
+    _mesh_and_layout(self, "parts")
     found = _core.local_parts(self)
     return [Part(device, tuple(slice(*one) for one in box), tensor) for device, box, tensor in found]
 

@@ -9,8 +9,8 @@ import numpy
 from . import _core
 from .dtypes import bool_, float32, int64
 from .errors import TypeError, UserError
-from .halves import in_f32
-from .kinds import Operand, Tensor
+from .half_precision import in_f32
+from .type_aliases import Operand, Tensor
 
 # By name: the value over x, the slope where the derivative of that would cancel, and a sentence. 1 + x - 1 is what is left of x in 1 + x (Kahan).
 LOG1P = "select(1 + {0} == 1, {0}, select(1 + {0} == inf, inf, log(1 + {0}) * ({0} / (1 + {0} - 1))))"

@@ -8,10 +8,10 @@ from typing import Optional, Sequence, Union
 from . import _core
 from .dtypes import bool_, dtype as DType, float32, int64
 from .errors import ShapeError
-from .functions import _at, _counted, reshape, sum, unsqueeze
-from .kinds import Operand, Tensor
+from .functions import _at, _normalised_dim, reshape, sum, unsqueeze
+from .type_aliases import Operand, Tensor
 from .pointwise import tensor_of
-from .rearranging import diagonal
+from .manipulation import diagonal
 
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot: {dims} dimensions of {a._text()} and {b._text()}{_at()}")
         dims = [range(a.ndim - dims, a.ndim), range(dims)]
-    left, right = [_counted(a, d) for d in dims[0]], [_counted(b, d) for d in dims[1]]
+    left, right = [_normalised_dim(a, d) for d in dims[0]], [_normalised_dim(b, d) for d in dims[1]]
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
         raise ShapeError(f"tensordot: sizes {[a.shape[d] for d in left]} and {[b.shape[d] for d in right]} differ{_at()}")
     rows, columns = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]

@@ -9,19 +9,19 @@ import numpy
 from . import _core
 from .dtypes import dtype as DType, float32, float64, int64
 from .errors import UserError
-from .functions import _at, _sizes, cast, laid
-from .kinds import Sizes, Tensor
+from .functions import _at, _sizes, cast, place_on_mesh
+from .type_aliases import Sizes, Tensor
 from .pointwise import floor
 
 
 def rand(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, layout: Any = None) -> Tensor:
     """Uniform in [0, 1); new ones at each call of the function that draws them. mesh= and layout= say where it lies."""
-    return laid(_core.random_uniform(_sizes(size), dtype), mesh, layout)
+    return place_on_mesh(_core.random_uniform(_sizes(size), dtype), mesh, layout)
 
 
 def randn(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, layout: Any = None) -> Tensor:
     """Normal, mean 0 and deviation 1. mesh= and layout= say where it lies."""
-    return laid(_core.random_normal(_sizes(size), dtype), mesh, layout)
+    return place_on_mesh(_core.random_normal(_sizes(size), dtype), mesh, layout)
 
 
 def randint(low: int, high: Union[None, int, Sizes] = None, size: Optional[Sizes] = None, *, dtype: DType = int64) -> Tensor:

@@ -7,11 +7,11 @@ from typing import Any, Optional
 
 from . import _core
 from .dtypes import int64
-from .functions import _counted, amax, mean, norm, std, sum, unsqueeze, var, where
-from .halves import in_f32
-from .kinds import Dims, Operand, Tensor
+from .functions import _normalised_dim, amax, mean, norm, std, sum, unsqueeze, var, where
+from .half_precision import in_f32
+from .type_aliases import Dims, Operand, Tensor
 from .pointwise import floating, tensor_of
-from .rearranging import movedim, narrow
+from .manipulation import movedim, narrow
 
 
 @in_f32
@@ -38,7 +38,7 @@ def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False, *, dt
 def _prod(x: Tensor, dim: Optional[int], keepdim: bool) -> Tensor:
     if dim is None:
         return _prod(_core.reshape(x, [x.numel()]), 0, False) if x.ndim != 1 else _prod(x, 0, False)
-    at = _counted(x, dim) if x.ndim else 0
+    at = _normalised_dim(x, dim) if x.ndim else 0
     rows = movedim(x, at, 0) if x.ndim else _core.reshape(x, [1])
     if rows.shape[0] == 0:
         out = _core.full(list(rows.shape[1:]), 1, dtype=x.dtype)

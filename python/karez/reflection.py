@@ -13,17 +13,17 @@ import weakref
 import numpy
 
 KAREZ = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-OWN = tuple(os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py"))  # whose attributes are read as the user's are
+TRACKED_KAREZ_FILES = tuple(os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py"))  # whose attributes are read as the user's are
 INSTALLED = tuple({os.path.join(one, "") for one in (*map(sysconfig.get_path, ("purelib", "platlib")), *site.getsitepackages(), site.getusersitepackages())})
-_closed = (KAREZ, os.path.join(os.path.dirname(numpy.__file__), ""), "<frozen")  # what these read is not compared
+_untracked = (KAREZ, os.path.join(os.path.dirname(numpy.__file__), ""), "<frozen")  # what these read is not compared
 _library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
 
 # Packages whose objects hold the user's values, so that all their attributes are read.
-OPEN = {"argparse", "collections", "configparser", "contextlib", "functools", "numpy", "queue", "types", "weakref", "_weakrefset"}
+FULLY_READ_PACKAGES = {"argparse", "collections", "configparser", "contextlib", "functools", "numpy", "queue", "types", "weakref", "_weakrefset"}
 
 
-def is_closed(file: str) -> bool:
-    return file.startswith(_closed) or (file.startswith(_library) and not file.startswith(INSTALLED))
+def is_untracked(file: str) -> bool:
+    return file.startswith(_untracked) or (file.startswith(_library) and not file.startswith(INSTALLED))
 
 
 def origin_of(module: Any) -> str:
@@ -31,12 +31,12 @@ def origin_of(module: Any) -> str:
     own = dict_of(module)
     if isinstance(own.get("__file__"), str):
         return str(own["__file__"])
-    if attribute_of(own.get("__spec__"), "origin", None) in ("built-in", "frozen"):
+    if safe_getattr(own.get("__spec__"), "origin", None) in ("built-in", "frozen"):
         return "<frozen"
     return next((os.path.join(one, "") for one in own.get("__path__") or () if isinstance(one, str)), "")
 
 
-def attribute_of(value: Any, name: str, missing: Any = None) -> Any:
+def safe_getattr(value: Any, name: str, missing: Any = None) -> Any:
     """getattr of an object of the user's, whose __getattr__ may raise anything."""
     try:
         return getattr(value, name)
@@ -44,7 +44,7 @@ def attribute_of(value: Any, name: str, missing: Any = None) -> Any:
         return missing
 
 
-def given_by(method: Callable[[], Any]) -> Any:
+def call_or_missing(method: Callable[[], Any]) -> Any:
     """What a method of the user's gives; MISSING where it raises."""
     try:
         return method()
@@ -71,9 +71,9 @@ def dict_of(value: Any) -> Any:
         return NO_DICT
 
 
-def open_bases(kind: Any) -> Any:
+def tracked_bases(kind: Any) -> Any:
     """A class and its bases, without those of Karez, NumPy and the standard library."""
-    return [one for one in kind.__mro__ if not is_closed(_file_of(one.__module__))]
+    return [one for one in kind.__mro__ if not is_untracked(_file_of(one.__module__))]
 
 
 def _file_of(module: Any) -> str:
@@ -82,7 +82,7 @@ def _file_of(module: Any) -> str:
 
 def makes_attributes(kind: Any) -> bool:
     """Whether a function of the class finds attributes, by whatever names."""
-    return any("__getattr__" in one.__dict__ or "__getattribute__" in one.__dict__ for one in open_bases(kind))
+    return any("__getattr__" in one.__dict__ or "__getattribute__" in one.__dict__ for one in tracked_bases(kind))
 
 
 def absolute_name(level: int, name: str, space: Any) -> str:
@@ -97,12 +97,12 @@ def package_of(module: Any) -> str:
     return str(module).partition(".")[0]
 
 
-def is_numpys(value: Any) -> bool:
+def is_numpy_object(value: Any) -> bool:
     """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
     return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
 
 
-def shown(value: Any) -> str:
+def safe_repr(value: Any) -> str:
     """Its repr, shortened; its type where that raises."""
     try:
         return f"{value!r:.60}"
@@ -110,7 +110,7 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__}"
 
 
-def content_of(cell: Any) -> Any:
+def cell_value(cell: Any) -> Any:
     """Of a closure."""
     try:
         return cell.cell_contents

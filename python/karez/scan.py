@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional, Tuple
 
-from . import _core, debug, trees
-from .kinds import Tensor
+from . import _core, debug, tree_util
+from .type_aliases import Tensor
 
 
 def scan(body: Callable[[Any, Any], Tuple[Any, Any]], init: Any, xs: Any = None, length: Optional[int] = None, reverse: bool = False) -> Tuple[Any, Any]:
@@ -16,38 +16,38 @@ def scan(body: Callable[[Any, Any], Tuple[Any, Any]], init: Any, xs: Any = None,
     """
     first: list[Any] = []
     rows: list[Any] = []
-    carry_tree, row_tree = trees.flatten(init, _is_tensor, first), trees.flatten(xs, _is_tensor, rows)
+    carry_tree, row_tree = tree_util.tree_flatten(init, _is_tensor, first), tree_util.tree_flatten(xs, _is_tensor, rows)
     made_tree: Any = None
-    said: list[debug.Said] = []  # in the body
+    debug_outputs: list[debug.DebugOutput] = []  # in the body
 
     def each(carry: list[Tensor], row: list[Tensor]) -> Tuple[list[Any], list[Any]]:
-        nonlocal made_tree, said
-        with debug.Listening() as listening:
-            after, made = body(trees.unflatten(carry_tree, iter(carry)), trees.unflatten(row_tree, iter(row)))
-        said = listening.said
+        nonlocal made_tree, debug_outputs
+        with debug.OutputScope() as output_scope:
+            after, made = body(tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(row_tree, iter(row)))
+        debug_outputs = output_scope.debug_outputs
         carried: list[Any] = []
         given: list[Any] = []
-        trees.flatten(after, _is_tensor, carried)
-        made_tree = trees.flatten(made, _is_tensor, given)
-        return carried, given + listening.tensors
+        tree_util.tree_flatten(after, _is_tensor, carried)
+        made_tree = tree_util.tree_flatten(made, _is_tensor, given)
+        return carried, given + output_scope.tensors
 
     carry, ys = _core.scan(each, first, rows, reverse, -1 if length is None else length)
-    if said:
-        ys = _print(said, ys, rows[0].shape[0] if rows else length, reverse)
-    return trees.unflatten(carry_tree, iter(carry)), trees.unflatten(made_tree, iter(ys))
+    if debug_outputs:
+        ys = _print(debug_outputs, ys, rows[0].shape[0] if rows else length, reverse)
+    return tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(made_tree, iter(ys))
 
 
-def _print(said: Any, ys: Any, trips: Any, reverse: bool) -> Any:
+def _print(debug_outputs: Any, ys: Any, trips: Any, reverse: bool) -> Any:
     """The results alone: what is to be printed goes to the function around, or is printed where there is none."""
-    count = debug.count_of(said)
-    loop = [debug.Loop(said, trips, reverse, count)]
-    kept, heard = ys[: len(ys) - count], ys[len(ys) - count :]
-    if debug.listening():
-        debug.pass_on(loop, heard)
+    count = debug.tensor_count(debug_outputs)
+    loop = [debug.LoopOutput(debug_outputs, trips, reverse, count)]
+    kept, debug_values = ys[: len(ys) - count], ys[len(ys) - count :]
+    if debug.is_collecting():
+        debug.forward_outputs(loop, debug_values)
     else:
-        debug.say(loop, heard)
+        debug.print_outputs(loop, debug_values)
     return kept
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, (Tensor, int, float)) and not isinstance(value, bool) or trees.has_attribute(value, "__array__")
+    return isinstance(value, (Tensor, int, float)) and not isinstance(value, bool) or tree_util.has_attribute(value, "__array__")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from . import _core, functions, gradients, parts, pointwise, products, rearranging, reductions, sharing
+from . import _core, functions, gradients, parts, pointwise, products, manipulation, reductions, dlpack
 from ._core import Tensor
 from .dtypes import bfloat16, bool_, by_short, dtype as DType, float16, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
@@ -19,7 +19,7 @@ from .worlds import check_fork
 def tensor(data: Any, dtype: Any = None, *, mesh: Any = None, layout: Any = None) -> Tensor:
     """A tensor of numbers or a NumPy array, which is copied; in a compiled function a constant of it. Python's floats become float32. mesh= and layout=
     say where it lies: on the host without them."""
-    return functions.laid(_tensor(data, dtype), mesh, layout)
+    return functions.place_on_mesh(_tensor(data, dtype), mesh, layout)
 
 
 def _tensor(data: Any, dtype: Any) -> Tensor:
@@ -120,7 +120,7 @@ def _methods() -> Any:
         "abs all any amax amin argmax argmin argsort chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not logical_or "
         "max maximum mean min minimum norm pow relu sigmoid sin softmax sort split sqrt squeeze std sum tanh topk tril triu unsqueeze var eq ne lt le gt ge "
         "swapaxes take_along_dim broadcast_to").split()}
-    for module in (pointwise, rearranging, products, reductions):
+    for module in (pointwise, manipulation, products, reductions):
         named |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
     return named | {
         "numpy": numpy_of, "item": item, "tolist": lambda self: _readable(self).numpy().tolist(), "reshape": _view, "view": _view, "to": _to, "type": _to,
@@ -136,7 +136,7 @@ def _methods() -> Any:
 def _size(self, dim: int = -999) -> Any:
     if dim is None:
         return int(numpy.prod(self.shape, dtype=numpy.int64))
-    return self.shape if dim == -999 else self.shape[functions._counted(self, dim)]
+    return self.shape if dim == -999 else self.shape[functions._normalised_dim(self, dim)]
 
 
 _special = {
@@ -148,7 +148,7 @@ _special = {
     "__or__": pointwise.bitwise_or, "__ror__": pointwise.bitwise_or, "__xor__": pointwise.bitwise_xor, "__rxor__": pointwise.bitwise_xor,
     "__invert__": pointwise.bitwise_not, "__abs__": functions.abs,
     "__array__": lambda self, dtype=None, copy=None: numpy.asarray(self.numpy(), dtype=dtype), "__array_ufunc__": None,
-    "__dlpack__": sharing.dlpack, "__dlpack_device__": sharing.dlpack_device,
+    "__dlpack__": dlpack.dlpack, "__dlpack_device__": dlpack.dlpack_device,
     "ndim": property(lambda self: len(self.shape)), "dtype": property(lambda self: by_short[self._dtype]), "T": property(functions.transpose),
     "mT": property(functions.transpose), "layout": property(parts.layout), "mesh": property(parts.mesh), "parts": property(parts.parts), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),
 }

@@ -33,7 +33,7 @@ def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0,
         options = [workers, team, in_flight, memory, check_nan, cost_file, device_limit, start_timeout, peer_timeout, check_inputs]
         if _default is None:
             _make(devices, seed, options)
-        elif _sized or options != _usual():
+        elif _sized or options != _default_options():
             why = "" if _sized else ", which the first value that was computed, read, saved or loaded has made; it takes no more than devices= and seed= now"
             raise UserError(f"karez.init: there is a default world already{why}; call it once, before the first mesh")
         else:
@@ -44,7 +44,7 @@ def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0,
     return _default
 
 
-def _usual() -> Any:
+def _default_options() -> Any:
     """The options of `init` but for devices and seed, as they are where it is not called."""
     return [option.default for option in list(inspect.signature(init).parameters.values())[2:]]
 
@@ -71,7 +71,7 @@ def _world_of(devices: int) -> Any:
     check_world()
     with _lock:
         if _default is None:
-            _make(devices, None, _usual())
+            _make(devices, None, _default_options())
         elif not _sized:
             _grow(devices)
         _sized = True
@@ -84,7 +84,7 @@ def world() -> Any:
     if _default is None:
         with _lock:
             if _default is None:
-                _make(1, None, _usual())
+                _make(1, None, _default_options())
     return _default
 
 
@@ -114,7 +114,7 @@ def _note_fork() -> None:
         _default.leak()
 
 
-def _end_with_the_program() -> None:
+def _end_at_exit() -> None:
     """The last of the functions at exit, as it is registered first: waits for calls under way, unless an error ends the program."""
     global _ended
     if _default is None or _forked:
@@ -131,7 +131,7 @@ def _end_with_the_program() -> None:
 
 
 os.register_at_fork(after_in_child=_note_fork)
-atexit.register(_end_with_the_program)
+atexit.register(_end_at_exit)
 
 
 def first_device() -> Any:
@@ -208,10 +208,10 @@ def load(path: Any, parameters: Any = (), names: Any = (), missing: bool = False
         p._adaptable = False
     with_buffers = given and all(isinstance(part, Module) for part in given)
     # What lives is no local of this function: the traceback of an error would keep it alive.
-    return world().load(os.fspath(path), wanted, list(dict(names).items()), missing, extra, [] if with_buffers else _living(wanted))
+    return world().load(os.fspath(path), wanted, list(dict(names).items()), missing, extra, [] if with_buffers else _live_parameters(wanted))
 
 
-def _living(wanted: Any) -> Any:
+def _live_parameters(wanted: Any) -> Any:
     """The parameters and buffers that a load of everything should fit, or beside some parameters the buffers."""
     from .nn.parameter import Buffer
 
@@ -219,7 +219,7 @@ def _living(wanted: Any) -> Any:
     return [p for p in gradients.parameters.values() if p._named and (not own or (isinstance(p, Buffer) and id(p) not in own))]
 
 
-def _launched() -> Any:
+def _has_launcher() -> Any:
     return any(name in os.environ for name in ("KAREZ_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_ID"))
 
 
@@ -235,7 +235,7 @@ class Mesh:
             if not isinstance(size, int):
                 raise UserError(f"Mesh: axis {name} has size {size!r}; a whole number is meant")
             self.size *= size
-        wanted = 1 if _launched() else max([self.size + first, *(device + 1 for device in devices)])
+        wanted = 1 if _has_launcher() else max([self.size + first, *(device + 1 for device in devices)])
         try:
             self._mesh = (_world_of(wanted) if axes or wanted > 1 else world()).mesh(axes, first, list(devices))  # none of the user's is one device
         except DeviceError as error:

@@ -10,25 +10,25 @@
 namespace karez::python {
 namespace {
 
-struct Named {
+struct NumpyDType {
   DType dtype;
   std::string_view numpy;
 };
-constexpr Named names[] = {
+constexpr NumpyDType numpy_dtypes[] = {
     {DType::f32, "float32"}, {DType::f64, "float64"}, {DType::i32, "int32"},     {DType::i64, "int64"},
     {DType::b8, "bool"},     {DType::f16, "float16"}, {DType::bf16, "bfloat16"},
 };
 
-constexpr std::string_view said =
+constexpr std::string_view supported_dtypes =
     "; there are float32, float64, float16, int32, int64 and bool, and bfloat16 of ml_dtypes or by DLPack: "
     "x.astype(...) makes one of these";
 
 DType from_dlpack(nb::dlpack::dtype dtype) {
-  for (const Named& one : names)
+  for (const NumpyDType& one : numpy_dtypes)
     if (dlpack_of(one.dtype) == dtype) return one.dtype;
   constexpr std::string_view kinds[] = {"int", "uint", "float", "object", "bfloat", "complex", "bool"};
   const std::string_view kind = dtype.code < std::size(kinds) ? kinds[dtype.code] : "?";
-  base::fail(ErrorKind::type, "an array of ", kind, static_cast<int>(dtype.bits), said);
+  base::fail(ErrorKind::type, "an array of ", kind, static_cast<int>(dtype.bits), supported_dtypes);
 }
 
 // The class of this name in numpy, which whoever holds such an object has imported already. Null: it has not.
@@ -39,7 +39,7 @@ nb::object numpy_class(const char* name) {
 
 // References that threads without the interpreter's lock let go of, until somebody with it drops them: at the
 // interpreter's next occasion.
-class Dropped {
+class DeferredDecref {
  public:
   static void drop(PyObject* object) noexcept {
     if (!Py_IsInitialized()) return;  // it is gone, and all objects with it
@@ -62,20 +62,20 @@ class Dropped {
   static std::mutex mutex_;
   static std::vector<PyObject*> objects_;
 };
-std::mutex Dropped::mutex_;
-std::vector<PyObject*> Dropped::objects_;
+std::mutex DeferredDecref::mutex_;
+std::vector<PyObject*> DeferredDecref::objects_;
 
 // An ndarray of a NumPy array's numbers, or the error that names what there is.
-using Numbers = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
-Numbers numbers_of(const nb::object& array) {
+using NumpyView = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
+NumpyView numpy_view(const nb::object& array) {
   const nb::object dtype = array.attr("dtype"), kind = dtype.attr("kind");
-  Numbers given;
+  NumpyView given;
   const bool numbers = std::string_view("fiub").find(nb::cast<std::string>(kind)) != std::string_view::npos;
   if (!numbers || !nb::try_cast(array, given, false))
-    base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(nb::handle(dtype))), said);
+    base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(nb::handle(dtype))), supported_dtypes);
   return given;
 }
-TensorType type_of(const Numbers& given) {
+TensorType type_of(const NumpyView& given) {
   return {from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())};
 }
 
@@ -106,7 +106,7 @@ DType dtype_of_object(nb::handle object) {
   }
   if (name == "float") name = "float32";  // Python's own types mean what a number of theirs becomes
   if (name == "int") name = "int64";
-  for (const Named& one : names)
+  for (const NumpyDType& one : numpy_dtypes)
     if (name == one.numpy) return one.dtype;
   return tensor::dtype_from(name);
 }
@@ -116,7 +116,7 @@ HostArray host_array(nb::handle object) {
   nb::object array = nb::module_::import_("numpy").attr("asarray")(object, "order"_a = "C");
   const bool bf16 = nb::cast<std::string>(array.attr("dtype").attr("name")) == "bfloat16";  // of ml_dtypes
   if (bf16) array = array.attr("view")("uint16");
-  const Numbers given = bf16 ? nb::cast<Numbers>(array) : numbers_of(array);
+  const NumpyView given = bf16 ? nb::cast<NumpyView>(array) : numpy_view(array);
   HostArray out(bf16 ? TensorType{DType::bf16, Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())}
                      : type_of(given));
   GilRelease released;
@@ -124,18 +124,19 @@ HostArray host_array(nb::handle object) {
   return out;
 }
 
-HostArray taken_array(nb::handle object) {
+HostArray borrowed_array(nb::handle object) {
   const nb::object flags = object.attr("flags");
   if (!nb::cast<bool>(flags.attr("c_contiguous")) || !nb::cast<bool>(flags.attr("aligned"))) return host_array(object);
-  const Numbers given = numbers_of(nb::borrow(object));
+  const NumpyView given = numpy_view(nb::borrow(object));
   if (given.size() == 0) return host_array(object);
   auto* bytes = static_cast<std::byte*>(
       const_cast<void*>(given.data()));  // a HostArray's bytes are not const, but nobody writes a tensor's
   PyObject* owner = nb::borrow(object).release().ptr();
-  return HostArray(type_of(given), std::shared_ptr<std::byte[]>(bytes, [owner](std::byte*) { Dropped::drop(owner); }));
+  return HostArray(type_of(given),
+                   std::shared_ptr<std::byte[]>(bytes, [owner](std::byte*) { DeferredDecref::drop(owner); }));
 }
 
-HostArray halves_of_dlpack(const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given) {
+HostArray half_array_from_dlpack(const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given) {
   HostArray out(TensorType{from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())});
   std::memcpy(out.bytes(), given.data(), given.nbytes());
   return out;

@@ -4,7 +4,7 @@
 #include <nanobind/stl/string_view.h>
 
 #include "karez/api/progress.h"
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {

@@ -9,21 +9,21 @@
 #include <utility>
 #include <vector>
 
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-thread_local std::unordered_map<PyObject*, Tensor> stand_ins;  // of the outermost trace
+thread_local std::unordered_map<PyObject*, Tensor> captured_inputs;  // of the outermost trace
 
 // Objects that inputs of the trace take the place of, for as long as it is entered.
-struct StandIns {
+struct CapturedInputs {
   std::vector<std::pair<nb::object, Value>> pairs;
   void enter() const {
     for (const auto& [object, input] : pairs)
-      if (input.tensor() != nullptr) stand_ins.emplace(object.ptr(), *input.tensor());
+      if (input.tensor() != nullptr) captured_inputs.emplace(object.ptr(), *input.tensor());
   }
 };
 
@@ -49,20 +49,20 @@ Body body_of(nb::object callable) {
 }
 
 // What parameters are called in the program that is being traced.
-void call_parameters(const std::vector<std::pair<const Value*, std::string>>& paths) {
+void name_parameters(const std::vector<std::pair<const Value*, std::string>>& paths) {
   std::vector<std::pair<Parameter, std::string>> list;
   for (const auto& [value, path] : paths) list.emplace_back(value->parameter(), path);
   called_in_trace(list);
 }
 
 // What kz.local gives.
-struct PartOf {
+struct LocalRows {
   Argument argument;
 };
 
 Argument argument_of(nb::handle object) {
   if (nb::isinstance<Feed>(object)) return *nb::inst_ptr<Feed>(object);
-  if (nb::isinstance<PartOf>(object)) return nb::inst_ptr<PartOf>(object)->argument;
+  if (nb::isinstance<LocalRows>(object)) return nb::inst_ptr<LocalRows>(object)->argument;
   if (nb::isinstance<Value>(object)) return Argument(nb::inst_ptr<Value>(object)->outside(), user_line());
   if (PyFloat_Check(object.ptr())) return HostArray::of<double>({}, {PyFloat_AS_DOUBLE(object.ptr())});
   return host_array(object);
@@ -85,7 +85,7 @@ nb::list call(const Function& function, const nb::list& arguments) {
 std::vector<Value> inlined(const Function& function, const Operands& operands) {
   std::vector<Term> terms;
   for (const Operand& operand : operands) {  // numbers are f64[], as they are in a call from outside of a trace
-    const bool is_number = PyFloat_Check(operand.object.ptr()) && stand_in(operand.object) == nullptr;
+    const bool is_number = PyFloat_Check(operand.object.ptr()) && captured_input(operand.object) == nullptr;
     if (is_number)
       terms.emplace_back(constant(HostArray::of<double>({}, {PyFloat_AS_DOUBLE(operand.object.ptr())}), user_line()));
     else terms.push_back(operand);
@@ -132,14 +132,14 @@ Function make_function(const DeviceMesh& mesh, nb::object body, const std::strin
 }
 
 // `with` for a scope of C++ that begins and ends with it.
-template <class Scope> struct Held { std::unique_ptr<Scope> scope; };
+template <class Scope> struct ScopeHandle { std::unique_ptr<Scope> scope; };
 
 }  // namespace
 
-const Tensor* stand_in(nb::handle object) {
-  if (stand_ins.empty()) return nullptr;
-  const auto found = stand_ins.find(object.ptr());
-  return found == stand_ins.end() ? nullptr : &found->second;
+const Tensor* captured_input(nb::handle object) {
+  if (captured_inputs.empty()) return nullptr;
+  const auto found = captured_inputs.find(object.ptr());
+  return found == captured_inputs.end() ? nullptr : &found->second;
 }
 
 void init_compile(nb::module_& m) {
@@ -169,10 +169,10 @@ void init_compile(nb::module_& m) {
       .def("shard_report", &Function::shard_report, nb::call_guard<GilRelease>())
       .def("explain", &Function::explain, "value"_a, nb::call_guard<GilRelease>())
       .def("signatures", &Function::signatures, nb::call_guard<GilRelease>());
-  m.def("call_parameters", &call_parameters);
-  nb::class_<PartOf>(m, "Part", "This rank's rows of an argument.");
+  m.def("name_parameters", &name_parameters);
+  nb::class_<LocalRows>(m, "LocalRows", "This rank's rows of an argument.");
   m.def(
-      "local", [](nb::object array, std::int64_t rows) { return PartOf{local(host_array(array), rows)}; }, "array"_a,
+      "local", [](nb::object array, std::int64_t rows) { return LocalRows{local(host_array(array), rows)}; }, "array"_a,
       "rows"_a = 0,
       "This rank's rows of an argument of a compiled function: those that its devices hold where the whole is split "
       "over its rows (dimension 0). "
@@ -184,17 +184,17 @@ void init_compile(nb::module_& m) {
       "device.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a,
         "remat"_a, "microbatches"_a, "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a, "reassociate"_a);
-  nb::class_<StandIns>(m, "StandIns")
+  nb::class_<CapturedInputs>(m, "CapturedInputs")
       .def(nb::init<std::vector<std::pair<nb::object, Value>>>())
-      .def("__enter__", &StandIns::enter)
-      .def("__exit__", [](StandIns&, nb::args) { stand_ins.clear(); });
-  nb::class_<Held<Within>>(m, "Within", "Stamps a module's path on what is traced inside of `with`.")
+      .def("__enter__", &CapturedInputs::enter)
+      .def("__exit__", [](CapturedInputs&, nb::args) { captured_inputs.clear(); });
+  nb::class_<ScopeHandle<Within>>(m, "Within", "Stamps a module's path on what is traced inside of `with`.")
       .def("__init__",
-           [](Held<Within>* self, const std::string& path) {
-             new (self) Held<Within>{std::make_unique<Within>(path, user_line())};
+           [](ScopeHandle<Within>* self, const std::string& path) {
+             new (self) ScopeHandle<Within>{std::make_unique<Within>(path, user_line())};
            })
-      .def("__enter__", [](Held<Within>&) {})
-      .def("__exit__", [](Held<Within>& self, nb::args) { self.scope.reset(); });
+      .def("__enter__", [](ScopeHandle<Within>&) {})
+      .def("__exit__", [](ScopeHandle<Within>& self, nb::args) { self.scope.reset(); });
 }
 
 }  // namespace karez::python

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 
 namespace karez::python {
 namespace {
@@ -26,7 +26,7 @@ std::array<PyObject*, std::size(kinds)> exceptions;
 std::string package;
 
 // What hints say of the C++ face, and what it is called here.
-constexpr std::pair<std::string_view, std::string_view> words[] = {
+constexpr std::pair<std::string_view, std::string_view> phrases[] = {
     {"load(path, {.parameters = net.state(), .extra = true})", "kz.load(path, net, extra=True)"},
     {"load(path, {.parameters = net.state()})", "kz.load(path, net)"},
     {"A WeightRule maps names, one with an empty name leaves tensors out",
@@ -44,7 +44,7 @@ void replace_all(std::string& text, std::string_view said, std::string_view here
 }
 
 // World({.devices = 4, .team = 2}) is karez.init(devices=4, team=2), and WorldOptions::team is team=.
-void say_init(std::string& text) {
+void translate_world_options(std::string& text) {
   constexpr std::string_view world = "World({", option = "WorldOptions::";
   for (std::size_t at = text.find(world); at != text.npos; at = text.find(world, at + 1)) {
     const std::size_t end = text.find("})", at);
@@ -63,21 +63,21 @@ void say_init(std::string& text) {
   }
 }
 
-std::string in_python(std::string text) {
-  for (const auto& [said, here] : words) replace_all(text, said, here);
-  say_init(text);
+std::string to_python_text(std::string text) {
+  for (const auto& [said, here] : phrases) replace_all(text, said, here);
+  translate_world_options(text);
   return text;
 }
 
 void raise(const Error& error) {
   PyObject* type = exceptions[static_cast<std::size_t>(error.kind)];
-  nb::object exception = nb::steal(PyObject_CallFunction(type, "s", in_python(error.what()).c_str()));
+  nb::object exception = nb::steal(PyObject_CallFunction(type, "s", to_python_text(error.what()).c_str()));
   if (!exception.is_valid()) return;  // Python has an error already
   exception.attr("where") = error.where;
   PyErr_SetObject(type, exception.ptr());
 }
 
-bool is_ours(PyCodeObject* code) {
+bool is_package_frame(PyCodeObject* code) {
   Py_ssize_t size = 0;
   const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
   if (file == nullptr) return PyErr_Clear(), false;
@@ -135,7 +135,7 @@ SourceLine user_line() {
     auto* at = reinterpret_cast<PyFrameObject*>(frame.ptr());
     nb::object held = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
     auto* code = reinterpret_cast<PyCodeObject*>(held.ptr());
-    if (!is_ours(code))
+    if (!is_package_frame(code))
       return line_of(PyUnicode_AsUTF8(code->co_filename), static_cast<unsigned>(PyFrame_GetLineNumber(at)));
     frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
   }

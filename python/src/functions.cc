@@ -1,5 +1,5 @@
 // Functions of tensors, under the names and keywords of PyTorch where it has them.
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
@@ -7,8 +7,8 @@ namespace {
 using namespace nb::literals;
 
 // The line, for words without operands.
-SourceLine made_here() {
-  lie_somewhere();
+SourceLine creation_line() {
+  ensure_default_device();
   return user_line();
 }
 
@@ -19,17 +19,17 @@ std::size_t rank_of(const Term& x) {
 }
 
 // Whether it is a dimension that PyTorch lets a tensor without any have.
-bool of_scalar(const Term& x, std::int64_t dim) { return rank_of(x) == 0 && (dim == 0 || dim == -1); }
+bool is_scalar_dim(const Term& x, std::int64_t dim) { return rank_of(x) == 0 && (dim == 0 || dim == -1); }
 
 // None, or an empty list: every dimension; one; or several.
 Ints dims_of(nb::handle object, const Term& x) {
   if (object.is_none()) return {};
   const Ints dims = nb::isinstance<nb::int_>(object) ? Ints{nb::cast<std::int64_t>(object)} : nb::cast<Ints>(object);
-  return dims.size() == 1 && of_scalar(x, dims[0]) ? Ints() : dims;
+  return dims.size() == 1 && is_scalar_dim(x, dims[0]) ? Ints() : dims;
 }
 
 // What holds of numbers: that they are not 0.
-Term truth(const Operand& operand) {
+Term to_bool(const Operand& operand) {
   Term x = operand;
   const auto* tensor = std::get_if<Tensor>(&x.value);
   const auto* parameter = std::get_if<Parameter>(&x.value);
@@ -56,11 +56,11 @@ template <auto F> void def_reduction(nb::module_& m, const char* name) {
       },
       "input"_a, "dim"_a = nb::none(), "keepdim"_a = false);
 }
-template <auto F> void def_question(nb::module_& m, const char* name) {
+template <auto F> void def_predicate(nb::module_& m, const char* name) {
   m.def(
       name,
       [](const Operand& input, nb::object dim, bool keepdim) {
-        const Term x = truth(input);
+        const Term x = to_bool(input);
         return Value(F(x, dims_of(dim, x), keepdim));
       },
       "input"_a, "dim"_a = nb::none(), "keepdim"_a = false);
@@ -74,12 +74,12 @@ template <auto F> void def_statistic(nb::module_& m, const char* name) {
       },
       "input"_a, "dim"_a = nb::none(), nb::kw_only(), "correction"_a = 1, "keepdim"_a = false);
 }
-template <auto F> void def_along(nb::module_& m, const char* name, int dim) {
+template <auto F> void def_axis_function(nb::module_& m, const char* name, int dim) {
   m.def(
       name,
       [](const Operand& input, int along) {
         const Term x = input;
-        return Value(of_scalar(x, along) ? reshape(F(reshape(x, {1}), 0), {}) : F(x, along));
+        return Value(is_scalar_dim(x, along) ? reshape(F(reshape(x, {1}), 0), {}) : F(x, along));
       },
       "input"_a, "dim"_a = dim);
 }
@@ -100,17 +100,17 @@ void init_pointwise(nb::module_& m) {
   def_unary<&karez::sin>(m, "sin");
   def_unary<&karez::cos>(m, "cos");
   m.def(
-      "logical_not", [](const Operand& input) { return Value(logical_not(truth(input))); }, "input"_a);
+      "logical_not", [](const Operand& input) { return Value(logical_not(to_bool(input))); }, "input"_a);
   def_unary<&karez::stop_gradient>(m, "stop_gradient");
-  using Two = Tensor (*)(Term, Term);
-  def_binary<static_cast<Two>(&karez::operator+)>(m, "plus");
-  def_binary<static_cast<Two>(&karez::operator-)>(m, "minus");
-  def_binary<static_cast<Two>(&karez::operator*)>(m, "times");
-  def_binary<static_cast<Two>(&karez::operator/)>(m, "over");
-  def_binary<static_cast<Two>(&karez::operator<)>(m, "lt");
-  def_binary<static_cast<Two>(&karez::operator<=)>(m, "le");
-  def_binary<static_cast<Two>(&karez::operator>)>(m, "gt");
-  def_binary<static_cast<Two>(&karez::operator>=)>(m, "ge");
+  using BinaryFunction = Tensor (*)(Term, Term);
+  def_binary<static_cast<BinaryFunction>(&karez::operator+)>(m, "plus");
+  def_binary<static_cast<BinaryFunction>(&karez::operator-)>(m, "minus");
+  def_binary<static_cast<BinaryFunction>(&karez::operator*)>(m, "times");
+  def_binary<static_cast<BinaryFunction>(&karez::operator/)>(m, "over");
+  def_binary<static_cast<BinaryFunction>(&karez::operator<)>(m, "lt");
+  def_binary<static_cast<BinaryFunction>(&karez::operator<=)>(m, "le");
+  def_binary<static_cast<BinaryFunction>(&karez::operator>)>(m, "gt");
+  def_binary<static_cast<BinaryFunction>(&karez::operator>=)>(m, "ge");
   def_binary<&karez::pow>(m, "pow");
   def_binary<&karez::maximum>(m, "maximum");
   def_binary<&karez::minimum>(m, "minimum");
@@ -118,11 +118,11 @@ void init_pointwise(nb::module_& m) {
   def_binary<&karez::not_equal>(m, "ne");
   m.def(
       "logical_and",
-      [](const Operand& input, const Operand& other) { return Value(logical_and(truth(input), truth(other))); },
+      [](const Operand& input, const Operand& other) { return Value(logical_and(to_bool(input), to_bool(other))); },
       "input"_a, "other"_a);
   m.def(
       "logical_or",
-      [](const Operand& input, const Operand& other) { return Value(logical_or(truth(input), truth(other))); },
+      [](const Operand& input, const Operand& other) { return Value(logical_or(to_bool(input), to_bool(other))); },
       "input"_a, "other"_a);
   m.def(
       "where",
@@ -140,13 +140,15 @@ void init_pointwise(nb::module_& m) {
       "cast", [](const Operand& input, DType dtype) { return Value(cast(input, dtype)); }, "input"_a, "dtype"_a);
   m.def(
       "apply",
-      [](const std::string& op, const Operands& inputs) { return Value(apply(op, terms_of(inputs), {}, made_here())); },
+      [](const std::string& op, const Operands& inputs) {
+        return Value(apply(op, terms_of(inputs), {}, creation_line()));
+      },
       "op"_a, "inputs"_a);
   m.def(
       "pointwise",
       [](const std::string& expr, const Operands& inputs, const std::string& slopes) {
         if (slopes.empty()) return Value(pointwise(expr, terms_of(inputs)));
-        return Value(apply("pointwise", terms_of(inputs), {{"expr", expr}, {"slopes", slopes}}, made_here()));
+        return Value(apply("pointwise", terms_of(inputs), {{"expr", expr}, {"slopes", slopes}}, creation_line()));
       },
       "expr"_a, "inputs"_a, "slopes"_a = "");
 }
@@ -156,15 +158,15 @@ void init_reductions(nb::module_& m) {
   def_reduction<&karez::mean>(m, "mean");
   def_reduction<&karez::max>(m, "amax");
   def_reduction<&karez::min>(m, "amin");
-  def_question<&karez::any>(m, "any");
-  def_question<&karez::all>(m, "all");
+  def_predicate<&karez::any>(m, "any");
+  def_predicate<&karez::all>(m, "all");
   def_statistic<&karez::var>(m, "var");
   def_statistic<&karez::stddev>(m, "std");
-  def_along<&karez::arg_max>(m, "argmax", -1);
-  def_along<&karez::arg_min>(m, "argmin", -1);
-  def_along<static_cast<Tensor (*)(Term, int)>(&karez::softmax)>(m, "softmax", -1);
-  def_along<static_cast<Tensor (*)(Term, int)>(&karez::log_softmax)>(m, "log_softmax", -1);
-  def_along<&karez::cumsum>(m, "cumsum", -1);
+  def_axis_function<&karez::arg_max>(m, "argmax", -1);
+  def_axis_function<&karez::arg_min>(m, "argmin", -1);
+  def_axis_function<static_cast<Tensor (*)(Term, int)>(&karez::softmax)>(m, "softmax", -1);
+  def_axis_function<static_cast<Tensor (*)(Term, int)>(&karez::log_softmax)>(m, "log_softmax", -1);
+  def_axis_function<&karez::cumsum>(m, "cumsum", -1);
   m.def(
       "norm",
       [](const Operand& input, double p, nb::object dim, bool keepdim) {
@@ -235,29 +237,29 @@ void init_shapes(nb::module_& m) {
   m.def(
       "full",
       [](const Shape& size, double fill_value, DType dtype) {
-        return Value(full(size, fill_value, dtype, made_here()));
+        return Value(full(size, fill_value, dtype, creation_line()));
       },
       "size"_a, "fill_value"_a, nb::kw_only(), "dtype"_a = "float32");
   m.def(
-      "iota", [](const Shape& size, int dim, DType dtype) { return Value(iota(size, dim, dtype, made_here())); },
+      "iota", [](const Shape& size, int dim, DType dtype) { return Value(iota(size, dim, dtype, creation_line())); },
       "size"_a, "dim"_a, "dtype"_a);
   m.def(
       "constant",
       [](nb::handle array) {
-        if (const Tensor* input = stand_in(array)) return Value(*input);
+        if (const Tensor* input = captured_input(array)) return Value(*input);
         return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(host_array(array)));
       },
       "array"_a);
   m.def(
-      "taken",
+      "constant_without_copy",
       [](nb::handle array) {
-        return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(taken_array(array)));
+        return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(borrowed_array(array)));
       },
       "array"_a);
   m.def(
       "constant_of_dlpack",
       [](const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& array) {
-        const HostArray halves = halves_of_dlpack(array);
+        const HostArray halves = half_array_from_dlpack(array);
         return tracing() ? Value(constant(halves, user_line())) : Value(Tensor(halves));
       },
       "array"_a);

@@ -9,25 +9,25 @@
 #include <utility>
 #include <vector>
 
+#include "python/src/bindings.h"
 #include "python/src/errors.h"
-#include "python/src/topics.h"
 
 namespace karez::python {
 namespace {
 using namespace nb::literals;
 
 // Where a value stands, seen from the value of the guard above it.
-enum class Fetch : int {
-  root,      // the key itself, or what the key refers to weakly
-  item,      // of a dict
-  own_dict,  // of an object's attributes
-  of_class,  // in the dicts of an object's class and its bases, or in those of a class
-  cell,      // of a function's closure, by number
-  index,     // of a list or tuple
-  get,       // any attribute, as Python finds it
-  call,      // what a method gives that is called with nothing
-  listed,    // all items, as a list
-  of_type,   // the dict of a class itself
+enum class GuardSource : int {
+  root,             // the key itself, or what the key refers to weakly
+  item,             // of a dict
+  own_dict,         // of an object's attributes
+  class_attribute,  // in the dicts of an object's class and its bases, or in those of a class
+  cell,             // of a function's closure, by number
+  index,            // of a list or tuple
+  attribute,        // any attribute, as Python finds it
+  method_result,    // what a method gives that is called with nothing
+  items,            // all items, as a list
+  type_dict,        // the dict of a class itself
 };
 
 // What must hold of it.
@@ -43,7 +43,7 @@ enum class Check : int {
 };
 
 // Of an object that nobody holds any more: null.
-PyObject* referred(PyObject* weak) {
+PyObject* weak_target(PyObject* weak) {
 #if PY_VERSION_HEX >= 0x030d0000
   PyObject* out = nullptr;
   if (PyWeakref_GetRef(weak, &out) < 0) PyErr_Clear();
@@ -56,7 +56,7 @@ PyObject* referred(PyObject* weak) {
 }
 
 // `weakly`: whether that shall be tried; then, whether it was had.
-nb::object held(PyObject* object, bool& weakly) {
+nb::object weak_or_strong_ref(PyObject* object, bool& weakly) {
   weakly = weakly && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) != 0;
   if (weakly) {
     nb::object weak = nb::steal(PyWeakref_NewRef(object, nullptr));
@@ -107,18 +107,18 @@ bool has_keys(PyObject* dict, PyObject* keys) {
 }
 
 // An array's dtype, shape and elements in C order.
-nb::object snapshot_of(PyObject* array) {
+nb::object array_snapshot(PyObject* array) {
   nb::handle whole(array);
   if (!nb::hasattr(whole, "tobytes")) return nb::bytes(nb::steal(PyBytes_FromObject(array)));
   return nb::make_tuple(nb::getattr(whole, "dtype", nb::none()), nb::getattr(whole, "shape", nb::none()),
                         whole.attr("tobytes")());
 }
 
-bool is_as(PyObject* array, PyObject* snapshot) {
+bool equals_snapshot(PyObject* array, PyObject* snapshot) {
   Py_buffer now;
   if (!PyTuple_CheckExact(snapshot) || PyObject_GetBuffer(array, &now, PyBUF_ND) != 0) {
     PyErr_Clear();  // strided, or of a type that buffers do not know
-    return snapshot_of(array).equal(nb::handle(snapshot));
+    return array_snapshot(array).equal(nb::handle(snapshot));
   }
   PyObject* bytes = PyTuple_GET_ITEM(snapshot, 2);
   const bool alike = now.len == PyBytes_GET_SIZE(bytes) &&
@@ -131,7 +131,7 @@ bool is_as(PyObject* array, PyObject* snapshot) {
 
 struct Guard {
   int parent;
-  Fetch fetch;
+  GuardSource source;
   Check check;
   nb::object key;       // a name, a number or an object
   bool weak_key;        // `key` is a weak reference of ours
@@ -147,7 +147,7 @@ class Guards {
   // parent: the number of the guard above; -1: none. Returns this one's.
   int add(int parent, int fetch, nb::object key, int check, nb::object value) {
     Guard guard{parent,
-                static_cast<Fetch>(fetch),
+                static_cast<GuardSource>(fetch),
                 static_cast<Check>(check),
                 std::move(key),
                 false,
@@ -156,11 +156,12 @@ class Guards {
                 Py_TYPE(value.ptr()),
                 0,
                 false};
-    if (guard.fetch == Fetch::root) {
+    if (guard.source == GuardSource::root) {
       guard.weak_key = !PyDict_Check(guard.key.ptr()) && !PyFunction_Check(guard.key.ptr());
-      guard.key = held(guard.key.ptr(), guard.weak_key);
+      guard.key = weak_or_strong_ref(guard.key.ptr(), guard.weak_key);
     }
-    if (guard.fetch == Fetch::cell || guard.fetch == Fetch::index) guard.number = nb::cast<Py_ssize_t>(guard.key);
+    if (guard.source == GuardSource::cell || guard.source == GuardSource::index)
+      guard.number = nb::cast<Py_ssize_t>(guard.key);
     switch (guard.check) {
       case Check::any:
       case Check::absent: break;
@@ -170,15 +171,15 @@ class Guards {
       case Check::set: guard.expected = nb::steal(PyFrozenSet_New(value.ptr())); break;
       case Check::same:
         guard.weak = true;
-        guard.expected = held(value.ptr(), guard.weak);
+        guard.expected = weak_or_strong_ref(value.ptr(), guard.weak);
         break;
-      case Check::array: guard.expected = snapshot_of(value.ptr()); break;
+      case Check::array: guard.expected = array_snapshot(value.ptr()); break;
     }
     list_.push_back(std::move(guard));
     return static_cast<int>(list_.size()) - 1;
   }
 
-  bool hold() const {
+  bool all_hold() const {
     Values values(list_.size());
     for (std::size_t i = 0; i < list_.size(); ++i)
       if (!list_[i].dropped && !holds(i, values)) return false;
@@ -202,12 +203,12 @@ class Guards {
 
   // What stands there now; `missing` where nothing does.
   nb::object value(int number, nb::object missing) const {
-    std::vector<std::size_t> way;
+    std::vector<std::size_t> ancestors;
     for (int i = number; i >= 0; i = list_.at(static_cast<std::size_t>(i)).parent)
-      way.push_back(static_cast<std::size_t>(i));
+      ancestors.push_back(static_cast<std::size_t>(i));
     Values values(list_.size());
-    for (std::size_t i = way.size(); i-- > 0;)
-      if (fetch(way[i], values) == nullptr) return missing;
+    for (std::size_t i = ancestors.size(); i-- > 0;)
+      if (fetch(ancestors[i], values) == nullptr) return missing;
     return nb::borrow(values.at[static_cast<std::size_t>(number)]);
   }
 
@@ -254,7 +255,7 @@ class Guards {
   PyObject* fetch(std::size_t i, Values& values) const {
     const Guard& guard = list_[i];
     PyObject* above = guard.parent < 0 ? nullptr : values.at[static_cast<std::size_t>(guard.parent)];
-    if (above == nullptr && guard.fetch != Fetch::root) return nullptr;
+    if (above == nullptr && guard.source != GuardSource::root) return nullptr;
     return values.at[i] = found(guard, above, values);
   }
 
@@ -266,31 +267,32 @@ class Guards {
 
   static PyObject* found(const Guard& guard, PyObject* above, Values& values) {
     PyObject* key = guard.key.ptr();
-    switch (guard.fetch) {
-      case Fetch::root: return guard.weak_key ? referred(key) : key;
-      case Fetch::item: return PyDict_Check(above) ? PyDict_GetItemWithError(above, key) : nullptr;
-      case Fetch::own_dict: {
+    switch (guard.source) {
+      case GuardSource::root: return guard.weak_key ? weak_target(key) : key;
+      case GuardSource::item: return PyDict_Check(above) ? PyDict_GetItemWithError(above, key) : nullptr;
+      case GuardSource::own_dict: {
         if (PyModule_Check(above)) return PyModule_GetDict(above);
         nb::object dict = nb::steal(PyObject_GenericGetDict(above, nullptr));
         if (!dict.is_valid()) PyErr_Clear();
         return dict.ptr();  // the object holds it
       }
-      case Fetch::of_class: return in_class(above, key);
-      case Fetch::cell: {
+      case GuardSource::class_attribute: return in_class(above, key);
+      case GuardSource::cell: {
         PyObject* cells = PyFunction_Check(above) ? PyFunction_GET_CLOSURE(above) : nullptr;
         return cells == nullptr || guard.number >= PyTuple_GET_SIZE(cells)
                    ? nullptr
                    : PyCell_GET(PyTuple_GET_ITEM(cells, guard.number));
       }
-      case Fetch::index:
+      case GuardSource::index:
         if (PyList_Check(above))
           return guard.number < PyList_GET_SIZE(above) ? PyList_GET_ITEM(above, guard.number) : nullptr;
         return PyTuple_Check(above) && guard.number < PyTuple_GET_SIZE(above) ? PyTuple_GET_ITEM(above, guard.number)
                                                                               : nullptr;
-      case Fetch::get: return made(PyObject_GetAttr(above, key), values);
-      case Fetch::call: return made(PyObject_CallMethodNoArgs(above, key), values);
-      case Fetch::listed: return made(PySequence_List(above), values);
-      case Fetch::of_type: return PyType_Check(above) ? reinterpret_cast<PyTypeObject*>(above)->tp_dict : nullptr;
+      case GuardSource::attribute: return made(PyObject_GetAttr(above, key), values);
+      case GuardSource::method_result: return made(PyObject_CallMethodNoArgs(above, key), values);
+      case GuardSource::items: return made(PySequence_List(above), values);
+      case GuardSource::type_dict:
+        return PyType_Check(above) ? reinterpret_cast<PyTypeObject*>(above)->tp_dict : nullptr;
     }
     return nullptr;
   }
@@ -309,8 +311,8 @@ class Guards {
         return Py_TYPE(value) == guard.type && PyDict_GET_SIZE(value) == PyTuple_GET_SIZE(expected) &&
                has_keys(value, expected);
       case Check::set: return Py_TYPE(value) == guard.type && nb::handle(value).equal(nb::handle(expected));
-      case Check::same: return (guard.weak ? referred(expected) : expected) == value && Py_TYPE(value) == guard.type;
-      case Check::array: return Py_TYPE(value) == guard.type && is_as(value, expected);
+      case Check::same: return (guard.weak ? weak_target(expected) : expected) == value && Py_TYPE(value) == guard.type;
+      case Check::array: return Py_TYPE(value) == guard.type && equals_snapshot(value, expected);
       default: return true;
     }
   }
@@ -331,16 +333,16 @@ PyType_Slot guards_slots[] = {
 
 // While it is entered, `entered(code, globals)` is called when this thread's Python enters a function for the first
 // time, before its first line.
-class Watch {
+class FunctionEntryHook {
  public:
-  explicit Watch(nb::object entered) : entered_(std::move(entered)) {}
+  explicit FunctionEntryHook(nb::object entered) : entered_(std::move(entered)) {}
 
   void begin() {
     PyThreadState* thread = PyThreadState_Get();
     before_ = thread->c_profilefunc;
     before_object_ = nb::borrow(thread->c_profileobj);
     nb::object self = nb::find(*this);
-    PyEval_SetProfile(&Watch::act, self.ptr());
+    PyEval_SetProfile(&FunctionEntryHook::on_event, self.ptr());
   }
   void end() {
     PyEval_SetProfile(before_, before_object_.ptr());
@@ -349,8 +351,8 @@ class Watch {
   }
 
  private:
-  static int act(PyObject* self, PyFrameObject* frame, int what, PyObject* argument) {
-    Watch& watch = *nb::inst_ptr<Watch>(self);
+  static int on_event(PyObject* self, PyFrameObject* frame, int what, PyObject* argument) {
+    FunctionEntryHook& watch = *nb::inst_ptr<FunctionEntryHook>(self);
     if (what == PyTrace_CALL) {
       nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
       if (watch.seen_.insert(code.ptr()).second) watch.enter(std::move(code), reinterpret_cast<PyObject*>(frame));
@@ -381,7 +383,7 @@ void init_guards(nb::module_& m) {
   nb::class_<Guards>(m, "Guards", nb::type_slots(guards_slots))
       .def(nb::init<>())
       .def("add", &Guards::add, "parent"_a, "fetch"_a, "key"_a.none(), "check"_a, "value"_a.none())
-      .def("hold", &Guards::hold)
+      .def("all_hold", &Guards::all_hold)
       .def("failing", &Guards::failing)
       .def("value", &Guards::value, "number"_a, "missing"_a.none())
       .def("expected", &Guards::expected)
@@ -389,10 +391,10 @@ void init_guards(nb::module_& m) {
       .def("loosen", &Guards::loosen)
       .def("dropped", &Guards::dropped)
       .def("__len__", &Guards::size);
-  nb::class_<Watch>(m, "Watch")
+  nb::class_<FunctionEntryHook>(m, "FunctionEntryHook")
       .def(nb::init<nb::object>())
-      .def("__enter__", &Watch::begin)
-      .def("__exit__", [](Watch& watch, nb::args) { watch.end(); });
+      .def("__enter__", &FunctionEntryHook::begin)
+      .def("__exit__", [](FunctionEntryHook& watch, nb::args) { watch.end(); });
 }
 
 }  // namespace karez::python

@@ -5,30 +5,30 @@
 #include <atomic>
 #include <optional>
 
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
 namespace {
 
 std::atomic<int> world_number{0};  // raised when the default world goes
-thread_local std::optional<Interactive> here;
-thread_local int here_of = 0;
+thread_local std::optional<Interactive> current_scope;
+thread_local int current_scope_world = 0;
 
 }  // namespace
 
-void lie_somewhere() {
-  if (tracing() || (here && here_of == world_number)) return;
+void ensure_default_device() {
+  if (tracing() || (current_scope && current_scope_world == world_number)) return;
   const nb::object mesh = nb::module_::import_("karez.worlds").attr("first_device")();
-  here.reset();
-  here.emplace(*nb::inst_ptr<DeviceMesh>(mesh));
-  here_of = world_number;
+  current_scope.reset();
+  current_scope.emplace(*nb::inst_ptr<DeviceMesh>(mesh));
+  current_scope_world = world_number;
 }
 
 void init_interactive(nb::module_& m) {
   m.def("forget_default_world", [] {
     ++world_number;
-    here.reset();
+    current_scope.reset();
   });
 }
 

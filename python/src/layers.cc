@@ -2,7 +2,7 @@
 #include "karez/api/batch_parts.h"
 #include "karez/api/convolution.h"
 
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {

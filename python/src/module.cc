@@ -1,5 +1,5 @@
 // The extension module karez._core: a list of what each file brings.
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 
 #include "python/src/errors.h"
 
@@ -12,7 +12,7 @@ NB_MODULE(_core, m) {
   karez::python::init_world(m);
   karez::python::init_tensor(m);
   karez::python::init_parts(m);
-  karez::python::init_sharing(m);
+  karez::python::init_dlpack(m);
   karez::python::init_interactive(m);
   karez::python::init_functions(m);
   karez::python::init_layers(m);

@@ -1,7 +1,7 @@
 // Optimisers and schedules.
 #include "karez/api/optim.h"
 
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
@@ -12,7 +12,7 @@ std::vector<Tensor> tensors_from(const std::vector<const Value*>& values) {
   std::vector<Tensor> out;
   for (const Value* value : values) {
     const Tensor* tensor = value->tensor();
-    const bool none = std::holds_alternative<std::monostate>(value->is);  // Tensor(): no gradient
+    const bool none = std::holds_alternative<std::monostate>(value->content);  // Tensor(): no gradient
     require(tensor != nullptr || none, "a gradient is a tensor of the program being traced");
     out.push_back(none ? Tensor() : *tensor);
   }
@@ -23,7 +23,7 @@ template <class Optimiser> nb::class_<Optimiser> def_optimiser(nb::module_& m, c
   return nb::class_<Optimiser>(m, name)
       .def("step",
            [](Optimiser& self, const std::vector<const Value*>& grads) {
-             lie_somewhere();  // outside of a trace it may be the first thing that is computed
+             ensure_default_device();  // outside of a trace it may be the first thing that is computed
              self.step(tensors_from(grads), user_line());
            })
       .def_prop_rw("lr", &Optimiser::lr, &Optimiser::set_lr);

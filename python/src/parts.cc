@@ -1,7 +1,7 @@
 // Where tensors lie: their meshes, layouts and parts, and tensors made from such.
 #include "karez/api/parts.h"
 #include "karez/api/interactive.h"
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
@@ -20,7 +20,7 @@ std::pair<std::string, std::string> partial_of(const Layout& layout, const Mesh&
 }
 
 // Its mesh or None, by dimension the names of the axes that split it, and what is Partial.
-nb::tuple place_in_words(const std::optional<DeviceMesh>& on, const Layout& layout, int rank) {
+nb::tuple placement_tuple(const std::optional<DeviceMesh>& on, const Layout& layout, int rank) {
   if (!on || layout.empty())
     return nb::make_tuple(on ? nb::cast(*on) : nb::none(), std::vector<std::string>(static_cast<std::size_t>(rank)), "",
                           "");
@@ -29,27 +29,27 @@ nb::tuple place_in_words(const std::optional<DeviceMesh>& on, const Layout& layo
 }
 
 // Without `layout` the mesh alone is asked for, which computes nothing.
-nb::tuple place(const Value& value, bool layout) {
+nb::tuple placement(const Value& value, bool layout) {
   const Tensor tensor = value.outside();
   const SourceLine line = user_line();
-  if (!tensor.lent().valid()) lie_somewhere();
+  if (!tensor.lent().valid()) ensure_default_device();
   Place at;
   {
     GilRelease released;
     if (layout) at = place_of(tensor, line);
     else at.mesh = mesh_of(tensor);
   }
-  return place_in_words(at.mesh, at.layout, tensor.rank());
+  return placement_tuple(at.mesh, at.layout, tensor.rank());
 }
 
-nb::tuple stored_place(const World& world, const Value& value) {
+nb::tuple stored_placement(const World& world, const Value& value) {
   const Parameter parameter = value.parameter();
   Place at;
   {
     GilRelease released;
     at = place_of(world, parameter);
   }
-  return place_in_words(at.mesh, at.layout, value.type().rank());
+  return placement_tuple(at.mesh, at.layout, value.type().rank());
 }
 
 // A device's name (None: the host), the box and the numbers of each.
@@ -66,7 +66,7 @@ nb::list local_parts_of(const Value& value) {
     return out;
   }
   const SourceLine line = user_line();
-  lie_somewhere();
+  ensure_default_device();
   std::vector<LocalData> parts;
   {
     GilRelease released;
@@ -77,17 +77,17 @@ nb::list local_parts_of(const Value& value) {
   return out;
 }
 
-Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& on,
-                    const std::vector<std::string>& words, const std::vector<std::pair<std::string, int>>& splits,
-                    const std::string& kind, const std::vector<std::string>& axes, const std::optional<Shape>& shape,
-                    const std::optional<DType>& dtype) {
+Value tensor_from_parts(const std::vector<const Value*>& values, const DeviceMesh& on,
+                        const std::vector<std::string>& words, const std::vector<std::pair<std::string, int>>& splits,
+                        const std::string& kind, const std::vector<std::string>& axes,
+                        const std::optional<Shape>& shape, const std::optional<DType>& dtype) {
   std::vector<HostArray> parts;
   const SourceLine line = user_line();
   for (const Value* value : values) {
     const Tensor tensor = value->outside();
     HostArray lent = tensor.lent();
     if (!lent.valid()) {
-      lie_somewhere();
+      ensure_default_device();
       GilRelease released;
       lent = tensor.read(line);
     }
@@ -116,14 +116,14 @@ Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& o
 }  // namespace
 
 void init_parts(nb::module_& m) {
-  m.def("place", &place);
-  m.def("stored_place", &stored_place);
+  m.def("placement", &placement);
+  m.def("stored_placement", &stored_placement);
   m.def("laid_on", [](const Operand& x, const DeviceMesh& mesh, const std::vector<std::string>& words) {
     return Value(laid_on(x, mesh, words));
   });
   m.def("local_parts", &local_parts_of);
-  m.def("from_parts", &made_of_parts, "parts"_a, "mesh"_a, "words"_a, "splits"_a, "kind"_a, "axes"_a, "shape"_a.none(),
-        "dtype"_a.none());
+  m.def("from_parts", &tensor_from_parts, "parts"_a, "mesh"_a, "words"_a, "splits"_a, "kind"_a, "axes"_a,
+        "shape"_a.none(), "dtype"_a.none());
 }
 
 }  // namespace karez::python

@@ -1,7 +1,7 @@
 // Random numbers as values of the program.
 #include "karez/api/random.h"
 
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
@@ -11,14 +11,14 @@ void init_random(nb::module_& m) {
   m.def(
       "random_uniform",
       [](const Shape& size, DType dtype) {
-        lie_somewhere();
+        ensure_default_device();
         return Value(random_uniform(size, dtype, user_line()));
       },
       "size"_a, "dtype"_a = "float32");
   m.def(
       "random_normal",
       [](const Shape& size, DType dtype) {
-        lie_somewhere();
+        ensure_default_device();
         return Value(random_normal(size, dtype, user_line()));
       },
       "size"_a, "dtype"_a = "float32");

@@ -1,14 +1,14 @@
 // scan, whose body is a callable of Python's.
 #include "karez/api/scan.h"
 
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
 namespace {
 using namespace nb::literals;
 
-nb::list listed(const std::vector<Tensor>& tensors) {
+nb::list values_list(const std::vector<Tensor>& tensors) {
   nb::list out;
   for (const Tensor& tensor : tensors) out.append(Value(tensor));
   return out;
@@ -25,13 +25,13 @@ std::vector<Tensor> tensors_of(nb::handle values) {
 }
 
 nb::tuple run(nb::object body, const Operands& init, const Operands& xs, bool reverse, std::int64_t length) {
-  lie_somewhere();
+  ensure_default_device();
   const ScanBody each = [&](const std::vector<Tensor>& carry, const std::vector<Tensor>& rows) {
-    const nb::object made = body(listed(carry), listed(rows));
+    const nb::object made = body(values_list(carry), values_list(rows));
     return Scanned{tensors_of(made[0]), tensors_of(made[1])};
   };
   const Scanned out = scan(each, terms_of(init), terms_of(xs), {reverse, length}, user_line());
-  return nb::make_tuple(listed(out.carry), listed(out.ys));
+  return nb::make_tuple(values_list(out.carry), values_list(out.ys));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <nanobind/stl/string_view.h>
 
 #include "karez/api/interactive.h"
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
@@ -19,19 +19,19 @@ const TensorType& Value::type() const {
     const TensorType& operator()(const Parameter& p) const { return p.type(); }
     const TensorType& operator()(const Array& a) const { return a.type(); }
   };
-  return std::visit(Visit{}, is);
+  return std::visit(Visit{}, content);
 }
 
 const Tensor* Value::tensor() const {
-  if (const auto* array = std::get_if<Array>(&is)) {
+  if (const auto* array = std::get_if<Array>(&content)) {
     Tensor made(*array);
-    is = std::move(made);
+    content = std::move(made);
   }
-  return std::get_if<Tensor>(&is);
+  return std::get_if<Tensor>(&content);
 }
 
 const Parameter& Value::parameter() const {
-  const auto* found = std::get_if<Parameter>(&is);
+  const auto* found = std::get_if<Parameter>(&content);
   require(found != nullptr, "a tensor stands where a parameter is meant");
   return *found;
 }
@@ -46,7 +46,7 @@ const Tensor& Value::outside() const {
 
 Operand::operator Term() const {
   const SourceLine line = user_line();
-  lie_somewhere();
+  ensure_default_device();
   if (nb::isinstance<Value>(object)) {
     const Value& value = *nb::inst_ptr<Value>(object);
     if (value.tensor() == nullptr) return Term(value.parameter(), line);
@@ -54,7 +54,7 @@ Operand::operator Term() const {
     out.as_number = value.as_number;
     return out;
   }
-  if (const Tensor* input = stand_in(object)) {
+  if (const Tensor* input = captured_input(object)) {
     Term out(*input, line);
     if (PyFloat_CheckExact(object.ptr())) out.as_number = Term::AsNumber::yes;
     return out;
@@ -82,7 +82,7 @@ std::vector<Parameter> parameters_from(const std::vector<const Value*>& values) 
 namespace {
 
 // What numbers of a call alone give is one, too.
-template <auto F> Value operated(const Term& a, const Term& b) {
+template <auto F> Value apply_operator(const Term& a, const Term& b) {
   const bool number = (a.stands_for_number() || b.stands_for_number()) && (a.stands_for_number() || a.is_number()) &&
                       (b.stands_for_number() || b.is_number());
   Value out(F(a, b));
@@ -95,10 +95,10 @@ template <auto F> Value operated(const Term& a, const Term& b) {
 
 template <auto F> void def_operator(nb::class_<Value>& type, const char* name, const char* reflected = nullptr) {
   type.def(
-      name, [](const Operand& a, const Operand& b) { return operated<F>(a, b); }, nb::is_operator());
+      name, [](const Operand& a, const Operand& b) { return apply_operator<F>(a, b); }, nb::is_operator());
   if (reflected != nullptr)
     type.def(
-        reflected, [](const Operand& b, const Operand& a) { return operated<F>(a, b); }, nb::is_operator());
+        reflected, [](const Operand& b, const Operand& a) { return apply_operator<F>(a, b); }, nb::is_operator());
 }
 
 nb::tuple shape_of(const Value& value) {
@@ -112,7 +112,7 @@ std::string layout_text(const Value& value) {
   const Tensor* tensor = value.tensor();
   if (tensor == nullptr || tensor->lazy == nullptr) return tensor::print(value.type());
   const SourceLine line = user_line();
-  lie_somewhere();
+  ensure_default_device();
   GilRelease released;
   const Array array = computed(*tensor, line);
   const bool whole =
@@ -121,10 +121,10 @@ std::string layout_text(const Value& value) {
 }
 
 // What each device holds: its name, and a range of each dimension.
-nb::list places(const Value& value) {
+nb::list device_boxes(const Value& value) {
   const Tensor tensor = value.outside();
   const SourceLine line = user_line();
-  lie_somewhere();
+  ensure_default_device();
   Array array;
   {
     GilRelease released;
@@ -144,7 +144,7 @@ nb::list places(const Value& value) {
 
 // "array": outside of a trace, or what one word of the user's writes there.
 std::string_view kind_of(const Value& value) {
-  if (std::holds_alternative<std::monostate>(value.is)) return "none";
+  if (std::holds_alternative<std::monostate>(value.content)) return "none";
   const Tensor* tensor = value.tensor();
   return tensor == nullptr ? "parameter" : tensor->lazy == nullptr ? "traced" : "array";
 }
@@ -157,9 +157,9 @@ void init_tensor(nb::module_& m) {
                          "compiled function returned.");
   type.def(nb::init<>());
   type.def("_bind", [](Value& value, Shape shape, DType dtype, const Initialiser& init, const std::string& site) {
-    value.is = Parameter("unnamed", {dtype, std::move(shape)}, init, site);
+    value.content = Parameter("unnamed", {dtype, std::move(shape)}, init, site);
   });
-  type.def("_call_it", [](const Value& value, const std::string& name) { value.parameter().call_it(name); });
+  type.def("_bind_path", [](const Value& value, const std::string& name) { value.parameter().call_it(name); });
   type.def_prop_ro("shape", shape_of, "The logical sizes, as a tuple.");
   type.def_prop_ro("_dtype", [](const Value& value) { return std::string(name_of(value.type().dtype)); });
   type.def_prop_ro("_kind", &kind_of);
@@ -172,20 +172,20 @@ void init_tensor(nb::module_& m) {
     return value.tensor() == nullptr ? std::string() : karez::line_of(*value.tensor());
   });
   type.def("_layout_text", &layout_text);
-  type.def("_places", &places);
+  type.def("_device_boxes", &device_boxes);
   type.def("_begin_with",
            [](const Value& value, nb::handle array) { value.parameter().begin_with(host_array(array)); });
   type.def("wait", [](const Value& value) {
     const Tensor tensor = value.outside();
     const SourceLine line = user_line();
-    lie_somewhere();
+    ensure_default_device();
     GilRelease released;
     computed(tensor, line).wait();
   });
   type.def("_read", [](const Value& value) {
     const Tensor tensor = value.outside();
     const SourceLine line = user_line();
-    lie_somewhere();
+    ensure_default_device();
     HostArray out;
     {
       GilRelease released;
@@ -208,21 +208,21 @@ void init_tensor(nb::module_& m) {
   type.def_prop_ro("_number", [](const Value& value) { return static_cast<int>(value.as_number); });
   type.def("_as_number",
            [](const Value& input, int kind) { return Value(*input.tensor(), static_cast<Term::AsNumber>(kind)); });
-  using Two = Tensor (*)(Term, Term);
-  def_operator<static_cast<Two>(&karez::operator+)>(type, "__add__", "__radd__");
-  def_operator<static_cast<Two>(&karez::operator-)>(type, "__sub__", "__rsub__");
-  def_operator<static_cast<Two>(&karez::operator*)>(type, "__mul__", "__rmul__");
-  def_operator<static_cast<Two>(&karez::operator/)>(type, "__truediv__", "__rtruediv__");
+  using BinaryFunction = Tensor (*)(Term, Term);
+  def_operator<static_cast<BinaryFunction>(&karez::operator+)>(type, "__add__", "__radd__");
+  def_operator<static_cast<BinaryFunction>(&karez::operator-)>(type, "__sub__", "__rsub__");
+  def_operator<static_cast<BinaryFunction>(&karez::operator*)>(type, "__mul__", "__rmul__");
+  def_operator<static_cast<BinaryFunction>(&karez::operator/)>(type, "__truediv__", "__rtruediv__");
   def_operator<&karez::pow>(type, "__pow__", "__rpow__");
-  def_operator<static_cast<Two>(&karez::operator<)>(type, "__lt__");
-  def_operator<static_cast<Two>(&karez::operator<=)>(type, "__le__");
-  def_operator<static_cast<Two>(&karez::operator>)>(type, "__gt__");
-  def_operator<static_cast<Two>(&karez::operator>=)>(type, "__ge__");
+  def_operator<static_cast<BinaryFunction>(&karez::operator<)>(type, "__lt__");
+  def_operator<static_cast<BinaryFunction>(&karez::operator<=)>(type, "__le__");
+  def_operator<static_cast<BinaryFunction>(&karez::operator>)>(type, "__gt__");
+  def_operator<static_cast<BinaryFunction>(&karez::operator>=)>(type, "__ge__");
   def_operator<&karez::equal>(type, "__eq__");
   def_operator<&karez::not_equal>(type, "__ne__");
   type.def("__neg__", [](const Operand& operand) {
     const Term x = operand;
-    return x.stands_for_number() ? operated<static_cast<Two>(&karez::operator*)>(x, -1) : Value(-x);
+    return x.stands_for_number() ? apply_operator<static_cast<BinaryFunction>(&karez::operator*)>(x, -1) : Value(-x);
   });
   nb::class_<Initialiser>(
       m, "Initialiser",

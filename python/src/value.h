@@ -24,14 +24,16 @@ namespace nb = nanobind;
 // that nobody has looked at: it becomes a tensor when somebody does, for a step may give hundreds that are dropped
 // unseen. With the interpreter's lock.
 struct Value {
-  mutable std::variant<std::monostate, Tensor, Parameter, Array> is;
+  mutable std::variant<std::monostate, Tensor, Parameter, Array> content;
   Term::AsNumber as_number = Term::AsNumber::no;  // an input of a trace that a number of the call takes the place of,
                                                   // or what is computed from such alone
 
   Value() = default;
-  Value(Tensor tensor, Term::AsNumber as_number = Term::AsNumber::no) : is(std::move(tensor)), as_number(as_number) {}
-  Value(Array array) : is(std::move(array)) {}
-  Value(Parameter parameter) : is(std::move(parameter)) {}
+  Value(Tensor tensor, Term::AsNumber as_number = Term::AsNumber::no)
+      : content(std::move(tensor)),
+        as_number(as_number) {}
+  Value(Array array) : content(std::move(array)) {}
+  Value(Parameter parameter) : content(std::move(parameter)) {}
   const TensorType& type() const;
   const Tensor* tensor() const;        // null: a parameter
   const Parameter& parameter() const;  // or an error
@@ -50,14 +52,15 @@ std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 
 // Captured numbers and arrays of which a trace's inputs take the place: the input for this very object; null where
 // there is none.
-const Tensor* stand_in(nb::handle object);
+const Tensor* captured_input(nb::handle object);
 
 // NumPy's arrays and ours: whatever NumPy can make an array of is copied in; out of here an array owns its bytes.
 HostArray host_array(nb::handle array);
-HostArray taken_array(
+HostArray borrowed_array(
     nb::handle array);  // the bytes of a NumPy array themselves, where they are dense and aligned; otherwise a copy
 nb::object numpy_array(HostArray array);  // of bfloat16 an error, unless ml_dtypes is imported
-HostArray halves_of_dlpack(const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given);  // what NumPy cannot hold
+HostArray half_array_from_dlpack(
+    const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given);  // what NumPy cannot hold
 nb::dlpack::dtype dlpack_of(DType dtype);
 bool is_numpy(nb::handle object);  // an array or a scalar of NumPy's
 
@@ -66,7 +69,7 @@ extern PyType_Slot buffer_slots[];
 
 // What is computed outside of compiled functions without an array among its operands lies on the default world's first
 // device.
-void lie_somewhere();
+void ensure_default_device();
 
 // A dtype by its name, or anything of that name ("f32", "float32", numpy.float32).
 DType dtype_of_object(nb::handle object);

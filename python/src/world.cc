@@ -7,7 +7,7 @@
 #include <map>
 #include <memory>
 
-#include "python/src/topics.h"
+#include "python/src/bindings.h"
 #include "python/src/value.h"
 
 namespace karez::python {
@@ -15,7 +15,7 @@ namespace {
 using namespace nb::literals;
 
 // What a thread does while it waits: Python may want to interrupt it.
-void look_for_signals() {
+void check_signals() {
   nb::gil_scoped_acquire held;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
@@ -43,7 +43,7 @@ std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, 
   options.start_timeout = start_timeout;
   options.peer_timeout = peer_timeout;
   options.check_inputs = input_check_from(check_inputs);
-  options.while_waiting = look_for_signals;
+  options.while_waiting = check_signals;
   GilRelease released;
   return {new World(std::move(options)), [](World* world) {
             GilRelease waiting;

@@ -74,7 +74,7 @@ def ours_of(name):
 
 def public_of(names):
     """Of the names of ops those that are public functions of ours and no random numbers."""
-    public = {n for module in (kz.functions, kz.pointwise, kz.rearranging, kz.products, kz.reductions) for n in module.__all__}
+    public = {n for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions) for n in module.__all__}
     return ({n for n in public if n in names} | {"nn.functional." + n for n in kz.F.__all__ if "nn.functional." + n in names}) - RANDOM
 
 

@@ -38,7 +38,7 @@ SAMPLES = {  # where it is not one array, or two for two parameters that have no
     "unbind": (X,), "unflatten": (X, 1, (2, 3)), "unsqueeze": (X, 1), "trapezoid": (X, Y), "full_like": (X, 2.0), "softmin": (X, 1), "max": (X, 1), "min": (X, 1), "dist": (X, Y), "isclose": (X, Y),
 }
 OWN = {"arange", "eye", "full", "ones", "zeros", "tracing", "update", "with_layout"}  # of no array, or of parameters, or of a compiled function alone
-FUNCTIONS = {name: getattr(module, name) for module in (kz.functions, kz.pointwise, kz.rearranging, kz.products, kz.reductions, F) for name in module.__all__}
+FUNCTIONS = {name: getattr(module, name) for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions, F) for name in module.__all__}
 FUNCTIONS = {name: one for name, one in FUNCTIONS.items() if not isinstance(one, type) and name not in OWN} | {"max": kz.max, "min": kz.min, "abs": kz.abs, "sum": kz.sum, "pow": kz.pow,
                                                                                                          "any": kz.any, "all": kz.all}
 

@@ -114,7 +114,7 @@ def test_the_table_has_each_layer_and_each_of_its_arguments():
     assert set(classes) - set(TABLE) == {"Module", "ModuleDict", "ModuleList", "Sequential"} & set(classes)
     layers = {"encoder_layer", "decoder_layer", "custom_encoder", "custom_decoder"}
     for name, (_, _, others) in TABLE.items():
-        taken = classes[name]._read if "_read" in vars(classes[name]) else set(inspect.signature(classes[name]).parameters) - layers
+        taken = classes[name]._forward_attributes if "_forward_attributes" in vars(classes[name]) else set(inspect.signature(classes[name]).parameters) - layers
         assert taken <= set(others), name
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import karez as kz
-from karez import captured, read_watch, reflection
+from karez import captured_state, read_watchpoints, reflection
 
 ONE = np.ones(6, np.float32)
 LARGE = list(range(2000))
@@ -69,7 +69,7 @@ def test_a_large_attribute_of_an_object_in_the_place_of_one_that_is_gone_is_watc
     class Words(Holder):
         pass
 
-    guards = captured.Captured("f", [])
+    guards = captured_state.CapturedState("f", [])
     guards.names.add("words")
     one = Words(words=list(range(2000)))
     assert guards._is_watched(one, "words", "one.words")
@@ -83,7 +83,7 @@ def test_a_large_attribute_of_an_object_in_the_place_of_one_that_is_gone_is_watc
             len(other.words)
     member = Holder(scale=2.0)
     guards._member(member, "member", 0)
-    guards.seen[-1, captured._ROOT, id(other)] = guards.seen.pop((-1, captured._ROOT, id(member)))
+    guards.seen[-1, captured_state._ROOT, id(other)] = guards.seen.pop((-1, captured_state._ROOT, id(member)))
     del member
     before = len(guards.guards)
     guards._member(other, "other", 0)
@@ -308,7 +308,7 @@ def test_an_error_of_a_watch_comes_out_as_it_is():
         hash([])
 
     for entered, said in ((fails, "of a watch"), (raised_by_c, "unhashable type")):
-        watch = kz._core.Watch(entered)
+        watch = kz._core.FunctionEntryHook(entered)
         with pytest.raises(TypeError, match=said):
             with watch:
                 inner()
@@ -322,7 +322,7 @@ def test_a_watch_in_a_base_class_gives_what_it_stands_for():
     class D(B):
         pass
 
-    b, d, reads = B(words=LARGE), D(words=LARGE), read_watch.ReadWatch()
+    b, d, reads = B(words=LARGE), D(words=LARGE), read_watchpoints.ReadWatchpoints()
     try:
         assert reads.add(b, "words", lambda: KeyError("b")) and reads.add(d, "words", lambda: KeyError("d"))
         with pytest.raises(KeyError, match="d"):
@@ -446,7 +446,7 @@ def test_packages_in_all_folders_of_packages_are_installed_ones(folder):
     package = types.ModuleType("installed_for_a_test")
     package.__file__ = os.path.join(folder, "installed_for_a_test.py")
     exec(compile("WORDS = list(range(2000))\nSCALE = 2.0\ndef scaled(x):\n    return x * SCALE * len(WORDS[:1])\n", package.__file__, "exec"), vars(package))
-    assert not reflection.is_closed(package.__file__)
+    assert not reflection.is_untracked(package.__file__)
     f = kz.compile(lambda x: package.scaled(x))
     assert first(f) == 2
     package.SCALE = 5.0

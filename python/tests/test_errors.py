@@ -144,7 +144,7 @@ def test_tracebacks_show_the_programs_frames(monkeypatch):
             kz.compile(body)(X)
         return [entry.path.name for entry in caught.traceback]
 
-    assert files() == ["test_errors.py", "compiled.py", "test_errors.py"], "the one that raises again, and no other"
+    assert files() == ["test_errors.py", "compiled_function.py", "test_errors.py"], "the one that raises again, and no other"
     monkeypatch.setenv("KAREZ_TRACEBACK", "full")
     assert {"module.py", "layers.py"} <= set(files())
 
@@ -172,7 +172,7 @@ ODD = [None, 0, -1, 2**63, 2**64, float("nan"), float("inf"), -0.0, 1e300, "", "
 
 
 def public():
-    for where, names in ((kz, [name for module in (kz.functions, kz.pointwise, kz.rearranging, kz.products, kz.reductions, kz.random) for name in module.__all__] + ["scan", "tensor"]), (F, F.__all__), (kz.nn.init, ["uniform", "normal", "constant", "value"]), (kz.optim, kz.optim.__all__),
+    for where, names in ((kz, [name for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions, kz.random) for name in module.__all__] + ["scan", "tensor"]), (F, F.__all__), (kz.nn.init, ["uniform", "normal", "constant", "value"]), (kz.optim, kz.optim.__all__),
                          (nn, [n for n in dir(nn) if n[0].isupper()]), (kz, ["Mesh", "P", "grad", "value_and_grad", "compile"])):
         for name in names:
             if callable(getattr(where, name)) and name not in ("Extreme", "Sorted"):

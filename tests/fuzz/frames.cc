@@ -28,7 +28,7 @@ class BytesWire : public Wire {
   ~BytesWire() override { ::close(descriptor_); }
   std::int64_t read(const iovec* into, int parts) override {
     if (shut_) return -1;
-    if (!may_) return 0;
+    if (!open_) return 0;
     if (bytes_.empty()) drained_ = true;  // who asks again has understood what it got before
     std::size_t left = piece_, done = 0;
     for (int i = 0; i < parts; ++i) {
@@ -58,17 +58,17 @@ class BytesWire : public Wire {
     shut_ = true;
     eventfd_write(descriptor_, 1);
   }
-  void begin() { may_ = true; }
+  void begin() { open_ = true; }
   bool drained() const { return drained_; }
 
  private:
   std::string_view bytes_;
   std::size_t piece_;
   int descriptor_;
-  std::atomic<bool> may_{false}, drained_{false}, shut_{false};
+  std::atomic<bool> open_{false}, drained_{false}, shut_{false};
 };
 
-struct Posted {
+struct PostedReceive {
   std::int64_t bytes;
   std::string memory, expected;  // both with a guard behind
 };
@@ -77,8 +77,8 @@ constexpr int depth = 4;
 
 // What should come of the bytes: receives filled per channel, and whether the connection ends. Its own code, not the
 // connection's.
-struct Reading {
-  std::map<std::uint64_t, std::vector<Posted>>& posted;
+struct FrameOracle {
+  std::map<std::uint64_t, std::vector<PostedReceive>>& posted;
   std::map<std::uint64_t, std::size_t> received = {};
   std::map<std::uint64_t, std::int64_t> filled = {};
   std::map<std::uint64_t, int> credits = {}, early = {};
@@ -114,7 +114,7 @@ struct Reading {
         bytes.remove_prefix(std::min<std::size_t>(length, bytes.size()));
         continue;
       }
-      Posted& here = at->second[received[channel]];
+      PostedReceive& here = at->second[received[channel]];
       std::int64_t& done = filled[channel];
       bool fits = size == static_cast<std::uint64_t>(here.bytes) && length <= (1u << 20) &&
                   done + length <= here.bytes && (length > 0 || size == 0);
@@ -136,13 +136,13 @@ void fuzz_frames(std::string_view bytes) {
   if (bytes.empty()) return;
   std::size_t piece = 1 + static_cast<unsigned char>(bytes[0]) % 64 * 40;
   bytes.remove_prefix(1);
-  std::map<std::uint64_t, std::vector<Posted>> posted;
+  std::map<std::uint64_t, std::vector<PostedReceive>> posted;
   for (auto [channel, size] :
        std::initializer_list<std::pair<std::uint64_t, std::int64_t>>{{1, 4}, {1, 0}, {1, 200}, {2, 3000}, {2, 8}}) {
     std::string memory(static_cast<std::size_t>(size) + guard, '\xA5');
     posted[channel].push_back({size, memory, memory});
   }
-  Reading reading{.posted = posted};
+  FrameOracle reading{.posted = posted};
   reading.read(bytes);
 
   static Reactor reactor;
@@ -153,17 +153,18 @@ void fuzz_frames(std::string_view bytes) {
   std::map<std::uint64_t, std::unique_ptr<Link>> links;
   for (auto& [channel, list] : posted) links[channel] = connection.open(channel, depth, bell);
   for (auto& [channel, list] : posted) {
-    for (Posted& p : list) links[channel]->post_receive(reinterpret_cast<std::byte*>(p.memory.data()), p.bytes);
+    for (PostedReceive& p : list) links[channel]->post_receive(reinterpret_cast<std::byte*>(p.memory.data()), p.bytes);
   }
   links[1]->stay_awake(true);
   wire.begin();
   while (connection.failure() == nullptr && !wire.drained()) links[1]->poll();
-  promise((connection.failure() != nullptr) == reading.ends, "a connection ends where it should not, or goes on");
+  check_invariant((connection.failure() != nullptr) == reading.ends,
+                  "a connection ends where it should not, or goes on");
   for (auto& [channel, list] : posted) {
-    promise(links[channel]->received() == static_cast<std::int64_t>(reading.received[channel]),
-            "other messages have arrived than were sent");
-    for (const Posted& p : list)
-      promise(p.memory == p.expected, "other bytes have arrived than were sent, or elsewhere");
+    check_invariant(links[channel]->received() == static_cast<std::int64_t>(reading.received[channel]),
+                    "other messages have arrived than were sent");
+    for (const PostedReceive& p : list)
+      check_invariant(p.memory == p.expected, "other bytes have arrived than were sent, or elsewhere");
   }
 }
 

@@ -7,7 +7,7 @@ namespace karez::tests {
 namespace {
 
 // What a verified graph is asked next; few nodes, since the list of shardings grows with the letters of each.
-void ask(const Graph& graph) {
+void exercise(const Graph& graph) {
   for (std::size_t n = 0; n < graph.nodes.size() && n < 16; ++n) {
     NodeView node{&graph, NodeId(n)};
     try {
@@ -26,12 +26,12 @@ void fuzz_graph(std::string_view bytes) {
   } catch (const Error&) { return; }
   std::string text = print(graph);
   try {
-    promise(print(parse_graph(text, ops)) == text, "a printed graph reads back as another");
-  } catch (const Error&) { throw BrokenPromise{"a printed graph is refused"}; }
+    check_invariant(print(parse_graph(text, ops)) == text, "a printed graph reads back as another");
+  } catch (const Error&) { throw InvariantViolation{"a printed graph is refused"}; }
   try {
     verify(graph);
   } catch (const Error&) { return; }
-  ask(graph);
+  exercise(graph);
 }
 
 }  // namespace karez::tests

@@ -25,10 +25,11 @@ void fuzz_handshake(std::string_view bytes) {
       taken += step.size();
       said += handshake.to_send().size();
     }
-    promise(!handshake.done(), "a handshake is done with one who does not know the token");
+    check_invariant(!handshake.done(), "a handshake is done with one who does not know the token");
   } catch (const base::Error&) {}
-  promise(taken <= Handshake::most_bytes, "more than 64 bytes were taken before the handshake was done");
-  promise(said <= (asks ? 32u : 64u), "more was said than a handshake has to say before the other side's proof");
+  check_invariant(taken <= Handshake::most_bytes, "more than 64 bytes were taken before the handshake was done");
+  check_invariant(said <= (asks ? 32u : 64u),
+                  "more was said than a handshake has to say before the other side's proof");
 }
 
 }  // namespace karez::tests

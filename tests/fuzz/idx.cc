@@ -9,9 +9,9 @@ void fuzz_idx(std::string_view bytes) {
   for (int rank : {1, 3}) {  // labels and images
     try {
       IdxArray array = unpack_idx(file, rank, "a file");
-      promise(static_cast<int>(array.shape.size()) == rank, "an array has another rank than was asked for");
-      promise(count_of(array.shape) == static_cast<std::int64_t>(array.bytes.size()),
-              "an array's bytes are not as many as its shape counts");
+      check_invariant(static_cast<int>(array.shape.size()) == rank, "an array has another rank than was asked for");
+      check_invariant(count_of(array.shape) == static_cast<std::int64_t>(array.bytes.size()),
+                      "an array's bytes are not as many as its shape counts");
     } catch (const Error&) {}
   }
 }

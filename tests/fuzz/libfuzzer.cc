@@ -8,7 +8,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     karez::tests::KAREZ_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
-  } catch (const karez::tests::BrokenPromise& broken) {
+  } catch (const karez::tests::InvariantViolation& broken) {
     std::fprintf(stderr, "%s\n", broken.what);
     std::abort();
   }

@@ -14,15 +14,15 @@ void fuzz_plan(std::string_view bytes) {
   std::string text = print(plan);
   try {
     Plan again = parse_plan(text);
-    promise(print(again) == text, "a printed plan reads back as another");
-    promise(rank_hash(again) == rank_hash(plan), "a plan that reads back has another hash");
-  } catch (const Error&) { throw BrokenPromise{"a printed plan is refused"}; }
+    check_invariant(print(again) == text, "a printed plan reads back as another");
+    check_invariant(rank_hash(again) == rank_hash(plan), "a plan that reads back has another hash");
+  } catch (const Error&) { throw InvariantViolation{"a printed plan is refused"}; }
   try {
     verify(plan);
   } catch (const Error&) { return; }
   try {
-    promise(!summary(plan).empty(), "a verified plan has no summary");
-  } catch (const Error&) { throw BrokenPromise{"a verified plan cannot be summed up"}; }
+    check_invariant(!summary(plan).empty(), "a verified plan has no summary");
+  } catch (const Error&) { throw InvariantViolation{"a verified plan cannot be summed up"}; }
 }
 
 }  // namespace karez::tests

@@ -37,7 +37,7 @@ class Replay : public ::testing::TestWithParam<FuzzTarget> {
     auto begin = std::chrono::steady_clock::now();
     try {
       GetParam().run(bytes);
-    } catch (const BrokenPromise& broken) {
+    } catch (const InvariantViolation& broken) {
       ADD_FAILURE() << what << ": " << broken.what;
     } catch (const std::exception& error) { ADD_FAILURE() << what << ": " << error.what(); }
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << what;

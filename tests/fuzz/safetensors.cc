@@ -13,23 +13,23 @@ void fuzz_safetensors(std::string_view bytes) {
     WeightHeader header = parse_weight_header(bytes.substr(8, static_cast<std::size_t>(length)), size, "a file");
     std::int64_t at = 0;
     for (const WeightEntry& entry : header.entries) {
-      promise(entry.begin == at, "a tensor does not begin where the one before it ends");
-      promise(entry.end - entry.begin == checked_mul(count_of(entry.shape), item_bytes(entry.dtype)),
-              "a tensor has other bytes than its type takes");
+      check_invariant(entry.begin == at, "a tensor does not begin where the one before it ends");
+      check_invariant(entry.end - entry.begin == checked_mul(count_of(entry.shape), item_bytes(entry.dtype)),
+                      "a tensor has other bytes than its type takes");
       at = entry.end;
     }
-    promise(8 + length + at == size, "tensors do not end with the file");
+    check_invariant(8 + length + at == size, "tensors do not end with the file");
     const bool checked = !header.entries.empty() && header.entries[0].checksum.has_value();
     const std::string head = checked ? print_checked_header(header.entries, header.notes)
                                      : print_weight_header(header.entries, header.notes);
     const WeightHeader again =
         parse_weight_header(std::string_view(head).substr(8), static_cast<std::int64_t>(head.size()) + at, "its print");
-    promise(again.entries == header.entries && again.notes == header.notes, "a header reads back as another");
+    check_invariant(again.entries == header.entries && again.notes == header.notes, "a header reads back as another");
   } catch (const Error&) {}
   try {
     for (const auto& [name, file] : parse_weight_index(bytes, "an index"))
-      promise(!file.empty() && file != ".." && file.find('/') == file.npos && file.find('\0') == file.npos,
-              "a file may lie elsewhere");
+      check_invariant(!file.empty() && file != ".." && file.find('/') == file.npos && file.find('\0') == file.npos,
+                      "a file may lie elsewhere");
   } catch (const Error&) {}
 }
 

@@ -42,8 +42,8 @@ void fuzz_store(std::string_view bytes) {
     std::string text = encode(reply);
     std::string_view rest = text;
     StoreReply again;
-    promise(decode(rest, again) && rest.empty() && again.status == reply.status && again.value == reply.value,
-            "an answer reads back as another");
+    check_invariant(decode(rest, again) && rest.empty() && again.status == reply.status && again.value == reply.value,
+                    "an answer reads back as another");
   });
   for (Store::Client client : {0, 1, 2}) store.join(client);
   std::map<Store::Client, bool> dropped;
@@ -61,7 +61,7 @@ void fuzz_store(std::string_view bytes) {
     dropped[client] = leaves;
   }
   for (const auto& [client, count] : answered)
-    promise(count <= requests_in(said[client]), "more answers than requests");
+    check_invariant(count <= requests_in(said[client]), "more answers than requests");
 }
 
 }  // namespace karez::tests

@@ -32,11 +32,11 @@ inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
                                               {"safetensors", fuzz_safetensors}};
 
 // A promise that the bytes broke: neither an Error, which targets swallow, nor anything that code under test throws.
-struct BrokenPromise {
+struct InvariantViolation {
   const char* what;
 };
-inline void promise(bool kept, const char* what) {
-  if (!kept) throw BrokenPromise{what};
+inline void check_invariant(bool kept, const char* what) {
+  if (!kept) throw InvariantViolation{what};
 }
 
 }  // namespace karez::tests

@@ -15,15 +15,15 @@
 namespace karez::tools {
 namespace {
 
-struct Said {
+struct CommandOutput {
   int code = 0;
   std::string out, error;
 };
-Said run(const Command& root, std::vector<const char*> words) {
+CommandOutput run(const Command& root, std::vector<const char*> words) {
   words.insert(words.begin(), root.name.c_str());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  Said said;
+  CommandOutput said;
   try {
     said.code = run_command_line(root, static_cast<int>(words.size()), words.data());
   } catch (const Error& error) { said.error = error.what(), said.code = exit_code(error.kind); }
@@ -32,14 +32,14 @@ Said run(const Command& root, std::vector<const char*> words) {
   return said;
 }
 
-struct Read {
+struct ParsedOptions {
   std::string file;
   std::int64_t count = 7;
   double delay = 0.5;
   bool flag = false;
   std::vector<std::string> list;
 };
-Command tool(Read& read) {
+Command tool(ParsedOptions& read) {
   return {"tool",
           "Does things.\nA footer.",
           {},
@@ -57,7 +57,7 @@ Command tool(Read& read) {
 }
 
 TEST(CommandLine, OptionsThatAreNotGivenKeepTheirValues) {
-  Read read;
+  ParsedOptions read;
   EXPECT_EQ(run(tool(read), {"work", "a"}).code, 5);
   EXPECT_EQ(read.file, "a");
   EXPECT_EQ(read.count, 7);
@@ -66,8 +66,8 @@ TEST(CommandLine, OptionsThatAreNotGivenKeepTheirValues) {
   EXPECT_TRUE(read.list.empty());
 }
 
-TEST(CommandLine, OptionsAreReadBeforeAndBehindTheFile) {
-  Read read;
+TEST(CommandLine, OptionsAreReadBeforeAndAfterTheFile) {
+  ParsedOptions read;
   EXPECT_EQ(
       run(tool(read), {"work", "--list", "x=1", "a", "--count", "-3", "--flag", "--delay", "1e-3", "--list", "y"}).code,
       5);
@@ -102,13 +102,13 @@ TEST(CommandLine, AnotherProgramsWordsAreLeftAsTheyAre) {
 }
 
 TEST(CommandLine, TheCommandThatIsNamedRuns) {
-  Read read;
+  ParsedOptions read;
   EXPECT_EQ(run(tool(read), {"copy"}).code, 3);
 }
 
 TEST(CommandLine, HelpIsNoError) {
-  Read read;
-  const Said said = run(tool(read), {"work", "--help"});
+  ParsedOptions read;
+  const CommandOutput said = run(tool(read), {"work", "--help"});
   EXPECT_EQ(said.code, 0);
   EXPECT_EQ(said.error, "");
   for (const char* word : {"Works.", "FILE", "--count", "--list"})
@@ -117,9 +117,9 @@ TEST(CommandLine, HelpIsNoError) {
 }
 
 TEST(CommandLine, WhatCannotBeReadIsSaid) {
-  Read read;
+  ParsedOptions read;
   auto error = [&](std::vector<const char*> words) {
-    const Said said = run(tool(read), std::move(words));
+    const CommandOutput said = run(tool(read), std::move(words));
     EXPECT_EQ(said.code, 64);
     EXPECT_EQ(said.out, "");
     return said.error;
@@ -134,11 +134,11 @@ TEST(CommandLine, WhatCannotBeReadIsSaid) {
 }
 
 // A file that lives for one test.
-struct File {
+struct TemporaryFile {
   static inline int made = 0;
   std::string path = (std::filesystem::temp_directory_path() / cat("karez_cli_", getpid(), "_", made++)).string();
-  explicit File(const std::string& text) { write_text(path, text); }
-  ~File() { std::remove(path.c_str()); }
+  explicit TemporaryFile(const std::string& text) { write_text(path, text); }
+  ~TemporaryFile() { std::remove(path.c_str()); }
 };
 
 const char* const small = R"(graph main mesh(data=2) {
@@ -150,13 +150,13 @@ const char* const small = R"(graph main mesh(data=2) {
 }
 )";
 
-Said opt(const File& file, const char* passes, const char* remat = "") {
+CommandOutput opt(const TemporaryFile& file, const char* passes, const char* remat = "") {
   return run({"karez", "", {}, nullptr, {opt_command()}},
              {"opt", file.path.c_str(), "--passes", passes, "--remat", remat});
 }
 
 TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
-  const File file(small);
+  const TemporaryFile file(small);
   auto explain = [&](const char* mesh, const char* value) {
     return run({"karez", "", {}, nullptr, {opt_command()}},
                {"opt", file.path.c_str(), "--mesh", mesh, "--explain", value});
@@ -177,7 +177,7 @@ TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
 }
 
 TEST(Opt, NumbersWithGapsAreClosed) {
-  const File file(small);
+  const TemporaryFile file(small);
   EXPECT_TRUE(golden(opt(file, "canonicalise").out, R"(graph main mesh(data=2) {
   %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8@data, 6]
   %1 = relu(%0) : f32[8, 6]
@@ -185,13 +185,13 @@ TEST(Opt, NumbersWithGapsAreClosed) {
   output "y" %2
 }
 )"));
-  const Said sharded = opt(file, "shard");
+  const CommandOutput sharded = opt(file, "shard");
   EXPECT_EQ(sharded.error, "");
   EXPECT_NE(sharded.out.find("%3 = add(%1, %2) : f32[8@data, 6]"), std::string::npos) << sharded.out;
 }
 
 TEST(Opt, PassesRunInTheirOrderWithWhatTheyNeed) {
-  const File file(small);
+  const TemporaryFile file(small);
   EXPECT_NE(opt(file, "shard, box").out.find("= box("), std::string::npos) << "the output is wanted whole";
   EXPECT_NE(opt(file, "all").out.find("plan \"main\""), std::string::npos);
   EXPECT_EQ(opt(file, "shard,box,order,segment,slots,localise,emit,memory").error, "");
@@ -206,14 +206,14 @@ TEST(Opt, PassesRunInTheirOrderWithWhatTheyNeed) {
 }
 
 TEST(Opt, ABoxedProgramIsShardedNoMore) {
-  const File boxed(opt(File(small), "shard,box").out);
+  const TemporaryFile boxed(opt(TemporaryFile(small), "shard,box").out);
   EXPECT_EQ(opt(boxed, "canonicalise").error, "");
   EXPECT_NE(opt(boxed, "shard").error.find("is a change of layout, as box makes them; shard takes the program before"),
             std::string::npos);
 }
 
 TEST(Opt, WhatGradientsReadOfTheModulesNamedIsMadeAgain) {
-  const File file(R"(graph main {
+  const TemporaryFile file(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = exp(%0) : f32[2, 4] in "net.one"
   %2 = tanh(%1) : f32[2, 4] in "net.one"
@@ -226,7 +226,7 @@ TEST(Opt, WhatGradientsReadOfTheModulesNamedIsMadeAgain) {
 }
 )");
   auto exps = [&](const char* remat) {
-    const Said said = opt(file, "canonicalise,recompute", remat);
+    const CommandOutput said = opt(file, "canonicalise,recompute", remat);
     EXPECT_EQ(said.error, "");
     int count = 0;
     for (std::size_t at = said.out.find("= exp("); at != std::string::npos; at = said.out.find("= exp(", at + 1))

@@ -42,7 +42,7 @@ struct Findings {
   std::size_t left_out = 0;  // pairs
 };
 
-void look_at_ranks(StoreClient& store, const Launch& launch, Findings& out) {
+void collect_facts(StoreClient& store, const Launch& launch, Findings& out) {
   store.set(cat("facts/", launch.rank), print(facts_of_this_process()));
   for (int rank = 0; rank < launch.ranks; ++rank) out.ranks.push_back(parse_facts(store.wait(cat("facts/", rank))));
   share_cores(out.ranks);
@@ -53,9 +53,9 @@ void look_at_ranks(StoreClient& store, const Launch& launch, Findings& out) {
 }
 
 // The n-th meeting of this process: links by locality, or of one class.
-void look_at_links(Reactor& reactor, const Launch& launch, int number, std::optional<LinkClass> force, Findings& out) {
+void collect_links(Reactor& reactor, const Launch& launch, int number, std::optional<LinkClass> force, Findings& out) {
   Meeting meeting(reactor, launch, number, Seconds(20));
-  if (number == 0) look_at_ranks(meeting.store(), launch, out);
+  if (number == 0) collect_facts(meeting.store(), launch, out);
   PeersOptions options{launch.rank, launch.ranks, meeting.interface()};
   options.force = force;
   options.timeout = Seconds(4);
@@ -187,8 +187,8 @@ int report(const Findings& found, const std::string& costs) {
 int run_as_rank(const Launch& launch, const Options& options) {
   Findings found;
   Reactor reactor;
-  look_at_links(reactor, launch, 0, std::nullopt, found);
-  if (launch.one_host) look_at_links(reactor, launch, 1, LinkClass::tcp, found);
+  collect_links(reactor, launch, 0, std::nullopt, found);
+  if (launch.one_host) collect_links(reactor, launch, 1, LinkClass::tcp, found);
   return launch.rank == 0 ? report(found, options.costs) : 0;
 }
 

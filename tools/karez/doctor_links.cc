@@ -20,7 +20,7 @@ std::string number_text(double value) {
 }
 
 // What this rank has seen of the pair.
-PairResult look_at(Peers& peers, std::pair<int, int> pair, double seconds) {
+PairResult measure_pair(Peers& peers, std::pair<int, int> pair, double seconds) {
   const bool lower = peers.rank() == pair.first;
   PairResult out{pair.first, pair.second, "", {}, ""};
   try {
@@ -75,7 +75,7 @@ std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const st
       store.set(turn, std::chrono::duration<double>(Clock::now() - begin).count() < limit ? "go" : "stop");
     if (store.wait(turn) == "stop") break;
     if (peers.rank() == lower || peers.rank() == higher) {
-      const PairResult seen = look_at(peers, pairs[i], each);
+      const PairResult seen = measure_pair(peers, pairs[i], each);
       store.set(cat(result, peers.rank()), print(seen));
     }
     if (peers.rank() != 0) continue;

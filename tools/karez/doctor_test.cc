@@ -23,7 +23,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-struct Two {
+struct ConnectionPair {
   Reactor reactor;
   std::array<Descriptor, 2> sockets = tcp_pair();
   Connection zero{reactor, std::make_unique<SocketWire>(std::move(sockets[0])), "rank 1"},
@@ -31,7 +31,7 @@ struct Two {
 };
 
 TEST(MeasureLink, BothEndsAgreeOnHowManyMessages) {
-  Two two;
+  ConnectionPair two;
   LinkMeasure measure;
   std::string said;
   const auto begin = std::chrono::steady_clock::now();
@@ -49,13 +49,13 @@ TEST(MeasureLink, BothEndsAgreeOnHowManyMessages) {
 }
 
 TEST(MeasureLink, WhoSaysNothingIsNotWaitedForLong) {
-  Two two;
+  ConnectionPair two;
   EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1, Seconds(0.2)); }),
               HasSubstr("nothing moves for 0.2 s"));
 }
 
 TEST(MeasureLink, WhoGoesIsNamed) {
-  Two two;
+  ConnectionPair two;
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     two.one.end("over");
@@ -66,7 +66,7 @@ TEST(MeasureLink, WhoGoesIsNamed) {
 
 // The other end by hand: it begins with another message than the first.
 TEST(MeasureLink, AMessageOutOfTurnIsNamed) {
-  Two two;
+  ConnectionPair two;
   comm::Bell bell;
   const auto link = two.one.open(1, 1, bell);
   std::array<std::byte, 64> message{std::byte{5}};

@@ -57,7 +57,7 @@ std::string output_text(const std::string& name, const HostArray& array) {
   return cat("  ", name, " ", array.type(), " = ", values, "\n");
 }
 
-struct Ran {
+struct EngineRun {
   std::vector<double> seconds;
   Outputs outputs;
   std::vector<EventLog> events;
@@ -65,14 +65,14 @@ struct Ran {
   std::int32_t number = 0;
 };
 
-Ran run_engine(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
-               const std::vector<VariableValue>& variables, const Options& options) {
+EngineRun run_engine(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
+                     const std::vector<VariableValue>& variables, const Options& options) {
   SessionOptions session_options;
   session_options.workers = static_cast<int>(options.workers);
   session_options.pin = options.pin;
   if (!options.trace.empty()) session_options.events = ring_entries(plan, options.launches + options.warm_up);
   Session session(session_options, kernels);
-  Ran out;
+  EngineRun out;
   out.number = session.load(plan);
   for (const VariableValue& variable : variables)
     session.write_variable(variable.name, variable.device, variable.value.view(), variable.value);
@@ -89,17 +89,17 @@ Ran run_engine(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
   return out;
 }
 
-void save_trace(const Plan& plan, const Ran& ran, const std::string& path) {
-  const auto spans = spans_of(plan, ran.number, ran.events);
+void save_trace(const Plan& plan, const EngineRun& engine_run, const std::string& path) {
+  const auto spans = spans_of(plan, engine_run.number, engine_run.events);
   write_text(path, trace_json(plan, spans));
   std::uint64_t lost = 0;
-  for (const EventLog& log : ran.events) lost += log.overwritten;
+  for (const EventLog& log : engine_run.events) lost += log.overwritten;
   std::printf("%zu acts in %s%s\n", spans.size(), path.c_str(),
               lost == 0 ? "" : cat("; ", lost, " older entries of the workers' records were overwritten").c_str());
 }
 
 void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
-                const std::vector<VariableValue>& variables, const Options& options, const Ran& ran) {
+                const std::vector<VariableValue>& variables, const Options& options, const EngineRun& engine_run) {
   Replay replay(plan, kernels, feeds, variables);
   std::vector<double> seconds, outside;
   for (std::int64_t i = 0; i < options.warm_up + options.launches; ++i) {
@@ -108,7 +108,7 @@ void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds
     seconds.push_back(times.seconds);
     outside.push_back(1 - times.inside / times.seconds);
   }
-  const Times loop = times_of(seconds), engine = times_of(ran.seconds);
+  const Times loop = times_of(seconds), engine = times_of(engine_run.seconds);
   auto more = [](double a, double b) { return cat(a < b ? "" : "+", fixed(100 * (a / b - 1), 1), " %"); };
   std::printf("replay: %zu calls in a plain loop: %s, %s %% of the time outside calls\n", replay.calls(),
               times_text(loop).c_str(), fixed(100 * times_of(outside).median, 2).c_str());
@@ -116,7 +116,7 @@ void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds
               more(engine.least, loop.least).c_str());
   for (std::size_t i = 0; i < replay.outputs().size(); ++i) {
     const auto& [name, array] = replay.outputs()[i];
-    const HostArray& other = ran.outputs[i].second;
+    const HostArray& other = engine_run.outputs[i].second;
     require(ErrorKind::device,
             array.type() == other.type() &&
                 std::memcmp(array.bytes(), other.bytes(), static_cast<std::size_t>(array.view().bytes())) == 0,
@@ -133,19 +133,19 @@ int run(const Options& options) {
   require(options.warm_up >= 0 && options.warm_up <= 1'000'000, "--warm-up: ", options.warm_up,
           " is not in 0 .. 1000000");
   require(options.workers >= 0 && options.workers <= 4096, "--workers: ", options.workers, " is not in 0 .. 4096");
-  const Plan plan = sound_plan(options.file);
+  const Plan plan = verified_plan(options.file);
   if (options.replay) require_replayable(plan);
   const KernelTable kernels(cpu_kernels());
   const auto seed = static_cast<std::uint64_t>(options.seed);
   const Feeds feeds = feeds_of(plan, {seed, options.integers, options.inputs});
   const auto variables = variables_of(plan, seed);
-  const Ran ran = run_engine(plan, kernels, feeds, variables, options);
+  const EngineRun engine_run = run_engine(plan, kernels, feeds, variables, options);
   std::printf("plan '%s': %lld launches on %d worker%s: %s\n", plan.name.c_str(),
-              static_cast<long long>(options.launches), ran.workers, ran.workers == 1 ? "" : "s",
-              times_text(times_of(ran.seconds)).c_str());
-  for (const auto& [name, array] : ran.outputs) std::fputs(output_text(name, array).c_str(), stdout);
-  if (!options.trace.empty()) save_trace(plan, ran, options.trace);
-  if (options.replay) run_replay(plan, kernels, feeds, variables, options, ran);
+              static_cast<long long>(options.launches), engine_run.workers, engine_run.workers == 1 ? "" : "s",
+              times_text(times_of(engine_run.seconds)).c_str());
+  for (const auto& [name, array] : engine_run.outputs) std::fputs(output_text(name, array).c_str(), stdout);
+  if (!options.trace.empty()) save_trace(plan, engine_run, options.trace);
+  if (options.replay) run_replay(plan, kernels, feeds, variables, options, engine_run);
   return 0;
 }
 

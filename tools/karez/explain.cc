@@ -18,7 +18,7 @@ struct Options {
 
 int run(const Options& options) {
   require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
-  const Plan plan = sound_plan(options.file);
+  const Plan plan = verified_plan(options.file);
   const Page page = page_of(plan, costs_of(options.costs, plan));
   if (!options.html.empty()) {
     write_text(options.html, html_of(page));

@@ -17,7 +17,7 @@ namespace karez::tools {
 namespace {
 
 // A file that does not hold what it should is an error of data, whatever the reader of its text calls it.
-template <class Work> auto naming(const std::string& path, Work work) {
+template <class Work> auto with_file_name(const std::string& path, Work work) {
   try {
     return work();
   } catch (const Error& error) { throw Error(ErrorKind::data, cat(path, ": ", error.what()), error.where); }
@@ -45,7 +45,7 @@ void write_text(const std::string& path, const std::string& text) {
 CostTable read_costs(const std::string& path, int team) {
   if (path.empty()) return {};
   const std::string text = read_text(path);
-  return naming(path, [&] {
+  return with_file_name(path, [&] {
     CostTable out = CostTable::parse(text).on(device::processor().isa).on(team, 1);
     if (out.origin.empty()) out.origin = cat("those of ", path);
     return out;
@@ -74,18 +74,18 @@ CostTable costs_of(const std::string& path, const Plan& plan) {
 
 Plan read_plan(const std::string& path) {
   const std::string text = read_text(path);
-  return naming(path, [&] { return parse_plan(text); });
+  return with_file_name(path, [&] { return parse_plan(text); });
 }
 
-Plan sound_plan(const std::string& path) {
+Plan verified_plan(const std::string& path) {
   Plan plan = read_plan(path);
-  naming(path, [&] { verify(plan), page::costs_of(plan); });
+  with_file_name(path, [&] { verify(plan), page::costs_of(plan); });
   return plan;
 }
 
-Graph sound_graph(const std::string& path, const OpTable& ops) {
+Graph verified_graph(const std::string& path, const OpTable& ops) {
   const std::string text = read_text(path);
-  return naming(path, [&] {
+  return with_file_name(path, [&] {
     Graph graph = parse_graph(text, ops);
     verify(graph);
     return graph;

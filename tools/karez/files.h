@@ -22,8 +22,8 @@ CostTable read_costs(const std::string& path, int team = 1);
 // the one that the plan keeps. Its ranks are taken to be on one host.
 CostTable costs_of(const std::string& path, const Plan& plan);
 
-Plan read_plan(const std::string& path);   // parsed: "steps.plan: plan: line 3, column 7: expected ..."
-Plan sound_plan(const std::string& path);  // and verified, with its cost table
-Graph sound_graph(const std::string& path, const OpTable& ops);
+Plan read_plan(const std::string& path);      // parsed: "steps.plan: plan: line 3, column 7: expected ..."
+Plan verified_plan(const std::string& path);  // and verified, with its cost table
+Graph verified_graph(const std::string& path, const OpTable& ops);
 
 }  // namespace karez::tools

@@ -17,7 +17,7 @@
 namespace karez::tools {
 namespace {
 
-std::int64_t moment_of(const FlightRecord& r) { return r.origin + r.failed_at; }
+std::int64_t failure_time(const FlightRecord& r) { return r.origin + r.failed_at; }
 
 std::string clock_text(std::int64_t nanoseconds) {
   const std::time_t seconds = nanoseconds / 1'000'000'000;
@@ -29,7 +29,7 @@ std::string clock_text(std::int64_t nanoseconds) {
   return text;
 }
 
-std::string before_text(std::int64_t nanoseconds) {
+std::string time_before_text(std::int64_t nanoseconds) {
   char text[48];
   std::snprintf(text, sizeof text, "%.3f ms before", static_cast<double>(nanoseconds) * 1e-6);
   return text;
@@ -55,7 +55,7 @@ std::vector<std::string> last_acts(const FlightRecord& r, const EventLog& log) {
     if (e.kind == EventKind::ended || e.kind == EventKind::acted) open.erase(key), ended = e;
     if (e.kind == EventKind::launch_began || e.kind == EventKind::launch_ended) launch = e;
   }
-  auto ago = [&](const Event& e) { return before_text(r.failed_at - e.time); };
+  auto ago = [&](const Event& e) { return time_before_text(r.failed_at - e.time); };
   std::vector<std::string> out;
   if (launch)
     out.push_back(
@@ -70,12 +70,12 @@ std::vector<std::string> last_acts(const FlightRecord& r, const EventLog& log) {
   return out;
 }
 
-class Explaining {
+class FlightReport {
  public:
-  explicit Explaining(const std::vector<FlightRecord>& records) : records_(records) {
+  explicit FlightReport(const std::vector<FlightRecord>& records) : records_(records) {
     for (const FlightRecord& r : records) {
       ranks_ = std::max(ranks_, r.ranks);
-      of_[r.rank] = &r;
+      by_rank_[r.rank] = &r;
     }
   }
 
@@ -84,10 +84,11 @@ class Explaining {
                           records_.size() == 1 ? " record\n" : " records\n");
     for (int rank : missing())
       out += cat("  rank ", rank, " left none: it was stopped or killed, or it writes elsewhere\n");
-    const FlightRecord& first = *std::min_element(
-        records_.begin(), records_.end(), [](const auto& a, const auto& b) { return moment_of(a) < moment_of(b); });
-    out += cat("first, rank ", first.rank, " (", first.who, ") at ", clock_text(moment_of(first)), ": ", first.failure,
-               "\n");
+    const FlightRecord& first = *std::min_element(records_.begin(), records_.end(), [](const auto& a, const auto& b) {
+      return failure_time(a) < failure_time(b);
+    });
+    out += cat("first, rank ", first.rank, " (", first.who, ") at ", clock_text(failure_time(first)), ": ",
+               first.failure, "\n");
     out += waits();
     out += blame();
     return out + acts();
@@ -97,7 +98,7 @@ class Explaining {
   std::vector<int> missing() const {
     std::vector<int> out;
     for (int rank = 0; rank < ranks_; ++rank)
-      if (of_.count(rank) == 0) out.push_back(rank);
+      if (by_rank_.count(rank) == 0) out.push_back(rank);
     return out;
   }
 
@@ -114,7 +115,8 @@ class Explaining {
   }
 
   bool waits_for_nobody(int rank) const {
-    return of_.count(rank) == 0 || of_.at(rank)->state.waits.empty() || !of_.at(rank)->state.inside.empty();
+    return by_rank_.count(rank) == 0 || by_rank_.at(rank)->state.waits.empty() ||
+           !by_rank_.at(rank)->state.inside.empty();
   }
 
   // Where the waits lead to: ranks that others wait for and that wait for nobody.
@@ -128,11 +130,11 @@ class Explaining {
     std::string out;
     for (const auto& [rank, who] : waiting) {
       if (!waits_for_nobody(rank)) continue;
-      const bool here = of_.count(rank) > 0;
+      const bool here = by_rank_.count(rank) > 0;
       const std::string why = !here ? "left no record"
-                              : of_.at(rank)->state.inside.empty()
+                              : by_rank_.at(rank)->state.inside.empty()
                                   ? "waited for nobody: its program had not come so far"
-                                  : cat("was inside ", of_.at(rank)->state.inside);
+                                  : cat("was inside ", by_rank_.at(rank)->state.inside);
       out += cat("it hung on rank ", rank, ", for which ", who.size() == 1 ? "rank " : "ranks ", join(who, ", "),
                  " waited, and which ", why, "\n");
     }
@@ -150,7 +152,7 @@ class Explaining {
   }
 
   const std::vector<FlightRecord>& records_;
-  std::map<int, const FlightRecord*> of_;
+  std::map<int, const FlightRecord*> by_rank_;
   int ranks_ = 1;
 };
 
@@ -178,7 +180,7 @@ std::vector<FlightRecord> read_flights(const std::string& folder) {
   return out;
 }
 
-std::string explain_flight(const std::vector<FlightRecord>& records) { return Explaining(records).text(); }
+std::string explain_flight(const std::vector<FlightRecord>& records) { return FlightReport(records).text(); }
 
 Command flight_command() {
   auto folder = std::make_shared<std::string>();

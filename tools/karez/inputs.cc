@@ -32,7 +32,8 @@ std::vector<Input> inputs_of(const Plan& plan) {
 }
 
 // Floats in [0, most), integers in 0 .. integers - 1, bools either.
-HostArray drawn(const TensorType& type, std::uint64_t seed, std::string_view name, double most, std::int64_t integers) {
+HostArray random_values(const TensorType& type, std::uint64_t seed, std::string_view name, double most,
+                        std::int64_t integers) {
   HostArray out(type);
   const std::uint64_t stream = hash_text(name);
   with_type(type.dtype, [&]<class T>() {
@@ -60,7 +61,7 @@ HostArray filled(const TensorType& type, double number, const std::string& what)
   return out;
 }
 
-HostArray given_array(const Input& input, const std::string& value) {
+HostArray parse_input(const Input& input, const std::string& value) {
   const std::string what = cat("--input ", input.name, "=", value);
   double number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -85,11 +86,12 @@ Feeds feeds_of(const Plan& plan, const InputOptions& options) {
             "'; ", near_names(name, inputs, [](const Input& input) { return input.name; }));
     HostArray& array = arrays[static_cast<std::size_t>(at - inputs.begin())];
     require(!array.valid(), "--input ", one, ": '", name, "' is given twice");
-    array = given_array(*at, one.substr(equals + 1));
+    array = parse_input(*at, one.substr(equals + 1));
   }
   Feeds feeds;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!arrays[i].valid()) arrays[i] = drawn(inputs[i].type, options.seed, inputs[i].name, 1, options.integers);
+    if (!arrays[i].valid())
+      arrays[i] = random_values(inputs[i].type, options.seed, inputs[i].name, 1, options.integers);
     feeds.push_back({inputs[i].name, {array_source(arrays[i]), 0}});
   }
   return feeds;
@@ -102,7 +104,7 @@ std::vector<VariableValue> variables_of(const Plan& plan, std::uint64_t seed) {
     const DType dtype =
         dtype_from(std::string_view(block.layout).substr(0, block.layout.find('[')));  // "f32[10, 784@model]"
     const TensorType type{dtype, {block.bytes / size_of(dtype)}};
-    out.push_back({block.name, plan.devices[block.device], drawn(type, seed, block.name, 0.01, 1)});
+    out.push_back({block.name, plan.devices[block.device], random_values(type, seed, block.name, 0.01, 1)});
   }
   return out;
 }

@@ -10,10 +10,10 @@
 namespace karez::tools {
 namespace {
 
-using Lines = std::span<const int>;  // equal lines have equal numbers
+using LineIds = std::span<const int>;  // equal lines have equal numbers
 
 // By how many lines of b: the longest common subsequence of a with them. `backward` reads both from their ends.
-std::vector<int> common(Lines a, Lines b, bool backward) {
+std::vector<int> common(LineIds a, LineIds b, bool backward) {
   std::vector<int> before(b.size() + 1), now(b.size() + 1);
   for (std::size_t i = 0; i < a.size(); ++i) {
     int line = a[backward ? a.size() - 1 - i : i];
@@ -25,7 +25,7 @@ std::vector<int> common(Lines a, Lines b, bool backward) {
 }
 
 // Marks the lines that stay.
-void keep_common(Lines a, Lines b, std::vector<char>& kept_a, std::vector<char>& kept_b, std::size_t at_a,
+void keep_common(LineIds a, LineIds b, std::vector<char>& kept_a, std::vector<char>& kept_b, std::size_t at_a,
                  std::size_t at_b) {
   for (; !a.empty() && !b.empty() && a.front() == b.front(); ++at_a, ++at_b, a = a.subspan(1), b = b.subspan(1))
     kept_a[at_a] = kept_b[at_b] = 1;

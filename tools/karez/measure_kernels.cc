@@ -23,9 +23,9 @@ constexpr double worth_a_team = 1.5e-5;  // as localise has it: shorter calls ru
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View image(const Shape& shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
 
-class Samples {
+class SampleBuilder {
  public:
-  explicit Samples(int team) : team_(team), ops_(all_ops()) {}
+  explicit SampleBuilder(int team) : team_(team), ops_(all_ops()) {}
 
   void add(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
     CallSpec call;
@@ -37,7 +37,7 @@ class Samples {
       return found;
     };
     const Work work = cost_of(ops_.at(call.op), types(call.in), types(call.out), call.attrs);
-    made.push_back(
+    samples.push_back(
         {work.flops > 0 && work.work == WorkClass::memory ? functions_rate : rate_of(work), std::move(call), work});
   }
   void matmul(std::int64_t m, std::int64_t k, std::int64_t n) {
@@ -53,7 +53,7 @@ class Samples {
     add("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}});
   }
   // All that is bound by memory, each on about so many bytes.
-  void moving(std::int64_t bytes) {
+  void memory_bound(std::int64_t bytes) {
     const std::int64_t n = bytes / 16;  // of the largest operand
     auto rows = [&](std::int64_t elements) { return std::max<std::int64_t>(elements / 64, 1); };
     const View three = f32({n / 64 * 64}), two = f32({rows(2 * n), 64}), one = f32({rows(4 * n), 64});
@@ -77,7 +77,7 @@ class Samples {
         {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}});
   }
 
-  std::vector<Sample> made;
+  std::vector<Sample> samples;
 
  private:
   int team_;
@@ -131,7 +131,7 @@ double sum_seconds(std::int64_t columns) {
 }  // namespace
 
 std::vector<Sample> kernel_samples(int team) {
-  Samples out(team);
+  SampleBuilder out(team);
   out.matmul(2, 512, 512), out.matmul(512, 512, 2);
   out.matmul(64, 100, 10), out.matmul(8, 256, 256), out.matmul(256, 8, 256);
   out.matmul(32, 128, 100), out.matmul(16, 128, 100), out.matmul(64, 32, 32);
@@ -143,8 +143,8 @@ std::vector<Sample> kernel_samples(int team) {
   out.add("pointwise", {f32({1 << 17})}, {f32({1 << 17})}, {{"expr", "exp(x0)"}});  // so many that a team is worth it
   for (const std::int64_t bytes :
        {std::int64_t{16} << 10, std::int64_t{512} << 10, std::int64_t{8} << 20, std::int64_t{64} << 20})
-    out.moving(bytes);
-  return std::move(out.made);
+    out.memory_bound(bytes);
+  return std::move(out.samples);
 }
 
 double seconds_of(const CallSpec& call, double seconds) {
@@ -182,12 +182,12 @@ std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
   std::vector<double> alone;  // seconds of each sample on one thread
   for (RateSet& set : out) {
     std::array<std::vector<double>, rate_count> found;
-    const auto samples = kernel_samples(set.team);
-    for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto list = kernel_samples(set.team);
+    for (std::size_t i = 0; i < list.size(); ++i) {
       const bool again = set.team == 1 || alone[i] >= worth_a_team;
-      const double seconds = again ? seconds_of(samples[i].call, sample_seconds) : alone[i];
+      const double seconds = again ? seconds_of(list[i].call, sample_seconds) : alone[i];
       if (set.team == 1) alone.push_back(seconds);
-      found[samples[i].rate].push_back(std::log(work_of(samples[i]) / seconds));
+      found[list[i].rate].push_back(std::log(work_of(list[i]) / seconds));
     }
     for (std::size_t rate = 0; rate < rate_count; ++rate) {
       double sum = 0;

@@ -24,15 +24,15 @@ constexpr std::int64_t small = 64, large = 1 << 20;
 constexpr int depth = 4;
 
 // One end, asleep until its link rings, as a worker of the engine is.
-class End {
+class LinkEndpoint {
  public:
-  End(Connection& connection, std::uint64_t channel, Seconds patience) : patience_(patience) {
-    bell_.set([this] {
+  LinkEndpoint(Connection& connection, std::uint64_t channel, Seconds patience) : patience_(patience) {
+    notifier_.set([this] {
       std::lock_guard lock(mutex_);
-      rung_ = true;
+      notified_ = true;
       changed_.notify_one();
     });
-    link_ = connection.open(channel, depth, bell_);
+    link_ = connection.open(channel, depth, notifier_);
   }
 
   void post(std::byte* into, std::int64_t bytes) { link_->post_receive(into, bytes), ++posted_; }
@@ -49,39 +49,39 @@ class End {
     while (!holds()) {
       if (const Error* failure = link_->failure()) throw Error(*failure);
       std::unique_lock lock(mutex_);
-      const bool told = changed_.wait_for(lock, patience_, [this] { return rung_; });
+      const bool told = changed_.wait_for(lock, patience_, [this] { return notified_; });
       require(ErrorKind::peer, told, "nothing moves for ", patience_.count(), " s");
-      rung_ = false;
+      notified_ = false;
       lock.unlock();
-      bell_.answer();
+      notifier_.answer();
     }
   }
 
   Seconds patience_;
-  Bell bell_;
+  Bell notifier_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool rung_ = false;
+  bool notified_ = false;
   std::int64_t posted_ = 0, sends_ = 0;
   std::unique_ptr<Link> link_;  // last: goes first
 };
 
-struct Small {
+struct PingMessage {
   std::int64_t number = 0, time = 0;
   std::byte rest[small - 16] = {};
 };
-static_assert(sizeof(Small) == small);
+static_assert(sizeof(PingMessage) == small);
 
-struct Rounds {
+struct PingResult {
   double median = 0, clock = 0, clock_error = 1e9;
 };
 
 // Rounds of 64 bytes. The receive for the next round stands before the answer goes, so that its credit is there in
 // time.
-Rounds play_rounds(End& end, bool begins, std::int64_t count) {
-  Rounds out;
+PingResult measure_ping(LinkEndpoint& end, bool begins, std::int64_t count) {
+  PingResult out;
   std::vector<double> times;
-  Small from, to;
+  PingMessage from, to;
   auto post = [&] { end.post(reinterpret_cast<std::byte*>(&to), small); };
   auto send = [&] { end.send(reinterpret_cast<const std::byte*>(&from), small); };
   post();
@@ -116,7 +116,7 @@ std::uint64_t word_of(bool begins, std::int64_t message, std::int64_t at) {
 void put(std::byte* into, std::uint64_t word) { std::memcpy(into, &word, sizeof word); }
 
 // Seconds for so many messages of 1 MB each way. The ends of each are looked at.
-double play_stream(End& end, bool begins, std::int64_t count) {
+double measure_stream(LinkEndpoint& end, bool begins, std::int64_t count) {
   std::vector<std::byte> from(depth * large), to(depth * large);
   auto at = [](std::int64_t i) { return i % depth * large; };
   const std::int64_t last = large - static_cast<std::int64_t>(sizeof(std::uint64_t));
@@ -143,7 +143,7 @@ double play_stream(End& end, bool begins, std::int64_t count) {
 }
 
 // What the end that begins wants goes to the other.
-std::int64_t agree(End& end, bool begins, std::int64_t number) {
+std::int64_t exchange_count(LinkEndpoint& end, bool begins, std::int64_t number) {
   std::int64_t said = number;
   auto* bytes = reinterpret_cast<std::byte*>(&said);
   if (begins) end.send(bytes, sizeof said), end.await_sent();
@@ -157,13 +157,14 @@ std::int64_t rounds_for(double seconds, double each, std::int64_t least, std::in
 }  // namespace
 
 LinkMeasure measure_link(Connection& connection, std::uint64_t channel, bool begins, double seconds, Seconds patience) {
-  End end(connection, channel, patience);
-  const Rounds warm = play_rounds(end, begins, 20);
-  const Rounds rounds = play_rounds(end, begins, agree(end, begins, rounds_for(seconds * 0.4, warm.median, 20, 10000)));
+  LinkEndpoint end(connection, channel, patience);
+  const PingResult warm = measure_ping(end, begins, 20);
+  const PingResult rounds =
+      measure_ping(end, begins, exchange_count(end, begins, rounds_for(seconds * 0.4, warm.median, 20, 10000)));
   const std::int64_t few = 8;
-  const double first = play_stream(end, begins, few) / static_cast<double>(few);
-  const std::int64_t count = agree(end, begins, rounds_for(seconds * 0.4, first, few, 10000));
-  const double stream = play_stream(end, begins, count);
+  const double first = measure_stream(end, begins, few) / static_cast<double>(few);
+  const std::int64_t count = exchange_count(end, begins, rounds_for(seconds * 0.4, first, few, 10000));
+  const double stream = measure_stream(end, begins, count);
   LinkMeasure out;
   out.cost.alpha = rounds.median / 2;
   out.cost.beta = stream / static_cast<double>(count * large);

@@ -26,10 +26,10 @@ struct Options {
 };
 
 // What a pass reads that is in no text: another must have made it in the same run.
-struct Needed {
+struct PassDependency {
   std::string_view pass, needs;
 };
-constexpr Needed needed[] = {
+constexpr PassDependency pass_dependencies[] = {
     {"box", "shard"},     {"order", "box"},      {"segment", "order"},  {"anchor", "segment"}, {"slots", "segment"},
     {"layout", "box"},    {"localise", "slots"}, {"hoist", "localise"}, {"fuse", "localise"},  {"in_place", "localise"},
     {"emit", "localise"}, {"memory", "emit"},    {"fit", "emit"}};
@@ -48,7 +48,7 @@ std::vector<std::string> passes_of(const std::string& text) {
     require(names.empty() || place_of(names.back()) < place, "--passes '", text, "': ", name, " comes before ",
             names.empty() ? "" : names.back(), " in the pipeline, whose order is the only one: ",
             join(pipeline(), ", ", [](const Pass& pass) { return pass.name; }));
-    for (const Needed& row : needed)
+    for (const PassDependency& row : pass_dependencies)
       require(row.pass != name || std::find(names.begin(), names.end(), row.needs) != names.end(), "--passes '", text,
               "': ", name, " reads what ", row.needs, " makes beside the graph; name it too");
     names.push_back(name);
@@ -81,7 +81,7 @@ Graph without_gaps(const Graph& graph) {
 }
 
 // The same program on another mesh: what was fixed on the old one is not.
-void lay_on(Graph& graph, const std::string& mesh) {
+void replace_mesh(Graph& graph, const std::string& mesh) {
   require(graph.meshes.size() == 1, "--mesh: this program lies on ", graph.meshes.size(),
           " meshes; only one can be replaced");
   graph.meshes[0] = Mesh::parse(mesh);
@@ -100,13 +100,13 @@ int run(const Options& options) {
   const OpTable ops = all_ops();
   const KernelTable kernels(cpu_kernels());
   Compilation c;
-  c.graph = without_gaps(sound_graph(options.file, ops));
+  c.graph = without_gaps(verified_graph(options.file, ops));
   for (NodeId node : c.graph.nodes.ids())
     require(c.graph.nodes[node].op->role != Role::transition ||
                 std::find(names.begin(), names.end(), "shard") == names.end(),
             options.file, ": ", describe(c.graph, node),
             " is a change of layout, as box makes them; shard takes the program before");
-  if (!options.mesh.empty()) lay_on(c.graph, options.mesh);
+  if (!options.mesh.empty()) replace_mesh(c.graph, options.mesh);
   c.ops = &ops;
   c.catalog = &kernels;
   c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
@@ -139,7 +139,7 @@ std::string passes_help() {
   std::string out = "The passes, in their order: ";
   out += join(pipeline(), ", ", [](const Pass& pass) { return pass.name; });
   out += ". What a pass leaves beside the graph is in no text, so ";
-  out += join(needed, ", ", [](const Needed& row) { return cat(row.pass, " needs ", row.needs); });
+  out += join(pass_dependencies, ", ", [](const PassDependency& row) { return cat(row.pass, " needs ", row.needs); });
   return out + " in the same run; canonicalise and shard stand alone, and those before emit print the graph.";
 }
 

@@ -23,7 +23,7 @@ namespace karez::tools {
 namespace {
 
 // Reads numbers of process groups, kills them when their sender is gone. A number again: that group is over.
-[[noreturn]] void keep(int numbers) {
+[[noreturn]] void run_reaper(int numbers) {
   setsid();
   prctl(PR_SET_NAME, "karez-keeper");
   sigset_t all;
@@ -69,13 +69,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 }
 
 // In the new process: becomes the program, or says why not.
-[[noreturn]] void become(char** words, char** environment, const std::vector<int>& cpus, int out, int error, int why,
-                         int keeper, pid_t parent) {
+[[noreturn]] void exec_rank(char** words, char** environment, const std::vector<int>& cpus, int out, int error, int why,
+                            int reaper, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before
   const pid_t group = getpid();  // told by the one who may start others, before it can: the parent may die any time
-  if (write(keeper, &group, sizeof group) != sizeof group) _exit(127);
+  if (write(reaper, &group, sizeof group) != sizeof group) _exit(127);
   int nothing = open("/dev/null", O_RDONLY);
   if (dup2(nothing, 0) < 0 || dup2(out, 1) < 0 || dup2(error, 2) < 0) _exit(127);
   if (nothing > 2) close(nothing);
@@ -98,21 +98,21 @@ RankGroup::RankGroup() {
   require(ErrorKind::device, process >= 0, "no further process: ", std::strerror(errno));
   if (process == 0) {
     ends[1].close();
-    keep(ends[0].get());
+    run_reaper(ends[0].get());
   }
-  keeper_ = std::move(ends[1]);
-  keeper_process_ = process;
+  reaper_ = std::move(ends[1]);
+  reaper_process_ = process;
 }
 
 RankGroup::~RankGroup() {
   signal(SIGKILL);
   for (Rank& rank : ranks_)
     if (rank.running) waitpid(rank.process, nullptr, 0);
-  keeper_.close();
-  waitpid(keeper_process_, nullptr, 0);
+  reaper_.close();
+  waitpid(reaper_process_, nullptr, 0);
 }
 
-void RankGroup::forget(pid_t group) { [[maybe_unused]] auto told = write(keeper_.get(), &group, sizeof group); }
+void RankGroup::release_group(pid_t group) { [[maybe_unused]] auto told = write(reaper_.get(), &group, sizeof group); }
 
 void RankGroup::start(const RankStart& start) {
   require(!start.words.empty(), "no program to start");
@@ -122,8 +122,8 @@ void RankGroup::start(const RankStart& start) {
   const pid_t parent = getpid(), process = fork();
   require(ErrorKind::device, process >= 0, "no further process: ", std::strerror(errno));
   if (process == 0)
-    become(word_pointers.data(), variable_pointers.data(), start.cpus, out[1].get(), error[1].get(), why[1].get(),
-           keeper_.get(), parent);
+    exec_rank(word_pointers.data(), variable_pointers.data(), start.cpus, out[1].get(), error[1].get(), why[1].get(),
+              reaper_.get(), parent);
   setpgid(process, process);  // whoever comes first
   why[1].close();
   int reason = 0;
@@ -132,7 +132,7 @@ void RankGroup::start(const RankStart& start) {
   while (n < 0 && errno == EINTR);
   if (n > 0) {
     waitpid(process, nullptr, 0);
-    forget(process);
+    release_group(process);
     fail(ErrorKind::name, "cannot start '", start.words[0], "': ", std::strerror(reason));
   }
   Rank& rank = ranks_.emplace_back();
@@ -161,14 +161,14 @@ int RankGroup::process_of(int rank) const {
   return -1;
 }
 
-void RankGroup::add_to(std::vector<pollfd>& polled, const Wanted& wanted) const {
+void RankGroup::add_to(std::vector<pollfd>& polled, const OutputFilter& wanted) const {
   for (const Rank& rank : ranks_)
     for (int which : {0, 1})
       if (rank.streams[which] && wanted(rank.rank, which == 1))
         polled.push_back({rank.streams[which].get(), POLLIN, 0});
 }
 
-void RankGroup::read_from(Rank& rank, const Output& output, const Wanted& wanted, int most) {
+void RankGroup::read_from(Rank& rank, const Output& output, const OutputFilter& wanted, int most) {
   std::array<char, 1 << 16> bytes;
   for (int which : {0, 1}) {
     Descriptor& stream = rank.streams[which];
@@ -182,14 +182,14 @@ void RankGroup::read_from(Rank& rank, const Output& output, const Wanted& wanted
   }
 }
 
-void RankGroup::look(const Output& output, const Ended& ended, const Wanted& wanted) {
+void RankGroup::collect(const Output& output, const Ended& ended, const OutputFilter& wanted) {
   for (Rank& rank : ranks_) {
     read_from(rank, output, wanted, 1);
     int status = 0;
     if (!rank.running || waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
     rank.running = false;
     rank.group = kill(-rank.process, 0) == 0;  // while somebody is in it nobody else can get its number
-    if (!rank.group) forget(rank.process);
+    if (!rank.group) release_group(rank.process);
     read_from(rank, output, all, 64);  // what it had printed; something that it started may go on
     ended(rank.rank, status);
   }

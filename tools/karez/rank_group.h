@@ -31,7 +31,7 @@ struct RankStart {
 class RankGroup {
  public:
   using Output = std::function<void(int rank, bool error, std::string_view bytes)>;
-  using Wanted = std::function<bool(int rank, bool error)>;
+  using OutputFilter = std::function<bool(int rank, bool error)>;
   static bool all(int, bool) { return true; }
   using Ended = std::function<void(int rank, int status)>;  // of waitpid; after all that it printed
 
@@ -46,9 +46,9 @@ class RankGroup {
   int process_of(int rank) const;  // its id
 
   // Where output comes from, of the streams that are wanted; that a rank has ended is told by SIGCHLD.
-  void add_to(std::vector<pollfd>& polled, const Wanted& wanted = all) const;
+  void add_to(std::vector<pollfd>& polled, const OutputFilter& wanted = all) const;
   // Takes what is there. What a rank had printed when it ended is taken whether it is wanted or not.
-  void look(const Output& output, const Ended& ended, const Wanted& wanted = all);
+  void collect(const Output& output, const Ended& ended, const OutputFilter& wanted = all);
 
  private:
   struct Rank {
@@ -57,12 +57,12 @@ class RankGroup {
     bool running = true, group = true;  // whether somebody is in its group
     Descriptor streams[2];              // what it prints, what it prints as errors
   };
-  void forget(pid_t group);  // it is over: the keeper need not kill it
-  void read_from(Rank& rank, const Output& output, const Wanted& wanted, int most);
+  void release_group(pid_t group);  // it is over: the keeper need not kill it
+  void read_from(Rank& rank, const Output& output, const OutputFilter& wanted, int most);
 
   std::list<Rank> ranks_;
-  Descriptor keeper_;  // numbers of groups to kill
-  pid_t keeper_process_ = -1;
+  Descriptor reaper_;  // numbers of groups to kill
+  pid_t reaper_process_ = -1;
 };
 
 // The cores of each of so many ranks: disjoint, all of them dealt out. Empty lists where there are more ranks than

@@ -29,19 +29,19 @@ using Clock = std::chrono::steady_clock;
 RankStart shell(int rank, const std::string& text) { return {rank, {"sh", "-c", text}, {}, {}}; }
 
 // What came of a group's ranks.
-struct Seen {
+struct CollectedOutput {
   std::map<int, std::string> out, error;
   std::map<int, int> status;
   std::map<int, std::string> out_at_end;
 
-  void look(RankGroup& group) {
-    group.look([&](int rank, bool is_error, std::string_view bytes) { (is_error ? error : out)[rank] += bytes; },
-               [&](int rank, int how) { status[rank] = how, out_at_end[rank] = out[rank]; });
+  void collect(RankGroup& group) {
+    group.collect([&](int rank, bool is_error, std::string_view bytes) { (is_error ? error : out)[rank] += bytes; },
+                  [&](int rank, int how) { status[rank] = how, out_at_end[rank] = out[rank]; });
   }
   // Until it holds, or ten seconds are over.
   bool await(RankGroup& group, const std::function<bool()>& holds) {
     const auto until = Clock::now() + std::chrono::seconds(10);
-    while (look(group), !holds()) {
+    while (collect(group), !holds()) {
       if (Clock::now() > until) return false;
       std::vector<pollfd> polled;
       group.add_to(polled);
@@ -62,7 +62,7 @@ bool lives(int process) {
   const auto end = line.rfind(')');
   return end != std::string::npos && line[end + 2] != 'Z' && line[end + 2] != 'X';
 }
-bool goes(int process) {
+bool ends_soon(int process) {
   const auto until = Clock::now() + std::chrono::seconds(10);
   while (lives(process) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return !lives(process);
@@ -70,7 +70,7 @@ bool goes(int process) {
 
 TEST(RankGroup, WhatARankPrintsComesBeforeItsEnd) {
   RankGroup group;
-  Seen seen;
+  CollectedOutput seen;
   group.start(shell(3, "head -c 300000 /dev/zero; printf over; printf wrong >&2; exit 5"));
   group.start({4, {"sh", "-c", "echo $WHO $0 $1; kill -9 $$", "a b", "c"}, {{"WHO", "x y"}, {"WHO", "z"}}, {}});
   EXPECT_EQ(group.running(), 2);
@@ -86,7 +86,7 @@ TEST(RankGroup, WhatARankPrintsComesBeforeItsEnd) {
 
 TEST(RankGroup, AProgramThatIsNotThereIsNamedAndTheOthersGoOn) {
   RankGroup group;
-  Seen seen;
+  CollectedOutput seen;
   group.start(shell(0, "sleep 0.1; echo well"));
   EXPECT_EQ(error_of([&] {
               group.start({1, {"no-such-program-of-ours"}, {}, {}});
@@ -100,20 +100,20 @@ TEST(RankGroup, AProgramThatIsNotThereIsNamedAndTheOthersGoOn) {
 
 TEST(RankGroup, SignalsReachWhatARankHasStarted) {
   RankGroup group;
-  Seen seen;
+  CollectedOutput seen;
   group.start(shell(0, "sleep 100 & echo $!; wait"));
   ASSERT_TRUE(seen.await(group, [&] { return seen.out[0].ends_with("\n"); }));
   const int child = std::stoi(seen.out[0]);
   EXPECT_TRUE(lives(child));
   group.signal(SIGTERM);
-  EXPECT_TRUE(goes(child));
+  EXPECT_TRUE(ends_soon(child));
   ASSERT_TRUE(seen.await_all(group));
   EXPECT_TRUE(WIFSIGNALED(seen.status[0]) && WTERMSIG(seen.status[0]) == SIGTERM);
 }
 
 TEST(RankGroup, WhoIsStoppedHearsASignalToo) {
   RankGroup group;
-  Seen seen;
+  CollectedOutput seen;
   group.start(shell(0, "echo ready; kill -STOP $$; echo never"));
   ASSERT_TRUE(seen.await(group, [&] { return seen.out[0] == "ready\n"; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -122,11 +122,11 @@ TEST(RankGroup, WhoIsStoppedHearsASignalToo) {
   EXPECT_EQ(seen.out[0], "ready\n");
 }
 
-TEST(RankGroup, WhatARankLeftBehindGoesWithTheGroup) {
+TEST(RankGroup, ProcessesThatARankStartedEndWithTheGroup) {
   int child = 0, rank = 0;
   {
     RankGroup group;
-    Seen seen;
+    CollectedOutput seen;
     group.start(shell(0, "sleep 100 >/dev/null 2>&1 & echo $!"));
     group.start(shell(1, "echo ready; sleep 100"));
     ASSERT_TRUE(seen.await(group, [&] { return seen.status.count(0) == 1 && seen.out[1] == "ready\n"; }));
@@ -134,8 +134,8 @@ TEST(RankGroup, WhatARankLeftBehindGoesWithTheGroup) {
     EXPECT_TRUE(lives(child));
     EXPECT_TRUE(lives(rank));
   }
-  EXPECT_TRUE(goes(child));
-  EXPECT_TRUE(goes(rank));
+  EXPECT_TRUE(ends_soon(child));
+  EXPECT_TRUE(ends_soon(rank));
 }
 
 // Somebody else starts the ranks, tells their processes, and is killed.
@@ -145,7 +145,7 @@ TEST(RankGroup, RanksAndWhatTheyStartedDieWithWhoeverStartedThem) {
   const pid_t starter = fork();
   if (starter == 0) {
     RankGroup group;
-    Seen seen;
+    CollectedOutput seen;
     group.start(shell(
         0, "trap '' TERM INT HUP; (trap '' TERM INT HUP; while :; do sleep 0.1; done) & echo $$ $!; wait; sleep 100"));
     seen.await(group, [&] { return seen.out[0].ends_with("\n"); });
@@ -160,8 +160,8 @@ TEST(RankGroup, RanksAndWhatTheyStartedDieWithWhoeverStartedThem) {
   EXPECT_TRUE(lives(rank) && lives(child));
   kill(starter, SIGKILL);
   waitpid(starter, nullptr, 0);
-  EXPECT_TRUE(goes(rank));
-  EXPECT_TRUE(goes(child));
+  EXPECT_TRUE(ends_soon(rank));
+  EXPECT_TRUE(ends_soon(child));
   close(ends[0]);
   close(ends[1]);
 }
@@ -169,7 +169,7 @@ TEST(RankGroup, RanksAndWhatTheyStartedDieWithWhoeverStartedThem) {
 TEST(RankGroup, EachRankIsBoundToTheCpusItIsGiven) {
   const std::vector<int> cpus = cpu_budget().cpus;
   RankGroup group;
-  Seen seen;
+  CollectedOutput seen;
   RankStart bound = shell(0, "grep Cpus_allowed_list /proc/self/status");
   bound.cpus = {cpus.back()};
   group.start(bound);
@@ -179,7 +179,7 @@ TEST(RankGroup, EachRankIsBoundToTheCpusItIsGiven) {
 
 TEST(StartRanks, EachIsToldWhichItIs) {
   RankGroup group;
-  Seen seen;
+  CollectedOutput seen;
   const std::string folder = std::filesystem::current_path().string();
   start_ranks(group, {{"sh", "-c", "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_CROWDED $X; pwd"},
                       {{"X", "x"}},
@@ -206,7 +206,7 @@ TEST(RankPrinter, AFileForEachRankHoldsBothOfItsStreams) {
     printer.print(1, false, "a");
     printer.print(1, true, "b\n");
     printer.print(0, false, "c");
-    printer.over(1);
+    printer.finish_rank(1);
   }
   auto text = [&](const char* name) {
     std::ifstream in(folder / name);
@@ -225,7 +225,7 @@ TEST(RankPrinter, LinesOfARanksTwoStreamsDoNotMix) {
   printer.print(0, true, "wrong");
   printer.print(1, false, "other\n");
   printer.print(0, false, "line\nlast");
-  printer.over(0);
+  printer.finish_rank(0);
   plain.print(0, false, "as it is\n");
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "[1] other\n[0] one line\n[0] last\nas it is\n");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] wrong\n");
@@ -267,7 +267,7 @@ TEST(RankPrinter, AReaderThatDoesNotReadBlocksNobodyAndGetsAllInTheEnd) {
     const auto n = read(ends[0], bytes.data(), bytes.size());
     ASSERT_GT(n, 0);
     read_back.append(bytes.data(), static_cast<std::size_t>(n));
-    printer.go_on();
+    printer.flush_pending();
   }
   EXPECT_TRUE(read_back == wanted);
   EXPECT_FALSE(printer.blocked());

@@ -33,13 +33,13 @@ RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix)
 }
 
 void RankPrinter::print(int rank, bool error, std::string_view bytes) {
-  if (error) words_[rank].take(bytes);
+  if (error) stderr_tails_[rank].take(bytes);
   if (to_files_) return write_to(sink(rank, error), bytes);
-  Lines& lines = lines_.try_emplace({rank, error}, prefix_ ? cat("[", rank, "] ") : "").first->second;
+  LinePrefixer& lines = lines_.try_emplace({rank, error}, prefix_ ? cat("[", rank, "] ") : "").first->second;
   write_to(sink(rank, error), lines.take(bytes));
 }
 
-void RankPrinter::over(int rank) {
+void RankPrinter::finish_rank(int rank) {
   for (bool error : {false, true}) {
     auto at = lines_.find({rank, error});
     if (at != lines_.end()) write_to(sink(rank, error), at->second.rest());
@@ -47,22 +47,22 @@ void RankPrinter::over(int rank) {
 }
 
 bool RankPrinter::blocked() const {
-  return std::any_of(sinks_.begin(), sinks_.end(), [](const Sink& sink) { return !sink.kept.empty(); });
+  return std::any_of(sinks_.begin(), sinks_.end(), [](const Sink& sink) { return !sink.pending.empty(); });
 }
 
-bool RankPrinter::blocked(int rank, bool error) const { return !sinks_[place(rank, error)].kept.empty(); }
+bool RankPrinter::blocked(int rank, bool error) const { return !sinks_[place(rank, error)].pending.empty(); }
 
 void RankPrinter::add_to(std::vector<pollfd>& polled) const {
   for (const Sink& sink : sinks_)
-    if (!sink.kept.empty()) polled.push_back({sink.descriptor, POLLOUT, 0});
+    if (!sink.pending.empty()) polled.push_back({sink.descriptor, POLLOUT, 0});
 }
 
-void RankPrinter::go_on() {
-  for (Sink& sink : sinks_) go_on(sink);
+void RankPrinter::flush_pending() {
+  for (Sink& sink : sinks_) flush_pending(sink);
 }
 
 void RankPrinter::drop() {
-  for (Sink& sink : sinks_) sink.kept.clear();
+  for (Sink& sink : sinks_) sink.pending.clear();
 }
 
 std::optional<WriteFailure> RankPrinter::take_failure() {
@@ -74,31 +74,31 @@ std::optional<WriteFailure> RankPrinter::take_failure() {
 
 void RankPrinter::write_to(Sink& sink, std::string_view text) {
   if (sink.failed || text.empty()) return;
-  sink.kept += text;
-  go_on(sink);
+  sink.pending += text;
+  flush_pending(sink);
 }
 
 // A pipe that poll calls writable takes PIPE_BUF bytes without blocking, whatever its other end does; its own flags may
 // be shared, so they stay.
-void RankPrinter::go_on(Sink& sink) {
+void RankPrinter::flush_pending(Sink& sink) {
   std::size_t written = 0;
-  while (written < sink.kept.size()) {
+  while (written < sink.pending.size()) {
     pollfd ready{sink.descriptor, POLLOUT, 0};
     const int polled = poll(&ready, 1, 0);
     if (polled == 0 || (polled < 0 && errno == EINTR)) break;
-    std::string_view chunk = std::string_view(sink.kept).substr(written, PIPE_BUF);
+    std::string_view chunk = std::string_view(sink.pending).substr(written, PIPE_BUF);
     if (const auto line_end = chunk.rfind('\n'); line_end != chunk.npos) chunk = chunk.substr(0, line_end + 1);
     const auto n = write(sink.descriptor, chunk.data(), chunk.size());
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) {
       failures_.push_back({errno, sink.where});
       sink.failed = true;
-      sink.kept.clear();
+      sink.pending.clear();
       return;
     }
     written += static_cast<std::size_t>(n);
   }
-  sink.kept.erase(0, written);
+  sink.pending.erase(0, written);
 }
 
 }  // namespace karez::tools

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "karez/comm/socket.h"
-#include "tools/karez/last_words.h"
-#include "tools/karez/lines.h"
+#include "tools/karez/line_prefixer.h"
+#include "tools/karez/stderr_tail.h"
 #include "tools/namespace.h"
 
 namespace karez::tools {
@@ -31,21 +31,21 @@ class RankPrinter {
   RankPrinter(int ranks, const std::string& folder, bool prefix);
 
   void print(int rank, bool error, std::string_view bytes);
-  void over(int rank);  // it prints no more: the line that nothing ended goes out
-  std::string last_words(int rank) const { return words_.count(rank) > 0 ? words_.at(rank).text() : ""; }
+  void finish_rank(int rank);  // it prints no more: the line that nothing ended goes out
+  std::string stderr_tail(int rank) const { return stderr_tails_.count(rank) > 0 ? stderr_tails_.at(rank).text() : ""; }
 
   // What a reader has no room for is kept here. While something is, print no more than must be.
   bool blocked() const;
   bool blocked(int rank, bool error) const;        // where this goes
   void add_to(std::vector<pollfd>& polled) const;  // where it may go on, if it is blocked
-  void go_on();                                    // writes what can be written now
+  void flush_pending();                            // writes what can be written now
   void drop();                                     // forgets what is kept
   std::optional<WriteFailure> take_failure();      // each once
 
  private:
   struct Sink {
     int descriptor = -1;
-    std::string where, kept = {};
+    std::string where, pending = {};
     bool failed = false;
   };
   std::size_t place(int rank, bool error) const {
@@ -53,13 +53,13 @@ class RankPrinter {
   }  // of its sink
   Sink& sink(int rank, bool error) { return sinks_[place(rank, error)]; }
   void write_to(Sink& sink, std::string_view text);
-  void go_on(Sink& sink);
+  void flush_pending(Sink& sink);
 
   bool to_files_, prefix_;
   std::vector<Descriptor> files_;
   std::vector<Sink> sinks_;  // by rank; without files: standard output and error
-  std::map<std::pair<int, bool>, Lines> lines_;
-  std::map<int, LastWords> words_;
+  std::map<std::pair<int, bool>, LinePrefixer> lines_;
+  std::map<int, StderrTail> stderr_tails_;
   std::vector<WriteFailure> failures_;
 };
 

@@ -31,7 +31,7 @@ actor a2: fetch "fetch out0" stream 0 in r1 out r3 binding "out0"
   bound r1 f32[2]
 )";
 
-struct Counting : Source {  // batch p is [p, 10 p]
+struct CountingSource : Source {  // batch p is [p, 10 p]
   TensorType type() const override { return {DType::f32, {2}}; }
   void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
     out.as<float>()[0] = static_cast<float>(position), out.as<float>()[1] = 10 * static_cast<float>(position);
@@ -46,7 +46,7 @@ std::vector<float> out0(const Replay& replay) {
 TEST(Replay, GoesOnFromLaunchToLaunch) {
   const Plan plan = parse_plan(twice);
   const KernelTable kernels(plain_kernels());
-  Replay replay(plan, kernels, {{"x", {std::make_shared<Counting>(), 3}}},
+  Replay replay(plan, kernels, {{"x", {std::make_shared<CountingSource>(), 3}}},
                 {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
   EXPECT_EQ(replay.calls(), 4u);
   for (int launch = 1; launch <= 3; ++launch) {
@@ -70,7 +70,7 @@ TEST(Replay, AnActThatComesTwiceReadsTheNextBatchFromTheNextSlot) {
   const Plan plan = parse_plan(text);
   verify(plan);
   const KernelTable kernels(plain_kernels());
-  Replay replay(plan, kernels, {{"x", {std::make_shared<Counting>(), 3}}},
+  Replay replay(plan, kernels, {{"x", {std::make_shared<CountingSource>(), 3}}},
                 {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
   EXPECT_EQ(replay.calls(), 7u) << "two reads, two calls twice, a fetch";
   for (int launch = 1; launch <= 3; ++launch) {

@@ -23,17 +23,19 @@ namespace {
 class Agent {
  public:
   int run() {
-    say(hello_line(comm::free_ports()));
+    write_all(hello_line(comm::free_ports()));
     while (connected_ && !(started_ && group_.running() == 0)) {
       std::vector<pollfd> polled{{0, POLLIN, 0}, {signals_.descriptor(), POLLIN, 0}};
       group_.add_to(polled);
       poll(polled.data(), polled.size(), -1);
       while (auto signal = signals_.take())
         if (*signal != SIGCHLD) connected_ = false;
-      group_.look([&](int rank, bool error,
-                      std::string_view bytes) { tell(error ? Kind::errors : Kind::output, rank, std::string(bytes)); },
-                  [&](int rank, int status) { tell(Kind::ended, rank, std::to_string(status)); });
-      if (polled[0].revents != 0) hear();
+      group_.collect(
+          [&](int rank, bool error, std::string_view bytes) {
+            send_frame(error ? Kind::errors : Kind::output, rank, std::string(bytes));
+          },
+          [&](int rank, int status) { send_frame(Kind::ended, rank, std::to_string(status)); });
+      if (polled[0].revents != 0) receive();
     }
     return connected_ ? 0 : exit_code(ErrorKind::peer);  // its ranks are killed with the group
   }
@@ -41,9 +43,11 @@ class Agent {
  private:
   using Kind = RunFrame::Kind;
 
-  void tell(Kind kind, int number, std::string bytes) { say(encode(RunFrame{kind, number, std::move(bytes)})); }
+  void send_frame(Kind kind, int number, std::string bytes) {
+    write_all(encode(RunFrame{kind, number, std::move(bytes)}));
+  }
 
-  void say(std::string_view text) {
+  void write_all(std::string_view text) {
     while (!text.empty() && connected_) {
       auto n = write(1, text.data(), text.size());
       if (n < 0 && errno == EINTR) continue;
@@ -52,7 +56,7 @@ class Agent {
     }
   }
 
-  void hear() {
+  void receive() {
     std::array<char, 1 << 12> bytes;
     auto n = read(0, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) return;
@@ -71,10 +75,10 @@ class Agent {
     require(ErrorKind::peer, !started_, "a second job");
     try {
       start_ranks(group_, job);
-    } catch (const Error& error) { return tell(Kind::refused, 0, error.what()); }
+    } catch (const Error& error) { return send_frame(Kind::refused, 0, error.what()); }
     started_ = true;
     for (int rank = job.first_rank; rank < job.first_rank + job.local_ranks; ++rank)
-      tell(Kind::started, rank, name_of_rank(group_, rank));
+      send_frame(Kind::started, rank, name_of_rank(group_, rank));
   }
 
   Signals signals_;

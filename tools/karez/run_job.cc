@@ -19,11 +19,11 @@
 #include "karez/base/text.h"
 #include "karez/comm/launcher.h"
 #include "karez/comm/sodium.h"
-#include "tools/karez/ending.h"
-#include "tools/karez/far_host.h"
 #include "tools/karez/rank_group.h"
 #include "tools/karez/rank_printer.h"
+#include "tools/karez/remote_agent.h"
 #include "tools/karez/run_ranks.h"
+#include "tools/karez/shutdown_escalation.h"
 #include "tools/karez/signals.h"
 
 extern char** environ;
@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto agents_begin_within = std::chrono::seconds(30);
 
 // Of one rank alone, or of one host: these are told where they run.
-bool travels(const std::string& name, const std::vector<std::string>& exports) {
+bool is_exported(const std::string& name, const std::vector<std::string>& exports) {
   for (const char* own :
        {"KAREZ_RANK", "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS", "KAREZ_CROWDED", "KAREZ_HOST", "KAREZ_INTERFACE"})
     if (name == own) return false;
@@ -43,23 +43,23 @@ bool travels(const std::string& name, const std::vector<std::string>& exports) {
          std::count(exports.begin(), exports.end(), name) > 0;
 }
 
-std::vector<std::pair<std::string, std::string>> travelling(const std::vector<std::string>& exports) {
+std::vector<std::pair<std::string, std::string>> exported_variables(const std::vector<std::string>& exports) {
   std::vector<std::pair<std::string, std::string>> out;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string entry = *at;
     const auto equals = entry.find('=');
-    if (equals != std::string::npos && travels(entry.substr(0, equals), exports))
+    if (equals != std::string::npos && is_exported(entry.substr(0, equals), exports))
       out.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
   }
   return out;
 }
 
-bool is_here(const std::string& host) {
+bool is_local_host(const std::string& host) {
   const std::string own = host_name();
   return host == "localhost" || host == own || host == own.substr(0, own.find('.'));
 }
 
-void say(const std::string& text) { std::fprintf(stderr, "karez run: %s\n", text.c_str()); }
+void print_message(const std::string& text) { std::fprintf(stderr, "karez run: %s\n", text.c_str()); }
 
 class Job {
  public:
@@ -73,14 +73,14 @@ class Job {
     begin();
     while (left_ > 0 || (printer_.blocked() && !interrupted_)) step(std::nullopt);
     printer_.drop();
-    for (const std::string& line : last_lines(ends_, interrupted_)) say(line);
-    return verdict_of(ends_, interrupted_).code;
+    for (const std::string& line : exit_report(ends_, interrupted_)) print_message(line);
+    return job_result(ends_, interrupted_).code;
   }
 
  private:
-  struct Share {  // of the ranks, on one host
+  struct HostShare {  // of the ranks, on one host
     int first = 0, ranks = 0;
-    FarHost* far = nullptr;  // null: this host
+    RemoteAgent* agent = nullptr;  // null: this host
     std::string host = "";
   };
 
@@ -88,7 +88,7 @@ class Job {
   void place() {
     std::vector<HostSlots> hosts;
     for (HostSlots host : options_.hosts) {
-      if (is_here(host.name)) host.name = "localhost";
+      if (is_local_host(host.name)) host.name = "localhost";
       auto at =
           std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& other) { return other.name == host.name; });
       if (at == hosts.end()) hosts.push_back(host);
@@ -99,12 +99,12 @@ class Job {
     int first = 0;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       if (dealt[i] == 0) continue;
-      Share share{first, dealt[i], nullptr, hosts[i].name};
+      HostShare share{first, dealt[i], nullptr, hosts[i].name};
       if (hosts[i].name != "localhost") {
         std::vector<std::string> words = options_.rsh;
         words.push_back(hosts[i].name);
         words.insert(words.end(), options_.agent.begin(), options_.agent.end());
-        share.far = &far_.emplace_back(hosts[i].name, std::move(words));
+        share.agent = &agents_.emplace_back(hosts[i].name, std::move(words));
       }
       shares_.push_back(share);
       first += dealt[i];
@@ -117,14 +117,14 @@ class Job {
   void await_agents() {
     const auto until = Clock::now() + agents_begin_within;
     auto missing = [&] {
-      return std::find_if(far_.begin(), far_.end(), [](const FarHost& host) { return !host.port(); });
+      return std::find_if(agents_.begin(), agents_.end(), [](const RemoteAgent& host) { return !host.port(); });
     };
-    while (missing() != far_.end()) {
+    while (missing() != agents_.end()) {
       require(ErrorKind::peer, Clock::now() < until, "nothing from host ", missing()->name(), " within ",
               agents_begin_within.count(), " s");
-      for (FarHost& host : far_)
-        require(ErrorKind::peer, !host.over(), "nothing began on host ", host.name(), ": '", join(options_.rsh, " "),
-                " ", host.name(), "' ", host.how());
+      for (RemoteAgent& host : agents_)
+        require(ErrorKind::peer, !host.closed(), "nothing began on host ", host.name(), ": '", join(options_.rsh, " "),
+                " ", host.name(), "' ", host.exit_description());
       step(until);
       if (interrupted_) fail(ErrorKind::peer, "interrupted before all hosts had begun");
     }
@@ -135,11 +135,11 @@ class Job {
     RunJob job{options_.words, {}, "", 0, 0, options_.bind};
     std::string store = cat("@karez-", comm::print(random_token()).substr(0, 32));
     if (shares_.size() > 1) {
-      const Share& zero = shares_[0];
-      std::string host = zero.far == nullptr ? host_name() : zero.host.substr(zero.host.find('@') + 1);
+      const HostShare& zero = shares_[0];
+      std::string host = zero.agent == nullptr ? host_name() : zero.host.substr(zero.host.find('@') + 1);
       if (!options_.address.empty()) host = options_.address;
       if (host.find(':') != std::string::npos) host = cat("[", host, "]");
-      store = cat(host, ":", zero.far == nullptr ? comm::free_ports() : *zero.far->port());
+      store = cat(host, ":", zero.agent == nullptr ? comm::free_ports() : *zero.agent->port());
     }
     std::vector<std::pair<std::string, std::string>> own = {{"KAREZ_RANKS", std::to_string(options_.ranks)},
                                                             {"KAREZ_STORE", store},
@@ -147,23 +147,23 @@ class Job {
     if (!options_.output.empty() && std::getenv("KAREZ_FLIGHT") == nullptr)
       own.emplace_back("KAREZ_FLIGHT", std::filesystem::absolute(options_.output).string());
     if (options_.devices > 0) own.emplace_back("KAREZ_DEVICES", std::to_string(options_.devices));
-    for (const Share& share : shares_) {
+    for (const HostShare& share : shares_) {
       job.first_rank = share.first;
       job.local_ranks = share.ranks;
-      job.variables =
-          share.far != nullptr ? travelling(options_.exports) : std::vector<std::pair<std::string, std::string>>{};
+      job.variables = share.agent != nullptr ? exported_variables(options_.exports)
+                                             : std::vector<std::pair<std::string, std::string>>{};
       job.variables.insert(job.variables.end(), own.begin(), own.end());
-      job.folder = share.far != nullptr ? std::filesystem::current_path().string() : "";
-      if (share.far != nullptr) share.far->send({RunFrame::Kind::job, 0, encode(job)});
-      else start_here(job);
+      job.folder = share.agent != nullptr ? std::filesystem::current_path().string() : "";
+      if (share.agent != nullptr) share.agent->send({RunFrame::Kind::job, 0, encode(job)});
+      else start_local(job);
     }
   }
 
-  void start_here(const RunJob& job) {
-    here_.emplace();
-    start_ranks(*here_, job);
+  void start_local(const RunJob& job) {
+    local_group_.emplace();
+    start_ranks(*local_group_, job);
     for (int rank = job.first_rank; rank < job.first_rank + job.local_ranks; ++rank)
-      name(rank) = name_of_rank(*here_, rank);
+      name(rank) = name_of_rank(*local_group_, rank);
   }
 
   // Waits for something to happen, at most until then, and does what is to be done.
@@ -172,11 +172,11 @@ class Job {
     // Otherwise ranks wait too, as if they wrote there themselves. What other hosts tell comes in one stream.
     const auto wanted = [&](int rank, bool error) { return interrupted_ || !printer_.blocked(rank, error); };
     const bool listens = interrupted_ || !printer_.blocked();
-    if (here_) here_->add_to(polled, wanted);
-    for (const FarHost& host : far_)
+    if (local_group_) local_group_->add_to(polled, wanted);
+    for (const RemoteAgent& host : agents_)
       if (listens) host.add_to(polled);
     printer_.add_to(polled);
-    if (auto next = ending_.next(); next && (!until || *next < *until)) until = next;
+    if (auto next = escalation_.next(); next && (!until || *next < *until)) until = next;
     int milliseconds = -1;
     if (until)
       milliseconds =
@@ -184,23 +184,23 @@ class Job {
     poll(polled.data(), polled.size(), milliseconds);
     while (auto signal = signals_.take())
       if (*signal != SIGCHLD) interrupt(*signal);
-    printer_.go_on();
+    printer_.flush_pending();
     if (interrupted_) printer_.drop();
-    if (here_)
-      here_->look([&](int rank, bool error, std::string_view bytes) { printer_.print(rank, error, bytes); },
-                  [&](int rank, int status) { end(rank, status); }, wanted);
+    if (local_group_)
+      local_group_->collect([&](int rank, bool error, std::string_view bytes) { printer_.print(rank, error, bytes); },
+                            [&](int rank, int status) { end(rank, status); }, wanted);
     if (listens)
-      for (FarHost& host : far_) hear(host);
-    while (auto failure = printer_.take_failure()) tell(*failure);
-    while (auto signal = ending_.due(Clock::now())) {
-      if (here_) here_->signal(*signal);
-      for (FarHost& host : far_) host.send({RunFrame::Kind::signal, *signal, ""});
+      for (RemoteAgent& host : agents_) receive_from(host);
+    while (auto failure = printer_.take_failure()) report_failure(*failure);
+    while (auto signal = escalation_.due(Clock::now())) {
+      if (local_group_) local_group_->signal(*signal);
+      for (RemoteAgent& host : agents_) host.send({RunFrame::Kind::signal, *signal, ""});
     }
   }
 
-  void hear(FarHost& host) {
+  void receive_from(RemoteAgent& host) {
     using Kind = RunFrame::Kind;
-    for (const RunFrame& frame : host.look()) {
+    for (const RunFrame& frame : host.receive()) {
       require(frame.kind != Kind::refused, "host ", host.name(), ": ", frame.bytes);
       require(ErrorKind::peer, frame.number < options_.ranks, "host ", host.name(), " tells of rank ", frame.number,
               " of ", options_.ranks);
@@ -209,13 +209,13 @@ class Job {
         printer_.print(frame.number, frame.kind == Kind::errors, frame.bytes);
       if (frame.kind == Kind::ended) end(frame.number, std::atoi(frame.bytes.c_str()));
     }
-    if (!host.over()) return;
-    for (const Share& share : shares_) {
-      if (share.far != &host) continue;
+    if (!host.closed()) return;
+    for (const HostShare& share : shares_) {
+      if (share.agent != &host) continue;
       bool told = false;
       for (int rank = share.first; rank < share.first + share.ranks; ++rank) {
         if (ended_[static_cast<std::size_t>(rank)] || left_ == 0) continue;
-        if (!told) say(cat("host ", host.name(), " is gone: its agent ", host.how()));
+        if (!told) print_message(cat("host ", host.name(), " is gone: its agent ", host.exit_description()));
         told = true;
         end(rank, -1);
       }
@@ -223,10 +223,10 @@ class Job {
   }
 
   // A full disk ends no training. A reader that has gone does, as it ends any program that writes to it.
-  void tell(const WriteFailure& failure) {
+  void report_failure(const WriteFailure& failure) {
     const bool unread = failure.number == EPIPE;
-    say(cat("cannot write to ", failure.where, ": ", std::strerror(failure.number),
-            unread ? "; the job ends" : "; the job goes on, what it prints there is lost"));
+    print_message(cat("cannot write to ", failure.where, ": ", std::strerror(failure.number),
+                      unread ? "; the job ends" : "; the job goes on, what it prints there is lost"));
     if (unread) interrupt(SIGTERM);
   }
 
@@ -235,18 +235,18 @@ class Job {
     if (*seen) return;
     *seen = true;
     --left_;
-    printer_.over(rank);
-    ends_.push_back({rank, name(rank).empty() ? cat("rank ", rank) : name(rank), status, ending_.begun(),
-                     printer_.last_words(rank)});
-    const RankEnd& end = ends_.back();
-    if (end.good() || end.asked) return;
-    if (!tells_of_another(end)) say(tools::print(end));
-    ending_.failed(Clock::now());
+    printer_.finish_rank(rank);
+    ends_.push_back({rank, name(rank).empty() ? cat("rank ", rank) : name(rank), status, escalation_.begun(),
+                     printer_.stderr_tail(rank)});
+    const RankExit& end = ends_.back();
+    if (end.good() || end.after_signal) return;
+    if (!reports_other_rank(end)) print_message(tools::print(end));
+    escalation_.failed(Clock::now());
   }
 
   void interrupt(int signal) {
     if (!interrupted_) interrupted_ = signal;
-    ending_.interrupted(signal, Clock::now());
+    escalation_.interrupted(signal, Clock::now());
   }
 
   std::string& name(int rank) { return names_[static_cast<std::size_t>(rank)]; }
@@ -254,14 +254,14 @@ class Job {
   const RunOptions& options_;
   Signals signals_;  // before there are children
   RankPrinter printer_;
-  std::list<FarHost> far_;
-  std::optional<RankGroup> here_;
-  std::vector<Share> shares_;
+  std::list<RemoteAgent> agents_;
+  std::optional<RankGroup> local_group_;
+  std::vector<HostShare> shares_;
   std::vector<std::string> names_;
   std::vector<bool> ended_;
-  std::vector<RankEnd> ends_;
+  std::vector<RankExit> ends_;
   int left_ = 0;  // ranks that have not ended
-  Ending ending_;
+  ShutdownEscalation escalation_;
   std::optional<int> interrupted_;
 };
 

@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "karez/base/test_error.h"
-#include "tools/karez/ending.h"
 #include "tools/karez/hostfile.h"
-#include "tools/karez/lines.h"
+#include "tools/karez/line_prefixer.h"
 #include "tools/karez/rank_group.h"
 #include "tools/karez/run_frames.h"
+#include "tools/karez/shutdown_escalation.h"
 
 namespace karez::tools {
 namespace {
@@ -52,8 +52,8 @@ TEST(Hostfile, RanksFillSlotsInTheirOrder) {
   EXPECT_EQ(error_of([&] { deal_ranks(hosts, 7); }), "7 ranks are more than the 6 slots of the hosts: a 2, b 1, c 3");
 }
 
-TEST(Lines, AreHeldUntilTheyEnd) {
-  Lines lines("[3] ");
+TEST(LinePrefixer, AreHeldUntilTheyEnd) {
+  LinePrefixer lines("[3] ");
   EXPECT_EQ(lines.take("a"), "");
   EXPECT_EQ(lines.take("b\ncd\n\ne"), "[3] ab\n[3] cd\n[3] \n");
   EXPECT_EQ(lines.take(""), "");
@@ -62,18 +62,18 @@ TEST(Lines, AreHeldUntilTheyEnd) {
   EXPECT_EQ(lines.take("\n"), "[3] \n");
 }
 
-TEST(Lines, GoThroughByteByByte) {
+TEST(LinePrefixer, GoThroughByteByByte) {
   const std::string bytes = std::string("\0\xff\r\x1b[1m", 7) + "\n";
-  Lines whole("> "), parts("> ");
+  LinePrefixer whole("> "), parts("> ");
   std::string out;
   for (char c : bytes) out += parts.take({&c, 1});
   EXPECT_EQ(out, "> " + bytes);
   EXPECT_EQ(whole.take(bytes), "> " + bytes);
 }
 
-TEST(Lines, ThatNeverEndAreCut) {
-  Lines lines("");
-  const std::string most(Lines::longest, 'x');
+TEST(LinePrefixer, ThatNeverEndAreCut) {
+  LinePrefixer lines("");
+  const std::string most(LinePrefixer::longest, 'x');
   EXPECT_TRUE(lines.take(most + "y") == most + "\n");
   EXPECT_EQ(lines.rest(), "y\n");
   EXPECT_TRUE(lines.take(most.substr(1) + "\n") == most.substr(1) + "\n");
@@ -118,7 +118,7 @@ TEST(RunFrames, WhatIsNoneIsRefusedAtItsHeader) {
     EXPECT_THAT(error_of([&] { decode_frame(bytes); }), HasSubstr("is none of ours")) << bytes;
 }
 
-TEST(RunFrames, TheGreetingIsFoundBehindWhatALoginPrints) {
+TEST(RunFrames, TheGreetingIsFoundAfterTheOutputOfTheLogin) {
   std::string bytes = "Welcome to alpha!\n\nkarez agent 1 ";
   EXPECT_EQ(take_hello(bytes), std::nullopt);
   bytes += "15";
@@ -147,16 +147,16 @@ TEST(RunFrames, AJobComesOutAsItWentIn) {
 // --- ending
 // -------------------------------------------------------------------------------------------------------------------------
 
-const Ending::Time zero{};
-std::vector<std::pair<int, int>> signals(Ending& ending, int until = 10000) {  // ms, signal
+const ShutdownEscalation::Time zero{};
+std::vector<std::pair<int, int>> signals(ShutdownEscalation& ending, int until = 10000) {  // ms, signal
   std::vector<std::pair<int, int>> out;
   for (int ms = 0; ms <= until; ms += 100)
     while (auto signal = ending.due(zero + milliseconds(ms))) out.emplace_back(ms, *signal);
   return out;
 }
 
-TEST(Ending, AFailureGivesTheOthersASecond) {
-  Ending ending;
+TEST(ShutdownEscalation, AFailureGivesTheOthersASecond) {
+  ShutdownEscalation ending;
   EXPECT_EQ(ending.next(), std::nullopt);
   ending.failed(zero);
   ending.failed(zero + milliseconds(500));  // one of those who tell of it
@@ -169,17 +169,17 @@ TEST(Ending, AFailureGivesTheOthersASecond) {
   EXPECT_THAT(signals(ending), IsEmpty());
 }
 
-TEST(Ending, CtrlCBecomesHarder) {
-  Ending ending;
+TEST(ShutdownEscalation, CtrlCBecomesHarder) {
+  ShutdownEscalation ending;
   ending.interrupted(SIGINT, zero);
   EXPECT_THAT(signals(ending), ElementsAre(std::pair(0, SIGINT), std::pair(2000, SIGTERM), std::pair(4000, SIGKILL)));
-  Ending terminated;
+  ShutdownEscalation terminated;
   terminated.interrupted(SIGTERM, zero);
   EXPECT_THAT(signals(terminated), ElementsAre(std::pair(0, SIGTERM), std::pair(2000, SIGKILL)));
 }
 
-TEST(Ending, CtrlCAgainTakesTheNextStepAtOnce) {
-  Ending ending;
+TEST(ShutdownEscalation, CtrlCAgainTakesTheNextStepAtOnce) {
+  ShutdownEscalation ending;
   ending.interrupted(SIGINT, zero);
   EXPECT_THAT(signals(ending, 0), ElementsAre(std::pair(0, SIGINT)));
   ending.interrupted(SIGINT, zero + milliseconds(300));
@@ -189,19 +189,21 @@ TEST(Ending, CtrlCAgainTakesTheNextStepAtOnce) {
   EXPECT_EQ(ending.due(zero + milliseconds(400)), SIGKILL);
 }
 
-TEST(Ending, CtrlCDoesNotWaitForTheSecondAfterAFailure) {
-  Ending ending;
+TEST(ShutdownEscalation, CtrlCDoesNotWaitForTheSecondAfterAFailure) {
+  ShutdownEscalation ending;
   ending.failed(zero);
   ending.interrupted(SIGINT, zero + milliseconds(200));
   EXPECT_EQ(ending.due(zero + milliseconds(200)), SIGINT);
 }
 
 int exited(int code) { return code << 8; }
-RankEnd ended(int rank, int status, bool asked = false) { return {rank, cat("rank ", rank), status, asked, ""}; }
+RankExit ended(int rank, int status, bool after_signal = false) {
+  return {rank, cat("rank ", rank), status, after_signal, ""};
+}
 
-TEST(Ending, TheFirstThatFailsByItselfDecides) {
+TEST(ShutdownEscalation, TheFirstThatFailsByItselfDecides) {
   struct {
-    std::vector<RankEnd> ends;
+    std::vector<RankExit> ends;
     std::optional<int> interrupted;
     int code, rank;  // -1: nobody
   } const cases[] = {
@@ -218,35 +220,35 @@ TEST(Ending, TheFirstThatFailsByItselfDecides) {
       {{ended(1, exited(9)), ended(0, SIGINT, true)}, SIGINT, 9, 1},
   };
   for (const auto& [ends, interrupted, code, rank] : cases) {
-    const Verdict verdict = verdict_of(ends, interrupted);
+    const JobResult verdict = job_result(ends, interrupted);
     EXPECT_EQ(verdict.code, code) << print(ends[0]);
-    EXPECT_EQ(verdict.because == nullptr ? -1 : verdict.because->rank, rank) << print(ends[0]);
+    EXPECT_EQ(verdict.cause == nullptr ? -1 : verdict.cause->rank, rank) << print(ends[0]);
   }
 }
 
-TEST(Ending, AHangIsBelievedBeforeAPeerThatHasGone) {
-  EXPECT_EQ(verdict_of({ended(0, exited(75)), ended(1, exited(76)), ended(2, exited(76))}, {}).because->rank, 1);
-  EXPECT_EQ(verdict_of({ended(0, exited(76)), ended(1, exited(3))}, {}).because->rank, 1);
+TEST(ShutdownEscalation, AHangIsBelievedBeforeAPeerThatHasGone) {
+  EXPECT_EQ(job_result({ended(0, exited(75)), ended(1, exited(76)), ended(2, exited(76))}, {}).cause->rank, 1);
+  EXPECT_EQ(job_result({ended(0, exited(76)), ended(1, exited(3))}, {}).cause->rank, 1);
 }
 
-TEST(Ending, TheLastLinesNameTheFaultFirstAndThenWhoEndedBecauseOfIt) {
-  std::vector<RankEnd> ends = {ended(2, exited(75)), ended(1, exited(64)), ended(0, exited(75)), ended(3, 0),
-                               ended(4, SIGTERM, true)};
+TEST(ShutdownEscalation, TheLastLinesNameTheFaultFirstAndThenWhoEndedBecauseOfIt) {
+  std::vector<RankExit> ends = {ended(2, exited(75)), ended(1, exited(64)), ended(0, exited(75)), ended(3, 0),
+                                ended(4, SIGTERM, true)};
   ends[1].said = "the disk is full";
-  EXPECT_THAT(last_lines(ends, {}),
+  EXPECT_THAT(exit_report(ends, {}),
               ElementsAre("rank 1 said: the disk is full", "because of it ended rank 2 with 75, rank 0 with 75",
                           "exit code 64, because of rank 1"));
-  EXPECT_THAT(last_lines({ended(1, exited(3))}, {}), ElementsAre("exit code 3, because of rank 1"));
-  EXPECT_THAT(last_lines({ended(1, exited(3)), ended(0, exited(3)), ended(2, exited(75))}, {}),
+  EXPECT_THAT(exit_report({ended(1, exited(3))}, {}), ElementsAre("exit code 3, because of rank 1"));
+  EXPECT_THAT(exit_report({ended(1, exited(3)), ended(0, exited(3)), ended(2, exited(75))}, {}),
               ElementsAre("failed by themselves too: rank 0 with 3", "because of it ended rank 2 with 75",
                           "exit code 3, because of rank 1"));
-  EXPECT_THAT(last_lines({ended(0, exited(76)), ended(2, exited(76)), ended(1, SIGTERM, true)}, {}),
+  EXPECT_THAT(exit_report({ended(0, exited(76)), ended(2, exited(76)), ended(1, SIGTERM, true)}, {}),
               ElementsAre("exit code 76, as told by rank 0"));
-  EXPECT_THAT(last_lines({ended(0, 0)}, {}), IsEmpty());
-  EXPECT_THAT(last_lines({ended(0, SIGINT, true)}, SIGINT), IsEmpty());
+  EXPECT_THAT(exit_report({ended(0, 0)}, {}), IsEmpty());
+  EXPECT_THAT(exit_report({ended(0, SIGINT, true)}, SIGINT), IsEmpty());
 }
 
-TEST(Ending, AnEndIsToldWithItsSignal) {
+TEST(ShutdownEscalation, AnEndIsToldWithItsSignal) {
   EXPECT_EQ(print(ended(2, SIGKILL)), "rank 2 was ended by signal 9 (Killed)");
   EXPECT_EQ(print(ended(2, exited(75))), "rank 2 ended with exit code 75");
   EXPECT_EQ(print(ended(2, -1)), "rank 2 is gone with its host");

@@ -15,7 +15,7 @@ struct Options {
 };
 
 int run(const Options& options) {
-  const std::string text = options.summary ? summary_of(sound_plan(options.file)) : print(read_plan(options.file));
+  const std::string text = options.summary ? summary_of(verified_plan(options.file)) : print(read_plan(options.file));
   std::fputs(text.c_str(), stdout);
   return 0;
 }

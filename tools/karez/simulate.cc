@@ -95,7 +95,7 @@ int run(const Options& options) {
   require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
   require(std::isfinite(options.delay) && options.delay >= 0, "--delay: ", options.delay,
           " is not a finite number of at least 0");
-  const Plan plan = sound_plan(options.file);
+  const Plan plan = verified_plan(options.file);
   const CostTable costs = costs_of(options.costs, plan);
   SimulationOptions simulation;
   simulation.seed = static_cast<std::uint64_t>(options.seed);

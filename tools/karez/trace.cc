@@ -35,9 +35,9 @@ std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span
     std::vector<std::int64_t> free_from;  // by lane beside the worker
     for (std::size_t i = 0; i < done.size(); ++i) {
       TraceSpan& span = done[i];
-      const bool beside =
+      const bool concurrent =
           plan.actor(span.actor).collective.has_value() || (i + 1 < done.size() && done[i + 1].begin < span.end);
-      if (!beside) continue;
+      if (!concurrent) continue;
       const auto lane =
           std::find_if(free_from.begin(), free_from.end(), [&](std::int64_t end) { return end <= span.begin; });
       span.lane = static_cast<int>(lane - free_from.begin()) + 1;

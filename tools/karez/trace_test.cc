@@ -72,7 +72,7 @@ TEST(Trace, CollectivesThatOverlapHaveLanesOfTheirOwnOnTheirWorker) {
             "a0.0@1/1:1-5 a1.0@1/2:2-6 a2.0@1/0:3-4 a0.1@1/1:5-7");
 }
 
-TEST(Trace, AnActInWhichAnotherOfItsWorkerBeginsWentOnBesideIt) {
+TEST(Trace, AnActDuringWhichAnotherOfItsWorkerBeginsIsConcurrent) {
   EXPECT_EQ(spans(plan_of("ccc"),
                   {{{event(began, 0, 0, 1), event(began, 1, 0, 2), event(ended, 1, 0, 3), event(acted, 2, 0, 3),
                      event(ended, 0, 0, 4), event(began, 1, 1, 4), event(ended, 1, 1, 5)},
@@ -98,7 +98,7 @@ TEST(Trace, AsJsonEachSpanHasItsRankLaneTimesAndPlace) {
       "\n");
 }
 
-TEST(Trace, LanesBesideWorkersStandBehindTheLastWorker) {
+TEST(Trace, ConcurrentLanesComeAfterTheLastWorker) {
   const Plan plan = plan_of("xxx");
   const std::vector<TraceSpan> spans = {{ActorId(0), 0, 1, 0, 1, 0, 1, false, true},
                                         {ActorId(1), 0, 1, 0, 2, 0, 1, false, true},

@@ -65,7 +65,7 @@ void ask_variables(const std::string& file, const Plan& plan) {
 }
 
 int run(const std::string& file) {
-  const Plan plan = sound_plan(file);
+  const Plan plan = verified_plan(file);
   ask_variables(file, plan);
   const auto unknown = ask_calls(file, plan);
   const DryRun launch = live_run(file, plan);

@@ -6,14 +6,14 @@ import random
 import sys
 import time
 
-from .build import Broken, Build, Copy, tracked
+from .build import BuildFailure, Build, Copy, tracked
 from .hunt import COUNTED, HEAD, Judge, hunt, record_of, table
-from .places import Wrong, equivalents, generator, sources, stale
+from .places import MutantsError, equivalents, generator, sources, stale
 from .suites import PYTEST_FOLDERS, Runner, test_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PLACE = ROOT / "build-mutants"
-LIST = "tests/equivalent_mutants.txt"
+WORK_FOLDER = ROOT / "build-mutants"
+EQUIVALENTS_FILE = "tests/equivalent_mutants.txt"
 
 
 def say(text):
@@ -33,7 +33,7 @@ def maps_of(build, runner, binaries, files, again):
 
     measure, maps = Measure(build, runner, say), {}
     for name in [*binaries, *(["pytest"] if files else [])]:
-        path = PLACE / "coverage" / f"{name}.json"
+        path = WORK_FOLDER / "coverage" / f"{name}.json"
         old = Map.load(path)
         if old and (again or old.is_stale(build.copy.hash)):
             old = None
@@ -63,23 +63,23 @@ def main():
     words.add_argument("--measure", action="store_true", help="measure coverage again, however new it is")
     given = words.parse_args()
     if given.count < 1:
-        raise Wrong(f"the number of faults must be at least 1, got {given.count}")
+        raise MutantsError(f"the number of faults must be at least 1, got {given.count}")
     generate = generator()
     files = sources(ROOT, tracked(ROOT), given.folder)
-    rows = equivalents((ROOT / LIST).read_text())
+    rows = equivalents((ROOT / EQUIVALENTS_FILE).read_text())
     if wrong := stale(rows, ROOT):
-        raise Wrong("\n".join(wrong))
+        raise MutantsError("\n".join(wrong))
 
-    copy = Copy(ROOT, PLACE)
-    build = Build(copy, PLACE, sys.executable)
+    copy = Copy(ROOT, WORK_FOLDER)
+    build = Build(copy, WORK_FOLDER, sys.executable)
     begin = time.monotonic()
     build.configure()
     binaries = build.binaries()
     owns = {own_tests(path, binaries) for path in files}
     if len(owns) > 1 or None in owns:
-        raise Wrong(f"'{given.folder}' has no tests of its own, or those of several components: name one of them")
+        raise MutantsError(f"'{given.folder}' has no tests of its own, or those of several components: name one of them")
     (own,) = owns
-    if not given.own and not (PLACE / "coverage").is_dir():
+    if not given.own and not (WORK_FOLDER / "coverage").is_dir():
         say("building and measuring all tests: long, once")
     mine = [name for name in own if name in binaries]
     folders = [name for name in own if name in PYTEST_FOLDERS] if given.own else PYTEST_FOLDERS
@@ -89,7 +89,7 @@ def main():
     maps = maps_of(build, runner, mine if given.own else binaries, test_files(copy.tree, folders), given.measure)
     say(f"built and mapped in {time.monotonic() - begin:.0f} s; --seed {given.seed}")
 
-    record = record_of(PLACE, given.folder, given.seed, given.own, copy.hash)
+    record = record_of(WORK_FOLDER, given.folder, given.seed, given.own, copy.hash)
     if record.known:
         say(f"{len(record.known)} faults of this draw are judged already")
     judge = Judge(build, runner, maps, mine or ["pytest"], given.limit)
@@ -107,7 +107,7 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (Wrong, Broken) as wrong:
+    except (MutantsError, BuildFailure) as wrong:
         sys.exit(f"mutants: {wrong}")
     except KeyboardInterrupt:
         sys.exit("mutants: interrupted; the same command goes on from here")

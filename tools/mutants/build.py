@@ -20,7 +20,7 @@ FLAGS = (
 )
 
 
-class Broken(Exception):
+class BuildFailure(Exception):
     """What the compiler or the linker said."""
 
 
@@ -32,7 +32,7 @@ def tracked(root):
 
 
 def run(words, folder, **options):
-    """The output of a program that ends well; Broken with its errors otherwise."""
+    """The output of a program that ends well; BuildFailure with its errors otherwise."""
     environment = options.pop("env", os.environ) | {"LC_ALL": "C"}
     done = subprocess.run(
         words,
@@ -50,7 +50,7 @@ def run(words, folder, **options):
             for line in done.stdout.splitlines()
             if "error" in line or "FAILED" in line or "multiple definition" in line
         ]
-        raise Broken("\n".join(errors or done.stdout.splitlines()[-3:])[:600])
+        raise BuildFailure("\n".join(errors or done.stdout.splitlines()[-3:])[:600])
     return done.stdout
 
 
@@ -252,7 +252,7 @@ class Build:
         run([*words, "-Wl,--strip-debug"], self.folder)
         return out
 
-    def stand_in(self):
+    def linked_build(self):
         """A build folder of links to the sound one, for tests that look for programs in it."""
         for path in [
             *self.folder.glob("tools/*"),

@@ -7,12 +7,12 @@ import pathlib
 import time
 from dataclasses import dataclass
 
-from .build import Broken
+from .build import BuildFailure
 from .places import draw, faults_of, is_equivalent, python_shape
-from .suites import CORES, Noticed, Outcome, notice
+from .suites import CORES, Detection, Outcome, notice
 
 TRIES = 4  # faults of one line, until one compiles and changes its code
-WIDE = 12  # objects that a fault in a header may change in another component's binary
+MAX_REBUILT_OBJECTS = 12  # objects that a fault in a header may change in another component's binary
 COUNTED = ("noticed", "missed", "not run")
 
 
@@ -138,7 +138,7 @@ class Judge:
                 )
                 objects = {target: self.build.affected(fault.path, target) for target in targets}
                 new = {o for of in objects.values() for o in of} - set(self.build.made)
-                if name not in self.own and len(new) > WIDE:
+                if name not in self.own and len(new) > MAX_REBUILT_OBJECTS:
                     wide.append(name)
                     continue
                 touched = [target for target in targets if self.build.compile(objects[target])]
@@ -146,7 +146,7 @@ class Judge:
                     continue
                 changed = True
                 programs = [self.build.binary(target) for target in touched]
-                environment = {"KAREZ_BUILD": str(self.build.stand_in())} if name == "pytest" else {}
+                environment = {"KAREZ_BUILD": str(self.build.linked_build())} if name == "pytest" else {}
                 found, over = self.notice(suites, programs[0], environment, budget)
                 left += over
                 if found:
@@ -154,13 +154,13 @@ class Judge:
             if not changed and not wide:
                 return ("same code", "", "") if self.build.made else ("invalid", "", "no object is made from it")
             return verdict(None, left, wide)
-        except Broken as why:
+        except BuildFailure as why:
             return "invalid", "", str(why)
         finally:
             self.build.clear()
 
 
-def verdict(found: Noticed | None, left, wide):
+def verdict(found: Detection | None, left, wide):
     if found:
         return "noticed", found.how, ""
     notes = [f"{len(left)} covering suites left out for time"] if left else []

@@ -58,7 +58,7 @@ class Fault:
         return "\n".join(lines)
 
 
-class Wrong(Exception):
+class MutantsError(Exception):
     """What was asked for cannot be done; the text says what to do instead."""
 
 
@@ -120,7 +120,7 @@ def sources(root, tracked, folder):
     found = [p for p in usable for one in (folder, f"karez/{folder}") if p == one or p.startswith(one + "/")]
     if not found:
         there = sorted({str(parent) for p in usable for parent in pathlib.PurePath(p).parents if str(parent) != "."})
-        raise Wrong(f"no sources in '{folder}'; there are: {' '.join(there)}, and each file in them")
+        raise MutantsError(f"no sources in '{folder}'; there are: {' '.join(there)}, and each file in them")
     return found
 
 
@@ -129,7 +129,7 @@ def generator():
     try:
         from universalmutator import mutator
     except ImportError:
-        raise Wrong("universalmutator is not installed: ./dev deps") from None
+        raise MutantsError("universalmutator is not installed: ./dev deps") from None
 
     def generate(line, suffix):
         with contextlib.redirect_stdout(io.StringIO()):  # it names its rules
@@ -270,7 +270,7 @@ def equivalents(text):
             or any(len(words[w]) != 1 for w in ("file", "-", "why"))
             or not words["+"]
         ):
-            raise Wrong(
+            raise MutantsError(
                 f"tests/equivalent_mutants.txt, line {row}: a row has file, - and why once each and + at least once"
             )
         out.append(Equivalent(row, words["file"][0], words["-"][0], "\n".join(words["+"]), words["why"][0]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 CORES = os.cpu_count() or 1
 PYTEST_FOLDERS = ("python/tests", "tests")
-SOUND = {"KAREZ_CACHE": "off", "KAREZ_COSTS": "default", "PYTHONDONTWRITEBYTECODE": "1"}
+TEST_ENVIRONMENT = {"KAREZ_CACHE": "off", "KAREZ_COSTS": "default", "PYTHONDONTWRITEBYTECODE": "1"}
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
@@ -68,7 +68,7 @@ class Runner:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=os.environ | SOUND | (environment or {}),
+                env=os.environ | TEST_ENVIRONMENT | (environment or {}),
                 start_new_session=True,
                 preexec_fn=lambda: bounds(busy),
             )
@@ -113,7 +113,7 @@ def bounds(busy):
 def listed(program):
     """The suites of a test binary, without those of which all tests are disabled."""
     out = subprocess.run(
-        [str(program), "--gtest_list_tests"], capture_output=True, text=True, env=os.environ | SOUND, check=True
+        [str(program), "--gtest_list_tests"], capture_output=True, text=True, env=os.environ | TEST_ENVIRONMENT, check=True
     ).stdout
     suites, suite = [], None
     for line in out.splitlines():
@@ -134,7 +134,7 @@ def test_files(tree, folders):
 
 
 @dataclass
-class Noticed:
+class Detection:
     suite: Suite
     how: str  # the test that failed, or what the suite did
 
@@ -184,8 +184,8 @@ def notice(suites, start):
         if again.kind == "passed" and first.tests:
             again = start(suite, None, ())  # what fails may need the tests before it
         if again.kind == "failed":
-            return Noticed(suite, again.tests[0] if again.tests else str(suite) + " ended early")
+            return Detection(suite, again.tests[0] if again.tests else str(suite) + " ended early")
         if again.kind == "hung":
-            return Noticed(suite, f"{suite} hung twice")
+            return Detection(suite, f"{suite} hung twice")
         waiting = [one for one in waiting if one not in passed and one != suite]
     return None

@@ -24,7 +24,7 @@ class Record(typing.NamedTuple):
         return f"{self.file.name}:{self.line}"
 
 
-class Refused(Exception):
+class RewriteError(Exception):
     """Says why a place cannot be rewritten."""
 
 
@@ -58,7 +58,7 @@ def _line(source, place):
 def _first_of(found, record, source, what):
     """Of places with the old value the one that is meant: the only one, or the first from the record's line on, in the same test."""
     if not found:
-        raise Refused(f"{record}: {what} is no literal of this file")
+        raise RewriteError(f"{record}: {what} is no literal of this file")
     if len(found) == 1:
         return found[0]
     behind = [f for f in found if _line(source, f.begin) >= record.line]
@@ -66,7 +66,7 @@ def _first_of(found, record, source, what):
         lines = source.splitlines()[record.line - 1 : _line(source, behind[0].begin)]
         if not any(re.match(r"(TYPED_)?TEST(_F|_P)?\(", line) for line in lines[1:]):
             return behind[0]
-    raise Refused(f"{record}: {what} stands {len(found)} times in this file")
+    raise RewriteError(f"{record}: {what} stands {len(found)} times in this file")
 
 
 def _included(file, source, root):
@@ -116,7 +116,7 @@ def _of_cpp_count(record):
             if _line(source, begin) >= record.line:
                 found.append(cpp_literals.Token("number", last[0].begin, last[-1].end, text))
     if not found or _line(source, found[0].begin) > record.line + 20:
-        raise Refused(f"{record}: no call of {record.kind}() with {record.stands} as a literal begins here")
+        raise RewriteError(f"{record}: no call of {record.kind}() with {record.stands} as a literal begins here")
     t = found[0]
     return Edit(record.file, t.begin, t.end, number_as(t.value, rounded(record, t.value)), record.file)
 
@@ -136,7 +136,7 @@ def _of_python(record):
         try:
             value = ast.literal_eval(last)
         except ValueError:
-            raise Refused(f"{record}: what is compared with is no literal") from None
+            raise RewriteError(f"{record}: what is compared with is no literal") from None
         if record.kind == "golden":
             new = '"""' + record.got.replace("\\", "\\\\").replace('"""', '""\\"') + '"""' if old.startswith('"""') else repr(record.got)
             if old.startswith('"""\\\n'):
@@ -147,7 +147,7 @@ def _of_python(record):
             continue
         before = source.encode()[:begin].decode()
         return Edit(record.file, len(before), len(before) + len(old), new, record.file)
-    raise Refused(f"{record}: no call of {record.kind}() with what was compared with begins here")
+    raise RewriteError(f"{record}: no call of {record.kind}() with what was compared with begins here")
 
 
 def _of_page(record):
@@ -155,7 +155,7 @@ def _of_page(record):
     source = record.file.read_text()
     found = [m for m in re.finditer(r"^```\w*\n(.*?)^```$", source, re.M | re.S) if m[1] == record.stands]
     if len(found) != 1:
-        raise Refused(f"{record.file.name}: a block that a test compares with stands {len(found)} times there")
+        raise RewriteError(f"{record.file.name}: a block that a test compares with stands {len(found)} times there")
     return Edit(record.file, *found[0].span(1), record.got, record.file)
 
 
@@ -172,7 +172,7 @@ def edits_of(records, root):
         try:
             edit = _edit(record, root)
             places[edit.file, edit.begin][record.got] = edit, record
-        except Refused as error:
+        except RewriteError as error:
             if record.got != record.stands:
                 refused.append(str(error))
     for results in places.values():

@@ -71,14 +71,14 @@ def builds(root, files):
 
 
 def _plain(name):
-    """A name as a result shows it, as the sources have it: plan_test:Meshes/Counting.Planned/0 -> Counting.Planned."""
+    """A name as a result shows it, as the sources have it: plan_test:Meshes/PlannedCounts.Planned/0 -> PlannedCounts.Planned."""
     name = re.sub(r"^\w+_test:", "", name)
     name = re.sub(r"^\w+/(?=\w+\.)", "", name)
     return re.sub(r"(/\w+|<\d+>|\[.*\])$", "", name)
 
 
 def is_instance(name):
-    """Whether a name says which instance of a test with parameters: Meshes/Counting.Planned/0."""
+    """Whether a name says which instance of a test with parameters: Meshes/PlannedCounts.Planned/0."""
     return "/" in name and not name.endswith(".cc") and _plain(name) != re.sub(r"^\w+_test:", "", name)
 
 
@@ -119,5 +119,5 @@ def unknown(tests, name):
     if near:
         lines.append("near it: " + ", ".join(near))
     lines.append("components: " + ", ".join(sorted({t.component for t in tests})))
-    lines.append("a name is one of these, a test file, a suite, a test, or a pattern with *: ./dev test plan 'Ports.*' test_feeding")
+    lines.append("a name is one of these, a test file, a suite, a test, or a pattern with *: ./dev test plan 'Ports.*' test_prefetch")
     return "\n".join(lines)

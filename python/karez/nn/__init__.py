@@ -10,7 +10,7 @@ from .layers import (
 from .module import Module as Module, ModuleDict as ModuleDict, ModuleList as ModuleList, Sequential as Sequential
 from .parameter import Buffer as Buffer, Parameter as Parameter
 from .recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN
-from .simple import (
+from .function_modules import (
     AdaptiveAvgPool1d as AdaptiveAvgPool1d, AdaptiveAvgPool2d as AdaptiveAvgPool2d, AvgPool1d as AvgPool1d, AvgPool2d as AvgPool2d, BCELoss as BCELoss, BCEWithLogitsLoss as
     BCEWithLogitsLoss, CELU as CELU, ConstantPad2d as ConstantPad2d, CosineEmbeddingLoss as CosineEmbeddingLoss, CosineSimilarity as
     CosineSimilarity, CrossEntropyLoss as CrossEntropyLoss, ELU as ELU, Flatten as Flatten, GaussianNLLLoss as GaussianNLLLoss, GELU as GELU, GLU

@@ -7,7 +7,7 @@ from typing import Any, Optional
 from .. import _core
 from ..errors import UserError
 from ..functions import clip
-from ..kinds import Operand, Tensor
+from ..type_aliases import Operand, Tensor
 from ..pointwise import EXPM1, expression, logsigmoid, mish, relu6, hardsigmoid, hardswish, selu, softsign, tanhshrink, tensor_of
 
 __all__ = [
@@ -86,9 +86,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Half of the input times sigmoid of the other half."""
-    from ..functions import split, _counted
+    from ..functions import split, _normalised_dim
 
-    half = input.shape[_counted(input, dim)] // 2
+    half = input.shape[_normalised_dim(input, dim)] // 2
     a, b = split(input, [half, half], dim)
     return a * _core.sigmoid(b)
 

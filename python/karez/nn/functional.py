@@ -8,10 +8,10 @@ from .. import _core
 from .._core import correct_count, group_norm as _group_norm, linear, one_hot, relu, rotary, sigmoid, silu, tanh
 from ..errors import ShapeError, UserError
 from ..functions import _at, full, gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, unsqueeze, where, zeros_like
-from ..halves import in_f32
-from ..kinds import Tensor
+from ..half_precision import in_f32
+from ..type_aliases import Tensor
 from ..pointwise import tensor_of
-from ..rearranging import repeat_interleave
+from ..manipulation import repeat_interleave
 from . import activations, losses, windows
 from .activations import *
 from .losses import *

@@ -8,10 +8,10 @@ from typing import Optional
 from .. import _core
 from ..errors import TypeError, UserError
 from ..functions import _at, clip, exp, log, log_softmax, mean, norm, sum, unsqueeze, where
-from ..halves import in_f32
-from ..kinds import Operand, Tensor
+from ..half_precision import in_f32
+from ..type_aliases import Operand, Tensor
 from ..pointwise import log1p, logsigmoid, square, tensor_of, xlogy
-from ..rearranging import movedim
+from ..manipulation import movedim
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "gaussian_nll_loss",

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from .. import _core, gradients
 from ..dtypes import float32, float64
 from ..errors import NameError, UserError
-from .parameter import Buffer, Parameter, filled, held
+from .parameter import Buffer, Parameter, value_for_parameter, parameter_values
 
 _local = threading.local()
 
@@ -29,7 +29,7 @@ class Module:
 
     training = True
     _root = ""  # its name as a root
-    _read: FrozenSet[str] = frozenset()  # attributes that forward reads by names which its code does not mention
+    _forward_attributes: FrozenSet[str] = frozenset()  # attributes that forward reads by names which its code does not mention
 
     def __init__(self, name: Any = "") -> None:
         if name:
@@ -44,9 +44,9 @@ class Module:
         try:
             if not _core.tracing():
                 if inside == 0:
-                    self._call_parameters()
+                    self._name_parameters()
                 return self.forward(*args, **keywords)
-            with Roots() if getattr(_local, "paths", None) is None else nullcontext():
+            with ModulePathScope() if getattr(_local, "paths", None) is None else nullcontext():
                 if id(self) not in _local.paths:
                     _add_root(self)
                 with _core.Within(_local.paths[id(self)][0]):
@@ -63,7 +63,7 @@ class Module:
 
     def named_children(self) -> Any:
         """Modules that are its attributes, with their names: "fc", "blocks.0"."""
-        return [(name, child) for name, child in _held(self) if isinstance(child, Module)]
+        return [(name, child) for name, child in _named_members(self) if isinstance(child, Module)]
 
     def children(self) -> Any:
         """Modules that are its attributes."""
@@ -126,22 +126,22 @@ class Module:
 
     def _state(self) -> Any:
         """Parameters and buffers, each once, with the paths from here; they are called so, where no outer module has named them."""
-        self._call_parameters()
+        self._name_parameters()
         firsts = {}
-        for name, p in _all(self, "", []):
+        for name, p in _named_tensors(self, "", []):
             firsts.setdefault(id(p), (name, p))
         return list(firsts.values())
 
-    def _call_parameters(self) -> Any:
-        for name, p in _all(self, self._root, []):
-            p._call(name)
+    def _name_parameters(self) -> Any:
+        for name, p in _named_tensors(self, self._root, []):
+            p._set_path(name)
 
     def state_dict(self) -> Any:
         """The values of parameters and buffers by path from here, as NumPy arrays: what they begin with where no function has used them. A tied one
         stands under each of its paths."""
-        self._call_parameters()
-        state = _all(self, "", [])
-        values = dict(zip((id(p) for _, p in self._state()), held([p for _, p in self._state()])))
+        self._name_parameters()
+        state = _named_tensors(self, "", [])
+        values = dict(zip((id(p) for _, p in self._state()), parameter_values([p for _, p in self._state()])))
         return {name: values[id(p)] for name, p in state}
 
     def load_state_dict(self, state_dict: Any, strict: bool = True) -> Any:
@@ -149,14 +149,14 @@ class Module:
         tied one's paths one is enough, and the last of them counts."""
         from ..worlds import world
 
-        self._call_parameters()
-        own = dict(_all(self, "", []))
+        self._name_parameters()
+        own = dict(_named_tensors(self, "", []))
         given = {id(own[name]) for name in state_dict if name in own}
         missing, extra = [n for n, p in own.items() if id(p) not in given], [n for n in state_dict if n not in own]
         if strict and (missing or extra):
             said = [f"{word} {', '.join(names[:8])}" for word, names in (("lacks", missing), ("has, which no parameter is called,", extra)) if names]
             raise NameError(f"load_state_dict: the state {' and '.join(said)}; strict=False leaves these as they are")
-        values = {name: filled(name, p, state_dict[name]) for name, p in own.items() if name in state_dict}
+        values = {name: value_for_parameter(name, p, state_dict[name]) for name, p in own.items() if name in state_dict}
         for p, value in {id(own[name]): (own[name], value) for name, value in values.items()}.values():
             p._adaptable = False
             world().write(p, value)
@@ -197,10 +197,10 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        own = [(name, p) for name, p in _held(self) if isinstance(p, Parameter)]
+        own = [(name, p) for name, p in _named_members(self) if isinstance(p, Parameter)]
         said = [self.extra_repr()] if self.extra_repr() else []
         said += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in own]
-        counted = {id(p): math.prod(p.shape) for module in self.modules() for _, p in _held(module) if isinstance(p, Parameter) and not isinstance(p, Buffer)}
+        counted = {id(p): math.prod(p.shape) for module in self.modules() for _, p in _named_members(module) if isinstance(p, Parameter) and not isinstance(p, Buffer)}
         count = f"  # {sum(counted.values()):,}" if counted else ""
         lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.named_children()]
         if not lines:
@@ -212,35 +212,35 @@ def _joined(path: Any, name: Any) -> Any:
     return f"{path}.{name}" if path and name else path or name
 
 
-def _held(module: Any) -> Any:
+def _named_members(module: Any) -> Any:
     """Its parameters and modules by name, in attribute order; those of lists, tuples and dicts as "blocks.0"."""
     for name, value in vars(module).items():
-        yield from _found(name, value)
+        yield from _named_values(name, value)
 
 
-def _found(name: Any, value: Any) -> Any:
+def _named_values(name: Any, value: Any) -> Any:
     if isinstance(value, (Parameter, Module)):
         yield name, value
     elif isinstance(value, (list, tuple)):
         for i, one in enumerate(value):
-            yield from _found(f"{name}.{i}", one)
+            yield from _named_values(f"{name}.{i}", one)
     elif isinstance(value, dict):
         for key, one in value.items():
-            yield from _found(f"{name}.{key}", one)
+            yield from _named_values(f"{name}.{key}", one)
 
 
-def _all(module: Any, path: Any, around: Any) -> Any:
+def _named_tensors(module: Any, path: Any, around: Any) -> Any:
     """(path, parameter or buffer) of all below, under each of their paths; a module inside of itself is left out."""
     out = []
-    for name, one in _held(module):
+    for name, one in _named_members(module):
         if isinstance(one, Parameter):
             out.append((_joined(path, name), one))
         elif not any(one is outer for outer in (*around, module)):
-            out += _all(one, _joined(path, name), [*around, module])
+            out += _named_tensors(one, _joined(path, name), [*around, module])
     return out
 
 
-class Roots:
+class ModulePathScope:
     """While it is entered: modules of the program that this thread traces have paths from these roots, and so have their parameters."""
 
     def __init__(self, *roots: Any) -> None:
@@ -259,11 +259,11 @@ class Roots:
 def _add_root(root: Any) -> None:
     for path, module in _walk(root, root._root, set()):
         _local.paths.setdefault(id(module), (path, module))
-    root._call_parameters()
-    named = _all(root, root._root, [])
+    root._name_parameters()
+    named = _named_tensors(root, root._root, [])
     for _, p in named:
         p._adaptable = False  # the program holds it as it is
-    _core.call_parameters([(p, name) for name, p in named])
+    _core.name_parameters([(p, name) for name, p in named])
 
 
 def _walk(module: Any, path: Any, seen: Any) -> Any:
@@ -284,7 +284,7 @@ class Sequential(Module):
         self._layers = len(layers)
 
     @property
-    def _read(self) -> FrozenSet[str]:
+    def _forward_attributes(self) -> FrozenSet[str]:
         return frozenset(map(str, range(self._layers)))
 
     def forward(self, x: Operand) -> Any:

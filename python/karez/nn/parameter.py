@@ -35,10 +35,10 @@ class Parameter(_core.Tensor):
             self._make(tuple(int(size) for size in data), dtype or float32, init)
         self.requires_grad = requires_grad  # whether backward() reaches it
         if name is not None:
-            self._call(name)
+            self._set_path(name)
 
     def _make(self, shape: Any, dtype: Any, begin: Any) -> Any:
-        self._shape, self._begin = shape, begin
+        self._shape, self._initialiser = shape, begin
         self._bind(list(shape), dtype, begin, self._site)
         gradients.parameters[self._identity] = self
 
@@ -47,7 +47,7 @@ class Parameter(_core.Tensor):
         made = type(self).__new__(type(self))
         _core.Tensor.__init__(made)
         made._named, made._adaptable, made._site = False, True, self._site
-        made._make(self.shape, self.dtype, self._begin if self._is_new() and not worlds.loaded else inits.value(held([self])[0]))
+        made._make(self.shape, self.dtype, self._initialiser if self._is_new() and not worlds.loaded else inits.value(parameter_values([self])[0]))
         made.requires_grad = self.requires_grad
         return made
 
@@ -55,21 +55,21 @@ class Parameter(_core.Tensor):
         """No function has used it and nobody has written it: it holds what its initialiser makes."""
         return self._adaptable and not worlds.has(self)
 
-    def _begin_otherwise(self) -> Any:
+    def _reinitialise(self) -> Any:
         """With random numbers of its own, where it holds what its initialiser makes."""
         if self._is_new():
             self._site = _core.next_site()
-            self._begin_with_init(self._begin)
+            self._set_initialiser(self._initialiser)
 
-    def _begin_with_init(self, begin: Any) -> Any:
+    def _set_initialiser(self, begin: Any) -> Any:
         """With what this initialiser makes, before anything works with it."""
         self._make(self.shape, self.dtype, begin)
         self._named = False
 
-    def _call(self, path: Any) -> Any:
+    def _set_path(self, path: Any) -> Any:
         """Names it by a path, unless it is called otherwise by a module that is not below the one that says so."""
         if not self._named or path.endswith("." + self.path):
-            self._call_it(path)
+            self._bind_path(path)
             self._named = True
 
     def _adapt(self, dtype: Any) -> Any:
@@ -77,10 +77,10 @@ class Parameter(_core.Tensor):
         if not self._adaptable or worlds.has(self):
             raise TypeError(f"to: {self!r} is in use already; a module's dtype is chosen before its optimiser, its state and its first call")
         name = self.name
-        self._make(self.shape, dtype, self._begin)
+        self._make(self.shape, dtype, self._initialiser)
         self._named = False
         if name is not None:
-            self._call(name)
+            self._set_path(name)
 
     @property
     def shape(self) -> Any:
@@ -125,7 +125,7 @@ class Buffer(Parameter):
         super().__init__(data, init, dtype=dtype, requires_grad=False, name=name)
 
 
-def filled(name: Any, parameter: Any, value: Any) -> Any:
+def value_for_parameter(name: Any, parameter: Any, value: Any) -> Any:
     """The value for a parameter as a NumPy array of its dtype, or an error that names it."""
     array = numpy.asarray(value)
     if array.shape != parameter.shape:
@@ -133,7 +133,7 @@ def filled(name: Any, parameter: Any, value: Any) -> Any:
     return array.astype(parameter.dtype.name)
 
 
-def held(parameters: Any) -> Any:
+def parameter_values(parameters: Any) -> Any:
     """The values of parameters, as arrays of NumPy: what they begin with where no function has used them."""
     world = worlds.world
     unborn = [p for p in parameters if not world().has(p)]

@@ -8,7 +8,7 @@ from typing import Any, Optional, Sequence
 from .. import _core
 from ..errors import ShapeError
 from ..functions import _at, cat, stack
-from ..kinds import Tensor
+from ..type_aliases import Tensor
 from ..pointwise import tensor_of
 from ..scan import scan
 from . import functional as F
@@ -30,14 +30,14 @@ class _Recurrent(Layer):
         begin, wide = init.uniform(1 / math.sqrt(hidden_size)), self.gates * hidden_size
         for layer in range(num_layers):
             taken = input_size if layer == 0 else hidden_size * (1 + bidirectional)
-            for end in self._ends(layer):
+            for end in self._suffixes(layer):
                 setattr(self, "weight_ih_" + end, Parameter((wide, taken), begin))
                 setattr(self, "weight_hh_" + end, Parameter((wide, hidden_size), begin))
                 if bias:
                     setattr(self, "bias_ih_" + end, Parameter((wide,), begin))
                     setattr(self, "bias_hh_" + end, Parameter((wide,), begin))
 
-    def _ends(self, layer: int) -> list[str]:
+    def _suffixes(self, layer: int) -> list[str]:
         return [f"l{layer}"] + ([f"l{layer}_reverse"] if self.bidirectional else [])
 
     def extra_repr(self) -> str:
@@ -52,7 +52,7 @@ class _Recurrent(Layer):
         last: list[list[Tensor]] = [[] for _ in range(self.states)]
         for layer in range(self.num_layers):
             made = []
-            for end in self._ends(layer):
+            for end in self._suffixes(layer):
                 place = len(last[0])
                 begin = [_core.full([x.shape[1], self.hidden_size], 0, dtype=x.dtype) if first is None else state[place] for state in
                          (first or [x] * self.states)]
@@ -69,13 +69,13 @@ class _Recurrent(Layer):
         weight, bias = getattr(self, "weight_hh_" + end), getattr(self, "bias_hh_" + end, None)
         from_input = F.linear(x, getattr(self, "weight_ih_" + end), getattr(self, "bias_ih_" + end, None))  # of all trips at once
 
-        def trip(state: tuple[Tensor, ...], row: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-            after = self._trip(row, F.linear(state[0], weight, bias), state)
+        def step(state: tuple[Tensor, ...], row: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+            after = self._cell(row, F.linear(state[0], weight, bias), state)
             return after, after[0]
 
-        return scan(trip, begin, from_input, reverse=end.endswith("reverse"))
+        return scan(step, begin, from_input, reverse=end.endswith("reverse"))
 
-    def _trip(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _cell(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         raise NotImplementedError
 
 
@@ -88,7 +88,7 @@ class LSTM(_Recurrent):
         output, (hidden, cell) = self._run(x, hx)
         return output, (hidden, cell)
 
-    def _trip(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _cell(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         i, f, g, o = (from_input + from_state).chunk(4, -1)
         cell = F.sigmoid(f) * state[1] + F.sigmoid(i) * F.tanh(g)
         return F.sigmoid(o) * F.tanh(cell), cell
@@ -103,7 +103,7 @@ class GRU(_Recurrent):
         output, (hidden,) = self._run(x, None if hx is None else [hx])
         return output, hidden
 
-    def _trip(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _cell(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         (ir, iz, inew), (hr, hz, hnew) = from_input.chunk(3, -1), from_state.chunk(3, -1)
         update = F.sigmoid(iz + hz)
         candidate = F.tanh(inew + F.sigmoid(ir + hr) * hnew)
@@ -117,5 +117,5 @@ class RNN(_Recurrent):
         output, (hidden,) = self._run(x, None if hx is None else [hx])
         return output, hidden
 
-    def _trip(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _cell(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return (F.tanh(from_input + from_state),)

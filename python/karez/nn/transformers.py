@@ -10,7 +10,7 @@ from .. import _core
 from ..dtypes import bool_
 from ..errors import ShapeError, TypeError, UserError
 from ..functions import _at, arange, cat, chunk, full, mean, reshape, squeeze, swapaxes, tracing, unsqueeze, where, zeros_like
-from ..kinds import Tensor
+from ..type_aliases import Tensor
 from ..pointwise import tensor_of
 from . import functional as F
 from . import init
@@ -76,9 +76,9 @@ class MultiheadAttention(Layer):
         hidden, added = self._masks(attn_mask, key_padding_mask, size, single, query.dtype)
         q, k, v = self._projected(query, key, value, itself)
         if self.bias_k is not None or self.add_zero_attn:
-            hidden, is_causal = (_or(hidden, _later(*size[1:])), False) if is_causal else (hidden, False)
-            k, v, hidden, added = self._with_more(k, v, hidden, added)
-        y, weights = self._attended(*map(self._by_head, (q, k, v)), hidden, added, is_causal, need_weights)
+            hidden, is_causal = (_or(hidden, _causal_mask(*size[1:])), False) if is_causal else (hidden, False)
+            k, v, hidden, added = self._append_bias_kv(k, v, hidden, added)
+        y, weights = self._attention(*map(self._split_heads, (q, k, v)), hidden, added, is_causal, need_weights)
         y = self.out_proj(reshape(swapaxes(y, 1, 2), query.shape))
         y = y if first else swapaxes(y, 0, 1)
         weights = mean(weights, 1) if weights is not None and average_attn_weights else weights
@@ -118,17 +118,17 @@ class MultiheadAttention(Layer):
         biases = [None] * 3 if self.in_proj_bias is None else chunk(self.in_proj_bias, 3)
         return [F.linear(x, weight, shift) for x, weight, shift in zip((query, key, value), weights, biases)]
 
-    def _with_more(self, k: Tensor, v: Tensor, hidden: Optional[Tensor], added: Optional[Tensor]) -> Any:
+    def _append_bias_kv(self, k: Tensor, v: Tensor, hidden: Optional[Tensor], added: Optional[Tensor]) -> Any:
         """Keys and values that every query sees beside the others: learnt ones, then zeros."""
         for more in [(self.bias_k, self.bias_v)] * (self.bias_k is not None) + [(None, None)] * self.add_zero_attn:
             k, v = (cat([x, zeros_like(x[:, :1]) if one is None else one.expand(x.shape[0], 1, -1)], 1) for x, one in zip((k, v), more))
             hidden, added = (None if mask is None else cat([mask, zeros_like(mask[..., :1])], -1) for mask in (hidden, added))
         return k, v, hidden, added
 
-    def _by_head(self, x: Tensor) -> Tensor:
+    def _split_heads(self, x: Tensor) -> Tensor:
         return swapaxes(reshape(x, [x.shape[0], x.shape[1], self.num_heads, self.embed_dim // self.num_heads]), 1, 2)
 
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, hidden: Optional[Tensor], added: Optional[Tensor], is_causal: bool,
+    def _attention(self, q: Tensor, k: Tensor, v: Tensor, hidden: Optional[Tensor], added: Optional[Tensor], is_causal: bool,
                   need_weights: bool) -> Tuple[Tensor, Optional[Tensor]]:
         drops = self.dropout if self.training else 0.0
         mask = added if hidden is None else ~hidden if added is None else where(hidden, -math.inf, added)
@@ -143,7 +143,7 @@ def _or(one: Optional[Tensor], other: Tensor) -> Tensor:
     return other if one is None else one | other
 
 
-def _later(t: int, s: int) -> Tensor:
+def _causal_mask(t: int, s: int) -> Tensor:
     """[t, s], true where the key comes behind the query."""
     return unsqueeze(arange(t), 1) < arange(s)
 
@@ -152,7 +152,7 @@ class _TransformerLayer(Layer):
     """Attentions and two linear layers, each with what comes in added to what comes out, and a norm before (norm_first) or behind it."""
 
     attentions: Tuple[str, ...] = ("self_attn",)
-    _read = frozenset({"norm1", "norm2", "norm3", "dropout1", "dropout2", "dropout3"})
+    _forward_attributes = frozenset({"norm1", "norm2", "norm3", "dropout1", "dropout2", "dropout3"})
     absent = frozenset({"batch_first", "bias", "d_model", "dim_feedforward", "layer_norm_eps", "nhead"})
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Union[str, Callable[[Any], Any]] = "relu",
@@ -174,21 +174,21 @@ class _TransformerLayer(Layer):
             raise UserError(f"{type(self).__name__}: activation={activation!r}; it is 'relu', 'gelu' or a function")
         return activation if callable(activation) else ACTIVATIONS[activation]
 
-    def _beside(self, x: Tensor, part: int, of: Callable[[Any], Any]) -> Tensor:
+    def _residual(self, x: Tensor, part: int, of: Callable[[Any], Any]) -> Tensor:
         norm, drop = getattr(self, f"norm{part}"), getattr(self, f"dropout{part}")
         return x + drop(of(norm(x))) if self.norm_first else norm(x + drop(of(x)))
 
-    def _feed(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         activation = self._function(self.activation)
-        return self._beside(x, len(self.attentions) + 1, lambda y: self.linear2(self.dropout(activation(self.linear1(y)))))
+        return self._residual(x, len(self.attentions) + 1, lambda y: self.linear2(self.dropout(activation(self.linear1(y)))))
 
 
 class TransformerEncoderLayer(_TransformerLayer):
     """src [t, n, d_model] (batch_first: [n, t, d_model]) -> the same shape: attention of src to itself, then relu (or gelu) between two linear layers."""
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Tensor:
-        x = self._beside(src, 1, lambda y: self.self_attn(y, y, y, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0])
-        return self._feed(x)
+        x = self._residual(src, 1, lambda y: self.self_attn(y, y, y, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0])
+        return self._feed_forward(x)
 
 
 class TransformerDecoderLayer(_TransformerLayer):
@@ -198,9 +198,9 @@ class TransformerDecoderLayer(_TransformerLayer):
 
     def forward(self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
                 memory_key_padding_mask: Any = None, tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
-        x = self._beside(tgt, 1, lambda y: self.self_attn(y, y, y, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0])
-        x = self._beside(x, 2, lambda y: self.multihead_attn(y, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal)[0])
-        return self._feed(x)
+        x = self._residual(tgt, 1, lambda y: self.self_attn(y, y, y, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0])
+        x = self._residual(x, 2, lambda y: self.multihead_attn(y, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal)[0])
+        return self._feed_forward(x)
 
 
 def _copies(name: str, layer: Any, count: int) -> List[Module]:
@@ -209,7 +209,7 @@ def _copies(name: str, layer: Any, count: int) -> List[Module]:
         raise UserError(f"{name}: {count} copies of a {type(layer).__name__}; of a module are meant, at most {MOST_LAYERS:,}")
     out = [copy.deepcopy(layer) for _ in range(count)]
     for p in [p for one in out for _, p in one._state()]:
-        p._begin_otherwise()
+        p._reinitialise()
     return out
 
 
@@ -260,7 +260,7 @@ class Transformer(Layer):
         for module in self.modules():
             for p in vars(module).values():
                 if isinstance(p, Parameter) and p.name is None and len(p.shape) > 1:
-                    p._begin_with_init(_glorot(*p.shape))
+                    p._set_initialiser(_glorot(*p.shape))
 
     def forward(self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None, src_key_padding_mask: Any = None,
                 tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None, src_is_causal: Optional[bool] = None,
@@ -275,5 +275,5 @@ class Transformer(Layer):
     @staticmethod
     def generate_square_subsequent_mask(sz: int) -> Any:
         """[sz, sz], 0 where the key does not come behind the query and minus infinity where it does; outside of compiled functions an array of NumPy, which they may capture."""
-        mask = where(_later(sz, sz), full([], -math.inf), full([], 0.0))
+        mask = where(_causal_mask(sz, sz), full([], -math.inf), full([], 0.0))
         return mask if tracing() else mask.numpy()

@@ -11,11 +11,11 @@ from .. import _core
 from ..dtypes import bool_
 from ..errors import ShapeError, TypeError, UserError
 from ..functions import _at, reshape, squeeze, sum, unsqueeze
-from ..halves import in_f32
-from ..kinds import Tensor
+from ..half_precision import in_f32
+from ..type_aliases import Tensor
 from ..pointwise import tensor_of
 from ..products import matmul
-from ..rearranging import index_select, movedim, narrow
+from ..manipulation import index_select, movedim, narrow
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "interpolate", "max_pool1d", "max_pool2d", "pad"]
 
@@ -120,12 +120,12 @@ def _avg_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of so many windows of [n, c, h, w] each way; None keeps a size."""
-    return _resized(input, [size if wanted is None else wanted for size, wanted in zip(input.shape[-2:], _wanted(output_size, 2))], _means)
+    return _resized(input, [size if wanted is None else wanted for size, wanted in zip(input.shape[-2:], _wanted(output_size, 2))], _mean_weights)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of so many windows of [n, c, l]."""
-    return _resized(input, _wanted(output_size, 1), _means)
+    return _resized(input, _wanted(output_size, 1), _mean_weights)
 
 
 def _wanted(size: Any, count: int) -> List[Any]:
@@ -146,7 +146,7 @@ def _resized(input: Tensor, wanted: List[int], weights: Any) -> Tensor:
     return input
 
 
-def _means(size: int, count: int, _: int) -> Any:
+def _mean_weights(size: int, count: int, _: int) -> Any:
     out = numpy.zeros((size, count))
     for i in range(count):
         first, last = i * size // count, -(-(i + 1) * size // count)
@@ -173,17 +173,17 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     else:
         wanted = _wanted(size, spatial)
     if mode == "area":
-        return _resized(input, wanted, _means)
+        return _resized(input, wanted, _mean_weights)
     if mode.startswith("nearest"):
         for i, count in enumerate(wanted):
             shift = 0.5 if mode.endswith("exact") else 0.0
             step = numpy.float32(1 / factors[i] if factors[i] else old[i] / count)
             input = index_select(input, 2 + i, numpy.minimum(((numpy.arange(count) + shift) * step).astype(int), old[i] - 1))
         return input
-    return _resized(input, wanted, lambda size, count, i: _between(size, count, factors[i], bool(align_corners), 4 if mode == "bicubic" else 2))
+    return _resized(input, wanted, lambda size, count, i: _linear_weights(size, count, factors[i], bool(align_corners), 4 if mode == "bicubic" else 2))
 
 
-def _between(size: int, count: int, factor: Any, align_corners: bool, taps: int) -> Any:
+def _linear_weights(size: int, count: int, factor: Any, align_corners: bool, taps: int) -> Any:
     """Weights of neighbours: of two by distance, of four by Keys' cubic with a = -0.75."""
     if align_corners:
         at = numpy.arange(count) * ((size - 1) / (count - 1) if count > 1 else 0.0)

@@ -1,0 +1,235 @@
+"""Functions that move elements about, made of others."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, Optional, Sequence, Union
+
+import numpy
+
+from . import _core
+from .dtypes import bool_, int64
+from .errors import ShapeError, UserError
+from .functions import _at, _normalised_dim, _sizes, cat, permute, reshape, sum, swapaxes, unsqueeze, where
+from .type_aliases import Operand, Sizes, Tensor
+from .pointwise import add, tensor_of
+
+
+def movedim(input: Tensor, source: Union[int, Sizes], destination: Union[int, Sizes]) -> Tensor:
+    """Dimensions go to other places; the others keep their order."""
+    source, destination = ([dims] if isinstance(dims, int) else list(dims) for dims in (source, destination))
+    source, destination = [_normalised_dim(input, d) for d in source], [_normalised_dim(input, d) for d in destination]
+    if len(source) != len(destination) or len({*source}) < len(source) or len({*destination}) < len(destination):
+        raise ShapeError(f"movedim: from {source} to {destination}; as many places, each once{_at()}")
+    order: list[int] = [-1] * input.ndim
+    for a, b in zip(source, destination):
+        order[b] = a
+    rest = iter(d for d in range(input.ndim) if d not in source)
+    return permute(input, [next(rest) if d < 0 else d for d in order])
+
+
+def flip(input: Tensor, dims: Union[int, Sizes]) -> Tensor:
+    """The elements along these dimensions in reverse."""
+    for dim in [dims] if isinstance(dims, int) else dims:
+        input = index_select(input, dim, numpy.arange(input.shape[_normalised_dim(input, dim)] - 1, -1, -1))
+    return input
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """The second dimension in reverse."""
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """The first dimension in reverse."""
+    return flip(input, 0)
+
+
+def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes] = None) -> Tensor:
+    """Elements go so many places on along a dimension; those beyond the end come in at the beginning."""
+    input = tensor_of(input)
+    if dims is None or dims == ():
+        return reshape(roll(reshape(input, [-1]) if input.numel() else input, shifts if isinstance(shifts, int) else shifts[0], 0), input.shape) if input.numel() else input
+    for shift, dim in zip([shifts] if isinstance(shifts, int) else shifts, [dims] if isinstance(dims, int) else dims):
+        size = input.shape[_normalised_dim(input, dim)]
+        at = -shift % size if size else 0
+        if at:
+            input = cat([narrow(input, dim, at, size - at), narrow(input, dim, 0, at)], dim)
+    return input
+
+
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """So many elements along a dimension, from one on."""
+    dim = _normalised_dim(input, dim)
+    begin = [0] * input.ndim
+    begin[dim] = start + (input.shape[dim] if start < 0 else 0)
+    return _core.slice(input, begin, [length if d == dim else size for d, size in enumerate(input.shape)])
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """One place along a dimension, which goes."""
+    dim = _normalised_dim(input, dim)
+    return reshape(narrow(input, dim, index, 1), [size for d, size in enumerate(input.shape) if d != dim])
+
+
+def unbind(input: Tensor, dim: int = 0) -> list[Tensor]:
+    """All places along a dimension, which goes."""
+    return [select(input, dim, i) for i in range(input.shape[_normalised_dim(input, dim)])]
+
+
+def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
+    """The places that a vector of integers names along a dimension."""
+    dim = _normalised_dim(input, dim)
+    if input.ndim == 0:
+        return input
+    rows = _core.take_rows(movedim(input, dim, 0) if dim else input, tensor_of(index))
+    return movedim(rows, 0, dim) if dim else rows
+
+
+def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
+    """For each place of the index the element of input that stands there along a dimension where the index says."""
+    dim = _normalised_dim(input, dim)
+    if input.ndim == 0:
+        return reshape(input, index.shape)
+    sizes = list(index.shape)
+    if len(sizes) == input.ndim:
+        input = _core.slice(input, [0] * input.ndim, [size if d == dim else sizes[d] for d, size in enumerate(input.shape)])
+    return _core.take_along_dim(input, index, dim)
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """input, and each element of src added where the index says along a dimension."""
+    dim = _normalised_dim(input, dim)
+    if input.ndim == 0:
+        return input + src
+    src = _core.slice(src, [0] * src.ndim, list(index.shape))
+    added = _core.add_along(index, src, input.shape[dim], dim)
+    missing = [0 if d == dim else size - added.shape[d] for d, size in enumerate(input.shape)]
+    return input + (_core.pad_both(added, [0] * input.ndim, missing, 0.0) if builtins.any(missing) else added)
+
+
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """input, and each row of source along a dimension added to the row that a vector of integers names."""
+    dim = _normalised_dim(input, dim)
+    if input.ndim == 0:
+        return add(input, _core.any(source) if source.dtype is bool_ else _core.cast(sum(source), source.dtype), alpha=alpha)
+    places = _core.broadcast_to(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), list(source.shape))
+    return scatter_add(input, dim, places, source if alpha == 1 else source * (bool(alpha) if source.dtype is bool_ else alpha))
+
+
+def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
+    """The tensor so often along each dimension, new ones in front."""
+    times = _sizes(repeats)
+    if len(times) < input.ndim:
+        raise ShapeError(f"repeat: {len(times)} numbers for {input._text()}{_at()}")
+    shape = [1] * (len(times) - input.ndim) + list(input.shape)
+    spread = [size for pair in zip([1] * len(shape), shape) for size in pair]
+    wanted = [size for pair in zip(times, shape) for size in pair]
+    return reshape(_core.broadcast_to(reshape(input, spread), wanted), [a * b for a, b in zip(times, shape)])
+
+
+def tile(input: Tensor, dims: Sizes) -> Tensor:
+    """repeat, with ones in front where numbers are missing."""
+    return repeat(input, [1] * (input.ndim - len(dims)) + list(dims))
+
+
+def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) -> Tensor:
+    """Each element so often beside itself along a dimension; of everything as a vector where none is named."""
+    if not isinstance(repeats, int):
+        raise UserError(f"repeat_interleave: repeats={repeats!r}; a whole number is meant, since shapes do not depend on numbers{_at()}")
+    if dim is None:
+        input, dim = reshape(input, [-1]), 0
+    dim = _normalised_dim(input, dim)
+    shape = list(input.shape)
+    wide = unsqueeze(input, dim + 1)
+    spread = _core.broadcast_to(wide, [*shape[: dim + 1], repeats, *shape[dim + 1 :]])
+    return reshape(spread, [*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]])
+
+
+def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
+    """A dimension becomes several, of which one size may be -1."""
+    dim, sizes = _normalised_dim(input, dim), list(sizes)
+    if -1 in sizes:
+        known = int(numpy.prod([size for size in sizes if size != -1]))
+        sizes[sizes.index(-1)] = input.shape[dim] // known if known else 0
+    return reshape(input, [*input.shape[:dim], *sizes, *input.shape[dim + 1 :]])
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Along the second dimension; vectors along the first."""
+    whole = [atleast_1d(one) for one in tensors]
+    return cat(whole, 0 if whole[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Along the first dimension; vectors are rows."""
+    return cat([atleast_2d(one) for one in tensors], 0)
+
+
+def atleast_1d(input: Any) -> Any:
+    """With a dimension at least."""
+    if isinstance(input, (list, tuple)):
+        return [atleast_1d(one) for one in input]
+    input = tensor_of(input)
+    return input if input.ndim else reshape(input, [1])
+
+
+def atleast_2d(input: Any) -> Any:
+    """With two dimensions at least, new ones in front."""
+    if isinstance(input, (list, tuple)):
+        return [atleast_2d(one) for one in input]
+    input = tensor_of(input)
+    return input if input.ndim >= 2 else unsqueeze(atleast_1d(input), 0)
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The elements at equal places of two dimensions, offset apart, along a new last one."""
+    x = movedim(input, (dim1, dim2), (-2, -1))
+    *lead, rows, columns = x.shape
+    first = max(0, -offset) * columns + max(0, offset)
+    count = max(0, min(rows - max(0, -offset), columns - max(0, offset)))
+    flat = reshape(x, [*lead, rows * columns])
+    return index_select(flat, -1, first + numpy.arange(count) * (columns + 1))
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Of a matrix its diagonal; of a vector the matrix that has it there, else 0."""
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    return _diagonal(input, diagonal)
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The last dimension as the diagonal of a matrix of two (which become these dimensions), else 0."""
+    size = input.shape[-1] + abs(offset)
+    low, high = max(0, offset), max(0, -offset)
+    row = _core.pad_both(input, [0] * (input.ndim - 1) + [low], [0] * (input.ndim - 1) + [high], 0.0)
+    here = _core.eq(_core.iota([1, size], 1, int64), _core.iota([size, 1], 0, int64) + offset)
+    made = where(here, unsqueeze(row, -2), _core.full([], 0, dtype=input.dtype))
+    return movedim(made, (-2, -1), (dim1, dim2))
+
+
+def masked_fill(input: Tensor, mask: Operand, value: Operand) -> Tensor:
+    """The value where the mask holds."""
+    filled = where(mask, value, input)
+    return filled if filled.dtype is input.dtype else _core.cast(filled, input.dtype)
+
+
+def t(input: Tensor) -> Tensor:
+    """The two dimensions of a matrix change places; a vector stays."""
+    if input.ndim > 2:
+        raise ShapeError(f"t: at most two dimensions, not {input._text()}{_at()}")
+    return input if input.ndim < 2 else swapaxes(input, 0, 1)
+
+
+def trapezoid(y: Tensor, x: Optional[Tensor] = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
+    """The integral along a dimension by trapezoids."""
+    count = y.shape[_normalised_dim(y, dim)]
+    both = narrow(y, dim, 0, count - 1) + narrow(y, dim, 1, count - 1)
+    step = dx if x is None else x[1:] - x[:-1] if x.ndim == 1 else narrow(x, dim, 1, count - 1) - narrow(x, dim, 0, count - 1)
+    return sum(both * step, dim) * 0.5
+
+
+_diagonal = diagonal
+__all__ = ["atleast_1d", "atleast_2d", "diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud", "gather", "hstack", "index_add", "index_select", "masked_fill",
+           "movedim", "narrow", "repeat", "repeat_interleave", "roll", "scatter_add", "select", "t", "tile", "trapezoid", "unbind", "unflatten", "vstack"]

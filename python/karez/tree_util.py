@@ -1,0 +1,84 @@
+"""Nested tuples, lists and dicts of values: taken apart into a list of leaves and a structure that can be a key, and put together again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import UserError
+
+
+class LeafMarker:
+    """Where a leaf stood."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+LEAF = LeafMarker()
+
+
+class StaticLeaf:
+    """A value that is part of the structure."""
+
+    def __init__(self, value: Any) -> None:
+        try:
+            hash(value)
+        except TypeError:
+            raise UserError(f"an argument of a compiled function is an array, a number, a tensor, a flag or a nest of these, not {type(value).__name__}") from None
+        self.value = value
+
+    def __eq__(self, other: Operand) -> Any:
+        return isinstance(other, StaticLeaf) and type(self.value) is type(other.value) and self.value == other.value
+
+    def __hash__(self) -> Any:
+        return hash((type(self.value), self.value))
+
+
+def tree_flatten(value: Any, is_leaf: Any, leaves: Any) -> Any:
+    """The structure; appends to `leaves`."""
+    if is_leaf(value):
+        leaves.append(value)
+        return LEAF
+    if isinstance(value, (tuple, list)):
+        return (type(value), *(tree_flatten(one, is_leaf, leaves) for one in value))
+    if isinstance(value, dict):
+        return (dict, tuple(value), *(tree_flatten(one, is_leaf, leaves) for one in value.values()))
+    return StaticLeaf(value)
+
+
+def num_leaves(structure: Any) -> int:
+    """How many leaves it has."""
+    if structure is LEAF:
+        return 1
+    if isinstance(structure, StaticLeaf):
+        return 0
+    return sum(num_leaves(one) for one in structure[2 if structure[0] is dict else 1 :])
+
+
+def tree_unflatten(structure: Any, leaves: Any) -> Any:
+    """The value again, from an iterator of leaves."""
+    if structure is LEAF:
+        return next(leaves)
+    if isinstance(structure, StaticLeaf):
+        return structure.value
+    if structure[0] is dict:
+        return {key: tree_unflatten(one, leaves) for key, one in zip(structure[1], structure[2:])}
+    values = [next(leaves) if one is LEAF else tree_unflatten(one, leaves) for one in structure[1:]]
+    return structure[0](*values) if hasattr(structure[0], "_fields") else structure[0](values)
+
+
+def has_attribute(value: Any, name: str) -> bool:
+    """hasattr of an object of the user's, whose __getattr__ may raise anything."""
+    try:
+        return hasattr(value, name)
+    except Exception:
+        return False
+
+
+def static_objects(structure: Any) -> Any:
+    """The values in a structure that are no plain constants."""
+    if isinstance(structure, StaticLeaf):
+        return [] if isinstance(structure.value, (bool, int, float, complex, str, bytes, type(None))) else [structure.value]
+    if structure is LEAF:
+        return []
+    return [one for part in (structure[2:] if structure[0] is dict else structure[1:]) for one in static_objects(part)]

@@ -1,0 +1,265 @@
+"""Batches that a thread feeds ahead of the loop: order, bounds, errors, and what ends it."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import traceback
+
+import numpy as np
+import pytest
+
+import karez as kz
+
+WAIT = 60  # seconds, for what comes at once unless it is broken
+
+
+def numbered(count, shape=(4, 3)):
+    return ((np.full(shape, i, np.float32), np.arange(4) + i) for i in range(count))
+
+
+def feeders():
+    return [thread for thread in threading.enumerate() if thread.name == "karez feed"]
+
+
+def gone():
+    for thread in feeders():
+        thread.join(WAIT)
+    return not feeders()
+
+
+def test_batches_come_in_order_and_compiled_functions_take_them():
+    step = kz.compile(lambda x, y: x.sum() + y.sum())
+    losses = [step(x, y) for x, y in kz.data.feed(numbered(9), slots=3)]
+    assert [float(loss) for loss in losses] == [12 * i + 6 + 4 * i for i in range(9)] and step.signatures() == 1
+    assert gone()
+
+
+def test_a_batch_is_a_copy_and_may_be_used_again():
+    array, again = np.ones((2, 2), np.float32), []
+
+    def batches():
+        for i in range(3):
+            array[...] = i
+            yield array
+
+    step = kz.compile(lambda x: x + 1)
+    for x in kz.data.feed(batches(), slots=3):
+        again.append((x, step(x), step(x)))
+    for i, (x, one, two) in enumerate(again):
+        assert float(x[0, 0]) == i and float(one[1, 1]) == float(two[0, 1]) == i + 1
+
+
+def test_nests_keep_their_form_and_what_is_no_array_passes():
+    ((x, [y]), name), = kz.data.feed([(({"a": np.ones(2)}, [np.int64(3)]), "first")])
+    assert x["a"].dtype is kz.float64 and int(y) == 3 and name == "first"
+
+
+def test_no_more_than_its_slots_are_ahead():
+    asked, free = [], threading.Semaphore(0)
+
+    def batches():
+        for i in range(20):
+            asked.append(i)
+            free.release()
+            yield np.full(1, i)
+
+    feed = kz.data.feed(batches(), slots=3)
+    for _ in range(3):
+        assert free.acquire(timeout=WAIT)
+    for taken in range(10):
+        assert int(next(feed)[0]) == taken
+        assert free.acquire(timeout=WAIT), "the slot is filled again"
+        assert len(asked) <= taken + 4
+    feed.close()
+    assert gone() and len(asked) <= 14 and list(feed) == []
+
+
+class Held:
+    """Gives one batch, then holds the thread in the middle of the next until it may go on, which ends with `then`."""
+
+    def __init__(self, then):
+        self.then, self.reached, self.go_on = then, threading.Event(), threading.Event()
+
+    def __iter__(self):
+        yield np.zeros(1)
+        self.reached.set()
+        assert self.go_on.wait(WAIT)
+        yield self.then()
+
+
+def fails():
+    raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize("then", [lambda: np.ones(1), fails, lambda: np.zeros(1, np.int16), lambda: fails], ids=["batch", "error", "bad batch", "no array"])
+def test_what_comes_while_it_closes_does_not_come_out(then):
+    held = Held(then)
+    feed = kz.data.feed(held, slots=2, epochs=2)
+    assert int(next(feed)[0]) == 0 and held.reached.wait(WAIT)
+    feed.close()
+    assert list(feed) == []  # and does not wait for the batch
+    held.go_on.set()
+    assert gone() and list(feed) == []
+    assert not feed._run.queue.ready  # nor is its memory held
+    feed.close()
+    with pytest.raises(StopIteration):
+        next(feed)
+
+
+def test_batches_that_lie_ready_do_not_come_out_of_a_closed_feed():
+    filled = threading.Semaphore(0)
+
+    def batches():
+        for i in range(3):
+            yield np.full(1, i)
+            filled.release()  # the batch before lies in its slot
+
+    feed = kz.data.feed(batches(), slots=3)
+    assert filled.acquire(timeout=WAIT) and filled.acquire(timeout=WAIT)
+    assert int(next(feed)[0]) == 0
+    feed.close()
+    assert list(feed) == [] and gone()
+
+
+def test_another_thread_may_close_it_while_the_loop_waits():
+    held, seen = Held(lambda: np.ones(1)), []
+    feed = kz.data.feed(held)
+    loop = threading.Thread(target=lambda: seen.extend(int(x[0]) for x in feed), daemon=True)
+    loop.start()
+    assert held.reached.wait(WAIT)
+    closers = [threading.Thread(target=feed.close) for _ in range(4)]
+    for each in closers:
+        each.start()
+    loop.join(WAIT)
+    assert not loop.is_alive() and seen in ([0], [])
+    held.go_on.set()
+    for each in closers:
+        each.join(WAIT)
+    assert gone() and list(feed) == []
+
+
+def test_the_iterable_may_close_its_own_feed():
+    feeds = []
+
+    def batches():
+        yield np.zeros(1)
+        feeds[0].close()
+        yield np.ones(1)
+
+    begin = threading.Event()
+
+    def begun():
+        assert begin.wait(WAIT)
+        yield from batches()
+
+    feeds.append(kz.data.feed(begun()))
+    begin.set()
+    assert len(list(feeds[0])) <= 1 and gone()
+
+
+def test_what_the_iterable_raises_reaches_the_loop_with_its_traceback():
+    def batches():
+        yield np.zeros(1)
+        raise OSError("the disk is full")
+
+    seen = []
+    with pytest.raises(OSError, match="the disk is full") as caught:
+        for x in kz.data.feed(batches()):
+            seen.append(x)
+    assert len(seen) == 1 and any(frame.name == "batches" for frame in traceback.extract_tb(caught.value.__traceback__))
+    feed = kz.data.feed([np.zeros(1, np.int16)])
+    with pytest.raises(kz.TypeError, match="an array of int16"):
+        next(feed)
+    assert list(feed) == [] and gone()
+
+
+def test_a_loop_that_is_left_ends_the_thread():
+    def endless():
+        i = 0
+        while True:
+            yield np.full(2, i)
+            i += 1
+
+    for x in kz.data.feed(endless()):
+        break
+    gc.collect()
+    assert gone()
+    with kz.data.feed(endless()) as feed:
+        next(feed)
+    assert gone()
+    with pytest.raises(ValueError):
+        for x in kz.data.feed(endless()):
+            raise ValueError
+    gc.collect()
+    assert gone()
+
+
+def test_epochs_of_batches_are_each_in_their_order():
+    batches = kz.data.Batches(np.arange(12), batch=4)
+    seen = [x.tolist() for x in kz.data.feed(batches, epochs=2)]
+    assert seen == [batch.tolist() for number in range(2) for batch in batches.epoch(number)] and seen[:3] != seen[3:]
+    assert [int(x[0]) for x in kz.data.feed([np.ones(1), np.zeros(1)], epochs=2)] == [1, 0, 1, 0]
+
+
+def test_each_loop_over_a_feed_goes_through_all_of_it():
+    feed = kz.data.feed([np.full(1, i) for i in range(3)], slots=1)
+    assert [[int(x[0]) for x in feed] for _ in range(3)] == [[0, 1, 2]] * 3
+    for x in feed:
+        break
+    assert [int(x[0]) for x in feed] == [0, 1, 2], "a loop that was left is not gone on with"
+    each = iter(kz.data.feed([np.full(1, i) for i in range(3)]))
+    assert int(next(each)[0]) == 0 and [int(x[0]) for x in each] == [1, 2], "one loop is an iterator"
+    feed = kz.data.feed([np.full(1, i) for i in range(3)])
+    assert int(next(feed)[0]) == 0 and [int(x[0]) for x in feed] == [1, 2]
+
+
+def test_loops_over_batches_are_epochs():
+    order = [np.concatenate(list(kz.data.Batches(np.arange(12), batch=4).epoch(n))).tolist() for n in range(4)]
+    batches = kz.data.Batches(np.arange(12), batch=4)
+    feed = kz.data.feed(batches)
+    assert [[int(i) for x in feed for i in x.numpy()] for _ in range(3)] == order[:3]
+    assert [int(i) for x in kz.data.feed(batches) for i in x.numpy()] == order[3], "another feed goes on with them"
+
+
+@pytest.mark.parametrize("words, text", [({"slots": 0}, "slots=0"), ({"epochs": "x"}, "epochs='x'"), ({"slots": 2.5}, "slots=2.5")])
+def test_numbers_are_checked(words, text):
+    with pytest.raises(kz.UserError, match=text):
+        kz.data.feed([], **words)
+    with pytest.raises(kz.TypeError, match="int gives no batches"):
+        kz.data.feed(3)
+
+
+def test_training_is_that_of_a_plain_loop():
+    def losses(through):
+        kz.worlds._end()
+        net = kz.nn.Linear(3, 2)
+        opt = kz.optim.Adam(net.parameters(), lr=0.1)
+
+        @kz.compile
+        def step(x, y):
+            loss = kz.F.cross_entropy(net(x), y % 2)
+            loss.backward()
+            opt.step()
+            return loss
+
+        return [float(one) for one in [step(x, y) for x, y in through(numbered(8))]]
+
+    assert losses(lambda batches: batches) == losses(kz.data.feed)
+
+
+def test_a_data_loader_of_pytorchs():
+    pytest.importorskip("torch")
+    program = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+import karez as kz
+x, y = torch.arange(40.).reshape(10, 4), torch.arange(10)
+loader = DataLoader(TensorDataset(x, y), batch_size=5)
+total = kz.compile(lambda x, y: x.sum() + y.sum())
+assert sum(float(total(*batch)) for batch in kz.data.feed(loader)) == 780 + 45
+print("fine")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    assert done.returncode == 0 and done.stdout == "fine\n", done.stderr

@@ -1,0 +1,156 @@
+// Law 1 through the engine: every op under legal shardings, compiled, boxed and run by actors, gives what it gives
+// whole.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "karez/base/text.h"
+#include "karez/data/array_source.h"
+#include "karez/passes/pipeline.h"
+#include "karez/runtime/session.h"
+#include "tests/evaluate.h"
+#include "tests/op_cases.h"
+#include "tests/shards.h"
+
+namespace karez::tests {
+namespace {
+
+struct ShardingCase {
+  std::size_t which = 0;  // of the cases
+  Mesh mesh;
+  std::vector<Sharding> shardings;
+};
+
+Layout layout_of(const std::vector<Sharding>& ways, bool out, std::size_t i) {
+  Layout layout;
+  for (const Sharding& way : ways) layout.push_back(out ? way.out[i] : way.in[i]);
+  return layout;
+}
+
+constexpr std::int64_t parts = 4;  // of an operand that is a sum
+
+bool is_sum(const ShardingCase& way, std::size_t operand, DType dtype) {
+  const Layout layout = layout_of(way.shardings, false, operand);
+  return is_float(dtype) && std::find(layout.begin(), layout.end(), P()) != layout.end();
+}
+
+// input -> copy (laid as the sharding takes it) -> op (laid as the sharding gives it) -> output: boxes stand wherever
+// they disagree. An operand that is a sum of floats comes as its parts and is added up, for a product takes no other
+// sum than one that is made so.
+Graph graph_for(const OpCase& c, const ShardingCase& way, const OpTable& ops) {
+  Graph graph;
+  graph.meshes = {way.mesh};
+  Builder b(graph, ops);
+  b.where = "sharding_equivalence.cc:1";
+  std::vector<ValueId> in;
+  for (std::size_t i = 0; i < c.in.size(); ++i) {
+    TensorType type = c.in[i];
+    const bool sum = is_sum(way, i, type.dtype);
+    if (sum) type.shape.insert(type.shape.begin(), parts);
+    const ValueId x = build::input(b, cat("x", i), type);
+    const ValueId laid = sum ? build::reduce_sum(b, x, {0}) : b.one("copy", {x});
+    graph.value(laid).layout = layout_of(way.shardings, false, i);
+    in.push_back(laid);
+  }
+  auto out = b.add(c.op, in, c.attrs);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    graph.value(out[i]).layout = layout_of(way.shardings, true, i);
+    graph.outputs.push_back({cat("y", i), out[i]});
+  }
+  return graph;
+}
+
+HostArray stacked(const std::vector<HostArray>& arrays) {
+  TensorType type = arrays[0].type();
+  type.shape.insert(type.shape.begin(), static_cast<std::int64_t>(arrays.size()));
+  HostArray out(type);
+  const auto bytes = static_cast<std::size_t>(arrays[0].view().bytes());
+  for (std::size_t k = 0; k < arrays.size(); ++k) std::memcpy(out.bytes() + k * bytes, arrays[k].bytes(), bytes);
+  return out;
+}
+
+void run_case(Session& session, const KernelTable& table, const OpTable& ops, const OpCase& c, const ShardingCase& way,
+              std::mt19937_64& random) {
+  Graph whole = graph_of(c, ops);
+  NodeView node{&whole, NodeId(whole.nodes.size() - 1)};
+  auto inputs = random_inputs(c, random);
+  auto expected = run_call(table, stored_call(node, node.in_types(), node.out_types(), whole_attrs(node)), inputs);
+
+  Compilation compilation;
+  compilation.graph = graph_for(c, way, ops);
+  compilation.ops = &ops;
+  compilation.catalog = &table;
+  compilation.options.workers = 2;
+  compilation.options.costs.link = {1e-3, 1e-6};  // so dear that nodes are laid as their neighbours were fixed
+  compile(compilation);
+  Feeds feeds;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    HostArray fed = inputs[i];
+    if (is_sum(way, i, fed.dtype())) fed = stacked(summands(fed, Reduce::sum, parts, random));
+    feeds.emplace_back(cat("x", i), Feed{array_source(fed), 0});
+  }
+  Launch launch = session.launch(session.load(compilation.plan), feeds);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const HostArray& got = launch.output(cat("y", i));
+    with_type(expected[i].dtype(), [&]<class T>() {
+      double scale = 1;
+      if constexpr (std::is_floating_point_v<T>)
+        for (T x : expected[i].data<T>())
+          if (std::isfinite(x)) scale = std::max(scale, std::abs(static_cast<double>(x)));
+      for (std::size_t e = 0; e < expected[i].data<T>().size(); ++e) {
+        const T a = got.data<T>()[e], w = expected[i].data<T>()[e];
+        if (a == w || (a != a && w != w)) continue;
+        double tolerance = std::is_floating_point_v<T> ? 1e-12 * scale : 0;
+        require(std::abs(static_cast<double>(a) - static_cast<double>(w)) <= tolerance, "element ", e, " of output ", i,
+                " is ", a, ", whole it is ", w);
+      }
+    });
+  }
+}
+
+TEST(ShardingEquivalenceEngine, ActorsOnAMeshGiveWhatTheOpGivesWhole) {
+  const OpTable ops = all_ops();
+  const KernelTable table(plain_kernels());
+  const auto cases = op_cases();
+  std::vector<ShardingCase> ways;
+  for (std::size_t k = 0; k < cases.size(); ++k) {
+    const Graph graph = graph_of(cases[k], ops);
+    NodeView node{&graph, NodeId(graph.nodes.size() - 1)};
+    if (node.node().op->name == "assign" || node.node().op->name == "copy")
+      continue;  // passes make these around variables; every way here has copies
+    for (const char* text : {"data=2", "data=3", "data=4", "data=2,model=2"}) {
+      Mesh mesh = Mesh::parse(text);
+      for (auto& shardings : mesh_shardings(node, mesh)) ways.push_back({k, mesh, std::move(shardings)});
+    }
+  }
+  const char* given = std::getenv("KAREZ_SEED");
+  const std::uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
+  std::mt19937_64 random(seed);
+  std::size_t all = ways.size();
+  if (std::getenv("KAREZ_ALL") == nullptr) {
+    std::shuffle(ways.begin(), ways.end(), random);
+    ways.resize(std::min<std::size_t>(ways.size(), 400));
+  }
+  Session session({.workers = 2}, table);
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    const OpCase& c = cases[ways[w].which];
+    try {
+      run_case(session, table, ops, c, ways[w], random);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "seed " << seed << ": " << print(c) << " on " << print(ways[w].mesh) << " as "
+                    << join(ways[w].shardings, " x ", [](const Sharding& s) { return print(s); }) << ": "
+                    << error.what();
+      session.reload();
+    }
+    if (w % 50 == 49) session.reload();  // frees the plans
+  }
+  std::cout << "sharding equivalence through the engine: " << ways.size() << " of " << all
+            << " (case, mesh, sharding), KAREZ_SEED=" << seed << "\n";
+}
+
+}  // namespace
+}  // namespace karez::tests

@@ -1,0 +1,114 @@
+// Law 3: one device, data, tensor and hybrid parallel training are the same training.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "karez/karez.h"
+#include "tests/namespace.h"
+
+namespace karez::tests {
+namespace {
+
+// The demo's CNN, small: `smooth` has tanh and average pooling, the other ReLU and max pooling. Dropout is on.
+struct SmallCnn : nn::Module {
+  SmallCnn(DType dtype, bool smooth) : Module(dtype), smooth(smooth) {}
+  bool smooth;
+  nn::Conv2d conv1{*this, "conv1", 1, 6, 3}, conv2{*this, "conv2", 6, 8, 3};
+  nn::Linear fc1{*this, "fc1", 8 * 2 * 2, 24}, fc2{*this, "fc2", 24, 10};
+  nn::Dropout drop{*this, "drop", 0.25};
+
+  Tensor operator()(Tensor x) {
+    auto act = [&](Tensor t) { return smooth ? tanh(t) : relu(t); };
+    auto pool = [&](Tensor t) { return smooth ? avg_pool(t, 2) : max_pool(t, 2); };
+    x = pool(act(conv1(x)));
+    x = pool(act(conv2(x)));
+    return fc2(drop(act(fc1(flatten(x)))));
+  }
+};
+
+struct Setting {
+  std::string mesh;
+  std::vector<LayoutRule> rules;
+};
+
+// Losses of `steps` steps; batch 13 is uneven on every mesh.
+std::vector<double> losses(const Setting& run, DType dtype, bool smooth, int steps) {
+  Mesh shape = Mesh::parse(run.mesh);
+  World world({.devices = shape.size(), .seed = 5});
+  SmallCnn net(dtype, smooth);
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  auto step = compile(world.mesh(shape.axes),
+                      [&](Tensor x, Tensor y) {
+                        Tensor loss = cross_entropy(net(x), y);
+                        adam.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.rules = run.rules});
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  std::vector<double> result;
+  constexpr std::int64_t batch = 13;
+  for (int s = 0; s < steps; ++s) {
+    HostArray x(TensorType{dtype, {batch, 1, 14, 14}}), y(TensorType{DType::i32, {batch}});
+    with_type(dtype, [&]<class T>() {
+      for (T& value : x.data<T>()) value = static_cast<T>(normal(random));
+    });
+    for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 10);
+    result.push_back(step(x, y).item());
+  }
+  return result;
+}
+
+const std::vector<LayoutRule> by_rule = {{"conv*.weight", P("model")},
+                                         {"conv*.bias", P("model")},
+                                         {"fc1.weight", P("model", nullptr)},
+                                         {"fc1.bias", P("model")},
+                                         {"fc2.weight", P(nullptr, "model")}};
+
+// Every mesh by free choice, and those with a model axis also with split convolution channels and dense layers
+// column-then-row.
+std::vector<Setting> settings() {
+  return {{"data=4", {}}, {"model=4", {}}, {"data=2,model=2", {}}, {"model=4", by_rule}, {"data=2,model=2", by_rule}};
+}
+
+double worst(const std::vector<double>& a, const std::vector<double>& b, std::size_t steps) {
+  double most = 0;
+  for (std::size_t i = 0; i < steps; ++i) most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  return most;
+}
+
+TEST(TrainingEquivalence, SmoothTrainingInF64IsTheSameOnEveryMeshTo1e10) {
+  auto one = losses({"", {}}, DType::f64, true, 50);
+  EXPECT_LT(one.back(), one.front());
+  for (const Setting& run : settings()) {
+    auto many = losses(run, DType::f64, true, 50);
+    EXPECT_LE(worst(one, many, 50), 1e-10) << run.mesh << (run.rules.empty() ? " free" : " by rule");
+  }
+}
+
+TEST(TrainingEquivalence, SmoothTrainingInF32IsTheSameOnEveryMeshTo1e5) {
+  auto one = losses({"", {}}, DType::f32, true, 50);
+  for (const Setting& run : settings()) {
+    auto many = losses(run, DType::f32, true, 50);
+    EXPECT_LE(worst(one, many, 50), 1e-5) << run.mesh << (run.rules.empty() ? " free" : " by rule");
+  }
+}
+
+TEST(TrainingEquivalence, ReluTrainingInF32IsTheSameTo1e6AfterAStepAndStaysNear) {
+  auto one = losses({"", {}}, DType::f32, false, 50);
+  for (const Setting& run : settings()) {
+    auto many = losses(run, DType::f32, false, 50);
+    EXPECT_LE(worst(one, many, 2), 1e-6) << run.mesh << (run.rules.empty() ? " free" : " by rule");
+    EXPECT_LE(worst(one, many, 50), 5e-2) << run.mesh << (run.rules.empty() ? " free" : " by rule");
+  }
+}
+
+TEST(TrainingEquivalence, EveryRunIsBitEqualToItsRerun) {
+  EXPECT_EQ(losses({"", {}}, DType::f32, false, 10), losses({"", {}}, DType::f32, false, 10));
+  for (const Setting& run : settings())
+    EXPECT_EQ(losses(run, DType::f32, false, 10), losses(run, DType::f32, false, 10)) << run.mesh;
+}
+
+}  // namespace
+}  // namespace karez::tests

@@ -1,0 +1,151 @@
+// Law 2 through real collectives: whatever way a value takes over layouts, the logical tensor stays, and each device
+// holds its own part of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "karez/base/text.h"
+#include "karez/data/array_source.h"
+#include "karez/ops/all_ops.h"
+#include "karez/ops/build.h"
+#include "karez/passes/call.h"
+#include "karez/passes/pipeline.h"
+#include "karez/runtime/session.h"
+#include "tests/shards.h"
+
+namespace karez::tests {
+namespace {
+
+// One random walk: x -> copy (laid as the first layout) -> copy (laid as the second) -> ... -> output. A stop that is
+// not Partial is the next version of a variable stored so, of which each device's bytes can be read. (Were all stops
+// outputs, all_gather would serve most ways.)
+struct Walk {
+  TensorType type;
+  Mesh mesh;
+  std::vector<Layout> stops;
+};
+
+std::string print(const Walk& walk) {
+  return cat(walk.type, " on ", print(walk.mesh), " over ",
+             join(walk.stops, " ", [](const Layout& layout) { return print(layout); }));
+}
+
+Layout random_layout(const TensorType& type, const Mesh& mesh, std::mt19937_64& random) {
+  const Reduce kind = static_cast<Reduce>(
+      has_partial_sums(type.dtype) ? random() % 3 : 1 + random() % 2);  // bools and halves have no sum in parts
+  Layout out;
+  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    const auto pick = static_cast<int>(random() % static_cast<std::uint64_t>(type.rank() + 2));
+    const bool splits =
+        pick < type.rank() && type.shape[static_cast<std::size_t>(pick)] != 1;  // one element is not split
+    out.push_back(splits ? S(pick) : pick <= type.rank() ? B() : P(kind));
+  }
+  return out;
+}
+
+bool is_partial(const Layout& layout) {
+  return std::any_of(layout.begin(), layout.end(), [](Sbp sbp) { return sbp.is_partial(); });
+}
+
+Graph graph_of(const Walk& walk, const OpTable& ops) {
+  Graph graph;
+  graph.meshes = {walk.mesh};
+  Builder b(graph, ops);
+  b.where = "transition_equivalence.cc:1";
+  ValueId x = build::input(b, "x", walk.type);
+  for (std::size_t i = 0; i < walk.stops.size(); ++i) {
+    x = b.one("copy", {x});
+    graph.value(x).layout = walk.stops[i];
+    if (is_partial(walk.stops[i])) continue;
+    const std::string name = cat("v", i);
+    ValueId read = build::variable(b, name, walk.type);
+    graph.variables.push_back(
+        {.name = name, .type = walk.type, .mesh = 0, .stored = walk.stops[i], .read = read, .updated = x});
+  }
+  graph.outputs.push_back({"y", x});
+  return graph;
+}
+
+// Whole numbers and bools, so that sums are exact in every type: everything is compared to the bit.
+HostArray numbers(const TensorType& type, std::mt19937_64& random) {
+  HostArray out(type);
+  with_type(type.dtype, [&]<class T>() {
+    for (T& x : out.data<T>()) {
+      if constexpr (std::is_same_v<T, bool>) x = random() % 2 == 1;
+      else x = static_cast<T>(static_cast<int>(random() % 201) - 100);
+    }
+  });
+  return out;
+}
+
+void expect_bits(const HostArray& got, const HostArray& want, const std::string& what) {
+  require(got.type() == want.type(), what, " is ", got.type(), ", not ", want.type());
+  require(std::memcmp(got.bytes(), want.bytes(), static_cast<std::size_t>(want.count() * size_of(want.dtype()))) == 0,
+          what, " has other bits");
+}
+
+// Runs the walk; adds what moved to `moves`, as (kind, dtype).
+void run_walk(Session& session, const KernelTable& table, const OpTable& ops, const Walk& walk, std::mt19937_64& random,
+              std::set<std::pair<std::string, DType>>& moves) {
+  Compilation c;
+  c.graph = graph_of(walk, ops);
+  c.ops = &ops;
+  c.catalog = &table;
+  c.options.workers = 2;
+  c.options.off = {"canonicalise"};  // a copy of a copy is the way itself here
+  compile(c);
+  for (const Transfer& transfer : c.plan.transfers) moves.emplace(transfer.kind, walk.type.dtype);
+  const HostArray x = numbers(walk.type, random);
+  Launch launch = session.launch(session.load(c.plan), {{"x", Feed{array_source(x), 0}}});
+  expect_bits(launch.output("y"), x, "what came out");
+  for (std::size_t i = 0; i < walk.stops.size(); ++i) {
+    if (is_partial(walk.stops[i])) continue;
+    for (int p = 0; p < walk.mesh.size(); ++p) {
+      const DeviceName device = walk.mesh.devices[static_cast<std::size_t>(p)];
+      const HostArray want = cut(x, oracle_box(walk.type.shape, walk.mesh, walk.stops[i], p));
+      expect_bits(session.read_variable(cat("v", i), {device.rank, device.device, "cpu"},
+                                        stored_view(want.dtype(), want.shape())),
+                  want, cat("stop ", i, ", ", print(walk.stops[i]), ", on device ", p));
+    }
+  }
+}
+
+TEST(TransitionEquivalence, TheLogicalTensorStaysWhateverWayItTakes) {
+  const OpTable ops = all_ops();
+  const KernelTable table(cpu_kernels());
+  const char* given = std::getenv("KAREZ_SEED");
+  const std::uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
+  std::mt19937_64 random(seed);
+  const int walks = std::getenv("KAREZ_ALL") != nullptr ? 20 : 1;
+  const std::vector<Shape> shapes = {{},     {1},       {5},         {0}, {7, 3},
+                                     {2, 0}, {3, 5, 2}, {3, 2, 5, 4}};  // four dimensions are kept channels last
+  std::set<std::pair<std::string, DType>> moves;
+  int stops = 0;
+  Session session({.workers = 2}, table);
+  for (DType dtype : tensor::all_dtypes)
+    for (const char* mesh : {"a=2", "a=3", "a=4", "a=2,b=2", "a=3,b=2", "a=2,b=2,c=2"})
+      for (const Shape& shape : shapes)
+        for (int w = 0; w < walks; ++w) {
+          Walk walk{{dtype, shape}, Mesh::parse(mesh), {}};
+          for (int i = 0; i < 5; ++i) walk.stops.push_back(random_layout(walk.type, walk.mesh, random));
+          try {
+            run_walk(session, table, ops, walk, random, moves);
+            stops += static_cast<int>(walk.stops.size());
+          } catch (const std::exception& error) {
+            ADD_FAILURE() << "seed " << seed << ": " << print(walk) << ": " << error.what();
+          }
+          session.reload();  // frees the plan, and the variables for the next one's
+        }
+  for (DType dtype : tensor::all_dtypes)
+    for (const char* kind : {"all_gather", "all_to_all", "reduce_scatter", "all_reduce"})
+      EXPECT_TRUE(moves.contains({kind, dtype})) << "seed " << seed << ": no " << kind << " of " << name_of(dtype);
+  std::cout << "transition equivalence: " << stops << " transitions, KAREZ_SEED=" << seed << "\n";
+}
+
+}  // namespace
+}  // namespace karez::tests
