@@ -27,7 +27,7 @@
 #include "karez/comm/shared_wire.h"
 #include "karez/comm/socket_wire.h"
 #include "karez/runtime/reduce.h"
-#include "karez/sbp/one_axis.h"
+#include "karez/sbp/axis_transition.h"
 
 namespace karez::bench {
 namespace {
@@ -147,7 +147,7 @@ CollectiveSpec spec_of(const Options& options, Kind kind, int rank, std::int64_t
     spec.algorithm = algorithm_from(
         name_of(sbp::cheapest_all_reduce(options.ranks, bytes, range, costs.link, costs.memory_bytes).algorithm));
   } else {
-    spec.algorithm = sbp::takes_ring(options.ranks) ? Algorithm::ring : Algorithm::direct;
+    spec.algorithm = sbp::uses_ring(options.ranks) ? Algorithm::ring : Algorithm::direct;
   }
   return spec;
 }

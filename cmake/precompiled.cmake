@@ -18,7 +18,7 @@ set(computing_tests
   karez/passes/canonicalise_random_test.cc karez/passes/fit_test.cc karez/passes/memory_states_test.cc karez/passes/shard_brute_test.cc karez/passes/shard_placements_test.cc
   karez/runtime/event_ring_test.cc
   karez/sbp/transition_test.cc karez/sbp/transition_tree_test.cc
-  karez/solve/group_reach_test.cc karez/solve/min_sum_test.cc karez/solve/packing_search_test.cc karez/solve/packing_test.cc karez/solve/slots_brute_test.cc karez/solve/slots_test.cc)
+  karez/solve/group_reachability_test.cc karez/solve/min_sum_test.cc karez/solve/packing_search_test.cc karez/solve/packing_test.cc karez/solve/slots_brute_test.cc karez/solve/slots_test.cc)
 set(test_lines -g0)
 if(KAREZ_SANITIZE)
   set(test_lines -g1)

@@ -37,8 +37,8 @@ std::vector<HostArray> run_call(const KernelTable& table, const CallSpec& call, 
 
 Attrs whole_attrs(const NodeView& node) {
   LocalView view{node, {}, {}};
-  for (const TensorType& type : node.in_types()) view.in.push_back(whole(type.shape));
-  for (const TensorType& type : node.out_types()) view.out.push_back(whole(type.shape));
+  for (const TensorType& type : node.in_types()) view.in.push_back(full_box(type.shape));
+  for (const TensorType& type : node.out_types()) view.out.push_back(full_box(type.shape));
   return localise(view);
 }
 

@@ -38,7 +38,7 @@ class Body {
            (kind == ExprKind::select && operand == 0);
   }
   bool is_mask(const Expr& e) const {
-    return is_truth(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
+    return is_boolean(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
   }
 
   // The start of a call. Functions are those of karez/kernels/cpu/pointwise_lanes.h: exp_of, select_of, ...

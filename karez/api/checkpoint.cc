@@ -14,7 +14,7 @@
 #include "karez/api/inside/stored_parts.h"
 #include "karez/api/world.h"
 #include "karez/base/hash.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/base/xxhash.h"
 #include "karez/data/weight_writer.h"
@@ -233,7 +233,7 @@ void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers
     if (!taken[i]) extra.push_back(offers[i].name);
   if (!options.missing && !missing.empty())
     fail(ErrorKind::name, file.path(), ": it has no tensor for ", list(missing), "; for ", missing[0], " ",
-         near_names(missing[0], extra),
+         suggest_names(missing[0], extra),
          " that nobody takes. A WeightRule maps names; with {.missing = true} what is missing stays as it is");
   if (!options.parameters.empty()) check_extra(file, extra, takers, options);
   else check_known(file, offers, taken, options);

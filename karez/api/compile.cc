@@ -25,8 +25,8 @@
 #include "karez/api/inside/trace.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/base/glob.h"
+#include "karez/base/interrupt.h"
 #include "karez/base/log.h"
-#include "karez/base/stop.h"
 #include "karez/base/text.h"
 #include "karez/page/page.h"
 #include "karez/page/predict.h"
@@ -37,7 +37,7 @@
 #include "karez/passes/place.h"
 #include "karez/passes/shard.h"
 #include "karez/runtime/failure.h"
-#include "karez/sbp/effective.h"
+#include "karez/sbp/effective_layout.h"
 
 namespace karez {
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where)
@@ -198,7 +198,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   require(runs, "function '", s.options.name, "' (", karez::print(s.where),
           ") returns no tensor and updates nothing: there is nothing to run");
   if (!is_expression(s.mesh)) bring_along(world, trace, s.where);
-  const Stoppable stoppable([&world] {
+  const InterruptScope stoppable([&world] {
     world.session.check_open();
     if (world.options.while_waiting) world.options.while_waiting();
   });
@@ -399,7 +399,8 @@ bool Function::load(State& s, Compiled& c) {
   std::vector<Fresh> fresh;
   for (const PlannedVariable& v : c.variables) {
     if (auto known = world.find(v.parameter); known != world.variables.end()) {
-      if (known->second.mesh != v.mesh || effective(v.mesh, known->second.layout) != effective(v.mesh, v.layout))
+      if (known->second.mesh != v.mesh ||
+          effective_layout(v.mesh, known->second.layout) != effective_layout(v.mesh, v.layout))
         return false;
       names[v.name] = key_of(known->first.first, known->first.second);
       continue;

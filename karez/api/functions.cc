@@ -16,7 +16,7 @@
 #include "karez/ops/integers.h"
 #include "karez/ops/losses.h"
 #include "karez/ops/norms.h"
-#include "karez/sbp/layout_words.h"
+#include "karez/sbp/partition_spec.h"
 
 namespace karez {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "karez/api/inside/trace.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/ops/compose.h"
 
@@ -63,7 +63,7 @@ Parameter Module::parameter(std::string_view path) const {
   all.insert(all.end(), tree_->buffers.begin(), tree_->buffers.end());
   for (const auto& parameter : all)
     if (parameter.name() == path) return parameter;
-  fail("no parameter is called '", path, "'; ", near_names(path, all, [](const Parameter& p) { return p.name(); }));
+  fail("no parameter is called '", path, "'; ", suggest_names(path, all, [](const Parameter& p) { return p.name(); }));
 }
 
 Parameter Module::added(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init) {

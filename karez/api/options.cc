@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "karez/base/error.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 
 namespace karez {
@@ -32,7 +32,7 @@ bool Options::read(int count, const char* const* words) {
     auto option = std::find_if(known_.begin(), known_.end(), [&](const Option& o) { return o.name == name; });
     if (option == known_.end())
       fail("no option is called --", name, "; ",
-           near_names("--" + name, known_, [](const Option& o) { return "--" + o.name; }));
+           suggest_names("--" + name, known_, [](const Option& o) { return "--" + o.name; }));
     if (equals == word.npos) require(i + 1 < count, "option --", name, " has no value");
     option->value = equals == word.npos ? words[++i] : word.substr(equals + 1);
   }

@@ -14,7 +14,7 @@
 #include "karez/api/inside/summands.h"
 #include "karez/api/interactive.h"
 #include "karez/base/text.h"
-#include "karez/sbp/effective.h"
+#include "karez/sbp/effective_layout.h"
 
 namespace karez {
 
@@ -54,7 +54,7 @@ Place place_of(const World& world, const Parameter& parameter) {
 
 Array computed_whole(const Tensor& tensor, SourceLine where) {
   const Array array = computed(tensor, where);
-  const bool whole = sbp::effective(array.mesh(), array.layout()) == broadcast_layout(array.mesh());
+  const bool whole = sbp::effective_layout(array.mesh(), array.layout()) == broadcast_layout(array.mesh());
   if (whole || tensor.lazy == nullptr || tensor.lazy->is_laid_by_user()) return array;
   return computed(with_layout(Term(tensor, where), {}), where);
 }

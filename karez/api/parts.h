@@ -7,7 +7,7 @@
 
 #include "karez/api/array.h"
 #include "karez/api/world.h"
-#include "karez/sbp/layout_words.h"
+#include "karez/sbp/partition_spec.h"
 
 namespace karez {
 

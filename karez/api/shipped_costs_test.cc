@@ -27,7 +27,7 @@ TEST(ShippedCosts, EachHasEveryRateOfOneThreadAndItsDate) {
     for (const RateSet& set : table.sets)
       for (std::size_t i = 0; i < rate_count; ++i)
         EXPECT_GT(set.rates[i], 1e8) << shipped.processor << " " << rate_name(i);
-    EXPECT_EQ(costs_for({std::string(shipped.processor), table.sets[0].isa}), table.on(table.sets[0].isa));
+    EXPECT_EQ(costs_for({std::string(shipped.processor), table.sets[0].isa}), table.with_isa(table.sets[0].isa));
   }
 }
 
@@ -111,7 +111,7 @@ TEST(ShippedCosts, APlanIsPricedForItsTeamAndForDevicesThatShareAWorker) {
   CostTable costs;
   for (int team : {1, 2}) {
     costs.sets.push_back({isa, team, {}});
-    costs.sets.back().rates[rate_named("matmul.square")] = 1e9 * team;
+    costs.sets.back().rates[find_rate("matmul.square")] = 1e9 * team;
   }
   auto price = [&](int devices, int workers, int team, const char* mesh) {
     const World world({.devices = devices, .workers = workers, .team = team, .costs = costs});

@@ -18,7 +18,7 @@
 #include "karez/api/inside/stored_parts.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/base/hash.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/device/processor.h"
@@ -69,7 +69,7 @@ CostTable costs_of(const WorldOptions& options) {
   const device::Processor own = device::processor();
   if (options.costs) {
     options.costs->check();
-    CostTable given = options.costs->on(own.isa);
+    CostTable given = options.costs->with_isa(own.isa);
     if (given.origin.empty()) given.origin = "those of WorldOptions::costs";
     return given;
   }
@@ -80,7 +80,7 @@ CostTable costs_of(const WorldOptions& options) {
   std::ifstream in(file);
   require(ErrorKind::data, in.good(), "cannot open the cost table '", file, "'");
   const CostTable all = CostTable::parse(std::string(std::istreambuf_iterator<char>(in), {}));
-  CostTable read = all.on(own.isa);
+  CostTable read = all.with_isa(own.isa);
   if (read.origin.empty()) read.origin = cat("those of ", file);
   if (!all.sets.empty() && read.sets.empty())
     read.origin += cat("; its rates are of other instructions than ", own.isa,
@@ -141,7 +141,7 @@ int devices_of_a_rank(const Graph& graph) {
 }  // namespace
 
 CostTable WorldState::costs_of_acts(const Graph& graph, int team) const {
-  return with_class_costs(costs.on(team, 1), graph.meshes, agreed.places);
+  return with_class_costs(costs.with_threads(team, 1), graph.meshes, agreed.places);
 }
 
 CompileOptions WorldState::compile_options(const Graph& graph) const {
@@ -153,8 +153,8 @@ CompileOptions WorldState::compile_options(const Graph& graph) const {
   out.check_nan = options.check_nan;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
   out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
-  out.costs =
-      with_class_costs(costs.on(out.team, (devices + out.workers - 1) / out.workers), graph.meshes, agreed.places);
+  out.costs = with_class_costs(costs.with_threads(out.team, (devices + out.workers - 1) / out.workers), graph.meshes,
+                               agreed.places);
   return out;
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/base/text.h"
 
 namespace karez::base {
@@ -26,7 +26,7 @@ std::string print_attr(const Attr& attr) {
   return cat("[", join(std::get<Ints>(attr), ", "), "]");
 }
 
-Attr parse_attr(Scan& in) {
+Attr parse_attr(Scanner& in) {
   if (in.accept("true")) return true;
   if (in.accept("false")) return false;
   if (in.peek("\"")) return in.quoted();
@@ -38,7 +38,7 @@ Attr parse_attr(Scan& in) {
     }
     return values;
   }
-  Scan again = in;
+  Scanner again = in;
   bool is_integer = false;
   double value = in.number(is_integer);
   if (!is_integer) return value;
@@ -117,14 +117,14 @@ std::string Attrs::print() const {
              "}");
 }
 
-Attrs Attrs::parse(Scan& in) {
+Attrs Attrs::parse(Scanner& in) {
   Attrs out;
   in.expect("{");
   bool first = true;
   while (!in.accept("}")) {
     if (!first) in.expect(",");
     first = false;
-    Scan before = in;
+    Scanner before = in;
     std::string name = in.word();
     if (out.has(name)) before.fail_here(cat("attribute '", name, "' is given twice"));
     in.expect("=");
@@ -134,7 +134,7 @@ Attrs Attrs::parse(Scan& in) {
 }
 
 Attrs Attrs::parse(std::string_view text) {
-  Scan in(text, "attributes");
+  Scanner in(text, "attributes");
   Attrs out = parse(in);
   if (!in.at_end()) in.fail_here("something follows the attributes");
   return out;

@@ -11,7 +11,7 @@
 
 namespace karez::base {
 
-class Scan;
+class Scanner;
 
 using Ints = std::vector<std::int64_t>;
 using Attr = std::variant<bool, std::int64_t, double, std::string, Ints>;
@@ -55,7 +55,7 @@ class Attrs {
 
   std::string print() const;  // "{}" when empty
   static Attrs parse(std::string_view text);
-  static Attrs parse(Scan& in);  // takes "{...}" and leaves what follows
+  static Attrs parse(Scanner& in);  // takes "{...}" and leaves what follows
   bool operator==(const Attrs&) const;
 
  private:

@@ -8,7 +8,7 @@
 #include <functional>
 #include <limits>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/base/test_error.h"
 
 namespace karez::base {
@@ -85,7 +85,7 @@ TEST(Attrs, BadTextIsRefusedWithItsPlace) {
 }
 
 TEST(Attrs, TheyAreReadOutOfALongerText) {
-  Scan in("{a=1} : rest", "text");
+  Scanner in("{a=1} : rest", "text");
   EXPECT_EQ(Attrs::parse(in).print(), "{a=1}");
   EXPECT_TRUE(in.accept(":"));
 }

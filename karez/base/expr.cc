@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 
 namespace karez::base {
 namespace {
@@ -18,7 +18,7 @@ constexpr int max_variables = 64;
 struct Row {
   std::string_view name;
   int operands;
-  int level;
+  int precedence;
 };
 constexpr Row rows[] = {
     {"constant", 0, 0}, {"variable", 0, 0}, {"-", 1, 7},     {"!", 1, 7},       {"exp", 1, 0},    {"log", 1, 0},
@@ -40,21 +40,21 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : in_(text, "expression") {}
 
-  Expr whole() {
+  Expr parse() {
     Expr out = binary(1);
     if (!in_.at_end()) in_.fail_here("something follows the expression");
     return out;
   }
 
  private:
-  Expr binary(int level) {
-    if (level == 7) return unary();
-    Expr left = binary(level + 1);
+  Expr binary(int precedence) {
+    if (precedence == 7) return unary();
+    Expr left = binary(precedence + 1);
     while (true) {
       auto at = std::find_if(std::begin(operators), std::end(operators),
-                             [&](ExprKind k) { return row(k).level == level && in_.accept(row(k).name); });
+                             [&](ExprKind k) { return row(k).precedence == precedence && in_.accept(row(k).name); });
       if (at == std::end(operators)) return left;
-      left = expr_of(*at, std::move(left), binary(level + 1));
+      left = expr_of(*at, std::move(left), binary(precedence + 1));
     }
   }
 
@@ -82,7 +82,7 @@ class Parser {
 
   Expr named() {
     if (!in_.peek_name()) in_.fail_here("expected a number, a variable, a function or '('");
-    Scan before = in_;
+    Scanner before = in_;
     std::string name = in_.word();
     if (name == "x" || name == "y" || name == "z") return expr_variable(name[0] - 'x');
     bool digits = name.size() <= 3 && name.find_first_not_of("0123456789", 1) == std::string::npos;
@@ -101,7 +101,7 @@ class Parser {
     before.fail_here(cat("'", name, "' is no variable (x0 to x", max_variables - 1, ") and no function"));
   }
 
-  Scan in_;
+  Scanner in_;
   int nested_ = 0;
 };
 
@@ -117,7 +117,7 @@ void write(std::string& out, const Expr& e, int least) {
     out += number_text(e->value);
   } else if (e->kind == ExprKind::variable) {
     out += cat("x", e->variable);
-  } else if (r.level == 0) {
+  } else if (r.precedence == 0) {
     out += r.name;
     for (int k = 0; k < r.operands; ++k) {
       out += k == 0 ? "(" : ", ";
@@ -125,17 +125,17 @@ void write(std::string& out, const Expr& e, int least) {
     }
     out += ")";
   } else {
-    bool enclose = r.level < least;
+    bool enclose = r.precedence < least;
     if (enclose) out += "(";
     if (r.operands == 2) {  // all operators lean left: a - b - c is (a - b) - c
-      write(out, a, r.level);
+      write(out, a, r.precedence);
       out += cat(" ", r.name, " ");
-      write(out, b, r.level + 1);
+      write(out, b, r.precedence + 1);
     } else {
       out += r.name;
       bool literal = a->kind == ExprKind::constant;
       if (literal) out += "(";
-      write(out, a, r.level);
+      write(out, a, r.precedence);
       if (literal) out += ")";
     }
     if (enclose) out += ")";
@@ -244,7 +244,7 @@ Expr expr_of(ExprKind kind, Expr a, Expr b, Expr c) {
   return std::make_shared<const ExprNode>(ExprNode{kind, 0, 0, depth + 1, {std::move(a), std::move(b), std::move(c)}});
 }
 
-Expr parse_expr(std::string_view text) { return Parser(text).whole(); }
+Expr parse_expr(std::string_view text) { return Parser(text).parse(); }
 
 std::string print(const Expr& expr) {
   std::string out;

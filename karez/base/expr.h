@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "karez/base/error.h"
-#include "karez/base/extremes.h"
+#include "karez/base/ieee_min_max.h"
 
 namespace karez::base {
 
@@ -58,7 +58,7 @@ std::string_view name_of(ExprKind kind);  // as written: "+", "max", "&&"; "cons
 int operands_of(ExprKind kind);           // 0 to 3
 constexpr bool is_bitwise(ExprKind kind) { return kind >= ExprKind::bit_and && kind <= ExprKind::bit_xor; }
 // Comparisons, && || and !: the value is 0 or 1.
-constexpr bool is_truth(ExprKind kind) {
+constexpr bool is_boolean(ExprKind kind) {
   return kind == ExprKind::not_ || (kind >= ExprKind::lt && kind <= ExprKind::or_);
 }
 
@@ -111,7 +111,7 @@ ExprProgram flatten(const Expr& expr);
 
 // One operation on elements of T: float, double, int32, int64. Integers wrap; dividing them by zero, a negative power
 // of one and functions that integers do not have are errors. max and min are larger and smaller of
-// karez/base/extremes.h. This is the meaning that every kernel must reproduce.
+// karez/base/ieee_min_max.h. This is the meaning that every kernel must reproduce.
 template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   constexpr bool real = std::is_floating_point_v<T>;
   using Wrapping = typename std::conditional_t<real, std::type_identity<T>, std::make_unsigned<T>>::type;
@@ -141,8 +141,8 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
     case ExprKind::ne: return a != b;
     case ExprKind::and_: return a != 0 && b != 0;
     case ExprKind::or_: return a != 0 || b != 0;
-    case ExprKind::max: return larger(a, b);
-    case ExprKind::min: return smaller(a, b);
+    case ExprKind::max: return ieee_maximum(a, b);
+    case ExprKind::min: return ieee_minimum(a, b);
     case ExprKind::fmod:
       if constexpr (real) return std::fmod(a, b);
       else {

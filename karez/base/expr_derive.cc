@@ -63,7 +63,7 @@ class Derivative {
   Expr compute(const Expr& e) {
     using enum ExprKind;
     Expr zero = expr_constant(0), one = expr_constant(1);
-    if (e->kind == constant || is_truth(e->kind)) return zero;
+    if (e->kind == constant || is_boolean(e->kind)) return zero;
     if (e->kind == variable) return e->variable == variable_ ? one : zero;
     const auto& [a, b, c] = e->operands;
     if (e->kind == ExprKind::select) return choose(a, of(b), of(c));

@@ -6,7 +6,7 @@
 namespace karez::base {
 namespace {
 
-constexpr int deepest = 32;  // braces within braces
+constexpr int max_depth = 32;  // braces within braces
 
 std::size_t index_of(char c) { return static_cast<unsigned char>(c); }
 
@@ -21,12 +21,12 @@ class Glob::Compiler {
     in_part_.reset(index_of('.'));
     any_.set();
     pieces(0);
-    require(at_ == text_.size(), who(), "'", text_[at_], "' at character ", at_ + 1, " closes nothing");
+    require(at_ == text_.size(), error_prefix(), "'", text_[at_], "' at character ", at_ + 1, " closes nothing");
     steps_.push_back({});
   }
 
  private:
-  std::string who() const { return cat("pattern '", text_, "': "); }
+  std::string error_prefix() const { return cat("pattern '", text_, "': "); }
   bool at(std::string_view text) const { return text_.substr(at_, text.size()) == text; }
   int next() const { return static_cast<int>(steps_.size()); }
   void character(const std::bitset<256>& set) { steps_.push_back({Step::Kind::character, set, next() + 1}); }
@@ -65,7 +65,7 @@ class Glob::Compiler {
       } else if (c == '{') {
         alternatives(depth);
       } else {
-        require(c != ']', who(), "']' at character ", at_ + 1, " closes nothing");
+        require(c != ']', error_prefix(), "']' at character ", at_ + 1, " closes nothing");
         ++at_;
         character(std::bitset<256>().set(index_of(c)));
       }
@@ -75,8 +75,8 @@ class Glob::Compiler {
   void set() {
     const std::size_t begin = at_++;
     std::bitset<256> out;
-    const bool not_these = at("!");
-    if (not_these) ++at_;
+    const bool negated = at("!");
+    if (negated) ++at_;
     const std::size_t first = at_;
     while (at_ < text_.size() && text_[at_] != ']') {
       const char from = text_[at_++];
@@ -85,25 +85,26 @@ class Glob::Compiler {
         to = text_[at_ + 1];
         at_ += 2;
       }
-      require(index_of(from) <= index_of(to), who(), "the range ", from, "-", to, " runs backwards");
-      require(from != '.' && to != '.', who(), "a set holds no dot; sets stand for characters within one part");
+      require(index_of(from) <= index_of(to), error_prefix(), "the range ", from, "-", to, " runs backwards");
+      require(from != '.' && to != '.', error_prefix(),
+              "a set holds no dot; sets stand for characters within one part");
       for (std::size_t i = index_of(from); i <= index_of(to); ++i) out.set(i);
     }
-    require(at_ < text_.size(), who(), "'[' at character ", begin + 1, " is not closed");
-    require(at_ > first, who(), "the set at character ", begin + 1, " has no element");
+    require(at_ < text_.size(), error_prefix(), "'[' at character ", begin + 1, " is not closed");
+    require(at_ > first, error_prefix(), "the set at character ", begin + 1, " has no element");
     ++at_;
-    character((not_these ? ~out : out) & in_part_);
+    character((negated ? ~out : out) & in_part_);
   }
 
   void alternatives(int depth) {
-    require(depth < deepest, who(), "braces nest more than ", deepest, " deep");
+    require(depth < max_depth, error_prefix(), "braces nest more than ", max_depth, " deep");
     const std::size_t begin = at_++;
     std::vector<std::size_t> ends;  // forks that jump behind the last alternative
     while (true) {
       const int fork = next();
       steps_.push_back({Step::Kind::fork, {}, fork + 1, -1});
       pieces(depth + 1);
-      require(at_ < text_.size(), who(), "'{' at character ", begin + 1, " is not closed");
+      require(at_ < text_.size(), error_prefix(), "'{' at character ", begin + 1, " is not closed");
       ends.push_back(steps_.size());
       steps_.push_back({Step::Kind::fork, {}, 0, -1});
       if (text_[at_++] == '}') break;

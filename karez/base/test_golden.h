@@ -43,17 +43,17 @@ inline ::testing::AssertionResult same_lines(std::string_view got, std::string_v
 }
 
 // The line that a call begins on, as a default argument: clang-tidy 14 cannot read <source_location>.
-struct SourcePlace {
+struct SourceLocation {
   const char* file;
   unsigned line;
-  static SourcePlace here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+  static SourceLocation here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
     return {file, line};
   }
 };
 
 // Where KAREZ_UPDATE names a folder, a test does not compare with what stands in its source: it leaves there, for
 // tools/testing/goldens.py, what the source has and what it should have. Whether it did.
-inline bool recorded(const char* kind, std::string_view stands, std::string_view got, const SourcePlace& at) {
+inline bool record_update(const char* kind, std::string_view stands, std::string_view got, const SourceLocation& at) {
   const char* folder = std::getenv("KAREZ_UPDATE");
   if (folder == nullptr || *folder == '\0') return false;
   std::FILE* out = std::fopen(cat(folder, "/", ::getpid()).c_str(), "ab");
@@ -66,35 +66,37 @@ inline bool recorded(const char* kind, std::string_view stands, std::string_view
 
 // EXPECT_TRUE(golden(print(graph), R"(...)")). A helper that takes the text as an argument takes and hands on `at` too.
 inline ::testing::AssertionResult golden(std::string_view got, std::string_view text,
-                                         SourcePlace at = SourcePlace::here()) {
-  return recorded("golden", text, got, at) ? ::testing::AssertionSuccess() : same_lines(got, text);
+                                         SourceLocation at = SourceLocation::here()) {
+  return record_update("golden", text, got, at) ? ::testing::AssertionSuccess() : same_lines(got, text);
 }
 
 // A pinned number of type T: the literal behind it is written as `shown`.
 template <class T>
 ::testing::AssertionResult pinned_as(const char* kind, const char* must, bool holds, T got, T wanted,
-                                     const SourcePlace& at) {
+                                     const SourceLocation& at) {
   const auto shown = [](T value) {
     return std::is_integral_v<T> ? std::to_string(value) : number(static_cast<double>(value));
   };
-  if (recorded(kind, shown(wanted), shown(got), at) || holds) return ::testing::AssertionSuccess();
+  if (record_update(kind, shown(wanted), shown(got), at) || holds) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << shown(got) << must << shown(wanted)
                                        << "; if that is meant: ./dev test --update";
 }
 
 // EXPECT_TRUE(pinned(cases, 39'530)): a count that nobody may change unseen.
 template <class T>
-::testing::AssertionResult pinned(T got, std::type_identity_t<T> wanted, SourcePlace at = SourcePlace::here()) {
+::testing::AssertionResult pinned(T got, std::type_identity_t<T> wanted, SourceLocation at = SourceLocation::here()) {
   return pinned_as("pinned", " came instead of ", got == wanted, got, wanted, at);
 }
 
 // The same for what may get better unseen, but not worse: work, or the bytes that a search leaves.
 template <class T>
-::testing::AssertionResult pinned_at_most(T got, std::type_identity_t<T> most, SourcePlace at = SourcePlace::here()) {
+::testing::AssertionResult pinned_at_most(T got, std::type_identity_t<T> most,
+                                          SourceLocation at = SourceLocation::here()) {
   return pinned_as("pinned_at_most", " is more than ", got <= most, got, most, at);
 }
 template <class T>
-::testing::AssertionResult pinned_at_least(T got, std::type_identity_t<T> least, SourcePlace at = SourcePlace::here()) {
+::testing::AssertionResult pinned_at_least(T got, std::type_identity_t<T> least,
+                                           SourceLocation at = SourceLocation::here()) {
   return pinned_as("pinned_at_least", " is less than ", got >= least, got, least, at);
 }
 

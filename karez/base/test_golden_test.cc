@@ -43,7 +43,7 @@ TEST(Golden, AnUpdateIsLeftBothTextsInsteadOfAFailure) {
   const auto folder = std::filesystem::temp_directory_path() / cat("karez-golden-", ::getpid());
   std::filesystem::create_directory(folder);
   ::setenv("KAREZ_UPDATE", folder.c_str(), 1);
-  const auto here = SourcePlace::here();
+  const auto here = SourceLocation::here();
   const bool text = static_cast<bool>(golden("new\n", "old")), count = static_cast<bool>(pinned_at_most(12, 7));
   ::unsetenv("KAREZ_UPDATE");
   std::ifstream in(folder / std::to_string(::getpid()), std::ios::binary);

@@ -12,24 +12,24 @@ class TimedMutex {
  public:
   void lock() {
     std::unique_lock lock(mutex_);
-    let_go_.wait(lock, [this] { return !taken_; });
-    taken_ = true;
+    released_.wait(lock, [this] { return !locked_; });
+    locked_ = true;
   }
   template <class Rep, class Period> bool try_lock_for(std::chrono::duration<Rep, Period> most) {
     std::unique_lock lock(mutex_);
-    if (!let_go_.wait_for(lock, most, [this] { return !taken_; })) return false;
-    return taken_ = true;
+    if (!released_.wait_for(lock, most, [this] { return !locked_; })) return false;
+    return locked_ = true;
   }
   void unlock() {
     std::lock_guard lock(mutex_);
-    taken_ = false;
-    let_go_.notify_one();
+    locked_ = false;
+    released_.notify_one();
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable let_go_;
-  bool taken_ = false;
+  std::condition_variable released_;
+  bool locked_ = false;
 };
 
 }  // namespace karez::base

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <vector>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/base/text.h"
 
 namespace karez::data {
@@ -22,7 +22,7 @@ struct Header {
   Shape shape;
 };
 
-std::string python_text(Scan& in) {  // '<f4': types hold no quotes
+std::string python_text(Scanner& in) {  // '<f4': types hold no quotes
   const bool single = in.accept("'");
   if (!single) in.expect("\"");
   std::string out;
@@ -38,7 +38,7 @@ std::string python_text(Scan& in) {  // '<f4': types hold no quotes
 
 // {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 Header parse_header(std::string_view text, std::string_view name) {
-  Scan in(text, std::string(name));
+  Scanner in(text, std::string(name));
   Header out;
   in.expect("{");
   while (!in.accept("}")) {

@@ -11,7 +11,7 @@
 #include <map>
 #include <set>
 
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/base/xxhash.h"
 
@@ -98,7 +98,7 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
       for (const auto& [name, file] : index)
         if (have.count(name) == 0)
           fail(ErrorKind::data, folder, file, ": ", path, " looks there for tensor ", quote(name), "; ",
-               near_names(name, std::vector<std::string>(have.begin(), have.end())));
+               suggest_names(name, std::vector<std::string>(have.begin(), have.end())));
     }
   } catch (...) {
     for (const File& file : files_) ::close(file.descriptor);

@@ -1,7 +1,7 @@
 // The table of ops, and the default rules for what a row leaves out.
 #include "karez/graph/op.h"
 
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 
 namespace karez::graph {
@@ -33,7 +33,7 @@ const OpDef* OpTable::find(std::string_view name) const {
 const OpDef& OpTable::at(std::string_view name) const {
   if (const OpDef* op = find(name)) return *op;
   fail(ErrorKind::name, "no op is called '", name, "'; ",
-       near_names(name, rows_, [](const auto& row) { return row.first; }));
+       suggest_names(name, rows_, [](const auto& row) { return row.first; }));
 }
 
 std::vector<const OpDef*> OpTable::rows() const {

@@ -1,5 +1,5 @@
 // The text of a graph read back: errors name line and column.
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/graph/op.h"
 
 namespace karez::graph {
@@ -7,7 +7,7 @@ namespace {
 
 // A type whose layout still speaks of axis names: the mesh it lies on is named behind it.
 struct WrittenType {
-  Scan at;  // where it stands, for errors
+  Scanner at;  // where it stands, for errors
   TensorType type;
   bool chosen = false;  // a layout is written
   std::vector<std::pair<std::string, Sbp>> entries;
@@ -36,7 +36,7 @@ class Parser {
     keyword("graph");
     graph.name = in_.peek("\"") ? in_.quoted() : in_.word();
     // Arguments stand before the meshes that their types speak of, so they are read twice.
-    Scan arguments = in_;
+    Scanner arguments = in_;
     bool has_arguments = in_.accept("(");
     if (has_arguments) skip_arguments();
     graph.meshes.clear();
@@ -46,13 +46,13 @@ class Parser {
       graph.meshes = around;
     }
     if (has_arguments) {
-      Scan behind = in_;
+      Scanner behind = in_;
       in_ = arguments;
       parse_arguments(graph);
       in_ = behind;
     }
     in_.expect("{");
-    std::vector<std::pair<Scan, ValueId>> later;  // values that variables name before they are defined
+    std::vector<std::pair<Scanner, ValueId>> later;  // values that variables name before they are defined
     while (!in_.accept("}")) {
       if (in_.at_end()) in_.fail_here("expected '}'");
       if (accept_line("variable")) {
@@ -71,12 +71,12 @@ class Parser {
   }
 
   void keyword(std::string_view word) {
-    Scan before = in_;
+    Scanner before = in_;
     if (!in_.peek_name() || in_.word() != word) before.fail_here(cat("expected '", word, "'"));
   }
 
   bool accept_keyword(std::string_view word) {
-    Scan before = in_;
+    Scanner before = in_;
     if (in_.peek_name() && in_.word() == word) return true;
     in_ = before;
     return false;
@@ -84,14 +84,14 @@ class Parser {
 
   // `variable "w"` and `output "y"` are lines of their own; `variable()` is a node.
   bool accept_line(std::string_view word) {
-    Scan before = in_;
+    Scanner before = in_;
     if (accept_keyword(word) && in_.peek("\"")) return true;
     in_ = before;
     return false;
   }
 
   // Runs what may throw without knowing the place, and adds the place.
-  template <class Act> static auto placed(const Scan& at, Act act) -> decltype(act()) {
+  template <class Act> static auto placed(const Scanner& at, Act act) -> decltype(act()) {
     std::string message;
     try {
       return act();
@@ -100,7 +100,7 @@ class Parser {
   }
 
   Mesh mesh() {
-    Scan before = in_;
+    Scanner before = in_;
     in_.expect("mesh(");
     std::vector<MeshAxis> axes;
     while (!in_.accept(")")) {
@@ -135,7 +135,7 @@ class Parser {
   }
 
   int small() {
-    Scan before = in_;
+    Scanner before = in_;
     std::int64_t value = in_.integer();
     if (value < 0 || value > 1'000'000'000) before.fail_here("expected a number from 0 to 1000000000");
     return static_cast<int>(value);
@@ -143,7 +143,7 @@ class Parser {
 
   // %12. A text of n characters defines fewer than n values, so a slip of a digit cannot ask for all memory.
   ValueId value_name() {
-    Scan before = in_;
+    Scanner before = in_;
     in_.expect("%");
     int index = small();
     if (static_cast<std::size_t>(index) >= length_) before.fail_here("a value has a number beyond the text's length");
@@ -160,7 +160,7 @@ class Parser {
 
   ValueId defined(const Graph& graph) {
     in_.skip_space();
-    Scan before = in_;
+    Scanner before = in_;
     ValueId id = value_name();
     if (!is_defined(graph, id)) before.fail_here("a value is used before it is defined");
     return id;
@@ -170,7 +170,7 @@ class Parser {
     ValueId value = defined(graph);
     std::optional<Layout> layout;
     in_.skip_space();
-    Scan before = in_;
+    Scanner before = in_;
     if (in_.accept(":")) {
       Placed at = placed_type(graph);
       if (at.type != graph.type(value) || at.mesh != graph.value(value).mesh || !at.layout)
@@ -182,7 +182,7 @@ class Parser {
 
   ValueId fresh(Graph& graph) {
     in_.skip_space();
-    Scan before = in_;
+    Scanner before = in_;
     ValueId id = value_name();
     if (is_defined(graph, id)) before.fail_here("a value is defined twice");
     std::size_t size = static_cast<std::size_t>(id.index) + 1;
@@ -230,7 +230,7 @@ class Parser {
     in_.expect("[");
     while (!in_.peek("]") && !in_.peek(";")) {
       if (!out.type.shape.empty()) in_.expect(",");
-      Scan before = in_;
+      Scanner before = in_;
       out.type.shape.push_back(in_.integer());
       if (out.type.shape.back() < 0) before.fail_here("a size is negative");
       axes(S(static_cast<int>(out.type.shape.size()) - 1));
@@ -239,7 +239,7 @@ class Parser {
       out.chosen = true;
       while (!in_.peek("]")) {
         in_.accept(",");
-        Scan before = in_;
+        Scanner before = in_;
         std::string kind = in_.word();
         Sbp entry = B();
         for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
@@ -276,7 +276,7 @@ class Parser {
     return out;
   }
 
-  void variable(Graph& graph, std::vector<std::pair<Scan, ValueId>>& later) {
+  void variable(Graph& graph, std::vector<std::pair<Scanner, ValueId>>& later) {
     Variable v;
     v.name = in_.quoted();
     in_.expect(":");
@@ -286,7 +286,7 @@ class Parser {
     v.stored = std::move(at.layout);
     auto value = [&] {
       in_.skip_space();
-      Scan before = in_;
+      Scanner before = in_;
       ValueId id = value_name();
       later.emplace_back(before, id);
       return id;
@@ -308,13 +308,13 @@ class Parser {
     }
     if (!node.outputs.empty()) in_.expect("=");
     in_.skip_space();
-    Scan before = in_;
+    Scanner before = in_;
     node.op = placed(before, [&] { return &ops_.at(in_.word()); });
     in_.expect("(");
     while (!in_.accept(")")) {
       if (!node.inputs.empty()) in_.expect(",");
       in_.skip_space();
-      Scan operand = in_;
+      Scanner operand = in_;
       node.inputs.push_back(defined(graph));
       if (graph.value(node.inputs.back()).producer == id) operand.fail_here("a value is used before it is defined");
     }
@@ -348,14 +348,14 @@ class Parser {
   }
 
   bool is_node_name() {  // n12, and not the op of the next line
-    Scan ahead = in_;
+    Scanner ahead = in_;
     if (!ahead.peek_name()) return false;
     std::string word = ahead.word();
     return word.size() > 1 && word[0] == 'n' && word.find_first_not_of("0123456789", 1) == std::string::npos &&
            !ahead.peek("(");
   }
 
-  Scan in_;
+  Scanner in_;
   std::size_t length_;
   const OpTable& ops_;
   int nested_ = 0;

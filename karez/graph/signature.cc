@@ -1,14 +1,14 @@
 // Index signatures: their text, and the checked signature of a node.
 #include <algorithm>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/base/text.h"
 #include "karez/graph/op.h"
 
 namespace karez::graph {
 namespace {
 
-std::vector<std::string> parse_operand(Scan& in) {
+std::vector<std::string> parse_operand(Scanner& in) {
   std::vector<std::string> letters;
   if (in.accept("(")) {
     in.expect(")");
@@ -18,7 +18,7 @@ std::vector<std::string> parse_operand(Scan& in) {
   return letters;
 }
 
-std::vector<std::vector<std::string>> parse_side(Scan& in) {
+std::vector<std::vector<std::string>> parse_side(Scanner& in) {
   std::vector<std::vector<std::string>> operands{parse_operand(in)};
   while (in.accept(",")) operands.push_back(parse_operand(in));
   return operands;
@@ -30,8 +30,8 @@ bool appears(const std::vector<std::vector<std::string>>& side, const std::strin
   });
 }
 
-Reduce reduce_from(Scan& in) {
-  Scan before = in;
+Reduce reduce_from(Scanner& in) {
+  Scanner before = in;
   std::string name = in.word();
   for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
     if (name_of(reduce) == name) return reduce;
@@ -44,8 +44,8 @@ constexpr std::pair<Outside, std::string_view> outside_names[] = {{Outside::fact
                                                                   {Outside::condition, "condition"},
                                                                   {Outside::unknown, "unknown"}};
 
-Outside outside_from(Scan& in) {
-  Scan before = in;
+Outside outside_from(Scanner& in) {
+  Scanner before = in;
   const std::string name = in.word();
   for (const auto& [outside, known] : outside_names)
     if (known == name) return outside;
@@ -53,9 +53,9 @@ Outside outside_from(Scan& in) {
 }
 
 // One clause after a '|'.
-void parse_clause(Scan& in, Signature& s) {
+void parse_clause(Scanner& in, Signature& s) {
   auto known = [&](bool of_results) {
-    Scan before = in;
+    Scanner before = in;
     std::string letter = in.word();
     if (letter == never_split) before.fail_here("a dimension that is never split has no letter");
     if (!appears(s.in, letter) && !(of_results && appears(s.out, letter)))
@@ -63,7 +63,7 @@ void parse_clause(Scan& in, Signature& s) {
     return letter;
   };
   auto operand = [&] {
-    Scan before = in;
+    Scanner before = in;
     std::int64_t number = in.integer();
     if (number < 0 || number >= static_cast<std::int64_t>(s.in.size()))
       before.fail_here(cat("there is no operand ", number));
@@ -167,7 +167,7 @@ void check(const NodeView& node, const Signature& s) {
 }  // namespace
 
 Signature parse_signature(std::string_view text) {
-  Scan in(text, "signature");
+  Scanner in(text, "signature");
   Signature s;
   if (!in.peek("->")) s.in = parse_side(in);
   in.expect("->");

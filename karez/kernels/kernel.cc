@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 
 namespace karez::kernels {
@@ -72,7 +72,7 @@ const KernelRow& KernelTable::row(std::string_view name) const {
   for (const KernelRow& row : rows_)
     if (row.name == name) return row;
   fail(ErrorKind::device, "no kernel is called '", name, "'; ",
-       near_names(name, rows_, [](const KernelRow& row) { return row.name; }));
+       suggest_names(name, rows_, [](const KernelRow& row) { return row.name; }));
 }
 
 }  // namespace karez::kernels

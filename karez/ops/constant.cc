@@ -1,5 +1,5 @@
 // A tensor that is known when the program is compiled: one number everywhere, or bytes.
-#include "karez/base/number_as.h"
+#include "karez/base/attr_cast.h"
 #include "karez/ops/build.h"
 #include "karez/ops/rows.h"
 #include "karez/ops/shapes.h"
@@ -26,7 +26,7 @@ std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
     return {type};
   }
   try {
-    with_type(type.dtype, [&]<class T>() { number_as<T>(attr_at(attrs, "value")); });
+    with_type(type.dtype, [&]<class T>() { attr_cast<T>(attr_at(attrs, "value")); });
   } catch (const Error& error) { fail("constant: ", error.what()); }
   return {type};
 }
@@ -37,7 +37,7 @@ Attrs localise_constant(const LocalView& view) {
   if (!attrs.has("data")) return attrs;
   const TensorType& whole_type = view.node.out_type(0);
   const Box& box = view.out[0];
-  if (box == whole(whole_type.shape)) return attrs;
+  if (box == full_box(whole_type.shape)) return attrs;
   const std::string& all = view.node.attrs().text("data");
   Strides strides = row_major(whole_type.shape);
   std::size_t digits = static_cast<std::size_t>(2 * size_of(whole_type.dtype));

@@ -21,7 +21,7 @@ void expect(const Cost& got, WorkClass work, double flops, double bytes, double 
   EXPECT_EQ(got.work, work);
   EXPECT_EQ(got.flops, flops);
   EXPECT_EQ(got.bytes, bytes);
-  EXPECT_EQ(got.least, least);
+  EXPECT_EQ(got.min_extent, least);
 }
 
 TEST(Cost, AProductKnowsItsLeastSide) {
@@ -29,7 +29,7 @@ TEST(Cost, AProductKnowsItsLeastSide) {
          4 * (160 + 600 + 240), 8);
   expect(cost("matmul", {f32({2, 40, 20}), f32({2, 30, 20})}, {f32({2, 40, 30})}, {{"transpose_b", true}}),
          WorkClass::matmul, 4 * 40 * 20 * 30, 4 * 2 * (800 + 600 + 1200), 20);
-  EXPECT_EQ(cost("matmul", {f32({40, 20}), f32({20, 3})}, {f32({40, 3})}).least, 3);
+  EXPECT_EQ(cost("matmul", {f32({40, 20}), f32({20, 3})}, {f32({40, 3})}).min_extent, 3);
 }
 
 TEST(Cost, AConvolutionKnowsTheChannelsThatItMakes) {

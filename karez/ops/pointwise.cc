@@ -138,7 +138,7 @@ std::vector<Pointwise> build_rows() {
   for (std::size_t i = 0; i < std::size(lines); ++i) {
     const Line& line = lines[i];
     Expr expr = parse_expr(line.expr);
-    Pointwise row{line.name, forward[i], variable_count(expr), line.takes, is_truth(expr->kind), {}, "", line.doc};
+    Pointwise row{line.name, forward[i], variable_count(expr), line.takes, is_boolean(expr->kind), {}, "", line.doc};
     std::vector<Pointwise> behind;
     if (row.gives_bool) {
       row.no_grad = line.grads[0];
@@ -235,7 +235,7 @@ void find_outside(const Expr& e, Outside place, std::map<int, Outside>& found) {
   for (int k = 0; k < operands_of(e->kind); ++k) {
     const Expr& operand = e->operands[static_cast<std::size_t>(k)];
     Outside within = Outside::unknown;
-    if (place == Outside::condition || is_truth(e->kind) || (e->kind == ExprKind::select && k == 0)) {
+    if (place == Outside::condition || is_boolean(e->kind) || (e->kind == ExprKind::select && k == 0)) {
       within = Outside::condition;
     } else if (place == Outside::factor) {
       switch (e->kind) {

@@ -44,7 +44,7 @@ TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, s
   }
   if (value != nullptr && takes == Takes::floats) require_float(op, *value);
   if (value != nullptr && takes == Takes::numbers) require_number(op, *value);
-  return {is_truth(expr->kind) || value == nullptr ? DType::b8 : value->dtype, in[0].shape};
+  return {is_boolean(expr->kind) || value == nullptr ? DType::b8 : value->dtype, in[0].shape};
 }
 
 bool has_division(const Expr& e) {

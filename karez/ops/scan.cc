@@ -1,7 +1,7 @@
 // scan and its gradient, which is a scan the other way: of each trip the body once more, and gradients of that.
 #include "karez/ops/scan.h"
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/base/text.h"
 #include "karez/ops/build.h"
 #include "karez/ops/compose.h"
@@ -13,7 +13,7 @@ namespace {
 
 std::vector<TensorType> parse_types(const std::string& text) {
   std::vector<TensorType> out;
-  for (base::Scan in(text, "rows"); !in.at_end();) out.push_back(parse_type(in));
+  for (base::Scanner in(text, "rows"); !in.at_end();) out.push_back(parse_type(in));
   return out;
 }
 

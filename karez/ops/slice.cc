@@ -1,5 +1,5 @@
 // Parts of tensors and their putting together: slice, concat, pad. Each one's gradient is made of the others.
-#include "karez/base/number_as.h"
+#include "karez/base/attr_cast.h"
 #include "karez/ops/build.h"
 #include "karez/ops/rows.h"
 #include "karez/ops/shapes.h"
@@ -108,7 +108,7 @@ OpDef pad() {
     auto rank = in[0].shape.size();
     Ints low = ints_of("pad", attrs, "low", rank, 0), high = ints_of("pad", attrs, "high", rank, 0);
     try {
-      if (attrs.has("value")) with_type(in[0].dtype, [&]<class T>() { number_as<T>(attr_at(attrs, "value")); });
+      if (attrs.has("value")) with_type(in[0].dtype, [&]<class T>() { attr_cast<T>(attr_at(attrs, "value")); });
     } catch (const Error& error) { fail("pad: ", error.what()); }
     TensorType out = in[0];
     for (std::size_t d = 0; d < rank; ++d) out.shape[d] = checked_add(checked_add(low[d], out.shape[d]), high[d]);

@@ -20,7 +20,7 @@ struct OneNode {
 // Operands are the graph's arguments: "f32[2, 3], f32[3]".
 inline std::vector<ValueId> arguments(Graph& graph, std::string_view types) {
   std::vector<ValueId> out;
-  Scan in(types, "types");
+  Scanner in(types, "types");
   while (!in.at_end()) {
     if (!out.empty()) in.expect(",");
     out.emplace_back(graph.values.size());

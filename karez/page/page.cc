@@ -20,7 +20,7 @@ Page page_of(const Plan& plan, const CostTable& costs) {
   page.head = head.substr(0, head.find('\n', head.find('\n') + 1) + 1);
   page.seconds = launch.seconds;
   page.costs = origin_text(costs);
-  page.caution = costs_caution(costs);
+  page.caution = default_costs_warning(costs);
   for (const Transfer& transfer : plan.transfers) page.crossing += transfer.bytes;
   for (DeviceId d : plan.devices.ids()) page.names.push_back(device_text(plan, d));
   page.sections = sections_of(plan, launch);

@@ -53,8 +53,8 @@ TEST(Predict, OtherCallsArePricedByTheDistinctBytesTheyTouch) {
 
 TEST(Predict, ACallIsOfTheRateOfItsKindAndSize) {
   CostTable rates = costs();
-  rates.rates[rate_named("matmul.vector")] = 10;
-  rates.rates[rate_named("reduce.l1")] = 100;
+  rates.rates[find_rate("matmul.vector")] = 10;
+  rates.rates[find_rate("reduce.l1")] = 100;
   rates.rates[functions_rate] = 2;
   auto of = [&](std::string kernel, std::vector<View> in, View out, Attrs attrs) {
     Call call;

@@ -134,21 +134,21 @@ std::string variable_of(const Plan& plan, RegisterId r) {
 
 std::string reason_of_step(const Plan& plan, const CriticalCycle& critical, const SlotCycle::Step& step) {
   const auto index = static_cast<std::size_t>(step.index);
-  switch (step.why) {
-    case SlotCycle::Why::data: {
+  switch (step.kind) {
+    case SlotCycle::WaitKind::data: {
       const RegisterId r = critical.registers[index];
       if (!r.valid()) return "is a member";
       if (const std::string name = variable_of(plan, r); !name.empty()) return cat("grants variable ", name);
       return cat("fills r", r, plan.reg(r).type.empty() ? "" : " " + plan.reg(r).type);
     }
-    case SlotCycle::Why::slot:
+    case SlotCycle::WaitKind::slot:
       if (const std::string name = variable_of(plan, critical.registers[index]); !name.empty())
         return cat("returns variable ", name);
       if (!critical.registers[index].valid()) return "ends before its member joins again";
       return cat("returns the slot of r", critical.registers[index], " (", plan.reg(critical.registers[index]).slots,
                  " in all)");
-    case SlotCycle::Why::actor: return "its own next act";
-    case SlotCycle::Why::stream: return cat("next on ", critical.streams[index]);
+    case SlotCycle::WaitKind::actor: return "its own next act";
+    case SlotCycle::WaitKind::stream: return cat("next on ", critical.streams[index]);
   }
   return "";
 }
@@ -201,7 +201,7 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
                     fixed(line.bytes / (1 << 20), 2), name, join(ops, ", ", [](const auto& op) { return op.first; })});
   }
   return {cat("Source lines, all devices and forward and backward together: ", microseconds(all),
-              " us of work a launch, predicted", costs_caution(predictor.costs())),
+              " us of work a launch, predicted", default_costs_warning(predictor.costs())),
           std::move(rows), ""};
 }
 
@@ -213,15 +213,15 @@ std::string device_text(const Plan& plan, DeviceId id) {
 }
 
 std::vector<Section> sections_of(const Plan& plan, const Prediction& launch) {
-  std::vector<Section> out = {crossing(plan, launch.acts, costs_caution(launch.prices.costs())), memory_by_module(plan),
-                              source_lines(plan, launch.prices, launch.acts)};
+  std::vector<Section> out = {crossing(plan, launch.acts, default_costs_warning(launch.prices.costs())),
+                              memory_by_module(plan), source_lines(plan, launch.prices, launch.acts)};
   for (Section& section : pace_of(plan, launch)) out.push_back(std::move(section));
   return out;
 }
 
 std::vector<Section> pace_of(const Plan& plan, const Prediction& launch) {
   const CriticalCycle alone = critical_cycle(plan, launch.acts, false), ahead = critical_cycle(plan, launch.acts, true);
-  const auto caution = costs_caution(launch.prices.costs());
+  const auto caution = default_costs_warning(launch.prices.costs());
   const std::string one = microseconds(launch.seconds), many = microseconds(ahead.cycle.interval);
   Section first{cat("Critical cycle of launches one at a time: ", one, " us a launch, predicted", caution), {}, ""};
   if (!alone.cycle.steps.empty()) first.rows = steps_of(plan, alone, launch.acts);

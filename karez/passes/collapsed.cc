@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 #include "karez/passes/order.h"
 #include "karez/passes/price.h"
 #include "karez/plan/pick.h"
@@ -143,7 +143,7 @@ CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<
   std::int64_t done = 0, all = 0;
   for (ActorId a : ports.ids()) all += due(a);
   while (done < all) {
-    may_stop();
+    check_interrupt();
     for (StreamId s : streams.ids()) {  // every idle stream takes its best ready actor
       if (streams[s].actor.valid() || ready[s].empty()) continue;
       const ActorId best = ready[s].top();

@@ -29,17 +29,17 @@ std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const Trans
   const int n = static_cast<int>(group.size());
   const int member = static_cast<int>(std::find(group.begin(), group.end(), position) - group.begin()),
             next = (member + 1) % n;
-  const bool ring = takes_ring(n);
+  const bool ring = uses_ring(n);
   const Box from = local_box(shape, mesh, step.from, position), to = local_box(shape, mesh, step.to, position);
   const std::int64_t held = count_of(shape_of(from)), kept = count_of(shape_of(to));
   auto range = [&](int m) { return part_of({0, held}, n, m).size(); };  // that member m reduces
   switch (step.move) {
     case Move::all_reduce:
       switch (all_reduce_of(type, mesh, step, costs)) {
-        case AllReduce::direct: return held + (n - 2) * range(member);
-        case AllReduce::ring: return 2 * held - range(member) - range(next);
-        case AllReduce::flat: return (n - 1) * held;
-        case AllReduce::recursive: {
+        case AllReduceAlgorithm::direct: return held + (n - 2) * range(member);
+        case AllReduceAlgorithm::ring: return 2 * held - range(member) - range(next);
+        case AllReduceAlgorithm::flat: return (n - 1) * held;
+        case AllReduceAlgorithm::recursive: {
           std::int64_t back = 0;
           for (int have = 1; have < n; have *= 2)
             for (int r = member / have * have; r < member / have * have + have; ++r) back += range(r);
@@ -158,16 +158,18 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   for (const Piece& p : made.sends)
     sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
   for (const Piece& p : made.receives) receives += r64(bytes_of(p, in.dtype));
-  const bool direct = !takes_ring(static_cast<int>(n));
+  const bool direct = !uses_ring(static_cast<int>(n));
   made.algorithm = direct ? "direct" : "ring";
   switch (step.move) {
     case Move::all_reduce: {
-      const AllReduce algorithm = all_reduce_of(graph.type(graph.node(box).outputs[0]), mesh, step, c_.options.costs);
+      const AllReduceAlgorithm algorithm =
+          all_reduce_of(graph.type(graph.node(box).outputs[0]), mesh, step, c_.options.costs);
       made.algorithm = std::string(name_of(algorithm));
-      staging = algorithm == AllReduce::flat        ? (n - 1) * r64(in_bytes)
-                : algorithm == AllReduce::direct    ? (n - 1) * r64(ceil_div(in.count(), n) * size_of(in.dtype))
-                : algorithm == AllReduce::recursive ? r64(ceil_div(in.count(), n) * size_of(in.dtype) * (n / 4))
-                                                    : 0;
+      staging = algorithm == AllReduceAlgorithm::flat     ? (n - 1) * r64(in_bytes)
+                : algorithm == AllReduceAlgorithm::direct ? (n - 1) * r64(ceil_div(in.count(), n) * size_of(in.dtype))
+                : algorithm == AllReduceAlgorithm::recursive
+                    ? r64(ceil_div(in.count(), n) * size_of(in.dtype) * (n / 4))
+                    : 0;
       break;
     }
     case Move::reduce_scatter:
@@ -190,7 +192,7 @@ void Communicators::note_transfer(NodeId id) {
   out.value = cat(describe(c_.graph, c_.graph.value(node.inputs[0]).producer), " ", print(type, from, before), " -> ",
                   print(type, to, after));
   for (const TransferPiece& piece : transfer_pieces(type.shape, {from, before}, {to, after}))
-    if (!piece.stays && from.devices[static_cast<std::size_t>(piece.from)].rank == c_.options.rank)
+    if (!piece.is_local && from.devices[static_cast<std::size_t>(piece.from)].rank == c_.options.rank)
       out.bytes += checked_mul(count_of(shape_of(piece.box)), size_of(type.dtype));
   out.bytes = checked_mul(out.bytes, node.acts);
   plan_.transfers.push_back(std::move(out));

@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/passes/critical_cycle.h"
 #include "karez/passes/pipeline.h"
@@ -41,7 +41,7 @@ ValueId value_named(const Graph& graph, std::string_view name) {
   for (ValueId value : graph.values.ids())
     if (name == cat("%", value)) return value;
   fail("no value, module or variable is called '", name, "'; ",
-       base::near_names(name, known, [](const auto& entry) { return entry.first; }), "; or %0 to %",
+       base::suggest_names(name, known, [](const auto& entry) { return entry.first; }), "; or %0 to %",
        graph.values.size() - 1);
 }
 
@@ -139,7 +139,7 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
                         is_fixed(c.graph, value),
                         {},
                         {},
-                        std::string(costs_caution(costs))};
+                        std::string(default_costs_warning(costs))};
   out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
   for (const Layout& other : legal_layouts(c.graph, value, costs)) {
     if (other == layout) continue;

@@ -188,7 +188,7 @@ std::string page_of(Compilation c, const std::string& name, ValueId value, bool 
   const Mesh& mesh = c.graph.mesh(value);
   std::string out =
       cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it",
-          c.options.costs.is_default() ? "," : "", costs_caution(c.options.costs), "\n");
+          c.options.costs.is_default() ? "," : "", default_costs_warning(c.options.costs), "\n");
   const Sharded chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
   const Priced before = priced(chosen.graph, chosen.wanted, c.options.costs);
   for (const Layout& layout : layouts) {

@@ -8,7 +8,7 @@
 #include <queue>
 #include <set>
 
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 #include "karez/base/text.h"
 #include "karez/passes/box.h"
 #include "karez/passes/collapsed.h"
@@ -75,7 +75,7 @@ class Fit {
     std::priority_queue<Open> open;
     for (std::size_t w = 0; w < ways_.size(); ++w) open.push({ways_[w].seconds, w, {}, false});
     while (!open.empty()) {
-      may_stop();
+      check_interrupt();
       const Open now = open.top();
       open.pop();
       if (now.fits) return take(now);
@@ -190,7 +190,7 @@ class Fit {
   void add_all(const std::vector<Sharded>& laid, const std::vector<std::string>& remat, bool late) {
     const Graph graph = before_shard(remat);
     for (const Sharded& one : laid) {
-      may_stop();
+      check_interrupt();
       if (auto like = lay_like(graph, one)) add(std::move(*like), late, remat);
     }
   }
@@ -239,7 +239,7 @@ class Fit {
     }
     const auto fewer = fewer_slots(there.graph, there.cut, there.options.costs, there.options.slots);
     auto fits_with = [&](std::size_t choice) {
-      may_stop();
+      check_interrupt();
       give(there, fewer[choice]);
       return fits(there);
     };
@@ -288,7 +288,7 @@ class Fit {
     const Compilation all = planned_with(INT64_MAX);
     all_constants_ = constant_bytes(all.plan);
     for (int share = all_constants_ > least ? shares - 1 : 0; share > 0; --share) {
-      may_stop();
+      check_interrupt();
       Compilation some = planned_with(moved_bytes(all.local) / shares * share);
       if (fits(some)) return some;
     }
@@ -336,7 +336,7 @@ class Fit {
     refuse_memory(*smallest, bytes_, std::max(plans_, packed));
   }
 
-  std::string_view caution() const { return costs_caution(c_.options.costs); }
+  std::string_view caution() const { return default_costs_warning(c_.options.costs); }
 
   // Intervals of launches: with the slots of the way, and with those that fit.
   std::string said(const Open& chosen, const Plan& made, double interval, double limited) const {

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <optional>
 
+#include "karez/base/attr_cast.h"
 #include "karez/base/hex.h"
-#include "karez/base/number_as.h"
 #include "karez/passes/call.h"
 #include "karez/passes/canonicalise.h"
 #include "karez/passes/pinned.h"
@@ -22,7 +22,7 @@ double number_of(const HostBytes& bytes, DType dtype) {
 
 HostBytes bytes_of(const Attr& number, DType dtype) {
   return with_type(dtype, [&]<class T>() {
-    T value = number_as<T>(number);
+    T value = attr_cast<T>(number);
     HostBytes bytes(sizeof(T));
     std::memcpy(bytes.data(), &value, sizeof(T));
     return bytes;

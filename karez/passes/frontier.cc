@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 #include "karez/passes/held_bytes.h"
 #include "karez/passes/priced_search.h"
 
@@ -50,14 +50,14 @@ class Hull {
     };
   }
   Corner at(double price, const Sharded& from) {
-    may_stop();
+    check_interrupt();
     Corner made;
     made.laid = search_.at(of(price), from);
     made.bytes = held_.of(made.laid);
     return made;
   }
   Corner anew_at(double price) {
-    may_stop();
+    check_interrupt();
     Corner made;
     made.laid = search_.anew(of(price));
     made.bytes = held_.of(made.laid);
@@ -125,7 +125,7 @@ std::vector<Sharded> all_ways(const Graph& graph, const Choices& choices, const 
   std::vector<Sharded> made;
   ById<NodeId, int> chosen(graph.nodes.size(), 0);
   while (true) {
-    may_stop();
+    check_interrupt();
     made.push_back(laid_by(graph, choices, chosen));
     made.back().cost = price(graph, choices, chosen, prices);
     if (!std::isfinite(made.back().cost)) made.pop_back();

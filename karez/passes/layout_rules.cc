@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "karez/base/glob.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
-#include "karez/sbp/effective.h"
-#include "karez/sbp/layout_words.h"
+#include "karez/sbp/effective_layout.h"
+#include "karez/sbp/partition_spec.h"
 
 namespace karez::passes {
 
@@ -35,8 +35,8 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       const int rank = variable.type.rank();
       Layout layout =
           rule.splits.empty() ? layout_from(rule.axes, rank, mesh, what) : layout_from(rule.splits, rank, mesh, what);
-      const bool agrees =
-          !variable.stored || (ruled[v] ? *variable.stored == layout : sbp::agrees(mesh, *variable.stored, layout));
+      const bool agrees = !variable.stored ||
+                          (ruled[v] ? *variable.stored == layout : sbp::layouts_agree(mesh, *variable.stored, layout));
       require(ErrorKind::layout, agrees, "rule '", rule.pattern, "' wants ", variable.name, " as ",
               print(variable.type, mesh, layout), ", but an earlier rule or compile stored it as ",
               variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
@@ -48,7 +48,7 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
            join(scalars, ", ", [&](std::size_t v) { return graph.variables[v].name; }), " alone");
     if (!any)
       fail(ErrorKind::name, "rule '", rule.pattern, "' matches no parameter; ",
-           near_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));
+           suggest_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "karez/base/number_as.h"
+#include "karez/base/attr_cast.h"
 #include "karez/base/text.h"
 #include "karez/ops/local_views.h"
 #include "karez/passes/call.h"

@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "karez/plan/acts.h"
-#include "karez/solve/packing_lives.h"
-#include "karez/solve/token_reach.h"
+#include "karez/solve/lifetime_packing.h"
+#include "karez/solve/token_reachability.h"
 
 namespace karez::passes {
 namespace {
@@ -38,9 +38,9 @@ class Before {
 
   // Whether all that touch the register act equally often, and each of their acts is about a piece of its own.
   bool in_step(RegisterId id) const { return in_step_[id]; }
-  bool same(ActorId from, ActorId to) const { return reach_.same(from.index, to.index); }
-  bool next(ActorId from, ActorId to) const { return reach_.next(from.index, to.index); }
-  const solve::TokenReach& reach() const { return reach_; }
+  bool same(ActorId from, ActorId to) const { return reach_.before_same_act(from.index, to.index); }
+  bool next(ActorId from, ActorId to) const { return reach_.before_next_act(from.index, to.index); }
+  const solve::TokenReachability& reach() const { return reach_; }
 
  private:
   std::int64_t acts(ActorId a) const { return a == session_actor ? 1 : acts_[a]; }
@@ -103,7 +103,7 @@ class Before {
   const Plan& plan_;
   ById<ActorId, std::int64_t> acts_;
   ById<RegisterId, bool> in_step_;
-  solve::TokenReach reach_;
+  solve::TokenReachability reach_;
 };
 
 // A call of an act; of an act without calls, all of it.
@@ -267,7 +267,7 @@ bool may_share(const Before& before, const Place& p, const Place& q) {
 // it.
 class Clocks {
  public:
-  Clocks(const solve::TokenReach& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
+  Clocks(const solve::TokenReachability& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
     std::map<int, int> begun;
     for (const Place& p : places) ++begun[reach_.chain_of(p.first.actor.index)];
     begun.erase(-1);
@@ -282,7 +282,7 @@ class Clocks {
       of.push_back(at == chains_.end() ? 0 : static_cast<int>(at - chains_.begin()));
     }
   }
-  std::vector<solve::Clock> made;
+  std::vector<solve::Timeline> made;
   std::vector<int> of;  // by place
 
  private:
@@ -304,13 +304,13 @@ class Clocks {
       const int reader = last.actor.index;
       const Time end = reach_.chain_of(reader) == chain
                            ? Time(reach_.place_of(reader), last.call >= all_calls ? all_calls : last.call + 1)
-                           : Time(reach_.first_behind(reader, chain), before_act);
-      s.end = std::max(s.end, end), s.again = std::max(s.again, Time(reach_.next_behind(reader, chain), before_act));
+                           : Time(reach_.first_after(reader, chain), before_act);
+      s.end = std::max(s.end, end), s.again = std::max(s.again, Time(reach_.next_after(reader, chain), before_act));
     }
     return s;
   }
 
-  solve::Clock clock(int chain) const {
+  solve::Timeline clock(int chain) const {
     std::vector<Span> spans;
     std::vector<Time> times = {Time(-1, before_act)};
     for (const Place& p : places_) {
@@ -322,13 +322,13 @@ class Clocks {
     auto number = [&](const Time& t) {
       return static_cast<int>(std::lower_bound(times.begin(), times.end(), t) - times.begin());
     };
-    solve::Clock made{static_cast<int>(times.size()), {}};
+    solve::Timeline made{static_cast<int>(times.size()), {}};
     for (const Span& s : spans)
-      made.lives.push_back({number(s.begin), std::max(number(s.begin), number(s.end)), number(s.again)});
+      made.lifetimes.push_back({number(s.begin), std::max(number(s.begin), number(s.end)), number(s.again)});
     return made;
   }
 
-  const solve::TokenReach& reach_;
+  const solve::TokenReachability& reach_;
   const std::vector<Place>& places_;
   std::vector<int> chains_;
 };
@@ -458,7 +458,7 @@ class Pairs {
 // act's from its beginning.
 class ByClocks {
  public:
-  ByClocks(const solve::TokenReach& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
+  ByClocks(const solve::TokenReachability& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
     for (const Place& p : places)
       if (p.stream.valid()) ++chains_of_[p.stream][chain(p)];
   }
@@ -469,7 +469,7 @@ class ByClocks {
     for (int c = 0; c < reach_.chains(); ++c) {
       std::vector<long> more(static_cast<std::size_t>(reach_.length(c)) + 1, 0);
       for (const Place& p : places_) {
-        const int begin = reach_.first_behind(p.first.actor.index, c);
+        const int begin = reach_.first_after(p.first.actor.index, c);
         int end = 0;
         for (const Moment& last : p.last)
           end =
@@ -533,12 +533,13 @@ class ByClocks {
     for (std::size_t i : order)
       sorted.push_back(places_[i]), blocks.push_back({static_cast<long>(places_[i].bytes), static_cast<long>(line)});
     const Clocks clocks(reach_, sorted);
-    const solve::LivesPacking packing = solve::pack(blocks, clocks.made, clocks.of, {.enough = live + live / 64});
+    const solve::LifetimePacking packing =
+        solve::pack(blocks, clocks.made, clocks.of, {.target_peak = live + live / 64});
     for (std::size_t i = 0; i < order.size(); ++i) packed.offset[order[i]] = packed.peak + packing.offset[i];
     packed.peak += packing.peak;
   }
 
-  const solve::TokenReach& reach_;
+  const solve::TokenReachability& reach_;
   const std::vector<Place>& places_;
   std::map<StreamId, std::map<int, int>> chains_of_;  // of compute streams: how much begins on which chain
 };

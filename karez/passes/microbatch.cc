@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "karez/base/number_as.h"
+#include "karez/base/attr_cast.h"
 #include "karez/base/text.h"
 #include "karez/passes/canonicalise.h"
 #include "karez/passes/rewrite.h"

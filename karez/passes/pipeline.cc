@@ -5,8 +5,8 @@
 #include <chrono>
 #include <memory>
 
-#include "karez/base/near.h"
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/passes/anchor.h"
 #include "karez/passes/box.h"
@@ -88,7 +88,7 @@ void run_fuse(Compilation& c) { c.local = fuse(std::move(c.local), c.graph, c.cu
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.cut); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
 // Less than a page is sought where there is a limit alone.
-void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.trifle = c.options.memory > 0 ? 0 : page}); }
+void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.tolerance = c.options.memory > 0 ? 0 : page}); }
 
 constexpr Pass passes[] = {
     {"unroll", run_unroll, false},             // first: nobody else knows of regions
@@ -132,7 +132,7 @@ const Pass& pass_named(std::string_view name) {
   for (const Pass& pass : passes)
     if (pass.name == name) return pass;
   fail(ErrorKind::name, "no pass is called '", name, "'; ",
-       near_names(name, passes, [](const Pass& p) { return p.name; }));
+       suggest_names(name, passes, [](const Pass& p) { return p.name; }));
 }
 
 void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
@@ -149,7 +149,7 @@ void compile(Compilation& c) {
     if (c.options.memory > 0 && pass.name == std::string_view("recompute"))
       c.before_remat = std::make_shared<const Graph>(c.graph);
     if (is_off(c, pass.name)) continue;
-    may_stop();
+    check_interrupt();
     auto begin = std::chrono::steady_clock::now();
     pass.run(c);
     if (std::find(std::begin(read_graph), std::end(read_graph), pass.name) == std::end(read_graph)) verify(c.graph);

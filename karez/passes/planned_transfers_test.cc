@@ -52,7 +52,7 @@ double replicated(const char* mesh, std::int64_t batch) {
 }
 
 void expect(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::string_view wanted,
-            std::int64_t batch = 64, base::SourcePlace at = base::SourcePlace::here()) {
+            std::int64_t batch = 64, base::SourceLocation at = base::SourceLocation::here()) {
   Compilation c = compiled(mesh, rules, batch_split, batch);
   EXPECT_TRUE(c.optimal);
   EXPECT_LT(c.cost, 0.75 * replicated(mesh, batch)) << c.cost;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 #include "karez/passes/shard_search.h"
 
 namespace karez::passes {
@@ -59,7 +59,7 @@ Sharded PricedSearch::laid(const Chosen& chosen) {
 PricedSearch::Chosen PricedSearch::axis_after_axis(const Choices& dear, Chosen chosen) {
   double cost = price(graph_, dear, chosen, prices_);
   for (int round = 0, still = 0; still < axes_ && round < most_rounds * axes_; ++round) {
-    may_stop();
+    check_interrupt();
     ++still;
     Chosen other = on_axis(round % axes_, dear, chosen);
     const double now = price(graph_, dear, other, prices_);

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 #include "karez/passes/collapsed.h"
 #include "karez/passes/waiting.h"
 
@@ -47,7 +47,7 @@ class Schedule {
     for (NodeId n : first) ready(n);
     double now = 0;
     for (;;) {
-      may_stop();
+      check_interrupt();
       for (auto& [where, lane] : lanes_) begin_best(lane, now);
       if (ends_.empty()) break;
       now = std::get<double>(*ends_.begin());

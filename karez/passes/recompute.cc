@@ -7,7 +7,7 @@
 #include <set>
 
 #include "karez/base/glob.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/graph/op.h"
 #include "karez/passes/canonicalise.h"
@@ -242,7 +242,7 @@ void check_remat(const Graph& graph, std::span<const std::string> globs) {
         ErrorKind::name,
         std::any_of(modules.begin(), modules.end(), [&](const std::string& module) { return glob.matches(module); }),
         "remat: '", pattern, "' matches no module of this function; ",
-        near_names(pattern, modules, [](const std::string& module) { return module; }));
+        suggest_names(pattern, modules, [](const std::string& module) { return module; }));
   }
 }
 

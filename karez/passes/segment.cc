@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "karez/solve/group_reach.h"
+#include "karez/solve/group_reachability.h"
 
 namespace karez::passes {
 namespace {
@@ -136,7 +136,7 @@ class Cutter {
   const Graph& graph_;
   const Streams& stream_of_;
   const std::vector<std::vector<int>> waits_for_;  // by node
-  solve::GroupReach reach_;
+  solve::GroupReachability reach_;
   ById<NodeId, bool> feeds_transfer_;
   ById<NodeId, bool> waits_for_all_;  // acts of micro-batches
   // By placement (a stream for each: only transfers lead from one to another), by how often its nodes act (an actor

@@ -13,7 +13,7 @@
 #include "karez/passes/shard_search.h"
 #include "karez/passes/shard_sums.h"
 #include "karez/passes/shard_tables.h"
-#include "karez/sbp/effective.h"
+#include "karez/sbp/effective_layout.h"
 #include "karez/sbp/transfer.h"
 
 namespace karez::passes {
@@ -174,7 +174,7 @@ TransitionTable& TreePrices::table(const TensorType& type, const Mesh& mesh) {
   return tables_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
 }
 
-sbp::AxisFloors& TreePrices::floors(const TensorType& type, const Mesh& mesh) {
+sbp::AxisLowerBounds& TreePrices::floors(const TensorType& type, const Mesh& mesh) {
   return floors_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
 }
 
@@ -282,13 +282,14 @@ Choices choices_of(const Graph& graph, const CostTable& costs) {
 Graph with_effective_layouts(Graph graph) {
   for (graph::Value& value : graph.values)
     if (value.layout)
-      value.layout = sbp::effective(graph.meshes[static_cast<std::size_t>(value.mesh)], std::move(*value.layout));
+      value.layout =
+          sbp::effective_layout(graph.meshes[static_cast<std::size_t>(value.mesh)], std::move(*value.layout));
   for (Variable& variable : graph.variables)
     if (variable.stored)
       variable.stored =
-          sbp::effective(graph.meshes[static_cast<std::size_t>(variable.mesh)], std::move(*variable.stored));
+          sbp::effective_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)], std::move(*variable.stored));
   for (Output& output : graph.outputs)
-    if (output.layout) output.layout = sbp::effective(graph.mesh(output.value), std::move(*output.layout));
+    if (output.layout) output.layout = sbp::effective_layout(graph.mesh(output.value), std::move(*output.layout));
   return graph;
 }
 

@@ -12,7 +12,7 @@
 #include "karez/passes/compilation.h"
 #include "karez/passes/namespace.h"
 #include "karez/passes/sum_rules.h"
-#include "karez/sbp/axis_floors.h"
+#include "karez/sbp/axis_lower_bounds.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::passes {
@@ -47,13 +47,13 @@ class TreePrices {
  public:
   explicit TreePrices(CostTable costs) : costs_(std::move(costs)) {}
   TransitionTable& table(const TensorType& type, const Mesh& mesh);
-  sbp::AxisFloors& floors(const TensorType& type, const Mesh& mesh);
+  sbp::AxisLowerBounds& floors(const TensorType& type, const Mesh& mesh);
   void forget() { tables_.clear(); }  // no reference to a table stays good
 
  private:
   CostTable costs_;
   std::map<std::string, TransitionTable> tables_;
-  std::map<std::string, sbp::AxisFloors> floors_;
+  std::map<std::string, sbp::AxisLowerBounds> floors_;
 };
 
 // Seconds of a whole assignment, one choice number per node: what shard minimises, and what a brute force may call.

@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 
 namespace karez::passes {
 namespace {
@@ -140,7 +140,7 @@ Chain over_sets(const Asking& asking, const Asked& asked, std::optional<SetChain
       if (k > 0) cells->classes.emplace_back();
       cells->classes.push_back(asking.consumers[k]->class_of);
       cells->classes.emplace_back();
-      cells->follows = std::move(sets->links[k].ways);
+      cells->implied_class = std::move(sets->links[k].ways);
       made.links.push_back({k, std::move(cells), static_cast<int>(sets->links[k].after.size())});
     }
     last.clear();
@@ -154,7 +154,7 @@ Chain over_sets(const Asking& asking, const Asked& asked, std::optional<SetChain
   price->classes.push_back(asking.producer.class_of);
   if (sets) price->classes.emplace_back();
   for (const Member::Class& one : asking.producer.classes) {
-    may_stop();
+    check_interrupt();
     for (int set : last) price->cost.push_back(asking.times * asking.table.seconds(one.from, set));
   }
   made.price = std::move(price);
@@ -176,10 +176,10 @@ std::vector<int> merged(const std::vector<int>& of_class, const std::vector<int>
   return out;
 }
 
-Chain over_axis(const Asking& asking, sbp::AxisFloors& floors, int axis) {
+Chain over_axis(const Asking& asking, sbp::AxisLowerBounds& floors, int axis) {
   auto entry = [&](int layout) { return asking.table.layout(layout)[static_cast<std::size_t>(axis)]; };
   auto entries = [&](const std::vector<int>& layouts) {
-    unsigned set = sbp::AxisFloors::none;
+    unsigned set = sbp::AxisLowerBounds::none;
     for (int layout : layouts) set = floors.with(set, entry(layout));
     return set;
   };
@@ -196,7 +196,7 @@ Chain over_axis(const Asking& asking, sbp::AxisFloors& floors, int axis) {
     }
     auto cells = std::make_shared<solve::CostCells>();
     for (unsigned set : sets)
-      for (unsigned ask : asks) cells->follows.push_back(place_of(after, set | ask));
+      for (unsigned ask : asks) cells->implied_class.push_back(place_of(after, set | ask));
     if (!made.links.empty()) cells->classes.emplace_back();
     cells->classes.push_back(merged(of_class, asking.consumers[k]->class_of));
     cells->classes.emplace_back();
@@ -224,7 +224,7 @@ Chains chains_of(const Asking& asking, TreePrices& prices, Crowds crowds) {
   if (exact || crowds == Crowds::forbidden || (sets && sets->remembers >= few_remembered))
     return {{over_sets(asking, asked, std::move(sets))}, exact};
   Chains made{{}, false};
-  sbp::AxisFloors& floors = prices.floors(asking.table.type(), asking.table.mesh());
+  sbp::AxisLowerBounds& floors = prices.floors(asking.table.type(), asking.table.mesh());
   for (int axis = 0; axis < asking.table.mesh().rank(); ++axis) made.chains.push_back(over_axis(asking, floors, axis));
   return made;
 }

@@ -9,7 +9,7 @@
 
 #include "karez/passes/shard_sums.h"
 #include "karez/passes/shard_tables.h"
-#include "karez/solve/core.h"
+#include "karez/solve/reduced_search.h"
 
 namespace karez::passes {
 namespace {
@@ -117,18 +117,18 @@ class LayoutSearch {
       solve::LowerBound least(problem.sum,
                               {effort.passes, axes_ > 2 ? cheap_cells_beyond_two : limits_.cheap_cells, ceiling, rest});
       if (heed(best, kept, problem, least)) return;
-      if (least.rests()) {
+      if (least.is_paused()) {
         if (close(best, kept, problem, least, effort)) return;
-        least.go_on();
+        least.resume();
         if (heed(best, kept, problem, least)) return;
       }
       if (effort.cores > 0 && improve(best, kept, problem, least, effort)) return;
       if (effort.axes_again) axes_again(best);
       if (!std::isfinite(best.cost)) return;  // nothing to measure other choices by
       if (states_of(kept) > many_states && best.cost - best.bound <= good_gap * best.cost) return;
-      Kept fewer =
-          restricted(kept, problem, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()),
-                     best.chosen);
+      Kept fewer = restricted(
+          kept, problem, least.candidate_states(best.cost - least.bound() - problem.constant + 2 * least.rounding()),
+          best.chosen);
       const std::size_t before = states_of(kept);
       kept = std::move(fewer);
       if (static_cast<double>(states_of(kept)) >
@@ -139,7 +139,7 @@ class LayoutSearch {
 
   // Takes the choice that follows a bound, and the bound; true where it proves the best.
   bool heed(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least) {
-    if (!least.rounded().empty()) take(best, priced(kept, problem, least.rounded()));
+    if (!least.rounded_choice().empty()) take(best, priced(kept, problem, least.rounded_choice()));
     best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
     if (!std::isfinite(best.cost)) return !std::isfinite(best.bound);  // no choice is known; and none can be
     if (best.cost - best.bound > 2 * least.rounding()) return false;
@@ -187,7 +187,7 @@ class LayoutSearch {
 
   Kept core_of(const Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least,
                double excess) const {
-    return restricted(kept, problem, least.within(excess + 2 * least.rounding()), best.chosen);
+    return restricted(kept, problem, least.candidate_states(excess + 2 * least.rounding()), best.chosen);
   }
 
   // The best of few layouts, where it can be found; every choice beside them costs at least `others`.
@@ -212,7 +212,7 @@ class LayoutSearch {
   }
 
   // Of what is kept the states marked, and what is chosen.
-  static Kept restricted(const Kept& kept, const LayoutProblem& problem, const solve::Marks& marks,
+  static Kept restricted(const Kept& kept, const LayoutProblem& problem, const solve::StateMasks& marks,
                          const ById<NodeId, int>& chosen) {
     Kept fewer(kept.size());
     for (NodeId n : kept.ids())
@@ -235,7 +235,7 @@ class LayoutSearch {
 
   std::optional<Best> best_among(const Kept& kept, const LayoutProblem& problem, std::size_t table_cells,
                                  const Choices* few) {
-    const auto result = solve::eliminated(problem.sum, table_cells);
+    const auto result = solve::solve_by_elimination(problem.sum, table_cells);
     if (!result) return std::nullopt;
     if (!result->feasible) return Best{};
     Best best = priced(kept, problem, result->choice);
@@ -243,7 +243,7 @@ class LayoutSearch {
     if (problem.crowds == 0 || best.cost <= best.least * (1 + 1e-11)) return best;
     // Something was free that is not.
     const LayoutProblem true_prices = layout_problem(graph_, *few, prices_, Crowds::forbidden);
-    const auto dear = solve::eliminated(true_prices.sum, table_cells);
+    const auto dear = solve::solve_by_elimination(true_prices.sum, table_cells);
     if (!dear || !dear->feasible) return best;
     Best other = priced(kept, true_prices, dear->choice);
     other.least = best.least;

@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 #include "karez/passes/shard_chains.h"
 #include "karez/passes/shard_sums.h"
 
@@ -280,7 +280,7 @@ LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePri
   Tables tables(graph, choices, prices, crowds);
   auto wants = wants_of(graph);
   for (ValueId v : wants.ids()) {
-    may_stop();
+    check_interrupt();
     tables.add(v, wants[v]);
   }
   LayoutProblem problem = tables.finish();

@@ -48,7 +48,7 @@ class Chooser {
       for (const auto& reg : model.problem.registers) least.push_back(reg.least), all.push_back(reg.most);
       if (solve::acts_of(model.problem) > solve::SlotLimits().acts) continue;
       const solve::SlotCycle best = interval_of(model.problem, all);
-      if (best.stuck()) continue;  // running it says where
+      if (best.is_deadlock()) continue;  // running it says where
       pace.best = best.interval;
       if (pace.best > 0) slowest_ = std::max(slowest_, interval_of(model.problem, least).interval / pace.best);
       pace.known = true;

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "karez/base/attr_cast.h"
 #include "karez/base/hex.h"
-#include "karez/base/number_as.h"
 
 namespace karez::passes {
 namespace {
@@ -25,7 +25,7 @@ bool known_finite(const Graph& graph, ValueId value, bool not_zero) {
   bool good = true;
   const auto look = [&](double x) { good = good && std::isfinite(x) && (!not_zero || x != 0); };
   if (node.attrs.has("value")) {
-    const double x = base::number_as<double>(base::attr_at(node.attrs, "value"));
+    const double x = base::attr_cast<double>(base::attr_at(node.attrs, "value"));
     look(dtype == DType::f32 ? static_cast<float>(x) : x);
     return good;
   }

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/base/text.h"
 #include "karez/plan/plan.h"
 
@@ -271,7 +271,7 @@ class PlanReader {
   }
 
   std::string_view text_;
-  Scan in_;
+  Scanner in_;
   Plan plan_;
 };
 

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "karez/base/error.h"
-#include "karez/base/extremes.h"
+#include "karez/base/ieee_min_max.h"
 
 namespace karez::runtime {
 namespace {
@@ -33,8 +33,8 @@ comm::ReduceFn reduce_function(std::string_view kind, DType dtype) {
     } else {
       if (kind == "sum") return reduce<T, sum_of<T>>;
     }
-    if (kind == "max") return reduce<T, larger<T>>;
-    if (kind == "min") return reduce<T, smaller<T>>;
+    if (kind == "max") return reduce<T, ieee_maximum<T>>;
+    if (kind == "min") return reduce<T, ieee_minimum<T>>;
     fail("'", kind, "' is no way to reduce; there are sum, max, min");
   });
 }

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "karez/base/hash.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/comm/peers.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/plan/deal.h"
@@ -76,7 +76,7 @@ std::optional<std::size_t> Launch::place_of(std::string_view name) const {
 Result Launch::result(std::string_view name) const {
   if (const auto place = place_of(name)) return result(*place);
   fail("launch ", record_->ticket, " has no output '", name, "'; ",
-       near_names(name, *held_, [](const auto& held) { return held->spread->name; }));
+       suggest_names(name, *held_, [](const auto& held) { return held->spread->name; }));
 }
 
 std::vector<std::pair<std::string, HostArray>> Launch::outputs() const {
@@ -352,7 +352,7 @@ std::size_t input_of(const Loaded& loaded, std::string_view name) {
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
     if (loaded.inputs[i].spread->name == name) return i;
   fail("plan '", loaded.plan.name, "' has no input '", name, "'; ",
-       near_names(name, loaded.inputs, [](const Binding& b) { return b.spread->name; }));
+       suggest_names(name, loaded.inputs, [](const Binding& b) { return b.spread->name; }));
 }
 
 std::string line_of(const Binding& input) { return input.where.empty() ? "" : cat(" (", input.where, ")"); }

@@ -1,7 +1,7 @@
 // Variables of a session as its clients see them: turns at them, reading and writing.
 #include <algorithm>
 
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/runtime/exit.h"
 #include "karez/runtime/host_copy.h"
 #include "karez/runtime/loaded.h"
@@ -83,7 +83,7 @@ VariableTurn Session::turn(std::string_view name, const std::vector<std::pair<Pl
       std::vector<std::string> names;
       for (const auto& [key, variable] : variables_->by_key)
         if (key.first == device_name(d)) names.push_back(key.second);
-      fail("device ", device_name(d), " holds no variable '", name, "'; ", near_names(name, std::move(names)));
+      fail("device ", device_name(d), " holds no variable '", name, "'; ", suggest_names(name, std::move(names)));
     }
     const Variable& v = *at->second;
     require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(),

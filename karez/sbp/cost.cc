@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "karez/base/error.h"
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/base/text.h"
 
 namespace karez::sbp {
@@ -21,13 +21,13 @@ constexpr Rate coarse_rates[] = {{"matmul_flops", &CostTable::matmul_flops},
 
 std::string print_link(const LinkCost& link) { return cat("alpha=", number(link.alpha), " beta=", number(link.beta)); }
 
-double number_after(Scan& in, std::string_view word) {
+double number_after(Scanner& in, std::string_view word) {
   in.expect(word);
   bool is_integer = false;
   return in.number(is_integer);
 }
 
-LinkCost parse_link(Scan& in) { return {.alpha = number_after(in, "alpha="), .beta = number_after(in, "beta=")}; }
+LinkCost parse_link(Scanner& in) { return {.alpha = number_after(in, "alpha="), .beta = number_after(in, "beta=")}; }
 
 void check(double value, double least, std::string_view name, std::string_view of = "") {
   require(std::isfinite(value) && value >= least, "costs: ", name, of, " is ", value,
@@ -53,7 +53,7 @@ std::string print_rates(std::string_view before, const Rates& rates) {
 }
 
 // "matmul.square=1e11", which counts, or "avx512 team 2 matmul.square=1e11", of a set.
-void parse_rate(Scan& in, CostTable& out) {
+void parse_rate(Scanner& in, CostTable& out) {
   std::string name = in.name();
   Rates* into = &out.rates;
   if (in.accept("team")) {
@@ -65,7 +65,7 @@ void parse_rate(Scan& in, CostTable& out) {
     into = &set->rates;
     name = in.name();
   }
-  const std::size_t rate = rate_named(name);
+  const std::size_t rate = find_rate(name);
   if (rate == rate_count) in.fail_here(cat("'", name, "' is no rate; this build of Karez has no such class of work"));
   if ((*into)[rate] != 0) in.fail_here(cat("rate ", name, " appears twice"));
   check((*into)[rate] = number_after(in, "="), 1e-300, cat("rate ", name));
@@ -103,7 +103,7 @@ std::string origin_text(const CostTable& costs) {
                             : "of a table that names no origin";
 }
 
-std::string_view costs_caution(const CostTable& costs) {
+std::string_view default_costs_warning(const CostTable& costs) {
   return costs.is_default() ? " with default costs (`karez doctor` measures this machine)" : "";
 }
 
@@ -145,13 +145,13 @@ double CostTable::seconds(const Work& work) const {
   return (rates[functions_rate] > 0 ? std::max(work.flops / rates[functions_rate], of_bytes) : of_bytes) + call;
 }
 
-CostTable CostTable::on(std::string_view isa) const {
+CostTable CostTable::with_isa(std::string_view isa) const {
   CostTable out = *this;
   std::erase_if(out.sets, [&](const RateSet& set) { return set.isa != isa; });
   return out;
 }
 
-CostTable CostTable::on(int team, int devices) const {
+CostTable CostTable::with_threads(int team, int devices) const {
   CostTable out = *this;
   if (!sets.empty()) out.rates = rates_of(sets, team);
   out.sets.clear();
@@ -176,7 +176,7 @@ std::string CostTable::print() const {
 }
 
 CostTable CostTable::parse(std::string_view text) {
-  Scan in(text, "costs");
+  Scanner in(text, "costs");
   CostTable out;
   while (!in.at_end()) {
     if (in.accept("link")) {

@@ -41,8 +41,8 @@ struct CostTable {
   // worker thread serves `devices` in turn: work takes so many times longer, and so do the bytes of links of the class
   // "local", within a process; messages do not, for whoever waits for one leaves the worker to others. Between two
   // teams rates grow by a power of the threads. Of no rates: the table as it is.
-  CostTable on(std::string_view isa) const;
-  CostTable on(int team, int devices) const;
+  CostTable with_isa(std::string_view isa) const;
+  CostTable with_threads(int team, int devices) const;
 
   void check() const;         // throws on what is not finite, on a rate of zero or less, and on two links of one axis
   std::string print() const;  // text that `parse` reads back; part of the program hash
@@ -56,6 +56,6 @@ inline constexpr std::string_view default_origin = "defaults, which no processor
 std::string origin_text(const CostTable& costs);
 // What is printed next to a number that such a table predicts: "" or " with default costs (`karez doctor` measures this
 // machine)".
-std::string_view costs_caution(const CostTable& costs);
+std::string_view default_costs_warning(const CostTable& costs);
 
 }  // namespace karez::sbp

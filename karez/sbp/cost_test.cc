@@ -80,8 +80,8 @@ TEST(CostTable, NumbersThatNobodyMeasuredOrGaveAreDefaults) {
   EXPECT_TRUE(costs.is_default());
   EXPECT_EQ(origin_text(costs),
             "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one");
-  EXPECT_EQ(costs_caution(costs), " with default costs (`karez doctor` measures this machine)");
-  EXPECT_TRUE(costs.on("avx2").on(4, 2).is_default());
+  EXPECT_EQ(default_costs_warning(costs), " with default costs (`karez doctor` measures this machine)");
+  EXPECT_TRUE(costs.with_isa("avx2").with_threads(4, 2).is_default());
   costs.origin = cat(default_origin, "; of some machine");
   EXPECT_TRUE(costs.is_default());
   EXPECT_EQ(origin_text(costs), costs.origin);
@@ -89,7 +89,7 @@ TEST(CostTable, NumbersThatNobodyMeasuredOrGaveAreDefaults) {
                           CostTable::parse("origin \"mine\""), CostTable::parse("rate functions=1e9"),
                           CostTable::parse(cat("origin \"", default_origin, "\" call=2e-6"))}) {
     EXPECT_FALSE(given.is_default()) << given.print();
-    EXPECT_EQ(costs_caution(given), "");
+    EXPECT_EQ(default_costs_warning(given), "");
   }
   EXPECT_EQ(origin_text(CostTable::parse("call=2e-6")), "of a table that names no origin");
 }
@@ -121,33 +121,33 @@ TEST(CostTable, SetsAreOfInstructionsAndThreads) {
   costs.sets = {{"avx2", 1, {}}, {"avx512", 1, {}}, {"avx512", 4, {}}};
   for (std::size_t i = 0; i < 3; ++i)
     costs.sets[i].rates[square] = 1e11 * static_cast<double>(i + 1), costs.sets[i].rates[pointwise_l2] = 1e10;
-  const CostTable own = costs.on("avx512");
+  const CostTable own = costs.with_isa("avx512");
   ASSERT_EQ(own.sets.size(), 2u);
-  EXPECT_EQ(own.on(1, 1).rates[square], 2e11);
-  EXPECT_EQ(own.on(4, 1).rates[square], 3e11);
-  EXPECT_EQ(own.on(64, 1).rates[square], 3e11) << "no more than was measured";
-  EXPECT_NEAR(own.on(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "half way in threads that double";
-  EXPECT_NEAR(own.on(2, 1).rates[pointwise_l2], 1e10, 1);
-  EXPECT_TRUE(own.on(2, 1).sets.empty());
-  EXPECT_EQ(own.on(1, 1).rates[0], 0) << "not known";
-  EXPECT_EQ(costs.on("avx2").on(4, 1).rates[square], 1e11);
+  EXPECT_EQ(own.with_threads(1, 1).rates[square], 2e11);
+  EXPECT_EQ(own.with_threads(4, 1).rates[square], 3e11);
+  EXPECT_EQ(own.with_threads(64, 1).rates[square], 3e11) << "no more than was measured";
+  EXPECT_NEAR(own.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "half way in threads that double";
+  EXPECT_NEAR(own.with_threads(2, 1).rates[pointwise_l2], 1e10, 1);
+  EXPECT_TRUE(own.with_threads(2, 1).sets.empty());
+  EXPECT_EQ(own.with_threads(1, 1).rates[0], 0) << "not known";
+  EXPECT_EQ(costs.with_isa("avx2").with_threads(4, 1).rates[square], 1e11);
   CostTable wider = own;
   wider.sets.push_back({"avx512", 16, {}});
   wider.sets.back().rates[square] = 9e11;
-  EXPECT_NEAR(wider.on(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "between those that are nearest";
-  EXPECT_NEAR(wider.on(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
+  EXPECT_NEAR(wider.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "between those that are nearest";
+  EXPECT_NEAR(wider.with_threads(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
   wider.sets[0].rates[square] = 0;
-  EXPECT_EQ(wider.on(2, 1).rates[square], 3e11) << "the only one that is known";
+  EXPECT_EQ(wider.with_threads(2, 1).rates[square], 3e11) << "the only one that is known";
   wider.sets[0].rates[square] = 2e11, wider.sets[1].rates[square] = 0;
-  EXPECT_EQ(wider.on(2, 1).rates[square], 2e11) << "the other way about";
-  EXPECT_EQ(costs.on("neon").on(1, 1), table()) << "coarse rates alone";
-  EXPECT_EQ(table().on(3, 1), table());
+  EXPECT_EQ(wider.with_threads(2, 1).rates[square], 2e11) << "the other way about";
+  EXPECT_EQ(costs.with_isa("neon").with_threads(1, 1), table()) << "coarse rates alone";
+  EXPECT_EQ(table().with_threads(3, 1), table());
 }
 
 TEST(CostTable, DevicesThatShareAWorkerTakeTurnsInCallsAndInLinksOfTheirProcess) {
   CostTable costs = measured();
   costs.axis_links.emplace_back("local", LinkCost{1e-6, 1e-10});
-  const CostTable three = costs.on(1, 3);
+  const CostTable three = costs.with_threads(1, 3);
   for (const Work& work :
        {Work{WorkClass::matmul, 2e9, 1e4, 64}, Work{WorkClass::conv, 1e9, 1e4, 1}, Work{WorkClass::memory, 0, 2e4},
         Work{WorkClass::memory, 1e6, 2e4}, Work{WorkClass::reduce, 0, 1e9}})
@@ -157,7 +157,7 @@ TEST(CostTable, DevicesThatShareAWorkerTakeTurnsInCallsAndInLinksOfTheirProcess)
   EXPECT_EQ(three.of_axis("model"), costs.of_axis("model")) << "a wire is no processor";
   EXPECT_EQ(three.link, costs.link);
   EXPECT_DOUBLE_EQ(three.memory_bytes, costs.memory_bytes / 3);
-  EXPECT_EQ(table().on(1, 3), table()) << "coarse rates alone are no processor's";
+  EXPECT_EQ(table().with_threads(1, 3), table()) << "coarse rates alone are no processor's";
 }
 
 TEST(CostTable, RatesSetsAndTheirOriginReadBack) {

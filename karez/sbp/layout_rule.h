@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "karez/sbp/layout_words.h"
 #include "karez/sbp/namespace.h"
+#include "karez/sbp/partition_spec.h"
 
 namespace karez::sbp {
 

@@ -33,7 +33,7 @@ Mesh Mesh::of(std::vector<MeshAxis> axes) {
 }
 
 Mesh Mesh::parse(std::string_view text) {
-  Scan in(text, cat("mesh '", text, "'"));
+  Scanner in(text, cat("mesh '", text, "'"));
   std::vector<MeshAxis> axes;
   while (!in.at_end()) {
     if (!axes.empty()) in.expect(",");

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/sbp/namespace.h"
 
 namespace karez::sbp {

@@ -27,11 +27,11 @@ constexpr std::size_t first_of(std::string_view kind) {
 }
 
 std::size_t product(const Work& work) {
-  if (work.least < 4) return 0;
-  if (work.least < 16) return 1;
+  if (work.min_extent < 4) return 0;
+  if (work.min_extent < 16) return 1;
   return work.flops <= 1 << 20 ? 2 : 3;
 }
-std::size_t channels(const Work& work) { return work.least <= 4 ? 0 : work.least <= 8 ? 1 : 2; }
+std::size_t channels(const Work& work) { return work.min_extent <= 4 ? 0 : work.min_extent <= 8 ? 1 : 2; }
 std::size_t level(const Work& work) {
   return work.bytes <= 32 << 10 ? 0 : work.bytes <= 1 << 20 ? 1 : work.bytes <= 16 << 20 ? 2 : 3;
 }
@@ -40,7 +40,7 @@ std::size_t level(const Work& work) {
 
 std::string_view rate_name(std::size_t rate) { return names[rate]; }
 
-std::size_t rate_named(std::string_view name) {
+std::size_t find_rate(std::string_view name) {
   return static_cast<std::size_t>(std::find(std::begin(names), std::end(names), name) - std::begin(names));
 }
 

@@ -17,9 +17,9 @@ struct Work {
   WorkClass work = WorkClass::memory;
   double flops =
       0;  // of products; elsewhere evaluations of functions (e^x, tanh, ...), where 0 leaves the bytes alone to count
-  double bytes = 0;  // read and written
-  double least = 0;  // of a product the least of m, n and k; of a convolution the channels that it makes: few of them
-                     // leave vectors empty
+  double bytes = 0;       // read and written
+  double min_extent = 0;  // of a product the least of m, n and k; of a convolution the channels that it makes: few of
+                          // them leave vectors empty
 };
 
 // A rate is of a kind of work and a size:
@@ -28,9 +28,9 @@ struct Work {
 //   pointwise, reduce, pool, index, move, update     .l1 (at most 32 KiB), .l2 (1 MiB), .l3 (16 MiB), .memory bytes a
 //   second functions     e^x, tanh, ... of one element each                                                a second
 inline constexpr std::size_t rate_count = 38, functions_rate = rate_count - 1;
-std::string_view rate_name(std::size_t rate);   // "matmul.square"
-std::size_t rate_named(std::string_view name);  // rate_count: there is none
-std::size_t rate_of(const Work& work);          // rate_count: nothing is done
+std::string_view rate_name(std::size_t rate);  // "matmul.square"
+std::size_t find_rate(std::string_view name);  // rate_count: there is none
+std::size_t rate_of(const Work& work);         // rate_count: nothing is done
 
 using Rates = std::array<double, rate_count>;  // 0: not known
 

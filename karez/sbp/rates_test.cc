@@ -13,12 +13,12 @@ std::string rate(const Work& work) { return std::string(rate_name(rate_of(work))
 TEST(Rates, HaveNamesOfTheirOwn) {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < rate_count; ++i) {
-    EXPECT_EQ(rate_named(rate_name(i)), i);
+    EXPECT_EQ(find_rate(rate_name(i)), i);
     names.insert(rate_name(i));
   }
   EXPECT_EQ(names.size(), rate_count);
-  EXPECT_EQ(rate_named("matmul"), rate_count);
-  EXPECT_EQ(rate_named(""), rate_count);
+  EXPECT_EQ(find_rate("matmul"), rate_count);
+  EXPECT_EQ(find_rate(""), rate_count);
 }
 
 TEST(Rates, AProductIsOfItsLeastSideAndItsOperations) {

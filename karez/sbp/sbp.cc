@@ -34,7 +34,7 @@ std::string print(Sbp sbp) {
 }
 
 Sbp sbp_from(std::string_view text) {
-  Scan in(text, "layout");
+  Scanner in(text, "layout");
   Sbp out;
   if (in.accept("S(")) {
     std::int64_t dim = in.integer();
@@ -82,7 +82,7 @@ Shape shape_of(const Box& box) {
   return out;
 }
 
-Box whole(const Shape& shape) {
+Box full_box(const Shape& shape) {
   Box out;
   for (std::int64_t size : shape) out.push_back({0, size});
   return out;
@@ -115,7 +115,7 @@ Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int po
          " axes of ", print(mesh));
   if (position < 0 || position >= mesh.size())
     fail("mesh: position ", position, " is outside ", print(mesh), " of ", mesh.size(), " devices");
-  Box box = whole(shape);
+  Box box = full_box(shape);
   int stride = mesh.size();
   for (int a = 0; a < mesh.rank(); ++a) {
     stride /= mesh.axes[a].size;

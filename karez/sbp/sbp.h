@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/sbp/mesh.h"
 #include "karez/sbp/namespace.h"
 #include "karez/tensor/tensor.h"
@@ -50,7 +50,7 @@ struct Range {
 };
 using Box = std::vector<Range>;
 Shape shape_of(const Box& box);
-Box whole(const Shape& shape);
+Box full_box(const Shape& shape);
 Box intersect(const Box& a, const Box& b);  // an empty range where they do not meet
 bool empty(const Box& box);
 

@@ -41,7 +41,7 @@ TEST(Sbp, SplitsNestInMeshAxisOrder) {
 }
 
 TEST(Sbp, BroadcastAndPartialHoldTheWholeBox) {
-  EXPECT_EQ(local_box({6, 4}, two_by_two, {B(), P()}, 3), whole({6, 4}));
+  EXPECT_EQ(local_box({6, 4}, two_by_two, {B(), P()}, 3), full_box({6, 4}));
   EXPECT_EQ(local_box({6, 4}, two_by_two, {P(), S(1)}, 3), (Box{{0, 6}, {2, 4}}));
   EXPECT_EQ(local_box({}, two_by_two, {P(), B()}, 3), Box{});
 }

@@ -7,24 +7,24 @@
 namespace karez::sbp {
 namespace {
 
-struct Held {
+struct BoxHolders {
   Box box;
   std::vector<int> at;  // positions of those who hold it
 };
 
 // The different boxes of a layout without Partial: they do not meet, and together they are the tensor.
-std::vector<Held> held_boxes(const Shape& shape, PlacedLayout placed) {
-  std::vector<Held> out;
+std::vector<BoxHolders> distinct_boxes(const Shape& shape, PlacedLayout placed) {
+  std::vector<BoxHolders> out;
   for (int position = 0; position < placed.mesh.size(); ++position) {
     Box box = local_box(shape, placed.mesh, placed.layout, position);
-    auto same = std::find_if(out.begin(), out.end(), [&](const Held& held) { return held.box == box; });
+    auto same = std::find_if(out.begin(), out.end(), [&](const BoxHolders& held) { return held.box == box; });
     if (same == out.end()) same = out.insert(same, {std::move(box), {}});
     same->at.push_back(position);
   }
   return out;
 }
 
-int sender(const Held& held, PlacedLayout from, DeviceName receiver, int turn) {
+int sender(const BoxHolders& held, PlacedLayout from, DeviceName receiver, int turn) {
   std::vector<int> near;
   for (int position : held.at) {
     DeviceName name = from.mesh.devices[static_cast<std::size_t>(position)];
@@ -46,12 +46,12 @@ void require_whole(const Layout& layout) {
 std::vector<TransferPiece> transfer_pieces(const Shape& shape, PlacedLayout from, PlacedLayout to) {
   require_whole(from.layout);
   require_whole(to.layout);
-  const std::vector<Held> held = held_boxes(shape, from);
+  const std::vector<BoxHolders> held = distinct_boxes(shape, from);
   std::vector<TransferPiece> out;
   for (int position = 0; position < to.mesh.size(); ++position) {
     const DeviceName receiver = to.mesh.devices[static_cast<std::size_t>(position)];
     const Box wanted = local_box(shape, to.mesh, to.layout, position);
-    for (const Held& one : held) {
+    for (const BoxHolders& one : held) {
       Box box = intersect(one.box, wanted);
       if (empty(box)) continue;
       int at = sender(one, from, receiver, position);
@@ -64,7 +64,7 @@ std::vector<TransferPiece> transfer_pieces(const Shape& shape, PlacedLayout from
 std::int64_t transfer_bytes(const TensorType& type, PlacedLayout from, PlacedLayout to) {
   std::int64_t elements = 0;
   for (const TransferPiece& piece : transfer_pieces(type.shape, from, to))
-    if (!piece.stays) elements += count_of(shape_of(piece.box));
+    if (!piece.is_local) elements += count_of(shape_of(piece.box));
   return checked_mul(elements, size_of(type.dtype));
 }
 
@@ -78,7 +78,7 @@ double transfer_seconds(const TensorType& type, PlacedLayout from, PlacedLayout 
     const double bytes = static_cast<double>(count_of(shape_of(piece.box)) * size_of(type.dtype));
     const DeviceName sender = from.mesh.devices[static_cast<std::size_t>(piece.from)],
                      receiver = to.mesh.devices[static_cast<std::size_t>(piece.to)];
-    if (piece.stays) {
+    if (piece.is_local) {
       copies[receiver] += bytes;
       continue;
     }

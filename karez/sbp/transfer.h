@@ -23,7 +23,7 @@ struct PlacedLayout {
 struct TransferPiece {
   int from = 0, to = 0;  // positions on the old and on the new mesh
   Box box;
-  bool stays = false;  // from a device to itself
+  bool is_local = false;  // from a device to itself
   bool operator==(const TransferPiece&) const = default;
 };
 

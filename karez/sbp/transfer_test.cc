@@ -57,12 +57,12 @@ TEST(Transfer, EachReceiverGetsEachElementOnceFromOneThatHoldsIt) {
       const auto held = elements(local_box(shape, a, before, piece.from));
       const DeviceName from = a.devices[static_cast<std::size_t>(piece.from)],
                        to = b.devices[static_cast<std::size_t>(piece.to)];
-      EXPECT_EQ(piece.stays, from == to);
+      EXPECT_EQ(piece.is_local, from == to);
       for (const Index& index : elements(piece.box)) {
         EXPECT_TRUE(held.count(index)) << "the sender does not hold it";
         EXPECT_TRUE(got[piece.to].insert(index).second) << "twice";
-        crossed += !piece.stays;
-        for (std::size_t p = 0; p < a.devices.size() && !piece.stays; ++p)
+        crossed += !piece.is_local;
+        for (std::size_t p = 0; p < a.devices.size() && !piece.is_local; ++p)
           EXPECT_FALSE(a.devices[p] == to && elements(local_box(shape, a, before, static_cast<int>(p))).count(index))
               << "it was there already";
       }

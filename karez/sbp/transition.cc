@@ -6,7 +6,7 @@
 
 #include "karez/base/error.h"
 #include "karez/base/text.h"
-#include "karez/sbp/one_axis.h"
+#include "karez/sbp/axis_transition.h"
 
 namespace karez::sbp {
 namespace {
@@ -78,15 +78,15 @@ bool boxes_nest(const Mesh& mesh, std::span<const Sbp> layout, int axis, Sbp fro
   return true;
 }
 
-AllReduceWay cheapest_all_reduce(int n, double bytes, double range, const LinkCost& link, double memory_bytes) {
-  const bool halves = takes_ring(n) && (n & (n - 1)) == 0;
+AllReduceChoice cheapest_all_reduce(int n, double bytes, double range, const LinkCost& link, double memory_bytes) {
+  const bool halves = uses_ring(n) && (n & (n - 1)) == 0;
   const double messages = halves ? 2 * std::log2(n) : 2 * (n - 1), sent = bytes - range + (n - 1) * range;
-  AllReduceWay best{halves          ? AllReduce::recursive
-                    : takes_ring(n) ? AllReduce::ring
-                                    : AllReduce::direct,
-                    messages * link.alpha + sent * link.beta + n * range / memory_bytes};
+  AllReduceChoice best{halves         ? AllReduceAlgorithm::recursive
+                       : uses_ring(n) ? AllReduceAlgorithm::ring
+                                      : AllReduceAlgorithm::direct,
+                       messages * link.alpha + sent * link.beta + n * range / memory_bytes};
   const double flat = link.alpha + bytes * link.beta + 2 * bytes / memory_bytes;
-  if (n == 2 && flat < best.seconds) best = {AllReduce::flat, flat};
+  if (n == 2 && flat < best.seconds) best = {AllReduceAlgorithm::flat, flat};
   return best;
 }
 
@@ -194,20 +194,21 @@ Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionS
 }
 }  // namespace
 
-std::string_view name_of(AllReduce algorithm) {
+std::string_view name_of(AllReduceAlgorithm algorithm) {
   switch (algorithm) {
-    case AllReduce::direct: return "direct";
-    case AllReduce::ring: return "ring";
-    case AllReduce::recursive: return "recursive";
-    case AllReduce::flat: return "flat";
+    case AllReduceAlgorithm::direct: return "direct";
+    case AllReduceAlgorithm::ring: return "ring";
+    case AllReduceAlgorithm::recursive: return "recursive";
+    case AllReduceAlgorithm::flat: return "flat";
   }
   return "?";
 }
 
 // All pairs at once take the fewest rounds, which is what counts among few members of one host.
-bool takes_ring(int members) { return members > 8; }
+bool uses_ring(int members) { return members > 8; }
 
-AllReduce all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
+AllReduceAlgorithm all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step,
+                                 const CostTable& costs) {
   require_step(type, mesh, step);
   const int n = mesh.axes[step.axis].size;
   const std::int64_t elements = tensor::count_of(shape_of_group(type, mesh, step)), element_bytes = size_of(type.dtype);

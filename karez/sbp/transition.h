@@ -42,10 +42,11 @@ std::int64_t bytes_sent(const TensorType& type, const Mesh& mesh, const Transiti
 
 // How an all_reduce goes; karez/comm/collective.h says what each does. Chosen by price among those that send 2 (n-1) S
 // bytes in all: direct up to 8 members, ring beyond, recursive beyond where n is a power of two, flat between two.
-enum class AllReduce { direct, ring, recursive, flat };
-std::string_view name_of(AllReduce algorithm);
-AllReduce all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs);
-bool takes_ring(int members);  // the other moves, and what is no power of two
+enum class AllReduceAlgorithm { direct, ring, recursive, flat };
+std::string_view name_of(AllReduceAlgorithm algorithm);
+AllReduceAlgorithm all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step,
+                                 const CostTable& costs);
+bool uses_ring(int members);  // the other moves, and what is no power of two
 
 // Seconds of the step: messages x alpha + the busiest device's bytes x beta, plus its local copying at the memory rate.
 //   messages: n-1, all_reduce 2 (n-1), recursive 2 log2 n, flat 1. Bytes of the busiest device, with parts p(i) and S

@@ -253,7 +253,7 @@ TEST(Transition, EveryStepKeepsTheLogicalTensorAndMovesItsBytes) {
         TensorType type{dtype, shape};
         with_type(dtype, [&]<class T>() {
           Held<T> logical;
-          each_index(whole(shape), [&](const Index& index) { logical[index] = random_value<T>(random); });
+          each_index(full_box(shape), [&](const Index& index) { logical[index] = random_value<T>(random); });
           for (const Layout& layout : all_layouts(type, mesh)) {
             Laid<T> laid = lay(logical, type, mesh, layout, random);
             ASSERT_EQ(difference(laid, logical), "") << print(type, mesh, layout);
@@ -400,10 +400,10 @@ TEST(Transition, AnAllReduceGoesTheCheapestWay) {
   EXPECT_EQ(way("a=16", 16, costs), (Way{"recursive", 8 * 10 + 60 + 15 * 4 + 64 / 2}));
   TensorType type{DType::f32, {4, 5}};  // two rows a group: 40 bytes
   EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
-            AllReduce::direct);
+            AllReduceAlgorithm::direct);
   costs.axis_links = {{"b", {50, 1}}};
   EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
-            AllReduce::flat);
+            AllReduceAlgorithm::flat);
 }
 
 TEST(Transition, AnAxisIsPricedByItsOwnLink) {

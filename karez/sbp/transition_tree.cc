@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "karez/base/error.h"
-#include "karez/sbp/one_axis.h"
+#include "karez/sbp/axis_transition.h"
 #include "karez/sbp/tree_search.h"
 
 namespace karez::sbp {
@@ -18,20 +18,20 @@ struct TransitionTable::State {
   std::map<Layout, int> number_of;
   std::vector<std::vector<int>> sets = {{}};  // by number: layouts, in the order of layouts
   std::map<std::vector<int>, int> set_of = {{{}, 0}};
-  std::unordered_map<std::int64_t, int> grown;                         // by set and layout: the set with it
+  std::unordered_map<std::int64_t, int> extended;                      // by set and layout: the set with it
   std::vector<std::vector<double>> seconds;                            // by set and start; negative where not known
   std::map<unsigned, TreeSearch> searches;                             // by kinds of Partial
   std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds, likewise, by both ends
   std::int64_t key(int set, int layout) const { return static_cast<std::int64_t>(set) << 32 | layout; }
 
-  struct Found {
+  struct FoundTree {
     const TreeSearch* search = nullptr;
     unsigned kinds = 0;
     std::vector<std::pair<int, int>> pairs;  // of states: the steps
   };
   int with(int set, int layout);
-  Found found(int from, int set);
-  TransitionStep step(const Space& space, int begin, int end) const;
+  FoundTree find_tree(int from, int set);
+  TransitionStep step(const LayoutSpace& space, int begin, int end) const;
 };
 
 TransitionTable::TransitionTable(const TensorType& type, const Mesh& mesh, const CostTable& costs)
@@ -64,7 +64,7 @@ const TensorType& TransitionTable::type() const { return state_->type; }
 const Mesh& TransitionTable::mesh() const { return state_->mesh; }
 
 int TransitionTable::State::with(int set, int layout) {
-  auto [at, fresh] = grown.try_emplace(key(set, layout), set);
+  auto [at, fresh] = extended.try_emplace(key(set, layout), set);
   if (!fresh) return at->second;
   std::vector<int> members = sets[set];
   auto place = std::find_if(members.begin(), members.end(), [&](int m) { return !(layouts[m] < layouts[layout]); });
@@ -77,7 +77,7 @@ int TransitionTable::State::with(int set, int layout) {
 
 int TransitionTable::with(int set, int layout) { return state_->with(set, layout); }
 
-TransitionTable::State::Found TransitionTable::State::found(int from, int set) {
+TransitionTable::State::FoundTree TransitionTable::State::find_tree(int from, int set) {
   // A copy, less the start itself; the result does not depend on the order of consumers, for members stand in the order
   // of layouts.
   std::vector<int> members = sets[set];
@@ -91,13 +91,13 @@ TransitionTable::State::Found TransitionTable::State::found(int from, int set) {
   unsigned kinds = kinds_of(layouts[from]);
   for (int member : members) kinds |= kinds_of(layouts[member]);
   auto search = searches.try_emplace(kinds, type, mesh, kinds, costs).first;
-  const Space& space = search->second.space();
-  if (!search->second.knows(set)) {
+  const LayoutSpace& space = search->second.space();
+  if (!search->second.has_result(set)) {
     std::vector<int> subsets = {0};  // by the bits of the members in it
     for (int member : members)
       for (std::size_t i = 0, count = subsets.size(); i < count; ++i) subsets.push_back(with(subsets[i], member));
     for (std::size_t bits = 1; bits < subsets.size(); ++bits) {
-      if (search->second.knows(subsets[bits])) continue;
+      if (search->second.has_result(subsets[bits])) continue;
       std::vector<int> below = {0};  // the subsets of `bits`, in the numbering of its own members
       std::size_t last = 0;
       for (std::size_t m = 0; m < members.size(); ++m) {
@@ -113,7 +113,7 @@ TransitionTable::State::Found TransitionTable::State::found(int from, int set) {
   return {&search->second, search->first, std::move(pairs)};
 }
 
-TransitionStep TransitionTable::State::step(const Space& space, int begin, int end) const {
+TransitionStep TransitionTable::State::step(const LayoutSpace& space, int begin, int end) const {
   TransitionStep step{0, Move::slice, Layout(mesh.axes.size()), Layout(mesh.axes.size())};
   space.unpack(begin, step.from);
   space.unpack(end, step.to);
@@ -123,7 +123,7 @@ TransitionStep TransitionTable::State::step(const Space& space, int begin, int e
 }
 
 TransitionTree TransitionTable::tree(int from, int set) {
-  const State::Found way = state_->found(from, set);
+  const State::FoundTree way = state_->find_tree(from, set);
   TransitionTree out;
   for (auto [begin, end] : way.pairs) {
     out.steps.push_back(state_->step(way.search->space(), begin, end));
@@ -137,7 +137,7 @@ double TransitionTable::seconds(int from, int set) {
   auto& all = state_->seconds;
   if (all.size() <= s) all.resize(state_->sets.size());
   if (f < all[s].size() && all[s][f] >= 0) return all[s][f];
-  const State::Found way = state_->found(from, set);
+  const State::FoundTree way = state_->find_tree(from, set);
   double sum = 0;
   for (auto [begin, end] : way.pairs) {
     auto [step, first] = state_->steps[way.kinds].try_emplace(state_->key(begin, end), 0);

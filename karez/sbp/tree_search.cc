@@ -6,17 +6,17 @@
 #include <cmath>
 
 #include "karez/base/error.h"
-#include "karez/sbp/one_axis.h"
+#include "karez/sbp/axis_transition.h"
 
 namespace karez::sbp {
 namespace {
 constexpr double finest = 17592186044416.0;  // 2^44
-constexpr Units per_step = 16;
+constexpr CostUnits per_step = 16;
 
 // Every split, even of a dimension of size 1 (P(min) -> S -> P(max) has half the messages of the way by Broadcast). Of
 // Partial only the kinds that somebody has: to add zeros where nobody asked for a sum would turn -0 into 0.
-Space space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs) {
-  Space out{type, mesh, {}, {}, 1, {}, costs.memory_bytes, 0};
+LayoutSpace space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs) {
+  LayoutSpace out{type, mesh, {}, {}, 1, {}, costs.memory_bytes, 0};
   for (int d = 0; d < type.rank(); ++d) out.entries.push_back(S(d));
   out.entries.push_back(B());
   for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
@@ -46,20 +46,20 @@ unsigned kinds_of(const Layout& layout) {
   return kinds;
 }
 
-StepsInto::StepsInto(const Space& space)
+PredecessorCosts::PredecessorCosts(const LayoutSpace& space)
     : space_(space),
       width_(static_cast<int>(space.entries.size()) * space.mesh.rank()),
       known_(space.states, false),
       units_(static_cast<std::size_t>(space.states) * width_),
       layout_(space.mesh.rank()) {}
 
-const Units* StepsInto::of(int state) {
-  Units* row = &units_[static_cast<std::size_t>(state) * width_];
+const CostUnits* PredecessorCosts::of(int state) {
+  CostUnits* row = &units_[static_cast<std::size_t>(state) * width_];
   if (!known_[state]) fill(state, row);
   return row;
 }
 
-void StepsInto::fill(int state, Units* row) {
+void PredecessorCosts::fill(int state, CostUnits* row) {
   known_[state] = true;
   space_.unpack(state, layout_);
   int entries = static_cast<int>(space_.entries.size());
@@ -77,26 +77,26 @@ void StepsInto::fill(int state, Units* row) {
       auto move = move_between(from, to);
       bool one_kind = !partial || !from.is_partial() || from == *partial;
       row[a * entries + e] =
-          move && one_kind && boxes_nest(space_.mesh, layout_, a, from, to) ? price(*move, from, to, a) : never;
+          move && one_kind && boxes_nest(space_.mesh, layout_, a, from, to) ? price(*move, from, to, a) : infinite_cost;
     }
   }
 }
 
-Units StepsInto::price(Move move, Sbp from, Sbp to, int axis) const {
+CostUnits PredecessorCosts::price(Move move, Sbp from, Sbp to, int axis) const {
   double seconds = move_seconds(move, from, to, space_.mesh.axes[axis].size, shape_, size_of(space_.type.dtype),
                                 *space_.link[axis], space_.memory_bytes);
-  return static_cast<Units>(std::llround(seconds * space_.scale)) + per_step;
+  return static_cast<CostUnits>(std::llround(seconds * space_.scale)) + per_step;
 }
 
 TreeSearch::TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs)
     : space_(space_of(type, mesh, kinds, costs)),
-      into_(space_) {}
+      predecessors_(space_) {}
 
-void TreeSearch::run(int set, const std::vector<int>& subsets, int only) {
+void TreeSearch::run(int set, const std::vector<int>& subsets, int target_state) {
   if (best_.size() <= static_cast<std::size_t>(set)) best_.resize(static_cast<std::size_t>(set) + 1);
   best_[set].resize(space_.states);
   if (subsets.size() == 2) {
-    best_[set][only].units = 0;
+    best_[set][target_state].units = 0;
   } else {
     merge(set, subsets);
   }
@@ -105,8 +105,8 @@ void TreeSearch::run(int set, const std::vector<int>& subsets, int only) {
 
 void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& steps) const {
   while (true) {
-    const Best& here = best_[set][state];
-    require(ErrorKind::layout, here.units < never,
+    const BestTree& here = best_[set][state];
+    require(ErrorKind::layout, here.units < infinite_cost,
             "transition: a target cannot be reached");  // cannot be: everything meets in all Broadcast
     if (here.part != 0) {
       collect(here.part, state, steps);
@@ -124,18 +124,18 @@ void TreeSearch::merge(int set, const std::vector<int>& subsets) {
   std::size_t full = subsets.size() - 1;
   for (std::size_t part = (full - 1) & full; part > (full ^ part);
        part = (part - 1) & full) {  // each split of the set once
-    const std::vector<Best>&one = best_[subsets[part]], &other = best_[subsets[full ^ part]];
+    const std::vector<BestTree>&one = best_[subsets[part]], &other = best_[subsets[full ^ part]];
     for (int s = 0; s < space_.states; ++s) {
-      Units units = one[s].units + other[s].units;
+      CostUnits units = one[s].units + other[s].units;
       if (units < best_[set][s].units) best_[set][s] = {units, subsets[part], subsets[full ^ part]};
     }
   }
 }
 
-void TreeSearch::grow(std::vector<Best>& best) {
+void TreeSearch::grow(std::vector<BestTree>& best) {
   heap_.clear();
   for (int s = 0; s < space_.states; ++s)
-    if (best[s].units < never) heap_.emplace_back(-best[s].units, -s);
+    if (best[s].units < infinite_cost) heap_.emplace_back(-best[s].units, -s);
   std::make_heap(heap_.begin(), heap_.end());
   int entries = static_cast<int>(space_.entries.size());
   while (!heap_.empty()) {
@@ -144,14 +144,14 @@ void TreeSearch::grow(std::vector<Best>& best) {
     heap_.pop_back();
     int to = -at;
     if (-negated != best[to].units) continue;  // a cheaper way was found since
-    const Units* steps = into_.of(to);
+    const CostUnits* steps = predecessors_.of(to);
     for (int a = 0; a < space_.mesh.rank(); ++a) {
       int rest = to - space_.digit(to, a) * space_.stride[a];
       for (int e = 0; e < entries; ++e) {
-        Units step = steps[a * entries + e];
-        if (step == never) continue;
-        Best& before = best[rest + e * space_.stride[a]];
-        Units units = best[to].units + step;
+        CostUnits step = steps[a * entries + e];
+        if (step == infinite_cost) continue;
+        BestTree& before = best[rest + e * space_.stride[a]];
+        CostUnits units = best[to].units + step;
         if (units > before.units || (units == before.units && (before.part != 0 || before.rest < to))) continue;
         bool cheaper = units < before.units;
         before = {units, 0, to};

@@ -15,11 +15,11 @@ namespace karez::sbp {
 // Costs are compared as integers, so that sums in another order still tie. One unit is 2^-44 of what a step could cost
 // at most; each step adds a little, so that of equal costs the one of fewer steps wins, whatever the rounding of
 // doubles did.
-using Units = std::int64_t;
-inline constexpr Units never = std::numeric_limits<Units>::max() / 4;  // two may be added up
+using CostUnits = std::int64_t;
+inline constexpr CostUnits infinite_cost = std::numeric_limits<CostUnits>::max() / 4;  // two may be added up
 
 // All layouts of a tensor, numbered in their order: entry lists as digits, the first axis most significant.
-struct Space {
+struct LayoutSpace {
   const TensorType& type;
   const Mesh& mesh;
   std::vector<Sbp> entries;
@@ -46,20 +46,20 @@ struct Space {
 unsigned kinds_of(const Layout& layout);  // kinds of Partial as bits
 
 // The steps into one state, by axis and by the digit they come from; worked out when first asked for.
-class StepsInto {
+class PredecessorCosts {
  public:
-  explicit StepsInto(const Space& space);
+  explicit PredecessorCosts(const LayoutSpace& space);
   // Units of each predecessor of `state`: [axis * entries + digit], `never` where there is no step.
-  const Units* of(int state);
+  const CostUnits* of(int state);
 
  private:
-  void fill(int state, Units* row);
-  Units price(Move move, Sbp from, Sbp to, int axis) const;
+  void fill(int state, CostUnits* row);
+  CostUnits price(Move move, Sbp from, Sbp to, int axis) const;
 
-  const Space& space_;
+  const LayoutSpace& space_;
   int width_;
   std::vector<char> known_;
-  std::vector<Units> units_;
+  std::vector<CostUnits> units_;
   Layout layout_;
   Shape shape_;
 };
@@ -72,29 +72,29 @@ class TreeSearch {
              const CostTable& costs);      // of Partial only these kinds
   TreeSearch(const TreeSearch&) = delete;  // into_ looks at space_
 
-  const Space& space() const { return space_; }
-  bool knows(int set) const { return static_cast<std::size_t>(set) < best_.size() && !best_[set].empty(); }
+  const LayoutSpace& space() const { return space_; }
+  bool has_result(int set) const { return static_cast<std::size_t>(set) < best_.size() && !best_[set].empty(); }
   // The search for one set. `subsets` are the numbers of its subsets, by the bits of the targets in it: all smaller
   // ones are known. A set of one target starts at the state `only`.
-  void run(int set, const std::vector<int>& subsets, int only);
+  void run(int set, const std::vector<int>& subsets, int target_state);
   // Pairs of states, in pre-order: each step starts where an earlier one ended, or at the root.
   void collect(int set, int state, std::vector<std::pair<int, int>>& steps) const;
 
  private:
   // What stands at one state for one set of targets: the cheapest tree from here that reaches them, and its first
   // branch.
-  struct Best {
-    Units units = never;
+  struct BestTree {
+    CostUnits units = infinite_cost;
     int part = 0;   // 0: one step to the state `rest`, or none where that is -1
     int rest = -1;  // else two trees start here, for the sets `part` and `rest`
   };
   void merge(int set, const std::vector<int>& subsets);
-  void grow(std::vector<Best>& best);
+  void grow(std::vector<BestTree>& best);
 
-  Space space_;
-  StepsInto into_;
-  std::vector<std::vector<Best>> best_;      // by set of targets, by state
-  std::vector<std::pair<Units, int>> heap_;  // negated: the standard heap has its largest first
+  LayoutSpace space_;
+  PredecessorCosts predecessors_;
+  std::vector<std::vector<BestTree>> best_;      // by set of targets, by state
+  std::vector<std::pair<CostUnits, int>> heap_;  // negated: the standard heap has its largest first
 };
 
 }  // namespace karez::sbp

@@ -8,7 +8,7 @@
 
 namespace karez::solve {
 namespace {
-using Why = SlotCycle::Why;
+using WaitKind = SlotCycle::WaitKind;
 
 constexpr int most_slots = 32767;  // of a register: messages carry a slot in 16 bits
 
@@ -85,13 +85,13 @@ ActGraph::ActGraph(const SlotProblem& problem, const SlotLimits& limits) : probl
     actor_.resize(actor_.size() + problem.actors[a].acts, a);
   }
   for (int a = 0; a < actors; ++a)
-    for (int i = 0; i < problem.actors[a].acts; ++i) add(fixed_, a, i, a, i + 1, 0, {Why::actor, a});
+    for (int i = 0; i < problem.actors[a].acts; ++i) add(fixed_, a, i, a, i + 1, 0, {WaitKind::actor, a});
   for (int r = 0; r < static_cast<int>(problem.registers.size()); ++r) {
     const auto& reg = problem.registers[r];
     for (const auto& c : reg.consumers)
       for (std::int64_t piece = 0; piece < pieces_[r]; ++piece)
         add(fixed_, reg.producer, (piece - reg.filled + 1) * reg.period - 1, c.actor, piece * c.period, c.arrives,
-            {Why::data, r});
+            {WaitKind::data, r});
   }
   for (int s = 0; s < static_cast<int>(problem.streams.size()); ++s) add_stream(s);
 }
@@ -103,7 +103,7 @@ void ActGraph::add_stream(int s) {
   for (std::size_t i = 0; i < stream.order.size(); ++i) {
     auto at = stream.order[i], then = stream.order[(i + 1) % stream.order.size()];
     if (i + 1 == stream.order.size()) then.act += problem_.actors[then.actor].acts;
-    add(fixed_, at.actor, at.act, then.actor, then.act, 0, {Why::stream, s});
+    add(fixed_, at.actor, at.act, then.actor, then.act, 0, {WaitKind::stream, s});
   }
   SlotCycle load;
   load.tokens = 1;
@@ -113,14 +113,14 @@ void ActGraph::add_stream(int s) {
             problem_.actors.size());
     require(seen[a]++ == 0, "slots: stream ", s, " has actor ", a, " twice");
     load.seconds += problem_.actors[a].seconds * problem_.actors[a].acts;
-    load.steps.push_back({a, 0, Why::stream, s});
+    load.steps.push_back({a, 0, WaitKind::stream, s});
   }
   load.interval = load.seconds;
   if (load.seconds > load_.seconds) load_ = std::move(load);
 }
 
 // The act `then_act` of each launch begins `delay` after the end of `from_act`. Tokens: how many launches before.
-void ActGraph::add(Waits& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
+void ActGraph::add(WaitEdges& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
                    Wait wait) const {
   std::int64_t from_acts = problem_.actors[from].acts, then_acts = problem_.actors[then].acts;
   std::int64_t from_launch = floor_div(from_act, from_acts), then_launch = floor_div(then_act, then_acts);
@@ -131,13 +131,13 @@ void ActGraph::add(Waits& to, int from, std::int64_t from_act, int then, std::in
   to.backward |= to.edges.back().tokens < 0;
 }
 
-SlotCycle ActGraph::cycle_of(const Waits& all, const std::vector<int>& edges) const {
+SlotCycle ActGraph::cycle_of(const WaitEdges& all, const std::vector<int>& edges) const {
   SlotCycle out;
   for (int e : edges) {
     int node = all.edges[e].from, actor = actor_[node];
     out.seconds += all.edges[e].time;
     out.tokens += all.edges[e].tokens;
-    out.steps.push_back({actor, node - first_[actor], all.waits[e].why, all.waits[e].index});
+    out.steps.push_back({actor, node - first_[actor], all.waits[e].kind, all.waits[e].index});
   }
   if (!edges.empty())
     out.interval =
@@ -175,14 +175,14 @@ std::vector<int> retime(int nodes, std::vector<TimedEdge>& edges) {
 }
 }  // namespace
 
-SlotCycle ActGraph::worst(std::span<const int> slots) const {
-  Waits all = fixed_;
+SlotCycle ActGraph::critical_cycle(std::span<const int> slots) const {
+  WaitEdges all = fixed_;
   for (int r = 0; r < static_cast<int>(slots.size()); ++r) {
     const auto& reg = problem_.registers[r];
     for (const auto& c : reg.consumers)
       for (std::int64_t piece = 0; piece < pieces_[r]; ++piece)
         add(all, c.actor, (piece + reg.filled - slots[r] + 1) * c.period - 1, reg.producer, piece * reg.period,
-            c.returns, {Why::slot, r});
+            c.returns, {WaitKind::slot, r});
   }
   const int nodes = static_cast<int>(actor_.size());
   SlotCycle worst;

@@ -15,30 +15,31 @@ class ActGraph {
 
   // The cycle with the largest ratio, or the load of a stream without order where that is more. At least `filled` slots
   // a register.
-  SlotCycle worst(std::span<const int> slots) const;
+  SlotCycle critical_cycle(std::span<const int> slots) const;
 
   std::int64_t pieces(int reg) const { return pieces_[reg]; }  // in a launch
 
  private:
   struct Wait {
-    SlotCycle::Why why;
+    SlotCycle::WaitKind kind;
     int index;
   };
-  struct Waits {
+  struct WaitEdges {
     std::vector<TimedEdge> edges;
     std::vector<Wait> waits;
     bool backward = false;  // some edge has less than no tokens
   };
-  void add(Waits& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay, Wait wait) const;
+  void add(WaitEdges& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
+           Wait wait) const;
   void add_stream(int stream);
-  SlotCycle cycle_of(const Waits& all, const std::vector<int>& edges) const;
+  SlotCycle cycle_of(const WaitEdges& all, const std::vector<int>& edges) const;
 
   const SlotProblem& problem_;
   std::vector<int> first_;  // node of each actor's first act
   std::vector<int> actor_;  // of each node
   std::vector<std::int64_t> pieces_;
-  Waits fixed_;     // all but those for slots
-  SlotCycle load_;  // of the busiest stream without order
+  WaitEdges fixed_;  // all but those for slots
+  SlotCycle load_;   // of the busiest stream without order
 };
 
 }  // namespace karez::solve

@@ -47,15 +47,15 @@ void check(const MinSumProblem& problem) {
               " leaves out a class of variable ", v);
       count = checked_mul(count, most + 1);
     }
-    if (!cells.follows.empty()) {
+    if (!cells.implied_class.empty()) {
       require(cells.cost.empty() && !factor.scope.empty(), "min_sum: factor ", f,
               " has costs, or no axis, beside what follows");
       const int last = factor.scope.back();
       const auto& of = cells.classes.back();
       const int classes = of.empty() ? problem.domain[last] : 1 + *std::max_element(of.begin(), of.end());
-      require(static_cast<std::int64_t>(cells.follows.size()) * classes == count, "min_sum: factor ", f,
-              " says what follows from ", cells.follows.size(), " classes, its scope has ", count / classes);
-      for (int c : cells.follows)
+      require(static_cast<std::int64_t>(cells.implied_class.size()) * classes == count, "min_sum: factor ", f,
+              " says what follows from ", cells.implied_class.size(), " classes, its scope has ", count / classes);
+      for (int c : cells.implied_class)
         require(c >= -1 && c < classes, "min_sum: factor ", f, " has class ", c, " follow, of ", classes);
       continue;
     }
@@ -67,16 +67,16 @@ void check(const MinSumProblem& problem) {
 }
 
 // A factor's axes in the order of their variables, those of one variable as one, those of one class gone.
-struct Arranged {
+struct ArrangedFactor {
   Table table;
   std::vector<int> sizes;
-  Steps step;
+  AxisOffsets step;
   bool as_given = true;    // the cells need not move
   std::vector<int> given;  // sizes as the factor has them
 };
 
-Arranged arranged(CostGraph& graph, const Factor& factor) {
-  Arranged made;
+ArrangedFactor arrange(CostGraph& graph, const Factor& factor) {
+  ArrangedFactor made;
   const CostCells& cells = *factor.cells;
   std::vector<std::vector<int>> class_of;
   std::vector<int> sizes;
@@ -95,17 +95,17 @@ Arranged arranged(CostGraph& graph, const Factor& factor) {
   order.erase(std::unique(order.begin(), order.end()), order.end());
   std::vector<std::size_t> place;
   for (int v : order) {
-    int parting = -1;
+    int partition = -1;
     for (std::size_t a = 0; a < factor.scope.size(); ++a)
       if (factor.scope[a] == v) {
-        const int one = graph.partings.number(class_of[a]);
-        parting = parting < 0 ? one : graph.partings.refined(parting, one);
+        const int one = graph.partitions.number(class_of[a]);
+        partition = partition < 0 ? one : graph.partitions.common_refinement(partition, one);
         place.push_back(a);
       }
-    const Parting& joint = graph.partings[parting];
+    const StatePartition& joint = graph.partitions[partition];
     if (joint.count() == 1) continue;
     made.table.scope.push_back(v);
-    made.table.partings.push_back(parting);
+    made.table.partitions.push_back(partition);
     made.sizes.push_back(joint.count());
     auto& step = made.step.emplace_back(joint.first.size(), 0);
     for (std::size_t c = 0; c < step.size(); ++c) {
@@ -121,8 +121,8 @@ Arranged arranged(CostGraph& graph, const Factor& factor) {
 }
 }  // namespace
 
-int Partings::number(const std::vector<int>& class_of) {
-  Parting made;
+int StatePartitions::number(const std::vector<int>& class_of) {
+  StatePartition made;
   std::vector<int> seen(class_of.size(), -1);
   for (std::size_t s = 0; s < class_of.size(); ++s) {
     int& at = seen[static_cast<std::size_t>(class_of[s])];
@@ -137,17 +137,17 @@ int Partings::number(const std::vector<int>& class_of) {
   return at->second;
 }
 
-int Partings::finest(int states) {
+int StatePartitions::finest(int states) {
   std::vector<int> each(static_cast<std::size_t>(states));
   std::iota(each.begin(), each.end(), 0);
   return number(each);
 }
 
-int Partings::refined(int a, int b) {
+int StatePartitions::common_refinement(int a, int b) {
   if (a == b) return a;
-  auto [at, fresh] = refined_.try_emplace({std::min(a, b), std::max(a, b)}, -1);
+  auto [at, fresh] = refinements_.try_emplace({std::min(a, b), std::max(a, b)}, -1);
   if (!fresh) return at->second;
-  const Parting &one = (*this)[a], &other = (*this)[b];
+  const StatePartition &one = (*this)[a], &other = (*this)[b];
   std::map<std::pair<int, int>, int> joint;
   std::vector<int> class_of;
   for (std::size_t s = 0; s < one.of.size(); ++s)
@@ -155,11 +155,11 @@ int Partings::refined(int a, int b) {
   return at->second = number(class_of);
 }
 
-std::vector<double> dense_cells(const Sheet& sheet) {
-  const auto last = static_cast<std::size_t>(sheet.sizes.back());
-  std::vector<double> cells(sheet.follows.size() * last, inf);
-  for (std::size_t i = 0; i < sheet.follows.size(); ++i)
-    if (sheet.follows[i] >= 0) cells[i * last + static_cast<std::size_t>(sheet.follows[i])] = 0;
+std::vector<double> dense_cells(const CostArray& cost_array) {
+  const auto last = static_cast<std::size_t>(cost_array.sizes.back());
+  std::vector<double> cells(cost_array.implied_class.size() * last, inf);
+  for (std::size_t i = 0; i < cost_array.implied_class.size(); ++i)
+    if (cost_array.implied_class[i] >= 0) cells[i * last + static_cast<std::size_t>(cost_array.implied_class[i])] = 0;
   return cells;
 }
 
@@ -175,7 +175,7 @@ std::size_t cell_count(std::span<const int> sizes) {
   return cells;
 }
 
-void add_gathered(std::span<double> out, std::span<const double> cells, const Steps& step) {
+void add_gathered(std::span<double> out, std::span<const double> cells, const AxisOffsets& step) {
   if (step.empty()) {
     out[0] += cells[0];
     return;
@@ -197,24 +197,24 @@ void add_gathered(std::span<double> out, std::span<const double> cells, const St
 
 namespace {
 // The sheet of a factor with its axes arranged.
-Sheet sheet_of(const CostCells& cells, const Arranged& made) {
-  Sheet sheet{made.sizes, {}, cells.cost, {}};
-  if (cells.follows.empty()) {
-    if (made.as_given) return sheet;
-    sheet.own.assign(cell_count(made.sizes), 0.0);
-    add_gathered(sheet.own, cells.cost, made.step);
-    sheet.borrowed = {};
-    return sheet;
+CostArray cost_array_of(const CostCells& cells, const ArrangedFactor& made) {
+  CostArray cost_array{made.sizes, {}, cells.cost, {}};
+  if (cells.implied_class.empty()) {
+    if (made.as_given) return cost_array;
+    cost_array.own.assign(cell_count(made.sizes), 0.0);
+    add_gathered(cost_array.own, cells.cost, made.step);
+    cost_array.borrowed = {};
+    return cost_array;
   }
-  sheet.borrowed = {};
+  cost_array.borrowed = {};
   if (made.as_given && made.sizes.size() == made.given.size()) {
-    sheet.follows = cells.follows;
-    return sheet;
+    cost_array.implied_class = cells.implied_class;
+    return cost_array;
   }
-  const std::vector<double> dense = dense_cells({made.given, {}, {}, cells.follows});
-  sheet.own.assign(cell_count(made.sizes), 0.0);
-  add_gathered(sheet.own, dense, made.step);
-  return sheet;
+  const std::vector<double> dense = dense_cells({made.given, {}, {}, cells.implied_class});
+  cost_array.own.assign(cell_count(made.sizes), 0.0);
+  add_gathered(cost_array.own, dense, made.step);
+  return cost_array;
 }
 }  // namespace
 
@@ -224,9 +224,11 @@ CostGraph cost_graph(const MinSumProblem& problem) {
   graph.states = problem.domain;
   std::map<std::pair<const CostCells*, std::vector<int>>, int> known;  // by cells and the order of axes: the sheet
   for (const Factor& factor : problem.factors) {
-    Arranged made = arranged(graph, factor);
+    ArrangedFactor made = arrange(graph, factor);
     if (made.table.scope.empty()) {
-      graph.constant += factor.cells->follows.empty() ? factor.cells->cost[0] : factor.cells->follows[0] < 0 ? inf : 0;
+      graph.constant += factor.cells->implied_class.empty()  ? factor.cells->cost[0]
+                        : factor.cells->implied_class[0] < 0 ? inf
+                                                             : 0;
       continue;
     }
     // How the axes were turned: with the cells' own classes it says which cell goes where.
@@ -237,25 +239,25 @@ CostGraph cost_graph(const MinSumProblem& problem) {
                          ? static_cast<int>(at - made.table.scope.begin())
                          : -1);
     }
-    auto [at, fresh] = known.try_emplace({factor.cells.get(), turn}, static_cast<int>(graph.sheets.size()));
-    if (fresh) graph.sheets.push_back(sheet_of(*factor.cells, made));
-    made.table.sheet = at->second;
+    auto [at, fresh] = known.try_emplace({factor.cells.get(), turn}, static_cast<int>(graph.cost_arrays.size()));
+    if (fresh) graph.cost_arrays.push_back(cost_array_of(*factor.cells, made));
+    made.table.cost_array = at->second;
     graph.tables.push_back(std::move(made.table));
   }
   return graph;
 }
 
 double cell_of(const CostGraph& graph, const Table& table, std::span<const int> choice) {
-  const Sheet& sheet = graph.sheets[static_cast<std::size_t>(table.sheet)];
+  const CostArray& cost_array = graph.cost_arrays[static_cast<std::size_t>(table.cost_array)];
   std::size_t at = 0;
   for (std::size_t a = 0; a < table.scope.size(); ++a) {
     const int state = choice[static_cast<std::size_t>(table.scope[a])];
-    at = at * static_cast<std::size_t>(sheet.sizes[a]) +
-         static_cast<std::size_t>(graph.partings[table.partings[a]].of[static_cast<std::size_t>(state)]);
+    at = at * static_cast<std::size_t>(cost_array.sizes[a]) +
+         static_cast<std::size_t>(graph.partitions[table.partitions[a]].of[static_cast<std::size_t>(state)]);
   }
-  if (sheet.follows.empty()) return sheet.cells()[at];
-  const auto last = static_cast<std::size_t>(sheet.sizes.back());
-  return sheet.follows[at / last] == static_cast<int>(at % last) ? 0 : inf;
+  if (cost_array.implied_class.empty()) return cost_array.cells()[at];
+  const auto last = static_cast<std::size_t>(cost_array.sizes.back());
+  return cost_array.implied_class[at / last] == static_cast<int>(at % last) ? 0 : inf;
 }
 
 double cost_of(const CostGraph& graph, std::span<const int> choice) {
@@ -266,14 +268,14 @@ double cost_of(const CostGraph& graph, std::span<const int> choice) {
 
 double magnitude(const CostGraph& graph) {
   std::vector<double> largest;
-  for (const Sheet& sheet : graph.sheets) {
+  for (const CostArray& cost_array : graph.cost_arrays) {
     double most = 0;
-    for (double c : sheet.cells())
+    for (double c : cost_array.cells())
       if (c < inf) most = std::max(most, std::abs(c));
     largest.push_back(most);
   }
   double sum = std::abs(graph.constant);
-  for (const Table& table : graph.tables) sum += largest[static_cast<std::size_t>(table.sheet)];
+  for (const Table& table : graph.tables) sum += largest[static_cast<std::size_t>(table.cost_array)];
   return sum;
 }
 

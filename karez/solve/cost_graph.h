@@ -14,46 +14,46 @@
 namespace karez::solve {
 
 // A way to part the states of a variable into classes, which are numbered in the order of their first states.
-struct Parting {
+struct StatePartition {
   std::vector<int> of;     // class by state
   std::vector<int> first;  // by class
   int count() const { return static_cast<int>(first.size()); }
 };
 
 // Every parting once, by number.
-class Partings {
+class StatePartitions {
  public:
   int number(const std::vector<int>& class_of);  // any numbering of classes
   int finest(int states);
-  int refined(int a, int b);  // states are together where both have them together
-  const Parting& operator[](int number) const { return all_[static_cast<std::size_t>(number)]; }
+  int common_refinement(int a, int b);  // states are together where both have them together
+  const StatePartition& operator[](int number) const { return all_[static_cast<std::size_t>(number)]; }
 
  private:
-  std::vector<Parting> all_;
+  std::vector<StatePartition> all_;
   std::map<std::vector<int>, int> number_of_;
-  std::map<std::pair<int, int>, int> refined_;
+  std::map<std::pair<int, int>, int> refinements_;
 };
 
 struct Table {
-  std::vector<int> scope;     // ascending variables
-  std::vector<int> partings;  // by axis, of two classes or more
-  int sheet = -1;
+  std::vector<int> scope;       // ascending variables
+  std::vector<int> partitions;  // by axis, of two classes or more
+  int cost_array = -1;
 };
 
 // Distinct cells, which any number of tables have.
-struct Sheet {
+struct CostArray {
   std::vector<int> sizes;            // by axis
   std::vector<double> own;           // the cells, unless they are the caller's
   std::span<const double> borrowed;  // which are read in place
   std::span<const int>
-      follows;  // or, where the last axis follows from the others, its class (see CostCells): the caller's too
+      implied_class;  // or, where the last axis follows from the others, its class (see CostCells): the caller's too
   std::span<const double> cells() const { return own.empty() ? borrowed : std::span<const double>(own); }
 };
 
 struct CostGraph {
   std::vector<int> states;  // by variable
-  Partings partings;
-  std::vector<Sheet> sheets;
+  StatePartitions partitions;
+  std::vector<CostArray> cost_arrays;
   std::vector<Table> tables;  // of one variable or more
   double constant = 0;
 
@@ -73,12 +73,12 @@ double magnitude(const CostGraph&);
 // Row-major strides; the last is 1.
 std::vector<std::size_t> strides_of(std::span<const int> sizes);
 std::size_t cell_count(std::span<const int> sizes);
-std::vector<double> dense_cells(const Sheet&);  // those that `follows` stands for
+std::vector<double> dense_cells(const CostArray&);  // those that `follows` stands for
 
-using Steps = std::vector<std::vector<std::size_t>>;  // by axis and index: how far the cell lies
+using AxisOffsets = std::vector<std::vector<std::size_t>>;  // by axis and index: how far the cell lies
 
 // out[i, j, ...] += cells[step[0][i] + step[1][j] + ...], out row-major: restricts, transposes, broadcasts and takes
 // diagonals.
-void add_gathered(std::span<double> out, std::span<const double> cells, const Steps& step);
+void add_gathered(std::span<double> out, std::span<const double> cells, const AxisOffsets& step);
 
 }  // namespace karez::solve

@@ -59,7 +59,7 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
       if (row >= 0) ray_.emplace_back(row, 1);
       for (std::size_t k = 0; k < count_; ++k)
         if (slack_of_[k] >= 0 && gain_[k] < 0) ray_.emplace_back(slack_of_[k], -gain_[k]);
-      return Outcome::impossible;
+      return Outcome::infeasible;
     }
 
     double by = 1 / gain_[enters];

@@ -22,7 +22,7 @@ struct CoverRow {
 // 1954, with rows by demand).
 class CoverProgram {
  public:
-  enum class Outcome : std::uint8_t { solved, impossible, stopped };
+  enum class Outcome : std::uint8_t { solved, infeasible, stopped };
 
   CoverProgram(std::vector<double> prices, std::span<const int> low);  // prices >= 0
 

@@ -55,7 +55,7 @@ bool expect_solved(const Program& p, CoverProgram& program) {
   for (const CoverRow& row : p.rows)
     possible &= holds(
         row, [&](int i) { return p.high[i]; }, 0);
-  EXPECT_EQ(outcome, possible ? CoverProgram::Outcome::solved : CoverProgram::Outcome::impossible);
+  EXPECT_EQ(outcome, possible ? CoverProgram::Outcome::solved : CoverProgram::Outcome::infeasible);
   double bound = program.bound(p.rows, p.low, p.high), price = 0;
   if (!possible) {
     EXPECT_EQ(bound, std::numeric_limits<double>::infinity());
@@ -75,7 +75,7 @@ bool expect_solved(const Program& p, CoverProgram& program) {
 }
 
 TEST(CoverProgram, CostsWhatItsBoundProves) {
-  int solved = 0, impossible = 0, whole = 0;
+  int solved = 0, infeasible = 0, whole = 0;
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -83,7 +83,7 @@ TEST(CoverProgram, CostsWhatItsBoundProves) {
     CoverProgram program(p.prices, p.low);
     bool possible = expect_solved(p, program);
     if (HasFailure()) return;
-    (possible ? solved : impossible) += 1;
+    (possible ? solved : infeasible) += 1;
     for (double v : program.values()) whole += possible && std::abs(v - std::round(v)) < 1e-9;
     // A child of it: a bound moves and a row is new.
     std::size_t i = random() % p.low.size();
@@ -95,7 +95,7 @@ TEST(CoverProgram, CostsWhatItsBoundProves) {
     if (HasFailure()) return;
   }
   EXPECT_GT(solved, 1000);
-  EXPECT_GT(impossible, 50);
+  EXPECT_GT(infeasible, 50);
   EXPECT_GT(whole, 0);
 }
 
@@ -109,7 +109,7 @@ TEST(CoverProgram, NoRoundingLiftsTheBoundAboveAWholeChoice) {
     CoverProgram program(p.prices, p.low);
     CoverProgram::Outcome outcome = CoverProgram::Outcome::stopped;
     for (; outcome == CoverProgram::Outcome::stopped; ++pivots) outcome = program.solve(p.rows, p.low, p.high, 1);
-    if (outcome == CoverProgram::Outcome::impossible) continue;
+    if (outcome == CoverProgram::Outcome::infeasible) continue;
     std::vector<double> near;
     long double price = 0;
     bool all = true;

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "karez/base/error.h"
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 
 namespace karez::solve {
 namespace {
@@ -132,7 +132,7 @@ class Policy {
     bool changed = false;
     for (bool moved = true; moved;
          changed |= moved) {  // a better ratio spreads to all that can reach it before the next evaluation
-      base::may_stop();
+      base::check_interrupt();
       moved = false;
       for (std::size_t u = leaving_.size(); u-- > 0;)
         for (int e : leaving_[u])

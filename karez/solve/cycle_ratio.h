@@ -22,7 +22,7 @@ struct CycleRatio {
   long tokens = 0;
 
   // A cycle on which nothing can ever move: `cycle` is the proof, for the caller to name its nodes.
-  bool stuck() const { return !cycle.empty() && tokens == 0; }
+  bool is_deadlock() const { return !cycle.empty() && tokens == 0; }
 };
 
 // Policy iteration (Howard; Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",

@@ -73,12 +73,12 @@ TEST(CycleRatio, EqualsEnumerationOfSimpleCycles) {
     ASSERT_EQ(all.any, !r.cycle.empty());
     expect_cycle(edges, r);
     if (HasFatalFailure()) return;
-    if (r.stuck()) {
+    if (r.is_deadlock()) {
       ASSERT_EQ(r.ratio, all.best);
     } else if (all.any) {
       ASSERT_NEAR(r.ratio, all.best, 1e-10);
     }
-    (r.stuck() ? stuck : all.any ? moving : acyclic) += 1;
+    (r.is_deadlock() ? stuck : all.any ? moving : acyclic) += 1;
   }
   EXPECT_GT(stuck, 100);
   EXPECT_GT(moving, 1000);
@@ -88,7 +88,7 @@ TEST(CycleRatio, EqualsEnumerationOfSimpleCycles) {
 TEST(CycleRatio, NamesACycleWithoutTokens) {
   std::vector<TimedEdge> edges{{0, 1, 1, 1}, {1, 2, 1, 0}, {2, 3, 1, 0}, {3, 1, 1, 0}, {3, 0, 9, 1}};
   CycleRatio r = max_cycle_ratio(4, edges);
-  EXPECT_TRUE(r.stuck());
+  EXPECT_TRUE(r.is_deadlock());
   EXPECT_EQ(r.cycle, (std::vector<int>{1, 2, 3}));
 }
 

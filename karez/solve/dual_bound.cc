@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "karez/base/stop.h"
-#include "karez/solve/sweep.h"
+#include "karez/base/interrupt.h"
+#include "karez/solve/min_marginal.h"
 
 namespace karez::solve {
 namespace {
@@ -16,27 +16,27 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double most_looked_at = 5000;  // joint classes of a step's result
 
 const Table& table_of(const Elimination& plan, int table) { return plan.graph.tables[static_cast<std::size_t>(table)]; }
-const Sheet& sheet_of(const Elimination& plan, int table) {
-  return plan.graph.sheets[static_cast<std::size_t>(table_of(plan, table).sheet)];
+const CostArray& cost_array_of(const Elimination& plan, int table) {
+  return plan.graph.cost_arrays[static_cast<std::size_t>(table_of(plan, table).cost_array)];
 }
-const Parting& parting_of(const Elimination& plan, Reweighting::Use use) {
-  return plan.graph.partings[table_of(plan, use.table).partings[static_cast<std::size_t>(use.axis)]];
+const StatePartition& partition_of(const Elimination& plan, Reweighting::Use use) {
+  return plan.graph.partitions[table_of(plan, use.table).partitions[static_cast<std::size_t>(use.axis)]];
 }
 
 Axes axes_of(const Elimination& plan, const Reweighting& r, int table) {
   Axes axes;
-  const auto& sizes = sheet_of(plan, table).sizes;
+  const auto& sizes = cost_array_of(plan, table).sizes;
   for (std::size_t a = 0; a < sizes.size(); ++a) axes.push_back({sizes[a], r.message[table][a].data()});
   return axes;
 }
 
 // What is least for each class of one axis.
-void ask(const Elimination& plan, Reweighting::Use use, const Axes& axes, std::span<double> least) {
-  const Sheet& sheet = sheet_of(plan, use.table);
-  if (sheet.follows.empty()) {
-    min_marginal(sheet.cells(), axes, static_cast<std::size_t>(use.axis), least);
+void compute_min_marginal(const Elimination& plan, Reweighting::Use use, const Axes& axes, std::span<double> least) {
+  const CostArray& cost_array = cost_array_of(plan, use.table);
+  if (cost_array.implied_class.empty()) {
+    min_marginal(cost_array.cells(), axes, static_cast<std::size_t>(use.axis), least);
   } else {
-    min_marginal(std::span<const int>(sheet.follows), axes, static_cast<std::size_t>(use.axis), least);
+    min_marginal(std::span<const int>(cost_array.implied_class), axes, static_cast<std::size_t>(use.axis), least);
   }
 }
 
@@ -53,100 +53,100 @@ Reweighting reweighting(const Elimination& plan) {
   r.uses.resize(plan.graph.states.size());
   r.message.resize(plan.graph.tables.size());
   r.bound = constant_of(plan);
-  for (int v : plan.left) r.node[v].assign(static_cast<std::size_t>(plan.graph.states[v]), 0.0);
+  for (int v : plan.remaining) r.node[v].assign(static_cast<std::size_t>(plan.graph.states[v]), 0.0);
   for (int t = 0; t < static_cast<int>(plan.graph.tables.size()); ++t) {
     const Table& table = table_of(plan, t);
     if (!plan.alive[t] || table.scope.empty()) continue;
     if (table.scope.size() == 1) {
       auto& node = r.node[table.scope[0]];
-      const Parting& parting = parting_of(plan, {t, 0});
-      for (std::size_t s = 0; s < node.size(); ++s) node[s] += sheet_of(plan, t).cells()[parting.of[s]];
+      const StatePartition& partition = partition_of(plan, {t, 0});
+      for (std::size_t s = 0; s < node.size(); ++s) node[s] += cost_array_of(plan, t).cells()[partition.of[s]];
       continue;
     }
     for (std::size_t a = 0; a < table.scope.size(); ++a) {
-      r.message[t].emplace_back(sheet_of(plan, t).sizes[a], 0.0);
+      r.message[t].emplace_back(cost_array_of(plan, t).sizes[a], 0.0);
       r.uses[table.scope[a]].push_back({t, static_cast<int>(a)});
     }
   }
-  r.own = r.with = r.node;
-  for (auto& costs : r.with) std::fill(costs.begin(), costs.end(), -inf);
+  r.unary_cost = r.min_cost = r.node;
+  for (auto& costs : r.min_cost) std::fill(costs.begin(), costs.end(), -inf);
   return r;
 }
 
-void pass(const Elimination& plan, Reweighting& r, bool ascending) {
+void run_pass(const Elimination& plan, Reweighting& r, bool ascending) {
   std::vector<double> least, taken;
-  for (std::size_t i = 0; i < plan.left.size(); ++i) {
-    base::may_stop();
-    const int v = plan.left[ascending ? i : plan.left.size() - 1 - i];
+  for (std::size_t i = 0; i < plan.remaining.size(); ++i) {
+    base::check_interrupt();
+    const int v = plan.remaining[ascending ? i : plan.remaining.size() - 1 - i];
     auto& node = r.node[v];
     int in = 0, out = 0;
     for (Reweighting::Use use : r.uses[v]) {
       const bool from_before = reaches_on(plan, use, !ascending);
       in += from_before;
       out += reaches_on(plan, use, ascending);
-      if (!from_before && !r.fresh) continue;  // untouched since the opposite pass asked it
-      const Parting& parting = parting_of(plan, use);
-      least.resize(parting.first.size());
-      ask(plan, use, axes_of(plan, r, use.table), least);
+      if (!from_before && !r.first_pass) continue;  // untouched since the opposite pass asked it
+      const StatePartition& partition = partition_of(plan, use);
+      least.resize(partition.first.size());
+      compute_min_marginal(plan, use, axes_of(plan, r, use.table), least);
       auto& message = r.message[use.table][use.axis];
       for (std::size_t c = 0; c < least.size(); ++c)
         if (least[c] < inf) message[c] -= least[c];
-      for (std::size_t s = 0; s < node.size(); ++s) node[s] += least[parting.of[s]];
+      for (std::size_t s = 0; s < node.size(); ++s) node[s] += least[partition.of[s]];
     }
     const double floor = *std::min_element(node.begin(), node.end());
     r.bound += floor;
     if (floor == inf) return;  // everything is forbidden
     for (double& cost : node) cost -= floor;
-    if (!r.fresh)  // all other tables and variables are at least zero now
-      for (std::size_t s = 0; s < node.size(); ++s) r.with[v][s] = std::max(r.with[v][s], r.bound + node[s]);
+    if (!r.first_pass)  // all other tables and variables are at least zero now
+      for (std::size_t s = 0; s < node.size(); ++s) r.min_cost[v][s] = std::max(r.min_cost[v][s], r.bound + node[s]);
     if (out == 0) continue;
     const double share = 1.0 / std::max(in, out);
     taken.assign(node.size(), 0.0);
     for (Reweighting::Use use : r.uses[v]) {
       if (!reaches_on(plan, use, ascending)) continue;
-      const Parting& parting = parting_of(plan, use);
-      least.assign(parting.first.size(), inf);
+      const StatePartition& partition = partition_of(plan, use);
+      least.assign(partition.first.size(), inf);
       for (std::size_t s = 0; s < node.size(); ++s)
-        least[parting.of[s]] = std::min(least[parting.of[s]], node[s] * share);
+        least[partition.of[s]] = std::min(least[partition.of[s]], node[s] * share);
       auto& message = r.message[use.table][use.axis];
       for (std::size_t c = 0; c < least.size(); ++c) message[c] += least[c];
-      for (std::size_t s = 0; s < node.size(); ++s) taken[s] += least[parting.of[s]];
+      for (std::size_t s = 0; s < node.size(); ++s) taken[s] += least[partition.of[s]];
     }
     for (std::size_t s = 0; s < node.size(); ++s)
       if (node[s] < inf) node[s] -= taken[s];
   }
-  r.fresh = false;
+  r.first_pass = false;
 }
 
-Marks states_within(const Elimination& plan, const Reweighting& r, double excess) {
-  Marks keep;
+StateMasks states_within(const Elimination& plan, const Reweighting& r, double excess) {
+  StateMasks keep;
   for (int states : plan.graph.states) keep.emplace_back(states, 0);
   std::vector<double> least;
-  for (int v : plan.left) {
+  for (int v : plan.remaining) {
     std::vector<double> cost = r.node[v];
     for (Reweighting::Use use : r.uses[v]) {  // all other tables and variables are at least zero
-      const Parting& parting = parting_of(plan, use);
-      least.resize(parting.first.size());
-      ask(plan, use, axes_of(plan, r, use.table), least);
-      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[parting.of[s]];
+      const StatePartition& partition = partition_of(plan, use);
+      least.resize(partition.first.size());
+      compute_min_marginal(plan, use, axes_of(plan, r, use.table), least);
+      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[partition.of[s]];
     }
-    for (std::size_t s = 0; s < cost.size(); ++s) keep[v][s] = std::max(cost[s], r.with[v][s] - r.bound) <= excess;
+    for (std::size_t s = 0; s < cost.size(); ++s) keep[v][s] = std::max(cost[s], r.min_cost[v][s] - r.bound) <= excess;
   }
   // What a step's state costs more than its best, in the best case of what others may still choose.
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
-    base::may_stop();
+    base::check_interrupt();
     const EliminationStep& step = plan.steps[i];
     const Table& out = table_of(plan, step.out);
     auto& mine = keep[step.variable];
     std::vector<std::vector<int>> may;  // by axis: a state of each class that is kept
     for (std::size_t a = 0; a < out.scope.size(); ++a) {
-      const Parting& parting = parting_of(plan, {step.out, static_cast<int>(a)});
-      std::vector<char> seen(parting.first.size(), 0);
-      for (std::size_t s = 0; s < parting.of.size(); ++s)
-        if (keep[out.scope[a]][s]) seen[parting.of[s]] = 1;
+      const StatePartition& partition = partition_of(plan, {step.out, static_cast<int>(a)});
+      std::vector<char> seen(partition.first.size(), 0);
+      for (std::size_t s = 0; s < partition.of.size(); ++s)
+        if (keep[out.scope[a]][s]) seen[partition.of[s]] = 1;
       may.emplace_back();
       for (std::size_t c = 0; c < seen.size(); ++c)
-        if (seen[c]) may.back().push_back(parting.first[c]);
+        if (seen[c]) may.back().push_back(partition.first[c]);
     }
     if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); }))
       continue;  // nothing is kept at all
@@ -174,9 +174,9 @@ Marks states_within(const Elimination& plan, const Reweighting& r, double excess
 std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, bool ascending) {
   std::vector<int> choice(plan.graph.states.size(), -1);
   std::vector<double> least;
-  for (std::size_t i = 0; i < plan.left.size(); ++i) {
-    base::may_stop();
-    const int v = plan.left[ascending ? i : plan.left.size() - 1 - i];
+  for (std::size_t i = 0; i < plan.remaining.size(); ++i) {
+    base::check_interrupt();
+    const int v = plan.remaining[ascending ? i : plan.remaining.size() - 1 - i];
     std::vector<double> cost = r.node[v];
     for (Reweighting::Use use : r.uses[v]) {
       if (!reaches_on(plan, use, !ascending))
@@ -185,33 +185,33 @@ std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, boo
       const auto& scope = table_of(plan, use.table).scope;
       for (std::size_t a = 0; a < axes.size(); ++a)
         if (choice[scope[a]] >= 0)
-          axes[a].fixed = parting_of(plan, {use.table, static_cast<int>(a)}).of[choice[scope[a]]];
-      const Parting& parting = parting_of(plan, use);
-      least.resize(parting.first.size());
-      ask(plan, use, axes, least);
-      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[parting.of[s]];
+          axes[a].fixed = partition_of(plan, {use.table, static_cast<int>(a)}).of[choice[scope[a]]];
+      const StatePartition& partition = partition_of(plan, use);
+      least.resize(partition.first.size());
+      compute_min_marginal(plan, use, axes, least);
+      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[partition.of[s]];
     }
     choice[v] = static_cast<int>(std::min_element(cost.begin(), cost.end()) - cost.begin());
   }
-  read_choice(plan, choice);
+  decode_choice(plan, choice);
   return choice;
 }
 
-double least_sum(const Elimination& plan, const Reweighting& r) {
+double recomputed_bound(const Elimination& plan, const Reweighting& r) {
   double sum = constant_of(plan);
   std::vector<double> least;
   for (int t = 0; t < static_cast<int>(plan.graph.tables.size()); ++t) {
     const Table& table = table_of(plan, t);
     if (!plan.alive[t] || table.scope.size() < 2) continue;
-    least.resize(static_cast<std::size_t>(sheet_of(plan, t).sizes[0]));
-    ask(plan, {t, 0}, axes_of(plan, r, t), least);
+    least.resize(static_cast<std::size_t>(cost_array_of(plan, t).sizes[0]));
+    compute_min_marginal(plan, {t, 0}, axes_of(plan, r, t), least);
     sum += *std::min_element(least.begin(), least.end());
   }
-  for (int v : plan.left) {  // its own costs, less all that its tables were told
-    std::vector<double> node = r.own[v];
+  for (int v : plan.remaining) {  // its own costs, less all that its tables were told
+    std::vector<double> node = r.unary_cost[v];
     for (Reweighting::Use use : r.uses[v])
       for (std::size_t s = 0; s < node.size(); ++s) {
-        const double told = r.message[use.table][use.axis][parting_of(plan, use).of[s]];
+        const double told = r.message[use.table][use.axis][partition_of(plan, use).of[s]];
         node[s] = told < inf ? node[s] - told : inf;
       }
     sum += *std::min_element(node.begin(), node.end());

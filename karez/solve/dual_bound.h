@@ -15,10 +15,10 @@ struct Reweighting {
   std::vector<std::vector<double>> node;  // by variable; empty for those eliminated
   std::vector<std::vector<std::vector<double>>>
       message;  // by table; empty for those gone and for those of one variable, which are in node
-  std::vector<std::vector<double>> own;   // by variable: the costs it began with
-  std::vector<std::vector<double>> with;  // by variable and state: no choice with this state costs less
-  double bound = 0;                       // after a pass: no choice costs less, to rounding
-  bool fresh = true;                      // no pass yet: the first one asks every table
+  std::vector<std::vector<double>> unary_cost;  // by variable: the costs it began with
+  std::vector<std::vector<double>> min_cost;    // by variable and state: no choice with this state costs less
+  double bound = 0;                             // after a pass: no choice costs less, to rounding
+  bool first_pass = true;                       // no pass yet: the first one asks every table
   struct Use {
     int table, axis;
   };
@@ -28,18 +28,18 @@ struct Reweighting {
 Reweighting reweighting(const Elimination&);
 
 // One pass over the variables, ascending or descending. The bound never falls.
-void pass(const Elimination&, Reweighting&, bool ascending);
+void run_pass(const Elimination&, Reweighting&, bool ascending);
 
 // By variable and state: 0 where no choice that costs at most `excess` more than the bound has this state. After a
 // pass.
-using Marks = std::vector<std::vector<char>>;
-Marks states_within(const Elimination&, const Reweighting&, double excess);
+using StateMasks = std::vector<std::vector<char>>;
+StateMasks states_within(const Elimination&, const Reweighting&, double excess);
 
 // A choice that follows the reweighted costs, variable by variable; ascending after a descending pass and the other way
 // about.
 std::vector<int> round_choice(const Elimination&, const Reweighting&, bool ascending);
 
 // Sum of what is least in each table and variable, computed anew: free of the drift that a running bound gathers.
-double least_sum(const Elimination&, const Reweighting&);
+double recomputed_bound(const Elimination&, const Reweighting&);
 
 }  // namespace karez::solve

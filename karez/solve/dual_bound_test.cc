@@ -52,13 +52,13 @@ MinSumProblem random_problem(std::mt19937& random, bool forbidding) {
 // best.
 double moved_cost(const Elimination& plan, const Reweighting& r, const std::vector<int>& choice) {
   double sum = r.bound;
-  for (int v : plan.left) sum += r.node[v][choice[v]];
+  for (int v : plan.remaining) sum += r.node[v][choice[v]];
   for (std::size_t t = 0; t < plan.graph.tables.size(); ++t) {
     const Table& table = plan.graph.tables[t];
     if (!plan.alive[t] || table.scope.size() < 2) continue;
     sum += cell_of(plan.graph, table, choice);
     for (std::size_t a = 0; a < table.scope.size(); ++a)
-      sum += r.message[t][a][plan.graph.partings[table.partings[a]].of[choice[table.scope[a]]]];
+      sum += r.message[t][a][plan.graph.partitions[table.partitions[a]].of[choice[table.scope[a]]]];
   }
   return sum;
 }
@@ -78,13 +78,13 @@ TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
       for (std::size_t v = 0; v < choice.size(); ++v) best_with[v][choice[v]] = std::min(best_with[v][choice[v]], cost);
     });
     // Sometimes no variable is cheap, sometimes some are, sometimes all.
-    Elimination plan =
-        plan_elimination(cost_graph(problem), Next::smallest, 20, std::vector<double>{-1, 8, 40}[random() % 3]);
+    Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 20,
+                                        std::vector<double>{-1, 8, 40}[random() % 3]);
     fill(plan);
     Reweighting r = reweighting(plan);
     double before = -inf;
     for (int i = 0; i < 8 && r.bound < inf; ++i) {
-      pass(plan, r, i % 2 == 1);
+      run_pass(plan, r, i % 2 == 1);
       ASSERT_GE(r.bound, before - 1e-9);
       before = r.bound;
     }
@@ -92,16 +92,16 @@ TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
     if (best == inf) continue;
     ++feasible;
     ASSERT_LE(r.bound, best + 1e-9);
-    ASSERT_NEAR(least_sum(plan, r), r.bound, 1e-9);
+    ASSERT_NEAR(recomputed_bound(plan, r), r.bound, 1e-9);
     for_each_choice(problem.domain, [&](std::vector<int> choice) {
       double cost = cost_of(problem, choice);
       if (cost == inf) return;
-      read_choice(plan, choice);  // those eliminated follow
+      decode_choice(plan, choice);  // those eliminated follow
       ASSERT_NEAR(moved_cost(plan, r, choice), cost_of(problem, choice), 1e-9);
       ASSERT_LE(cost_of(problem, choice), cost + 1e-9);
     });
     const double excess = static_cast<double>(random() % 300) / 100;
-    const Marks keep = states_within(plan, r, excess);
+    const StateMasks keep = states_within(plan, r, excess);
     for (std::size_t v = 0; v < keep.size(); ++v)
       for (std::size_t s = 0; s < keep[v].size(); ++s)
         if (!keep[v][s]) {
@@ -125,16 +125,17 @@ TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
   double best = inf;
   for_each_choice(problem.domain,
                   [&](const std::vector<int>& choice) { best = std::min(best, cost_of(problem, choice)); });
-  const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 0, -1);  // nothing is eliminated
-  ASSERT_EQ(plan.left.size(), 5);
+  const Elimination plan =
+      plan_elimination(cost_graph(problem), EliminationRule::smallest, 0, -1);  // nothing is eliminated
+  ASSERT_EQ(plan.remaining.size(), 5);
   Reweighting r = reweighting(plan);
-  pass(plan, r, false);
+  run_pass(plan, r, false);
   EXPECT_NEAR(r.bound, best, 1e-9);
   EXPECT_NEAR(cost_of(problem, round_choice(plan, r, true)), best, 1e-9);
   // Of the variable that the pass came to last all is known, of the others no less than of the best choice; whole
   // numbers are exact.
   for (double excess : {0.0, 100.0, 500.0}) {
-    const Marks keep = states_within(plan, r, excess);
+    const StateMasks keep = states_within(plan, r, excess);
     std::vector<double> first(3, inf);
     for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
       const double cost = cost_of(problem, choice);
@@ -144,10 +145,10 @@ TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
     });
     for (std::size_t s = 0; s < 3; ++s) EXPECT_EQ(keep[0][s] != 0, first[s] <= best + excess) << s << " at " << excess;
   }
-  Elimination gone = plan_elimination(cost_graph(problem), Next::smallest, 1000, 1000);
-  ASSERT_TRUE(gone.left.empty());
+  Elimination gone = plan_elimination(cost_graph(problem), EliminationRule::smallest, 1000, 1000);
+  ASSERT_TRUE(gone.remaining.empty());
   fill(gone);
-  const Marks keep = states_within(gone, reweighting(gone), 0);
+  const StateMasks keep = states_within(gone, reweighting(gone), 0);
   for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
     for (std::size_t v = 0; cost_of(problem, choice) == best && v < choice.size(); ++v)
       EXPECT_TRUE(keep[v][choice[v]]) << v;
@@ -169,10 +170,10 @@ TEST(DualBound, RoundsToTheOptimumOfEveryChain) {
     double best = inf;
     for_each_choice(problem.domain,
                     [&](const std::vector<int>& choice) { best = std::min(best, cost_of(problem, choice)); });
-    const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 0, -1);
+    const Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 0, -1);
     for (bool ascending : {false, true}) {
       Reweighting r = reweighting(plan);
-      pass(plan, r, ascending);
+      run_pass(plan, r, ascending);
       EXPECT_NEAR(r.bound, best, 1e-9) << "seed " << seed;
       EXPECT_NEAR(cost_of(problem, round_choice(plan, r, !ascending)), best, 1e-9) << "seed " << seed;
     }
@@ -185,11 +186,11 @@ TEST(DualBound, AllIsKeptWhereAllIsWithinReach) {
   std::vector<double> cost;
   for (int c = 0; c < 20 * 20 * 20 * 20; ++c) cost.push_back(static_cast<double>(random() % 1000));
   const MinSumProblem problem{.domain = {20, 20, 20, 20}, .factors = {factor({0, 1, 2, 3}, cost)}};
-  Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 8000, 0);
+  Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 8000, 0);
   fill(plan);
-  ASSERT_EQ(plan.left.size(), 3u);
+  ASSERT_EQ(plan.remaining.size(), 3u);
   Reweighting r = reweighting(plan);
-  pass(plan, r, false);
+  run_pass(plan, r, false);
   for (const auto& states : states_within(plan, r, 1e6))
     EXPECT_EQ(std::count(states.begin(), states.end(), 1), static_cast<long>(states.size()));
 }
@@ -202,19 +203,19 @@ TEST(DualBound, IsInfiniteWhereEverythingIsForbidden) {
     for (int v = 0; v < 4; ++v)
       problem.factors.push_back(factor({v, v + 1}, {v == at ? inf : 1, inf, inf, v == at ? 2.0 : inf}));
     problem.factors.push_back(factor({static_cast<int>(random() % 5)}, {0, inf}));
-    const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 0, -1);
+    const Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 0, -1);
     for (bool ascending : {false, true}) {
       Reweighting r = reweighting(plan);
-      for (int i = 0; i < 4; ++i) pass(plan, r, ascending != (i % 2 == 1));
+      for (int i = 0; i < 4; ++i) run_pass(plan, r, ascending != (i % 2 == 1));
       EXPECT_EQ(r.bound, inf) << "seed " << seed;
     }
   }
   for (bool ascending : {false, true}) {
     MinSumProblem problem{.domain = {2, 2, 2, 2}, .factors = {factor({1}, {0, inf}), factor({1, 2}, {inf, inf, 0, 0})}};
     for (int v = 0; v < 3; ++v) problem.factors.push_back(factor({v, v + 1}, {1, 2, 3, 4}));
-    const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 0, -1);
+    const Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 0, -1);
     Reweighting r = reweighting(plan);
-    pass(plan, r, ascending);
+    run_pass(plan, r, ascending);
     EXPECT_EQ(r.bound, inf);
   }
 }

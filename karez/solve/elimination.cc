@@ -7,34 +7,34 @@
 #include <map>
 #include <set>
 
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 
 namespace karez::solve {
 namespace {
 
 constexpr std::size_t most_dense = 1 << 18;  // cells: what follows from others is written out up to here
 constexpr double most_written_out = 6;       // times the cells that are cheap
-constexpr double never = 1e300, inf = std::numeric_limits<double>::infinity();
+constexpr double too_many_cells = 1e300, inf = std::numeric_limits<double>::infinity();
 
 // The scope of what a step makes.
-struct Result {
-  std::vector<int> scope, partings;
+struct StepResult {
+  std::vector<int> scope, partitions;
   double cells = 1, stored = 0,
          written_out = 0;  // its own, and those that it replaces: as they are kept, and with what follows as cells
 };
 
-class Planner {
+class EliminationPlanner {
  public:
-  Planner(CostGraph graph, Next next, double most_cells, double most_stored)
-      : next_(next),
+  EliminationPlanner(CostGraph graph, EliminationRule rule, double most_cells, double most_stored)
+      : rule_(rule),
         most_cells_(most_cells),
         most_stored_(most_stored) {
     made_.graph = std::move(graph);
-    made_.makes.assign(made_.graph.sheets.size(), -1);
+    made_.made_by_step.assign(made_.graph.cost_arrays.size(), -1);
     made_.alive.assign(made_.graph.tables.size(), 1);
     const auto variables = made_.graph.states.size();
     tables_.resize(variables);
-    near_.resize(variables);
+    neighbours_.resize(variables);
     scores_.resize(variables);
     for (int t = 0; t < static_cast<int>(made_.graph.tables.size()); ++t) {
       const auto& scope = made_.graph.tables[static_cast<std::size_t>(t)].scope;
@@ -46,16 +46,16 @@ class Planner {
 
   Elimination run() {
     while (!queue_.empty() && made_.stored <= most_stored_) {
-      base::may_stop();
+      base::check_interrupt();
       const int v = queue_.begin()->second;
       queue_.erase(queue_.begin());
-      const Result result = result_of(v);
+      const StepResult result = result_of(v);
       if (!is_cheap(result)) continue;  // it may come again when a neighbour has gone
-      gone_.insert(v);
+      eliminated_.insert(v);
       eliminate(v, result);
     }
     for (int v = 0; v < made_.graph.variables(); ++v)
-      if (!gone_.count(v)) made_.left.push_back(v);
+      if (!eliminated_.count(v)) made_.remaining.push_back(v);
     return std::move(made_);
   }
 
@@ -63,55 +63,57 @@ class Planner {
   const Table& table(int t) const { return made_.graph.tables[static_cast<std::size_t>(t)]; }
 
   // Where what follows from others is written out, what comes next knows more, but has more to read.
-  bool is_cheap(const Result& result) const {
+  bool is_cheap(const StepResult& result) const {
     return result.cells <= most_cells_ || result.cells <= result.stored ||
            (result.cells <= result.written_out && result.cells <= most_written_out * most_cells_);
   }
 
   void link(const std::vector<int>& scope) {
-    if (next_ != Next::fewest_links) return;
+    if (rule_ != EliminationRule::min_fill) return;
     for (int v : scope)
       for (int w : scope)
-        if (v != w) near_[v].insert(w);
+        if (v != w) neighbours_[v].insert(w);
   }
 
-  Result result_of(int v) {
-    Result result;
+  StepResult result_of(int v) {
+    StepResult result;
     std::vector<std::pair<int, int>> axes;  // variable and parting
     for (int t : tables_[v]) {
-      const Sheet& sheet = made_.graph.sheets[static_cast<std::size_t>(table(t).sheet)];
-      if (!sheet.follows.empty() && cell_count(sheet.sizes) > most_dense) result.cells = never;
+      const CostArray& cost_array = made_.graph.cost_arrays[static_cast<std::size_t>(table(t).cost_array)];
+      if (!cost_array.implied_class.empty() && cell_count(cost_array.sizes) > most_dense) result.cells = too_many_cells;
       double cells = 1;
       for (std::size_t a = 0; a < table(t).scope.size(); ++a) {
         const int w = table(t).scope[a];
-        cells *= made_.graph.partings[table(t).partings[a]].count();
-        if (w != v) axes.emplace_back(w, table(t).partings[a]);
+        cells *= made_.graph.partitions[table(t).partitions[a]].count();
+        if (w != v) axes.emplace_back(w, table(t).partitions[a]);
       }
       result.written_out += cells;
-      result.stored += sheet.follows.empty() ? cells : static_cast<double>(sheet.follows.size());
+      result.stored += cost_array.implied_class.empty() ? cells : static_cast<double>(cost_array.implied_class.size());
     }
     std::sort(axes.begin(), axes.end());
-    for (auto [w, parting] : axes) {
+    for (auto [w, partition] : axes) {
       if (!result.scope.empty() && result.scope.back() == w) {
-        result.partings.back() = made_.graph.partings.refined(result.partings.back(), parting);
+        result.partitions.back() = made_.graph.partitions.common_refinement(result.partitions.back(), partition);
       } else {
         result.scope.push_back(w);
-        result.partings.push_back(parting);
+        result.partitions.push_back(partition);
       }
     }
-    for (int parting : result.partings) result.cells *= made_.graph.partings[parting].count();
+    for (int partition : result.partitions) result.cells *= made_.graph.partitions[partition].count();
     return result;
   }
 
   void score(int v) {
-    const Result result = result_of(v);
+    const StepResult result = result_of(v);
     double score = result.cells;
-    if (next_ == Next::fewest_links) {
+    if (rule_ == EliminationRule::min_fill) {
       score = 1e-9 * std::min(result.cells, 1e9);  // of equal links the smaller result
-      auto size = [&](std::size_t i) { return static_cast<double>(made_.graph.partings[result.partings[i]].count()); };
+      auto size = [&](std::size_t i) {
+        return static_cast<double>(made_.graph.partitions[result.partitions[i]].count());
+      };
       for (std::size_t i = 0; i < result.scope.size(); ++i)
         for (std::size_t j = i + 1; j < result.scope.size(); ++j)
-          if (!near_[result.scope[i]].count(result.scope[j])) score += size(i) * size(j);
+          if (!neighbours_[result.scope[i]].count(result.scope[j])) score += size(i) * size(j);
     }
     scores_[v] = score;
     queue_.emplace(score, v);
@@ -119,10 +121,10 @@ class Planner {
 
   // The sheet that a step makes: known where an earlier one made the same from the same. Tables of one sheet part their
   // variables alike.
-  int sheet_of(int v, const EliminationStep& step, const Result& result) {
+  int cost_array_of(int v, const EliminationStep& step, const StepResult& result) {
     std::vector<int> key;
     for (int t : step.inputs) {
-      key.push_back(table(t).sheet);
+      key.push_back(table(t).cost_array);
       for (std::size_t a = 0; a < table(t).scope.size(); ++a) {
         const int w = table(t).scope[a];
         key.push_back(w == v ? -1
@@ -130,39 +132,39 @@ class Planner {
                                                 result.scope.begin()));
       }
     }
-    auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<int>(made_.graph.sheets.size()));
+    auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<int>(made_.graph.cost_arrays.size()));
     if (!fresh) return at->second;
-    Sheet sheet;
-    for (int parting : result.partings) sheet.sizes.push_back(made_.graph.partings[parting].count());
-    made_.graph.sheets.push_back(std::move(sheet));
-    made_.makes.push_back(static_cast<int>(made_.steps.size()));
+    CostArray cost_array;
+    for (int partition : result.partitions) cost_array.sizes.push_back(made_.graph.partitions[partition].count());
+    made_.graph.cost_arrays.push_back(std::move(cost_array));
+    made_.made_by_step.push_back(static_cast<int>(made_.steps.size()));
     made_.stored += result.cells;
     made_.work += result.cells * made_.graph.states[static_cast<std::size_t>(v)];
     return at->second;
   }
 
-  void eliminate(int v, const Result& result) {
+  void eliminate(int v, const StepResult& result) {
     EliminationStep step{v, tables_[v], static_cast<int>(made_.graph.tables.size())};
     std::sort(step.inputs.begin(), step.inputs.end(), [&](int a, int b) {  // the same order for the same inputs
       const Table &one = table(a), &other = table(b);
-      return std::pair(one.sheet, a) < std::pair(other.sheet, b);
+      return std::pair(one.cost_array, a) < std::pair(other.cost_array, b);
     });
-    const int sheet = sheet_of(v, step, result);
+    const int cost_array = cost_array_of(v, step, result);
     for (int t : step.inputs) {
       made_.alive[static_cast<std::size_t>(t)] = 0;
       for (int w : table(t).scope) std::erase(tables_[w], t);
     }
-    made_.graph.tables.push_back({result.scope, result.partings, sheet});
+    made_.graph.tables.push_back({result.scope, result.partitions, cost_array});
     made_.alive.push_back(1);
     std::set<int> changed(result.scope.begin(), result.scope.end());
     for (int w : result.scope) tables_[w].push_back(step.out);
-    if (next_ == Next::fewest_links) {
-      for (int w : near_[v]) {
-        near_[w].erase(v);
+    if (rule_ == EliminationRule::min_fill) {
+      for (int w : neighbours_[v]) {
+        neighbours_[w].erase(v);
         changed.insert(w);
       }
       link(result.scope);
-      for (int w : result.scope) changed.insert(near_[w].begin(), near_[w].end());
+      for (int w : result.scope) changed.insert(neighbours_[w].begin(), neighbours_[w].end());
     }
     for (int w : changed) {
       queue_.erase({scores_[w], w});
@@ -171,24 +173,24 @@ class Planner {
     made_.steps.push_back(std::move(step));
   }
 
-  Next next_;
+  EliminationRule rule_;
   double most_cells_, most_stored_;
   Elimination made_;
-  std::vector<std::vector<int>> tables_;  // by variable: alive ones
-  std::vector<std::set<int>> near_;       // by variable: who shares a table with it
+  std::vector<std::vector<int>> tables_;   // by variable: alive ones
+  std::vector<std::set<int>> neighbours_;  // by variable: who shares a table with it
   std::vector<double> scores_;
   std::set<std::pair<double, int>> queue_;
-  std::set<int> gone_;
+  std::set<int> eliminated_;
   std::map<std::vector<int>, int> known_;
 };
 
 void fill(Elimination& plan, const EliminationStep& step) {
   const Table& out = plan.graph.tables[static_cast<std::size_t>(step.out)];
   std::vector<std::vector<int>> states;
-  for (int parting : out.partings) states.push_back(plan.graph.partings[parting].first);
+  for (int partition : out.partitions) states.push_back(plan.graph.partitions[partition].first);
   std::vector<double> made;
   with_join(plan, step, states, [&](Join& join) { made = join.minimise(); });
-  plan.graph.sheets[static_cast<std::size_t>(out.sheet)].own = std::move(made);
+  plan.graph.cost_arrays[static_cast<std::size_t>(out.cost_array)].own = std::move(made);
 }
 }  // namespace
 
@@ -203,57 +205,58 @@ void with_join(const Elimination& plan, const EliminationStep& step, const std::
   std::deque<std::vector<double>> dense;  // of inputs that say what follows
   for (int t : step.inputs) {
     const Table& table = graph.tables[static_cast<std::size_t>(t)];
-    const Sheet& from = graph.sheets[static_cast<std::size_t>(table.sheet)];
+    const CostArray& from = graph.cost_arrays[static_cast<std::size_t>(table.cost_array)];
     const std::vector<double>* written = nullptr;
-    if (!from.follows.empty()) written = &dense.emplace_back(dense_cells(from));
+    if (!from.implied_class.empty()) written = &dense.emplace_back(dense_cells(from));
     const std::vector<std::size_t> stride = strides_of(from.sizes);
-    Steps jumps(out.scope.size());
+    AxisOffsets jumps(out.scope.size());
     std::vector<std::size_t> of_x;
     for (std::size_t a = 0; a < table.scope.size(); ++a) {
-      const Parting& parting = graph.partings[table.partings[a]];
+      const StatePartition& partition = graph.partitions[table.partitions[a]];
       if (table.scope[a] == step.variable) {
-        for (int c : parting.of) of_x.push_back(stride[a] * static_cast<std::size_t>(c));
+        for (int c : partition.of) of_x.push_back(stride[a] * static_cast<std::size_t>(c));
         continue;
       }
       const auto place = static_cast<std::size_t>(std::lower_bound(out.scope.begin(), out.scope.end(), table.scope[a]) -
                                                   out.scope.begin());
       for (int state : states[place])
-        jumps[place].push_back(stride[a] * static_cast<std::size_t>(parting.of[static_cast<std::size_t>(state)]));
+        jumps[place].push_back(stride[a] * static_cast<std::size_t>(partition.of[static_cast<std::size_t>(state)]));
     }
     join.add(written ? std::span<const double>(*written) : from.cells(), std::move(jumps), of_x);
   }
   use(join);
 }
 
-Elimination plan_elimination(CostGraph graph, Next next, double most_cells, double most_stored) {
-  return Planner(std::move(graph), next, most_cells, most_stored).run();
+Elimination plan_elimination(CostGraph graph, EliminationRule rule, double most_cells, double most_stored) {
+  return EliminationPlanner(std::move(graph), rule, most_cells, most_stored).run();
 }
 
 std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells, double little_work) {
   std::optional<Elimination> best;
-  for (Next next : {Next::smallest, Next::fewest_links}) {
+  for (EliminationRule rule : {EliminationRule::smallest, EliminationRule::min_fill}) {
     if (best && best->work <= little_work) break;
-    Elimination plan = plan_elimination(graph, next, most_cells, best ? best->stored : 4 * most_cells);
-    if (plan.left.empty() && plan.stored <= 4 * most_cells && (!best || plan.work < best->work)) best = std::move(plan);
+    Elimination plan = plan_elimination(graph, rule, most_cells, best ? best->stored : 4 * most_cells);
+    if (plan.remaining.empty() && plan.stored <= 4 * most_cells && (!best || plan.work < best->work))
+      best = std::move(plan);
   }
   return best;
 }
 
 void fill(Elimination& plan) {
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
-    base::may_stop();
+    base::check_interrupt();
     const EliminationStep& step = plan.steps[s];
-    const int sheet = plan.graph.tables[static_cast<std::size_t>(step.out)].sheet;
-    if (plan.makes[static_cast<std::size_t>(sheet)] == static_cast<int>(s)) fill(plan, step);
+    const int cost_array = plan.graph.tables[static_cast<std::size_t>(step.out)].cost_array;
+    if (plan.made_by_step[static_cast<std::size_t>(cost_array)] == static_cast<int>(s)) fill(plan, step);
   }
 }
 
 double constant_of(const Elimination& plan) {
   double sum = plan.graph.constant;
   for (const EliminationStep& step : plan.steps) {
-    base::may_stop();
+    base::check_interrupt();
     const Table& out = plan.graph.tables[static_cast<std::size_t>(step.out)];
-    if (out.scope.empty()) sum += plan.graph.sheets[static_cast<std::size_t>(out.sheet)].cells()[0];
+    if (out.scope.empty()) sum += plan.graph.cost_arrays[static_cast<std::size_t>(out.cost_array)].cells()[0];
   }
   return sum;
 }
@@ -264,28 +267,28 @@ void costs_of(const Elimination& plan, const EliminationStep& step, std::span<co
   costs.assign(static_cast<std::size_t>(graph.states[static_cast<std::size_t>(step.variable)]), 0.0);
   for (int t : step.inputs) {
     const Table& table = graph.tables[static_cast<std::size_t>(t)];
-    const Sheet& sheet = graph.sheets[static_cast<std::size_t>(table.sheet)];
-    const std::vector<std::size_t> stride = strides_of(sheet.sizes);
+    const CostArray& cost_array = graph.cost_arrays[static_cast<std::size_t>(table.cost_array)];
+    const std::vector<std::size_t> stride = strides_of(cost_array.sizes);
     std::size_t at = 0, own = 0;
     for (std::size_t a = 0; a < table.scope.size(); ++a) {
-      const Parting& parting = graph.partings[table.partings[a]];
+      const StatePartition& partition = graph.partitions[table.partitions[a]];
       if (table.scope[a] == step.variable) own = a;
       else
         at += stride[a] * static_cast<std::size_t>(
-                              parting.of[static_cast<std::size_t>(choice[static_cast<std::size_t>(table.scope[a])])]);
+                              partition.of[static_cast<std::size_t>(choice[static_cast<std::size_t>(table.scope[a])])]);
     }
-    const Parting& parting = graph.partings[table.partings[own]];
-    const auto last = static_cast<std::size_t>(sheet.sizes.back());
+    const StatePartition& partition = graph.partitions[table.partitions[own]];
+    const auto last = static_cast<std::size_t>(cost_array.sizes.back());
     for (std::size_t s = 0; s < costs.size(); ++s) {
-      const std::size_t cell = at + stride[own] * static_cast<std::size_t>(parting.of[s]);
-      costs[s] += sheet.follows.empty()                                         ? sheet.cells()[cell]
-                  : sheet.follows[cell / last] == static_cast<int>(cell % last) ? 0
-                                                                                : inf;
+      const std::size_t cell = at + stride[own] * static_cast<std::size_t>(partition.of[s]);
+      costs[s] += cost_array.implied_class.empty()                                         ? cost_array.cells()[cell]
+                  : cost_array.implied_class[cell / last] == static_cast<int>(cell % last) ? 0
+                                                                                           : inf;
     }
   }
 }
 
-void read_choice(const Elimination& plan, std::vector<int>& choice) {
+void decode_choice(const Elimination& plan, std::vector<int>& choice) {
   std::vector<double> costs;
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
     const EliminationStep& step = plan.steps[i];

@@ -20,19 +20,19 @@ struct EliminationStep {
 struct Elimination {
   CostGraph graph;  // its tables are those given, then what each step makes
   std::vector<EliminationStep> steps;
-  std::vector<int> makes;       // by sheet: the first step that makes it, -1: given
-  std::vector<char> alive;      // by table
-  std::vector<int> left;        // variables that stay, ascending
-  double stored = 0, work = 0;  // cells of all distinct sheets made; cells visited to fill them
+  std::vector<int> made_by_step;  // by sheet: the first step that makes it, -1: given
+  std::vector<char> alive;        // by table
+  std::vector<int> remaining;     // variables that stay, ascending
+  double stored = 0, work = 0;    // cells of all distinct sheets made; cells visited to fill them
 };
 
 // Which variable goes next: that of the smallest result, or that which links fewest pairs (counted by their cells).
-enum class Next { smallest, fewest_links };
+enum class EliminationRule { smallest, min_fill };
 
 // Variables go whose result has at most `most_cells` cells, or no more than what is stored of what it replaces; or at
 // most six times as many, and no more than what it replaces would have with all cells written out. Steps alike share a
 // sheet. Stops as soon as what is stored would exceed `most_stored`.
-Elimination plan_elimination(CostGraph graph, Next next, double most_cells, double most_stored);
+Elimination plan_elimination(CostGraph graph, EliminationRule rule, double most_cells, double most_stored);
 
 // The plan, by either rule, that leaves no variable and visits fewer cells; nothing where both are too large. The
 // second rule is not asked where the first one's plan visits no more than `little_work` cells.
@@ -52,6 +52,6 @@ double constant_of(const Elimination&);
 void costs_of(const Elimination&, const EliminationStep&, std::span<const int> choice, std::vector<double>& costs);
 
 // Chooses the variables of the steps, given those that are left; of equal states the first.
-void read_choice(const Elimination&, std::vector<int>& choice);
+void decode_choice(const Elimination&, std::vector<int>& choice);
 
 }  // namespace karez::solve

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "karez/base/test_golden.h"
-#include "karez/solve/core.h"
 #include "karez/solve/cost_graph.h"
+#include "karez/solve/reduced_search.h"
 
 namespace karez::solve {
 namespace {
@@ -21,22 +21,22 @@ std::vector<double> random_cells(std::mt19937& random, int count) {
 
 // Variables 2 and 3 have the same tables, but the one by (0, 1) and the other by (1, 0): what becomes of one is what
 // becomes of the other, turned.
-TEST(Partings, AreNumberedByTheirClassesInTheOrderOfFirstStates) {
-  Partings partings;
-  const int two = partings.number({2, 0, 2});
-  EXPECT_EQ(partings[two].of, (std::vector<int>{0, 1, 0}));
-  EXPECT_EQ(partings[two].first, (std::vector<int>{0, 1}));
-  EXPECT_EQ(partings.number({1, 2, 1}), two) << "under whatever names";
-  const int other = partings.number({0, 0, 1});
+TEST(StatePartitions, AreNumberedByTheirClassesInTheOrderOfFirstStates) {
+  StatePartitions partitions;
+  const int two = partitions.number({2, 0, 2});
+  EXPECT_EQ(partitions[two].of, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(partitions[two].first, (std::vector<int>{0, 1}));
+  EXPECT_EQ(partitions.number({1, 2, 1}), two) << "under whatever names";
+  const int other = partitions.number({0, 0, 1});
   EXPECT_NE(other, two);
-  EXPECT_EQ(partings.refined(two, other), partings.finest(3));
-  EXPECT_EQ(partings.refined(two, partings.finest(3)), partings.finest(3));
+  EXPECT_EQ(partitions.common_refinement(two, other), partitions.finest(3));
+  EXPECT_EQ(partitions.common_refinement(two, partitions.finest(3)), partitions.finest(3));
 }
 
-TEST(Partings, TheFinestHasAClassForEachState) {
+TEST(StatePartitions, TheFinestHasAClassForEachState) {
   for (int states = 1; states <= 40; ++states) {
-    Partings partings;
-    const Parting& finest = partings[partings.finest(states)];
+    StatePartitions partitions;
+    const StatePartition& finest = partitions[partitions.finest(states)];
     std::vector<int> each;
     for (int s = 0; s < states; ++s) each.push_back(s);
     EXPECT_EQ(finest.of, each);
@@ -55,7 +55,7 @@ TEST(Elimination, WhatIsTurnedIsNotTheSame) {
       for (choice[1] = 0; choice[1] < 3; ++choice[1])
         for (choice[2] = 0; choice[2] < 4; ++choice[2])
           for (choice[3] = 0; choice[3] < 4; ++choice[3]) best = std::min(best, cost_of(problem, choice));
-    Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 1e6, 1e6);
+    Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 1e6, 1e6);
     fill(plan);
     ASSERT_EQ(constant_of(plan), best) << "seed " << seed;
   }
@@ -79,7 +79,7 @@ TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     const MinSumProblem problem = wheel(random, 6);
-    for (Next next : {Next::smallest, Next::fewest_links})
+    for (EliminationRule next : {EliminationRule::smallest, EliminationRule::min_fill})
       for (double most : {50.0, 1e6}) {
         const Elimination plan = plan_elimination(cost_graph(problem), next, 1e6, most);
         double stored = 0, work = 0, last = 0;
@@ -92,7 +92,7 @@ TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
         ASSERT_EQ(plan.stored, stored) << "seed " << seed;  // every table is of its own, and tells all states apart
         ASSERT_EQ(plan.work, work) << "seed " << seed;
         ASSERT_LE(stored - last, most);
-        stopped += !plan.left.empty();
+        stopped += !plan.remaining.empty();
       }
   }
   EXPECT_GT(stopped, 50);
@@ -103,8 +103,8 @@ TEST(Elimination, WhatBecomesNoLargerGoes) {  // 16 cells from twice 8
   const MinSumProblem problem{
       .domain = {2, 4, 4},
       .factors = {factor({0, 1}, random_cells(random, 8)), factor({0, 2}, random_cells(random, 8))}};
-  EXPECT_TRUE(plan_elimination(cost_graph(problem), Next::smallest, 0, 1e9).left.empty());
-  EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, -1, 15).steps.size(), 3u)
+  EXPECT_TRUE(plan_elimination(cost_graph(problem), EliminationRule::smallest, 0, 1e9).remaining.empty());
+  EXPECT_EQ(plan_elimination(cost_graph(problem), EliminationRule::smallest, -1, 15).steps.size(), 3u)
       << "stored after the last look: 4, 5 and 6";
 }
 
@@ -114,14 +114,14 @@ TEST(Elimination, WhatFollowsIsWrittenOutForSixTimesWhatIsCheapAtMost) {
   std::mt19937 random(1);
   auto follows = std::make_shared<CostCells>();
   follows->classes = {{}, {}, {}};
-  for (int c = 0; c < 90; ++c) follows->follows.push_back(c % 20);
+  for (int c = 0; c < 90; ++c) follows->implied_class.push_back(c % 20);
   const MinSumProblem problem{.domain = {10, 9, 6, 20},
                               .factors = {{{0, 1, 3}, follows},
                                           factor({2, 3}, random_cells(random, 120)),
                                           factor({0, 2}, random_cells(random, 60)),
                                           factor({1, 2}, random_cells(random, 54))}};
   const auto gone = [&](double cheap) {
-    const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, cheap, 1e6);
+    const Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, cheap, 1e6);
     return plan.steps.empty() ? -1 : plan.steps[0].variable;
   };
   EXPECT_EQ(gone(90), 3);
@@ -142,7 +142,8 @@ TEST(Elimination, WhatFollowsIsNotWrittenOutWhereItIsLarge) {
     auto cells = std::make_shared<CostCells>(
         CostCells{{}, {{}, {}, {}}, std::vector<int>(static_cast<std::size_t>(states) * states, 0)});
     const MinSumProblem problem{.domain = std::vector<int>(3, states), .factors = {{{0, 1, 2}, cells}}};
-    EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, 1e9, 1e9).left.size(), states == 64 ? 0u : 3u);
+    EXPECT_EQ(plan_elimination(cost_graph(problem), EliminationRule::smallest, 1e9, 1e9).remaining.size(),
+              states == 64 ? 0u : 3u);
   }
 }
 
@@ -155,7 +156,7 @@ TEST(Elimination, WhatIsAlikeIsMadeOnce) {
     const Factor mine{{v}, one.cells}, to{{v, v + 1}, link.cells};
     problem.factors.push_back(v == 2 ? to : mine), problem.factors.push_back(v == 2 ? mine : to);
   }
-  EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, 1e9, 1e9).stored, 2 + 1);
+  EXPECT_EQ(plan_elimination(cost_graph(problem), EliminationRule::smallest, 1e9, 1e9).stored, 2 + 1);
 }
 
 TEST(Elimination, VisitsNoMoreCellsThanItsRulesAreKnownTo) {
@@ -163,8 +164,8 @@ TEST(Elimination, VisitsNoMoreCellsThanItsRulesAreKnownTo) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
     const CostGraph graph = cost_graph(wheel(random, 12));
-    smallest += plan_elimination(graph, Next::smallest, 1e9, 1e9).work,
-        links += plan_elimination(graph, Next::fewest_links, 1e9, 1e9).work;
+    smallest += plan_elimination(graph, EliminationRule::smallest, 1e9, 1e9).work,
+        links += plan_elimination(graph, EliminationRule::min_fill, 1e9, 1e9).work;
   }
   EXPECT_TRUE(pinned_at_most(smallest, 299'748));
   EXPECT_TRUE(pinned_at_most(links, 285'738));
@@ -175,8 +176,8 @@ TEST(Elimination, TheRuleThatVisitsFewerCellsIsTaken) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     const CostGraph graph = cost_graph(wheel(random, 9));
-    const Elimination smallest = plan_elimination(graph, Next::smallest, 1e9, 1e9),
-                      links = plan_elimination(graph, Next::fewest_links, 1e9, 1e9);
+    const Elimination smallest = plan_elimination(graph, EliminationRule::smallest, 1e9, 1e9),
+                      links = plan_elimination(graph, EliminationRule::min_fill, 1e9, 1e9);
     const auto taken = plan_exact(graph, 1e9);
     ASSERT_TRUE(taken);
     if (links.stored > smallest.stored) {  // of what stores more nobody asks further

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "karez/solve/sweep.h"
+#include "karez/solve/min_marginal.h"
 
 namespace karez::solve {
 
@@ -12,7 +12,7 @@ Join::Join(std::vector<int> sizes, int states)
       states_(states),
       base_(static_cast<std::size_t>(states), 0.0) {}
 
-void Join::add(std::span<const double> cells, Steps step, const std::vector<std::size_t>& of_x) {
+void Join::add(std::span<const double> cells, AxisOffsets step, const std::vector<std::size_t>& of_x) {
   Part part{.own = {}, .step = std::move(step), .deepest = 0, .at = {}, .cells = cells};
   bool runs = true;
   for (std::size_t x = 0; x < of_x.size(); ++x) runs &= of_x[x] == x;

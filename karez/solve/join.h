@@ -18,7 +18,7 @@ class Join {
 
   // Where the cell of index i on each axis of the scope, and of state x, lies; empty for an axis the table does not
   // have. It has x.
-  void add(std::span<const double> cells, Steps step, const std::vector<std::size_t>& of_x);
+  void add(std::span<const double> cells, AxisOffsets step, const std::vector<std::size_t>& of_x);
   std::vector<double> minimise();
   // The sums at (i..., x) for all x, once for each i, until `visit` says false.
   void for_each(const std::function<bool(std::span<const double>)>& visit);
@@ -26,7 +26,7 @@ class Join {
  private:
   struct Part {
     std::vector<double> own;        // cells with a run over x at the end, unless they come so
-    Steps step;                     // by axis of the scope
+    AxisOffsets step;               // by axis of the scope
     std::size_t deepest = 0;        // 1 + the last axis it depends on; 0: none
     std::vector<const double*> at;  // by axis: where the walk stands before it
     std::span<const double> cells;

@@ -13,14 +13,14 @@ namespace {
 
 struct Part {
   std::vector<double> cells;
-  Steps step;
+  AxisOffsets step;
   std::vector<std::size_t> of_x;
 };
 
 // Tables of some of the scope's axes and of x, which stands anywhere among them; classes of states, so that steps
 // repeat.
 Part random_part(std::mt19937& random, const std::vector<int>& sizes, int states) {
-  Part part{{}, Steps(sizes.size()), {}};
+  Part part{{}, AxisOffsets(sizes.size()), {}};
   std::size_t count = 1;
   auto steps = [&](int size) {
     std::vector<std::size_t> out;

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "karez/base/error.h"
-#include "karez/solve/core.h"
+#include "karez/solve/reduced_search.h"
 
 namespace karez::solve {
 namespace {
@@ -13,13 +13,13 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr std::size_t cheap_cells = 16'000;
 
 // The problem with fewer states: classes keep their numbers' order.
-MinSumProblem restricted(const MinSumProblem& problem, const Marks& keep) {
+MinSumProblem restricted(const MinSumProblem& problem, const StateMasks& keep) {
   MinSumProblem made;
   for (const auto& states : keep) made.domain.push_back(static_cast<int>(std::count(states.begin(), states.end(), 1)));
   for (const Factor& factor : problem.factors) {
     auto cells = std::make_shared<CostCells>();
     std::vector<int> sizes;
-    Steps step;
+    AxisOffsets step;
     const CostCells& all = *factor.cells;
     for (std::size_t a = 0; a < factor.scope.size(); ++a) {
       const int v = factor.scope[a];
@@ -46,13 +46,14 @@ MinSumProblem restricted(const MinSumProblem& problem, const Marks& keep) {
       count *= step.back().size();
     }
     cells->cost.assign(count, 0.0);
-    add_gathered(cells->cost, all.follows.empty() ? all.cost : dense_cells({sizes, {}, {}, all.follows}), step);
+    add_gathered(cells->cost, all.implied_class.empty() ? all.cost : dense_cells({sizes, {}, {}, all.implied_class}),
+                 step);
     made.factors.push_back({factor.scope, std::move(cells)});
   }
   return made;
 }
 
-std::vector<int> with_all_states(const std::vector<int>& choice, const Marks& keep) {
+std::vector<int> with_all_states(const std::vector<int>& choice, const StateMasks& keep) {
   std::vector<int> out;
   for (std::size_t v = 0; v < keep.size(); ++v) {
     int left = choice[v], s = 0;
@@ -80,15 +81,15 @@ double cost_of(const MinSumProblem& problem, const std::vector<int>& choice) {
       const int size = of.empty() ? problem.domain[v] : 1 + *std::max_element(of.begin(), of.end());
       at = at * static_cast<std::size_t>(size) + static_cast<std::size_t>(of.empty() ? static_cast<int>(s) : of[s]);
     }
-    const auto& follows = factor.cells->follows;
-    if (follows.empty()) {
+    const auto& implied_class = factor.cells->implied_class;
+    if (implied_class.empty()) {
       cost += factor.cells->cost[at];
       continue;
     }
     const auto& of = factor.cells->classes.back();
     const auto last = static_cast<std::size_t>(of.empty() ? problem.domain[factor.scope.back()]
                                                           : 1 + *std::max_element(of.begin(), of.end()));
-    if (follows[at / last] != static_cast<int>(at % last)) return inf;
+    if (implied_class[at / last] != static_cast<int>(at % last)) return inf;
   }
   return cost;
 }
@@ -96,7 +97,7 @@ double cost_of(const MinSumProblem& problem, const std::vector<int>& choice) {
 MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
   require(limits.table_cells > 0 && limits.passes >= 0, "min_sum: limits must be positive: ", limits.table_cells,
           " cells, ", limits.passes, " passes");
-  if (auto exact = eliminated(problem, limits.table_cells)) return std::move(*exact);
+  if (auto exact = solve_by_elimination(problem, limits.table_cells)) return std::move(*exact);
   const LowerBound least(problem, {.count = limits.passes, .cheap_cells = std::min(limits.table_cells, cheap_cells)});
   if (least.bound() == inf)
     return {.feasible = false,
@@ -105,7 +106,7 @@ MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
             .lower_bound = inf,
             .optimal = true,
             .method = "the bound forbids everything"};
-  std::vector<int> choice = least.rounded();
+  std::vector<int> choice = least.rounded_choice();
   double cost = cost_of(problem, choice);
   if (cost == inf)
     return {.feasible = false,
@@ -114,14 +115,14 @@ MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
             .lower_bound = least.bound(),
             .optimal = false,
             .method = "no choice found"};
-  const auto core = search_core(
+  const auto core = search_reduced(
       least,
-      [&](const Marks& keep) -> std::optional<Found> {
-        auto best = eliminated(restricted(problem, keep), limits.table_cells);
+      [&](const StateMasks& keep) -> std::optional<ReducedSolution> {
+        auto best = solve_by_elimination(restricted(problem, keep), limits.table_cells);
         if (!best) return std::nullopt;
         auto all = with_all_states(best->choice, keep);
         const double all_cost = cost_of(problem, all);
-        return Found{std::move(all), all_cost, true};
+        return ReducedSolution{std::move(all), all_cost, true};
       },
       choice, cost);
   return {.feasible = true,

@@ -19,7 +19,7 @@ struct CostCells {
   std::vector<std::vector<int>> classes;  // by axis and state; numbered from 0 without gaps
   // In place of costs, where the last axis follows from the others: by their joint class its class, which is allowed at
   // no cost, others are not; -1: none is. Two axes of 2 classes each, follows {1, 0}: as the costs {+inf, 0, 0, +inf}.
-  std::vector<int> follows;
+  std::vector<int> implied_class;
 };
 
 // Factors that are alike share their cells: what is made of them is made once. A variable named twice reads the

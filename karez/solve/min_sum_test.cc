@@ -28,13 +28,13 @@ double sum_of(const MinSumProblem& p, const std::vector<int>& choice) {
       if (!classes.empty()) count = *std::max_element(classes.begin(), classes.end()) + 1;
       at = at * count + (classes.empty() ? s : classes[s]);
     }
-    if (f.cells->follows.empty()) {
+    if (f.cells->implied_class.empty()) {
       cost += f.cells->cost[at];
       continue;
     }
     const auto& last = f.cells->classes.back();
     const int count = last.empty() ? p.domain[f.scope.back()] : *std::max_element(last.begin(), last.end()) + 1;
-    if (f.cells->follows[at / count] != static_cast<int>(at % count)) return inf;
+    if (f.cells->implied_class[at / count] != static_cast<int>(at % count)) return inf;
   }
   return cost;
 }
@@ -109,7 +109,7 @@ void let_some_follow(std::mt19937& random, MinSumProblem& p) {
       const auto& last = cells->classes.back();
       const int count = last.empty() ? p.domain[f.scope.back()] : *std::max_element(last.begin(), last.end()) + 1;
       for (std::size_t c = 0; c < f.cells->cost.size() / count; ++c)
-        cells->follows.push_back(random() % 6 == 0 ? -1 : static_cast<int>(random() % count));
+        cells->implied_class.push_back(random() % 6 == 0 ? -1 : static_cast<int>(random() % count));
       known = cells;
     }
     f.cells = known;
@@ -172,7 +172,7 @@ TEST(MinSum, StatesAValidBoundWhenTablesAreTooSmallForElimination) {
 }
 
 // Tables that hold the few states a bound leaves, not all of them.
-TEST(MinSum, SolvesTheCoresOfWhatIsTooLarge) {
+TEST(MinSum, SolvesReducedProblemsOfWhatIsTooLarge) {
   int proven = 0, open = 0;
   for (int seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));

@@ -20,7 +20,7 @@ constexpr long least_share = 100;               // of the lower bound: what is m
 constexpr std::size_t most_in_rows = 20'000;    // blocks; a bit for each pair of them, 50 MB: of more none are grown
 
 // What orders look at: how long a block lives (or with how many it conflicts) and the heaviest clique it is in.
-struct Trait {
+struct BlockTraits {
   long life = 0, pressure = 0, begin = 0;
 };
 
@@ -31,7 +31,7 @@ long total(const PackProblem& p, const std::vector<int>& blocks) {
 }
 
 // Orders to try, each as the blocks from first to last.
-std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<Trait>& traits) {
+std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<BlockTraits>& traits) {
   using Key = std::tuple<double, double, double>;  // larger first
   auto by = [&](auto key) {
     std::vector<int> order(p.blocks.size());
@@ -53,9 +53,9 @@ std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<Tra
 }
 
 // The blocks placed so far, from the lowest up.
-class Placed {
+class PlacedBlocks {
  public:
-  explicit Placed(const PackProblem& p) : p_(p), offset_(p.blocks.size(), -1), wanted_(p.blocks.size(), 0) {}
+  explicit PlacedBlocks(const PackProblem& p) : p_(p), offset_(p.blocks.size(), -1), wanted_(p.blocks.size(), 0) {}
   const std::vector<long>& offset() const { return offset_; }
 
   // From where to where the placed blocks in conflict with b reach, in order: sorted, or picked from all where that
@@ -63,8 +63,8 @@ class Placed {
   void find(int b, std::vector<std::pair<long, long>>& taken, long& work) {
     taken.clear();
     const auto& conflicts = p_.conflicts[b];
-    const bool pick = all_.size() < conflicts.size() * dearness_of_sorting;
-    work -= static_cast<long>(pick ? conflicts.size() + all_.size() : conflicts.size() * dearness_of_sorting);
+    const bool pick = all_.size() < conflicts.size() * sort_cost_factor;
+    work -= static_cast<long>(pick ? conflicts.size() + all_.size() : conflicts.size() * sort_cost_factor);
     if (pick) {
       for (int w : conflicts) wanted_[w] = 1;
       for (const auto& [from, to, w] : all_)
@@ -84,7 +84,7 @@ class Placed {
   }
 
  private:
-  static constexpr std::size_t dearness_of_sorting = 8;
+  static constexpr std::size_t sort_cost_factor = 8;
   const PackProblem& p_;
   std::vector<long> offset_;  // -1: not placed
   std::vector<char> wanted_;
@@ -94,7 +94,7 @@ class Placed {
 // Places blocks in order, each into the lowest gap among those placed that it conflicts with, or into the tightest.
 // Gives up, with an empty answer, when the peak would not be below `limit`. Every block looked at costs one `work`.
 std::vector<long> greedy(const PackProblem& p, const std::vector<int>& order, bool tightest, long limit, long& work) {
-  Placed placed(p);
+  PlacedBlocks placed(p);
   std::vector<std::pair<long, long>> taken;
   for (int b : order) {
     placed.find(b, taken, work);
@@ -123,7 +123,7 @@ long peak_of(const PackProblem& p, const std::vector<long>& offset) {
 }
 
 // Everything in units that divide all sizes and alignments, so that "one byte less" means something.
-Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits& limits) {
+Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackLimits& limits) {
   if (p.blocks.empty()) return {.optimal = true};
   long unit = 0;
   for (const Block& b : p.blocks) unit = std::gcd(std::gcd(unit, b.size), b.align);
@@ -133,7 +133,7 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
   for (const Block& b : p.blocks) best.lower_bound = std::max(best.lower_bound, b.size);
   best.offset.assign(p.blocks.size(), 0);
   best.peak = std::numeric_limits<long>::max();
-  const long trifle = std::min(limits.trifle / unit, best.lower_bound / least_share);
+  const long tolerance = std::min(limits.tolerance / unit, best.lower_bound / least_share);
   auto offer = [&](std::vector<long> offset) {  // one better than the best
     best.peak = peak_of(p, offset);
     best.offset = std::move(offset);
@@ -142,7 +142,7 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
   long greedy_work = most_greedy_work;
   for (const auto& order : tried)
     for (bool tightest : {false, true}) {
-      if (best.peak <= best.lower_bound + trifle || greedy_work <= 0) continue;
+      if (best.peak <= best.lower_bound + tolerance || greedy_work <= 0) continue;
       std::vector<long> offset = greedy(p, order, tightest, best.peak, greedy_work);
       if (!offset.empty()) offer(std::move(offset));
     }
@@ -153,18 +153,18 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
   }
   // First what is enough, with half of the work (seven eighths where the caller named it), then halving the gap with
   // half of what is left each time.
-  long enough = std::max(best.lower_bound, limits.capacity / unit), hopeless = enough - 1, target = enough;
+  long enough = std::max(best.lower_bound, limits.capacity / unit), infeasible_peak = enough - 1, target = enough;
   std::vector<long> offset;
   for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0;
-       work > 1 && best.peak > enough + trifle && target < best.peak;) {
+       work > 1 && best.peak > enough + tolerance && target < best.peak;) {
     long share = target == enough && limits.capacity > 0 ? work - work / 8 : work - work / 2;
     work -= share;
-    Fit answer = fit_in_turns(p, ranks, target, share, offset);
-    if (answer == Fit::yes) offer(offset);
-    if (answer != Fit::yes) hopeless = target;
-    if (answer == Fit::no)
+    Feasibility answer = search_with_restarts(p, ranks, target, share, offset);
+    if (answer == Feasibility::yes) offer(offset);
+    if (answer != Feasibility::yes) infeasible_peak = target;
+    if (answer == Feasibility::no)
       best.lower_bound = std::max(best.lower_bound, target + 1), enough = std::max(enough, target + 1);
-    target = hopeless + std::max((best.peak - hopeless) / 2, 1L);
+    target = infeasible_peak + std::max((best.peak - infeasible_peak) / 2, 1L);
   }
   best.optimal = best.peak == best.lower_bound;
   best.peak *= unit;
@@ -184,7 +184,7 @@ void sort_unique(std::vector<int>& list) {
 }
 
 // Blocks of no bytes take no part: they stay at offset 0.
-Packing spread(const Packing& packed, const std::vector<int>& number, std::size_t count) {
+Packing with_empty_blocks(const Packing& packed, const std::vector<int>& number, std::size_t count) {
   Packing out = packed;
   out.offset.assign(count, 0);
   for (std::size_t i = 0; i < number.size(); ++i) out.offset[number[i]] = packed.offset[i];
@@ -220,7 +220,7 @@ std::vector<std::vector<int>> grown_cliques(const PackProblem& p) {
   return out;
 }
 
-void set_pressure(const PackProblem& p, std::vector<Trait>& traits) {
+void set_pressure(const PackProblem& p, std::vector<BlockTraits>& traits) {
   for (const auto& clique : p.cliques) {
     long weight = total(p, clique);
     for (int b : clique) traits[b].pressure = std::max(traits[b].pressure, weight);
@@ -230,7 +230,7 @@ void set_pressure(const PackProblem& p, std::vector<Trait>& traits) {
 
 Packing pack(std::span<const Interval> intervals, const PackLimits& limits) {
   PackProblem p;
-  std::vector<Trait> traits;
+  std::vector<BlockTraits> traits;
   std::vector<int> number;
   for (std::size_t i = 0; i < intervals.size(); ++i) {
     const Interval& v = intervals[i];
@@ -261,7 +261,7 @@ Packing pack(std::span<const Interval> intervals, const PackLimits& limits) {
   if (!live.empty()) p.cliques.push_back(live);
   for (auto& list : p.conflicts) std::sort(list.begin(), list.end());
   set_pressure(p, traits);
-  return spread(solve(std::move(p), traits, limits), number, intervals.size());
+  return with_empty_blocks(solve(std::move(p), traits, limits), number, intervals.size());
 }
 
 Packing pack(std::span<const Block> blocks, std::span<const std::pair<int, int>> conflicts, const PackLimits& limits) {
@@ -287,10 +287,10 @@ Packing pack(std::span<const Block> blocks, std::span<const std::pair<int, int>>
   p.cliques = grown_cliques(p);
   std::sort(p.cliques.begin(), p.cliques.end());
   p.cliques.erase(std::unique(p.cliques.begin(), p.cliques.end()), p.cliques.end());
-  std::vector<Trait> traits;
+  std::vector<BlockTraits> traits;
   for (const auto& list : p.conflicts) traits.push_back({.life = static_cast<long>(list.size())});
   set_pressure(p, traits);
-  return spread(solve(std::move(p), traits, limits), number, blocks.size());
+  return with_empty_blocks(solve(std::move(p), traits, limits), number, blocks.size());
 }
 
 }  // namespace karez::solve

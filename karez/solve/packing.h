@@ -24,7 +24,7 @@ struct PackLimits {
   long search_work = 200'000'000;  // blocks looked at by the search, never seconds: every rank decides alike; 0 leaves
                                    // the greedy answer
   long capacity = 0;               // a peak that is good enough: nothing below it is sought
-  long trifle =
+  long tolerance =
       0;  // bytes over the lower bound that are not worth a search, where they are less than a hundredth of it as well
 };
 

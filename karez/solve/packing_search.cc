@@ -16,12 +16,12 @@
 #include <utility>
 
 #include "karez/base/error.h"
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 
 namespace karez::solve {
 namespace {
 constexpr std::size_t remembered = 1 << 16;
-constexpr long never = std::numeric_limits<long>::max() / 4;
+constexpr long infinite_offset = std::numeric_limits<long>::max() / 4;
 
 std::uint64_t mix(std::uint64_t x) {  // the finaliser of splitmix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -57,15 +57,15 @@ class Search {
     failed_.resize(remembered);
   }
 
-  Fit run(std::vector<long>& offset) {
+  Feasibility run(std::vector<long>& offset) {
     std::vector<int> all(count_);
     for (std::size_t i = 0; i < count_; ++i) all[i] = static_cast<int>(i);
     std::sort(all.begin(), all.end(), [&](int a, int b) { return rank_[a] < rank_[b]; });
     if (place_parts(all)) {
       offset = offset_;
-      return Fit::yes;
+      return Feasibility::yes;
     }
-    return work_ <= 0 ? Fit::unknown : Fit::no;
+    return work_ <= 0 ? Feasibility::unknown : Feasibility::no;
   }
 
  private:
@@ -163,7 +163,7 @@ class Search {
       return false;
     }
     while (true) {
-      base::may_stop();
+      base::check_interrupt();
       work_ -= 3 * static_cast<long>(part.size());  // who is lowest, is it promising, what is left
       if (work_ <= 0) break;
       int lowest = -1;
@@ -299,7 +299,7 @@ class Search {
       long earliest = s.floor;
       if (s.waits) {  // it must be lifted by a block that reaches below its top, or it could stand lower in the end
         long top = s.floor + p_.blocks[b].size;
-        earliest = never;
+        earliest = infinite_offset;
         work_ -= static_cast<long>(p_.conflicts[b].size());
         for (int w : p_.conflicts[b]) {
           if (placed_[w]) continue;
@@ -444,8 +444,8 @@ class Search {
 };
 }  // namespace
 
-Fit fit(const PackProblem& problem, long capacity, const std::vector<int>& rank, long& work, std::vector<long>& offset,
-        std::vector<long>& blame) {
+Feasibility search_packing(const PackProblem& problem, long capacity, const std::vector<int>& rank, long& work,
+                           std::vector<long>& offset, std::vector<long>& blame) {
   return Search(problem, capacity, rank, work, blame).run(offset);
 }
 

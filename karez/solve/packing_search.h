@@ -16,16 +16,16 @@ struct PackProblem {
   std::vector<std::vector<int>> cliques;  // each is a lower bound: its sizes must be stacked
 };
 
-enum class Fit { yes, no, unknown };
+enum class Feasibility { yes, no, unknown };
 
 // Fits all blocks under `capacity`? `rank` orders blocks at equal height; `work` is spent. On yes, `offset` holds the
 // packing. `blame` counts for each block how often a bound failed on it: placed earlier it might have found room.
-Fit fit(const PackProblem&, long capacity, const std::vector<int>& rank, long& work, std::vector<long>& offset,
-        std::vector<long>& blame);
+Feasibility search_packing(const PackProblem&, long capacity, const std::vector<int>& rank, long& work,
+                           std::vector<long>& offset, std::vector<long>& blame);
 
 // The same in many turns of bounded work, starting from several ranks; blocks that were blamed come earlier the next
 // time.
-Fit fit_in_turns(const PackProblem&, const std::vector<std::vector<int>>& ranks, long capacity, long work,
-                 std::vector<long>& offset);
+Feasibility search_with_restarts(const PackProblem&, const std::vector<std::vector<int>>& ranks, long capacity,
+                                 long work, std::vector<long>& offset);
 
 }  // namespace karez::solve

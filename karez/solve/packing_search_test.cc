@@ -59,15 +59,15 @@ Instance random_instance(unsigned seed) {
   return made;
 }
 
-struct Asked {
-  Fit fit = Fit::unknown;
+struct SearchRun {
+  Feasibility fit = Feasibility::unknown;
   long work = 0;
   std::vector<long> offset = {}, blame = {};
 };
 
-Asked ask(const Instance& instance, long capacity, long work) {
-  Asked made{.work = work, .blame = std::vector<long>(instance.problem.blocks.size(), 0)};
-  made.fit = fit(instance.problem, capacity, instance.rank, made.work, made.offset, made.blame);
+SearchRun run_search(const Instance& instance, long capacity, long work) {
+  SearchRun made{.work = work, .blame = std::vector<long>(instance.problem.blocks.size(), 0)};
+  made.fit = search_packing(instance.problem, capacity, instance.rank, made.work, made.offset, made.blame);
   made.work = work - made.work;
   return made;
 }
@@ -75,9 +75,9 @@ Asked ask(const Instance& instance, long capacity, long work) {
 // Yes at the least peak, with a packing; no below it; nothing else where work ends before.
 void expect_truth(const Instance& instance, long best, long& work, long& blame) {
   const auto& blocks = instance.problem.blocks;
-  const Asked yes = ask(instance, best, 10'000'000), no = ask(instance, best - 1, 10'000'000);
-  ASSERT_EQ(yes.fit, Fit::yes);
-  ASSERT_EQ(no.fit, Fit::no);
+  const SearchRun yes = run_search(instance, best, 10'000'000), no = run_search(instance, best - 1, 10'000'000);
+  ASSERT_EQ(yes.fit, Feasibility::yes);
+  ASSERT_EQ(no.fit, Feasibility::no);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     ASSERT_GE(yes.offset[b], 0);
     ASSERT_LE(yes.offset[b] + blocks[b].size, best);
@@ -89,8 +89,8 @@ void expect_truth(const Instance& instance, long best, long& work, long& blame) 
   work += yes.work + no.work;
   blame += std::accumulate(no.blame.begin(), no.blame.end(), 0L);
   for (long part = 1; part < 8 && best % 8 == 0; part += 2) {
-    ASSERT_NE(ask(instance, best, yes.work * part / 8).fit, Fit::no);
-    ASSERT_NE(ask(instance, best - 1, no.work * part / 8).fit, Fit::yes);
+    ASSERT_NE(run_search(instance, best, yes.work * part / 8).fit, Feasibility::no);
+    ASSERT_NE(run_search(instance, best - 1, no.work * part / 8).fit, Feasibility::yes);
   }
 }
 

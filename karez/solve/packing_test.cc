@@ -366,9 +366,9 @@ TEST(Packing, DoesNotSearchForTrifles) {
       intervals.push_back({begin, begin + 1 + static_cast<long>(random() % 12), 1 + static_cast<long>(random() % 100)});
     }
     const Packing greedy = pack(intervals, {.search_work = 0}), best = pack(intervals, {.search_work = 300'000});
-    const Packing none = pack(intervals, {.search_work = 300'000, .trifle = 0}),
-                  few = pack(intervals, {.search_work = 300'000, .trifle = 3}),
-                  many = pack(intervals, {.search_work = 300'000, .trifle = 1000});
+    const Packing none = pack(intervals, {.search_work = 300'000, .tolerance = 0}),
+                  few = pack(intervals, {.search_work = 300'000, .tolerance = 3}),
+                  many = pack(intervals, {.search_work = 300'000, .tolerance = 1000});
     const long share = best.lower_bound / 100;
     ASSERT_EQ(none.offset, best.offset);
     ASSERT_LE(few.peak, std::max(best.peak, best.lower_bound + 3));

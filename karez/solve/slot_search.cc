@@ -6,18 +6,18 @@
 #include <numeric>
 
 #include "karez/base/error.h"
-#include "karez/base/stop.h"
+#include "karez/base/interrupt.h"
 
 namespace karez::solve {
 namespace {
-using Why = SlotCycle::Why;
+using WaitKind = SlotCycle::WaitKind;
 
 constexpr double whole = 1e-6;                    // a value nearer to an integer is one
 constexpr std::int64_t largest_unit = 1'000'000;  // rows of larger factors are left out
 }  // namespace
 
-bool is_within(const SlotCycle& cycle, double interval) {
-  return !cycle.stuck() && cycle.interval <= interval * (1 + 1e-9);
+bool meets_interval(const SlotCycle& cycle, double interval) {
+  return !cycle.is_deadlock() && cycle.interval <= interval * (1 + 1e-9);
 }
 
 SlotSearch::SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::vector<int> least, std::vector<int> most)
@@ -56,7 +56,7 @@ std::int64_t SlotSearch::price_of(const Slots& x) const {
 
 SlotCycle SlotSearch::measure(const Slots& x) {
   --steps_;
-  return graph_.worst(all_slots(x));
+  return graph_.critical_cycle(all_slots(x));
 }
 
 bool SlotSearch::is_slow(const Slots& x) {
@@ -65,7 +65,7 @@ bool SlotSearch::is_slow(const Slots& x) {
     for (auto [v, factor] : row.terms) sum += factor * x[v];
     if (sum < row.least) return true;
   }
-  return !is_within(measure(x), interval_);
+  return !meets_interval(measure(x), interval_);
 }
 
 SlowCycle SlotSearch::slow_cycle(const SlotCycle& cycle, const Slots& x) const {
@@ -74,9 +74,9 @@ SlowCycle SlotSearch::slow_cycle(const SlotCycle& cycle, const Slots& x) const {
   out.tokens = cycle.tokens;
   out.symmetry = 0;
   for (const auto& step : cycle.steps) {
-    if (step.why == Why::actor) continue;
-    out.symmetry = std::gcd(out.symmetry, step.why == Why::stream ? 1 : graph_.pieces(step.index));
-    int v = step.why == Why::slot ? variable_of_[step.index] : -1;
+    if (step.kind == WaitKind::actor) continue;
+    out.symmetry = std::gcd(out.symmetry, step.kind == WaitKind::stream ? 1 : graph_.pieces(step.index));
+    int v = step.kind == WaitKind::slot ? variable_of_[step.index] : -1;
     if (v < 0) continue;
     auto at = std::find_if(out.parts.begin(), out.parts.end(), [&](const auto& part) { return part.variable == v; });
     if (at == out.parts.end()) at = out.parts.insert(at, {v, x[v], 0, 1});
@@ -135,11 +135,11 @@ bool SlotSearch::learn(const SlotCycle& why, const Slots& x, std::span<const dou
 
 // Of a slow x: one of these registers needs more than so many slots. All others have their most there, and these as
 // many as stay too slow.
-std::vector<SlotSearch::Floor> SlotSearch::alternatives(const SlotCycle& why, const Slots& x) {
+std::vector<SlotSearch::SlotLowerBound> SlotSearch::alternatives(const SlotCycle& why, const Slots& x) {
   Slots slow = high_;
   SlowCycle cycle = slow_cycle(why, x);
   for (const auto& part : cycle.parts) slow[part.variable] = x[part.variable];
-  std::vector<Floor> out;
+  std::vector<SlotLowerBound> out;
   for (const auto& part : cycle.parts) {
     int& mine = slow[part.variable];
     auto enough = [&](int slots) {
@@ -162,7 +162,7 @@ void SlotSearch::offer(Slots x) {
   if (price >= best_) return;
   best_ = price;
   found_ = true;
-  held_ = std::move(x);
+  best_slots_ = std::move(x);
 }
 
 // Intervals asked before lie on either side: shorter ones need no fewer, longer ones no more.
@@ -205,10 +205,10 @@ std::int64_t SlotSearch::Node::least_price() const {
 }
 
 // One of the floors is too low: children where it is the first, the second, ...
-void SlotSearch::split(const Node& node, std::span<const Floor> floors) {
+void SlotSearch::split(const Node& node, std::span<const SlotLowerBound> lower_bounds) {
   Node rest = node;
   std::vector<Node> children;
-  for (auto [v, slots] : floors) {
+  for (auto [v, slots] : lower_bounds) {
     if (slots < rest.high[v]) {
       children.push_back(rest);
       children.back().low[v] = std::max(rest.low[v], slots + 1);
@@ -232,7 +232,7 @@ void SlotSearch::halve(Node node, int v) {
 void SlotSearch::explore(Node node) {
   const auto count = static_cast<int>(low_.size());
   for (;;) {
-    base::may_stop();
+    base::check_interrupt();
     if (stops()) {
       open_.push_back(std::move(node));
       return;
@@ -254,20 +254,20 @@ void SlotSearch::explore(Node node) {
       if (node.low[v] < node.high[v]) open = v;
     }
     SlotCycle why = measure(up);
-    if (is_within(why, interval_)) {
+    if (meets_interval(why, interval_)) {
       offer(up);
       if (node.least_price() >= best_) return;
     } else if (learn(why, up, point)) {
       continue;
     } else if (between < 0) {
-      auto floors = alternatives(why, up);
-      if (floors.size() != 1) return split(node, floors);
-      rows_.push_back({{{floors[0].variable, 1}}, floors[0].slots + 1});
+      auto lower_bounds = alternatives(why, up);
+      if (lower_bounds.size() != 1) return split(node, lower_bounds);
+      rows_.push_back({{{lower_bounds[0].variable, 1}}, lower_bounds[0].slots + 1});
       continue;
     }
     if (between >= 0) {
       why = measure(near);
-      if (!is_within(why, interval_) && learn(why, near, point)) continue;
+      if (!meets_interval(why, interval_) && learn(why, near, point)) continue;
       return halve(std::move(node), between);
     }
     if (open >= 0) halve(std::move(node), open);  // the linear program was not solved to its end
@@ -275,8 +275,8 @@ void SlotSearch::explore(Node node) {
   }
 }
 
-SlotSearch::Answer SlotSearch::run(double interval, std::int64_t below, bool any, std::int64_t steps) {
-  Answer out;
+SlotSearch::Result SlotSearch::run(double interval, std::int64_t below, bool any, std::int64_t steps) {
+  Result out;
   out.bound = below;
   out.finished = below <= fixed_bytes_;
   if (out.finished) return out;
@@ -294,7 +294,7 @@ SlotSearch::Answer SlotSearch::run(double interval, std::int64_t below, bool any
   std::vector<double> prices(price_.begin(), price_.end());
   open_.push_back({low_, high_, CoverProgram(prices, low_), static_cast<double>(price_of(low_))});
   while (!open_.empty() && !stops()) {
-    base::may_stop();
+    base::check_interrupt();
     Node node = std::move(open_.back());
     open_.pop_back();
     if (node.least_price() < best_) explore(std::move(node));
@@ -302,7 +302,7 @@ SlotSearch::Answer SlotSearch::run(double interval, std::int64_t below, bool any
   out.finished = open_.empty();
   out.found = found_;
   if (found_) {
-    out.slots = all_slots(held_);
+    out.slots = all_slots(best_slots_);
     out.bytes = out.bound = fixed_bytes_ + unit_ * best_;
   }
   for (const Node& node : open_)

@@ -31,7 +31,7 @@ struct SlowCycle {
 };
 
 // Whether the program is live and the interval is reached, to one part in 10^9.
-bool is_within(const SlotCycle& cycle, double interval);
+bool meets_interval(const SlotCycle& cycle, double interval);
 
 // The fewest of `least` to `most` that are enough; more than enough is enough, and `most` is. Few are tried first: they
 // often are.
@@ -69,7 +69,7 @@ class SlotSearch {
   // `least` and `most` slots of each register; what costs no bytes stays at most.
   SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::vector<int> least, std::vector<int> most);
 
-  struct Answer {
+  struct Result {
     bool found = false;      // slots of less than `below` bytes
     std::vector<int> slots;  // of each register
     std::int64_t bytes = 0;
@@ -78,7 +78,7 @@ class SlotSearch {
   };
   // Slots with an interval of at most `interval`, which the most slots must reach. `any`: the first that are found
   // below `below` bytes. What it learns of cycles it keeps for the next call.
-  Answer run(double interval, std::int64_t below, bool any, std::int64_t steps);
+  Result run(double interval, std::int64_t below, bool any, std::int64_t steps);
 
  private:
   using Slots = std::vector<int>;  // of variables: registers that cost bytes and have a choice
@@ -89,7 +89,7 @@ class SlotSearch {
 
     std::int64_t least_price() const;
   };
-  struct Floor {
+  struct SlotLowerBound {
     int variable, slots;  // more are needed
   };
 
@@ -103,11 +103,11 @@ class SlotSearch {
   CoverRow row_of(const SlowCycle& cycle) const;
   void tighten(CoverRow& row) const;
   bool learn(const SlotCycle& why, const Slots& x, std::span<const double> point);
-  std::vector<Floor> alternatives(const SlotCycle& why, const Slots& x);
+  std::vector<SlotLowerBound> alternatives(const SlotCycle& why, const Slots& x);
   void offer(Slots x);
   void explore(Node node);
   void halve(Node node, int variable);
-  void split(const Node& node, std::span<const Floor> floors);
+  void split(const Node& node, std::span<const SlotLowerBound> lower_bounds);
   bool stops() const { return steps_ <= 0 || (any_ && found_); }
 
   const SlotProblem& problem_;
@@ -125,7 +125,7 @@ class SlotSearch {
   std::vector<CoverRow> rows_;
   std::int64_t steps_ = 0, best_ = 0;  // best_: a price; only what is below it is sought
   bool any_ = false, found_ = false;
-  Slots held_;
+  Slots best_slots_;
   std::vector<Node> open_;
 };
 

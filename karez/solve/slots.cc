@@ -11,7 +11,7 @@
 
 namespace karez::solve {
 namespace {
-using Why = SlotCycle::Why;
+using WaitKind = SlotCycle::WaitKind;
 constexpr double step = 3e-9;  // intervals nearer to each other are not told apart
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -39,19 +39,19 @@ void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, 
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return p.registers[a].bytes > p.registers[b].bytes; });
-  lower_each(order, least, slots, [&] { return is_within(graph.worst(slots), interval); });
+  lower_each(order, least, slots, [&] { return meets_interval(graph.critical_cycle(slots), interval); });
 }
 
 void require_live(const SlotCycle& cycle) {
-  require(ErrorKind::hang, !cycle.stuck(), "slots: the program is not live with the most slots: ", print(cycle));
+  require(ErrorKind::hang, !cycle.is_deadlock(), "slots: the program is not live with the most slots: ", print(cycle));
 }
 
-SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Answer& answer, double interval,
+SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Result& answer, double interval,
                  double least_interval) {
   SlotPlan plan;
   plan.slots = answer.slots;
   trim(p, graph, plan.slots, interval);
-  plan.critical = graph.worst(plan.slots);
+  plan.critical = graph.critical_cycle(plan.slots);
   plan.interval = plan.critical.interval;
   plan.bytes = bytes_of(p, plan.slots);
   plan.bound = answer.bound;
@@ -67,11 +67,11 @@ std::string print(const SlotCycle& cycle) {
   for (const auto& step : cycle.steps) {
     out += cat("actor ", step.actor);
     if (step.act > 0) out += cat(" act ", step.act);
-    switch (step.why) {
-      case Why::data: out += cat(" -register ", step.index, "-> "); break;
-      case Why::slot: out += cat(" -slots of register ", step.index, "-> "); break;
-      case Why::actor: out += " -next act-> "; break;
-      case Why::stream: out += cat(" -stream ", step.index, "-> "); break;
+    switch (step.kind) {
+      case WaitKind::data: out += cat(" -register ", step.index, "-> "); break;
+      case WaitKind::slot: out += cat(" -slots of register ", step.index, "-> "); break;
+      case WaitKind::actor: out += " -next act-> "; break;
+      case WaitKind::stream: out += cat(" -stream ", step.index, "-> "); break;
     }
   }
   out += cat("actor ", cycle.steps[0].actor);
@@ -94,15 +94,15 @@ SlotCycle interval_of(const SlotProblem& problem, std::span<const int> slots, co
     require(slots[r] >= std::max(1, reg.filled) && slots[r] <= 32767, "slots: register ", r, " has ", slots[r],
             " slots, of which ", reg.filled, " are full before the first launch");
   }
-  return graph.worst(slots);
+  return graph.critical_cycle(slots);
 }
 
 SlotPlan cheapest_slots(const SlotProblem& problem, double interval, const SlotLimits& limits) {
   require(interval >= 0, "slots: an interval of ", interval, " seconds");
   ActGraph graph(problem, limits);
-  SlotCycle fastest = graph.worst(most_slots(problem));
+  SlotCycle fastest = graph.critical_cycle(most_slots(problem));
   require_live(fastest);
-  require(is_within(fastest, interval), "slots: no slots reach an interval of ", interval,
+  require(meets_interval(fastest, interval), "slots: no slots reach an interval of ", interval,
           " seconds: ", print(fastest));
   SlotSearch search(problem, graph, least_slots(problem), most_slots(problem));
   auto answer = search.run(interval, std::numeric_limits<std::int64_t>::max(), false, limits.steps);
@@ -111,7 +111,7 @@ SlotPlan cheapest_slots(const SlotProblem& problem, double interval, const SlotL
 
 SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimits& limits) {
   ActGraph graph(problem, limits);
-  SlotCycle fastest = graph.worst(most_slots(problem));
+  SlotCycle fastest = graph.critical_cycle(most_slots(problem));
   require_live(fastest);
   SlotSearch search(problem, graph, least_slots(problem), most_slots(problem));
   constexpr auto any_bytes = std::numeric_limits<std::int64_t>::max();
@@ -128,7 +128,7 @@ SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimi
       fail("slots: the program is not live within ", cap, " bytes: it takes ", live.bytes,
            live.finished ? "" : ", or at least ", live.finished ? "" : cat(live.bound));
     }
-    reached = graph.worst(held.slots).interval;
+    reached = graph.critical_cycle(held.slots).interval;
   }
   bool halve = true;
   while (reached > refused * (1 + step)) {
@@ -140,7 +140,7 @@ SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimi
       halve = true;
     } else {
       held = std::move(answer);
-      reached = graph.worst(held.slots).interval;
+      reached = graph.critical_cycle(held.slots).interval;
       halve = !halve;
     }
   }

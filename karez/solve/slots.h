@@ -73,7 +73,7 @@ struct SlotLimits {
 
 // Why a launch takes so long after the last: a cycle of waits.
 struct SlotCycle {
-  enum class Why : std::uint8_t {
+  enum class WaitKind : std::uint8_t {
     data,    // the next waits for the piece that this act fills
     slot,    // the next waits for the slot that this act returns
     actor,   // the next is the same actor's next act
@@ -81,7 +81,7 @@ struct SlotCycle {
   };
   struct Step {
     int actor = 0, act = 0;  // of a launch
-    Why why = Why::data;
+    WaitKind kind = WaitKind::data;
     int index = 0;  // the register, actor or stream
   };
   double interval = 0;      // seconds / tokens; 0 without a cycle; infinite where nothing can ever move
@@ -89,7 +89,7 @@ struct SlotCycle {
   std::int64_t tokens = 0;  // launches
   std::vector<Step> steps;  // of a stream without order: its actors, and one token
 
-  bool stuck() const { return !steps.empty() && tokens <= 0; }  // the program is not live, and `steps` proves it
+  bool is_deadlock() const { return !steps.empty() && tokens <= 0; }  // the program is not live, and `steps` proves it
 };
 std::string print(
     const SlotCycle& cycle);  // "actor 0 -register 1-> actor 2 -slots of register 1-> actor 0: 3 seconds over 1 token"

@@ -13,13 +13,13 @@ namespace karez::solve {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-struct Draw {
+struct RandomSource {
   std::mt19937 random;
   int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
   bool chance(int percent) { return below(100) < percent; }
 };
 
-SlotProblem::Consumer reader(int actor, int acts, int pieces, Draw& draw) {
+SlotProblem::Consumer reader(int actor, int acts, int pieces, RandomSource& draw) {
   SlotProblem::Consumer out{actor, acts / pieces};
   if (draw.chance(15)) out.arrives = draw.below(4);
   if (draw.chance(15)) out.returns = draw.below(4);
@@ -27,7 +27,7 @@ SlotProblem::Consumer reader(int actor, int acts, int pieces, Draw& draw) {
 }
 
 // Acts of some actors, shuffled; now and then an actor some acts behind.
-std::vector<SlotProblem::Act> order_of(const SlotProblem& p, const std::vector<int>& members, Draw& draw) {
+std::vector<SlotProblem::Act> order_of(const SlotProblem& p, const std::vector<int>& members, RandomSource& draw) {
   std::vector<int> row;
   for (int a : members) row.insert(row.end(), p.actors[a].acts, a);
   if (draw.chance(60)) std::shuffle(row.begin(), row.end(), draw.random);
@@ -40,7 +40,7 @@ std::vector<SlotProblem::Act> order_of(const SlotProblem& p, const std::vector<i
 }
 
 SlotProblem random_problem(int seed) {
-  Draw draw{std::mt19937(static_cast<unsigned>(seed))};
+  RandomSource draw{std::mt19937(static_cast<unsigned>(seed))};
   SlotProblem p;
   int actors = 2 + draw.below(4);
   bool rates = seed % 2 == 1;
@@ -83,7 +83,7 @@ SlotProblem random_problem(int seed) {
 // Three registers in a row, and beside each two neighbours of them a slow way: what one lacks the other may have, for a
 // price.
 SlotProblem problem_with_a_choice(int seed) {
-  Draw draw{std::mt19937(static_cast<unsigned>(seed))};
+  RandomSource draw{std::mt19937(static_cast<unsigned>(seed))};
   const int rates[] = {1, 2, 3, 4, 6}, common = rates[draw.below(4)];
   SlotProblem p;
   for (int a = 0; a < 6; ++a) {
@@ -110,21 +110,21 @@ SlotProblem problem_with_a_choice(int seed) {
   return p;
 }
 
-struct Tried {
+struct SlotTrial {
   std::vector<int> slots;
   long bytes = 0;
   double interval = 0;
 };
 
-std::vector<Tried> try_all(const SlotProblem& p) {
-  std::vector<Tried> all;
+std::vector<SlotTrial> try_all(const SlotProblem& p) {
+  std::vector<SlotTrial> all;
   std::vector<int> slots;
   for (const auto& reg : p.registers) slots.push_back(std::max(reg.least, reg.filled));
   for (;;) {
-    Tried tried{slots};
-    for (std::size_t r = 0; r < slots.size(); ++r) tried.bytes += slots[r] * p.registers[r].bytes;
-    tried.interval = TokenGame(p, slots).interval();
-    all.push_back(std::move(tried));
+    SlotTrial trial{slots};
+    for (std::size_t r = 0; r < slots.size(); ++r) trial.bytes += slots[r] * p.registers[r].bytes;
+    trial.interval = TokenGame(p, slots).interval();
+    all.push_back(std::move(trial));
     std::size_t r = 0;
     for (; r < slots.size() && slots[r] == p.registers[r].most; ++r)
       slots[r] = std::max(p.registers[r].least, p.registers[r].filled);
@@ -134,20 +134,20 @@ std::vector<Tried> try_all(const SlotProblem& p) {
 }
 
 // The least interval of at most `cap` bytes, and the least bytes of at most `interval`.
-double best_interval(const std::vector<Tried>& all, long cap) {
+double best_interval(const std::vector<SlotTrial>& all, long cap) {
   double best = infinity;
   for (const auto& t : all)
     if (t.bytes <= cap) best = std::min(best, t.interval);
   return best;
 }
-long least_bytes(const std::vector<Tried>& all, double interval) {
+long least_bytes(const std::vector<SlotTrial>& all, double interval) {
   long best = std::numeric_limits<long>::max();
   for (const auto& t : all)
     if (t.interval <= interval * (1 + 1e-9) && t.interval < infinity) best = std::min(best, t.bytes);
   return best;
 }
 
-void expect_plan(const SlotProblem& p, const std::vector<Tried>& all, const SlotPlan& plan) {
+void expect_plan(const SlotProblem& p, const std::vector<SlotTrial>& all, const SlotPlan& plan) {
   auto at = std::find_if(all.begin(), all.end(), [&](const auto& t) { return t.slots == plan.slots; });
   ASSERT_NE(at, all.end());
   ASSERT_EQ(at->bytes, plan.bytes);
@@ -182,8 +182,8 @@ TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
     auto all = try_all(p);
     for (const auto& t : all) {
       SlotCycle cycle = interval_of(p, t.slots);
-      ASSERT_EQ(cycle.stuck(), t.interval == infinity) << print(cycle);
-      if (!cycle.stuck()) { ASSERT_NEAR(cycle.interval, t.interval, 1e-9) << print(cycle); }
+      ASSERT_EQ(cycle.is_deadlock(), t.interval == infinity) << print(cycle);
+      if (!cycle.is_deadlock()) { ASSERT_NEAR(cycle.interval, t.interval, 1e-9) << print(cycle); }
     }
     if (all.back().interval == infinity) {
       EXPECT_NE(failure_of([&] {
@@ -193,7 +193,7 @@ TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
       ++dead;
       continue;
     }
-    Draw draw{std::mt19937(static_cast<unsigned>(seed))};
+    RandomSource draw{std::mt19937(static_cast<unsigned>(seed))};
     const auto& some = all[draw.below(static_cast<int>(all.size()))];
     for (double interval : {all.back().interval, some.interval, some.interval * 1.2, infinity}) {
       SlotPlan plan = cheapest_slots(p, interval);
@@ -283,19 +283,19 @@ TEST(Slots, IntervalsThatHardlyDifferAreToldApart) {
     for (auto& actor : p.actors) actor.seconds += 10'000'000, actor.acts = 1;
     for (auto& reg : p.registers) reg.period = reg.consumers[0].period = 1;
     p.streams.clear();
-    std::vector<Tried> all;
+    std::vector<SlotTrial> all;
     for (int v = 0; v < 64; ++v) {
-      Tried tried{{1 + v % 4, 1 + v / 4 % 4, 1 + v / 16, 3, 3, 3, 3}};
-      for (std::size_t r = 0; r < 7; ++r) tried.bytes += tried.slots[r] * p.registers[r].bytes;
-      tried.interval = interval_of(p, tried.slots).interval;
-      all.push_back(std::move(tried));
+      SlotTrial trial{{1 + v % 4, 1 + v / 4 % 4, 1 + v / 16, 3, 3, 3, 3}};
+      for (std::size_t r = 0; r < 7; ++r) trial.bytes += trial.slots[r] * p.registers[r].bytes;
+      trial.interval = interval_of(p, trial.slots).interval;
+      all.push_back(std::move(trial));
     }
-    for (const Tried& some : all) {
+    for (const SlotTrial& some : all) {
       if (some.slots[0] + some.slots[1] + some.slots[2] > 6) continue;
       const double least = best_interval(all, some.bytes);
       const SlotPlan plan = best_slots(p, some.bytes);
       ASSERT_NEAR(plan.interval, least, 1e-8 * least);
-      near += std::any_of(all.begin(), all.end(), [&](const Tried& t) {
+      near += std::any_of(all.begin(), all.end(), [&](const SlotTrial& t) {
         return t.interval != least && std::abs(t.interval - least) < 1e-6 * least;
       });
     }

@@ -132,12 +132,12 @@ TEST(Slots, TheCriticalCycleIsNamed) {
   EXPECT_EQ(print(cycle),
             "actor 0 -next act-> actor 0 act 1 -register 0-> actor 1 -slots of register 0-> actor 0: 5.0 seconds over "
             "1 token");
-  EXPECT_FALSE(cycle.stuck());
+  EXPECT_FALSE(cycle.is_deadlock());
   p.streams = {{{0, 1}, {}}};
   cycle = interval_of(p, std::vector{9});
   EXPECT_EQ(print(cycle), "actor 0 -stream 0-> actor 1 -stream 0-> actor 0: 5.0 seconds over 1 token");
   EXPECT_EQ(print(interval_of({}, {})), "no cycle");
-  cycle.steps = {{1, 2, SlotCycle::Why::data, 3}, {4, 0, SlotCycle::Why::actor, 4}};
+  cycle.steps = {{1, 2, SlotCycle::WaitKind::data, 3}, {4, 0, SlotCycle::WaitKind::actor, 4}};
   EXPECT_EQ(print(cycle), "actor 1 act 2 -register 3-> actor 4 -next act-> actor 1 act 2: 5.0 seconds over 1 token");
 }
 
@@ -146,7 +146,7 @@ TEST(Slots, ACycleWithoutTokensIsNamed) {
   p.actors = {{1}, {1}, {1}};
   p.registers = {edge(0, 1, 1, 1, 2), edge(1, 2, 1, 1, 2), edge(2, 1, 1, 1, 2)};
   SlotCycle cycle = interval_of(p, std::vector{1, 1, 1});
-  EXPECT_TRUE(cycle.stuck());
+  EXPECT_TRUE(cycle.is_deadlock());
   EXPECT_EQ(cycle.interval, infinity);
   const char* why =
       "hang: slots: the program is not live with the most slots: actor 1 -register 1-> actor 2 -register 2-> actor 1: "
@@ -167,7 +167,7 @@ TEST(Slots, AnOrderThatWaitsForLaterLaunchesIsStuck) {
   p.registers = {edge(0, 1, 1, 1, 3)};
   p.streams = {{{}, {{1, 2}, {0, 0}}}};  // before 0's first act, 1's third
   SlotCycle cycle = interval_of(p, std::vector{3});
-  EXPECT_TRUE(cycle.stuck());
+  EXPECT_TRUE(cycle.is_deadlock());
   EXPECT_EQ(print(cycle), "actor 0 -register 0-> actor 1 -stream 0-> actor 0: 2.0 seconds over -2 tokens");
   p.actors.push_back({1});
   p.registers.push_back(edge(1, 2, 1, 1, 9));
@@ -177,7 +177,7 @@ TEST(Slots, AnOrderThatWaitsForLaterLaunchesIsStuck) {
   p.actors.pop_back();
   p.registers.pop_back();
   p.streams[0].order = {{0, 0}, {1, -2}};
-  EXPECT_TRUE(interval_of(p, std::vector{2}).stuck());  // two behind takes three slots
+  EXPECT_TRUE(interval_of(p, std::vector{2}).is_deadlock());  // two behind takes three slots
   EXPECT_EQ(interval_of(p, std::vector{3}).interval, 2);
 }
 

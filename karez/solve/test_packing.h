@@ -14,13 +14,13 @@ using Pairs = std::vector<std::pair<int, int>>;
 
 // For more blocks than all orders allow: the same pushing in order of offsets (a block never below the one before it),
 // given up at once when the rest cannot come out lower than the best. Heights in units of one byte.
-struct Pusher {
+struct ExhaustivePacker {
   const std::vector<Block>& blocks;
   std::vector<std::vector<int>> neighbours;
   std::vector<long> offset;
   long best;
 
-  Pusher(const std::vector<Block>& blocks, const Pairs& conflicts, long best)
+  ExhaustivePacker(const std::vector<Block>& blocks, const Pairs& conflicts, long best)
       : blocks(blocks),
         neighbours(blocks.size()),
         offset(blocks.size(), -1),
@@ -50,7 +50,7 @@ struct Pusher {
 
 // The least peak, which is not above `reached`.
 inline long least_peak(const std::vector<Block>& blocks, const Pairs& conflicts, long reached) {
-  Pusher all(blocks, conflicts, reached);
+  ExhaustivePacker all(blocks, conflicts, reached);
   all.push(0, 0, 0);
   return all.best;
 }

@@ -31,12 +31,12 @@ std::string print_shape(const Shape& shape) { return cat("[", join(shape, ", "),
 std::string print(const TensorType& type) { return cat(name_of(type.dtype), type.shape); }
 
 namespace {
-std::vector<std::int64_t> parse_list(Scan& in, std::string_view open, std::string_view close) {
+std::vector<std::int64_t> parse_list(Scanner& in, std::string_view open, std::string_view close) {
   std::vector<std::int64_t> values;
   in.expect(open);
   while (!in.accept(close)) {
     if (!values.empty()) in.expect(",");
-    Scan before = in;
+    Scanner before = in;
     values.push_back(in.integer());
     if (values.back() < 0) before.fail_here("a size or a stride is negative");
   }
@@ -44,8 +44,8 @@ std::vector<std::int64_t> parse_list(Scan& in, std::string_view open, std::strin
 }
 }  // namespace
 
-TensorType parse_type(Scan& in) {
-  Scan before = in;
+TensorType parse_type(Scanner& in) {
+  Scanner before = in;
   DType dtype = DType::f32;
   try {
     dtype = dtype_from(in.word());
@@ -103,7 +103,7 @@ std::string print(const View& view) {
   return view.strides == row_major(view.shape) ? text : cat(text, "{", join(view.strides, ", "), "}");
 }
 
-View parse_view(Scan& in) {
+View parse_view(Scanner& in) {
   TensorType type = parse_type(in);
   if (!in.peek("{")) return View(type);
   View view(type.dtype, type.shape, parse_list(in, "{", "}"));

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/tensor/dtype.h"
 #include "karez/tensor/namespace.h"
 
@@ -31,7 +31,7 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 std::string print(const TensorType& type);
-TensorType parse_type(Scan& in);
+TensorType parse_type(Scanner& in);
 inline std::ostream& operator<<(std::ostream& out, const TensorType& type) { return out << print(type); }
 
 // How logical dimensions are laid in memory. Logical order is always n c h w; channels-last is a matter of strides
@@ -68,7 +68,7 @@ struct View {
 };
 // "f32[2, 3]" when row-major, else "f32[2, 3]{1, 2}" with the strides in braces; reads back.
 std::string print(const View& view);
-View parse_view(Scan& in);
+View parse_view(Scanner& in);
 inline std::ostream& operator<<(std::ostream& out, const View& view) { return out << print(view); }
 
 // A view with its address: what kernels get.

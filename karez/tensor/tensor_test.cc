@@ -47,13 +47,13 @@ TEST(Shape, CountsMultiplyAndOverflowIsAnError) {
 
 TEST(TensorType, ItsTextReadsBack) {
   for (const char* text : {"f32[64, 10]", "i64[]", "bool[0]", "bf16[2]", "f16[]"}) {
-    Scan in(text, "type");
+    Scanner in(text, "type");
     EXPECT_EQ(print(parse_type(in)), text);
     EXPECT_TRUE(in.at_end());
   }
   auto error = [](std::string_view text) {
     return error_of([&] {
-      Scan in(text, "type");
+      Scanner in(text, "type");
       parse_type(in);
     });
   };
@@ -115,7 +115,7 @@ TEST(View, TheExtentReachesToTheLastElementTouched) {
 
 TEST(View, ItsTextReadsBack) {
   for (const char* text : {"f32[2, 3]", "f32[2, 3]{1, 2}", "bool[]", "f32[4, 4]{0, 1}", "i32[1, 3]{9, 1}"}) {
-    Scan in(text, "view");
+    Scanner in(text, "view");
     View view = parse_view(in);
     EXPECT_EQ(print(view), text);
     EXPECT_TRUE(in.at_end());
@@ -123,7 +123,7 @@ TEST(View, ItsTextReadsBack) {
   EXPECT_EQ(print(View(DType::f32, {2, 3}, {3, 1})), "f32[2, 3]") << "row-major strides are not shown";
   auto error = [](std::string_view text) {
     return error_of([&] {
-      Scan in(text, "view");
+      Scanner in(text, "view");
       parse_view(in);
     });
   };

@@ -25,7 +25,7 @@ nb::tuple placement_tuple(const std::optional<DeviceMesh>& on, const Layout& lay
     return nb::make_tuple(on ? nb::cast(*on) : nb::none(), std::vector<std::string>(static_cast<std::size_t>(rank)), "",
                           "");
   const auto [kind, axes] = partial_of(layout, on->mesh);
-  return nb::make_tuple(*on, sbp::words_of(layout, rank, on->mesh), kind, axes);
+  return nb::make_tuple(*on, sbp::partition_spec_of(layout, rank, on->mesh), kind, axes);
 }
 
 // Without `layout` the mesh alone is asked for, which computes nothing.
@@ -62,7 +62,7 @@ nb::list local_parts_of(const Value& value) {
     out.append(nb::make_tuple(device, ranges, Value(Tensor(data))));
   };
   if (const HostArray lent = tensor.lent(); lent.valid()) {
-    add(nb::none(), sbp::whole(lent.shape()), lent);
+    add(nb::none(), sbp::full_box(lent.shape()), lent);
     return out;
   }
   const SourceLine line = user_line();

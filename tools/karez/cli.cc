@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "karez/base/error.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 
 namespace karez::tools {
 namespace {
@@ -63,7 +63,7 @@ int refuse(const Command& root, const CLI::App& app, int count, const char* cons
   }
   if (!command->commands.empty() && next < count && words[next][0] != '-')
     why = cat("no subcommand of ", name, " is called '", words[next], "'; ",
-              near_names(words[next], command->commands, [](const Command& c) { return c.name; }));
+              suggest_names(words[next], command->commands, [](const Command& c) { return c.name; }));
   std::fprintf(stderr, "%s: %s; see %s --help\n", root.name.c_str(), why.c_str(), name.c_str());
   return exit_code(ErrorKind::user);
 }

@@ -213,7 +213,7 @@ void print_rates(const CostTable& costs) {
   for (std::size_t rate = 0; rate < rate_count; ++rate) {
     rows.push_back({std::string(rate_name(rate))});
     for (const RateSet& set : costs.sets) rows.back().push_back(fixed(set.rates[rate] * 1e-9, 2));
-    rows.back().emplace_back(rate < rate_named("pointwise.l1") ? "GF/s" : rate == functions_rate ? "G/s" : "GB/s");
+    rows.back().emplace_back(rate < find_rate("pointwise.l1") ? "GF/s" : rate == functions_rate ? "G/s" : "GB/s");
   }
   const LinkCost& local = costs.of_axis("local");
   std::printf(

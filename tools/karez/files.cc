@@ -46,7 +46,7 @@ CostTable read_costs(const std::string& path, int team) {
   if (path.empty()) return {};
   const std::string text = read_text(path);
   return with_file_name(path, [&] {
-    CostTable out = CostTable::parse(text).on(device::processor().isa).on(team, 1);
+    CostTable out = CostTable::parse(text).with_isa(device::processor().isa).with_threads(team, 1);
     if (out.origin.empty()) out.origin = cat("those of ", path);
     return out;
   });

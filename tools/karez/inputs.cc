@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "karez/base/hash.h"
-#include "karez/base/near.h"
 #include "karez/base/philox.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/data/array_source.h"
 #include "karez/data/npy.h"
@@ -83,7 +83,7 @@ Feeds feeds_of(const Plan& plan, const InputOptions& options) {
     const std::string name = one.substr(0, equals);
     const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) { return input.name == name; });
     require(ErrorKind::name, at != inputs.end(), "--input ", one, ": plan '", plan.name, "' has no input '", name,
-            "'; ", near_names(name, inputs, [](const Input& input) { return input.name; }));
+            "'; ", suggest_names(name, inputs, [](const Input& input) { return input.name; }));
     HostArray& array = arrays[static_cast<std::size_t>(at - inputs.begin())];
     require(!array.valid(), "--input ", one, ": '", name, "' is given twice");
     array = parse_input(*at, one.substr(equals + 1));

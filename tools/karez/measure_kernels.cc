@@ -112,8 +112,8 @@ double seconds_each(int devices, const Shape& shape, const std::function<Tensor(
 }
 
 double work_of(const Sample& sample) {
-  return sample.rate < rate_named("pointwise.l1") || sample.rate == functions_rate ? sample.work.flops
-                                                                                   : sample.work.bytes;
+  return sample.rate < find_rate("pointwise.l1") || sample.rate == functions_rate ? sample.work.flops
+                                                                                  : sample.work.bytes;
 }
 
 // Rows that are gathered on both devices and halved again.
@@ -196,8 +196,8 @@ std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
     }
     // Called again and again a sample stays in the first caches. What a step updates was last touched a step ago.
     for (const char* cached : {"update.l1", "update.l2"}) {
-      double& rate = set.rates[rate_named(cached)];
-      rate = std::min(rate, out[0].rates[rate_named("update.l3")]);
+      double& rate = set.rates[find_rate(cached)];
+      rate = std::min(rate, out[0].rates[find_rate("update.l3")]);
     }
   }
   return out;
@@ -216,7 +216,7 @@ void measure_local_link(CostTable& costs) {
   const double gathered = gather_seconds(few), added = sum_seconds(few);
   const double of_gather = (gather_seconds(many) - gathered - relu_of(bytes) + costs.call) / bytes;
   const double of_sum = (sum_seconds(many) - added - 2 * relu_of(bytes) + 2 * costs.call) / bytes;
-  const double fastest = 1 / costs.rates[rate_named("pointwise.l1")];
+  const double fastest = 1 / costs.rates[find_rate("pointwise.l1")];
   const double copying = std::max(of_sum - of_gather, fastest);
   costs.memory_bytes = 1 / copying;
   costs.axis_links = {{"local",
@@ -230,10 +230,10 @@ CostTable measure_costs(int team, std::string_view date) {
   out.origin = cat("measured on ", own.name, ", ", own.isa, ", on ", date);
   out.sets = measure_kernels(own.isa, team);
   out.call = measure_call();
-  CostTable alone = out.on(1, 1);  // links join devices of one thread each
+  CostTable alone = out.with_threads(1, 1);  // links join devices of one thread each
   measure_local_link(alone);
   out.memory_bytes = alone.memory_bytes, out.axis_links = alone.axis_links;
-  auto rate = [&](const char* name) { return out.sets.back().rates[rate_named(name)]; };
+  auto rate = [&](const char* name) { return out.sets.back().rates[find_rate(name)]; };
   out.matmul_flops = rate("matmul.square"), out.conv_flops = rate("conv.many");
   return out;
 }

@@ -69,7 +69,7 @@ std::string after_text(const Compilation& c, const std::string& pass, double sec
   std::string out = cat("# after ", pass, ", ", fixed(seconds * 1e3, 3), " ms");
   if (pass == "shard")
     out += cat(": calls and transfers of ", microseconds(c.cost), " us a launch, predicted",
-               costs_caution(c.options.costs), "; ", c.shard_report);
+               default_costs_warning(c.options.costs), "; ", c.shard_report);
   return out + "\n" + made_text(c, pass);
 }
 

@@ -113,7 +113,7 @@ int run(const Options& options) {
   for (const SimulatedAct& act : result.acts)
     busy[act.actor] += std::max(0.0, std::min(act.end, result.makespan) - act.begin);
   std::printf("plan '%s': %s us a launch, predicted%s\n", plan.name.c_str(), microseconds(launch.seconds).c_str(),
-              std::string(costs_caution(costs)).c_str());
+              std::string(default_costs_warning(costs)).c_str());
   std::printf("%lld launched one after the other, seed %lld, delay up to %s us; %lld messages a launch\ncosts: %s\n",
               static_cast<long long>(options.launches), static_cast<long long>(options.seed),
               number(options.delay).c_str(), static_cast<long long>(messages_per_launch(plan)),

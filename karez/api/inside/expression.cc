@@ -10,7 +10,7 @@
 #include "karez/api/inside/run_expressions.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/api/interactive.h"
-#include "karez/base/number_as.h"
+#include "karez/base/attr_cast.h"
 #include "karez/ops/all_ops.h"
 
 namespace karez {
@@ -140,7 +140,7 @@ ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
 
 ValueId Expression::number(DType dtype, double value) {
   HostArray scalar(TensorType{dtype, {}});
-  with_type(dtype, [&]<class T>() { scalar.data<T>()[0] = number_as<T>(Attr(value)); });
+  with_type(dtype, [&]<class T>() { scalar.data<T>()[0] = attr_cast<T>(Attr(value)); });
   return input(std::make_shared<LazyValue>(scalar.type(), scalar));
 }
 

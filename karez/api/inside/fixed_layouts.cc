@@ -10,7 +10,7 @@
 #include "karez/api/inside/stored_parts.h"
 #include "karez/base/glob.h"
 #include "karez/base/text.h"
-#include "karez/sbp/effective.h"
+#include "karez/sbp/effective_layout.h"
 
 namespace karez {
 
@@ -48,7 +48,7 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
             ". It stays where the first function that used it put it: compile for that mesh, with the same placements "
             "(so gradients of variables on ",
             "several meshes are taken inside of a compiled function), or save, reset the world and load");
-    require(!variable.stored || agrees(mesh, stored.layout, *variable.stored), "this function's body wants '",
+    require(!variable.stored || layouts_agree(mesh, stored.layout, *variable.stored), "this function's body wants '",
             variable.name, "' stored as ",
             variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
             " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",

@@ -7,7 +7,7 @@
 
 #include "karez/api/inside/build_id.h"
 #include "karez/base/log.h"
-#include "karez/base/scan.h"
+#include "karez/base/scanner.h"
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/libraries.h"
 #include "karez/passes/pipeline.h"
@@ -31,18 +31,18 @@ std::string text_of(const Compilation& c) {
              plan.size(), "\n", graph, plan);
 }
 
-double real(Scan& in, std::string_view word) {
+double real(Scanner& in, std::string_view word) {
   in.expect(word);
   bool integer = false;
   return in.number(integer);
 }
 
-std::string quoted(Scan& in, std::string_view word) {
+std::string quoted(Scanner& in, std::string_view word) {
   in.expect(word);
   return in.quoted();
 }
 
-std::size_t length(Scan& in, std::string_view word, std::size_t most) {
+std::size_t length(Scanner& in, std::string_view word, std::size_t most) {
   in.expect(word);
   const std::int64_t value = in.integer();
   if (value < 0 || static_cast<std::size_t>(value) > most) in.fail_here(cat(value, " is out of range"));
@@ -53,7 +53,7 @@ void read_text(Compilation& c, std::string_view text) {
   const std::size_t line = text.find('\n');
   require(ErrorKind::data, line != text.npos, "it has no first line");
   const std::string_view rest = text.substr(line + 1);
-  Scan in(text.substr(0, line), "kept plan");
+  Scanner in(text.substr(0, line), "kept plan");
   const double cost = real(in, "cost"), bound = real(in, "bound");
   const bool optimal = in.accept("optimal");
   if (!optimal) in.expect("open");

@@ -13,7 +13,7 @@
 #include "karez/api/inside/world_state.h"
 #include "karez/api/interactive.h"
 #include "karez/base/text.h"
-#include "karez/sbp/effective.h"
+#include "karez/sbp/effective_layout.h"
 
 namespace karez {
 
@@ -203,7 +203,7 @@ class DividedAxes {
 
   Axes axes_of(const Layout& layout) const {
     Axes out;
-    for (const Sbp& entry : sbp::effective(mesh_, layout)) out.push_back(!entry.is_broadcast());
+    for (const Sbp& entry : sbp::effective_layout(mesh_, layout)) out.push_back(!entry.is_broadcast());
     return out;
   }
 

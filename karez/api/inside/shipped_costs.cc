@@ -101,7 +101,7 @@ std::span<const ShippedCosts> all_shipped_costs() { return tables; }
 
 CostTable costs_for(const device::Processor& processor) {
   for (const ShippedCosts& shipped : tables)
-    if (shipped.processor == processor.name) return CostTable::parse(shipped.text).on(processor.isa);
+    if (shipped.processor == processor.name) return CostTable::parse(shipped.text).with_isa(processor.isa);
   CostTable out;
   out.origin = cat(sbp::default_origin, "; `karez doctor --kernels --costs FILE` measures this one (", processor.name,
                    ", ", processor.isa, ")");

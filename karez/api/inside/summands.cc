@@ -3,12 +3,12 @@
 #include "karez/api/inside/namespace.h"
 
 #include "karez/ops/build.h"
-#include "karez/sbp/effective.h"
+#include "karez/sbp/effective_layout.h"
 
 namespace karez {
 
 std::optional<Summands> summands_of(const TensorType& type, const Mesh& mesh, const Layout& layout) {
-  Summands out{type, effective(mesh, layout)};
+  Summands out{type, effective_layout(mesh, layout)};
   std::int64_t rows = 1;
   bool partial = false;
   for (std::size_t axis = 0; axis < out.layout.size(); ++axis) {

@@ -12,7 +12,7 @@
 #include "karez/api/inside/summands.h"
 #include "karez/base/glob.h"
 #include "karez/base/hash.h"
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/ops/compose.h"
 
 namespace karez {
@@ -417,8 +417,8 @@ void Trace::require_matched(std::size_t first) const {
   for (std::size_t i = first; i < options_.placements.size(); ++i)
     require(ErrorKind::name, options_.placements[i].matched, "placements: '", options_.placements[i].module,
             "' matches no module and no parameter of this function; ",
-            near_names(options_.placements[i].module, parameters_,
-                       [this](const Parameter& parameter) { return path_of(parameter); }));
+            suggest_names(options_.placements[i].module, parameters_,
+                          [this](const Parameter& parameter) { return path_of(parameter); }));
 }
 
 void Trace::finish(const std::vector<Tensor>& outputs) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 
 namespace karez {
@@ -69,7 +69,7 @@ std::vector<const WaitingWeight*> WaitingWeights::of(const std::vector<Parameter
     if (at < 0 && !whole.empty())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole,
            ", which was loaded for all variables, has none for it; of those that wait ",
-           near_names(parameter.name(), list, [](const WaitingWeight& one) { return one.offer.name; }),
+           suggest_names(parameter.name(), list, [](const WaitingWeight& one) { return one.offer.name; }),
            ". load(path, {.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is "
            "missing begins with its initial "
            "value");

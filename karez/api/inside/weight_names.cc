@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 
 namespace karez {
@@ -107,7 +107,7 @@ std::vector<OfferedWeight> offered(const WeightFiles& file, const std::vector<We
   for (const WeightRule& rule : rules)
     if (used.count(&rule) == 0)
       fail(ErrorKind::name, path, ": rule ", print(rule), " matches no tensor of the file; ",
-           near_names(rule.file, entries, [](const WeightEntry& entry) { return entry.name; }));
+           suggest_names(rule.file, entries, [](const WeightEntry& entry) { return entry.name; }));
   for (OfferedWeight& one : out)
     if (const auto note = file.notes().find(origin_note(one.entry.name)); note != file.notes().end())
       one.origin = note->second;

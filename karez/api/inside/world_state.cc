@@ -6,7 +6,7 @@
 #include <chrono>
 #include <iterator>
 
-#include "karez/base/near.h"
+#include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/runtime/exit.h"
 
@@ -41,7 +41,7 @@ std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(std
   if (found.empty())
     fail(ErrorKind::name, "no variable '", name,
          "' exists yet: a variable is made by the first call of a function that uses it; ",
-         near_names(name, variables, [](const auto& item) { return called(item.first, item.second).first; }));
+         suggest_names(name, variables, [](const auto& item) { return called(item.first, item.second).first; }));
   if (found.size() == 1) return found[0];
   fail(ErrorKind::name, "'", name, "' is the name of ", all.size(), " variables: ", join(all, " and "),
        "; ask for one of them by its Parameter");

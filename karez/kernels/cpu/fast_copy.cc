@@ -1,7 +1,7 @@
 // Copies in runs and tiles, shared among a team.
 #include <algorithm>
 
-#include "karez/base/number_as.h"
+#include "karez/base/attr_cast.h"
 #include "karez/kernels/cpu/copy_plan.h"
 #include "karez/kernels/cpu/fast_row.h"
 #include "karez/kernels/cpu/plain.h"
@@ -61,7 +61,7 @@ PreparedKernel pad(const CallSpec& call) {
     require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
                 "low and high do not add up");
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
-    const T value = call.attrs.has("value") ? number_as<T>(attr_at(call.attrs, "value")) : T{};
+    const T value = call.attrs.has("value") ? attr_cast<T>(attr_at(call.attrs, "value")) : T{};
     return [plan = *inside, value, skip = offset_of(low, y.strides) * size_of(y.dtype), count = y.count(),
             team = call.team](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);

@@ -96,7 +96,7 @@ TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
   for (const char* text : binary)
     for (const std::string& expr : {std::string(text), cat("-(-(", text, "))")})
       for (const DType dtype : {DType::f32, DType::b8}) {
-        if (dtype == DType::b8 && !is_truth(parse_expr(expr)->kind)) continue;
+        if (dtype == DType::b8 && !is_boolean(parse_expr(expr)->kind)) continue;
         CallSpec call = pointwise(expr, {dense({n}), dense({n})}, dense({n}, dtype));
         Bench fast(table().row("hwy.pointwise"), call), plain(table().row("plain.pointwise"), call);
         for (Bench* bench : {&fast, &plain}) {

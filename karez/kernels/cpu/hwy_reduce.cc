@@ -43,7 +43,7 @@ HWY_INLINE bool has_bits(V v, std::int32_t bits) {
   return !hn::AllFalse(words, hn::Eq(hn::BitCast(words, v), hn::Set(words, bits)));
 }
 
-// As karez/base/extremes.h: a NaN wins, and among zeros the sign tells.
+// As karez/base/ieee_min_max.h: a NaN wins, and among zeros the sign tells.
 struct Max {
   static constexpr float identity = -std::numeric_limits<float>::infinity();
   static HWY_INLINE V join(V a, V b) { return max_of(a, b); }
@@ -166,7 +166,9 @@ void join_rows(ReduceKind kind, const float* parts, std::int64_t rows, std::int6
     float total = parts[c];
     for (std::int64_t r = 1; r < rows; ++r) {
       const float x = parts[r * columns + c];
-      total = kind == ReduceKind::sum ? total + x : kind == ReduceKind::max ? larger(total, x) : smaller(total, x);
+      total = kind == ReduceKind::sum   ? total + x
+              : kind == ReduceKind::max ? ieee_maximum(total, x)
+                                        : ieee_minimum(total, x);
     }
     out[c] = total;
   }

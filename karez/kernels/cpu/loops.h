@@ -8,7 +8,7 @@
 #include <span>
 #include <type_traits>
 
-#include "karez/base/extremes.h"
+#include "karez/base/ieee_min_max.h"
 #include "karez/kernels/namespace.h"
 #include "karez/tensor/tensor.h"
 

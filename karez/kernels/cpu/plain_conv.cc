@@ -61,7 +61,7 @@ PreparedKernel forward(const CallSpec& call) {
                   const T* first = x + n * xs.n + o / conv.from * conv.into * xs.c;
                   sum += dot(first + h * xs.h + v * xs.w, xs.c, w + o * ws.n + r * ws.h + s * ws.w, ws.c, conv.into);
                 }
-              y[n * ys.n + o * ys.c + p * ys.h + q * ys.w] = static_cast<Y>(relu ? larger(sum, 0.0) : sum);
+              y[n * ys.n + o * ys.c + p * ys.h + q * ys.w] = static_cast<Y>(relu ? ieee_maximum(sum, 0.0) : sum);
             }
     };
   });

@@ -1,7 +1,7 @@
 // Kernels that move elements and compute none: copy, reshape, transpose, slice, broadcast, concat, pad.
 #include <cstring>
 
-#include "karez/base/number_as.h"
+#include "karez/base/attr_cast.h"
 #include "karez/kernels/cpu/copy_plan.h"
 #include "karez/kernels/cpu/plain.h"
 
@@ -99,7 +99,7 @@ PreparedKernel pad(const CallSpec& call) {
     require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
                 "low and high do not add up");
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
-    const T value = call.attrs.has("value") ? number_as<T>(attr_at(call.attrs, "value")) : T{};
+    const T value = call.attrs.has("value") ? attr_cast<T>(attr_at(call.attrs, "value")) : T{};
     const Loops all = loops_over(y.shape, {y.strides}, Order::by_memory);
     const CopyPlan inside = plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype));
     const std::int64_t skip = x.count() == 0 ? 0 : offset_of(low, y.strides) * size_of(y.dtype);

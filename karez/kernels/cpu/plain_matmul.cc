@@ -58,7 +58,7 @@ PreparedKernel prepare(const CallSpec& call) {
             for (std::int64_t n = n0; n < n1; ++n) {
               if (add) sum[n - n0] += static_cast<Wide<T>>(add[n * bias_step]);
               const Y value = static_cast<Y>(sum[n - n0]);
-              y[m * out.row_step + n * out.column_step] = relu ? larger<Y>(value, static_cast<Y>(0)) : value;
+              y[m * out.row_step + n * out.column_step] = relu ? ieee_maximum<Y>(value, static_cast<Y>(0)) : value;
             }
           }
       });

@@ -41,13 +41,13 @@ template <class T> struct Max {
   static constexpr T identity = std::numeric_limits<T>::has_infinity
                                     ? static_cast<T>(-std::numeric_limits<T>::infinity())
                                     : std::numeric_limits<T>::lowest();
-  static T step(T best, T x) { return larger(best, x); }
+  static T step(T best, T x) { return ieee_maximum(best, x); }
 };
 template <class T> struct Min {
   using Kept = T;
   static constexpr T identity =
       std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
-  static T step(T best, T x) { return smaller(best, x); }
+  static T step(T best, T x) { return ieee_minimum(best, x); }
 };
 
 template <template <class> class Kind, class T> PreparedKernel reduce_typed(const Reduction& reduction) {

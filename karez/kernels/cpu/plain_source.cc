@@ -2,9 +2,9 @@
 // alone.
 #include <cstring>
 
+#include "karez/base/attr_cast.h"
 #include "karez/base/hash.h"
 #include "karez/base/hex.h"
-#include "karez/base/number_as.h"
 #include "karez/base/philox.h"
 #include "karez/kernels/cpu/copy_plan.h"
 #include "karez/kernels/cpu/plain.h"
@@ -29,7 +29,7 @@ PreparedKernel constant(const CallSpec& call) {
   }
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
     return [loops = loops_over(y.shape, {y.strides}, Order::by_memory),
-            value = number_as<T>(attr_at(call.attrs, "value"))](const KernelArgs& args) {
+            value = attr_cast<T>(attr_at(call.attrs, "value"))](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);
       for_each_element(loops, [&](const auto& at) { out[at[0]] = value; });
     };

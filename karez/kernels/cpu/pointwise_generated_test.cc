@@ -115,7 +115,7 @@ Bounded bounded(const ExprProgram& program, const std::vector<double>& x) {
     // A power of a negative number depends on whether the exponent is whole, which a rounding may make it.
     if (op.op == ExprKind::pow && a.value < 0 && b.error > 0 && std::abs(b.value - std::round(b.value)) <= 2 * b.error)
       out.error = inf;
-    bool exact = is_truth(op.op) || op.op == ExprKind::select || op.op == ExprKind::max || op.op == ExprKind::min ||
+    bool exact = is_boolean(op.op) || op.op == ExprKind::select || op.op == ExprKind::max || op.op == ExprKind::min ||
                  op.op == ExprKind::neg || op.op == ExprKind::abs;
     // sin and cos are accurate relative to 1, not to their value near its zeros.
     bool absolute = op.op == ExprKind::sin || op.op == ExprKind::cos;

@@ -133,9 +133,9 @@ HWY_INLINE V phi_of(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), hn::Sub(one, tail), tail));
 }
 
-// As karez/base/extremes.h: NaN of either operand is handed on (the hardware's minimum and maximum hand on only that of
-// one side), +0 is above -0. Of equal operands the bits are joined: those of a zero's sign, which is all in which they
-// can differ.
+// As karez/base/ieee_min_max.h: NaN of either operand is handed on (the hardware's minimum and maximum hand on only
+// that of one side), +0 is above -0. Of equal operands the bits are joined: those of a zero's sign, which is all in
+// which they can differ.
 HWY_INLINE V max_of(V x, V y) {
   const V unequal = hn::IfThenElse(hn::Or(hn::Gt(x, y), hn::IsNaN(x)), x, y);
   return hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), unequal);

@@ -1,0 +1,111 @@
+// What an axis costs at least: by hand, on one axis exactly, and never more than the cheapest tree.
+#include "karez/sbp/axis_lower_bounds.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "karez/sbp/transition.h"
+
+namespace karez::sbp {
+namespace {
+
+CostTable costs_of(double alpha, double beta, double memory) {
+  CostTable costs;
+  costs.link = {alpha, beta};
+  costs.memory_bytes = memory;
+  return costs;
+}
+
+TEST(AxisLowerBounds, AStepIsPricedOnThePartsThatOtherAxesLeave) {
+  const TensorType type{DType::f32, {8, 8}};
+  AxisLowerBounds alone(type, Mesh::parse("a=2"), costs_of(1, 1, 1e30)),
+      beside(type, Mesh::parse("a=2,b=4"), costs_of(1, 1, 1e30));
+  const unsigned whole = alone.with(AxisLowerBounds::none, B());
+  EXPECT_NEAR(alone.seconds(0, S(0), whole), 1 + 128, 1e-9);  // a message and half of 256 bytes
+  EXPECT_NEAR(beside.seconds(0, S(0), whole), 1 + 32, 1e-9);  // of a quarter
+}
+
+// A split is free from the whole: both splits cost what the whole costs.
+TEST(AxisLowerBounds, WhatFollowsFromTheWholeIsFree) {
+  const TensorType type{DType::f32, {8, 8}};
+  AxisLowerBounds bounds(type, Mesh::parse("a=2,b=2"), costs_of(1, 1, 1e30));
+  const unsigned whole = bounds.with(AxisLowerBounds::none, B()), all = bounds.with(bounds.with(whole, S(0)), S(1));
+  EXPECT_EQ(bounds.seconds(0, B(), all), 0);
+  EXPECT_EQ(bounds.seconds(0, P(), all), bounds.seconds(0, P(), whole));
+  EXPECT_EQ(bounds.seconds(0, S(1), bounds.with(AxisLowerBounds::none, S(1))), 0);
+  EXPECT_EQ(bounds.seconds(0, S(1), AxisLowerBounds::none), 0);
+}
+
+// The whole is a maximum's summand as it stands; for a sum most members hold zeros.
+TEST(AxisLowerBounds, EachKindOfPartialIsAnEntryOfItsOwn) {
+  AxisLowerBounds bounds({DType::f32, {8}}, Mesh::parse("a=2"), costs_of(1, 1, 1));
+  auto to = [&](Sbp from, Reduce reduce) {
+    return bounds.seconds(0, from, bounds.with(AxisLowerBounds::none, P(reduce)));
+  };
+  EXPECT_EQ(to(B(), Reduce::max), 0);
+  EXPECT_EQ(to(B(), Reduce::min), 0);
+  EXPECT_EQ(to(B(), Reduce::sum), 32);
+  EXPECT_EQ(to(P(Reduce::max), Reduce::max), 0);
+  EXPECT_GT(to(P(Reduce::max), Reduce::min), 0);
+}
+
+// One axis cannot change a dimension that a later one splits too: then that axis leaves more.
+TEST(AxisLowerBounds, ALaterAxisDoesNotSplitWhatTheStepChanges) {
+  AxisLowerBounds bounds({DType::f32, {8}}, Mesh::parse("a=2,b=2"), costs_of(1, 1, 1e30));
+  const unsigned whole = bounds.with(AxisLowerBounds::none, B());
+  EXPECT_NEAR(bounds.seconds(0, S(0), whole), 1 + 16, 1e-9);
+  EXPECT_NEAR(bounds.seconds(1, S(0), whole), 1 + 8, 1e-9);
+}
+
+TEST(AxisLowerBounds, TogetherTheyCostNoMoreThanTheCheapestTreeAndOnOneAxisAsMuch) {
+  const char* given = std::getenv("KAREZ_SEED");
+  const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 1;
+  std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 random(seed);
+  auto pick = [&](std::uint64_t count) { return random() % count; };
+  const char* meshes[] = {"a=3", "a=2,b=2", "a=2,b=3", "a=2,b=2,c=2"};
+  const std::int64_t sizes[] = {1, 3, 8, 30};
+  int equal = 0, less = 0;
+  for (int tried = 0; tried < 400; ++tried) {
+    const Mesh mesh = Mesh::parse(meshes[pick(4)]);
+    TensorType type{DType::f32, {}};
+    for (std::uint64_t d = 1 + pick(3); d > 0; --d) type.shape.push_back(sizes[pick(4)]);
+    const CostTable costs = costs_of(pick(2) ? 1e-6 : 0, 1e-9, pick(2) ? 1e9 : 1e30);
+    TransitionTable table(type, mesh, costs);
+    AxisLowerBounds bounds(type, mesh, costs);
+    auto any = [&](bool partial) {
+      Layout layout;
+      do {
+        layout.clear();
+        for (int a = 0; a < mesh.rank(); ++a) {
+          const auto e = static_cast<int>(pick(static_cast<std::uint64_t>(type.rank()) + 2));
+          layout.push_back(e < type.rank() ? S(e) : e == type.rank() || !partial ? B() : P());
+        }
+      } while (!is_valid(type, mesh, layout));
+      return layout;
+    };
+    const Layout from = any(true);
+    int set = 0;
+    std::vector<unsigned> wanted(static_cast<std::size_t>(mesh.rank()), AxisLowerBounds::none);
+    for (std::uint64_t t = 1 + pick(4); t > 0; --t) {
+      const Layout target = any(false);
+      set = table.with(set, table.number(target));
+      for (std::size_t a = 0; a < wanted.size(); ++a) wanted[a] = bounds.with(wanted[a], target[a]);
+    }
+    double least = 0;
+    for (int a = 0; a < mesh.rank(); ++a)
+      least += bounds.seconds(a, from[static_cast<std::size_t>(a)], wanted[static_cast<std::size_t>(a)]);
+    const double price = table.seconds(table.number(from), set);
+    ASSERT_LE(least, price * (1 + 1e-12)) << "seed " << seed << ", case " << tried << ": " << print(type) << " on "
+                                          << print(mesh) << " from " << print(from);
+    if (mesh.rank() == 1) { ASSERT_NEAR(least, price, 1e-9 * price) << "seed " << seed << ", case " << tried; }
+    (least < price * (1 - 1e-9) ? less : equal) += 1;
+  }
+  EXPECT_GT(equal, 100);  // or it is a poor bound
+  EXPECT_GT(less, 20);    // or the trees were too small to tell
+}
+
+}  // namespace
+}  // namespace karez::sbp

@@ -1,0 +1,38 @@
+// One axis' entry changes: which move that is, where it may, and its price from the shape that the axis' group holds
+// together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "karez/sbp/namespace.h"
+#include "karez/sbp/transition.h"
+
+namespace karez::sbp {
+
+// None where no single move does it: equal entries, or one Partial to another.
+std::optional<Move> move_between(Sbp from, Sbp to);
+
+// No later axis splits a dimension that the entry of `axis` gives up or takes. Only then are the parts of a group's
+// members neighbours in one range: on (2, 2), S(0) S(0) gives device (0, 1) the second quarter, and (B, S(0)) wants it
+// to have the second half, of which its group (0, 1), (1, 1) holds the second and the fourth quarter. Axes of one
+// device split nothing.
+bool boxes_nest(const Mesh& mesh, std::span<const Sbp> layout, int axis, Sbp from, Sbp to);
+
+// Seconds on the busiest device of a group of n that holds `shape` together; see `seconds` in transition.h.
+double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int64_t> shape, std::int64_t element_bytes,
+                    const LinkCost& link, double memory_bytes);
+
+// The cheapest way of an all_reduce of n members with `bytes` each, and its price; `range`: bytes of the longest of n
+// ranges.
+struct AllReduceChoice {
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::direct;
+  double seconds = 0;
+};
+AllReduceChoice cheapest_all_reduce(int n, double bytes, double range, const LinkCost& link, double memory_bytes);
+
+// `seconds` of a step that is known to be legal.
+double step_seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs);
+
+}  // namespace karez::sbp

@@ -1,0 +1,259 @@
+// A tree over times, whose nodes know which bytes are taken there.
+#include "karez/solve/lifetime_packing.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "karez/base/error.h"
+
+namespace karez::solve {
+namespace {
+
+// From, to; plain, so that those of a list are moved as bytes.
+struct ByteRange {
+  long first, second;
+};
+
+// Disjoint stretches in order; those with less than a gap between them are one, for who looks for larger ones.
+class OccupiedRanges {
+ public:
+  void add(long from, long to, long gap) {
+    auto at = std::lower_bound(list_.begin(), list_.end(), from,
+                               [&](const ByteRange& s, long f) { return s.second + gap <= f; });
+    if (at == list_.end() || at->first >= to + gap) {
+      list_.insert(at, {from, to});
+      return;
+    }
+    at->first = std::min(at->first, from);
+    auto last = at;
+    while (std::next(last) != list_.end() && std::next(last)->first < to + gap) ++last;
+    at->second = std::max(last->second, to);
+    list_.erase(std::next(at), std::next(last));
+  }
+  const std::vector<ByteRange>& list() const { return list_; }
+
+ private:
+  std::vector<ByteRange> list_;
+};
+
+// Bytes by time: of each node what is taken at some time that it stands for, and what is taken all the while.
+class TimeTree {
+ public:
+  TimeTree(int times, long gap)
+      : times_(std::max(times, 1)),
+        gap_(gap),
+        nodes_(2 * std::bit_ceil(static_cast<std::size_t>(times_))) {}
+
+  void add(int begin, int end, long from, long to) {
+    if (begin < end) add(1, 0, times_, begin, end, from, to);
+  }
+  template <class Visit> void visit(int begin, int end, Visit visit) const {
+    if (begin < end) this->visit(1, 0, times_, begin, end, visit);
+  }
+
+ private:
+  struct Node {
+    OccupiedRanges always, sometimes;
+  };
+
+  void add(std::size_t node, int first, int last, int begin, int end, long from, long to) {
+    nodes_[node].sometimes.add(from, to, gap_);
+    if (begin <= first && last <= end) return nodes_[node].always.add(from, to, gap_);
+    const int middle = first + (last - first) / 2;
+    if (begin < middle) add(2 * node, first, middle, begin, end, from, to);
+    if (end > middle) add(2 * node + 1, middle, last, begin, end, from, to);
+  }
+  template <class Visit> void visit(std::size_t node, int first, int last, int begin, int end, Visit& visit) const {
+    if (begin <= first && last <= end) return visit(nodes_[node].sometimes.list());
+    visit(nodes_[node].always.list());
+    const int middle = first + (last - first) / 2;
+    if (begin < middle) this->visit(2 * node, first, middle, begin, end, visit);
+    if (end > middle) this->visit(2 * node + 1, middle, last, begin, end, visit);
+  }
+  int times_;
+  long gap_;
+  std::vector<Node> nodes_;
+};
+
+// The most bytes in use at some time from one to another.
+class Pressure {
+ public:
+  Pressure(const Timeline& timeline, std::span<const Block> blocks)
+      : times_(static_cast<std::size_t>(timeline.times) + 1),
+        most_(2 * times_, 0) {
+    std::vector<long> more(times_ + 1, 0);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      const BlockLifetime& l = timeline.lifetimes[b];
+      more[l.begin] += blocks[b].size, more[l.end] -= blocks[b].size;
+      more[0] += blocks[b].size, more[l.next_round_end] -= blocks[b].size;
+    }
+    for (std::size_t t = 0, live = 0; t < times_; ++t)
+      most_[times_ + t] = static_cast<long>(live += static_cast<std::size_t>(more[t]));
+    for (std::size_t n = times_; n-- > 1;) most_[n] = std::max(most_[2 * n], most_[2 * n + 1]);
+  }
+  long most(int begin, int end) const {
+    long most = 0;
+    for (std::size_t a = times_ + static_cast<std::size_t>(begin), b = times_ + static_cast<std::size_t>(end); a < b;
+         a /= 2, b /= 2) {
+      if (a % 2 == 1) most = std::max(most, most_[a++]);
+      if (b % 2 == 1) most = std::max(most, most_[--b]);
+    }
+    return most;
+  }
+
+ private:
+  std::size_t times_;
+  std::vector<long> most_;
+};
+
+// What is placed so far, by one clock.
+struct TimelineOccupancy {
+  TimeTree now, next;
+  TimelineOccupancy(int times, long gap) : now(times, gap), next(times, gap) {}
+};
+
+// The largest sizes, down to powers of two, and before them 1: who is as large need not look at smaller gaps.
+std::vector<long> gaps_of(std::span<const Block> blocks) {
+  constexpr std::size_t most = 3;
+  std::set<long, std::greater<>> powers;
+  for (const Block& b : blocks)
+    if (b.size > 1) powers.insert(static_cast<long>(std::bit_floor(static_cast<unsigned long>(b.size))));
+  std::vector<long> gaps = {1};
+  for (long power : powers)
+    if (gaps.size() <= most) gaps.push_back(power);
+  std::sort(gaps.begin(), gaps.end());
+  return gaps;
+}
+
+class LifetimePacker {
+ public:
+  LifetimePacker(std::span<const Block> blocks, std::span<const Timeline> timelines, std::span<const int> timeline_of)
+      : blocks_(blocks),
+        timelines_(timelines),
+        timeline_of_(timeline_of),
+        gaps_(gaps_of(blocks)) {}
+
+  // Empty where the peak would not be below `limit`.
+  std::vector<long> pack_in_order(const std::vector<int>& order, long limit, std::int64_t& work) {
+    std::vector<std::vector<TimelineOccupancy>> occupancy(timelines_.size());  // by clock and gap
+    for (std::size_t c = 0; c < timelines_.size(); ++c)
+      for (long gap : gaps_) occupancy[c].emplace_back(timelines_[c].times, gap);
+    std::vector<long> offset(blocks_.size(), 0);
+    for (int b : order) {
+      const auto gap = std::upper_bound(gaps_.begin(), gaps_.end(), blocks_[b].size) - gaps_.begin() - 1;
+      const long at = lowest(occupancy[timeline_of_[b]][gap], b, work), to = at + blocks_[b].size;
+      if (to >= limit) return {};
+      offset[b] = at;
+      for (std::size_t c = 0; c < timelines_.size(); ++c)
+        for (TimelineOccupancy& h : occupancy[c]) {
+          const BlockLifetime& life = timelines_[c].lifetimes[b];
+          h.now.add(life.begin, life.end, at, to);
+          h.next.add(0, life.next_round_end, at, to);
+        }
+    }
+    return offset;
+  }
+
+ private:
+  long lowest(const TimelineOccupancy& occupancy, int b, std::int64_t& work) {
+    const BlockLifetime& life = timelines_[timeline_of_[b]].lifetimes[b];
+    taken_.clear();
+    auto take = [&](const std::vector<ByteRange>& list) {
+      if (!list.empty()) taken_.push_back(list);
+    };
+    occupancy.now.visit(life.begin, life.end, take);
+    occupancy.now.visit(0, life.next_round_end, take);
+    occupancy.next.visit(life.begin, std::min(life.begin + 1, life.end), take);
+    const Block& block = blocks_[b];
+    long at = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      work += static_cast<std::int64_t>(taken_.size());
+      for (auto& list : taken_) {
+        const auto over =
+            std::upper_bound(list.begin(), list.end(), at, [](long a, const ByteRange& s) { return a < s.second; });
+        list = list.subspan(static_cast<std::size_t>(over - list.begin()));
+        if (list.empty() || list[0].first >= at + block.size) continue;
+        at = round_up(list[0].second, block.align);
+        moved = true;
+      }
+    }
+    return at;
+  }
+
+  std::span<const Block> blocks_;
+  std::span<const Timeline> timelines_;
+  std::span<const int> timeline_of_;
+  std::vector<long> gaps_;
+  std::vector<std::span<const ByteRange>> taken_;
+};
+
+void check(std::span<const Block> blocks, std::span<const Timeline> timelines, std::span<const int> timeline_of) {
+  require(timeline_of.size() == blocks.size(), "pack: ", timeline_of.size(), " clocks are named for ", blocks.size(),
+          " blocks");
+  for (const Timeline& timeline : timelines) {
+    require(timeline.lifetimes.size() == blocks.size(), "pack: a clock knows ", timeline.lifetimes.size(), " of ",
+            blocks.size(), " lives");
+    for (const BlockLifetime& l : timeline.lifetimes)
+      require(0 <= l.begin && l.begin <= l.end && l.end <= timeline.times && 0 <= l.next_round_end &&
+                  l.next_round_end <= timeline.times,
+              "pack: a life of ", l.begin, " to ", l.end, " and ", l.next_round_end, " is not within ", timeline.times);
+  }
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    require(blocks[b].size >= 0 && blocks[b].align > 0 && timeline_of[b] >= 0 &&
+                static_cast<std::size_t>(timeline_of[b]) < timelines.size(),
+            "pack: block ", b, " has size ", blocks[b].size, ", align ", blocks[b].align, " and clock ", timeline_of[b],
+            " of ", timelines.size());
+}
+
+}  // namespace
+
+LifetimePacking pack(std::span<const Block> blocks, std::span<const Timeline> timelines,
+                     std::span<const int> timeline_of, const LifetimePackingLimits& limits) {
+  check(blocks, timelines, timeline_of);
+  LifetimePacking best{std::vector<long>(blocks.size(), 0), 0, 0};
+  std::vector<int> some;
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    if (blocks[b].size > 0) some.push_back(static_cast<int>(b));
+  if (some.empty()) return best;
+  auto life = [&](int b) -> const BlockLifetime& {
+    return timelines[static_cast<std::size_t>(timeline_of[b])].lifetimes[b];
+  };
+  auto length = [&](int b) { return life(b).end - life(b).begin + life(b).next_round_end; };
+  auto ordered = [&](auto key) {
+    std::vector<int> order = some;
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
+    return order;
+  };
+  std::vector<Pressure> pressures;
+  for (const Timeline& timeline : timelines) pressures.emplace_back(timeline, blocks);
+  std::vector<double> pressed(blocks.size(), 0);
+  for (int b : some) {
+    const Pressure& p = pressures[static_cast<std::size_t>(timeline_of[b])];
+    pressed[b] = static_cast<double>(std::max(p.most(life(b).begin, life(b).end), p.most(0, life(b).next_round_end)));
+  }
+  auto size = [&](int b) { return static_cast<double>(blocks[b].size); };
+  const std::vector<int> orders[] = {
+      some,
+      ordered([&](int b) { return std::pair(-pressed[b], -size(b) * length(b)); }),
+      ordered([&](int b) { return std::pair(-pressed[b], -size(b)); }),
+      ordered([&](int b) { return std::pair(-size(b) * length(b), -size(b)); }),
+      ordered([&](int b) { return std::pair(-size(b), -static_cast<double>(length(b))); }),
+      ordered([&](int b) { return std::pair(-static_cast<double>(length(b)), -size(b)); })};
+  LifetimePacker packer(blocks, timelines, timeline_of);
+  best.peak = std::numeric_limits<long>::max();
+  for (const auto& order : orders) {
+    if (best.peak <= limits.target_peak || best.work > limits.work_per_block * static_cast<std::int64_t>(some.size()))
+      break;
+    std::vector<long> offset = packer.pack_in_order(order, best.peak, best.work);
+    if (offset.empty()) continue;
+    best.offset = std::move(offset), best.peak = 0;
+    for (int b : some) best.peak = std::max(best.peak, best.offset[b] + blocks[b].size);
+  }
+  return best;
+}
+
+}  // namespace karez::solve

@@ -1,0 +1,131 @@
+// Walks over the cells of a row-major table with a vector added along each axis: the inner loop of everything in
+// min_sum.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "karez/solve/namespace.h"
+
+namespace karez::solve {
+
+struct Axis {
+  int size;
+  const double* add;  // one summand per state
+  int fixed = -1;     // >= 0: only this state is visited
+};
+using Axes = std::vector<Axis>;
+
+// Least of row[i] + add[i]. Four chains in one array: -O2 makes vector code of this form; the result is the same in any
+// order.
+inline double min_plus(const double* row, const double* add, int count) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  double least[4] = {inf, inf, inf, inf};
+  int i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (int k = 0; k < 4; ++k) {
+      const double sum = row[i + k] + add[i + k];
+      least[k] = sum < least[k] ? sum : least[k];
+    }
+  for (; i < count; ++i) least[0] = std::min(least[0], row[i] + add[i]);
+  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+}
+
+// least[i] = min(least[i], row[i] + base), likewise.
+inline void lower(double* least, const double* row, double base, int count) {
+  int i = 0;
+  for (; i + 4 <= count; i += 4) {
+    double four[4];
+    for (int k = 0; k < 4; ++k) four[k] = row[i + k] + base;
+    for (int k = 0; k < 4; ++k) least[i + k] = four[k] < least[i + k] ? four[k] : least[i + k];
+  }
+  for (; i < count; ++i) least[i] = std::min(least[i], row[i] + base);
+}
+
+// Calls visit(index, row, base) for each visited row, a run along the last axis; base is the sum of the other axes'
+// summands there.
+template <class Visit> void for_each_row(std::span<const double> cells, const Axes& axes, Visit visit) {
+  std::size_t count = axes.size() - 1;  // axes that are walked, the last is the row
+  std::vector<int> index(count);
+  std::vector<std::size_t> offset(count + 1, 0), stride(count + 1, 1);
+  std::vector<double> base(count + 1, 0.0);
+  for (std::size_t a = count; a-- > 0;) stride[a] = stride[a + 1] * axes[a + 1].size;
+  auto refresh = [&](std::size_t a) {
+    for (; a < count; ++a) {
+      offset[a + 1] = offset[a] + index[a] * stride[a];
+      base[a + 1] = base[a] + axes[a].add[index[a]];
+    }
+  };
+  for (std::size_t a = 0; a < count; ++a) index[a] = std::max(axes[a].fixed, 0);
+  refresh(0);
+  while (true) {
+    visit(index.data(), cells.data() + offset[count], base[count]);
+    std::size_t a = count;
+    while (a > 0) {
+      --a;
+      if (axes[a].fixed < 0 && ++index[a] < axes[a].size) break;
+      index[a] = std::max(axes[a].fixed, 0);
+      if (a == 0) return;
+    }
+    if (count == 0) return;
+    refresh(a);
+  }
+}
+
+// least[s] = least of cell plus summands among the visited cells whose state on `axis` is s; +inf where none is
+// visited.
+inline void min_marginal(std::span<const double> cells, const Axes& axes, std::size_t axis, std::span<double> least) {
+  const Axis& last = axes.back();
+  std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
+  if (axis + 1 == axes.size()) {
+    for_each_row(cells, axes,
+                 [&](const int*, const double* row, double base) { lower(least.data(), row, base, last.size); });
+    for (int i = 0; i < last.size; ++i) least[i] += last.add[i];
+  } else if (last.fixed >= 0) {
+    for_each_row(cells, axes, [&](const int* index, const double* row, double base) {
+      double& out = least[index[axis]];
+      out = std::min(out, row[last.fixed] + last.add[last.fixed] + base);
+    });
+  } else {
+    for_each_row(cells, axes, [&](const int* index, const double* row, double base) {
+      double& out = least[index[axis]];
+      out = std::min(out, min_plus(row, last.add, last.size) + base);
+    });
+  }
+}
+
+// The same where the last axis follows from the others, which are `follows.size()` joint classes: see CostCells.
+inline void min_marginal(std::span<const int> implied_class, const Axes& axes, std::size_t axis,
+                         std::span<double> least) {
+  const std::size_t last = axes.size() - 1, inner = last - 1;
+  std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
+  std::vector<int> index(inner, 0);
+  const int count = axes[inner].size, one = axes[inner].fixed, only = axes[last].fixed;
+  const double *add = axes[inner].add, *after = axes[last].add;
+  for (const int* row = implied_class.data(); row != implied_class.data() + implied_class.size(); row += count) {
+    double base = 0;
+    bool visited = true;
+    for (std::size_t a = 0; a < inner; ++a) {
+      visited &= axes[a].fixed < 0 || axes[a].fixed == index[a];
+      base += axes[a].add[index[a]];
+    }
+    if (visited) {
+      double* here = axis < inner ? &least[index[axis]] : nullptr;
+      for (int i = one < 0 ? 0 : one, end = one < 0 ? count : one + 1; i < end; ++i) {
+        if (row[i] < 0 || (only >= 0 && only != row[i])) continue;
+        const double sum = base + add[i] + after[row[i]];
+        double& out = here ? *here : least[axis == last ? row[i] : i];
+        out = std::min(out, sum);
+      }
+    }
+    for (std::size_t a = inner; a-- > 0;) {
+      if (++index[a] < axes[a].size) break;
+      index[a] = 0;
+    }
+  }
+}
+
+}  // namespace karez::solve

@@ -1,0 +1,93 @@
+// Long chains without a token, who is nearest to each node on them, and walks over what lies beside.
+#include "karez/solve/token_reachability.h"
+
+#include <algorithm>
+
+#include "karez/base/error.h"
+
+namespace karez::solve {
+
+TokenReachability::TokenReachability(int nodes, std::span<const TokenEdge> edges)
+    : out_(static_cast<std::size_t>(nodes)),
+      in_(out_.size()) {
+  for (const TokenEdge& e : edges) {
+    require(e.from >= 0 && e.from < nodes && e.to >= 0 && e.to < nodes && e.tokens >= 0, "token reach: an edge ",
+            e.from, " -> ", e.to, " with ", e.tokens, " tokens among ", nodes, " nodes");
+    if (e.tokens > 1) continue;
+    out_[static_cast<std::size_t>(e.from)].push_back({e.to, e.tokens});
+    in_[static_cast<std::size_t>(e.to)].push_back({e.from, e.tokens});
+  }
+  sort(nodes);
+  chains_ = long_chains(std::vector<int>(order_.rbegin(), order_.rend()), [&](int n, auto visit) {
+    for (const Step& s : out_[static_cast<std::size_t>(n)])
+      if (s.tokens == 0) visit(s.node);
+  });
+  fill();
+}
+
+void TokenReachability::sort(int nodes) {
+  std::vector<int> waiting(out_.size(), 0);
+  for (const auto& steps : out_)
+    for (const Step& s : steps) waiting[static_cast<std::size_t>(s.node)] += s.tokens == 0;
+  for (int n = 0; n < nodes; ++n)
+    if (waiting[static_cast<std::size_t>(n)] == 0) order_.push_back(n);
+  for (std::size_t i = 0; i < order_.size(); ++i)
+    for (const Step& s : out_[static_cast<std::size_t>(order_[i])])
+      if (s.tokens == 0 && --waiting[static_cast<std::size_t>(s.node)] == 0) order_.push_back(s.node);
+  require(order_.size() == out_.size(), "token reach: edges without tokens close a circle");
+  rank_.resize(order_.size());
+  for (std::size_t i = 0; i < order_.size(); ++i) rank_[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
+}
+
+void TokenReachability::fill() {
+  const auto width = static_cast<std::size_t>(chains());
+  before_.assign(out_.size() * width, -1);
+  for (std::size_t n = 0; n < out_.size(); ++n)
+    after_.insert(after_.end(), chains_.length.begin(), chains_.length.end());
+  auto each = [&](int to, int from, std::vector<int>& into, const std::vector<int>& other, auto better) {
+    for (int c = 0; c < chains(); ++c) into[at(to, c)] = better(into[at(to, c)], other[at(from, c)]);
+  };
+  auto later = [](int a, int b) { return std::max(a, b); };
+  auto sooner = [](int a, int b) { return std::min(a, b); };
+  for (int n : order_) {
+    const auto node = static_cast<std::size_t>(n);
+    if (const int chain = chains_.chain[node]; chain >= 0)
+      before_[at(n, chain)] = after_[at(n, chain)] = chains_.place[node];
+  }
+  for (int n : order_)
+    for (const Step& s : in_[static_cast<std::size_t>(n)])
+      if (s.tokens == 0) each(n, s.node, before_, before_, later);
+  for (auto n = order_.rbegin(); n != order_.rend(); ++n)
+    for (const Step& s : out_[static_cast<std::size_t>(*n)])
+      if (s.tokens == 0) each(*n, s.node, after_, after_, sooner);
+  next_before_ = before_, next_after_ = after_;
+  for (int n : order_)
+    for (const Step& s : in_[static_cast<std::size_t>(n)])
+      each(n, s.node, next_before_, s.tokens == 0 ? next_before_ : before_, later);
+  for (auto n = order_.rbegin(); n != order_.rend(); ++n)
+    for (const Step& s : out_[static_cast<std::size_t>(*n)])
+      each(*n, s.node, next_after_, s.tokens == 0 ? next_after_ : after_, sooner);
+}
+
+// From a node beside all chains forward, until they are met.
+bool TokenReachability::reaches(int from, int to, int tokens) const {
+  auto behind = [&](int node, int left) {
+    return (left == 0 ? before_ : next_before_)[at(to, chain_of(node))] >= place_of(node);
+  };
+  if (chain_of(from) >= 0) return behind(from, tokens);
+  std::vector<std::pair<int, int>> seen = {{from, tokens}};
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    for (const Step& s : out_[static_cast<std::size_t>(seen[i].first)]) {
+      const std::pair open(s.node, seen[i].second - s.tokens);
+      if (open.second < 0) continue;
+      if (s.node == to) return true;
+      if (chain_of(s.node) >= 0) {
+        if (behind(s.node, open.second)) return true;
+      } else if (std::find(seen.begin(), seen.end(), open) == seen.end()) {
+        seen.push_back(open);
+      }
+    }
+  return false;
+}
+
+}  // namespace karez::solve
