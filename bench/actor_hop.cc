@@ -20,14 +20,14 @@
 
 #include "bench/report.h"
 #include "karez/device/cpu_budget.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 #include "karez/runtime/session.h"
 
 namespace karez::bench {
 namespace {
 
 Plan two_actors(int other_worker, int slots, int pieces) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", other_worker);
   s.start(a, pieces);
   s.edge(a, {b}, slots);
@@ -37,7 +37,7 @@ Plan two_actors(int other_worker, int slots, int pieces) {
 
 // A chain of many actors: the state of none of them stays in the first cache.
 Plan chain(int actors, int pieces) {
-  Sketch s;
+  PlanBuilder s;
   ActorId last = s.actor("0");
   s.start(last, pieces);
   for (int i = 1; i < actors; ++i) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 #include "karez/runtime/session.h"
 
 namespace karez::bench {
@@ -26,7 +26,7 @@ constexpr int sizes[] = {10, 100, 1000, 10'000};
 constexpr int acts = 1'000'000, rounds = 9;
 
 Plan chain(int actors) {
-  Sketch s;
+  PlanBuilder s;
   const int pieces = acts / actors;
   ActorId last = s.actor("0");
   s.start(last, pieces);

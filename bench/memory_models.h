@@ -27,7 +27,7 @@ Arena arena_of(const char* name, const Setting& s, const Shape& x, DType dtype, 
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();  // to trace and to plan
   const Plan& plan = planned.step.plan();
-  const auto peak = plan::arena_bytes(plan), live = plan::live_bytes(plan), ahead = plan::ahead_bytes(plan);
+  const auto peak = plan::arena_bytes(plan), live = plan::live_bytes(plan), ahead = plan::run_ahead_bytes(plan);
   Arena worst;
   for (plan::DeviceId d : plan.devices.ids())
     if (Arena here{peak[d], live[d], ahead[d]}; worst.live == 0 || here.ratio() > worst.ratio()) worst = here;

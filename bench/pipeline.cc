@@ -19,7 +19,7 @@
 
 #include "bench/report.h"
 #include "karez/kernels/kernel.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 #include "karez/runtime/session.h"
 
 namespace {
@@ -88,7 +88,7 @@ class Timer {
 
 // Stage i runs on stream i; its backward acts first where both may.
 Plan pipeline(int stages, int pieces) {
-  Sketch s(1, "pipeline");
+  PlanBuilder s(1, "pipeline");
   std::vector<ActorId> forward, backward;
   for (int i = 0; i < stages; ++i) {
     forward.push_back(s.actor(cat("forward ", i), i));
@@ -109,7 +109,7 @@ Plan pipeline(int stages, int pieces) {
 }
 
 Plan chain(int stages, int pieces) {
-  Sketch s(1, "chain");
+  PlanBuilder s(1, "chain");
   std::vector<ActorId> actors;
   for (int i = 0; i < stages; ++i) {
     actors.push_back(s.actor(cat("stage ", i), i));

@@ -20,7 +20,7 @@ std::vector<OpCase> op_cases() {
 
   // Every row of the pointwise table, its gradients among them: sizes that split unevenly, and four dimensions once.
   for (const Pointwise& row : pointwise_rows()) {
-    std::vector<bool> truth(static_cast<std::size_t>(row.operands), row.takes == Takes::bools);
+    std::vector<bool> truth(static_cast<std::size_t>(row.operands), row.dtypes == OperandDTypes::bools);
     if (row.name.starts_with("select")) truth[0] = true;
     std::vector<TensorType> in;
     for (bool t : truth) in.push_back({t ? b : f, {5, 3}});
@@ -28,7 +28,8 @@ std::vector<OpCase> op_cases() {
                           row.name.starts_with("pow");
     cases.push_back({row.name, in, {}, positive ? "p" : "r"});
     if (!positive && row.name != "div" && row.name != "div_grad") cases.push_back({row.name, in, {}, "t"});
-    if (row.takes == Takes::numbers) cases.push_back({row.name, std::vector<TensorType>(in.size(), {i, {5, 3}})});
+    if (row.dtypes == OperandDTypes::numbers)
+      cases.push_back({row.name, std::vector<TensorType>(in.size(), {i, {5, 3}})});
   }
   const TensorType image{f, {3, 5, 2, 4}};
   const Attrs conv{{"stride", Ints{2, 1}}, {"padding", Ints{1, 1}}, {"dilation", Ints{1, 2}}};

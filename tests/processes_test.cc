@@ -21,7 +21,7 @@
 #include "karez/base/error.h"
 #include "karez/comm/ucx_wire.h"
 #include "karez/karez.h"
-#include "karez/plan/deal.h"
+#include "karez/plan/stream_assignment.h"
 #include "tests/namespace.h"
 
 namespace karez::tests {
@@ -137,7 +137,7 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
   }
   for (const Future& loss : losses) loss.wait();
   out.counted = sent(world.counters()) - before;
-  require((plan::deal_streams(step.plan(), 1)[plan::StreamId(1)] == 1) == (run.beta > 0),
+  require((plan::assign_streams(step.plan(), 1)[plan::StreamId(1)] == 1) == (run.beta > 0),
           "slow transfers have a worker of their own");
   for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
   for (const Future& loss : losses) out.losses.push_back(loss.item());

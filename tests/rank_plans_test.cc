@@ -86,8 +86,8 @@ std::string views(const std::vector<plan::Operand>& operands) {
 using Device = std::multiset<std::string>;
 void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
   auto number = [&](const plan::PlanDevice& d) { return d.rank * each + d.device; };
-  auto pieces = [](const std::vector<plan::Piece>& list) {
-    return join(list, " ", [](const plan::Piece& p) { return cat(p.begin, "+", p.size); });
+  auto pieces = [](const std::vector<plan::PeerBox>& list) {
+    return join(list, " ", [](const plan::PeerBox& p) { return cat(p.begin, "+", p.size); });
   };
   for (const plan::Actor& actor : plan.actors) {
     Device& there = devices[number(plan.devices[plan.stream(actor.stream).device])];

@@ -68,7 +68,7 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   for (const Pointwise& other : pointwise_rows())
     for (const PointwiseGradient& grad : other.grads)
       if (grad.op == row.name && row.grads.empty() && row.no_grad.empty()) forward = &other, names = grad.operands;
-  std::vector<bool> truth(3, forward->takes == Takes::bools);
+  std::vector<bool> truth(3, forward->dtypes == OperandDTypes::bools);
   if (forward->name == "select") truth[0] = true;
   const ExprProgram program = flatten(parse_expr(forward->expr));
   const bool integer_trap = std::is_integral_v<T> && forward->name == "div";
@@ -82,7 +82,7 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
       std::vector<T> x{values[i], values[j], values[(i + 2 * j) % n]};
       if (integer_trap && x[1] == 0) continue;
       if (truth[0]) x[0] = static_cast<T>((i + j) % 2);
-      if (forward->takes == Takes::bools) x = {static_cast<T>(i % 2), static_cast<T>(j % 2), 0};
+      if (forward->dtypes == OperandDTypes::bools) x = {static_cast<T>(i % 2), static_cast<T>(j % 2), 0};
       const T r = evaluate<T>(program, std::span<const T>(x).first(static_cast<std::size_t>(program.variables)));
       const T dy = static_cast<T>((i + j) % 3 == 0 ? 1.0 : (i + j) % 3 == 1 ? -3.0 : 0.25);
       for (std::size_t k = 0; k < columns.size(); ++k) {
@@ -132,10 +132,10 @@ inline std::vector<SpecialCase> special_others(const OpCase& op, std::mt19937_64
 inline std::vector<SpecialCase> special_cases(std::mt19937_64& random) {
   std::vector<SpecialCase> out;
   for (const Pointwise& row : pointwise_rows()) {
-    if (row.takes == Takes::bools) continue;  // no values that could be special
+    if (row.dtypes == OperandDTypes::bools) continue;  // no values that could be special
     out.push_back(special_pointwise<float>(row));
     out.push_back(special_pointwise<double>(row));
-    if (row.takes != Takes::numbers && row.takes != Takes::anything) continue;
+    if (row.dtypes != OperandDTypes::numbers && row.dtypes != OperandDTypes::any) continue;
     out.push_back(special_pointwise<std::int32_t>(row));
     out.push_back(special_pointwise<std::int64_t>(row));
   }

@@ -29,7 +29,7 @@
 #include "karez/base/log.h"
 #include "karez/base/text.h"
 #include "karez/page/page.h"
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 #include "karez/passes/canonicalise.h"
 #include "karez/passes/explain.h"
 #include "karez/passes/layout_rules.h"
@@ -180,7 +180,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
       const auto& [type, kept, ahead, part] = signature[i];
       const std::string name = cat("arg", i);
       inputs.push_back(kept    ? trace.array_input(name, type, kept->mesh, kept->layout)
-                       : ahead ? trace.ahead_input(name, type)
+                       : ahead ? trace.prefetched_input(name, type)
                                : trace.input(name, type));
       if (part) parts[name] = *part;
       if (s.options.microbatches == 1 || type.rank() == 0) continue;

@@ -7,7 +7,7 @@
 #include "karez/api/inside/compiled_function.h"
 #include "karez/api/inside/to_compile.h"
 #include "karez/page/page.h"
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 #include "karez/passes/explain.h"
 
 namespace karez {
@@ -25,7 +25,7 @@ const Graph& Function::graph() const { return latest().graph; }
 double Function::layout_seconds() const { return latest().cost; }
 double Function::predicted_seconds() const {
   const Plan& plan = latest().plan;
-  return page::predicted(plan, page::costs_of(plan)).seconds;
+  return page::predict(plan, page::costs_of(plan)).seconds;
 }
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {

@@ -34,31 +34,31 @@ int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) cons
     if (value.mesh == 0 || value.type.bytes() < largest) continue;
     std::int64_t at_hand = 0;
     for (ValueId other : inputs)
-      if (graph_->value(other).mesh == value.mesh || travelled(other, value.mesh).valid())
+      if (graph_->value(other).mesh == value.mesh || find_transferred(other, value.mesh).valid())
         at_hand += graph_->type(other).bytes();
     if (at_hand > most) most = at_hand, best = value.mesh;
   }
   return best;
 }
 
-ValueId Builder::travelled(ValueId value, int target) const {
-  auto known = travelled_.find({value, target});
-  if (known == travelled_.end() || !graph_->values.has(known->second) || graph_->value(known->second).mesh != target)
+ValueId Builder::find_transferred(ValueId value, int target) const {
+  auto known = transferred_.find({value, target});
+  if (known == transferred_.end() || !graph_->values.has(known->second) || graph_->value(known->second).mesh != target)
     return {};
   const Node& node = graph_->node(graph_->value(known->second).producer);
   return node.op->role == Role::transfer && node.inputs[0] == value ? known->second : ValueId();
 }
 
-ValueId Builder::on_mesh(ValueId value, int target) {
+ValueId Builder::transfer_to_mesh(ValueId value, int target) {
   const int at = graph_->value(value).mesh;
   if (at == target) return value;
-  if (ValueId there = travelled(value, target); there.valid()) return there;
-  struct Restored {
+  if (ValueId there = find_transferred(value, target); there.valid()) return there;
+  struct MeshGuard {
     int& place;
     int before;
-    ~Restored() { place = before; }
-  } restored{mesh, std::exchange(mesh, target)};
-  return travelled_[{value, target}] = one("transfer", {value});
+    ~MeshGuard() { place = before; }
+  } guard{mesh, std::exchange(mesh, target)};
+  return transferred_[{value, target}] = one("transfer", {value});
 }
 
 std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> operands, Attrs attrs) {
@@ -73,7 +73,7 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
             ": there is no mesh ", mesh, "; the graph has ", graph_->meshes.size());
     placement = placement_of(*row, inputs);
     for (ValueId& in : inputs)
-      if (row->role != Role::transfer && graph_->value(in).mesh != 0) in = on_mesh(in, placement);
+      if (row->role != Role::transfer && graph_->value(in).mesh != 0) in = transfer_to_mesh(in, placement);
   } catch (const Error& error) {
     std::string place = where.empty() ? "" : cat(" at ", where);
     if (!path.empty()) place += where.empty() ? cat(" in ", path) : cat(" (in ", path, ")");

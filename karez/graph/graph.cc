@@ -47,17 +47,17 @@ int mesh_of(const Graph& graph, NodeId id) {
   return node.outputs.empty() ? 0 : graph.value(node.outputs[0]).mesh;
 }
 
-int fills(const Node& node) { return joins(node.op->role) ? 1 : node.acts; }
+int fills_per_launch(const Node& node) { return combines_acts(node.op->role) ? 1 : node.acts; }
 
-int fills(const Graph& graph, ValueId value) {
+int fills_per_launch(const Graph& graph, ValueId value) {
   NodeId producer = graph.value(value).producer;
-  return producer.valid() ? fills(graph.node(producer)) : 1;
+  return producer.valid() ? fills_per_launch(graph.node(producer)) : 1;
 }
 
 Attrs attrs_at(const Node& node, int act) {
   Attrs attrs = node.attrs;
-  if (!node.places.empty())
-    for (const auto& [name, value] : node.places[static_cast<std::size_t>(act)].items()) attrs.set(name, value);
+  if (!node.act_attrs.empty())
+    for (const auto& [name, value] : node.act_attrs[static_cast<std::size_t>(act)].items()) attrs.set(name, value);
   return attrs;
 }
 

@@ -51,7 +51,7 @@ struct Node {
   std::vector<NodeId> after;  // control edges (from `order`): must not begin before these are done
   int acts = 1;               // how often it acts in one launch: 1, or once for each micro-batch
   std::vector<Attrs>
-      places;  // by act: the attributes that tell of its place, where acts differ (see attrs_at); else empty
+      act_attrs;  // by act: the attributes that tell of its place, where acts differ (see attrs_at); else empty
   bool setup =
       false;  // depends on constants alone, and runs when the plan is loaded instead of in launches (from `shard` on)
   std::vector<Graph> regions;  // bodies of scan, while, cond; closed: what they read comes in as arguments
@@ -102,8 +102,8 @@ struct Graph {
 
 // How often its results are filled in one launch: once where it joins what its acts made (see joins() in op.h), else
 // once an act.
-int fills(const Node& node);
-int fills(const Graph& graph, ValueId value);
+int fills_per_launch(const Node& node);
+int fills_per_launch(const Graph& graph, ValueId value);
 
 // The node's attributes in one of its acts: `attrs`, and over them those of its place.
 Attrs attrs_at(const Node& node, int act);
@@ -112,10 +112,10 @@ Attrs attrs_at(const Node& node, int act);
 struct NodeView {
   const Graph* graph = nullptr;
   NodeId id;
-  const Attrs* in_act = nullptr;  // its attributes in one act, where those are meant
+  const Attrs* resolved_attrs = nullptr;  // its attributes in one act, where those are meant
 
   const Node& node() const { return graph->node(id); }
-  const Attrs& attrs() const { return in_act != nullptr ? *in_act : node().attrs; }
+  const Attrs& attrs() const { return resolved_attrs != nullptr ? *resolved_attrs : node().attrs; }
   ValueId in(std::size_t i) const { return node().inputs[i]; }
   ValueId out(std::size_t i) const { return node().outputs[i]; }
   std::size_t in_count() const { return node().inputs.size(); }

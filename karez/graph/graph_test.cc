@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 const Attrs square{{"shape", Ints{4, 4}}};
 
-std::string fault(std::string_view text) {
+std::string verify_error(std::string_view text) {
   OpTable ops = test_ops();
   Graph g = parse_graph(text, ops);
   return error_of([&] { verify(g); });
@@ -31,7 +31,7 @@ const char* sound = R"(graph main mesh(data=2) {
   output "y" %1
 }
 )";
-struct Damaged {
+struct DamagedGraph {
   OpTable ops = test_ops();
   Graph graph = parse_graph(sound, ops);
   std::string error() const {
@@ -114,9 +114,9 @@ TEST(Builder, ANodeStandsWhereItIsWantedOrWithItsLargestOperandAndTheOthersTrave
   ValueId moved = graph.node(graph.value(first).producer).inputs[1];
   EXPECT_EQ(graph.node(graph.value(moved).producer).op->role, Role::transfer);
   EXPECT_EQ(graph.node(graph.value(moved).producer).inputs[0], y);
-  EXPECT_EQ(b.on_mesh(y, 1), moved) << "it travels once";
-  EXPECT_EQ(b.on_mesh(x, 1), x);
-  ValueId there = b.one("relu", {b.on_mesh(x, 2)});
+  EXPECT_EQ(b.transfer_to_mesh(y, 1), moved) << "it travels once";
+  EXPECT_EQ(b.transfer_to_mesh(x, 1), x);
+  ValueId there = b.one("relu", {b.transfer_to_mesh(x, 2)});
   EXPECT_EQ(mesh(there), 2);
   EXPECT_EQ(mesh(b.one("add", {x, there})), 2) << "both are at hand there: x has travelled";
   b.mesh = 2;
@@ -142,24 +142,24 @@ TEST(Builder, WhatHasTravelledAndWasDroppedTravelsAgain) {
   ValueId there = b.one("input", {}, square);
   auto drop_last = [&] { graph.nodes.resize(graph.nodes.size() - 1), graph.values.resize(graph.values.size() - 1); };
   auto expect_transfer = [&](const char* what) {
-    const ValueId moved = b.on_mesh(x, 2);
+    const ValueId moved = b.transfer_to_mesh(x, 2);
     ASSERT_TRUE(graph.values.has(moved)) << what;
     const Node& node = graph.node(graph.value(moved).producer);
     EXPECT_EQ(graph.value(moved).mesh, 2) << what;
     EXPECT_EQ(node.op->role, Role::transfer) << what;
     EXPECT_EQ(node.inputs[0], x) << what;
-    EXPECT_EQ(b.on_mesh(x, 2), moved) << what;
+    EXPECT_EQ(b.transfer_to_mesh(x, 2), moved) << what;
     while (graph.values.size() > 3) drop_last();
-    b.on_mesh(x, 2), drop_last();  // the number that the builder has in mind is the next one again
+    b.transfer_to_mesh(x, 2), drop_last();  // the number that the builder has in mind is the next one again
   };
-  const ValueId first = b.on_mesh(x, 2);
+  const ValueId first = b.transfer_to_mesh(x, 2);
   drop_last();
   expect_transfer("nothing has its number");
   EXPECT_EQ(b.one("relu", {there}), first);
   expect_transfer("another op's result has its number");
-  EXPECT_EQ(b.on_mesh(y, 2), first);
+  EXPECT_EQ(b.transfer_to_mesh(y, 2), first);
   expect_transfer("another value's transfer has its number");
-  EXPECT_EQ(b.on_mesh(x, 3), first);
+  EXPECT_EQ(b.transfer_to_mesh(x, 3), first);
   expect_transfer("its transfer to another mesh has its number");
 }
 
@@ -167,13 +167,13 @@ TEST(OpTable, RepeatedAndIllNamedRowsAreErrors) {
   OpDef op;
   op.name = "twice";
   EXPECT_EQ(error_of([&] { OpTable({op}); }), "op 'twice' has no infer");
-  op.infer = as_first;
+  op.infer = infer_first;
   EXPECT_EQ(error_of([&] { OpTable({op, op}); }), "two ops are called 'twice'");
   op.name = "a b";
   EXPECT_EQ(error_of([&] { OpTable({op}); }), "an op cannot be named \"a b\"");
 }
 
-TEST(OpTable, AnUnknownNameIsAnsweredWithNearOnes) {
+TEST(OpTable, AnUnknownNameSuggestsSimilarOnes) {
   OpTable ops = test_ops();
   EXPECT_EQ(error_of([&] { ops.at("reduce"); }),
             "no op is called 'reduce'; of 22 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, "
@@ -204,7 +204,7 @@ TEST(OpDef, TheDefaultCostIsItsBytes) {
 }
 
 TEST(Graph, UsesListEveryReader) {
-  Damaged g;
+  DamagedGraph g;
   auto uses = uses_of(g.graph);
   EXPECT_THAT(uses[ValueId(0)], ElementsAre(Use{NodeId(1), 0}, Use{NodeId(1), 1}, Use{NodeId(2), 0}));
   EXPECT_THAT(uses[ValueId(1)], ElementsAre(Use{NodeId(2), 1}));
@@ -212,37 +212,40 @@ TEST(Graph, UsesListEveryReader) {
 }
 
 TEST(Graph, ANodeWithoutLineIsNamedByItsNumber) {
-  Damaged g;
+  DamagedGraph g;
   EXPECT_EQ(describe(g.graph, NodeId(0)), "variable n0");
   EXPECT_EQ(describe(g.graph, NodeId(2)), "add at net.cc:4");
 }
 
 TEST(Verify, ASoundGraphPasses) {
-  EXPECT_EQ(fault(sound), "no error");
-  EXPECT_EQ(fault("graph main {}"), "no error");
+  EXPECT_EQ(verify_error(sound), "no error");
+  EXPECT_EQ(verify_error("graph main {}"), "no error");
 }
 
 TEST(Verify, OperandsAreCounted) {
-  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 2]} : f32[2, 2] %1 = add(%0) : f32[2, 2] at \"net.cc:5\" }"),
-            "add at net.cc:5 takes 2 operands, not 1");
+  EXPECT_EQ(
+      verify_error("graph g { %0 = input() {shape=[2, 2]} : f32[2, 2] %1 = add(%0) : f32[2, 2] at \"net.cc:5\" }"),
+      "add at net.cc:5 takes 2 operands, not 1");
 }
 
 TEST(Verify, TypesAreThoseInferred) {
   EXPECT_EQ(
-      fault("graph g { %0 = input() {shape=[2, 2]} : f32[2, 2] %1 = relu(%0) : f32[2, 3] in \"fc\" at \"net.cc:5\" }"),
+      verify_error(
+          "graph g { %0 = input() {shape=[2, 2]} : f32[2, 2] %1 = relu(%0) : f32[2, 3] in \"fc\" at \"net.cc:5\" }"),
       "relu at net.cc:5 (fc): result 0 is f32[2, 3]; its operands give f32[2, 2]");
-  EXPECT_EQ(
-      fault("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = matmul(%0, %0) : f32[2, 3] at \"net.cc:5\" }"),
-      "matmul at net.cc:5: matmul: inner sizes differ: 3 and 2");
-  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = top(%0) : f32[2] }"),
+  EXPECT_EQ(verify_error(
+                "graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = matmul(%0, %0) : f32[2, 3] at \"net.cc:5\" }"),
+            "matmul at net.cc:5: matmul: inner sizes differ: 3 and 2");
+  EXPECT_EQ(verify_error("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = top(%0) : f32[2] }"),
             "top n1 has 1 results; its op gives 2");
-  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2]} : f32[2] %1 = input() {dtype=\"f64\", shape=[2]} : f64[2] %2 = "
-                  "add(%0, %1) : f32[2] at \"net.cc:5\"}"),
-            "add at net.cc:5: operands differ: f32[2] and f64[2]");
+  EXPECT_EQ(
+      verify_error("graph g { %0 = input() {shape=[2]} : f32[2] %1 = input() {dtype=\"f64\", shape=[2]} : f64[2] %2 = "
+                   "add(%0, %1) : f32[2] at \"net.cc:5\"}"),
+      "add at net.cc:5: operands differ: f32[2] and f64[2]");
 }
 
 TEST(Verify, LayoutsMustMakeSense) {
-  Damaged g;
+  DamagedGraph g;
   g.graph.values[ValueId(1)].layout = Layout{S(2)};
   EXPECT_THAT(g.error(),
               HasSubstr("matmul at net.cc:3 (fc): result 0: f32[4, 4] cannot lie as (S(2)) on mesh(data=2): "));
@@ -254,22 +257,22 @@ TEST(Verify, LayoutsMustMakeSense) {
 }
 
 TEST(Verify, ProducersStandBeforeReaders) {
-  Damaged g;
+  DamagedGraph g;
   std::swap(g.graph.nodes[NodeId(1)].inputs[0], g.graph.nodes[NodeId(1)].outputs[0]);
   EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc): operand 0 is %1, which no earlier node makes");
-  Damaged h;
+  DamagedGraph h;
   h.graph.nodes[NodeId(1)].inputs[1] = ValueId(9);
   EXPECT_EQ(h.error(), "matmul at net.cc:3 (fc): operand 1 is %9, which does not exist; the graph has 3 values");
 }
 
 TEST(Verify, ResultsAndProducersAgree) {
-  Damaged g;
+  DamagedGraph g;
   g.graph.values[ValueId(1)].producer = NodeId(2);
   EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc): result 0 is %1, which says it is result 0 of node n2");
-  Damaged h;
+  DamagedGraph h;
   h.graph.nodes[NodeId(2)].outputs[0] = ValueId(1);
   EXPECT_EQ(h.error(), "add at net.cc:4: result 0 is %1, which node n1 makes too");
-  Damaged k;
+  DamagedGraph k;
   k.graph.values.push_back({.producer = NodeId(1), .output = 1, .type = {DType::f32, {}}, .mesh = 0, .layout = {}});
   EXPECT_EQ(k.error(), "graph main: value %3 says that node n1 makes it, which does not list it");
   k.graph.values.back().producer = NodeId();
@@ -277,7 +280,7 @@ TEST(Verify, ResultsAndProducersAgree) {
 }
 
 TEST(Verify, ControlEdgesLeadBackwards) {
-  Damaged g;
+  DamagedGraph g;
   g.graph.nodes[NodeId(1)].after = {NodeId(1)};
   EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc) comes after node n1, which does not stand before it (n1)");
   g.graph.nodes[NodeId(1)].after = {NodeId(2)};
@@ -285,38 +288,40 @@ TEST(Verify, ControlEdgesLeadBackwards) {
 }
 
 TEST(Verify, AVariableIsReadAndWrittenOnceAsWhatItIs) {
-  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] variable "w" : f32[2] })"), "two variables are called 'w'");
-  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[3] read %0 %0 = variable() {name="w", shape=[2]} : f32[2] })"),
+  EXPECT_EQ(verify_error(R"(graph g { variable "w" : f32[2] variable "w" : f32[2] })"), "two variables are called 'w'");
+  EXPECT_EQ(verify_error(R"(graph g { variable "w" : f32[3] read %0 %0 = variable() {name="w", shape=[2]} : f32[2] })"),
             "variable 'w' is f32[3] and read as %0, a f32[2]");
-  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] read %0 %0 = input() {shape=[2]} : f32[2] })"),
+  EXPECT_EQ(verify_error(R"(graph g { variable "w" : f32[2] read %0 %0 = input() {shape=[2]} : f32[2] })"),
             "variable 'w' is read as %0, which no node 'variable' makes");
-  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] read %0 %0 = variable() {name="v", shape=[2]} : f32[2] })"),
+  EXPECT_EQ(verify_error(R"(graph g { variable "w" : f32[2] read %0 %0 = variable() {name="v", shape=[2]} : f32[2] })"),
             "variable 'w' is read as %0, which is named 'v'");
   EXPECT_EQ(
-      fault(R"(graph g { variable "w" : f32[2] %0 = variable() {name="w", shape=[2]} : f32[2] at "net.cc:1" })"),
+      verify_error(R"(graph g { variable "w" : f32[2] %0 = variable() {name="w", shape=[2]} : f32[2] at "net.cc:1" })"),
       R"(variable at net.cc:1 {name="w", shape=[2]} reads a variable that the graph does not list, or a second time)");
   EXPECT_EQ(
-      fault(
+      verify_error(
           R"(graph g { variable "v" : f32[2] read %0 variable "w" : f32[2] read %0 %0 = variable() {shape=[2]} : f32[2] })"),
       "variable 'w' is read as %0, as which another variable is read too");
-  Damaged g;
+  DamagedGraph g;
   g.graph.variables[0].updated = ValueId(7);
   EXPECT_EQ(g.error(), "variable 'w' is updated to %7, which no node makes");
 }
 
 TEST(Verify, MeshesExistAndANodeHasOne) {
-  EXPECT_EQ(fault("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = input() {shape=[2]} : f32[2] on "
-                  "mesh1 %2 = add(%0, %1) : f32[2] }"),
-            "add n2: operand 1 is on mesh1, operand 0 on mesh0");
-  EXPECT_EQ(fault("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = relu(%0) : f32[2] on mesh1 }"),
-            "relu n1: result 0 is on mesh1, its operands on mesh0");
-  Damaged g;
+  EXPECT_EQ(
+      verify_error("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = input() {shape=[2]} : f32[2] on "
+                   "mesh1 %2 = add(%0, %1) : f32[2] }"),
+      "add n2: operand 1 is on mesh1, operand 0 on mesh0");
+  EXPECT_EQ(
+      verify_error("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = relu(%0) : f32[2] on mesh1 }"),
+      "relu n1: result 0 is on mesh1, its operands on mesh0");
+  DamagedGraph g;
   g.graph.values[ValueId(0)].mesh = 1;
   EXPECT_EQ(g.error(), "variable n0: result 0 is on mesh1; the graph has 1");
 }
 
 TEST(Verify, OutputsExistAndHaveTheirOwnNames) {
-  Damaged g;
+  DamagedGraph g;
   g.graph.outputs.push_back({"y", ValueId(0)});
   EXPECT_EQ(g.error(), "two outputs are called 'y'");
   g.graph.outputs.back() = {"z", ValueId(8)};
@@ -339,24 +344,24 @@ TEST(Verify, RatesFitWhereValuesAreHandedOn) {
   %4 = join_acts(%2) {parts=3} : f32[6, 4] acts 3
   %5 = part(%0) {parts=2} : f32[2, 4] acts 2
 )";
-  EXPECT_EQ(fault(micro + "  %6 = relu(%3) : f32[2, 4]\n  output \"y\" %6\n  output \"z\" %4\n}"), "no error");
-  EXPECT_EQ(fault(micro + "  %6 = relu(%2) : f32[2, 4]\n}"),
+  EXPECT_EQ(verify_error(micro + "  %6 = relu(%3) : f32[2, 4]\n  output \"y\" %6\n  output \"z\" %4\n}"), "no error");
+  EXPECT_EQ(verify_error(micro + "  %6 = relu(%2) : f32[2, 4]\n}"),
             "relu n6 acts 1 times in a launch, but operand 0, %2, is made 3 times");
-  EXPECT_EQ(fault(micro + "  %6 = add(%2, %5) : f32[2, 4] acts 3\n}"),
+  EXPECT_EQ(verify_error(micro + "  %6 = add(%2, %5) : f32[2, 4] acts 3\n}"),
             "add n6 acts 3 times in a launch, but operand 1, %5, is made 2 times");
-  EXPECT_EQ(fault(micro + "  output \"y\" %2\n}"), "output 'y' is %2, which is made 3 times in a launch");
-  EXPECT_EQ(fault(micro + "  %6 = relu(%3) : f32[2, 4]\n  %7 = add(%2, %6) : f32[2, 4] acts 3\n}"),
+  EXPECT_EQ(verify_error(micro + "  output \"y\" %2\n}"), "output 'y' is %2, which is made 3 times in a launch");
+  EXPECT_EQ(verify_error(micro + "  %6 = relu(%3) : f32[2, 4]\n  %7 = add(%2, %6) : f32[2, 4] acts 3\n}"),
             "add n7 acts 3 times in a launch, but operand 1, %6, waits for all acts of nodes before it");
-  EXPECT_EQ(fault(micro + "  %6 = sum_acts(%0) : f32[4, 4] acts 3\n}"),
+  EXPECT_EQ(verify_error(micro + "  %6 = sum_acts(%0) : f32[4, 4] acts 3\n}"),
             "sum_acts n6 acts 3 times in a launch, but operand 0, %0, is made 1 times");
-  EXPECT_EQ(fault(micro + "  %6 = part(%2) {parts=3} : f32[0, 4] acts 3\n}"),
+  EXPECT_EQ(verify_error(micro + "  %6 = part(%2) {parts=3} : f32[0, 4] acts 3\n}"),
             "part n6 takes parts of %2, which is made 3 times in a launch");
-  EXPECT_EQ(fault(micro + "  %6 = part(%0) {parts=4} : f32[1, 4] acts 2\n}"),
+  EXPECT_EQ(verify_error(micro + "  %6 = part(%0) {parts=4} : f32[1, 4] acts 2\n}"),
             "part n6 has 4 parts, but acts 2 times in a launch");
-  EXPECT_EQ(fault(micro + "  %6 = relu(%1) : f32[2, 4] acts 3 {x=1} {x=2}\n}"),
+  EXPECT_EQ(verify_error(micro + "  %6 = relu(%1) : f32[2, 4] acts 3 {x=1} {x=2}\n}"),
             "relu n6 acts 3 times in a launch, but has 2 places");
-  EXPECT_EQ(fault(micro + "  %6 = relu(%0) : f32[4, 4] acts 0\n}"), "relu n6 acts 0 times in a launch");
-  EXPECT_EQ(fault(R"(graph main {
+  EXPECT_EQ(verify_error(micro + "  %6 = relu(%0) : f32[4, 4] acts 0\n}"), "relu n6 acts 0 times in a launch");
+  EXPECT_EQ(verify_error(R"(graph main {
   variable "w" : f32[2, 4] read %0 updated %1
   %0 = variable() {name="w", shape=[2, 4]} : f32[2, 4]
   %1 = relu(%0) : f32[2, 4] acts 2
@@ -379,10 +384,10 @@ TEST(Verify, RegionsAreVerifiedAndClosed) {
         "f32[2]) {",
         body, "} } }");
   };
-  EXPECT_EQ(fault(with_region("%1 = relu(%0) : f32[2] output \"r\" %1")), "no error");
-  EXPECT_EQ(fault(with_region("%1 = relu(%0) : f32[3]")),
+  EXPECT_EQ(verify_error(with_region("%1 = relu(%0) : f32[2] output \"r\" %1")), "no error");
+  EXPECT_EQ(verify_error(with_region("%1 = relu(%0) : f32[3]")),
             "scan at net.cc:8: in its region: relu n0: result 0 is f32[3]; its operands give f32[2]");
-  EXPECT_EQ(fault(with_region("variable \"w\" : f32[2]")),
+  EXPECT_EQ(verify_error(with_region("variable \"w\" : f32[2]")),
             "scan at net.cc:8: in its region: graph body is a region and has 1 variables");
   OpTable ops = test_ops();
   Graph g = parse_graph(with_region(""), ops);

@@ -53,7 +53,7 @@ Attrs localise(const LocalView& view) {
 Cost cost_of(const OpDef& op, std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
   if (op.cost) return op.cost(in, out, attrs);
   Cost cost{.work = op.work};
-  if (op.functions > 0) cost.flops = op.functions * static_cast<double>(out[0].count());
+  if (op.transcendentals > 0) cost.flops = op.transcendentals * static_cast<double>(out[0].count());
   for (const TensorType& type : in) cost.bytes += static_cast<double>(type.bytes());
   for (const TensorType& type : out) cost.bytes += static_cast<double>(type.bytes());
   return cost;

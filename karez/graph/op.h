@@ -47,13 +47,13 @@ struct Signature {
   std::set<std::string> masked;
   // What operands outside of a linear group do to it; floats that are not named here are factors, all others are
   // harmless.
-  enum class Outside {
+  enum class OutsideEffect {
     factor,     // multiplies it: a 0 times an infinity is NaN
     divisor,    // divides it: a 0 by a 0 is NaN
     condition,  // decides which element is taken
     unknown,    // makes what multiplies it: even a finite one may make an infinity
   };
-  std::map<int, Outside> outside;
+  std::map<int, OutsideEffect> outside;
 };
 // "m k, k n -> m n | linear {0} {1}"; "i j -> i | j by max"; "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}"; "i j -> j
 // i | moves". "a b -> a | a divides 12" (a reshape [12, 4] -> [48]); "()" or nothing between commas is a scalar;
@@ -81,33 +81,33 @@ struct LocalView {
 // What an op is in a step. Passes ask for this and for the fields of OpDef, never for an op's name (a rule about one op
 // excepted).
 enum class Role {
-  compute,     // a kernel runs it in every launch
-  source,      // what the user feeds: the host's actor makes it
-  state,       // a variable as the launch finds it: its bytes are there
-  constant,    // a function of its attributes alone: made once, when the plan is loaded
-  window,      // its operand's bytes seen through other strides (see OpDef::window)
-  update,      // next versions of variables, written over the old ones; a run of updates ends a step
-  store,       // operand 1, written over operand 0, a variable's old version
-  transition,  // a change of layout along one mesh axis
-  transfer,    // its operand on another placement: the only node whose operand may lie on another mesh than its result
-  accumulate,  // of its operand in all acts of a launch the sum, in their order
-  join,        // its operand in all acts of a launch, one behind the other along {axis}
-  part,        // of its operand, which is there once a launch, in each act one of {parts} equal parts along {axis}
+  compute,      // a kernel runs it in every launch
+  source,       // what the user feeds: the host's actor makes it
+  state,        // a variable as the launch finds it: its bytes are there
+  constant,     // a function of its attributes alone: made once, when the plan is loaded
+  window,       // its operand's bytes seen through other strides (see OpDef::window)
+  update,       // next versions of variables, written over the old ones; a run of updates ends a step
+  store,        // operand 1, written over operand 0, a variable's old version
+  transition,   // a change of layout along one mesh axis
+  transfer,     // its operand on another placement: the only node whose operand may lie on another mesh than its result
+  accumulate,   // of its operand in all acts of a launch the sum, in their order
+  micro_join,   // its operand in all acts of a launch, one behind the other along {axis}
+  micro_slice,  // of its operand, which is there once a launch, in each act one of {parts} equal parts along {axis}
 };
 
 // What becomes of it where operands or results are bf16 or f16 (see karez/passes/cast.h).
-enum class Halves {
-  widened,     // computed in f32, also its results under mixed precision: sums, norms, losses, updates
-  rounded,     // computed in f32; under mixed precision its results are halves where its operands are
-  kept,        // halves go through it as they are: it moves elements
-  multiplied,  // a product, what mixed precision is for: of bf16 it is an f32 with {wide=true}
+enum class HalfPolicy {
+  widen,            // computed in f32, also its results under mixed precision: sums, norms, losses, updates
+  widen_and_round,  // computed in f32; under mixed precision its results are halves where its operands are
+  keep,             // halves go through it as they are: it moves elements
+  multiply,         // a product, what mixed precision is for: of bf16 it is an f32 with {wide=true}
 };
 
 // Its results are filled once a launch, by all its acts together.
-inline bool joins(Role role) { return role == Role::accumulate || role == Role::join; }
+inline bool combines_acts(Role role) { return role == Role::accumulate || role == Role::micro_join; }
 
 // A result that is the operand's bytes: how they are seen, from which byte of the operand on.
-struct Seen {
+struct OffsetView {
   View view;
   std::int64_t offset = 0;
 };
@@ -137,24 +137,24 @@ struct OpDef {
   // Output i may take input i's bytes: pointwise ops and updates (state) say so.
   std::vector<std::pair<int, int>> in_place{};  // (input, output)
   std::string expr{};                           // pointwise ops: the scalar expression over x, y, z
-  double functions = 0;                         // in it, as evaluations of e^x for each element
+  double transcendentals = 0;                   // in it, as evaluations of e^x for each element
   WorkClass work = WorkClass::memory;           // where no `cost` says it
   Role role = Role::compute;
   // Of a window: the local result of this shape on the local operand; none where these strides cannot say it and only a
   // copy in row-major order can.
-  std::function<std::optional<Seen>(const View& operand, const Shape& shape, const Attrs& local)> window{};
-  Halves halves = Halves::widened;
+  std::function<std::optional<OffsetView>(const View& operand, const Shape& shape, const Attrs& local)> window{};
+  HalfPolicy half_policy = HalfPolicy::widen;
   bool may_fail = false;  // its kernel may throw for some values of its operands
   std::function<IndexOperand(const NodeView&)> indices{};
   bool elementwise = false;  // element i of the result depends on elements i of the operands alone
   bool commutative = false;  // of two operands: swapped they give the same
   bool associative =
       false;  // a (b c) may be computed as (a b) c where that shares work, see docs/decisions/canonical-sums.md
-  bool overflows_regrouped = false;  // but other pairs may over- or underflow where the program's do not: only with
-                                     // CompileOptions::reassociate
-  std::string runs_as{};             // the call that runs it, if it is not named like the op
-  std::optional<int> shared{};  // of an update whose kernels take many parameters in one call: its last operands that
-                                // are the same for all
+  bool overflows_regrouped = false;      // but other pairs may over- or underflow where the program's do not: only with
+                                         // CompileOptions::reassociate
+  std::string call_name{};               // the call that runs it, if it is not named like the op
+  std::optional<int> shared_operands{};  // of an update whose kernels take many parameters in one call: its last
+                                         // operands that are the same for all
 };
 
 class OpTable {
@@ -192,8 +192,9 @@ class Builder {
   std::vector<ValueId> add(std::string_view op, std::span<const ValueId> inputs, Attrs attrs = {});
   ValueId one(std::string_view op, std::initializer_list<ValueId> inputs,
               Attrs attrs = {});  // of a node with one output
-  ValueId on_mesh(ValueId value,
-                  int mesh);  // the value itself if it lies there, else what a transfer brings; each value travels once
+  ValueId transfer_to_mesh(
+      ValueId value,
+      int mesh);  // the value itself if it lies there, else what a transfer brings; each value travels once
 
   Graph& graph() { return *graph_; }
   const OpTable& ops() const { return *ops_; }
@@ -205,12 +206,13 @@ class Builder {
 
  private:
   int placement_of(const OpDef& op, std::span<const ValueId> inputs) const;
-  ValueId travelled(ValueId value,
-                    int target) const;  // what on_mesh brought there; invalid: nothing, or it was dropped since
+  ValueId find_transferred(
+      ValueId value,
+      int target) const;  // what transfer_to_mesh brought there; invalid: nothing, or it was dropped since
   Graph* graph_;
   const OpTable* ops_;
   std::map<std::pair<ValueId, int>, ValueId>
-      travelled_;  // by value and mesh; a hint: nodes may have been dropped since
+      transferred_;  // by value and mesh; a hint: nodes may have been dropped since
 };
 
 }  // namespace karez::graph

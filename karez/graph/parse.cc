@@ -6,14 +6,14 @@ namespace karez::graph {
 namespace {
 
 // A type whose layout still speaks of axis names: the mesh it lies on is named behind it.
-struct WrittenType {
+struct ParsedType {
   Scanner at;  // where it stands, for errors
   TensorType type;
-  bool chosen = false;  // a layout is written
+  bool has_layout = false;  // a layout is written
   std::vector<std::pair<std::string, Sbp>> entries;
 };
 
-struct Placed {
+struct PlacedType {
   TensorType type;
   int mesh = 0;
   std::optional<Layout> layout;
@@ -23,14 +23,14 @@ class Parser {
  public:
   Parser(std::string_view text, const OpTable& ops) : in_(text, "graph"), length_(text.size()), ops_(ops) {}
 
-  Graph whole() {
+  Graph parse_all() {
     Graph graph = parse(Graph().meshes);
     if (!in_.at_end()) in_.fail_here("something follows the graph");
     return graph;
   }
 
  private:
-  Graph parse(const std::vector<Mesh>& around) {
+  Graph parse(const std::vector<Mesh>& outer_meshes) {
     if (++nested_ > 50) in_.fail_here("regions are nested too deeply");
     Graph graph;
     keyword("graph");
@@ -42,21 +42,21 @@ class Parser {
     graph.meshes.clear();
     while (in_.peek("mesh(")) graph.meshes.push_back(mesh());
     if (graph.meshes.empty()) {
-      for (const Mesh& mesh : around) count_devices(mesh.size());
-      graph.meshes = around;
+      for (const Mesh& mesh : outer_meshes) count_devices(mesh.size());
+      graph.meshes = outer_meshes;
     }
     if (has_arguments) {
-      Scanner behind = in_;
+      Scanner after_meshes = in_;
       in_ = arguments;
       parse_arguments(graph);
-      in_ = behind;
+      in_ = after_meshes;
     }
     in_.expect("{");
-    std::vector<std::pair<Scanner, ValueId>> later;  // values that variables name before they are defined
+    std::vector<std::pair<Scanner, ValueId>> unresolved;  // values that variables name before they are defined
     while (!in_.accept("}")) {
       if (in_.at_end()) in_.fail_here("expected '}'");
       if (accept_line("variable")) {
-        variable(graph, later);
+        variable(graph, unresolved);
       } else if (accept_line("output")) {
         std::string name = in_.quoted();
         output(graph, std::move(name));
@@ -64,7 +64,7 @@ class Parser {
         node(graph);
       }
     }
-    for (auto& [at, id] : later)
+    for (auto& [at, id] : unresolved)
       if (!is_defined(graph, id)) at.fail_here("no node defines this value");
     --nested_;
     return graph;
@@ -91,7 +91,7 @@ class Parser {
   }
 
   // Runs what may throw without knowing the place, and adds the place.
-  template <class Act> static auto placed(const Scanner& at, Act act) -> decltype(act()) {
+  template <class Act> static auto with_position(const Scanner& at, Act act) -> decltype(act()) {
     std::string message;
     try {
       return act();
@@ -107,19 +107,19 @@ class Parser {
       if (!axes.empty()) in_.expect(",");
       std::string name = in_.name();
       in_.expect("=");
-      axes.push_back({std::move(name), small()});
+      axes.push_back({std::move(name), small_int()});
     }
     std::int64_t size = 1;
-    for (const MeshAxis& axis : axes) size = placed(before, [&] { return checked_mul(size, axis.size); });
+    for (const MeshAxis& axis : axes) size = with_position(before, [&] { return checked_mul(size, axis.size); });
     count_devices(size);
-    Mesh mesh = placed(before, [&] { return Mesh::of(axes); });
+    Mesh mesh = with_position(before, [&] { return Mesh::of(axes); });
     if (in_.accept("[")) {
       std::vector<DeviceName> devices;
       while (!in_.accept("]")) {
         if (!devices.empty()) in_.expect(",");
-        int rank = small();
+        int rank = small_int();
         in_.expect(":");
-        devices.push_back({rank, small()});
+        devices.push_back({rank, small_int()});
       }
       if (devices.size() != mesh.devices.size())
         before.fail_here(cat("a mesh of ", mesh.devices.size(), " devices lists ", devices.size()));
@@ -134,7 +134,7 @@ class Parser {
       in_.fail_here(cat("the meshes of graph and regions have over ", most_devices, " devices"));
   }
 
-  int small() {
+  int small_int() {
     Scanner before = in_;
     std::int64_t value = in_.integer();
     if (value < 0 || value > 1'000'000'000) before.fail_here("expected a number from 0 to 1000000000");
@@ -145,7 +145,7 @@ class Parser {
   ValueId value_name() {
     Scanner before = in_;
     in_.expect("%");
-    int index = small();
+    int index = small_int();
     if (static_cast<std::size_t>(index) >= length_) before.fail_here("a value has a number beyond the text's length");
     return ValueId(index);
   }
@@ -158,7 +158,7 @@ class Parser {
     return false;
   }
 
-  ValueId defined(const Graph& graph) {
+  ValueId defined_value(const Graph& graph) {
     in_.skip_space();
     Scanner before = in_;
     ValueId id = value_name();
@@ -167,12 +167,12 @@ class Parser {
   }
 
   void output(Graph& graph, std::string name) {
-    ValueId value = defined(graph);
+    ValueId value = defined_value(graph);
     std::optional<Layout> layout;
     in_.skip_space();
     Scanner before = in_;
     if (in_.accept(":")) {
-      Placed at = placed_type(graph);
+      PlacedType at = placed_type(graph);
       if (at.type != graph.type(value) || at.mesh != graph.value(value).mesh || !at.layout)
         before.fail_here(cat("an output of %", value, " is a laid ", graph.type(value), " on its mesh"));
       layout = std::move(at.layout);
@@ -180,7 +180,7 @@ class Parser {
     graph.outputs.push_back({std::move(name), value, std::move(layout)});
   }
 
-  ValueId fresh(Graph& graph) {
+  ValueId new_value(Graph& graph) {
     in_.skip_space();
     Scanner before = in_;
     ValueId id = value_name();
@@ -207,9 +207,9 @@ class Parser {
   void parse_arguments(Graph& graph) {
     in_.expect("(");
     do {
-      ValueId id = fresh(graph);
+      ValueId id = new_value(graph);
       in_.expect(":");
-      Placed at = placed_type(graph);
+      PlacedType at = placed_type(graph);
       graph.value(id) = {NodeId(), 0, std::move(at.type), at.mesh, std::move(at.layout)};
       graph.arguments.push_back(id);
     } while (in_.accept(","));
@@ -217,14 +217,14 @@ class Parser {
   }
 
   // "f32[64@data, 10; sum@model]"; several axes: "[8@data@model, 4]", "; sum@data@model".
-  WrittenType type() {
+  ParsedType type() {
     in_.skip_space();
-    WrittenType out{in_, {}, false, {}};
-    out.type.dtype = placed(out.at, [&] { return dtype_from(in_.word()); });
+    ParsedType out{in_, {}, false, {}};
+    out.type.dtype = with_position(out.at, [&] { return dtype_from(in_.word()); });
     auto axes = [&](Sbp entry) {
       while (in_.accept("@")) {
         out.entries.emplace_back(in_.name(), entry);
-        out.chosen = true;
+        out.has_layout = true;
       }
     };
     in_.expect("[");
@@ -236,7 +236,7 @@ class Parser {
       axes(S(static_cast<int>(out.type.shape.size()) - 1));
     }
     if (in_.accept(";")) {
-      out.chosen = true;
+      out.has_layout = true;
       while (!in_.peek("]")) {
         in_.accept(",");
         Scanner before = in_;
@@ -256,19 +256,19 @@ class Parser {
   int mesh_index() {
     if (!accept_keyword("on")) return 0;
     in_.expect("mesh");
-    return small();
+    return small_int();
   }
 
-  Placed placed_type(const Graph& graph) {
-    WrittenType written = type();
-    Placed out{written.type, mesh_index(), std::nullopt};
+  PlacedType placed_type(const Graph& graph) {
+    ParsedType written = type();
+    PlacedType out{written.type, mesh_index(), std::nullopt};
     if (static_cast<std::size_t>(out.mesh) >= graph.meshes.size())
       written.at.fail_here(cat("there is no mesh", out.mesh, "; the graph has ", graph.meshes.size()));
-    if (!written.chosen) return out;
+    if (!written.has_layout) return out;
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(out.mesh)];
     out.layout = broadcast_layout(mesh);
     for (const auto& [name, entry] : written.entries) {
-      int axis = placed(written.at, [&, wanted = std::string_view(name)] { return mesh.axis(wanted); });
+      int axis = with_position(written.at, [&, wanted = std::string_view(name)] { return mesh.axis(wanted); });
       Sbp& there = (*out.layout)[static_cast<std::size_t>(axis)];
       if (!there.is_broadcast()) written.at.fail_here(cat("the axis '", name, "' is used twice"));
       there = entry;
@@ -276,11 +276,11 @@ class Parser {
     return out;
   }
 
-  void variable(Graph& graph, std::vector<std::pair<Scanner, ValueId>>& later) {
+  void variable(Graph& graph, std::vector<std::pair<Scanner, ValueId>>& unresolved) {
     Variable v;
     v.name = in_.quoted();
     in_.expect(":");
-    Placed at = placed_type(graph);
+    PlacedType at = placed_type(graph);
     v.type = std::move(at.type);
     v.mesh = at.mesh;
     v.stored = std::move(at.layout);
@@ -288,7 +288,7 @@ class Parser {
       in_.skip_space();
       Scanner before = in_;
       ValueId id = value_name();
-      later.emplace_back(before, id);
+      unresolved.emplace_back(before, id);
       return id;
     };
     if (accept_keyword("read")) v.read = value();
@@ -300,7 +300,7 @@ class Parser {
     Node node;
     NodeId id(graph.nodes.size());
     while (in_.peek("%")) {
-      ValueId result = fresh(graph);
+      ValueId result = new_value(graph);
       graph.value(result).producer = id;
       graph.value(result).output = static_cast<int>(node.outputs.size());
       node.outputs.push_back(result);
@@ -309,19 +309,19 @@ class Parser {
     if (!node.outputs.empty()) in_.expect("=");
     in_.skip_space();
     Scanner before = in_;
-    node.op = placed(before, [&] { return &ops_.at(in_.word()); });
+    node.op = with_position(before, [&] { return &ops_.at(in_.word()); });
     in_.expect("(");
     while (!in_.accept(")")) {
       if (!node.inputs.empty()) in_.expect(",");
       in_.skip_space();
       Scanner operand = in_;
-      node.inputs.push_back(defined(graph));
+      node.inputs.push_back(defined_value(graph));
       if (graph.value(node.inputs.back()).producer == id) operand.fail_here("a value is used before it is defined");
     }
     if (in_.peek("{")) node.attrs = Attrs::parse(in_);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       in_.expect(i == 0 ? ":" : ",");
-      Placed at = placed_type(graph);
+      PlacedType at = placed_type(graph);
       Value& value = graph.value(node.outputs[i]);
       value.type = std::move(at.type);
       value.mesh = at.mesh;
@@ -330,14 +330,14 @@ class Parser {
     if (accept_keyword("in")) node.path = in_.quoted();
     if (accept_keyword("at")) node.where = in_.quoted();
     if (accept_keyword("acts")) {
-      node.acts = small();
-      while (in_.peek("{")) node.places.push_back(Attrs::parse(in_));
+      node.acts = small_int();
+      while (in_.peek("{")) node.act_attrs.push_back(Attrs::parse(in_));
     }
     node.setup = accept_keyword("setup");
     if (accept_keyword("after")) {
       do {
         in_.expect("n");
-        node.after.emplace_back(small());
+        node.after.emplace_back(small_int());
       } while (is_node_name());
     }
     if (accept_keyword("regions")) {
@@ -368,6 +368,6 @@ class Parser {
 
 }  // namespace
 
-Graph parse_graph(std::string_view text, const OpTable& ops) { return Parser(text, ops).whole(); }
+Graph parse_graph(std::string_view text, const OpTable& ops) { return Parser(text, ops).parse_all(); }
 
 }  // namespace karez::graph

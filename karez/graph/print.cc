@@ -18,7 +18,7 @@ std::string graph_name(const std::string& name) {
 }
 
 // "f32[64@data, 10; sum@model] on mesh1"; the default mesh is not named.
-std::string typed(const Graph& graph, const TensorType& type, int mesh, const std::optional<Layout>& layout) {
+std::string type_text(const Graph& graph, const TensorType& type, int mesh, const std::optional<Layout>& layout) {
   std::string text = print(type);
   if (layout) {  // a graph under repair prints too, though a layout that makes no sense does not read back
     bool sound = mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() &&
@@ -28,8 +28,8 @@ std::string typed(const Graph& graph, const TensorType& type, int mesh, const st
   }
   return mesh == 0 ? text : cat(text, " on mesh", mesh);
 }
-std::string typed(const Graph& graph, ValueId id) {
-  return typed(graph, graph.type(id), graph.value(id).mesh, graph.value(id).layout);
+std::string type_text(const Graph& graph, ValueId id) {
+  return type_text(graph, graph.type(id), graph.value(id).mesh, graph.value(id).layout);
 }
 
 std::string mesh_text(const Mesh& mesh) {
@@ -41,17 +41,17 @@ std::string mesh_text(const Mesh& mesh) {
 class Printer {
  public:
   // A region says its meshes only where they are not those around it.
-  void write(const Graph& graph, const std::vector<Mesh>& around, const std::string& margin) {
+  void write(const Graph& graph, const std::vector<Mesh>& outer_meshes, const std::string& margin) {
     out_ += cat(margin, "graph ", graph_name(graph.name));
     if (!graph.arguments.empty())
-      out_ +=
-          cat("(", join(graph.arguments, ", ", [&](ValueId id) { return cat(value_name(id), ": ", typed(graph, id)); }),
-              ")");
-    if (graph.meshes != around)
+      out_ += cat(
+          "(", join(graph.arguments, ", ", [&](ValueId id) { return cat(value_name(id), ": ", type_text(graph, id)); }),
+          ")");
+    if (graph.meshes != outer_meshes)
       for (const Mesh& mesh : graph.meshes) out_ += cat(" ", mesh_text(mesh));
     out_ += " {\n";
     for (const Variable& v : graph.variables) {
-      out_ += cat(margin, "  variable ", quote(v.name), " : ", typed(graph, v.type, v.mesh, v.stored));
+      out_ += cat(margin, "  variable ", quote(v.name), " : ", type_text(graph, v.type, v.mesh, v.stored));
       if (v.read.valid()) out_ += cat(" read ", value_name(v.read));
       if (v.updated.valid()) out_ += cat(" updated ", value_name(v.updated));
       out_ += "\n";
@@ -60,7 +60,7 @@ class Printer {
     for (const Output& output : graph.outputs) {
       out_ += cat(margin, "  output ", quote(output.name), " ", value_name(output.value));
       if (output.layout)
-        out_ += cat(" : ", typed(graph, graph.type(output.value), graph.value(output.value).mesh, output.layout));
+        out_ += cat(" : ", type_text(graph, graph.type(output.value), graph.value(output.value).mesh, output.layout));
       out_ += "\n";
     }
     out_ += cat(margin, "}\n");
@@ -75,11 +75,11 @@ class Printer {
     out_ += cat(node.op->name, "(", join(node.inputs, ", ", value_name), ")");
     if (!node.attrs.empty()) out_ += cat(" ", node.attrs.print());
     if (!node.outputs.empty())
-      out_ += cat(" : ", join(node.outputs, ", ", [&](ValueId id) { return typed(graph, id); }));
+      out_ += cat(" : ", join(node.outputs, ", ", [&](ValueId id) { return type_text(graph, id); }));
     if (!node.path.empty()) out_ += cat(" in ", quote(node.path));
     if (!node.where.empty()) out_ += cat(" at ", quote(node.where));
     if (node.acts != 1) out_ += cat(" acts ", node.acts);
-    for (const Attrs& place : node.places) out_ += cat(" ", place.print());
+    for (const Attrs& place : node.act_attrs) out_ += cat(" ", place.print());
     if (node.setup) out_ += " setup";
     if (!node.after.empty()) out_ += cat(" after ", join(node.after, " ", [](NodeId id) { return cat("n", id); }));
     if (!node.regions.empty()) {

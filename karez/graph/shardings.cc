@@ -51,7 +51,7 @@ std::optional<Sharding> split(const NodeView& node, const Signature& s, const st
 }
 
 // Partial passing through: the operands of the group Partial, the others Broadcast, all results Partial.
-std::optional<Sharding> pass(const NodeView& node, const std::vector<int>& group, Reduce reduce) {
+std::optional<Sharding> pass_partial(const NodeView& node, const std::vector<int>& group, Reduce reduce) {
   Sharding out{std::vector<Sbp>(node.in_count(), B()), std::vector<Sbp>(node.out_count(), P(reduce))};
   for (int operand : group) {
     if (!can_be_partial(node.in_type(static_cast<std::size_t>(operand)), reduce)) return std::nullopt;
@@ -63,15 +63,16 @@ std::optional<Sharding> pass(const NodeView& node, const std::vector<int>& group
 }
 
 // One way for one axis, and which `divides` letter it splits.
-struct Way {
+struct AxisSharding {
   Sharding sharding;
   std::string divides;
 };
 
-std::vector<Way> ways(const NodeView& node, const Signature& s, int size) {
-  std::vector<Way> out;
+std::vector<AxisSharding> axis_shardings(const NodeView& node, const Signature& s, int size) {
+  std::vector<AxisSharding> out;
   auto add = [&](std::optional<Sharding> sharding, std::string divides = {}) {
-    if (sharding && std::none_of(out.begin(), out.end(), [&](const Way& w) { return w.sharding == *sharding; }))
+    if (sharding &&
+        std::none_of(out.begin(), out.end(), [&](const AxisSharding& w) { return w.sharding == *sharding; }))
       out.push_back({*std::move(sharding), std::move(divides)});
   };
   add(Sharding{std::vector<Sbp>(node.in_count(), B()), std::vector<Sbp>(node.out_count(), B())});
@@ -85,14 +86,15 @@ std::vector<Way> ways(const NodeView& node, const Signature& s, int size) {
     }
   }
   for (const auto& group : s.linear)
-    if (!group.empty()) add(pass(node, group, Reduce::sum));
+    if (!group.empty()) add(pass_partial(node, group, Reduce::sum));
   if (s.moves && node.in_count() > 0)
-    for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min}) add(pass(node, {0}, reduce));
+    for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min}) add(pass_partial(node, {0}, reduce));
   return out;
 }
 
 // Whether one way per axis makes sense together.
-bool fits(const NodeView& node, const Signature& s, const Mesh& mesh, const std::vector<const Way*>& chosen) {
+bool is_consistent(const NodeView& node, const Signature& s, const Mesh& mesh,
+                   const std::vector<const AxisSharding*>& chosen) {
   // A split of a merged dimension is one of its major factor only if all axes that split it together divide that
   // factor.
   std::map<std::string, std::int64_t> parts;
@@ -104,7 +106,7 @@ bool fits(const NodeView& node, const Signature& s, const Mesh& mesh, const std:
   // Each value has one kind of Partial (is_valid says so): a maximum of sums is not a sum of maxima.
   auto valid = [&](const TensorType& type, auto entry) {
     Layout layout;
-    for (const Way* way : chosen) layout.push_back(entry(way->sharding));
+    for (const AxisSharding* choice : chosen) layout.push_back(entry(choice->sharding));
     return is_valid(type, mesh, layout);
   };
   for (std::size_t i = 0; i < node.in_count(); ++i)
@@ -123,26 +125,26 @@ std::string print(const Sharding& sharding) {
 
 std::vector<Sharding> shardings(const NodeView& node, int size) {
   std::vector<Sharding> out;
-  for (Way& way : ways(node, signature_of(node), size)) out.push_back(std::move(way.sharding));
+  for (AxisSharding& choice : axis_shardings(node, signature_of(node), size)) out.push_back(std::move(choice.sharding));
   return out;
 }
 
 std::vector<std::vector<Sharding>> mesh_shardings(const NodeView& node, const Mesh& mesh) {
   Signature s = signature_of(node);
-  std::vector<std::vector<Way>> of_axis;
-  for (const MeshAxis& axis : mesh.axes) of_axis.push_back(ways(node, s, axis.size));
+  std::vector<std::vector<AxisSharding>> of_axis;
+  for (const MeshAxis& axis : mesh.axes) of_axis.push_back(axis_shardings(node, s, axis.size));
   std::vector<std::vector<Sharding>> out;
-  std::vector<const Way*> chosen;
+  std::vector<const AxisSharding*> chosen;
   auto visit = [&](auto&& self) -> void {
     if (chosen.size() < of_axis.size()) {
-      for (const Way& way : of_axis[chosen.size()]) {
-        chosen.push_back(&way);
+      for (const AxisSharding& choice : of_axis[chosen.size()]) {
+        chosen.push_back(&choice);
         self(self);
         chosen.pop_back();
       }
-    } else if (fits(node, s, mesh, chosen)) {
+    } else if (is_consistent(node, s, mesh, chosen)) {
       std::vector<Sharding> combination;
-      for (const Way* way : chosen) combination.push_back(way->sharding);
+      for (const AxisSharding* choice : chosen) combination.push_back(choice->sharding);
       out.push_back(std::move(combination));
     }
   };

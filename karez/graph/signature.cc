@@ -18,7 +18,7 @@ std::vector<std::string> parse_operand(Scanner& in) {
   return letters;
 }
 
-std::vector<std::vector<std::string>> parse_side(Scanner& in) {
+std::vector<std::vector<std::string>> parse_operand_list(Scanner& in) {
   std::vector<std::vector<std::string>> operands{parse_operand(in)};
   while (in.accept(",")) operands.push_back(parse_operand(in));
   return operands;
@@ -38,16 +38,16 @@ Reduce reduce_from(Scanner& in) {
   before.fail_here("expected sum, max or min");
 }
 
-using Outside = Signature::Outside;
-constexpr std::pair<Outside, std::string_view> outside_names[] = {{Outside::factor, "factor"},
-                                                                  {Outside::divisor, "divisor"},
-                                                                  {Outside::condition, "condition"},
-                                                                  {Outside::unknown, "unknown"}};
+using OutsideEffect = Signature::OutsideEffect;
+constexpr std::pair<OutsideEffect, std::string_view> outside_effect_names[] = {{OutsideEffect::factor, "factor"},
+                                                                               {OutsideEffect::divisor, "divisor"},
+                                                                               {OutsideEffect::condition, "condition"},
+                                                                               {OutsideEffect::unknown, "unknown"}};
 
-Outside outside_from(Scanner& in) {
+OutsideEffect parse_outside_effect(Scanner& in) {
   Scanner before = in;
   const std::string name = in.word();
-  for (const auto& [outside, known] : outside_names)
+  for (const auto& [outside, known] : outside_effect_names)
     if (known == name) return outside;
   before.fail_here("expected factor, divisor, condition or unknown");
 }
@@ -81,7 +81,7 @@ void parse_clause(Scanner& in, Signature& s) {
   } else if (in.accept("outside")) {
     do {
       const int number = operand();
-      s.outside[number] = outside_from(in);
+      s.outside[number] = parse_outside_effect(in);
     } while (in.accept(","));
   } else if (in.accept("picks")) {
     s.picks = true;
@@ -102,12 +102,12 @@ void parse_clause(Scanner& in, Signature& s) {
   }
 }
 
-std::string print_side(const std::vector<std::vector<std::string>>& side) {
+std::string print_operand_list(const std::vector<std::vector<std::string>>& side) {
   return join(side, ", ", [](const auto& operand) { return operand.empty() ? std::string("()") : join(operand, " "); });
 }
 
 // What the checks of a node's signature walk over: each dimension of each operand and result.
-struct Place {
+struct LabelledDim {
   const std::string& letter;
   std::int64_t size;
   const char* side;  // "operand"
@@ -117,8 +117,8 @@ struct Place {
   std::string text() const { return cat(side, " ", index, " ", type); }  // "operand 1 f32[3, 4]"
 };
 
-std::vector<Place> places(const NodeView& node, const Signature& s) {
-  std::vector<Place> out;
+std::vector<LabelledDim> labelled_dims(const NodeView& node, const Signature& s) {
+  std::vector<LabelledDim> out;
   auto side = [&](const auto& letters, std::size_t count, auto type, const char* what) {
     require(letters.size() == count, "its signature ", s, " has ", letters.size(), " ", what, "s, the node ", count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -144,19 +144,19 @@ std::vector<Place> places(const NodeView& node, const Signature& s) {
 }
 
 void check(const NodeView& node, const Signature& s) {
-  std::map<std::string, const Place*> first;
-  std::vector<Place> all = places(node, s);
-  for (const Place& place : all) {
-    if (auto divides = s.divides.find(place.letter); divides != s.divides.end()) {
-      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", s, " lets '", place.letter,
-              "' divide ", divides->second, ", which does not divide ", place.size, " of ", place.side, " ",
-              place.index, " ", place.type);
+  std::map<std::string, const LabelledDim*> first;
+  std::vector<LabelledDim> all = labelled_dims(node, s);
+  for (const LabelledDim& dim : all) {
+    if (auto divides = s.divides.find(dim.letter); divides != s.divides.end()) {
+      require(divides->second > 0 && dim.size % divides->second == 0, "its signature ", s, " lets '", dim.letter,
+              "' divide ", divides->second, ", which does not divide ", dim.size, " of ", dim.side, " ", dim.index, " ",
+              dim.type);
       continue;  // a merged dimension is a multiple of its major factor
     }
-    auto [at, fresh] = first.try_emplace(place.letter, &place);
-    if (!fresh && at->second->size != place.size)
-      fail("sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text(), " and ", place.size,
-           " in ", place.text());
+    auto [at, fresh] = first.try_emplace(dim.letter, &dim);
+    if (!fresh && at->second->size != dim.size)
+      fail("sizes of '", dim.letter, "' differ: ", at->second->size, " in ", at->second->text(), " and ", dim.size,
+           " in ", dim.text());
   }
   for (const auto& group : s.linear)
     for (int operand : group)
@@ -169,17 +169,17 @@ void check(const NodeView& node, const Signature& s) {
 Signature parse_signature(std::string_view text) {
   Scanner in(text, "signature");
   Signature s;
-  if (!in.peek("->")) s.in = parse_side(in);
+  if (!in.peek("->")) s.in = parse_operand_list(in);
   in.expect("->");
-  s.out = parse_side(in);
+  s.out = parse_operand_list(in);
   while (in.accept("|")) parse_clause(in, s);
   if (!in.at_end()) in.fail_here("something follows the signature");
   return s;
 }
 
 std::string print(const Signature& s) {
-  std::string text = s.in.empty() ? "-> " : cat(print_side(s.in), " -> ");
-  text += print_side(s.out);
+  std::string text = s.in.empty() ? "-> " : cat(print_operand_list(s.in), " -> ");
+  text += print_operand_list(s.out);
   std::vector<std::string> clauses;
   for (const auto& [letter, reduce] : s.reduced) clauses.push_back(cat(letter, " by ", name_of(reduce)));
   for (const auto& [letter, extent] : s.divides) clauses.push_back(cat(letter, " divides ", extent));
@@ -190,7 +190,8 @@ std::string print(const Signature& s) {
         cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
   if (!s.outside.empty())
     clauses.push_back(cat("outside ", join(s.outside, ", ", [](const auto& one) {
-                            return cat(one.first, " ", outside_names[static_cast<std::size_t>(one.second)].second);
+                            return cat(one.first, " ",
+                                       outside_effect_names[static_cast<std::size_t>(one.second)].second);
                           })));
   if (s.moves) clauses.push_back("moves");
   for (const std::string& clause : clauses) text += cat(" | ", clause);

@@ -14,12 +14,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // One node of the op over operands of the given types.
-struct OneNode {
+struct SingleNodeGraph {
   OpTable ops;
   Graph graph;
   NodeId id;
 
-  OneNode(std::string_view op, std::vector<TensorType> operands, Attrs attrs = {}, OpTable table = test_ops())
+  SingleNodeGraph(std::string_view op, std::vector<TensorType> operands, Attrs attrs = {}, OpTable table = test_ops())
       : ops(std::move(table)) {
     Builder builder(graph, ops);
     std::vector<ValueId> inputs;
@@ -30,7 +30,7 @@ struct OneNode {
     builder.add(op, inputs, std::move(attrs));
     id = NodeId(graph.nodes.size() - 1);
   }
-  OneNode(const OneNode&) = delete;
+  SingleNodeGraph(const SingleNodeGraph&) = delete;
   NodeView view() const { return {&graph, id}; }
 };
 
@@ -40,11 +40,11 @@ std::vector<std::string> texts(const std::vector<Sharding>& all) {
   return out;
 }
 std::vector<std::string> texts_of(std::string_view op, std::vector<TensorType> operands, int size, Attrs attrs = {}) {
-  OneNode node(op, std::move(operands), std::move(attrs));
+  SingleNodeGraph node(op, std::move(operands), std::move(attrs));
   return texts(shardings(node.view(), size));
 }
 std::vector<std::string> mesh_texts(std::string_view op, std::vector<TensorType> operands, std::string_view mesh) {
-  OneNode node(op, std::move(operands));
+  SingleNodeGraph node(op, std::move(operands));
   std::vector<std::string> out;
   for (const auto& combination : mesh_shardings(node.view(), Mesh::parse(mesh)))
     out.push_back(join(combination, "; ", [](const Sharding& s) { return print(s); }));
@@ -204,9 +204,9 @@ TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
 
 TEST(Signature, ItHasAsManyOperandsAndResultsAsTheNode) {
   auto error = [](std::string_view index) {
-    OpDef op{.name = "counted", .inputs = 2, .infer = as_first};
+    OpDef op{.name = "counted", .inputs = 2, .infer = infer_first};
     op.index = [index](const NodeView&) { return parse_signature(index); };
-    OneNode node("counted", {a, a}, {}, OpTable({test_ops().at("variable"), op}));
+    SingleNodeGraph node("counted", {a, a}, {}, OpTable({test_ops().at("variable"), op}));
     return error_of([&] { shardings(node.view(), 2); });
   };
   EXPECT_EQ(error("i j, i j -> i j"), "no error");
@@ -218,14 +218,14 @@ TEST(Signature, ItHasAsManyOperandsAndResultsAsTheNode) {
 }
 
 TEST(Signature, ADimensionWithNothingInItsPlaceIsAnError) {
-  OpDef unnamed{.name = "unnamed", .inputs = 1, .infer = as_first};
+  OpDef unnamed{.name = "unnamed", .inputs = 1, .infer = infer_first};
   unnamed.index = [](const NodeView&) {
     Signature s;
     s.in = {{"a", ""}};
     s.out = s.in;
     return s;
   };
-  OneNode node("unnamed", {a}, {}, OpTable({test_ops().at("variable"), unnamed}));
+  SingleNodeGraph node("unnamed", {a}, {}, OpTable({test_ops().at("variable"), unnamed}));
   EXPECT_EQ(
       error_of([&] { shardings(node.view(), 2); }),
       "unnamed at net.cc:7: its signature gives operand 0 no letter in dimension 1; what is never split carries '_'");
@@ -238,7 +238,7 @@ TEST(Signature, AResultWithoutALetterThatOnlyAnotherResultCarriesIsWhole) {
   made.inputs = 0;
   made.index = "-> a, ()";
   made.infer = [](auto, const Attrs&) { return std::vector<TensorType>{{DType::f32, {8}}, {DType::b8, {}}}; };
-  OneNode node("made", {}, {}, OpTable({made}));
+  SingleNodeGraph node("made", {}, {}, OpTable({made}));
   EXPECT_THAT(texts(shardings(node.view(), 2)), Contains(HasSubstr("S(0), B")));
 }
 

@@ -3,18 +3,18 @@
 
 namespace karez::graph {
 
-std::vector<TensorType> typed_by_attrs(std::span<const TensorType>, const Attrs& attrs) {
+std::vector<TensorType> infer_from_attrs(std::span<const TensorType>, const Attrs& attrs) {
   return {{dtype_from(attrs.text("dtype", "f32")), attrs.ints("shape")}};
 }
 
-std::vector<TensorType> as_first(std::span<const TensorType> in, const Attrs&) { return {in[0]}; }
+std::vector<TensorType> infer_first(std::span<const TensorType> in, const Attrs&) { return {in[0]}; }
 
-std::vector<TensorType> equal_operands(std::span<const TensorType> in, const Attrs&) {
+std::vector<TensorType> infer_equal(std::span<const TensorType> in, const Attrs&) {
   for (const auto& type : in) require(type == in[0], "operands differ: ", in[0], " and ", type);
   return {in[0]};
 }
 
-std::vector<TensorType> matmul_type(std::span<const TensorType> in, const Attrs&) {
+std::vector<TensorType> infer_matmul(std::span<const TensorType> in, const Attrs&) {
   require(in[0].shape[1] == in[1].shape[0], "matmul: inner sizes differ: ", in[0].shape[1], " and ", in[1].shape[0]);
   return {{in[0].dtype, {in[0].shape[0], in[1].shape[1]}}};
 }
@@ -30,20 +30,20 @@ OpTable test_ops() {
     if (op.name == "variable") op.role = Role::state;
     if (op.name == "transfer") op.role = Role::transfer;
     if (op.name == "sum_acts") op.role = Role::accumulate;
-    if (op.name == "join_acts") op.role = Role::join;
-    if (op.name == "part") op.role = Role::part;
+    if (op.name == "join_acts") op.role = Role::micro_join;
+    if (op.name == "part") op.role = Role::micro_slice;
     return op;
   };
   auto first_dim = [](std::span<const TensorType> in, const Attrs&) {
     return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}};
   };
   return OpTable({
-      row("input", 0, "-> n _", typed_by_attrs),
-      row("variable", 0, "-> a b", typed_by_attrs),
-      row("matmul", 2, "m k, k n -> m n | linear {0} {1}", matmul_type),
-      row("add", 2, "a b, a b -> a b | linear {0, 1}", equal_operands),
-      row("transfer", 1, "", as_first),
-      row("relu", 1, "a b -> a b", as_first),
+      row("input", 0, "-> n _", infer_from_attrs),
+      row("variable", 0, "-> a b", infer_from_attrs),
+      row("matmul", 2, "m k, k n -> m n | linear {0} {1}", infer_matmul),
+      row("add", 2, "a b, a b -> a b | linear {0, 1}", infer_equal),
+      row("transfer", 1, "", infer_first),
+      row("relu", 1, "a b -> a b", infer_first),
       row("is_zero", 1, "a b -> a b",
           [](auto in, const Attrs&) {
             return std::vector<TensorType>{{DType::b8, in[0].shape}};
@@ -58,7 +58,7 @@ OpTable test_ops() {
           [](auto in, const Attrs&) {
             return std::vector<TensorType>{{in[0].dtype, {}}};
           }),
-      row("fill", 1, "-> a", typed_by_attrs),
+      row("fill", 1, "-> a", infer_from_attrs),
       row("transpose", 1, "i j -> j i | moves",
           [](auto in, const Attrs&) {
             return std::vector<TensorType>{{in[0].dtype, {in[0].shape[1], in[0].shape[0]}}};
@@ -75,7 +75,7 @@ OpTable test_ops() {
           [](auto in, const Attrs&) {
             return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}, {DType::i32, {in[0].shape[0]}}};
           }),
-      row("sum_acts", 1, "a b -> a b", as_first),
+      row("sum_acts", 1, "a b -> a b", infer_first),
       row("join_acts", 1, "_ b -> _ b",
           [](auto in, const Attrs& attrs) {
             return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0] * attrs.integer("parts"), in[0].shape[1]}}};
@@ -84,7 +84,7 @@ OpTable test_ops() {
           [](auto in, const Attrs& attrs) {
             return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0] / attrs.integer("parts"), in[0].shape[1]}}};
           }),
-      row("scan", -1, "", as_first),
+      row("scan", -1, "", infer_first),
       row("wrong", 1, "a a -> a", first_dim),
       row("uneven", 1, "a b -> a b",
           [](auto in, const Attrs&) {

@@ -10,10 +10,10 @@
 
 namespace karez::graph {
 
-std::vector<TensorType> typed_by_attrs(std::span<const TensorType>, const Attrs& attrs);
-std::vector<TensorType> as_first(std::span<const TensorType> in, const Attrs&);
-std::vector<TensorType> equal_operands(std::span<const TensorType> in, const Attrs&);
-std::vector<TensorType> matmul_type(std::span<const TensorType> in, const Attrs&);
+std::vector<TensorType> infer_from_attrs(std::span<const TensorType>, const Attrs& attrs);
+std::vector<TensorType> infer_first(std::span<const TensorType> in, const Attrs&);
+std::vector<TensorType> infer_equal(std::span<const TensorType> in, const Attrs&);
+std::vector<TensorType> infer_matmul(std::span<const TensorType> in, const Attrs&);
 
 OpTable test_ops();
 

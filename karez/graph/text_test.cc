@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string again(std::string_view text) {
+std::string reprint(std::string_view text) {
   OpTable ops = test_ops();
   return print(parse_graph(text, ops));
 }
@@ -57,14 +57,14 @@ TEST(GraphText, EveryFeatureReadsBackAsItWasPrinted) {
   output "whole" %7 : f32[4;] on mesh1
 }
 )";
-  EXPECT_TRUE(same_lines(again(text), text));
+  EXPECT_TRUE(same_lines(reprint(text), text));
 }
 
-TEST(GraphText, AnEmptyGraphReadsBack) { EXPECT_TRUE(golden(again("graph main{}"), "graph main {\n}\n")); }
+TEST(GraphText, AnEmptyGraphReadsBack) { EXPECT_TRUE(golden(reprint("graph main{}"), "graph main {\n}\n")); }
 
 TEST(GraphText, LayoutsStandInTheOrderOfTheMesh) {
   EXPECT_TRUE(
-      golden(again("graph g mesh(a=2, b=2) { %0 = input() : f32[8@b@a, 4] %1 = input() : f32[8, 4; sum@a sum@b] }"),
+      golden(reprint("graph g mesh(a=2, b=2) { %0 = input() : f32[8@b@a, 4] %1 = input() : f32[8, 4; sum@a sum@b] }"),
              "graph g mesh(a=2, b=2) {\n  %0 = input() : f32[8@a@b, 4]\n  %1 = input() : f32[8, 4; sum@a@b]\n}\n"));
 }
 
@@ -87,13 +87,13 @@ TEST(GraphText, ARegionTakesTheMeshesAroundIt) {
 }
 
 TEST(GraphText, CommentsAndWhiteSpaceAreSkipped) {
-  EXPECT_TRUE(golden(again("# a graph\ngraph main { # nothing\n\n %0=input():f32[ 2 ]# x\n}"),
+  EXPECT_TRUE(golden(reprint("# a graph\ngraph main { # nothing\n\n %0=input():f32[ 2 ]# x\n}"),
                      "graph main {\n  %0 = input() : f32[2]\n}\n"));
 }
 
 TEST(GraphText, NumbersOfValuesAreKept) {  // what a pass prints is what an error names
   const char* text = "graph main {\n  %7 = input() : f32[2]\n  %3 = relu(%7) : f32[2]\n}\n";
-  EXPECT_TRUE(same_lines(again(text), text));
+  EXPECT_TRUE(same_lines(reprint(text), text));
 }
 
 TEST(GraphText, AnUnsoundLayoutStillPrints) {
@@ -141,7 +141,7 @@ TEST(GraphText, RandomGraphsReadBack) {
 }
 
 TEST(GraphText, BadTextIsRefusedWithItsPlace) {
-  auto error = [](std::string_view text) { return error_of([&] { again(text); }); };
+  auto error = [](std::string_view text) { return error_of([&] { reprint(text); }); };
   EXPECT_EQ(error("graph main"), "graph: line 1, column 11: expected '{' at the end");
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n"), "graph: line 3, column 1: expected '}' at the end");
   EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: something follows the graph at 'x'");

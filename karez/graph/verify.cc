@@ -7,11 +7,13 @@ namespace karez::graph {
 namespace {
 
 // A node as the user knows it, which becomes text only in an error.
-struct Name {
+struct NodeName {
   const Graph& graph;
   NodeId id;
 
-  friend std::ostream& operator<<(std::ostream& out, const Name& name) { return out << describe(name.graph, name.id); }
+  friend std::ostream& operator<<(std::ostream& out, const NodeName& name) {
+    return out << describe(name.graph, name.id);
+  }
 };
 
 class Verifier {
@@ -19,7 +21,7 @@ class Verifier {
   explicit Verifier(const Graph& graph)
       : graph_(graph),
         known_(graph.values.size(), false),
-        late_(graph.values.size(), false) {}
+        waits_for_all_acts_(graph.values.size(), false) {}
 
   void run() {
     require(!graph_.meshes.empty(), "graph ", graph_.name, " has no mesh");
@@ -47,11 +49,11 @@ class Verifier {
 
   template <class What> void layout(const What& what, ValueId id) const {
     const Value& value = graph_.value(id);
-    placed(what, value.type, value.mesh, value.layout);
+    verify_layout(what, value.type, value.mesh, value.layout);
   }
 
   template <class What>
-  void placed(const What& what, const TensorType& type, int mesh, const std::optional<Layout>& layout) const {
+  void verify_layout(const What& what, const TensorType& type, int mesh, const std::optional<Layout>& layout) const {
     if (mesh < 0 || static_cast<std::size_t>(mesh) >= graph_.meshes.size())
       fail(what(), " is on mesh", mesh, "; the graph has ", graph_.meshes.size());
     std::string why;
@@ -63,7 +65,7 @@ class Verifier {
   void node(NodeId id) {
     const Node& node = graph_.node(id);
     require(node.op != nullptr, "node n", id, " has no op");
-    const Name name{graph_, id};
+    const NodeName name{graph_, id};
     require(node.op->inputs < 0 || static_cast<int>(node.inputs.size()) == node.op->inputs, name, " takes ",
             node.op->inputs, node.op->inputs == 1 ? " operand" : " operands", ", not ", node.inputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -102,7 +104,7 @@ class Verifier {
     }
   }
 
-  void types(const Name& name, const NodeView& view) const {
+  void types(const NodeName& name, const NodeView& view) const {
     std::vector<TensorType> inferred;
     try {
       inferred = view.node().op->infer(view.in_types(), view.attrs());
@@ -116,32 +118,32 @@ class Verifier {
 
   // An operand comes once an act, or once a launch and stays for all acts. A node that acts several times must not
   // wait, over whatever way, for what another one makes of all its acts.
-  void rates(const Name& name, const Node& node) {
+  void rates(const NodeName& name, const Node& node) {
     require(node.acts >= 1, name, " acts ", node.acts, " times in a launch");
-    require(node.places.empty() || (node.acts > 1 && node.places.size() == static_cast<std::size_t>(node.acts)), name,
-            " acts ", node.acts, " times in a launch, but has ", node.places.size(), " places");
+    require(node.act_attrs.empty() || (node.acts > 1 && node.act_attrs.size() == static_cast<std::size_t>(node.acts)),
+            name, " acts ", node.acts, " times in a launch, but has ", node.act_attrs.size(), " places");
     const Role role = node.op->role;
-    bool waits = joins(role) && node.acts > 1;
+    bool waits = combines_acts(role) && node.acts > 1;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
-      const int filled = fills(graph_, in);
-      require(filled == node.acts || (filled == 1 && !joins(role)), name, " acts ", node.acts,
+      const int filled = fills_per_launch(graph_, in);
+      require(filled == node.acts || (filled == 1 && !combines_acts(role)), name, " acts ", node.acts,
               " times in a launch, but operand ", i, ", %", in, ", is made ", filled, " times");
-      require(role != Role::part || filled == 1, name, " takes parts of %", in, ", which is made ", filled,
+      require(role != Role::micro_slice || filled == 1, name, " takes parts of %", in, ", which is made ", filled,
               " times in a launch");
-      require(node.acts == 1 || !late_[in], name, " acts ", node.acts, " times in a launch, but operand ", i, ", %", in,
-              ", waits for all acts of nodes before it");
-      waits = waits || late_[in];
+      require(node.acts == 1 || !waits_for_all_acts_[in], name, " acts ", node.acts, " times in a launch, but operand ",
+              i, ", %", in, ", waits for all acts of nodes before it");
+      waits = waits || waits_for_all_acts_[in];
     }
-    if (role == Role::join || role == Role::part)
+    if (role == Role::micro_join || role == Role::micro_slice)
       require(node.attrs.integer("parts") == node.acts, name, " has ", node.attrs.integer("parts"), " parts, but acts ",
               node.acts, " times in a launch");
-    for (ValueId out : node.outputs) late_[out] = waits;
+    for (ValueId out : node.outputs) waits_for_all_acts_[out] = waits;
   }
 
   void once(const std::string& what, ValueId value) const {
-    require(fills(graph_, value) == 1, what, " is %", value, ", which is made ", fills(graph_, value),
-            " times in a launch");
+    require(fills_per_launch(graph_, value) == 1, what, " is %", value, ", which is made ",
+            fills_per_launch(graph_, value), " times in a launch");
   }
 
   void variables() const {
@@ -150,7 +152,7 @@ class Verifier {
     for (const Variable& v : graph_.variables) {
       require(ErrorKind::name, names.insert(v.name).second, "two variables are called '", v.name, "'");
       std::string what = cat("variable '", v.name, "'");
-      placed([&] { return what; }, v.type, v.mesh, v.stored);
+      verify_layout([&] { return what; }, v.type, v.mesh, v.stored);
       for (auto [id, verb] : {std::pair{v.read, "read as"}, std::pair{v.updated, "updated to"}}) {
         if (!id.valid()) continue;
         require(known(id), what, " is ", verb, " %", id, ", which no node makes");
@@ -171,8 +173,8 @@ class Verifier {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
       if (node.op->role != Role::state) continue;
-      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, Name{graph_, n}, " ", node.attrs.print(),
-              " reads a variable that the graph does not list, or a second time");
+      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, NodeName{graph_, n}, " ",
+              node.attrs.print(), " reads a variable that the graph does not list, or a second time");
     }
   }
 
@@ -184,7 +186,7 @@ class Verifier {
       once(cat("output '", output.name, "'"), output.value);
       if (!output.layout) continue;
       const std::string what = cat("output '", output.name, "'");
-      placed([&] { return what; }, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
+      verify_layout([&] { return what; }, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
       for (Sbp entry : *output.layout)
         require(ErrorKind::layout, !entry.is_partial(), what, " is wanted as ", print(*output.layout),
                 "; a part of a sum is no result");
@@ -193,7 +195,7 @@ class Verifier {
 
   const Graph& graph_;
   ById<ValueId, bool> known_;
-  ById<ValueId, bool> late_;  // it waits for all acts of what acts several times
+  ById<ValueId, bool> waits_for_all_acts_;  // it waits for all acts of what acts several times
 };
 
 }  // namespace

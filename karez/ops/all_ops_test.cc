@@ -259,7 +259,7 @@ TEST(AllOps, EveryOpsTypesAndShardingsAreThoseOfTheTable) {
   OpTable ops = all_ops();
   std::string text = "\n";
   for (const Example& e : examples()) {
-    OneNode node = one_node(ops, e.op, e.types, e.attrs);
+    SingleNodeGraph node = single_node_graph(ops, e.op, e.types, e.attrs);
     text += cat(e.whole, " -> ", results_of(node), "\n  ", shardings_of(node, 2), "\n");
   }
   EXPECT_TRUE(golden(text, table));
@@ -312,7 +312,7 @@ TEST(AllOps, TheReasonsForNoGradientAreKnown) {
 TEST(AllOps, ResultsInPlaceAreAsLargeAsTheirOperands) {
   OpTable ops = all_ops();
   for (const Example& e : examples()) {
-    OneNode node = one_node(ops, e.op, e.types, e.attrs);
+    SingleNodeGraph node = single_node_graph(ops, e.op, e.types, e.attrs);
     for (auto [in, out] : node.view().node().op->in_place)
       EXPECT_EQ(node.view().in_type(static_cast<std::size_t>(in)), node.view().out_type(static_cast<std::size_t>(out)))
           << e.whole;
@@ -320,7 +320,7 @@ TEST(AllOps, ResultsInPlaceAreAsLargeAsTheirOperands) {
 }
 
 std::string cost_text(const OpTable& ops, const char* op, const char* types, const char* attrs) {
-  OneNode node = one_node(ops, op, types, attrs);
+  SingleNodeGraph node = single_node_graph(ops, op, types, attrs);
   Cost cost = cost_of(*node.view().node().op, node.view().in_types(), node.view().out_types(), node.view().attrs());
   const std::size_t rate = rate_of(cost);
   const std::string name = rate == rate_count ? "none" : std::string(rate_name(rate));

@@ -1,6 +1,6 @@
 // Ops that hand on a value as it is: assign stores it as a variable's next version, copy keeps an old one for late
 // readers, layout lays it as the user says.
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -18,8 +18,8 @@ std::vector<OpDef> assign_ops() {
   assign.no_grad = "an update";
   assign.in_place = {{0, 0}};
   assign.role = Role::store;
-  assign.runs_as = "copy";
-  assign.halves = Halves::kept;
+  assign.call_name = "copy";
+  assign.half_policy = HalfPolicy::keep;
 
   OpDef copy{.name = "copy", .doc = "x itself in bytes of its own.", .inputs = 1};
   copy.work = WorkClass::move;
@@ -29,7 +29,7 @@ std::vector<OpDef> assign_ops() {
     s.moves = true;
     return s;
   };
-  copy.halves = Halves::kept;
+  copy.half_policy = HalfPolicy::keep;
   copy.grad = [](Builder&, const NodeView&, std::span<const ValueId> dy) { return std::vector{dy[0]}; };
 
   OpDef layout{.name = "layout",
@@ -43,8 +43,10 @@ std::vector<OpDef> assign_ops() {
   layout.grad = copy.grad;
   layout.cost = no_cost;  // an alias
   layout.role = Role::window;
-  layout.window = [](const View& x, const Shape&, const Attrs&) -> std::optional<Seen> { return Seen{x, 0}; };
-  layout.runs_as = "copy";
+  layout.window = [](const View& x, const Shape&, const Attrs&) -> std::optional<OffsetView> {
+    return OffsetView{x, 0};
+  };
+  layout.call_name = "copy";
   return {assign, copy, layout};
 }
 

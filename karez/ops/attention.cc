@@ -13,7 +13,7 @@ namespace karez::ops::build {
 namespace {
 
 // What stands for a score that is not seen: the lowest number, for infinity would make check_nan speak.
-ValueId unseen_like(Builder& b, ValueId scores) {
+ValueId masked_score_like(Builder& b, ValueId scores) {
   const bool single = b.type(scores).dtype == DType::f32;
   return full_like(
       b, scores,
@@ -39,9 +39,9 @@ void check_attention(const TensorType& q, const TensorType& k, const TensorType&
 }
 
 // softmax over the last axis, of seen ones alone; 0 where nothing is.
-ValueId softmax_of_seen(Builder& b, ValueId scores, ValueId seen) {
+ValueId masked_softmax(Builder& b, ValueId scores, ValueId seen) {
   const TensorType type = b.type(scores);
-  ValueId far = select(b, seen, scores, unseen_like(b, scores));
+  ValueId far = select(b, seen, scores, masked_score_like(b, scores));
   const Ints axis = {type.rank() - 1};
   Shape kept = type.shape;
   kept.back() = 1;
@@ -80,7 +80,8 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
     seen = broadcast_to(b, ge(b, positions({t, 1}, 0), positions({1, s}, 1)), whole);
   }
   if (!mask)
-    return softmax(b, seen ? select(b, *seen, scores, unseen_like(b, scores)) : scores);  // every query sees key 0
+    return softmax(b,
+                   seen ? select(b, *seen, scores, masked_score_like(b, scores)) : scores);  // every query sees key 0
   const TensorType given = b.type(*mask);
   const bool flags = given.dtype == DType::b8;
   require(ErrorKind::type, flags || given.dtype == tq.dtype, "attention: the mask is bool or ", name_of(tq.dtype),
@@ -92,7 +93,7 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
     scores = add(b, scores, broadcast_to(b, select(b, open, added, full_like(b, added, 0)), whole));
   }
   open = broadcast_to(b, open, whole);
-  return softmax_of_seen(b, scores, seen ? and_(b, *seen, open) : open);
+  return masked_softmax(b, scores, seen ? and_(b, *seen, open) : open);
 }
 
 }  // namespace
@@ -192,7 +193,7 @@ Labels labels_of(std::string_view text, std::string_view all, int under) {
   return labels;
 }
 
-Subscripts parsed(Builder& b, std::string_view written, std::span<const ValueId> operands) {
+Subscripts parse_subscripts(Builder& b, std::string_view written, std::span<const ValueId> operands) {
   std::string all;
   for (char c : written)
     if (c != ' ') all += c;
@@ -243,29 +244,29 @@ Subscripts parsed(Builder& b, std::string_view written, std::span<const ValueId>
 }
 
 // A value with its labels.
-struct Labelled {
+struct LabelledValue {
   ValueId id;
   Labels labels;
 };
 
-Labelled summed(Builder& b, Labelled x, const Labels& kept) {
+LabelledValue sum_out(Builder& b, LabelledValue x, const Labels& kept) {
   Ints gone;
   Labels left;
   for (std::size_t d = 0; d < x.labels.size(); ++d) {
     if (has(kept, x.labels[d])) left.push_back(x.labels[d]);
     else gone.push_back(static_cast<std::int64_t>(d));
   }
-  return gone.empty() ? x : Labelled{reduce_sum(b, x.id, gone), left};
+  return gone.empty() ? x : LabelledValue{reduce_sum(b, x.id, gone), left};
 }
 
-ValueId permuted(Builder& b, const Labelled& x, const Labels& wanted) {
+ValueId permuted(Builder& b, const LabelledValue& x, const Labels& wanted) {
   Ints perm;
   for (Label l : wanted) perm.push_back(std::find(x.labels.begin(), x.labels.end(), l) - x.labels.begin());
   return std::is_sorted(perm.begin(), perm.end()) ? x.id : transpose(b, x.id, perm);
 }
 
 // Labels of a product: in both and kept, of one alone, summed over.
-Labelled product(Builder& b, Labelled x, Labelled y, const Labels& kept) {
+LabelledValue product(Builder& b, LabelledValue x, LabelledValue y, const Labels& kept) {
   Labels batch, rows, columns, inner;
   for (Label l : x.labels) (has(y.labels, l) ? has(kept, l) ? batch : inner : rows).push_back(l);
   for (Label l : y.labels)
@@ -276,14 +277,14 @@ Labelled product(Builder& b, Labelled x, Labelled y, const Labels& kept) {
     return all;
   };
   std::map<Label, std::int64_t> sizes;
-  for (const Labelled* each : {&x, &y})
+  for (const LabelledValue* each : {&x, &y})
     for (std::size_t d = 0; d < each->labels.size(); ++d) sizes[each->labels[d]] = b.type(each->id).shape[d];
   auto shape_over = [&](const Labels& labels) {
     Shape shape;
     for (Label l : labels) shape.push_back(sizes[l]);
     return shape;
   };
-  auto matrix = [&](const Labelled& from, const Labels& first, const Labels& second) {
+  auto matrix = [&](const LabelledValue& from, const Labels& first, const Labels& second) {
     Shape shape = shape_over(batch);
     shape.push_back(count_of(shape_over(first)));
     shape.push_back(count_of(shape_over(second)));
@@ -297,17 +298,17 @@ Labelled product(Builder& b, Labelled x, Labelled y, const Labels& kept) {
 }  // namespace
 
 ValueId einsum(Builder& b, std::string_view written, std::span<const ValueId> operands) {
-  const Subscripts s = parsed(b, written, operands);
+  const Subscripts s = parse_subscripts(b, written, operands);
   auto needed = [&](std::size_t from) {  // by the result and by operands from there on
     Labels labels = s.out;
     for (std::size_t i = from; i < s.in.size(); ++i) labels.insert(labels.end(), s.in[i].begin(), s.in[i].end());
     return labels;
   };
-  Labelled result = summed(b, {operands[0], s.in[0]}, needed(1));
+  LabelledValue result = sum_out(b, {operands[0], s.in[0]}, needed(1));
   for (std::size_t i = 1; i < operands.size(); ++i) {
     Labels kept = needed(i + 1), of_left = kept;
     of_left.insert(of_left.end(), result.labels.begin(), result.labels.end());
-    Labelled next = summed(b, {operands[i], s.in[i]}, of_left);
+    LabelledValue next = sum_out(b, {operands[i], s.in[i]}, of_left);
     result = product(b, result, next, kept);
   }
   return permuted(b, result, s.out);

@@ -1,5 +1,5 @@
 // A change of layout along one mesh axis; the pass `box` makes these, and nobody else.
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {

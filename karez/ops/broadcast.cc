@@ -3,7 +3,7 @@
 
 #include "karez/ops/build.h"
 #include "karez/ops/local_views.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -44,8 +44,8 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
   return {axes.empty() ? dy[0] : build::reduce_sum(b, dy[0], axes)};
 }
 
-std::optional<Seen> window(const View& x, const Shape& shape, const Attrs& attrs) {
-  return Seen{broadcast_view(x, shape, attrs.ints("dims")), 0};
+std::optional<OffsetView> window(const View& x, const Shape& shape, const Attrs& attrs) {
+  return OffsetView{broadcast_view(x, shape, attrs.ints("dims")), 0};
 }
 
 }  // namespace

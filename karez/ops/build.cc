@@ -24,7 +24,7 @@ ValueId input(Builder& b, std::string_view name, const TensorType& type) {
   return b.one("input", {}, type_attrs(type).set("name", Attr(std::string(name))));
 }
 
-ValueId ahead_input(Builder& b, std::string_view name, const TensorType& type) {
+ValueId prefetched_input(Builder& b, std::string_view name, const TensorType& type) {
   return b.one("input", {}, type_attrs(type).set("name", Attr(std::string(name))).set("ahead", true));
 }
 

@@ -17,8 +17,8 @@ namespace karez::ops::build {
 
 // Sources: values that no other value makes.
 ValueId input(Builder& b, std::string_view name, const TensorType& type);
-ValueId ahead_input(Builder& b, std::string_view name,
-                    const TensorType& type);  // fed by a source that takes its time: read a launch ahead
+ValueId prefetched_input(Builder& b, std::string_view name,
+                         const TensorType& type);  // fed by a source that takes its time: read a launch ahead
 ValueId array_input(Builder& b, std::string_view name, const TensorType& type,
                     Layout layout);  // on the mesh already, in this layout
 ValueId variable(Builder& b, std::string_view name, const TensorType& type);

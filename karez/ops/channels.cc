@@ -14,7 +14,7 @@ void require_channels(std::string_view what, const TensorType& x) {
   require(ErrorKind::type, is_float(x.dtype), what, ": takes f32 or f64, not ", x, "; cast it first");
 }
 
-void require_one_each(std::string_view what, const TensorType& v, const TensorType& x) {
+void require_per_channel(std::string_view what, const TensorType& v, const TensorType& x) {
   require(ErrorKind::shape, v.shape == Shape{x.shape[1]} && v.dtype == x.dtype, what, ": ", v, " beside ", x,
           "; it has ", x.shape[1], " channels");
 }
@@ -22,7 +22,7 @@ void require_one_each(std::string_view what, const TensorType& v, const TensorTy
 // [c], widened, as [c, 1, ...], which broadcasts over what follows the channels of x, which is widened too.
 ValueId by_channel(Builder& b, std::string_view what, ValueId v, const TensorType& x) {
   v = widened(b, v);
-  require_one_each(what, b.type(v), x);
+  require_per_channel(what, b.type(v), x);
   Shape shape(static_cast<std::size_t>(x.rank() - 1), 1);
   shape[0] = x.shape[1];
   return reshape(b, v, shape);
@@ -78,22 +78,22 @@ ValueId batch_norm(Builder& b, ValueId x, const ChannelStatistics& statistics, d
   x = widened(b, x);
   const TensorType type = b.type(x);
   weight = widened(b, weight);
-  require_one_each("batch_norm", b.type(weight), type);
+  require_per_channel("batch_norm", b.type(weight), type);
   if (b.type(statistics.mean).rank() == 2) {
     const ValueId variance = widened(b, statistics.variance),
-                  spread = rsqrt(b, add(b, variance, full_like(b, variance, eps)));
-    const ValueId parted = in_parts(b, x, b.type(spread).shape[0]),
+                  inverse_std = rsqrt(b, add(b, variance, full_like(b, variance, eps)));
+    const ValueId parted = in_parts(b, x, b.type(inverse_std).shape[0]),
                   centred = binary(b, "sub", parted, by_part(b, statistics.mean, type));
     const ValueId scaled =
-        reshape(b, binary(b, "mul", centred, by_part(b, binary(b, "mul", spread, weight), type)), type.shape);
+        reshape(b, binary(b, "mul", centred, by_part(b, binary(b, "mul", inverse_std, weight), type)), type.shape);
     return cast(b, binary(b, "add", scaled, by_channel(b, "batch_norm", bias, type)), dtype);
   }
   const auto at = [&](ValueId v) { return by_channel(b, "batch_norm", v, type); };
   const ValueId variance = widened(b, statistics.variance),
-                spread = rsqrt(b, add(b, variance, full_like(b, variance, eps)));
+                inverse_std = rsqrt(b, add(b, variance, full_like(b, variance, eps)));
   const ValueId centred = binary(b, "sub", x, at(statistics.mean));
   const ValueId shift = at(bias);
-  const ValueId scale = at(mul(b, spread, weight));
+  const ValueId scale = at(mul(b, inverse_std, weight));
   return cast(b, binary(b, "add", binary(b, "mul", centred, scale), shift), dtype);
 }
 

@@ -27,7 +27,7 @@ Ints all_axes(const TensorType& x) {
 }
 
 // y, from which `axes` of x went, repeated to x's shape again.
-ValueId back_over(Builder& b, ValueId y, const Shape& shape, const Ints& axes) {
+ValueId broadcast_back(Builder& b, ValueId y, const Shape& shape, const Ints& axes) {
   Ints kept;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d)
     if (std::find(axes.begin(), axes.end(), d) == axes.end()) kept.push_back(d);
@@ -35,9 +35,9 @@ ValueId back_over(Builder& b, ValueId y, const Shape& shape, const Ints& axes) {
 }
 
 // x less its maximum along the axis, through which no gradient needs to pass: softmax does not change under shifts.
-ValueId shifted(Builder& b, ValueId x, const Ints& axis) {
+ValueId subtract_max(Builder& b, ValueId x, const Ints& axis) {
   Shape shape = b.type(x).shape;
-  return sub(b, x, back_over(b, stop_gradient(b, reduce_max(b, x, axis)), shape, axis));
+  return sub(b, x, broadcast_back(b, stop_gradient(b, reduce_max(b, x, axis)), shape, axis));
 }
 
 void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
@@ -134,15 +134,15 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
 ValueId softmax(Builder& b, ValueId x, int axis) {
   const TensorType type = b.type(x);
   Ints axes = from_start("softmax", type, {axis});
-  ValueId e = exp(b, shifted(b, widened(b, x), axes));
-  return cast(b, div(b, e, back_over(b, reduce_sum(b, e, axes), type.shape, axes)), type.dtype);
+  ValueId e = exp(b, subtract_max(b, widened(b, x), axes));
+  return cast(b, div(b, e, broadcast_back(b, reduce_sum(b, e, axes), type.shape, axes)), type.dtype);
 }
 
 ValueId log_softmax(Builder& b, ValueId x, int axis) {
   const TensorType type = b.type(x);
   Ints axes = from_start("log_softmax", type, {axis});
-  ValueId s = shifted(b, widened(b, x), axes);
-  return cast(b, sub(b, s, back_over(b, log(b, reduce_sum(b, exp(b, s), axes)), type.shape, axes)), type.dtype);
+  ValueId s = subtract_max(b, widened(b, x), axes);
+  return cast(b, sub(b, s, broadcast_back(b, log(b, reduce_sum(b, exp(b, s), axes)), type.shape, axes)), type.dtype);
 }
 
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
@@ -167,7 +167,7 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
   }
   // The label's entry is picked before the logarithm of the sum is subtracted, so that only vectors [n] cross devices
   // where classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
-  ValueId s = shifted(b, logits, {1});
+  ValueId s = subtract_max(b, logits, {1});
   ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
   // Selected, not multiplied: a class that is masked out by a logit of -inf is no 0 * inf.
   ValueId label =

@@ -1,7 +1,7 @@
 // A tensor that is known when the program is compiled: one number everywhere, or bytes.
 #include "karez/base/attr_cast.h"
 #include "karez/ops/build.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {

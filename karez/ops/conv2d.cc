@@ -1,7 +1,7 @@
 // Two-dimensional convolution (cross-correlation, as in every framework), also in groups of channels, and its two
 // gradients, which are separate ops.
 #include "karez/ops/build.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 #include "karez/ops/window.h"
 
@@ -117,7 +117,7 @@ OpDef forward() {
           },
           .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
                      const Attrs&) { return price(WorkClass::conv, out[0].shape[1], out[0], in[1].shape, in, out); },
-          .halves = Halves::multiplied};
+          .half_policy = HalfPolicy::multiply};
 }
 
 OpDef grad_input() {
@@ -137,7 +137,7 @@ OpDef grad_input() {
       },
       .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
                  const Attrs&) { return price(WorkClass::conv_input, out[0].shape[1], in[0], in[1].shape, in, out); },
-      .halves = Halves::multiplied};
+      .half_policy = HalfPolicy::multiply};
 }
 
 OpDef grad_weight() {
@@ -157,7 +157,7 @@ OpDef grad_weight() {
       },
       .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
                  const Attrs&) { return price(WorkClass::conv_weight, out[0].shape[0], in[1], out[0].shape, in, out); },
-      .halves = Halves::multiplied};
+      .half_policy = HalfPolicy::multiply};
 }
 
 }  // namespace

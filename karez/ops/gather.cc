@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "karez/ops/build.h"
-#include "karez/ops/index_place.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/index_bounds.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -38,7 +38,7 @@ OpDef gather() {
     return parse_signature(cat("v ", d, ", ", i, " -> ", i, d, " | v masked | linear {0}"));
   };
   op.localise = [](const LocalView& view) {
-    return with_index_place(view.node.attrs(), view.in[1], view.in[0][0], view.node.in_type(0).shape[0]);
+    return with_index_bounds(view.node.attrs(), view.in[1], view.in[0][0], view.node.in_type(0).shape[0]);
   };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     auto rows = n.in_type(0).shape[0];
@@ -48,7 +48,7 @@ OpDef gather() {
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
     return Cost{WorkClass::index, 0, bytes_of(in.subspan(1), out) + static_cast<double>(out[0].bytes())};
   };
-  op.halves = Halves::kept;
+  op.half_policy = HalfPolicy::keep;
   op.indices = [](const NodeView& node) { return graph::IndexOperand{1, node.in_type(0).shape[0]}; };
   return op;
 }
@@ -86,7 +86,7 @@ OpDef scatter_add() {
   op.localise = [](const LocalView& view) {
     Attrs attrs = view.node.attrs();
     attrs.set("rows", view.out[0][0].size());
-    return with_index_place(std::move(attrs), view.in[0], view.out[0][0], view.node.out_type(0).shape[0]);
+    return with_index_bounds(std::move(attrs), view.in[0], view.out[0][0], view.node.out_type(0).shape[0]);
   };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     return {ValueId(), build::gather(b, dy[0], n.in(0))};

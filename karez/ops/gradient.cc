@@ -9,14 +9,14 @@ namespace karez::ops {
 namespace {
 
 // Which values depend on `wrt` through floats: only these get a gradient. A comparison or an index ends a path.
-ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& ends) {
+ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& stops) {
   ById<ValueId, bool> reached(graph.values.size());
   for (ValueId v : wrt) reached[v] = true;
   for (const Node& node : graph.nodes) {
     bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return reached[v]; });
     if (!any || node.op->name == "stop_gradient") continue;
     for (ValueId out : node.outputs)
-      if (is_float(graph.type(out).dtype) && !ends[out]) reached[out] = true;
+      if (is_float(graph.type(out).dtype) && !stops[out]) reached[out] = true;
   }
   return reached;
 }
@@ -57,10 +57,10 @@ void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, 
 }
 
 // Gives the builder a node's path and line, and takes them back.
-class Place {
+class BuilderLocation {
  public:
-  explicit Place(Builder& b) : b_(&b), path_(b.path), where_(b.where), mesh_(b.mesh) {}
-  ~Place() { b_->path = path_, b_->where = where_, b_->mesh = mesh_; }
+  explicit BuilderLocation(Builder& b) : b_(&b), path_(b.path), where_(b.where), mesh_(b.mesh) {}
+  ~BuilderLocation() { b_->path = path_, b_->where = where_, b_->mesh = mesh_; }
   void at(const Node& node, int mesh) {
     b_->path = node.path.empty() ? "grad" : cat(node.path, ".grad");
     b_->where = node.where;
@@ -98,7 +98,7 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
 
 }  // namespace
 
-std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> ends,
+std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> stops,
                               ValueId seed) {
   Graph& graph = b.graph();
   TensorType type = graph.type(loss);
@@ -112,41 +112,41 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
             from.valid() ? cat(" (", describe(graph, from), ")") : "");
   }
 
-  Place place(b);
-  ById<ValueId, bool> is_end(graph.values.size());
-  for (ValueId v : ends) is_end[v] = true;
-  ById<ValueId, bool> reached = reached_from(graph, wrt, is_end);
-  ById<ValueId, ValueId> of(graph.values.size());  // the gradient of each value, as far as it is summed up
-  auto slot = [&](ValueId v) -> ValueId& { return of[v]; };
+  BuilderLocation location(b);
+  ById<ValueId, bool> is_stop(graph.values.size());
+  for (ValueId v : stops) is_stop[v] = true;
+  ById<ValueId, bool> reached = reached_from(graph, wrt, is_stop);
+  ById<ValueId, ValueId> gradients(graph.values.size());  // the gradient of each value, as far as it is summed up
+  auto gradient_of = [&](ValueId v) -> ValueId& { return gradients[v]; };
   if (reached[loss]) {
-    if (last.valid()) place.at(graph.node(last), graph.value(loss).mesh);
-    slot(loss) = seed.valid() ? seed : build::constant(b, type, 1);
+    if (last.valid()) location.at(graph.node(last), graph.value(loss).mesh);
+    gradient_of(loss) = seed.valid() ? seed : build::constant(b, type, 1);
   }
   for (int n = last.index; n >= 0; --n) {
     NodeId id{n};
     std::vector<ValueId> inputs = graph.node(id).inputs, dy;
-    for (ValueId out : graph.node(id).outputs) dy.push_back(is_end[out] ? ValueId() : slot(out));
+    for (ValueId out : graph.node(id).outputs) dy.push_back(is_stop[out] ? ValueId() : gradient_of(out));
     bool flows = std::any_of(dy.begin(), dy.end(), [](ValueId v) { return v.valid(); });
     bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return reached[v]; });
     if (!flows || !wanted) continue;
-    place.at(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
+    location.at(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
     std::vector<ValueId> more = operand_gradients(b, id, dy, reached);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!more[i].valid()) continue;
-      ValueId& sum = slot(inputs[i]);
+      ValueId& sum = gradient_of(inputs[i]);
       sum = sum.valid() ? build::add(b, sum, more[i]) : more[i];
     }
   }
 
   std::vector<ValueId> out;
   for (ValueId v : wrt) {
-    if (!slot(v).valid()) {
+    if (!gradient_of(v).valid()) {
       const Value& value = graph.value(v);
-      if (value.producer.valid()) place.at(graph.node(value.producer), value.mesh);
+      if (value.producer.valid()) location.at(graph.node(value.producer), value.mesh);
       b.mesh = value.mesh;
-      slot(v) = build::full_like(b, v, 0);
+      gradient_of(v) = build::full_like(b, v, 0);
     }
-    out.push_back(slot(v));
+    out.push_back(gradient_of(v));
   }
   return out;
 }

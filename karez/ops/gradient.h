@@ -15,6 +15,6 @@ namespace karez::ops {
 // carry the forward node's source line and its module path with ".grad" behind. Errors: a loss that is no float scalar,
 // `wrt` of integers, an op on the way that has no gradient.
 std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt,
-                              std::span<const ValueId> ends = {}, ValueId seed = {});
+                              std::span<const ValueId> stops = {}, ValueId seed = {});
 
 }  // namespace karez::ops

@@ -6,11 +6,11 @@
 namespace karez::ops {
 namespace {
 
-struct Misfit {
+struct InvalidCase {
   const char *op, *types, *attrs, *says;
 };
 
-const Misfit misfits[] = {
+const InvalidCase invalid_cases[] = {
     {"matmul", "f32[64, 10], f32[12, 50]", "", "matmul: inner sizes differ: 10 and 12 (f32[64, 10] x f32[12, 50])"},
     {"matmul", "f32[64, 10], f32[10, 50]", "{transpose_b=true}",
      "matmul: inner sizes differ: 10 and 50 (f32[64, 10] x f32[10, 50]) with {transpose_b=true}"},
@@ -117,33 +117,34 @@ const Misfit misfits[] = {
 
 TEST(Infer, OperandsThatDoNotFitAreRefusedWithBothSizes) {
   OpTable ops = all_ops();
-  for (const Misfit& m : misfits)
-    EXPECT_EQ(complaint(ops, m.op, m.types, m.attrs), m.says) << m.op << "(" << m.types << ") " << m.attrs;
+  for (const InvalidCase& m : invalid_cases)
+    EXPECT_EQ(construction_error(ops, m.op, m.types, m.attrs), m.says) << m.op << "(" << m.types << ") " << m.attrs;
 }
 
 TEST(Infer, ZeroSizesAreLegalEverywhere) {
   OpTable ops = all_ops();
-  EXPECT_EQ(results_of(one_node(ops, "matmul", "f32[0, 4], f32[4, 5]", "")), "f32[0, 5]");
-  EXPECT_EQ(results_of(one_node(ops, "matmul", "f32[3, 0], f32[0, 5]", "")), "f32[3, 5]");
-  EXPECT_EQ(results_of(one_node(ops, "reduce_max", "f32[0, 4]", "{axes=[0]}")), "f32[4]");
-  EXPECT_EQ(results_of(one_node(ops, "concat", "f32[0, 4], f32[2, 4]", "{axis=0}")), "f32[2, 4]");
-  EXPECT_EQ(results_of(one_node(ops, "gather", "f32[0, 4], i32[0]", "")), "f32[0, 4]");
-  EXPECT_EQ(results_of(one_node(ops, "conv2d", "f32[0, 3, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], stride=[2, 2]}")),
+  EXPECT_EQ(results_of(single_node_graph(ops, "matmul", "f32[0, 4], f32[4, 5]", "")), "f32[0, 5]");
+  EXPECT_EQ(results_of(single_node_graph(ops, "matmul", "f32[3, 0], f32[0, 5]", "")), "f32[3, 5]");
+  EXPECT_EQ(results_of(single_node_graph(ops, "reduce_max", "f32[0, 4]", "{axes=[0]}")), "f32[4]");
+  EXPECT_EQ(results_of(single_node_graph(ops, "concat", "f32[0, 4], f32[2, 4]", "{axis=0}")), "f32[2, 4]");
+  EXPECT_EQ(results_of(single_node_graph(ops, "gather", "f32[0, 4], i32[0]", "")), "f32[0, 4]");
+  EXPECT_EQ(results_of(single_node_graph(ops, "conv2d", "f32[0, 3, 6, 6], f32[4, 3, 3, 3]",
+                                         "{padding=[1, 1], stride=[2, 2]}")),
             "f32[0, 4, 3, 3]");
 }
 
 TEST(Infer, DilationAndStrideCountAsInPyTorch) {
   OpTable ops = all_ops();
   // (28 + 2 * 2 - 2 * (5 - 1) - 1) / 3 + 1 = 8; (27 + 2 - 1 * (3 - 1) - 1) / 2 + 1 = 14
-  EXPECT_EQ(results_of(one_node(ops, "conv2d", "f32[1, 1, 28, 27], f32[2, 1, 5, 3]",
-                                "{dilation=[2, 1], padding=[2, 1], stride=[3, 2]}")),
+  EXPECT_EQ(results_of(single_node_graph(ops, "conv2d", "f32[1, 1, 28, 27], f32[2, 1, 5, 3]",
+                                         "{dilation=[2, 1], padding=[2, 1], stride=[3, 2]}")),
             "f32[1, 2, 8, 14]");
 }
 
 // Half of [4, 3] is 2 rows of 3 or 3 rows of 2; a quarter is 1 row of 3, but not of 2.
 TEST(Shardings, AReshapeIsSplitWhereItsPartsAreWholeRowsOnBothSides) {
   const OpTable ops = all_ops();
-  OneNode node = one_node(ops, "reshape", "f32[4, 3]", "{shape=[6, 2]}");
+  SingleNodeGraph node = single_node_graph(ops, "reshape", "f32[4, 3]", "{shape=[6, 2]}");
   EXPECT_NE(shardings_of(node, 2).find("S(0) -> S(0)"), std::string::npos) << shardings_of(node, 2);
   EXPECT_EQ(shardings_of(node, 4).find("S(0)"), std::string::npos) << shardings_of(node, 4);
 }

@@ -52,7 +52,7 @@ View transpose_view(const View& view, const std::vector<std::int64_t>& perm) {
   return out;
 }
 
-View window_view(const View& view, const Box& origin, const Box& box, std::int64_t& offset_bytes) {
+View slice_view(const View& view, const Box& origin, const Box& box, std::int64_t& offset_bytes) {
   View out = view;
   std::int64_t offset = 0;
   for (std::size_t d = 0; d < box.size(); ++d) {

@@ -17,6 +17,6 @@ View broadcast_view(const View& view, const Shape& shape, const std::vector<std:
 View transpose_view(const View& view, const std::vector<std::int64_t>& perm);
 
 // The window `box` of a view whose first element is at `origin` of the same coordinates; sets the byte offset.
-View window_view(const View& view, const Box& origin, const Box& box, std::int64_t& offset_bytes);
+View slice_view(const View& view, const Box& origin, const Box& box, std::int64_t& offset_bytes);
 
 }  // namespace karez::ops

@@ -111,7 +111,7 @@ TEST(WindowView, ABoxOfAPartStartsWhereItsCornerLies) {
   Box origin = {{4, 10}, {2, 7}}, box = {{6, 9}, {3, 5}};  // of a logical tensor whose part begins at (4, 2)
   View part(DType::f64, {6, 5});
   std::int64_t offset = -1;
-  View window = window_view(part, origin, box, offset);
+  View window = slice_view(part, origin, box, offset);
   EXPECT_EQ(window.shape, (Shape{3, 2}));
   EXPECT_EQ(window.strides, part.strides);
   EXPECT_EQ(offset, (2 * 5 + 1) * 8);
@@ -126,7 +126,7 @@ TEST(WindowView, ABoxOfAPartStartsWhereItsCornerLies) {
 TEST(WindowView, AnEmptyPartStaysAtTheFirstByte) {
   View whole(DType::f32, {3});
   std::int64_t offset = -1;
-  View window = window_view(whole, {{0, 3}}, {{3, 3}}, offset);
+  View window = slice_view(whole, {{0, 3}}, {{3, 3}}, offset);
   EXPECT_EQ(window.count(), 0);
   EXPECT_EQ(offset, 0) << "one past the end may lie outside the block";
 }

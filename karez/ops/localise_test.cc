@@ -13,7 +13,7 @@ namespace {
 std::string localised(std::string_view op, std::string_view types, std::string_view attrs, std::vector<Layout> in,
                       std::vector<Layout> out, int position, const Mesh& mesh = Mesh::of({{"x", 2}})) {
   static const OpTable ops = all_ops();
-  OneNode node = one_node(ops, op, types, attrs);
+  SingleNodeGraph node = single_node_graph(ops, op, types, attrs);
   LocalView view{node.view(), {}, {}};
   for (std::size_t i = 0; i < in.size(); ++i)
     view.in.push_back(local_box(node.view().in_type(i).shape, mesh, in[i], position));
@@ -141,7 +141,7 @@ TEST(Localise, LocalCallsInferTheirOwnBoxes) {
     covered.insert(c.op);
     for (int size : {2, 3, 4}) {
       Mesh mesh = Mesh::of({{"x", size}});
-      OneNode node = one_node(ops, c.op, c.types, c.attrs);
+      SingleNodeGraph node = single_node_graph(ops, c.op, c.types, c.attrs);
       for (const Sharding& way : shardings(node.view(), size))
         for (int position = 0; position < size; ++position, ++tried) {
           LocalView view{node.view(), {}, {}};

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "karez/ops/build.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -78,7 +78,7 @@ std::vector<OpDef> matmul_ops() {
            .index = index,
            .grad = grad,
            .cost = cost,
-           .halves = Halves::multiplied}};
+           .half_policy = HalfPolicy::multiply}};
 }
 
 }  // namespace karez::ops

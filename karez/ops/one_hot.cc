@@ -1,7 +1,7 @@
 // Between indices and vectors: one_hot and arg_max.
 #include "karez/ops/build.h"
-#include "karez/ops/index_place.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/index_bounds.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -36,7 +36,7 @@ OpDef one_hot() {
     const Range& here = view.out[0].back();
     const std::int64_t depth = attrs.integer("depth");
     attrs.set("depth", here.size());
-    return with_index_place(std::move(attrs), view.in[0], here, depth);
+    return with_index_bounds(std::move(attrs), view.in[0], here, depth);
   };
   op.no_grad = "its operand is an index";
   op.indices = [](const NodeView& node) { return graph::IndexOperand{0, node.attrs().integer("depth")}; };

@@ -15,7 +15,7 @@ namespace {
 // expression: "r * dy" is just mul(r, dy). "dy" alone passes it on; "" lets none flow.
 struct Line {
   const char* name;
-  Takes takes;
+  OperandDTypes dtypes;
   const char* expr;
   std::vector<const char*> grads;  // per operand; a single reason in words is a no_grad
   const char* doc;
@@ -24,27 +24,27 @@ struct Line {
 constexpr const char* to_bool = "its result is bool";
 
 const Line lines[] = {
-    {"neg", Takes::numbers, "-x", {"-dy"}, "Minus x."},
-    {"exp", Takes::floats, "exp(x)", {"r * dy"}, "e to the power x."},
-    {"log", Takes::floats, "log(x)", {"dy / x"}, "Natural logarithm of x; -inf at 0, NaN below."},
-    {"sqrt", Takes::floats, "sqrt(x)", {"dy * 0.5 / r"}, "Square root of x; NaN below 0."},
-    {"rsqrt", Takes::floats, "rsqrt(x)", {"-0.5 * r * r * r * dy"}, "One over the square root of x."},
-    {"tanh", Takes::floats, "tanh(x)", {"(1 - r * r) * dy"}, "Hyperbolic tangent of x."},
-    {"sigmoid", Takes::floats, "sigmoid(x)", {"r * (1 - r) * dy"}, "1 / (1 + exp(-x))."},
+    {"neg", OperandDTypes::numbers, "-x", {"-dy"}, "Minus x."},
+    {"exp", OperandDTypes::floats, "exp(x)", {"r * dy"}, "e to the power x."},
+    {"log", OperandDTypes::floats, "log(x)", {"dy / x"}, "Natural logarithm of x; -inf at 0, NaN below."},
+    {"sqrt", OperandDTypes::floats, "sqrt(x)", {"dy * 0.5 / r"}, "Square root of x; NaN below 0."},
+    {"rsqrt", OperandDTypes::floats, "rsqrt(x)", {"-0.5 * r * r * r * dy"}, "One over the square root of x."},
+    {"tanh", OperandDTypes::floats, "tanh(x)", {"(1 - r * r) * dy"}, "Hyperbolic tangent of x."},
+    {"sigmoid", OperandDTypes::floats, "sigmoid(x)", {"r * (1 - r) * dy"}, "1 / (1 + exp(-x))."},
     {"relu",
-     Takes::floats,
+     OperandDTypes::floats,
      "max(x, 0)",
      {"select(r <= 0, 0, dy)"},
      "The larger of x and 0; NaN stays NaN and passes the gradient on, which is 0 at 0."},
     // Beyond 40 either way nothing is left of the bell but 0, which infinity must not multiply.
     {"gelu",
-     Takes::floats,
+     OperandDTypes::floats,
      "max(x, -40) * phi(x)",
      {"(phi(x) + max(min(x, 40), -40) * 0.3989422804014327 * exp(-0.5 * x * x)) * dy"},
      "x times the probability that a standard normal number is below x (the erf form)."},
     // (1 + tanh(u)) / 2 is sigmoid(2 u), which does not cancel below 0.
     {"gelu_tanh",
-     Takes::floats,
+     OperandDTypes::floats,
      "max(x, -40) * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))",
      {"(sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x)) + max(min(x, 40), -40) * sigmoid(1.5957691216057308 * "
       "(x + 0.044715 * x * x * x)) * "
@@ -52,56 +52,56 @@ const Line lines[] = {
       "1600))) * dy"},
      "GELU by a tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2; Hendrycks and Gimpel, 2016."},
     {"silu",
-     Takes::floats,
+     OperandDTypes::floats,
      "max(x, -800) * sigmoid(x)",
      {"(sigmoid(x) + max(min(x, 800), -800) * sigmoid(x) * sigmoid(-x)) * dy"},
      "x sigmoid(x), also called swish."},
-    {"erf", Takes::floats, "erf(x)", {"1.1283791670955126 * exp(-x * x) * dy"}, "The error function of x."},
+    {"erf", OperandDTypes::floats, "erf(x)", {"1.1283791670955126 * exp(-x * x) * dy"}, "The error function of x."},
     {"abs",
-     Takes::numbers,
+     OperandDTypes::numbers,
      "abs(x)",
      {"select(x > 0, dy, select(x < 0, -dy, 0))"},
      "x without its sign; the gradient at 0 is 0."},
-    {"sin", Takes::floats, "sin(x)", {"cos(x) * dy"}, "Sine of x (radians)."},
-    {"cos", Takes::floats, "cos(x)", {"-sin(x) * dy"}, "Cosine of x (radians)."},
-    {"stop_gradient", Takes::anything, "x", {""}, "x itself; no gradient passes."},
-    {"add", Takes::numbers, "x + y", {"dy", "dy"}, "x plus y; integers wrap."},
-    {"sub", Takes::numbers, "x - y", {"dy", "-dy"}, "x minus y; integers wrap."},
-    {"mul", Takes::numbers, "x * y", {"dy * y", "x * dy"}, "x times y; integers wrap."},
+    {"sin", OperandDTypes::floats, "sin(x)", {"cos(x) * dy"}, "Sine of x (radians)."},
+    {"cos", OperandDTypes::floats, "cos(x)", {"-sin(x) * dy"}, "Cosine of x (radians)."},
+    {"stop_gradient", OperandDTypes::any, "x", {""}, "x itself; no gradient passes."},
+    {"add", OperandDTypes::numbers, "x + y", {"dy", "dy"}, "x plus y; integers wrap."},
+    {"sub", OperandDTypes::numbers, "x - y", {"dy", "-dy"}, "x minus y; integers wrap."},
+    {"mul", OperandDTypes::numbers, "x * y", {"dy * y", "x * dy"}, "x times y; integers wrap."},
     {"div",
-     Takes::numbers,
+     OperandDTypes::numbers,
      "x / y",
      {"dy / y", "-dy * r / y"},
      "x over y; integers round toward zero, and division of one by zero is an error."},
     {"pow",
-     Takes::floats,
+     OperandDTypes::floats,
      "pow(x, y)",
      {"select(y == 0, 0, y * pow(x, y - 1)) * dy", "select(x == 0, 0, log(x) * r) * dy"},
      "x to the power y; the gradient in y is 0 where x is 0, that in x is 0 where y is 0."},
     // Equal operands share the gradient, so that it does not depend on their order.
     {"max",
-     Takes::numbers,
+     OperandDTypes::numbers,
      "max(x, y)",
      {"select(x < y, 0, select(x == y, 0.5 * dy, dy))", "select(y < x, 0, select(y == x, 0.5 * dy, dy))"},
      "The larger of x and y; NaN where one is, +0 above -0. Equal operands each get half of the gradient; beside a NaN "
      "both get all of it."},
     {"min",
-     Takes::numbers,
+     OperandDTypes::numbers,
      "min(x, y)",
      {"select(x > y, 0, select(x == y, 0.5 * dy, dy))", "select(y > x, 0, select(y == x, 0.5 * dy, dy))"},
      "The smaller of x and y; NaN where one is, -0 below +0. Equal operands each get half of the gradient; beside a "
      "NaN both get all of it."},
-    {"eq", Takes::anything, "x == y", {to_bool}, "Whether x equals y."},
-    {"ne", Takes::anything, "x != y", {to_bool}, "Whether x differs from y."},
-    {"lt", Takes::numbers, "x < y", {to_bool}, "Whether x is below y."},
-    {"le", Takes::numbers, "x <= y", {to_bool}, "Whether x is at most y."},
-    {"gt", Takes::numbers, "x > y", {to_bool}, "Whether x is above y."},
-    {"ge", Takes::numbers, "x >= y", {to_bool}, "Whether x is at least y."},
-    {"and", Takes::bools, "x && y", {to_bool}, "Whether both hold."},
-    {"or", Takes::bools, "x || y", {to_bool}, "Whether one holds."},
-    {"not", Takes::bools, "!x", {to_bool}, "Whether x does not hold."},
+    {"eq", OperandDTypes::any, "x == y", {to_bool}, "Whether x equals y."},
+    {"ne", OperandDTypes::any, "x != y", {to_bool}, "Whether x differs from y."},
+    {"lt", OperandDTypes::numbers, "x < y", {to_bool}, "Whether x is below y."},
+    {"le", OperandDTypes::numbers, "x <= y", {to_bool}, "Whether x is at most y."},
+    {"gt", OperandDTypes::numbers, "x > y", {to_bool}, "Whether x is above y."},
+    {"ge", OperandDTypes::numbers, "x >= y", {to_bool}, "Whether x is at least y."},
+    {"and", OperandDTypes::bools, "x && y", {to_bool}, "Whether both hold."},
+    {"or", OperandDTypes::bools, "x || y", {to_bool}, "Whether one holds."},
+    {"not", OperandDTypes::bools, "!x", {to_bool}, "Whether x does not hold."},
     {"select",
-     Takes::anything,
+     OperandDTypes::any,
      "select(x, y, z)",
      {"", "select(x, dy, 0)", "select(x, 0, dy)"},
      "y where the bool x holds, else z."},
@@ -138,9 +138,9 @@ std::vector<Pointwise> build_rows() {
   for (std::size_t i = 0; i < std::size(lines); ++i) {
     const Line& line = lines[i];
     Expr expr = parse_expr(line.expr);
-    Pointwise row{line.name, forward[i], variable_count(expr), line.takes, is_boolean(expr->kind), {}, "", line.doc};
-    std::vector<Pointwise> behind;
-    if (row.gives_bool) {
+    Pointwise row{line.name, forward[i], variable_count(expr), line.dtypes, is_boolean(expr->kind), {}, "", line.doc};
+    std::vector<Pointwise> gradient_rows;
+    if (row.returns_bool) {
       row.no_grad = line.grads[0];
       rows.push_back(row);
       continue;
@@ -152,81 +152,85 @@ std::vector<Pointwise> build_rows() {
       } else if (*text != 0) {
         std::string key = canonical(text, grad.operands);
         auto known = std::find(forward.begin(), forward.end(), key);
-        auto mine = std::find_if(behind.begin(), behind.end(), [&](const Pointwise& p) { return p.expr == key; });
+        auto mine =
+            std::find_if(gradient_rows.begin(), gradient_rows.end(), [&](const Pointwise& p) { return p.expr == key; });
         if (known != forward.end()) {
           grad.op = lines[known - forward.begin()].name;
-        } else if (mine != behind.end()) {
+        } else if (mine != gradient_rows.end()) {
           grad.op = mine->name;
         } else {
-          grad.op = cat(line.name, behind.empty() ? "_grad" : "_grad2");
-          behind.push_back({grad.op,
-                            key,
-                            static_cast<int>(grad.operands.size()),
-                            Takes::floats,
-                            false,
-                            {},
-                            "",
-                            cat("Gradient of ", line.name, " from (", join(grad.operands, ", "), "): ", text, ".")});
+          grad.op = cat(line.name, gradient_rows.empty() ? "_grad" : "_grad2");
+          gradient_rows.push_back(
+              {grad.op,
+               key,
+               static_cast<int>(grad.operands.size()),
+               OperandDTypes::floats,
+               false,
+               {},
+               "",
+               cat("Gradient of ", line.name, " from (", join(grad.operands, ", "), "): ", text, ".")});
         }
       }
       row.grads.push_back(grad);
     }
     rows.push_back(row);
-    rows.insert(rows.end(), behind.begin(), behind.end());
+    rows.insert(rows.end(), gradient_rows.begin(), gradient_rows.end());
   }
   return rows;
 }
 
 // What an expression is in a set of variables: exactly zero, free of them, linear in them, or unknown.
-enum class Form { zero, free, linear, other };
+enum class Linearity { zero, constant, linear, unknown };
 
-Form form_in(const Expr& e, const std::vector<int>& group) {
-  if (e->kind == ExprKind::constant) return e->value == 0 ? Form::zero : Form::free;
+Linearity linearity_in(const Expr& e, const std::vector<int>& group) {
+  if (e->kind == ExprKind::constant) return e->value == 0 ? Linearity::zero : Linearity::constant;
   if (e->kind == ExprKind::variable)
-    return std::find(group.begin(), group.end(), e->variable) != group.end() ? Form::linear : Form::free;
-  Form f[3] = {Form::zero, Form::zero, Form::zero};
+    return std::find(group.begin(), group.end(), e->variable) != group.end() ? Linearity::linear : Linearity::constant;
+  Linearity f[3] = {Linearity::zero, Linearity::zero, Linearity::zero};
   int n = operands_of(e->kind);
   bool all_free = true;
   for (int i = 0; i < n; ++i) {
-    f[i] = form_in(e->operands[static_cast<std::size_t>(i)], group);
-    all_free = all_free && (f[i] == Form::zero || f[i] == Form::free);
+    f[i] = linearity_in(e->operands[static_cast<std::size_t>(i)], group);
+    all_free = all_free && (f[i] == Linearity::zero || f[i] == Linearity::constant);
   }
-  auto both_linear = [](Form a, Form b) {
-    bool fine = (a == Form::linear || a == Form::zero) && (b == Form::linear || b == Form::zero);
-    return fine ? Form::linear : Form::other;
+  auto both_linear = [](Linearity a, Linearity b) {
+    bool fine = (a == Linearity::linear || a == Linearity::zero) && (b == Linearity::linear || b == Linearity::zero);
+    return fine ? Linearity::linear : Linearity::unknown;
   };
-  if (all_free) return Form::free;
+  if (all_free) return Linearity::constant;
   // A literal infinity makes NaN of a part that is 0.
   if (e->kind == ExprKind::mul || e->kind == ExprKind::div)
     for (const Expr& operand : e->operands)
-      if (operand && operand->kind == ExprKind::constant && !std::isfinite(operand->value)) return Form::other;
+      if (operand && operand->kind == ExprKind::constant && !std::isfinite(operand->value)) return Linearity::unknown;
   switch (e->kind) {
     case ExprKind::neg: return f[0];
     case ExprKind::add:
     case ExprKind::sub: return both_linear(f[0], f[1]);
     case ExprKind::mul:
-      return f[0] == Form::free || f[1] == Form::free ? (f[0] == Form::free ? f[1] : f[0]) : Form::other;
-    case ExprKind::div: return f[1] == Form::free ? f[0] : Form::other;
-    case ExprKind::select: return f[0] == Form::free || f[0] == Form::zero ? both_linear(f[1], f[2]) : Form::other;
-    default: return Form::other;
+      return f[0] == Linearity::constant || f[1] == Linearity::constant ? (f[0] == Linearity::constant ? f[1] : f[0])
+                                                                        : Linearity::unknown;
+    case ExprKind::div: return f[1] == Linearity::constant ? f[0] : Linearity::unknown;
+    case ExprKind::select:
+      return f[0] == Linearity::constant || f[0] == Linearity::zero ? both_linear(f[1], f[2]) : Linearity::unknown;
+    default: return Linearity::unknown;
   }
 }
 
-using Outside = Signature::Outside;
+using OutsideEffect = Signature::OutsideEffect;
 
 // From harmless to worst, whatever the order of the names.
-int rank_of(Outside outside) {
+int rank_of(OutsideEffect outside) {
   switch (outside) {
-    case Outside::condition: return 0;
-    case Outside::factor: return 1;
-    case Outside::divisor: return 2;
-    case Outside::unknown: return 3;
+    case OutsideEffect::condition: return 0;
+    case OutsideEffect::factor: return 1;
+    case OutsideEffect::divisor: return 2;
+    case OutsideEffect::unknown: return 3;
   }
   return 3;
 }
 
 // Notes of every variable in `e`, which stands in a place of this kind, what it does there.
-void find_outside(const Expr& e, Outside place, std::map<int, Outside>& found) {
+void find_outside_effects(const Expr& e, OutsideEffect place, std::map<int, OutsideEffect>& found) {
   if (e->kind == ExprKind::variable) {
     auto [at, fresh] = found.try_emplace(e->variable, place);
     if (!fresh && rank_of(at->second) < rank_of(place)) at->second = place;
@@ -234,38 +238,40 @@ void find_outside(const Expr& e, Outside place, std::map<int, Outside>& found) {
   }
   for (int k = 0; k < operands_of(e->kind); ++k) {
     const Expr& operand = e->operands[static_cast<std::size_t>(k)];
-    Outside within = Outside::unknown;
-    if (place == Outside::condition || is_boolean(e->kind) || (e->kind == ExprKind::select && k == 0)) {
-      within = Outside::condition;
-    } else if (place == Outside::factor) {
+    OutsideEffect within = OutsideEffect::unknown;
+    if (place == OutsideEffect::condition || is_boolean(e->kind) || (e->kind == ExprKind::select && k == 0)) {
+      within = OutsideEffect::condition;
+    } else if (place == OutsideEffect::factor) {
       switch (e->kind) {
         case ExprKind::neg:
         case ExprKind::add:
         case ExprKind::sub:
         case ExprKind::mul:
-        case ExprKind::select: within = Outside::factor; break;
+        case ExprKind::select: within = OutsideEffect::factor; break;
         case ExprKind::div:
-          within = k == 0 ? Outside::factor : operand->kind == ExprKind::variable ? Outside::divisor : Outside::unknown;
+          within = k == 0                                ? OutsideEffect::factor
+                   : operand->kind == ExprKind::variable ? OutsideEffect::divisor
+                                                         : OutsideEffect::unknown;
           break;
         default: break;
       }
     }
-    find_outside(operand, within, found);
+    find_outside_effects(operand, within, found);
   }
 }
 
 }  // namespace
 
-std::map<int, Outside> outside_of(const Expr& expr) {
-  std::map<int, Outside> found;
-  find_outside(expr, Outside::factor, found);
-  std::erase_if(found, [](const auto& one) { return one.second == Outside::factor; });
+std::map<int, OutsideEffect> outside_effects(const Expr& expr) {
+  std::map<int, OutsideEffect> found;
+  find_outside_effects(expr, OutsideEffect::factor, found);
+  std::erase_if(found, [](const auto& one) { return one.second == OutsideEffect::factor; });
   return found;
 }
 
-std::string_view name_of(Takes takes) {
+std::string_view name_of(OperandDTypes dtypes) {
   constexpr std::string_view names[] = {"f32 or f64", "numbers", "bool", "anything"};
-  return names[static_cast<int>(takes)];
+  return names[static_cast<int>(dtypes)];
 }
 
 const std::vector<Pointwise>& pointwise_rows() {
@@ -294,7 +300,7 @@ std::vector<std::vector<int>> linear_groups(const Expr& expr) {
     bool inside = std::any_of(groups.begin(), groups.end(), [&](const auto& g) {
       return std::includes(g.begin(), g.end(), group.begin(), group.end());
     });
-    if (!inside && form_in(expr, group) == Form::linear) groups.push_back(group);
+    if (!inside && linearity_in(expr, group) == Linearity::linear) groups.push_back(group);
   }
   return groups;
 }

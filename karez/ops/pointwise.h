@@ -13,8 +13,13 @@
 
 namespace karez::ops {
 
-enum class Takes { floats, numbers, bools, anything };  // dtypes of the operands (a select's condition is always bool)
-std::string_view name_of(Takes takes);
+enum class OperandDTypes {
+  floats,
+  numbers,
+  bools,
+  any
+};  // dtypes of the operands (a select's condition is always bool)
+std::string_view name_of(OperandDTypes dtypes);
 
 // How the gradient of one operand is made: one op of this table, on values of the forward node.
 struct PointwiseGradient {
@@ -27,8 +32,8 @@ struct Pointwise {
   std::string name;
   std::string expr;  // canonical, over x0, x1, x2
   int operands = 1;
-  Takes takes = Takes::floats;
-  bool gives_bool = false;
+  OperandDTypes dtypes = OperandDTypes::floats;
+  bool returns_bool = false;
   std::vector<PointwiseGradient>
       grads;  // one an operand; empty for gradient ops, whose derivative is derived, and where `no_grad` says why
   std::string no_grad;
@@ -46,6 +51,6 @@ std::vector<std::vector<int>> linear_groups(const Expr& expr);
 
 // What each operand does to those that it stands beside, where it does another thing than multiply: "x0 / x1": 1
 // divides.
-std::map<int, graph::Signature::Outside> outside_of(const Expr& expr);
+std::map<int, graph::Signature::OutsideEffect> outside_effects(const Expr& expr);
 
 }  // namespace karez::ops

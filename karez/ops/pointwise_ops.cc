@@ -4,32 +4,33 @@
 #include <utility>
 
 #include "karez/ops/build.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/pointwise.h"
-#include "karez/ops/rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
 namespace {
 
 // Which variables stand where a truth is wanted: conditions of select, operands of &&, || and !.
-void find_truths(const Expr& e, std::vector<bool>& truth) {
+void find_bool_operands(const Expr& e, std::vector<bool>& truth) {
   for (int k = 0; k < operands_of(e->kind); ++k) {
     const Expr& operand = e->operands[static_cast<std::size_t>(k)];
     bool wants = e->kind == ExprKind::not_ || e->kind == ExprKind::and_ || e->kind == ExprKind::or_ ||
                  (e->kind == ExprKind::select && k == 0);
     if (wants && operand->kind == ExprKind::variable) truth[static_cast<std::size_t>(operand->variable)] = true;
-    find_truths(operand, truth);
+    find_bool_operands(operand, truth);
   }
 }
 
 // Dtype of the result: bool for comparisons, else that of the operands that are no conditions.
-TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, std::span<const TensorType> in) {
+TensorType infer_pointwise(std::string_view op, const Expr& expr, OperandDTypes dtypes,
+                           std::span<const TensorType> in) {
   require(!in.empty(), op, ": takes at least one operand");
   int used = variable_count(expr);
   require(ErrorKind::shape, used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1,
           " but has ", in.size(), " operands");
   std::vector<bool> truth(in.size());
-  find_truths(expr, truth);
+  find_bool_operands(expr, truth);
   const TensorType* value = nullptr;
   for (std::size_t i = 0; i < in.size(); ++i) {
     require(ErrorKind::shape, in[i].shape == in[0].shape, op, ": shapes differ: ", in[0], " and ", in[i]);
@@ -42,8 +43,8 @@ TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, s
       require_same_dtype(op, *value, in[i]);
     }
   }
-  if (value != nullptr && takes == Takes::floats) require_float(op, *value);
-  if (value != nullptr && takes == Takes::numbers) require_number(op, *value);
+  if (value != nullptr && dtypes == OperandDTypes::floats) require_float(op, *value);
+  if (value != nullptr && dtypes == OperandDTypes::numbers) require_number(op, *value);
   return {is_boolean(expr->kind) || value == nullptr ? DType::b8 : value->dtype, in[0].shape};
 }
 
@@ -65,7 +66,7 @@ Signature index_pointwise(const NodeView& node, const Expr& expr) {
   Signature s = same_shape_signature(node);
   bool rounds = !is_float(node.out_type(0).dtype) && has_division(expr);  // 1 / 2 + 1 / 2 is not 2 / 2 in integers
   if (!rounds) s.linear = linear_groups(expr);
-  if (!s.linear.empty()) s.outside = outside_of(expr);
+  if (!s.linear.empty()) s.outside = outside_effects(expr);
   s.picks = has_select(expr) &&
             std::any_of(s.linear.begin(), s.linear.end(), [](const auto& group) { return group.size() > 1; });
   return s;
@@ -160,7 +161,7 @@ bool is_steep(const Expr& e) {
 
 // How many evaluations of e^x take as long as the functions in the expression. Read off the text, for planners ask
 // often.
-double functions_in(std::string_view expr) {
+double transcendentals_in(std::string_view expr) {
   constexpr std::pair<std::string_view, double> weights[] = {{"exp", 1},   {"sigmoid", 1}, {"log", 1.5}, {"tanh", 1.5},
                                                              {"sin", 1.5}, {"cos", 1.5},   {"erf", 3},   {"phi", 3},
                                                              {"pow", 3},   {"fmod", 3}};
@@ -177,10 +178,10 @@ double functions_in(std::string_view expr) {
 OpDef op_of(const Pointwise& row) {
   Expr expr = parse_expr(row.expr);
   OpDef op{.name = row.name,
-           .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.takes), "."),
+           .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.dtypes), "."),
            .inputs = row.operands};
-  op.infer = [name = row.name, expr, takes = row.takes](std::span<const TensorType> in, const Attrs&) {
-    return std::vector{infer_pointwise(name, expr, takes, in)};
+  op.infer = [name = row.name, expr, dtypes = row.dtypes](std::span<const TensorType> in, const Attrs&) {
+    return std::vector{infer_pointwise(name, expr, dtypes, in)};
   };
   op.index = [expr](const NodeView& node) { return index_pointwise(node, expr); };
   op.no_grad = row.no_grad;
@@ -195,13 +196,13 @@ OpDef op_of(const Pointwise& row) {
   }
   // The result may overwrite any operand of its own dtype: comparisons only bools, select not its condition.
   std::vector<bool> truth(static_cast<std::size_t>(row.operands));
-  find_truths(expr, truth);
-  bool bools = row.takes == Takes::bools;
+  find_bool_operands(expr, truth);
+  bool bools = row.dtypes == OperandDTypes::bools;
   for (int i = 0; i < row.operands; ++i)
-    if (bools || (!row.gives_bool && !truth[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
+    if (bools || (!row.returns_bool && !truth[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
   op.expr = row.expr;
-  op.functions = functions_in(row.expr);
-  op.halves = is_steep(expr) ? Halves::widened : Halves::rounded;
+  op.transcendentals = transcendentals_in(row.expr);
+  op.half_policy = is_steep(expr) ? HalfPolicy::widen : HalfPolicy::widen_and_round;
   op.elementwise = true;
   op.commutative = is_commutative(expr);
   // Maxima could be regrouped too, but share nothing in programs that people write.
@@ -220,7 +221,7 @@ OpDef free_form() {
            .inputs = -1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     Expr expr = parse_expr(attrs.text("expr"));
-    TensorType out = infer_pointwise("pointwise", expr, Takes::anything, in);
+    TensorType out = infer_pointwise("pointwise", expr, OperandDTypes::any, in);
     if (attrs.has("dtype_out")) {
       DType wanted = dtype_from(attrs.text("dtype_out"));
       require(ErrorKind::type, wanted == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr), " gives ",
@@ -234,10 +235,11 @@ OpDef free_form() {
     if (n.attrs().has("slopes")) return written_gradients(b, n, n.attrs().text("slopes"), dy[0]);
     return derived_gradients(b, n, parse_expr(n.attrs().text("expr")), dy[0]);
   };
-  op.halves = Halves::rounded;
+  op.half_policy = HalfPolicy::widen_and_round;
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
-    const double functions = attrs.has("expr") ? functions_in(attrs.text("expr")) : 0;  // a plan by hand may lack it
-    return Cost{WorkClass::memory, functions * static_cast<double>(out[0].count()), bytes_of(in, out)};
+    const double transcendentals =
+        attrs.has("expr") ? transcendentals_in(attrs.text("expr")) : 0;  // a plan by hand may lack it
+    return Cost{WorkClass::memory, transcendentals * static_cast<double>(out[0].count()), bytes_of(in, out)};
   };
   return op;
 }
@@ -258,7 +260,7 @@ OpDef cast() {
     return s;
   };
   op.elementwise = true;
-  op.halves = Halves::kept;
+  op.half_policy = HalfPolicy::keep;
   op.work = WorkClass::move;
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     DType from = n.in_type(0).dtype;

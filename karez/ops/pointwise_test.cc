@@ -24,7 +24,7 @@ double at(const std::string& expr, const std::vector<double>& values) {
 
 // Which variables are bools: those that a select asks or && and so on combine.
 bool is_condition(const Pointwise& row, int operand) {
-  return row.takes == Takes::bools || (operand == 0 && (row.name.rfind("select", 0) == 0));
+  return row.dtypes == OperandDTypes::bools || (operand == 0 && (row.name.rfind("select", 0) == 0));
 }
 
 TEST(Pointwise, ExpressionsAreCanonical) {

@@ -1,6 +1,6 @@
 // Max and average pooling over windows of [n, c, h, w], and their gradients.
 #include "karez/ops/build.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 #include "karez/ops/window.h"
 
@@ -101,7 +101,7 @@ OpDef avg_pool_grad() {
 
 std::vector<OpDef> pool_ops() {
   std::vector<OpDef> ops = {max_pool(), max_pool_grad(), avg_pool(), avg_pool_grad()};
-  for (OpDef& op : ops) op.halves = Halves::rounded, op.work = WorkClass::pool;
+  for (OpDef& op : ops) op.half_policy = HalfPolicy::widen_and_round, op.work = WorkClass::pool;
   return ops;
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "karez/ops/compose.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {

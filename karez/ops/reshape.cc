@@ -3,7 +3,7 @@
 
 #include "karez/ops/build.h"
 #include "karez/ops/local_views.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -58,9 +58,9 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
   return {build::reshape(b, dy[0], shape)};
 }
 
-std::optional<Seen> window(const View& x, const Shape& shape, const Attrs&) {
+std::optional<OffsetView> window(const View& x, const Shape& shape, const Attrs&) {
   auto strides = reshape_strides(x, shape);
-  return strides ? std::optional(Seen{View(x.dtype, shape, *strides), 0}) : std::nullopt;
+  return strides ? std::optional(OffsetView{View(x.dtype, shape, *strides), 0}) : std::nullopt;
 }
 
 }  // namespace

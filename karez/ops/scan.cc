@@ -6,7 +6,7 @@
 #include "karez/ops/build.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/gradient.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 
 namespace karez::ops {
 namespace {

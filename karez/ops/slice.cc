@@ -1,14 +1,14 @@
 // Parts of tensors and their putting together: slice, concat, pad. Each one's gradient is made of the others.
 #include "karez/base/attr_cast.h"
 #include "karez/ops/build.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
 namespace {
 
 // A letter for every dimension that is as large in x as in y: what is cut or filled must lie whole on a device.
-Signature untouched(const NodeView& node, const Ints& begin) {
+Signature uncut_letters(const NodeView& node, const Ints& begin) {
   const Shape &x = node.in_type(0).shape, &y = node.out_type(0).shape;
   Signature s;
   s.in = {letters(x)};
@@ -30,7 +30,7 @@ OpDef slice() {
     return std::vector{TensorType{in[0].dtype, size}};
   };
   op.index = [](const NodeView& node) {
-    Signature s = untouched(node, node.attrs().ints("begin"));
+    Signature s = uncut_letters(node, node.attrs().ints("begin"));
     s.moves = true;
     return s;
   };
@@ -45,10 +45,10 @@ OpDef slice() {
     return {build::pad(b, dy[0], low, high)};
   };
   op.role = Role::window;
-  op.window = [](const View& x, const Shape& shape, const Attrs& attrs) -> std::optional<Seen> {
+  op.window = [](const View& x, const Shape& shape, const Attrs& attrs) -> std::optional<OffsetView> {
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) offset += attrs.ints("begin")[d] * x.strides[d];
-    return Seen{View(x.dtype, shape, x.strides), count_of(shape) == 0 ? 0 : offset * size_of(x.dtype)};
+    return OffsetView{View(x.dtype, shape, x.strides), count_of(shape) == 0 ? 0 : offset * size_of(x.dtype)};
   };
   return op;
 }
@@ -95,7 +95,7 @@ OpDef concat() {
     }
     return out;
   };
-  op.halves = Halves::kept;
+  op.half_policy = HalfPolicy::keep;
   return op;
 }
 
@@ -115,7 +115,7 @@ OpDef pad() {
     return std::vector{out};
   };
   op.index = [](const NodeView& node) {
-    Signature s = untouched(node, node.attrs().ints("low"));
+    Signature s = uncut_letters(node, node.attrs().ints("low"));
     // Summands padded with v would make a sum padded with several v.
     if (node.attrs().real("value", 0) == 0) s.linear = {{0}};
     return s;
@@ -125,7 +125,7 @@ OpDef pad() {
     Shape size = n.in_type(0).shape;
     return {build::slice(b, dy[0], low, size)};
   };
-  op.halves = Halves::kept;
+  op.half_policy = HalfPolicy::keep;
   return op;
 }
 

@@ -1,6 +1,6 @@
 // Values that come from outside or from an index: input, variable, iota, random_uniform.
 #include "karez/ops/build.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {

@@ -11,7 +11,7 @@
 
 namespace karez::ops {
 
-struct OneNode {
+struct SingleNodeGraph {
   Graph graph;
   NodeId id;
   NodeView view() const { return {&graph, id}; }
@@ -30,8 +30,9 @@ inline std::vector<ValueId> arguments(Graph& graph, std::string_view types) {
   return out;
 }
 
-inline OneNode one_node(const OpTable& ops, std::string_view op, std::string_view types, std::string_view attrs) {
-  OneNode node;
+inline SingleNodeGraph single_node_graph(const OpTable& ops, std::string_view op, std::string_view types,
+                                         std::string_view attrs) {
+  SingleNodeGraph node;
   auto in = arguments(node.graph, types);
   Builder b(node.graph, ops);
   b.add(op, in, Attrs::parse(attrs.empty() ? "{}" : attrs));
@@ -39,18 +40,19 @@ inline OneNode one_node(const OpTable& ops, std::string_view op, std::string_vie
   return node;
 }
 
-inline std::string results_of(const OneNode& node) {
+inline std::string results_of(const SingleNodeGraph& node) {
   return join(node.view().out_types(), ", ", [](const TensorType& t) { return print(t); });
 }
 
-inline std::string shardings_of(const OneNode& node, int size) {
+inline std::string shardings_of(const SingleNodeGraph& node, int size) {
   return join(shardings(node.view(), size), " | ", [](const Sharding& s) { return print(s); });
 }
 
 // What the construction of a node says that does not work; "" if it does.
-inline std::string complaint(const OpTable& ops, std::string_view op, std::string_view types, std::string_view attrs) {
+inline std::string construction_error(const OpTable& ops, std::string_view op, std::string_view types,
+                                      std::string_view attrs) {
   try {
-    one_node(ops, op, types, attrs);
+    single_node_graph(ops, op, types, attrs);
     return "";
   } catch (const Error& error) { return error.what(); }
 }

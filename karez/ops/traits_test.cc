@@ -35,10 +35,10 @@ TEST(Traits, EveryOpThatIsNoPlainKernelSaysWhatItIsInAStep) {
   EXPECT_EQ(names_of(Role::store), "assign");
   EXPECT_EQ(names_of(Role::transition), "box");
   EXPECT_EQ(names_of(Role::accumulate), "accumulate");
-  EXPECT_EQ(names_of(Role::join), "micro_join");
-  EXPECT_EQ(names_of(Role::part), "micro_slice");
-  EXPECT_EQ(names_where([](const OpDef& op) { return op.shared.has_value(); }), "adam adam_if sgd sgd_if");
-  EXPECT_EQ(names_where([](const OpDef& op) { return !op.runs_as.empty(); }), "assign layout");
+  EXPECT_EQ(names_of(Role::micro_join), "micro_join");
+  EXPECT_EQ(names_of(Role::micro_slice), "micro_slice");
+  EXPECT_EQ(names_where([](const OpDef& op) { return op.shared_operands.has_value(); }), "adam adam_if sgd sgd_if");
+  EXPECT_EQ(names_where([](const OpDef& op) { return !op.call_name.empty(); }), "assign layout");
 }
 
 TEST(Traits, ARoleComesWithWhatPassesNeedForIt) {
@@ -49,8 +49,9 @@ TEST(Traits, ARoleComesWithWhatPassesNeedForIt) {
       EXPECT_EQ(op->inputs, 0) << op->name;
     }
     if (op->role == Role::update || op->role == Role::store) { EXPECT_FALSE(op->in_place.empty()) << op->name; }
-    if (op->shared) {
-      EXPECT_LT(*op->shared + static_cast<int>(op->in_place.size()), op->inputs) << op->name << " has a gradient, too";
+    if (op->shared_operands) {
+      EXPECT_LT(*op->shared_operands + static_cast<int>(op->in_place.size()), op->inputs)
+          << op->name << " has a gradient, too";
     }
     EXPECT_TRUE(op->expr.empty() || op->elementwise) << op->name;
     EXPECT_TRUE(!op->associative || op->commutative) << op->name;

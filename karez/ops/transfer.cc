@@ -1,5 +1,5 @@
 // A value on another placement. Traces insert it where a node takes what lies on another mesh.
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -12,8 +12,10 @@ std::vector<OpDef> transfer_ops() {
           "once; see karez/sbp/transfer.h.",
       .inputs = 1,
       .infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; },
-      .grad = [](Builder& b, const NodeView& n,
-                 std::span<const ValueId> dy) { return std::vector{b.on_mesh(dy[0], n.graph->value(n.in(0)).mesh)}; },
+      .grad =
+          [](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+            return std::vector{b.transfer_to_mesh(dy[0], n.graph->value(n.in(0)).mesh)};
+          },
       .cost = no_cost,
       .role = Role::transfer};
   return {op};

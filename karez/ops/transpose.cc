@@ -1,7 +1,7 @@
 // Dimensions in another order.
 #include "karez/ops/build.h"
 #include "karez/ops/local_views.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -40,8 +40,8 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
   return {build::transpose(b, dy[0], inverse)};
 }
 
-std::optional<Seen> window(const View& x, const Shape&, const Attrs& attrs) {
-  return Seen{transpose_view(x, attrs.ints("perm")), 0};
+std::optional<OffsetView> window(const View& x, const Shape&, const Attrs& attrs) {
+  return OffsetView{transpose_view(x, attrs.ints("perm")), 0};
 }
 
 }  // namespace

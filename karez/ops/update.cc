@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "karez/ops/build.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -40,7 +40,7 @@ OpDef sgd() {
   op.in_place = {{0, 0}, {1, 1}};
   op.role = Role::update;
   op.work = WorkClass::update;
-  op.shared = 1;  // lr
+  op.shared_operands = 1;  // lr
   return op;
 }
 
@@ -68,7 +68,7 @@ OpDef adam() {
   op.in_place = {{0, 0}, {1, 1}, {2, 2}};
   op.role = Role::update;
   op.work = WorkClass::update;
-  op.shared = 2;  // lr, step
+  op.shared_operands = 2;  // lr, step
   return op;
 }
 
@@ -83,7 +83,7 @@ OpDef conditional(OpDef op) {
     return infer(in.first(in.size() - 1), attrs);
   };
   ++op.inputs;
-  ++*op.shared;
+  ++*op.shared_operands;
   return op;
 }
 

@@ -50,7 +50,7 @@ summary { cursor: pointer; font-size: 1.05rem; font-weight: 600; margin: 1.8rem 
 @media (max-width: 40rem) { .lane { grid-template-columns: minmax(0, 1fr); } }
 )";
 
-std::string escaped(std::string_view text) {
+std::string escape_html(std::string_view text) {
   std::string out;
   for (char c : text) switch (c) {
       case '&': out += "&amp;"; break;
@@ -63,14 +63,14 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string part_of(double value, double whole) { return fixed(whole > 0 ? 100 * value / whole : 0, 3) + "%"; }
+std::string percent_of(double value, double whole) { return fixed(whole > 0 ? 100 * value / whole : 0, 3) + "%"; }
 
 // Borders would hide what is thin.
 std::string rectangle(const std::string& kind, const std::string& x, const std::string& width, const std::string& y,
                       const std::string& height, const std::string& label) {
   return cat("<rect", std::stod(width) > 0.4 && std::stod(height) > 2 ? " class=\"wide\"" : "", " style=\"fill:var(--",
              kind, ")\" x=\"", x, "\" width=\"", width, "\" y=\"", y, "\" height=\"", height, "\"><title>",
-             escaped(label), "</title></rect>\n");
+             escape_html(label), "</title></rect>\n");
 }
 
 std::string legend(const std::set<std::string>& kinds) {
@@ -83,7 +83,7 @@ std::string legend(const std::set<std::string>& kinds) {
 }
 
 // 1, 2 or 5 times a power of ten, so that four to ten steps make the whole.
-double step_of(double whole) {
+double axis_step(double whole) {
   double step = std::pow(10, std::floor(std::log10(whole / 4)));
   for (double factor : {5.0, 2.0})
     if (whole / (factor * step) >= 4) return factor * step;
@@ -93,15 +93,15 @@ double step_of(double whole) {
 std::string time_axis(double seconds) {
   if (seconds <= 0) return "";
   std::string marks;
-  const double step = step_of(seconds);
+  const double step = axis_step(seconds);
   for (int i = 0; i * step <= seconds * 0.96; ++i)
-    marks += cat("<text x=\"", part_of(i * step, seconds), "\" y=\"12\">", fixed(i * step * 1e6, step < 1e-6 ? 1 : 0),
-                 i == 0 ? " us" : "", "</text>");
+    marks += cat("<text x=\"", percent_of(i * step, seconds), "\" y=\"12\">",
+                 fixed(i * step * 1e6, step < 1e-6 ? 1 : 0), i == 0 ? " us" : "", "</text>");
   return cat("<div class=\"lane\"><span></span><svg class=\"axis\" height=\"16\">", marks, "</svg></div>\n");
 }
 
 // Neighbours of one kind that are too narrow to be seen become one.
-std::vector<Span> joined(const std::vector<Span>& spans, double narrow) {
+std::vector<Span> merge_narrow_spans(const std::vector<Span>& spans, double narrow) {
   std::vector<Span> out;
   std::vector<int> counts;
   for (const Span& span : spans) {
@@ -121,16 +121,16 @@ std::vector<Span> joined(const std::vector<Span>& spans, double narrow) {
 std::string lane_text(const Lane& lane, const std::string& name, double seconds) {
   std::vector<double> free;  // by row: from when on
   std::string shapes;
-  for (const Span& span : joined(lane.spans, seconds / 1500)) {
+  for (const Span& span : merge_narrow_spans(lane.spans, seconds / 1500)) {
     auto row = std::find_if(free.begin(), free.end(), [&](double from) { return from <= span.begin; });
     if (row == free.end()) row = free.insert(free.end(), 0);
     *row = span.end;
-    shapes += rectangle(span.kind, part_of(span.begin, seconds),
-                        part_of(std::max(span.end - span.begin, seconds / 3000), seconds),
+    shapes += rectangle(span.kind, percent_of(span.begin, seconds),
+                        percent_of(std::max(span.end - span.begin, seconds / 3000), seconds),
                         cat(1 + (row - free.begin()) * row_height), cat(row_height - 2), span.label);
   }
-  return cat("<div class=\"lane\"><span>", escaped(name), "</span><svg role=\"img\" aria-label=\"", escaped(name),
-             "\" height=\"", free.size() * row_height, "\">\n", shapes, "</svg></div>\n");
+  return cat("<div class=\"lane\"><span>", escape_html(name), "</span><svg role=\"img\" aria-label=\"",
+             escape_html(name), "\" height=\"", free.size() * row_height, "\">\n", shapes, "</svg></div>\n");
 }
 
 std::string timeline(const Page& page) {
@@ -138,36 +138,36 @@ std::string timeline(const Page& page) {
   std::string lanes;
   for (const Lane& lane : page.lanes) {
     for (const Span& span : lane.spans) kinds.insert(span.kind);
-    lanes +=
-        lane_text(lane, cat(page.names[static_cast<std::size_t>(lane.device.index)], " ", lane.name), page.seconds);
+    lanes += lane_text(lane, cat(page.device_names[static_cast<std::size_t>(lane.device.index)], " ", lane.name),
+                       page.seconds);
   }
-  return cat("<section id=\"timeline\"><h2>One launch, as predicted", escaped(page.caution), "</h2>\n", legend(kinds),
-             time_axis(page.seconds), lanes, "</section>\n");
+  return cat("<section id=\"timeline\"><h2>One launch, as predicted", escape_html(page.caution), "</h2>\n",
+             legend(kinds), time_axis(page.seconds), lanes, "</section>\n");
 }
 
 std::string memory(const Page& page) {
   std::set<std::string> kinds;
   std::string out;
   for (DeviceId d : page.memory.ids()) {
-    const Memory& memory = page.memory[d];
+    const MemoryTimeline& memory = page.memory[d];
     if (memory.bytes == 0) continue;
     const auto whole = static_cast<double>(memory.bytes);
     std::string shapes;
-    for (const Held& held : memory.held) {
-      kinds.insert(held.kind);
-      const auto bytes = static_cast<double>(held.bytes);
-      const double top = whole - static_cast<double>(held.offset) - bytes;
-      shapes += rectangle(held.kind, part_of(held.begin, page.seconds),
-                          part_of(std::max(held.end - held.begin, page.seconds / 3000), page.seconds),
-                          part_of(top, whole), part_of(bytes, whole), held.label);
+    for (const MemorySpan& span : memory.spans) {
+      kinds.insert(span.kind);
+      const auto bytes = static_cast<double>(span.bytes);
+      const double top = whole - static_cast<double>(span.offset) - bytes;
+      shapes += rectangle(span.kind, percent_of(span.begin, page.seconds),
+                          percent_of(std::max(span.end - span.begin, page.seconds / 3000), page.seconds),
+                          percent_of(top, whole), percent_of(bytes, whole), span.label);
     }
-    const std::string name = cat(page.names[static_cast<std::size_t>(d.index)], ", ", bytes_text(memory.bytes));
-    out +=
-        cat("<h3>", escaped(name),
-            "</h3>\n<div class=\"lane\"><span>offsets, 0 below</span><svg role=\"img\" aria-label=\"memory of ",
-            escaped(name), "\" height=\"", memory_height, "\">\n", shapes, "</svg></div>\n", time_axis(page.seconds));
-    if (memory.left_out > 0)
-      out += cat("<p>", memory.left_out, " more, each smaller than those drawn, are left out.</p>\n");
+    const std::string name = cat(page.device_names[static_cast<std::size_t>(d.index)], ", ", bytes_text(memory.bytes));
+    out += cat("<h3>", escape_html(name),
+               "</h3>\n<div class=\"lane\"><span>offsets, 0 below</span><svg role=\"img\" aria-label=\"memory of ",
+               escape_html(name), "\" height=\"", memory_height, "\">\n", shapes, "</svg></div>\n",
+               time_axis(page.seconds));
+    if (memory.omitted > 0)
+      out += cat("<p>", memory.omitted, " more, each smaller than those drawn, are left out.</p>\n");
   }
   return cat("<section id=\"memory\"><h2>Memory over the time of a launch</h2>\n", legend(kinds), out, "</section>\n");
 }
@@ -183,7 +183,7 @@ std::string table_text(const Section& section) {
                join(row, "",
                     [&](const std::string& cell) {
                       return cat("<", tag, tag == "td" && is_number(cell) ? " class=\"number\"" : "", ">",
-                                 escaped(cell), "</", tag, ">");
+                                 escape_html(cell), "</", tag, ">");
                     }),
                "</tr>\n");
   };
@@ -192,17 +192,17 @@ std::string table_text(const Section& section) {
   for (std::size_t r = 1; r <= shown; ++r) out += row_text(section.rows[r], "td");
   out += "</tbody></table></div>\n";
   if (shown + 1 < section.rows.size()) out += cat("<p>... and ", section.rows.size() - 1 - shown, " more.</p>\n");
-  return out + (section.note.empty() ? "" : cat("<p>", escaped(section.note), "</p>\n"));
+  return out + (section.note.empty() ? "" : cat("<p>", escape_html(section.note), "</p>\n"));
 }
 
 std::string figures(const Page& page) {
   std::int64_t most = 0;
-  for (const Memory& memory : page.memory) most = std::max(most, memory.bytes);
+  for (const MemoryTimeline& memory : page.memory) most = std::max(most, memory.bytes);
   auto one = [](const std::string& value, const char* name) { return cat("<div><b>", value, "</b>", name, "</div>"); };
   return cat("<div class=\"figures\">",
-             one(microseconds(page.seconds) + " us", cat("a launch, predicted", escaped(page.caution)).c_str()),
-             one(cat(page.names.size()), "devices"), one(bytes_text(most), "peak memory, on the fullest device"),
-             one(bytes_text(page.crossing), "between devices a launch"), "</div>\n");
+             one(microseconds(page.seconds) + " us", cat("a launch, predicted", escape_html(page.caution)).c_str()),
+             one(cat(page.device_names.size()), "devices"), one(bytes_text(most), "peak memory, on the fullest device"),
+             one(bytes_text(page.transfer_bytes), "between devices a launch"), "</div>\n");
 }
 
 }  // namespace
@@ -212,15 +212,15 @@ std::string html_of(const Page& page) {
   std::string out =
       cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n",
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>", escaped(title),
-          "</title>\n<style>", style, "</style></head>\n<body>\n<h1>", escaped(title), "</h1>\n");
-  for (const std::string& line : split(trim(page.head), '\n')) out += cat("<p>", escaped(line), "</p>\n");
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>", escape_html(title),
+          "</title>\n<style>", style, "</style></head>\n<body>\n<h1>", escape_html(title), "</h1>\n");
+  for (const std::string& line : split(trim(page.header), '\n')) out += cat("<p>", escape_html(line), "</p>\n");
   out += figures(page) + timeline(page) + memory(page);
   for (const Section& section : page.sections)
-    out += cat("<section><h2>", escaped(section.title), "</h2>\n", table_text(section), "</section>\n");
-  out += cat("<details id=\"actors\"><summary>", escaped(page.actors.title), "</summary>\n", table_text(page.actors),
-             "</details>\n");
-  return out + cat("<p>Times are predicted, not measured. Costs: ", escaped(page.costs), "</p>\n</body></html>\n");
+    out += cat("<section><h2>", escape_html(section.title), "</h2>\n", table_text(section), "</section>\n");
+  out += cat("<details id=\"actors\"><summary>", escape_html(page.actors.title), "</summary>\n",
+             table_text(page.actors), "</details>\n");
+  return out + cat("<p>Times are predicted, not measured. Costs: ", escape_html(page.costs), "</p>\n</body></html>\n");
 }
 
 }  // namespace karez::page

@@ -39,12 +39,12 @@ TEST(Html, WhatUsersWroteStaysText) {
 TEST(Html, ASlotIsHeldFromItsFirstWriterToItsLastReader) {
   Page drawn = page();
   EXPECT_DOUBLE_EQ(drawn.seconds, 4);
-  const Memory& memory = drawn.memory[DeviceId(0)];
+  const MemoryTimeline& memory = drawn.memory[DeviceId(0)];
   EXPECT_EQ(memory.bytes, 1024);
-  ASSERT_EQ(memory.held.size(), 2u);
-  EXPECT_EQ(memory.held[0].kind, "variable");
-  EXPECT_EQ(memory.held[0].offset, 0);
-  const Held& slot = memory.held[1];
+  ASSERT_EQ(memory.spans.size(), 2u);
+  EXPECT_EQ(memory.spans[0].kind, "variable");
+  EXPECT_EQ(memory.spans[0].offset, 0);
+  const MemorySpan& slot = memory.spans[1];
   EXPECT_EQ(std::tuple(slot.kind, slot.begin, slot.offset, slot.bytes), std::tuple("register", 0.0, 768 + 128, 64));
   EXPECT_NEAR(slot.end, 4, 1e-9);
   EXPECT_THAT(html_of(drawn), HasSubstr("x=\"0.000%\" width=\"100.000%\" y=\"6.250%\" height=\"6.250%\""));
@@ -98,7 +98,7 @@ TEST(Html, ADeviceWithoutMemoryHasNoDrawing) {
 TEST(Html, WhatIsTooMuchIsCutAndSaid) {
   Page drawn = page();
   for (int i = 0; i < 3000; ++i) drawn.actors.rows.push_back({"a", "n"});
-  drawn.memory[DeviceId(0)].left_out = 7;
+  drawn.memory[DeviceId(0)].omitted = 7;
   for (Lane& lane : drawn.lanes)
     for (int i = 0; i < 100; ++i) lane.spans.push_back({4 + i * 1e-9, 4 + (i + 1) * 1e-9, "compute", "thin"});
   const std::string text = html_of(drawn);

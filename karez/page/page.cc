@@ -1,10 +1,10 @@
 // A page put together: prices, a launch in virtual time, tables.
 #include "karez/page/page.h"
 
-#include "karez/page/drawing.h"
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 #include "karez/page/sections.h"
 #include "karez/page/table.h"
+#include "karez/page/timeline.h"
 
 namespace karez::page {
 
@@ -13,16 +13,16 @@ constexpr std::size_t most_held = 2000;  // of a device, or browsers grow slow
 Page page_of(const Plan& plan) { return page_of(plan, costs_of(plan)); }
 
 Page page_of(const Plan& plan, const CostTable& costs) {
-  const Prediction launch = predicted(plan, costs);
+  const Prediction launch = predict(plan, costs);
   Page page;
   page.name = plan.name;
   const std::string head = summary(plan);
-  page.head = head.substr(0, head.find('\n', head.find('\n') + 1) + 1);
+  page.header = head.substr(0, head.find('\n', head.find('\n') + 1) + 1);
   page.seconds = launch.seconds;
   page.costs = origin_text(costs);
   page.caution = default_costs_warning(costs);
-  for (const Transfer& transfer : plan.transfers) page.crossing += transfer.bytes;
-  for (DeviceId d : plan.devices.ids()) page.names.push_back(device_text(plan, d));
+  for (const Transfer& transfer : plan.transfers) page.transfer_bytes += transfer.bytes;
+  for (DeviceId d : plan.devices.ids()) page.device_names.push_back(device_text(plan, d));
   page.sections = sections_of(plan, launch);
   page.actors = actors_of(plan, launch.acts);
   page.lanes = lanes_of(plan, launch.run);
@@ -39,12 +39,12 @@ std::string text_of(const Section& section, std::int64_t most, std::string_view 
              section.note.empty() ? "" : cat("  ", section.note, "\n"));
 }
 
-std::string summary_of(const Plan& plan, std::string_view beside) {
+std::string summary_of(const Plan& plan, std::string_view extra_lines) {
   constexpr std::int64_t most_rows = 12;
   const CostTable costs = costs_of(plan);
-  std::string out = cat(summary(plan), "costs: ", origin_text(costs), "\n", beside);
+  std::string out = cat(summary(plan), "costs: ", origin_text(costs), "\n", extra_lines);
   if (plan.actors.empty()) return out;
-  for (const Section& section : pace_of(plan, predicted(plan, costs))) out += text_of(section, most_rows);
+  for (const Section& section : critical_cycle_sections(plan, predict(plan, costs))) out += text_of(section, most_rows);
   return out;
 }
 

@@ -33,32 +33,32 @@ struct Lane {
 
 // Bytes of a device in use for a time. Blocks stand one over the other, so `offset` counts from the first byte of the
 // device's first block.
-struct Held {
+struct MemorySpan {
   double begin = 0, end = 0;
   std::int64_t offset = 0, bytes = 0;
   std::string kind;   // of its use: "variable", "constant", "register", "scratch", "external"
   std::string label;  // "r12 slot 0 of 2: f32[64, 256], 64.00 KiB at 1024 of b3"
 };
 
-struct Memory {
-  std::int64_t bytes = 0;     // of all the device's blocks
-  std::int64_t left_out = 0;  // how many are not listed, each smaller than those that are
-  std::vector<Held> held;
+struct MemoryTimeline {
+  std::int64_t bytes = 0;    // of all the device's blocks
+  std::int64_t omitted = 0;  // how many are not listed, each smaller than those that are
+  std::vector<MemorySpan> spans;
 };
 
 struct Page {
-  std::string name;                // the plan's
-  std::string head;                // two lines of counts
-  double seconds = 0;              // of a launch, as predicted
-  std::string costs;               // by which table: where its numbers come from
-  std::string caution;             // is printed next to predicted numbers; "": costs are measured or given
-  std::int64_t crossing = 0;       // bytes between devices a launch
-  std::vector<std::string> names;  // of the devices: "cpu 0.1"
+  std::string name;                       // the plan's
+  std::string header;                     // two lines of counts
+  double seconds = 0;                     // of a launch, as predicted
+  std::string costs;                      // by which table: where its numbers come from
+  std::string caution;                    // is printed next to predicted numbers; "": costs are measured or given
+  std::int64_t transfer_bytes = 0;        // bytes between devices a launch
+  std::vector<std::string> device_names;  // of the devices: "cpu 0.1"
   std::vector<Section>
       sections;  // what crosses, memory by module, source lines, the critical cycle, what holds up overlapping launches
   Section actors;           // all of them
   std::vector<Lane> lanes;  // those in which something acts, device by device
-  ById<DeviceId, Memory> memory;
+  ById<DeviceId, MemoryTimeline> memory;
 };
 
 // Times are predicted by the cost table; without one by the plan's own. The plan must be sound.
@@ -70,7 +70,7 @@ std::string text_of(const Section& section, std::int64_t most, std::string_view 
 
 // The counts, memory and transfers of `plan::summary`, then where the costs come from (after them `beside`, whole
 // lines), and what sets the pace.
-std::string summary_of(const Plan& plan, std::string_view beside = "");
+std::string summary_of(const Plan& plan, std::string_view extra_lines = "");
 
 // A document that asks for nothing beyond itself: no script, no network. Long tables and drawings with very many parts
 // are cut, and say so.

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "karez/base/text.h"
-#include "karez/page/critical.h"
+#include "karez/page/critical_cycle.h"
 #include "karez/page/origin.h"
 #include "karez/page/table.h"
 #include "karez/plan/acts.h"
@@ -16,9 +16,9 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-Section crossing(const Plan& plan, const ById<ActorId, double>& seconds, std::string_view caution) {
+Section transfer_section(const Plan& plan, const ById<ActorId, double>& seconds, std::string_view caution) {
   if (plan.transfers.empty()) return {"What crosses devices: nothing", {}, ""};
-  const auto transfer = transfer_of(plan);
+  const auto transfer = transfer_indices(plan);
   std::vector<double> lasts(plan.transfers.size());
   std::vector<std::string> where(plan.transfers.size());
   for (ActorId a : plan.actors.ids())
@@ -41,20 +41,20 @@ Section crossing(const Plan& plan, const ById<ActorId, double>& seconds, std::st
           std::move(rows), ""};
 }
 
-struct OfModule {
+struct ModuleMemory {
   std::int64_t variables = 0, state = 0, registers = 0;  // registers: bytes that several of them share count once
   std::int64_t sum() const { return variables + state + registers; }
 };
 
 // "fc1.weight" is of module fc1; "adam.m.fc1.weight" is state of it, because a variable fc1.weight exists too.
-std::map<std::string, OfModule> held_by_module(const Plan& plan) {
+std::map<std::string, ModuleMemory> memory_of_modules(const Plan& plan) {
   std::set<std::string> names;
   for (const Block& block : plan.blocks)
     if (block.kind == BlockKind::variable) names.insert(block.name);
   auto module_of = [](const std::string& name) {
     return name.find('.') == std::string::npos ? std::string() : name.substr(0, name.rfind('.'));
   };
-  std::map<std::string, OfModule> out;
+  std::map<std::string, ModuleMemory> out;
   for (const Block& block : plan.blocks) {
     if (block.kind != BlockKind::variable) continue;
     std::string of = block.name;
@@ -63,8 +63,8 @@ std::map<std::string, OfModule> held_by_module(const Plan& plan) {
         of = block.name.substr(dot + 1);
         break;
       }
-    OfModule& held = out[module_of(of)];
-    (of == block.name ? held.variables : held.state) += block.bytes;
+    ModuleMemory& memory = out[module_of(of)];
+    (of == block.name ? memory.variables : memory.state) += block.bytes;
   }
   std::map<std::pair<std::string, BlockId>, std::vector<std::pair<std::int64_t, std::int64_t>>>
       ranges;  // begins and ends of slots
@@ -95,14 +95,14 @@ std::map<std::string, OfModule> held_by_module(const Plan& plan) {
 }
 
 Section memory_by_module(const Plan& plan) {
-  const auto modules = held_by_module(plan);
-  std::vector<std::pair<std::string, OfModule>> order(modules.begin(), modules.end());
+  const auto modules = memory_of_modules(plan);
+  std::vector<std::pair<std::string, ModuleMemory>> order(modules.begin(), modules.end());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.sum() > b.second.sum(); });
   auto bytes = [](std::int64_t n) { return n == 0 ? std::string("-") : bytes_text(n); };
   Rows rows = {{"together", "variables", "their state", "registers", "module"}};
-  for (const auto& [module, held] : order)
-    rows.push_back({bytes(held.sum()), bytes(held.variables), bytes(held.state), bytes(held.registers),
+  for (const auto& [module, memory] : order)
+    rows.push_back({bytes(memory.sum()), bytes(memory.variables), bytes(memory.state), bytes(memory.registers),
                     module.empty() ? "(no module)" : module});
   std::map<BlockKind, std::int64_t> kinds;
   std::int64_t all = 0;
@@ -213,15 +213,15 @@ std::string device_text(const Plan& plan, DeviceId id) {
 }
 
 std::vector<Section> sections_of(const Plan& plan, const Prediction& launch) {
-  std::vector<Section> out = {crossing(plan, launch.acts, default_costs_warning(launch.prices.costs())),
-                              memory_by_module(plan), source_lines(plan, launch.prices, launch.acts)};
-  for (Section& section : pace_of(plan, launch)) out.push_back(std::move(section));
+  std::vector<Section> out = {transfer_section(plan, launch.acts, default_costs_warning(launch.predictor.costs())),
+                              memory_by_module(plan), source_lines(plan, launch.predictor, launch.acts)};
+  for (Section& section : critical_cycle_sections(plan, launch)) out.push_back(std::move(section));
   return out;
 }
 
-std::vector<Section> pace_of(const Plan& plan, const Prediction& launch) {
+std::vector<Section> critical_cycle_sections(const Plan& plan, const Prediction& launch) {
   const CriticalCycle alone = critical_cycle(plan, launch.acts, false), ahead = critical_cycle(plan, launch.acts, true);
-  const auto caution = default_costs_warning(launch.prices.costs());
+  const auto caution = default_costs_warning(launch.predictor.costs());
   const std::string one = microseconds(launch.seconds), many = microseconds(ahead.cycle.interval);
   Section first{cat("Critical cycle of launches one at a time: ", one, " us a launch, predicted", caution), {}, ""};
   if (!alone.cycle.steps.empty()) first.rows = steps_of(plan, alone, launch.acts);

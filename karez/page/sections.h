@@ -5,7 +5,7 @@
 
 #include "karez/page/namespace.h"
 #include "karez/page/page.h"
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 
 namespace karez::page {
 
@@ -14,7 +14,7 @@ Section actors_of(const Plan& plan,
                   const ById<ActorId, double>& seconds);  // with the predicted seconds of an act, by actor
 
 // What a launch waits for when it begins after the one before has ended, and what holds up launches that overlap.
-std::vector<Section> pace_of(const Plan& plan, const Prediction& launch);
+std::vector<Section> critical_cycle_sections(const Plan& plan, const Prediction& launch);
 
 std::string device_text(const Plan& plan, DeviceId device);  // "cpu 0.1"
 

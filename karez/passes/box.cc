@@ -17,7 +17,7 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
   const TensorType type = graph.type(value);
   const int at = graph.value(value).mesh;
   const Layout start = *graph.value(value).layout;
-  const int acts = fills(graph, value);
+  const int acts = fills_per_launch(graph, value);
   std::map<Layout, ValueId> reached = {{start, value}};
   for (const TransitionStep& step :
        transition_tree(type, graph.meshes[static_cast<std::size_t>(at)], start, targets, costs).steps) {

@@ -13,7 +13,7 @@ CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> o
     call.attrs.set("expr", op.expr);
     return call;
   }
-  call.op = op.runs_as.empty() ? op.name : op.runs_as;
+  call.op = op.call_name.empty() ? op.name : op.call_name;
   call.attrs = local;
   for (const char* said : {"name", "shape", "dtype", "dtype_out"}) call.attrs.erase(said);
   if (op.role == Role::store) call.in.erase(call.in.begin());  // the old version is only where the bytes go

@@ -10,7 +10,7 @@ namespace karez::passes {
 namespace {
 
 // Windows, transfers and the like move elements whatever their op says.
-Halves halves_of(const OpDef& op) {
+HalfPolicy half_policy_of(const OpDef& op) {
   switch (op.role) {
     case Role::source:
     case Role::state:
@@ -18,9 +18,9 @@ Halves halves_of(const OpDef& op) {
     case Role::window:
     case Role::transition:
     case Role::transfer:
-    case Role::join:
-    case Role::part: return Halves::kept;
-    default: return op.halves;
+    case Role::micro_join:
+    case Role::micro_slice: return HalfPolicy::keep;
+    default: return op.half_policy;
   }
 }
 
@@ -109,20 +109,20 @@ class Mixing : public Casting {
   // Which results are of the low type. Constants and variables, also seen through windows, follow those beside them.
   void decide(NodeId id) {
     const Node& node = graph_.node(id);
-    const Halves halves = halves_of(*node.op);
-    require(ErrorKind::type, halves != Halves::multiplied || graph_.type(node.inputs[0]).dtype != DType::f64,
+    const HalfPolicy half_policy = half_policy_of(*node.op);
+    require(ErrorKind::type, half_policy != HalfPolicy::multiply || graph_.type(node.inputs[0]).dtype != DType::f64,
             "amp: ", describe(graph_, id),
             " multiplies f64, and mixed precision is of f32; cast its operands to f32, or leave amp away");
     const bool fixed = node.op->role == Role::constant || node.op->role == Role::state;
     is_weak_[node.outputs[0]] = fixed || (node.op->role == Role::window && is_weak_[node.inputs[0]]);
-    if (speaks_of_others(node) || halves == Halves::widened) return;
+    if (speaks_of_others(node) || half_policy == HalfPolicy::widen) return;
     bool any = false, all = true;
     for (ValueId in : node.inputs) {
       if (!is_f32(in)) continue;
       any |= is_low_[in];
       all &= is_low_[in] || is_weak_[in];
     }
-    const bool low = halves == Halves::multiplied ? is_f32(node.inputs[0]) : any && all;
+    const bool low = half_policy == HalfPolicy::multiply ? is_f32(node.inputs[0]) : any && all;
     for (ValueId out : node.outputs) is_low_[out] = low && is_f32(out);
   }
 
@@ -135,10 +135,11 @@ class Mixing : public Casting {
       if (!is_low_[v]) continue;
       for (const Use& use : uses[v]) {
         const Node& reader = graph_.node(use.node);
-        const Halves halves = halves_of(*reader.op);
+        const HalfPolicy half_policy = half_policy_of(*reader.op);
         const bool low = !reader.outputs.empty() && is_low_[reader.outputs[0]];
         const bool alone = uses[v].size() == 1 && !kept_alive[v];
-        stored_low_[v] = stored_low_[v] || halves == Halves::multiplied || (low && (halves == Halves::kept || !alone));
+        stored_low_[v] = stored_low_[v] || half_policy == HalfPolicy::multiply ||
+                         (low && (half_policy == HalfPolicy::keep || !alone));
       }
     }
   }
@@ -160,26 +161,27 @@ class Mixing : public Casting {
 
   void write(NodeId id) {
     const Node& node = graph_.node(id);
-    const Halves halves = halves_of(*node.op);
+    const HalfPolicy half_policy = half_policy_of(*node.op);
     const bool low_result = is_low_[node.outputs[0]];
     std::vector<ValueId> inputs;
     for (ValueId in : node.inputs) {
       if (!is_f32(in)) inputs.push_back(made_[in].wide);
-      else if (low_result && halves == Halves::multiplied) inputs.push_back(multiplied_ ? low(in, id) : back(in, id));
-      else if (low_result && halves == Halves::kept) inputs.push_back(low(in, id));
+      else if (low_result && half_policy == HalfPolicy::multiply)
+        inputs.push_back(multiplied_ ? low(in, id) : back(in, id));
+      else if (low_result && half_policy == HalfPolicy::keep) inputs.push_back(low(in, id));
       else inputs.push_back(wide(in, id));
     }
     Attrs attrs = node.attrs;
-    if (!low_result || halves == Halves::rounded) {
+    if (!low_result || half_policy == HalfPolicy::widen_and_round) {
       rewrite_.keep(id, std::move(inputs));
       for (ValueId out : node.outputs) made_[out].wide = rewrite_.at(out);
       return;
     }
-    if (halves == Halves::multiplied && multiplied_) attrs.set("wide", true);
+    if (half_policy == HalfPolicy::multiply && multiplied_) attrs.set("wide", true);
     const std::vector<ValueId> outputs = again(id, std::move(inputs), std::move(attrs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       Made& made = made_[node.outputs[i]];
-      (halves == Halves::kept && is_low_[node.outputs[i]] ? made.low : made.wide) = outputs[i];
+      (half_policy == HalfPolicy::keep && is_low_[node.outputs[i]] ? made.low : made.wide) = outputs[i];
       rewrite_.map(node.outputs[i], outputs[i]);
     }
   }
@@ -208,14 +210,15 @@ class Widening : public Casting {
  private:
   bool half(ValueId value) const { return is_half(graph_.type(value).dtype); }
   bool native(const Node& node) const {
-    return multiplied_ && halves_of(*node.op) == Halves::multiplied && graph_.type(node.inputs[0]).dtype == DType::bf16;
+    return multiplied_ && half_policy_of(*node.op) == HalfPolicy::multiply &&
+           graph_.type(node.inputs[0]).dtype == DType::bf16;
   }
   bool is_widened(const Node& node) const {
     const auto of_half = [&](ValueId v) { return half(v); };
     if (std::none_of(node.inputs.begin(), node.inputs.end(), of_half) &&
         std::none_of(node.outputs.begin(), node.outputs.end(), of_half))
       return false;
-    return halves_of(*node.op) != Halves::kept && !(native(node) && node.attrs.flag("wide", false));
+    return half_policy_of(*node.op) != HalfPolicy::keep && !(native(node) && node.attrs.flag("wide", false));
   }
 
   void widen(NodeId id) {

@@ -11,8 +11,8 @@
 #include "karez/base/interrupt.h"
 #include "karez/passes/order.h"
 #include "karez/passes/price.h"
-#include "karez/plan/pick.h"
 #include "karez/plan/ports.h"
+#include "karez/plan/ready_queue.h"
 #include "karez/sbp/transfer.h"
 #include "karez/sbp/transition.h"
 
@@ -45,10 +45,10 @@ Plan collapsed_plan(const Graph& graph, const Segmented& cut, const ById<ValueId
   };
   for (NodeId n : graph.nodes.ids()) {
     for (ValueId in : graph.node(n).inputs) {
-      edge(graph.value(in).producer, n, fills(graph, in), slots[in]);
+      edge(graph.value(in).producer, n, fills_per_launch(graph, in), slots[in]);
       while (may_alias(graph.node(graph.value(in).producer))) {  // who reads through a window may hold what it looks on
         in = graph.node(graph.value(in).producer).inputs[0];
-        edge(graph.value(in).producer, n, fills(graph, in), slots[in]);
+        edge(graph.value(in).producer, n, fills_per_launch(graph, in), slots[in]);
       }
     }
     for (NodeId before : graph.node(n).after) edge(before, n, std::gcd(graph.node(before).acts, graph.node(n).acts), 1);
@@ -112,11 +112,12 @@ CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<
                            const CostTable& costs) {
   Plan plan = collapsed_plan(graph, cut, slots);
   ById<ActorId, Ports> ports;
-  const PortPlaces places(plan);
-  for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a, places);
-  Ports starter = Ports::starter(plan, places), ender = Ports::ender(plan, places);
+  const PortNumbers port_numbers(plan);
+  for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a, port_numbers);
+  Ports session_start = Ports::session_start(plan, port_numbers),
+        session_done = Ports::session_done(plan, port_numbers);
   auto due = [&](ActorId a) { return graph.node(cut.segments[segment_of(a)].nodes[0]).acts; };
-  auto later = [&](ActorId a, ActorId b) { return plan::picked_before(plan, b, a); };
+  auto later = [&](ActorId a, ActorId b) { return plan::precedes_in_priority(plan, b, a); };
   using Waiting = std::priority_queue<ActorId, std::vector<ActorId>, decltype(later)>;
   ById<StreamId, Waiting> ready(plan.streams.size(),
                                 Waiting(later));  // who is ready and does not run; who became so stays so
@@ -128,11 +129,11 @@ CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<
     if (m.to != session_actor) {
       if (ports[m.to].take(m)) consider(m.to);
     } else {
-      (m.kind == Message::Kind::filled ? ender : starter).take(m);
+      (m.kind == Message::Kind::filled ? session_done : session_start).take(m);
     }
   };
-  starter.begin();
-  starter.complete(deliver);
+  session_start.begin();
+  session_start.complete(deliver);
   CollapsedRun run;
   struct Running {
     double end = 0;

@@ -265,8 +265,8 @@ class Emitter {
       home.offset = grow(home.block, bytes);
       return;
     }
-    home.reg =
-        connect(producer, std::move(consumers), local.value.valid() ? fills(c_.graph, local.value) : acts_[producer]);
+    home.reg = connect(producer, std::move(consumers),
+                       local.value.valid() ? fills_per_launch(c_.graph, local.value) : acts_[producer]);
     Register& reg = plan_.registers[home.reg];
     reg.slots = local.value.valid() ? c_.slotted.slots[local.value] : 1;
     reg.bytes = bytes;

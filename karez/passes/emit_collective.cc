@@ -8,8 +8,8 @@
 namespace karez::passes {
 namespace {
 
-Piece piece(int peer, const Box& box, const Box& within) {
-  Piece out;
+PeerBox piece(int peer, const Box& box, const Box& within) {
+  PeerBox out;
   out.peer = peer;
   for (std::size_t d = 0; d < box.size(); ++d) {
     out.begin.push_back(empty(box) ? 0 : box[d].begin - within[d].begin);
@@ -18,7 +18,7 @@ Piece piece(int peer, const Box& box, const Box& within) {
   return out;
 }
 
-std::int64_t bytes_of(const Piece& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
+std::int64_t bytes_of(const PeerBox& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
 
 // Elements that the device at `position` sends in a step: comm's formula, from boxes. On a ring a member hands on what
 // reaches it, so what it sends depends on its neighbour's part too.
@@ -113,8 +113,8 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
   for (const TransferPiece& each : transfer_pieces(type.shape, {from, before}, {to, after})) {
     const DeviceName sender = from.devices[static_cast<std::size_t>(each.from)],
                      receiver = to.devices[static_cast<std::size_t>(each.to)];
-    auto note = [&](std::vector<Piece>& list, DeviceName peer, const Box& within) {
-      Piece& there = list[member(peer)];
+    auto note = [&](std::vector<PeerBox>& list, DeviceName peer, const Box& within) {
+      PeerBox& there = list[member(peer)];
       require(there.size.empty(), "emit: two pieces of one transfer between the same devices, of ", made.where);
       there = piece(there.peer, each.box, within);
       staging += round_up(bytes_of(there, type.dtype), 64);
@@ -155,9 +155,9 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   auto n = static_cast<std::int64_t>(group.size());
   std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0,
                receives = 0, largest = 0;
-  for (const Piece& p : made.sends)
+  for (const PeerBox& p : made.sends)
     sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
-  for (const Piece& p : made.receives) receives += r64(bytes_of(p, in.dtype));
+  for (const PeerBox& p : made.receives) receives += r64(bytes_of(p, in.dtype));
   const bool direct = !uses_ring(static_cast<int>(n));
   made.algorithm = direct ? "direct" : "ring";
   switch (step.move) {

@@ -163,7 +163,7 @@ std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
   const bool ring = c.algorithm == "ring";
   const int next = (member + 1) % static_cast<int>(members);
   if (ring && c.kind == "all_gather") {
-    for (const Piece& piece : c.receives)
+    for (const PeerBox& piece : c.receives)
       if (piece.peer != next) total += count_of(piece.size) * size;
     return total;
   }
@@ -179,7 +179,7 @@ std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
     std::int64_t count = c.in.view.count(), own = part_of({0, count}, static_cast<int>(members), member).size();
     return (count - own + (members - 1) * own) * size;
   }
-  for (const Piece& piece : c.sends)
+  for (const PeerBox& piece : c.sends)
     if (piece.peer != member) total += count_of(piece.size) * size;
   return total;
 }
@@ -233,14 +233,14 @@ std::int64_t staging_wanted(const Communicator& group, const Collective& c, int 
   if (n == 1) return 0;
   std::int64_t size = size_of(c.in.view.dtype), chunk = std::max(group.chunk / size, std::int64_t{1}) * size;
   std::int64_t in = c.in.view.count() * size, out = c.out.view.count() * size;
-  auto sum = [&](const std::vector<Piece>& pieces, bool own) {
+  auto sum = [&](const std::vector<PeerBox>& pieces, bool own) {
     std::int64_t total = 0;
-    for (const Piece& p : pieces)
+    for (const PeerBox& p : pieces)
       if (own || p.peer != member) total += r64(count_of(p.size) * size);
     return total;
   };
   std::int64_t largest = 0;
-  for (const Piece& p : c.sends) largest = std::max(largest, r64(count_of(p.size) * size));
+  for (const PeerBox& p : c.sends) largest = std::max(largest, r64(count_of(p.size) * size));
   bool direct = c.algorithm == "direct";
   if (c.kind == "all_reduce" && c.algorithm == "flat") return (n - 1) * r64(in);
   if (c.kind == "all_reduce") return direct ? (n - 1) * r64(std::min(chunk, ceil_div(c.in.view.count(), n) * size)) : 0;

@@ -19,7 +19,9 @@ struct Program {
   Graph graph;
   Builder b{graph, table()};
   // Read ahead, so that nothing else lies in its bytes.
-  ValueId input(const std::string& name, const TensorType& type = vec) { return build::ahead_input(b, name, type); }
+  ValueId input(const std::string& name, const TensorType& type = vec) {
+    return build::prefetched_input(b, name, type);
+  }
   void output(ValueId value) { graph.outputs.push_back({cat("y", graph.outputs.size()), value}); }
   Compilation compiled(bool on) const {
     Compilation c = testing::compilation(graph);

@@ -16,7 +16,7 @@ class Names {
     ById<NodeId, int> number;
     for (const Node& node : graph.nodes) {
       std::string key = cat(node.op->name, node.attrs.print(), " ", node.path, " ", node.where, " ", node.acts);
-      for (const Attrs& place : node.places) key += place.print();
+      for (const Attrs& place : node.act_attrs) key += place.print();
       for (ValueId in : node.inputs) key += cat(" ", number[graph.value(in).producer], ".", graph.value(in).output);
       for (ValueId out : node.outputs) key += cat(" on ", graph.value(out).mesh);
       number.push_back(known_.try_emplace(key, static_cast<int>(known_.size())).first->second);

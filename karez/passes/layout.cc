@@ -105,7 +105,7 @@ class Chooser {
       }
       const Role role = node.op->role;
       const bool as_it_is =
-          node.op->elementwise || role == Role::accumulate || role == Role::join || role == Role::part;
+          node.op->elementwise || role == Role::accumulate || role == Role::micro_join || role == Role::micro_slice;
       if (as_it_is && kind(node.outputs[0]) == Kind::free)
         for (ValueId in : node.inputs)
           if (kind(in) == Kind::free) join(in, node.outputs[0]);

@@ -190,7 +190,7 @@ class Localiser {
         here().writes = {at->second};
       }
       std::int64_t offset = 0;
-      View view = window_view(local(at->second).view, held, box, offset);
+      View view = slice_view(local(at->second).view, held, box, offset);
       define(value, window(value, at->second, std::move(view), offset, std::move(box)));
     }
   }
@@ -310,7 +310,7 @@ class Localiser {
     Box box = box_of(out);
     if (move == Move::slice) {
       std::int64_t offset = 0;
-      View view = window_view(local(source).view, local(source).box, box, offset);
+      View view = slice_view(local(source).view, local(source).box, box, offset);
       define(out, window(out, source, std::move(view), offset, std::move(box)));
       return;
     }
@@ -439,11 +439,12 @@ class Localiser {
     LocalView local_view{view, {}, {}};
     for (ValueId in : node.inputs) local_view.in.push_back(local(at(in)).box);
     for (ValueId out : node.outputs) local_view.out.push_back(box_of(out));
-    if (node.op->role == Role::accumulate || node.op->role == Role::join || node.op->role == Role::part)
+    if (node.op->role == Role::accumulate || node.op->role == Role::micro_join || node.op->role == Role::micro_slice)
       return between_acts(view, local_view);
     Attrs attrs = graph::localise(local_view);
     if (constant(view, attrs) || windowed(view, attrs)) {
-      require(node.places.empty(), "localise: ", describe(graph_, id), " calls no kernel, so it cannot differ by act");
+      require(node.act_attrs.empty(), "localise: ", describe(graph_, id),
+              " calls no kernel, so it cannot differ by act");
       return;
     }
 
@@ -473,10 +474,10 @@ class Localiser {
     if (node.op->role == Role::store) call.in.erase(call.in.begin());
     Cost work = device_work(graph_, id);
     call.spec.team = team_of(work);
-    if (node.places.empty()) return emit_call(std::move(call), work);
+    if (node.act_attrs.empty()) return emit_call(std::move(call), work);
     for (int act = 0; act < node.acts; ++act) {
       const Attrs here = attrs_at(node, act);
-      local_view.node.in_act = &here;
+      local_view.node.resolved_attrs = &here;
       LocalCall one = call;
       one.spec = call_of(view, in, out, graph::localise(local_view));
       one.spec.team = call.spec.team;
@@ -514,14 +515,14 @@ class Localiser {
       return;
     }
     const auto axis = static_cast<std::size_t>(node.attrs.integer("axis"));
-    const bool joins = node.op->role == Role::join;
+    const bool joins = node.op->role == Role::micro_join;
     const LocalId large = joins ? whole : from, small = joins ? from : whole;
     const std::int64_t size = local(small).view.shape[axis];
     for (int act = 0; act < node.acts; ++act) {
       Box part = local(large).box;
       part[axis] = {local(large).box[axis].begin + act * size, local(large).box[axis].begin + (act + 1) * size};
       std::int64_t offset = 0;
-      View seen = window_view(local(large).view, local(large).box, part, offset);
+      View seen = slice_view(local(large).view, local(large).box, part, offset);
       const LocalId here = window(joins ? view.out(0) : view.in(0), large, std::move(seen), offset, std::move(part));
       emit("copy", {}, {joins ? small : here}, joins ? here : small,
            node.acts > 1 ? plan::ActRange{act, act + 1} : first);

@@ -59,14 +59,14 @@ class Before {
   }
 
   std::vector<solve::TokenEdge> edges() const {
-    const int starter = static_cast<int>(plan_.actors.size()), ender = starter + 1;
+    const int start_node = static_cast<int>(plan_.actors.size()), done_node = start_node + 1;
     std::vector<solve::TokenEdge> made;
     for (RegisterId id : plan_.registers.ids()) {
       if (!in_step(id)) continue;
       const Register& r = plan_.registers[id];
-      const int from = r.producer == session_actor ? starter : r.producer.index;
+      const int from = r.producer == session_actor ? start_node : r.producer.index;
       for (ActorId c : r.consumers) {
-        const int to = c == session_actor ? ender : c.index;
+        const int to = c == session_actor ? done_node : c.index;
         made.push_back({from, to, 0});
         made.push_back({to, from, r.slots});
       }
@@ -78,17 +78,17 @@ class Before {
   // Of the collectives of one seat that act equally often: act k of one comes before act k of the next, and before act
   // k + 1 of what went before, where their turns say so.
   void add_turns(std::vector<solve::TokenEdge>& made) const {
-    std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::map<int, ActorId>> seats;  // by first turn
+    std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::map<int, ActorId>> sequences;  // by first turn
     for (ActorId a : plan_.actors.ids())
       if (const auto& c = plan_.actors[a].collective)
-        seats[{c->communicator, plan_.stream(plan_.actors[a].stream).device, acts_[a]}][c->turns[0]] = a;
+        sequences[{c->communicator, plan_.stream(plan_.actors[a].stream).device, acts_[a]}][c->turns[0]] = a;
     auto before = [&](ActorId from, ActorId to, std::size_t later) {  // act k of `from` before act k + later of `to`
       const auto &first = plan_.actor(from).collective->turns, &then = plan_.actor(to).collective->turns;
       for (std::size_t k = 0; k + later < then.size(); ++k)
         if (first[k] >= then[k + later]) return false;
       return true;
     };
-    for (const auto& [seat, order] : seats)
+    for (const auto& [key, order] : sequences)
       for (auto at = order.begin(); at != order.end(); ++at) {
         if (auto next = std::next(at); next != order.end() && before(at->second, next->second, 0))
           made.push_back({at->second.index, next->second.index, 0});

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "karez/passes/memory.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 #include "karez/plan/test_states.h"
 
 namespace karez::passes {
@@ -15,7 +15,7 @@ namespace {
 const View small(DType::f32, {4}), large(DType::f32, {20});
 
 struct Drawn {
-  Sketch s;
+  PlanBuilder s;
   std::mt19937_64 random;
   std::size_t upto(std::size_t n) { return static_cast<std::size_t>(random() % n); }
 

@@ -12,7 +12,7 @@
 #include "karez/passes/pipeline.h"
 #include "karez/passes/test_programs.h"
 #include "karez/plan/live_bytes.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 
 namespace karez::passes {
 namespace {
@@ -150,7 +150,7 @@ TEST(Memory, ByTimesInPlaceOfPairsNoSharingIsMadeThatTokensDoNotAllow) {
 
 // a -> b -> c -> d by registers of their own; `guard` says that a's next act comes when `last` is over.
 struct Chain {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
           guard = s.actor("guard", 0, 0, BodyKind::state);
   RegisterId ab, bc, cd;
@@ -211,7 +211,7 @@ TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) 
 
   // x adds up over two pieces what z takes twice, so x's second act comes before z's first, whatever else x and z hand
   // on piece by piece.
-  Sketch s;
+  PlanBuilder s;
   ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
   RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64), sum = s.edge(x, {z}, 1, 64, 2, 2);
   s.start(x, 2);
@@ -247,7 +247,7 @@ TEST(Memory, WhatCallsOfSomeActsTouchIsTakenForAWholeAct) {
 }
 
 TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
-  Sketch s;  // x and z look at p's in two acts each
+  PlanBuilder s;  // x and z look at p's in two acts each
   ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);
   RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
   s.edge(p, {x, z}, 1, 0, 1, 2);
@@ -265,7 +265,7 @@ TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
 // the other and behind its last.
 TEST(Memory, TurnsKeepPiecesApart) {
   auto bytes = [](std::vector<int> x_turns, std::vector<int> y_turns) {
-    Sketch s;
+    PlanBuilder s;
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
     ActorId begin = s.actor("begin"), end = s.actor("end");
     const View view(DType::f32, {16});
@@ -311,7 +311,7 @@ TEST(Memory, LinksAndBlocksOfUnknownUseKeepTheirBytes) {
 
 TEST(Memory, AnActorsOwnValuesTakeTheBytesOfWhatItHasRead) {
   Chain whole(1, ActorId(3));
-  Sketch& s = whole.s;
+  PlanBuilder& s = whole.s;
   BlockId scratch = s.block(BlockKind::scratch, 0, 128);
   const View view(DType::f32, {16});
   s.call(whole.b, "test.any", {}, {in_block(scratch, view)});

@@ -359,7 +359,7 @@ class Cutter {
   // A node on one micro-batch: what is the same in all of them, and what differs by act.
   struct Local {
     Attrs attrs;
-    std::vector<Attrs> places;
+    std::vector<Attrs> act_attrs;
     std::vector<TensorType> types;
   };
   Local local_of(NodeId n, const Sharding& way) const {
@@ -386,7 +386,7 @@ class Cutter {
       for (const auto& [name, value] : made.attrs.items()) attrs.erase(name);
       differ = differ || !attrs.empty();
     }
-    if (differ) made.places = std::move(by_act);
+    if (differ) made.act_attrs = std::move(by_act);
     return made;
   }
 
@@ -394,7 +394,7 @@ class Cutter {
   // drawing random numbers for them.
   bool counts_rows(NodeId n, const Local& local) const {
     const Node& node = graph_.node(n);
-    return !local.places.empty() && !node.op->indices && !node.op->name.starts_with("random");
+    return !local.act_attrs.empty() && !node.op->indices && !node.op->name.starts_with("random");
   }
 
   void write(NodeId n) {
@@ -427,7 +427,7 @@ class Cutter {
       for (std::size_t o = 0; o < node.outputs.size() && groups_ > 1;
            ++o)  // what puts rows together puts those of one group together
         if (way.out[o].is_split()) in_groups(graph_.type(node.outputs[o]).shape, way.out[o].dim, groups_, count_);
-      to.node(now).places = std::move(local.places);
+      to.node(now).act_attrs = std::move(local.act_attrs);
       for (std::size_t o = 0; o < node.outputs.size(); ++o)
         to.value(to.node(now).outputs[o]).type = std::move(local.types[o]);
     }
@@ -472,8 +472,8 @@ class Cutter {
       }
       const bool light = node.op->role == Role::window || node.op->elementwise;
       if (!makes || !(light || all_whole)) continue;
-      if (node.op->role == Role::constant && !local_of(n, way).places.empty()) continue;
-      if (groups_ > 1 && !local_of(n, way).places.empty()) continue;
+      if (node.op->role == Role::constant && !local_of(n, way).act_attrs.empty()) continue;
+      if (groups_ > 1 && !local_of(n, way).act_attrs.empty()) continue;
       return std::move(way);
     }
     return std::nullopt;
@@ -488,15 +488,15 @@ class Cutter {
     if (auto way = part_way(value, dim)) {
       Local local = local_of(n, *way);
       std::vector<ValueId> inputs;
-      int acts = local.places.empty() ? 1 : count_;
+      int acts = local.act_attrs.empty() ? 1 : count_;
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         inputs.push_back(way->in[i].is_broadcast() ? rewrite_.at(node.inputs[i]) : cut(node.inputs[i], way->in[i].dim));
-        acts = std::max(acts, fills(to, inputs.back()));
+        acts = std::max(acts, fills_per_launch(to, inputs.back()));
       }
       const NodeId made =
           rewrite_.add(node.op, std::move(inputs), std::move(local.attrs), local.types, graph_.value(value).mesh, n);
       to.node(made).acts = acts;
-      to.node(made).places = std::move(local.places);
+      to.node(made).act_attrs = std::move(local.act_attrs);
       for (NodeId before : node.after) to.node(made).after.push_back(rewrite_.node_at(before));
       return parts_[{value, dim}] = to.node(made).outputs[static_cast<std::size_t>(graph_.value(value).output)];
     }

@@ -60,7 +60,7 @@ Graph random_laid(Random& random) {
       case 0: build::transpose(b, x, {1, 0}); break;
       case 1: build::full(b, type.dtype, type.shape, 3); break;
       case 2: b.one("assign", {x, x}); break;
-      case 3: b.on_mesh(x, 1 - b.mesh); break;
+      case 3: b.transfer_to_mesh(x, 1 - b.mesh); break;
       case 4: build::cast(b, x, types[below(random, 3)]); break;
       default: build::exp(b, x);
     }
@@ -142,7 +142,7 @@ TEST(LayLike, NodesThatAreAlikeButForOneThingLieAsTheirOwn) {
     const ValueId one = thing == "result" ? build::cast(b, sorted.values, DType::bf16) : build::reduce_sum(b, x, {0});
     if (thing == "path") b.path = "other";
     if (thing == "line") b.where = "net.cc:2";
-    const ValueId from = thing == "mesh" ? b.on_mesh(x, 1) : x;
+    const ValueId from = thing == "mesh" ? b.transfer_to_mesh(x, 1) : x;
     if (thing == "mesh") b.mesh = 1;
     const ValueId other = thing == "result"
                               ? build::cast(b, sorted.indices, DType::bf16)

@@ -34,7 +34,7 @@ Graph random_graph(Random& random) {
     b.mesh = graph.value(x).mesh;
     const std::int64_t count = graph.type(x).shape[0];
     switch (below(random, 7)) {
-      case 0: b.on_mesh(x, 1 - b.mesh); break;
+      case 0: b.transfer_to_mesh(x, 1 - b.mesh); break;
       case 1: build::reshape(b, x, graph.type(x).shape); break;
       case 2: build::concat(b, std::vector{x, build::full(b, DType::f32, {size()}, 1)}, 0); break;
       case 3: b.one("assign", {x, build::exp(b, x)}); break;

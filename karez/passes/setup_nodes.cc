@@ -94,7 +94,7 @@ class SetupNodes {
 
   void call(NodeId id) {
     const Node& node = graph_.node(id);
-    if (node.op->role != Role::compute || !node.op->pure || !node.places.empty() || !node.regions.empty()) return;
+    if (node.op->role != Role::compute || !node.op->pure || !node.act_attrs.empty() || !node.regions.empty()) return;
     const auto way = laid(id);
     if (!way) return;
     std::vector<View> in, out;

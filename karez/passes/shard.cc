@@ -34,7 +34,7 @@ double price_value(const Graph& graph, ValueId value, const Wants& w, const Choi
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
   for (const Layout& target : targets) set = table.with(set, table.number(target));
-  return fills(graph, value) * table.seconds(table.number(made_by(w, choices, chosen)), set);
+  return fills_per_launch(graph, value) * table.seconds(table.number(made_by(w, choices, chosen)), set);
 }
 
 // All ways to lay the node on its mesh: the product of its shardings; of a transfer any two layouts on its two meshes.

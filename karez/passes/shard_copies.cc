@@ -21,7 +21,7 @@ struct Once {
 std::string key_of(const Graph& graph, NodeId n, const Rewrite& rewrite) {
   const Node& node = graph.node(n);
   std::string key = cat(node.op->name, node.attrs.print(), " ", node.path, " ", node.where, " ", node.acts);
-  for (const Attrs& place : node.places) key += place.print();
+  for (const Attrs& place : node.act_attrs) key += place.print();
   for (ValueId in : node.inputs) key += cat(" ", rewrite.at(in));
   for (ValueId out : node.outputs) {
     key += cat(" on ", graph.value(out).mesh);

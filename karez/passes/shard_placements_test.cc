@@ -53,7 +53,7 @@ Graph random_graph(Random& random, std::size_t nodes) {
     const bool f32 = type.dtype == DType::f32;
     switch (below(random, 7)) {
       case 0:
-      case 1: b.on_mesh(x, 1 - b.mesh); break;
+      case 1: b.transfer_to_mesh(x, 1 - b.mesh); break;
       case 2:
         if (f32) build::relu(b, x);
         break;

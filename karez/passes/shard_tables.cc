@@ -38,7 +38,7 @@ class Tables {
   void add(ValueId value, const Wants& w) {
     if (held_whole(graph_, w, choices_)) return;
     table_ = &prices_.table(graph_.type(value), graph_.mesh(value));
-    times_ = fills(graph_, value);
+    times_ = fills_per_launch(graph_, value);
     std::vector<NodeId> nodes = {w.producer};
     for (const Use& use : w.uses) nodes.push_back(use.node);
     nodes.insert(nodes.end(), w.stored_like.begin(), w.stored_like.end());

@@ -53,8 +53,8 @@ class Maker {
     for (ValueId v : graph_.values.ids()) {
       const Node& maker = graph_.node(graph_.value(v).producer);
       if (may_alias(maker) || maker.op->role == Role::state || maker.op->role == Role::constant) continue;
-      add(cut_.of[graph_.value(v).producer], reading_segments(graph_, cut_, uses, v), fills(graph_, v), ranges_[v], 0,
-          largest_part(graph_, v), {.value = v});
+      add(cut_.of[graph_.value(v).producer], reading_segments(graph_, cut_, uses, v), fills_per_launch(graph_, v),
+          ranges_[v], 0, largest_part(graph_, v), {.value = v});
     }
     for (std::size_t i = 0; i < graph_.variables.size(); ++i) {
       const Variable& variable = graph_.variables[i];

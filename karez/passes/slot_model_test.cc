@@ -32,14 +32,14 @@ struct Pipe {
       b.mesh = i + 1;
       weight.push_back(testing::parameter(b, cat("w", i), type));
       graph.variables.back().mesh = i + 1;
-      in.push_back(i > 0   ? b.on_mesh(at, i + 1)
-                   : ahead ? build::ahead_input(b, "x", type)
+      in.push_back(i > 0   ? b.transfer_to_mesh(at, i + 1)
+                   : ahead ? build::prefetched_input(b, "x", type)
                            : build::input(b, "x", type));
       at = build::matmul(b, in[i], weight[i]);
     }
     for (int i = stages; i-- > 0;) {
       b.mesh = i + 1;
-      const ValueId back = b.on_mesh(at, i + 1);
+      const ValueId back = b.transfer_to_mesh(at, i + 1);
       if (i > 0) at = build::matmul(b, back, weight[i], {.transpose_b = true});
       gradient.push_back(build::matmul(b, in[i], back, {.transpose_a = true}));
       const ValueId sum = b.one("accumulate", {gradient.back()});
@@ -249,7 +249,7 @@ TEST(Collapsed, WhoReadsThroughAWindowHoldsWhatItLooksOn) {
   const ValueId whole = laid(b.one("box", {x}, gather), {B()});
   const ValueId window = laid(build::reshape(b, whole, {16}), {B()});
   b.mesh = 2;
-  graph.outputs = {{"y", laid(build::exp(b, laid(b.on_mesh(window, 2), {B()})), {B()})}};
+  graph.outputs = {{"y", laid(build::exp(b, laid(b.transfer_to_mesh(window, 2), {B()})), {B()})}};
   for (NodeId n : graph.nodes.ids()) graph.nodes[n].acts = 4;
   Compilation c = testing::compilation(graph);
   c.options.costs.link = {.alpha = 1, .beta = 0};

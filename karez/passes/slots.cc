@@ -37,7 +37,7 @@ class Chooser {
       const bool ahead = maker.op->role == Role::source && maker.attrs.flag("ahead", false);
       const bool meets =
           std::any_of(readers.begin(), readers.end(), [&](SegmentId s) { return cut.segments[s].stream != from; });
-      held_.push_back(may_alias(maker) ? 1 : fills(graph, v) > 1 ? micro : meets || ahead ? most : 1);
+      held_.push_back(may_alias(maker) ? 1 : fills_per_launch(graph, v) > 1 ? micro : meets || ahead ? most : 1);
       least_.push_back(ahead ? std::min(2, held_[v]) : 1);
     }
     if (micro > 1) paces_.push_back({micro_model});
@@ -85,7 +85,9 @@ class Chooser {
     bool known = false;
   };
 
-  bool is_chosen(const Pace& pace, ValueId v) const { return (fills(graph_, v) > 1) == (pace.model == micro_model); }
+  bool is_chosen(const Pace& pace, ValueId v) const {
+    return (fills_per_launch(graph_, v) > 1) == (pace.model == micro_model);
+  }
 
   // With a choice for the registers whose pace it is: the micro-batches' slots are chosen before those of launches.
   SlotModel model_of(const Pace& pace) const {

@@ -51,7 +51,7 @@ struct Relay : Program {
   CostTable costs;
   explicit Relay(double transfer, bool ahead = false) {
     const TensorType type{DType::f32, {1 << 20}};
-    ValueId x = laid(ahead ? build::ahead_input(b, "x", type) : build::input(b, "x", type), {S(0)});
+    ValueId x = laid(ahead ? build::prefetched_input(b, "x", type) : build::input(b, "x", type), {S(0)});
     ValueId a = laid(build::exp(b, x), {S(0)});
     ValueId moved = laid(b.one("box", {a}, gather(0, "S(0)")), {B()});
     ValueId part = laid(

@@ -52,9 +52,10 @@ bool multiplies(const Graph& graph, const Node& node, const Signature& s, const 
     const ValueId value = node.inputs[static_cast<std::size_t>(k)];
     if (!is_float(graph.type(value).dtype)) continue;
     const auto named = s.outside.find(k);
-    const auto what = named == s.outside.end() ? Signature::Outside::factor : named->second;
-    if (what == Signature::Outside::condition) continue;
-    if (what == Signature::Outside::unknown || !known_finite(graph, value, what == Signature::Outside::divisor))
+    const auto what = named == s.outside.end() ? Signature::OutsideEffect::factor : named->second;
+    if (what == Signature::OutsideEffect::condition) continue;
+    if (what == Signature::OutsideEffect::unknown ||
+        !known_finite(graph, value, what == Signature::OutsideEffect::divisor))
       return true;
   }
   return false;

@@ -9,8 +9,8 @@
 #include "karez/passes/namespace.h"
 #include "karez/passes/test_evaluate.h"
 #include "karez/plan/acts.h"
+#include "karez/plan/collective_sequence.h"
 #include "karez/plan/ports.h"
-#include "karez/plan/turns.h"
 
 namespace karez::passes::testing {
 
@@ -28,17 +28,17 @@ class Interpreter {
   void launch(const std::map<std::string, Array>& inputs) {
     ById<ActorId, Ports> ports;
     for (ActorId a : plan_.actors.ids()) ports.emplace_back(plan_, a);
-    Ports starter = Ports::starter(plan_), ender = Ports::ender(plan_);
-    Turns turns(plan_);
+    Ports session_start = Ports::session_start(plan_), session_done = Ports::session_done(plan_);
+    CollectiveSequence turns(plan_);
     auto deliver = [&](const Message& m) {
       if (m.to != session_actor) {
         ports[m.to].take(m);
       } else {
-        (m.kind == Message::Kind::filled ? ender : starter).take(m);
+        (m.kind == Message::Kind::filled ? session_done : session_start).take(m);
       }
     };
-    starter.begin();
-    starter.complete(deliver);
+    session_start.begin();
+    session_start.complete(deliver);
     std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // collectives under way, by communicator and turn
     const auto due = acts_per_launch(plan_);
     std::int64_t all = 0;
@@ -57,10 +57,10 @@ class Interpreter {
         auto& members =
             waiting[{actor.collective->communicator.index, actor.collective->turns[static_cast<std::size_t>(act)]}];
         members.push_back(a);
-        turns.seat(a).begin(a);
+        turns.position(a).begin(a);
         if (members.size() < plan_.communicators[actor.collective->communicator].members.size()) continue;
         collective(members, ports);
-        for (ActorId m : members) turns.seat(m).end(), ports[m].complete(deliver), ++done;
+        for (ActorId m : members) turns.position(m).end(), ports[m].complete(deliver), ++done;
         continue;
       }
       if (actor.body == BodyKind::input) {
@@ -127,7 +127,7 @@ class Interpreter {
     for_each_index(o.view.shape, [&](const auto& index) { to[offset_of(index, o.view.strides)] = from.data[i++]; });
   }
 
-  static Array cut(const Array& from, const Piece& piece) {
+  static Array cut(const Array& from, const PeerBox& piece) {
     return filled(piece.size, [&](std::vector<std::int64_t> index) {
       for (std::size_t d = 0; d < index.size(); ++d) index[d] += piece.begin[d];
       return at(from, index);
@@ -168,7 +168,7 @@ class Interpreter {
           else join(out, piece);
           continue;
         }
-        const Piece& to = members[m]->receives[k];
+        const PeerBox& to = members[m]->receives[k];
         std::size_t i = 0;
         for_each_index(to.size, [&](std::vector<std::int64_t> index) {
           for (std::size_t d = 0; d < index.size(); ++d) index[d] += to.begin[d];

@@ -8,21 +8,21 @@ namespace karez::plan {
 namespace {
 
 struct Rate {
-  std::int64_t up = 0, down = 1;  // 0: not yet known
-  bool known() const { return up != 0; }
+  std::int64_t num = 0, den = 1;  // 0: not yet known
+  bool known() const { return num != 0; }
   bool operator==(const Rate&) const = default;
 };
 
-Rate times(Rate rate, std::int64_t up, std::int64_t down) {
-  Rate out{checked_mul(rate.up, up), checked_mul(rate.down, down)};
-  std::int64_t common = std::gcd(out.up, out.down);
-  return {out.up / common, out.down / common};
+Rate scaled(Rate rate, std::int64_t num, std::int64_t den) {
+  Rate out{checked_mul(rate.num, num), checked_mul(rate.den, den)};
+  std::int64_t common = std::gcd(out.num, out.den);
+  return {out.num / common, out.den / common};
 }
 
 // By register: the periods at its two sides.
-class Periods {
+class PortPeriods {
  public:
-  explicit Periods(const Plan& plan) : written_(plan.registers.size(), 0), read_(plan.registers.size()) {
+  explicit PortPeriods(const Plan& plan) : written_(plan.registers.size(), 0), read_(plan.registers.size()) {
     auto known = [&](RegisterId reg) {
       return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size();
     };
@@ -52,28 +52,28 @@ class Periods {
   ById<RegisterId, std::vector<std::pair<ActorId, int>>> read_;  // ascending
 };
 
-std::string text_of(Rate rate) { return rate.down == 1 ? cat(rate.up) : cat(rate.up, "/", rate.down); }
+std::string text_of(Rate rate) { return rate.den == 1 ? cat(rate.num) : cat(rate.num, "/", rate.den); }
 
-struct Spread {
+struct RatePropagation {
   const Plan& plan;
-  const Periods& periods;
+  const PortPeriods& periods;
   ById<ActorId, Rate> acts;
   std::vector<ActorId> reached;
-  ById<RegisterId, bool> told;
+  ById<RegisterId, bool> propagated;
 
   // Fills of the register per launch, as one of its ends sees them.
   Rate fills(RegisterId reg, ActorId end, bool produces) {
     if (end == session_actor) return {1, 1};
-    return times(acts[end], 1, periods.of(reg, end, produces));
+    return scaled(acts[end], 1, periods.of(reg, end, produces));
   }
-  void tell(RegisterId reg, Rate fill, ActorId end, bool produces) {
+  void set_rate(RegisterId reg, Rate fill, ActorId end, bool produces) {
     if (end == session_actor) {
       require(fill == Rate{1, 1}, "plan: register ", reg, " (", plan.reg(reg).type,
               ") is between the session and an actor, but moves ", text_of(fill), " times in a launch");
       return;
     }
     const Actor& actor = plan.actor(end);
-    Rate rate = times(fill, periods.of(reg, end, produces), 1);
+    Rate rate = scaled(fill, periods.of(reg, end, produces), 1);
     Rate& known = acts[end];
     require(!known.known() || known == rate, "plan: actor ", end, " '", actor.name, "' would act ", text_of(known),
             " times in a launch, but register ", reg, " asks for ", text_of(rate));
@@ -82,48 +82,48 @@ struct Spread {
       reached.push_back(end);
     }
   }
-  void spread_from(RegisterId reg, Rate fill) {
-    if (told[reg]) return;  // who was told agrees, or was refused
-    told[reg] = true;
+  void propagate(RegisterId reg, Rate fill) {
+    if (propagated[reg]) return;  // who was told agrees, or was refused
+    propagated[reg] = true;
     const Register& r = plan.reg(reg);
-    tell(reg, fill, r.producer, true);
-    for (ActorId consumer : r.consumers) tell(reg, fill, consumer, false);
+    set_rate(reg, fill, r.producer, true);
+    for (ActorId consumer : r.consumers) set_rate(reg, fill, consumer, false);
   }
 };
 
 }  // namespace
 
 ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
-  const Periods periods(plan);
-  Spread spread{
+  const PortPeriods periods(plan);
+  RatePropagation propagation{
       plan, periods, ById<ActorId, Rate>(plan.actors.size()), {}, ById<RegisterId, bool>(plan.registers.size(), false)};
   for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
     bool of_session = r.producer == session_actor;
     for (ActorId consumer : r.consumers) of_session |= consumer == session_actor;
-    if (of_session) spread.spread_from(i, {1, 1});
+    if (of_session) propagation.propagate(i, {1, 1});
   }
-  while (!spread.reached.empty()) {
-    ActorId id = spread.reached.back();
-    spread.reached.pop_back();
+  while (!propagation.reached.empty()) {
+    ActorId id = propagation.reached.back();
+    propagation.reached.pop_back();
     const Actor& actor = plan.actor(id);
-    for (const Port& port : actor.inputs) spread.spread_from(port.reg, spread.fills(port.reg, id, false));
-    for (const Port& port : actor.outputs) spread.spread_from(port.reg, spread.fills(port.reg, id, true));
+    for (const Port& port : actor.inputs) propagation.propagate(port.reg, propagation.fills(port.reg, id, false));
+    for (const Port& port : actor.outputs) propagation.propagate(port.reg, propagation.fills(port.reg, id, true));
   }
   ById<ActorId, std::int64_t> counts;
   for (ActorId i : plan.actors.ids()) {
-    const Rate& rate = spread.acts[i];
+    const Rate& rate = propagation.acts[i];
     require(rate.known(), "plan: nothing connects actor ", i, " '", plan.actors[i].name, "' with the session");
-    require(rate.down == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate),
+    require(rate.den == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate),
             " times in a launch");
-    counts.push_back(rate.up);
+    counts.push_back(rate.num);
   }
   return counts;
 }
 
 std::int64_t messages_per_launch(const Plan& plan) {
   auto acts = acts_per_launch(plan);
-  const Periods periods(plan);
+  const PortPeriods periods(plan);
   std::int64_t messages = 0;
   for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];

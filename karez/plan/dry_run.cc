@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "karez/plan/pick.h"
+#include "karez/plan/collective_sequence.h"
 #include "karez/plan/ports.h"
-#include "karez/plan/turns.h"
+#include "karez/plan/ready_queue.h"
 #include "karez/plan/waits.h"
 
 namespace karez::plan {
@@ -17,17 +17,17 @@ class Runner {
   Runner(const Plan& plan, bool with_turns)
       : plan_(plan),
         with_turns_(with_turns),
-        turns_(plan),
-        arrived_(static_cast<std::size_t>(turns_.meetings())),
-        places_(plan),
-        starter_(Ports::starter(plan, places_)),
-        ender_(Ports::ender(plan, places_)) {
+        sequence_(plan),
+        arrived_(static_cast<std::size_t>(sequence_.groups())),
+        port_numbers_(plan),
+        session_start_(Ports::session_start(plan, port_numbers_)),
+        session_done_(Ports::session_done(plan, port_numbers_)) {
     std::vector<ActorId> all;
     for (ActorId a : plan.actors.ids()) {
       all.push_back(a);
-      ports_.emplace_back(plan, a, places_);
+      ports_.emplace_back(plan, a, port_numbers_);
     }
-    order_ = pick_order(plan, all);
+    order_ = priority_order(plan, all);
     place_.resize(all.size());
     for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = static_cast<int>(i);
     ready_ = ReadyQueue(static_cast<int>(order_.size()));
@@ -35,27 +35,27 @@ class Runner {
   }
 
   DryRun launch() {
-    require(starter_.output_count() > 0 && ender_.input_count() > 0, "plan '", plan_.name,
+    require(session_start_.output_count() > 0 && session_done_.input_count() > 0, "plan '", plan_.name,
             "': without a start and a done register nothing runs");
-    starter_.begin();
-    starter_.complete([&](const Message& m) { deliver(m); });
+    session_start_.begin();
+    session_start_.complete([&](const Message& m) { deliver(m); });
     while (!ready_.empty()) act(order_[ready_.pop()]);
-    if (!ender_.ready()) fail_stalled();
-    ender_.begin();
-    ender_.complete([&](const Message& m) { deliver(m); });
+    if (!session_done_.ready()) fail_stalled();
+    session_done_.begin();
+    session_done_.complete([&](const Message& m) { deliver(m); });
     while (!ready_.empty()) act(order_[ready_.pop()]);
     return std::move(run_);
   }
 
  private:
   void consider(ActorId a) {
-    if (!ports_[a].ready() || ready_.has(place_[a]) || (with_turns_ && !turns_.may_begin(a))) return;
+    if (!ports_[a].ready() || ready_.has(place_[a]) || (with_turns_ && !sequence_.may_begin(a))) return;
     ready_.insert(place_[a]);
   }
   void deliver(const Message& m) {
     ++run_.messages;
     if (m.to == session_actor) {
-      (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
+      (m.kind == Message::Kind::filled ? session_done_ : session_start_).take(m);
     } else {
       if (ports_[m.to].take(m)) consider(m.to);
     }
@@ -63,15 +63,15 @@ class Runner {
   void act(ActorId a) {
     ports_[a].begin();
     if (!with_turns_ || !plan_.actor(a).collective) return complete(a);
-    turns_.seat(a).begin(a);
-    auto& here = arrived_[turns_.meeting_number(a)];  // the members of one collective act together
+    sequence_.position(a).begin(a);
+    auto& here = arrived_[sequence_.group_number(a)];  // the members of one collective act together
     here.push_back(a);
-    if (here.size() < turns_.members(a).size()) return;
+    if (here.size() < sequence_.members(a).size()) return;
     for (ActorId member : std::exchange(here, {})) {
-      Seat& seat = turns_.seat(member);
-      seat.end();
+      SequencePosition& position = sequence_.position(member);
+      position.end();
       complete(member);
-      consider(seat.due());
+      consider(position.due());
     }
   }
   void complete(ActorId a) {
@@ -89,24 +89,24 @@ class Runner {
       if (ports_[a].acts() >= static_cast<std::int64_t>(c.turns.size())) continue;
       const int turn = c.turns[static_cast<std::size_t>(ports_[a].acts())];
       if (ports_[a].running()) {
-        for (ActorId b : turns_.members(a))
+        for (ActorId b : sequence_.members(a))
           if (!ports_[b].running()) waits.push_back({a, b, cat("turn ", turn, " of communicator ", c.communicator)});
-      } else if (ports_[a].ready() && turns_.seat(a).due() != a) {
-        const Seat& seat = turns_.seat(a);
-        waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
+      } else if (ports_[a].ready() && sequence_.position(a).due() != a) {
+        const SequencePosition& position = sequence_.position(a);
+        waits.push_back({a, position.due(), cat("turn ", position.turn, " of communicator ", c.communicator)});
       }
     }
-    std::string circle = circle_of(plan_, waits);
-    fail("plan '", plan_.name, "' stalls", circle.empty() ? "" : ": " + circle, "\n", print(plan_, waits));
+    std::string cycle = cycle_text(plan_, waits);
+    fail("plan '", plan_.name, "' stalls", cycle.empty() ? "" : ": " + cycle, "\n", print(plan_, waits));
   }
 
   const Plan& plan_;
   bool with_turns_;
-  Turns turns_;
+  CollectiveSequence sequence_;
   std::vector<std::vector<ActorId>> arrived_;  // by meeting
-  PortPlaces places_;
+  PortNumbers port_numbers_;
   ById<ActorId, Ports> ports_;
-  Ports starter_, ender_;
+  Ports session_start_, session_done_;
   std::vector<ActorId> order_;
   ById<ActorId, int> place_;
   ReadyQueue ready_;

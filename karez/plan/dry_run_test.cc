@@ -9,16 +9,16 @@
 #include "karez/base/test_error.h"
 #include "karez/base/test_golden.h"
 #include "karez/plan/acts.h"
-#include "karez/plan/pick.h"
 #include "karez/plan/plan.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
+#include "karez/plan/ready_queue.h"
 #include "karez/plan/waits.h"
 
 namespace karez::plan {
 namespace {
 
 TEST(Acts, PeriodsMultiplyAndDivide) {
-  Sketch s;
+  PlanBuilder s;
   ActorId w = s.actor("w"), a = s.actor("a"), sum = s.actor("sum"), end = s.actor("end");
   s.start(w);
   s.start(a, 4);
@@ -32,7 +32,7 @@ TEST(Acts, PeriodsMultiplyAndDivide) {
 }
 
 TEST(Acts, HalfAnActAndAnActorNobodyStartsAreErrors) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a);
   s.edge(a, {b}, 1, 0, 2, 1);
@@ -40,7 +40,7 @@ TEST(Acts, HalfAnActAndAnActorNobodyStartsAreErrors) {
   ActorId b2 = s.actor("c");
   s.edge(b, {b2});
   EXPECT_NE(error_of([&] { acts_per_launch(s.plan); }).find("would act 1/2 times in a launch"), std::string::npos);
-  Sketch t;
+  PlanBuilder t;
   ActorId x = t.actor("x"), y = t.actor("y");
   t.edge(x, {y});
   EXPECT_NE(error_of([&] { acts_per_launch(t.plan); }).find("nothing connects actor 0 'x' with the session"),
@@ -48,7 +48,7 @@ TEST(Acts, HalfAnActAndAnActorNobodyStartsAreErrors) {
 }
 
 TEST(DryRun, GivesTheOrderOfPriorities) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), late = s.actor("late"), soon = s.actor("soon");
   s.plan.actors[late].priority = 2;
   s.plan.actors[soon].priority = 1;
@@ -59,17 +59,17 @@ TEST(DryRun, GivesTheOrderOfPriorities) {
   EXPECT_EQ(dry_run(s.plan).order, (std::vector<ActorId>{a, soon, late}));
 }
 
-TEST(Pick, SmallestPriorityThenSmallestId) {
-  Sketch s;
+TEST(ReadyQueue, SmallestPriorityThenSmallestId) {
+  PlanBuilder s;
   for (int priority : {2, 0, 1, 0}) {
     ActorId a = s.actor("x");
     s.plan.actors[a].priority = priority;
   }
-  EXPECT_EQ(pick_order(s.plan, {ActorId(0), ActorId(1), ActorId(2), ActorId(3)}),
+  EXPECT_EQ(priority_order(s.plan, {ActorId(0), ActorId(1), ActorId(2), ActorId(3)}),
             (std::vector<ActorId>{ActorId(1), ActorId(3), ActorId(2), ActorId(0)}));
 }
 
-TEST(Pick, TheReadyQueueIsASortedSet) {
+TEST(ReadyQueue, TheReadyQueueIsASortedSet) {
   std::mt19937 random(7);
   for (int places : {1, 63, 64, 65, 5000}) {
     ReadyQueue queue(places);
@@ -93,25 +93,25 @@ TEST(Pick, TheReadyQueueIsASortedSet) {
 }
 
 TEST(Waits, TheyNameRegisterAndNeighbour) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   RegisterId begin = s.start(a, 2);
   s.edge(a, {b});
   s.done(b, 2);
   Ports ports(s.plan, a);
   EXPECT_EQ(print(s.plan, waits_of(s.plan, a, ports)), "a0 'a' waits for r0 to be filled by the session\n");
-  EXPECT_TRUE(at_rest(ports));
+  EXPECT_TRUE(is_idle(ports));
   ports.take({.port = 0, .to = a, .reg = begin});
   EXPECT_TRUE(waits_of(s.plan, a, ports).empty()) << "ready";
   ports.begin();
   EXPECT_TRUE(waits_of(s.plan, a, ports).empty()) << "running";
-  EXPECT_FALSE(at_rest(ports));
+  EXPECT_FALSE(is_idle(ports));
   ports.complete([](const Message&) {});
   EXPECT_EQ(print(s.plan, waits_of(s.plan, a, ports)), "a0 'a' waits for a free slot of r1 by a1 'b'\n");
 }
 
 TEST(Waits, AFullRegisterListsAWaitForEachOfItsConsumers) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
   RegisterId begin = s.start(a, 2);
   s.edge(a, {b, c});
@@ -123,8 +123,8 @@ TEST(Waits, AFullRegisterListsAWaitForEachOfItsConsumers) {
   ports.complete([](const Message&) {});
   auto waits = waits_of(s.plan, a, ports);
   ASSERT_EQ(waits.size(), 2u);
-  EXPECT_EQ(waits[0].whom, b);
-  EXPECT_EQ(waits[1].whom, c);
+  EXPECT_EQ(waits[0].awaited, b);
+  EXPECT_EQ(waits[1].awaited, c);
   EXPECT_TRUE(golden(print(s.plan, waits),
                      "a0 'a' waits for a free slot of r1 by a1 'b'\na0 'a' waits for a free slot of r1 by a2 'c'\n"));
 }

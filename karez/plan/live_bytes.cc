@@ -63,7 +63,7 @@ class Accesses {
 };
 
 // Bytes between two neighbouring ends of operands: all are touched together.
-struct Stretch {
+struct ByteRange {
   int begin = -1, last = -1;  // of what it holds: written, touched
   bool by_parts = false;      // touched last by a write of parts
 };
@@ -74,7 +74,7 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
   const Accesses accesses(plan);
   ById<BlockId, std::vector<std::int64_t>> ends(plan.blocks.size());
   for (const Access& a : accesses.made) ends[a.block].push_back(a.begin), ends[a.block].push_back(a.end);
-  ById<BlockId, std::vector<Stretch>> held(plan.blocks.size());
+  ById<BlockId, std::vector<ByteRange>> held(plan.blocks.size());
   for (BlockId b : plan.blocks.ids()) {
     std::sort(ends[b].begin(), ends[b].end());
     ends[b].erase(std::unique(ends[b].begin(), ends[b].end()), ends[b].end());
@@ -83,7 +83,7 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
   ById<DeviceId, std::vector<std::int64_t>> change(
       plan.devices.size(), std::vector<std::int64_t>(static_cast<std::size_t>(accesses.time) + 2, 0));
   auto close = [&](BlockId b, std::size_t at) {
-    const Stretch& s = held[b][at];
+    const ByteRange& s = held[b][at];
     if (s.begin < 0) return;
     auto& of_device = change[plan.block(b).device];
     const std::int64_t bytes = ends[b][at + 1] - ends[b][at];
@@ -94,7 +94,7 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
     const auto& bounds = ends[a.block];
     for (auto at = static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), a.begin) - bounds.begin());
          bounds[at] < a.end; ++at) {
-      Stretch& s = held[a.block][at];
+      ByteRange& s = held[a.block][at];
       const bool goes_on =
           !a.writes || (a.parts && s.by_parts) || s.last == a.time;  // the last: read and written by one call
       if (s.begin < 0) s.begin = a.writes ? a.time : 0;
@@ -113,7 +113,7 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
   return most;
 }
 
-ById<DeviceId, std::int64_t> ahead_bytes(const Plan& plan) {
+ById<DeviceId, std::int64_t> run_ahead_bytes(const Plan& plan) {
   ById<DeviceId, std::int64_t> bytes(plan.devices.size(), 0);
   for (const Register& r : plan.registers)
     if (r.block.valid() && counts(plan.block(r.block).kind))

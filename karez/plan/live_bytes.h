@@ -22,7 +22,7 @@ namespace karez::plan {
 ById<DeviceId, std::int64_t> live_bytes(const Plan& plan);
 
 // What pieces of further launches take beside them, once those run ahead: all but one slot of every register there.
-ById<DeviceId, std::int64_t> ahead_bytes(const Plan& plan);
+ById<DeviceId, std::int64_t> run_ahead_bytes(const Plan& plan);
 
 // What those blocks take.
 ById<DeviceId, std::int64_t> arena_bytes(const Plan& plan);

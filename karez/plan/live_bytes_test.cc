@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "karez/base/test_error.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 
 namespace karez::plan {
 namespace {
@@ -13,7 +13,7 @@ const View line(DType::f32, {16});
 
 // a -> b -> c, one slot each, and a guard whose register says that a's next act comes behind `last`.
 struct Chain {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
           guard = s.actor("guard", 0, 0, BodyKind::state);
   RegisterId ab = s.edge(a, {b}, 1, 64), bc = s.edge(b, {c}, 1, 64), cd = s.edge(c, {d}, 1, 64);
@@ -44,7 +44,7 @@ TEST(LiveBytes, CountsFromTheWriteToTheLastRead) {
   chain.s.plan.registers[chain.bc].slots = 3;
   chain.s.plan.blocks[chain.s.plan.registers[chain.bc].block].bytes = 192;
   EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "one piece a launch";
-  EXPECT_EQ(ahead_bytes(chain.s.plan)[DeviceId(0)], 128);
+  EXPECT_EQ(run_ahead_bytes(chain.s.plan)[DeviceId(0)], 128);
 }
 
 TEST(LiveBytes, AGapBetweenTwoLivesOfTheSameBytesIsNotLive) {
@@ -97,7 +97,7 @@ TEST(Sharing, WhatIsLeftOfACutStretchIsStillHeld) {
   // ab holds both lines until b has read it; cd takes the first of them behind that, and y, which nobody keeps back,
   // the second.
   for (const bool kept : {true, false}) {
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c"), d = s.actor("d"),
             guard = s.actor("guard", 0, 0, BodyKind::state);
     ActorId before = s.actor("before0", 1);
@@ -132,7 +132,7 @@ TEST(Sharing, WhatIsLeftOfACutStretchIsStillHeld) {
 TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
   // x adds up in two acts what z takes in two, and so acts twice before z does; yz lies where xy was read by y.
   auto plan_with = [](int period) {
-    Sketch s;
+    PlanBuilder s;
     ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
     RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
     s.edge(x, {z}, 1, 0, period, period);
@@ -149,7 +149,7 @@ TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
   EXPECT_NE(error_of([&] { verify(plan_with(2)); }).find("no tokens keep them apart"), std::string::npos);
 
   // p hands on once what x and z look at in two acts each, which so wait for it and for nothing of each other.
-  Sketch s;
+  PlanBuilder s;
   ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);
   RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
   s.edge(p, {x, z}, 1, 0, 1, 2);
@@ -192,7 +192,7 @@ TEST(Sharing, ARegisterThatCallsOfSomeActsTouchIsInUseForAllOfTheAct) {
 // x, y: collectives of one seat that act twice; a register of each lies in the same bytes.
 TEST(Sharing, TurnsKeepPiecesApart) {
   auto plan_with = [](std::vector<int> x_turns, std::vector<int> y_turns) {
-    Sketch s;
+    PlanBuilder s;
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
     ActorId begin = s.actor("begin"), end = s.actor("end");
     ActorId x = s.actor("x", 1, 0, BodyKind::collective), y = s.actor("y", 1, 0, BodyKind::collective);

@@ -17,9 +17,9 @@ class PlanReader {
     in_.expect("plan");
     plan_.name = in_.quoted();
     in_.expect("world");
-    plan_.world = small();
+    plan_.world = small_int();
     in_.expect("rank");
-    plan_.rank = small();
+    plan_.rank = small_int();
     in_.expect("hash");
     plan_.program_hash = static_cast<std::uint64_t>(in_.integer());
     while (!in_.at_end()) line();
@@ -27,16 +27,16 @@ class PlanReader {
   }
 
  private:
-  int small() {
+  int small_int() {
     std::int64_t value = in_.integer();
     if (value != static_cast<int>(value)) in_.fail_here(cat(value, " is out of range"));
     return static_cast<int>(value);
   }
-  int small_after(std::string_view word, int otherwise) { return in_.accept(word) ? small() : otherwise; }
+  int small_int_after(std::string_view word, int otherwise) { return in_.accept(word) ? small_int() : otherwise; }
   std::string quoted_after(std::string_view word) { return in_.accept(word) ? in_.quoted() : std::string(); }
   template <class IdType> IdType id(std::string_view letter) {
     in_.expect(letter);
-    return IdType(small());
+    return IdType(small_int());
   }
   // Things of a kind are numbered in order; the number is there for the reader.
   template <class Items> typename Items::value_type& numbered(Items& items, std::string_view letter) {
@@ -60,20 +60,20 @@ class PlanReader {
     else in_.fail_here("expected device, stream, block, register, actor, link, communicator, transfer, setup or cost");
   }
 
-  PlanDevice place() {
+  PlanDevice plan_device() {
     PlanDevice d;
-    d.rank = small();
-    d.device = small();
+    d.rank = small_int();
+    d.device = small_int();
     d.kind = in_.quoted();
     return d;
   }
-  void device(PlanDevice& d) { d = place(); }
+  void device(PlanDevice& d) { d = plan_device(); }
   void stream(Stream& s) {
     s.name = in_.quoted();
     in_.expect("device");
-    s.device = DeviceId(small());
+    s.device = DeviceId(small_int());
     in_.expect("worker");
-    s.worker = small();
+    s.worker = small_int();
   }
   void block(Block& b) {
     std::string kind = in_.name();
@@ -84,7 +84,7 @@ class PlanReader {
     if (!known)
       in_.fail_here(cat("'", kind, "' is no kind of block (scratch, register, variable, constant, external)"));
     in_.expect("device");
-    b.device = DeviceId(small());
+    b.device = DeviceId(small_int());
     in_.expect("bytes");
     b.bytes = in_.integer();
     b.name = quoted_after("name");
@@ -98,7 +98,7 @@ class PlanReader {
       do r.consumers.push_back(neighbour());
       while (in_.accept(","));
     }
-    r.slots = small_after("slots", 1);
+    r.slots = small_int_after("slots", 1);
     if (in_.accept("bytes")) r.bytes = in_.integer();
     if (in_.accept("in")) r.block = id<BlockId>("b");
     if (in_.accept("+")) r.offset = in_.integer();
@@ -109,7 +109,7 @@ class PlanReader {
   Operand operand() {
     Operand o;
     if (in_.accept("r")) {
-      o.reg = RegisterId(small());
+      o.reg = RegisterId(small_int());
       if (in_.peek("b") && !in_.peek("bool") && !in_.peek("bf16")) o.block = id<BlockId>("b");
     } else if (!in_.accept("none")) {
       o.block = id<BlockId>("b");
@@ -146,11 +146,11 @@ class PlanReader {
     c.in = operands("in");
     c.out = operands("out");
     if (in_.accept("workspace")) c.workspace = operand();
-    c.team = small_after("team", 1);
+    c.team = small_int_after("team", 1);
     if (in_.accept("acts")) {
-      c.acts.begin = small();
+      c.acts.begin = small_int();
       in_.expect("..");
-      c.acts.end = small();
+      c.acts.end = small_int();
     }
     c.where = quoted_after("at");
     return c;
@@ -164,12 +164,12 @@ class PlanReader {
     }
     return values;
   }
-  std::vector<Piece> pieces(std::string_view word) {
-    std::vector<Piece> list;
+  std::vector<PeerBox> pieces(std::string_view word) {
+    std::vector<PeerBox> list;
     if (!in_.accept(word)) return list;
     do {
-      Piece& p = list.emplace_back();
-      p.peer = small();
+      PeerBox& p = list.emplace_back();
+      p.peer = small_int();
       p.begin = ints();
       p.size = ints();
     } while (in_.accept(","));
@@ -181,10 +181,10 @@ class PlanReader {
     if (in_.peek("\"")) c.reduce = in_.quoted();
     c.algorithm = quoted_after("by");
     in_.expect("communicator");
-    c.communicator = CommunicatorId(small());
+    c.communicator = CommunicatorId(small_int());
     in_.expect("turn");
     c.turns.clear();
-    do c.turns.push_back(small());
+    do c.turns.push_back(small_int());
     while (in_.accept(","));
     in_.expect("in");
     c.in = operand();
@@ -202,7 +202,7 @@ class PlanReader {
     do {
       Port& p = list.emplace_back();
       p.reg = id<RegisterId>("r");
-      p.period = small_after("every", 1);
+      p.period = small_int_after("every", 1);
     } while (in_.accept(","));
     return list;
   }
@@ -214,8 +214,8 @@ class PlanReader {
     if (!known) in_.fail_here(cat("'", body, "' is no kind of actor (compute, input, fetch, state, collective)"));
     a.name = in_.quoted();
     in_.expect("stream");
-    a.stream = StreamId(small());
-    a.priority = small_after("priority", 0);
+    a.stream = StreamId(small_int());
+    a.priority = small_int_after("priority", 0);
     a.inputs = ports("in");
     a.outputs = ports("out");
     a.binding = quoted_after("binding");
@@ -233,7 +233,7 @@ class PlanReader {
     l.reg = id<RegisterId>("r");
     l.send = in_.accept("to");
     if (!l.send) in_.expect("from");
-    l.peer = place();
+    l.peer = plan_device();
     in_.expect("chunk");
     l.chunk = in_.integer();
     plan_.links.push_back(l);
@@ -243,7 +243,7 @@ class PlanReader {
     c.chunk = in_.integer();
     in_.expect("members");
     if (in_.peek_number()) {
-      do c.members.push_back(place());
+      do c.members.push_back(plan_device());
       while (in_.accept(","));
     }
     in_.expect("sequence");

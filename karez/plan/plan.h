@@ -105,10 +105,10 @@ struct Call {
 };
 
 // A box of a member's local tensor that goes to, or comes from, another member.
-struct Piece {
+struct PeerBox {
   int peer = 0;                           // member number in the communicator
   std::vector<std::int64_t> begin, size;  // in the local tensor of the one who holds this list
-  bool operator==(const Piece&) const = default;
+  bool operator==(const PeerBox&) const = default;
 };
 
 // One collective as one member sees it.
@@ -119,7 +119,7 @@ struct Collective {
   std::vector<int> turns = {
       0};  // by act of a launch, rising: positions in the communicator's sequence; it begins only at its turn
   Operand in, out;
-  std::vector<Piece> sends,
+  std::vector<PeerBox> sends,
       receives;  // one per member and in their order, the own included; all_reduce: empty (flat ranges)
   std::optional<Operand> staging;
   std::string where;

@@ -6,7 +6,7 @@
 
 namespace karez::plan {
 
-PortPlaces::PortPlaces(const Plan& plan) : written_(plan.registers.size(), -1), readers_(plan.registers.size()) {
+PortNumbers::PortNumbers(const Plan& plan) : written_(plan.registers.size(), -1), readers_(plan.registers.size()) {
   auto known = [&](RegisterId reg) {
     return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size();
   };
@@ -27,13 +27,13 @@ PortPlaces::PortPlaces(const Plan& plan) : written_(plan.registers.size(), -1), 
   }
 }
 
-int PortPlaces::of_producer(const Plan& plan, RegisterId reg) const {
+int PortNumbers::of_producer(const Plan& plan, RegisterId reg) const {
   require(written_[reg] >= 0, "plan: register ", reg, " (", plan.reg(reg).type,
           ") is not among the outputs of the actor it names");
   return written_[reg];
 }
 
-int PortPlaces::of_consumer(const Plan& plan, RegisterId reg, ActorId consumer) const {
+int PortNumbers::of_consumer(const Plan& plan, RegisterId reg, ActorId consumer) const {
   const auto& readers = readers_[reg];
   const auto at = std::lower_bound(readers.begin(), readers.end(), std::pair(consumer, 0));
   require(at != readers.end() && at->first == consumer, "plan: register ", reg, " (", plan.reg(reg).type,
@@ -46,34 +46,34 @@ std::string print(const Message& m) {
   return cat("filled r", m.reg, " slot ", m.slot, " piece ", m.piece, " to actor ", m.to);
 }
 
-Ports::Ports(const Plan& plan, ActorId actor, const PortPlaces& places) : actor_(actor) {
+Ports::Ports(const Plan& plan, ActorId actor, const PortNumbers& port_numbers) : actor_(actor) {
   const Actor& a = plan.actor(actor);
-  for (const Port& port : a.inputs) add_input(plan, port, places);
-  for (const Port& port : a.outputs) add_output(plan, port, places);
+  for (const Port& port : a.inputs) add_input(plan, port, port_numbers);
+  for (const Port& port : a.outputs) add_output(plan, port, port_numbers);
   missing_ = static_cast<std::int32_t>(inputs_.size());
 }
 
-Ports Ports::starter(const Plan& plan, const PortPlaces& places) {
+Ports Ports::session_start(const Plan& plan, const PortNumbers& port_numbers) {
   Ports ports;
   ports.actor_ = session_actor;
   for (RegisterId i : plan.registers.ids())
-    if (plan.registers[i].producer == session_actor) ports.add_output(plan, {i, 1}, places);
+    if (plan.registers[i].producer == session_actor) ports.add_output(plan, {i, 1}, port_numbers);
   return ports;
 }
 
-Ports Ports::ender(const Plan& plan, const PortPlaces& places) {
+Ports Ports::session_done(const Plan& plan, const PortNumbers& port_numbers) {
   Ports ports;
   ports.actor_ = session_actor;
   for (RegisterId i : plan.registers.ids()) {
     const auto& consumers = plan.registers[i].consumers;
     if (std::find(consumers.begin(), consumers.end(), session_actor) != consumers.end())
-      ports.add_input(plan, {i, 1}, places);
+      ports.add_input(plan, {i, 1}, port_numbers);
   }
   ports.missing_ = ports.input_count();
   return ports;
 }
 
-void Ports::add_input(const Plan& plan, const Port& port, const PortPlaces& places) {
+void Ports::add_input(const Plan& plan, const Port& port, const PortNumbers& port_numbers) {
   const Register& r = plan.reg(port.reg);
   require(port.period >= 1, "plan: register ", port.reg, " is read with period ", port.period);
   require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ",
@@ -81,7 +81,7 @@ void Ports::add_input(const Plan& plan, const Port& port, const PortPlaces& plac
   Input input;
   input.reg = port.reg;
   input.producer = r.producer;
-  input.producer_port = places.of_producer(plan, port.reg);
+  input.producer_port = port_numbers.of_producer(plan, port.reg);
   input.period = port.period;
   input.ring = static_cast<std::int32_t>(store_.size());
   input.slots = r.slots;
@@ -91,7 +91,7 @@ void Ports::add_input(const Plan& plan, const Port& port, const PortPlaces& plac
   inputs_.push_back(input);
 }
 
-void Ports::add_output(const Plan& plan, const Port& port, const PortPlaces& places) {
+void Ports::add_output(const Plan& plan, const Port& port, const PortNumbers& port_numbers) {
   const Register& r = plan.reg(port.reg);
   require(port.period >= 1, "plan: register ", port.reg, " is written with period ", port.period);
   require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ",
@@ -106,7 +106,8 @@ void Ports::add_output(const Plan& plan, const Port& port, const PortPlaces& pla
   lanes_ += r.slots * static_cast<std::int32_t>(r.consumers.size());
   output.first_consumer = static_cast<std::int32_t>(consumers_.size());
   output.consumer_count = static_cast<std::int32_t>(r.consumers.size());
-  for (ActorId consumer : r.consumers) consumers_.push_back({consumer, places.of_consumer(plan, port.reg, consumer)});
+  for (ActorId consumer : r.consumers)
+    consumers_.push_back({consumer, port_numbers.of_consumer(plan, port.reg, consumer)});
   output.free = static_cast<std::int32_t>(store_.size());
   output.free_count = r.slots;
   for (int slot = r.slots - 1; slot >= 0; --slot) store_.push_back(slot);  // slot 0 is taken first

@@ -29,9 +29,9 @@ static_assert(sizeof(Message) <= 64 && std::is_trivially_copyable_v<Message>);
 std::string print(const Message& message);  // "filled r3 slot 1 piece 7 to actor 4"
 
 // Which port of its actor, or of the session, each register is.
-class PortPlaces {
+class PortNumbers {
  public:
-  explicit PortPlaces(const Plan& plan);
+  explicit PortNumbers(const Plan& plan);
   int of_producer(const Plan& plan, RegisterId reg) const;                    // among its outputs
   int of_consumer(const Plan& plan, RegisterId reg, ActorId consumer) const;  // among its inputs
 
@@ -52,14 +52,14 @@ class PortPlaces {
 // a guess.
 class Ports {
  public:
-  Ports(const Plan& plan, ActorId actor, const PortPlaces& places);
-  Ports(const Plan& plan, ActorId actor) : Ports(plan, actor, PortPlaces(plan)) {}
+  Ports(const Plan& plan, ActorId actor, const PortNumbers& port_numbers);
+  Ports(const Plan& plan, ActorId actor) : Ports(plan, actor, PortNumbers(plan)) {}
   // The session as two actors: one whose outputs are the `start` registers, one whose inputs are the `done` registers.
   // An act of the first begins a launch; the second is ready when the launch is over.
-  static Ports starter(const Plan& plan, const PortPlaces& places);
-  static Ports ender(const Plan& plan, const PortPlaces& places);
-  static Ports starter(const Plan& plan) { return starter(plan, PortPlaces(plan)); }
-  static Ports ender(const Plan& plan) { return ender(plan, PortPlaces(plan)); }
+  static Ports session_start(const Plan& plan, const PortNumbers& port_numbers);
+  static Ports session_done(const Plan& plan, const PortNumbers& port_numbers);
+  static Ports session_start(const Plan& plan) { return session_start(plan, PortNumbers(plan)); }
+  static Ports session_done(const Plan& plan) { return session_done(plan, PortNumbers(plan)); }
 
   bool ready() const { return missing_ == 0; }
   bool running() const { return running_; }
@@ -97,7 +97,7 @@ class Ports {
   ActorId producer(int input) const { return in(input).producer; }
   int filled(int input) const { return in(input).count; }  // slots held: ready, or being read
   int free_slots(int output) const { return out(output).free_count; }
-  bool wants(int output) const { return out(output).phase == 0; }  // the next act needs a free slot
+  bool needs_free_slot(int output) const { return out(output).phase == 0; }  // the next act needs a free slot
   int holders(int output, int slot) const {
     return store_[out(output).holders + slot];
   }  // consumers that have yet to return it
@@ -126,8 +126,8 @@ class Ports {
   };
 
   Ports() = default;
-  void add_input(const Plan& plan, const Port& port, const PortPlaces& places);
-  void add_output(const Plan& plan, const Port& port, const PortPlaces& places);
+  void add_input(const Plan& plan, const Port& port, const PortNumbers& port_numbers);
+  void add_output(const Plan& plan, const Port& port, const PortNumbers& port_numbers);
   const Input& in(int port) const { return inputs_[static_cast<std::size_t>(port)]; }
   const Output& out(int port) const { return outputs_[static_cast<std::size_t>(port)]; }
   [[noreturn]] void fail_begin() const;

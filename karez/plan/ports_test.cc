@@ -9,7 +9,7 @@
 #include <set>
 
 #include "karez/plan/acts.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 
 namespace karez::plan {
 namespace {
@@ -22,7 +22,7 @@ std::vector<Message> sent_by(Ports& ports) {
 
 // start -> a -> {b, c} with `slots`; b and c feed d.
 struct Diamond {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c"), d = s.actor("d");
   RegisterId begin = s.start(a), ab, bd, cd, end;
   explicit Diamond(int slots) {
@@ -68,7 +68,7 @@ TEST(Ports, AnActSendsOneMessagePerInputAndPerConsumerReturnsFirst) {
 }
 
 TEST(Ports, AMessageTakenDuringAnActCounts) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a, 9);
   RegisterId ab = s.edge(a, {b}, 2);
@@ -82,7 +82,7 @@ TEST(Ports, AMessageTakenDuringAnActCounts) {
 }
 
 TEST(Ports, AnInputOfPeriodThreeReturnsItsSlotOnEveryThirdAct) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   RegisterId begin = s.start(a, 3), end = s.done(a, 3);
   Ports ports(s.plan, a);
@@ -148,11 +148,11 @@ class Explorer {
 
   // The number of states seen; fails the test on a state that must not be.
   std::size_t explore() {
-    State first{{}, Ports::starter(plan_), Ports::ender(plan_), {}, {}, 0, false};
+    State first{{}, Ports::session_start(plan_), Ports::session_done(plan_), {}, {}, 0, false};
     for (ActorId i : plan_.actors.ids()) first.ports.emplace_back(plan_, i);
     for (const Register& r : plan_.registers) first.memory.emplace_back(static_cast<std::size_t>(r.slots), -1);
-    first.starter.begin();
-    first.starter.complete([&](const Message& m) {
+    first.session_start.begin();
+    first.session_start.complete([&](const Message& m) {
       first.memory[m.reg][m.slot] = m.piece;
       send(first, session_actor, m);
     });
@@ -172,7 +172,7 @@ class Explorer {
         if (state.ports[i].ready()) go(begin(state, i));
         if (state.ports[i].running()) go(end(state, i));
       }
-      if (state.ender.ready()) go(end_launch(state));
+      if (state.session_done.ready()) go(end_launch(state));
       if (!moved) check_final(state);
     }
     EXPECT_GT(finals_, 0u) << "no order came to an end";
@@ -182,7 +182,7 @@ class Explorer {
  private:
   struct State {
     ById<ActorId, Ports> ports;
-    Ports starter, ender;
+    Ports session_start, session_done;
     std::map<std::pair<int, int>, std::deque<Message>> channels;  // (from, to): in order
     ById<RegisterId, std::vector<std::int64_t>> memory;           // by slot: the piece in it; -1 garbage
     std::int64_t messages;
@@ -190,7 +190,7 @@ class Explorer {
   };
 
   std::string key(const State& s) const {
-    std::string text = cat(s.starter.text(), s.ender.text(), s.over);
+    std::string text = cat(s.session_start.text(), s.session_done.text(), s.over);
     for (const Ports& p : s.ports) text += cat(p.text(), "\n");
     for (const auto& [pair, channel] : s.channels)
       for (const Message& m : channel) text += cat(pair.first, print(m), m.port, "\n");
@@ -205,7 +205,7 @@ class Explorer {
     State s = before;
     Message m = s.channels[pair].front();
     s.channels[pair].pop_front();
-    if (m.to == session_actor) (m.kind == Message::Kind::filled ? s.ender : s.starter).take(m);
+    if (m.to == session_actor) (m.kind == Message::Kind::filled ? s.session_done : s.session_start).take(m);
     else s.ports[m.to].take(m);
     return s;
   }
@@ -235,15 +235,15 @@ class Explorer {
   }
   State end_launch(const State& before) const {
     State s = before;
-    s.ender.begin();
-    s.ender.complete([&](const Message& m) { send(s, session_actor, m); });
+    s.session_done.begin();
+    s.session_done.complete([&](const Message& m) { send(s, session_actor, m); });
     s.over = true;
     return s;
   }
   void check_final(const State& s) {
     ++finals_;
     ASSERT_TRUE(s.over) << "a deadlock:\n" << key(s);
-    EXPECT_TRUE(s.starter.ready()) << "a start slot is missing";
+    EXPECT_TRUE(s.session_start.ready()) << "a start slot is missing";
     EXPECT_EQ(s.messages, messages_due_);
     for (ActorId i : s.ports.ids()) {
       EXPECT_EQ(s.ports[i].acts(), acts_due_[i]);
@@ -262,7 +262,7 @@ class Explorer {
 
 TEST(PortsInEveryOrder, AProducerAndAConsumerWithOneToThreeSlots) {
   for (int slots : {1, 2, 3}) {
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("a"), b = s.actor("b");
     s.start(a, 5);
     s.edge(a, {b}, slots);
@@ -274,7 +274,7 @@ TEST(PortsInEveryOrder, AProducerAndAConsumerWithOneToThreeSlots) {
 
 TEST(PortsInEveryOrder, ASlotIsFreeWhenItsLastConsumerReturnsIt) {
   for (int slots : {1, 2}) {
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
     s.start(a, 3);
     s.edge(a, {b, c}, slots);
@@ -285,7 +285,7 @@ TEST(PortsInEveryOrder, ASlotIsFreeWhenItsLastConsumerReturnsIt) {
 }
 
 TEST(PortsInEveryOrder, WaysOfDifferentLengthMeetAgain) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), d = s.actor("d");
   s.start(a, 3);
   s.edge(a, {b, d}, 2);
@@ -295,7 +295,7 @@ TEST(PortsInEveryOrder, WaysOfDifferentLengthMeetAgain) {
 }
 
 TEST(PortsInEveryOrder, AnAccumulatorFillsOnEverySecondActAndAWeightStays) {
-  Sketch s;
+  PlanBuilder s;
   ActorId w = s.actor("w"), a = s.actor("a"), sum = s.actor("sum"), end = s.actor("end");
   s.start(w);
   s.start(a, 4);

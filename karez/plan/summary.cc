@@ -47,7 +47,7 @@ std::string ratio_text(std::int64_t bytes, std::int64_t bound) {
 
 // What registers and scratch take together, over the values that are live at once.
 std::string arenas(const Plan& plan) {
-  const auto peak = arena_bytes(plan), bound = live_bytes(plan), ahead = ahead_bytes(plan);
+  const auto peak = arena_bytes(plan), bound = live_bytes(plan), ahead = run_ahead_bytes(plan);
   std::vector<std::vector<std::string>> rows;
   for (DeviceId d : plan.devices.ids()) {
     if (bound[d] == 0) continue;

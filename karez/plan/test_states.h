@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "karez/plan/collective_sequence.h"
 #include "karez/plan/namespace.h"
 #include "karez/plan/ports.h"
-#include "karez/plan/turns.h"
 
 namespace karez::plan::testing {
 
@@ -50,24 +50,24 @@ class StateSearch {
         change(next);
         if (seen_.insert(key(next)).second) open.push_back(std::move(next));
       };
-      if (here.starter.ready() && here.launched < launches_)
+      if (here.session_start.ready() && here.launched < launches_)
         go([&](State& s) {
           ++s.launched;
-          s.starter.begin();
-          s.starter.complete([&](const Message& m) { deliver(s, m); });
+          s.session_start.begin();
+          s.session_start.complete([&](const Message& m) { deliver(s, m); });
         });
-      if (here.ender.ready())
+      if (here.session_done.ready())
         go([&](State& s) {
-          s.ender.begin();
-          s.ender.complete([&](const Message& m) { deliver(s, m); });
+          s.session_done.begin();
+          s.session_done.complete([&](const Message& m) { deliver(s, m); });
         });
       for (ActorId a : placed_.actors.ids()) {
         const int last = static_cast<int>(calls_[a].size());
         if (here.at[a] < 0) {
-          if (!here.ports[a].ready() || !here.turns.may_begin(a) || stream_is_busy(here, a)) continue;
+          if (!here.ports[a].ready() || !here.sequence.may_begin(a) || stream_is_busy(here, a)) continue;
           go([&](State& s) {
             s.ports[a].begin();
-            if (placed_.actor(a).collective) s.turns.seat(a).begin(a);
+            if (placed_.actor(a).collective) s.sequence.position(a).begin(a);
             s.at[a] = 0;
           });
         } else if (here.at[a] < last) {
@@ -75,7 +75,7 @@ class StateSearch {
         } else {
           go([&](State& s) {
             s.at[a] = -1;
-            if (placed_.actor(a).collective) s.turns.seat(a).end();
+            if (placed_.actor(a).collective) s.sequence.position(a).end();
             s.ports[a].complete([&](const Message& m) { deliver(s, m); });
           });
         }
@@ -87,33 +87,36 @@ class StateSearch {
  private:
   static constexpr std::int64_t grain = 16;  // bytes that carry one mark
 
-  struct Touch {
+  struct OperandAccess {
     const Operand *bare, *placed;
     bool writes;
   };
   struct State {
-    explicit State(const Plan& plan) : starter(Ports::starter(plan)), ender(Ports::ender(plan)), turns(plan) {
+    explicit State(const Plan& plan)
+        : session_start(Ports::session_start(plan)),
+          session_done(Ports::session_done(plan)),
+          sequence(plan) {
       for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a);
     }
     ById<ActorId, Ports> ports;
-    Ports starter, ender;
-    Turns turns;
+    Ports session_start, session_done;
+    CollectiveSequence sequence;
     ById<ActorId, int> at;                             // the call due; -1: it does not act
     ById<BlockId, std::vector<std::uint64_t>> memory;  // by grain: the mark of who wrote it
     int launched = 0;
   };
 
-  ById<ActorId, std::vector<std::vector<Touch>>> calls_;
+  ById<ActorId, std::vector<std::vector<OperandAccess>>> calls_;
 
-  std::vector<std::vector<Touch>> calls_of(ActorId id) const {
+  std::vector<std::vector<OperandAccess>> calls_of(ActorId id) const {
     const Actor &bare = bare_.actor(id), &placed = placed_.actor(id);
-    std::vector<std::vector<Touch>> made;
+    std::vector<std::vector<OperandAccess>> made;
     for (std::size_t c = 0; c < bare.calls.size(); ++c) {
-      auto& touches = made.emplace_back();
+      auto& accesses = made.emplace_back();
       for (std::size_t i = 0; i < bare.calls[c].in.size(); ++i)
-        touches.push_back({&bare.calls[c].in[i], &placed.calls[c].in[i], false});
+        accesses.push_back({&bare.calls[c].in[i], &placed.calls[c].in[i], false});
       for (std::size_t i = 0; i < bare.calls[c].out.size(); ++i)
-        touches.push_back({&bare.calls[c].out[i], &placed.calls[c].out[i], true});
+        accesses.push_back({&bare.calls[c].out[i], &placed.calls[c].out[i], true});
     }
     if (bare.collective) {
       made.push_back({{&bare.collective->in, &placed.collective->in, false},
@@ -137,7 +140,7 @@ class StateSearch {
 
   void deliver(State& s, const Message& m) const {
     if (m.to != session_actor) s.ports[m.to].take(m);
-    else (m.kind == Message::Kind::filled ? s.ender : s.starter).take(m);
+    else (m.kind == Message::Kind::filled ? s.session_done : s.session_start).take(m);
   }
 
   // Its place in the bare plan, and which piece: pieces of a register are counted alike by who writes and who reads.
@@ -149,9 +152,9 @@ class StateSearch {
     return whose * 1000 + act;
   }
 
-  void call(State& s, ActorId a, const std::vector<Touch>& touches) {
+  void call(State& s, ActorId a, const std::vector<OperandAccess>& accesses) {
     for (bool writes : {false, true})
-      for (const Touch& t : touches) {
+      for (const OperandAccess& t : accesses) {
         if (t.writes != writes || (!t.bare->reg.valid() && !t.bare->block.valid())) continue;
         BlockId block = t.placed->block;
         std::int64_t begin = t.placed->offset;
@@ -180,9 +183,9 @@ class StateSearch {
   std::string key(const State& s) const {
     std::string out;
     for (const Ports& p : s.ports) out += p.text() + "\n";
-    out += s.starter.text() + s.ender.text() + cat(s.launched);
+    out += s.session_start.text() + s.session_done.text() + cat(s.launched);
     for (int at : s.at) out += cat(" ", at);
-    for (ActorId a : placed_.actors.ids()) out += s.turns.may_begin(a) ? '1' : '0';
+    for (ActorId a : placed_.actors.ids()) out += s.sequence.may_begin(a) ? '1' : '0';
     for (const auto& block : s.memory)
       out.append(reinterpret_cast<const char*>(block.data()), block.size() * sizeof(std::uint64_t));
     return out;

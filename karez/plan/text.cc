@@ -41,7 +41,7 @@ std::string print(const CallSpec& call) {
 namespace {
 
 std::string actor_text(ActorId id) { return id == session_actor ? "session" : cat("a", id.index); }
-std::string place_text(const PlanDevice& d) { return cat(d.rank, " ", d.device, " ", quote(d.kind)); }
+std::string device_text(const PlanDevice& d) { return cat(d.rank, " ", d.device, " ", quote(d.kind)); }
 std::string at_text(const std::string& where) { return where.empty() ? "" : " at " + quote(where); }
 std::string ints_text(const std::vector<std::int64_t>& values) { return cat("[", join(values, ", "), "]"); }
 
@@ -67,8 +67,8 @@ std::string ports_text(std::string_view word, const std::vector<Port>& ports) {
   return ports.empty() ? "" : cat(" ", word, " ", join(ports, ", ", one));
 }
 
-std::string pieces_text(std::string_view word, const std::vector<Piece>& pieces) {
-  auto one = [](const Piece& p) { return cat(p.peer, " ", ints_text(p.begin), " ", ints_text(p.size)); };
+std::string pieces_text(std::string_view word, const std::vector<PeerBox>& pieces) {
+  auto one = [](const PeerBox& p) { return cat(p.peer, " ", ints_text(p.begin), " ", ints_text(p.size)); };
   return pieces.empty() ? "" : cat(" ", word, " ", join(pieces, ", ", one));
 }
 
@@ -95,7 +95,7 @@ void print_actor(std::string& out, ActorId number, const Actor& a) {
 std::string print(const Plan& plan) {
   std::string out = cat("plan ", quote(plan.name), " world ", plan.world, " rank ", plan.rank, " hash ",
                         static_cast<std::int64_t>(plan.program_hash), "\n");
-  for (DeviceId i : plan.devices.ids()) out += cat("device ", i, ": ", place_text(plan.devices[i]), "\n");
+  for (DeviceId i : plan.devices.ids()) out += cat("device ", i, ": ", device_text(plan.devices[i]), "\n");
   for (StreamId i : plan.streams.ids()) {
     const Stream& s = plan.streams[i];
     out += cat("stream ", i, ": ", quote(s.name), " device ", s.device, " worker ", s.worker, "\n");
@@ -116,10 +116,10 @@ std::string print(const Plan& plan) {
   }
   for (ActorId i : plan.actors.ids()) print_actor(out, i, plan.actors[i]);
   for (const Link& l : plan.links)
-    out += cat("link r", l.reg, l.send ? " to " : " from ", place_text(l.peer), " chunk ", l.chunk, "\n");
+    out += cat("link r", l.reg, l.send ? " to " : " from ", device_text(l.peer), " chunk ", l.chunk, "\n");
   for (CommunicatorId i : plan.communicators.ids()) {
     const Communicator& c = plan.communicators[i];
-    out += cat("communicator ", i, ": chunk ", c.chunk, " members ", join(c.members, ", ", place_text), " sequence ",
+    out += cat("communicator ", i, ": chunk ", c.chunk, " members ", join(c.members, ", ", device_text), " sequence ",
                join(c.sequence, ", ", [](const std::string& s) { return quote(s); }), "\n");
   }
   for (const Transfer& t : plan.transfers)

@@ -10,14 +10,14 @@
 #include "karez/base/test_golden.h"
 #include "karez/plan/catalog.h"
 #include "karez/plan/plan.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 
 namespace karez::plan {
 namespace {
 
 // matmul then relu on one device, with a variable.
 Plan small_plan() {
-  Sketch s(1, "small");
+  PlanBuilder s(1, "small");
   ActorId in = s.actor("feed", 0, 0, BodyKind::input), w = s.actor("w", 0, 0, BodyKind::state), f = s.actor("forward"),
           out = s.actor("loss", 1, 0, BodyKind::fetch);
   s.start(in);
@@ -168,7 +168,7 @@ class RandomPlan {
     Collective c{
         CommunicatorId(id()), text(), text(), {small(), small()}, operand(), operand(), {}, {}, {}, text(), text()};
     auto piece = [&] {
-      return Piece{small(), {1, 2}, flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{3, 4}};
+      return PeerBox{small(), {1, 2}, flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{3, 4}};
     };
     fill(c.sends, piece);
     fill(c.receives, piece);

@@ -7,16 +7,16 @@
 #include "karez/base/text.h"
 #include "karez/plan/acts.h"
 #include "karez/plan/dry_run.h"
-#include "karez/plan/listed.h"
 #include "karez/plan/plan.h"
+#include "karez/plan/port_index.h"
 #include "karez/plan/verify_sharing.h"
 
 namespace karez::plan {
 namespace {
 
 template <class IdType, class Items>
-void in_range(IdType id, const Items& items, const std::string& who, const char* what) {
-  require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), who, " names ", what, " ", id,
+void require_in_range(IdType id, const Items& items, const std::string& subject, const char* what) {
+  require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), subject, " names ", what, " ", id,
           ", of which there are ", items.size());
 }
 
@@ -25,7 +25,7 @@ std::string name_of_actor(const Plan& plan, ActorId i) {
              plan.actors[i].where.empty() ? "" : " (" + plan.actors[i].where + ")");
 }
 
-void verify_places(const Plan& plan) {
+void verify_devices_and_blocks(const Plan& plan) {
   require(plan.world >= 1 && plan.rank >= 0 && plan.rank < plan.world, "plan: rank ", plan.rank, " of a world of ",
           plan.world);
   for (DeviceId i : plan.devices.ids())
@@ -34,7 +34,7 @@ void verify_places(const Plan& plan) {
           j >= i || plan.devices[i].rank != plan.devices[j].rank || plan.devices[i].device != plan.devices[j].device,
           "plan: device ", i, " and device ", j, " are both ", plan.devices[i].rank, ".", plan.devices[i].device);
   for (StreamId i : plan.streams.ids()) {
-    in_range(plan.streams[i].device, plan.devices, cat("stream ", i), "device");
+    require_in_range(plan.streams[i].device, plan.devices, cat("stream ", i), "device");
     require(plan.streams[i].worker >= 0, "stream ", i, " is served by worker ", plan.streams[i].worker);
   }
   std::set<std::pair<DeviceId, std::string>> variables;
@@ -45,7 +45,7 @@ void verify_places(const Plan& plan) {
   }
   for (BlockId i : plan.blocks.ids()) {
     const Block& b = plan.blocks[i];
-    in_range(b.device, plan.devices, cat("block b", i), "device");
+    require_in_range(b.device, plan.devices, cat("block b", i), "device");
     require(b.bytes >= 0, "block b", i, " has ", b.bytes, " bytes");
     all_bytes = checked_add(all_bytes, b.bytes);
     if (b.kind != BlockKind::variable) continue;
@@ -57,155 +57,156 @@ void verify_places(const Plan& plan) {
 
 constexpr ActorId no_actor;  // whose calls are the set-up's
 
-void verify_register(const Plan& plan, const Listed& listed, RegisterId id) {
+void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId id) {
   const Register& r = plan.reg(id);
-  const std::string who = cat("register r", id, r.type.empty() ? "" : " (" + r.type + ")");
-  require(r.slots >= 1 && r.slots <= 32767, who, " has ", r.slots, " slots");
-  require(r.bytes >= 0, who, " has ", r.bytes, " bytes");
+  const std::string subject = cat("register r", id, r.type.empty() ? "" : " (" + r.type + ")");
+  require(r.slots >= 1 && r.slots <= 32767, subject, " has ", r.slots, " slots");
+  require(r.bytes >= 0, subject, " has ", r.bytes, " bytes");
   if (r.producer != session_actor) {
-    in_range(r.producer, plan.actors, who, "producer");
-    require(listed.as_output(r.producer, id), who, " names ", name_of_actor(plan, r.producer),
+    require_in_range(r.producer, plan.actors, subject, "producer");
+    require(port_index.has_output(r.producer, id), subject, " names ", name_of_actor(plan, r.producer),
             " as its producer, which does not list it");
   }
-  require(!r.consumers.empty(), who, " has no consumer: its slots would never come back");
+  require(!r.consumers.empty(), subject, " has no consumer: its slots would never come back");
   std::set<ActorId> seen;
   for (ActorId consumer : r.consumers) {
-    require(seen.insert(consumer).second, who, " names consumer ", consumer, " twice");
+    require(seen.insert(consumer).second, subject, " names consumer ", consumer, " twice");
     if (consumer == session_actor) continue;
-    in_range(consumer, plan.actors, who, "consumer");
-    require(listed.as_input(consumer, id), who, " names ", name_of_actor(plan, consumer),
+    require_in_range(consumer, plan.actors, subject, "consumer");
+    require(port_index.has_input(consumer, id), subject, " names ", name_of_actor(plan, consumer),
             " as a consumer, which does not list it");
   }
-  require(r.producer != session_actor || !seen.count(session_actor), who, " goes from the session to itself");
+  require(r.producer != session_actor || !seen.count(session_actor), subject, " goes from the session to itself");
   bool of_session = r.producer == session_actor || seen.count(session_actor);
-  require(!of_session || r.bytes == 0, who, " is a start or done register, but has ", r.bytes, " bytes");
-  require(r.bytes > 0 || !r.block.valid(), who, " has no bytes, but lies in block ", r.block);
+  require(!of_session || r.bytes == 0, subject, " is a start or done register, but has ", r.bytes, " bytes");
+  require(r.bytes > 0 || !r.block.valid(), subject, " has no bytes, but lies in block ", r.block);
   if (r.bytes == 0) return;
-  in_range(r.block, plan.blocks, who, "block");
-  require(plan.block(r.block).kind != BlockKind::constant, who, " lies in the constant block b", r.block,
+  require_in_range(r.block, plan.blocks, subject, "block");
+  require(plan.block(r.block).kind != BlockKind::constant, subject, " lies in the constant block b", r.block,
           ", which nobody may write");
-  require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), who, ": offset ", r.offset, ", stride ", r.stride,
+  require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), subject, ": offset ", r.offset, ", stride ", r.stride,
           " for slots of ", r.bytes, " bytes");
   std::int64_t end = checked_add(r.offset, checked_add(checked_mul(r.slots - 1, r.stride), r.bytes));
-  require(end <= plan.block(r.block).bytes, who, " ends at byte ", end, " of block b", r.block, ", which has ",
+  require(end <= plan.block(r.block).bytes, subject, " ends at byte ", end, " of block b", r.block, ", which has ",
           plan.block(r.block).bytes);
 }
 
-void verify_operand(const Plan& plan, const Listed& listed, ActorId actor, const Operand& o, bool written,
-                    const std::string& who) {
-  require(o.view.strides.size() == o.view.shape.size(), who, ": the view ", o.view, " has ", o.view.strides.size(),
+void verify_operand(const Plan& plan, const PortIndex& port_index, ActorId actor, const Operand& o, bool written,
+                    const std::string& subject) {
+  require(o.view.strides.size() == o.view.shape.size(), subject, ": the view ", o.view, " has ", o.view.strides.size(),
           " strides");
-  for (auto size : o.view.shape) require(size >= 0, who, ": the view ", o.view, " has a negative size");
-  for (auto stride : o.view.strides) require(stride >= 0, who, ": the view ", o.view, " has a negative stride");
-  require(o.offset >= 0, who, ": an operand has offset ", o.offset);
+  for (auto size : o.view.shape) require(size >= 0, subject, ": the view ", o.view, " has a negative size");
+  for (auto stride : o.view.strides) require(stride >= 0, subject, ": the view ", o.view, " has a negative stride");
+  require(o.offset >= 0, subject, ": an operand has offset ", o.offset);
   std::int64_t bytes = o.view.bytes(), end = checked_add(o.offset, bytes);
   if (!o.reg.valid() && !o.block.valid()) {
-    require(bytes == 0, who, ": an operand ", o.view, " lies nowhere");
+    require(bytes == 0, subject, ": an operand ", o.view, " lies nowhere");
     return;
   }
   if (!o.reg.valid()) {
-    in_range(o.block, plan.blocks, who, "block");
-    require(end <= plan.block(o.block).bytes, who, ": an operand ", o.view, " ends at byte ", end, " of block b",
+    require_in_range(o.block, plan.blocks, subject, "block");
+    require(end <= plan.block(o.block).bytes, subject, ": an operand ", o.view, " ends at byte ", end, " of block b",
             o.block, ", which has ", plan.block(o.block).bytes);
-    require(!written || actor == no_actor || plan.block(o.block).kind != BlockKind::constant, who,
+    require(!written || actor == no_actor || plan.block(o.block).kind != BlockKind::constant, subject,
             ": writes the constant block b", o.block);
     return;
   }
-  require(!o.block.valid(), who, ": an operand names register r", o.reg, " and block b", o.block,
+  require(!o.block.valid(), subject, ": an operand names register r", o.reg, " and block b", o.block,
           "; one of them is meant");
-  require(actor != no_actor, who, ": a call of the set-up names register r", o.reg, ", of which it holds no slot");
-  in_range(o.reg, plan.registers, who, "register");
+  require(actor != no_actor, subject, ": a call of the set-up names register r", o.reg, ", of which it holds no slot");
+  require_in_range(o.reg, plan.registers, subject, "register");
   const Register& r = plan.reg(o.reg);
-  require(end <= r.bytes, who, ": an operand ", o.view, " ends at byte ", end, " of register r", o.reg,
+  require(end <= r.bytes, subject, ": an operand ", o.view, " ends at byte ", end, " of register r", o.reg,
           ", whose slots have ", r.bytes);
-  bool in = listed.as_input(actor, o.reg), out = listed.as_output(actor, o.reg);
-  require(in || out, who, ": an operand lies in register r", o.reg, ", which is none of the actor's ports");
+  bool in = port_index.has_input(actor, o.reg), out = port_index.has_output(actor, o.reg);
+  require(in || out, subject, ": an operand lies in register r", o.reg, ", which is none of the actor's ports");
   bool variable = r.bytes > 0 && plan.block(r.block).kind == BlockKind::variable;
-  require(!written || out || variable, who, ": writes register r", o.reg, ", which it only reads");
+  require(!written || out || variable, subject, ": writes register r", o.reg, ", which it only reads");
 }
 
-void verify_call(const Plan& plan, const Listed& listed, ActorId actor, const Call& call, const std::string& owner) {
-  const std::string who = cat(owner, ", call ", call.kernel, call.where.empty() ? "" : " (" + call.where + ")");
-  require(!call.kernel.empty(), who, ": a call has no kernel");
-  require(actor != no_actor || call.acts.all(), who, ": a call of the set-up has no acts");
-  require(call.team >= 1, who, ": a team of ", call.team);
-  for (const Operand& o : call.in) verify_operand(plan, listed, actor, o, false, who);
-  for (const Operand& o : call.out) verify_operand(plan, listed, actor, o, true, who);
-  if (call.workspace) verify_operand(plan, listed, actor, *call.workspace, true, who);
+void verify_call(const Plan& plan, const PortIndex& port_index, ActorId actor, const Call& call,
+                 const std::string& owner) {
+  const std::string subject = cat(owner, ", call ", call.kernel, call.where.empty() ? "" : " (" + call.where + ")");
+  require(!call.kernel.empty(), subject, ": a call has no kernel");
+  require(actor != no_actor || call.acts.all(), subject, ": a call of the set-up has no acts");
+  require(call.team >= 1, subject, ": a team of ", call.team);
+  for (const Operand& o : call.in) verify_operand(plan, port_index, actor, o, false, subject);
+  for (const Operand& o : call.out) verify_operand(plan, port_index, actor, o, true, subject);
+  if (call.workspace) verify_operand(plan, port_index, actor, *call.workspace, true, subject);
 }
 
-void verify_collective(const Plan& plan, const Listed& listed, ActorId actor, const std::string& who) {
+void verify_collective(const Plan& plan, const PortIndex& port_index, ActorId actor, const std::string& subject) {
   const Collective& c = *plan.actor(actor).collective;
-  in_range(c.communicator, plan.communicators, who, "communicator");
+  require_in_range(c.communicator, plan.communicators, subject, "communicator");
   const Communicator& group = plan.communicators[c.communicator];
-  require(!c.turns.empty(), who, " has no turn of communicator ", c.communicator);
+  require(!c.turns.empty(), subject, " has no turn of communicator ", c.communicator);
   for (int turn : c.turns)
-    require(turn >= 0 && static_cast<std::size_t>(turn) < group.sequence.size(), who, ": turn ", turn,
+    require(turn >= 0 && static_cast<std::size_t>(turn) < group.sequence.size(), subject, ": turn ", turn,
             " of communicator ", c.communicator, ", whose sequence has ", group.sequence.size());
-  verify_operand(plan, listed, actor, c.in, false, who);
-  verify_operand(plan, listed, actor, c.out, true, who);
-  if (c.staging) verify_operand(plan, listed, actor, *c.staging, true, who);
+  verify_operand(plan, port_index, actor, c.in, false, subject);
+  verify_operand(plan, port_index, actor, c.out, true, subject);
+  if (c.staging) verify_operand(plan, port_index, actor, *c.staging, true, subject);
   const PlanDevice& here = plan.devices[plan.stream(plan.actor(actor).stream).device];
-  require(std::find(group.members.begin(), group.members.end(), here) != group.members.end(), who, ": device ",
+  require(std::find(group.members.begin(), group.members.end(), here) != group.members.end(), subject, ": device ",
           here.rank, ".", here.device, " is no member of communicator ", c.communicator);
   for (const auto* pieces : {&c.sends, &c.receives}) {
-    require(pieces->empty() || pieces->size() == group.members.size(), who, ": ", pieces->size(), " pieces for ",
+    require(pieces->empty() || pieces->size() == group.members.size(), subject, ": ", pieces->size(), " pieces for ",
             group.members.size(), " members");
     for (std::size_t m = 0; m < pieces->size(); ++m)
-      require((*pieces)[m].peer == static_cast<int>(m), who, ": piece ", m, " is member ", (*pieces)[m].peer, "'s");
+      require((*pieces)[m].peer == static_cast<int>(m), subject, ": piece ", m, " is member ", (*pieces)[m].peer, "'s");
   }
 }
 
-void verify_actor(const Plan& plan, const Listed& listed, ActorId i) {
+void verify_actor(const Plan& plan, const PortIndex& port_index, ActorId i) {
   const Actor& a = plan.actors[i];
-  const std::string who = name_of_actor(plan, i);
-  in_range(a.stream, plan.streams, who, "stream");
+  const std::string subject = name_of_actor(plan, i);
+  require_in_range(a.stream, plan.streams, subject, "stream");
   std::set<RegisterId> seen;
   auto check_ports = [&](const std::vector<Port>& ports, bool produces) {
     for (const Port& port : ports) {
-      in_range(port.reg, plan.registers, who, "register");
-      require(port.period >= 1, who, ": register r", port.reg, " has period ", port.period);
-      require(seen.insert(port.reg).second, who, " lists register r", port.reg, " twice");
+      require_in_range(port.reg, plan.registers, subject, "register");
+      require(port.period >= 1, subject, ": register r", port.reg, " has period ", port.period);
+      require(seen.insert(port.reg).second, subject, " lists register r", port.reg, " twice");
       const Register& r = plan.reg(port.reg);
-      bool named = produces ? r.producer == i : listed.as_consumer(port.reg, i);
-      require(named, who, " lists register r", port.reg, " among its ", produces ? "outputs" : "inputs",
+      bool named = produces ? r.producer == i : port_index.has_consumer(port.reg, i);
+      require(named, subject, " lists register r", port.reg, " among its ", produces ? "outputs" : "inputs",
               ", but the register does not name it");
     }
   };
   check_ports(a.inputs, false);
   check_ports(a.outputs, true);
-  require(a.calls.empty() || a.body == BodyKind::compute, who, " has calls, but its body is ", name_of(a.body));
-  require(a.collective.has_value() == (a.body == BodyKind::collective), who, ": its body is ", name_of(a.body),
+  require(a.calls.empty() || a.body == BodyKind::compute, subject, " has calls, but its body is ", name_of(a.body));
+  require(a.collective.has_value() == (a.body == BodyKind::collective), subject, ": its body is ", name_of(a.body),
           a.collective ? ", but it has a" : ", but it has no", " collective");
   bool binds = a.body == BodyKind::input || a.body == BodyKind::fetch;
-  require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), who,
+  require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), subject,
           " binds something, but its body is ", name_of(a.body));
-  require(!binds || !a.binding.empty(), who, " has no binding");
-  require(a.body != BodyKind::input || !a.bound.empty(), who, " reads input '", a.binding, "' into nothing");
-  require(a.body != BodyKind::input || (!a.slices.empty() && a.slices.size() % a.bound.size() == 0), who, ": ",
+  require(!binds || !a.binding.empty(), subject, " has no binding");
+  require(a.body != BodyKind::input || !a.bound.empty(), subject, " reads input '", a.binding, "' into nothing");
+  require(a.body != BodyKind::input || (!a.slices.empty() && a.slices.size() % a.bound.size() == 0), subject, ": ",
           a.slices.size(), " slices for ", a.bound.size(), " operands");
-  require(a.body != BodyKind::fetch || a.bound.size() == 1, who, " fetches ", a.bound.size(),
+  require(a.body != BodyKind::fetch || a.bound.size() == 1, subject, " fetches ", a.bound.size(),
           " operands; one is meant");
-  require(a.body != BodyKind::fetch || a.slices.size() <= 1, who, ": ", a.slices.size(), " slices for one operand");
+  require(a.body != BodyKind::fetch || a.slices.size() <= 1, subject, ": ", a.slices.size(), " slices for one operand");
   for (std::size_t k = 0; k < a.bound.size(); ++k) {
     const Operand& o = a.bound[k];
-    verify_operand(plan, listed, i, o, a.body == BodyKind::input, who);
+    verify_operand(plan, port_index, i, o, a.body == BodyKind::input, subject);
     for (std::size_t s = k; s < a.slices.size(); s += a.bound.size()) {
       const Ints &begin = a.slices[s].ints("begin"), &shape = a.slices[s].ints("shape");
       bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
       for (std::size_t d = 0; fits && d < shape.size(); ++d)
         fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
-      require(fits, who, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape, " is not within the whole");
-      require(shape == a.slices[k].ints("shape"), who, ": slices of operand ", k, " are of a whole ",
+      require(fits, subject, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape, " is not within the whole");
+      require(shape == a.slices[k].ints("shape"), subject, ": slices of operand ", k, " are of a whole ",
               a.slices[k].ints("shape"), " and of ", shape);
     }
   }
-  for (const Call& call : a.calls) verify_call(plan, listed, i, call, who);
-  if (a.collective) verify_collective(plan, listed, i, who);
+  for (const Call& call : a.calls) verify_call(plan, port_index, i, call, subject);
+  if (a.collective) verify_collective(plan, port_index, i, subject);
 }
 
 // Registers carry no token at first, so actors that feed each other in a circle would all wait.
-void verify_no_circle(const Plan& plan) {
+void verify_acyclic(const Plan& plan) {
   ById<ActorId, int> waiting(plan.actors.size(), 0);
   std::vector<ActorId> free;
   for (const Register& r : plan.registers)
@@ -390,15 +391,16 @@ void verify_sequences(const Plan& plan) {
 }  // namespace
 
 void verify(const Plan& plan) {
-  verify_places(plan);
-  for (ActorId i : plan.actors.ids()) in_range(plan.actors[i].stream, plan.streams, name_of_actor(plan, i), "stream");
-  const Listed listed(plan);
-  for (RegisterId i : plan.registers.ids()) verify_register(plan, listed, i);
-  for (ActorId i : plan.actors.ids()) verify_actor(plan, listed, i);
-  for (const Call& call : plan.setup) verify_call(plan, listed, no_actor, call, "set-up");
+  verify_devices_and_blocks(plan);
+  for (ActorId i : plan.actors.ids())
+    require_in_range(plan.actors[i].stream, plan.streams, name_of_actor(plan, i), "stream");
+  const PortIndex port_index(plan);
+  for (RegisterId i : plan.registers.ids()) verify_register(plan, port_index, i);
+  for (ActorId i : plan.actors.ids()) verify_actor(plan, port_index, i);
+  for (const Call& call : plan.setup) verify_call(plan, port_index, no_actor, call, "set-up");
   for (std::size_t i = 0; i < plan.links.size(); ++i)
-    in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
-  verify_no_circle(plan);
+    require_in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
+  verify_acyclic(plan);
   verify_sequences(plan);
   verify_within_launch(plan);
   auto acts = acts_per_launch(plan);

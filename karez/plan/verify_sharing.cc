@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "karez/plan/token_lanes.h"
+#include "karez/plan/token_distances.h"
 
 namespace karez::plan {
 namespace {
@@ -16,7 +16,7 @@ constexpr int before_all = -1, after_all = INT_MAX;  // as numbers of calls
 
 // Bytes in use from a call of one actor until calls of others: a register, or what an actor writes at a fixed place and
 // reads again.
-struct Stay {
+struct Lifetime {
   std::int64_t begin = 0, end = 0;
   RegisterId reg;  // or of an actor alone: `writer`
   ActorId writer;
@@ -26,67 +26,67 @@ struct Stay {
   bool own = true;       // or what its actor only reads: another's
 };
 
-std::string name_of(const Plan& plan, const Stay& s) {
+std::string name_of(const Plan& plan, const Lifetime& s) {
   if (s.reg.valid())
     return cat("register r", s.reg, plan.reg(s.reg).type.empty() ? "" : " (" + plan.reg(s.reg).type + ")");
   return cat("what actor a", s.writer, " '", plan.actor(s.writer).name, "' keeps at bytes ", s.begin, " to ", s.end);
 }
 
 // Who has which bytes: stretches, each of one holder.
-class Held {
+class RangeOwners {
  public:
   template <class Visit> void each(std::int64_t begin, std::int64_t end, Visit visit) const {
-    for (auto at = over(begin); at != by_.end() && at->first < end; ++at) visit(*at->second.stay);
+    for (auto at = first_overlap(begin); at != by_.end() && at->first < end; ++at) visit(*at->second.lifetime);
   }
-  void put(std::int64_t begin, std::int64_t end, const Stay* stay) {
-    cut(begin), cut(end);
+  void assign(std::int64_t begin, std::int64_t end, const Lifetime* lifetime) {
+    split_at(begin), split_at(end);
     by_.erase(by_.lower_bound(begin), by_.lower_bound(end));
-    by_[begin] = {end, stay};
+    by_[begin] = {end, lifetime};
   }
   // Where nobody is.
-  void fill(std::int64_t begin, std::int64_t end, const Stay* stay) {
-    for (auto at = over(begin); begin < end; ++at) {
+  void assign_free(std::int64_t begin, std::int64_t end, const Lifetime* lifetime) {
+    for (auto at = first_overlap(begin); begin < end; ++at) {
       const bool none = at == by_.end() || at->first >= end;
       if (const std::int64_t until = none ? end : at->first; begin < until)
-        by_.emplace_hint(at, begin, Stretch{until, stay});
+        by_.emplace_hint(at, begin, OwnedRange{until, lifetime});
       if (none) return;
       begin = at->second.end;
     }
   }
-  template <class Visit> void each_with(const Held& other, Visit visit) const {
-    for (const auto& [begin, stretch] : by_)
-      other.each(begin, stretch.end, [&](const Stay& there) { visit(*stretch.stay, there); });
+  template <class Visit> void each_with(const RangeOwners& other, Visit visit) const {
+    for (const auto& [begin, range] : by_)
+      other.each(begin, range.end, [&](const Lifetime& there) { visit(*range.lifetime, there); });
   }
 
  private:
-  struct Stretch {
+  struct OwnedRange {
     std::int64_t end = 0;
-    const Stay* stay = nullptr;
+    const Lifetime* lifetime = nullptr;
   };
-  std::map<std::int64_t, Stretch>::const_iterator over(std::int64_t begin) const {
+  std::map<std::int64_t, OwnedRange>::const_iterator first_overlap(std::int64_t begin) const {
     auto at = by_.upper_bound(begin);
     return at != by_.begin() && std::prev(at)->second.end > begin ? std::prev(at) : at;
   }
-  void cut(std::int64_t at) {
+  void split_at(std::int64_t at) {
     auto next = by_.upper_bound(at);
     if (next == by_.begin()) return;
-    auto& [begin, stretch] = *std::prev(next);
-    if (begin == at || stretch.end <= at) return;
-    by_[at] = stretch;
-    stretch.end = at;
+    auto& [begin, range] = *std::prev(next);
+    if (begin == at || range.end <= at) return;
+    by_[at] = range;
+    range.end = at;
   }
 
-  std::map<std::int64_t, Stretch> by_;  // by begin
+  std::map<std::int64_t, OwnedRange> by_;  // by begin
 };
 
-class Sharing {
+class SharingVerifier {
  public:
-  Sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts)
+  SharingVerifier(const Plan& plan, const ById<ActorId, std::int64_t>& acts)
       : plan_(plan),
-        lanes_(plan, acts),
-        touched_(plan.registers.size()),
-        stays_(plan.blocks.size()) {
-    find_touched();
+        distances_(plan, acts),
+        call_ranges_(plan.registers.size()),
+        lifetimes_(plan.blocks.size()) {
+    find_call_ranges();
     for (RegisterId r : plan.registers.ids())
       if (plan.registers[r].bytes > 0 && plan.block(plan.registers[r].block).kind != BlockKind::variable)
         add_register(r);
@@ -94,16 +94,16 @@ class Sharing {
   }
 
   void check() {
-    if (!lanes_.ordered()) return;  // who waits for whom in a circle, the dry run tells
+    if (!distances_.is_acyclic()) return;  // who waits for whom in a circle, the dry run tells
     for (BlockId b : plan_.blocks.ids())
-      if (!one_after_the_other(stays_[b])) check_each_two(b);
+      if (!is_totally_ordered(lifetimes_[b])) check_pairs(b);
   }
 
  private:
-  void find_touched() {
+  void find_call_ranges() {
     auto touch = [&](const Operand& o, ActorId a, int call, bool all_acts) {
       if (!o.reg.valid()) return;
-      auto& list = touched_[o.reg];
+      auto& list = call_ranges_[o.reg];
       if (list.empty() || list.back().actor != a) list.push_back({a, call, call, false});
       list.back().last = call;
       list.back().some_acts |= !all_acts;
@@ -122,36 +122,37 @@ class Sharing {
   // The first and the last call of an act that touches the register; all of it where no call does, or one that is not
   // in all acts.
   std::pair<int, int> calls_of(ActorId id, RegisterId reg) const {
-    const auto& list = touched_[reg];
+    const auto& list = call_ranges_[reg];
     const auto at =
-        std::lower_bound(list.begin(), list.end(), id, [](const Touched& t, ActorId a) { return t.actor < a; });
+        std::lower_bound(list.begin(), list.end(), id, [](const CallRange& t, ActorId a) { return t.actor < a; });
     if (at == list.end() || at->actor != id || at->some_acts) return {before_all, after_all};
     return {at->first, at->last};
   }
 
   void add_register(RegisterId id) {
     const Register& r = plan_.reg(id);
-    Stay s{r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, r.producer, calls_of(r.producer, id).first, {},
-           false};
+    Lifetime s{
+        r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, r.producer, calls_of(r.producer, id).first, {},
+        false};
     for (ActorId c : r.consumers) s.until.emplace_back(c, calls_of(c, id).second);
-    stays_[r.block].push_back(std::move(s));
+    lifetimes_[r.block].push_back(std::move(s));
   }
 
   // What one act writes outside of registers, each stretch of bytes from a write to the last read before the next.
   void add_fixed(ActorId id) {
     const Actor& actor = plan_.actor(id);
-    struct Touch {
+    struct FixedAccess {
       BlockId block;
       std::int64_t begin, end;
       int call;
       bool writes, some_acts;
     };
-    std::vector<Touch> touches;
+    std::vector<FixedAccess> accesses;
     auto add = [&](const Operand& o, int call, bool writes, bool some_acts = false) {
       if (!o.block.valid() || o.view.bytes() == 0) return;
       const BlockKind kind = plan_.block(o.block).kind;
       if (kind == BlockKind::variable || kind == BlockKind::constant) return;
-      touches.push_back({o.block, o.offset, o.offset + o.view.bytes(), call, writes, some_acts});
+      accesses.push_back({o.block, o.offset, o.offset + o.view.bytes(), call, writes, some_acts});
     };
     for (std::size_t i = 0; i < actor.calls.size(); ++i) {
       const bool some = !actor.calls[i].acts.all();
@@ -159,25 +160,26 @@ class Sharing {
       for (const Operand& out : actor.calls[i].out) add(out, static_cast<int>(i), true, some);
       if (actor.calls[i].workspace) add(*actor.calls[i].workspace, static_cast<int>(i), true);
     }
-    if (!touches.empty()) return add_values(id, touches, [](const Touch& t) { return std::pair(t.call, t.call); });
+    if (!accesses.empty())
+      return add_values(id, accesses, [](const FixedAccess& t) { return std::pair(t.call, t.call); });
     for (const Operand& o : actor.bound) add(o, 0, true);
     if (actor.collective) {
       add(actor.collective->in, 0, true);
       add(actor.collective->out, 0, true);
       if (actor.collective->staging) add(*actor.collective->staging, 0, true);
     }
-    add_values(id, touches, [](const Touch&) { return std::pair(before_all, after_all); });
+    add_values(id, accesses, [](const FixedAccess&) { return std::pair(before_all, after_all); });
   }
 
-  template <class Touches, class Calls> void add_values(ActorId id, const Touches& touches, Calls calls) {
+  template <class Accesses, class Calls> void add_values(ActorId id, const Accesses& accesses, Calls calls) {
     std::map<BlockId, std::vector<std::int64_t>> ends;
-    for (const auto& t : touches) ends[t.block].push_back(t.begin), ends[t.block].push_back(t.end);
+    for (const auto& t : accesses) ends[t.block].push_back(t.begin), ends[t.block].push_back(t.end);
     for (auto& [block, at] : ends) {
       std::sort(at.begin(), at.end());
       at.erase(std::unique(at.begin(), at.end()), at.end());
-      std::vector<std::vector<Stay>> of_stretch(at.size());
+      std::vector<std::vector<Lifetime>> of_stretch(at.size());
       std::vector<bool> written(at.size(), false);
-      for (const auto& t : touches) {
+      for (const auto& t : accesses) {
         if (t.block != block) continue;
         const auto [first, last] = calls(t);
         for (auto k = static_cast<std::size_t>(std::lower_bound(at.begin(), at.end(), t.begin) - at.begin());
@@ -192,9 +194,9 @@ class Sharing {
         }
       }
       std::map<std::tuple<int, int, bool, bool>, std::size_t> open;  // neighbours in use at the same time are one
-      auto& made = stays_[block];
+      auto& made = lifetimes_[block];
       for (std::size_t k = 0; k < of_stretch.size(); ++k)
-        for (Stay& s : of_stretch[k]) {
+        for (Lifetime& s : of_stretch[k]) {
           s.own = written[k];
           auto [found, fresh] = open.try_emplace({s.from, s.until[0].second, s.carried, s.own}, made.size());
           if (!fresh && made[found->second].end == s.begin) {
@@ -208,48 +210,53 @@ class Sharing {
   }
 
   // In one launch.
-  bool over_first(const Stay& a, const Stay& b) const {
+  bool ends_before(const Lifetime& a, const Lifetime& b) const {
     return std::all_of(a.until.begin(), a.until.end(), [&](const auto& last) {
-      return last.first == b.writer ? last.second < b.from : lanes_.tokens(last.first, b.writer) == 0;
+      return last.first == b.writer ? last.second < b.from : distances_.tokens(last.first, b.writer) == 0;
     });
   }
   // Before the other begins in the next launch.
-  bool over_again(const Stay& b, const Stay& a) const {
+  bool ends_before_next_launch(const Lifetime& b, const Lifetime& a) const {
     return std::all_of(b.until.begin(), b.until.end(),
-                       [&](const auto& last) { return lanes_.tokens(last.first, a.writer) <= 1; });
+                       [&](const auto& last) { return distances_.tokens(last.first, a.writer) <= 1; });
   }
-  bool over_before(const Stay& a, const Stay& b) const { return over_first(a, b) && over_again(b, a); }
-  bool in_step(const Stay& s) const { return s.reg.valid() ? lanes_.in_step(s.reg) : !s.carried; }
+  bool always_ends_before(const Lifetime& a, const Lifetime& b) const {
+    return ends_before(a, b) && ends_before_next_launch(b, a);
+  }
+  bool in_step(const Lifetime& s) const { return s.reg.valid() ? distances_.in_step(s.reg) : !s.carried; }
 
   // Whether all who have the same byte come one after the other, and the last of them before the first of the next
   // launch. From those who follow each other it follows for any two, as tokens add up along the way.
-  bool one_after_the_other(std::vector<Stay>& list) {
-    std::sort(list.begin(), list.end(), [&](const Stay& x, const Stay& y) {
-      return std::tuple(lanes_.rank(x.writer), x.from, x.begin) < std::tuple(lanes_.rank(y.writer), y.from, y.begin);
+  bool is_totally_ordered(std::vector<Lifetime>& list) {
+    std::sort(list.begin(), list.end(), [&](const Lifetime& x, const Lifetime& y) {
+      return std::tuple(distances_.topological_rank(x.writer), x.from, x.begin) <
+             std::tuple(distances_.topological_rank(y.writer), y.from, y.begin);
     });
-    Held first, last;
-    for (const Stay& s : list) {
+    RangeOwners first, last;
+    for (const Lifetime& s : list) {
       bool kept = true;
-      last.each(s.begin, s.end,
-                [&](const Stay& before) { kept = kept && in_step(before) && in_step(s) && over_first(before, s); });
+      last.each(s.begin, s.end, [&](const Lifetime& before) {
+        kept = kept && in_step(before) && in_step(s) && ends_before(before, s);
+      });
       if (!kept) return false;
-      last.put(s.begin, s.end, &s);
-      first.fill(s.begin, s.end, &s);
+      last.assign(s.begin, s.end, &s);
+      first.assign_free(s.begin, s.end, &s);
     }
     bool again = true;
-    first.each_with(last,
-                    [&](const Stay& from, const Stay& to) { again = again && (&from == &to || over_again(to, from)); });
+    first.each_with(last, [&](const Lifetime& from, const Lifetime& to) {
+      again = again && (&from == &to || ends_before_next_launch(to, from));
+    });
     return again;
   }
 
-  void check_each_two(BlockId block) {
-    auto& list = stays_[block];
-    std::sort(list.begin(), list.end(), [](const Stay& x, const Stay& y) { return x.begin < y.begin; });
+  void check_pairs(BlockId block) {
+    auto& list = lifetimes_[block];
+    std::sort(list.begin(), list.end(), [](const Lifetime& x, const Lifetime& y) { return x.begin < y.begin; });
     for (std::size_t i = 0; i < list.size(); ++i)
       for (std::size_t j = i + 1; j < list.size() && list[j].begin < list[i].end; ++j) check(block, list[i], list[j]);
   }
 
-  void check(BlockId block, const Stay& a, const Stay& b) {
+  void check(BlockId block, const Lifetime& a, const Lifetime& b) {
     if (!a.reg.valid() && !b.reg.valid()) {
       if (a.writer == b.writer) return;
       const Actor &x = plan_.actor(a.writer), &y = plan_.actor(b.writer);
@@ -257,7 +264,7 @@ class Sharing {
       if (!kept && x.stream == y.stream && x.body == BodyKind::compute && y.body == BodyKind::compute)
         return;  // a stream runs one act at a time
     }
-    if (in_step(a) && in_step(b) && (over_before(a, b) || over_before(b, a))) return;
+    if (in_step(a) && in_step(b) && (always_ends_before(a, b) || always_ends_before(b, a))) return;
     fail(name_of(plan_, a), " and ", name_of(plan_, b), " share bytes ", std::max(a.begin, b.begin), " to ",
          std::min(a.end, b.end), " of block b", block,
          ", but no tokens keep them apart: neither is read by all before the other is written, in this launch and the "
@@ -265,20 +272,20 @@ class Sharing {
   }
 
   const Plan& plan_;
-  TokenLanes lanes_;
-  struct Touched {
+  TokenDistances distances_;
+  struct CallRange {
     ActorId actor;
     int first, last;  // calls
     bool some_acts;   // by a call that others of the actor's acts leave out
   };
-  ById<RegisterId, std::vector<Touched>> touched_;  // by actors, ascending
-  ById<BlockId, std::vector<Stay>> stays_;
+  ById<RegisterId, std::vector<CallRange>> call_ranges_;  // by actors, ascending
+  ById<BlockId, std::vector<Lifetime>> lifetimes_;
 };
 
 }  // namespace
 
 void verify_sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts_per_launch) {
-  Sharing(plan, acts_per_launch).check();
+  SharingVerifier(plan, acts_per_launch).check();
 }
 
 }  // namespace karez::plan

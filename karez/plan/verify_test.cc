@@ -8,7 +8,7 @@
 #include "karez/plan/acts.h"
 #include "karez/plan/dry_run.h"
 #include "karez/plan/plan.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 
 namespace karez::plan {
 namespace {
@@ -17,7 +17,7 @@ const View four(DType::f32, {4});
 
 // Two devices, each with a producer and an all_reduce; a fetch on the first.
 struct Sample {
-  Sketch s{2};
+  PlanBuilder s{2};
   ActorId p[2], c[2];
   RegisterId in[2], out[2];
   Sample() {
@@ -45,14 +45,14 @@ struct Sample {
 // A launch of many acts or messages would keep the dry run, which goes through each of them, busy for ever.
 TEST(Verify, ALaunchOfMoreActsAndMessagesThanOneCanGoThroughIsRefused) {
   auto acts = [](int pieces) {
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("a");
     s.start(a, pieces);
     s.done(a, pieces);
     return s.plan;
   };
   auto messages = [](int pieces) {
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("a"), b = s.actor("b");
     s.start(a, pieces);
     s.edge(a, {b});
@@ -202,11 +202,11 @@ TEST(Verify, EveryFaultIsNamed) {
 }
 
 // An input, twice `in`, a compute and a fetch.
-struct Fed {
-  Sketch s;
+struct InputFetchPlan {
+  PlanBuilder s;
   ActorId in, twice, out;
   RegisterId x, y;
-  Fed() {
+  InputFetchPlan() {
     in = s.actor("in", 0, 0, BodyKind::input);
     twice = s.actor("twice");
     out = s.actor("out", 0, 0, BodyKind::fetch);
@@ -228,9 +228,9 @@ struct Fed {
 };
 
 TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
-  EXPECT_NO_THROW(verify(Fed().s.plan));
+  EXPECT_NO_THROW(verify(InputFetchPlan().s.plan));
 
-  Fed unfed;  // another actor has the start: the input would read the feed of a launch that is not there yet
+  InputFetchPlan unfed;  // another actor has the start: the input would read the feed of a launch that is not there yet
   unfed.s.plan.actors[unfed.in].inputs.clear();
   ActorId other = unfed.s.actor("other");
   unfed.s.plan.registers[RegisterId(0)].consumers = {other};
@@ -242,7 +242,7 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
             std::string::npos)
       << error_of([&] { verify(unfed.s.plan); });
 
-  Fed fetched_early = Fed();  // all of it runs ahead but for one actor beside
+  InputFetchPlan fetched_early = InputFetchPlan();  // all of it runs ahead but for one actor beside
   fetched_early.s.plan.actors[fetched_early.in].body = BodyKind::compute;
   Actor& in = fetched_early.s.plan.actors[fetched_early.in];
   in.binding.clear(), in.bound.clear(), in.slices.clear(), in.inputs.clear();
@@ -255,7 +255,7 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
             }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),
             std::string::npos);
 
-  Fed unawaited;  // the launch ends with `twice`, though the fetch may not have run
+  InputFetchPlan unawaited;  // the launch ends with `twice`, though the fetch may not have run
   unawaited.s.plan.actors[unawaited.out].outputs.clear();
   RegisterId done(unawaited.s.plan.registers.size() - 1);
   unawaited.s.plan.registers[done].producer = unawaited.twice;
@@ -266,7 +266,7 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
       }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would be over before it"),
       std::string::npos);
 
-  Fed aside;  // so for a compute actor: a variable it writes would change under the host's eyes
+  InputFetchPlan aside;  // so for a compute actor: a variable it writes would change under the host's eyes
   ActorId writer = aside.s.actor("writer");
   aside.s.edge(aside.in, {writer});
   EXPECT_NE(error_of([&] { verify(aside.s.plan); }).find("'writer' (writer at sketch.cc:1) leads to no done register"),
@@ -274,13 +274,13 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
 }
 
 TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
-  Fed empty;
+  InputFetchPlan empty;
   empty.s.plan.actors[empty.in].bound.clear();
   empty.s.plan.actors[empty.in].slices.clear();
   EXPECT_NE(error_of([&] { verify(empty.s.plan); }).find("'in' (in at sketch.cc:1) reads input 'x' into nothing"),
             std::string::npos);
 
-  Fed both;
+  InputFetchPlan both;
   ActorId second = both.s.actor("second", 0, 0, BodyKind::fetch);
   both.s.plan.registers[both.y].consumers.push_back(second);
   both.s.plan.actors[second].inputs.push_back({both.y, 1});
@@ -295,7 +295,7 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
   both.s.plan.actors[second].binding = "z";
   EXPECT_NO_THROW(verify(both.s.plan));
 
-  Fed often;  // all act three times
+  InputFetchPlan often;  // all act three times
   for (RegisterId r : {RegisterId(0), RegisterId(3)}) {
     const Register& reg = often.s.plan.registers[r];
     if (reg.producer == session_actor) often.s.plan.actors[often.in].inputs[0].period = 3;
@@ -306,7 +306,7 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
             }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but 'y' is fetched once"),
             std::string::npos);
 
-  Fed uneven;  // a second reader of x takes two pieces where the first takes one
+  InputFetchPlan uneven;  // a second reader of x takes two pieces where the first takes one
   ActorId more = uneven.s.actor("more", 0, 0, BodyKind::input), sink = uneven.s.actor("sink");
   uneven.s.start(more, 2);
   RegisterId reg = uneven.s.edge(more, {sink}, 1, 16);
@@ -322,7 +322,7 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
 
 TEST(Verify, PartsOfAnOutputMakeTheWholeAndAreEqualOrApart) {
   struct Parts {
-    Sketch s = Sketch(2);
+    PlanBuilder s = PlanBuilder(2);
     ActorId out[2];
     Parts() {
       for (int d = 0; d < 2; ++d) {
@@ -358,7 +358,7 @@ TEST(Verify, PartsOfAnOutputMakeTheWholeAndAreEqualOrApart) {
 }
 
 TEST(Verify, APeriodBeyondAllBoundsIsRefusedBeforeTheDryRun) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a, 2'000'000'000);
   s.done(a, 2'000'000'000);
@@ -367,7 +367,7 @@ TEST(Verify, APeriodBeyondAllBoundsIsRefusedBeforeTheDryRun) {
 }
 
 TEST(Verify, ACircleWithoutTokensIsNamed) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a);
   s.edge(a, {b});
@@ -378,7 +378,7 @@ TEST(Verify, ACircleWithoutTokensIsNamed) {
 }
 
 TEST(Verify, APlanThatStallsForWantOfSlotsIsRefused) {
-  Sketch s;  // a's second piece waits for b, b waits for two pieces of c, and c for a's second
+  PlanBuilder s;  // a's second piece waits for b, b waits for two pieces of c, and c for a's second
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
   s.start(a, 2);
   RegisterId ab = s.edge(a, {b}, 1, 0, 1, 1);
@@ -393,7 +393,7 @@ TEST(Verify, APlanThatStallsForWantOfSlotsIsRefused) {
 }
 
 TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
-  Sketch s(2);  // device 0 does x before y because y needs it; device 1's turns say y first
+  PlanBuilder s(2);  // device 0 does x before y because y needs it; device 1's turns say y first
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "y"}});
   for (int d = 0; d < 2; ++d) {
     ActorId x = s.actor(cat("x.", d), 0, d, BodyKind::collective),
@@ -419,7 +419,7 @@ TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
 
 // Two devices whose collective x acts three times in a launch, and y once, behind x's acts.
 struct Rates {
-  Sketch s{2};
+  PlanBuilder s{2};
   ActorId x[2], y[2];
   Rates() {
     s.plan.communicators.push_back(
@@ -472,7 +472,7 @@ TEST(Verify, MembersAgreeOnAllTurnsOfACollective) {
 }
 
 TEST(Verify, LotsOfSlicesDivideTheActsOfAnInput) {
-  Fed fed;
+  InputFetchPlan fed;
   Actor& in = fed.s.plan.actors[fed.in];
   in.slices.push_back(in.slices[0]);
   EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("has 2 lots of slices, but acts 1 times in a launch"),

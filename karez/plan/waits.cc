@@ -17,54 +17,55 @@ std::vector<Wait> waits_of(const Plan& plan, ActorId actor, const Ports& ports) 
     if (ports.filled(i) == 0)
       waits.push_back({actor, ports.producer(i), cat("r", ports.input_register(i), " to be filled")});
   for (int o = 0; o < ports.output_count(); ++o) {
-    if (!ports.wants(o) || ports.free_slots(o) > 0) continue;
+    if (!ports.needs_free_slot(o) || ports.free_slots(o) > 0) continue;
     for (ActorId consumer : plan.reg(ports.output_register(o)).consumers)
       waits.push_back({actor, consumer, cat("a free slot of r", ports.output_register(o))});
   }
   return waits;
 }
 
-bool at_rest(const Ports& ports) {
+bool is_idle(const Ports& ports) {
   if (ports.running()) return false;
   for (int i = 0; i < ports.input_count(); ++i)
     if (ports.filled(i) > 0) return false;
   for (int o = 0; o < ports.output_count(); ++o)
-    if (!ports.wants(o)) return false;
+    if (!ports.needs_free_slot(o)) return false;
   return true;
 }
 
 std::string print(const Plan& plan, std::span<const Wait> waits) {
   std::string text;
   for (const Wait& wait : waits)
-    text += cat(actor_name(plan, wait.who), " waits for ", wait.what, " by ", actor_name(plan, wait.whom), "\n");
+    text += cat(actor_name(plan, wait.waiter), " waits for ", wait.what, " by ", actor_name(plan, wait.awaited), "\n");
   return text;
 }
 
-std::string circle_of(const Plan& plan, std::span<const Wait> waits) {
+std::string cycle_text(const Plan& plan, std::span<const Wait> waits) {
   std::multimap<ActorId, const Wait*> from;
-  for (const Wait& wait : waits) from.emplace(wait.who, &wait);
+  for (const Wait& wait : waits) from.emplace(wait.waiter, &wait);
   // Depth first; `way` is the chain of waits that led here.
   std::set<ActorId> finished;
-  std::vector<const Wait*> way;
+  std::vector<const Wait*> path;
   std::string found;
   std::function<bool(ActorId)> visit = [&](ActorId actor) {
-    for (std::size_t i = 0; i < way.size(); ++i) {
-      if (way[i]->who != actor) continue;
-      for (; i < way.size(); ++i) found += cat(actor_name(plan, way[i]->who), " waits for ", way[i]->what, " -> ");
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      if (path[i]->waiter != actor) continue;
+      for (; i < path.size(); ++i)
+        found += cat(actor_name(plan, path[i]->waiter), " waits for ", path[i]->what, " -> ");
       found += actor_name(plan, actor);
       return true;
     }
     if (!finished.insert(actor).second) return false;
     auto [begin, end] = from.equal_range(actor);
     for (auto at = begin; at != end; ++at) {
-      way.push_back(at->second);
-      if (visit(at->second->whom)) return true;
-      way.pop_back();
+      path.push_back(at->second);
+      if (visit(at->second->awaited)) return true;
+      path.pop_back();
     }
     return false;
   };
   for (const Wait& wait : waits)
-    if (visit(wait.who)) break;
+    if (visit(wait.waiter)) break;
   return found;
 }
 

@@ -27,7 +27,7 @@ namespace {
 // Two devices on two workers, each: input -> sum (marks its thread) -> all_reduce -> sum of several slots -> fetch, and
 // a variable.
 Plan everything() {
-  Sketch s(2, "everything");
+  PlanBuilder s(2, "everything");
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 64, {"x"}});
   View view(DType::f32, {100});
   for (int d = 0; d < 2; ++d) {
@@ -60,7 +60,7 @@ Plan everything() {
 
 // Two devices, a part of x and of y = x + 1 each.
 Plan chain() {
-  Sketch s(2, "chain");
+  PlanBuilder s(2, "chain");
   View half(DType::f32, {100});
   for (int d = 0; d < 2; ++d) {
     ActorId in = s.actor(cat("in.", d), d, d, BodyKind::input), add = s.actor(cat("add.", d), d, d),
@@ -109,7 +109,7 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
     EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers and results that are arguments";
     EXPECT_EQ(marked, session.counters().workers) << "every worker was watched";
     // The hook must be able to see one.
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("a");
     s.start(a);
     s.done(a);

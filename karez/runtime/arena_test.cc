@@ -48,7 +48,7 @@ TEST(SharedArena, PlansThatDoNotFollowEachOtherAreNoticed) {
 
 // Registers of `bytes` on one device, and what the plan computes when it is loaded.
 Plan plan_of(std::int64_t bytes, std::int64_t constant) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a);
   s.edge(a, {b}, 1, bytes);

@@ -15,7 +15,7 @@ namespace karez::runtime {
 namespace {
 
 Plan timer_chain(int pieces, int slots) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 2);
   s.start(a, pieces);
   s.edge(a, {b}, slots);
@@ -76,7 +76,7 @@ TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
   KernelTable table({});
   Session session({.workers = 1}, table);
   session.add(timer.kernel());
-  Sketch s;  // two independent actors on one stream
+  PlanBuilder s;  // two independent actors on one stream
   for (const char* name : {"a", "b"}) {
     ActorId a = s.actor(name);
     s.start(a, 2);
@@ -102,7 +102,7 @@ TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
   KernelTable table(std::move(rows));
   Session session({.workers = 1}, table);
   session.add(timer.kernel());
-  Sketch s;  // one stream: the timer's actor comes first, the others are ready while it lasts
+  PlanBuilder s;  // one stream: the timer's actor comes first, the others are ready while it lasts
   ActorId first = s.actor("timer");
   s.start(first);
   s.done(first);
@@ -141,7 +141,7 @@ TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {
   session.add({"test.throw", [](const KernelArgs&, const Done&) { fail("no such device"); }});
   for (auto [kernel, says] :
        {std::pair{"test.refuse", "the line is dead"}, std::pair{"test.throw", "no such device"}}) {
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("a");
     s.start(a);
     s.done(a);
@@ -184,7 +184,7 @@ TEST(WaitGraph, AWorkerInsideAKernelIsNamedAndNotWaitedFor) {
   }));
   KernelTable table(std::move(rows));
   Session session({.workers = 1}, table);
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("stuck");
   s.start(a);
   s.done(a);

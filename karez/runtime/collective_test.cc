@@ -26,7 +26,7 @@ using ::testing::StartsWith;
 struct Grid {
   int rows, columns, rounds;
   std::int64_t count;
-  Sketch s;
+  PlanBuilder s;
   std::string algorithm;
 
   Grid(int rows, int columns, int rounds, std::int64_t count, const std::string& algorithm, int workers)
@@ -155,7 +155,7 @@ TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCoun
 TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
   for (int workers : {1, 2})
     for (const char* algorithm : {"ring", "direct", "flat", "recursive"}) {
-      Sketch s(2, "turns");
+      PlanBuilder s(2, "turns");
       s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 64, {"x", "y"}});
       const std::int64_t counts[2] = {100, 60};
       for (int d = 0; d < 2; ++d)

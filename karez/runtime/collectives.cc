@@ -5,7 +5,7 @@ namespace karez::runtime {
 
 bool begin_collective(Part& part, ActorState& actor) {
   Sequence& sequence = *part.sequences[static_cast<std::size_t>(actor.sequence)];
-  sequence.seat->begin(actor.id);
+  sequence.position->begin(actor.id);
   sequence.running = &actor;
   if (part.loaded->abandoned.load(std::memory_order_acquire)) return true;  // and what follows sees the poison
   actor.collective->start(actor.collective_in, actor.collective_out, actor.staging);
@@ -25,8 +25,8 @@ bool advance_collective(Part& part, Sequence& sequence) {
 ActorState& pass_turn(Sequence& sequence) {
   sequence.running->collective->abandon();  // where it could not end by itself
   sequence.running = nullptr;
-  sequence.seat->end();
-  return *sequence.by_turn[static_cast<std::size_t>(sequence.seat->turn)];
+  sequence.position->end();
+  return *sequence.by_turn[static_cast<std::size_t>(sequence.position->turn)];
 }
 
 void abandon_collectives(Loaded& loaded) {

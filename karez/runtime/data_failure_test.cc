@@ -12,7 +12,7 @@ namespace karez::runtime {
 namespace {
 
 Plan plan_that_fails(const std::string& name) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor(name);
   s.start(a);
   s.done(a);
@@ -21,7 +21,7 @@ Plan plan_that_fails(const std::string& name) {
 }
 
 Plan plain_plan() {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);
@@ -31,7 +31,7 @@ Plan plain_plan() {
 // Counts v up; its launch number `at` fails, before or after that.
 Plan counting_plan(bool before, std::int64_t at) {
   const View scalar(DType::f32, {1});
-  Sketch s;
+  PlanBuilder s;
   ActorId state = s.actor("state", 0, 0, BodyKind::state), fails = s.actor("fails", 1), count = s.actor("count");
   BlockId block = s.block(BlockKind::variable, 0, 4, "v", "f32[1]");
   s.start(state);

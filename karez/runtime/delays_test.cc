@@ -36,7 +36,7 @@ TEST(Delays, AreDrawnByTheSeedAloneFromNothingToTheMost) {
 
 // One after the other: a launch takes at least what its acts wait.
 TEST(Delays, AnActBeginsNotBeforeItsDelay) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", 1), c = s.actor("c");
   s.start(a), s.edge(a, {b}), s.edge(b, {c}), s.done(c);
   KernelTable table({});
@@ -57,7 +57,7 @@ TEST(Delays, AnActBeginsNotBeforeItsDelay) {
 // Of two actors that become ready together on one worker, the one with priority acts first; with delays, the one with
 // the shorter delay.
 TEST(Delays, OthersActMeanwhile) {
-  Sketch s;
+  PlanBuilder s;
   ActorId better = s.actor("better"), other = s.actor("other");
   s.plan.actors[other].priority = 1;
   for (ActorId actor : {better, other}) s.start(actor), s.done(actor);
@@ -110,7 +110,7 @@ TEST(Delays, RandomGraphsComputeTheSameWithSeveralLaunchesInFlight) {
 
 // Two on one stream whose kernels finish later: never both, whoever of them was delayed while the stream was busy.
 TEST(Delays, AStreamStillHoldsOneKernelAtATime) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   for (ActorId actor : {a, b}) s.start(actor), s.done(actor), s.call(actor, "test.later", {}, {});
   std::atomic<int> active{0}, runs{0}, together{0};
@@ -138,7 +138,7 @@ TEST(Delays, AStreamStillHoldsOneKernelAtATime) {
 
 // An actor without inputs may act ahead of its launch; what still waits when its plan goes is forgotten with it.
 TEST(Delays, APlanIsUnloadedWhileActsWait) {
-  Sketch s;
+  PlanBuilder s;
   ActorId ahead = s.actor("ahead"), last = s.actor("last");
   s.start(last), s.edge(ahead, {last}, 2), s.done(last);
   KernelTable table({});

@@ -244,7 +244,7 @@ TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
 }
 
 TEST(EventRing, AReplayNoticesASlotThatIsFilledWhileItIsRead) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a, 2);
   RegisterId r = s.edge(a, {b}, 2);
@@ -273,7 +273,7 @@ TEST(EventRing, AReplayNoticesASlotThatIsFilledWhileItIsRead) {
 TEST(EventRing, AFailureIsRecordedAndCanBeReadAfterIt) {
   KernelTable table(test_kernels());
   Session session({.workers = 1, .events = 64}, table);
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a);
   s.edge(a, {b});
@@ -298,7 +298,7 @@ TEST(EventRing, AFailureIsRecordedAndCanBeReadAfterIt) {
 TEST(EventRing, ASessionKeepsAsManyAsItsOptionsSay) {
   KernelTable table(test_kernels());
   Session session({.workers = 1, .events = 16}, table);
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);

@@ -37,7 +37,7 @@ Caught caught(const std::function<void()>& body) {
 
 // A chain over two workers whose middle actor fails at its second run; the last one counts its acts.
 Plan failing_plan() {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", 1), c = s.actor("c");
   s.start(a, 3);
   s.edge(a, {b}, 2);
@@ -48,7 +48,7 @@ Plan failing_plan() {
 }
 
 Plan plain_plan() {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);
@@ -121,7 +121,7 @@ TEST(Failure, ASourcesErrorNamesTheInputsLine) {
 
 // One actor that calls `kernel`.
 Plan plan_of(const char* kernel) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);
@@ -217,7 +217,7 @@ TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
   session.add({"test.late", [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(7)); }});
   for (auto [kernel, says] :
        {std::pair{"test.odd", "odd"}, std::pair{"test.late", "something was thrown that is no std::exception"}}) {
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("a");
     s.start(a);
     s.done(a);
@@ -227,7 +227,7 @@ TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
               cat(kernel, " at sketch.cc:2: ", says, " [launch ", launch.ticket(), ", actor 'a', device 0.0]"));
     session.reload();
   }
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);
@@ -242,7 +242,7 @@ TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
 
 // bad -> add, which adds one to the variable "n"; `kernel` is what bad calls.
 Plan plan_with_something_downstream(const char* kernel) {
-  Sketch s;
+  PlanBuilder s;
   ActorId bad = s.actor("bad"), add = s.actor("add", 1), tick = s.actor("tick");
   BlockId n = s.block(BlockKind::variable, 0, 4, "n", "f32[1]");
   s.start(bad);
@@ -299,7 +299,7 @@ TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
                  std::lock_guard lock(mutex);
                  pending.push_back(done);
                }});
-  Sketch s;
+  PlanBuilder s;
   ActorId later = s.actor("later", 0),
           soon = s.actor("soon", 1);  // two streams, one thread: `later` has begun when `soon` fails
   for (ActorId a : {later, soon}) {
@@ -323,7 +323,7 @@ TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
 TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
-  Sketch s;
+  PlanBuilder s;
   ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token: it acts as soon as it is loaded
   s.edge(eager, {b});
   s.start(b);
@@ -359,7 +359,7 @@ TEST(Failure, WhatALaunchWasToldWhenTheSessionBrokeStays) {
   Gate holds, breaks;
   KernelTable table({holds.row("hold", false), breaks.row("break", true)});
   Session session({.workers = 2}, table);
-  Sketch s(1, "ahead"), held(1, "held");
+  PlanBuilder s(1, "ahead"), held(1, "held");
   ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token
   s.edge(eager, {b});
   s.start(b);
@@ -400,7 +400,7 @@ TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
   })});
   Session session({.workers = 1}, table);
   const View one(DType::f32, {1});
-  Sketch s;
+  PlanBuilder s;
   ActorId in = s.actor("in", 0, 0, BodyKind::input), run = s.actor("run");
   s.start(in, 3);
   RegisterId x = s.edge(in, {run}, 1, 4);

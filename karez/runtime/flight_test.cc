@@ -69,7 +69,7 @@ TEST(Flight, WhatIsNoRecordIsRefusedWithItsLine) {
 TEST(Flight, ASessionThatFailsWritesWhatItDidLast) {
   const fs::path folder = fs::temp_directory_path() / cat("karez-flight-", getpid());
   KernelTable table(test_kernels());
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", 1);
   s.start(a, 3);
   s.edge(a, {b}, 2);
@@ -109,7 +109,7 @@ TEST(Flight, NothingIsWrittenThroughALinkThatLiesInItsPlace) {
 
 TEST(Flight, WhereItCannotBeWrittenTheErrorIsStillTheLaunchs) {
   KernelTable table(test_kernels());
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);

@@ -31,7 +31,7 @@ struct Step {
 
 // y = x + 1 on [5, 2], each device its rows.
 Plan step(const Step& how = {}) {
-  Sketch s(static_cast<int>(how.parts.size()), how.name);
+  PlanBuilder s(static_cast<int>(how.parts.size()), how.name);
   for (int d = 0; d < static_cast<int>(how.parts.size()); ++d) {
     const auto [begin, end] = how.parts[static_cast<std::size_t>(d)];
     const View rows(DType::f32, {end - begin, 2});

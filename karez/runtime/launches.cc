@@ -37,7 +37,7 @@ void Launches::queue(LaunchRecord& record) {
 }
 
 void Launches::go_on(Loaded& loaded) {
-  while (loaded.session_ports.ender.ready()) end(loaded);
+  while (loaded.session_ports.session_done.ready()) end(loaded);
   begin();
 }
 
@@ -65,7 +65,7 @@ bool Launches::may_begin(std::size_t at) const {
     const bool one_plan = record.loaded != nullptr && earlier.loaded == record.loaded;
     if (one_plan ? !earlier.runs : meet(*earlier.touches, *record.touches)) return false;
   }
-  return record.loaded == nullptr || record.loaded->session_ports.starter.ready();
+  return record.loaded == nullptr || record.loaded->session_ports.session_start.ready();
 }
 
 void Launches::start(LaunchRecord& record) {
@@ -86,8 +86,8 @@ void Launches::start(LaunchRecord& record) {
   events_.look_at_clock();
   events_.launch(EventKind::launch_began, loaded.number, record.ticket);
   SessionPorts& ports = loaded.session_ports;
-  ports.starter.begin();
-  ports.starter.complete(
+  ports.session_start.begin();
+  ports.session_start.complete(
       [&](const Message& message) { protocol_.send_from_session(loaded, ports.start_mails, record.ticket, message); });
 }
 
@@ -97,10 +97,10 @@ void Launches::end(Loaded& loaded) {
   LaunchRecord& record = *flight.record.load(std::memory_order_relaxed);
   flight.number.store(-1, std::memory_order_relaxed);
   SessionPorts& ports = loaded.session_ports;
-  ports.ender.begin();
+  ports.session_done.begin();
   events_.look_at_clock();
   events_.launch(EventKind::launch_ended, loaded.number, record.ticket);
-  ports.ender.complete(
+  ports.session_done.complete(
       [&](const Message& message) { protocol_.send_from_session(loaded, ports.done_mails, record.ticket, message); });
   if (loaded.abandoned.load(std::memory_order_relaxed) || number >= loaded.poisoned.load(std::memory_order_relaxed)) {
     std::scoped_lock lock(loaded.breaking, record.mutex);

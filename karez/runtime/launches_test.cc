@@ -23,7 +23,7 @@ const PlanDevice device{0, 0, "cpu"};
 
 // A timer's act, on the variables named; each is counted up where it `writes`.
 Plan timer_plan(const std::string& name, const std::vector<std::string>& variables, bool writes) {
-  Sketch s(1, name);
+  PlanBuilder s(1, name);
   ActorId wait = s.actor("wait");
   if (variables.empty()) s.start(wait);
   for (const std::string& v : variables) {
@@ -87,7 +87,7 @@ TEST(Launches, OfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
 
 // A timer's act, and behind it the sum of one variable and nothing is put into another.
 Plan copying_plan(const std::string& name, const std::string& from, const std::string& to) {
-  Sketch s(1, name);
+  PlanBuilder s(1, name);
   ActorId state = s.actor("state", 0, 0, BodyKind::state), wait = s.actor("wait"), copy = s.actor("copy");
   BlockId source = s.block(BlockKind::variable, 0, 4, from, "f32[1]"),
           target = s.block(BlockKind::variable, 0, 4, to, "f32[1]");
@@ -121,7 +121,7 @@ TEST(Launches, WhatACallReadsIsNotWhatItWrites) {
 // variable.
 TEST(Launches, OfOnePlanOverlapThoughTheyWriteAVariable) {
   Fixture f;
-  Sketch s(1, "one");
+  PlanBuilder s(1, "one");
   ActorId state = s.actor("state", 0, 0, BodyKind::state), ahead = s.actor("ahead", 1), count = s.actor("count");
   BlockId v = s.block(BlockKind::variable, 0, 4, "v", "f32[1]");
   s.start(state), s.start(ahead);
@@ -167,7 +167,7 @@ TEST(Launches, WhatWaitsHoldsUpNobodyWhomItDoesNotMeet) {
 // Sources of the next launch act while the one before is under way; state keeps them in order.
 TEST(Launches, OfOnePlanFillTheSlotsAheadAndGoInOrder) {
   Fixture f({.workers = 2, .in_flight = 8});
-  Sketch s(1, "ahead");
+  PlanBuilder s(1, "ahead");
   ActorId in = s.actor("in", 0), work = s.actor("work", 1), out = s.actor("out", 1, 0, BodyKind::fetch);
   s.start(in);
   RegisterId x = s.edge(in, {work}, 2, 4), y = s.edge(work, {out}, 1, 4);
@@ -212,7 +212,7 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   gate.lock();
   std::vector<std::thread> waiting;  // each ends when its launch's first act may
   Session session({.workers = 2, .in_flight = 8}, table);
-  Sketch s(1, "eight");
+  PlanBuilder s(1, "eight");
   ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 0);
   s.start(a);
   s.edge(a, {b}, 2);
@@ -242,7 +242,7 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
 // Another plan's later launch failed: what was called before it, and does not meet it, runs all the same.
 TEST(Launches, MadeBeforeTheOneThatFailedStillRun) {
   Fixture f;
-  Sketch s(1, "fails");
+  PlanBuilder s(1, "fails");
   ActorId a = s.actor("a", 1);
   s.start(a);
   s.done(a);
@@ -262,7 +262,7 @@ TEST(Launches, MadeBeforeTheOneThatFailedStillRun) {
 
 TEST(Launches, OfOtherPlansRunThoughOneFailed) {
   Fixture f;
-  Sketch s(1, "fails");
+  PlanBuilder s(1, "fails");
   ActorId a = s.actor("a", 0), b = s.actor("b", 0);
   s.start(a);
   s.edge(a, {b});
@@ -347,7 +347,7 @@ class SlowSource : public Source {
 
 // x -> a timer's act -> y
 Plan reading_plan() {
-  Sketch s(1, "reading");
+  PlanBuilder s(1, "reading");
   ActorId in = s.actor("in", 0, 0, BodyKind::input), work = s.actor("work", 0),
           out = s.actor("out", 0, 0, BodyKind::fetch);
   s.start(in);

@@ -29,7 +29,7 @@ struct Looking {
     }));
     return KernelTable(std::move(rows));
   }();
-  Sketch s;
+  PlanBuilder s;
   ActorId in = s.actor("in", 0, 0, BodyKind::input), look = s.actor("look");
   RegisterId x;
 
@@ -155,7 +155,7 @@ TEST(Lent, AResultIsReadWhereItLiesIfTheReaderWantsItSo) {
   for (const View& part : {View(DType::f32, {8, 16}), View(DType::f32, {8, 16}, {1, 8})}) {
     Looking l(part, {{0, 0}}, 8);
     Session session({.workers = 1, .poison = false}, l.kernels);
-    Sketch s;
+    PlanBuilder s;
     ActorId in = s.actor("in", 0, 0, BodyKind::input), out = s.actor("out", 0, 0, BodyKind::fetch);
     const View dense(DType::f32, {8, 16});
     RegisterId x = s.edge(in, {out}, 1, dense.bytes());

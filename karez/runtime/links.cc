@@ -97,8 +97,8 @@ comm::CollectiveSpec spec_of(const Plan& plan, const Actor& actor) {
   spec.chunk = group.chunk;
   spec.in = c.in.view;
   spec.out = c.out.view;
-  for (const plan::Piece& p : c.sends) spec.sends.push_back({p.begin, p.size});
-  for (const plan::Piece& p : c.receives) spec.receives.push_back({p.begin, p.size});
+  for (const plan::PeerBox& p : c.sends) spec.sends.push_back({p.begin, p.size});
+  for (const plan::PeerBox& p : c.receives) spec.receives.push_back({p.begin, p.size});
   spec.reduce = reduce_function(c.reduce, c.in.view.dtype);
   return spec;
 }

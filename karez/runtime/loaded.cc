@@ -7,7 +7,7 @@
 
 #include "karez/kernels/prepare_call.h"
 #include "karez/plan/acts.h"
-#include "karez/plan/deal.h"
+#include "karez/plan/stream_assignment.h"
 #include "karez/runtime/failure.h"
 #include "karez/runtime/poison.h"
 
@@ -32,7 +32,7 @@ class Preparation {
   Preparation(const Plan& plan, Variables& variables, const LoadOptions& options)
       : loaded_(std::make_unique<Loaded>(plan, options.in_flight)),
         plan_(loaded_->plan),
-        dealt_(deal_streams(plan, options.dealt_among)),
+        dealt_(assign_streams(plan, options.dealt_among)),
         variables_(variables),
         options_(options) {}
 
@@ -130,7 +130,7 @@ class Preparation {
 
   // Dealing out: an actor's place among its worker's is its place in the pick order.
   void make_parts() {
-    const PortPlaces places(plan_);
+    const PortNumbers places(plan_);
     std::vector<std::vector<ActorId>> dealt(options_.boxes.size());
     for (ActorId i : plan_.actors.ids()) dealt[worker_of(plan_.actors[i])].push_back(i);
     loaded_->part_of.resize(plan_.actors.size());
@@ -148,7 +148,7 @@ class Preparation {
       part->resume.what = Mail::What::resume;
       part->detach.what = Mail::What::detach;
       part->attach.part = part->abandon.part = part->resume.part = part->detach.part = part.get();
-      for (ActorId id : pick_order(plan_, dealt[w])) {
+      for (ActorId id : priority_order(plan_, dealt[w])) {
         auto& actor = part->actors.emplace_back(std::make_unique<ActorState>(plan_, id, places));
         actor->place = static_cast<int>(part->actors.size()) - 1;
         actor->stream = plan_.actor(id).stream.index;
@@ -388,8 +388,8 @@ class Preparation {
       Sequence*& sequence = known[{c.communicator, plan_.stream(a.actor->stream).device}];
       if (sequence == nullptr) {
         sequence = part.sequences.emplace_back(std::make_unique<Sequence>()).get();
-        sequence->seat = &loaded_->turns.seat(a.id);
-        sequence->by_turn.resize(sequence->seat->order.size());
+        sequence->position = &loaded_->collective_sequence.position(a.id);
+        sequence->by_turn.resize(sequence->position->order.size());
         sequence->endpoint = &loaded_->hubs[c.communicator]->endpoint(a.collective->spec().member);
         sequence->arrival.what = Mail::What::arrival;
         sequence->arrival.part = &part;
@@ -423,8 +423,8 @@ class Preparation {
         for (ActorId c : plan_.reg(port.reg).consumers) any |= away(c);
       if (any) a.mails.resize(static_cast<std::size_t>(a.ports.lanes()));
     }
-    loaded_->session_ports.start_mails.resize(static_cast<std::size_t>(loaded_->session_ports.starter.lanes()));
-    loaded_->session_ports.done_mails.resize(static_cast<std::size_t>(loaded_->session_ports.ender.lanes()));
+    loaded_->session_ports.start_mails.resize(static_cast<std::size_t>(loaded_->session_ports.session_start.lanes()));
+    loaded_->session_ports.done_mails.resize(static_cast<std::size_t>(loaded_->session_ports.session_done.lanes()));
   }
 
   // A variable is written where an act's result lies in its bytes.

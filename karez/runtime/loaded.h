@@ -18,10 +18,10 @@
 #include "karez/comm/local_hub.h"
 #include "karez/device/device.h"
 #include "karez/kernels/kernel.h"
-#include "karez/plan/pick.h"
+#include "karez/plan/collective_sequence.h"
 #include "karez/plan/plan.h"
 #include "karez/plan/ports.h"
-#include "karez/plan/turns.h"
+#include "karez/plan/ready_queue.h"
 #include "karez/runtime/held.h"
 #include "karez/runtime/links.h"
 #include "karez/runtime/mailbox.h"
@@ -101,7 +101,7 @@ enum class Work : std::uint8_t { none, calls, later, read, fetch, collective }; 
 
 // One actor as its worker sees it. What every act touches stands first.
 struct ActorState {
-  ActorState(const Plan& plan, ActorId actor, const PortPlaces& places)
+  ActorState(const Plan& plan, ActorId actor, const PortNumbers& places)
       : ports(plan, actor, places),
         id(actor),
         actor(&plan.actor(actor)) {}
@@ -139,7 +139,7 @@ struct ActorState {
 
 // The collectives of one communicator in which one device takes part.
 struct Sequence {
-  Seat* seat = nullptr;
+  SequencePosition* position = nullptr;
   comm::Endpoint* endpoint = nullptr;
   Mail arrival;
   std::atomic<bool> posted{false};  // the mail is on its way
@@ -169,8 +169,10 @@ struct Part {
 
 // The session's side of a plan, served by worker 0.
 struct SessionPorts {
-  explicit SessionPorts(const Plan& plan) : starter(Ports::starter(plan)), ender(Ports::ender(plan)) {}
-  Ports starter, ender;
+  explicit SessionPorts(const Plan& plan)
+      : session_start(Ports::session_start(plan)),
+        session_done(Ports::session_done(plan)) {}
+  Ports session_start, session_done;
   std::vector<Mail> start_mails, done_mails;  // by lane
   OwnedCounter messages;
 };
@@ -238,7 +240,7 @@ struct Loaded {
   Loaded(const Plan& p, int in_flight)
       : plan(p),
         session_ports(plan),
-        turns(plan),
+        collective_sequence(plan),
         flights(std::bit_ceil(static_cast<std::size_t>(in_flight))) {}
 
   Flight& flight(std::int64_t launch) { return flights[static_cast<std::size_t>(launch) & (flights.size() - 1)]; }
@@ -259,7 +261,7 @@ struct Loaded {
   int number = 0;          // the session's
   std::uint64_t work = 1;  // of two ranks equal where they do the same calls; never 0
   SessionPorts session_ports;
-  Turns turns;
+  CollectiveSequence collective_sequence;
   std::vector<Memory> memory;                               // of blocks that are no variables and lie in no arena
   std::vector<Arena::Use> arenas;                           // by device
   ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot, where memory is poisoned
@@ -324,7 +326,7 @@ struct LoadOptions {
   std::function<Device&(const PlanDevice&)> device;
   int number = 0;               // the plan's, in its session
   int in_flight = 1;            // launches of it that may run at once
-  int dealt_among = 1;          // workers that compute, at most; see karez/plan/deal.h
+  int dealt_among = 1;          // workers that compute, at most; see karez/plan/stream_assignment.h
   std::vector<Mailbox*> boxes;  // of the workers there are
   Reader* reader = nullptr;
   double slow_read = 0;  // seconds from which a read is the reader's

@@ -71,7 +71,7 @@ struct Report {
 
 // One actor on each worker, each with a kernel of so large a team.
 Plan reporting(int workers, int team) {
-  Sketch s;
+  PlanBuilder s;
   for (int w = 0; w < workers; ++w) {
     ActorId a = s.actor(cat("a", w), w);
     s.start(a);

@@ -11,7 +11,7 @@ namespace {
 
 // Forward and backward of each stage on a stream of its own, an update behind each backward's last act.
 struct Pipeline {
-  Sketch s;
+  PlanBuilder s;
   std::vector<ActorId> forward, backward;
   std::vector<RegisterId> stash;
 

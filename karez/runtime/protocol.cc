@@ -55,7 +55,7 @@ Part* Protocol::runnable() {
 // The ports are ready. A collective waits for its turn besides: whoever ends the turn before considers it again.
 inline void Protocol::consider(Part& part, ActorState& actor) {
   if (actor.sequence >= 0) [[unlikely]]
-    if (!part.sequences[static_cast<std::size_t>(actor.sequence)]->seat->may_begin(actor.id)) return;
+    if (!part.sequences[static_cast<std::size_t>(actor.sequence)]->position->may_begin(actor.id)) return;
   part.ready.insert(actor.place);
   if (!part.runnable) make_runnable(part);
 }
@@ -256,7 +256,7 @@ void Protocol::take(Part& part, const Message& message, std::uint64_t ticket) {
 void Protocol::take_for_session(Loaded& loaded, const Message& message, std::uint64_t ticket, EventKind how) {
   events_.message(how, loaded.number, ticket, message);
   SessionPorts& ports = loaded.session_ports;
-  (message.kind == Message::Kind::filled ? ports.ender : ports.starter).take(message);
+  (message.kind == Message::Kind::filled ? ports.session_done : ports.session_start).take(message);
   moved_ = &loaded;
 }
 

@@ -37,8 +37,8 @@ class Replay {
     }
     for (RegisterId r : plan.registers.ids()) {
       const Register& reg = plan.registers[r];
-      if (reg.producer == session_actor) add_output(starter_, {r, 1});
-      if (std::count(reg.consumers.begin(), reg.consumers.end(), session_actor) > 0) ender_.in.push_back({r});
+      if (reg.producer == session_actor) add_output(session_start_, {r, 1});
+      if (std::count(reg.consumers.begin(), reg.consumers.end(), session_actor) > 0) session_done_.in.push_back({r});
     }
   }
 
@@ -55,7 +55,7 @@ class Replay {
 
   void nothing_is_under_way() const {
     for (ActorId i : tokens_.ids()) require(!tokens_[i].acting, "replay: ", name(i), " never ended");
-    for (const InputTokens& input : ender_.in)
+    for (const InputTokens& input : session_done_.in)
       require(input.held == 0, "replay: a launch ended without reading r", input.reg);
   }
 
@@ -76,15 +76,15 @@ class Replay {
       demand(tokens_.has(event.actor), "no actor has the number ", event.actor);
       return tokens_[event.actor];
     }
-    return event.message == Message::Kind::filled ? ender_ : starter_;
+    return event.message == Message::Kind::filled ? session_done_ : session_start_;
   }
 
   void take(const Event& event) {
     bool sends = event.kind == EventKind::handed || event.kind == EventKind::posted;
     if (!sends) all_sent();
     switch (event.kind) {
-      case EventKind::launch_began: begin(starter_, session_actor); return end(starter_, session_actor);
-      case EventKind::launch_ended: begin(ender_, session_actor); return end(ender_, session_actor);
+      case EventKind::launch_began: begin(session_start_, session_actor); return end(session_start_, session_actor);
+      case EventKind::launch_ended: begin(session_done_, session_actor); return end(session_done_, session_actor);
       case EventKind::began: return begin(tokens_of(event), event.actor);
       case EventKind::ended: return end(tokens_of(event), event.actor);
       case EventKind::acted: begin(tokens_of(event), event.actor); return end(tokens_of(event), event.actor);
@@ -194,7 +194,7 @@ class Replay {
   const Plan& plan_;
   const std::int32_t number_;
   ById<ActorId, Tokens> tokens_;
-  Tokens starter_, ender_;
+  Tokens session_start_, session_done_;
   std::vector<Due> due_;                       // what the act that ended last has yet to send
   std::map<RegisterId, std::int16_t> unsent_;  // slots that some consumers were told of, and not yet all
   Tokens* sender_ = nullptr;

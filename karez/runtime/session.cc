@@ -9,7 +9,7 @@
 #include "karez/base/suggest_names.h"
 #include "karez/comm/peers.h"
 #include "karez/device/cpu_budget.h"
-#include "karez/plan/deal.h"
+#include "karez/plan/stream_assignment.h"
 #include "karez/runtime/agreement.h"
 #include "karez/runtime/crowd_watch.h"
 #include "karez/runtime/exit.h"
@@ -24,7 +24,7 @@ namespace {
 
 // By worker, where at most `workers` compute: the largest team of this plan's kernels, or what stood there.
 void note_teams(const Plan& plan, int workers, std::vector<int>& teams) {
-  const auto dealt = deal_streams(plan, workers);
+  const auto dealt = assign_streams(plan, workers);
   for (const Actor& a : plan.actors) {
     int& largest = teams[static_cast<std::size_t>(dealt[a.stream])];
     for (const Call& c : a.calls) largest = std::max(largest, c.team);
@@ -188,7 +188,7 @@ Device& Session::device(const PlanDevice& d) {
 void Session::start_workers(const Plan& plan) {
   int wanted = 1;
   bool teams = false;
-  for (int worker : deal_streams(plan, limit_)) wanted = std::max(wanted, worker + 1);
+  for (int worker : assign_streams(plan, limit_)) wanted = std::max(wanted, worker + 1);
   for (const Actor& a : plan.actors)
     for (const Call& c : a.calls) teams |= c.team > 1;
   std::lock_guard asking(asking_);

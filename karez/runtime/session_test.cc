@@ -98,7 +98,7 @@ TEST(Session, VariablesAreReadAndWrittenInTheirStrides) {
 
 TEST(Session, WritingThroughAViewWithGapsLeavesTheGaps) {
   Session session({.poison = false}, kernels());
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);
@@ -116,7 +116,7 @@ TEST(Session, WritingThroughAViewWithGapsLeavesTheGaps) {
 
 // A plan that adds one to the variable "n" and returns it.
 Plan counting_plan(const std::string& name = "counting") {
-  Sketch s(1, name);
+  PlanBuilder s(1, name);
   ActorId n = s.actor("n", 0, 0, BodyKind::state), add = s.actor("add"), out = s.actor("out", 1, 0, BodyKind::fetch);
   BlockId block = s.block(BlockKind::variable, 0, 4, "n", "f32[1]");
   s.start(n);
@@ -164,7 +164,7 @@ TEST(Session, WhatWasLaunchedIsWaitedFor) {
   KernelTable table({test_row(
       "hold", [&gone](const CallSpec&) -> PreparedKernel { return [&gone](const KernelArgs&) { gone.wait(); }; })});
   Session session({.workers = 1}, table);
-  Sketch s;
+  PlanBuilder s;
   const ActorId a = s.actor("a");
   s.start(a), s.done(a), s.call(a, "test.hold", {}, {});
   const int plan = session.load(s.plan);
@@ -222,7 +222,7 @@ TEST(Session, AKernelThatNeedsAWorkspaceAndGotNoneOrTooLittleIsRefused) {
   rows.push_back(row);
   KernelTable table(std::move(rows));
   Session session({}, table);
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);
@@ -251,8 +251,8 @@ class NotingSource : public Source {
 
 TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
   Session session({.workers = 2, .poison = false}, kernels());
-  Sketch s;  // in, twice a launch; each batch is summed into its own half of the variable "sums" by turns of the
-             // register's slots
+  PlanBuilder s;  // in, twice a launch; each batch is summed into its own half of the variable "sums" by turns of the
+                  // register's slots
   ActorId in = s.actor("in", 1, 0, BodyKind::input), sink = s.actor("sink");
   s.start(in, 2);
   RegisterId x = s.edge(in, {sink}, 2, 16);
@@ -280,7 +280,7 @@ TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
 TEST(Session, CallsRunInTheirActsAndInputsReadTheirLots) {
   for (int workers : {1, 2}) {
     Session session({.workers = workers, .poison = false}, kernels());
-    Sketch s;
+    PlanBuilder s;
     ActorId in = s.actor("in", 1, 0, BodyKind::input), add = s.actor("add");
     s.start(in, 4);
     RegisterId x = s.edge(in, {add}, 2, 16);
@@ -316,7 +316,7 @@ TEST(Session, CallsRunInTheirActsAndInputsReadTheirLots) {
 }
 
 TEST(Session, SetupRunsOnceWhenLoaded) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), out = s.actor("out", 0, 0, BodyKind::fetch);
   BlockId constant = s.block(BlockKind::constant, 0, 16);
   s.start(a);
@@ -336,7 +336,7 @@ TEST(Session, SetupRunsOnceWhenLoaded) {
 }
 
 TEST(Session, MessagesAndActsPerLaunchAreWhatPeriodsConsumersAndInputsSay) {
-  Sketch s;
+  PlanBuilder s;
   ActorId w = s.actor("w"), a = s.actor("a", 1), sum = s.actor("sum"), end = s.actor("end", 1),
           other = s.actor("other");
   s.start(w);
@@ -397,7 +397,7 @@ TEST(Session, EverySlotIsPoisonedWhenItsFirstActBeginsAndNotLater) {
   for (int period : {1, 2}) {
     seen.clear();
     Session session({.workers = 1, .poison = true}, table);
-    Sketch s;
+    PlanBuilder s;
     ActorId make = s.actor("make"), use = s.actor("use");
     s.start(make, 4 * period);
     RegisterId y = s.edge(make, {use}, 2, 4, period);
@@ -434,7 +434,7 @@ TEST(Session, AFastProducerKeepsMemoryAtSlotsTimesSize) {
   for (int workers : {1, 2}) {
     const int pieces = workers == 1 ? 100000 : 20000;  // a wake-up per piece takes long where cores are shared
     made = used = most = 0;
-    Sketch s;
+    PlanBuilder s;
     ActorId a = s.actor("make"), b = s.actor("use", 1);
     s.start(a, pieces);
     RegisterId ab = s.edge(a, {b}, slots, 1024);
@@ -450,7 +450,7 @@ TEST(Session, AFastProducerKeepsMemoryAtSlotsTimesSize) {
 }
 
 TEST(Session, WorkersAreNeverMoreThanCores) {
-  Sketch s;
+  PlanBuilder s;
   ActorId last = session_actor;
   for (int i = 0; i < 8; ++i) {
     ActorId a = s.actor(cat("a", i), i);
@@ -475,7 +475,7 @@ TEST(Session, FreshSlotsAndScratchArePoisonedWhereAsked) {
     };
   }));
   KernelTable table(std::move(rows));
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a);
   RegisterId ab = s.edge(a, {b}, 1, 16);
@@ -508,7 +508,7 @@ TEST(Session, ScratchIsPoisonedBehindItsLastReaderAndWhereNobodyReadsIt) {
   rows.push_back(
       test_row("late", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { seen[2] = read[0]; }; }));
   KernelTable table(std::move(rows));
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a);
   s.done(a);

@@ -8,8 +8,8 @@
 
 #include "karez/base/philox.h"
 #include "karez/plan/acts.h"
-#include "karez/plan/pick.h"
-#include "karez/plan/turns.h"
+#include "karez/plan/collective_sequence.h"
+#include "karez/plan/ready_queue.h"
 #include "karez/plan/waits.h"
 
 namespace karez::runtime {
@@ -44,17 +44,17 @@ class Simulator {
   Simulator(const Plan& plan, const SimulationOptions& options)
       : plan_(plan),
         options_(options),
-        starter_(Ports::starter(plan)),
-        ender_(Ports::ender(plan)),
-        turns_(plan),
-        arrived_(static_cast<std::size_t>(turns_.meetings())),
+        session_start_(Ports::session_start(plan)),
+        session_done_(Ports::session_done(plan)),
+        sequence_(plan),
+        arrived_(static_cast<std::size_t>(sequence_.groups())),
         acts_due_(acts_per_launch(plan)) {
     int workers = options.workers;
     for (const Stream& s : plan.streams)
       if (options.workers == 0) workers = std::max(workers, s.worker + 1);
     workers_.resize(static_cast<std::size_t>(std::max(workers, 1)));
     result_.events.resize(workers_.size());
-    const PortPlaces places(plan);
+    const PortNumbers places(plan);
     for (ActorId a : plan.actors.ids()) {
       ports_.emplace_back(plan, a, places);
       worker_.push_back(plan.stream(plan.actor(a).stream).worker % static_cast<int>(workers_.size()));
@@ -62,7 +62,7 @@ class Simulator {
     }
     place_.resize(ports_.size());
     for (SimulatedWorker& w : workers_) {
-      w.order = pick_order(plan, w.order);
+      w.order = priority_order(plan, w.order);
       w.ready = ReadyQueue(static_cast<int>(w.order.size()));
       for (std::size_t p = 0; p < w.order.size(); ++p) place_[w.order[p]] = static_cast<int>(p);
     }
@@ -78,16 +78,17 @@ class Simulator {
     for (ActorId a : ports_.ids())
       if (ports_[a].ready()) consider(a);
     for (int launch = 0; launch < options_.launches; ++launch) {
-      while (!starter_.ready()) step();
+      while (!session_start_.ready()) step();
       ++ticket_;
       record(session_actor, EventKind::launch_began, 0);
-      starter_.begin();
-      for (int o = 0; o < starter_.output_count(); ++o) take_slot(starter_.output_register(o), starter_.output_slot(o));
-      starter_.complete([&](const Message& m) { send(session_actor, m); });
-      while (!ender_.ready()) step();
+      session_start_.begin();
+      for (int o = 0; o < session_start_.output_count(); ++o)
+        take_slot(session_start_.output_register(o), session_start_.output_slot(o));
+      session_start_.complete([&](const Message& m) { send(session_actor, m); });
+      while (!session_done_.ready()) step();
       record(session_actor, EventKind::launch_ended, 0);
-      ender_.begin();
-      ender_.complete([&](const Message& m) { send(session_actor, m); });
+      session_done_.begin();
+      session_done_.complete([&](const Message& m) { send(session_actor, m); });
     }
     result_.makespan = now_;
     for (begin_ready(); !events_.empty(); begin_ready()) next_event();
@@ -96,7 +97,7 @@ class Simulator {
   }
 
  private:
-  bool may_begin(ActorId a) const { return !options_.turns || turns_.may_begin(a); }
+  bool may_begin(ActorId a) const { return !options_.turns || sequence_.may_begin(a); }
 
   // A number in [0, 1): the n-th that this seed gives.
   double chance() { return unit_double(philox_word(options_.seed, 0, draws_++)); }
@@ -199,10 +200,10 @@ class Simulator {
     for (int o = 0; o < ports.output_count(); ++o)
       if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
     if (plan_.actor(a).collective) {
-      if (options_.turns) turns_.seat(a).begin(a);
-      auto& here = arrived_[turns_.meeting_number(a)];
+      if (options_.turns) sequence_.position(a).begin(a);
+      auto& here = arrived_[sequence_.group_number(a)];
       here.push_back(a);
-      if (here.size() < turns_.members(a).size()) return;
+      if (here.size() < sequence_.members(a).size()) return;
       for (ActorId member : std::exchange(here, {})) end_later(member);
       return;
     }
@@ -235,7 +236,7 @@ class Simulator {
     const Message& m = event.message;
     record(worker_of(m.to), EventKind::taken, m);
     if (m.to == session_actor) {
-      (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
+      (m.kind == Message::Kind::filled ? session_done_ : session_start_).take(m);
     } else if (ports_[m.to].take(m)) {
       consider(m.to);
     }
@@ -246,20 +247,20 @@ class Simulator {
     result_.acts.push_back({a, ports.acts(), began_[a], now_});
     record(a, EventKind::ended, ports.acts());
     const bool collective = plan_.actor(a).collective.has_value(), in_turn = collective && options_.turns;
-    if (in_turn) turns_.seat(a).end();
+    if (in_turn) sequence_.position(a).end();
     if (!collective)
       (options_.holds == Holds::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream]) = 0;
     ports.complete([&](const Message& m) { send(a, m); });
     if (ports.ready()) consider(a);
     if (!in_turn) return;
-    ActorId next = turns_.seat(a).due();
+    ActorId next = sequence_.position(a).due();
     if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(place_[next])) consider(next);
   }
 
   // Every token is where it was before the first launch, except those of actors that run ahead for want of a start
   // register. The ports are asked as well as the watch: it knows what was sent, they what has arrived.
   void check_home() {
-    require(starter_.ready(), "simulator: a start register's slot is not home at the end");
+    require(session_start_.ready(), "simulator: a start register's slot is not home at the end");
     for (ActorId i : ports_.ids()) {
       const Ports& ports = ports_[i];
       const std::string name = actor_name(plan_, i);
@@ -293,18 +294,19 @@ class Simulator {
       const Collective& c = *plan_.actor(a).collective;
       const int turn = c.turns[static_cast<std::size_t>(ports_[a].acts()) % c.turns.size()];
       if (ports_[a].running()) {
-        for (ActorId b : turns_.members(a))
+        for (ActorId b : sequence_.members(a))
           if (!ports_[b].running())
             waits.push_back({a, b, cat("its part of turn ", turn, " of communicator ", c.communicator)});
-      } else if (ports_[a].ready() && options_.turns && turns_.seat(a).due() != a) {
-        const Seat& seat = turns_.seat(a);
-        waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
+      } else if (ports_[a].ready() && options_.turns && sequence_.position(a).due() != a) {
+        const SequencePosition& position = sequence_.position(a);
+        waits.push_back({a, position.due(), cat("turn ", position.turn, " of communicator ", c.communicator)});
       }
     }
-    for (int i = 0; i < ender_.input_count(); ++i)
-      if (ender_.filled(i) == 0)
-        waits.push_back({session_actor, ender_.producer(i), cat("r", ender_.input_register(i), " to be filled")});
-    std::string circle = circle_of(plan_, waits);
+    for (int i = 0; i < session_done_.input_count(); ++i)
+      if (session_done_.filled(i) == 0)
+        waits.push_back(
+            {session_actor, session_done_.producer(i), cat("r", session_done_.input_register(i), " to be filled")});
+    std::string circle = cycle_text(plan_, waits);
     fail("simulator: plan '", plan_.name, "' stands still at ", now_, circle.empty() ? "" : ": " + circle, "\n",
          print(plan_, waits));
   }
@@ -312,8 +314,8 @@ class Simulator {
   const Plan& plan_;
   const SimulationOptions& options_;
   ById<ActorId, Ports> ports_;
-  Ports starter_, ender_;
-  Turns turns_;
+  Ports session_start_, session_done_;
+  CollectiveSequence sequence_;
   std::vector<std::vector<ActorId>> arrived_;  // by meeting
   ById<ActorId, std::int64_t> acts_due_;
   std::vector<SimulatedWorker> workers_;

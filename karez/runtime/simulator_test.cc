@@ -19,7 +19,7 @@ namespace {
 
 // a -> b -> c on a stream each, `pieces` in a launch.
 struct Chain {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 2);
   RegisterId ab, bc;
   Chain(int pieces, int slots, std::int64_t bytes = 0) {
@@ -154,7 +154,7 @@ TEST(Simulator, LostAndDoubledMessagesAreCaught) {
 }
 
 TEST(Simulator, MessagesBetweenTwoWorkersNeverOvertakeEachOther) {
-  Sketch s;
+  PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", 1);
   s.start(a, 50);
   s.edge(a, {b}, 4);
@@ -164,7 +164,7 @@ TEST(Simulator, MessagesBetweenTwoWorkersNeverOvertakeEachOther) {
 }
 
 TEST(Simulator, ASlotThatIsFilledWhileOneOfItsReadersHoldsItIsCaught) {
-  Sketch s;  // the quick reader returns its slot twice: a believes that the slow one did
+  PlanBuilder s;  // the quick reader returns its slot twice: a believes that the slow one did
   ActorId a = s.actor("a"), quick = s.actor("quick", 1), slow = s.actor("slow", 2);
   s.start(a, 2);
   RegisterId r = s.edge(a, {quick, slow});
@@ -178,7 +178,7 @@ TEST(Simulator, ASlotThatIsFilledWhileOneOfItsReadersHoldsItIsCaught) {
 }
 
 TEST(Simulator, ADeadlockNamesTheCircle) {
-  Sketch s;  // b waits for two pieces of c, c for the second of a, and a for b's slot
+  PlanBuilder s;  // b waits for two pieces of c, c for the second of a, and a for b's slot
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
   s.start(a, 2);
   s.edge(a, {b});
@@ -195,7 +195,7 @@ TEST(Simulator, ADeadlockNamesTheCircle) {
 
 // Two devices, two collectives each, of one communicator; produced in opposite orders.
 struct TwoMembers {
-  Sketch s{2};
+  PlanBuilder s{2};
   ActorId x[2], y[2];
   TwoMembers() {
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "y"}});

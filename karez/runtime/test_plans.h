@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "karez/kernels/kernel.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 #include "karez/runtime/async_kernel.h"
 #include "karez/runtime/namespace.h"
 
@@ -62,7 +62,7 @@ struct ManualTimer {
 // A random graph without circles: sources are fed by input "x", every actor adds a bias and its inputs, sinks are
 // fetched. Slots, priorities, workers and numbers of consumers at random; some edges carry no data and only order.
 struct RandomGraph {
-  Sketch s;
+  PlanBuilder s;
   std::vector<std::pair<std::string, float>> expected;  // by output, when x is all ones
 
   RandomGraph(unsigned seed, int workers);

@@ -10,7 +10,7 @@
 
 #include "karez/base/test_error.h"
 #include "karez/data/array_source.h"
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/test_plans.h"
 #include "karez/runtime/test_waiting.h"
@@ -32,7 +32,7 @@ Feeds ones() { return {{"x", {array_source(HostArray::of<float>({4}, {1, 1, 1, 1
 
 // y = x + bias by an actor on each of two workers, through a register of so many bytes.
 Plan two_steps(const std::string& name, double bias, std::int64_t bytes = 16) {
-  Sketch s(1, name);
+  PlanBuilder s(1, name);
   ActorId in = s.actor("in", 0, 0, BodyKind::input), add = s.actor("add", 1),
           out = s.actor("out", 0, 0, BodyKind::fetch);
   s.start(in);
@@ -125,7 +125,7 @@ TEST(Unload, MemoryIsFreedAndCountersStay) {
 
 TEST(Unload, VariablesStay) {
   auto counting = [] {
-    Sketch s(1, "counting");
+    PlanBuilder s(1, "counting");
     ActorId n = s.actor("n", 0, 0, BodyKind::state), add = s.actor("add");
     BlockId block = s.block(BlockKind::variable, 0, 4, "n", "f32[1]");
     s.start(n);
@@ -145,7 +145,7 @@ TEST(Unload, VariablesStay) {
 }
 
 TEST(Unload, APlanWhoseLaunchFailedLeaves) {
-  Sketch s(1, "failing");
+  PlanBuilder s(1, "failing");
   ActorId a = s.actor("a"), b = s.actor("b", 1);
   s.start(a);
   s.edge(a, {b});
@@ -165,7 +165,7 @@ TEST(Unload, AKernelThatFinishesLaterIsWaitedFor) {
   held = nullptr;
   Session session({.workers = 2}, kernels());
   session.add({"test.later", [](const KernelArgs&, Done done) { held = new Done(done); }});
-  Sketch s(1, "ahead");
+  PlanBuilder s(1, "ahead");
   ActorId ahead = s.actor("ahead", 1), end = s.actor("end");
   s.edge(ahead, {end}, 1, 0);
   s.start(end);
@@ -186,7 +186,7 @@ TEST(Unload, AKernelThatFinishesLaterIsWaitedFor) {
 TEST(Unload, APlanHoldsTheVariablesThatItFound) {
   constexpr std::int64_t big = 1 << 20;
   auto counting = [] {
-    Sketch s(1, "counting");
+    PlanBuilder s(1, "counting");
     ActorId add = s.actor("add");
     BlockId block = s.block(BlockKind::variable, 0, big, "n", "f32[1]");
     s.start(add);
@@ -218,7 +218,7 @@ TEST(Unload, AnActorThatWasReadyWhenItsPlanWentDoesNotActAnymore) {
   })});
   Session session({.workers = 1}, table);
   auto ahead = [](bool holds) {  // its first actor needs no token
-    Sketch s(1, "ahead");
+    PlanBuilder s(1, "ahead");
     ActorId eager = s.actor("eager"), end = s.actor("end");
     s.edge(eager, {end});
     s.start(end);

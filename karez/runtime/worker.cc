@@ -149,7 +149,7 @@ void Worker::answer(Inquiry& inquiry) {
   state.may_move = protocol_.delays();
   for (Part* part : protocol_.parts())
     for (auto& actor : part->actors)
-      if (!at_rest(actor->ports)) {
+      if (!is_idle(actor->ports)) {
         look_at(*actor, *part, state);
         auto waits = waits_of(part->loaded->plan, actor->id, actor->ports);
         if (!waits.empty()) text += print(part->loaded->plan, waits);

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "karez/page/page.h"
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 
@@ -24,7 +24,7 @@ int run(const Options& options) {
     write_text(options.html, html_of(page));
     return 0;
   }
-  std::printf("%scosts: %s\n", page.head.c_str(), page.costs.c_str());
+  std::printf("%scosts: %s\n", page.header.c_str(), page.costs.c_str());
   for (const Section& section : page.sections) std::printf("\n%s", text_of(section, options.rows, "--rows").c_str());
   return 0;
 }
@@ -36,7 +36,7 @@ Command explain_command() {
   return {"explain",
           cat("Prints a page: what crosses devices, bytes and predicted microseconds, memory by module, source lines, "
               "what sets the pace.\n",
-              how_predicted),
+              prediction_method),
           {{"FILE", "a plan's text", &o->file},
            {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},
            {"--rows", "of each table", &o->rows},

@@ -11,7 +11,7 @@
 
 #include "karez/api/inside/link_costs.h"
 #include "karez/device/processor.h"
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 
 namespace karez::tools {
 namespace {
@@ -57,7 +57,7 @@ CostTable costs_of(const std::string& path, const Plan& plan) {
   int team = 1;
   for (const Actor& actor : plan.actors)
     for (const Call& call : actor.calls) team = std::max(team, call.team);
-  const std::vector<int> transfers = transfer_of(plan);
+  const std::vector<int> transfers = transfer_indices(plan);
   std::vector<Mesh> axes;
   for (ActorId a : plan.actors.ids()) {
     const int transfer = transfers[static_cast<std::size_t>(a.index)];

@@ -7,7 +7,7 @@
 #include "karez/api/inside/evaluate.h"
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 #include "karez/page/table.h"
 #include "karez/passes/explain.h"
 #include "karez/passes/pipeline.h"

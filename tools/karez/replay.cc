@@ -35,7 +35,9 @@ struct Replay::State {
   ActorState& actor(ActorId id) { return *loaded->part_of[id]->local[static_cast<std::size_t>(id.index) + 1]; }
   void deliver(const Message& m) {
     if (m.to != session_actor) actor(m.to).ports.take(m);
-    else (m.kind == Message::Kind::filled ? loaded->session_ports.ender : loaded->session_ports.starter).take(m);
+    else
+      (m.kind == Message::Kind::filled ? loaded->session_ports.session_done : loaded->session_ports.session_start)
+          .take(m);
   }
 
   void bind(ActorState& act) {
@@ -110,15 +112,15 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
 
   auto deliver = [&s](const Message& m) { s.deliver(m); };
   SessionPorts& session = s.loaded->session_ports;
-  session.starter.begin();
-  session.starter.complete(deliver);
+  session.session_start.begin();
+  session.session_start.complete(deliver);
   for (ActorId id : dry_run(plan).order) {
     ActorState& act = s.actor(id);
     act.ports.begin();
     s.bind(act);
     act.ports.complete(deliver);
   }
-  require(session.ender.ready(), "replay: the launch does not end");
+  require(session.session_done.ready(), "replay: the launch does not end");
 }
 
 Replay::~Replay() = default;

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "karez/base/text.h"
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 #include "karez/page/sections.h"
 #include "karez/page/table.h"
 #include "karez/plan/acts.h"
@@ -104,7 +104,7 @@ int run(const Options& options) {
   simulation.delay = options.delay * 1e-6;
   const Prediction launch = [&] {
     try {
-      return predicted(plan, costs, simulation);
+      return predict(plan, costs, simulation);
     } catch (const Error& error) { throw Error(ErrorKind::hang, cat(options.file, ": ", error.what())); }
   }();
   const Simulation& result = launch.run;
@@ -127,18 +127,18 @@ int run(const Options& options) {
 
 Command simulate_command() {
   auto o = std::make_shared<Options>();
-  return {
-      "simulate",
-      cat("Runs a plan in virtual time, by the rules of the engine, and tells where the time goes.\n", how_predicted),
-      {{"FILE", "a plan's text", &o->file},
-       {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},
-       {"--seed", "of the delays", &o->seed},
-       {"--delay", "us; of each message between workers: drawn from 0 to this", &o->delay},
-       {"--launches", "one after the other", &o->launches},
-       {"--workers", "threads; 0: as many as the plan names", &o->workers},
-       {"--rows", "of actors to show", &o->rows}},
-      [o] { return run(*o); },
-      {}};
+  return {"simulate",
+          cat("Runs a plan in virtual time, by the rules of the engine, and tells where the time goes.\n",
+              prediction_method),
+          {{"FILE", "a plan's text", &o->file},
+           {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},
+           {"--seed", "of the delays", &o->seed},
+           {"--delay", "us; of each message between workers: drawn from 0 to this", &o->delay},
+           {"--launches", "one after the other", &o->launches},
+           {"--workers", "threads; 0: as many as the plan names", &o->workers},
+           {"--rows", "of actors to show", &o->rows}},
+          [o] { return run(*o); },
+          {}};
 }
 
 }  // namespace karez::tools

@@ -38,7 +38,7 @@ template <class Make> Plan plan_of(WorldState& world, const Mesh& mesh, Make mak
   b.mesh = from;
   const ValueId value = make(trace);
   b.mesh = to;
-  trace.graph.outputs.push_back({"out0", b.on_mesh(value, to), std::nullopt});
+  trace.graph.outputs.push_back({"out0", b.transfer_to_mesh(value, to), std::nullopt});
   Compilation c;
   c.graph = place(std::move(trace.graph), world.ops);
   c.ops = &world.ops;

@@ -112,8 +112,8 @@ bool Trace::owns(const Tensor& tensor) const {
 }
 
 Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
-Tensor Trace::ahead_input(std::string_view name, const TensorType& type) {
-  return tensor(build::ahead_input(builder, name, type));
+Tensor Trace::prefetched_input(std::string_view name, const TensorType& type) {
+  return tensor(build::prefetched_input(builder, name, type));
 }
 
 Tensor Trace::array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout) {
@@ -125,7 +125,7 @@ Tensor Trace::array_input(std::string_view name, const TensorType& type, const M
     Swapped placed(builder.mesh, own && !places() ? 0 : number_of(mesh));
     id = array_value(builder, name, type, mesh, layout);
   }
-  return tensor(known ? id : builder.on_mesh(id, number_of(Mesh(graph.meshes[0]))));
+  return tensor(known ? id : builder.transfer_to_mesh(id, number_of(Mesh(graph.meshes[0]))));
 }
 
 int Trace::number_of(const Mesh& mesh) {

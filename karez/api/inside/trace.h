@@ -133,7 +133,7 @@ class Trace {
   bool training() const { return options_.train; }
 
   Tensor input(std::string_view name, const TensorType& type);
-  Tensor ahead_input(std::string_view name, const TensorType& type);  // fed by a source that takes its time
+  Tensor prefetched_input(std::string_view name, const TensorType& type);  // fed by a source that takes its time
   // An array that lies on a mesh. Where that is none of this trace's, it travels to the trace's own first: the program
   // does not follow it.
   Tensor array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout);

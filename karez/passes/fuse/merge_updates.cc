@@ -61,16 +61,16 @@ int merge_updates(SegmentCalls& segment) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const LocalCall& call = calls[i];
     const OpDef* op = segment.op_of(call);
-    if (op == nullptr || !op->shared || static_cast<int>(call.in.size()) != op->inputs) continue;
+    if (op == nullptr || !op->shared_operands || static_cast<int>(call.in.size()) != op->inputs) continue;
     std::string key = cat(call.spec.op, " ", call.kernel, call.spec.attrs.print(), call.spec.in[0].dtype);
-    for (std::size_t s = call.in.size() - static_cast<std::size_t>(*op->shared); s < call.in.size(); ++s)
+    for (std::size_t s = call.in.size() - static_cast<std::size_t>(*op->shared_operands); s < call.in.size(); ++s)
       key += cat(" ", call.in[s]);
     groups[key].push_back(i);
   }
   int fired = 0;
   for (const auto& [key, members] : groups) {
     if (members.size() < 2 || !independent(segment, members)) continue;
-    auto shared = static_cast<std::size_t>(*segment.op_of(calls[members.back()])->shared);
+    auto shared = static_cast<std::size_t>(*segment.op_of(calls[members.back()])->shared_operands);
     LocalCall merged = merged_call(calls, members, shared, segment.team());
     auto choice = segment.catalog().find(merged.spec);
     if (!choice || choice->kernel != merged.kernel) continue;

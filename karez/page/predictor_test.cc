@@ -1,5 +1,5 @@
 // Prices against sums by hand.
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 
 #include <gtest/gtest.h>
 
@@ -31,19 +31,19 @@ double seconds(std::string kernel, std::vector<View> in, View out, Attrs attrs =
 
 const auto f32 = DType::f32;
 
-TEST(Predict, AMatmulIsPricedByItsOperations) {
+TEST(Predictor, AMatmulIsPricedByItsOperations) {
   EXPECT_DOUBLE_EQ(seconds("onednn.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}), 10.0 * 2 * 2 * 3 * 5 + 1);
   EXPECT_DOUBLE_EQ(seconds("onednn.matmul", {{f32, {2, 3}}, {f32, {5, 3}}, {f32, {5}}}, {f32, {2, 5}},
                            {{"transpose_b", true}, {"bias", true}}),
                    10.0 * 2 * 2 * 3 * 5 + 1);
 }
 
-TEST(Predict, AConvolutionIsPricedByItsOperations) {
+TEST(Predictor, AConvolutionIsPricedByItsOperations) {
   EXPECT_DOUBLE_EQ(seconds("onednn.conv2d", {{f32, {1, 2, 5, 5}}, {f32, {3, 2, 3, 3}}}, {f32, {1, 3, 3, 3}}),
                    100.0 * 2 * 27 * 18 + 1);
 }
 
-TEST(Predict, OtherCallsArePricedByTheDistinctBytesTheyTouch) {
+TEST(Predictor, OtherCallsArePricedByTheDistinctBytesTheyTouch) {
   EXPECT_DOUBLE_EQ(
       seconds("hwy.pointwise", {{f32, {4, 6}}, {f32, {4, 6}, {1, 0}}}, {f32, {4, 6}}, {{"expr", "x0 + x1"}}),
       (96 + 16 + 96) / 1000.0 + 1);
@@ -51,7 +51,7 @@ TEST(Predict, OtherCallsArePricedByTheDistinctBytesTheyTouch) {
       << "what lies between strided elements is not touched";
 }
 
-TEST(Predict, ACallIsOfTheRateOfItsKindAndSize) {
+TEST(Predictor, ACallIsOfTheRateOfItsKindAndSize) {
   CostTable rates = costs();
   rates.rates[find_rate("matmul.vector")] = 10;
   rates.rates[find_rate("reduce.l1")] = 100;
@@ -68,17 +68,17 @@ TEST(Predict, ACallIsOfTheRateOfItsKindAndSize) {
   EXPECT_DOUBLE_EQ(of("hwy.pointwise", {{f32, {4}}}, {f32, {4}}, {{"expr", "exp(x0)"}}), 4 / 2.0 + 1);
 }
 
-TEST(Predict, APlainRowTakesTwentyTimesAsLong) {
+TEST(Predictor, APlainRowTakesTwentyTimesAsLong) {
   EXPECT_DOUBLE_EQ(seconds("plain.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}),
                    20 * 10.0 * 2 * 2 * 3 * 5 + 1);
 }
 
-TEST(Predict, AKernelThatIsNotOursIsPricedByItsBytes) {
+TEST(Predictor, AKernelThatIsNotOursIsPricedByItsBytes) {
   EXPECT_DOUBLE_EQ(seconds("mine.matmul", {{f32, {10}}}, {f32, {10}}), 80 / 1000.0 + 1);
 }
 
 // One collective among two devices, its plan's transfer on an axis.
-Plan with_collective(std::string kind, View in, View out, std::vector<plan::Piece> sends, std::string axis) {
+Plan with_collective(std::string kind, View in, View out, std::vector<plan::PeerBox> sends, std::string axis) {
   Plan plan;
   plan.devices = {{0, 0, "cpu"}, {0, 1, "cpu"}};
   plan.streams = {{DeviceId(1), "comm", 0}};
@@ -100,7 +100,7 @@ Plan with_collective(std::string kind, View in, View out, std::vector<plan::Piec
 }
 double collective_seconds(const Plan& plan) { return Predictor(costs()).act(plan, ActorId(0)); }
 
-TEST(Predict, ACollectiveSendsMessagesAndBytesButNotToItself) {
+TEST(Predictor, ACollectiveSendsMessagesAndBytesButNotToItself) {
   EXPECT_DOUBLE_EQ(
       collective_seconds(with_collective("all_gather", {f32, {4}}, {f32, {8}}, {{0, {0}, {4}}, {1, {0}, {4}}}, "near")),
       1e6 + 16 * 1e4 + 16 / 1000.0 + 1);
@@ -111,7 +111,7 @@ TEST(Predict, ACollectiveSendsMessagesAndBytesButNotToItself) {
                    1e6 + 20 * 1e4 + 2 * 16 / 1000.0 + 1);
 }
 
-TEST(Predict, AMemberInTheMiddleSendsToBothSides) {
+TEST(Predictor, AMemberInTheMiddleSendsToBothSides) {
   Plan plan =
       with_collective("all_to_all", {f32, {6}}, {f32, {6}}, {{0, {0}, {1}}, {1, {1}, {2}}, {2, {3}, {3}}}, "near");
   plan.devices.push_back({0, 2, "cpu"});
@@ -119,25 +119,25 @@ TEST(Predict, AMemberInTheMiddleSendsToBothSides) {
   EXPECT_DOUBLE_EQ(collective_seconds(plan), 2e6 + (1 + 3) * 4 * 1e4 + 24 / 1000.0 + 1);
 }
 
-TEST(Predict, ACollectiveTakesTheLinkOfItsAxis) {
+TEST(Predictor, ACollectiveTakesTheLinkOfItsAxis) {
   EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "far")),
                    6e6 + 32 * 1e4 + 32 / 1000.0 + 1);
 }
 
-TEST(Predict, MembersOfOneCollectiveShareATransferAndTheNextHasItsOwn) {
+TEST(Predictor, MembersOfOneCollectiveShareATransferAndTheNextHasItsOwn) {
   Plan plan = with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "near");
   Actor other = plan.actors[ActorId(0)];
   plan.actors.push_back(other);
   other.name = "all_reduce %2";
   plan.actors.push_back(other);
-  EXPECT_EQ(transfer_of(plan), (std::vector<int>{0, 0, -1})) << "there is no second transfer";
+  EXPECT_EQ(transfer_indices(plan), (std::vector<int>{0, 0, -1})) << "there is no second transfer";
   plan.transfers.push_back(plan.transfers[0]);
-  EXPECT_EQ(transfer_of(plan), (std::vector<int>{0, 0, 1}));
+  EXPECT_EQ(transfer_indices(plan), (std::vector<int>{0, 0, 1}));
   plan.transfers[0].kind = "all_gather";
-  EXPECT_EQ(transfer_of(plan), (std::vector<int>{1, 1, -1}));
+  EXPECT_EQ(transfer_indices(plan), (std::vector<int>{1, 1, -1}));
 }
 
-TEST(Predict, ATransferBetweenPlacementsTakesTheLinkThatThePlannerPricesItBy) {
+TEST(Predictor, ATransferBetweenPlacementsTakesTheLinkThatThePlannerPricesItBy) {
   CostTable table = costs();
   const Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "mesh0 to mesh1");
   const double common = Predictor(table).act(plan, ActorId(0));
@@ -145,7 +145,7 @@ TEST(Predict, ATransferBetweenPlacementsTakesTheLinkThatThePlannerPricesItBy) {
   EXPECT_DOUBLE_EQ(Predictor(table).act(plan, ActorId(0)), common + 5);
 }
 
-TEST(Predict, AMemberThatOnlyReceivesLastsAsLongAsTheOneThatSends) {
+TEST(Predictor, AMemberThatOnlyReceivesLastsAsLongAsTheOneThatSends) {
   Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "near");
   Actor receiver = plan.actors[ActorId(0)];
   receiver.stream = plan.streams.add({DeviceId(0), "comm", 0});
@@ -156,7 +156,7 @@ TEST(Predict, AMemberThatOnlyReceivesLastsAsLongAsTheOneThatSends) {
   EXPECT_EQ(predictor.acts(plan), (ById<ActorId, double>(2, predictor.act(plan, ActorId(0)))));
 }
 
-TEST(Predict, CopiesReadAndWrite) {
+TEST(Predictor, CopiesReadAndWrite) {
   Plan plan;
   Actor input;
   input.body = BodyKind::input;

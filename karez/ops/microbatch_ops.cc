@@ -1,13 +1,13 @@
 // What stands between micro-batches and the whole batch: their sum, their putting together, and parts of what is there
 // whole. The pass `microbatch` makes these, and nobody else.
-#include "karez/ops/rows.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
 namespace {
 
 // A letter for every dimension but the one that is cut in time: a part of a device's part is no interval of the whole.
-Signature but_axis(const NodeView& node) {
+Signature letters_but_axis(const NodeView& node) {
   Signature s;
   s.in = {letters(node.in_type(0).shape)};
   s.in[0][static_cast<std::size_t>(node.attrs().integer("axis"))] = never_split;
@@ -24,7 +24,7 @@ std::int64_t parts_of(std::string_view op, const Attrs& attrs) {
 
 }  // namespace
 
-std::vector<OpDef> micro_ops() {
+std::vector<OpDef> microbatch_ops() {
   OpDef accumulate{.name = "accumulate",
                    .doc = "The sum of x over all acts of a launch, in their order; it is there after the last.",
                    .inputs = 1};
@@ -52,9 +52,9 @@ std::vector<OpDef> micro_ops() {
     size = checked_mul(size, parts_of("micro_join", attrs));
     return std::vector{out};
   };
-  join.index = but_axis;
+  join.index = letters_but_axis;
   join.no_grad = accumulate.no_grad;
-  join.role = Role::join;
+  join.role = Role::micro_join;
 
   OpDef part{.name = "micro_slice",
              .doc = "Of x, which is there once a launch, in each act the next of {parts} equal parts along {axis}.",
@@ -67,12 +67,12 @@ std::vector<OpDef> micro_ops() {
     size /= parts;
     return std::vector{out};
   };
-  part.index = but_axis;
+  part.index = letters_but_axis;
   part.no_grad = accumulate.no_grad;
   part.cost = [](std::span<const TensorType>, std::span<const TensorType> out, const Attrs&) {
     return Cost{WorkClass::memory, 0, 2 * bytes_of({}, out)};
   };
-  part.role = Role::part;
+  part.role = Role::micro_slice;
   return {accumulate, join, part};
 }
 

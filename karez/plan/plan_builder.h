@@ -11,10 +11,10 @@
 namespace karez::plan {
 
 // One rank; a stream is made for each (device, name) that is asked for; every register with bytes gets its own block.
-struct Sketch {
+struct PlanBuilder {
   Plan plan;
 
-  explicit Sketch(int devices = 1, std::string name = "sketch");
+  explicit PlanBuilder(int devices = 1, std::string name = "sketch");
   StreamId stream(int device, std::string name, int worker);
   ActorId actor(std::string name, int worker = 0, int device = 0, BodyKind body = BodyKind::compute);
   // `fills` and `reads`: the ports' periods.

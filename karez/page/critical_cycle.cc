@@ -1,12 +1,12 @@
 // The plan as a slot problem, and its worst cycle.
-#include "karez/page/critical.h"
+#include "karez/page/critical_cycle.h"
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
 #include "karez/plan/acts.h"
-#include "karez/plan/turns.h"
+#include "karez/plan/collective_sequence.h"
 #include "karez/runtime/simulator.h"
 
 namespace karez::page {
@@ -19,13 +19,13 @@ class Model {
         seconds_(seconds),
         overlap_(overlap),
         acts_(acts_per_launch(plan)),
-        turns_(plan) {}
+        sequence_(plan) {}
 
   CriticalCycle run() {
     add_actors();
     add_registers();
     add_workers();
-    add_turns();
+    add_sequences();
     SlotLimits limits;
     limits.acts = std::numeric_limits<std::int32_t>::max();
     out_.cycle = interval_of(problem_, slots_, limits);
@@ -38,20 +38,20 @@ class Model {
     for (ActorId a : plan_.actors.ids()) {
       if (number_[a] >= 0) continue;
       std::vector<ActorId> together = {a};
-      if (plan_.actor(a).collective) together = turns_.members(a);
+      if (plan_.actor(a).collective) together = sequence_.members(a);
       double longest = 0;
       for (ActorId member : together)
         number_[member] = static_cast<int>(out_.actors.size()), longest = std::max(longest, seconds_[member]);
       problem_.actors.push_back({longest, static_cast<int>(acts_[a])});
       out_.actors.push_back(std::move(together));
     }
-    joins_.resize(plan_.actors.size(), -1);
+    arrivals_.resize(plan_.actors.size(), -1);
     for (ActorId a : plan_.actors.ids()) {
       if (!plan_.actor(a).collective) continue;
-      joins_[a] = static_cast<int>(out_.actors.size());
+      arrivals_[a] = static_cast<int>(out_.actors.size());
       problem_.actors.push_back({0, static_cast<int>(acts_[a])});
       out_.actors.push_back({a});
-      problem_.registers.push_back({joins_[a], {{number_[a]}}});
+      problem_.registers.push_back({arrivals_[a], {{number_[a]}}});
       out_.registers.emplace_back();
       slots_.push_back(1);
     }
@@ -84,8 +84,8 @@ class Model {
                         [&](const auto& known) { return known.actor == number; }))
           continue;
         made.consumers.push_back({number, period_of(plan_, consumer, r, false)});
-        if (consumer != session_actor && joins_[consumer] >= 0)
-          made.consumers.push_back({joins_[consumer], made.consumers.back().period});
+        if (consumer != session_actor && arrivals_[consumer] >= 0)
+          made.consumers.push_back({arrivals_[consumer], made.consumers.back().period});
       }
       if (made.consumers.empty()) continue;
       problem_.registers.push_back(std::move(made));
@@ -103,7 +103,8 @@ class Model {
       for (const Event& event : launch.events[worker].events) {
         if (event.kind != EventKind::began || event.piece >= acts_[event.actor])
           continue;  // those without inputs run ahead
-        stream.order.push_back({joins_[event.actor] >= 0 ? joins_[event.actor] : number_[event.actor], event.piece});
+        stream.order.push_back(
+            {arrivals_[event.actor] >= 0 ? arrivals_[event.actor] : number_[event.actor], event.piece});
       }
       if (stream.order.empty()) continue;
       problem_.streams.push_back(std::move(stream));
@@ -111,19 +112,19 @@ class Model {
     }
   }
 
-  void add_turns() {
+  void add_sequences() {
     std::map<std::vector<int>, std::string> known;  // devices of one communicator have one order
     for (ActorId a : plan_.actors.ids()) {
       if (!plan_.actor(a).collective) continue;
-      const Seat& seat = turns_.seat(a);
+      const SequencePosition& position = sequence_.position(a);
       std::vector<int> order;
-      for (ActorId one : seat.order) order.push_back(number_[one]);
+      for (ActorId one : position.order) order.push_back(number_[one]);
       if (!known.emplace(order, "").second) continue;
       SlotProblem::Stream stream;
       std::map<int, int> acts;  // that had their turn
       for (int one : order) stream.order.push_back({one, acts[one]++});
       problem_.streams.push_back(std::move(stream));
-      out_.streams.push_back(cat("turns of communicator ", seat.communicator));
+      out_.streams.push_back(cat("turns of communicator ", position.communicator));
     }
   }
 
@@ -131,11 +132,11 @@ class Model {
   const ById<ActorId, double>& seconds_;
   const bool overlap_;
   ById<ActorId, std::int64_t> acts_;
-  Turns turns_;
+  CollectiveSequence sequence_;
   SlotProblem problem_;
   std::vector<int> slots_;
-  ById<ActorId, int> number_;  // a collective's is that of all its members
-  ById<ActorId, int> joins_;   // of a collective: the moment at which a worker lets this member in, an act of no time
+  ById<ActorId, int> number_;    // a collective's is that of all its members
+  ById<ActorId, int> arrivals_;  // of a collective: the moment at which a worker lets this member in, an act of no time
   int session_ = 0;
   CriticalCycle out_;
 };

@@ -13,14 +13,14 @@
 
 namespace karez::plan {
 
-inline bool picked_before(const Plan& plan, ActorId a, ActorId b) {
+inline bool precedes_in_priority(const Plan& plan, ActorId a, ActorId b) {
   int pa = plan.actor(a).priority, pb = plan.actor(b).priority;
   return pa != pb ? pa < pb : a < b;
 }
 
 // The actors of one worker, most wanted first. An actor's place in this list is what ReadyQueue knows it by.
-inline std::vector<ActorId> pick_order(const Plan& plan, std::vector<ActorId> actors) {
-  std::sort(actors.begin(), actors.end(), [&](ActorId a, ActorId b) { return picked_before(plan, a, b); });
+inline std::vector<ActorId> priority_order(const Plan& plan, std::vector<ActorId> actors) {
+  std::sort(actors.begin(), actors.end(), [&](ActorId a, ActorId b) { return precedes_in_priority(plan, a, b); });
   return actors;
 }
 

@@ -17,7 +17,7 @@ namespace karez::plan {
 //
 // However early the ports of c are ready, c waits: another device may be ready in another order, and they would wait
 // for each other.
-struct Seat {
+struct SequencePosition {
   CommunicatorId communicator;
   DeviceId device;
   std::vector<ActorId> order;  // by turn; its acts come in their order, so an actor's next turn is that of its next act
@@ -31,31 +31,33 @@ struct Seat {
 };
 
 // All seats of a plan. Two seats share nothing, so each may be used by a thread of its own.
-class Turns {
+class CollectiveSequence {
  public:
-  explicit Turns(const Plan& plan);
+  explicit CollectiveSequence(const Plan& plan);
 
   bool may_begin(ActorId actor) const {  // an actor without a collective always may
-    int at = seat_number(actor);
-    return at < 0 || seats_[static_cast<std::size_t>(at)].may_begin(actor);
+    int at = position_number(actor);
+    return at < 0 || positions_[static_cast<std::size_t>(at)].may_begin(actor);
   }
-  Seat& seat(ActorId actor) { return seats_[static_cast<std::size_t>(seat_number(actor))]; }
-  const Seat& seat(ActorId actor) const { return seats_[static_cast<std::size_t>(seat_number(actor))]; }
+  SequencePosition& position(ActorId actor) { return positions_[static_cast<std::size_t>(position_number(actor))]; }
+  const SequencePosition& position(ActorId actor) const {
+    return positions_[static_cast<std::size_t>(position_number(actor))];
+  }
   // The actors of this plan that take part in the same collective: same communicator, same turns. The actor itself is
   // one of them.
   const std::vector<ActorId>& members(ActorId actor) const {
-    return meetings_[static_cast<std::size_t>(meeting_number(actor))];
+    return groups_[static_cast<std::size_t>(group_number(actor))];
   }
   // A number for each such group, from 0.
-  int meeting_number(ActorId actor) const { return meeting_of_[actor]; }
-  int meetings() const { return static_cast<int>(meetings_.size()); }
+  int group_number(ActorId actor) const { return group_of_[actor]; }
+  int groups() const { return static_cast<int>(groups_.size()); }
 
  private:
-  int seat_number(ActorId actor) const { return seat_of_[actor]; }
+  int position_number(ActorId actor) const { return position_of_[actor]; }
 
-  std::vector<Seat> seats_;
-  std::vector<std::vector<ActorId>> meetings_;
-  ById<ActorId, int> seat_of_, meeting_of_;  // -1: it has no collective
+  std::vector<SequencePosition> positions_;
+  std::vector<std::vector<ActorId>> groups_;
+  ById<ActorId, int> position_of_, group_of_;  // -1: it has no collective
 };
 
 }  // namespace karez::plan

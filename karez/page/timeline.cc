@@ -1,5 +1,5 @@
 // Reading lanes and lifetimes off the simulated acts.
-#include "karez/page/drawing.h"
+#include "karez/page/timeline.h"
 
 #include <algorithm>
 #include <map>
@@ -48,9 +48,9 @@ int period_of(const std::vector<Port>& ports, RegisterId reg) {
   return 1;
 }
 
-class Memories {
+class MemoryTimelineBuilder {
  public:
-  Memories(const Plan& plan, const Simulation& run)
+  MemoryTimelineBuilder(const Plan& plan, const Simulation& run)
       : plan_(plan),
         times_(plan, run),
         makespan_(run.makespan),
@@ -59,12 +59,12 @@ class Memories {
     for (bool lasting : {true, false})  // what is always held lies below
       for (BlockId b : plan.blocks.ids()) {
         if (lasts(b) != lasting) continue;
-        Memory& memory = out_[plan.block(b).device];
+        MemoryTimeline& memory = out_[plan.block(b).device];
         first_[b] = memory.bytes;
         memory.bytes += plan.block(b).bytes;
       }
   }
-  ById<DeviceId, Memory> run() {
+  ById<DeviceId, MemoryTimeline> run() {
     for (BlockId b : plan_.blocks.ids()) add_block(b);
     for (RegisterId r : plan_.registers.ids()) add_register(r);
     for (ActorId a : plan_.actors.ids())
@@ -79,7 +79,7 @@ class Memories {
   }
   void add(BlockId b, Times::Time time, std::int64_t offset, std::int64_t bytes, std::string_view kind,
            std::string label) {
-    out_[plan_.block(b).device].held.push_back(
+    out_[plan_.block(b).device].spans.push_back(
         {time.begin, time.end, first_[b] + offset, bytes, std::string(kind), std::move(label)});
   }
   void add_block(BlockId b) {
@@ -139,7 +139,7 @@ class Memories {
   const Times times_;
   const double makespan_;
   ById<BlockId, std::int64_t> first_;  // byte of the device's blocks
-  ById<DeviceId, Memory> out_;
+  ById<DeviceId, MemoryTimeline> out_;
 };
 
 }  // namespace
@@ -164,14 +164,14 @@ std::vector<Lane> lanes_of(const Plan& plan, const Simulation& run) {
   return out;
 }
 
-ById<DeviceId, Memory> memory_of(const Plan& plan, const Simulation& run, std::size_t most) {
-  ById<DeviceId, Memory> out = Memories(plan, run).run();
-  for (Memory& memory : out) {
-    if (memory.held.size() <= most) continue;
-    std::stable_sort(memory.held.begin(), memory.held.end(),
-                     [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
-    memory.left_out = static_cast<std::int64_t>(memory.held.size() - most);
-    memory.held.resize(most);
+ById<DeviceId, MemoryTimeline> memory_of(const Plan& plan, const Simulation& run, std::size_t most) {
+  ById<DeviceId, MemoryTimeline> out = MemoryTimelineBuilder(plan, run).run();
+  for (MemoryTimeline& memory : out) {
+    if (memory.spans.size() <= most) continue;
+    std::stable_sort(memory.spans.begin(), memory.spans.end(),
+                     [](const MemorySpan& a, const MemorySpan& b) { return a.bytes > b.bytes; });
+    memory.omitted = static_cast<std::int64_t>(memory.spans.size() - most);
+    memory.spans.resize(most);
   }
   return out;
 }

@@ -14,6 +14,6 @@ std::vector<Lane> lanes_of(const Plan& plan, const Simulation& run);
 
 // A slot of a register from the act that begins to fill it until its last reader has acted; scratch while its act
 // lasts; the other blocks always. At most `most` of a device are listed, the largest.
-ById<DeviceId, Memory> memory_of(const Plan& plan, const Simulation& run, std::size_t most);
+ById<DeviceId, MemoryTimeline> memory_of(const Plan& plan, const Simulation& run, std::size_t most);
 
 }  // namespace karez::page

@@ -1,15 +1,15 @@
 // Along one axis: running sums, sorting, and elements picked by an index for each place, with the sum back that is its
 // gradient.
 #include "karez/ops/build.h"
-#include "karez/ops/index_place.h"
-#include "karez/ops/rows.h"
+#include "karez/ops/index_bounds.h"
+#include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
 namespace {
 
 // Letters of a shape, with the axis as said.
-std::vector<std::string> with_axis(const Shape& shape, int axis, const std::string& as) {
+std::vector<std::string> letters_with_axis(const Shape& shape, int axis, const std::string& as) {
   std::vector<std::string> out = letters(shape);
   out[static_cast<std::size_t>(axis)] = as;
   return out;
@@ -31,7 +31,7 @@ OpDef cumsum() {
   };
   op.index = [](const NodeView& node) {
     Signature s;
-    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), never_split)};
+    s.in = {letters_with_axis(node.in_type(0).shape, axis_attr(node), never_split)};
     s.out = s.in;
     s.linear = {{0}};
     return s;
@@ -61,7 +61,7 @@ OpDef sort() {
   };
   op.index = [](const NodeView& node) {
     Signature s;
-    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), never_split)};
+    s.in = {letters_with_axis(node.in_type(0).shape, axis_attr(node), never_split)};
     s.out = {s.in[0], s.in[0]};
     return s;
   };
@@ -81,7 +81,7 @@ OpDef sort() {
 }
 
 // Equal but for the axis.
-void require_along(std::string_view op, const TensorType& a, const TensorType& b, std::size_t axis) {
+void require_same_but_axis(std::string_view op, const TensorType& a, const TensorType& b, std::size_t axis) {
   Shape left = a.shape, right = b.shape;
   const bool ranks = left.size() == right.size();
   if (ranks) left[axis] = right[axis] = 0;
@@ -100,13 +100,13 @@ OpDef take_along() {
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("take_along", in[0]);
     require_index("take_along", in[1]);
-    require_along("take_along", in[0], in[1], static_cast<std::size_t>(axis_of("take_along", attrs, in[0])));
+    require_same_but_axis("take_along", in[0], in[1], static_cast<std::size_t>(axis_of("take_along", attrs, in[0])));
     return std::vector<TensorType>{{in[0].dtype, in[1].shape}};
   };
   op.index = [](const NodeView& node) {
     Signature s;
-    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), "from"),
-            with_axis(node.in_type(1).shape, axis_attr(node), "to")};
+    s.in = {letters_with_axis(node.in_type(0).shape, axis_attr(node), "from"),
+            letters_with_axis(node.in_type(1).shape, axis_attr(node), "to")};
     s.out = {s.in[1]};
     s.reduced["from"] = Reduce::sum;
     s.masked = {"from"};
@@ -115,7 +115,7 @@ OpDef take_along() {
   };
   op.localise = [](const LocalView& view) {
     const auto axis = static_cast<std::size_t>(axis_attr(view.node));
-    return with_index_place(view.node.attrs(), view.in[1], view.in[0][axis], view.node.in_type(0).shape[axis]);
+    return with_index_bounds(view.node.attrs(), view.in[1], view.in[0][axis], view.node.in_type(0).shape[axis]);
   };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     const int axis = axis_attr(n);
@@ -150,9 +150,9 @@ OpDef add_along() {
   };
   op.index = [](const NodeView& node) {
     Signature s;
-    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), "from")};
+    s.in = {letters_with_axis(node.in_type(0).shape, axis_attr(node), "from")};
     s.in.push_back(s.in[0]);
-    s.out = {with_axis(node.out_type(0).shape, axis_attr(node), "to")};
+    s.out = {letters_with_axis(node.out_type(0).shape, axis_attr(node), "to")};
     s.reduced["from"] = Reduce::sum;
     s.masked = {"from"};
     s.linear = {{1}};
@@ -162,7 +162,7 @@ OpDef add_along() {
     const auto axis = static_cast<std::size_t>(axis_attr(view.node));
     Attrs attrs = view.node.attrs();
     attrs.set("size", view.out[0][axis].size());
-    return with_index_place(std::move(attrs), view.in[0], view.out[0][axis], view.node.out_type(0).shape[axis]);
+    return with_index_bounds(std::move(attrs), view.in[0], view.out[0][axis], view.node.out_type(0).shape[axis]);
   };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     return {ValueId(), build::take_along(b, dy[0], n.in(0), axis_attr(n))};
@@ -175,6 +175,6 @@ OpDef add_along() {
 
 }  // namespace
 
-std::vector<OpDef> along_ops() { return {cumsum(), sort(), take_along(), add_along()}; }
+std::vector<OpDef> axis_ops() { return {cumsum(), sort(), take_along(), add_along()}; }
 
 }  // namespace karez::ops

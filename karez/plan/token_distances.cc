@@ -1,5 +1,5 @@
 // Lanes of acts, from the longest on, and who waits first on each of them.
-#include "karez/plan/token_lanes.h"
+#include "karez/plan/token_distances.h"
 
 #include <algorithm>
 #include <climits>
@@ -8,62 +8,62 @@
 
 namespace karez::plan {
 namespace {
-constexpr int shortest_lane = 8;
-constexpr std::size_t most_lanes = 64;
-constexpr int nowhere = INT_MAX;
+constexpr int min_chain_length = 8;
+constexpr std::size_t max_chains = 64;
+constexpr int unreachable = INT_MAX;
 }  // namespace
 
-TokenLanes::TokenLanes(const Plan& plan, const ById<ActorId, std::int64_t>& acts)
+TokenDistances::TokenDistances(const Plan& plan, const ById<ActorId, std::int64_t>& acts)
     : plan_(plan),
       acts_(acts),
       steps_(plan.actors.size() + 2),
-      back_(steps_.size()),
+      reverse_steps_(steps_.size()),
       in_step_(plan.registers.size()) {
-  for (RegisterId r : plan.registers.ids()) in_step_[r] = acts_alike(plan.registers[r]);
+  for (RegisterId r : plan.registers.ids()) in_step_[r] = has_equal_acts(plan.registers[r]);
   for (ActorId a : plan.actors.ids())
     for (const Port& port : plan.actors[a].outputs)
       if (port.period != 1) in_step_[port.reg] = false;
   for (RegisterId r : plan.registers.ids()) add_register(r);
-  std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::vector<ActorId>> seats;
+  std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::vector<ActorId>> sequences;
   for (ActorId a : plan.actors.ids())
     if (const auto& c = plan.actors[a].collective)
-      seats[{c->communicator, plan.stream(plan.actors[a].stream).device, acts[a]}].push_back(a);
-  for (auto& [key, seat] : seats) add_turns(seat);
+      sequences[{c->communicator, plan.stream(plan.actors[a].stream).device, acts[a]}].push_back(a);
+  for (auto& [key, sequence] : sequences) add_sequence(sequence);
   sort();
-  if (!ordered()) return;
-  lay_lanes();
-  reach();
+  if (!is_acyclic()) return;
+  build_chains();
+  compute_reachability();
 }
 
-bool TokenLanes::acts_alike(const Register& r) const {
+bool TokenDistances::has_equal_acts(const Register& r) const {
   auto acts = [&](ActorId a) { return a == session_actor ? 1 : acts_[a]; };
   return std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return acts(c) == acts(r.producer); });
 }
 
-int TokenLanes::tokens(ActorId from, ActorId to) const {
+int TokenDistances::tokens(ActorId from, ActorId to) const {
   if (from == to) return 1;
   const std::size_t begin = node(from), end = node(to);
-  auto to_lane = [&](std::size_t at) { return reaches(first_, begin, at) ? 0 : reaches(later_, begin, at) ? 1 : 2; };
-  if (lane_[end] >= 0) return to_lane(end);
+  auto to_chain = [&](std::size_t at) { return reaches(first_, begin, at) ? 0 : reaches(later_, begin, at) ? 1 : 2; };
+  if (chain_[end] >= 0) return to_chain(end);
   int least = 2;
   std::vector<std::pair<std::size_t, int>> seen = {{end, 0}};
   for (std::size_t i = 0; i < seen.size() && least > 0; ++i)
-    for (const Step& step : back_[seen[i].first]) {
+    for (const Step& step : reverse_steps_[seen[i].first]) {
       const std::pair at(step.node, seen[i].second + step.tokens);
       if (at.second >= least || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
       if (step.node == begin) least = at.second;
-      else if (lane_[step.node] >= 0) least = std::min(least, at.second + to_lane(step.node));
+      else if (chain_[step.node] >= 0) least = std::min(least, at.second + to_chain(step.node));
       else seen.push_back(at);
     }
   return least;
 }
 
-void TokenLanes::add(std::size_t from, std::size_t to, int tokens) {
+void TokenDistances::add(std::size_t from, std::size_t to, int tokens) {
   steps_[from].push_back({to, tokens});
-  back_[to].push_back({from, tokens});
+  reverse_steps_[to].push_back({from, tokens});
 }
 
-void TokenLanes::add_register(RegisterId id) {
+void TokenDistances::add_register(RegisterId id) {
   const Register& r = plan_.reg(id);
   if (!in_step(id)) return;
   const std::size_t from = r.producer == session_actor ? plan_.actors.size() : node(r.producer);
@@ -77,22 +77,22 @@ void TokenLanes::add_register(RegisterId id) {
 
 // Of the collectives of one seat that act equally often: act k of one before act k of another, or before its act k + 1,
 // as their places in the sequence say. Those that act once need to be told of their neighbours alone.
-void TokenLanes::add_turns(std::vector<ActorId>& seat) {
+void TokenDistances::add_sequence(std::vector<ActorId>& sequence) {
   auto turns = [&](ActorId a) -> const std::vector<int>& { return plan_.actor(a).collective->turns; };
-  if (acts_[seat[0]] == 1) {
-    std::sort(seat.begin(), seat.end(), [&](ActorId a, ActorId b) { return turns(a) < turns(b); });
-    for (std::size_t i = 1; i < seat.size(); ++i) add(node(seat[i - 1]), node(seat[i]), 0);
-    return add(node(seat.back()), node(seat[0]), 1);
+  if (acts_[sequence[0]] == 1) {
+    std::sort(sequence.begin(), sequence.end(), [&](ActorId a, ActorId b) { return turns(a) < turns(b); });
+    for (std::size_t i = 1; i < sequence.size(); ++i) add(node(sequence[i - 1]), node(sequence[i]), 0);
+    return add(node(sequence.back()), node(sequence[0]), 1);
   }
-  for (ActorId a : seat)
-    for (ActorId b : seat) {
+  for (ActorId a : sequence)
+    for (ActorId b : sequence) {
       const auto &x = turns(a), &y = turns(b);
       if (std::equal(x.begin(), x.end(), y.begin(), y.end(), std::less<>())) add(node(a), node(b), 0);
       else if (std::equal(x.begin(), x.end() - 1, y.begin() + 1, y.end(), std::less<>())) add(node(a), node(b), 1);
     }
 }
 
-void TokenLanes::sort() {
+void TokenDistances::sort() {
   std::vector<int> waiting(steps_.size(), 0);
   for (const auto& steps : steps_)
     for (const Step& step : steps) waiting[step.node] += step.tokens == 0;
@@ -101,40 +101,40 @@ void TokenLanes::sort() {
   for (std::size_t i = 0; i < order_.size(); ++i)
     for (const Step& step : steps_[order_[i]])
       if (step.tokens == 0 && --waiting[step.node] == 0) order_.push_back(step.node);
-  rank_.assign(steps_.size(), 0);
-  for (std::size_t i = 0; i < order_.size(); ++i) rank_[order_[i]] = static_cast<int>(i);
+  topological_rank_.assign(steps_.size(), 0);
+  for (std::size_t i = 0; i < order_.size(); ++i) topological_rank_[order_[i]] = static_cast<int>(i);
 }
 
 // A lane after the other: the chain of most actors that stand in none yet.
-void TokenLanes::lay_lanes() {
+void TokenDistances::build_chains() {
   constexpr std::size_t none = SIZE_MAX;
-  lane_.assign(steps_.size(), -1);
-  place_.assign(steps_.size(), -1);
+  chain_.assign(steps_.size(), -1);
+  position_.assign(steps_.size(), -1);
   std::vector<int> length(steps_.size());
   std::vector<std::size_t> before(steps_.size());
-  for (; lanes_ < most_lanes; ++lanes_) {
+  for (; chain_count_ < max_chains; ++chain_count_) {
     std::size_t last = order_[0];
     for (std::size_t n : order_) {
       length[n] = 0, before[n] = none;
-      for (const Step& step : back_[n])
+      for (const Step& step : reverse_steps_[n])
         if (step.tokens == 0 && length[step.node] > length[n]) length[n] = length[step.node], before[n] = step.node;
-      length[n] += lane_[n] < 0;
+      length[n] += chain_[n] < 0;
       if (length[n] > length[last]) last = n;
     }
-    if (length[last] < shortest_lane && lanes_ > 0) return;
+    if (length[last] < min_chain_length && chain_count_ > 0) return;
     for (std::size_t n = last; n != none; n = before[n])
-      if (lane_[n] < 0) lane_[n] = static_cast<int>(lanes_), place_[n] = length[n] - 1;
+      if (chain_[n] < 0) chain_[n] = static_cast<int>(chain_count_), position_[n] = length[n] - 1;
   }
 }
 
-void TokenLanes::reach() {
-  first_.assign(steps_.size() * lanes_, nowhere);
+void TokenDistances::compute_reachability() {
+  first_.assign(steps_.size() * chain_count_, unreachable);
   auto lower = [&](std::vector<int>& into, std::size_t n, const std::vector<int>& from, std::size_t other) {
-    for (std::size_t l = 0; l < lanes_; ++l)
-      into[n * lanes_ + l] = std::min(into[n * lanes_ + l], from[other * lanes_ + l]);
+    for (std::size_t l = 0; l < chain_count_; ++l)
+      into[n * chain_count_ + l] = std::min(into[n * chain_count_ + l], from[other * chain_count_ + l]);
   };
   for (auto n = order_.rbegin(); n != order_.rend(); ++n) {
-    if (lane_[*n] >= 0) first_[*n * lanes_ + static_cast<std::size_t>(lane_[*n])] = place_[*n];
+    if (chain_[*n] >= 0) first_[*n * chain_count_ + static_cast<std::size_t>(chain_[*n])] = position_[*n];
     for (const Step& step : steps_[*n])
       if (step.tokens == 0) lower(first_, *n, first_, step.node);
   }

@@ -1,19 +1,19 @@
 // How many tokens lie between acts, against a walk over acts one by one.
-#include "karez/plan/token_lanes.h"
+#include "karez/plan/token_distances.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 
 namespace karez::plan {
 namespace {
 
 // What must wait for act 0 of an actor, by (actor, act), of acts 0 to 3: registers, slots that come back, turns that go
 // round.
-std::set<std::pair<int, int>> behind(const Plan& plan, ActorId from) {
+std::set<std::pair<int, int>> waiting_acts(const Plan& plan, ActorId from) {
   constexpr int acts = 4;
   std::set<std::pair<int, int>> seen;
   std::vector<std::pair<int, int>> open = {{from.index, 0}};
@@ -42,7 +42,7 @@ std::set<std::pair<int, int>> behind(const Plan& plan, ActorId from) {
 
 // Two long chains, the second of collectives in turn, and actors beside them that hang on one or two others.
 Plan random_plan(std::mt19937& random) {
-  Sketch s;
+  PlanBuilder s;
   auto below = [&](std::size_t n) { return random() % static_cast<unsigned>(n); };
   std::vector<ActorId> actors, collectives;
   const unsigned count = 3 + below(40);
@@ -64,27 +64,27 @@ Plan random_plan(std::mt19937& random) {
   return s.plan;
 }
 
-TEST(TokenLanes, AgreeWithActsOneByOne) {
+TEST(TokenDistances, AgreeWithActsOneByOne) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
     const Plan plan = random_plan(random);
     const ById<ActorId, std::int64_t> once(plan.actors.size(), 1);
-    const TokenLanes lanes(plan, once);
-    ASSERT_TRUE(lanes.ordered());
+    const TokenDistances lanes(plan, once);
+    ASSERT_TRUE(lanes.is_acyclic());
     for (ActorId a : plan.actors.ids()) {
-      const auto seen = behind(plan, a);
+      const auto seen = waiting_acts(plan, a);
       for (ActorId b : plan.actors.ids()) {
         const int want = seen.count({b.index, 0}) > 0 ? 0 : seen.count({b.index, 1}) > 0 ? 1 : 2;
         ASSERT_EQ(lanes.tokens(a, b), want) << a << " " << b << " round " << round;
-        if (want == 0) { ASSERT_LT(lanes.rank(a), lanes.rank(b)); }
+        if (want == 0) { ASSERT_LT(lanes.topological_rank(a), lanes.topological_rank(b)); }
       }
     }
   }
 }
 
 // Beside a chain of eight each layer has an actor of its own, which nobody waits for in the same launch.
-TEST(TokenLanes, ActsBesideALongChainAreWalkedOver) {
-  Sketch s;
+TEST(TokenDistances, ActsBesideALongChainAreWalkedOver) {
+  PlanBuilder s;
   std::vector<ActorId> chain, beside;
   for (int i = 0; i < 20; ++i) chain.push_back(s.actor(cat("c", i))), beside.push_back(s.actor(cat("b", i)));
   for (std::size_t i = 0; i < 20; ++i) {
@@ -92,7 +92,7 @@ TEST(TokenLanes, ActsBesideALongChainAreWalkedOver) {
     s.edge(chain[i], {beside[i]});
   }
   const ById<ActorId, std::int64_t> once(s.plan.actors.size(), 1);
-  const TokenLanes lanes(s.plan, once);
+  const TokenDistances lanes(s.plan, once);
   EXPECT_EQ(lanes.tokens(chain[3], beside[7]), 0);
   EXPECT_EQ(lanes.tokens(chain[7], beside[6]), 1) << "the slot comes back";
   EXPECT_EQ(lanes.tokens(chain[7], beside[3]), 2);
@@ -100,8 +100,8 @@ TEST(TokenLanes, ActsBesideALongChainAreWalkedOver) {
   EXPECT_EQ(lanes.tokens(beside[7], beside[3]), 2);
 }
 
-TEST(TokenLanes, ActsThatWaitForEachOtherInACircleHaveNoOrder) {
-  Sketch s;
+TEST(TokenDistances, ActsThatWaitForEachOtherInACircleHaveNoOrder) {
+  PlanBuilder s;
   const ActorId a = s.actor("a", 0, 0, BodyKind::collective), b = s.actor("b", 0, 0, BodyKind::collective);
   for (ActorId c : {a, b}) {
     s.plan.actors[c].collective = Collective{};
@@ -109,7 +109,7 @@ TEST(TokenLanes, ActsThatWaitForEachOtherInACircleHaveNoOrder) {
     s.plan.actors[c].collective->turns = {c == a ? 1 : 0};
   }
   s.edge(a, {b});
-  EXPECT_FALSE(TokenLanes(s.plan, ById<ActorId, std::int64_t>(2, 1)).ordered());
+  EXPECT_FALSE(TokenDistances(s.plan, ById<ActorId, std::int64_t>(2, 1)).is_acyclic());
 }
 
 }  // namespace

@@ -1,21 +1,21 @@
 // Small plans by hand: each call keeps the plan consistent.
-#include "karez/plan/sketch.h"
+#include "karez/plan/plan_builder.h"
 
 namespace karez::plan {
 
-Sketch::Sketch(int devices, std::string name) {
+PlanBuilder::PlanBuilder(int devices, std::string name) {
   plan.name = std::move(name);
   for (int d = 0; d < devices; ++d) plan.devices.push_back({0, d, "cpu"});
 }
 
-StreamId Sketch::stream(int device, std::string name, int worker) {
+StreamId PlanBuilder::stream(int device, std::string name, int worker) {
   for (StreamId i : plan.streams.ids())
     if (plan.streams[i].device.index == device && plan.streams[i].name == name) return i;
   plan.streams.push_back({DeviceId(device), std::move(name), worker});
   return StreamId(plan.streams.size() - 1);
 }
 
-ActorId Sketch::actor(std::string name, int worker, int device, BodyKind body) {
+ActorId PlanBuilder::actor(std::string name, int worker, int device, BodyKind body) {
   Actor a;
   a.stream = stream(device, cat("stream ", worker), worker);
   a.name = std::move(name);
@@ -25,7 +25,8 @@ ActorId Sketch::actor(std::string name, int worker, int device, BodyKind body) {
   return ActorId(plan.actors.size() - 1);
 }
 
-RegisterId Sketch::edge(ActorId from, std::vector<ActorId> to, int slots, std::int64_t bytes, int fills, int reads) {
+RegisterId PlanBuilder::edge(ActorId from, std::vector<ActorId> to, int slots, std::int64_t bytes, int fills,
+                             int reads) {
   RegisterId id(plan.registers.size());
   Register r;
   r.producer = from;
@@ -44,12 +45,12 @@ RegisterId Sketch::edge(ActorId from, std::vector<ActorId> to, int slots, std::i
   return id;
 }
 
-BlockId Sketch::block(BlockKind kind, int device, std::int64_t bytes, std::string name, std::string layout) {
+BlockId PlanBuilder::block(BlockKind kind, int device, std::int64_t bytes, std::string name, std::string layout) {
   plan.blocks.push_back({kind, DeviceId(device), bytes, std::move(name), std::move(layout)});
   return BlockId(plan.blocks.size() - 1);
 }
 
-void Sketch::call(ActorId a, std::string kernel, std::vector<Operand> in, std::vector<Operand> out, Attrs attrs) {
+void PlanBuilder::call(ActorId a, std::string kernel, std::vector<Operand> in, std::vector<Operand> out, Attrs attrs) {
   Call c;
   c.where = cat(kernel, " at sketch.cc:", plan.actor(a).calls.size() + 2);
   c.kernel = std::move(kernel);

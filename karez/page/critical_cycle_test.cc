@@ -1,5 +1,5 @@
 // The critical cycle against the simulator: what the one finds by cycle ratios the other does act by act.
-#include "karez/page/critical.h"
+#include "karez/page/critical_cycle.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ double makespan(const Plan& plan, const ById<ActorId, double>& seconds) {
   return simulate(plan, options).makespan;
 }
 
-TEST(Critical, ALaunchOfRandomPlansTakesAsLongAsTheSimulatorSays) {
+TEST(CriticalCycle, ALaunchOfRandomPlansTakesAsLongAsTheSimulatorSays) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     const int workers = 1 + static_cast<int>(seed % 3);
     const Plan plan = RandomGraph(seed, workers).s.plan;
@@ -73,7 +73,7 @@ std::string path_of(const CriticalCycle& critical) {
   });
 }
 
-TEST(Critical, CollectivesBeginWithTheirLastMemberAndByTurn) {
+TEST(CriticalCycle, CollectivesBeginWithTheirLastMemberAndByTurn) {
   const Plan plan = parse_plan(pair);
   const ById<ActorId, double> seconds = {1, 5, 10, 10, 0, 0, 20, 20};
   const CriticalCycle critical = critical_cycle(plan, seconds, false);
@@ -84,14 +84,14 @@ TEST(Critical, CollectivesBeginWithTheirLastMemberAndByTurn) {
   EXPECT_EQ(path.find("a0"), std::string::npos) << path;
 }
 
-TEST(Critical, AWorkerLetsItsMemberInBetweenTwoActs) {
+TEST(CriticalCycle, AWorkerLetsItsMemberInBetweenTwoActs) {
   const Plan plan = parse_plan(pair);
   const ById<ActorId, double> seconds = {1,  5, 1, 1,
                                          50, 3, 1, 1};  // a6 is ready at 1, but its turn comes while worker 0 does a4
   EXPECT_DOUBLE_EQ(critical_cycle(plan, seconds, false).cycle.interval, makespan(plan, seconds));
 }
 
-TEST(Critical, LaunchesThatOverlapAreHeldUpByTheSlowestPartAlone) {
+TEST(CriticalCycle, LaunchesThatOverlapAreHeldUpByTheSlowestPartAlone) {
   const Plan plan = parse_plan(R"(
 plan "chain" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"

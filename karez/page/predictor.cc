@@ -1,5 +1,5 @@
 // Prices of calls, collectives and copies by the cost table.
-#include "karez/page/predict.h"
+#include "karez/page/predictor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
-#include "karez/plan/turns.h"
+#include "karez/plan/collective_sequence.h"
 #include "karez/sbp/transfer.h"
 
 namespace karez::page {
@@ -26,7 +26,7 @@ std::vector<TensorType> types_of(const std::vector<Operand>& operands) {
 
 }  // namespace
 
-const char* const how_predicted =
+const char* const prediction_method =
     "What an act lasts is predicted from the cost table, not measured: matrix products and convolutions by their "
     "operations or the bytes they "
     "touch, whichever takes longer; every other call by its bytes or the functions (e^x, tanh, ...) that it evaluates; "
@@ -75,7 +75,7 @@ double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
     sent = one_round ? (n - 1) * in : 2 * (n - 1) * in / n;
     copied = one_round ? n * in : in;
   } else {
-    for (const plan::Piece& piece : c.sends)
+    for (const plan::PeerBox& piece : c.sends)
       if (piece.peer != me) sent += static_cast<double>(count_of(piece.size) * size_of(c.in.view.dtype));
     if (c.kind == "reduce_scatter") copied = n * part;
   }
@@ -85,17 +85,17 @@ double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
 }
 
 double Predictor::act(const Plan& plan, ActorId id) const {
-  return act(plan, id, plan.actor(id).collective ? transfer_of(plan)[static_cast<std::size_t>(id.index)] : -1);
+  return act(plan, id, plan.actor(id).collective ? transfer_indices(plan)[static_cast<std::size_t>(id.index)] : -1);
 }
 
 ById<ActorId, double> Predictor::acts(const Plan& plan) const {
-  const std::vector<int> transfers = transfer_of(plan);
+  const std::vector<int> transfers = transfer_indices(plan);
   ById<ActorId, double> out;
   for (ActorId a : plan.actors.ids()) out.push_back(act(plan, a, transfers[static_cast<std::size_t>(a.index)]));
-  const plan::Turns turns(plan);
+  const plan::CollectiveSequence sequence(plan);
   for (ActorId a : plan.actors.ids()) {
     if (!plan.actor(a).collective) continue;
-    for (ActorId member : turns.members(a)) out[member] = std::max(out[member], out[a]);
+    for (ActorId member : sequence.members(a)) out[member] = std::max(out[member], out[a]);
   }
   return out;
 }
@@ -113,7 +113,7 @@ std::string_view link_axis(const Transfer& transfer) {
   return transfer.kind == "transfer" ? sbp::placements_axis : transfer.axis;
 }
 
-std::vector<int> transfer_of(const Plan& plan) {
+std::vector<int> transfer_indices(const Plan& plan) {
   std::map<std::string, int> known;  // by the collective's name, which all its members bear
   std::vector<int> out(plan.actors.size(), -1);
   std::vector<char> taken(plan.transfers.size());
@@ -143,9 +143,9 @@ CostTable costs_of(const Plan& plan) {
   return out;
 }
 
-Prediction predicted(const Plan& plan, CostTable costs, SimulationOptions options) {
+Prediction predict(const Plan& plan, CostTable costs, SimulationOptions options) {
   Prediction out{Predictor(std::move(costs)), {}, {}};
-  out.acts = out.prices.acts(plan);
+  out.acts = out.predictor.acts(plan);
   options.duration = [&](ActorId actor, std::int64_t) { return out.acts[actor]; };
   out.run = simulate(plan, options);
   out.seconds = out.run.makespan / options.launches;

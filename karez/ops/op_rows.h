@@ -20,13 +20,13 @@ std::vector<OpDef> reshape_ops();
 std::vector<OpDef> transpose_ops();
 std::vector<OpDef> slice_ops();   // slice, concat, pad: one another's gradients
 std::vector<OpDef> gather_ops();  // gather, scatter_add
-std::vector<OpDef> along_ops();   // cumsum, sort, take_along, add_along
+std::vector<OpDef> axis_ops();    // cumsum, sort, take_along, add_along
 std::vector<OpDef> index_ops();   // one_hot, arg_max
 std::vector<OpDef> scan_ops();
 std::vector<OpDef> update_ops();  // sgd, adam, sgd_if, adam_if
 std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
 std::vector<OpDef> box_ops();
 std::vector<OpDef> transfer_ops();
-std::vector<OpDef> micro_ops();  // accumulate, micro_join, micro_slice: made by a pass
+std::vector<OpDef> microbatch_ops();  // accumulate, micro_join, micro_slice: made by a pass
 
 }  // namespace karez::ops

@@ -11,7 +11,7 @@ namespace karez::ops {
 // Of the local call: "offset", the logical number of the first row here, "limit", how many rows there are on all
 // devices, and "begin", where the part of the index here begins. What says nothing (0, all rows, the first element) is
 // left out. Attributes that have a place already (of a micro-batch) are those of the whole that the boxes are parts of.
-inline Attrs with_index_place(Attrs attrs, const Box& index, const Range& rows, std::int64_t all_rows) {
+inline Attrs with_index_bounds(Attrs attrs, const Box& index, const Range& rows, std::int64_t all_rows) {
   if (rows.begin != 0) attrs.set("offset", attrs.integer("offset", 0) + rows.begin);
   if (rows.size() != all_rows && !attrs.has("limit")) attrs.set("limit", all_rows);
   Ints begin;

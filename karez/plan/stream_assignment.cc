@@ -1,20 +1,20 @@
 // Dealing streams out to workers.
-#include "karez/plan/deal.h"
+#include "karez/plan/stream_assignment.h"
 
 #include <algorithm>
 #include <set>
 
 namespace karez::plan {
 
-ById<StreamId, int> deal_streams(const Plan& plan, int most) {
+ById<StreamId, int> assign_streams(const Plan& plan, int most) {
   std::set<int> computing;
   for (const Stream& stream : plan.streams)
     if (stream.name != "comm") computing.insert(stream.worker);
   const int last = computing.empty() ? 0 : *computing.rbegin();
-  ById<StreamId, int> dealt;
+  ById<StreamId, int> assigned;
   for (const Stream& stream : plan.streams)
-    dealt.push_back(computing.count(stream.worker) > 0 ? stream.worker % most : std::min(last + 1, most));
-  return dealt;
+    assigned.push_back(computing.count(stream.worker) > 0 ? stream.worker % most : std::min(last + 1, most));
+  return assigned;
 }
 
 }  // namespace karez::plan

@@ -16,7 +16,7 @@
 namespace karez::page {
 
 // In one sentence for each kind of act, for help texts.
-extern const char* const how_predicted;
+extern const char* const prediction_method;
 
 // Bytes a call reads and writes: of each operand the distinct ones (a value that is broadcast by a stride of 0 counts
 // once). No workspace.
@@ -43,7 +43,7 @@ class Predictor {
 
 // By collective actor, which of the plan's transfers it is a part of; -1 where none fits. Transfers and collectives
 // stand in the same order and both begin with the line they came from.
-std::vector<int> transfer_of(const Plan& plan);
+std::vector<int> transfer_indices(const Plan& plan);
 
 // The name by which a cost table knows its links.
 std::string_view link_axis(const Transfer& transfer);
@@ -53,12 +53,12 @@ CostTable costs_of(const Plan& plan);
 
 // Launches of a plan in virtual time. Whatever tells of a plan's times has them from here.
 struct Prediction {
-  Predictor prices;
+  Predictor predictor;
   ById<ActorId, double> acts;  // seconds of each
   Simulation run;
   double seconds = 0;  // of a launch
 };
 // Of the options all but `duration` count. The plan must be sound.
-Prediction predicted(const Plan& plan, CostTable costs, SimulationOptions options = {});
+Prediction predict(const Plan& plan, CostTable costs, SimulationOptions options = {});
 
 }  // namespace karez::page

@@ -10,9 +10,9 @@
 
 namespace karez::plan {
 
-class Listed {
+class PortIndex {
  public:
-  explicit Listed(const Plan& plan) {
+  explicit PortIndex(const Plan& plan) {
     for (ActorId a : plan.actors.ids()) {
       for (const Port& port : plan.actors[a].inputs) inputs_.emplace_back(port.reg, a);
       for (const Port& port : plan.actors[a].outputs) outputs_.emplace_back(port.reg, a);
@@ -21,9 +21,9 @@ class Listed {
       for (ActorId c : plan.registers[r].consumers) consumers_.emplace_back(r, c);
     for (Pairs* pairs : {&inputs_, &outputs_, &consumers_}) std::sort(pairs->begin(), pairs->end());
   }
-  bool as_input(ActorId actor, RegisterId reg) const { return has(inputs_, reg, actor); }
-  bool as_output(ActorId actor, RegisterId reg) const { return has(outputs_, reg, actor); }
-  bool as_consumer(RegisterId reg, ActorId actor) const { return has(consumers_, reg, actor); }
+  bool has_input(ActorId actor, RegisterId reg) const { return has(inputs_, reg, actor); }
+  bool has_output(ActorId actor, RegisterId reg) const { return has(outputs_, reg, actor); }
+  bool has_consumer(RegisterId reg, ActorId actor) const { return has(consumers_, reg, actor); }
 
  private:
   using Pairs = std::vector<std::pair<RegisterId, ActorId>>;

@@ -10,6 +10,6 @@ namespace karez::plan {
 // waits for links, and takes no core from those: it is one more, behind those of the plan that compute.
 //
 //   workers  compute 0, comm 1; compute 2, comm 1       most 4: 0 3, 2 3     most 1: 0 1, 0 1
-ById<StreamId, int> deal_streams(const Plan& plan, int most);
+ById<StreamId, int> assign_streams(const Plan& plan, int most);
 
 }  // namespace karez::plan
