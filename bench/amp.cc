@@ -17,18 +17,20 @@ using namespace karez;
 using bench::numbers;
 using bench::seconds_of;
 
-struct Wide : nn::Module {
+struct WideMlp : nn::Module {
   nn::Linear fc1{*this, "fc1", 1024, 1024}, fc2{*this, "fc2", 1024, 1024}, fc3{*this, "fc3", 1024, 16};
   Tensor operator()(Tensor x) { return fc3(relu(fc2(relu(fc1(x))))); }
 };
 
 // The best of some runs of each, in turn.
-void table(const char* name, std::vector<std::pair<std::string, std::function<void()>>> ways, int times) {
-  std::vector<double> best(ways.size(), HUGE_VAL);
+void table(const char* name, std::vector<std::pair<std::string, std::function<void()>>> variants, int times) {
+  std::vector<double> best(variants.size(), HUGE_VAL);
   for (int round = 0; round < 5; ++round)
-    for (std::size_t i = 0; i < ways.size(); ++i) best[i] = std::min(best[i], seconds_of(ways[i].second, times));
-  for (std::size_t i = 0; i < ways.size(); ++i)
-    std::printf("%-28s %-5s %8.2f ms  %.2f of f32\n", name, ways[i].first.c_str(), best[i] * 1e3, best[i] / best[0]);
+    for (std::size_t i = 0; i < variants.size(); ++i)
+      best[i] = std::min(best[i], seconds_of(variants[i].second, times));
+  for (std::size_t i = 0; i < variants.size(); ++i)
+    std::printf("%-28s %-5s %8.2f ms  %.2f of f32\n", name, variants[i].first.c_str(), best[i] * 1e3,
+                best[i] / best[0]);
 }
 
 }  // namespace
@@ -50,9 +52,9 @@ int main() {
   HostArray labels(TensorType{DType::i32, {512}});
   for (std::size_t i = 0; i < 512; ++i) labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 16);
   const HostArray batch = numbers({512, 1024});
-  std::vector<std::shared_ptr<Wide>> nets;
+  std::vector<std::shared_ptr<WideMlp>> nets;
   for (const char* amp : {"", "bf16", "f16"}) {
-    auto net = nets.emplace_back(std::make_shared<Wide>());
+    auto net = nets.emplace_back(std::make_shared<WideMlp>());
     auto sgd = std::make_shared<optim::SGD>(net->parameters(), optim::SGDOptions{.lr = 1e-2});
     auto step = compile(world.mesh(),
                         [net, sgd](Tensor x, Tensor y) {

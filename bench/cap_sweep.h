@@ -32,18 +32,18 @@ inline std::vector<LayoutRule> zero_rules(bool split_parameters, bool split_stat
   return {{"fc*.weight", parameters}, {"fc*.bias", parameters}, {"adam.*.*.weight", state}, {"adam.*.*.bias", state}};
 }
 
-struct Capped {
+struct CapResult {
   std::int64_t cap = 0, planned = 0, measured = 0;  // bytes of the fullest device; of the cap 0: none
   double predicted = 0,
-         without = 0;   // us of calls and transfers, with the limit and without; 0: the summary tells of none
-  double seconds = 0;   // us as predicted, limited or not
-  double compiled = 0;  // seconds of the processor
+         predicted_uncapped = 0;  // us of calls and transfers, with the limit and without; 0: the summary tells of none
+  double seconds = 0;             // us as predicted, limited or not
+  double compile_seconds = 0;     // seconds of the processor
   double parameters = 0, state = 0;  // bytes of the first device over those of one that holds all
-  bool scattered = false;            // gradients are summed into parts
-  bool late = false;                 // parameters put together late
+  bool reduce_scatters = false;      // gradients are summed into parts
+  bool late_gather = false;          // parameters put together late
   std::string recomputed;
   std::vector<double> losses;
-  std::string summary, refused;
+  std::string summary, error;
 };
 
 inline double number_in(const std::string& text, const std::string& pattern) {
@@ -53,9 +53,9 @@ inline double number_in(const std::string& text, const std::string& pattern) {
 
 // Some steps of Adam on cross-entropy, in f64. What is refused has no losses.
 template <class Model, class... Arguments>
-Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input, std::int64_t labels,
-                     std::int64_t classes, Arguments... arguments) {
-  Capped out;
+CapResult train_under_cap(const CapCase& c, std::int64_t cap, const TensorType& input, std::int64_t labels,
+                          std::int64_t classes, Arguments... arguments) {
+  CapResult out;
   out.cap = cap;
   World world({.devices = Mesh::parse(c.mesh).size(), .seed = 3, .costs = c.costs, .memory = cap});
   Model net(arguments...);
@@ -72,10 +72,10 @@ Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input
   try {
     step.compile({input, {DType::i32, {labels}}});
   } catch (const Error& error) {
-    out.refused = error.what();
+    out.error = error.what();
     return out;
   }
-  out.compiled = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  out.compile_seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   for (int s = 0; s < c.steps; ++s) {
@@ -101,16 +101,17 @@ Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input
   out.parameters = here[0] / all[0], out.state = here[1] / all[1];
   out.summary = step.summary();
   out.predicted = number_in(out.summary, "calls and transfers of ([0-9.]+) us");
-  out.without = number_in(out.summary, "calls and transfers of .* without that limit ([0-9.]+) us");
+  out.predicted_uncapped = number_in(out.summary, "calls and transfers of .* without that limit ([0-9.]+) us");
   out.seconds = out.predicted > 0 ? out.predicted : 1e6 * step.layout_seconds();
-  for (const auto& transfer : step.plan().transfers) out.scattered = out.scattered || transfer.kind == "reduce_scatter";
-  out.late = out.summary.find("put together right before") != std::string::npos;
+  for (const auto& transfer : step.plan().transfers)
+    out.reduce_scatters = out.reduce_scatters || transfer.kind == "reduce_scatter";
+  out.late_gather = out.summary.find("put together right before") != std::string::npos;
   std::smatch found;
   if (std::regex_search(out.summary, found, std::regex("  recomputed: (.*)\n"))) out.recomputed = found[1];
   return out;
 }
 
-inline double farthest(const std::vector<double>& a, const std::vector<double>& b) {
+inline double max_relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double most = a.size() == b.size() ? 0 : INFINITY;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
@@ -124,12 +125,12 @@ struct CapMlp : nn::Module {
       fc4{*this, "fc4", 64, 10};
   Tensor operator()(Tensor x) { return fc4(tanh(fc3(tanh(fc2(tanh(fc1(x))))))); }
 };
-inline Capped mlp_under(const CapCase& c, std::int64_t cap) {
-  return trained_under<CapMlp>(c, cap, {DType::f64, {c.batch, 64}}, c.batch, 10);
+inline CapResult mlp_under_cap(const CapCase& c, std::int64_t cap) {
+  return train_under_cap<CapMlp>(c, cap, {DType::f64, {c.batch, 64}}, c.batch, 10);
 }
-inline Capped gpt_under(const CapCase& c, std::int64_t cap) {
+inline CapResult gpt_under_cap(const CapCase& c, std::int64_t cap) {
   constexpr GptShape small = {.layers = 2, .width = 32, .heads = 4, .length = 16, .vocabulary = 32};
-  return trained_under<Gpt>(c, cap, {DType::i32, {8, 16}}, 8 * 16, 32, small, DType::f64);
+  return train_under_cap<Gpt>(c, cap, {DType::i32, {8, 16}}, 8 * 16, 32, small, DType::f64);
 }
 
 }  // namespace karez::bench

@@ -19,30 +19,30 @@
 namespace karez::bench {
 namespace {
 
-bool sweep(const CapCase& c, Capped (*under)(const CapCase&, std::int64_t)) {
-  const Capped free = under(c, 0);
+bool sweep(const CapCase& c, CapResult (*step_under_cap)(const CapCase&, std::int64_t)) {
+  const CapResult free = step_under_cap(c, 0);
   bool fine = true;
   double before = free.seconds - 0.1;  // which the summary rounds
   std::printf("%s on %s: %lld bytes without a limit, compiled in %.2f s\n", c.name, c.mesh,
-              static_cast<long long>(free.planned), free.compiled);
+              static_cast<long long>(free.planned), free.compile_seconds);
   std::printf("  %6s %10s %10s %10s %9s %7s %7s %5s %8s %9s  %s\n", "limit", "bytes", "planned", "measured",
               "predicted", "params", "state", "sums", "late", "seconds", "losses", "recomputed");
   std::printf("  %6s %10s %10lld %10lld %9.1f %7.3f %7.3f\n", "-", "-", static_cast<long long>(free.planned),
               static_cast<long long>(free.measured), free.seconds, free.parameters, free.state);
   for (int percent = 95; percent >= 5; percent -= 5) {
     const std::int64_t cap = free.planned * percent / 100;
-    const Capped now = under(c, cap);
-    if (!now.refused.empty()) {
+    const CapResult now = step_under_cap(c, cap);
+    if (!now.error.empty()) {
       std::printf("  %5d%% %10lld refused: %s\n", percent, static_cast<long long>(cap),
-                  now.refused.substr(0, now.refused.find(';')).c_str());
+                  now.error.substr(0, now.error.find(';')).c_str());
       break;
     }
-    const double off = farthest(free.losses, now.losses);
+    const double off = max_relative_difference(free.losses, now.losses);
     const bool ok = now.measured <= cap && now.seconds >= before && off <= 1e-10;
     fine = fine && ok;
     std::printf("  %5d%% %10lld %10lld %10lld %9.1f %7.3f %7.3f %5s %8.2f %9.1e  %s%s\n", percent,
                 static_cast<long long>(cap), static_cast<long long>(now.planned), static_cast<long long>(now.measured),
-                now.seconds, now.parameters, now.state, now.late ? "yes" : "", now.compiled, off,
+                now.seconds, now.parameters, now.state, now.late_gather ? "yes" : "", now.compile_seconds, off,
                 now.recomputed.c_str(), ok ? "" : "  WRONG");
     std::fflush(stdout);
     before = now.seconds;
@@ -51,13 +51,13 @@ bool sweep(const CapCase& c, Capped (*under)(const CapCase&, std::int64_t)) {
 }
 
 // Whole, state in parts, parameters too, as one writes it by hand; and what is chosen in as many bytes.
-void beside_hand(CapCase c) {
+void compare_with_manual_rules(CapCase c) {
   for (const auto& [name, parameters, state] :
        {std::tuple("whole", false, false), {"zero 1-2", false, true}, {"zero 3", true, true}}) {
     c.rules = zero_rules(parameters, state);
-    const Capped by_hand = mlp_under(c, 0);
+    const CapResult by_hand = mlp_under_cap(c, 0);
     c.rules.clear();
-    const Capped chosen = mlp_under(c, by_hand.planned);
+    const CapResult chosen = mlp_under_cap(c, by_hand.planned);
     std::printf(
         "  %-8s by hand: %lld bytes, %.1f us; chosen in as many: %lld bytes, %.1f us, params %.3f, state %.3f\n", name,
         static_cast<long long>(by_hand.planned), by_hand.seconds, static_cast<long long>(chosen.planned),
@@ -79,11 +79,11 @@ int run(std::string_view only) {
   bool fine = true;
   for (const CapCase& c : mlp)
     if (only.empty() || only == "mlp") {
-      fine = sweep(c, mlp_under) && fine;
-      if (c.by_batch && c.mesh == std::string_view("data=4")) beside_hand(c);
+      fine = sweep(c, mlp_under_cap) && fine;
+      if (c.by_batch && c.mesh == std::string_view("data=4")) compare_with_manual_rules(c);
     }
   for (const CapCase& c : gpt)
-    if (only.empty() || only == "gpt" || only == c.mesh) fine = sweep(c, gpt_under) && fine;
+    if (only.empty() || only == "gpt" || only == c.mesh) fine = sweep(c, gpt_under_cap) && fine;
   return fine ? 0 : 1;
 }
 

@@ -27,13 +27,13 @@
 namespace karez::bench {
 namespace {
 
-constexpr double most_exponent = 1.1, most_growth = 1.2, most_hit = 0.1;
+constexpr double max_exponent = 1.1, max_growth = 1.2, max_hit_share = 0.1;
 constexpr int rounds = 12;
 constexpr std::int64_t width = 32, batch = 2048;
 
-struct Deep : nn::Module {
+struct DeepMlp : nn::Module {
   std::vector<std::unique_ptr<nn::Linear>> layers;
-  explicit Deep(int count) {
+  explicit DeepMlp(int count) {
     for (int i = 0; i < count; ++i) layers.push_back(std::make_unique<nn::Linear>(*this, cat("fc", i), width, width));
   }
   Tensor operator()(Tensor x) {
@@ -43,7 +43,7 @@ struct Deep : nn::Module {
 };
 
 Graph traced(const OpTable& ops, int layers) {
-  Deep net(layers);
+  DeepMlp net(layers);
   optim::Adam adam(net.parameters(), {.lr = 1e-3});
   Trace trace(ops, {.name = "step", .mesh = Mesh::parse("data=1")});
   Trace::Scope scope(trace);
@@ -55,7 +55,7 @@ Graph traced(const OpTable& ops, int layers) {
 }
 
 // Of about so many nodes.
-Graph of_nodes(const OpTable& ops, double nodes) {
+Graph graph_of_size(const OpTable& ops, double nodes) {
   const double two = static_cast<double>(traced(ops, 2).nodes.size()),
                four = static_cast<double>(traced(ops, 4).nodes.size()), each = (four - two) / 2;
   return traced(ops, std::max(1, static_cast<int>(std::lround((nodes - two) / each)) + 2));
@@ -66,7 +66,7 @@ struct Planner {
   KernelTable kernels{cpu_kernels()};
   passes::Evaluate evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
 
-  passes::Compilation asked(const Graph& graph, const std::string& mesh) const {
+  passes::Compilation compilation_of(const Graph& graph, const std::string& mesh) const {
     passes::Compilation c;
     c.graph = graph;
     Mesh& on = c.graph.meshes[0];
@@ -82,14 +82,14 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-struct Took {
+struct CompileTimes {
   double nodes = 0, all = INFINITY;
   std::map<std::string, double> passes;
 };
 
 // What else the machine does only adds, so the best of several counts.
-void take_once(const Planner& planner, const Graph& graph, const std::string& mesh, Took& best) {
-  passes::Compilation c = planner.asked(graph, mesh);
+void compile_once(const Planner& planner, const Graph& graph, const std::string& mesh, CompileTimes& best) {
+  passes::Compilation c = planner.compilation_of(graph, mesh);
   const auto begin = std::chrono::steady_clock::now();
   passes::compile(c);
   const double all = seconds_since(begin);
@@ -97,16 +97,16 @@ void take_once(const Planner& planner, const Graph& graph, const std::string& me
   best = {static_cast<double>(graph.nodes.size()), all, {}};
   for (const auto& pass : c.passes) best.passes[pass.name] = pass.seconds;
 }
-Took took(const Planner& planner, const Graph& graph, const std::string& mesh, int times) {
-  Took best;
-  for (int i = 0; i < times; ++i) take_once(planner, graph, mesh, best);
+CompileTimes compile_times(const Planner& planner, const Graph& graph, const std::string& mesh, int times) {
+  CompileTimes best;
+  for (int i = 0; i < times; ++i) compile_once(planner, graph, mesh, best);
   return best;
 }
 
 // The slope of the line through the points' logarithms.
-double exponent(const std::vector<Took>& points, const std::function<double(const Took&)>& seconds) {
+double exponent(const std::vector<CompileTimes>& points, const std::function<double(const CompileTimes&)>& seconds) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-  for (const Took& point : points) {
+  for (const CompileTimes& point : points) {
     const double a = std::log(point.nodes), b = std::log(std::max(seconds(point), 1e-6));
     n += 1, x += a, y += b, xx += a * a, xy += a * b;
   }
@@ -114,27 +114,28 @@ double exponent(const std::vector<Took>& points, const std::function<double(cons
 }
 
 double growth(const Planner& planner, const std::string& mesh, const std::vector<Graph>& graphs) {
-  std::vector<Took> points;
-  for (const Graph& graph : graphs) points.push_back(took(planner, graph, mesh, graph.nodes.size() < 2000 ? 3 : 1));
-  const double slope = exponent(points, [](const Took& t) { return t.all; });
+  std::vector<CompileTimes> points;
+  for (const Graph& graph : graphs)
+    points.push_back(compile_times(planner, graph, mesh, graph.nodes.size() < 2000 ? 3 : 1));
+  const double slope = exponent(points, [](const CompileTimes& t) { return t.all; });
   std::printf("%s\n  %-14s", mesh.c_str(), "nodes");
-  for (const Took& point : points) std::printf(" %10.0f", point.nodes);
+  for (const CompileTimes& point : points) std::printf(" %10.0f", point.nodes);
   std::printf("   exponent\n  %-14s", "all, s");
-  for (const Took& point : points) std::printf(" %10.4f", point.all);
+  for (const CompileTimes& point : points) std::printf(" %10.4f", point.all);
   std::printf("   %8.2f\n", slope);
   for (const passes::Pass& pass : passes::pipeline()) {
-    auto seconds = [&](const Took& t) { return t.passes.count(pass.name) > 0 ? t.passes.at(pass.name) : 0; };
+    auto seconds = [&](const CompileTimes& t) { return t.passes.count(pass.name) > 0 ? t.passes.at(pass.name) : 0; };
     std::printf("  %-14s", pass.name);
-    for (const Took& point : points) std::printf(" %10.4f", seconds(point));
+    for (const CompileTimes& point : points) std::printf(" %10.4f", seconds(point));
     std::printf("   %8.2f\n", exponent(points, seconds));
   }
   std::fflush(stdout);
   return slope;
 }
 
-int one(const std::string& mesh, double nodes) {
+int compile_one(const std::string& mesh, double nodes) {
   const Planner planner;
-  const Took plan = took(planner, of_nodes(planner.ops, nodes), mesh, 1);
+  const CompileTimes plan = compile_times(planner, graph_of_size(planner.ops, nodes), mesh, 1);
   for (const passes::Pass& pass : passes::pipeline())
     if (plan.passes.count(pass.name) > 0) std::printf("%-14s %10.4f\n", pass.name, plan.passes.at(pass.name));
   std::printf("%s, %.0f nodes: %.4f s\n", mesh.c_str(), plan.nodes, plan.all);
@@ -147,7 +148,7 @@ double read_back(const Planner& planner, const Graph& graph) {
   double best = INFINITY;
   for (int i = 0; i < 6; ++i) {
     PlanCache cache(folder, false);
-    passes::Compilation c = planner.asked(graph, "data=2,model=2");
+    passes::Compilation c = planner.compilation_of(graph, "data=2,model=2");
     const auto begin = std::chrono::steady_clock::now();
     cache.compile(c);
     if (i == 0) continue;
@@ -162,24 +163,23 @@ int run(bool all, const std::string& json) {
   const Planner planner;
   std::vector<Graph> graphs;
   for (double nodes : {1e2, 1e3, 3e3, 1e4, 1e5})
-    if (all || nodes < 1e5) graphs.push_back(of_nodes(planner.ops, nodes));
+    if (all || nodes < 1e5) graphs.push_back(graph_of_size(planner.ops, nodes));
   double slope = 0;
   for (const char* mesh : {"data=4", "data=2,model=2"}) slope = std::max(slope, growth(planner, mesh, graphs));
-  Took small, large;
+  CompileTimes small, large;
   for (int round = 0; round < rounds; ++round) {  // in turn: the machine's pace changes
-    take_once(planner, graphs[1], "data=2,model=2", small);
-    take_once(planner, graphs[1], "data=512,model=2", large);
+    compile_once(planner, graphs[1], "data=2,model=2", small);
+    compile_once(planner, graphs[1], "data=512,model=2", large);
   }
   const double world = large.all / small.all, hit = read_back(planner, graphs[1]);
   std::printf("rank 0 of 1,024 beside rank 0 of 4: %.4f s and %.4f s, ratio %.3f (target %.1f)\n", large.all, small.all,
-              world, most_growth);
+              world, max_growth);
   std::printf("a plan of %zu nodes read from the cache: %.1f ms (target %.0f)\n", graphs[1].nodes.size(), 1e3 * hit,
-              1e3 * most_hit);
-  const double worst = std::max({slope / most_exponent, world / most_growth, hit / most_hit});
+              1e3 * max_hit_share);
+  const double worst = std::max({slope / max_exponent, world / max_growth, hit / max_hit_share});
   write_json(
       json, cat("{\"name\": \"compile_time\", \"exponent\": ", slope, ", \"world\": ", world, ", \"hit\": ", hit, "}"));
-  std::printf("exponent %.3f (target %.1f)\ncompile_time: worst ratio %.3f (target 1.0)\n", slope, most_exponent,
-              worst);
+  std::printf("exponent %.3f (target %.1f)\ncompile_time: worst ratio %.3f (target 1.0)\n", slope, max_exponent, worst);
   return worst <= 1 ? 0 : 1;
 }
 
@@ -188,7 +188,7 @@ int run(bool all, const std::string& json) {
 
 int main(int count, char** words) {
   try {
-    if (count == 3 && words[1][0] != '-') return karez::bench::one(words[1], std::stod(words[2]));
+    if (count == 3 && words[1][0] != '-') return karez::bench::compile_one(words[1], std::stod(words[2]));
     bool all = false;
     int kept = 1;  // words for json_option
     for (int i = 1; i < count; ++i) {

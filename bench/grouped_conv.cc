@@ -28,7 +28,7 @@ Tensor by_slices(const Tensor& x, const Tensor& w, std::int64_t groups) {
   return concat(made, 1);
 }
 
-void question(World& world, std::int64_t channels, std::int64_t groups) {
+void compare(World& world, std::int64_t channels, std::int64_t groups) {
   const HostArray x = numbers({8, channels, 28, 28}), w = numbers({channels, channels / groups, 3, 3});
   std::vector<std::function<void()>> ways;
   std::vector<double> sums;
@@ -60,5 +60,5 @@ int main() {
   World world({.team = 2});
   for (const auto& [channels, groups] :
        {std::pair{64, 2}, std::pair{64, 4}, std::pair{64, 8}, std::pair{64, 64}, std::pair{256, 32}})
-    question(world, channels, groups);
+    compare(world, channels, groups);
 }

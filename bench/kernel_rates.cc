@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "karez/base/text.h"
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/kernel_bench.h"
 
 namespace {
 
@@ -19,7 +19,7 @@ using namespace karez::bench;
 
 constexpr int pairs = 9;
 constexpr double slice = 2e-3;  // seconds of one measurement
-constexpr std::int64_t arena =
+constexpr std::int64_t working_set =
     96ll << 20;                 // bytes that a memory-bound kernel and its copy walk through, beyond every cache
 constexpr double small = 0.02;  // share of a step below which a kernel has no target
 
@@ -194,7 +194,7 @@ template <class A, class B> Result alternate(int team, double reference_work, do
   return {ratios[pairs / 2], ratios.front(), ratios.back(), times.front(), times[pairs / 2]};
 }
 
-void fill(Bench& bench) {
+void fill(KernelBench& bench) {
   fill_random(bench, 17);
   if (bench.call.op == "adam")  // second moments are not negative
     for (std::size_t t = 0; 4 * t + 2 < bench.in.size(); ++t)
@@ -208,9 +208,9 @@ void fill(Bench& bench) {
 }
 
 // The answer against the plain kernel's; a fast wrong kernel has no rate.
-void check(const KernelTable& table, Bench& fast) {
-  Bench plain(table.row(cat("plain.", fast.call.op)), fast.call);
-  for (Bench* bench : {&fast, &plain}) {
+void check(const KernelTable& table, KernelBench& fast) {
+  KernelBench plain(table.row(cat("plain.", fast.call.op)), fast.call);
+  for (KernelBench* bench : {&fast, &plain}) {
     fill(*bench);
     bench->run();
   }
@@ -221,9 +221,9 @@ void check(const KernelTable& table, Bench& fast) {
 }
 
 // Walks the kernel through as many copies of its operands as fill the arena, and a copy through as many bytes.
-Result beside_copy(Bench& bench, int team) {
+Result compare_with_copy(KernelBench& bench, int team) {
   const auto bytes = static_cast<std::int64_t>(bytes_of(bench.call));
-  const std::int64_t sets = std::max<std::int64_t>(1, arena / std::max<std::int64_t>(bytes, 64));
+  const std::int64_t sets = std::max<std::int64_t>(1, working_set / std::max<std::int64_t>(bytes, 64));
   std::vector<std::vector<std::byte>> memory;
   std::vector<std::int64_t> steps;
   for (const auto* buffers : {&bench.in, &bench.out})
@@ -283,7 +283,7 @@ int main(int argc, char** argv) {
   for (int team = 1; team <= largest; ++team) {
     CallSpec cube = call_of("matmul", {f32({1024, 1024}), f32({1024, 1024})}, {f32({1024, 1024})});
     cube.team = team;
-    Bench matmul(table.row(table.find(cube)->kernel), cube);
+    KernelBench matmul(table.row(table.find(cube)->kernel), cube);
     fill_random(matmul, 5);
     const double cube_flops = 2.0 * 1024 * 1024 * 1024;
     matmul.run();
@@ -294,20 +294,20 @@ int main(int argc, char** argv) {
                 cube_flops / cube_times[pairs / 2] / 1e9, cube_flops / cube_times[0] / 1e9);
     for (const Step& step : {mlp(), cnn()}) {
       const std::size_t first = lines.size();
-      std::vector<std::unique_ptr<Bench>> whole;
+      std::vector<std::unique_ptr<KernelBench>> whole;
       double sum = 0;
       for (const Item& item : step.items) {
         CallSpec call = item.call;
         call.team = team;
         const auto choice = table.find(call);
         require(choice.has_value(), "kernel_rates: no kernel for ", print(call), ": ", table.list(call.op));
-        whole.push_back(std::make_unique<Bench>(table.row(choice->kernel), call));
-        Bench& bench = *whole.back();
+        whole.push_back(std::make_unique<KernelBench>(table.row(choice->kernel), call));
+        KernelBench& bench = *whole.back();
         check(table, bench);
         const Result result = item.flops > 0
                                   ? alternate(
                                         team, cube_flops, item.flops, [&] { matmul.run(); }, [&] { bench.run(); })
-                                  : beside_copy(bench, team);
+                                  : compare_with_copy(bench, team);
         lines.push_back({step.name, item.what, choice->kernel, team, item, result});
         sum += result.median;
       }

@@ -43,9 +43,9 @@ double since(Clock::time_point begin) { return std::chrono::duration<double>(Clo
 enum class Carrier { tcp, shm };
 
 // One process' end of one link: it waits awake, or parked until its bell rings.
-class End {
+class LinkPeer {
  public:
-  End(Reactor& reactor, Carrier carrier, Descriptor socket, int side, int depth = 8)
+  LinkPeer(Reactor& reactor, Carrier carrier, Descriptor socket, int side, int depth = 8)
       : connection_(reactor, wire(carrier, std::move(socket), side), "the other process"),
         endpoint_(side, 2, bell_) {
     endpoint_.connect(1 - side, connection_.open(1, depth, bell_));
@@ -117,7 +117,7 @@ std::array<Descriptor, 2> sockets(Carrier carrier) { return carrier == Carrier::
 // us for 64 bytes one way: half of the median round.
 double latency(Carrier carrier, bool awake, int rounds) {
   auto pair = sockets(carrier);
-  auto play = [&](End& end, bool begins, std::vector<double>* times) {
+  auto play = [&](LinkPeer& end, bool begins, std::vector<double>* times) {
     std::byte from[64] = {}, to[64];
     end.stay_awake(awake);
     Link& link = end.link();
@@ -136,7 +136,7 @@ double latency(Carrier carrier, bool awake, int rounds) {
   int pid = spawn([&] {
     pair[0].close();
     Reactor reactor;
-    End end(reactor, carrier, std::move(pair[1]), 1);
+    LinkPeer end(reactor, carrier, std::move(pair[1]), 1);
     play(end, false, nullptr);
     try {
       end.wait([] { return false; });  // until the other end is gone
@@ -146,7 +146,7 @@ double latency(Carrier carrier, bool awake, int rounds) {
   std::vector<double> times;
   {
     Reactor reactor;
-    End end(reactor, carrier, std::move(pair[0]), 0);
+    LinkPeer end(reactor, carrier, std::move(pair[0]), 0);
     play(end, true, &times);
   }
   reap(pid);
@@ -182,7 +182,7 @@ double bandwidth(Carrier carrier, int messages) {
   int pid = spawn([&] {
     pair[0].close();
     Reactor reactor;
-    End end(reactor, carrier, std::move(pair[1]), 1, 4);
+    LinkPeer end(reactor, carrier, std::move(pair[1]), 1, 4);
     std::vector<std::byte> memory(4 * message);
     for (int i = 0; i < messages + 4; ++i) {
       if (i >= 4) end.wait_received(i - 3);
@@ -199,7 +199,7 @@ double bandwidth(Carrier carrier, int messages) {
   double seconds = 0;
   {
     Reactor reactor;
-    End end(reactor, carrier, std::move(pair[0]), 0, 4);
+    LinkPeer end(reactor, carrier, std::move(pair[0]), 0, 4);
     std::vector<std::byte> memory(4 * message, std::byte{1});
     std::byte done{};
     end.link().post_receive(&done, 1);
@@ -242,17 +242,17 @@ double rss_mb() {
 }
 
 // us for a message of 64 bytes to and from each of so many peers, and MB this process grew by per connection.
-std::pair<double, double> many(int connections) {
+std::pair<double, double> many_connections(int connections) {
   std::vector<std::array<Descriptor, 2>> pairs;
   for (int i = 0; i < connections; ++i) pairs.push_back(tcp_pair());
   constexpr int rounds = 20;
   auto run = [&](int side, double* us) {
     Reactor reactor;
-    std::vector<std::unique_ptr<End>> ends;
+    std::vector<std::unique_ptr<LinkPeer>> ends;
     std::vector<std::byte> from(64), to(64 * static_cast<std::size_t>(connections));
     for (auto& pair : pairs)
       ends.push_back(
-          std::make_unique<End>(reactor, Carrier::tcp, std::move(pair[static_cast<std::size_t>(side)]), side));
+          std::make_unique<LinkPeer>(reactor, Carrier::tcp, std::move(pair[static_cast<std::size_t>(side)]), side));
     auto begin = Clock::now();
     for (int r = 0; r < rounds; ++r) {
       for (std::size_t i = 0; i < ends.size(); ++i) ends[i]->link().post_receive(to.data() + 64 * i, 64);
@@ -281,13 +281,13 @@ std::pair<double, double> many(int connections) {
 }
 
 // Seconds of traffic with one peer; with `stopped`, while a second peer has been stopped in the middle of 64 MB.
-double beside(bool stopped) {
+double seconds_with_second_peer(bool stopped) {
   constexpr int messages = 300;
   constexpr std::int64_t size = 1 << 20;  // so that bytes count and not wake-ups, which vary
   auto fast = tcp_pair(), slow = tcp_pair();
   auto serve = [](Descriptor socket, std::int64_t bytes, int count) {
     Reactor reactor;
-    End end(reactor, Carrier::tcp, std::move(socket), 1, 4);
+    LinkPeer end(reactor, Carrier::tcp, std::move(socket), 1, 4);
     std::vector<std::byte> memory(static_cast<std::size_t>(bytes));
     for (int i = 0; i < count; ++i) {
       end.link().post_receive(memory.data(), bytes);
@@ -307,7 +307,7 @@ double beside(bool stopped) {
   double seconds = 0;
   {
     Reactor reactor;
-    End to_fast(reactor, Carrier::tcp, std::move(fast[0]), 0, 4),
+    LinkPeer to_fast(reactor, Carrier::tcp, std::move(fast[0]), 0, 4),
         to_slow(reactor, Carrier::tcp, std::move(slow[0]), 0, 4);
     std::vector<std::byte> memory(64 << 20);
     if (stopped) {
@@ -350,15 +350,15 @@ int run(const std::string& json) {
     shared = std::max(shared, bandwidth(Carrier::shm, 100));
   }
   for (int i = 0; i < 9; ++i) {
-    alone = std::min(alone, beside(false));
-    with = std::min(with, beside(true));
+    alone = std::min(alone, seconds_with_second_peer(false));
+    with = std::min(with, seconds_with_second_peer(true));
   }
   auto typical = [](Carrier carrier, bool awake, int rounds) {
     return std::min(
         {latency(carrier, awake, rounds), latency(carrier, awake, rounds), latency(carrier, awake, rounds)});
   };
-  auto [hundred_us, hundred_mb] = many(100);
-  auto [thousand_us, thousand_mb] = many(1000);
+  auto [hundred_us, hundred_mb] = many_connections(100);
+  auto [thousand_us, thousand_mb] = many_connections(1000);
   std::vector<Row> rows = {
       {"raw socket", "GB/s", raw, 0, true},
       {"TCP", "GB/s", tcp, 0.9 * raw, true},

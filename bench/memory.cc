@@ -23,7 +23,7 @@
 
 namespace karez::bench {
 namespace {
-constexpr double most_seconds = 10;
+constexpr double max_seconds = 10;
 
 struct Options {
   std::vector<std::string> files;
@@ -61,7 +61,7 @@ Row row_of(const std::string& file, const Options& options) {
 }
 
 // Proof or gap: what is known about the least peak.
-std::string known(const Row& row) {
+std::string optimality(const Row& row) {
   char text[64] = "optimal";
   const solve::Packing& p = row.packed;
   if (!row.fits() && p.lower_bound > row.capacity)
@@ -80,10 +80,10 @@ int run(const Options& options) {
               "greedy", "peak", "fits", "seconds", "proof or gap");
   for (const std::string& file : options.files) {
     const Row& row = rows.emplace_back(row_of(file, options));
-    const bool late = row.seconds > most_seconds;
+    const bool late = row.seconds > max_seconds;
     std::printf("%-28s %6zu %12ld %12ld %12ld %12ld %5s %8.2f  %s%s\n", row.name.c_str(), row.blocks, row.live,
-                row.capacity, row.greedy, row.packed.peak, row.fits() ? "yes" : "NO", row.seconds, known(row).c_str(),
-                late ? "; late" : "");
+                row.capacity, row.greedy, row.packed.peak, row.fits() ? "yes" : "NO", row.seconds,
+                optimality(row).c_str(), late ? "; late" : "");
     std::fflush(stdout);
     worst = std::max(worst, static_cast<double>(row.packed.peak) / static_cast<double>(row.capacity));
     missed |= late || !row.fits();

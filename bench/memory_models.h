@@ -6,31 +6,31 @@
 #include <cstdio>
 
 #include "bench/namespace.h"
-#include "bench/settings.h"
+#include "bench/parallel_config.h"
 #include "karez/plan/live_bytes.h"
 
 namespace karez::bench {
 
 // One row a model and mesh, of the device with the largest ratio.
-struct Arena {
+struct ArenaUsage {
   std::int64_t peak = 0, live = 0,
                ahead = 0;  // bytes: of registers and scratch, of one launch's values at once, of launches ahead
   double ratio() const { return static_cast<double>(peak) / static_cast<double>(live); }
 };
 
-inline constexpr double most_over_live = 1.05;
+inline constexpr double max_over_live = 1.05;
 
 template <class Model>
-Arena arena_of(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels) {
+ArenaUsage arena_of(const char* name, const ParallelConfig& s, const Shape& x, DType dtype, std::int64_t labels) {
   const auto begin = std::chrono::steady_clock::now();
-  const Planned<Model> planned(s, {dtype, x}, labels);
+  const PlannedStep<Model> planned(s, {dtype, x}, labels);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();  // to trace and to plan
   const Plan& plan = planned.step.plan();
   const auto peak = plan::arena_bytes(plan), live = plan::live_bytes(plan), ahead = plan::run_ahead_bytes(plan);
-  Arena worst;
+  ArenaUsage worst;
   for (plan::DeviceId d : plan.devices.ids())
-    if (Arena here{peak[d], live[d], ahead[d]}; worst.live == 0 || here.ratio() > worst.ratio()) worst = here;
+    if (ArenaUsage here{peak[d], live[d], ahead[d]}; worst.live == 0 || here.ratio() > worst.ratio()) worst = here;
   double packing = 0;
   for (const PassTime& pass : planned.step.passes())
     if (pass.name == "memory") packing = pass.seconds;
@@ -41,7 +41,7 @@ Arena arena_of(const char* name, const Setting& s, const Shape& x, DType dtype, 
   return worst;
 }
 
-inline std::vector<Arena> arenas_of(const Setting& s) {
+inline std::vector<ArenaUsage> arena_usage_of(const ParallelConfig& s) {
   return {arena_of<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64),
           arena_of<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64),
           arena_of<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64)};
@@ -54,15 +54,15 @@ inline int pack_models() {
               "ratio", "compile s", "memory s");
   double worst = 0;
   for (const char* axes : {"", "data=2,model=2"})
-    for (const Arena& a : arenas_of({axes})) worst = std::max(worst, a.ratio());
-  for (const Setting& s :
-       {Setting{"", 1, 4}, Setting{"data=2,model=2", 1, 4}, Setting{"stage=2", 2, 4}, Setting{"stage=2,data=2", 2, 4}})
-    arenas_of(s);
+    for (const ArenaUsage& a : arena_usage_of({axes})) worst = std::max(worst, a.ratio());
+  for (const ParallelConfig& s : {ParallelConfig{"", 1, 4}, ParallelConfig{"data=2,model=2", 1, 4},
+                                  ParallelConfig{"stage=2", 2, 4}, ParallelConfig{"stage=2,data=2", 2, 4}})
+    arena_usage_of(s);
   std::printf(
       "memory: worst ratio %.3f of registers and scratch over one launch's values without micro-batches (target "
       "%.2f)\n",
-      worst, most_over_live);
-  return worst > most_over_live ? 1 : 0;
+      worst, max_over_live);
+  return worst > max_over_live ? 1 : 0;
 }
 
 }  // namespace karez::bench

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/settings.h"
+#include "bench/parallel_config.h"
 #include "karez/api/inside/evaluate.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
@@ -20,8 +20,9 @@
 namespace karez::bench {
 namespace {
 
-template <class Model> void row(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels) {
-  const Planned<Model> planned(s, {dtype, x}, labels);
+template <class Model>
+void row(const char* name, const ParallelConfig& s, const Shape& x, DType dtype, std::int64_t labels) {
+  const PlannedStep<Model> planned(s, {dtype, x}, labels);
   const OpTable ops = all_ops();
   passes::Compilation c;
   c.graph = planned.step.graph();
@@ -45,8 +46,9 @@ int main() {
   using namespace karez::bench;
   std::printf("%-5s %-16s %6s %12s %12s %8s  %s\n", "model", "mesh", "parts", "traced, us", "chosen, us", "ratio",
               "order");
-  for (const Setting& s : {Setting{"data=2,model=2"}, Setting{"data=4"}, Setting{"stage=2", 2},
-                           Setting{"stage=2", 2, 4}, Setting{"stage=2,data=2", 2, 4}, Setting{"stage=4", 4, 8}}) {
+  for (const ParallelConfig& s :
+       {ParallelConfig{"data=2,model=2"}, ParallelConfig{"data=4"}, ParallelConfig{"stage=2", 2},
+        ParallelConfig{"stage=2", 2, 4}, ParallelConfig{"stage=2,data=2", 2, 4}, ParallelConfig{"stage=4", 4, 8}}) {
     row<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64);
     row<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64);
     row<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64);

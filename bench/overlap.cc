@@ -58,7 +58,7 @@ std::int64_t sent_by(const plan::Actor& actor) { return actor.collective ? actor
 
 // Of what all collectives send, the part of those that had ended when the last act began that makes something for one
 // of them.
-double left_early(const plan::Plan& plan, const Spans& spans) {
+double early_share(const plan::Plan& plan, const Spans& spans) {
   std::int64_t last = 0, early = 0, all = 0;
   for (const auto& [id, span] : spans)
     for (const plan::Port& in : plan.actor(id).collective ? plan.actor(id).inputs : std::vector<plan::Port>{})
@@ -72,13 +72,13 @@ double left_early(const plan::Plan& plan, const Spans& spans) {
 }
 
 // The median over the launches of which everything is still on record.
-double left_early(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
+double early_share(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
   std::size_t most = 0;
   const auto launches = spans_of(plan, logs);
   for (const auto& [ticket, spans] : launches) most = std::max(most, spans.size());
   std::vector<double> parts;
   for (const auto& [ticket, spans] : launches)
-    if (spans.size() == most) parts.push_back(left_early(plan, spans));
+    if (spans.size() == most) parts.push_back(early_share(plan, spans));
   return parts.empty() ? 0 : bench::median(parts);
 }
 
@@ -90,7 +90,7 @@ void serve(const DeviceMesh& mesh, const Function& step, const HostArray& x, boo
     double last = 0;
     for (int i = 0; i < steps; ++i) last = step(x).item();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("%.9f %.6f %.6f\n", seconds, last, left_early(step.plan(), mesh.world->session.events()));
+    std::printf("%.9f %.6f %.6f\n", seconds, last, early_share(step.plan(), mesh.world->session.events()));
     std::fflush(stdout);
   }
   if (text) std::fprintf(stderr, "%s\n%s\n", step.plan_text().c_str(), step.summary().c_str());

@@ -21,35 +21,35 @@ HEADERS = 1.01  # of a segment of TCP, over what it carries
 SIOCETHTOOL, OFFLOADS = 0x8946, (0x1F, 0x24, 0x2C)  # to set: TCP's segmentation, any segmentation, putting together what came
 
 
-class Skipped(Exception):
+class SkipBenchmark(Exception):
     pass
 
 
-def inside(host, *words):
+def netns_command(host, *words):
     return ["ip", "netns", "exec", host, *words]
 
 
 def without_offload(host, wire):
     text = (f"import array, fcntl, socket, struct\nfor command in {OFFLOADS}:\n    value = array.array('B', struct.pack('II', command, 0))\n"
             f"    fcntl.ioctl(socket.socket(), {SIOCETHTOOL}, struct.pack('16sP', b'{wire}', value.buffer_info()[0]))")
-    subprocess.run(inside(host, sys.executable, "-c", text), check=True)
+    subprocess.run(netns_command(host, sys.executable, "-c", text), check=True)
 
 
-class Wire:
+class EmulatedLink:
     """Two hosts as network namespaces, and a wire between them."""
 
     def __init__(self):
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
-            raise Skipped("network namespaces take root, ip and tc")
+            raise SkipBenchmark("network namespaces take root, ip and tc")
         self.hosts = [f"karez{os.getpid()}{letter}" for letter in "ab"]
         self.ends = [f"kz{os.getpid()}{letter}" for letter in "ab"]
         for host in self.hosts:
             if subprocess.run(["ip", "netns", "add", host], capture_output=True).returncode != 0:
-                self.cut()
-                raise Skipped("network namespaces cannot be made here")
+                self.tear_down()
+                raise SkipBenchmark("network namespaces cannot be made here")
         if subprocess.run(["ip", "link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1]], capture_output=True).returncode != 0:
-            self.cut()
-            raise Skipped("no wire between network namespaces can be made here")
+            self.tear_down()
+            raise SkipBenchmark("no wire between network namespaces can be made here")
         for i, (host, end) in enumerate(zip(self.hosts, self.ends)):
             subprocess.run(["ip", "link", "set", end, "netns", host], check=True)
             subprocess.run(["ip", "-n", host, "addr", "add", f"10.78.0.{i + 1}/24", "dev", end], check=True)
@@ -63,12 +63,12 @@ class Wire:
             shape = ["tbf", "rate", f"{int(8 * bytes_per_second)}bit", "burst", "32kb", "limit", "4mb"]
             subprocess.run(["tc", "-n", host, "qdisc", "replace", "dev", end, "root", *shape], check=True)
 
-    def cut(self):
+    def tear_down(self):
         for host in self.hosts:
             subprocess.run(["ip", "netns", "del", host], capture_output=True)
 
 
-class Both:
+class ProcessGroup:
     """Two processes that run side by side, each on a core; as ranks of one world, or each for itself."""
 
     def __init__(self, name, cores, words, hosts=None):
@@ -77,7 +77,7 @@ class Both:
             meet = {} if hosts is None else {"MASTER_ADDR": "10.78.0.1", "MASTER_PORT": "47113", "WORLD_SIZE": str(len(cores)), "RANK": str(rank),
                                              "LOCAL_RANK": "0", "KAREZ_TOKEN": "5a" * 32}
             command = ["taskset", "-c", str(core), PROGRAM, *map(str, words)]
-            self.servers.append(Server(f"{name} {rank}", inside(hosts[rank], *command) if hosts else command, meet))
+            self.servers.append(Server(f"{name} {rank}", netns_command(hosts[rank], *command) if hosts else command, meet))
 
     def run(self, steps):
         """Milliseconds a step, of the slower, and the smaller part that had left early."""
@@ -98,14 +98,14 @@ class Both:
 
 def measure(options, wire, cores):
     shape = ["--layers", options.layers, "--width", options.width, "--rows", options.rows]
-    sides = {what: Both(what, cores, [*shape, "--what", what]) for what in ("alone", "forward")}
+    sides = {what: ProcessGroup(what, cores, [*shape, "--what", what]) for what in ("alone", "forward")}
     alone, forward = (min(side.run(3)[0] for _ in range(6)) for side in sides.values())  # others on the machine slow it, and never speed it up
     sides["forward"].close()
     gradients = 4 * options.layers * (options.width + 1) * options.width
     seconds = 1e-3 * (alone - forward)
     rate = gradients / seconds
     wire.limit(HEADERS * rate)
-    step = Both("rank", cores, [*shape, "--what", "step", "--beta", 1 / rate, *(["--plan", "1"] if options.plan else [])], wire.hosts)
+    step = ProcessGroup("rank", cores, [*shape, "--what", "step", "--beta", 1 / rate, *(["--plan", "1"] if options.plan else [])], wire.hosts)
     step.run(3)
     pairs = [(sides["alone"].run(options.steps)[0], step.run(options.steps)) for _ in range(options.pairs)]
     sides["alone"].close()
@@ -129,15 +129,15 @@ def main():
     cores = sorted(os.sched_getaffinity(0))[:2]
     try:
         if len(cores) < 2:
-            raise Skipped("there is one core alone; each rank takes one")
-        wire = Wire()
-    except Skipped as why:
+            raise SkipBenchmark("there is one core alone; each rank takes one")
+        wire = EmulatedLink()
+    except SkipBenchmark as why:
         print(f"overlap: skipped: {why}")
         return
     try:
         found = measure(options, wire, cores)
     finally:
-        wire.cut()
+        wire.tear_down()
     ratio, part = statistics.median(found["ratios"]), statistics.median(found["parts"])
     print(f"{options.layers} layers of {options.width} on {options.rows} rows a rank: {found['MB']:.2f} MB of gradients at {found['Mbit/s']:.0f} Mbit/s; "
           f"forward {found['forward']:.1f} ms, with backward {found['alone']:.1f} ms, a step {found['step']:.1f} ms")

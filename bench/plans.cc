@@ -34,10 +34,10 @@
 #include "karez/passes/test_forms.h"
 
 namespace {
-std::atomic<std::int64_t> held{0}, most_held{0};
+std::atomic<std::int64_t> allocated{0}, max_allocated{0};
 void count(std::int64_t bytes) {
-  const std::int64_t now = held += bytes;
-  if (now > most_held) most_held = now;
+  const std::int64_t now = allocated += bytes;
+  if (now > max_allocated) max_allocated = now;
 }
 }  // namespace
 
@@ -59,14 +59,14 @@ namespace {
 
 struct Case {
   std::string name;
-  std::string graph;    // file in bench/plans, less ".graph"
-  std::string mesh;     // "": those of the graph
-  double most_gap;      // percent
-  double most_seconds;  // 0: half a second and 3 s for a thousand nodes
+  std::string graph;   // file in bench/plans, less ".graph"
+  std::string mesh;    // "": those of the graph
+  double max_gap;      // percent
+  double max_seconds;  // 0: half a second and 3 s for a thousand nodes
   std::string costs = "costs.txt";
-  double most_bytes = 100e6;
+  double max_bytes = 100e6;
 };
-const Case saved[] = {
+const Case saved_cases[] = {
     {"gpt1-4", "gpt1", "data=4", 0, 0},  // GPTs of width 64 on 8 x 16 tokens, with Adam: layers
     {"gpt1", "gpt1", "data=2,model=2", 0, 0},
     {"gpt4", "gpt4", "data=2,model=2", 2, 0},
@@ -89,12 +89,12 @@ const Case saved[] = {
 };
 // Behind them stand the programs with closed forms (karez/passes/test_forms.h), whose best known cost is that form.
 std::vector<Case> all_cases() {
-  std::vector<Case> out(std::begin(saved), std::end(saved));
+  std::vector<Case> out(std::begin(saved_cases), std::end(saved_cases));
   for (const passes::testing::Form& form : passes::testing::forms::all())
     out.push_back({cat("form-", form.name), cat("forms/", form.name), "", 0, 0, cat("forms/", form.name, ".costs")});
   return out;
 }
-constexpr double most_over_best = 1.02;
+constexpr double max_over_best = 1.02;
 
 // A transformer whose layers differ in width: projections between its blocks.
 struct MixedGpt : nn::Module {
@@ -187,17 +187,17 @@ std::string read(const std::string& file) {
 }
 
 // Best known milliseconds, and the space: choices and cells.
-struct Known {
+struct KnownCase {
   double best = 0, choices = 0, cells = 0;
 };
-std::map<std::string, Known> known_in(const std::string& text) {
-  std::map<std::string, Known> known;
+std::map<std::string, KnownCase> parse_known(const std::string& text) {
+  std::map<std::string, KnownCase> known;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
     std::string name;
-    Known row;
+    KnownCase row;
     require(ErrorKind::data, static_cast<bool>(words >> name >> row.best >> row.choices >> row.cells), "known.txt: '",
             line, "'");
     known[name] = row;
@@ -205,8 +205,8 @@ std::map<std::string, Known> known_in(const std::string& text) {
   return known;
 }
 
-Known space_of(const passes::Compilation& c) {
-  Known space;
+KnownCase search_space_of(const passes::Compilation& c) {
+  KnownCase space;
   ById<NodeId, double> count;
   const passes::SumRules rules(c.graph);
   for (NodeId n : c.graph.nodes.ids()) {
@@ -225,7 +225,8 @@ Known space_of(const passes::Compilation& c) {
   return space;
 }
 
-bool plan_case(const Case& one, const std::string& folder, const std::map<std::string, Known>& known, std::FILE* json) {
+bool plan_case(const Case& one, const std::string& folder, const std::map<std::string, KnownCase>& known,
+               std::FILE* json) {
   const OpTable ops = all_ops();
   passes::Compilation c;
   c.graph = parse_graph(read(folder + "/" + one.graph + ".graph"), ops);
@@ -242,23 +243,23 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
   passes::run_passes(c, {"unroll"});
   const std::size_t nodes = c.graph.nodes.size();
   passes::run_passes(c, {"canonicalise"});
-  const Known space = space_of(c);
-  const std::int64_t before = held;
-  most_held = before;
+  const KnownCase space = search_space_of(c);
+  const std::int64_t before = allocated;
+  max_allocated = before;
   passes::run_passes(c, {"shard"});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const double bytes = static_cast<double>(most_held - before);
+  const double bytes = static_cast<double>(max_allocated - before);
 
   const double gap = 100 * (c.cost - c.cost_bound) / c.cost;
   const auto at = known.find(one.name);
   const double ratio = at == known.end() ? NAN : 1e3 * c.cost / at->second.best;
-  const double most_seconds = one.most_seconds > 0 ? one.most_seconds : 0.5 + 3e-3 * static_cast<double>(nodes);
+  const double max_seconds = one.max_seconds > 0 ? one.max_seconds : 0.5 + 3e-3 * static_cast<double>(nodes);
   std::string missed;
   if (at == known.end()) missed += " unknown";
-  if (ratio > most_over_best) missed += " cost";
-  if (gap > one.most_gap + 1e-9) missed += " gap";
-  if (seconds > most_seconds) missed += " seconds";
-  if (bytes > one.most_bytes) missed += " bytes";
+  if (ratio > max_over_best) missed += " cost";
+  if (gap > one.max_gap + 1e-9) missed += " gap";
+  if (seconds > max_seconds) missed += " seconds";
+  if (bytes > one.max_bytes) missed += " bytes";
   if (at != known.end() && (space.choices < at->second.choices || space.cells < at->second.cells * (1 - 1e-3)))
     missed += " space";
   std::printf("%-19s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", one.name.c_str(),
@@ -287,7 +288,7 @@ int run(const std::vector<std::string>& words) {
     require(words[i][0] != '-', "bench_plans [--json FILE] [CASE…] | --write FOLDER");
     wanted.insert(words[i]);
   }
-  const auto known = known_in(read(folder + "/known.txt"));
+  const auto known = parse_known(read(folder + "/known.txt"));
   std::printf("%-19s %-22s %11s %8s %8s %7s %7s %6s %7s %10s\n", "case", "mesh", "step, ms", "of best", "gap, %",
               "seconds", "MB", "nodes", "choices", "cells");
   bool good = true;

@@ -41,7 +41,7 @@ def single(model, batch, cores, extra):
     return Server("karez", ["taskset", "-c", ",".join(map(str, cores)), os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), *extra])
 
 
-def question(model, batch, cores, rounds, steps, costs):
+def measure(model, batch, cores, rounds, steps, costs):
     n = len(cores)
     sides = {
         f"one process, one device, team {n}": single(model, batch, cores, []),
@@ -83,7 +83,7 @@ def main():
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         raise SystemExit("processes: there is one core alone; two are compared")
-    results = [question(model, options.batch, cores, options.rounds, options.steps, options.costs) for model in options.model]
+    results = [measure(model, options.batch, cores, options.rounds, options.steps, options.costs) for model in options.model]
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)

@@ -15,10 +15,10 @@ import time
 from train_step import BATCH, BUILD, STEPS, Server, ours, peer
 
 TARGETS = {("gpt", "C++"): 1.02, ("gpt", "torch"): 1.0, ("small", "torch"): 0.15, ("loop", "torch"): None}
-WORDS = 1000  # expressions of a step of the loop
+EXPRESSIONS = 1000  # expressions of a step of the loop
 
 
-def answer(run):
+def serve_steps(run):
     """Of "run N" lines, each with the seconds of N steps."""
     for line in sys.stdin:
         begin = time.perf_counter()
@@ -42,11 +42,11 @@ def serve_loop(framework, threads):
 
     def run(steps):
         total = 0.0
-        for i in range(steps * WORDS):
+        for i in range(steps * EXPRESSIONS):
             total += float(relu(x * (i * 0.001) + x).sum())
-        return total / (steps * WORDS) / 1000
+        return total / (steps * EXPRESSIONS) / 1000
 
-    answer(run)
+    serve_steps(run)
 
 
 def serve(model, batch, threads, team):
@@ -124,7 +124,7 @@ def serve(model, batch, threads, team):
             loss = float(made if model == "gpt" else made[0])
         return loss
 
-    answer(run)
+    serve_steps(run)
 
 
 def python(model, threads, team, framework="karez"):

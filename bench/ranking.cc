@@ -20,17 +20,17 @@
 #include <string>
 #include <vector>
 
+#include "bench/host_conditions.h"
 #include "bench/models.h"
 #include "bench/report.h"
-#include "bench/surroundings.h"
 #include "karez/base/text.h"
 
 namespace karez::bench {
 namespace {
 
 constexpr double target = 0.8;
-constexpr int rounds = 14, most_disturbed = 15;
-constexpr double share_of_others = 0.15;
+constexpr int rounds = 14, max_disturbed = 15;
+constexpr double max_other_load = 0.15;
 constexpr double round_seconds = 0.02;
 
 struct Options {
@@ -42,36 +42,36 @@ struct Options {
 
 // How weights lie: left to the planner, whole, split by rows or columns of their matrices along an axis, or both in
 // turn, as a product's result then is what the next one wants.
-enum class Weights { open, whole, columns, rows, in_turn };
+enum class WeightLayout { free, replicated, columns, rows, alternating };
 
-struct Way {
+struct LayoutConfig {
   const char* name;
   const char* mesh;
   const char* batch;  // axes that split the batch; "": whole on all; null: open
-  Weights weights;
+  WeightLayout weights;
   const char* axis;  // of what splits weights
 };
-constexpr Way ways[] = {
-    {"free", "", nullptr, Weights::open, ""},
-    {"free", "data=2", nullptr, Weights::open, ""},
-    {"data parallel", "data=2", "data", Weights::whole, ""},
-    {"weights split", "data=2", "data", Weights::columns, "data"},
-    {"columns", "model=2", "", Weights::columns, "model"},
-    {"rows", "model=2", "", Weights::rows, "model"},
-    {"columns and rows", "model=2", "", Weights::in_turn, "model"},
-    {"free", "data=4", nullptr, Weights::open, ""},
-    {"data parallel", "data=4", "data", Weights::whole, ""},
-    {"weights split", "data=4", "data", Weights::columns, "data"},
-    {"columns", "model=4", "", Weights::columns, "model"},
-    {"rows", "model=4", "", Weights::rows, "model"},
-    {"columns and rows", "model=4", "", Weights::in_turn, "model"},
-    {"free", "data=2,model=2", nullptr, Weights::open, ""},
-    {"batch, columns", "data=2,model=2", "data", Weights::columns, "model"},
-    {"batch, rows", "data=2,model=2", "data", Weights::rows, "model"},
-    {"batch, columns and rows", "data=2,model=2", "data", Weights::in_turn, "model"},
-    {"batch on both, weights whole", "data=2,model=2", "data+model", Weights::whole, ""},
-    {"batch on both, weights on both", "data=2,model=2", "data+model", Weights::columns, "data+model"},
-    {"batch on data, weights whole", "data=2,model=2", "data", Weights::whole, ""},
+constexpr LayoutConfig layout_configs[] = {
+    {"free", "", nullptr, WeightLayout::free, ""},
+    {"free", "data=2", nullptr, WeightLayout::free, ""},
+    {"data parallel", "data=2", "data", WeightLayout::replicated, ""},
+    {"weights split", "data=2", "data", WeightLayout::columns, "data"},
+    {"columns", "model=2", "", WeightLayout::columns, "model"},
+    {"rows", "model=2", "", WeightLayout::rows, "model"},
+    {"columns and rows", "model=2", "", WeightLayout::alternating, "model"},
+    {"free", "data=4", nullptr, WeightLayout::free, ""},
+    {"data parallel", "data=4", "data", WeightLayout::replicated, ""},
+    {"weights split", "data=4", "data", WeightLayout::columns, "data"},
+    {"columns", "model=4", "", WeightLayout::columns, "model"},
+    {"rows", "model=4", "", WeightLayout::rows, "model"},
+    {"columns and rows", "model=4", "", WeightLayout::alternating, "model"},
+    {"free", "data=2,model=2", nullptr, WeightLayout::free, ""},
+    {"batch, columns", "data=2,model=2", "data", WeightLayout::columns, "model"},
+    {"batch, rows", "data=2,model=2", "data", WeightLayout::rows, "model"},
+    {"batch, columns and rows", "data=2,model=2", "data", WeightLayout::alternating, "model"},
+    {"batch on both, weights whole", "data=2,model=2", "data+model", WeightLayout::replicated, ""},
+    {"batch on both, weights on both", "data=2,model=2", "data+model", WeightLayout::columns, "data+model"},
+    {"batch on data, weights whole", "data=2,model=2", "data", WeightLayout::replicated, ""},
 };
 
 // A model's matrices: by glob, in the order of use; `second`: what comes behind a product whose result is split.
@@ -92,14 +92,14 @@ std::vector<Matrix> matrices_of(const Gpt&) {
           {"*.out.weight", 2, true}, {"*.up.weight", 2},  {"*.down.weight", 2, true}};
 }
 
-std::vector<LayoutRule> rules_of(const Way& way, const std::vector<Matrix>& matrices) {
+std::vector<LayoutRule> rules_of(const LayoutConfig& config, const std::vector<Matrix>& matrices) {
   std::vector<LayoutRule> out;
   for (const Matrix& matrix : matrices) {
     std::vector<std::string> axes(static_cast<std::size_t>(matrix.rank));
-    const bool rows =
-        !matrix.narrow && (way.weights == Weights::rows || (way.weights == Weights::in_turn && matrix.second));
-    if (way.weights != Weights::whole) axes[rows ? 1 : 0] = way.axis;
-    if (way.weights != Weights::open) out.push_back({matrix.pattern, axes});
+    const bool rows = !matrix.narrow && (config.weights == WeightLayout::rows ||
+                                         (config.weights == WeightLayout::alternating && matrix.second));
+    if (config.weights != WeightLayout::replicated) axes[rows ? 1 : 0] = config.axis;
+    if (config.weights != WeightLayout::free) out.push_back({matrix.pattern, axes});
   }
   return out;
 }
@@ -111,8 +111,8 @@ struct Data {
   HostArray x, y;
 };
 
-template <class Model> struct Run {
-  const Way& way;
+template <class Model> struct ConfigRun {
+  const LayoutConfig& config;
   World world;
   Model net;
   optim::Adam adam{net.parameters(), {.lr = 2e-3}};
@@ -120,12 +120,12 @@ template <class Model> struct Run {
   double predicted = 0, simulated = 0;  // seconds
   std::vector<double> measured;         // by round
 
-  Run(const Way& chosen, const Options& options, const Data& data)
-      : way(chosen),
+  ConfigRun(const LayoutConfig& chosen, const Options& options, const Data& data)
+      : config(chosen),
         world({.devices = Mesh::parse(chosen.mesh).size(), .cost_file = options.costs}),
         step(compile(world.mesh(chosen.mesh),
                      [this](Tensor in, Tensor want) {
-                       if (way.batch != nullptr) in = with_layout(in, std::vector<std::string>{way.batch});
+                       if (config.batch != nullptr) in = with_layout(in, std::vector<std::string>{config.batch});
                        Tensor loss = cross_entropy(net(in), want);
                        adam.step(grad(loss, net.parameters()));
                        return loss;
@@ -135,7 +135,7 @@ template <class Model> struct Run {
     predicted = step.layout_seconds();
     simulated = step.predicted_seconds();
   }
-  Run(const Run&) = delete;
+  ConfigRun(const ConfigRun&) = delete;
 
   void measure(const Data& data) {
     using Clock = std::chrono::steady_clock;
@@ -163,7 +163,7 @@ template <class Model> struct Run {
 // -------------------------------------------------------------------------------------------------------------------------------
 
 // Each one's place among all; equal ones share the middle of theirs.
-std::vector<double> places_of(const std::vector<double>& values) {
+std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<double> out;
   for (double value : values) {
     double below = 0, equal = 0;
@@ -186,17 +186,17 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 double spearman(const std::vector<double>& a, const std::vector<double>& b) {
-  return correlation(places_of(a), places_of(b));
+  return correlation(ranks_of(a), ranks_of(b));
 }
 
-struct Rows {
+struct RankingSamples {
   std::vector<double> predicted, simulated, measured, even, odd;
-  template <class Model> void add(const Run<Model>& run) {
+  template <class Model> void add(const ConfigRun<Model>& run) {
     predicted.push_back(run.predicted), simulated.push_back(run.simulated), measured.push_back(run.best());
     even.push_back(run.best_of(0)), odd.push_back(run.best_of(1));
   }
   // Prints, and returns what counts.
-  double say(const char* name) const {
+  double report(const char* name) const {
     const double found = spearman(predicted, measured);
     std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f; measured twice %.3f (target %.1f)%s\n", name,
                 found, spearman(simulated, measured), spearman(even, odd), target, found < target ? "  MISSES" : "");
@@ -205,7 +205,7 @@ struct Rows {
 };
 
 // "13 rounds 49 ns, 1 round 370 ns": trips that are much alike count together.
-std::string print_trips(std::vector<double> trips) {
+std::string print_round_trips(std::vector<double> trips) {
   std::sort(trips.begin(), trips.end());
   std::string out;
   for (std::size_t first = 0, next = 0; first < trips.size(); first = next) {
@@ -217,36 +217,38 @@ std::string print_trips(std::vector<double> trips) {
 }
 
 template <class Model>
-void rank(const char* name, const Options& options, const Data& data, Rows& all, std::string& json, bool& good) {
+void rank(const char* name, const Options& options, const Data& data, RankingSamples& all, std::string& json,
+          bool& good) {
   if (!options.only.empty() && options.only != name) return;
-  std::vector<std::unique_ptr<Run<Model>>> runs;
-  for (const Way& way : ways) runs.push_back(std::make_unique<Run<Model>>(way, options, data));
+  std::vector<std::unique_ptr<ConfigRun<Model>>> runs;
+  for (const LayoutConfig& config : layout_configs)
+    runs.push_back(std::make_unique<ConfigRun<Model>>(config, options, data));
   std::vector<double> trips;
   int disturbed = 0;
   while (static_cast<int>(trips.size()) < rounds) {
-    trips.push_back(line_trip());
-    const Others others;
+    trips.push_back(cache_line_round_trip());
+    const OtherProcesses others;
     for (auto& run : runs) run->measure(data);
-    if (disturbed == most_disturbed || others.cores() < share_of_others) continue;
+    if (disturbed == max_disturbed || others.cores() < max_other_load) continue;
     ++disturbed;
     trips.pop_back();
     for (auto& run : runs) run->measured.pop_back();
   }
-  Rows rows;
+  RankingSamples rows;
   for (const auto& run : runs) {
-    std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f  %s\n", name, run->way.mesh, run->way.name,
+    std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f  %s\n", name, run->config.mesh, run->config.name,
                 1e3 * run->predicted, 1e3 * run->simulated, 1e3 * run->best(), run->step.shard_report().c_str());
     rows.add(*run), all.add(*run);
-    json += cat(json.empty() ? "" : ",\n", "{\"model\": \"", name, "\", \"mesh\": \"", run->way.mesh, "\", \"way\": \"",
-                run->way.name, "\", \"predicted\": ", number(run->predicted),
+    json += cat(json.empty() ? "" : ",\n", "{\"model\": \"", name, "\", \"mesh\": \"", run->config.mesh,
+                "\", \"way\": \"", run->config.name, "\", \"predicted\": ", number(run->predicted),
                 ", \"simulated\": ", number(run->simulated), ", \"measured\": [",
                 base::join(run->measured, ", ", number), "], \"trips\": [", base::join(trips, ", ", number), "]}");
   }
   std::printf(
       "%-12s a cache line from core to core and back: %s; others computed in %d rounds more, which do not count%s\n",
-      name, print_trips(trips).c_str(), disturbed,
-      disturbed == most_disturbed ? ", and may have in those that do" : "");
-  good = rows.say(name) >= target && good;
+      name, print_round_trips(trips).c_str(), disturbed,
+      disturbed == max_disturbed ? ", and may have in those that do" : "");
+  good = rows.report(name) >= target && good;
   std::fflush(stdout);
 }
 
@@ -268,7 +270,7 @@ struct SmallGpt : Gpt {
 };
 
 int run(const Options& options) {
-  Rows all;
+  RankingSamples all;
   std::string json;
   bool good = true;
   std::printf("%-12s %-15s %-42s %10s %10s %10s  layouts\n", "model", "mesh", "way; step, ms:", "predicted",
@@ -276,7 +278,7 @@ int run(const Options& options) {
   rank<Mlp>("mlp", options, numbers({64, 784}, DType::f32, 64, 10), all, json, good);
   rank<Cnn>("cnn", options, numbers({16, 1, 28, 28}, DType::f32, 16, 10), all, json, good);
   rank<SmallGpt>("transformer", options, numbers({8, 32}, DType::i32, 8 * 32, 65), all, json, good);
-  good = all.say("all") >= target && good;
+  good = all.report("all") >= target && good;
   write_json(options.json, cat("[", json, "]"));
   return good ? 0 : 1;
 }

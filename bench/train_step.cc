@@ -23,7 +23,7 @@ HostArray normal_numbers(std::mt19937& random, Shape shape) {
   for (float& value : out.data<float>()) value = normal(random);
   return out;
 }
-HostArray whole_numbers(std::mt19937& random, Shape shape, std::uint32_t below) {
+HostArray random_integers(std::mt19937& random, Shape shape, std::uint32_t below) {
   HostArray out(TensorType{DType::i32, std::move(shape)});
   for (std::int32_t& value : out.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % below);
   return out;
@@ -102,12 +102,12 @@ int main(int count, char** words) {
     std::mt19937 random(1);
     Data data;
     for (std::size_t i = 0; i < batches; ++i) {
-      data.x.push_back(model == "gpt"     ? whole_numbers(random, {batch, 64}, 65)
+      data.x.push_back(model == "gpt"     ? random_integers(random, {batch, 64}, 65)
                        : model == "small" ? normal_numbers(random, {batch, 16})
                                           : normal_numbers(random, {batch, 1, 28, 28}));
-      data.y.push_back(model == "gpt"     ? whole_numbers(random, {batch * 64}, 65)
+      data.y.push_back(model == "gpt"     ? random_integers(random, {batch * 64}, 65)
                        : model == "small" ? normal_numbers(random, {batch, 16})
-                                          : whole_numbers(random, {batch}, 10));
+                                          : random_integers(random, {batch}, 10));
     }
     if (model == "cnn") train<bench::Cnn>(options, data);
     if (model == "mlp") train<bench::Mlp>(options, data);

@@ -68,7 +68,7 @@ def peer(name, model, batch, threads):
     return Server(f"{name}, {threads} threads", [sys.executable, script, name, model, str(batch), str(threads)])
 
 
-def question(model, batch=None, pairs=9, steps=None):
+def measure(model, batch=None, pairs=9, steps=None):
     """Times every peer once to find the fastest, then ours against it."""
     batch, steps = batch or BATCH[model], steps or STEPS[model]
     warm = max(steps // 6, 3)
@@ -81,11 +81,11 @@ def question(model, batch=None, pairs=9, steps=None):
                 took = min(server.run(steps) for _ in range(3))
             except RuntimeError as error:
                 print(f"  {server.name}: {error}", file=sys.stderr)
-                rows.append({"who": server.name, "ms": None})
+                rows.append({"server": server.name, "ms": None})
                 continue
             finally:
                 server.close()
-            rows.append({"who": server.name, "ms": took})
+            rows.append({"server": server.name, "ms": took})
             if best is None or took < best[0]:
                 best = (took, name, threads)
     if best is None:
@@ -97,7 +97,7 @@ def question(model, batch=None, pairs=9, steps=None):
         server.run(warm)
         took = min(server.run(steps) for _ in range(3))
         server.close()
-        rows.append({"who": f"karez, {label}", "ms": took})
+        rows.append({"server": f"karez, {label}", "ms": took})
         if chosen is None or took < chosen[0]:
             chosen = (took, label, extra)
     a, b = ours(model, batch, chosen[2]), peer(best[1], model, batch, best[2])
@@ -111,14 +111,14 @@ def question(model, batch=None, pairs=9, steps=None):
     ratio = statistics.median(ratios)
     print(f"\n{model}, batch {batch}: milliseconds a step" + (" (forward and backward)" if model == "small" else ""))
     for row in rows:
-        print(f"  {row['who']:32} " + ("failed" if row["ms"] is None else f"{row['ms']:.3f}"))
+        print(f"  {row['server']:32} " + ("failed" if row["ms"] is None else f"{row['ms']:.3f}"))
     print(f"  karez ({chosen[1]}) {statistics.median(mine):.3f} against {b.name} {statistics.median(theirs):.3f}: "
           f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs), target {TARGETS[model]}")
     return {"model": model, "batch": batch, "rows": rows, "peer": b.name, "karez": chosen[1], "ratio": ratio, "ratios": ratios,
             "ms": statistics.median(mine), "peer_ms": statistics.median(theirs), "target": TARGETS[model]}
 
 
-def answer(name, models):
+def run_benchmark(name, models):
     """The command line of a question about these models: prints the tables and the worst ratio, and tells by the exit code."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--json")
@@ -127,7 +127,7 @@ def answer(name, models):
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--steps", type=int)
     options = parser.parse_args()
-    results = [question(model, options.batch, options.pairs, options.steps) for model in ([options.model] if options.model else models)]
+    results = [measure(model, options.batch, options.pairs, options.steps) for model in ([options.model] if options.model else models)]
     worst = max(results, key=lambda r: r["ratio"] / r["target"])
     if options.json:
         with open(options.json, "w") as file:
@@ -137,4 +137,4 @@ def answer(name, models):
 
 
 if __name__ == "__main__":
-    answer("train_step", ["mlp", "cnn", "gpt"])
+    run_benchmark("train_step", ["mlp", "cnn", "gpt"])

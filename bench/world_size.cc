@@ -37,7 +37,7 @@ constexpr std::int64_t batch_of_rank = 64;
 constexpr double target = 1.5;
 
 // To a rank that is not there.
-class NoLink : public comm::Link {
+class NullLink : public comm::Link {
  public:
   void post_receive(std::byte*, std::int64_t) override {}
   void send(const std::byte*, std::int64_t) override {}
@@ -62,7 +62,7 @@ std::string traced(int ranks) {
   return print(step.graph());
 }
 
-struct Measured {
+struct LoadCost {
   double seconds = 0, megabytes = 0;
 };
 
@@ -72,7 +72,7 @@ double peak_megabytes() {
   return static_cast<double>(used.ru_maxrss) / 1024;
 }
 
-Measured compile_and_load(const std::string& text, int ranks) {
+LoadCost compile_and_load(const std::string& text, int ranks) {
   const OpTable ops = all_ops();
   const KernelTable kernels(cpu_kernels());
   passes::Compilation c;
@@ -94,7 +94,7 @@ Measured compile_and_load(const std::string& text, int ranks) {
   options.kernels = &kernels;
   options.device = [&](const PlanDevice&) -> Device& { return *device; };
   options.boxes = {&box, &box};
-  options.connect = [](int, const std::string&, comm::Bell&) { return std::make_unique<NoLink>(); };
+  options.connect = [](int, const std::string&, comm::Bell&) { return std::make_unique<NullLink>(); };
   const auto loaded = runtime::prepare(c.plan, variables, options);
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), peak_megabytes() - before};
 }
@@ -102,12 +102,12 @@ Measured compile_and_load(const std::string& text, int ranks) {
 constexpr int world_sizes[] = {16, 64, 256, 1024};
 constexpr double agree_target = 5e-3;
 
-struct Agreed {
+struct AgreementCost {
   double median = 0, worst = 0;  // seconds of a launch
   double bytes = 0;              // in both directions, for each other rank
 };
 
-Agreed agreed_by(int ranks) {
+AgreementCost measure_agreement(int ranks) {
   constexpr int warm = 5, launches = 101;
   runtime::FakeRanks world(ranks);
   const std::string what = "a call of function 'step' (train.py:12)";
@@ -126,10 +126,10 @@ Agreed agreed_by(int ranks) {
 }
 
 // The largest world's.
-double agree() {
+double report_agreement() {
   double last = 0;
   for (int ranks : world_sizes) {
-    const Agreed one = agreed_by(ranks);
+    const AgreementCost one = measure_agreement(ranks);
     std::printf(
         "rank 0 of %4d agrees on a launch in %7.3f ms (worst of 101: %.3f), %.2f us a rank; to and from each rank %.0f "
         "bytes\n",
@@ -146,10 +146,10 @@ std::string read(const std::string& file) {
 }
 
 // In a process of its own, which is this program with the file and the ranks.
-Measured measured(const char* program, const std::string& file, int ranks) {
+LoadCost measure_in_process(const char* program, const std::string& file, int ranks) {
   const std::string command = cat("'", program, "' --of ", ranks, " '", file, "'");
   std::FILE* out = popen(command.c_str(), "r");
-  Measured found;
+  LoadCost found;
   const bool read = out != nullptr && std::fscanf(out, "%lf %lf", &found.seconds, &found.megabytes) == 2;
   const int status = out == nullptr ? -1 : pclose(out);
   require(read && status == 0, "'", command, "' ended with ", status);
@@ -162,11 +162,11 @@ int run(const char* program, const std::string& json) {
   const int ranks[2] = {small, large};
   for (int side = 0; side < 2; ++side) {
     std::ofstream(folder + (side == 0 ? "a" : "b")) << traced(ranks[side]);
-    measured(program, folder + (side == 0 ? "a" : "b"), ranks[side]);  // warms the files up
+    measure_in_process(program, folder + (side == 0 ? "a" : "b"), ranks[side]);  // warms the files up
   }
   for (int pair = 0; pair < pairs; ++pair) {
     for (int side = 0; side < 2; ++side) {
-      const Measured one = measured(program, folder + (side == 0 ? "a" : "b"), ranks[side]);
+      const LoadCost one = measure_in_process(program, folder + (side == 0 ? "a" : "b"), ranks[side]);
       seconds[side].push_back(one.seconds), megabytes[side].push_back(one.megabytes);
     }
     slower.push_back(seconds[1].back() / seconds[0].back()),
@@ -177,7 +177,7 @@ int run(const char* program, const std::string& json) {
     std::printf("rank 0 of %4d: %8.1f ms, %6.2f MB\n", ranks[side], 1e3 * median(seconds[side]),
                 median(megabytes[side]));
   const double worst = std::max(median(slower), median(larger));
-  const double agreeing = agree();
+  const double agreeing = report_agreement();
   write_json(json, cat("{\"name\": \"world_size\", \"time\": ", median(slower), ", \"memory\": ", median(larger),
                        ", \"target\": ", target, ", \"agree_seconds\": ", agreeing,
                        ", \"agree_target\": ", agree_target, "}"));
@@ -193,10 +193,10 @@ int main(int count, char** words) {
   using namespace karez::bench;
   try {
     if (count == 4 && std::strcmp(words[1], "--of") == 0) {
-      const Measured found = compile_and_load(read(words[3]), std::atoi(words[2]));
+      const LoadCost found = compile_and_load(read(words[3]), std::atoi(words[2]));
       return std::printf("%.6f %.3f\n", found.seconds, found.megabytes) > 0 ? 0 : 1;
     }
-    if (count == 2 && std::strcmp(words[1], "--agree") == 0) return agree() <= agree_target ? 0 : 1;
+    if (count == 2 && std::strcmp(words[1], "--agree") == 0) return report_agreement() <= agree_target ? 0 : 1;
     return run(words[0], json_option(count, words));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "world_size: %s\n", error.what());

@@ -14,7 +14,7 @@ endif()
 # several tests share (test_*.cc) is at -O1. They have no line tables (-g0), but where a sanitizer names lines.
 set(computing_tests
   karez/comm/collective_test.cc karez/comm/conformance_test.cc karez/comm/peers_test.cc karez/comm/processes_test.cc
-  karez/kernels/cpu/fast_halves_test.cc karez/kernels/cpu/fast_moves_test.cc karez/kernels/cpu/fast_test.cc
+  karez/kernels/cpu/fast_half_precision_test.cc karez/kernels/cpu/fast_row_test.cc karez/kernels/cpu/fast_kernels_test.cc
   karez/passes/canonicalise_random_test.cc karez/passes/fit_test.cc karez/passes/memory_states_test.cc karez/passes/shard_brute_test.cc karez/passes/shard_placements_test.cc
   karez/runtime/event_ring_test.cc
   karez/sbp/transition_test.cc karez/sbp/transition_tree_test.cc

@@ -11,32 +11,32 @@ namespace karez::tests {
 namespace {
 
 using bench::CapCase;
-using bench::Capped;
-using CapFunction = Capped (*)(const CapCase&, std::int64_t);
+using bench::CapResult;
+using CapFunction = CapResult (*)(const CapCase&, std::int64_t);
 
 // From the plan without a limit on, in steps of so many percent, to the first that is refused or to the last
 // percentage.
-std::vector<Capped> sweep(const CapCase& c, CapFunction under, int step, int last) {
-  std::vector<Capped> out = {under(c, 0)};
+std::vector<CapResult> sweep(const CapCase& c, CapFunction under, int step, int last) {
+  std::vector<CapResult> out = {under(c, 0)};
   for (int percent = 100 - step; percent >= last; percent -= step) {
     out.push_back(under(c, out[0].planned * percent / 100));
-    if (!out.back().refused.empty()) break;
+    if (!out.back().error.empty()) break;
   }
   return out;
 }
 
-void expect_order(const std::vector<Capped>& points) {
+void expect_order(const std::vector<CapResult>& points) {
   for (std::size_t i = 1; i < points.size(); ++i) {
-    const Capped& now = points[i];
-    if (!now.refused.empty()) {
-      EXPECT_NE(now.refused.find("tensors, in the smallest of "), std::string::npos) << now.refused;
+    const CapResult& now = points[i];
+    if (!now.error.empty()) {
+      EXPECT_NE(now.error.find("tensors, in the smallest of "), std::string::npos) << now.error;
       continue;
     }
     EXPECT_LE(now.planned, now.cap);
     EXPECT_LE(now.measured, now.cap) << "the launch of first values too";
     EXPECT_GE(now.predicted, points[i - 1].predicted);
-    EXPECT_GE(now.predicted, now.without * (1 - 1e-9)) << "the layouts without a limit are the fastest";
-    EXPECT_LE(bench::farthest(points[0].losses, now.losses), 1e-10);
+    EXPECT_GE(now.predicted, now.predicted_uncapped * (1 - 1e-9)) << "the layouts without a limit are the fastest";
+    EXPECT_LE(bench::max_relative_difference(points[0].losses, now.losses), 1e-10);
   }
 }
 
@@ -48,16 +48,16 @@ CostTable expensive_messages() {
 
 // Where messages are dear all state is whole everywhere; less memory splits the optimiser's, then the parameters.
 TEST(MemoryCaps, StateIsSplitBeforeAPlanIsRefused) {
-  const auto points = sweep({"mlp", "data=4", expensive_messages(), true}, bench::mlp_under, 6, 30);
+  const auto points = sweep({"mlp", "data=4", expensive_messages(), true}, bench::mlp_under_cap, 6, 30);
   expect_order(points);
   EXPECT_EQ(points[0].state, 1);
   EXPECT_EQ(points[0].parameters, 1);
   double state = 1, parameters = 1;
   bool state_first = false;
-  for (const Capped& p : points) {
-    if (!p.refused.empty()) break;
+  for (const CapResult& p : points) {
+    if (!p.error.empty()) break;
     state = std::min(state, p.state), parameters = std::min(parameters, p.parameters);
-    if (p.state < 0.9) { EXPECT_TRUE(p.scattered) << "gradients of state in parts are summed into parts"; }
+    if (p.state < 0.9) { EXPECT_TRUE(p.reduce_scatters) << "gradients of state in parts are summed into parts"; }
     state_first = state_first || p.state < 0.7 * p.parameters;
   }
   EXPECT_TRUE(state_first) << "the optimiser's state is split where parameters are whole";
@@ -75,29 +75,29 @@ TEST(MemoryCaps, NoZeroByHandIsFasterInTheSameMemory) {
     for (const std::int64_t batch : {64, 512})
       for (const auto& [parameters, state] : {std::pair(false, false), {false, true}, {true, true}}) {
         CapCase c{"mlp", "data=4", costs, true, 1, batch, bench::zero_rules(parameters, state)};
-        const Capped by_hand = bench::mlp_under(c, 0);
+        const CapResult by_hand = bench::mlp_under_cap(c, 0);
         EXPECT_NEAR(by_hand.state, state ? 0.25 : 1, 0.01);
         c.rules.clear();
-        const Capped chosen = bench::mlp_under(c, by_hand.planned);
-        ASSERT_EQ(chosen.refused, "") << batch << " rows, " << by_hand.planned << " bytes";
+        const CapResult chosen = bench::mlp_under_cap(c, by_hand.planned);
+        ASSERT_EQ(chosen.error, "") << batch << " rows, " << by_hand.planned << " bytes";
         EXPECT_LE(chosen.planned, by_hand.planned);
         EXPECT_LE(chosen.seconds, by_hand.seconds * (1 + 1e-9)) << batch << " rows, " << by_hand.planned << " bytes";
-        state_alone = state_alone || (chosen.state < 0.3 && chosen.parameters > 0.9 && chosen.scattered);
+        state_alone = state_alone || (chosen.state < 0.3 && chosen.parameters > 0.9 && chosen.reduce_scatters);
       }
   EXPECT_TRUE(state_alone) << "state in parts, parameters whole";
 }
 
 // A transformer's parameters are put together late, and then its blocks are recomputed.
 TEST(MemoryCaps, BlocksAreRecomputed) {
-  const auto points = sweep({"gpt", "data=4"}, bench::gpt_under, std::getenv("KAREZ_ALL") != nullptr ? 10 : 20, 80);
+  const auto points = sweep({"gpt", "data=4"}, bench::gpt_under_cap, std::getenv("KAREZ_ALL") != nullptr ? 10 : 20, 80);
   expect_order(points);
-  EXPECT_TRUE(std::any_of(points.begin(), points.end(), [](const Capped& p) { return !p.recomputed.empty(); }));
+  EXPECT_TRUE(std::any_of(points.begin(), points.end(), [](const CapResult& p) { return !p.recomputed.empty(); }));
 }
 
 TEST(MemoryCaps, HoldOnTwoAxes) {
   const bool all = std::getenv("KAREZ_ALL") != nullptr;
-  expect_order(sweep({"mlp", "data=2,model=2", expensive_messages(), true}, bench::mlp_under, 20, 30));
-  if (all) expect_order(sweep({"gpt", "data=2,model=2"}, bench::gpt_under, 10, 30));
+  expect_order(sweep({"mlp", "data=2,model=2", expensive_messages(), true}, bench::mlp_under_cap, 20, 30));
+  if (all) expect_order(sweep({"gpt", "data=2,model=2"}, bench::gpt_under_cap, 10, 30));
 }
 
 }  // namespace

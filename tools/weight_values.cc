@@ -17,7 +17,7 @@ void round_trip(const std::string& from, const std::string& folder, const std::s
   std::vector<Parameter> parameters;
   for (const WeightEntry& entry : file.entries())
     for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8})
-      if (holds(entry, dtype)) {
+      if (is_representable(entry, dtype)) {
         parameters.emplace_back(entry.name, TensorType{dtype, entry.shape}, constant_init(0));
         break;
       }

@@ -96,10 +96,10 @@ TEST(Array, NothingOfAChainGoesOverTheHost) {
   Array y = f(numbers(DType::f32, {9})).value();
   y = f(y).value();
   y.wait();
-  const std::int64_t copies = mesh.world->copies.allocated(), held = mesh.world->copies.held();
+  const std::int64_t copies = mesh.world->copies.allocated(), held = mesh.world->copies.pooled_bytes();
   for (int i = 0; i < 50; ++i) y = f(y).value();
   EXPECT_EQ(mesh.world->copies.allocated(), copies);
-  EXPECT_EQ(mesh.world->copies.held(), held);
+  EXPECT_EQ(mesh.world->copies.pooled_bytes(), held);
   const HostArray x = numbers(DType::f32, {9}), got = y.read();
   for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(got.data<float>()[i], x.data<float>()[i] + 52);
 }

@@ -199,7 +199,7 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
     }
     // Several have one name where a model was made again: one that fits will do.
     const bool fits = std::any_of(found->second.begin(), found->second.end(), [&](const Parameter* one) {
-      return one->shape() == data::shape_of(offer.entry, offer.part) && holds(offer.entry, one->dtype());
+      return one->shape() == data::shape_of(offer.entry, offer.part) && is_representable(offer.entry, one->dtype());
     });
     if (!fits) require_fits(file, offer, offer.name, found->second.back()->type());
   }

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "karez/api/compile.h"
-#include "karez/device/core_waits.h"
+#include "karez/device/cpu_contention.h"
 
 namespace karez {
 namespace {
 
 TEST(Crowded, ShowsInTheSummaryAndChangesNoBit) {
-  if (device::CoreWaits waits; !waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
+  if (device::SchedTimesReader waits; !waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
   World world({.team = 2});
   auto f = compile(world.mesh(), [](const Tensor& x) { return sum(matmul(x, x)); });
   std::vector<float> values(256 * 256);

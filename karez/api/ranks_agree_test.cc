@@ -12,7 +12,7 @@
 #include "karez/api/inside/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/karez.h"
-#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/library_versions.h"
 #include "karez/runtime/session.h"
 
 namespace karez {

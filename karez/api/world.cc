@@ -22,7 +22,7 @@
 #include "karez/base/text.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/device/processor.h"
-#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/library_versions.h"
 #include "karez/ops/all_ops.h"
 
 namespace karez {

@@ -15,7 +15,7 @@
 namespace karez::data {
 namespace {
 
-constexpr int most_dimensions = 16;  // the index lives on the stack: reads allocate nothing
+constexpr int max_dimensions = 16;  // the index lives on the stack: reads allocate nothing
 
 // Copies the slice that begins at `begin` out of an array whose bytes and row-major view are given.
 void read_slice(const std::byte* bytes, const View& view, std::span<const std::int64_t> begin, const TensorRef& out) {
@@ -33,7 +33,7 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
   std::int64_t run = shape[last];
   while (last > 0 && to_step == 1 && run == view.strides[last - 1] && run == out.strides()[last - 1])
     run *= shape[--last];
-  std::array<std::int64_t, most_dimensions> index{};
+  std::array<std::int64_t, max_dimensions> index{};
   while (true) {
     std::int64_t from = 0, to = 0;
     for (std::size_t d = 0; d < rank; ++d) {
@@ -68,8 +68,8 @@ const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<co
 
 void check(const HostArray& array) {
   require(array.valid(), "a source of an array that was never made");
-  require(array.view().rank() <= most_dimensions, "an array of ", array.view().rank(),
-          " dimensions as a source; at most ", most_dimensions);
+  require(array.view().rank() <= max_dimensions, "an array of ", array.view().rank(),
+          " dimensions as a source; at most ", max_dimensions);
 }
 
 class ArraySource : public Source {
@@ -93,7 +93,7 @@ class ArraySource : public Source {
 class CopySource : public Source {
  public:
   explicit CopySource(std::int64_t bytes) : memory_(allocate_host(bytes, nullptr)) {}
-  void take(const HostArray& array) {
+  void assign(const HostArray& array) {
     view_ = array.view();
     type_ = array.type();
     copy_bytes(memory_.data(), array.bytes(), static_cast<std::size_t>(view_.bytes()));
@@ -123,68 +123,68 @@ std::shared_ptr<const Source> array_source(HostArray array) {
 }
 
 // What lies ready, and the clock by which it ages: one tick a copy.
-struct ArrayCopies::Pool {
-  struct Ready {
+struct ArrayCopyPool::State {
+  struct IdleBlock {
     std::unique_ptr<CopySource> source;
     std::int64_t since = 0;
   };
-  static constexpr std::int64_t patience = 64;  // ticks that memory lies ready before it is freed
+  static constexpr std::int64_t max_idle_ticks = 64;  // ticks that memory lies ready before it is freed
 
   std::mutex mutex;
-  std::vector<Ready> ready;
-  std::int64_t now = 0, allocated = 0, held = 0;
+  std::vector<IdleBlock> idle;
+  std::int64_t now = 0, allocated = 0, pooled_bytes = 0;
 
   // The smallest that holds so many bytes and is not more than twice as large.
   std::unique_ptr<CopySource> find(std::int64_t bytes) {
-    auto best = ready.end();
-    for (auto at = ready.begin(); at != ready.end(); ++at)
+    auto best = idle.end();
+    for (auto at = idle.begin(); at != idle.end(); ++at)
       if (at->source->bytes() >= bytes && at->source->bytes() <= 2 * bytes &&
-          (best == ready.end() || at->source->bytes() < best->source->bytes()))
+          (best == idle.end() || at->source->bytes() < best->source->bytes()))
         best = at;
-    if (best == ready.end()) return nullptr;
+    if (best == idle.end()) return nullptr;
     auto found = std::move(best->source);
-    ready.erase(best);
+    idle.erase(best);
     return found;
   }
 };
 
-ArrayCopies::ArrayCopies() : pool_(std::make_shared<Pool>()) {}
+ArrayCopyPool::ArrayCopyPool() : state_(std::make_shared<State>()) {}
 
-std::shared_ptr<const Source> ArrayCopies::copy(const HostArray& array) {
+std::shared_ptr<const Source> ArrayCopyPool::copy(const HostArray& array) {
   check(array);
   const std::int64_t bytes = std::max<std::int64_t>(array.view().bytes(), 1);
   std::unique_ptr<CopySource> source;
-  std::vector<Pool::Ready> old;  // freed when the lock is open again
+  std::vector<State::IdleBlock> old;  // freed when the lock is open again
   {
-    std::lock_guard lock(pool_->mutex);
-    ++pool_->now;
-    source = pool_->find(bytes);
-    auto first = std::partition(pool_->ready.begin(), pool_->ready.end(),
-                                [&](const auto& r) { return pool_->now - r.since <= Pool::patience; });
-    for (auto at = first; at != pool_->ready.end(); ++at) {
-      pool_->held -= at->source->bytes();
+    std::lock_guard lock(state_->mutex);
+    ++state_->now;
+    source = state_->find(bytes);
+    auto first = std::partition(state_->idle.begin(), state_->idle.end(),
+                                [&](const auto& r) { return state_->now - r.since <= State::max_idle_ticks; });
+    for (auto at = first; at != state_->idle.end(); ++at) {
+      state_->pooled_bytes -= at->source->bytes();
       old.push_back(std::move(*at));
     }
-    pool_->ready.erase(first, pool_->ready.end());
-    if (!source) ++pool_->allocated, pool_->held += bytes;
+    state_->idle.erase(first, state_->idle.end());
+    if (!source) ++state_->allocated, state_->pooled_bytes += bytes;
   }
   if (!source) source = std::make_unique<CopySource>(bytes);
-  source->take(array);
-  return {source.release(), [pool = pool_](const CopySource* done) {
+  source->assign(array);
+  return {source.release(), [state = state_](const CopySource* done) {
             std::unique_ptr<CopySource> back(const_cast<CopySource*>(done));
-            std::lock_guard lock(pool->mutex);
-            pool->ready.push_back({std::move(back), pool->now});
+            std::lock_guard lock(state->mutex);
+            state->idle.push_back({std::move(back), state->now});
           }};
 }
 
-std::int64_t ArrayCopies::allocated() const {
-  std::lock_guard lock(pool_->mutex);
-  return pool_->allocated;
+std::int64_t ArrayCopyPool::allocated() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->allocated;
 }
 
-std::int64_t ArrayCopies::held() const {
-  std::lock_guard lock(pool_->mutex);
-  return pool_->held;
+std::int64_t ArrayCopyPool::pooled_bytes() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->pooled_bytes;
 }
 
 }  // namespace karez::data

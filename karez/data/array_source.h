@@ -15,16 +15,16 @@ std::shared_ptr<const Source> array_source(HostArray array);  // shares its byte
 
 // Sources that hold copies of arrays, in memory that is used again: when nobody holds a source any more, the next array
 // that fits takes its bytes. From any thread; sources may outlive it.
-class ArrayCopies {
+class ArrayCopyPool {
  public:
-  ArrayCopies();
+  ArrayCopyPool();
   std::shared_ptr<const Source> copy(const HostArray& array);
-  std::int64_t allocated() const;  // blocks of memory, since it began
-  std::int64_t held() const;       // bytes that lie ready or in use
+  std::int64_t allocated() const;     // blocks of memory, since it began
+  std::int64_t pooled_bytes() const;  // bytes that lie ready or in use
 
  private:
-  struct Pool;
-  std::shared_ptr<Pool> pool_;
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace karez::data

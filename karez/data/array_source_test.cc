@@ -35,8 +35,8 @@ TEST(ArraySource, FindsASliceWhereTheStridesAreTheArrays) {
   EXPECT_THROW(at({4, 0}, View(DType::f32, {3, 8})), base::Error);
 }
 
-TEST(ArrayCopies, ShareNothingWithTheArray) {
-  ArrayCopies copies;
+TEST(ArrayCopyPool, ShareNothingWithTheArray) {
+  ArrayCopyPool copies;
   HostArray array = counted({2, 3});
   auto copy = copies.copy(array), shared = array_source(array);
   array.data<float>()[4] = -1;
@@ -45,8 +45,8 @@ TEST(ArrayCopies, ShareNothingWithTheArray) {
   EXPECT_EQ(copy->type(), array.type());
 }
 
-TEST(ArrayCopies, FindASliceInTheirOwnMemory) {
-  ArrayCopies copies;
+TEST(ArrayCopyPool, FindASliceInTheirOwnMemory) {
+  ArrayCopyPool copies;
   const HostArray array = counted({6, 8});
   const auto copy = copies.copy(array);
   const auto first = [](const std::byte* found) {
@@ -63,8 +63,8 @@ TEST(ArrayCopies, FindASliceInTheirOwnMemory) {
   EXPECT_THROW(copy->find(0, std::vector<std::int64_t>{4, 0}, View(DType::f32, {3, 8})), Error);
 }
 
-TEST(ArrayCopies, MemoryIsUsedAgainOnceNobodyHoldsIt) {
-  ArrayCopies copies;
+TEST(ArrayCopyPool, MemoryIsUsedAgainOnceNobodyHoldsIt) {
+  ArrayCopyPool copies;
   auto first = copies.copy(counted({100}));
   auto second = copies.copy(counted({100}));
   EXPECT_EQ(copies.allocated(), 2) << "the first is still held";
@@ -80,28 +80,28 @@ TEST(ArrayCopies, MemoryIsUsedAgainOnceNobodyHoldsIt) {
   EXPECT_EQ(copies.allocated(), 4);
 }
 
-TEST(ArrayCopies, MemoryThatNobodyWantsIsFreed) {
-  ArrayCopies copies;
+TEST(ArrayCopyPool, MemoryThatNobodyWantsIsFreed) {
+  ArrayCopyPool copies;
   copies.copy(counted({100000}));
-  EXPECT_EQ(copies.held(), 400000);
+  EXPECT_EQ(copies.pooled_bytes(), 400000);
   for (int i = 0; i < 64; ++i) copies.copy(counted({4}));
-  EXPECT_EQ(copies.held(), 400016) << "for a while it lies ready";
+  EXPECT_EQ(copies.pooled_bytes(), 400016) << "for a while it lies ready";
   for (int i = 0; i < 2; ++i) copies.copy(counted({4}));
-  EXPECT_EQ(copies.held(), 16);
+  EXPECT_EQ(copies.pooled_bytes(), 16);
   EXPECT_EQ(copies.allocated(), 2);
 }
 
-TEST(ArrayCopies, SourcesOutliveThem) {
+TEST(ArrayCopyPool, SourcesOutliveThem) {
   std::shared_ptr<const Source> source;
   {
-    ArrayCopies copies;
+    ArrayCopyPool copies;
     source = copies.copy(counted({3}));
   }
   EXPECT_EQ(read(*source, {0}, {3}), (std::vector<float>{1, 2, 3}));
 }
 
-TEST(ArrayCopies, ThreadsMayCopyAtOnce) {
-  ArrayCopies copies;
+TEST(ArrayCopyPool, ThreadsMayCopyAtOnce) {
+  ArrayCopyPool copies;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&copies, t] {
@@ -117,8 +117,8 @@ TEST(ArrayCopies, ThreadsMayCopyAtOnce) {
   EXPECT_LE(copies.allocated(), 8 + 4 * 4 * 500 / 64);
 }
 
-TEST(ArrayCopies, ScalarsAndEmptyArraysAreCopiedToo) {
-  ArrayCopies copies;
+TEST(ArrayCopyPool, ScalarsAndEmptyArraysAreCopiedToo) {
+  ArrayCopyPool copies;
   EXPECT_EQ(read(*copies.copy(HostArray::of<float>({}, {2.5f})), {}, {}), (std::vector<float>{2.5f}));
   EXPECT_EQ(read(*copies.copy(HostArray(TensorType{DType::f32, {0, 3}})), {0, 0}, {0, 3}), std::vector<float>{});
   EXPECT_THROW(copies.copy(HostArray()), Error);

@@ -25,7 +25,7 @@ struct Batches::Rows {
     std::vector<std::int32_t> order;
   };
   mutable std::array<Epoch, 2> epochs;
-  mutable std::shared_mutex guard;
+  mutable std::shared_mutex mutex;
 
   std::int64_t per_epoch() const {
     return options.train ? data.rows() / options.batch : ceil_div(data.rows(), options.batch);
@@ -41,11 +41,11 @@ struct Batches::Rows {
       return;
     }
     Epoch& slot = epochs[static_cast<std::size_t>(epoch % 2)];
-    std::shared_lock reading(guard);
+    std::shared_lock reading(mutex);
     while (slot.number != epoch) {
       reading.unlock();
       {
-        std::unique_lock writing(guard);
+        std::unique_lock writing(mutex);
         if (slot.number != epoch) shuffle(slot.order, options.seed, epoch);
         slot.number = epoch;
       }

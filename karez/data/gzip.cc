@@ -27,7 +27,7 @@ struct Inflater {
 
 bool is_gzip(std::span<const std::uint8_t> bytes) { return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b; }
 
-std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name, std::size_t most) {
+std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name, std::size_t max_bytes) {
   require(ErrorKind::data, is_gzip(bytes), name, ": not gzip data");
   require(ErrorKind::data, bytes.size() <= std::numeric_limits<uInt>::max(), name, ": ", bytes.size(),
           " bytes of gzip data are more than one read takes");
@@ -36,13 +36,13 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::strin
   in.stream.avail_in = static_cast<uInt>(bytes.size());
   std::vector<std::uint8_t> out;
   std::size_t used = 0;
-  while (used < most) {
-    if (used == out.size()) out.resize(std::min(most, std::max(bytes.size() * 4, out.size() * 2)));
-    auto room = static_cast<uInt>(std::min<std::size_t>(out.size() - used, 1u << 30));
+  while (used < max_bytes) {
+    if (used == out.size()) out.resize(std::min(max_bytes, std::max(bytes.size() * 4, out.size() * 2)));
+    auto available = static_cast<uInt>(std::min<std::size_t>(out.size() - used, 1u << 30));
     in.stream.next_out = out.data() + used;
-    in.stream.avail_out = room;
+    in.stream.avail_out = available;
     int rc = inflate(&in.stream, Z_NO_FLUSH);
-    used += room - in.stream.avail_out;
+    used += available - in.stream.avail_out;
     if (rc == Z_STREAM_END) {
       if (in.stream.avail_in == 0) break;
       inflateReset(&in.stream);  // another member follows: gzip files may be concatenated

@@ -17,6 +17,6 @@ bool is_gzip(std::span<const std::uint8_t> bytes);
 // The bytes that were compressed. `name` is what errors call the data: damage, a wrong checksum and an early end are
 // told apart. At most `most` bytes are unpacked; what would follow them is not looked at.
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name,
-                                 std::size_t most = std::numeric_limits<std::size_t>::max());
+                                 std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 
 }  // namespace karez::data

@@ -10,25 +10,25 @@ namespace karez::data {
 namespace {
 using nlohmann::json;
 
-class Events : public nlohmann::json_sax<json> {
+class SaxHandler : public nlohmann::json_sax<json> {
  public:
-  Events(std::string_view name, const std::function<void(const JsonThing&)>& take) : name_(name), take_(take) {}
+  SaxHandler(std::string_view name, const std::function<void(const JsonEvent&)>& take) : name_(name), take_(take) {}
 
-  bool null() override { return say({JsonKind::other}); }
-  bool boolean(bool) override { return say({JsonKind::other}); }
-  bool number_integer(number_integer_t value) override { return say({JsonKind::integer, {}, value}); }
+  bool null() override { return emit({JsonKind::other}); }
+  bool boolean(bool) override { return emit({JsonKind::other}); }
+  bool number_integer(number_integer_t value) override { return emit({JsonKind::integer, {}, value}); }
   bool number_unsigned(number_unsigned_t value) override {
-    if (value > static_cast<number_unsigned_t>(INT64_MAX)) return say({JsonKind::other});
-    return say({JsonKind::integer, {}, static_cast<std::int64_t>(value)});
+    if (value > static_cast<number_unsigned_t>(INT64_MAX)) return emit({JsonKind::other});
+    return emit({JsonKind::integer, {}, static_cast<std::int64_t>(value)});
   }
-  bool number_float(number_float_t, const string_t&) override { return say({JsonKind::other}); }
-  bool string(string_t& text) override { return say({JsonKind::text, text}); }
-  bool binary(binary_t&) override { return say({JsonKind::other}); }
-  bool start_object(std::size_t) override { return say({JsonKind::object}); }
-  bool key(string_t& text) override { return say({JsonKind::key, text}); }
-  bool end_object() override { return say({JsonKind::object_end}); }
-  bool start_array(std::size_t) override { return say({JsonKind::array}); }
-  bool end_array() override { return say({JsonKind::array_end}); }
+  bool number_float(number_float_t, const string_t&) override { return emit({JsonKind::other}); }
+  bool string(string_t& text) override { return emit({JsonKind::text, text}); }
+  bool binary(binary_t&) override { return emit({JsonKind::other}); }
+  bool start_object(std::size_t) override { return emit({JsonKind::object}); }
+  bool key(string_t& text) override { return emit({JsonKind::key, text}); }
+  bool end_object() override { return emit({JsonKind::object_end}); }
+  bool start_array(std::size_t) override { return emit({JsonKind::array}); }
+  bool end_array() override { return emit({JsonKind::array_end}); }
   bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
     std::string_view what = error.what();
     what.remove_prefix(std::min(what.find("] ") + 2, what.size()));  // the number of the exception
@@ -39,18 +39,18 @@ class Events : public nlohmann::json_sax<json> {
   }
 
  private:
-  bool say(const JsonThing& thing) {
-    take_(thing);
+  bool emit(const JsonEvent& event) {
+    take_(event);
     return true;
   }
   std::string_view name_;
-  const std::function<void(const JsonThing&)>& take_;
+  const std::function<void(const JsonEvent&)>& take_;
 };
 
 }  // namespace
 
-void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonThing&)>& take) {
-  Events events(name, take);
+void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonEvent&)>& take) {
+  SaxHandler events(name, take);
   json::sax_parse(text.begin(), text.end(), &events);
 }
 

@@ -22,10 +22,10 @@ constexpr FormatType format_types[] = {{"BOOL", 1},    {"U8", 1},  {"I8", 1},  {
                                        {"F8_E8M0", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},     {"BF16", 2},
                                        {"I32", 4},     {"U32", 4}, {"F32", 4}, {"F64", 8},     {"I64", 8},
                                        {"U64", 8},     {"C64", 8}};
-constexpr std::size_t most_dimensions = 64;
+constexpr std::size_t max_dimensions = 64;
 
 // For messages: not all of what may be long, and no half of a character.
-std::string shown(std::string_view text) {
+std::string abbreviate(std::string_view text) {
   std::size_t end = std::min<std::size_t>(text.size(), 100);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return quote(text.substr(0, end));
@@ -36,67 +36,69 @@ class HeaderReader {
  public:
   explicit HeaderReader(std::string_view file) : file_(file) {}
 
-  void take(const JsonThing& thing) {
-    switch (thing.kind) {
+  void take(const JsonEvent& event) {
+    switch (event.kind) {
       case JsonKind::object: return open();
       case JsonKind::object_end: return close();
       case JsonKind::array: return begin_list();
       case JsonKind::array_end: return end_list();
-      case JsonKind::key: return key(thing.text);
-      case JsonKind::text: return text(thing.text);
-      case JsonKind::integer: return integer(thing.integer);
-      case JsonKind::other: fail(ErrorKind::data, file_, ": ", who(), ": neither a text nor a whole number of 64 bits");
+      case JsonKind::key: return key(event.text);
+      case JsonKind::text: return text(event.text);
+      case JsonKind::integer: return integer(event.integer);
+      case JsonKind::other:
+        fail(ErrorKind::data, file_, ": ", location(), ": neither a text nor a whole number of 64 bits");
     }
   }
   WeightHeader header;
 
  private:
-  enum class At { outside, top, entry, notes };
+  enum class State { outside, top, entry, notes };
 
-  std::string who() const {
-    if (at_ == At::notes) return cat("__metadata__ ", shown(key_));
-    if (at_ == At::entry) return cat("tensor ", shown(header.entries.back().name), key_.empty() ? "" : ": ", key_);
-    return at_ == At::top ? cat("header, key ", shown(key_)) : "header";
+  std::string location() const {
+    if (state_ == State::notes) return cat("__metadata__ ", abbreviate(key_));
+    if (state_ == State::entry)
+      return cat("tensor ", abbreviate(header.entries.back().name), key_.empty() ? "" : ": ", key_);
+    return state_ == State::top ? cat("header, key ", abbreviate(key_)) : "header";
   }
   template <class... Parts> void check(bool ok, const Parts&... parts) const {
-    require(ErrorKind::data, ok, file_, ": ", who(), ": ", parts...);
+    require(ErrorKind::data, ok, file_, ": ", location(), ": ", parts...);
   }
 
   void open() {
-    check(list_ == nullptr && (at_ == At::outside || at_ == At::top), "an object where none belongs");
-    if (at_ == At::outside) {
-      at_ = At::top;
+    check(list_ == nullptr && (state_ == State::outside || state_ == State::top), "an object where none belongs");
+    if (state_ == State::outside) {
+      state_ = State::top;
     } else if (key_ == "__metadata__") {
-      at_ = At::notes;
+      state_ = State::notes;
     } else {
       header.entries.emplace_back().name = key_;
-      at_ = At::entry;
+      state_ = State::entry;
       seen_ = {};
     }
     key_.clear();
   }
   void close() {
-    if (at_ == At::entry) {
+    if (state_ == State::entry) {
       key_.clear();
       for (std::size_t k = 0; k < std::size(keys); ++k) check(seen_[k], "it has no ", keys[k]);
     }
-    at_ = at_ == At::top ? At::outside : At::top;
+    state_ = state_ == State::top ? State::outside : State::top;
   }
   void key(std::string_view text) {
     key_ = text;
-    if (at_ == At::top && text == "__metadata__") {
+    if (state_ == State::top && text == "__metadata__") {
       check(!any_notes_, "it stands there twice");
       any_notes_ = true;
     }
-    if (at_ == At::notes) check(header.notes.count(key_) == 0, "it stands there twice");
-    if (at_ != At::entry) return;
+    if (state_ == State::notes) check(header.notes.count(key_) == 0, "it stands there twice");
+    if (state_ != State::entry) return;
     const auto k = static_cast<std::size_t>(std::find(std::begin(keys), std::end(keys), text) - std::begin(keys));
     check(k < std::size(keys), "no key of a tensor; there are dtype, shape and data_offsets");
     check(!seen_[k], "it stands there twice");
     seen_[k] = true;
   }
   void begin_list() {
-    check(at_ == At::entry && list_ == nullptr && (key_ == "shape" || key_ == "data_offsets"),
+    check(state_ == State::entry && list_ == nullptr && (key_ == "shape" || key_ == "data_offsets"),
           "a list where none belongs");
     list_ = key_ == "shape" ? &header.entries.back().shape : &(offsets_ = {});
   }
@@ -109,20 +111,21 @@ class HeaderReader {
     list_ = nullptr;
   }
   void text(std::string_view text) {
-    check(list_ == nullptr && (at_ == At::notes || (at_ == At::entry && key_ == "dtype")), "a text where none belongs");
-    if (at_ == At::notes) header.notes[key_] = text;
+    check(list_ == nullptr && (state_ == State::notes || (state_ == State::entry && key_ == "dtype")),
+          "a text where none belongs");
+    if (state_ == State::notes) header.notes[key_] = text;
     else header.entries.back().dtype = text;
   }
   void integer(std::int64_t value) {
     check(list_ != nullptr, "a number where none belongs");
     check(value >= 0, value, " is below 0");
-    check(list_->size() < most_dimensions, "more than ", most_dimensions, " numbers");
+    check(list_->size() < max_dimensions, "more than ", max_dimensions, " numbers");
     list_->push_back(value);
   }
 
   static constexpr std::string_view keys[] = {"dtype", "shape", "data_offsets"};
   std::string_view file_;
-  At at_ = At::outside;
+  State state_ = State::outside;
   std::string key_;
   std::array<bool, 3> seen_ = {};
   bool any_notes_ = false;
@@ -131,29 +134,29 @@ class HeaderReader {
 
 // What shape and dtype take must be what the offsets hold.
 void check_entry(const WeightEntry& entry, std::int64_t data_bytes, std::string_view file) {
-  const std::string who = cat(file, ": tensor ", shown(entry.name), ": ");
+  const std::string location = cat(file, ": tensor ", abbreviate(entry.name), ": ");
   const std::int64_t item = item_bytes(entry.dtype);
-  require(ErrorKind::data, item > 0, who, "dtype ", shown(entry.dtype), " is unknown; there are ",
+  require(ErrorKind::data, item > 0, location, "dtype ", abbreviate(entry.dtype), " is unknown; there are ",
           join(format_types, ", ", [](const FormatType& type) { return type.name; }));
-  require(ErrorKind::data, entry.begin <= entry.end && entry.end <= data_bytes, who, "its bytes are ", entry.begin,
+  require(ErrorKind::data, entry.begin <= entry.end && entry.end <= data_bytes, location, "its bytes are ", entry.begin,
           " to ", entry.end, " of ", data_bytes, " behind the header");
   std::int64_t bytes = item;
   bool fits = true;
   for (std::int64_t size : entry.shape) fits &= !__builtin_mul_overflow(bytes, size, &bytes);
-  require(ErrorKind::data, fits && bytes == entry.end - entry.begin, who, entry.dtype, entry.shape, " takes ",
+  require(ErrorKind::data, fits && bytes == entry.end - entry.begin, location, entry.dtype, entry.shape, " takes ",
           fits ? std::to_string(bytes) : std::string("more than 2^63"), " bytes, but its offsets ", entry.begin, " to ",
           entry.end, " hold ", entry.end - entry.begin);
 }
 
 // Each tensor begins where the one before it ends, and the last ends with the file.
-void check_places(const std::vector<WeightEntry>& entries, std::int64_t data_bytes, std::string_view file) {
+void check_offsets(const std::vector<WeightEntry>& entries, std::int64_t data_bytes, std::string_view file) {
   std::int64_t at = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const WeightEntry& entry = entries[i];
-    require(ErrorKind::data, entry.begin >= at, file, ": tensors ", shown(entries[i == 0 ? 0 : i - 1].name), " and ",
-            shown(entry.name), " overlap: ", entry.begin, " is below ", at);
+    require(ErrorKind::data, entry.begin >= at, file, ": tensors ", abbreviate(entries[i == 0 ? 0 : i - 1].name),
+            " and ", abbreviate(entry.name), " overlap: ", entry.begin, " is below ", at);
     require(ErrorKind::data, entry.begin == at, file, ": bytes ", at, " to ", entry.begin, " before tensor ",
-            shown(entry.name), " belong to none");
+            abbreviate(entry.name), " belong to none");
     at = entry.end;
   }
   require(ErrorKind::data, at == data_bytes, file, ": the tensors end at byte ", at, " behind the header, the file at ",
@@ -163,7 +166,7 @@ void check_places(const std::vector<WeightEntry>& entries, std::int64_t data_byt
 void check_names(const std::vector<WeightEntry>& entries, std::string_view file) {
   std::set<std::string_view> names;
   for (const WeightEntry& entry : entries)
-    require(ErrorKind::data, names.insert(entry.name).second, file, ": tensor ", shown(entry.name),
+    require(ErrorKind::data, names.insert(entry.name).second, file, ": tensor ", abbreviate(entry.name),
             " stands there twice");
 }
 
@@ -177,7 +180,7 @@ std::string hex_of(std::uint64_t value) {
 }
 
 // Where the header's own checksum stands in it; npos: nowhere.
-std::size_t place_of_checksum(std::string_view header) {
+std::size_t checksum_offset(std::string_view header) {
   const std::string key = cat("\"", header_note, "\":\"");
   const std::size_t at = header.find(key);
   return at == header.npos || header.size() - at < key.size() + no_checksum.size() ? header.npos : at + key.size();
@@ -197,10 +200,10 @@ std::string checksum_of(std::string header, std::size_t place) {
 }
 
 // Takes the checksums from the notes to the entries, and compares the header's own. Either both are there or none.
-void take_checksums(WeightHeader& header, std::string_view text, std::string_view file) {
+void extract_checksums(WeightHeader& header, std::string_view text, std::string_view file) {
   const auto own = header.notes.find(std::string(header_note)), list = header.notes.find(std::string(checksums_note));
   if (own == header.notes.end() && list == header.notes.end()) return;
-  const std::size_t place = place_of_checksum(text);
+  const std::size_t place = checksum_offset(text);
   const bool whole = own != header.notes.end() && list != header.notes.end() && place != text.npos &&
                      own->second == checksum_of(std::string(text), place);
   require(ErrorKind::data, whole, file,
@@ -213,7 +216,7 @@ void take_checksums(WeightHeader& header, std::string_view text, std::string_vie
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), value, 16);
     require(ErrorKind::data, error == std::errc() && end == words[i].data() + words[i].size(), file, ": ",
-            shown(words[i]), " is no checksum");
+            abbreviate(words[i]), " is no checksum");
     header.entries[i].checksum = value;
   }
   header.notes.erase(own);
@@ -256,16 +259,16 @@ std::int64_t weight_header_bytes(std::string_view first, std::int64_t file_bytes
 WeightHeader parse_weight_header(std::string_view text, std::int64_t file_bytes, std::string_view file) {
   require(ErrorKind::data, text.starts_with("{"), file, ": the header does not begin with '{'");
   HeaderReader reader(file);
-  scan_json(text, cat(file, ": the header"), [&](const JsonThing& thing) { reader.take(thing); });
+  scan_json(text, cat(file, ": the header"), [&](const JsonEvent& event) { reader.take(event); });
   WeightHeader& header = reader.header;
   const std::int64_t data_bytes = file_bytes - 8 - static_cast<std::int64_t>(text.size());
   for (const WeightEntry& entry : header.entries) check_entry(entry, data_bytes, file);
   std::stable_sort(header.entries.begin(), header.entries.end(), [](const WeightEntry& a, const WeightEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
-  check_places(header.entries, data_bytes, file);
+  check_offsets(header.entries, data_bytes, file);
   check_names(header.entries, file);
-  take_checksums(header, text, file);
+  extract_checksums(header, text, file);
   return std::move(header);
 }
 
@@ -301,7 +304,7 @@ std::string print_checked_header(std::vector<WeightEntry>& entries, const Weight
       join(entries, " ", [](const WeightEntry& entry) { return hex_of(entry.checksum.value_or(0)); });
   all[std::string(header_note)] = no_checksum;
   std::string header = print_weight_header(entries, all).substr(8);
-  const std::size_t place = place_of_checksum(header);
+  const std::size_t place = checksum_offset(header);
   header.replace(place, no_checksum.size(), checksum_of(header, place));
   return length_of(header.size()) + header;
 }
@@ -311,27 +314,27 @@ std::map<std::string, std::string> parse_weight_index(std::string_view text, std
   std::string key, name;
   int depth = 0;
   bool in_map = false, any = false;
-  scan_json(text, file, [&](const JsonThing& thing) {
+  scan_json(text, file, [&](const JsonEvent& event) {
     if (in_map) {
-      if (thing.kind == JsonKind::object_end) return static_cast<void>((in_map = false, --depth));
-      if (thing.kind == JsonKind::key) return static_cast<void>(name = thing.text);
-      require(ErrorKind::data, thing.kind == JsonKind::text, file, ": weight_map, ", shown(name),
+      if (event.kind == JsonKind::object_end) return static_cast<void>((in_map = false, --depth));
+      if (event.kind == JsonKind::key) return static_cast<void>(name = event.text);
+      require(ErrorKind::data, event.kind == JsonKind::text, file, ": weight_map, ", abbreviate(name),
               ": no name of a file");
-      require(ErrorKind::data, out.emplace(name, thing.text).second, file, ": weight_map: ", shown(name),
+      require(ErrorKind::data, out.emplace(name, event.text).second, file, ": weight_map: ", abbreviate(name),
               " stands there twice");
-      const std::string_view to = thing.text;
+      const std::string_view to = event.text;
       require(ErrorKind::data,
               !to.empty() && to != "." && to != ".." && to.find_first_of(std::string_view("/\\\0", 3)) == to.npos, file,
-              ": weight_map, ", shown(name), ": ", shown(to), " is no file beside the index");
+              ": weight_map, ", abbreviate(name), ": ", abbreviate(to), " is no file beside the index");
       return;
     }
-    if (thing.kind == JsonKind::object && depth == 1 && key == "weight_map") {
+    if (event.kind == JsonKind::object && depth == 1 && key == "weight_map") {
       require(ErrorKind::data, !any, file, ": weight_map stands there twice");
       any = in_map = true;
     }
-    if (thing.kind == JsonKind::object || thing.kind == JsonKind::array) ++depth;
-    if (thing.kind == JsonKind::object_end || thing.kind == JsonKind::array_end) --depth;
-    if (thing.kind == JsonKind::key && depth == 1) key = thing.text;
+    if (event.kind == JsonKind::object || event.kind == JsonKind::array) ++depth;
+    if (event.kind == JsonKind::object_end || event.kind == JsonKind::array_end) --depth;
+    if (event.kind == JsonKind::key && depth == 1) key = event.text;
   });
   require(ErrorKind::data, any, file, ": it has no object \"weight_map\"");
   return out;

@@ -52,7 +52,7 @@ template <class Copy> void for_rows(const Shape& shape, const Strides& strides, 
 }
 
 // Where the part's first element lies, and its strides; in elements.
-std::pair<std::int64_t, Strides> place_of(const WeightEntry& entry, const WeightPart& part) {
+std::pair<std::int64_t, Strides> part_layout(const WeightEntry& entry, const WeightPart& part) {
   Strides strides = row_major(entry.shape);
   std::int64_t first = 0;
   if (part.parts > 1) {
@@ -65,7 +65,7 @@ std::pair<std::int64_t, Strides> place_of(const WeightEntry& entry, const Weight
 
 template <class From, class To, class Make>
 void convert(const WeightEntry& entry, const WeightPart& part, const std::byte* bytes, To* to, Make&& make) {
-  const auto [first, strides] = place_of(entry, part);
+  const auto [first, strides] = part_layout(entry, part);
   for_rows(shape_of(entry, part), strides, [&, first = first](std::int64_t at, std::int64_t from) {
     From value;
     std::memcpy(&value, bytes + static_cast<std::size_t>(first + from) * sizeof(From), sizeof(From));
@@ -87,11 +87,11 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
       for (const auto& [name, file] : index)
         if (numbers.emplace(file, static_cast<int>(files_.size())).second) open(folder + file);
       for (const WeightEntry& entry : entries_) {
-        auto said = index.find(entry.name);
+        auto indexed = index.find(entry.name);
         const std::string& file = files_[static_cast<std::size_t>(entry.file)].path;
-        require(ErrorKind::data, said != index.end() && numbers.at(said->second) == entry.file, file,
+        require(ErrorKind::data, indexed != index.end() && numbers.at(indexed->second) == entry.file, file,
                 ": it holds tensor ", quote(entry.name), ", which ", path,
-                said == index.end() ? " does not name" : cat(" looks for in ", said->second));
+                indexed == index.end() ? " does not name" : cat(" looks for in ", indexed->second));
       }
       std::set<std::string> have;
       for (const WeightEntry& entry : entries_) have.insert(entry.name);
@@ -155,32 +155,32 @@ void WeightFiles::check_bytes() const {
 
 Shape shape_of(const WeightEntry& entry, const WeightPart& part) {
   Shape shape = entry.shape;
-  const auto said = [&] { return cat("tensor ", quote(entry.name), " ", entry.dtype, entry.shape); };
+  const auto description = [&] { return cat("tensor ", quote(entry.name), " ", entry.dtype, entry.shape); };
   if (part.parts > 1) {
-    require(ErrorKind::shape, part.axis >= 0 && part.axis < static_cast<int>(shape.size()), said(), " has no axis ",
-            part.axis, " to be cut along");
+    require(ErrorKind::shape, part.axis >= 0 && part.axis < static_cast<int>(shape.size()), description(),
+            " has no axis ", part.axis, " to be cut along");
     std::int64_t& size = shape[static_cast<std::size_t>(part.axis)];
-    require(ErrorKind::shape, size % part.parts == 0, said(), " has no ", part.parts, " equal parts along axis ",
+    require(ErrorKind::shape, size % part.parts == 0, description(), " has no ", part.parts, " equal parts along axis ",
             part.axis);
     size /= part.parts;
   }
-  require(ErrorKind::shape, part.part >= 0 && part.part < part.parts, said(), ": part ", part.part, " of ", part.parts,
-          " does not exist");
-  require(ErrorKind::shape, !part.transposed || shape.size() == 2, said(),
+  require(ErrorKind::shape, part.part >= 0 && part.part < part.parts, description(), ": part ", part.part, " of ",
+          part.parts, " does not exist");
+  require(ErrorKind::shape, !part.transposed || shape.size() == 2, description(),
           " has no two dimensions that could change places");
   if (part.transposed) std::swap(shape[0], shape[1]);
   return shape;
 }
 
-bool holds(const WeightEntry& entry, DType dtype) {
+bool is_representable(const WeightEntry& entry, DType dtype) {
   return entry.dtype == weight_dtype(dtype) ||
          ((dtype == DType::f32 || dtype == DType::f64) && (entry.dtype == "F16" || entry.dtype == "BF16"));
 }
 
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes) {
   HostArray out(TensorType{dtype, shape_of(entry, part)});
-  require(ErrorKind::type, holds(entry, dtype), "tensor ", quote(entry.name), " is ", entry.dtype, ", which ", dtype,
-          " does not hold");
+  require(ErrorKind::type, is_representable(entry, dtype), "tensor ", quote(entry.name), " is ", entry.dtype,
+          ", which ", dtype, " does not hold");
   if (dtype == DType::b8) {
     for (std::size_t i = 0; i < bytes.size(); ++i)
       require(ErrorKind::data, bytes[i] <= std::byte{1}, "tensor ", quote(entry.name), ": element ", i, " is ",
@@ -205,7 +205,7 @@ std::vector<std::byte> bytes_of(const WeightEntry& entry, const WeightPart& part
   if (part == WeightPart{}) return bytes;
   const auto item = static_cast<std::size_t>(item_bytes(entry.dtype));
   std::vector<std::byte> out(static_cast<std::size_t>(count_of(shape_of(entry, part))) * item);
-  const auto [first, strides] = place_of(entry, part);
+  const auto [first, strides] = part_layout(entry, part);
   for_rows(shape_of(entry, part), strides, [&, first = first](std::int64_t to, std::int64_t from) {
     std::memcpy(&out[static_cast<std::size_t>(to) * item], &bytes[static_cast<std::size_t>(first + from) * item], item);
   });

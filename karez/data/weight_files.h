@@ -50,7 +50,7 @@ class WeightFiles {
 // The shape of a part; one that the entry does not have is an error.
 Shape shape_of(const WeightEntry& entry, const WeightPart& part);
 // Whether an entry's numbers are numbers of the dtype: of the same, or of 16 bits, which f32 and f64 hold exactly.
-bool holds(const WeightEntry& entry, DType dtype);
+bool is_representable(const WeightEntry& entry, DType dtype);
 // The part as an array of a dtype that holds it; a bool that is neither 0 nor 1 is an error.
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes);
 // The part's bytes as they are, row-major.

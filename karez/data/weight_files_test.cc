@@ -119,8 +119,8 @@ TEST_F(WeightFile, NumbersOf16BitsAreWidened) {
   EXPECT_THAT(list<double>(array_of(halves, {.transposed = true}, DType::f64, bytes(h))),
               ElementsAre(1., 0.5, -2., 0x1p-24));
   EXPECT_THAT(list<float>(array_of(brains, {.part = 1, .parts = 2}, DType::f32, bytes(b))), ElementsAre(-10.f));
-  EXPECT_FALSE(holds(halves, DType::i32));
-  EXPECT_FALSE(holds({"f", "F32", {2}}, DType::f64)) << "a checkpoint of f32 is none of f64";
+  EXPECT_FALSE(is_representable(halves, DType::i32));
+  EXPECT_FALSE(is_representable({"f", "F32", {2}}, DType::f64)) << "a checkpoint of f32 is none of f64";
 }
 
 TEST_F(WeightFile, ABoolIsZeroOrOne) {
@@ -238,7 +238,7 @@ TEST_F(Writer, EveryBitOfAFileIsCheckedWhenItIsRead) {
   EXPECT_THAT(with("karez.checksums", "karez.nothing!!"), HasSubstr("the header does not fit its checksum"));
 }
 
-TEST_F(Writer, RemovesWhatKilledOnesHaveLeftAndNoOthers) {
+TEST_F(Writer, RemovesTheTemporaryFilesOfKilledWritersOnly) {
   std::vector<std::string> left;
   for (int i = 0; i < 2; ++i) {
     const pid_t child = ::fork();
@@ -287,7 +287,7 @@ TEST_F(Writer, APathWithoutAFolderIsOfTheWorkingDirectory) {
   EXPECT_THAT(names(), UnorderedElementsAre("m"));
 }
 
-TEST_F(Writer, NoRoomAndNoFolderAreErrorsThatLeaveTheOldFile) {
+TEST_F(Writer, NoSpaceAndNoFolderAreErrorsThatLeaveTheOldFile) {
   put("m", "old");
   EXPECT_THAT(error_of([&] { WeightWriter writer(at("no/folder/m"), {}, {}); }),
               HasSubstr("No such file or directory"));

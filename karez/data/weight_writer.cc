@@ -20,12 +20,12 @@
 namespace karez::data {
 namespace {
 
-constexpr std::string_view writing = ".writing-";
+constexpr std::string_view temporary_infix = ".writing-";
 
 // Its own in this process and beside others.
-std::string aside_of(const std::string& path) {
+std::string temporary_path_of(const std::string& path) {
   static std::atomic<int> last = 0;
-  return cat(path, writing, ::getpid(), "-", ++last);
+  return cat(path, temporary_infix, ::getpid(), "-", ++last);
 }
 
 std::string folder_of(const std::string& path) {
@@ -41,18 +41,18 @@ bool lock(int descriptor, int how) {
 
 // Removes a file beside the path if nobody writes it any more. Where a file system has no locks nobody can tell, and it
 // stays.
-void remove_left(const std::string& aside) {
-  const int descriptor = ::open(aside.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+void remove_stale_temporary(const std::string& temporary_path) {
+  const int descriptor = ::open(temporary_path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return;
   struct stat status = {};
   if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && lock(descriptor, LOCK_EX | LOCK_NB))
-    ::unlink(aside.c_str());
+    ::unlink(temporary_path.c_str());
   ::close(descriptor);
 }
 
 // What killed writers of the path have left: PATH.writing-123-4.
-void remove_all_left(const std::string& path) {
-  const std::string folder = folder_of(path), begin = cat(path.substr(path.find_last_of('/') + 1), writing);
+void remove_stale_temporaries(const std::string& path) {
+  const std::string folder = folder_of(path), begin = cat(path.substr(path.find_last_of('/') + 1), temporary_infix);
   const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(folder.c_str()), &::closedir);
   while (const dirent* entry = list != nullptr ? ::readdir(list.get()) : nullptr) {
     const std::string_view name = entry->d_name;
@@ -63,7 +63,7 @@ void remove_all_left(const std::string& path) {
         numbers.find_first_not_of("0123456789") != dash ||
         numbers.find_first_not_of("0123456789", dash + 1) != numbers.npos)
       continue;
-    remove_left(path.substr(0, path.find_last_of('/') + 1) + std::string(name));
+    remove_stale_temporary(path.substr(0, path.find_last_of('/') + 1) + std::string(name));
   }
 }
 
@@ -74,13 +74,13 @@ WeightWriter::WeightWriter(std::string path, std::vector<WeightEntry> entries, c
       entries_(std::move(entries)),
       notes_(notes) {
   const std::string header = print_checked_header(entries_, notes_);
-  remove_all_left(path_);
-  open_aside();
+  remove_stale_temporaries(path_);
+  open_temporary();
   try {
     put(std::as_bytes(std::span(header)));
   } catch (...) {
     ::close(descriptor_);
-    ::unlink(aside_.c_str());
+    ::unlink(temporary_path_.c_str());
     throw;
   }
 }
@@ -88,14 +88,14 @@ WeightWriter::WeightWriter(std::string path, std::vector<WeightEntry> entries, c
 WeightWriter::~WeightWriter() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(aside_.c_str());
+  ::unlink(temporary_path_.c_str());
 }
 
 // With a lock that tells others that it is written. Between the two steps another one may have taken it for left.
-void WeightWriter::open_aside() {
+void WeightWriter::open_temporary() {
   while (true) {
-    aside_ = aside_of(path_);
-    descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    temporary_path_ = temporary_path_of(path_);
+    descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno == EEXIST)
       continue;  // of a process that had our number before us, and a child that still runs
     if (descriptor_ < 0) fail_with_errno(path_);
@@ -132,7 +132,7 @@ void WeightWriter::commit() {
   const std::string header = print_checked_header(entries_, notes_);  // as long as before, and now with all checksums
   if (::lseek(descriptor_, 0, SEEK_SET) != 0) fail_with_errno(path_);
   put(std::as_bytes(std::span(header)));
-  if (::fsync(descriptor_) != 0 || ::rename(aside_.c_str(), path_.c_str()) != 0) fail_with_errno(path_);
+  if (::fsync(descriptor_) != 0 || ::rename(temporary_path_.c_str(), path_.c_str()) != 0) fail_with_errno(path_);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno(path_);  // after the rename: it ends the lock
   // The new name is an entry of the folder, which has bytes of its own.
   const std::string folder = folder_of(path_);

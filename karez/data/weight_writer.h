@@ -28,10 +28,10 @@ class WeightWriter {
   void commit();
 
  private:
-  void open_aside();
+  void open_temporary();
   void put(std::span<const std::byte> bytes);
   [[noreturn]] void fail_with_errno(const std::string& path) const;
-  std::string path_, aside_;
+  std::string path_, temporary_path_;
   std::vector<WeightEntry> entries_;
   WeightNotes notes_;
   std::size_t next_ = 0;

@@ -15,7 +15,7 @@ namespace karez::device {
 
 struct Arena::Range {
   std::byte* begin = nullptr;
-  std::int64_t reserved = 0, held = 0;
+  std::int64_t reserved = 0, committed = 0;
   std::multiset<std::int64_t> uses;
   std::mutex mutex;
   std::shared_ptr<MemoryCounters> counters;
@@ -48,10 +48,11 @@ struct Arena::Range {
   }
 
   // With the lock. Pages that come are touched here, and not by the first launch.
-  void hold(std::int64_t bytes) {
-    const std::int64_t to = round_up(bytes, page()), from = round_up(held, page());
-    if (bytes > held && from > held)
-      std::memset(begin + held, 0, static_cast<std::size_t>(std::min(bytes, from) - held));  // an earlier use's
+  void commit(std::int64_t bytes) {
+    const std::int64_t to = round_up(bytes, page()), from = round_up(committed, page());
+    if (bytes > committed && from > committed)
+      std::memset(begin + committed, 0,
+                  static_cast<std::size_t>(std::min(bytes, from) - committed));  // an earlier use's
     if (to > from) {
       if (to > reserved || mprotect(begin + from, static_cast<std::size_t>(to - from), PROT_READ | PROT_WRITE) != 0)
         fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ",
@@ -61,14 +62,14 @@ struct Arena::Range {
       madvise(begin + to, static_cast<std::size_t>(from - to), MADV_DONTNEED);
       mprotect(begin + to, static_cast<std::size_t>(from - to), PROT_NONE);
     }
-    counters->add(bytes - held);
-    held = bytes;
+    counters->add(bytes - committed);
+    committed = bytes;
   }
 };
 
 Arena::Arena(std::shared_ptr<MemoryCounters> counters) : counters_(std::move(counters)) {}
 
-std::optional<Arena::Use> Arena::use(std::int64_t bytes) {
+std::optional<Arena::Lease> Arena::lease(std::int64_t bytes) {
   require(bytes >= 0, "an arena of ", bytes, " bytes was asked for");
   if (range_ == nullptr) {
     auto range = std::make_shared<Range>(round_up(std::max<std::int64_t>(bytes, 1), Range::page()), counters_);
@@ -76,30 +77,30 @@ std::optional<Arena::Use> Arena::use(std::int64_t bytes) {
     range_ = std::move(range);
   }
   if (bytes > range_->reserved) return std::nullopt;
-  return Use(range_, bytes);
+  return Lease(range_, bytes);
 }
 
 std::int64_t Arena::bytes() const {
   if (range_ == nullptr) return 0;
   std::lock_guard lock(range_->mutex);
-  return range_->held;
+  return range_->committed;
 }
 
-Arena::Use::Use(std::shared_ptr<Range> range, std::int64_t bytes) : range_(std::move(range)), bytes_(bytes) {
+Arena::Lease::Lease(std::shared_ptr<Range> range, std::int64_t bytes) : range_(std::move(range)), bytes_(bytes) {
   std::lock_guard lock(range_->mutex);
-  fresh_ = range_->held;
-  if (bytes > range_->held) range_->hold(bytes);
+  zeroed_from_ = range_->committed;
+  if (bytes > range_->committed) range_->commit(bytes);
   range_->uses.insert(bytes);
 }
 
-Arena::Use::~Use() {
+Arena::Lease::~Lease() {
   if (range_ == nullptr) return;
   std::lock_guard lock(range_->mutex);
   range_->uses.erase(range_->uses.find(bytes_));
   const std::int64_t largest = range_->uses.empty() ? 0 : *range_->uses.rbegin();
-  if (largest < range_->held) range_->hold(largest);
+  if (largest < range_->committed) range_->commit(largest);
 }
 
-std::byte* Arena::Use::data() const { return range_->begin; }
+std::byte* Arena::Lease::data() const { return range_->begin; }
 
 }  // namespace karez::device

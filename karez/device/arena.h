@@ -22,21 +22,21 @@ class Arena {
   explicit Arena(std::shared_ptr<MemoryCounters> counters);
 
   // So many bytes from the beginning on, as long as this lives.
-  class Use {
+  class Lease {
    public:
-    Use(std::shared_ptr<Range> range, std::int64_t bytes);
-    Use(Use&& other) noexcept = default;
-    Use& operator=(Use&&) = delete;
-    ~Use();
+    Lease(std::shared_ptr<Range> range, std::int64_t bytes);
+    Lease(Lease&& other) noexcept = default;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease();
     std::byte* data() const;
-    std::int64_t fresh() const { return fresh_; }  // from this byte on, what lies there is new, and zero
+    std::int64_t zeroed_from() const { return zeroed_from_; }  // from this byte on, what lies there is new, and zero
 
    private:
     std::shared_ptr<Range> range_;
-    std::int64_t bytes_ = 0, fresh_ = 0;
+    std::int64_t bytes_ = 0, zeroed_from_ = 0;
   };
   // None where addresses are limited (`ulimit -v`), or no range of this size can be had. No memory left: an error.
-  std::optional<Use> use(std::int64_t bytes);
+  std::optional<Lease> lease(std::int64_t bytes);
   std::int64_t bytes() const;  // that it holds
 
  private:

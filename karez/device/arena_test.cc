@@ -14,15 +14,15 @@ TEST(Arena, HoldsWhatItsLargestUseAsksForAtOneAddress) {
   auto counters = std::make_shared<MemoryCounters>();
   Arena arena(counters);
   EXPECT_EQ(arena.bytes(), 0);
-  auto small = arena.use(100);
+  auto small = arena.lease(100);
   std::byte* const begin = small->data();
-  EXPECT_EQ(small->fresh(), 0);
+  EXPECT_EQ(small->zeroed_from(), 0);
   EXPECT_EQ(begin[99], std::byte{0});
   std::memset(begin, 7, 100);
   {
-    auto large = arena.use(10'000'000);
+    auto large = arena.lease(10'000'000);
     EXPECT_EQ(large->data(), begin);
-    EXPECT_EQ(large->fresh(), 100);
+    EXPECT_EQ(large->zeroed_from(), 100);
     EXPECT_EQ(begin[99], std::byte{7}) << "what another uses stays";
     EXPECT_EQ(begin[100], std::byte{0});
     EXPECT_EQ(begin[9'999'999], std::byte{0});
@@ -32,7 +32,7 @@ TEST(Arena, HoldsWhatItsLargestUseAsksForAtOneAddress) {
   EXPECT_EQ(arena.bytes(), 100);
   EXPECT_EQ(counters->current, 100);
   EXPECT_EQ(begin[99], std::byte{7});
-  auto again = arena.use(10'000'000);
+  auto again = arena.lease(10'000'000);
   EXPECT_EQ(begin[9'999'999], std::byte{0}) << "it had gone";
   EXPECT_EQ(begin[100], std::byte{0}) << "so had this, though its page stayed";
   small.reset();
@@ -40,13 +40,13 @@ TEST(Arena, HoldsWhatItsLargestUseAsksForAtOneAddress) {
   again.reset();
   EXPECT_EQ(counters->current, 0);
   EXPECT_EQ(counters->peak, 10'000'000);
-  EXPECT_EQ(arena.use(0)->data(), begin);
+  EXPECT_EQ(arena.lease(0)->data(), begin);
 }
 
 TEST(Arena, MayGoBeforeItsUses) {
   auto counters = std::make_shared<MemoryCounters>();
   auto arena = std::make_unique<Arena>(counters);
-  auto use = arena->use(4096);
+  auto use = arena->lease(4096);
   arena.reset();
   std::memset(use->data(), 1, 4096);
   EXPECT_EQ(counters->current, 4096);
@@ -56,12 +56,12 @@ TEST(Arena, MayGoBeforeItsUses) {
 
 TEST(Arena, ThatCannotGrowSoFarGivesNone) {
   Arena arena(std::make_shared<MemoryCounters>());
-  auto use = arena.use(64);
-  EXPECT_FALSE(arena.use(std::int64_t{1} << 62).has_value());
+  auto use = arena.lease(64);
+  EXPECT_FALSE(arena.lease(std::int64_t{1} << 62).has_value());
   EXPECT_EQ(arena.bytes(), 64);
-  EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).use(std::int64_t{1} << 61).has_value())
+  EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).lease(std::int64_t{1} << 61).has_value())
       << "no range of addresses is as large";
-  EXPECT_EQ(error_of([&] { arena.use(-1); }), "an arena of -1 bytes was asked for");
+  EXPECT_EQ(error_of([&] { arena.lease(-1); }), "an arena of -1 bytes was asked for");
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ bool bind_to_cpus(std::span<const int> cpus) {
   return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
-double fair_cores(std::span<const int> own, std::span<const std::vector<int>> all) {
+double fair_core_share(std::span<const int> own, std::span<const std::vector<int>> all) {
   double out = 0;
   for (int cpu : own) {
     const auto users = std::count_if(all.begin(), all.end(), [&](const auto& cpus) {
@@ -117,16 +117,16 @@ double fair_cores(std::span<const int> own, std::span<const std::vector<int>> al
   return out;
 }
 
-std::vector<std::vector<int>> deal_cpus(std::span<const int> cpus, std::span<const int> teams) {
+std::vector<std::vector<int>> assign_cpus(std::span<const int> cpus, std::span<const int> teams) {
   require(!cpus.empty(), "no cpus to deal");
-  std::vector<std::vector<int>> dealt;
+  std::vector<std::vector<int>> assigned;
   std::size_t next = 0;
   for (int team : teams) {
-    auto& own = dealt.emplace_back();
+    auto& own = assigned.emplace_back();
     for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(std::max(team, 1)), cpus.size()); ++i)
       own.push_back(cpus[next++ % cpus.size()]);
   }
-  return dealt;
+  return assigned;
 }
 
 }  // namespace karez::device

@@ -28,11 +28,11 @@ bool bind_to_cpus(std::span<const int> cpus);
 // For each team, in order, as many of the cpus as it has threads (all, if there are fewer): disjoint where there are
 // enough for all teams.
 // ({0, 1, 2, 3}, {2, 1}) -> {0, 1}, {2}; ({0, 1}, {2, 1}) -> {0, 1}, {0}.
-std::vector<std::vector<int>> deal_cpus(std::span<const int> cpus, std::span<const int> teams);
+std::vector<std::vector<int>> assign_cpus(std::span<const int> cpus, std::span<const int> teams);
 
 // How many cores a process may reckon with beside others of its job on one host, each with the cpus that it may run on,
 // its own among them: a cpu that k of them have counts a k-th. Below 1 they are crowded. ({0, 1}, {{0, 1}, {1, 2}})
 // -> 1.5
-double fair_cores(std::span<const int> own, std::span<const std::vector<int>> all);
+double fair_core_share(std::span<const int> own, std::span<const std::vector<int>> all);
 
 }  // namespace karez::device

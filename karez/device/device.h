@@ -31,12 +31,12 @@ class Device {
   const std::string& kind() const { return kind_; }  // "cpu"
   MemoryCounters& memory() const { return *counters_; }
 
-  MemoryCounters& held() const { return *held_; }
+  MemoryCounters& value_memory() const { return *value_counters_; }
 
   // Zeroed, 64-byte aligned, counted: for a plan or a variable; for a value that the user keeps, which is counted
   // apart.
   Memory allocate(std::int64_t bytes) { return allocate(bytes, counters_); }
-  Memory hold(std::int64_t bytes) { return allocate(bytes, held_); }
+  Memory allocate_value(std::int64_t bytes) { return allocate(bytes, value_counters_); }
   Arena& arena() { return arena_; }  // that plans share, counted as they are
 
   virtual void write(std::byte* on_device, const std::byte* on_host, std::int64_t bytes) = 0;
@@ -48,7 +48,7 @@ class Device {
 
  private:
   std::shared_ptr<MemoryCounters> counters_ = std::make_shared<MemoryCounters>(),
-                                  held_ = std::make_shared<MemoryCounters>();
+                                  value_counters_ = std::make_shared<MemoryCounters>();
   Arena arena_{counters_};
   std::string name_, kind_;
 };

@@ -20,13 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // A false root directory with one cgroup in it.
-struct FalseRoot {
+struct FakeRoot {
   fs::path path = fs::temp_directory_path() / cat("karez_device_test_", ::getpid());
   void write(const std::string& file, const std::string& text) {
     fs::create_directories((path / file).parent_path());
     std::ofstream(path / file) << text;
   }
-  ~FalseRoot() { fs::remove_all(path); }
+  ~FakeRoot() { fs::remove_all(path); }
 };
 
 TEST(CpuBudget, AQuotaIsTimeOverPeriodAndMaxIsNoLimit) {
@@ -38,7 +38,7 @@ TEST(CpuBudget, AQuotaIsTimeOverPeriodAndMaxIsNoLimit) {
 }
 
 TEST(CpuBudget, TheTightestQuotaAboveTheGroupCounts) {
-  FalseRoot root;
+  FakeRoot root;
   root.write("proc/self/cgroup", "0::/outer/inner\n");
   root.write("sys/fs/cgroup/outer/inner/cpu.max", "400000 100000\n");
   root.write("sys/fs/cgroup/outer/cpu.max", "50000 100000\n");
@@ -50,7 +50,7 @@ TEST(CpuBudget, TheTightestQuotaAboveTheGroupCounts) {
 }
 
 TEST(CpuBudget, TheFirstVersionOfCgroupsIsReadToo) {
-  FalseRoot root;
+  FakeRoot root;
   root.write("proc/self/cgroup", "4:cpu,cpuacct:/box\n2:memory:/box\n");
   root.write("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "100000\n");
   root.write("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
@@ -60,7 +60,7 @@ TEST(CpuBudget, TheFirstVersionOfCgroupsIsReadToo) {
 }
 
 TEST(CpuBudget, WithoutAQuotaTheAffinityMaskDecides) {
-  FalseRoot root;
+  FakeRoot root;
   CpuBudget budget = cpu_budget(root.path.string());
   EXPECT_EQ(budget.quota, 0);
   EXPECT_GE(budget.cores, 1);
@@ -84,7 +84,7 @@ TEST(CpuBudget, ABoundThreadSeesItsCpusAlone) {
 
 TEST(CpuBudget, CpusThatOthersHaveTooCountInPart) {
   using Sets = std::vector<std::vector<int>>;
-  auto fair = [](std::vector<int> own, const Sets& all) { return fair_cores(own, all); };
+  auto fair = [](std::vector<int> own, const Sets& all) { return fair_core_share(own, all); };
   EXPECT_EQ(fair({0, 1}, {{0, 1}}), 2);
   EXPECT_EQ(fair({0, 1}, {{0, 1}, {1, 2}}), 1.5);
   EXPECT_EQ(fair({3}, {{0, 1}, {3}, {2}}), 1) << "bound";
@@ -93,7 +93,7 @@ TEST(CpuBudget, CpusThatOthersHaveTooCountInPart) {
 
 TEST(CpuBudget, TeamsGetCpusOfTheirOwnWhereThereAreEnough) {
   using Sets = std::vector<std::vector<int>>;
-  auto deal = [](std::vector<int> cpus, std::vector<int> teams) { return deal_cpus(cpus, teams); };
+  auto deal = [](std::vector<int> cpus, std::vector<int> teams) { return assign_cpus(cpus, teams); };
   EXPECT_EQ(deal({0, 1, 2, 3}, {2, 1, 1}), (Sets{{0, 1}, {2}, {3}}));
   EXPECT_EQ(deal({4, 7}, {1, 1}), (Sets{{4}, {7}}));
   EXPECT_EQ(deal({0, 1}, {2, 1}), (Sets{{0, 1}, {0}})) << "too few: they are shared in turn";

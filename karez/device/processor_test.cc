@@ -27,21 +27,21 @@ TEST(Processor, OfThisMachineHasInstructionsThatKernelsAreWrittenFor) {
 }
 
 // Sets KAREZ_MAX_CPU_ISA, and puts back what it was.
-class Limit {
+class ScopedIsaLimit {
  public:
-  explicit Limit(const char* isa) : before_(std::getenv(name) == nullptr ? "" : std::getenv(name)) {
+  explicit ScopedIsaLimit(const char* isa) : before_(std::getenv(name) == nullptr ? "" : std::getenv(name)) {
     setenv(name, isa, 1);
   }
-  ~Limit() { setenv(name, before_.c_str(), 1); }  // an empty one is none
-  Limit(const Limit&) = delete;
-  Limit& operator=(const Limit&) = delete;
+  ~ScopedIsaLimit() { setenv(name, before_.c_str(), 1); }  // an empty one is none
+  ScopedIsaLimit(const ScopedIsaLimit&) = delete;
+  ScopedIsaLimit& operator=(const ScopedIsaLimit&) = delete;
 
  private:
   static constexpr const char* name = "KAREZ_MAX_CPU_ISA";
   std::string before_;
 };
 std::string limited_to(const char* isa) {
-  const Limit limit(isa);
+  const ScopedIsaLimit limit(isa);
   return processor("/nowhere").isa;
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "karez/base/log.h"
-#include "karez/device/core_waits.h"
+#include "karez/device/cpu_contention.h"
 #include "karez/kernels/cpu/passive_teams.h"
 
 namespace karez::runtime {
@@ -32,8 +32,8 @@ CrowdWatch::~CrowdWatch() {
 
 void CrowdWatch::run(int cpus, const std::string& root) {
   prctl(PR_SET_NAME, thread_name);
-  device::CoreWaits waits(root);
-  device::Crowding crowding;
+  device::SchedTimesReader waits(root);
+  device::CpuContention contention;
   std::optional<kernels::PassiveTeams> passive;
   auto last = Clock::now();
   Clock::duration period = milliseconds(100);
@@ -47,8 +47,8 @@ void CrowdWatch::run(int cpus, const std::string& root) {
     if (!since)
       return base::note(base::LogLevel::info,
                         "this kernel does not count waits for cores: teams of threads wait as if they had them alone");
-    crowding.look(*since, begin - last);
-    if (crowding.crowded() != passive.has_value()) {
+    contention.update(*since, begin - last);
+    if (contention.contended() != passive.has_value()) {
       if (passive) passive.reset();
       else passive.emplace(cpus);
       times_ += passive ? 1 : 0;

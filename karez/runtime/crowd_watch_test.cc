@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "karez/base/text.h"
-#include "karez/device/core_waits.h"
+#include "karez/device/cpu_contention.h"
 
 namespace karez::runtime {
 namespace {
 
 TEST(CrowdWatch, NoticesMoreThreadsThanCores) {
-  if (device::CoreWaits waits; !waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
+  if (device::SchedTimesReader waits; !waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const CrowdWatch watch(cores);
   EXPECT_FALSE(watch.crowded());

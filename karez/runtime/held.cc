@@ -33,7 +33,7 @@ bool seen_before(const std::vector<Spread::Part>& parts, std::size_t i) {
 Held::Held(std::shared_ptr<const Spread> how, bool poisoned) : spread(std::move(how)) {
   memory.reserve(spread->parts.size());
   for (const Spread::Part& part : spread->parts) {
-    memory.push_back(part.device->hold(part.view.bytes()));
+    memory.push_back(part.device->allocate_value(part.view.bytes()));
     if (poisoned) poison(memory.back().data(), memory.back().bytes());
   }
 }

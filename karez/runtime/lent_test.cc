@@ -84,7 +84,7 @@ TEST(Lent, SoIsACopyThatACallMade) {
   Looking l(View(DType::f32, {8, 16}), {{0, 0}}, 8);
   Session session({.workers = 1, .poison = false}, l.kernels);
   const int plan = session.load(l.s.plan);
-  data::ArrayCopies copies;
+  data::ArrayCopyPool copies;
   HostArray array = counting({8, 16});
   const float sum = sum_of(array, 0, 0, 8, 16);
   auto source = copies.copy(array);

@@ -79,10 +79,10 @@ class Preparation {
     std::map<DeviceId, std::byte*> arenas;
     for (const auto& [id, bytes] : shared) {
       if (bytes == 0) continue;
-      auto use = loaded_->devices[id]->arena().use(bytes);
+      auto use = loaded_->devices[id]->arena().lease(bytes);
       if (!use) continue;
       arenas[id] = use->data();
-      if (const std::int64_t fresh = base::round_up(use->fresh(), 64); options_.poison && bytes > fresh)
+      if (const std::int64_t fresh = base::round_up(use->zeroed_from(), 64); options_.poison && bytes > fresh)
         poison(use->data() + fresh, bytes - fresh);
       loaded_->arenas.push_back(std::move(*use));
       auto& written = variables_.arenas[loaded_->devices[id]->name()];

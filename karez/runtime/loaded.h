@@ -263,7 +263,7 @@ struct Loaded {
   SessionPorts session_ports;
   CollectiveSequence collective_sequence;
   std::vector<Memory> memory;                               // of blocks that are no variables and lie in no arena
-  std::vector<Arena::Use> arenas;                           // by device
+  std::vector<Arena::Lease> arenas;                         // by device
   ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot, where memory is poisoned
   ById<RegisterId, std::vector<std::byte*>> lent;           // of inputs, by slot: where readers find what was fed
   std::vector<std::shared_ptr<Variable>> variables, variables_of_arenas;

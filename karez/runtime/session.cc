@@ -212,7 +212,7 @@ void Session::start_workers(const Plan& plan) {
 void Session::pin_workers(const Plan& plan) {
   teams_.resize(workers_.size(), 1);
   note_teams(plan, limit_, teams_);
-  auto dealt = deal_cpus(cpu_budget().cpus, teams_);
+  auto dealt = assign_cpus(cpu_budget().cpus, teams_);
   cpus_of_.resize(workers_.size());
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     if (cpus_of_[w] == dealt[w]) continue;
@@ -535,7 +535,7 @@ Counters Session::counters() {
   for (const auto& loaded : leaving_) count(*loaded, c);
   for (const auto& [name, device] : devices_) {
     c.peak_bytes[name] = device->memory().peak;
-    c.held_bytes[name] = device->held().current;
+    c.held_bytes[name] = device->value_memory().current;
   }
   return c;
 }
@@ -556,7 +556,7 @@ std::int64_t Session::held_bytes() {
   }
   std::lock_guard lock(mutex_);
   std::int64_t bytes = 0;
-  for (const auto& [name, device] : devices_) bytes += device->held().current;
+  for (const auto& [name, device] : devices_) bytes += device->value_memory().current;
   return bytes;
 }
 

@@ -69,7 +69,7 @@ void share_cores(std::vector<Facts>& ranks) {
     std::vector<std::vector<int>> cpus;
     for (const Facts& other : ranks)
       if (other.host == own.host) cpus.push_back(other.cpus);
-    own.cores = std::clamp(static_cast<int>(fair_cores(own.cpus, cpus)), 1, own.cores);
+    own.cores = std::clamp(static_cast<int>(fair_core_share(own.cpus, cpus)), 1, own.cores);
   }
 }
 

@@ -201,7 +201,7 @@ std::vector<std::vector<int>> cores_of_ranks(const CpuBudget& budget, int ranks)
   teams.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     teams.push_back(budget.cores / ranks + (rank < budget.cores % ranks ? 1 : 0));
-  return deal_cpus(budget.cpus, teams);
+  return assign_cpus(budget.cpus, teams);
 }
 
 }  // namespace karez::tools

@@ -9,7 +9,7 @@
 #include "karez/base/log.h"
 #include "karez/base/scanner.h"
 #include "karez/base/text.h"
-#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/library_versions.h"
 #include "karez/passes/pipeline.h"
 
 namespace karez {

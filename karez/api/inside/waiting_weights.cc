@@ -49,7 +49,7 @@ void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std
   require(ErrorKind::shape, shape == type.shape, said(), "parameter '", name, "' is ", type,
           offer.part == WeightPart{} ? "" : cat(", and what the rule takes of it ", shape),
           turned ? "; a rule with .transposed lets dimensions change places" : "");
-  require(ErrorKind::type, holds(entry, type.dtype), said(), "parameter '", name, "' is ", type,
+  require(ErrorKind::type, is_representable(entry, type.dtype), said(), "parameter '", name, "' is ", type,
           "; a dtype is changed where nothing is lost, from F16 and BF16 to f32 or f64");
 }
 

@@ -52,8 +52,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   graph::OpTable ops;
   kernels::KernelTable kernels;
   passes::Evaluate evaluate;
-  PlanCache plans;           // with a WorldLock
-  data::ArrayCopies copies;  // of arguments
+  PlanCache plans;             // with a WorldLock
+  data::ArrayCopyPool copies;  // of arguments
   Parameter counter = random_counter();
   int generation = 0;  // raised by reset: older plans are gone
   int saves = 0;       // of checkpoints, with the other ranks

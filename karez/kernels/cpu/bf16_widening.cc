@@ -7,18 +7,18 @@
 #include <numeric>
 #include <utility>
 
-#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/team.h"
 
 namespace karez::kernels {
 namespace {
 
 constexpr std::string_view suffix = "_widened";
-constexpr std::size_t most_inputs = 3;  // with a bias
-constexpr std::int64_t grain = 32768;   // elements below which a second thread costs more than it brings
-constexpr std::int64_t alignment = 64;  // of what lies in the workspace
+constexpr std::size_t max_product_inputs = 3;  // with a bias
+constexpr std::int64_t grain = 32768;          // elements below which a second thread costs more than it brings
+constexpr std::int64_t alignment = 64;         // of what lies in the workspace
 
 // One operand's conversion. Operand 0 of the loops is the f32 copy, operand 1 the bf16 view.
 struct Conversion {
@@ -36,7 +36,7 @@ struct WidenedCall {
 };
 
 // The dimensions in the order in which the view has them in memory, without gaps.
-Strides without_gaps(const View& view) {
+Strides packed_strides(const View& view) {
   std::vector<std::size_t> order(view.shape.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -57,7 +57,7 @@ WidenedCall widened(const CallSpec& call) {
     for (std::size_t i = 0; i < views->size(); ++i) {
       View& view = (*views)[i];
       if (view.dtype != DType::bf16) continue;
-      const View copy(DType::f32, view.shape, is_dense(view.shape, view.strides) ? view.strides : without_gaps(view));
+      const View copy(DType::f32, view.shape, is_dense(view.shape, view.strides) ? view.strides : packed_strides(view));
       Conversion conversion{loops_over(view.shape, {copy.strides, view.strides}, Order::by_memory), i, out.copies};
       conversion.outer_grain =
           std::max<std::int64_t>(grain * conversion.loops.size[0] / std::max<std::int64_t>(copy.count(), 1), 1);
@@ -86,7 +86,7 @@ template <class Convert> void convert_all(const Conversion& conversion, int team
 }
 
 bool is_product_of_bf16(const CallSpec& call) {
-  if (call.in.size() < 2 || call.in.size() > most_inputs || !takes(call, -1, 1)) return false;
+  if (call.in.size() < 2 || call.in.size() > max_product_inputs || !takes(call, -1, 1)) return false;
   if (call.in[0].dtype != DType::bf16 || !product_types(call.in[0], call.in[1], call.out[0])) return false;
   return call.in.size() == 2 || call.in[2].dtype == DType::f32;
 }
@@ -108,7 +108,7 @@ KernelRow widening_row(const KernelRow& f32) {
     WidenedCall wide = widened(call);
     PreparedKernel kernel = prepare(wide.call);
     return [kernel = std::move(kernel), wide = std::move(wide), team = call.team](const KernelArgs& args) {
-      std::array<std::byte*, most_inputs> in{};
+      std::array<std::byte*, max_product_inputs> in{};
       std::array<std::byte*, 1> out{args.out[0]};
       std::copy(args.in.begin(), args.in.end(), in.begin());
       for (const Conversion& each : wide.before) {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/kernel_bench.h"
 
 namespace karez::kernels {
 namespace {
@@ -46,8 +46,8 @@ void expect_as_plain(CallSpec call, const std::string& row) {
     call.team = team;
     SCOPED_TRACE(cat(print(call), " on ", row, ", team of ", team));
     ASSERT_TRUE(table().row(row).supports(call));
-    Bench widened(table().row(row), call), plain(table().row("plain." + call.op), call);
-    for (Bench* bench : {&widened, &plain}) {
+    KernelBench widened(table().row(row), call), plain(table().row("plain." + call.op), call);
+    for (KernelBench* bench : {&widened, &plain}) {
       fill_random(*bench, 11);
       bench->run();
       bench->run();

@@ -2,7 +2,7 @@
 #include "karez/kernels/cpu/conditional_update.h"
 
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 

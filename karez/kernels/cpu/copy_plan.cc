@@ -22,22 +22,22 @@ template <class Body> void with_size(std::int64_t bytes, Body&& body) {
 
 // Four rows of four as one step: loads and stores of 16 bytes, turned in registers. Instructions of every x86-64 and
 // ARMv8.
-typedef std::uint32_t Four __attribute__((vector_size(16)));
-Four load_four(const std::uint32_t* from) {
-  Four out;
-  std::memcpy(&out, from, sizeof(Four));
+typedef std::uint32_t Vec4 __attribute__((vector_size(16)));
+Vec4 load_vec4(const std::uint32_t* from) {
+  Vec4 out;
+  std::memcpy(&out, from, sizeof(Vec4));
   return out;
 }
-void store_four(std::uint32_t* to, Four value) { std::memcpy(to, &value, sizeof(Four)); }
-void transpose_four(std::uint32_t* to, const std::uint32_t* from, std::int64_t to_row, std::int64_t from_column) {
-  const Four a = load_four(from), b = load_four(from + from_column), c = load_four(from + 2 * from_column),
-             d = load_four(from + 3 * from_column);
-  const Four low_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const Four low_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  store_four(to, __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5));
-  store_four(to + to_row, __builtin_shufflevector(low_ab, low_cd, 2, 3, 6, 7));
-  store_four(to + 2 * to_row, __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5));
-  store_four(to + 3 * to_row, __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7));
+void store_vec4(std::uint32_t* to, Vec4 value) { std::memcpy(to, &value, sizeof(Vec4)); }
+void transpose_4x4(std::uint32_t* to, const std::uint32_t* from, std::int64_t to_row, std::int64_t from_column) {
+  const Vec4 a = load_vec4(from), b = load_vec4(from + from_column), c = load_vec4(from + 2 * from_column),
+             d = load_vec4(from + 3 * from_column);
+  const Vec4 low_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Vec4 low_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  store_vec4(to, __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5));
+  store_vec4(to + to_row, __builtin_shufflevector(low_ab, low_cd, 2, 3, 6, 7));
+  store_vec4(to + 2 * to_row, __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5));
+  store_vec4(to + 3 * to_row, __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7));
 }
 
 // to[r, c] = from[c, r]. Tiles of 16 x 16 keep 16 lines of either side in the first-level cache at once.
@@ -56,7 +56,7 @@ void transpose_tiles(U* to, const U* from, std::int64_t rows, std::int64_t colum
         const std::int64_t r4 = r1 - (r1 - r0) % 4, c4 = c1 - (c1 - c0) % 4;
         for (std::int64_t r = r0; r < r4; r += 4)
           for (std::int64_t c = c0; c < c4; c += 4)
-            transpose_four(to + r * to_row + c, from + r + c * from_column, to_row, from_column);
+            transpose_4x4(to + r * to_row + c, from + r + c * from_column, to_row, from_column);
         part(r0, r4, c4, c1);
         part(r4, r1, c0, c1);
       } else {
@@ -68,14 +68,14 @@ void transpose_tiles(U* to, const U* from, std::int64_t rows, std::int64_t colum
 template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
   const Loops& loops = plan.loops;
   const std::int64_t count = loops.inner(), to_step = loops.step(0), from_step = loops.step(1);
-  switch (plan.form) {
-    case CopyPlan::Form::runs:
+  switch (plan.kind) {
+    case CopyPlan::Kind::runs:
       return for_each_run(loops, [&](const auto& at) {
         copy_bytes(to + at[0], from + at[1], static_cast<std::size_t>(count) * sizeof(U));
       });
-    case CopyPlan::Form::fill:
+    case CopyPlan::Kind::fill:
       return for_each_run(loops, [&](const auto& at) { std::fill_n(to + at[0], count, from[at[1]]); });
-    case CopyPlan::Form::transpose: {
+    case CopyPlan::Kind::transpose: {
       const auto row = static_cast<std::size_t>(loops.rank - 2);
       Loops outer = loops;  // the row loop belongs to the tile: one round here
       outer.size[row] = 1;
@@ -83,7 +83,7 @@ template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
         transpose_tiles(to + at[0], from + at[1], loops.size[row], count, loops.stride[0][row], from_step);
       });
     }
-    case CopyPlan::Form::strided:
+    case CopyPlan::Kind::strided:
       return for_each_run(loops, [&](const auto& at) {
         for (std::int64_t i = 0; i < count; ++i) to[at[0] + i * to_step] = from[at[1] + i * from_step];
       });
@@ -100,10 +100,10 @@ CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, s
   const auto last = static_cast<std::size_t>(loops.rank - 1);
   const std::int64_t to_step = loops.step(0), from_step = loops.step(1);
   if (loops.inner() <= 1 || (to_step == 1 && from_step == 1)) return plan;
-  plan.form = CopyPlan::Form::strided;
+  plan.kind = CopyPlan::Kind::strided;
   if (to_step != 1) return plan;
   if (from_step == 0) {
-    plan.form = CopyPlan::Form::fill;
+    plan.kind = CopyPlan::Kind::fill;
     return plan;
   }
   // `from` is contiguous along another loop: bring that one next to the last and copy in tiles.
@@ -114,7 +114,7 @@ CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, s
       for (std::size_t operand = 0; operand < 2; ++operand)
         std::swap(loops.stride[operand][k], loops.stride[operand][k + 1]);
     }
-    plan.form = CopyPlan::Form::transpose;
+    plan.kind = CopyPlan::Kind::transpose;
     break;
   }
   return plan;

@@ -14,13 +14,13 @@ namespace karez::kernels {
 // How to copy one block of elements. `from` may have strides of zero (a repeated dimension); `to` may not overlap
 // itself.
 struct CopyPlan {
-  enum class Form : std::uint8_t {
+  enum class Kind : std::uint8_t {
     runs,       // the innermost loop is contiguous on both sides
     fill,       // the innermost loop repeats one element into a contiguous run
     transpose,  // the two innermost loops: `to` is contiguous along the last, `from` along the one before
     strided,    // everything else
   };
-  Form form = Form::runs;
+  Kind kind = Kind::runs;
   Loops loops;               // operand 0 is `to`, operand 1 is `from`
   std::int64_t element = 4;  // bytes
 };

@@ -7,28 +7,28 @@
 #include <new>
 
 #include "karez/base/text.h"
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/kernel_bench.h"
 #include "karez/kernels/cpu/test_allocations.h"
 
 namespace {
 
 // Allocations of this thread while `counting`, by who called operator new: this program, or a shared library.
 thread_local bool counting = false;
-thread_local int by_us = 0, by_libraries = 0;
+thread_local int program_allocations = 0, library_allocations = 0;
 
-void* our_base() {
+void* program_base() {
   Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&our_base), &info);
+  dladdr(reinterpret_cast<void*>(&program_base), &info);
   return info.dli_fbase;
 }
 
-void* counted(std::size_t bytes, void* caller) {
+void* counted_malloc(std::size_t bytes, void* caller) {
   if (counting) {
     counting = false;  // dladdr may allocate
-    static void* const base = our_base();
+    static void* const base = program_base();
     Dl_info info{};
-    ++(dladdr(caller, &info) != 0 && info.dli_fbase != base ? by_libraries : by_us);
+    ++(dladdr(caller, &info) != 0 && info.dli_fbase != base ? library_allocations : program_allocations);
     counting = true;
   }
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -37,10 +37,10 @@ void* counted(std::size_t bytes, void* caller) {
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
-void* operator new[](std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+void* operator new(std::size_t bytes) { return counted_malloc(bytes, __builtin_return_address(0)); }
+void* operator new[](std::size_t bytes) { return counted_malloc(bytes, __builtin_return_address(0)); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return counted(bytes, __builtin_return_address(0));
+  return counted_malloc(bytes, __builtin_return_address(0));
 }  // std::stable_sort's
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
@@ -50,11 +50,11 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 namespace karez::kernels {
 
 int allocations_of(const std::function<void()>& body) {
-  by_us = by_libraries = 0;
+  program_allocations = library_allocations = 0;
   counting = true;
   body();
   counting = false;
-  return by_us;
+  return program_allocations;
 }
 
 namespace {
@@ -67,7 +67,7 @@ std::vector<std::pair<std::string, CallSpec>> one_call_for_each_row(const Kernel
     out.emplace_back(row, call);
     const auto widened = [&](const KernelRow& one) { return one.name == row + "_widened"; };
     if (std::any_of(table.rows().begin(), table.rows().end(), widened))
-      out.emplace_back(row + "_widened", of_bf16(call));
+      out.emplace_back(row + "_widened", as_bf16(call));
   }
   return out;
 }
@@ -79,18 +79,18 @@ TEST(FastAllocation, NoPreparedKernelAllocates) {
     for (auto [row, call] : one_call_for_each_row(table)) {
       call.team = team;
       seen.push_back(row);
-      Bench bench(table.row(row), call);
+      KernelBench bench(table.row(row), call);
       fill_random(bench, 1);
       for (int i = 0; i < 3; ++i) bench.run();  // OpenMP makes its threads, oneDNN its pools
       int libraries = 0;
       for (int i = 0; i < 4; ++i) {
-        by_us = by_libraries = 0;
+        program_allocations = library_allocations = 0;
         counting = true;
         bench.run();
         counting = false;
-        EXPECT_EQ(by_us, 0) << print(call) << " on " << row;
-        if (i == 0) libraries = by_libraries;
-        EXPECT_EQ(by_libraries, libraries) << print(call) << " on " << row;
+        EXPECT_EQ(program_allocations, 0) << print(call) << " on " << row;
+        if (i == 0) libraries = library_allocations;
+        EXPECT_EQ(library_allocations, libraries) << print(call) << " on " << row;
       }
       if (!starts_with(row, "onednn.")) {
         EXPECT_EQ(libraries, 0) << print(call) << " on " << row;
@@ -105,13 +105,13 @@ TEST(FastAllocation, NoPreparedKernelAllocates) {
 }
 
 TEST(FastAllocation, TheCounterCounts) {
-  by_us = by_libraries = 0;
+  program_allocations = library_allocations = 0;
   counting = true;
   delete new int(3);
   std::vector<double> numbers(10);
   counting = false;
-  EXPECT_GE(by_us, 1);
-  EXPECT_EQ(by_libraries, 0);
+  EXPECT_GE(program_allocations, 1);
+  EXPECT_EQ(library_allocations, 0);
   EXPECT_EQ(numbers.size(), 10u);
 }
 

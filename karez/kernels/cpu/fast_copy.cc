@@ -4,7 +4,7 @@
 #include "karez/base/attr_cast.h"
 #include "karez/kernels/cpu/copy_plan.h"
 #include "karez/kernels/cpu/fast_row.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/team.h"
 
 namespace karez::kernels {
@@ -20,7 +20,7 @@ std::optional<CopyPlan> copy_of(const CallSpec& call) {
   for (std::size_t d = 0; d < y.shape.size(); ++d)
     if (y.strides[d] == 0 && y.shape[d] > 1) return std::nullopt;
   CopyPlan plan = plan_copy(y.shape, y.strides, call.in[0].strides, size_of(y.dtype));
-  if (plan.form == CopyPlan::Form::strided) return std::nullopt;
+  if (plan.kind == CopyPlan::Kind::strided) return std::nullopt;
   return plan;
 }
 
@@ -40,12 +40,12 @@ PreparedKernel copy(const CallSpec& call) {
 }
 
 // Of the part of the result that holds x.
-std::optional<CopyPlan> inside_of(const CallSpec& call) {
+std::optional<CopyPlan> interior_copy_of(const CallSpec& call) {
   if (!takes(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].count() == 0) return std::nullopt;
   const View &x = call.in[0], &y = call.out[0];
   if (x.rank() != y.rank() || !is_dense(y.shape, y.strides)) return std::nullopt;
   CopyPlan plan = plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype));
-  if (plan.form == CopyPlan::Form::strided) return std::nullopt;
+  if (plan.kind == CopyPlan::Kind::strided) return std::nullopt;
   return plan;
 }
 
@@ -54,15 +54,15 @@ std::optional<CopyPlan> inside_of(const CallSpec& call) {
 PreparedKernel pad(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
-  const auto inside = inside_of(call);
-  require_fit(inside.has_value() && low.size() == y.shape.size() && high.size() == y.shape.size(), call,
+  const auto interior = interior_copy_of(call);
+  require_fit(interior.has_value() && low.size() == y.shape.size() && high.size() == y.shape.size(), call,
               "neither side walks in runs or tiles");
   for (std::size_t d = 0; d < low.size(); ++d)
     require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
                 "low and high do not add up");
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
     const T value = call.attrs.has("value") ? attr_cast<T>(attr_at(call.attrs, "value")) : T{};
-    return [plan = *inside, value, skip = offset_of(low, y.strides) * size_of(y.dtype), count = y.count(),
+    return [plan = *interior, value, skip = offset_of(low, y.strides) * size_of(y.dtype), count = y.count(),
             team = call.team](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);
       parallel_for(team, count, grain,
@@ -78,7 +78,7 @@ std::vector<KernelRow> fast_copy_rows() {
   return {fast_row(
               "copy", [](const CallSpec& call) { return copy_of(call).has_value(); }, copy),
           fast_row(
-              "pad", [](const CallSpec& call) { return inside_of(call).has_value(); }, pad)};
+              "pad", [](const CallSpec& call) { return interior_copy_of(call).has_value(); }, pad)};
 }
 
 }  // namespace karez::kernels

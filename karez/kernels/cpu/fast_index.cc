@@ -2,17 +2,17 @@
 #include <cstring>
 
 #include "karez/kernels/cpu/fast_row.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/team.h"
 
 namespace karez::kernels {
 namespace {
 
-bool in_one_piece(const View& view) { return view.count() > 0 && view.contiguous(); }
+bool is_nonempty_contiguous(const View& view) { return view.count() > 0 && view.contiguous(); }
 bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
 
 // Which row of the local table an index means: rows offset to offset + count - 1 of `limit` lie here.
-struct Table {
+struct LocalTable {
   std::int64_t offset = 0, count = 0, limit = 0, width = 0;
   bool wide = false;  // i64 indices
 
@@ -20,15 +20,15 @@ struct Table {
     return wide ? reinterpret_cast<const std::int64_t*>(at)[i] : reinterpret_cast<const std::int32_t*>(at)[i];
   }
   // Whether all indices are rows of the whole table. Where one is not, the plain row says what happens.
-  bool all_inside(const std::byte* at, std::int64_t n) const {
+  bool all_in_range(const std::byte* at, std::int64_t n) const {
     for (std::int64_t i = 0; i < n; ++i)
       if (index(at, i) < 0 || index(at, i) >= limit) return false;
     return true;
   }
 };
 
-Table table_of(const CallSpec& call, const View& index, std::int64_t count, std::int64_t width) {
-  Table out;
+LocalTable local_table_of(const CallSpec& call, const View& index, std::int64_t count, std::int64_t width) {
+  LocalTable out;
   out.offset = call.attrs.integer("offset", 0);
   out.count = count;
   out.limit = call.attrs.integer("limit", out.offset + count);
@@ -47,16 +47,16 @@ PreparedKernel plain_of(const CallSpec& call) {
 // table [v, d...], index [i...], rows [i..., d...], all f32 in one piece.
 bool takes_rows(const View& table, const View& index, const View& rows) {
   return table.dtype == DType::f32 && rows.dtype == DType::f32 && is_index(index) && table.rank() >= 1 &&
-         rows.rank() == index.rank() + table.rank() - 1 && in_one_piece(table) && in_one_piece(index) &&
-         in_one_piece(rows);
+         rows.rank() == index.rank() + table.rank() - 1 && is_nonempty_contiguous(table) &&
+         is_nonempty_contiguous(index) && is_nonempty_contiguous(rows);
 }
 
 PreparedKernel gather(const CallSpec& call) {
   const View &table = call.in[0], &index = call.in[1];
-  const Table t = table_of(call, index, table.shape[0], table.count() / table.shape[0]);
+  const LocalTable t = local_table_of(call, index, table.shape[0], table.count() / table.shape[0]);
   const std::int64_t grain = std::max<std::int64_t>(32768 / t.width, 1);
   return [t, grain, n = index.count(), team = call.team, plain = plain_of(call)](const KernelArgs& args) {
-    if (!t.all_inside(args.in[1], n)) return plain(args);
+    if (!t.all_in_range(args.in[1], n)) return plain(args);
     const float* whole = elements<float>(args.in[0]);
     float* out = elements<float>(args.out[0]);
     parallel_for(team, n, grain, [&](std::int64_t from, std::int64_t to, int) {
@@ -74,9 +74,9 @@ PreparedKernel gather(const CallSpec& call) {
 // the columns, so that no sum depends on its size.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
-  const Table t = table_of(call, index, y.shape[0], y.count() / y.shape[0]);
+  const LocalTable t = local_table_of(call, index, y.shape[0], y.count() / y.shape[0]);
   return [t, n = index.count(), team = call.team, plain = plain_of(call)](const KernelArgs& args) {
-    if (!t.all_inside(args.in[0], n)) return plain(args);
+    if (!t.all_in_range(args.in[0], n)) return plain(args);
     auto* sums = reinterpret_cast<double*>(args.workspace);
     const float* updates = elements<float>(args.in[1]);
     float* out = elements<float>(args.out[0]);
@@ -100,10 +100,10 @@ PreparedKernel scatter_add(const CallSpec& call) {
 
 PreparedKernel one_hot(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
-  const Table t = table_of(call, index, y.shape.back(), y.shape.back());
+  const LocalTable t = local_table_of(call, index, y.shape.back(), y.shape.back());
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
     return [t, n = index.count(), plain = plain_of(call)](const KernelArgs& args) {
-      if (!t.all_inside(args.in[0], n)) return plain(args);
+      if (!t.all_in_range(args.in[0], n)) return plain(args);
       T* out = elements<T>(args.out[0]);
       std::fill_n(out, n * t.width, T{0});
       for (std::int64_t i = 0; i < n; ++i) {
@@ -130,8 +130,8 @@ std::vector<KernelRow> fast_index_rows() {
           fast_row(
               "one_hot",
               [](const CallSpec& call) {
-                return takes(call, 1, 1) && is_index(call.in[0]) && in_one_piece(call.in[0]) &&
-                       in_one_piece(call.out[0]) && call.out[0].rank() == call.in[0].rank() + 1;
+                return takes(call, 1, 1) && is_index(call.in[0]) && is_nonempty_contiguous(call.in[0]) &&
+                       is_nonempty_contiguous(call.out[0]) && call.out[0].rank() == call.in[0].rank() + 1;
               },
               one_hot)};
 }

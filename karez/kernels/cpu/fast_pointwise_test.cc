@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "karez/base/expr.h"
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/kernel_bench.h"
 #include "karez/kernels/cpu/test_strides.h"
 
 namespace karez::kernels {
@@ -36,8 +36,8 @@ void expect_as_plain(const CallSpec& call, double tolerance, unsigned seed = 7) 
   const auto choice = table().find(call);
   ASSERT_TRUE(choice.has_value());
   ASSERT_EQ(choice->kernel, "hwy.pointwise");
-  Bench fast(table().row("hwy.pointwise"), call), plain(table().row("plain.pointwise"), call);
-  for (Bench* bench : {&fast, &plain}) {
+  KernelBench fast(table().row("hwy.pointwise"), call), plain(table().row("plain.pointwise"), call);
+  for (KernelBench* bench : {&fast, &plain}) {
     fill_random(*bench, seed);
     bench->run();
     bench->run();
@@ -65,8 +65,8 @@ TEST(FastPointwise, EveryFunctionAgreesOnSpecialValues) {
   for (const char* text : unary)
     for (const std::string& expr : {std::string(text), cat("-(-(", text, "))")}) {
       CallSpec call = pointwise(expr, {dense({n})}, dense({n}));
-      Bench fast(table().row("hwy.pointwise"), call), plain(table().row("plain.pointwise"), call);
-      for (Bench* bench : {&fast, &plain}) {
+      KernelBench fast(table().row("hwy.pointwise"), call), plain(table().row("plain.pointwise"), call);
+      for (KernelBench* bench : {&fast, &plain}) {
         std::memcpy(bench->in[0].bytes.data(), values.data(), values.size() * 4);
         bench->run();
       }
@@ -98,8 +98,8 @@ TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
       for (const DType dtype : {DType::f32, DType::b8}) {
         if (dtype == DType::b8 && !is_boolean(parse_expr(expr)->kind)) continue;
         CallSpec call = pointwise(expr, {dense({n}), dense({n})}, dense({n}, dtype));
-        Bench fast(table().row("hwy.pointwise"), call), plain(table().row("plain.pointwise"), call);
-        for (Bench* bench : {&fast, &plain}) {
+        KernelBench fast(table().row("hwy.pointwise"), call), plain(table().row("plain.pointwise"), call);
+        for (KernelBench* bench : {&fast, &plain}) {
           std::memcpy(bench->in[0].bytes.data(), x.data(), x.size() * 4);
           std::memcpy(bench->in[1].bytes.data(), y.data(), y.size() * 4);
           bench->run();
@@ -167,8 +167,8 @@ TEST(FastPointwise, LeavesOtherStridesAndTypesToThePlainRow) {
 
 TEST(FastPointwise, MayWriteOverAnOperand) {
   CallSpec call = pointwise("tanh(x) * y + 1", {dense({1000}), dense({1000})}, dense({1000}));
-  Bench apart(table().row("hwy.pointwise"), call), over(table().row("hwy.pointwise"), call);
-  for (Bench* bench : {&apart, &over}) fill_random(*bench, 2);
+  KernelBench apart(table().row("hwy.pointwise"), call), over(table().row("hwy.pointwise"), call);
+  for (KernelBench* bench : {&apart, &over}) fill_random(*bench, 2);
   over.outs[0] = over.ins[1];
   apart.run();
   over.run();

@@ -9,9 +9,9 @@
 
 namespace karez::kernels {
 
-std::vector<KernelRow> fast_copy_rows();   // copy, pad
-std::vector<KernelRow> fast_index_rows();  // gather, scatter_add, one_hot
-std::vector<KernelRow> fast_whole_rows();  // pointwise of whole numbers
+std::vector<KernelRow> fast_copy_rows();     // copy, pad
+std::vector<KernelRow> fast_index_rows();    // gather, scatter_add, one_hot
+std::vector<KernelRow> fast_integer_rows();  // pointwise of whole numbers
 
 // A row named "fast.<op>", better than the plain one.
 KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports,

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/team.h"
 #include "karez/kernels/cpu/window.h"
 
@@ -18,9 +18,9 @@
 #define KAREZ_HWY_CONV
 namespace karez::kernels {
 
-struct FirstConv {
+struct SingleChannelConv {
   std::int64_t n = 0, h = 0, w = 0, o = 0, p = 0, q = 0;
-  Slide window;
+  SlidingWindow window;
   std::int64_t inside_from = 0, inside_to = 0;  // columns of windows that no side padding touches
   bool bias = false, relu = false, common = false;
 };
@@ -38,8 +38,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 // left out, columns are all inside (or, for one pixel, checked). `common`: three columns, no stride, known to the
 // compiler.
 template <int pixels, int vectors, bool common>
-HWY_INLINE void window_block(const FirstConv& f, const float* image, const float* weights, std::int64_t o_padded,
-                             const float* bias, std::int64_t p, std::int64_t q, std::int64_t channels, float* out) {
+HWY_INLINE void window_block(const SingleChannelConv& f, const float* image, const float* weights,
+                             std::int64_t o_padded, const float* bias, std::int64_t p, std::int64_t q,
+                             std::int64_t channels, float* out) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -50,7 +51,7 @@ HWY_INLINE void window_block(const FirstConv& f, const float* image, const float
 #pragma GCC unroll 8
     for (int i = 0; i < pixels; ++i) sum[i][v] = start;
   }
-  const Slide& win = f.window;
+  const SlidingWindow& win = f.window;
   const std::int64_t left = win.column(q, 0), step = common ? 1 : win.stride_w;
   const std::int64_t across = common ? 3 : win.kernel_w, gap = common ? 1 : win.dilation_w;
   for (std::int64_t r = 0; r < win.kernel_h; ++r) {
@@ -87,7 +88,7 @@ HWY_INLINE void window_block(const FirstConv& f, const float* image, const float
 }
 
 template <int vectors, bool common>
-HWY_INLINE void window_row(const FirstConv& f, const float* image, const float* weights, std::int64_t o_padded,
+HWY_INLINE void window_row(const SingleChannelConv& f, const float* image, const float* weights, std::int64_t o_padded,
                            const float* bias, std::int64_t p, std::int64_t channels, float* out) {
   constexpr int many = vectors == 1 ? 8 : 6;
   std::int64_t q = 0;
@@ -102,8 +103,8 @@ HWY_INLINE void window_row(const FirstConv& f, const float* image, const float* 
 }
 
 // Rows of windows `from` to `to` - 1, counted over the whole batch.
-void first_conv_rows(const FirstConv& f, const float* x, const float* weights, std::int64_t o_padded, const float* bias,
-                     float* y, std::int64_t from, std::int64_t to) {
+void single_channel_conv_rows(const SingleChannelConv& f, const float* x, const float* weights, std::int64_t o_padded,
+                              const float* bias, float* y, std::int64_t from, std::int64_t to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   for (std::int64_t row = from; row < to; ++row) {
     const float* image = x + row / f.p * f.h * f.w;
@@ -126,19 +127,19 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace karez::kernels {
 namespace {
-HWY_EXPORT(first_conv_rows);
+HWY_EXPORT(single_channel_conv_rows);
 
 constexpr std::int64_t grain = 65536;  // multiply-adds below which a second thread costs more than it brings
 constexpr std::int64_t widest = 32;    // floats in two of the widest vectors: weights and bias are padded to that
 
-bool last_channels(const View& view) {
+bool is_channels_last(const View& view) {
   return view.rank() == 4 && view.dtype == DType::f32 &&
          same_order(view.shape, view.strides, channels_last(view.shape));
 }
 
 bool supports(const CallSpec& call) {
   const bool bias = call.attrs.flag("bias", false);
-  if (!takes(call, bias ? 3 : 2, 1) || !last_channels(call.in[0]) || !last_channels(call.out[0])) return false;
+  if (!takes(call, bias ? 3 : 2, 1) || !is_channels_last(call.in[0]) || !is_channels_last(call.out[0])) return false;
   const View &x = call.in[0], &w = call.in[1], &y = call.out[0];
   if (w.rank() != 4 || w.dtype != DType::f32 || x.count() == 0 || y.count() == 0 || w.count() == 0) return false;
   if (x.shape[1] != 1 || w.shape[1] != x.shape[1] || y.shape[1] != w.shape[0] || y.shape[0] != x.shape[0]) return false;
@@ -154,7 +155,7 @@ std::int64_t workspace(const CallSpec& call) {
 
 PreparedKernel prepare(const CallSpec& call) {
   const View &x = call.in[0], &w = call.in[1], &y = call.out[0];
-  FirstConv f;
+  SingleChannelConv f;
   f.n = x.shape[0], f.h = x.shape[2], f.w = x.shape[3], f.o = y.shape[1], f.p = y.shape[2], f.q = y.shape[3];
   f.window = window_of(call.attrs, w.shape[2], w.shape[3]);
   f.bias = call.attrs.flag("bias", false), f.relu = call.attrs.flag("relu", false);
@@ -179,7 +180,7 @@ PreparedKernel prepare(const CallSpec& call) {
     }
     const float* bias = f.bias ? to : nullptr;
     parallel_for(team, f.n * f.p, rows_grain, [&](std::int64_t from, std::int64_t end, int) {
-      HWY_DYNAMIC_DISPATCH(first_conv_rows)
+      HWY_DYNAMIC_DISPATCH(single_channel_conv_rows)
       (f, elements<float>(args.in[0]), weights, o_padded, bias, elements<float>(args.out[0]), from, end);
     });
   };

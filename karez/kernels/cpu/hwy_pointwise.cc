@@ -13,9 +13,9 @@
 
 #include "karez/base/expr.h"
 #include "karez/kernels/cpu/bf16_widening.h"
-#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/pointwise_generated.h"
 #include "karez/kernels/cpu/pointwise_lanes.h"
 #include "karez/kernels/cpu/team.h"
@@ -173,35 +173,35 @@ void floats_to_f16(const float* from, tensor::F16* to, std::int64_t count) {
 constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
 
 // How an operand walks a dense output of rows x columns.
-enum class Walk : std::uint8_t { dense, scalar, row, column };
+enum class Broadcast : std::uint8_t { dense, scalar, row, column };
 struct Operand2d {
-  Walk walk = Walk::dense;
+  Broadcast broadcast = Broadcast::dense;
   std::int64_t row_step = 0;  // elements from row to row
   DType dtype = DType::f32;
 };
 
 // A call, looked through once: the output is `rows` rows of `columns`, dense, and every input walks it in one of four
 // ways.
-struct Pattern {
+struct BroadcastPattern {
   std::int64_t rows = 1, columns = 1;
   std::vector<Operand2d> inputs;
   DType out = DType::f32;
 };
 
-bool computes(DType dtype) { return dtype == DType::f32 || dtype == DType::b8 || is_half(dtype); }
+bool supports_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::b8 || is_half(dtype); }
 
-std::optional<Pattern> pattern_of(const CallSpec& call) {
+std::optional<BroadcastPattern> pattern_of(const CallSpec& call) {
   if (!takes(call, -1, 1) || call.in.empty() || call.in.size() > max_inputs) return std::nullopt;
   const View& y = call.out[0];
   std::vector<Strides> strides{y.strides};
   for (const View& x : call.in) {
-    if (x.shape != y.shape || !computes(x.dtype)) return std::nullopt;
+    if (x.shape != y.shape || !supports_dtype(x.dtype)) return std::nullopt;
     strides.push_back(x.strides);
   }
-  if (!computes(y.dtype) || y.count() == 0) return std::nullopt;
+  if (!supports_dtype(y.dtype) || y.count() == 0) return std::nullopt;
   const Loops loops = loops_over(y.shape, strides, Order::by_memory);
   if (loops.rank > 2 || (loops.step(0) != 1 && loops.inner() != 1)) return std::nullopt;
-  Pattern out;
+  BroadcastPattern out;
   out.columns = loops.inner();
   if (loops.rank == 2) {
     out.rows = loops.size[0];
@@ -215,12 +215,12 @@ std::optional<Pattern> pattern_of(const CallSpec& call) {
     operand.row_step = loops.rank == 2 ? loops.stride[i + 1][0] : 0;
     if (loops.rank == 1) {
       if (step != 0 && step != 1) return std::nullopt;
-      operand.walk = step == 1 ? Walk::dense : Walk::scalar;
+      operand.broadcast = step == 1 ? Broadcast::dense : Broadcast::scalar;
     } else if (step == 1) {
       if (operand.row_step != 0 && operand.row_step != out.columns) return std::nullopt;
-      operand.walk = operand.row_step == 0 ? Walk::row : Walk::dense;
+      operand.broadcast = operand.row_step == 0 ? Broadcast::row : Broadcast::dense;
     } else if (step == 0) {
-      operand.walk = operand.row_step == 0 ? Walk::scalar : Walk::column;
+      operand.broadcast = operand.row_step == 0 ? Broadcast::scalar : Broadcast::column;
     } else {
       return std::nullopt;
     }
@@ -230,10 +230,10 @@ std::optional<Pattern> pattern_of(const CallSpec& call) {
 }
 
 // The generated kernel of this expression for these types, if there is one and no operand repeats in part.
-const GeneratedPointwise* generated_for(const CallSpec& call, const Pattern& pattern) {
+const GeneratedPointwise* generated_for(const CallSpec& call, const BroadcastPattern& pattern) {
   std::string types;
   for (const Operand2d& operand : pattern.inputs) {
-    if (operand.walk != Walk::dense && operand.walk != Walk::scalar) return nullptr;
+    if (operand.broadcast != Broadcast::dense && operand.broadcast != Broadcast::scalar) return nullptr;
     if (is_half(operand.dtype)) return nullptr;
     types += operand.dtype == DType::b8 ? 'b' : 'f';
   }
@@ -245,9 +245,9 @@ const GeneratedPointwise* generated_for(const CallSpec& call, const Pattern& pat
   return nullptr;
 }
 
-PreparedKernel run_generated(const GeneratedPointwise& row, const Pattern& pattern, int team) {
+PreparedKernel run_generated(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team) {
   std::array<std::uint8_t, max_inputs> scalar{};
-  for (std::size_t i = 0; i < pattern.inputs.size(); ++i) scalar[i] = pattern.inputs[i].walk == Walk::scalar;
+  for (std::size_t i = 0; i < pattern.inputs.size(); ++i) scalar[i] = pattern.inputs[i].broadcast == Broadcast::scalar;
   return [run = row.run, scalar, team, count = pattern.rows * pattern.columns,
           inputs = pattern.inputs.size()](const KernelArgs& args) {
     std::array<const void*, max_inputs> in{};
@@ -262,7 +262,7 @@ PreparedKernel run_generated(const GeneratedPointwise& row, const Pattern& patte
 // input that is not plain dense f32, and one for a bool result. Where rows are short a block holds several whole ones.
 struct Interpreter {
   ExprProgram program;
-  Pattern pattern;
+  BroadcastPattern pattern;
   int team = 1;
   std::int64_t rows_per_block = 1;
 
@@ -272,7 +272,7 @@ struct Interpreter {
   }  // 16: registers do not all start in the same cache set
 };
 
-Interpreter interpreter_of(const CallSpec& call, const Pattern& pattern) {
+Interpreter interpreter_of(const CallSpec& call, const BroadcastPattern& pattern) {
   Interpreter out;
   out.program = flatten(parse_expr(call.attrs.text("expr")));
   out.pattern = pattern;
@@ -308,7 +308,7 @@ float element_at(const Operand2d& operand, const std::byte* data, std::int64_t a
 }
 
 // What one thread holds while it walks its blocks.
-struct Walker {
+struct BlockRunner {
   const Interpreter& plan;
   const KernelArgs& args;
   std::array<const float*, max_registers> registers{};
@@ -326,8 +326,9 @@ struct Walker {
     for (int i = 0; i < plan.program.variables; ++i) {
       const Operand2d& operand = inputs[static_cast<std::size_t>(i)];
       const std::byte* data = args.in[static_cast<std::size_t>(i)];
-      if (operand.walk == Walk::scalar) HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, 0), own(i), most);
-      if (operand.walk == Walk::row && columns <= block)
+      if (operand.broadcast == Broadcast::scalar)
+        HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, 0), own(i), most);
+      if (operand.broadcast == Broadcast::row && columns <= block)
         for (std::int64_t row = 0; row < std::min(plan.rows_per_block, rows); ++row)
           load(operand, data, 0, own(i) + row * columns, columns);
     }
@@ -340,13 +341,13 @@ struct Walker {
       const Operand2d& operand = plan.pattern.inputs[static_cast<std::size_t>(i)];
       const std::byte* data = args.in[static_cast<std::size_t>(i)];
       const bool whole_rows = columns <= block;
-      if (operand.walk == Walk::dense && operand.dtype == DType::f32) {
+      if (operand.broadcast == Broadcast::dense && operand.dtype == DType::f32) {
         registers[static_cast<std::size_t>(i)] = reinterpret_cast<const float*>(data) + at;
-      } else if (operand.walk == Walk::dense) {
+      } else if (operand.broadcast == Broadcast::dense) {
         load(operand, data, at, own(i), count);
-      } else if (operand.walk == Walk::row && !whole_rows) {
+      } else if (operand.broadcast == Broadcast::row && !whole_rows) {
         load(operand, data, column, own(i), count);
-      } else if (operand.walk == Walk::column) {
+      } else if (operand.broadcast == Broadcast::column) {
         const std::int64_t each = whole_rows ? columns : count;
         for (std::int64_t r = 0; r < rows_here; ++r) HWY_DYNAMIC_DISPATCH(fill_block)
         (element_at(operand, data, (row + r) * operand.row_step), own(i) + r * each, each);
@@ -403,17 +404,17 @@ PreparedKernel prepare(const CallSpec& call) {
     float* scratch = elements<float>(args.workspace);
     if (plan.pattern.rows == 1) {  // dense and scalar operands alone: a row is any piece
       parallel_for(plan.team, plan.pattern.columns, grain, [&](std::int64_t from, std::int64_t to, int part) {
-        Walker walker{plan, args, {}, scratch + part * plan.floats()};
-        walker.begin();
-        for (std::int64_t at = from; at < to; at += block) walker.block_at(0, 1, at, std::min(block, to - at));
+        BlockRunner runner{plan, args, {}, scratch + part * plan.floats()};
+        runner.begin();
+        for (std::int64_t at = from; at < to; at += block) runner.block_at(0, 1, at, std::min(block, to - at));
       });
       return;
     }
     parallel_for(plan.team, plan.pattern.rows, std::max<std::int64_t>(grain / plan.pattern.columns, 1),
                  [&](std::int64_t from, std::int64_t to, int part) {
-                   Walker walker{plan, args, {}, scratch + part * plan.floats()};
-                   walker.begin();
-                   walker.rows(from, to);
+                   BlockRunner runner{plan, args, {}, scratch + part * plan.floats()};
+                   runner.begin();
+                   runner.rows(from, to);
                  });
   };
 }

@@ -11,8 +11,8 @@
 #include <limits>
 #include <vector>
 
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/team.h"
 #include "karez/kernels/cpu/window.h"
 
@@ -71,7 +71,7 @@ template <class Body> HWY_INLINE void over_channels(std::int64_t channels, Body 
 }
 
 // The running maximum and its tap. The first maximum wins, a NaN before any number.
-template <class D, class V, class I> HWY_INLINE void take(D, V value, std::int32_t tap, V& best, I& index) {
+template <class D, class V, class I> HWY_INLINE void update_max(D, V value, std::int32_t tap, V& best, I& index) {
   const hn::RebindToSigned<D> di;
   const auto number = hn::Eq(value, value), best_number = hn::Eq(best, best);
   const auto wins = hn::Or(hn::Gt(value, best), hn::AndNot(number, best_number));
@@ -96,9 +96,9 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
         over_channels(c, [&](std::int64_t i, auto load, auto, auto store, auto store_int) HWY_ATTR {
           auto best = load(top + i);
           auto tap = hn::Zero(di);
-          take(d, load(top + c + i), 1, best, tap);
-          take(d, load(below + i), 2, best, tap);
-          take(d, load(below + c + i), 3, best, tap);
+          update_max(d, load(top + c + i), 1, best, tap);
+          update_max(d, load(below + i), 2, best, tap);
+          update_max(d, load(below + c + i), 3, best, tap);
           store(best, out + i);
           store_int(tap, index + i);
         });
@@ -119,7 +119,7 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
             const auto first = hn::Lt(tap, hn::Zero(di));
             best = hn::IfThenElse(hn::RebindMask(d, first), value, best);
             tap = hn::IfThenElse(first, hn::Set(di, number), tap);
-            take(d, value, number, best, tap);
+            update_max(d, value, number, best, tap);
           }
         store(best, out + i);
         store_int(tap, index + i);
@@ -201,15 +201,15 @@ HWY_EXPORT(max_pool_grad_rows);
 
 constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
 
-bool last_channels(const View& view) {
+bool is_channels_last(const View& view) {
   return view.rank() == 4 && same_order(view.shape, view.strides, channels_last(view.shape));
 }
 
-std::optional<Slide> window_for(const CallSpec& call, const View& x, const View& y) {
+std::optional<SlidingWindow> window_for(const CallSpec& call, const View& x, const View& y) {
   const Ints& kernel = call.attrs.ints("kernel");
   if (kernel.size() != 2 || kernel[0] < 1 || kernel[1] < 1 || x.count() == 0 || y.count() == 0) return std::nullopt;
   if (x.shape[0] != y.shape[0] || x.shape[1] != y.shape[1]) return std::nullopt;
-  const Slide window = window_of(call.attrs, kernel[0], kernel[1]);
+  const SlidingWindow window = window_of(call.attrs, kernel[0], kernel[1]);
   return window.fits(x.shape, y.shape) ? std::optional(window) : std::nullopt;
 }
 
@@ -225,7 +225,7 @@ template <class Find> Taps taps_of(std::int64_t places, std::int64_t kernel, std
   return out;
 }
 
-PoolPlan plan_of(const View& x, const View& y, const Slide& w) {
+PoolPlan plan_of(const View& x, const View& y, const SlidingWindow& w) {
   PoolPlan out;
   out.n = x.shape[0], out.c = x.shape[1], out.h = x.shape[2], out.w = x.shape[3], out.p = y.shape[2],
   out.q = y.shape[3];
@@ -237,15 +237,15 @@ PoolPlan plan_of(const View& x, const View& y, const Slide& w) {
 
 bool takes_forward(const CallSpec& call) {
   return takes(call, 1, 2) && call.in[0].dtype == DType::f32 && call.out[0].dtype == DType::f32 &&
-         call.out[1].dtype == DType::i32 && last_channels(call.in[0]) && last_channels(call.out[0]) &&
-         last_channels(call.out[1]) && call.out[1].shape == call.out[0].shape &&
+         call.out[1].dtype == DType::i32 && is_channels_last(call.in[0]) && is_channels_last(call.out[0]) &&
+         is_channels_last(call.out[1]) && call.out[1].shape == call.out[0].shape &&
          window_for(call, call.in[0], call.out[0]).has_value();
 }
 
 bool takes_gradient(const CallSpec& call) {
   return takes(call, 2, 1) && call.in[0].dtype == DType::f32 && call.in[1].dtype == DType::i32 &&
-         call.out[0].dtype == DType::f32 && last_channels(call.in[0]) && last_channels(call.in[1]) &&
-         last_channels(call.out[0]) && call.in[1].shape == call.in[0].shape &&
+         call.out[0].dtype == DType::f32 && is_channels_last(call.in[0]) && is_channels_last(call.in[1]) &&
+         is_channels_last(call.out[0]) && call.in[1].shape == call.in[0].shape &&
          window_for(call, call.out[0], call.in[0]).has_value();
 }
 

@@ -10,9 +10,9 @@
 
 #include "karez/base/hash.h"
 #include "karez/base/philox.h"
-#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/team.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/pointwise_lanes.h"
 #include "karez/kernels/cpu/team.h"
 
@@ -35,7 +35,7 @@ namespace {
 struct Sum {
   static constexpr float identity = 0.0f;
   static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
-  static HWY_INLINE float across(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
+  static HWY_INLINE float reduce_lanes(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 };
 // Whether a lane has exactly these bits.
 HWY_INLINE bool has_bits(V v, std::int32_t bits) {
@@ -47,7 +47,7 @@ HWY_INLINE bool has_bits(V v, std::int32_t bits) {
 struct Max {
   static constexpr float identity = -std::numeric_limits<float>::infinity();
   static HWY_INLINE V join(V a, V b) { return max_of(a, b); }
-  static HWY_INLINE float across(V v) {
+  static HWY_INLINE float reduce_lanes(V v) {
     if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
     const float most = hn::GetLane(hn::MaxOfLanes(D(), v));
     return most != 0 ? most : has_bits(v, 0) ? 0.0f : -0.0f;
@@ -56,7 +56,7 @@ struct Max {
 struct Min {
   static constexpr float identity = std::numeric_limits<float>::infinity();
   static HWY_INLINE V join(V a, V b) { return min_of(a, b); }
-  static HWY_INLINE float across(V v) {
+  static HWY_INLINE float reduce_lanes(V v) {
     if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
     const float least = hn::GetLane(hn::MinOfLanes(D(), v));
     return least != 0 ? least : has_bits(v, std::numeric_limits<std::int32_t>::min()) ? -0.0f : 0.0f;
@@ -86,7 +86,7 @@ template <class K> HWY_INLINE float run_of(const float* x, std::int64_t count) {
   }
   for (; i + lanes <= count; i += lanes) total = K::join(total, hn::LoadU(d, x + i));
   if (i < count) total = K::join(total, load_part<K>(x + i, hn::FirstN(d, static_cast<std::size_t>(count - i))));
-  return K::across(total);
+  return K::reduce_lanes(total);
 }
 
 // `rows` rows of step `step` joined element by element into out[0..columns), columns <= vectors x lanes.
@@ -187,24 +187,24 @@ HWY_EXPORT(join_rows);
 constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
 
 // x in memory order is [outer, reduced, inner], the result [outer, inner]; any may be 1.
-struct Form {
+struct ReduceShape {
   std::int64_t outer = 1, reduced = 1, inner = 1;
 };
 
-std::optional<Form> form_of(const CallSpec& call) {
+std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
   if (!takes(call, 1, 1) || call.in[0].dtype != DType::f32 || call.out[0].dtype != DType::f32 ||
       !call.attrs.has("axes"))
     return std::nullopt;
   const View &x = call.in[0], &y = call.out[0];
-  std::vector<bool> gone(x.shape.size(), false);
+  std::vector<bool> is_reduced(x.shape.size(), false);
   for (const std::int64_t axis : call.attrs.ints("axes")) {
     if (axis < 0 || axis >= x.rank()) return std::nullopt;
-    gone[static_cast<std::size_t>(axis)] = true;
+    is_reduced[static_cast<std::size_t>(axis)] = true;
   }
   if (x.count() == 0 || !is_dense(x.shape, x.strides)) return std::nullopt;
   // Dimensions from the outermost in memory, neighbours of one fate merged.
   struct Group {
-    bool gone;
+    bool is_reduced;
     std::int64_t size;
   };
   std::vector<std::size_t> order;
@@ -213,12 +213,12 @@ std::optional<Form> form_of(const CallSpec& call) {
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x.strides[a] > x.strides[b]; });
   std::vector<Group> groups;
   for (const std::size_t d : order) {
-    if (!groups.empty() && groups.back().gone == gone[d]) groups.back().size *= x.shape[d];
-    else groups.push_back({gone[d], x.shape[d]});
+    if (!groups.empty() && groups.back().is_reduced == is_reduced[d]) groups.back().size *= x.shape[d];
+    else groups.push_back({is_reduced[d], x.shape[d]});
   }
-  Form out;
+  ReduceShape out;
   std::size_t at = 0;
-  if (at < groups.size() && !groups[at].gone) out.outer = groups[at++].size;
+  if (at < groups.size() && !groups[at].is_reduced) out.outer = groups[at++].size;
   if (at < groups.size()) out.reduced = groups[at++].size;  // a kept group is followed by a reduced one or by none
   if (at < groups.size()) out.inner = groups[at++].size;
   if (at < groups.size()) return std::nullopt;
@@ -226,13 +226,13 @@ std::optional<Form> form_of(const CallSpec& call) {
   std::int64_t step = 1;
   std::vector<std::int64_t> wanted(x.shape.size(), 0);
   for (std::size_t i = order.size(); i-- > 0;) {
-    if (gone[order[i]]) continue;
+    if (is_reduced[order[i]]) continue;
     wanted[order[i]] = step;
     step *= x.shape[order[i]];
   }
   std::size_t kept = 0;
   for (std::size_t d = 0; d < x.shape.size(); ++d) {
-    if (gone[d]) continue;
+    if (is_reduced[d]) continue;
     if (kept >= y.shape.size() || y.shape[kept] != x.shape[d] || (x.shape[d] != 1 && y.strides[kept] != wanted[d]))
       return std::nullopt;
     ++kept;
@@ -242,41 +242,43 @@ std::optional<Form> form_of(const CallSpec& call) {
 }
 
 // Parts of the reduced dimension, when the kept ones are too few to share among the team.
-bool splits_reduced(const Form& form, int team) {
-  return team > 1 && form.outer < team && form.outer * form.reduced * form.inner >= 2 * grain;
+bool splits_reduced(const ReduceShape& reduce_shape, int team) {
+  return team > 1 && reduce_shape.outer < team &&
+         reduce_shape.outer * reduce_shape.reduced * reduce_shape.inner >= 2 * grain;
 }
 
 std::int64_t workspace(const CallSpec& call) {
-  const auto form = form_of(call);
-  return form && splits_reduced(*form, call.team) ? form->inner * call.team * 4 : 0;
+  const auto reduce_shape = reduce_shape_of(call);
+  return reduce_shape && splits_reduced(*reduce_shape, call.team) ? reduce_shape->inner * call.team * 4 : 0;
 }
 
 template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
-  const auto form = form_of(call);
-  require_fit(form.has_value(), call, "the reduction has a form that the fast kernel does not take");
-  return [f = *form, team = call.team, split = splits_reduced(*form, call.team)](const KernelArgs& args) {
-    const float* x = elements<float>(args.in[0]);
-    float* y = elements<float>(args.out[0]);
-    const std::int64_t each = f.reduced * f.inner;
-    if (!split) {
-      parallel_for(team, f.outer, std::max<std::int64_t>(grain / each, 1),
-                   [&](std::int64_t from, std::int64_t to, int) {
-                     HWY_DYNAMIC_DISPATCH(reduce_block)
-                     (kind, x + from * each, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
-                   });
-      return;
-    }
-    float* parts = elements<float>(args.workspace);
-    for (std::int64_t a = 0; a < f.outer; ++a) {
-      // As many parts as parallel_for makes: never more than the team, each of at least one row.
-      const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
-      parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
-        HWY_DYNAMIC_DISPATCH(reduce_block)
-        (kind, x + a * each + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
-      });
-      HWY_DYNAMIC_DISPATCH(join_rows)(kind, parts, rows, f.inner, y + a * f.inner);
-    }
-  };
+  const auto reduce_shape = reduce_shape_of(call);
+  require_fit(reduce_shape.has_value(), call, "the reduction has a form that the fast kernel does not take");
+  return
+      [f = *reduce_shape, team = call.team, split = splits_reduced(*reduce_shape, call.team)](const KernelArgs& args) {
+        const float* x = elements<float>(args.in[0]);
+        float* y = elements<float>(args.out[0]);
+        const std::int64_t each = f.reduced * f.inner;
+        if (!split) {
+          parallel_for(team, f.outer, std::max<std::int64_t>(grain / each, 1),
+                       [&](std::int64_t from, std::int64_t to, int) {
+                         HWY_DYNAMIC_DISPATCH(reduce_block)
+                         (kind, x + from * each, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
+                       });
+          return;
+        }
+        float* parts = elements<float>(args.workspace);
+        for (std::int64_t a = 0; a < f.outer; ++a) {
+          // As many parts as parallel_for makes: never more than the team, each of at least one row.
+          const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
+          parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
+            HWY_DYNAMIC_DISPATCH(reduce_block)
+            (kind, x + a * each + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
+          });
+          HWY_DYNAMIC_DISPATCH(join_rows)(kind, parts, rows, f.inner, y + a * f.inner);
+        }
+      };
 }
 
 template <ReduceKind kind> KernelRow row_of(const char* op) {
@@ -284,7 +286,7 @@ template <ReduceKind kind> KernelRow row_of(const char* op) {
   row.name = cat("hwy.", op);
   row.op = op;
   row.rank = 10;
-  row.supports = [](const CallSpec& call) { return form_of(call).has_value(); };
+  row.supports = [](const CallSpec& call) { return reduce_shape_of(call).has_value(); };
   row.workspace = workspace;
   row.prepare = prepare<kind>;
   return row;

@@ -11,20 +11,21 @@
 #include <vector>
 
 #include "karez/kernels/cpu/conditional_update.h"
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/team.h"
 
 #ifndef KAREZ_HWY_UPDATE
 #define KAREZ_HWY_UPDATE
 namespace karez::kernels {
 
-struct SgdNumbers {
+struct SgdCoefficients {
   float lr, momentum, decay;
   bool nesterov;
 };
-struct AdamNumbers {
-  float rate, shrink, beta1, beta2, rest1, rest2, root, eps, decay;  // rest = 1 - beta; root = 1 / sqrt(1 - beta2^step)
+struct AdamCoefficients {
+  float rate, decay_factor, beta1, beta2, one_minus_beta1, one_minus_beta2, inv_sqrt_correction2, eps,
+      decay;  // rest = 1 - beta; root = 1 / sqrt(1 - beta2^step)
 };
 
 }  // namespace karez::kernels
@@ -51,7 +52,7 @@ template <class Body> HWY_INLINE void for_vectors(std::int64_t count, Body body)
       [d, mask](hn::Vec<decltype(d)> v, float* p) HWY_ATTR { hn::BlendedStore(v, mask, d, p); });
 }
 
-void sgd_range(const SgdNumbers& n, const float* w, const float* m, const float* g, float* w_out, float* m_out,
+void sgd_range(const SgdCoefficients& n, const float* w, const float* m, const float* g, float* w_out, float* m_out,
                std::int64_t count) {
   const hn::ScalableTag<float> d;
   const auto lr = hn::Set(d, n.lr), momentum = hn::Set(d, n.momentum), decay = hn::Set(d, n.decay);
@@ -65,25 +66,25 @@ void sgd_range(const SgdNumbers& n, const float* w, const float* m, const float*
   });
 }
 
-void adam_range(const AdamNumbers& n, const float* const* in, float* const* out, std::int64_t first,
+void adam_range(const AdamCoefficients& n, const float* const* in, float* const* out, std::int64_t first,
                 std::int64_t count) {
   const hn::ScalableTag<float> d;
   const float *w = in[0] + first, *m = in[1] + first, *v = in[2] + first, *g = in[3] + first;
   float *w_out = out[0] + first, *m_out = out[1] + first, *v_out = out[2] + first;
-  const auto rate = hn::Set(d, n.rate), shrink = hn::Set(d, n.shrink), beta1 = hn::Set(d, n.beta1),
+  const auto rate = hn::Set(d, n.rate), decay_factor = hn::Set(d, n.decay_factor), beta1 = hn::Set(d, n.beta1),
              beta2 = hn::Set(d, n.beta2);
-  const auto rest1 = hn::Set(d, n.rest1), rest2 = hn::Set(d, n.rest2), root = hn::Set(d, n.root),
-             eps = hn::Set(d, n.eps);
+  const auto one_minus_beta1 = hn::Set(d, n.one_minus_beta1), one_minus_beta2 = hn::Set(d, n.one_minus_beta2),
+             inv_sqrt_correction2 = hn::Set(d, n.inv_sqrt_correction2), eps = hn::Set(d, n.eps);
   const auto decay = hn::Set(d, n.decay);
   const bool decays = n.decay != 0;  // zero times a NaN weight must not reach the moments
   for_vectors(count, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
     const auto old = load(w + i);
     const auto given = load(g + i);
     const auto grad = decays ? hn::MulAdd(decay, old, given) : given;
-    const auto mean = hn::MulAdd(beta1, load(m + i), hn::Mul(rest1, grad));
-    const auto square = hn::MulAdd(beta2, load(v + i), hn::Mul(hn::Mul(rest2, grad), grad));
-    const auto below = hn::MulAdd(hn::Sqrt(square), root, eps);
-    store(hn::NegMulAdd(rate, hn::Div(mean, below), hn::Mul(old, shrink)), w_out + i);
+    const auto mean = hn::MulAdd(beta1, load(m + i), hn::Mul(one_minus_beta1, grad));
+    const auto square = hn::MulAdd(beta2, load(v + i), hn::Mul(hn::Mul(one_minus_beta2, grad), grad));
+    const auto below = hn::MulAdd(hn::Sqrt(square), inv_sqrt_correction2, eps);
+    store(hn::NegMulAdd(rate, hn::Div(mean, below), hn::Mul(old, decay_factor)), w_out + i);
     store(mean, m_out + i);
     store(square, v_out + i);
   });
@@ -102,7 +103,7 @@ HWY_EXPORT(adam_range);
 constexpr std::int64_t grain = 16384;  // elements below which a second thread costs more than it brings
 
 // The tensors of a call end to end; a thread's part may begin and end inside one.
-struct Packed {
+struct PackedTensors {
   std::vector<std::int64_t> begin{0};
 
   template <class Body> void run(int team, Body body) const {
@@ -134,18 +135,19 @@ bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
          (scalars == 1 || (call.in[lr + 1].dtype == DType::i64 && call.in[lr + 1].count() == 1));
 }
 
-Packed pack(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
-  Packed out;
+PackedTensors pack(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
+  PackedTensors out;
   for (std::size_t t = 0; t < (call.in.size() - scalars) / per_in; ++t)
     out.begin.push_back(out.begin.back() + call.in[t * per_in].count());
   return out;
 }
 
 PreparedKernel sgd(const CallSpec& call) {
-  SgdNumbers numbers{0, static_cast<float>(call.attrs.real("momentum")),
-                     static_cast<float>(call.attrs.real("weight_decay", 0)), call.attrs.flag("nesterov", false)};
-  return [packed = pack(call, 3, 1), numbers, team = call.team](const KernelArgs& args) {
-    SgdNumbers now = numbers;
+  SgdCoefficients coefficients{0, static_cast<float>(call.attrs.real("momentum")),
+                               static_cast<float>(call.attrs.real("weight_decay", 0)),
+                               call.attrs.flag("nesterov", false)};
+  return [packed = pack(call, 3, 1), coefficients, team = call.team](const KernelArgs& args) {
+    SgdCoefficients now = coefficients;
     now.lr = *elements<float>(args.in[args.in.size() - 1]);
     packed.run(team, [&](std::size_t t, std::int64_t first, std::int64_t count) {
       const auto in = [&](std::size_t i) { return elements<float>(args.in[3 * t + i]) + first; };
@@ -160,19 +162,20 @@ PreparedKernel adam(const CallSpec& call) {
   const double beta1 = call.attrs.real("beta1"), beta2 = call.attrs.real("beta2"),
                decay = call.attrs.real("weight_decay", 0);
   const bool decoupled = call.attrs.flag("decoupled", false);
-  AdamNumbers numbers{};
-  numbers.beta1 = static_cast<float>(beta1), numbers.beta2 = static_cast<float>(beta2);
-  numbers.rest1 = static_cast<float>(1 - beta1), numbers.rest2 = static_cast<float>(1 - beta2);
-  numbers.eps = static_cast<float>(call.attrs.real("eps"));
-  numbers.decay = static_cast<float>(decoupled ? 0 : decay);
-  return [packed = pack(call, 4, 2), numbers, beta1, beta2, shrink = decoupled ? decay : 0,
+  AdamCoefficients coefficients{};
+  coefficients.beta1 = static_cast<float>(beta1), coefficients.beta2 = static_cast<float>(beta2);
+  coefficients.one_minus_beta1 = static_cast<float>(1 - beta1),
+  coefficients.one_minus_beta2 = static_cast<float>(1 - beta2);
+  coefficients.eps = static_cast<float>(call.attrs.real("eps"));
+  coefficients.decay = static_cast<float>(decoupled ? 0 : decay);
+  return [packed = pack(call, 4, 2), coefficients, beta1, beta2, decay_factor = decoupled ? decay : 0,
           team = call.team](const KernelArgs& args) {
     const double lr = *elements<float>(args.in[args.in.size() - 2]);
     const auto step = static_cast<double>(*elements<std::int64_t>(args.in[args.in.size() - 1]));
-    AdamNumbers now = numbers;  // bias corrections
+    AdamCoefficients now = coefficients;  // bias corrections
     now.rate = static_cast<float>(lr / (1 - std::pow(beta1, step)));
-    now.root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, step)));
-    now.shrink = static_cast<float>(1 - lr * shrink);
+    now.inv_sqrt_correction2 = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, step)));
+    now.decay_factor = static_cast<float>(1 - lr * decay_factor);
     packed.run(team, [&](std::size_t t, std::int64_t first, std::int64_t count) {
       const float* in[4];
       float* out[3];

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "karez/base/attrs.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/namespace.h"
 
 namespace karez::kernels {

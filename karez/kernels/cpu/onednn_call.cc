@@ -15,13 +15,13 @@ dnnl::primitive_attr OneDnnCall::attributes() {
   return attr;
 }
 
-int OneDnnCall::bind(From from, std::int64_t at, const dnnl::memory::desc& desc) {
+int OneDnnCall::bind(MemorySource from, std::int64_t at, const dnnl::memory::desc& desc) {
   bound_.push_back({from, at, desc, dnnl::memory(desc, engine_, nullptr)});
   return static_cast<int>(bound_.size()) - 1;
 }
 
 int OneDnnCall::temporary(const dnnl::memory::desc& desc) {
-  const int id = bind(From::workspace, workspace_, desc);
+  const int id = bind(MemorySource::workspace, workspace_, desc);
   workspace_ += round_up(static_cast<std::int64_t>(desc.get_size()), 64);
   return id;
 }
@@ -59,7 +59,7 @@ void relu_of_bf16(std::int64_t begin, std::int64_t end, const void* const*, cons
 
 }  // namespace
 
-void OneDnnCall::relu_behind(const View& y) {
+void OneDnnCall::add_relu(const View& y) {
   relu_count_ = y.count();
   if (y.dtype == DType::bf16) relu_ = relu_of_bf16;
   if (relu_ != nullptr) return;
@@ -70,9 +70,11 @@ void OneDnnCall::relu_behind(const View& y) {
 
 void OneDnnCall::run(const KernelArgs& args) {
   const OneDnnTeam scope(team_);
-  for (Bound& b : bound_) {
+  for (BoundMemory& b : bound_) {
     const auto at = static_cast<std::size_t>(b.at);
-    void* address = b.from == From::in ? args.in[at] : b.from == From::out ? args.out[at] : args.workspace + b.at;
+    void* address = b.from == MemorySource::in    ? args.in[at]
+                    : b.from == MemorySource::out ? args.out[at]
+                                                  : args.workspace + b.at;
     if (address == b.address) continue;  // setting a handle clears the padding of a blocked format each time
     dnnl_memory_set_data_handle(b.memory.get(), address);
     b.address = address;
@@ -96,7 +98,7 @@ dnnl::memory::data_type onednn_type(DType dtype) {
   return dtype == DType::f32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-bool onednn_multiplies(const View& a, const View& b, const View& y) {
+bool onednn_supports_product(const View& a, const View& b, const View& y) {
   return a.dtype == b.dtype && (a.dtype == DType::f32 || a.dtype == DType::bf16) &&
          (y.dtype == DType::f32 || y.dtype == a.dtype);
 }

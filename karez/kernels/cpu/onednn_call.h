@@ -41,8 +41,8 @@ class OneDnnCall {
 
   const dnnl::engine& engine() const { return engine_; }
   static dnnl::primitive_attr attributes();  // scratchpad supplied by us
-  int input(int index, const dnnl::memory::desc& desc) { return bind(From::in, index, desc); }
-  int output(int index, const dnnl::memory::desc& desc) { return bind(From::out, index, desc); }
+  int input(int index, const dnnl::memory::desc& desc) { return bind(MemorySource::in, index, desc); }
+  int output(int index, const dnnl::memory::desc& desc) { return bind(MemorySource::out, index, desc); }
   int temporary(const dnnl::memory::desc& desc);
   // `memory` in the form `desc`: itself, or a temporary that a reorder added here fills from it.
   int reordered(int memory, const dnnl::memory::desc& desc);
@@ -53,15 +53,15 @@ class OneDnnCall {
   // Ends the program with ReLU in place on the first output, which is dense. Not a post-operation: each that oneDNN 2.6
   // has for this (eltwise relu and clip, binary max) makes 0 of a NaN. The product has just left its result in the
   // caches, so this costs 1 or 2 per cent of it.
-  void relu_behind(const View& y);
+  void add_relu(const View& y);
 
   std::int64_t workspace() const { return workspace_; }
   void run(const KernelArgs& args);  // not by two threads at a time
 
  private:
-  enum class From : std::uint8_t { in, out, workspace };
-  struct Bound {
-    From from;
+  enum class MemorySource : std::uint8_t { in, out, workspace };
+  struct BoundMemory {
+    MemorySource from;
     std::int64_t at;  // operand number, or byte in the workspace
     dnnl::memory::desc desc;
     dnnl::memory memory;
@@ -71,12 +71,12 @@ class OneDnnCall {
     dnnl::primitive primitive;
     std::vector<dnnl_exec_arg_t> args;
   };
-  int bind(From from, std::int64_t at, const dnnl::memory::desc& desc);
+  int bind(MemorySource from, std::int64_t at, const dnnl::memory::desc& desc);
 
   int team_;
   dnnl::engine engine_;
   dnnl::stream stream_;
-  std::vector<Bound> bound_;
+  std::vector<BoundMemory> bound_;
   std::vector<Step> steps_;
   void (*relu_)(std::int64_t begin, std::int64_t end, const void* const* in, const std::uint8_t* in_is_scalar,
                 void* out) = nullptr;
@@ -99,7 +99,7 @@ bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& i
 
 dnnl::memory::data_type onednn_type(DType dtype);  // f32 or bf16
 // Whether it has products of these types: f32 of f32, and of bf16 a bf16 or an f32.
-bool onednn_multiplies(const View& a, const View& b, const View& y);
+bool onednn_supports_product(const View& a, const View& b, const View& y);
 
 // Strides as oneDNN wants them: those of dimensions of size one, which mean nothing, made to fit the others.
 dnnl::memory::desc onednn_desc(const View& view);

@@ -66,7 +66,7 @@ dnnl::convolution_forward::primitive_desc forward_of(const OneDnnCall& plan, con
 bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   const bool bias = call.attrs.flag("bias", false);
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
-  if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
+  if (!onednn_supports_product(call.in[0], call.in[1], call.out[0])) return false;
   const auto c = convolution_of(call.attrs, call.in[0], call.in[1], call.out[0]);
   if (!c) return false;
   const bool relu = call.attrs.flag("relu", false);
@@ -87,13 +87,13 @@ bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   else
     plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
              {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
-  if (relu) plan.relu_behind(call.out[0]);
+  if (relu) plan.add_relu(call.out[0]);
   return true;
 }
 
 bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   if (call.in.size() != 2 || call.out.size() != 1) return false;
-  if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
+  if (!onednn_supports_product(call.in[0], call.in[1], call.out[0])) return false;
   const auto c = convolution_of(call.attrs, call.out[0], call.in[1], call.in[0]);
   if (!c) return false;
   Convolution forward = *c;
@@ -114,7 +114,7 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
 
 bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   if (call.in.size() != 2 || call.out.size() != 1) return false;
-  if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
+  if (!onednn_supports_product(call.in[0], call.in[1], call.out[0])) return false;
   const auto c = convolution_of(call.attrs, call.in[0], call.out[0], call.in[1]);
   if (!c) return false;
   Convolution forward = *c;

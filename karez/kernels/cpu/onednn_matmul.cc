@@ -10,7 +10,7 @@ namespace karez::kernels {
 bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   const bool bias = call.attrs.flag("bias", false);
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
-  if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
+  if (!onednn_supports_product(call.in[0], call.in[1], call.out[0])) return false;
   View y = call.out[0];
   bool exchanged = false;
   const int rank = y.rank();
@@ -61,7 +61,7 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
         {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, my}});
   else
     plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, my}});
-  if (relu) plan.relu_behind(y);
+  if (relu) plan.add_relu(y);
   return true;
 }
 

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/library_versions.h"
 #include "karez/kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {

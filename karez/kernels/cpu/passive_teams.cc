@@ -9,18 +9,18 @@ PassiveTeams::PassiveTeams(int cpus)
     : holder_([this, cpus] {
         parallel_for(cpus + 1, cpus + 1, 1, [](std::int64_t, std::int64_t, int) {});
         std::unique_lock lock(mutex_);
-        stands_ = true;
+        ready_ = true;
         changed_.notify_all();
-        changed_.wait(lock, [this] { return over_; });
+        changed_.wait(lock, [this] { return stop_; });
       }) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return stands_; });
+  changed_.wait(lock, [this] { return ready_; });
 }
 
 PassiveTeams::~PassiveTeams() {
   {
     std::lock_guard lock(mutex_);
-    over_ = true;
+    stop_ = true;
   }
   changed_.notify_all();
   holder_.join();

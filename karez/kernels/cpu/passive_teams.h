@@ -22,7 +22,7 @@ class PassiveTeams {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool stands_ = false, over_ = false;
+  bool ready_ = false, stop_ = false;
   std::thread holder_;  // last: it uses the others
 };
 

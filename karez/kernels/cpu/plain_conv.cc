@@ -1,7 +1,7 @@
 // Convolution and its two gradients by their definitions, over any strides; each output element is one sum, so nothing
 // is added twice.
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/window.h"
 
 namespace karez::kernels {
@@ -11,12 +11,12 @@ namespace {
 // y make a group.
 struct Conv {
   View x, w, y;
-  Slide window;
+  SlidingWindow window;
   std::int64_t into = 0, from = 0;
 };
 Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) {
   require_fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4, call, "not all operands have four dimensions");
-  Slide window = window_of(call.attrs, w.shape[2], w.shape[3]);
+  SlidingWindow window = window_of(call.attrs, w.shape[2], w.shape[3]);
   const std::int64_t groups = call.attrs.integer("groups", 1);
   require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] * groups && w.shape[0] == y.shape[1] &&
                   y.shape[1] % groups == 0,
@@ -26,10 +26,10 @@ Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) 
 }
 
 // Views inside lambdas would be copied per run; these are the plain steps.
-struct Steps {
+struct Strides4 {
   std::int64_t n, c, h, w;
 };
-Steps steps(const View& view) { return {view.strides[0], view.strides[1], view.strides[2], view.strides[3]}; }
+Strides4 strides4_of(const View& view) { return {view.strides[0], view.strides[1], view.strides[2], view.strides[3]}; }
 
 template <class T> double dot(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, std::int64_t count) {
   double sum = 0;
@@ -43,7 +43,7 @@ PreparedKernel forward(const CallSpec& call) {
   const bool bias = call.attrs.flag("bias", false), relu = call.attrs.flag("relu", false);
   if (bias) require_fit(call.in[2].shape == Shape{conv.w.shape[0]}, call, "the bias is not [o]");
   const std::int64_t bias_step = bias ? call.in[2].strides[0] : 0;
-  const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
+  const Strides4 xs = strides4_of(conv.x), ws = strides4_of(conv.w), ys = strides4_of(conv.y);
   return with_product(conv.x.dtype, conv.y.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       const T *x = elements<T>(args.in[0]), *w = elements<T>(args.in[1]);
@@ -70,7 +70,7 @@ PreparedKernel forward(const CallSpec& call) {
 // dx[n, c, h, w] = sum over o, r, s of dy[n, o, p, q] w[o, c, r, s], where window (p, q) meets pixel (h, w) at (r, s).
 PreparedKernel grad_input(const CallSpec& call) {
   const Conv conv = conv_of(call, call.out[0], call.in[1], call.in[0]);
-  const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
+  const Strides4 xs = strides4_of(conv.x), ws = strides4_of(conv.w), ys = strides4_of(conv.y);
   return with_product(conv.y.dtype, conv.x.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       const T *dy = elements<T>(args.in[0]), *w = elements<T>(args.in[1]);
@@ -99,7 +99,7 @@ PreparedKernel grad_input(const CallSpec& call) {
 // dw[o, c, r, s] = sum over n, p, q of dy[n, o, p, q] x[n, c, h, w].
 PreparedKernel grad_weight(const CallSpec& call) {
   const Conv conv = conv_of(call, call.in[0], call.out[0], call.in[1]);
-  const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
+  const Strides4 xs = strides4_of(conv.x), ws = strides4_of(conv.w), ys = strides4_of(conv.y);
   return with_product(conv.x.dtype, conv.w.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       const T *x = elements<T>(args.in[0]), *dy = elements<T>(args.in[1]);

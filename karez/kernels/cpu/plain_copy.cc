@@ -3,15 +3,15 @@
 
 #include "karez/base/attr_cast.h"
 #include "karez/kernels/cpu/copy_plan.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {
 
-bool moves_one(const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dtype == call.out[0].dtype; }
+bool is_unary_copy(const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dtype == call.out[0].dtype; }
 
 // Every move of one input is a copy with other strides for the input and a first element that is not the first.
-PreparedKernel moved(const CallSpec& call, const Strides& from, std::int64_t first) {
+PreparedKernel strided_copy(const CallSpec& call, const Strides& from, std::int64_t first) {
   const View& y = call.out[0];
   const std::int64_t element = size_of(y.dtype);
   return [plan = plan_copy(y.shape, y.strides, from, element), skip = first * element](const KernelArgs& args) {
@@ -21,7 +21,7 @@ PreparedKernel moved(const CallSpec& call, const Strides& from, std::int64_t fir
 
 PreparedKernel copy(const CallSpec& call) {
   require_fit(call.in[0].shape == call.out[0].shape, call, "shapes differ");
-  return moved(call, call.in[0].strides, 0);
+  return strided_copy(call, call.in[0].strides, 0);
 }
 
 PreparedKernel reshape(const CallSpec& call) {
@@ -42,7 +42,7 @@ PreparedKernel transpose(const CallSpec& call) {
                 "perm does not fit");
     from[d] = x.strides[static_cast<std::size_t>(perm[d])];
   }
-  return moved(call, from, 0);
+  return strided_copy(call, from, 0);
 }
 
 PreparedKernel slice(const CallSpec& call) {
@@ -51,7 +51,7 @@ PreparedKernel slice(const CallSpec& call) {
   require_fit(begin.size() == x.shape.size() && x.rank() == y.rank(), call, "begin has another length than the shapes");
   for (std::size_t d = 0; d < begin.size(); ++d)
     require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= x.shape[d], call, "the slice leaves its input");
-  return moved(call, x.strides, y.count() == 0 ? 0 : offset_of(begin, x.strides));
+  return strided_copy(call, x.strides, y.count() == 0 ? 0 : offset_of(begin, x.strides));
 }
 
 PreparedKernel broadcast(const CallSpec& call) {
@@ -64,7 +64,7 @@ PreparedKernel broadcast(const CallSpec& call) {
                 "dims do not fit");
     from[static_cast<std::size_t>(dims[i])] = x.strides[i];
   }
-  return moved(call, from, 0);
+  return strided_copy(call, from, 0);
 }
 
 PreparedKernel concat(const CallSpec& call) {
@@ -114,20 +114,20 @@ PreparedKernel pad(const CallSpec& call) {
   });
 }
 
-bool moves_many(const CallSpec& call) {
+bool is_nary_copy(const CallSpec& call) {
   return takes(call, -1, 1) && !call.in.empty() && all_dtype(call.in, call.out[0].dtype);
 }
 
 }  // namespace
 
 std::vector<KernelRow> plain_copy_rows() {
-  return {plain_row("copy", moves_one, copy),
-          plain_row("reshape", moves_one, reshape),
-          plain_row("transpose", moves_one, transpose),
-          plain_row("slice", moves_one, slice),
-          plain_row("broadcast", moves_one, broadcast),
-          plain_row("concat", moves_many, concat),
-          plain_row("pad", moves_one, pad)};
+  return {plain_row("copy", is_unary_copy, copy),
+          plain_row("reshape", is_unary_copy, reshape),
+          plain_row("transpose", is_unary_copy, transpose),
+          plain_row("slice", is_unary_copy, slice),
+          plain_row("broadcast", is_unary_copy, broadcast),
+          plain_row("concat", is_nary_copy, concat),
+          plain_row("pad", is_unary_copy, pad)};
 }
 
 }  // namespace karez::kernels

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "karez/kernels/cpu/copy_plan.h"
-#include "karez/kernels/cpu/plain_run.h"
+#include "karez/kernels/cpu/kernel_buffer.h"
 #include "karez/kernels/cpu/test_strides.h"
 
 namespace karez::kernels {
@@ -33,16 +33,16 @@ TEST(Loops, AScalarIsOneRoundAndAnEmptyShapeNone) {
   EXPECT_EQ(rounds, 1);
 }
 
-TEST(Copy, PlansTakeTheFormThatFitsTheStrides) {
-  using Form = CopyPlan::Form;
+TEST(Copy, PlansAreOfTheKindThatFitsTheStrides) {
+  using Kind = CopyPlan::Kind;
   const Shape shape{2, 16, 8, 8};
-  EXPECT_EQ(plan_copy(shape, row_major(shape), row_major(shape), 4).form, Form::runs);
+  EXPECT_EQ(plan_copy(shape, row_major(shape), row_major(shape), 4).kind, Kind::runs);
   const CopyPlan nchw = plan_copy(shape, channels_last(shape), row_major(shape), 4);
-  EXPECT_EQ(nchw.form, Form::transpose);
+  EXPECT_EQ(nchw.kind, Kind::transpose);
   EXPECT_EQ(nchw.loops.rank, 3);  // h and w are one loop
-  EXPECT_EQ(plan_copy(shape, row_major(shape), channels_last(shape), 4).form, Form::transpose);
-  EXPECT_EQ(plan_copy({3, 4}, {4, 1}, {1, 0}, 4).form, Form::fill);
-  EXPECT_EQ(plan_copy({3, 4}, {8, 2}, {4, 1}, 4).form, Form::strided);
+  EXPECT_EQ(plan_copy(shape, row_major(shape), channels_last(shape), 4).kind, Kind::transpose);
+  EXPECT_EQ(plan_copy({3, 4}, {4, 1}, {1, 0}, 4).kind, Kind::fill);
+  EXPECT_EQ(plan_copy({3, 4}, {8, 2}, {4, 1}, 4).kind, Kind::strided);
 }
 
 TEST(Copy, EveryElementTypeAndPairOfStridesMovesEachElementOnce) {
@@ -117,7 +117,7 @@ TEST(Broadcast, RepeatsAlongNewDimensions) {
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{5, 5, 5}));
 }
 
-TEST(Concat, PutsItsInputsBehindOneAnother) {
+TEST(Concat, PutsItsInputsOneAfterAnother) {
   auto out = run_plain("concat",
                        {filled<float>({2, 1}, {1, 2}), filled<float>({2, 0}, {}), filled<float>({2, 2}, {3, 4, 5, 6})},
                        {f32({2, 3})}, {{"axis", Attr(std::int64_t{1})}});

@@ -4,7 +4,7 @@
 
 #include "karez/kernels/cpu/copy_plan.h"
 #include "karez/kernels/cpu/index_bounds.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {
@@ -18,13 +18,13 @@ std::vector<std::int64_t> tail(const std::vector<std::int64_t>& list, std::size_
 }
 
 // idx [i...] beside a table [v, d...] and rows [i..., d...].
-struct Rows {
+struct RowIndexing {
   Loops index;  // operand 0 is the rows' first element, operand 1 the index
   Loops row;    // operand 0 is the row, operand 1 the table's row
   std::int64_t table_step = 0;
   IndexBounds bounds;
 };
-Rows rows_of(const CallSpec& call, const View& index, const View& table, const View& rows) {
+RowIndexing row_indexing_of(const CallSpec& call, const View& index, const View& table, const View& rows) {
   const std::size_t split = index.shape.size();
   require_fit(table.rank() >= 1 && rows.rank() == index.rank() + table.rank() - 1, call, "ranks do not match");
   require_fit(head(rows.shape, split) == index.shape && tail(rows.shape, split) == tail(table.shape, 1), call,
@@ -35,7 +35,7 @@ Rows rows_of(const CallSpec& call, const View& index, const View& table, const V
 }
 
 PreparedKernel gather(const CallSpec& call) {
-  const Rows rows = rows_of(call, call.in[1], call.in[0], call.out[0]);
+  const RowIndexing rows = row_indexing_of(call, call.in[1], call.in[0], call.out[0]);
   return with_index(call.in[1].dtype, [&]<class I>() {
     return with_type(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
       return [rows](const KernelArgs& args) {
@@ -66,7 +66,7 @@ PreparedKernel gather(const CallSpec& call) {
 PreparedKernel scatter_add(const CallSpec& call) {
   const View& y = call.out[0];
   const View sums(y.dtype, y.shape);  // row-major
-  const Rows rows = rows_of(call, call.in[0], sums, call.in[1]);
+  const RowIndexing rows = row_indexing_of(call, call.in[0], sums, call.in[1]);
   const Loops out = loops_over(y.shape, {y.strides, sums.strides}, Order::by_memory);
   return with_index(call.in[0].dtype, [&]<class I>() {
     return with_number(y.dtype, [&]<class T>() -> PreparedKernel {

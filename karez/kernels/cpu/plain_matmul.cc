@@ -1,7 +1,7 @@
 // Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU. Of
 // halves y may be an f32, and the bias is one.
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "karez/kernels/cpu/plain_run.h"
+#include "karez/kernels/cpu/kernel_buffer.h"
 
 namespace karez::kernels {
 namespace {

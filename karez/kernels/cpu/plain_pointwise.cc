@@ -5,7 +5,7 @@
 
 #include "karez/base/expr.h"
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "karez/base/hash.h"
 #include "karez/base/philox.h"
-#include "karez/kernels/cpu/plain_run.h"
+#include "karez/kernels/cpu/kernel_buffer.h"
 
 namespace karez::kernels {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/window.h"
 
 namespace karez::kernels {
@@ -20,12 +20,12 @@ Image image_of(const View& v) {
   return {v.shape[0], v.shape[1], v.shape[2], v.shape[3], v.strides[0], v.strides[1], v.strides[2], v.strides[3]};
 }
 
-Slide pool_window(const CallSpec& call, const View& x, const View& y) {
+SlidingWindow pool_window(const CallSpec& call, const View& x, const View& y) {
   const Ints& kernel = call.attrs.ints("kernel");
   require_fit(kernel.size() == 2 && kernel[0] > 0 && kernel[1] > 0, call, "the kernel is not height and width");
   require_fit(x.rank() == 4 && y.rank() == 4 && x.shape[0] == y.shape[0] && x.shape[1] == y.shape[1], call,
               "batch or channels differ");
-  const Slide window = window_of(call.attrs, kernel[0], kernel[1]);
+  const SlidingWindow window = window_of(call.attrs, kernel[0], kernel[1]);
   require_fit(window.fits(x.shape, y.shape), call, "the output's height or width is another");
   return window;
 }
@@ -40,7 +40,7 @@ template <class Body> void for_each_pixel(const Image& image, Body&& body) {
 // The first maximum in row-major order of the window wins, a NaN before any number; padding never does. A window of
 // padding alone has index -1 and the lowest value.
 PreparedKernel max_pool(const CallSpec& call) {
-  const Slide window = pool_window(call, call.in[0], call.out[0]);
+  const SlidingWindow window = pool_window(call, call.in[0], call.out[0]);
   require_fit(call.out[1].shape == call.out[0].shape, call, "value and index have other shapes");
   const Image from = image_of(call.in[0]), to = image_of(call.out[0]), where = image_of(call.out[1]);
   return with_number(call.in[0].dtype, [&]<class T>() -> PreparedKernel {
@@ -76,7 +76,7 @@ PreparedKernel max_pool(const CallSpec& call) {
 // dx of a pixel: the sum of dy over those windows whose maximum stood here. Looked at from the pixel, so that nothing
 // is added to memory.
 PreparedKernel max_pool_grad(const CallSpec& call) {
-  const Slide window = pool_window(call, call.out[0], call.in[0]);
+  const SlidingWindow window = pool_window(call, call.out[0], call.in[0]);
   require_fit(call.in[1].shape == call.in[0].shape, call, "gradient and index have other shapes");
   const Image dys = image_of(call.in[0]), where = image_of(call.in[1]), dxs = image_of(call.out[0]);
   return with_float(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
@@ -102,7 +102,7 @@ PreparedKernel max_pool_grad(const CallSpec& call) {
 }
 
 PreparedKernel avg_pool(const CallSpec& call) {
-  const Slide window = pool_window(call, call.in[0], call.out[0]);
+  const SlidingWindow window = pool_window(call, call.in[0], call.out[0]);
   const Image from = image_of(call.in[0]), to = image_of(call.out[0]);
   return with_float(call.in[0].dtype, [&]<class T>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
@@ -125,7 +125,7 @@ PreparedKernel avg_pool(const CallSpec& call) {
 }
 
 PreparedKernel avg_pool_grad(const CallSpec& call) {
-  const Slide window = pool_window(call, call.out[0], call.in[0]);
+  const SlidingWindow window = pool_window(call, call.out[0], call.in[0]);
   const Image dys = image_of(call.in[0]), dxs = image_of(call.out[0]);
   return with_float(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
     return [=](const KernelArgs& args) {

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {

@@ -7,7 +7,7 @@
 #include "karez/base/hex.h"
 #include "karez/base/philox.h"
 #include "karez/kernels/cpu/copy_plan.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "karez/kernels/cpu/plain_run.h"
+#include "karez/kernels/cpu/kernel_buffer.h"
 #include "karez/kernels/cpu/test_allocations.h"
 #include "karez/kernels/cpu/test_strides.h"
 

@@ -4,19 +4,19 @@
 
 #include "karez/kernels/cpu/conditional_update.h"
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {
 
 // in = (w, m, [v,] g) for each tensor, then `scalars` more; out = (w', m', [v']) for each. Outputs may be the addresses
 // of their inputs.
-struct Tensors {
+struct UpdateLoops {
   std::size_t per_in, per_out, count;
   std::vector<Loops> loops;  // one per tensor: its outputs, then its inputs
 };
-Tensors tensors_of(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
-  Tensors out{per_in, per_in - 1, (call.in.size() - scalars) / per_in, {}};
+UpdateLoops update_loops_of(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
+  UpdateLoops out{per_in, per_in - 1, (call.in.size() - scalars) / per_in, {}};
   for (std::size_t t = 0; t < out.count; ++t) {
     std::vector<Strides> strides;
     const Shape& shape = call.out[t * out.per_out].shape;
@@ -47,7 +47,7 @@ PreparedKernel sgd(const CallSpec& call) {
   const double momentum = call.attrs.real("momentum"), decay = call.attrs.real("weight_decay", 0);
   const bool nesterov = call.attrs.flag("nesterov", false);
   return with_float(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
-    return [tensors = tensors_of(call, 3, 1), momentum, decay, nesterov](const KernelArgs& args) {
+    return [tensors = update_loops_of(call, 3, 1), momentum, decay, nesterov](const KernelArgs& args) {
       const double lr = *elements<T>(args.in[args.in.size() - 1]);
       for (std::size_t t = 0; t < tensors.count; ++t) {
         T *w_out = elements<T>(args.out[2 * t]), *m_out = elements<T>(args.out[2 * t + 1]);
@@ -70,7 +70,7 @@ PreparedKernel adam(const CallSpec& call) {
   const double decay = call.attrs.real("weight_decay", 0);
   const bool decoupled = call.attrs.flag("decoupled", false);
   return with_float(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
-    return [tensors = tensors_of(call, 4, 2), beta1, beta2, eps, decay, decoupled](const KernelArgs& args) {
+    return [tensors = update_loops_of(call, 4, 2), beta1, beta2, eps, decay, decoupled](const KernelArgs& args) {
       const double lr = *elements<T>(args.in[args.in.size() - 2]);
       const auto step = static_cast<double>(*elements<std::int64_t>(args.in[args.in.size() - 1]));
       const double rate = lr / (1 - std::pow(beta1, step)),

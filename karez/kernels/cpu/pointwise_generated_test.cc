@@ -15,17 +15,17 @@
 
 #include "karez/base/expr.h"
 #include "karez/device/processor.h"
-#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/library_versions.h"
 #include "karez/kernels/cpu/test_targets.h"
 
 namespace karez::kernels {
 namespace {
 
 // These tests take the table itself, and not what limits instructions for a table of kernels.
-struct Limited : ::testing::Environment {
+struct IsaLimitEnvironment : ::testing::Environment {
   void SetUp() override { limit_instructions(); }
 };
-const auto* limited = ::testing::AddGlobalTestEnvironment(new Limited);
+const auto* limited = ::testing::AddGlobalTestEnvironment(new IsaLimitEnvironment);
 
 unsigned seed() {
   const char* text = std::getenv("KAREZ_SEED");
@@ -48,7 +48,7 @@ struct Operand {
   double at(std::size_t i) const { return is_bool ? bools[i] : static_cast<double>(floats[i]); }
 };
 
-struct Trial {
+struct PointwiseRun {
   const GeneratedPointwise* row;
   std::vector<Operand> in;
   std::vector<std::uint8_t> scalar;
@@ -72,7 +72,7 @@ int operands_of(const GeneratedPointwise& row) { return static_cast<int>(std::st
 // A value in double with a bound on how far a correct f32 kernel may be from it. Every operation may add `ulps`
 // roundings of its own and hands on those of its operands, as far as the operation's values at both ends of the
 // operands' intervals lie apart.
-struct Bounded {
+struct BoundedValue {
   double value = 0, error = 0;
 };
 
@@ -92,17 +92,19 @@ double ulps_of(ExprKind kind) {
   }
 }
 
-Bounded bounded(const ExprProgram& program, const std::vector<double>& x) {
-  std::vector<Bounded> r(static_cast<std::size_t>(program.registers));
+BoundedValue bounded(const ExprProgram& program, const std::vector<double>& x) {
+  std::vector<BoundedValue> r(static_cast<std::size_t>(program.registers));
   std::size_t next = 0;
   for (int i = 0; i < program.variables; ++i) r[next++] = {x[static_cast<std::size_t>(i)], 0};
   for (double c : program.constants) r[next++] = {c, std::abs(c) * rounding / 2};
   for (const ExprOp& op : program.ops) {
-    auto read = [&](int i) { return i < 0 ? Bounded{} : r[static_cast<std::size_t>(i)]; };
-    Bounded a = read(op.a), b = read(op.b), c = read(op.c), out;
+    auto read = [&](int i) { return i < 0 ? BoundedValue{} : r[static_cast<std::size_t>(i)]; };
+    BoundedValue a = read(op.a), b = read(op.b), c = read(op.c), out;
     out.value = apply<double>(op.op, a.value, b.value, c.value);
     for (int ends = 0; ends < 8; ++ends) {
-      auto end = [&](const Bounded& v, int bit) { return ends >> bit & 1 ? v.value + v.error : v.value - v.error; };
+      auto end = [&](const BoundedValue& v, int bit) {
+        return ends >> bit & 1 ? v.value + v.error : v.value - v.error;
+      };
       double other = apply<double>(op.op, end(a, 0), end(b, 1), end(c, 2));
       if (std::isfinite(out.value) && std::isfinite(other))
         out.error = std::max(out.error, std::abs(other - out.value));
@@ -110,7 +112,7 @@ Bounded bounded(const ExprProgram& program, const std::vector<double>& x) {
     }
     // Who knows nothing of an operand knows nothing of the result, unless a select leaves it out.
     bool picks = op.op == ExprKind::select && a.error == 0;
-    for (const Bounded* v : {&a, &b, &c})
+    for (const BoundedValue* v : {&a, &b, &c})
       if (std::isinf(v->error) && !(picks && v == (a.value != 0 ? &c : &b))) out.error = inf;
     // A power of a negative number depends on whether the exponent is whole, which a rounding may make it.
     if (op.op == ExprKind::pow && a.value < 0 && b.error > 0 && std::abs(b.value - std::round(b.value)) <= 2 * b.error)
@@ -127,7 +129,7 @@ Bounded bounded(const ExprProgram& program, const std::vector<double>& x) {
 }
 
 // Beyond f32's largest number a kernel may give infinity for what a double still holds.
-void expect_close(float got, const Bounded& want, const std::string& what, int& checked) {
+void expect_close(float got, const BoundedValue& want, const std::string& what, int& checked) {
   constexpr double largest = 3.4028234e38;
   if (std::isinf(want.error) || std::abs(want.value) + want.error > largest * (1 - 1e-6)) {
     if (std::isinf(want.error) || !std::isinf(want.value)) return;  // may be either
@@ -140,13 +142,13 @@ void expect_close(float got, const Bounded& want, const std::string& what, int& 
         << what << " is " << number(got) << ", not " << number(want.value) << " within " << number(want.error);
 }
 
-std::string show(const Trial& run, std::size_t i) {
+std::string show(const PointwiseRun& run, std::size_t i) {
   std::string text = cat(run.row->expr, " at ");
   for (std::size_t k = 0; k < run.in.size(); ++k) text += cat(k ? ", " : "", run.in[k].at(run.scalar[k] ? 0 : i));
   return text;
 }
 
-void compare(const Trial& run, std::size_t count, int& checked) {
+void compare(const PointwiseRun& run, std::size_t count, int& checked) {
   ExprProgram program = flatten(parse_expr(run.row->expr));
   auto out = run(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -161,7 +163,7 @@ void compare(const Trial& run, std::size_t count, int& checked) {
     std::memcpy(&got, out.data() + i * sizeof got, sizeof got);
     // A product of an overflowed part in f32 may be NaN or infinite where double stays finite: those inputs prove
     // nothing.
-    Bounded want = bounded(program, x);
+    BoundedValue want = bounded(program, x);
     bool overflowed = false;
     ExprProgram steps = program;
     if (std::isfinite(want.value) && !std::isfinite(got)) {
@@ -200,7 +202,7 @@ TEST(PointwiseGenerated, EveryExpressionIsWithinItsRoundings) {
   int checked = 0;
   for (const GeneratedPointwise& row : generated_pointwise())
     for (std::size_t count : {1, 3, 16, 17, 1000}) {
-      Trial run{&row, {}, {}};
+      PointwiseRun run{&row, {}, {}};
       for (int k = 0; k < operands_of(row); ++k) run.in.push_back(random_operand(random, row.types[k] == 'b', count));
       run.scalar.assign(run.in.size(), 0);
       compare(run, count, checked);
@@ -211,7 +213,7 @@ TEST(PointwiseGenerated, EveryExpressionIsWithinItsRoundings) {
 TEST(PointwiseGenerated, SpecialValuesMeanWhatTheyMean) {
   int checked = 0;
   for (const GeneratedPointwise& row : generated_pointwise()) {
-    Trial run{&row, std::vector<Operand>(static_cast<std::size_t>(operands_of(row))), {}};
+    PointwiseRun run{&row, std::vector<Operand>(static_cast<std::size_t>(operands_of(row))), {}};
     run.scalar.assign(run.in.size(), 0);
     // All pairs; a third operand walks along.
     std::size_t n = std::size(specials), count = 0;
@@ -235,7 +237,7 @@ TEST(PointwiseGenerated, OlderInstructionSetsDoTheSame) {
                      auto rows = generated_pointwise();
                      tables.push_back(rows.data());
                      for (const GeneratedPointwise& row : rows) {
-                       Trial run{&row, {}, {}};
+                       PointwiseRun run{&row, {}, {}};
                        for (int k = 0; k < operands_of(row); ++k)
                          run.in.push_back(random_operand(random, row.types[k] == 'b', 83));
                        run.scalar.assign(run.in.size(), 0);
@@ -274,7 +276,7 @@ TEST(PointwiseGenerated, ScalarOperandsAreReadFromOneElement) {
   int checked = 0;
   for (const GeneratedPointwise& row : generated_pointwise())
     for (unsigned mask = 1; mask < 1u << operands_of(row); ++mask) {
-      Trial run{&row, {}, {}};
+      PointwiseRun run{&row, {}, {}};
       for (int k = 0; k < operands_of(row); ++k) {
         bool scalar = mask >> k & 1;
         run.in.push_back(random_operand(random, row.types[k] == 'b', scalar ? 1 : 37));
@@ -291,7 +293,7 @@ TEST(PointwiseGenerated, EveryRangeGivesTheSameBits) {
   std::mt19937 random(seed());
   const std::size_t count = 101;
   for (const GeneratedPointwise& row : generated_pointwise()) {
-    Trial run{&row, {}, {}};
+    PointwiseRun run{&row, {}, {}};
     for (int k = 0; k < operands_of(row); ++k) {
       run.in.push_back(random_operand(random, row.types[k] == 'b', count));
       if (!run.in.back().is_bool) run.in.back().floats[50] = 1e6f;
@@ -315,7 +317,7 @@ TEST(PointwiseGenerated, TheResultMayOverwriteAnOperand) {
   std::mt19937 random(seed());
   for (const GeneratedPointwise& row : generated_pointwise())
     for (int k = 0; k < operands_of(row); ++k) {
-      Trial run{&row, {}, {}};
+      PointwiseRun run{&row, {}, {}};
       for (int i = 0; i < operands_of(row); ++i) run.in.push_back(random_operand(random, row.types[i] == 'b', 67));
       run.scalar.assign(run.in.size(), 0);
       if (run.in[static_cast<std::size_t>(k)].is_bool != run.out_bool()) continue;

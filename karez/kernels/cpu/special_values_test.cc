@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "karez/base/cat.h"
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/kernel_bench.h"
 #include "karez/kernels/cpu/test_targets.h"
 
 namespace karez::kernels {
@@ -56,7 +56,7 @@ void on_all_rows(const CallSpec& call, const std::vector<std::vector<float>>& op
     for (const KernelRow& row : table().rows()) {
       if (row.op != call.op || !row.supports(call)) continue;
       SCOPED_TRACE(cat(row.name, " on ", target, ": ", print(call)));
-      Bench bench(row, call);
+      KernelBench bench(row, call);
       for (std::size_t i = 0; i < operands.size(); ++i) fill(bench.in[i], operands[i]);
       bench.run();
       check(bench);
@@ -82,7 +82,7 @@ TEST(SpecialValues, MaximumAndMinimumHandNanOnAndOrderZeros) {
   const auto expect = [&](const char* expr, float (*want)(float, float)) {
     on_all_rows(
         call_of("pointwise", {f32({p.count()}), f32({p.count()})}, {f32({p.count()})}, {{"expr", std::string(expr)}}),
-        {p.x, p.y}, 2, [&](Bench& bench) {
+        {p.x, p.y}, 2, [&](KernelBench& bench) {
           for (std::size_t i = 0; i < p.x.size(); ++i) {
             const float got = bench.out[0].at<float>({static_cast<std::int64_t>(i)});
             EXPECT_TRUE(same(got, want(p.x[i], p.y[i])))
@@ -111,7 +111,7 @@ TEST(SpecialValues, ComparisonsWithNanAreFalseButForNotEqual) {
   for (const auto& [expr, want] : comparisons)
     on_all_rows(call_of("pointwise", {f32({p.count()}), f32({p.count()})}, {View(DType::b8, {p.count()})},
                         {{"expr", std::string(expr)}}),
-                {p.x, p.y}, 2, [&](Bench& bench) {
+                {p.x, p.y}, 2, [&](KernelBench& bench) {
                   for (std::size_t i = 0; i < p.x.size(); ++i)
                     EXPECT_EQ(bench.out[0].at<bool>({static_cast<std::int64_t>(i)}), want(p.x[i], p.y[i]))
                         << expr << " " << p.x[i] << " " << p.y[i];
@@ -129,17 +129,18 @@ TEST(SpecialValues, ReductionsSeeANanOrAPositiveZeroAnywhere) {
         for (const char* op : {"reduce_max", "reduce_min"}) {
           float want = row[0];
           for (float x : row) want = std::string(op) == "reduce_max" ? wanted_max(want, x) : wanted_min(want, x);
-          on_all_rows(call_of(op, {f32({n})}, {f32({})}, {{"axes", Ints{0}}}), {row}, 2, [&](Bench& bench) {
+          on_all_rows(call_of(op, {f32({n})}, {f32({})}, {{"axes", Ints{0}}}), {row}, 2, [&](KernelBench& bench) {
             EXPECT_TRUE(same(bench.out[0].at<float>({}), want)) << one << " at " << at << " of " << n;
           });
-          on_all_rows(call_of(op, {f32({n, 3})}, {f32({3})}, {{"axes", Ints{0}}}), {columns}, 2, [&](Bench& bench) {
-            for (std::int64_t c = 0; c < 3; ++c)
-              EXPECT_TRUE(same(bench.out[0].at<float>({c}), want)) << one << " at " << at << " of " << n;
-          });
+          on_all_rows(call_of(op, {f32({n, 3})}, {f32({3})}, {{"axes", Ints{0}}}), {columns}, 2,
+                      [&](KernelBench& bench) {
+                        for (std::int64_t c = 0; c < 3; ++c)
+                          EXPECT_TRUE(same(bench.out[0].at<float>({c}), want)) << one << " at " << at << " of " << n;
+                      });
         }
         if (std::isnan(one)) {
           on_all_rows(call_of("arg_max", {f32({n})}, {View(DType::i64, {})}, {{"axis", Attr(std::int64_t{0})}}), {row},
-                      1, [&](Bench& bench) { EXPECT_EQ(bench.out[0].at<std::int64_t>({}), at); });
+                      1, [&](KernelBench& bench) { EXPECT_EQ(bench.out[0].at<std::int64_t>({}), at); });
         }
       }
 }
@@ -154,7 +155,7 @@ TEST(SpecialValues, ATeamsPartsAreJoinedByTheSameRule) {
       CallSpec call = call_of("reduce_max", {f32({n})}, {f32({})}, {{"axes", Ints{0}}});
       call.team = 2;
       on_all_rows(call, {row}, 2,
-                  [&](Bench& bench) { EXPECT_TRUE(same(bench.out[0].at<float>({}), wanted_max(rest, one))); });
+                  [&](KernelBench& bench) { EXPECT_TRUE(same(bench.out[0].at<float>({}), wanted_max(rest, one))); });
     }
 }
 
@@ -168,7 +169,7 @@ TEST(SpecialValues, MaxPoolingTakesANanBeforeAnyNumber) {
         on_all_rows(
             call_of("max_pool", {image({1, 20, 2, 2})}, {image({1, 20, 1, 1}), image({1, 20, 1, 1}, DType::i32)},
                     {{"kernel", kernel}, {"stride", stride}}),
-            {pixels}, 2, [&](Bench& bench) {
+            {pixels}, 2, [&](KernelBench& bench) {
               for (std::int64_t c = 0; c < 20; ++c) {
                 EXPECT_TRUE(std::isnan(bench.out[0].at<float>({0, c, 0, 0})));
                 EXPECT_EQ(bench.out[1].at<std::int32_t>({0, c, 0, 0}), at);
@@ -186,7 +187,7 @@ TEST(SpecialValues, AFusedReluKeepsNanAndClearsTheSignOfZero) {
     const std::vector<float> ones{1.0f}, zeros{0.0f};
     on_all_rows(
         call_of("matmul", {f32({5, 1}), f32({1, n}), f32({n})}, {f32({5, n})}, {{"bias", true}, {"relu", true}}),
-        {ones, in_bias ? zeros : specials, in_bias ? specials : zeros}, 2, [&](Bench& bench) {
+        {ones, in_bias ? zeros : specials, in_bias ? specials : zeros}, 2, [&](KernelBench& bench) {
           for (std::int64_t m = 0; m < 5; ++m)
             for (std::int64_t c = 0; c < n; ++c)
               EXPECT_TRUE(same(bench.out[0].at<float>({m, c}), wanted_relu(specials[static_cast<std::size_t>(c)])))
@@ -194,7 +195,7 @@ TEST(SpecialValues, AFusedReluKeepsNanAndClearsTheSignOfZero) {
         });
     on_all_rows(
         call_of("matmul", {f32({5, 1}), f32({1, n})}, {f32({5, n})}, {{"relu", true}}), {ones, specials}, 2,
-        [&](Bench& bench) {
+        [&](KernelBench& bench) {
           for (std::int64_t c = 0; c < n; ++c)
             EXPECT_TRUE(same(bench.out[0].at<float>({4, c}), wanted_relu(specials[static_cast<std::size_t>(c)])));
         });
@@ -204,7 +205,7 @@ TEST(SpecialValues, AFusedReluKeepsNanAndClearsTheSignOfZero) {
         for (std::int64_t k = 0; k < channels; ++k) weights.push_back(k > 0 || in_bias ? 0.0f : x);
       on_all_rows(call_of("conv2d", {image({2, channels, 4, 5}), image({n, channels, 1, 1}), f32({n})},
                           {image({2, n, 4, 5})}, {{"bias", true}, {"relu", true}}),
-                  {ones, weights, in_bias ? specials : zeros}, channels == 1 ? 3 : 2, [&](Bench& bench) {
+                  {ones, weights, in_bias ? specials : zeros}, channels == 1 ? 3 : 2, [&](KernelBench& bench) {
                     for_each_index(bench.out[0].view.shape, [&](const auto& index) {
                       const float want = wanted_relu(specials[static_cast<std::size_t>(index[1])]);
                       EXPECT_TRUE(same(bench.out[0].at<float>(index), want))
@@ -219,7 +220,7 @@ TEST(SpecialValues, AFusedReluKeepsNanAndClearsTheSignOfZero) {
 TEST(SpecialValues, ALargeFusedReluIsSweptWhole) {
   CallSpec call = call_of("matmul", {f32({301, 1}), f32({1, 230})}, {f32({301, 230})}, {{"relu", true}});
   call.team = 2;
-  Bench bench(table().row("onednn.matmul"), call);
+  KernelBench bench(table().row("onednn.matmul"), call);
   fill(bench.in[0], {1.0f, -1.0f, nan});
   fill(bench.in[1], {2.0f});
   bench.run();

@@ -21,8 +21,8 @@ inline unsigned test_seed() {
   return seed;
 }
 
-inline Shape random_shape(std::mt19937& random, int most_dims, int largest) {
-  Shape shape(random() % static_cast<unsigned>(most_dims + 1));
+inline Shape random_shape(std::mt19937& random, int max_dims, int largest) {
+  Shape shape(random() % static_cast<unsigned>(max_dims + 1));
   for (auto& size : shape)
     size =
         static_cast<std::int64_t>(random() % 4 == 0 ? random() % static_cast<unsigned>(largest + 1) : 1 + random() % 4);

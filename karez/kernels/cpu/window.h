@@ -10,7 +10,7 @@
 
 namespace karez::kernels {
 
-struct Slide {
+struct SlidingWindow {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1,
                dilation_w = 1;
 
@@ -36,14 +36,14 @@ struct Slide {
   }
   static std::int64_t count(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
                             std::int64_t dilation) {
-    const std::int64_t room = size + 2 * pad - dilation * (kernel - 1) - 1;
-    return room < 0 ? 0 : room / stride + 1;
+    const std::int64_t span = size + 2 * pad - dilation * (kernel - 1) - 1;
+    return span < 0 ? 0 : span / stride + 1;
   }
 };
 
 // From {stride, padding, dilation}; what is absent is 1, 0, 1.
-inline Slide window_of(const Attrs& attrs, std::int64_t kernel_h, std::int64_t kernel_w) {
-  Slide out;
+inline SlidingWindow window_of(const Attrs& attrs, std::int64_t kernel_h, std::int64_t kernel_w) {
+  SlidingWindow out;
   out.kernel_h = kernel_h, out.kernel_w = kernel_w;
   const auto read = [&](const char* name, std::int64_t& h, std::int64_t& w) {
     if (!attrs.has(name)) return;

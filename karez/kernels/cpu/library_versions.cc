@@ -1,5 +1,5 @@
 // Versions of libraries, as they are found at run time where they can be asked.
-#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/library_versions.h"
 
 #include "karez/kernels/cpu/hwy_targets.h"
 

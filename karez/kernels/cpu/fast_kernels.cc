@@ -1,10 +1,10 @@
 // The list of all CPU kernels: the plain ones and the fast ones beside them.
-#include "karez/kernels/cpu/fast.h"
+#include "karez/kernels/cpu/fast_kernels.h"
 
 #include "karez/base/copy_bytes.h"
 #include "karez/kernels/cpu/bf16_widening.h"
 #include "karez/kernels/cpu/fast_row.h"
-#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/library_versions.h"
 #include "karez/kernels/cpu/team.h"
 
 namespace karez::kernels {
@@ -13,7 +13,7 @@ std::vector<KernelRow> cpu_kernels() {
   limit_instructions();
   std::vector<KernelRow> rows = plain_kernels();
   for (auto* list : {onednn_rows, hwy_conv_rows, hwy_pointwise_rows, hwy_pool_rows, hwy_reduce_rows, hwy_update_rows,
-                     hwy_random_rows, fast_copy_rows, fast_index_rows, fast_whole_rows, bf16_widening_rows})
+                     hwy_random_rows, fast_copy_rows, fast_index_rows, fast_integer_rows, bf16_widening_rows})
     for (KernelRow& row : list()) rows.push_back(std::move(row));
   return rows;
 }

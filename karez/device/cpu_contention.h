@@ -12,35 +12,35 @@
 
 namespace karez::device {
 
-struct CoreTimes {
+struct SchedTimes {
   std::chrono::nanoseconds ran{};  // all threads together
   std::chrono::nanoseconds
       waited{};  // the thread that waited longest: it was ready to run, while something else had the core
 };
 
 // Reads what the kernel counts for each thread (/proc/self/task/*/schedstat of Linux).
-class CoreWaits {
+class SchedTimesReader {
  public:
-  explicit CoreWaits(std::string root = "");  // stands for "/" (tests give another)
+  explicit SchedTimesReader(std::string root = "");  // stands for "/" (tests give another)
   // Since the last call, of the threads that were there then. Nothing: the kernel does not count it.
-  std::optional<CoreTimes> since_last();
+  std::optional<SchedTimes> since_last();
 
  private:
   std::string folder_;
-  std::map<int, CoreTimes> last_;  // by thread
+  std::map<int, SchedTimes> last_;  // by thread
 };
 
 // Whether others compute on the cores of this process, from one look after the other: two with waits say so, and a
 // second without takes it back.
-class Crowding {
+class CpuContention {
  public:
-  bool look(const CoreTimes& since, std::chrono::nanoseconds period);
-  bool crowded() const { return crowded_; }
+  bool update(const SchedTimes& since, std::chrono::nanoseconds period);
+  bool contended() const { return contended_; }
 
  private:
-  bool crowded_ = false;
-  int waits_ = 0;                    // looks with waits, in a row
-  std::chrono::nanoseconds calm_{};  // without waits, while crowded
+  bool contended_ = false;
+  int contended_periods_ = 0;                    // looks with waits, in a row
+  std::chrono::nanoseconds uncontended_time_{};  // without waits, while crowded
 };
 
 }  // namespace karez::device

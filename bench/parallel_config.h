@@ -9,17 +9,17 @@
 
 namespace karez::bench {
 
-struct Setting {
+struct ParallelConfig {
   const char* axes;
   int stages = 1, microbatches = 1;
 };
 
-inline std::vector<std::string> parts_of(const Mlp&) { return {"fc1", "fc2", "fc3", "fc4"}; }
-inline std::vector<std::string> parts_of(const Cnn&) { return {"conv1", "conv2", "fc1", "fc2"}; }
-inline std::vector<std::string> parts_of(const Gpt&) { return {"block0", "block1", "block2", "block3"}; }
+inline std::vector<std::string> layer_names(const Mlp&) { return {"fc1", "fc2", "fc3", "fc4"}; }
+inline std::vector<std::string> layer_names(const Cnn&) { return {"conv1", "conv2", "fc1", "fc2"}; }
+inline std::vector<std::string> layer_names(const Gpt&) { return {"block0", "block1", "block2", "block3"}; }
 
 // The parts in equal shares on the stages.
-inline FunctionOptions function_options(const Setting& s, const std::vector<std::string>& parts) {
+inline FunctionOptions function_options(const ParallelConfig& s, const std::vector<std::string>& parts) {
   FunctionOptions options{.microbatches = s.microbatches};
   for (std::size_t i = 0; s.stages > 1 && i < parts.size(); ++i)
     options.placements.push_back({parts[i], static_cast<int>(i * static_cast<std::size_t>(s.stages) / parts.size())});
@@ -27,13 +27,13 @@ inline FunctionOptions function_options(const Setting& s, const std::vector<std:
 }
 
 // A step of Adam on cross-entropy, planned for such inputs and not run.
-template <class Model> struct Planned {
+template <class Model> struct PlannedStep {
   World world;
   Model net;
   optim::Adam adam{net.parameters(), {.lr = 2e-3}};
   Function step;
 
-  Planned(const Setting& s, const TensorType& input, std::int64_t labels)
+  PlannedStep(const ParallelConfig& s, const TensorType& input, std::int64_t labels)
       : world({.devices = Mesh::parse(s.axes).size()}),
         step(compile(
             world.mesh(s.axes),
@@ -42,10 +42,10 @@ template <class Model> struct Planned {
               adam.step(grad(loss, net.parameters()));
               return loss;
             },
-            function_options(s, parts_of(net)))) {
+            function_options(s, layer_names(net)))) {
     step.compile({input, {DType::i32, {labels}}});
   }
-  Planned(const Planned&) = delete;
+  PlannedStep(const PlannedStep&) = delete;
 };
 
 }  // namespace karez::bench

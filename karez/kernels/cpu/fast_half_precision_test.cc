@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/kernel_bench.h"
 #include "karez/kernels/cpu/test_targets.h"
 
 namespace karez::kernels {
@@ -34,8 +34,8 @@ void expect_as_plain(CallSpec call, const std::string& row, double tolerance) {
   for (int team : {1, 2}) {
     call.team = team;
     SCOPED_TRACE(cat(print(call), ", team of ", team, ", ", row));
-    Bench fast(table().row(row), call), plain(table().row("plain." + call.op), call);
-    for (Bench* bench : {&fast, &plain}) {
+    KernelBench fast(table().row(row), call), plain(table().row("plain." + call.op), call);
+    for (KernelBench* bench : {&fast, &plain}) {
       fill_random(*bench, 7);
       bench->run();
     }
@@ -60,7 +60,7 @@ void expect_product_as_plain(const CallSpec& call, double tolerance) {
 const View bf16(Shape shape) { return View(DType::bf16, std::move(shape)); }
 const View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 
-TEST(FastHalves, ProductsOfBf16AreThePlainOnes) {
+TEST(FastHalfPrecision, ProductsOfBf16AreThePlainOnes) {
   for (const auto& [m, n, k] :
        std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {7, 13, 5}, {64, 10, 100}, {33, 65, 17}, {64, 256, 784}})
     for (const bool ta : {false, true})
@@ -77,7 +77,7 @@ TEST(FastHalves, ProductsOfBf16AreThePlainOnes) {
                               y.dtype == DType::f32 ? 2e-5 : 0x1p-7);
 }
 
-TEST(FastHalves, AReluBehindAProductKeepsNanAndMakesNoNegativeZero) {
+TEST(FastHalfPrecision, AReluAfterAProductKeepsNanAndMakesNoNegativeZero) {
   std::vector<Buffer> in;
   in.push_back(filled<Bf16>(
       Shape{5, 1}, {Bf16(-2), Bf16(3), Bf16(NAN), Bf16(-0.0), Bf16::from_bits(0xFFC0)}));  // the last a NaN with a sign
@@ -98,7 +98,7 @@ TEST(FastHalves, AReluBehindAProductKeepsNanAndMakesNoNegativeZero) {
   }
 }
 
-TEST(FastHalves, ConvolutionsOfBf16AreThePlainOnes) {
+TEST(FastHalfPrecision, ConvolutionsOfBf16AreThePlainOnes) {
   const auto image = [](Shape shape, DType dtype) { return View(dtype, shape, channels_last(shape)); };
   for (const DType out : {DType::f32, DType::bf16}) {
     const double tolerance = out == DType::f32 ? 5e-5 : 0x1p-7;
@@ -134,7 +134,7 @@ template <class T> void expect_conversions() {
         << i;
 }
 
-TEST(FastHalves, ConversionsAreThoseOfTheTypes) {
+TEST(FastHalfPrecision, ConversionsAreThoseOfTheTypes) {
   expect_conversions<Bf16>();
   expect_conversions<F16>();
   for (const DType half : {DType::bf16, DType::f16}) {
@@ -144,7 +144,7 @@ TEST(FastHalves, ConversionsAreThoseOfTheTypes) {
   }
 }
 
-TEST(FastHalves, PointwiseCallsReadAndWriteThemAsTheyLie) {
+TEST(FastHalfPrecision, PointwiseCallsReadAndWriteThemAsTheyLie) {
   for (const DType half : {DType::bf16, DType::f16}) {
     const double tolerance = half == DType::bf16 ? 0x1p-7 : 0x1p-10;
     const auto h = [&](Shape shape, Strides strides = {}) {

@@ -1,5 +1,5 @@
 // Threads are listed anew at each look, because OpenMP ends and starts some when a team's size changes.
-#include "karez/device/core_waits.h"
+#include "karez/device/cpu_contention.h"
 
 #include <dirent.h>
 
@@ -15,22 +15,22 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-std::optional<CoreTimes> read_times(const std::string& path) {
+std::optional<SchedTimes> read_times(const std::string& path) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
   long long ran = 0, waited = 0;
   if (!file || std::fscanf(file.get(), "%lld %lld", &ran, &waited) != 2) return std::nullopt;
-  return CoreTimes{nanoseconds(ran), nanoseconds(waited)};
+  return SchedTimes{nanoseconds(ran), nanoseconds(waited)};
 }
 
 }  // namespace
 
-CoreWaits::CoreWaits(std::string root) : folder_(root + "/proc/self/task/") { since_last(); }
+SchedTimesReader::SchedTimesReader(std::string root) : folder_(root + "/proc/self/task/") { since_last(); }
 
-std::optional<CoreTimes> CoreWaits::since_last() {
+std::optional<SchedTimes> SchedTimesReader::since_last() {
   std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(folder_.c_str()), closedir);
   if (!folder) return std::nullopt;
-  std::map<int, CoreTimes> now;
-  CoreTimes out;
+  std::map<int, SchedTimes> now;
+  SchedTimes out;
   while (const dirent* entry = readdir(folder.get())) {
     const int thread = std::atoi(entry->d_name);
     if (thread <= 0) continue;
@@ -48,19 +48,19 @@ std::optional<CoreTimes> CoreWaits::since_last() {
   return out;
 }
 
-bool Crowding::look(const CoreTimes& since, nanoseconds period) {
+bool CpuContention::update(const SchedTimes& since, nanoseconds period) {
   // Alone a thread waits for up to a twentieth of the time, for threads of the kernel; beside one busy process for a
   // quarter and more, however it waits for its team.
   const bool waits = since.waited > period / 8;
-  if (!crowded_) {
-    waits_ = waits ? waits_ + 1 : 0;
-    if (waits_ == 2) crowded_ = true, calm_ = {};
-    return crowded_;
+  if (!contended_) {
+    contended_periods_ = waits ? contended_periods_ + 1 : 0;
+    if (contended_periods_ == 2) contended_ = true, uncontended_time_ = {};
+    return contended_;
   }
   if (since.ran < period / 50) return true;  // it did nothing, and has nothing to say
-  calm_ = waits ? nanoseconds(0) : calm_ + period;
-  if (calm_ >= std::chrono::seconds(1)) crowded_ = false, waits_ = 0;
-  return crowded_;
+  uncontended_time_ = waits ? nanoseconds(0) : uncontended_time_ + period;
+  if (uncontended_time_ >= std::chrono::seconds(1)) contended_ = false, contended_periods_ = 0;
+  return contended_;
 }
 
 }  // namespace karez::device

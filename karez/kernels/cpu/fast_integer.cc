@@ -2,13 +2,13 @@
 #include <algorithm>
 
 #include "karez/kernels/cpu/fast_row.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {
 
 // '+', '-' or '*' where the call is one of them on operands that are dense, or one number seen everywhere.
-std::optional<char> whole_operation(const CallSpec& call) {
+std::optional<char> integer_operation(const CallSpec& call) {
   if (!takes(call, 2, 1) || !call.attrs.has("expr") ||
       (call.out[0].dtype != DType::i32 && call.out[0].dtype != DType::i64) || call.out[0].count() == 0 ||
       !call.out[0].contiguous())
@@ -24,8 +24,8 @@ std::optional<char> whole_operation(const CallSpec& call) {
   return std::nullopt;
 }
 
-PreparedKernel whole(const CallSpec& call) {
-  const auto op = whole_operation(call);
+PreparedKernel prepare_integer(const CallSpec& call) {
+  const auto op = integer_operation(call);
   require_fit(op.has_value(), call, "neither a sum, a difference nor a product of whole numbers");
   const auto step = [&](const View& x) { return x.contiguous() && x.count() > 1 ? std::int64_t{1} : std::int64_t{0}; };
   const auto kernel = [&]<class U>() -> PreparedKernel {
@@ -44,10 +44,10 @@ PreparedKernel whole(const CallSpec& call) {
 
 }  // namespace
 
-std::vector<KernelRow> fast_whole_rows() {
+std::vector<KernelRow> fast_integer_rows() {
   KernelRow row = fast_row(
-      "pointwise", [](const CallSpec& call) { return whole_operation(call).has_value(); }, whole);
-  row.name = "fast.whole_numbers";
+      "pointwise", [](const CallSpec& call) { return integer_operation(call).has_value(); }, prepare_integer);
+  row.name = "fast.pointwise_integer";
   return {row};
 }
 

@@ -80,7 +80,7 @@ def server(framework, model):
     return Server(framework, [sys.executable, os.path.abspath(__file__), "--serve", framework, "--model", model])
 
 
-class Neighbours:
+class BusyProcesses:
     """Processes that compute without end, of which some are stopped."""
 
     def __init__(self, most):
@@ -98,10 +98,10 @@ class Neighbours:
             process.wait()
 
 
-def question(model, pairs, most, seconds):
+def measure(model, pairs, most, seconds):
     """The rows of one model: by neighbours, milliseconds and slowdowns."""
     servers = {name: server(name, model) for name in ("karez", "torch")}
-    neighbours = Neighbours(most)
+    neighbours = BusyProcesses(most)
     took = {(name, count): [] for name in servers for count in range(most + 1)}
     steps = {}
     for name, s in servers.items():
@@ -141,7 +141,7 @@ def main():
         return serve(o.serve, o.model)
     rows = []
     for model in [o.model] if o.model else MODELS:
-        for row in question(model, o.pairs, o.neighbours, o.seconds):
+        for row in measure(model, o.pairs, o.neighbours, o.seconds):
             rows.append(row)
             ms, slow = row["ms"], row["slowdown"]
             print(f"{model:4} {row['neighbours']} busy: karez {ms['karez']:8.3f} ms (x {slow['karez']:5.2f})   torch {ms['torch']:8.3f} ms (x {slow['torch']:5.2f})"
@@ -150,7 +150,7 @@ def main():
         with open(o.json, "w") as file:
             json.dump(rows, file, indent=1)
     worst = max(row["ratio"] for row in rows)
-    print(f"crowded: worst ratio {worst:.2f}, target {TARGET}")
+    print(f"cpu_contention: worst ratio {worst:.2f}, target {TARGET}")
     sys.exit(0 if worst <= TARGET else 1)
 
 

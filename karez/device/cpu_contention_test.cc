@@ -1,5 +1,5 @@
 // Counting what threads waited for cores, and what follows from it.
-#include "karez/device/core_waits.h"
+#include "karez/device/cpu_contention.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-CoreTimes times(int ran, int waited) { return {milliseconds(ran), milliseconds(waited)}; }
+SchedTimes times(int ran, int waited) { return {milliseconds(ran), milliseconds(waited)}; }
 
 class FakeThreads : public ::testing::Test {
  protected:
@@ -30,7 +30,7 @@ class FakeThreads : public ::testing::Test {
     std::filesystem::create_directories(folder);
     std::ofstream(folder + "/schedstat") << text;
   }
-  void gone(int number) { std::filesystem::remove_all(cat(root, "/proc/self/task/", number)); }
+  void remove_thread(int number) { std::filesystem::remove_all(cat(root, "/proc/self/task/", number)); }
 
   const std::string root = cat(::testing::TempDir(), "/karez_core_waits_", getpid());  // tests run beside each other
 };
@@ -38,7 +38,7 @@ class FakeThreads : public ::testing::Test {
 TEST_F(FakeThreads, AreLookedAtFromLookToLook) {
   thread(7, "1000 50 3\n");
   thread(8, "2000 60 3\n");
-  CoreWaits waits(root);
+  SchedTimesReader waits(root);
   thread(7, "1500 70 4\n");
   thread(8, "2001 65 4\n");
   auto since = waits.since_last();
@@ -52,14 +52,14 @@ TEST_F(FakeThreads, AreLookedAtFromLookToLook) {
 
 TEST_F(FakeThreads, CountFromTheSecondLookThatSeesThem) {
   thread(7, "1000 50 3\n");
-  CoreWaits waits(root);
+  SchedTimesReader waits(root);
   thread(9, "5000 5000 1\n");  // a new one
   thread(7, "1010 51 4\n");
   EXPECT_EQ(waits.since_last()->ran, nanoseconds(10));
   thread(9, "5004 5002 1\n");
   thread(7, "3 1 1\n");  // another one under the number of one that ended
   EXPECT_EQ(waits.since_last()->ran, nanoseconds(4));
-  gone(9);
+  remove_thread(9);
   thread(7, "5 2 1\n");
   const auto since = waits.since_last();
   EXPECT_EQ(since->ran, nanoseconds(2));
@@ -67,15 +67,15 @@ TEST_F(FakeThreads, CountFromTheSecondLookThatSeesThem) {
 }
 
 TEST_F(FakeThreads, AreUnknownToAKernelThatDoesNotCount) {
-  CoreWaits none(root);
+  SchedTimesReader none(root);
   EXPECT_FALSE(none.since_last());
   thread(7, "");
   EXPECT_FALSE(none.since_last());
-  EXPECT_FALSE(CoreWaits(root + "/nowhere").since_last());
+  EXPECT_FALSE(SchedTimesReader(root + "/nowhere").since_last());
 }
 
-TEST(CoreWaits, SeeThisProcess) {
-  CoreWaits waits;
+TEST(SchedTimesReader, SeeThisProcess) {
+  SchedTimesReader waits;
   if (!waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
   std::atomic<bool> stop = false;
   std::vector<std::thread> busy;  // more than cores
@@ -95,29 +95,29 @@ TEST(CoreWaits, SeeThisProcess) {
   EXPECT_LT(since->waited, took + took / 2);
 }
 
-TEST(Crowding, IsNoticedAtTheSecondLookWithWaits) {
-  Crowding crowding;
-  EXPECT_FALSE(crowding.look(times(100, 50), milliseconds(100)));
-  EXPECT_FALSE(crowding.look(times(200, 1), milliseconds(100))) << "a single one is chance";
-  EXPECT_FALSE(crowding.look(times(100, 50), milliseconds(100)));
-  EXPECT_TRUE(crowding.look(times(100, 50), milliseconds(100)));
-  EXPECT_TRUE(crowding.crowded());
+TEST(CpuContention, IsNoticedAtTheSecondLookWithWaits) {
+  CpuContention contention;
+  EXPECT_FALSE(contention.update(times(100, 50), milliseconds(100)));
+  EXPECT_FALSE(contention.update(times(200, 1), milliseconds(100))) << "a single one is chance";
+  EXPECT_FALSE(contention.update(times(100, 50), milliseconds(100)));
+  EXPECT_TRUE(contention.update(times(100, 50), milliseconds(100)));
+  EXPECT_TRUE(contention.contended());
 }
 
-TEST(Crowding, OfAnIdleProcessIsNone) {
-  Crowding crowding;
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(crowding.look({milliseconds(1), milliseconds(1)}, milliseconds(100)));
+TEST(CpuContention, OfAnIdleProcessIsNone) {
+  CpuContention contention;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(contention.update({milliseconds(1), milliseconds(1)}, milliseconds(100)));
 }
 
-TEST(Crowding, EndsAfterASecondWithoutWaits) {
-  Crowding crowding;
-  for (int i = 0; i < 2; ++i) crowding.look(times(100, 50), milliseconds(100));
-  for (int i = 0; i < 9; ++i) EXPECT_TRUE(crowding.look(times(200, 1), milliseconds(100))) << i;
-  EXPECT_TRUE(crowding.look(times(200, 40), milliseconds(100))) << "one look with waits begins the second anew";
-  for (int i = 0; i < 9; ++i) EXPECT_TRUE(crowding.look(times(200, 1), milliseconds(100))) << i;
+TEST(CpuContention, EndsAfterASecondWithoutWaits) {
+  CpuContention contention;
+  for (int i = 0; i < 2; ++i) contention.update(times(100, 50), milliseconds(100));
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(contention.update(times(200, 1), milliseconds(100))) << i;
+  EXPECT_TRUE(contention.update(times(200, 40), milliseconds(100))) << "one look with waits begins the second anew";
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(contention.update(times(200, 1), milliseconds(100))) << i;
   for (int i = 0; i < 50; ++i)
-    EXPECT_TRUE(crowding.look(times(0, 0), milliseconds(100))) << "an idle process says nothing";
-  EXPECT_FALSE(crowding.look(times(200, 1), milliseconds(100)));
+    EXPECT_TRUE(contention.update(times(0, 0), milliseconds(100))) << "an idle process says nothing";
+  EXPECT_FALSE(contention.update(times(200, 1), milliseconds(100)));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ inline std::vector<int> own_cpus() {
 }
 
 // Seconds between the first two CPUs that this process may run on, the quickest of many rounds; 0: it has but one.
-inline double line_trip() {
+inline double cache_line_round_trip() {
   constexpr int rounds = 20, trips = 100;
   const std::vector<int> cpus = own_cpus();
   if (cpus.size() < 2) return 0;
@@ -65,18 +65,18 @@ inline double line_trip() {
 
 // How many cores' time other processes have taken since it was made, the host of a virtual machine included; 0 where
 // there is no /proc/stat.
-class Others {
+class OtherProcesses {
  public:
   double cores() const {
-    const Spent now;
+    const CpuTimes now;
     return std::max(0.0, (now.all - begin_.all) - (now.own - begin_.own)) / std::max(now.wall - begin_.wall, 1e-9);
   }
 
  private:
-  struct Spent {
+  struct CpuTimes {
     double all = 0, own = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;  // seconds of processors
     double wall = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-    Spent() {
+    CpuTimes() {
       std::ifstream stat("/proc/stat");
       std::string word;
       stat >> word;
@@ -85,7 +85,7 @@ class Others {
         if (column != 3 && column != 4) all += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
     }
   };
-  Spent begin_;
+  CpuTimes begin_;
 };
 
 }  // namespace karez::bench

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "karez/base/text.h"
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/kernel_bench.h"
 #include "karez/kernels/cpu/test_strides.h"
 #include "karez/kernels/cpu/test_targets.h"
 
@@ -42,8 +42,9 @@ void expect_as_plain(CallSpec call, const std::string& row, double tolerance, un
       ASSERT_NE(implementation, "");
       ASSERT_EQ(implementation.find("ref"), std::string::npos) << implementation;
     }
-    Bench fast(table().row(row), call), again(table().row(row), call), plain(table().row("plain." + call.op), call);
-    for (Bench* bench : {&fast, &again, &plain}) {
+    KernelBench fast(table().row(row), call), again(table().row(row), call),
+        plain(table().row("plain." + call.op), call);
+    for (KernelBench* bench : {&fast, &again, &plain}) {
       fill_random(*bench, seed);
       bench->run();
     }
@@ -142,8 +143,8 @@ TEST(FastConv, OneDnnAlsoAgreesOnAFirstLayer) {
   for (int team : {1, 2}) {
     CallSpec call = call_of("conv2d", {image({2, 1, 28, 28}), image({16, 1, 3, 3})}, {image({2, 16, 26, 26})});
     call.team = team;
-    Bench fast(table().row("onednn.conv2d"), call), plain(table().row("plain.conv2d"), call);
-    for (Bench* bench : {&fast, &plain}) fill_random(*bench, 3), bench->run();
+    KernelBench fast(table().row("onednn.conv2d"), call), plain(table().row("plain.conv2d"), call);
+    for (KernelBench* bench : {&fast, &plain}) fill_random(*bench, 3), bench->run();
     EXPECT_LE(difference(fast.out[0], plain.out[0]), 1e-5);
   }
 }
@@ -187,8 +188,8 @@ TEST(FastPool, OfEqualValuesTheFirstWinsAndANanBeatsAll) {
         call_of("max_pool", {image({1, 3, 2, 4})},
                 {image({1, 3, 1, stride[0] == 2 ? 2 : p}), image({1, 3, 1, stride[0] == 2 ? 2 : p}, DType::i32)},
                 {{"kernel", Ints{2, 2}}, {"stride", stride}});
-    Bench fast(table().row("hwy.max_pool"), call), plain(table().row("plain.max_pool"), call);
-    for (Bench* bench : {&fast, &plain}) {
+    KernelBench fast(table().row("hwy.max_pool"), call), plain(table().row("plain.max_pool"), call);
+    for (KernelBench* bench : {&fast, &plain}) {
       auto* x = reinterpret_cast<float*>(bench->in[0].bytes.data());
       for (int i = 0; i < 24; ++i)
         x[i] = i % 3 == 0 ? 1.0f : i % 3 == 1 ? -HUGE_VALF : i == 11 || i == 17 ? NAN : static_cast<float>(i % 5);
@@ -235,8 +236,8 @@ TEST(FastReduce, ANanIsTheMaximum) {
   for (const char* op : {"reduce_max", "reduce_min"})
     for (const std::int64_t axis : {0, 1}) {
       const CallSpec call = call_of(op, {f32({40, 40})}, {f32({40})}, {{"axes", Ints{axis}}});
-      Bench fast(table().row(cat("hwy.", op)), call), plain(table().row(cat("plain.", op)), call);
-      for (Bench* bench : {&fast, &plain}) {
+      KernelBench fast(table().row(cat("hwy.", op)), call), plain(table().row(cat("plain.", op)), call);
+      for (KernelBench* bench : {&fast, &plain}) {
         fill_random(*bench, 5);
         bench->in[0].at<float>({3, 17}) = NAN;
         bench->in[0].at<float>({39, 39}) = NAN;
@@ -284,10 +285,10 @@ TEST(FastUpdate, AgreesWithThePlainOneAndItsBitsDoNotDependOnTheTeam) {
             adam ? Attrs{{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", decay}, {"decoupled", flag}}
                  : Attrs{{"momentum", 0.9}, {"weight_decay", decay}, {"nesterov", flag}};
         CallSpec call = call_of(op, in, out, attrs);
-        Bench plain(table().row(cat("plain.", op)), call), one(table().row(cat("hwy.", op)), call);
+        KernelBench plain(table().row(cat("plain.", op)), call), one(table().row(cat("hwy.", op)), call);
         call.team = 2;
-        Bench two(table().row(cat("hwy.", op)), call);
-        for (Bench* bench : {&plain, &one, &two}) {
+        KernelBench two(table().row(cat("hwy.", op)), call);
+        for (KernelBench* bench : {&plain, &one, &two}) {
           fill_random(*bench, 11);
           for (std::size_t t = 0; adam && t < tensors.size(); ++t)  // second moments are not negative
             for_each_index(tensors[t].shape, [&](const auto& i) {
@@ -322,8 +323,8 @@ TEST(FastUpdate, IsTheUnconditionalOneOrNothing) {
         step.team = 2;
         CallSpec asked = step;
         asked.op += "_if", asked.in.push_back(View(DType::b8, {}));
-        Bench plain(table().row(cat("hwy.", step.op)), step), tested(table().row(cat("hwy.", asked.op)), asked);
-        for (Bench* bench : {&plain, &tested}) {
+        KernelBench plain(table().row(cat("hwy.", step.op)), step), tested(table().row(cat("hwy.", asked.op)), asked);
+        for (KernelBench* bench : {&plain, &tested}) {
           fill_random(*bench, 3);
           for (std::size_t t = 0; t < tensors.size(); ++t) {
             if (tensors[t].count() > 0 && !apply)
@@ -368,8 +369,8 @@ TEST(FastTargets, EveryInstructionSetThatThisMachineHasAgreesWithThePlainRows) {
     for (const CallSpec& call : one_call_per_fast_row()) {
       const auto choice = table().find(call);
       ASSERT_TRUE(choice.has_value());
-      Bench fast(table().row(choice->kernel), call), plain(table().row("plain." + call.op), call);
-      for (Bench* bench : {&fast, &plain}) {
+      KernelBench fast(table().row(choice->kernel), call), plain(table().row("plain." + call.op), call);
+      for (KernelBench* bench : {&fast, &plain}) {
         fill_random(*bench, 4);
         bench->run();
       }

@@ -1,5 +1,5 @@
 // Tests of limits on instructions, each in a process of its own: a process reads them once.
-#include "karez/kernels/cpu/libraries.h"
+#include "karez/kernels/cpu/library_versions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Copies, rows by index and whole numbers: the fast rows against the plain ones, and what they leave to them.
 #include <gtest/gtest.h>
 
-#include "karez/kernels/cpu/fast.h"
-#include "karez/kernels/cpu/fast_run.h"
+#include "karez/kernels/cpu/fast_kernels.h"
+#include "karez/kernels/cpu/kernel_bench.h"
 #include "karez/kernels/cpu/test_strides.h"
 
 namespace karez::kernels {
@@ -29,8 +29,8 @@ void expect_as_plain(CallSpec call, const std::string& row) {
   ASSERT_EQ(kernel_of(call), row) << print(call);
   for (int team : {1, 2, 3}) {
     call.team = team;
-    Bench fast(table().row(row), call), plain(table().row(cat("plain.", call.op)), call);
-    for (Bench* bench : {&fast, &plain}) {
+    KernelBench fast(table().row(row), call), plain(table().row(cat("plain.", call.op)), call);
+    for (KernelBench* bench : {&fast, &plain}) {
       fill_random(*bench, 5);
       bench->run();
     }
@@ -103,13 +103,13 @@ TEST(FastRows, LeaveGapsAndOtherTypesToThePlainRow) {
   EXPECT_EQ(kernel_of(call_of("one_hot", {index}, {View(DType::f32, {4, 8}, {1, 4})})), "plain.one_hot");
 }
 
-TEST(FastWholeNumbers, AddSubtractAndMultiplyAsThePlainRowDoes) {
+TEST(FastInteger, AddSubtractAndMultiplyAsThePlainRowDoes) {
   for (const DType dtype : {DType::i32, DType::i64})
     for (const char* expr : {"x0 + x1", "x0 - x1", "x0 * x1"}) {
       const View all(dtype, {3, 70}), one(dtype, {3, 70}, {0, 0}), scalar(dtype, {});
       for (const auto& in : {std::vector{all, all}, {all, one}, {one, all}})
-        expect_as_plain(call_of("pointwise", in, {all}, {{"expr", expr}}), "fast.whole_numbers");
-      expect_as_plain(call_of("pointwise", {scalar, scalar}, {scalar}, {{"expr", expr}}), "fast.whole_numbers");
+        expect_as_plain(call_of("pointwise", in, {all}, {{"expr", expr}}), "fast.pointwise_integer");
+      expect_as_plain(call_of("pointwise", {scalar, scalar}, {scalar}, {{"expr", expr}}), "fast.pointwise_integer");
     }
   EXPECT_EQ(kernel_of(call_of("pointwise", {View(DType::i64, {3}), View(DType::i64, {3})}, {View(DType::i64, {3})},
                               {{"expr", "x0 / x1"}})),
@@ -120,8 +120,8 @@ TEST(FastMatmul, AResultThatLiesTransposedIsTheProductOfTheOperandsExchanged) {
   const View a(DType::f32, {3, 9, 5}), b(DType::f32, {3, 5, 7}), y(DType::f32, {3, 9, 7}, {63, 1, 9});
   const CallSpec call = call_of("matmul", {a, b}, {y});
   ASSERT_EQ(kernel_of(call), "onednn.matmul");
-  Bench fast(table().row("onednn.matmul"), call), plain(table().row("plain.matmul"), call);
-  for (Bench* bench : {&fast, &plain}) {
+  KernelBench fast(table().row("onednn.matmul"), call), plain(table().row("plain.matmul"), call);
+  for (KernelBench* bench : {&fast, &plain}) {
     fill_random(*bench, 3);
     bench->run();
   }

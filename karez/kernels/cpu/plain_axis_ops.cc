@@ -3,7 +3,7 @@
 
 #include "karez/kernels/cpu/index_bounds.h"
 #include "karez/kernels/cpu/loops.h"
-#include "karez/kernels/cpu/plain.h"
+#include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
 namespace {
@@ -15,7 +15,7 @@ std::size_t axis_of(const CallSpec& call, const View& view) {
 }
 
 // Loops over all dimensions but the axis.
-Loops lanes(const std::vector<View>& views, std::size_t axis, const CallSpec& call) {
+Loops loops_without_axis(const std::vector<View>& views, std::size_t axis, const CallSpec& call) {
   Shape shape = views[0].shape;
   std::vector<Strides> strides;
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
@@ -34,7 +34,7 @@ PreparedKernel cumsum(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const std::size_t axis = axis_of(call, x);
   require_fit(x.shape == y.shape, call, "sizes do not match");
-  const Loops loops = lanes({y, x}, axis, call);
+  const Loops loops = loops_without_axis({y, x}, axis, call);
   const bool reverse = call.attrs.flag("reverse", false);
   const std::int64_t count = x.shape[axis], from = x.strides[axis], to = y.strides[axis];
   return with_number(x.dtype, [&]<class T>() -> PreparedKernel {
@@ -54,11 +54,11 @@ PreparedKernel cumsum(const CallSpec& call) {
 }
 
 // An element and its place: an order without ties, so that no sort can tell equal ones apart otherwise than by place.
-template <class T> struct Placed {
+template <class T> struct IndexedValue {
   T value;
   std::int64_t place;
 };
-template <class T> bool before(const Placed<T>& a, const Placed<T>& b, bool descending) {
+template <class T> bool before(const IndexedValue<T>& a, const IndexedValue<T>& b, bool descending) {
   const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
   if (a_nan != b_nan) return descending ? a_nan : b_nan;
   if (!a_nan && a.value != b.value) return descending ? a.value > b.value : a.value < b.value;
@@ -68,7 +68,7 @@ template <class T> bool before(const Placed<T>& a, const Placed<T>& b, bool desc
 PreparedKernel sort(const CallSpec& call) {
   const View &x = call.in[0], &values = call.out[0], &places = call.out[1];
   const std::size_t axis = axis_of(call, x);
-  const Loops loops = lanes({values, places, x}, axis, call);
+  const Loops loops = loops_without_axis({values, places, x}, axis, call);
   const std::int64_t count = x.shape[axis], first = values.shape[axis];
   require_fit(places.shape == values.shape && first <= count, call, "sizes do not match");
   const std::int64_t steps[] = {values.strides[axis], places.strides[axis], x.strides[axis]};
@@ -76,8 +76,10 @@ PreparedKernel sort(const CallSpec& call) {
   return with_number(x.dtype, [&]<class T>() -> PreparedKernel {
     return
         [loops, count, first, descending, to = steps[0], place_to = steps[1], from = steps[2]](const KernelArgs& args) {
-          auto* lane = reinterpret_cast<Placed<T>*>(args.workspace);
-          const auto order = [descending](const Placed<T>& a, const Placed<T>& b) { return before(a, b, descending); };
+          auto* lane = reinterpret_cast<IndexedValue<T>*>(args.workspace);
+          const auto order = [descending](const IndexedValue<T>& a, const IndexedValue<T>& b) {
+            return before(a, b, descending);
+          };
           for_each_element(loops, [&](const auto& at) {
             const T* x = elements<T>(args.in[0]) + at[2];
             for (std::int64_t i = 0; i < count; ++i) lane[i] = {x[i * from], i};
@@ -94,14 +96,14 @@ PreparedKernel sort(const CallSpec& call) {
 
 // The index (operand 1 of the loops) beside one of its shape (operand 0), and where its place's lane begins in the
 // other (operand 2).
-struct Along {
+struct AxisIndexing {
   Loops loops;
   std::int64_t step = 0;  // of the other along the axis
   IndexBounds bounds;
 };
-Along along(const CallSpec& call, const View& one, const View& index, const View& other) {
+AxisIndexing axis_indexing(const CallSpec& call, const View& one, const View& index, const View& other) {
   const std::size_t axis = axis_of(call, other);
-  lanes({one, index, other}, axis, call);  // sizes fit
+  loops_without_axis({one, index, other}, axis, call);  // sizes fit
   require_fit(one.shape == index.shape, call, "sizes do not match");
   Strides lane = other.strides;
   lane[axis] = 0;
@@ -110,7 +112,7 @@ Along along(const CallSpec& call, const View& one, const View& index, const View
 }
 
 PreparedKernel take_along(const CallSpec& call) {
-  const Along a = along(call, call.out[0], call.in[1], call.in[0]);
+  const AxisIndexing a = axis_indexing(call, call.out[0], call.in[1], call.in[0]);
   return with_index(call.in[1].dtype, [&]<class I>() {
     return with_number(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
       return [a](const KernelArgs& args) {
@@ -128,7 +130,7 @@ PreparedKernel take_along(const CallSpec& call) {
 PreparedKernel add_along(const CallSpec& call) {
   const View& y = call.out[0];
   const View sums(y.dtype, y.shape);
-  const Along a = along(call, call.in[1], call.in[0], sums);
+  const AxisIndexing a = axis_indexing(call, call.in[1], call.in[0], sums);
   const Loops out = loops_over(y.shape, {y.strides, sums.strides}, Order::by_memory);
   return with_index(call.in[0].dtype, [&]<class I>() {
     return with_number(y.dtype, [&]<class T>() -> PreparedKernel {
@@ -150,7 +152,7 @@ bool is_number(const View& view) { return view.dtype != DType::b8; }
 
 }  // namespace
 
-std::vector<KernelRow> plain_along_rows() {
+std::vector<KernelRow> plain_axis_rows() {
   KernelRow sorts = plain_row(
       "sort",
       [](const CallSpec& call) {

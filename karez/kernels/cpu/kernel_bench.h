@@ -6,20 +6,20 @@
 #include <cstring>
 #include <random>
 
-#include "karez/kernels/cpu/plain_run.h"
+#include "karez/kernels/cpu/kernel_buffer.h"
 #include "karez/kernels/namespace.h"
 
 namespace karez::kernels {
 
 // The operands of a call in memory of their own, and the kernel ready to run.
-struct Bench {
+struct KernelBench {
   CallSpec call;
   std::vector<Buffer> in, out;
   std::vector<std::byte> workspace;
   std::vector<std::byte*> ins, outs;
   PreparedKernel kernel;
 
-  Bench(const KernelRow& row, CallSpec c) : call(std::move(c)) {
+  KernelBench(const KernelRow& row, CallSpec c) : call(std::move(c)) {
     require(row.supports(call), row.name, " does not support ", print(call));
     for (const View& view : call.in) in.emplace_back(view);
     for (const View& view : call.out) out.emplace_back(view);
@@ -28,8 +28,8 @@ struct Bench {
     for (Buffer& buffer : out) outs.push_back(buffer.bytes.data());
     kernel = row.prepare(call);
   }
-  Bench(const Bench&) = delete;
-  Bench& operator=(const Bench&) = delete;
+  KernelBench(const KernelBench&) = delete;
+  KernelBench& operator=(const KernelBench&) = delete;
 
   void run() {
     auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
@@ -53,7 +53,7 @@ inline void fill_random(Buffer& buffer, unsigned seed) {
     }
   });
 }
-inline void fill_random(Bench& bench, unsigned seed) {
+inline void fill_random(KernelBench& bench, unsigned seed) {
   for (Buffer& buffer : bench.in) fill_random(buffer, seed++);
 }
 
@@ -80,14 +80,14 @@ inline double difference(Buffer& a, Buffer& b) {
   return worst;
 }
 
-inline bool same_bits(const Bench& a, const Bench& b) {
+inline bool same_bits(const KernelBench& a, const KernelBench& b) {
   for (std::size_t i = 0; i < a.out.size(); ++i)
     if (a.out[i].bytes != b.out[i].bytes) return false;
   return true;
 }
 
 // A product of f32 as one of bf16: its first two operands and its result; a bias stays f32.
-inline CallSpec of_bf16(CallSpec call) {
+inline CallSpec as_bf16(CallSpec call) {
   call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = DType::bf16;
   call.attrs.set("wide", true);
   return call;
