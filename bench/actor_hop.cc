@@ -126,14 +126,14 @@ int run(const std::string& self, const std::string& json) {
   }
   rows.push_back({"same worker, chain of 1000", time_hops(chain(1000, 100), one, 999.0 * 100, rounds), 0});
   if (cpu_budget().cores >= 2) {
-    SessionOptions awake;
-    awake.workers = 2;
-    awake.pin = true;
-    awake.spin_microseconds = 1000000;
-    rows.push_back({"two workers, awake", time_hops(two_actors(1, 2, 50000), awake, 50000, rounds), 2000});
-    SessionOptions parked = awake;
-    parked.spin_microseconds = 0;
-    rows.push_back({"two workers, parked", time_hops(two_actors(1, 1, 2000), parked, 2000, rounds), 0});
+    SessionOptions polling;
+    polling.workers = 2;
+    polling.pin = true;
+    polling.spin_microseconds = 1000000;
+    rows.push_back({"two workers, awake", time_hops(two_actors(1, 2, 50000), polling, 50000, rounds), 2000});
+    SessionOptions sleeping = polling;
+    sleeping.spin_microseconds = 0;
+    rows.push_back({"two workers, parked", time_hops(two_actors(1, 1, 2000), sleeping, 2000, rounds), 0});
   } else {
     std::printf("one core: nothing to say about two workers\n");
   }

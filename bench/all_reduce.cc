@@ -37,7 +37,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string carrier = "shm", algorithm = "chosen", kind = "all";
   int ranks = 2;
-  bool parked = false;
+  bool sleeping = false;
   std::int64_t chunk = 1 << 18;
 };
 
@@ -63,33 +63,33 @@ class Rank {
   Rank(const Options& options, int rank, std::vector<Descriptor> sockets)
       : options_(options),
         rank_(rank),
-        endpoint_(rank, options.ranks, bell_) {
+        endpoint_(rank, options.ranks, notifier_) {
     for (int peer = 0; peer < options.ranks; ++peer) {
       connections_.emplace_back();
       if (peer == rank) continue;
       connections_.back() = std::make_unique<Connection>(
           reactor_, wire(std::move(sockets[static_cast<std::size_t>(peer)]), peer), cat("rank ", peer));
-      endpoint_.connect(peer, connections_.back()->open(1, 8, bell_));
+      endpoint_.connect(peer, connections_.back()->open(1, 8, notifier_));
     }
     endpoint_.set_wake([this] {
       std::lock_guard lock(mutex_);
-      rung_ = true;
+      notified_ = true;
       changed_.notify_one();
     });
-    endpoint_.stay_awake(!options.parked);
+    endpoint_.set_busy_poll(!options.sleeping);
   }
-  ~Rank() { endpoint_.stay_awake(false); }
+  ~Rank() { endpoint_.set_busy_poll(false); }
 
   void run(CollectiveRun& collective, const std::byte* in, std::byte* out, std::byte* staging) {
     collective.start(in, out, staging);
     while (!collective.advance()) {
-      if (!options_.parked) {
+      if (!options_.sleeping) {
         endpoint_.poll();
         continue;
       }
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return rung_; });
-      rung_ = false;
+      changed_.wait(lock, [&] { return notified_; });
+      notified_ = false;
     }
   }
   Endpoint& endpoint() { return endpoint_; }
@@ -104,14 +104,14 @@ class Rank {
   int rank_;
   Reactor reactor_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  Bell bell_;
+  Notifier notifier_;
   Endpoint endpoint_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool rung_ = false;
+  bool notified_ = false;
 };
 
-CollectiveSpec spec_of(const Options& options, Kind kind, int rank, std::int64_t elements) {
+CollectiveSpec spec_of(const Options& options, CollectiveKind kind, int rank, std::int64_t elements) {
   const std::int64_t n = options.ranks, part = elements / n;
   auto view = [](std::int64_t count) { return View{DType::f32, {count}, {1}}; };
   CollectiveSpec spec;
@@ -120,19 +120,19 @@ CollectiveSpec spec_of(const Options& options, Kind kind, int rank, std::int64_t
   spec.members = options.ranks;
   spec.chunk = options.chunk;
   spec.reduce = runtime::reduce_function("sum", DType::f32);
-  spec.in = view(kind == Kind::all_gather ? part : elements / (kind == Kind::all_to_all ? n : 1));
-  spec.out = view(kind == Kind::reduce_scatter || kind == Kind::all_to_all ? part : elements);
+  spec.in = view(kind == CollectiveKind::all_gather ? part : elements / (kind == CollectiveKind::all_to_all ? n : 1));
+  spec.out = view(kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ? part : elements);
   for (std::int64_t m = 0; m < n; ++m) {
     switch (kind) {
-      case Kind::reduce_scatter:
+      case CollectiveKind::reduce_scatter:
         spec.sends.push_back({{m * part}, {part}});
         spec.receives.push_back({{0}, {part}});
         break;
-      case Kind::all_gather:
+      case CollectiveKind::all_gather:
         spec.sends.push_back({{0}, {part}});
         spec.receives.push_back({{m * part}, {part}});
         break;
-      case Kind::all_to_all:
+      case CollectiveKind::all_to_all:
         spec.sends.push_back({{m * (part / n)}, {part / n}});
         spec.receives.push_back({{m * (part / n)}, {part / n}});
         break;
@@ -141,7 +141,8 @@ CollectiveSpec spec_of(const Options& options, Kind kind, int rank, std::int64_t
   }
   if (options.algorithm != "chosen") {
     spec.algorithm = algorithm_from(options.algorithm);
-  } else if (kind == Kind::all_reduce) {  // as the compiler does, by the costs it has when nobody gives it others
+  } else if (kind ==
+             CollectiveKind::all_reduce) {  // as the compiler does, by the costs it has when nobody gives it others
     const sbp::CostTable costs;
     const auto bytes = static_cast<double>(elements * 4), range = static_cast<double>(ceil_div(elements, n) * 4);
     spec.algorithm = algorithm_from(
@@ -159,9 +160,9 @@ void check_result(const CollectiveSpec& spec, const float* out, std::int64_t ele
   for (std::int64_t i = 0; i < spec.out.count(); ++i) {
     float want = 0;
     switch (spec.kind) {
-      case Kind::all_gather: want = value(i / part, i % part); break;
-      case Kind::all_to_all: want = value(i / (part / n), spec.member * (part / n) + i % (part / n)); break;
-      case Kind::reduce_scatter:
+      case CollectiveKind::all_gather: want = value(i / part, i % part); break;
+      case CollectiveKind::all_to_all: want = value(i / (part / n), spec.member * (part / n) + i % (part / n)); break;
+      case CollectiveKind::reduce_scatter:
         want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>((spec.member * part + i) % 7);
         break;
       default: want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>(i % 7); break;
@@ -274,7 +275,7 @@ int main(int argc, char** argv) {
       else if (word == "--kind") options.kind = std::string(comm::name_of(comm::kind_from(value())));
       else if (word == "--ranks") options.ranks = std::stoi(value());
       else if (word == "--chunk") options.chunk = std::stoll(value());
-      else if (word == "--parked") options.parked = true;
+      else if (word == "--parked") options.sleeping = true;
       else fail("no option ", word, "; the head of bench/all_reduce.cc tells what there is");
     }
     require(options.carrier == "tcp" || options.carrier == "shm", "--carrier tcp or shm, not ", options.carrier);

@@ -40,35 +40,35 @@ using namespace comm;
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-enum class Carrier { tcp, shm };
+enum class Transport { tcp, shm };
 
 // One process' end of one link: it waits awake, or parked until its bell rings.
 class LinkPeer {
  public:
-  LinkPeer(Reactor& reactor, Carrier carrier, Descriptor socket, int side, int depth = 8)
-      : connection_(reactor, wire(carrier, std::move(socket), side), "the other process"),
-        endpoint_(side, 2, bell_) {
-    endpoint_.connect(1 - side, connection_.open(1, depth, bell_));
+  LinkPeer(Reactor& reactor, Transport transport, Descriptor socket, int side, int depth = 8)
+      : connection_(reactor, wire(transport, std::move(socket), side), "the other process"),
+        endpoint_(side, 2, notifier_) {
+    endpoint_.connect(1 - side, connection_.open(1, depth, notifier_));
     endpoint_.set_wake([this] {
       std::lock_guard lock(mutex_);
-      rung_ = true;
+      notified_ = true;
       changed_.notify_one();
     });
   }
   Link& link() { return endpoint_.link(1 - endpoint_.member()); }
-  void stay_awake(bool awake) { link().stay_awake(awake_ = awake); }
+  void set_busy_poll(bool polling) { link().set_busy_poll(polling_ = polling); }
   template <class Holds> void wait(Holds holds) {
     while (!holds()) {
       if (link().failure() != nullptr) throw Error(*link().failure());
-      if (awake_) {
+      if (polling_) {
         link().poll();
         continue;
       }
       std::unique_lock lock(mutex_);
-      if (!rung_) changed_.wait(lock);
-      rung_ = false;
+      if (!notified_) changed_.wait(lock);
+      notified_ = false;
       lock.unlock();
-      bell_.answer();
+      notifier_.acknowledge();
     }
   }
   void wait_received(std::int64_t n) {
@@ -79,15 +79,15 @@ class LinkPeer {
   }
 
  private:
-  static std::unique_ptr<Wire> wire(Carrier carrier, Descriptor socket, int side) {
-    if (carrier == Carrier::tcp) return std::make_unique<SocketWire>(std::move(socket));
+  static std::unique_ptr<Wire> wire(Transport transport, Descriptor socket, int side) {
+    if (transport == Transport::tcp) return std::make_unique<SocketWire>(std::move(socket));
     if (side == 0) return SharedWire::create(std::move(socket));
     return SharedWire::attach(std::move(socket), Seconds(5));
   }
   Connection connection_;
-  Bell bell_;
+  Notifier notifier_;
   Endpoint endpoint_;
-  bool awake_ = false, rung_ = false;
+  bool polling_ = false, notified_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
 };
@@ -112,14 +112,16 @@ void reap(int pid) {
   waitpid(pid, &status, 0);
 }
 
-std::array<Descriptor, 2> sockets(Carrier carrier) { return carrier == Carrier::tcp ? tcp_pair() : socket_pair(); }
+std::array<Descriptor, 2> sockets(Transport transport) {
+  return transport == Transport::tcp ? tcp_pair() : socket_pair();
+}
 
 // us for 64 bytes one way: half of the median round.
-double latency(Carrier carrier, bool awake, int rounds) {
-  auto pair = sockets(carrier);
+double latency(Transport transport, bool polling, int rounds) {
+  auto pair = sockets(transport);
   auto play = [&](LinkPeer& end, bool begins, std::vector<double>* times) {
     std::byte from[64] = {}, to[64];
-    end.stay_awake(awake);
+    end.set_busy_poll(polling);
     Link& link = end.link();
     link.post_receive(to, 64);
     for (int i = 0; i < rounds; ++i) {
@@ -131,12 +133,12 @@ double latency(Carrier carrier, bool awake, int rounds) {
       if (times != nullptr) times->push_back(since(begin) * 1e6 / 2);
     }
     end.wait_sent(rounds);
-    end.stay_awake(false);
+    end.set_busy_poll(false);
   };
   int pid = spawn([&] {
     pair[0].close();
     Reactor reactor;
-    LinkPeer end(reactor, carrier, std::move(pair[1]), 1);
+    LinkPeer end(reactor, transport, std::move(pair[1]), 1);
     play(end, false, nullptr);
     try {
       end.wait([] { return false; });  // until the other end is gone
@@ -146,7 +148,7 @@ double latency(Carrier carrier, bool awake, int rounds) {
   std::vector<double> times;
   {
     Reactor reactor;
-    LinkPeer end(reactor, carrier, std::move(pair[0]), 0);
+    LinkPeer end(reactor, transport, std::move(pair[0]), 0);
     play(end, true, &times);
   }
   reap(pid);
@@ -177,12 +179,12 @@ double raw_latency(int rounds) {
 constexpr std::int64_t message = 4 << 20;
 
 // GB/s one way, until all has arrived.
-double bandwidth(Carrier carrier, int messages) {
-  auto pair = sockets(carrier);
+double bandwidth(Transport transport, int messages) {
+  auto pair = sockets(transport);
   int pid = spawn([&] {
     pair[0].close();
     Reactor reactor;
-    LinkPeer end(reactor, carrier, std::move(pair[1]), 1, 4);
+    LinkPeer end(reactor, transport, std::move(pair[1]), 1, 4);
     std::vector<std::byte> memory(4 * message);
     for (int i = 0; i < messages + 4; ++i) {
       if (i >= 4) end.wait_received(i - 3);
@@ -199,7 +201,7 @@ double bandwidth(Carrier carrier, int messages) {
   double seconds = 0;
   {
     Reactor reactor;
-    LinkPeer end(reactor, carrier, std::move(pair[0]), 0, 4);
+    LinkPeer end(reactor, transport, std::move(pair[0]), 0, 4);
     std::vector<std::byte> memory(4 * message, std::byte{1});
     std::byte done{};
     end.link().post_receive(&done, 1);
@@ -252,7 +254,7 @@ std::pair<double, double> many_connections(int connections) {
     std::vector<std::byte> from(64), to(64 * static_cast<std::size_t>(connections));
     for (auto& pair : pairs)
       ends.push_back(
-          std::make_unique<LinkPeer>(reactor, Carrier::tcp, std::move(pair[static_cast<std::size_t>(side)]), side));
+          std::make_unique<LinkPeer>(reactor, Transport::tcp, std::move(pair[static_cast<std::size_t>(side)]), side));
     auto begin = Clock::now();
     for (int r = 0; r < rounds; ++r) {
       for (std::size_t i = 0; i < ends.size(); ++i) ends[i]->link().post_receive(to.data() + 64 * i, 64);
@@ -287,7 +289,7 @@ double seconds_with_second_peer(bool stopped) {
   auto fast = tcp_pair(), slow = tcp_pair();
   auto serve = [](Descriptor socket, std::int64_t bytes, int count) {
     Reactor reactor;
-    LinkPeer end(reactor, Carrier::tcp, std::move(socket), 1, 4);
+    LinkPeer end(reactor, Transport::tcp, std::move(socket), 1, 4);
     std::vector<std::byte> memory(static_cast<std::size_t>(bytes));
     for (int i = 0; i < count; ++i) {
       end.link().post_receive(memory.data(), bytes);
@@ -307,8 +309,8 @@ double seconds_with_second_peer(bool stopped) {
   double seconds = 0;
   {
     Reactor reactor;
-    LinkPeer to_fast(reactor, Carrier::tcp, std::move(fast[0]), 0, 4),
-        to_slow(reactor, Carrier::tcp, std::move(slow[0]), 0, 4);
+    LinkPeer to_fast(reactor, Transport::tcp, std::move(fast[0]), 0, 4),
+        to_slow(reactor, Transport::tcp, std::move(slow[0]), 0, 4);
     std::vector<std::byte> memory(64 << 20);
     if (stopped) {
       to_slow.link().send(memory.data(), 64 << 20);
@@ -346,16 +348,16 @@ int run(const std::string& json) {
   double raw = 0, tcp = 0, shared = 0, alone = 1e9, with = 1e9;
   for (int i = 0; i < 9; ++i) {
     raw = std::max(raw, raw_bandwidth(100));
-    tcp = std::max(tcp, bandwidth(Carrier::tcp, 100));
-    shared = std::max(shared, bandwidth(Carrier::shm, 100));
+    tcp = std::max(tcp, bandwidth(Transport::tcp, 100));
+    shared = std::max(shared, bandwidth(Transport::shm, 100));
   }
   for (int i = 0; i < 9; ++i) {
     alone = std::min(alone, seconds_with_second_peer(false));
     with = std::min(with, seconds_with_second_peer(true));
   }
-  auto typical = [](Carrier carrier, bool awake, int rounds) {
-    return std::min(
-        {latency(carrier, awake, rounds), latency(carrier, awake, rounds), latency(carrier, awake, rounds)});
+  auto typical = [](Transport transport, bool polling, int rounds) {
+    return std::min({latency(transport, polling, rounds), latency(transport, polling, rounds),
+                     latency(transport, polling, rounds)});
   };
   auto [hundred_us, hundred_mb] = many_connections(100);
   auto [thousand_us, thousand_mb] = many_connections(1000);
@@ -364,10 +366,10 @@ int run(const std::string& json) {
       {"TCP", "GB/s", tcp, 0.9 * raw, true},
       {"shared memory", "GB/s", shared, 0, true},
       {"64 B one way, raw socket, parked", "us", raw_latency(5000), 0},
-      {"64 B one way, TCP, awake", "us", typical(Carrier::tcp, true, 5000), 25},
-      {"64 B one way, TCP, parked", "us", typical(Carrier::tcp, false, 3000), 0},
-      {"64 B one way, shared memory, awake", "us", typical(Carrier::shm, true, 20000), 2},
-      {"64 B one way, shared memory, parked", "us", typical(Carrier::shm, false, 3000), 0},
+      {"64 B one way, TCP, awake", "us", typical(Transport::tcp, true, 5000), 25},
+      {"64 B one way, TCP, parked", "us", typical(Transport::tcp, false, 3000), 0},
+      {"64 B one way, shared memory, awake", "us", typical(Transport::shm, true, 20000), 2},
+      {"64 B one way, shared memory, parked", "us", typical(Transport::shm, false, 3000), 0},
       {"a peer that takes nothing: time ratio", "", with / alone, 1.2},
       {"100 connections, a message each way", "us", hundred_us, 0},
       {"1000 connections, a message each way", "us", thousand_us, 2 * hundred_us},

@@ -94,7 +94,7 @@ LoadCost compile_and_load(const std::string& text, int ranks) {
   options.kernels = &kernels;
   options.device = [&](const PlanDevice&) -> Device& { return *device; };
   options.boxes = {&box, &box};
-  options.connect = [](int, const std::string&, comm::Bell&) { return std::make_unique<NullLink>(); };
+  options.connect = [](int, const std::string&, comm::Notifier&) { return std::make_unique<NullLink>(); };
   const auto loaded = runtime::prepare(c.plan, variables, options);
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), peak_megabytes() - before};
 }

@@ -24,46 +24,46 @@ struct AcceptorLimits {
   Seconds handshake{5};  // that one may take
 
   // For so many ranks, which may all come at once, over two connections each.
-  static AcceptorLimits of(int ranks) { return {.half_open = std::max(64, 2 * ranks)}; }
+  static AcceptorLimits for_ranks(int ranks) { return {.half_open = std::max(64, 2 * ranks)}; }
 };
 
-class Acceptor : private Ready {
+class Acceptor : private EventHandler {
  public:
   // On the reactor's thread, with a socket whose handshake is done and who said so; must not block.
-  using LetIn = std::function<void(Descriptor socket, std::uint32_t who)>;
+  using AcceptHandler = std::function<void(Descriptor socket, std::uint32_t who)>;
 
-  Acceptor(Reactor& reactor, Address address, const Token& token, std::string purpose, LetIn let_in,
+  Acceptor(Reactor& reactor, Address address, const Token& token, std::string purpose, AcceptHandler on_accept,
            AcceptorLimits limits = {});
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  const Address& address() const { return address_; }  // with the port that it got
-  std::int64_t turned_away() const { return turned_away_.load(std::memory_order_relaxed); }  // the first one is logged
+  const Address& address() const { return address_; }                                  // with the port that it got
+  std::int64_t rejected() const { return rejected_.load(std::memory_order_relaxed); }  // the first one is logged
 
  private:
-  struct Guest;
+  struct PendingConnection;
 
-  void ready(std::uint32_t events) noexcept override;
-  void look_at_the_clock();
+  void on_events(std::uint32_t events) noexcept override;
+  void check_timeouts();
   void accept_all();
-  void turn_away(Guest& guest, const std::string& why);
-  void count_away(const std::string& why);
+  void reject(PendingConnection& pending, const std::string& why);
+  void count_rejected(const std::string& why);
   void pause();
 
   Reactor& reactor_;
   Address address_;
   Token token_;
   std::string purpose_;
-  LetIn let_in_;
+  AcceptHandler on_accept_;
   AcceptorLimits limits_;
   Descriptor listener_;
-  Reactor::Watch watch_;
-  struct Clock;
-  std::unique_ptr<Clock> clock_;
-  std::list<std::unique_ptr<Guest>> guests_;  // oldest first; on the reactor's thread alone
-  bool paused_ = false, said_full_ = false;
-  std::atomic<std::int64_t> turned_away_{0};
+  Reactor::Registration registration_;
+  struct HandshakeTimer;
+  std::unique_ptr<HandshakeTimer> timer_;
+  std::list<std::unique_ptr<PendingConnection>> pending_;  // oldest first; on the reactor's thread alone
+  bool paused_ = false, exhaustion_logged_ = false;
+  std::atomic<std::int64_t> rejected_{0};
 };
 
 }  // namespace karez::comm

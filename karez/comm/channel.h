@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "karez/comm/early.h"
+#include "karez/comm/eager.h"
 #include "karez/comm/link.h"
 #include "karez/comm/namespace.h"
 
@@ -24,7 +24,7 @@ struct Channel {
   std::size_t slot(std::int64_t message) const { return static_cast<std::size_t>(message) % out.size(); }
 
   const std::uint64_t number;
-  Bell* bell = nullptr;               // null until opened
+  Notifier* notifier = nullptr;       // null until opened
   bool closed = false;                // for good
   std::vector<Message> out, in;       // of `depth`: messages waiting to leave, receives waiting to be filled
   std::vector<std::int64_t> credits;  // sizes of the peer's posted receives, or unknown, a ring likewise; before
@@ -32,23 +32,23 @@ struct Channel {
 
   std::int64_t sends = 0, begun = 0;       // posted here; all their bytes put into batches
   std::int64_t credited = 0;               // the peer's posted receives
-  std::int64_t put = 0;                    // bytes of message `begun` put into batches
+  std::int64_t batched_bytes = 0;          // bytes of message `begun` put into batches
   std::int64_t posted = 0, announced = 0;  // receives posted here; told to the peer
   std::int64_t to_announce = 0;            // of which it is to be told; the others it finds out
   std::int64_t arrived = 0, filled = 0;    // messages that came; bytes of the one that is coming into posted memory
-  EarlySent early_sent;
-  Untold untold;
-  EarlyRing early;
+  EagerSender eager_sender;
+  DeferredCredits deferred_credits;
+  EagerBuffer eager_buffer;
   int in_batch = 0;       // frames of the batch that is being written
   int data_in_batch = 0;  // of which so many point to a sender's memory
-  bool close_to_tell = false, told_closed = false, peer_closed = false;
+  bool close_pending = false, close_sent = false, peer_closed = false;
   bool queued = false;
   Channel* next = nullptr;
   std::atomic<std::int64_t> received{0}, sent{0}, bytes_sent{0};
 
-  bool has_credits_to_tell() const { return announced < to_announce; }
+  bool has_credits_to_send() const { return announced < to_announce; }
   bool can_send() const {
-    return begun < sends && (begun < credited || early_sent.may_go(out[slot(begun)].bytes, begun, credited));
+    return begun < sends && (begun < credited || eager_sender.may_send(out[slot(begun)].bytes, begun, credited));
   }
 
   static constexpr std::int64_t unknown = -1;

@@ -16,9 +16,9 @@ namespace karez::comm {
 
 // A transfer is an all_to_all in which members need not have both an `in` and an `out` (they give a view of no
 // element), and most pieces are empty.
-enum class Kind { all_reduce, reduce_scatter, all_gather, all_to_all, transfer };
-Kind kind_from(std::string_view name);  // "all_reduce", ...
-std::string_view name_of(Kind kind);
+enum class CollectiveKind { all_reduce, reduce_scatter, all_gather, all_to_all, transfer };
+CollectiveKind kind_from(std::string_view name);  // "all_reduce", ...
+std::string_view name_of(CollectiveKind kind);
 
 // ring       each member talks to its neighbours alone; n-1 rounds (all_reduce 2n-2); for many members. all_to_all: as
 // direct direct     all pairs at once; 1 round (all_reduce 2); the better one on shared memory with few members flat
@@ -34,9 +34,9 @@ using ReduceFn = void (*)(std::byte* into, const std::byte* from, std::int64_t c
 
 // A box of the local tensor of the member who holds it. Empty where any size is 0, or where there are no sizes though
 // the tensor has rank.
-struct Piece {
+struct TensorBox {
   std::vector<std::int64_t> begin, size;
-  bool operator==(const Piece&) const = default;
+  bool operator==(const TensorBox&) const = default;
 };
 
 // One collective as one member sees it. `in` and `out` must not share memory.
@@ -48,14 +48,14 @@ struct Piece {
 // row-major. `in` and `out` may be strided as they like (all_reduce: dense), but boxes that lie in memory in packed
 // order travel without a copy.
 struct CollectiveSpec {
-  Kind kind = Kind::all_reduce;
+  CollectiveKind kind = CollectiveKind::all_reduce;
   Algorithm algorithm = Algorithm::direct;
   int member = 0;
   int members = 1;
   std::int64_t chunk = 1 << 18;  // the most bytes of one message; rounded down to whole elements, at least one
   View in, out;
-  std::vector<Piece> sends, receives;  // by member
-  ReduceFn reduce = nullptr;           // all_reduce and reduce_scatter
+  std::vector<TensorBox> sends, receives;  // by member
+  ReduceFn reduce = nullptr;               // all_reduce and reduce_scatter
 };
 
 // Throws on a spec that cannot run: member out of range, boxes outside their view, pieces missing, no reduce function,
@@ -84,7 +84,8 @@ std::int64_t staging_bytes(const CollectiveSpec& spec);
 //   is not a member's own.
 std::int64_t bytes_sent(const CollectiveSpec& spec);
 // That sum, from S; `own` is what stays at home in an all_to_all (S/n when even).
-std::int64_t planned_bytes(Kind kind, Algorithm algorithm, int members, std::int64_t bytes, std::int64_t own = 0);
+std::int64_t planned_bytes(CollectiveKind kind, Algorithm algorithm, int members, std::int64_t bytes,
+                           std::int64_t own = 0);
 
 // The messages of one run, those of each link in the order in which it carries them. What one member sends another,
 // that one receives from it.

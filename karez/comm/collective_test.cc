@@ -136,7 +136,7 @@ TEST(Collective, ARingSendsEachChunkOnBeforeTheNextHasCome) {
   constexpr std::int64_t chunks = 4;
   for (int n : {2, 3, 5}) {
     const View view(DType::f32, {n * chunks * 16});
-    const CollectiveSpec spec{.kind = Kind::all_reduce,
+    const CollectiveSpec spec{.kind = CollectiveKind::all_reduce,
                               .algorithm = Algorithm::ring,
                               .member = n - 1,
                               .members = n,
@@ -146,8 +146,8 @@ TEST(Collective, ARingSendsEachChunkOnBeforeTheNextHasCome) {
                               .reduce = [](std::byte*, const std::byte*, std::int64_t) {}};
     std::int64_t sent = 0, waits = 0;
     for (const Instruction& step : program_of(spec, 64).steps) {
-      sent += step.what == Instruction::Do::send;
-      if (step.what != Instruction::Do::await_received) continue;
+      sent += step.opcode == Instruction::Opcode::send;
+      if (step.opcode != Instruction::Opcode::await_received) continue;
       EXPECT_EQ(step.count, ++waits);
       EXPECT_EQ(sent, std::min(chunks + waits - 1, chunks * (2 * n - 2)))
           << "message " << waits << " of " << n << " members";
@@ -170,7 +170,7 @@ TEST(Collective, ARunCanBeRepeated) {
     }
     EXPECT_EQ(c.difference(), "");
   }
-  EXPECT_EQ(world.hub.bytes_sent(), 3 * planned_bytes(Kind::all_reduce, Algorithm::direct, 3, 400));
+  EXPECT_EQ(world.hub.bytes_sent(), 3 * planned_bytes(CollectiveKind::all_reduce, Algorithm::direct, 3, 400));
 }
 
 TEST(Collective, ASlowMemberHoldsTheOthersUpButBlocksNobody) {
@@ -205,13 +205,13 @@ TEST(Collective, PlannedBytesAreTheSumOverMembers) {
   for (Algorithm algorithm : all_algorithms) {
     for (int n : {1, 2, 4, 5})
       EXPECT_EQ(make_all_reduce(DType::f32, Op::sum, n, {11}, algorithm, 64, 1).planned(),
-                planned_bytes(Kind::all_reduce, algorithm, n, 44));
+                planned_bytes(CollectiveKind::all_reduce, algorithm, n, 44));
     EXPECT_EQ(make_all_gather(DType::f32, {5, 1}, 1, parts, algorithm, 64, 1).planned(),
-              planned_bytes(Kind::all_gather, algorithm, 4, 140));
+              planned_bytes(CollectiveKind::all_gather, algorithm, 4, 140));
     EXPECT_EQ(make_reduce_scatter(DType::f32, Op::sum, {5, 1}, 1, parts, algorithm, 64, 1).planned(),
-              planned_bytes(Kind::reduce_scatter, algorithm, 4, 140));
+              planned_bytes(CollectiveKind::reduce_scatter, algorithm, 4, 140));
     EXPECT_EQ(make_all_to_all(DType::f32, {1, 1}, 0, {1, 1, 1, 1}, 1, {2, 2, 2, 2}, algorithm, 64, 1).planned(),
-              planned_bytes(Kind::all_to_all, algorithm, 4, 4 * 8 * 4, 4 * 8));
+              planned_bytes(CollectiveKind::all_to_all, algorithm, 4, 4 * 8 * 4, 4 * 8));
   }
 }
 
@@ -220,15 +220,15 @@ TEST(Collective, SendAndReceiveIsAnAllToAllWithOnePiece) {
   View view(DType::i32, {3});
   std::vector<std::int32_t> from{4, 5, 6}, to{0, 0, 0};
   CollectiveSpec sender, receiver;
-  sender.kind = receiver.kind = Kind::all_to_all;
+  sender.kind = receiver.kind = CollectiveKind::all_to_all;
   sender.members = receiver.members = 2;
   sender.in = receiver.out = view;
   sender.out = receiver.in = View(DType::i32, {0});
-  sender.sends = {{}, whole(view)};
+  sender.sends = {{}, whole_box(view)};
   sender.receives = {{}, {}};
   receiver.member = 1;
   receiver.sends = {{}, {}};
-  receiver.receives = {whole(view), {}};
+  receiver.receives = {whole_box(view), {}};
   CollectiveRun a(sender, hub.endpoint(0)), b(receiver, hub.endpoint(1));
   a.start(reinterpret_cast<std::byte*>(from.data()), nullptr, nullptr);
   b.start(nullptr, reinterpret_cast<std::byte*>(to.data()), nullptr);
@@ -252,18 +252,18 @@ TEST(Collective, StagingIsWhatTheFormulaSays) {
   Case flat = make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::flat, 64, 1);
   int parts = 0;
   for (const Instruction& step : program_of(flat.specs[2], 4).steps)
-    if (step.what == Instruction::Do::receive && step.to.memory == Memory::staging) {
+    if (step.opcode == Instruction::Opcode::receive && step.to.memory == BufferKind::staging) {
       EXPECT_EQ(step.to.offset % 64, 0);
       ++parts;
     }
   EXPECT_EQ(parts, 2) << "member 0's lands in the result";
 
   CollectiveSpec gather;  // rows arrive where they belong; columns are unpacked
-  gather.kind = Kind::all_gather;
+  gather.kind = CollectiveKind::all_gather;
   gather.members = 2;
   gather.in = View(DType::f32, {2, 40});
   gather.out = View(DType::f32, {4, 40});
-  gather.sends = {whole(gather.in), whole(gather.in)};
+  gather.sends = {whole_box(gather.in), whole_box(gather.in)};
   gather.receives = {{{0, 0}, {2, 40}}, {{2, 0}, {2, 40}}};
   EXPECT_EQ(staging_bytes(gather), 0);
   gather.out = View(DType::f32, {2, 80});
@@ -316,7 +316,8 @@ TEST(Collective, WhatCannotRunIsRefused) {
   EXPECT_THROW(kind_from("all_reduced"), Error);
   EXPECT_THROW(algorithm_from("tree"), Error);
   for (Algorithm a : all_algorithms) EXPECT_EQ(algorithm_from(name_of(a)), a);
-  for (Kind k : {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all})
+  for (CollectiveKind k : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather,
+                           CollectiveKind::all_to_all})
     EXPECT_EQ(kind_from(name_of(k)), k);
 }
 

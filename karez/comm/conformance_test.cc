@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "karez/base/error.h"
-#include "karez/comm/early.h"
+#include "karez/comm/eager.h"
 #include "karez/comm/test_collectives.h"
 #include "karez/comm/test_links.h"
 
@@ -26,21 +26,21 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-class Conformance : public ::testing::TestWithParam<CarrierKind> {
+class Conformance : public ::testing::TestWithParam<TransportKind> {
  protected:
   void SetUp() override {
     if (!GetParam().exists()) GTEST_SKIP() << "no UCX here";
-    carrier = GetParam().make();
+    transport = GetParam().make();
   }
-  std::unique_ptr<Carrier> carrier;
+  std::unique_ptr<Transport> transport;
   bool local() const { return GetParam().name == "local"; }
 };
 
-INSTANTIATE_TEST_SUITE_P(Carriers, Conformance, ::testing::ValuesIn(carriers),
+INSTANTIATE_TEST_SUITE_P(Transports, Conformance, ::testing::ValuesIn(transports),
                          [](const auto& kind) { return kind.param.name; });
 
 TEST_P(Conformance, ASendWaitsForAPostedReceive) {
-  auto ends = carrier->open(8);
+  auto ends = transport->open(8);
   std::string from = "hello", to = ".....";
   ends->link(0).send(bytes(from), 5);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -56,10 +56,10 @@ TEST_P(Conformance, ASendWaitsForAPostedReceive) {
   EXPECT_EQ(ends->link(1).bytes_sent(), 0);
 }
 
-constexpr std::int64_t too_long = Early::bytes + 1;  // to travel before its receive
+constexpr std::int64_t too_long = EagerWindow::bytes + 1;  // to travel before its receive
 
 TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
-  auto ends = carrier->open(8);
+  auto ends = transport->open(8);
   std::string from = std::string(too_long, 'a') + std::string(too_long, 'b'), to(from.size(), '.');
   ends->link(1).post_receive(bytes(to), too_long);
   ends->link(0).send(bytes(from), too_long);
@@ -75,7 +75,7 @@ TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
 
 // Whether it waits at the sender or has gone before: what was posted last is what came last.
 TEST_P(Conformance, ShortMessagesBeforeTheirReceivesKeepTheirOrder) {
-  auto ends = carrier->open(64);
+  auto ends = transport->open(64);
   std::vector<std::int64_t> sizes = {3, 0, 1000, 5, too_long, 7, 40000, 30000, 2, too_long, 0, 1};
   std::int64_t sum = 0;
   for (std::int64_t size : sizes) sum += size;
@@ -96,8 +96,8 @@ TEST_P(Conformance, ShortMessagesBeforeTheirReceivesKeepTheirOrder) {
   }
 }
 
-TEST_P(Conformance, WhoWaitsIsRung) {
-  auto ends = carrier->open(8);
+TEST_P(Conformance, AWaitingMemberIsNotified) {
+  auto ends = transport->open(8);
   std::atomic<int> sender{0}, receiver{0};
   ends->end(0).set_wake([&] { ++sender; });
   ends->end(1).set_wake([&] { ++receiver; });
@@ -108,8 +108,8 @@ TEST_P(Conformance, WhoWaitsIsRung) {
   ends->link(0).send(bytes(from), too_long);
   EXPECT_TRUE(await([&] { return receiver == 1; }));
   ASSERT_TRUE(await([&] { return ends->link(0).sent() == 1 && (local() || sender == 1); }));
-  ends->end(1).bell().answer();
-  ends->end(0).bell().answer();
+  ends->end(1).notifier().acknowledge();
+  ends->end(0).notifier().acknowledge();
   sender = 0;
   ends->link(0).send(bytes(from), too_long);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -120,7 +120,7 @@ TEST_P(Conformance, WhoWaitsIsRung) {
 }
 
 TEST_P(Conformance, EmptyMessagesArriveInTheirTurn) {
-  auto ends = carrier->open(4);
+  auto ends = transport->open(4);
   std::string from = "ab", to = "..";
   ends->link(1).post_receive(nullptr, 0);
   ends->link(1).post_receive(bytes(to), 2);
@@ -136,7 +136,7 @@ TEST_P(Conformance, EmptyMessagesArriveInTheirTurn) {
 }
 
 // Sends all of `sizes` in order, as many at once as the depth allows, and receives them likewise, in one thread.
-void pass(Ends& ends, const std::vector<std::int64_t>& sizes, std::uint64_t seed) {
+void pass(LinkEnds& ends, const std::vector<std::int64_t>& sizes, std::uint64_t seed) {
   std::int64_t sum = 0;
   for (std::int64_t size : sizes) sum += size;
   std::vector<std::byte> from(static_cast<std::size_t>(sum) + 1), to(from.size(), std::byte{0xA5});
@@ -166,17 +166,17 @@ void pass(Ends& ends, const std::vector<std::int64_t>& sizes, std::uint64_t seed
   EXPECT_EQ(a.bytes_sent() - before, sum);
 }
 
-TEST_P(Conformance, WhoWasAwakeAndGoesToSleepIsWokenAgain) {
-  auto ends = carrier->open(4);
+TEST_P(Conformance, AnEndThatStopsPollingIsWokenAgain) {
+  auto ends = transport->open(4);
   for (std::uint64_t round = 0; round < 20; ++round) {
-    for (bool awake : {true, false}) {
-      for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(awake);
+    for (bool polling : {true, false}) {
+      for (int m = 0; m < 2; ++m) ends->end(m).set_busy_poll(polling);
       std::string from = "x", to = ".";
       ends->link(1).post_receive(bytes(to), 1);
       ends->link(0).send(bytes(from), 1);
-      std::int64_t count = static_cast<std::int64_t>(2 * round) + (awake ? 1 : 2);
+      std::int64_t count = static_cast<std::int64_t>(2 * round) + (polling ? 1 : 2);
       ASSERT_TRUE(await([&] {
-        if (awake) ends->end(0).poll(), ends->end(1).poll();
+        if (polling) ends->end(0).poll(), ends->end(1).poll();
         return ends->link(1).received() == count && ends->link(0).sent() == count;
       })) << "round "
           << round;
@@ -186,29 +186,29 @@ TEST_P(Conformance, WhoWasAwakeAndGoesToSleepIsWokenAgain) {
 }
 
 // What comes while nobody promises to look any more, and nobody looks.
-TEST_P(Conformance, WhatAnAwakeEndLeftBehindIsDoneWhenItSleeps) {
-  auto ends = carrier->open(1);
+TEST_P(Conformance, WorkLeftByAPollingEndIsDoneWhenItStopsPolling) {
+  auto ends = transport->open(1);
   std::vector<std::byte> from(8 << 20, std::byte{1}), to(8 << 20);
-  for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(true);
+  for (int m = 0; m < 2; ++m) ends->end(m).set_busy_poll(true);
   ends->link(1).post_receive(to.data(), 8 << 20);
   ends->link(0).send(from.data(), 8 << 20);
-  for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(false);
+  for (int m = 0; m < 2; ++m) ends->end(m).set_busy_poll(false);
   ASSERT_TRUE(await([&] { return ends->link(1).received() == 1 && ends->link(0).sent() == 1; }));
   EXPECT_TRUE(from == to);
 }
 
 TEST_P(Conformance, ManySmallMessagesKeepTheirOrder) {
-  auto ends = carrier->open(32);
+  auto ends = transport->open(32);
   pass(*ends, std::vector<std::int64_t>(20000, 8), 1);
 }
 
 TEST_P(Conformance, AMessageOf64MegabytesArrivesWhole) {
-  auto ends = carrier->open(2);
+  auto ends = transport->open(2);
   pass(*ends, {64 << 20, 1, 3}, 2);
 }
 
 TEST_P(Conformance, SizesAroundThoseOfFramesAndBuffers) {
-  auto ends = carrier->open(3);
+  auto ends = transport->open(3);
   std::vector<std::int64_t> sizes;
   for (std::int64_t edge : {24, 16 << 10, 64 << 10, 1 << 20})
     for (std::int64_t size = edge - 25; size <= edge + 25; size += edge < 100 ? 1 : 5)
@@ -217,7 +217,7 @@ TEST_P(Conformance, SizesAroundThoseOfFramesAndBuffers) {
 }
 
 TEST_P(Conformance, ALongMessageDoesNotKeepAnotherLinkWaiting) {
-  auto wide = carrier->open(1), narrow = carrier->open(1);
+  auto wide = transport->open(1), narrow = transport->open(1);
   std::vector<std::byte> from(64 << 20), to(64 << 20);
   bool before = false;                                    // the small one went first, or between
   for (int round = 1; round <= 10 && !before; ++round) {  // this thread may look late
@@ -237,7 +237,7 @@ TEST_P(Conformance, ALongMessageDoesNotKeepAnotherLinkWaiting) {
 }
 
 TEST_P(Conformance, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
-  auto ends = carrier->open(2);
+  auto ends = transport->open(2);
   std::string from = "xy", to = "..";
   ends->link(0).send(bytes(from), 1);
   ends->link(0).send(bytes(from) + 1, 1);
@@ -255,7 +255,7 @@ TEST_P(Conformance, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
 }
 
 TEST_P(Conformance, SizesThatDifferAreAnErrorThatNamesBoth) {
-  auto ends = carrier->open(2);
+  auto ends = transport->open(2);
   std::string four = "1234";
   ends->link(1).post_receive(bytes(four), 3);
   std::string said = error_of([&] {
@@ -266,7 +266,7 @@ TEST_P(Conformance, SizesThatDifferAreAnErrorThatNamesBoth) {
     ends->end(0).check();
   });
   EXPECT_THAT(said, ::testing::HasSubstr("a message of 4 bytes meets a receive of 3"));
-  auto later = carrier->open(2);
+  auto later = transport->open(2);
   if (ends->link(0).failure() != nullptr) return;  // the connection has gone with it
   later->link(1).post_receive(bytes(four), 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -276,32 +276,32 @@ TEST_P(Conformance, SizesThatDifferAreAnErrorThatNamesBoth) {
 
 class TrafficTest : public Conformance {
  protected:
-  void run(bool a_awake, bool b_awake, std::uint64_t seed) {
-    std::vector<std::unique_ptr<Ends>> links;
+  void run(bool a_polls, bool b_polls, std::uint64_t seed) {
+    std::vector<std::unique_ptr<LinkEnds>> links;
     std::vector<Endpoint*> ends[2];
     for (int depth : {1, 2, 8}) {
-      links.push_back(carrier->open(depth));
+      links.push_back(transport->open(depth));
       for (int m = 0; m < 2; ++m) ends[m].push_back(&links.back()->end(m));
     }
     Traffic traffic{seed, 400, 100000};
     std::string said;
-    std::thread other([&] { said = traffic.serve(ends[1], 1, b_awake); });
-    EXPECT_EQ(traffic.serve(ends[0], 0, a_awake), "") << "seed " << seed;
+    std::thread other([&] { said = traffic.serve(ends[1], 1, b_polls); });
+    EXPECT_EQ(traffic.serve(ends[0], 0, a_polls), "") << "seed " << seed;
     other.join();
     EXPECT_EQ(said, "") << "seed " << seed;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Carriers, TrafficTest, ::testing::ValuesIn(carriers),
+INSTANTIATE_TEST_SUITE_P(Transports, TrafficTest, ::testing::ValuesIn(transports),
                          [](const auto& kind) { return kind.param.name; });
 
-TEST_P(TrafficTest, RandomTrafficOfTwoThatAreWokenIsWhatWasSent) { run(false, false, 11); }
-TEST_P(TrafficTest, RandomTrafficOfTwoThatStayAwakeIsWhatWasSent) { run(true, true, 12); }
-TEST_P(TrafficTest, RandomTrafficOfOneAwakeAndOneWokenIsWhatWasSent) { run(true, false, 13); }
+TEST_P(TrafficTest, RandomTrafficOfTwoSleepingEndsIsWhatWasSent) { run(false, false, 11); }
+TEST_P(TrafficTest, RandomTrafficOfTwoPollingEndsIsWhatWasSent) { run(true, true, 12); }
+TEST_P(TrafficTest, RandomTrafficOfAPollingAndASleepingEndIsWhatWasSent) { run(true, false, 13); }
 
 TEST_P(Conformance, ThreadsThatShareAConnectionDoNotDisturbEachOther) {
   constexpr int links = 4;
-  std::vector<std::unique_ptr<Ends>> ends;
-  for (int l = 0; l < links; ++l) ends.push_back(carrier->open(4));
+  std::vector<std::unique_ptr<LinkEnds>> ends;
+  for (int l = 0; l < links; ++l) ends.push_back(transport->open(4));
   std::vector<std::thread> threads;
   std::vector<std::string> said(2 * links);
   for (int l = 0; l < links; ++l)
@@ -316,7 +316,7 @@ TEST_P(Conformance, ThreadsThatShareAConnectionDoNotDisturbEachOther) {
 
 // The same collectives as on the local hub, every member pair over the carrier.
 TEST_P(Conformance, CollectivesOfTwoMembersGetTheSameBits) {
-  auto ends = carrier->open(8);
+  auto ends = transport->open(8);
   std::deque<Case> cases;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) cases.push_back(random_case(2, seed));
   for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive})
@@ -341,7 +341,7 @@ TEST_P(Conformance, CollectivesOfTwoMembersGetTheSameBits) {
 
 TEST_P(Conformance, WhatIsAskedOfALinkMustMakeSense) {
   if (local()) return;
-  EXPECT_THROW(carrier->open(0), Error);
+  EXPECT_THROW(transport->open(0), Error);
 }
 
 }  // namespace

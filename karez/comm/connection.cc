@@ -15,12 +15,12 @@ namespace karez::comm {
 namespace {
 constexpr std::int64_t most_inline =
     64 << 10;  // bytes that a sender's own thread writes; more would keep it from its work
-constexpr std::int64_t most_awake =
+constexpr std::int64_t most_polling =
     256 << 10;  // that who is awake writes before it reads again: what comes back is taken while it is in the caches
-constexpr int frames_of_batch = 64;
-constexpr std::size_t channels_of_peer = 1 << 16;  // that a peer may name before they are opened here
+constexpr int frames_per_batch = 64;
+constexpr std::size_t most_peer_channels = 1 << 16;  // that a peer may name before they are opened here
 constexpr int most_depth = 1 << 12;
-constexpr std::chrono::milliseconds farewell{250};  // for a peer that was stopped
+constexpr std::chrono::milliseconds close_timeout{250};  // for a peer that was stopped
 
 std::string sizes_differ(std::int64_t message, std::int64_t receive) {
   return cat("a message of ", message, " bytes meets a receive of ", receive);
@@ -34,9 +34,9 @@ struct Connection::Batch {
     std::int64_t bytes;  // of data
     bool data, ends_message;
   };
-  std::array<std::array<std::byte, Frame::bytes>, frames_of_batch> frames;
-  std::array<iovec, 2 * frames_of_batch> parts;
-  std::array<Item, frames_of_batch> items;
+  std::array<std::array<std::byte, Frame::bytes>, frames_per_batch> frames;
+  std::array<iovec, 2 * frames_per_batch> parts;
+  std::array<Item, frames_per_batch> items;
   int items_used = 0, parts_used = 0, parts_written = 0;
 
   bool written() const { return parts_written == parts_used; }
@@ -65,7 +65,7 @@ class ChannelLink : public Link {
  public:
   ChannelLink(Connection& connection, Channel& channel) : connection_(connection), channel_(channel) {}
   ~ChannelLink() override {
-    if (awake_) connection_.stay_awake(false);
+    if (polling_) connection_.set_busy_poll(false);
     connection_.close(channel_);
   }
   void post_receive(std::byte* into, std::int64_t bytes) override { connection_.post_receive(channel_, into, bytes); }
@@ -75,16 +75,16 @@ class ChannelLink : public Link {
   std::int64_t bytes_sent() const override { return channel_.bytes_sent.load(std::memory_order_relaxed); }
   int depth() const override { return static_cast<int>(channel_.out.size()); }
   const Error* failure() const override { return connection_.failure(); }
-  void stay_awake(bool awake) override {
-    if (awake != awake_) connection_.stay_awake(awake);
-    awake_ = awake;
+  void set_busy_poll(bool polling) override {
+    if (polling != polling_) connection_.set_busy_poll(polling);
+    polling_ = polling;
   }
   void poll() override { connection_.poll(); }
 
  private:
   Connection& connection_;
   Channel& channel_;
-  bool awake_ = false;
+  bool polling_ = false;
 };
 
 Connection::Connection(Reactor& reactor, std::unique_ptr<Wire> wire, std::string peer)
@@ -93,8 +93,8 @@ Connection::Connection(Reactor& reactor, std::unique_ptr<Wire> wire, std::string
       peer_(std::move(peer)),
       batch_(std::make_unique<Batch>()),
       buffer_(16 << 10) {
-  reactor_.watch(wire_->descriptor(), wire_->events(false), *this, watch_);
-  reactor_.call(watch_);  // something may have come already
+  reactor_.watch(wire_->descriptor(), wire_->events(false), *this, registration_);
+  reactor_.schedule(registration_);  // something may have come already
 }
 
 // What was written last may still be on its way, and a socket that closes with something unread takes it back: first
@@ -103,25 +103,25 @@ Connection::~Connection() {
   {
     std::unique_lock lock(mutex_);
     wire_->finish_writing();
-    let_go_.wait_for(lock, farewell, [this] { return ended_; });
+    released_.wait_for(lock, close_timeout, [this] { return ended_; });
   }
   wire_->shut();
-  reactor_.forget(watch_);
+  reactor_.remove(registration_);
 }
 
-std::unique_ptr<Link> Connection::open(std::uint64_t number, int depth, Bell& bell) {
+std::unique_ptr<Link> Connection::open(std::uint64_t number, int depth, Notifier& notifier) {
   require(depth >= 1 && depth <= most_depth, "a link of depth ", depth, "; between 1 and ", most_depth);
   std::lock_guard lock(mutex_);
   auto& channel = channels_[number];
   if (channel == nullptr) channel = std::make_unique<Channel>(number);
-  require(channel->bell == nullptr && !channel->closed, "channel ", number, " to ", peer_, " was opened before");
+  require(channel->notifier == nullptr && !channel->closed, "channel ", number, " to ", peer_, " was opened before");
   require(channel->credited <= depth, "channel ", number, ": ", peer_, " has posted ", channel->credited,
           " receives, more than its depth of ", depth);
   channel->out.resize(static_cast<std::size_t>(depth));
   channel->in.resize(static_cast<std::size_t>(depth));
   channel->credits.resize(static_cast<std::size_t>(depth));
-  channel->bell = &bell;
-  if (const Error* failure = this->failure()) bell.ring_failure(*failure);
+  channel->notifier = &notifier;
+  if (const Error* failure = this->failure()) notifier.notify_failure(*failure);
   return std::make_unique<ChannelLink>(*this, *channel);
 }
 
@@ -133,8 +133,8 @@ void Connection::post_receive(Channel& c, std::byte* into, std::int64_t bytes) {
     fail(ErrorKind::user, "link to ", peer_, ": more than ", depth, " posted receives wait at once");
   const std::int64_t message = c.posted++;
   c.in[c.slot(message)] = {into, nullptr, bytes};
-  if (message < c.arrived && !take_early(c)) return;
-  if (!c.untold.posted(message == 0, bytes)) return;
+  if (message < c.arrived && !take_eager(c)) return;
+  if (!c.deferred_credits.posted(message == 0, bytes)) return;
   c.to_announce = c.posted;
   queue(c);
   write_now(lock);
@@ -142,16 +142,16 @@ void Connection::post_receive(Channel& c, std::byte* into, std::int64_t bytes) {
 
 // The first of the early messages goes where it belongs. Where it does not fit the wire ends, and whoever reads will
 // tell.
-bool Connection::take_early(Channel& c) {
+bool Connection::take_eager(Channel& c) {
   const Channel::Message& to = c.in[c.slot(c.received.load(std::memory_order_relaxed))];
-  const EarlyRing::Message& message = c.early.front();
+  const EagerBuffer::Message& message = c.eager_buffer.front();
   if (message.bytes != to.bytes) {
     if (why_.empty()) why_ = cat("it sent what it should not: ", sizes_differ(message.bytes, to.bytes));
     wire_->shut();
     return false;
   }
   if (message.bytes > 0) copy_bytes(to.into, message.at, static_cast<std::size_t>(message.bytes));
-  c.early.pop();
+  c.eager_buffer.pop();
   c.received.fetch_add(1, std::memory_order_release);
   return true;
 }
@@ -174,24 +174,24 @@ void Connection::send(Channel& c, const std::byte* from, std::int64_t bytes) {
 void Connection::close(Channel& c) {
   std::unique_lock lock(mutex_);
   c.closed = true;
-  const bool fills = into_ == &c && !into_early_;
-  bool half = fills || c.data_in_batch > 0 || c.put > 0 || c.filled > 0;
+  const bool fills = into_ == &c && !into_eager_;
+  bool half = fills || c.data_in_batch > 0 || c.batched_bytes > 0 || c.filled > 0;
   if (half && failure() == nullptr) {
     if (why_.empty()) why_ = "a link was closed here in the middle of a message";
     wire_->shut();
   }
-  let_go_.wait(lock, [&] { return failure() != nullptr || !((into_ == &c && !into_early_) || c.data_in_batch > 0); });
-  if (into_ != &c) c.early.clear();
-  c.close_to_tell = true;
+  released_.wait(lock, [&] { return failure() != nullptr || !((into_ == &c && !into_eager_) || c.data_in_batch > 0); });
+  if (into_ != &c) c.eager_buffer.clear();
+  c.close_pending = true;
   queue(c);
-  c.bell = nullptr;
+  c.notifier = nullptr;
   write_now(lock);
 }
 
 // A link that both ends have closed is forgotten: nothing of it is on its way in either direction. Under the lock; the
 // channel may be gone then.
 void Connection::forget_closed(Channel& c) {
-  if (c.told_closed && c.peer_closed && c.in_batch == 0 && into_ != &c && failure() == nullptr)
+  if (c.close_sent && c.peer_closed && c.in_batch == 0 && into_ != &c && failure() == nullptr)
     channels_.erase(c.number);
 }
 
@@ -205,7 +205,7 @@ void Connection::end(const std::string& why) {
 // ------------------------------------------------------------------------------------------------------------------
 
 void Connection::queue(Channel& c) {
-  if (c.queued || c.bell == nullptr) return;
+  if (c.queued || c.notifier == nullptr) return;
   c.queued = true;
   c.next = nullptr;
   (first_ == nullptr ? first_ : last_->next) = &c;
@@ -237,14 +237,14 @@ void Connection::write(int batches, std::int64_t most) {
       account();
       if (ended_) {
         writing_ = false;
-        return announce();
+        return publish_failure();
       }
       if (first_ == nullptr) {
         writing_ = false;
         return;
       }
       if (batches-- > 0) fill(most);
-      if (batch_->items_used == 0) return hand_over();
+      if (batch_->items_used == 0) return defer_writing();
     }
     Batch& batch = *batch_;
     std::int64_t n = wire_->write(&batch.parts[static_cast<std::size_t>(batch.parts_written)],
@@ -258,7 +258,7 @@ void Connection::write(int batches, std::int64_t most) {
         std::lock_guard lock(mutex_);
         if (ended_) {
           writing_ = false;
-          return announce();
+          return publish_failure();
         }
         blocked_ = true;
       }
@@ -271,7 +271,7 @@ void Connection::write(int batches, std::int64_t most) {
     {
       std::lock_guard lock(mutex_);
       writing_ = false;
-      if (ended_) return announce();
+      if (ended_) return publish_failure();
       wire_->shut();  // whoever reads comes to the end, and tells
     }
     if (!reading_.exchange(true, std::memory_order_acquire)) read_to_the_end();
@@ -282,13 +282,13 @@ void Connection::write(int batches, std::int64_t most) {
 // The next frames: of each channel its credits and one frame of data, then it is the next one's turn. A longer frame
 // than `most` goes alone, and never in a sender's thread.
 void Connection::fill(std::int64_t most) {
-  while (first_ != nullptr && batch_->items_used < frames_of_batch) {
+  while (first_ != nullptr && batch_->items_used < frames_per_batch) {
     Channel& c = *first_;
-    if (c.close_to_tell) {
+    if (c.close_pending) {
       batch_->add({Frame::Kind::close, 0, c.number, 0}, {&c, 0, false, false}, nullptr);
-      c.told_closed = std::exchange(c.close_to_tell, false);
+      c.close_sent = std::exchange(c.close_pending, false);
       ++c.in_batch;
-    } else if (c.has_credits_to_tell()) {
+    } else if (c.has_credits_to_send()) {
       const std::int64_t last = c.to_announce - 1;
       batch_->add(
           {Frame::Kind::credit, static_cast<std::uint32_t>(last - c.announced), c.number, c.in[c.slot(last)].bytes},
@@ -300,14 +300,14 @@ void Connection::fill(std::int64_t most) {
     bool sends = !c.closed && c.can_send();
     if (sends) {
       const Channel::Message& message = c.out[c.slot(c.begun)];
-      std::int64_t length = std::min(message.bytes - c.put, Frame::most_length);
+      std::int64_t length = std::min(message.bytes - c.batched_bytes, Frame::most_length);
       if (length > most && (most <= most_inline || batch_->items_used > 0)) return;
       most -= length;
-      bool ends = c.put + length == message.bytes;
+      bool ends = c.batched_bytes + length == message.bytes;
       batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes},
-                  {&c, length, true, ends}, message.from + c.put);
-      c.put = ends ? 0 : c.put + length;
-      if (c.begun >= c.credited) c.early_sent.gone(c.begun, message.bytes);  // in one frame
+                  {&c, length, true, ends}, message.from + c.batched_bytes);
+      c.batched_bytes = ends ? 0 : c.batched_bytes + length;
+      if (c.begun >= c.credited) c.eager_sender.sent_without_credit(c.begun, message.bytes);  // in one frame
       c.begun += ends;
       ++c.in_batch, ++c.data_in_batch;
     }
@@ -328,24 +328,24 @@ void Connection::account() {
     c.bytes_sent.fetch_add(item.bytes, std::memory_order_relaxed);
     if (item.ends_message) {
       c.sent.fetch_add(1, std::memory_order_release);
-      if (c.bell != nullptr) c.bell->ring();
+      if (c.notifier != nullptr) c.notifier->notify();
     }
-    if (c.closed) let_go_.notify_all(), forget_closed(c);
+    if (c.closed) released_.notify_all(), forget_closed(c);
   }
   batch_->clear();
 }
 
 // The rest is for the reactor, or for who is awake and looks again anyway. Called with the lock held.
-void Connection::hand_over() {
+void Connection::defer_writing() {
   blocked_ = true;
-  if (awake_ == 0) reactor_.call(watch_);
+  if (polling_ == 0) reactor_.schedule(registration_);
 }
 
 // --- reading
 // ------------------------------------------------------------------------------------------------------------------
 
-void Connection::ready(std::uint32_t) noexcept {
-  wire_->rung();
+void Connection::on_events(std::uint32_t) noexcept {
+  wire_->handle_wakeup();
   while (reading_.exchange(true, std::memory_order_acquire)) {  // one who is awake looks; soon done
     if (failure() != nullptr) return;
     std::this_thread::yield();
@@ -355,15 +355,15 @@ void Connection::ready(std::uint32_t) noexcept {
     more = read_some();
     if (failure_.load(std::memory_order_relaxed) != nullptr || ended_) return;  // the role is kept: nobody reads again
   }
-  bool awake = false;
+  bool polling = false;
   {
     std::lock_guard lock(mutex_);
-    awake = awake_ > 0;
+    polling = polling_ > 0;
   }
-  more = more || (!awake && !wire_->wait_to_read());
+  more = more || (!polling && !wire_->wait_to_read());
   reading_.store(false, std::memory_order_release);
   write_on(16, Frame::most_length);
-  if (more) reactor_.call(watch_);  // others first
+  if (more) reactor_.schedule(registration_);  // others first
 }
 
 void Connection::poll() {
@@ -372,29 +372,29 @@ void Connection::poll() {
     if (ended_) return;
     reading_.store(false, std::memory_order_release);
   }
-  write_on(1, most_awake);
+  write_on(1, most_polling);
 }
 
-void Connection::stay_awake(bool awake) {
+void Connection::set_busy_poll(bool polling) {
   {
     std::lock_guard lock(mutex_);
-    awake_ += awake ? 1 : -1;
-    if (awake_ != (awake ? 1 : 0)) return;
-    wire_->stay_awake(awake);
-    if (wire_->events(true) != wire_->events(false)) reactor_.change(watch_, wire_->events(awake));
+    polling_ += polling ? 1 : -1;
+    if (polling_ != (polling ? 1 : 0)) return;
+    wire_->set_busy_poll(polling);
+    if (wire_->events(true) != wire_->events(false)) reactor_.change(registration_, wire_->events(polling));
   }
-  if (!awake && !fall_asleep()) reactor_.call(watch_);
+  if (!polling && !rearm_events()) reactor_.schedule(registration_);
 }
 
 // Whether nothing is left to be read or written, and the reactor hears of what comes next.
-bool Connection::fall_asleep() {
+bool Connection::rearm_events() {
   if (reading_.exchange(true, std::memory_order_acquire)) return false;
   for (int turn = 0; turn < 64 && read_some(); ++turn) {}
   if (ended_) return true;  // the role is kept: nobody reads again
-  const bool asleep = wire_->wait_to_read();
+  const bool armed = wire_->wait_to_read();
   reading_.store(false, std::memory_order_release);
   std::lock_guard lock(mutex_);
-  return asleep && !blocked_;
+  return armed && !blocked_;
 }
 
 // True when something came. After it ended_ says whether anybody may read again.
@@ -406,11 +406,11 @@ bool Connection::read_some() {
   std::int64_t n = wire_->read(into, parts);
   if (n < 0) finish(wire_->reason());
   if (n <= 0) return false;
-  moved_.store(moved_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  bytes_received_.store(bytes_received_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   std::int64_t direct = std::min(n, left_);
   at_ += direct;
   left_ -= direct;
-  if (direct > 0 && left_ == 0) arrived();
+  if (direct > 0 && left_ == 0) finish_frame();
   end_ += static_cast<std::size_t>(n - direct);
   return parse();
 }
@@ -439,7 +439,7 @@ bool Connection::parse() {
     begin_ += static_cast<std::size_t>(here);
     at_ += here;
     left_ -= here;
-    if (left_ == 0) arrived();
+    if (left_ == 0) finish_frame();
   }
   if (begin_ > 0) std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
@@ -452,7 +452,7 @@ bool Connection::parse() {
 Channel* Connection::channel_of_peer(std::uint64_t number) {
   auto at = channels_.find(number);
   if (at == channels_.end()) {
-    if (channels_.size() >= channels_of_peer) return nullptr;
+    if (channels_.size() >= most_peer_channels) return nullptr;
     at = channels_.emplace(number, std::make_unique<Channel>(number)).first;
   }
   return at->second->peer_closed ? nullptr : at->second.get();
@@ -475,7 +475,7 @@ bool Connection::take_credit(const Frame& frame) {
   Channel* named = channel_of_peer(frame.channel);
   if (named == nullptr) {
     lock.unlock();
-    return refuse(cat("credits for more than ", channels_of_peer, " links, or of one that it has closed"));
+    return refuse(cat("credits for more than ", most_peer_channels, " links, or of one that it has closed"));
   }
   Channel& c = *named;
   if (c.closed) return true;
@@ -489,7 +489,7 @@ bool Connection::take_credit(const Frame& frame) {
     if (c.out.empty()) {
       c.credits.push_back(size);
     } else if (c.credited < c.begun) {
-      c.early_sent.credited(c.credited);
+      c.eager_sender.credited(c.credited);
     } else if (const std::int64_t bytes = c.out[c.slot(c.credited)].bytes;
                c.credited < c.sends && size != Channel::unknown && bytes != size) {
       lock.unlock();
@@ -509,15 +509,15 @@ bool Connection::take_data(const Frame& frame) {
   auto at = channels_.find(frame.channel);
   Channel* c = at == channels_.end() ? nullptr : at->second.get();
   std::string why;
-  if (c == nullptr || c->peer_closed || (c->bell == nullptr && !c->closed)) {
+  if (c == nullptr || c->peer_closed || (c->notifier == nullptr && !c->closed)) {
     why = "a message on a link that is not open here";
   } else if (c->arrived >= c->posted || c->closed) {
-    const bool early =
+    const bool eager =
         frame.length == frame.size &&
-        (c->closed ? c->arrived >= c->announced && frame.size <= Early::bytes : c->early.takes(frame.size));
-    if (early && c->announced > 0) {
-      take_frame(*c, c->closed ? unread() : c->early.push(frame.size), frame.length);
-      into_early_ = true;
+        (c->closed ? c->arrived >= c->announced && frame.size <= EagerWindow::bytes : c->eager_buffer.fits(frame.size));
+    if (eager && c->announced > 0) {
+      take_frame(*c, c->closed ? discard_buffer() : c->eager_buffer.push(frame.size), frame.length);
+      into_eager_ = true;
       return true;
     }
     why = c->closed ? "a message on a link that is not open here" : "a message for which no receive is posted";
@@ -526,7 +526,7 @@ bool Connection::take_data(const Frame& frame) {
     why = sizes_differ(frame.size, message.bytes);
   } else {
     take_frame(*c, message.into + c->filled, frame.length);
-    into_early_ = false;
+    into_eager_ = false;
     return true;
   }
   lock.unlock();
@@ -540,23 +540,23 @@ void Connection::take_frame(Channel& c, std::byte* into, std::int64_t length) {
 }
 
 // Where early messages of closed links go.
-std::byte* Connection::unread() {
-  if (unread_.empty()) unread_.resize(Early::bytes);
-  return unread_.data();
+std::byte* Connection::discard_buffer() {
+  if (discard_buffer_.empty()) discard_buffer_.resize(EagerWindow::bytes);
+  return discard_buffer_.data();
 }
 
-void Connection::arrived() {
+void Connection::finish_frame() {
   std::lock_guard lock(mutex_);
   Channel& c = *into_;
   into_ = nullptr;
   if (c.closed) {
     ++c.arrived;
-    c.early.clear();
-    return let_go_.notify_all();
+    c.eager_buffer.clear();
+    return released_.notify_all();
   }
-  if (into_early_) {
+  if (into_eager_) {
     if (c.arrived++ >= c.posted) return;
-    if (!take_early(c)) return;
+    if (!take_eager(c)) return;
   } else {
     c.filled += length_;
     if (c.filled < c.in[c.slot(c.arrived)].bytes) return;
@@ -564,7 +564,7 @@ void Connection::arrived() {
     ++c.arrived;
     c.received.fetch_add(1, std::memory_order_release);
   }
-  c.bell->ring();
+  c.notifier->notify();
 }
 
 bool Connection::refuse(const std::string& why) {
@@ -578,19 +578,19 @@ void Connection::finish(const std::string& why) {
   std::lock_guard lock(mutex_);
   if (why_.empty()) why_ = why;
   ended_ = true;
-  let_go_.notify_all();
+  released_.notify_all();
   wire_->shut();
-  if (!writing_ || blocked_) announce();
+  if (!writing_ || blocked_) publish_failure();
 }
 
 // With the lock held, once.
-void Connection::announce() {
+void Connection::publish_failure() {
   if (error_ != nullptr) return;
   error_ = std::make_unique<Error>(ErrorKind::peer, cat("link to ", peer_, ": ", why_));
   failure_.store(error_.get(), std::memory_order_release);
   for (auto& [number, channel] : channels_)
-    if (channel->bell != nullptr) channel->bell->ring_failure(*error_);
-  let_go_.notify_all();
+    if (channel->notifier != nullptr) channel->notifier->notify_failure(*error_);
+  released_.notify_all();
 }
 
 }  // namespace karez::comm

@@ -11,17 +11,17 @@
 
 namespace karez::comm {
 
-Handshake Handshake::asks(const Token& token, std::string purpose, std::uint32_t who) {
+Handshake Handshake::initiator(const Token& token, std::string purpose, std::uint32_t who) {
   Handshake out(token, std::move(purpose), true);
-  std::memcpy(out.asker_.data(), &who, sizeof who);
-  fill_random(std::span(out.asker_).subspan(sizeof who));
-  out.out_.assign(out.asker_.begin(), out.asker_.end());
+  std::memcpy(out.initiator_hello_.data(), &who, sizeof who);
+  fill_random(std::span(out.initiator_hello_).subspan(sizeof who));
+  out.out_.assign(out.initiator_hello_.begin(), out.initiator_hello_.end());
   return out;
 }
 
-Handshake Handshake::answers(const Token& token, std::string purpose) {
+Handshake Handshake::responder(const Token& token, std::string purpose) {
   Handshake out(token, std::move(purpose), false);
-  fill_random(out.answerer_);
+  fill_random(out.responder_nonce_);
   return out;
 }
 
@@ -29,20 +29,20 @@ std::vector<std::byte> Handshake::to_send() { return std::exchange(out_, {}); }
 
 std::size_t Handshake::wanted() const {
   if (done_) return 0;
-  return (asks_ ? 64 : 32) - in_.size();
+  return (initiates_ ? 64 : 32) - in_.size();
 }
 
 std::uint32_t Handshake::who() const {
   std::uint32_t who = 0;
-  std::memcpy(&who, asker_.data(), sizeof who);
+  std::memcpy(&who, initiator_hello_.data(), sizeof who);
   return who;
 }
 
 Bytes32 Handshake::proof(std::string_view side) const {
   std::string text = cat("karez 1 ", side, " ", purpose_.size(), " ", purpose_, " ");
-  text.append(reinterpret_cast<const char*>(asker_.data()), asker_.size());
-  text.append(reinterpret_cast<const char*>(answerer_.data()), answerer_.size());
-  return prove(token_, std::as_bytes(std::span(text)));
+  text.append(reinterpret_cast<const char*>(initiator_hello_.data()), initiator_hello_.size());
+  text.append(reinterpret_cast<const char*>(responder_nonce_.data()), responder_nonce_.size());
+  return hmac_sha256(token_, std::as_bytes(std::span(text)));
 }
 
 void Handshake::take(std::span<const std::byte> bytes) {
@@ -50,29 +50,29 @@ void Handshake::take(std::span<const std::byte> bytes) {
           " are to come");
   in_.insert(in_.end(), bytes.begin(), bytes.end());
   if (done_ || wanted() > 0) return;
-  if (!asks_ && !greeted_) {
-    std::copy(in_.begin(), in_.end(), asker_.begin());
+  if (!initiates_ && !hello_received_) {
+    std::copy(in_.begin(), in_.end(), initiator_hello_.begin());
     in_.clear();
-    greeted_ = true;
+    hello_received_ = true;
     Bytes32 mine = proof("answers");
-    out_.assign(answerer_.begin(), answerer_.end());
+    out_.assign(responder_nonce_.begin(), responder_nonce_.end());
     out_.insert(out_.end(), mine.begin(), mine.end());
     return;
   }
-  if (asks_) std::copy_n(in_.begin(), 32, answerer_.begin());
+  if (initiates_) std::copy_n(in_.begin(), 32, responder_nonce_.begin());
   Bytes32 theirs;
   std::copy(in_.end() - 32, in_.end(), theirs.begin());
-  require(ErrorKind::peer, same(theirs, proof(asks_ ? "answers" : "asks")),
+  require(ErrorKind::peer, equal_in_constant_time(theirs, proof(initiates_ ? "answers" : "asks")),
           "the other side does not know this world's token");
-  if (asks_) {
+  if (initiates_) {
     Bytes32 mine = proof("asks");
     out_.assign(mine.begin(), mine.end());
   }
   done_ = true;
 }
 
-void ask(int socket, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout) {
-  Handshake handshake = Handshake::asks(token, purpose, who);
+void authenticate(int socket, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout) {
+  Handshake handshake = Handshake::initiator(token, purpose, who);
   std::byte bytes[Handshake::most_bytes];
   send_all(socket, handshake.to_send(), timeout);
   receive_all(socket, std::span(bytes).first(handshake.wanted()), timeout);
@@ -80,12 +80,12 @@ void ask(int socket, const Token& token, const std::string& purpose, std::uint32
   send_all(socket, handshake.to_send(), timeout);
 }
 
-Descriptor dial_and_ask(const std::string& name, const Address& address, const Token& token, const std::string& purpose,
-                        std::uint32_t who, Seconds timeout, bool awaited) {
+Descriptor dial_and_authenticate(const std::string& name, const Address& address, const Token& token,
+                                 const std::string& purpose, std::uint32_t who, Seconds timeout, bool awaited) {
   const auto until = std::chrono::steady_clock::now() + timeout;
   auto left = [&] { return std::max(Seconds(0.01), Seconds(until - std::chrono::steady_clock::now())); };
   for (auto pause = std::chrono::milliseconds(5);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
-    Handshake handshake = Handshake::asks(token, purpose, who);
+    Handshake handshake = Handshake::initiator(token, purpose, who);
     std::byte bytes[Handshake::most_bytes];
     Descriptor socket;
     try {

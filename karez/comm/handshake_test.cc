@@ -41,10 +41,10 @@ std::string error_of(const std::function<void()>& body) {
 }
 
 // What passes between both until neither has more to say.
-void talk(Handshake& asker, Handshake& answerer) {
+void talk(Handshake& initiator, Handshake& responder) {
   for (bool more = true; more;) {
     more = false;
-    for (auto [from, to] : {std::pair{&asker, &answerer}, std::pair{&answerer, &asker}}) {
+    for (auto [from, to] : {std::pair{&initiator, &responder}, std::pair{&responder, &initiator}}) {
       std::vector<std::byte> bytes = from->to_send();
       if (bytes.empty()) continue;
       more = true;
@@ -84,7 +84,7 @@ TEST(Token, ProofsAreHmacSha256) {
   Token key;
   for (int i = 0; i < 20; ++i) key.bytes[static_cast<std::size_t>(i)] = std::byte{0x0b};
   std::string text = "Hi There";
-  EXPECT_EQ(print(Token{prove(key, std::as_bytes(std::span(text)))}),
+  EXPECT_EQ(print(Token{hmac_sha256(key, std::as_bytes(std::span(text)))}),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
 }
 
@@ -92,36 +92,39 @@ TEST(Token, ProofsAreHmacSha256) {
 // ---------------------------------------------------------------------------------------------------
 
 TEST(Handshake, TwoWhoKnowTheTokenMeet) {
-  Handshake asker = Handshake::asks(token_of(1), "store", 17), answerer = Handshake::answers(token_of(1), "store");
-  EXPECT_FALSE(asker.done() || answerer.done());
-  talk(asker, answerer);
-  EXPECT_TRUE(asker.done());
-  EXPECT_TRUE(answerer.done());
-  EXPECT_EQ(answerer.who(), 17u);
+  Handshake initiator = Handshake::initiator(token_of(1), "store", 17),
+            responder = Handshake::responder(token_of(1), "store");
+  EXPECT_FALSE(initiator.done() || responder.done());
+  talk(initiator, responder);
+  EXPECT_TRUE(initiator.done());
+  EXPECT_TRUE(responder.done());
+  EXPECT_EQ(responder.who(), 17u);
 }
 
 TEST(Handshake, NeitherSideTakesMoreThan64BytesBeforeItIsDone) {
-  Handshake asker = Handshake::asks(token_of(1), "store", 1), answerer = Handshake::answers(token_of(1), "store");
-  EXPECT_EQ(asker.wanted(), 64u);
-  EXPECT_EQ(answerer.wanted(), 32u);
+  Handshake initiator = Handshake::initiator(token_of(1), "store", 1),
+            responder = Handshake::responder(token_of(1), "store");
+  EXPECT_EQ(initiator.wanted(), 64u);
+  EXPECT_EQ(responder.wanted(), 32u);
   std::vector<std::byte> much(65);
-  EXPECT_THAT(error_of([&] { asker.take(much); }), HasSubstr("65 bytes where 64 are to come"));
-  std::vector<std::byte> hello = asker.to_send();
+  EXPECT_THAT(error_of([&] { initiator.take(much); }), HasSubstr("65 bytes where 64 are to come"));
+  std::vector<std::byte> hello = initiator.to_send();
   EXPECT_EQ(hello.size(), 32u);
-  answerer.take(std::span(hello).first(31));
-  EXPECT_EQ(answerer.wanted(), 1u);
-  EXPECT_TRUE(answerer.to_send().empty());
-  answerer.take(std::span(hello).last(1));
-  EXPECT_EQ(answerer.to_send().size(), 64u);
-  EXPECT_EQ(answerer.wanted(), 32u);
+  responder.take(std::span(hello).first(31));
+  EXPECT_EQ(responder.wanted(), 1u);
+  EXPECT_TRUE(responder.to_send().empty());
+  responder.take(std::span(hello).last(1));
+  EXPECT_EQ(responder.to_send().size(), 64u);
+  EXPECT_EQ(responder.wanted(), 32u);
 }
 
 TEST(Handshake, WhoeverDoesNotKnowTheTokenIsFoundOutByTheOtherSide) {
-  Handshake asker = Handshake::asks(token_of(1), "store", 1), answerer = Handshake::answers(token_of(2), "store");
-  EXPECT_THAT(error_of([&] { talk(asker, answerer); }), HasSubstr("does not know this world's token"));
-  EXPECT_FALSE(asker.done() || answerer.done());
+  Handshake initiator = Handshake::initiator(token_of(1), "store", 1),
+            responder = Handshake::responder(token_of(2), "store");
+  EXPECT_THAT(error_of([&] { talk(initiator, responder); }), HasSubstr("does not know this world's token"));
+  EXPECT_FALSE(initiator.done() || responder.done());
 
-  Handshake real = Handshake::answers(token_of(2), "store"), guess = Handshake::asks(token_of(1), "store", 1);
+  Handshake real = Handshake::responder(token_of(2), "store"), guess = Handshake::initiator(token_of(1), "store", 1);
   real.take(guess.to_send());
   real.to_send();
   EXPECT_THAT(error_of([&] { real.take(std::vector<std::byte>(32, std::byte{9})); }),
@@ -130,67 +133,70 @@ TEST(Handshake, WhoeverDoesNotKnowTheTokenIsFoundOutByTheOtherSide) {
 }
 
 TEST(Handshake, APurposeIsPartOfTheProof) {
-  Handshake asker = Handshake::asks(token_of(1), "rank 1", 1), answerer = Handshake::answers(token_of(1), "rank 2");
-  EXPECT_THAT(error_of([&] { talk(asker, answerer); }), HasSubstr("does not know"));
+  Handshake initiator = Handshake::initiator(token_of(1), "rank 1", 1),
+            responder = Handshake::responder(token_of(1), "rank 2");
+  EXPECT_THAT(error_of([&] { talk(initiator, responder); }), HasSubstr("does not know"));
 }
 
 TEST(Handshake, ABytePlayedDifferentlyIsNoProof) {
   for (std::size_t at = 0; at < 128; at += 5) {
-    Handshake asker = Handshake::asks(token_of(1), "store", 1), answerer = Handshake::answers(token_of(1), "store");
-    std::vector<std::byte> hello = asker.to_send();
+    Handshake initiator = Handshake::initiator(token_of(1), "store", 1),
+              responder = Handshake::responder(token_of(1), "store");
+    std::vector<std::byte> hello = initiator.to_send();
     if (at < 32) hello[at] ^= std::byte{1};
-    answerer.take(hello);
-    std::vector<std::byte> answer = answerer.to_send();
+    responder.take(hello);
+    std::vector<std::byte> answer = responder.to_send();
     if (at >= 32 && at < 96) answer[at - 32] ^= std::byte{1};
     std::string said = error_of([&] {
-      asker.take(answer);
-      std::vector<std::byte> last = asker.to_send();
+      initiator.take(answer);
+      std::vector<std::byte> last = initiator.to_send();
       if (at >= 96) last[at - 96] ^= std::byte{1};
-      answerer.take(last);
+      responder.take(last);
     });
     EXPECT_THAT(said, HasSubstr("does not know")) << "byte " << at;
-    EXPECT_FALSE(answerer.done()) << "byte " << at;
+    EXPECT_FALSE(responder.done()) << "byte " << at;
   }
 }
 
 TEST(Handshake, OneThatIsPlayedAgainOpensNothing) {
-  Handshake asker = Handshake::asks(token_of(1), "store", 1), answerer = Handshake::answers(token_of(1), "store");
-  std::vector<std::byte> hello = asker.to_send();
-  answerer.take(hello);
-  std::vector<std::byte> answer = answerer.to_send();
-  asker.take(answer);
-  std::vector<std::byte> last = asker.to_send();
-  answerer.take(last);
-  ASSERT_TRUE(answerer.done());
+  Handshake initiator = Handshake::initiator(token_of(1), "store", 1),
+            responder = Handshake::responder(token_of(1), "store");
+  std::vector<std::byte> hello = initiator.to_send();
+  responder.take(hello);
+  std::vector<std::byte> answer = responder.to_send();
+  initiator.take(answer);
+  std::vector<std::byte> last = initiator.to_send();
+  responder.take(last);
+  ASSERT_TRUE(responder.done());
 
-  Handshake again = Handshake::answers(token_of(1), "store");  // a stranger plays the asker's bytes
+  Handshake again = Handshake::responder(token_of(1), "store");  // a stranger plays the asker's bytes
   again.take(hello);
   again.to_send();
   EXPECT_THAT(error_of([&] { again.take(last); }), HasSubstr("does not know"));
-  Handshake fresh = Handshake::asks(token_of(1), "store", 1);  // or the answerer's
+  Handshake fresh = Handshake::initiator(token_of(1), "store", 1);  // or the answerer's
   EXPECT_THAT(error_of([&] { fresh.take(answer); }), HasSubstr("does not know"));
 }
 
 // A stranger lets the answerer prove itself to it and gives that proof back: it is one for the other direction.
 TEST(Handshake, AProofThatIsReflectedOpensNothing) {
-  Handshake answerer = Handshake::answers(token_of(1), "store");
+  Handshake responder = Handshake::responder(token_of(1), "store");
   std::vector<std::byte> hello(32, std::byte{5});
-  answerer.take(hello);
-  std::vector<std::byte> answer = answerer.to_send();
-  EXPECT_THAT(error_of([&] { answerer.take(std::span(answer).last(32)); }), HasSubstr("does not know"));
+  responder.take(hello);
+  std::vector<std::byte> answer = responder.to_send();
+  EXPECT_THAT(error_of([&] { responder.take(std::span(answer).last(32)); }), HasSubstr("does not know"));
 }
 
 // --- the door
 // ------------------------------------------------------------------------------------------------------------------------
 
-class Door : public ::testing::Test {
+class AcceptorTest : public ::testing::Test {
  protected:
-  Door() {
+  AcceptorTest() {
     acceptor = std::make_unique<Acceptor>(
         reactor, Address{}, token_of(1), "test",
         [this](Descriptor socket, std::uint32_t who) {
           last_who = who;
-          ++let_in;
+          ++accepted;
           std::byte there{7};
           send_all(socket.get(), {&there, 1}, Seconds(1));
           socket.close();
@@ -198,10 +204,10 @@ class Door : public ::testing::Test {
         AcceptorLimits{.half_open = 16, .handshake = Seconds(0.4)});
   }
   // A peer that is let in, or what went wrong.
-  std::string visit(const Token& token, std::uint32_t who) {
+  std::string try_connect(const Token& token, std::uint32_t who) {
     return error_of([&] {
       Descriptor socket = dial(acceptor->address(), Seconds(5));
-      ask(socket.get(), token, "test", who, Seconds(5));
+      authenticate(socket.get(), token, "test", who, Seconds(5));
       std::byte there{};
       receive_all(socket.get(), {&there, 1}, Seconds(5));
     });
@@ -223,24 +229,24 @@ class Door : public ::testing::Test {
 
   Reactor reactor;
   std::unique_ptr<Acceptor> acceptor;
-  std::atomic<int> let_in{0};
+  std::atomic<int> accepted{0};
   std::atomic<std::uint32_t> last_who{0};
 };
 
-TEST_F(Door, WhoKnowsTheTokenIsLetIn) {
-  EXPECT_EQ(visit(token_of(1), 42), "no error");
+TEST_F(AcceptorTest, APeerWithTheTokenIsAccepted) {
+  EXPECT_EQ(try_connect(token_of(1), 42), "no error");
   EXPECT_EQ(last_who, 42u);
-  EXPECT_EQ(acceptor->turned_away(), 0);
+  EXPECT_EQ(acceptor->rejected(), 0);
 }
 
-TEST_F(Door, AWrongTokenIsTurnedAwayAndOthersStillComeIn) {
-  EXPECT_THAT(visit(token_of(2), 1), HasSubstr("does not know this world's token"));
-  EXPECT_TRUE(await([&] { return acceptor->turned_away() == 1; }));
-  EXPECT_EQ(let_in, 0);
-  EXPECT_EQ(visit(token_of(1), 3), "no error");
+TEST_F(AcceptorTest, AWrongTokenIsRejectedAndOthersAreStillAccepted) {
+  EXPECT_THAT(try_connect(token_of(2), 1), HasSubstr("does not know this world's token"));
+  EXPECT_TRUE(await([&] { return acceptor->rejected() == 1; }));
+  EXPECT_EQ(accepted, 0);
+  EXPECT_EQ(try_connect(token_of(1), 3), "no error");
 }
 
-TEST_F(Door, GarbageIsTurnedAway) {
+TEST_F(AcceptorTest, GarbageIsRejected) {
   std::mt19937_64 random(5);
   for (int trial = 0; trial < 20; ++trial) {
     Descriptor socket = dial(acceptor->address(), Seconds(5));
@@ -249,11 +255,11 @@ TEST_F(Door, GarbageIsTurnedAway) {
     send_all(socket.get(), bytes, Seconds(5));
     EXPECT_TRUE(closed(socket.get())) << trial;
   }
-  EXPECT_EQ(let_in, 0);
-  EXPECT_TRUE(await([&] { return acceptor->turned_away() == 20; }));
+  EXPECT_EQ(accepted, 0);
+  EXPECT_TRUE(await([&] { return acceptor->rejected() == 20; }));
 }
 
-TEST_F(Door, WhoSaysNothingIsShownOut) {
+TEST_F(AcceptorTest, ASilentConnectionIsClosedAfterTheTimeout) {
   auto begin = std::chrono::steady_clock::now();
   Descriptor silent = dial(acceptor->address(), Seconds(5)), half = dial(acceptor->address(), Seconds(5));
   std::vector<std::byte> some(31);
@@ -261,25 +267,25 @@ TEST_F(Door, WhoSaysNothingIsShownOut) {
   EXPECT_TRUE(closed(silent.get()));
   EXPECT_TRUE(closed(half.get()));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(350));
-  EXPECT_EQ(acceptor->turned_away(), 2);
+  EXPECT_EQ(acceptor->rejected(), 2);
 }
 
-TEST_F(Door, AThousandHalfOpenConnectionsKeepNobodyOutAndLeaveNothingBehind) {
+TEST_F(AcceptorTest, AThousandHalfOpenConnectionsBlockNoPeerAndLeakNothing) {
   std::size_t before = descriptors();
   {
     std::vector<Descriptor> strangers;
     for (int i = 0; i < 1000; ++i) strangers.push_back(dial(acceptor->address(), Seconds(5)));
-    EXPECT_EQ(visit(token_of(1), 1), "no error");
+    EXPECT_EQ(try_connect(token_of(1), 1), "no error");
     EXPECT_LE(descriptors(), before + 1000 + 16 + 2) << "no more than so many are open at a time";
-    EXPECT_TRUE(await([&] { return acceptor->turned_away() >= 1000 - 16; }));
-    EXPECT_TRUE(await([&] { return acceptor->turned_away() == 1000; })) << "the last ones when their time is over";
+    EXPECT_TRUE(await([&] { return acceptor->rejected() >= 1000 - 16; }));
+    EXPECT_TRUE(await([&] { return acceptor->rejected() == 1000; })) << "the last ones when their time is over";
   }
   EXPECT_TRUE(await([&] { return descriptors() == before; }))
       << descriptors() << " descriptors, " << before << " before";
-  EXPECT_EQ(visit(token_of(1), 1), "no error");
+  EXPECT_EQ(try_connect(token_of(1), 1), "no error");
 }
 
-TEST_F(Door, AConnectionWaitsWhileNoDescriptorIsLeftAndTheListenerDoesNotSpin) {
+TEST_F(AcceptorTest, AConnectionWaitsWhileNoDescriptorIsLeftAndTheListenerDoesNotSpin) {
   rlimit old{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
   const Descriptor highest(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -290,49 +296,49 @@ TEST_F(Door, AConnectionWaitsWhileNoDescriptorIsLeftAndTheListenerDoesNotSpin) {
   const std::clock_t begin = std::clock();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const double busy = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  EXPECT_EQ(let_in, 0);
+  EXPECT_EQ(accepted, 0);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
   EXPECT_LT(busy, 0.1) << "seconds of processor time in 0.3";
-  EXPECT_EQ(error_of([&] { ask(client.get(), token_of(1), "test", 5, Seconds(5)); }), "no error");
-  EXPECT_TRUE(await([&] { return let_in == 1; }));
-  EXPECT_EQ(visit(token_of(1), 1), "no error");
+  EXPECT_EQ(error_of([&] { authenticate(client.get(), token_of(1), "test", 5, Seconds(5)); }), "no error");
+  EXPECT_TRUE(await([&] { return accepted == 1; }));
+  EXPECT_EQ(try_connect(token_of(1), 1), "no error");
 }
 
-TEST_F(Door, ABurstOfMoreRanksThanMayBeHalfOpenIsLetIn) {
+TEST_F(AcceptorTest, ABurstOfMoreRanksThanMayBeHalfOpenIsAccepted) {
   std::vector<std::thread> all;
   std::atomic<int> failed{0};
   for (int i = 0; i < 64; ++i)
     all.emplace_back([&, i] {
       failed += error_of([&] {
-                  dial_and_ask("the door", acceptor->address(), token_of(1), "test", static_cast<std::uint32_t>(i),
-                               Seconds(20));
+                  dial_and_authenticate("the door", acceptor->address(), token_of(1), "test",
+                                        static_cast<std::uint32_t>(i), Seconds(20));
                 }) != "no error";
     });
   for (std::thread& thread : all) thread.join();
   EXPECT_EQ(failed, 0);
-  EXPECT_TRUE(await([&] { return let_in >= 64; })) << let_in;
+  EXPECT_TRUE(await([&] { return accepted >= 64; })) << accepted;
 }
 
-TEST_F(Door, ASilentConnectionIsClosedBeforeOneThatHasSaidWhoItIs) {
+TEST_F(AcceptorTest, ASilentConnectionIsClosedBeforeAnIdentifiedOne) {
   acceptor = std::make_unique<Acceptor>(
       reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t who) { last_who = who; },
       AcceptorLimits{.half_open = 16, .handshake = Seconds(100)});  // slow is slower than this test
   Descriptor honest = dial(acceptor->address(), Seconds(5));
-  Handshake handshake = Handshake::asks(token_of(1), "test", 9);
+  Handshake handshake = Handshake::initiator(token_of(1), "test", 9);
   send_all(honest.get(), handshake.to_send(), Seconds(5));
   std::byte answer[Handshake::most_bytes];
   receive_all(honest.get(), std::span(answer).first(handshake.wanted()), Seconds(5));
   std::vector<Descriptor> strangers;
   for (int i = 0; i < 40; ++i) strangers.push_back(dial(acceptor->address(), Seconds(5)));
-  ASSERT_TRUE(await([&] { return acceptor->turned_away() >= 40 - 15; }));
+  ASSERT_TRUE(await([&] { return acceptor->rejected() >= 40 - 15; }));
   handshake.take(answer);
   send_all(honest.get(), handshake.to_send(), Seconds(5));
   EXPECT_TRUE(await([&] { return last_who == 9u; }));
 }
 
-TEST_F(Door, RefusesAConnectionWhenAllOthersAreIdentified) {
+TEST_F(AcceptorTest, RefusesAConnectionWhenAllOthersAreIdentified) {
   acceptor = std::make_unique<Acceptor>(
-      reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t) { ++let_in; },
+      reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t) { ++accepted; },
       AcceptorLimits{.half_open = 4, .handshake = Seconds(100)});
   struct Honest {
     Descriptor socket;
@@ -341,24 +347,24 @@ TEST_F(Door, RefusesAConnectionWhenAllOthersAreIdentified) {
   };
   std::vector<Honest> all;
   for (std::uint32_t who = 0; who < 4; ++who) {
-    Honest& one =
-        all.emplace_back(Honest{dial(acceptor->address(), Seconds(5)), Handshake::asks(token_of(1), "test", who), {}});
+    Honest& one = all.emplace_back(
+        Honest{dial(acceptor->address(), Seconds(5)), Handshake::initiator(token_of(1), "test", who), {}});
     send_all(one.socket.get(), one.handshake.to_send(), Seconds(5));
     one.answer.resize(one.handshake.wanted());
     receive_all(one.socket.get(), one.answer, Seconds(5));
   }
   const Descriptor late = dial(acceptor->address(), Seconds(5));
   EXPECT_TRUE(closed(late.get()));
-  EXPECT_EQ(acceptor->turned_away(), 1);
+  EXPECT_EQ(acceptor->rejected(), 1);
   for (Honest& one : all) {
     one.handshake.take(one.answer);
     send_all(one.socket.get(), one.handshake.to_send(), Seconds(5));
   }
-  EXPECT_TRUE(await([&] { return let_in == 4; })) << let_in;
+  EXPECT_TRUE(await([&] { return accepted == 4; })) << accepted;
 }
 
 // An acceptor that closes the first connections before it answers, as one does that has too many.
-TEST(DialAndAsk, TriesAgainWhereItWasTurnedAwayBeforeTheAnswerAndNotWhereTheTokenIsWrong) {
+TEST(DialAndAuthenticate, RetriesAfterARejectionBeforeTheReplyButNotAfterAWrongToken) {
   for (const int token : {1, 2}) {
     Address address;
     const Descriptor listener = listen_at(address, 8);
@@ -371,7 +377,7 @@ TEST(DialAndAsk, TriesAgainWhereItWasTurnedAwayBeforeTheAnswerAndNotWhereTheToke
           continue;
         }
         if (++came < 3) continue;  // closed
-        Handshake handshake = Handshake::answers(token_of(1), "test");
+        Handshake handshake = Handshake::responder(token_of(1), "test");
         std::byte bytes[Handshake::most_bytes];
         while (!handshake.done()) {
           const auto wanted = std::span(bytes).first(handshake.wanted());
@@ -382,7 +388,7 @@ TEST(DialAndAsk, TriesAgainWhereItWasTurnedAwayBeforeTheAnswerAndNotWhereTheToke
       }
     });
     const std::string said =
-        error_of([&] { dial_and_ask("the door", address, token_of(token), "test", 4, Seconds(10)); });
+        error_of([&] { dial_and_authenticate("the door", address, token_of(token), "test", 4, Seconds(10)); });
     server.join();
     EXPECT_EQ(came, 3);
     EXPECT_EQ(said, token == 1
@@ -391,7 +397,7 @@ TEST(DialAndAsk, TriesAgainWhereItWasTurnedAwayBeforeTheAnswerAndNotWhereTheToke
   }
 }
 
-TEST_F(Door, ADoorMayCloseWhileGuestsStandInIt) {
+TEST_F(AcceptorTest, AnAcceptorMayCloseWhileConnectionsArePending) {
   Descriptor silent = dial(acceptor->address(), Seconds(5));
   std::vector<std::byte> some(3);
   send_all(silent.get(), some, Seconds(5));

@@ -108,13 +108,13 @@ std::string address_of_host(const std::string& name) {
 }
 
 std::string outward_address() {
-  Descriptor way(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  Descriptor probe(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(9);
   inet_pton(AF_INET, "192.0.2.1",
             &to.sin_addr);  // reserved for documentation: nothing is sent, only the way is looked up
-  if (connect(way.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return local_address(way.get()).host;
+  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return local_address(probe.get()).host;
   ifaddrs* list = nullptr;
   require(ErrorKind::device, getifaddrs(&list) == 0, "cannot list the network interfaces");
   std::string found, names;

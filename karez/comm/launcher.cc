@@ -34,42 +34,42 @@ struct Reader {
             most);
     return out;
   }
-  std::optional<bool> truth(const std::string& name) const {
+  std::optional<bool> flag(const std::string& name) const {
     auto value = number(name, 0, 1);
     return value ? std::optional(*value == 1) : std::nullopt;
   }
-  std::string needed(const std::string& name, const std::string& beside) const {
+  std::string required(const std::string& name, const std::string& other) const {
     auto value = text(name);
-    require(value.has_value(), has(beside) ? cat(beside, " is ", *text(beside), ", but ") : std::string(), name,
+    require(value.has_value(), has(other) ? cat(other, " is ", *text(other), ", but ") : std::string(), name,
             " is not set; it takes both");
     return *value;
   }
 };
 
-void read_ranks(const Reader& reader, Launch& out, const std::string& rank, const std::string& ranks) {
-  reader.needed(rank, ranks);
-  reader.needed(ranks, rank);
+void read_ranks(const Reader& reader, JobLaunch& out, const std::string& rank, const std::string& ranks) {
+  reader.required(rank, ranks);
+  reader.required(ranks, rank);
   out.rank = static_cast<int>(*reader.number(rank, 0, most_ranks - 1));
   out.ranks = static_cast<int>(*reader.number(ranks, 1, most_ranks));
-  out.said = cat(rank, "=", out.rank, " ", ranks, "=", out.ranks);
+  out.rank_variables = cat(rank, "=", out.rank, " ", ranks, "=", out.ranks);
   require(out.rank < out.ranks, rank, " is ", out.rank, ", but ", ranks, " is ", out.ranks, "; ranks begin at 0");
 }
 
 // What is not said of this host stays unknown, unless there is one host alone.
-void read_local(const Reader& reader, Launch& out, const std::string& rank, const std::string& ranks) {
+void read_local(const Reader& reader, JobLaunch& out, const std::string& rank, const std::string& ranks) {
   auto here = reader.number(rank, 0, most_ranks - 1), all = reader.number(ranks, 1, most_ranks);
   out.local_rank = here ? static_cast<int>(*here) : -1;
   out.local_ranks = all ? static_cast<int>(*all) : 0;
   require(!here || *here <= out.rank, rank, " is ", here.value_or(0), ", but this is rank ", out.rank, " of all (",
-          out.said, ")");
+          out.rank_variables, ")");
   require(!here || !all || *here < *all, rank, " is ", here.value_or(0), ", but ", ranks, " is ", all.value_or(0),
           "; ranks begin at 0");
   require(!all || *all <= out.ranks, ranks, " is ", all.value_or(0), ", but there are ", out.ranks, " ranks (",
-          out.said, ")");
+          out.rank_variables, ")");
   out.one_host = out.local_ranks == out.ranks;
 }
 
-void only_one_host(Launch& out) {
+void set_single_host(JobLaunch& out) {
   out.one_host = true;
   out.local_ranks = out.ranks;
   if (out.local_rank < 0) out.local_rank = out.rank;
@@ -115,24 +115,24 @@ Address parse_store(const std::string& text) {
 }
 
 bool started_by_karez_run(const Reader& reader) { return reader.has("KAREZ_RANK") || reader.has("KAREZ_RANKS"); }
-void read_karez_run(const Reader& reader, Launch& out) {
+void read_karez_run(const Reader& reader, JobLaunch& out) {
   read_ranks(reader, out, "KAREZ_RANK", "KAREZ_RANKS");
   read_local(reader, out, "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS");
   if (out.ranks == 1) return;
-  out.store = parse_store(reader.needed("KAREZ_STORE", "KAREZ_RANK"));
+  out.store = parse_store(reader.required("KAREZ_STORE", "KAREZ_RANK"));
   require(out.one_host || !out.store.is_name(), "KAREZ_STORE is ", out.store.host, ", which only one host sees, but ",
           out.local_ranks, " of ", out.ranks, " ranks are on this one (KAREZ_LOCAL_RANKS)");
-  reader.needed("KAREZ_TOKEN", "KAREZ_RANK");
+  reader.required("KAREZ_TOKEN", "KAREZ_RANK");
 }
 
 bool started_by_torchrun(const Reader& reader) { return reader.has("RANK") || reader.has("WORLD_SIZE"); }
-void read_torchrun(const Reader& reader, Launch& out) {
+void read_torchrun(const Reader& reader, JobLaunch& out) {
   read_ranks(reader, out, "RANK", "WORLD_SIZE");
   read_local(reader, out, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   if (out.ranks == 1) return;
-  std::string host = reader.needed("MASTER_ADDR", "RANK"), port = reader.needed("MASTER_PORT", "RANK");
+  std::string host = reader.required("MASTER_ADDR", "RANK"), port = reader.required("MASTER_PORT", "RANK");
   reader.number("MASTER_PORT", 1, 65534);
-  if (out.local_ranks == 0 && is_loopback(host)) only_one_host(out);
+  if (out.local_ranks == 0 && is_loopback(host)) set_single_host(out);
   std::string job = cat("torchrun ", host, " ", port, " ", reader.text("TORCHELASTIC_RUN_ID").value_or(""), " ",
                         reader.text("TORCHELASTIC_RESTART_COUNT").value_or(""));
   out.store = out.one_host ? named_store(job) : open_store(reader, host, job);
@@ -149,22 +149,22 @@ constexpr const char* transport_key = "OMPI_MCA_orte_precondition_transports";
 bool started_by_open_mpi(const Reader& reader) {
   return reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE");
 }
-void read_open_mpi(const Reader& reader, Launch& out) {
+void read_open_mpi(const Reader& reader, JobLaunch& out) {
   read_ranks(reader, out, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   read_local(reader, out, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
   if (out.ranks == 1) return;
   std::string name = reader.text("PMIX_NAMESPACE").value_or(reader.text("OMPI_MCA_ess_base_jobid").value_or(""));
   std::string key = reader.text(transport_key).value_or("");
-  require(!name.empty() || !key.empty(), "this is rank ", out.rank, " of ", out.ranks, " of Open MPI (", out.said,
-          "), but neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid says of which job");
+  require(!name.empty() || !key.empty(), "this is rank ", out.rank, " of ", out.ranks, " of Open MPI (",
+          out.rank_variables, "), but neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid says of which job");
   std::string job = cat("Open MPI ", name, " ", key);
   if (out.one_host) {
     out.store = named_store(job);
     return;
   }
   auto host = reader.text("MASTER_ADDR");
-  out.by_pmix = !host && reader.has("PMIX_NAMESPACE") && reader.has("PMIX_RANK") && offers_pmix(reader);
-  if (out.by_pmix) return;
+  out.uses_pmix = !host && reader.has("PMIX_NAMESPACE") && reader.has("PMIX_RANK") && offers_pmix(reader);
+  if (out.uses_pmix) return;
   require(host.has_value(), out.ranks,
           " ranks on several hosts by Open MPI: nothing says on which of them rank 0 is; name it with mpirun -x "
           "MASTER_ADDR=HOST");
@@ -177,7 +177,7 @@ bool started_by_slurm(const Reader& reader) {
   auto step = reader.number("SLURM_STEP_ID", 0, 0xffffffff);
   return step && *step < first_special_step;
 }
-void read_slurm(const Reader& reader, Launch& out) {
+void read_slurm(const Reader& reader, JobLaunch& out) {
   auto steps = reader.number("SLURM_STEP_NUM_TASKS", 1, most_ranks),
        tasks = reader.number("SLURM_NTASKS", 1, most_ranks);
   require(!steps || !tasks || *steps == *tasks, "SLURM_STEP_NUM_TASKS is ", steps.value_or(0), ", but SLURM_NTASKS is ",
@@ -185,12 +185,12 @@ void read_slurm(const Reader& reader, Launch& out) {
   read_ranks(reader, out, "SLURM_PROCID", steps ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
   read_local(reader, out, "SLURM_LOCALID", "");
   if (out.ranks == 1) return;
-  SlurmHosts hosts = parse_slurm_hosts(reader.needed("SLURM_STEP_NODELIST", "SLURM_STEP_ID"));
+  SlurmHosts hosts = parse_slurm_hosts(reader.required("SLURM_STEP_NODELIST", "SLURM_STEP_ID"));
   auto node = reader.number("SLURM_NODEID", 0, most_ranks);
   require(!node || *node < hosts.count, "SLURM_NODEID is ", node.value_or(0), ", but SLURM_STEP_NODELIST names ",
           hosts.count, " hosts");
   auto each = reader.text("SLURM_STEP_TASKS_PER_NODE");
-  if (hosts.count == 1) only_one_host(out);
+  if (hosts.count == 1) set_single_host(out);
   else if (each && node) out.local_ranks = slurm_tasks_of(*each, static_cast<int>(*node));
   require(out.local_ranks == 0 || out.local_rank < out.local_ranks, "SLURM_LOCALID is ", out.local_rank,
           ", but of the ranks ", out.local_ranks, " are on this node");
@@ -207,7 +207,7 @@ struct Row {
   const char* name;
   const char* variable;  // by which one that is ignored is named
   bool (*started)(const Reader&);
-  void (*read)(const Reader&, Launch&);
+  void (*read)(const Reader&, JobLaunch&);
 };
 constexpr Row rows[] = {
     {Launcher::karez_run, "karez run", "KAREZ_RANK", started_by_karez_run, read_karez_run},
@@ -216,7 +216,7 @@ constexpr Row rows[] = {
     {Launcher::slurm, "Slurm", "SLURM_PROCID", started_by_slurm, read_slurm},
 };
 
-void read_token(const Reader& reader, Launch& out) {
+void read_token(const Reader& reader, JobLaunch& out) {
   if (auto text = reader.text("KAREZ_TOKEN")) {
     try {
       out.token = parse_token(*text);
@@ -227,7 +227,7 @@ void read_token(const Reader& reader, Launch& out) {
     out.token = derive_token(*key);
     out.token_source = "Open MPI's transport key";
   }
-  require(out.one_host || out.token, out.ranks, " ranks on several hosts (", out.said,
+  require(out.one_host || out.token, out.ranks, " ranks on several hosts (", out.rank_variables,
           ") have no token by which they know each other: set KAREZ_TOKEN to the same 64 hexadecimal digits on all of "
           "them (openssl rand -hex 32)");
 }
@@ -248,9 +248,9 @@ Environment process_environment() {
   };
 }
 
-Launch launch_from(const Environment& environment) {
+JobLaunch launch_from(const Environment& environment) {
   const Reader reader{environment};
-  Launch out;
+  JobLaunch out;
   for (const Row& row : rows) {
     if (out.launcher != Launcher::none) {
       if (reader.has(row.variable)) out.ignored.emplace_back(row.variable);
@@ -260,21 +260,21 @@ Launch launch_from(const Environment& environment) {
     }
   }
   if (auto devices = reader.number("KAREZ_DEVICES", 1, most_ranks)) out.devices = static_cast<int>(*devices);
-  out.crowded = reader.truth("KAREZ_CROWDED");
+  out.crowded = reader.flag("KAREZ_CROWDED");
   out.interface = reader.text("KAREZ_INTERFACE");
   if (out.ranks > 1) read_token(reader, out);
-  else only_one_host(out);
+  else set_single_host(out);
   return out;
 }
 
-Address store_of(const Launch& launch, int world) {
+Address store_address(const JobLaunch& launch, int world) {
   Address out = launch.store;
-  if (launch.by_pmix) return out;
+  if (launch.uses_pmix) return out;
   if (out.is_name()) {
     out.host += cat("-", world);
     return out;
   }
-  out.port += world % ports_of_a_job;
+  out.port += world % ports_per_job;
   require(out.port < 65536, "world ", world, " of this process would meet at port ", out.port, " of ", out.host,
           "; set KAREZ_PORT to a lower one");
   return out;
@@ -285,18 +285,18 @@ int free_ports(int first, int last) {
   for (int tries = 0; tries < 100; ++tries) {
     const int port = first + static_cast<int>(random() % (last - first));
     try {
-      for (int at = port; at < port + ports_of_a_job; ++at) {
+      for (int at = port; at < port + ports_per_job; ++at) {
         Address address{"0.0.0.0", at};
         listen_at(address, 1);
       }
       return port;
     } catch (const Error&) {}
   }
-  fail(ErrorKind::device, "no ", ports_of_a_job, " ports in a row from ", first, " to ", last,
+  fail(ErrorKind::device, "no ", ports_per_job, " ports in a row from ", first, " to ", last,
        " are free on this host (", this_process(), ")");
 }
 
-std::string line_of(const Launch& launch, int devices, std::string_view links) {
+std::string startup_line(const JobLaunch& launch, int devices, std::string_view links) {
   std::string out = cat("karez: ", launch.ranks, launch.ranks == 1 ? " rank x " : " ranks x ", devices,
                         devices == 1 ? " device" : " devices");
   if (launch.launcher != Launcher::none) out += cat(", from ", name_of(launch.launcher));

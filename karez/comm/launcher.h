@@ -30,7 +30,7 @@ std::string_view name_of(Launcher launcher);
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();  // getenv
 
-struct Launch {
+struct JobLaunch {
   Launcher launcher = Launcher::none;
   int rank = 0, ranks = 1;
   int local_rank = 0, local_ranks = 1;  // among those of this host; -1 and 0 where nobody says so
@@ -39,7 +39,7 @@ struct Launch {
   // Of the first world of the process. On one host "@name", which only this network namespace sees; on several the name
   // or numeric address of rank 0's host, and a port. With one rank it is empty: there is nobody to meet.
   Address store{"", 0};
-  bool by_pmix = false;        // rank 0 tells its address through PMIx instead; `store` is empty
+  bool uses_pmix = false;      // rank 0 tells its address through PMIx instead; `store` is empty
   std::optional<Token> token;  // none: one host, where the kernel vouches for who comes (meeting.h)
   std::string token_source;    // "karez run", "KAREZ_TOKEN", "Open MPI's transport key", ""
 
@@ -48,22 +48,23 @@ struct Launch {
       crowded;  // KAREZ_CROWDED: there are more ranks than cores on this host, so teams are of 1 and nobody spins
   std::optional<std::string> interface;  // KAREZ_INTERFACE: whose address others reach this process at
   std::vector<std::string> ignored;      // a variable of each launcher that is not the innermost: "SLURM_PROCID"
-  std::string said;  // by the winner, for errors that show both: "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4"
+  std::string
+      rank_variables;  // by the winner, for errors that show both: "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4"
 };
 
 // Throws Error (kind user) on variables that are half set, contradict each other or hold what they should not; it shows
 // both. More than one host without a token is one of them.
-Launch launch_from(const Environment& environment);
+JobLaunch launch_from(const Environment& environment);
 
 // Of the n-th world that this process makes, from 0: it meets the n-th of the others. Worlds that meet at ports take
 // these in turn.
-inline constexpr int ports_of_a_job = 8;
-Address store_of(const Launch& launch, int world);
-// The first of ports_of_a_job ports in a row that are free on this host; it is at least `first` and less than `last`,
+inline constexpr int ports_per_job = 8;
+Address store_address(const JobLaunch& launch, int world);
+// The first of ports_per_job ports in a row that are free on this host; it is at least `first` and less than `last`,
 // which lie below the ports that the kernel hands out. Throws Error (kind device).
 int free_ports(int first = 15000, int last = 30000);
 
 // "karez: 4 ranks x 1 device, from Open MPI, links shm+tcp; ignored: SLURM_PROCID"
-std::string line_of(const Launch& launch, int devices, std::string_view links);
+std::string startup_line(const JobLaunch& launch, int devices, std::string_view links);
 
 }  // namespace karez::comm

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using Variables = std::map<std::string, std::string>;
 
-Launch launch(const Variables& variables) {
+JobLaunch launch(const Variables& variables) {
   return launch_from([&](const std::string& name) -> std::optional<std::string> {
     auto at = variables.find(name);
     return at == variables.end() ? std::nullopt : std::optional(at->second);
@@ -57,7 +57,7 @@ const Variables slurm = {{"SLURM_STEP_ID", "0"},     {"SLURM_PROCID", "5"},
 TEST(Launcher, WithoutAnyThereIsOneRank) {
   for (const Variables& none :
        {Variables{}, Variables{{"RANK", ""}, {"SLURM_NTASKS", "4"}, {"MASTER_ADDR", "x"}, {"KAREZ_TOKEN", "bad"}}}) {
-    Launch out = launch(none);
+    JobLaunch out = launch(none);
     EXPECT_EQ(out.launcher, Launcher::none);
     EXPECT_EQ(std::tuple(out.rank, out.ranks, out.local_rank, out.local_ranks, out.one_host),
               std::tuple(0, 1, 0, 1, true));
@@ -68,7 +68,7 @@ TEST(Launcher, WithoutAnyThereIsOneRank) {
 }
 
 TEST(Launcher, KarezRunSaysEverything) {
-  Launch out = launch(with(karez, {{"KAREZ_DEVICES", "3"}, {"KAREZ_CROWDED", "1"}, {"KAREZ_INTERFACE", "eth1"}}));
+  JobLaunch out = launch(with(karez, {{"KAREZ_DEVICES", "3"}, {"KAREZ_CROWDED", "1"}, {"KAREZ_INTERFACE", "eth1"}}));
   EXPECT_EQ(out.launcher, Launcher::karez_run);
   EXPECT_EQ(std::tuple(out.rank, out.ranks, out.local_rank, out.local_ranks, out.one_host),
             std::tuple(2, 4, 2, 4, true));
@@ -78,7 +78,7 @@ TEST(Launcher, KarezRunSaysEverything) {
   EXPECT_EQ(out.devices, 3);
   EXPECT_EQ(out.crowded, true);
   EXPECT_EQ(out.interface, "eth1");
-  EXPECT_EQ(out.said, "KAREZ_RANK=2 KAREZ_RANKS=4");
+  EXPECT_EQ(out.rank_variables, "KAREZ_RANK=2 KAREZ_RANKS=4");
   out = launch(with(karez, {{"KAREZ_LOCAL_RANK", "0"},
                             {"KAREZ_LOCAL_RANKS", "2"},
                             {"KAREZ_STORE", "[fe80::1]:4711"},
@@ -89,7 +89,7 @@ TEST(Launcher, KarezRunSaysEverything) {
 }
 
 TEST(Launcher, TorchrunsVariablesNameTheHostAndThePort) {
-  Launch out = launch(torchrun);
+  JobLaunch out = launch(torchrun);
   EXPECT_EQ(out.launcher, Launcher::torchrun);
   EXPECT_EQ(std::tuple(out.rank, out.ranks, out.local_rank, out.local_ranks, out.one_host),
             std::tuple(3, 4, 1, 2, false));
@@ -103,7 +103,7 @@ TEST(Launcher, TorchrunsVariablesNameTheHostAndThePort) {
 
 TEST(Launcher, OnOneHostTheStoreHasANameOfTheJob) {
   const Variables one = with(torchrun, {{"LOCAL_WORLD_SIZE", "4"}, {"KAREZ_TOKEN", "-"}});
-  Launch out = launch(one);
+  JobLaunch out = launch(one);
   EXPECT_TRUE(out.one_host);
   EXPECT_FALSE(out.token) << "none is needed";
   EXPECT_EQ(out.token_source, "");
@@ -111,15 +111,15 @@ TEST(Launcher, OnOneHostTheStoreHasANameOfTheJob) {
   EXPECT_EQ(launch(with(one, {{"RANK", "1"}, {"LOCAL_RANK", "-"}})).store, out.store) << "the same for all ranks";
   for (const char* name : {"MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
     EXPECT_NE(launch(with(one, {{name, "1234"}})).store, out.store) << "another job";
-  Launch local = launch(with(one, {{"LOCAL_WORLD_SIZE", "-"}, {"LOCAL_RANK", "-"}, {"MASTER_ADDR", "127.0.0.1"}}));
+  JobLaunch local = launch(with(one, {{"LOCAL_WORLD_SIZE", "-"}, {"LOCAL_RANK", "-"}, {"MASTER_ADDR", "127.0.0.1"}}));
   EXPECT_EQ(std::tuple(local.local_rank, local.local_ranks, local.one_host), std::tuple(3, 4, true))
       << "loopback is one host";
-  Launch unsaid = launch(with(torchrun, {{"LOCAL_WORLD_SIZE", "-"}, {"LOCAL_RANK", "-"}}));
+  JobLaunch unsaid = launch(with(torchrun, {{"LOCAL_WORLD_SIZE", "-"}, {"LOCAL_RANK", "-"}}));
   EXPECT_EQ(std::tuple(unsaid.local_rank, unsaid.local_ranks, unsaid.one_host), std::tuple(-1, 0, false));
 }
 
 TEST(Launcher, OpenMpiBringsAKey) {
-  Launch out = launch(open_mpi);
+  JobLaunch out = launch(open_mpi);
   EXPECT_EQ(out.launcher, Launcher::open_mpi);
   EXPECT_EQ(std::tuple(out.rank, out.ranks, out.local_rank, out.local_ranks, out.one_host),
             std::tuple(1, 4, 1, 4, true));
@@ -128,12 +128,12 @@ TEST(Launcher, OpenMpiBringsAKey) {
   EXPECT_THAT(out.store.host, StartsWith("@karez-"));
   EXPECT_THAT(out.store.host, ::testing::Not(HasSubstr("01234567"))) << "the key is not told";
   EXPECT_NE(launch(with(open_mpi, {{"PMIX_NAMESPACE", "3071279106"}})).store, out.store);
-  Launch given = launch(with(open_mpi, {{"KAREZ_TOKEN", hex}}));
+  JobLaunch given = launch(with(open_mpi, {{"KAREZ_TOKEN", hex}}));
   EXPECT_EQ(given.token, parse_token(hex));
   EXPECT_EQ(given.token_source, "KAREZ_TOKEN");
-  Launch bare = launch(with(open_mpi, {{"OMPI_MCA_orte_precondition_transports", "-"}}));
+  JobLaunch bare = launch(with(open_mpi, {{"OMPI_MCA_orte_precondition_transports", "-"}}));
   EXPECT_FALSE(bare.token);
-  Launch two = launch(with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"MASTER_ADDR", "10.0.0.7"}}));
+  JobLaunch two = launch(with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"MASTER_ADDR", "10.0.0.7"}}));
   EXPECT_FALSE(two.one_host);
   EXPECT_EQ(two.store.host, "10.0.0.7");
   EXPECT_GE(two.store.port, 15000);
@@ -147,16 +147,16 @@ TEST(Launcher, OpenMpiOnSeveralHostsTellsRankZerosByPmix) {
   const Variables several = with(
       open_mpi,
       {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"PMIX_RANK", "1"}, {"PMIX_SERVER_URI41", "1.0;tcp4://127.0.0.1:4711"}});
-  Launch out = launch(several);
-  EXPECT_TRUE(out.by_pmix && !out.one_host);
-  EXPECT_EQ(store_of(out, 3), (Address{"", 0}));
-  EXPECT_FALSE(launch(with(several, {{"MASTER_ADDR", "alpha"}})).by_pmix) << "who names a host means it";
-  EXPECT_FALSE(launch(with(several, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})).by_pmix) << "one host needs none";
+  JobLaunch out = launch(several);
+  EXPECT_TRUE(out.uses_pmix && !out.one_host);
+  EXPECT_EQ(store_address(out, 3), (Address{"", 0}));
+  EXPECT_FALSE(launch(with(several, {{"MASTER_ADDR", "alpha"}})).uses_pmix) << "who names a host means it";
+  EXPECT_FALSE(launch(with(several, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})).uses_pmix) << "one host needs none";
   EXPECT_THAT(error(with(several, {{"PMIX_RANK", "-"}})), HasSubstr("nothing says on which of them rank 0 is"));
 }
 
 TEST(Launcher, ASlurmStepMeetsAtItsFirstHost) {
-  Launch out = launch(slurm);
+  JobLaunch out = launch(slurm);
   EXPECT_EQ(out.launcher, Launcher::slurm);
   EXPECT_EQ(std::tuple(out.rank, out.ranks, out.local_rank, out.local_ranks, out.one_host),
             std::tuple(5, 6, 1, 2, false));
@@ -165,12 +165,12 @@ TEST(Launcher, ASlurmStepMeetsAtItsFirstHost) {
             out.store);
   EXPECT_NE(launch(with(slurm, {{"SLURM_STEP_ID", "1"}})).store.port, out.store.port);
   EXPECT_EQ(launch(with(slurm, {{"MASTER_ADDR", "ib0-gpu07"}})).store.host, "ib0-gpu07");
-  Launch one = launch(with(
+  JobLaunch one = launch(with(
       slurm, {{"SLURM_STEP_NODELIST", "gpu9"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "5"}, {"KAREZ_TOKEN", "-"}}));
   EXPECT_EQ(std::tuple(one.local_rank, one.local_ranks, one.one_host), std::tuple(5, 6, true));
   EXPECT_THAT(one.store.host, StartsWith("@karez-"));
   EXPECT_EQ(launch(with(slurm, {{"SLURM_STEP_NUM_TASKS", "-"}})).ranks, 6);
-  Launch unsaid = launch(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "-"}}));
+  JobLaunch unsaid = launch(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "-"}}));
   EXPECT_EQ(std::tuple(unsaid.local_rank, unsaid.local_ranks), std::tuple(1, 0));
 }
 
@@ -199,19 +199,19 @@ TEST(Launcher, TheInnermostWinsAndTheOthersAreNamed) {
 }
 
 TEST(Launcher, ALineSaysWhoStartedIt) {
-  EXPECT_EQ(line_of(launch(with(open_mpi, {{"SLURM_PROCID", "1"}})), 1, "shm+tcp"),
+  EXPECT_EQ(startup_line(launch(with(open_mpi, {{"SLURM_PROCID", "1"}})), 1, "shm+tcp"),
             "karez: 4 ranks x 1 device, from Open MPI, links shm+tcp; ignored: SLURM_PROCID");
-  EXPECT_EQ(line_of(launch(karez), 2, "shm"), "karez: 4 ranks x 2 devices, from karez run, links shm");
-  EXPECT_EQ(line_of(launch({}), 4, ""), "karez: 1 rank x 4 devices");
+  EXPECT_EQ(startup_line(launch(karez), 2, "shm"), "karez: 4 ranks x 2 devices, from karez run, links shm");
+  EXPECT_EQ(startup_line(launch({}), 4, ""), "karez: 1 rank x 4 devices");
 }
 
 TEST(Launcher, EachWorldOfAProcessHasAStoreOfItsOwn) {
-  EXPECT_EQ(store_of(launch(karez), 0).host, "@karez-abc-0");
-  EXPECT_EQ(store_of(launch(karez), 12).host, "@karez-abc-12");
-  EXPECT_EQ(store_of(launch(torchrun), 3), (Address{"alpha", 29503}));
-  EXPECT_EQ(store_of(launch(torchrun), 7 + 8), (Address{"alpha", 29507}));
+  EXPECT_EQ(store_address(launch(karez), 0).host, "@karez-abc-0");
+  EXPECT_EQ(store_address(launch(karez), 12).host, "@karez-abc-12");
+  EXPECT_EQ(store_address(launch(torchrun), 3), (Address{"alpha", 29503}));
+  EXPECT_EQ(store_address(launch(torchrun), 7 + 8), (Address{"alpha", 29507}));
   EXPECT_THAT(error_of([] {
-                store_of(launch(with(torchrun, {{"KAREZ_PORT", "65535"}})), 1);
+                store_address(launch(with(torchrun, {{"KAREZ_PORT", "65535"}})), 1);
               }),
               HasSubstr("set KAREZ_PORT to a lower one"));
 }
@@ -276,12 +276,12 @@ TEST(Launcher, WhatCannotBeMeantIsShown) {
 TEST(Ports, OfAJobAreFree) {
   const int port = free_ports();
   EXPECT_GE(port, 15000);
-  for (int at = port; at < port + ports_of_a_job; ++at) {
+  for (int at = port; at < port + ports_per_job; ++at) {
     Address address{"127.0.0.1", at};
     EXPECT_NO_THROW(listen_at(address, 1)) << at;
   }
   EXPECT_EQ(free_ports(port, port + 1), port);
-  for (int taken = port; taken < port + ports_of_a_job; ++taken) {
+  for (int taken = port; taken < port + ports_per_job; ++taken) {
     Address address{"0.0.0.0", taken};
     const Descriptor listener = listen_at(address, 1);
     EXPECT_THAT(error_of([&] { free_ports(port, port + 1); }), HasSubstr(cat("no 8 ports in a row from ", port)))

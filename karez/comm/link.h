@@ -22,28 +22,28 @@ using Wake = std::function<void()>;
 
 // Rings once for any number of happenings between two answers, so that a member gets one message where three peers
 // wrote to it.
-class Bell {
+class Notifier {
  public:
-  void set(Wake wake) { wake_ = std::move(wake); }  // before the first message
-  void ring() {
-    if (!rung_.exchange(true, std::memory_order_acq_rel) && wake_) wake_();
+  void set_wake(Wake wake) { wake_ = std::move(wake); }  // before the first message
+  void notify() {
+    if (!notified_.exchange(true, std::memory_order_acq_rel) && wake_) wake_();
   }
-  void answer() { rung_.exchange(false, std::memory_order_acq_rel); }  // before looking at the links
+  void acknowledge() { notified_.exchange(false, std::memory_order_acq_rel); }  // before looking at the links
 
   // A link has failed. The first one's error stays: who ended later often did so because of it.
-  void ring_failure(const Error& error) {
-    if (!claimed_.exchange(true, std::memory_order_acq_rel)) {
+  void notify_failure(const Error& error) {
+    if (!failure_claimed_.exchange(true, std::memory_order_acq_rel)) {
       failure_ = std::make_unique<Error>(error);
       failed_.store(true, std::memory_order_release);
     }
-    ring();
+    notify();
   }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   const Error* failure() const { return failed() ? failure_.get() : nullptr; }
 
  private:
   Wake wake_;
-  std::atomic<bool> rung_{false}, claimed_{false}, failed_{false};
+  std::atomic<bool> notified_{false}, failure_claimed_{false}, failed_{false};
   std::unique_ptr<Error> failure_;
 };
 
@@ -66,40 +66,40 @@ class Link {
     return nullptr;
   }  // of kind peer, with the peer's name; null while all is well
 
-  // For a thread that would rather look again than be woken. Between stay_awake(true) and stay_awake(false) it promises
-  // to call `poll` again and again; what arrives meanwhile may wait for that, and wakes nobody. A link within one
-  // process has nothing to look for.
-  virtual void stay_awake(bool) {}
+  // For a thread that would rather look again than be woken. Between set_busy_poll(true) and set_busy_poll(false) it
+  // promises to call `poll` again and again; what arrives meanwhile may wait for that, and wakes nobody. A link within
+  // one process has nothing to look for.
+  virtual void set_busy_poll(bool) {}
   virtual void poll() {}
 };
 
 // One member's end of a communicator: a link to each peer and the bell they ring.
 class Endpoint {
  public:
-  Endpoint(int member, int members, Bell& bell)
+  Endpoint(int member, int members, Notifier& notifier)
       : member_(member),
-        bell_(&bell),
+        notifier_(&notifier),
         links_(static_cast<std::size_t>(members)) {}
 
   int member() const { return member_; }
   int members() const { return static_cast<int>(links_.size()); }
   Link& link(int peer) const { return *links_[static_cast<std::size_t>(peer)]; }
-  bool linked(int peer) const {
+  bool has_link(int peer) const {
     return links_[static_cast<std::size_t>(peer)] != nullptr;
   }  // not to those with whom nothing is exchanged
   // Returns the link that was there before, if any.
   std::unique_ptr<Link> connect(int peer, std::unique_ptr<Link> link) {
     return std::exchange(links_[static_cast<std::size_t>(peer)], std::move(link));
   }
-  void set_wake(Wake wake) { bell_->set(std::move(wake)); }  // before the first message
-  Bell& bell() const { return *bell_; }
+  void set_wake(Wake wake) { notifier_->set_wake(std::move(wake)); }  // before the first message
+  Notifier& notifier() const { return *notifier_; }
   // Throws the failure of whichever link failed first, if any has.
   void check() const {
-    if (const Error* failure = bell_->failure()) throw Error(*failure);
+    if (const Error* failure = notifier_->failure()) throw Error(*failure);
   }
-  void stay_awake(bool awake) const {
+  void set_busy_poll(bool polling) const {
     for (const auto& link : links_)
-      if (link) link->stay_awake(awake);
+      if (link) link->set_busy_poll(polling);
   }
   void poll() const {
     for (const auto& link : links_)
@@ -113,7 +113,7 @@ class Endpoint {
 
  private:
   int member_;
-  Bell* bell_;
+  Notifier* notifier_;
   std::vector<std::unique_ptr<Link>> links_;  // none to itself, nor where none was made
 };
 

@@ -45,10 +45,10 @@ class LimitedWire : public Wire {
   bool wait_to_write() override { return true; }
   int descriptor() const override { return event_.get(); }
   std::uint32_t events(bool) const override { return EPOLLIN | EPOLLET; }
-  void stay_awake(bool) override {}
-  void rung() override {}
+  void set_busy_poll(bool) override {}
+  void handle_wakeup() override {}
   void finish_writing() override { ended_ = true; }
-  bool answered(Seconds) const override { return true; }
+  bool has_recent_ack(Seconds) const override { return true; }
   void shut() override {
     ended_ = true;
     eventfd_write(event_.get(), 1);
@@ -83,8 +83,8 @@ TEST(LinkClose, ALinkWhoseCreditIsHalfSentLeavesTheOthersAlone) {
   auto wire = std::make_unique<LimitedWire>(10);  // less than a frame
   LimitedWire& written = *wire;
   Connection connection(reactor, std::move(wire), "rank 1");
-  Bell bell;
-  auto first = connection.open(1, 1, bell), second = connection.open(2, 1, bell);
+  Notifier notifier;
+  auto first = connection.open(1, 1, notifier), second = connection.open(2, 1, notifier);
   std::byte into[8];
   first->post_receive(into, 8);
   first.reset();
@@ -96,10 +96,10 @@ TEST(LinkClose, ALinkWhoseCreditIsHalfSentLeavesTheOthersAlone) {
   EXPECT_EQ(connection.failure(), nullptr);
 }
 
-TEST(LinkClose, ALinkThatIsClosedRingsNoMore) {
+TEST(LinkClose, AClosedLinkNotifiesNoMore) {
   Reactor reactor;
   auto connection = std::make_unique<Connection>(reactor, std::make_unique<LimitedWire>(1000), "rank 1");
-  Bell closed, open;
+  Notifier closed, open;
   auto first = connection->open(1, 1, closed), second = connection->open(2, 1, open);
   first.reset();
   connection->end("a test");
@@ -109,20 +109,20 @@ TEST(LinkClose, ALinkThatIsClosedRingsNoMore) {
   EXPECT_FALSE(closed.failed()) << "its owner may be gone";
 }
 
-class LinkCloseOn : public ::testing::TestWithParam<CarrierKind> {};
-INSTANTIATE_TEST_SUITE_P(Carriers, LinkCloseOn, ::testing::ValuesIn(carriers),
+class LinkCloseByTransport : public ::testing::TestWithParam<TransportKind> {};
+INSTANTIATE_TEST_SUITE_P(Transports, LinkCloseByTransport, ::testing::ValuesIn(transports),
                          [](const auto& kind) { return kind.param.name; });
 
-TEST_P(LinkCloseOn, ManyLinksOneAfterTheOtherTakeNoMoreMemoryThanAFew) {
-  const CarrierKind& carrier = GetParam();
-  if (!carrier.exists() || carrier.sockets == nullptr) return;  // one within a process has no connection
-  auto sockets = carrier.sockets();
-  Side left(carrier, std::move(sockets[0]), 0), right(carrier, std::move(sockets[1]), 1);
-  Bell bell;
+TEST_P(LinkCloseByTransport, ManyLinksOneAfterTheOtherTakeNoMoreMemoryThanAFew) {
+  const TransportKind& transport = GetParam();
+  if (!transport.exists() || transport.sockets == nullptr) return;  // one within a process has no connection
+  auto sockets = transport.sockets();
+  ConnectionEnd left(transport, std::move(sockets[0]), 0), right(transport, std::move(sockets[1]), 1);
+  Notifier notifier;
   std::int64_t message = 0, into = 0;
   auto open_and_close = [&](std::uint64_t first, std::uint64_t count) {
     for (std::uint64_t i = first; i < first + count; ++i) {
-      auto a = left.connection().open(i, 2, bell), b = right.connection().open(i, 2, bell);
+      auto a = left.connection().open(i, 2, notifier), b = right.connection().open(i, 2, notifier);
       b->post_receive(reinterpret_cast<std::byte*>(&into), sizeof into);
       if (i % 64 == 0) {  // a message too; others close before their credit is seen
         message = static_cast<std::int64_t>(i);

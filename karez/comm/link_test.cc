@@ -26,7 +26,7 @@ TEST(Link, ASendWaitsForAPostedReceive) {
   EXPECT_EQ(b.bytes_sent(), 0);
 }
 
-TEST(Link, WhoCameFirstIsWokenAndOnlyOnceUntilItAnswers) {
+TEST(Link, TheFirstSideIsWokenOnceUntilItAcknowledges) {
   LocalHub hub(3);
   int woken = 0;
   hub.endpoint(0).set_wake([&] { ++woken; });
@@ -38,7 +38,7 @@ TEST(Link, WhoCameFirstIsWokenAndOnlyOnceUntilItAnswers) {
   hub.endpoint(1).link(0).send(reinterpret_cast<std::byte*>(&from), 1);
   hub.endpoint(2).link(0).send(reinterpret_cast<std::byte*>(&from), 1);
   EXPECT_EQ(woken, 1);
-  hub.endpoint(0).bell().answer();
+  hub.endpoint(0).notifier().acknowledge();
   hub.endpoint(0).link(1).send(bytes(to), 1);
   hub.endpoint(1).link(0).post_receive(reinterpret_cast<std::byte*>(&from), 1);
   EXPECT_EQ(woken, 2);
@@ -47,14 +47,14 @@ TEST(Link, WhoCameFirstIsWokenAndOnlyOnceUntilItAnswers) {
 // A link whose message arrives in the very moment after somebody looked for it.
 class LateLink : public Link {
  public:
-  explicit LateLink(Bell& bell) : bell_(bell) {}
+  explicit LateLink(Notifier& notifier) : notifier_(notifier) {}
   void post_receive(std::byte*, std::int64_t) override {}
   void send(const std::byte*, std::int64_t) override { ++sent_; }
   std::int64_t received() const override {
     std::int64_t seen = received_;
     if (++looks_ == 2) {  // the first look is of the run that starts
       ++received_;
-      bell_.ring();
+      notifier_.notify();
     }
     return seen;
   }
@@ -63,15 +63,15 @@ class LateLink : public Link {
   int depth() const override { return 8; }
 
  private:
-  Bell& bell_;
+  Notifier& notifier_;
   mutable std::int64_t received_ = 0, looks_ = 0;
   std::int64_t sent_ = 0;
 };
 
-TEST(Link, WhatArrivesJustAfterTheLookRingsAgain) {
-  Bell bell;
-  Endpoint endpoint(0, 2, bell);
-  endpoint.connect(1, std::make_unique<LateLink>(bell));
+TEST(Link, AnArrivalJustAfterThePollNotifiesAgain) {
+  Notifier notifier;
+  Endpoint endpoint(0, 2, notifier);
+  endpoint.connect(1, std::make_unique<LateLink>(notifier));
   int woken = 0;
   endpoint.set_wake([&] { ++woken; });
   CollectiveSpec spec;
@@ -83,7 +83,7 @@ TEST(Link, WhatArrivesJustAfterTheLookRingsAgain) {
   float in[4] = {}, out[4] = {};
   alignas(64) std::byte staging[64];
   run.start(reinterpret_cast<std::byte*>(in), reinterpret_cast<std::byte*>(out), staging);
-  bell.ring();  // something happened before, and the run answers it by looking
+  notifier.notify();  // something happened before, and the run answers it by looking
   ASSERT_EQ(woken, 1);
   EXPECT_FALSE(run.advance());
   EXPECT_EQ(woken, 2) << "it came after the look: without a second ring nobody would look again";
@@ -91,18 +91,18 @@ TEST(Link, WhatArrivesJustAfterTheLookRingsAgain) {
 }
 
 TEST(Link, TheFirstFailureOfAnEndpointStays) {
-  Bell bell;
+  Notifier notifier;
   int woken = 0;
-  bell.set([&] { ++woken; });
-  Endpoint endpoint(0, 1, bell);
+  notifier.set_wake([&] { ++woken; });
+  Endpoint endpoint(0, 1, notifier);
   EXPECT_NO_THROW(endpoint.check());
-  EXPECT_EQ(bell.failure(), nullptr);
-  bell.ring_failure(Error(ErrorKind::peer, "rank 2 has gone"));
-  bell.answer();
-  bell.ring_failure(Error(ErrorKind::peer, "rank 1 has gone"));
+  EXPECT_EQ(notifier.failure(), nullptr);
+  notifier.notify_failure(Error(ErrorKind::peer, "rank 2 has gone"));
+  notifier.acknowledge();
+  notifier.notify_failure(Error(ErrorKind::peer, "rank 1 has gone"));
   EXPECT_EQ(woken, 2);
-  ASSERT_TRUE(bell.failed());
-  EXPECT_STREQ(bell.failure()->what(), "rank 2 has gone");
+  ASSERT_TRUE(notifier.failed());
+  EXPECT_STREQ(notifier.failure()->what(), "rank 2 has gone");
   try {
     endpoint.check();
     ADD_FAILURE();

@@ -10,10 +10,10 @@
 
 namespace karez::comm {
 namespace {
-enum Present : int { nobody, receiver, sender };
+enum CellState : int { idle, receiver, sender };
 
 struct Cell {
-  std::atomic<int> present{nobody};
+  std::atomic<int> state{idle};
   std::byte* into = nullptr;
   const std::byte* from = nullptr;
   std::int64_t receive_bytes = 0, send_bytes = 0;
@@ -23,12 +23,12 @@ struct Cell {
 // One direction of one pair. Message k uses cell k mod depth; each side counts its own posts, and `done` counts what
 // was copied.
 struct LocalChannel {
-  LocalChannel(int from, int to, int depth, Bell& sender_bell, Bell& receiver_bell)
+  LocalChannel(int from, int to, int depth, Notifier& sender_notifier, Notifier& receiver_notifier)
       : from_member(from),
         to_member(to),
         cells(static_cast<std::size_t>(depth)),
-        sender_bell(sender_bell),
-        receiver_bell(receiver_bell) {}
+        sender_notifier(sender_notifier),
+        receiver_notifier(receiver_notifier) {}
 
   Cell& cell(std::int64_t message, std::string_view what) {
     auto depth = static_cast<std::int64_t>(cells.size());
@@ -43,7 +43,7 @@ struct LocalChannel {
             cell.send_bytes, " bytes meets a receive of ", cell.receive_bytes);
     if (cell.send_bytes > 0) copy_bytes(cell.into, cell.from, static_cast<std::size_t>(cell.send_bytes));
     bytes.fetch_add(cell.send_bytes, std::memory_order_relaxed);
-    cell.present.store(nobody, std::memory_order_relaxed);  // whoever posts here next has seen `done` first
+    cell.state.store(idle, std::memory_order_relaxed);  // whoever posts here next has seen `done` first
     done.fetch_add(1, std::memory_order_acq_rel);
   }
 
@@ -52,9 +52,9 @@ struct LocalChannel {
     ++receives;
     here.into = into;
     here.receive_bytes = size;
-    if (here.present.exchange(receiver, std::memory_order_acq_rel) == nobody) return;
+    if (here.state.exchange(receiver, std::memory_order_acq_rel) == idle) return;
     copy(here);
-    sender_bell.ring();
+    sender_notifier.notify();
   }
 
   void send(const std::byte* source, std::int64_t size) {
@@ -62,20 +62,20 @@ struct LocalChannel {
     ++sends;
     here.from = source;
     here.send_bytes = size;
-    if (here.present.exchange(sender, std::memory_order_acq_rel) == nobody) return;
+    if (here.state.exchange(sender, std::memory_order_acq_rel) == idle) return;
     copy(here);
-    receiver_bell.ring();
+    receiver_notifier.notify();
   }
 
   void reset() {
-    for (Cell& c : cells) c.present.store(nobody);
+    for (Cell& c : cells) c.state.store(idle);
     receives = sends = 0;
     done.store(0);
   }
 
   int from_member, to_member;
   std::vector<Cell> cells;
-  Bell &sender_bell, &receiver_bell;
+  Notifier &sender_notifier, &receiver_notifier;
   alignas(64) std::int64_t receives = 0;  // by the receiving end alone
   alignas(64) std::int64_t sends = 0;     // by the sending end alone
   alignas(64) std::atomic<std::int64_t> done{0};
@@ -108,24 +108,27 @@ std::vector<int> all_of(int members) {
 
 LocalHub::LocalHub(int members, int depth) : LocalHub(members, all_of(members), depth) {}
 
-LocalHub::LocalHub(int members, std::vector<int> here, int depth) : members_(members), here_(std::move(here)) {
+LocalHub::LocalHub(int members, std::vector<int> local_members, int depth)
+    : members_(members),
+      local_members_(std::move(local_members)) {
   require(members >= 1 && depth >= 1, "a hub of ", members, " members with ", depth, " messages each");
-  const std::size_t n = here_.size();
+  const std::size_t n = local_members_.size();
   for (std::size_t i = 0; i < n; ++i) {
-    require(here_[i] >= 0 && here_[i] < members, "a hub of ", members, " members has no member ", here_[i]);
-    bells_.push_back(std::make_unique<Bell>());
+    require(local_members_[i] >= 0 && local_members_[i] < members, "a hub of ", members, " members has no member ",
+            local_members_[i]);
+    notifiers_.push_back(std::make_unique<Notifier>());
   }
   channels_.resize(n * n);
   for (std::size_t from = 0; from < n; ++from)
     for (std::size_t to = 0; to < n; ++to)
       if (from != to)
-        channels_[from * n + to] =
-            std::make_unique<LocalChannel>(here_[from], here_[to], depth, *bells_[from], *bells_[to]);
+        channels_[from * n + to] = std::make_unique<LocalChannel>(local_members_[from], local_members_[to], depth,
+                                                                  *notifiers_[from], *notifiers_[to]);
   for (std::size_t i = 0; i < n; ++i) {
-    endpoints_.emplace_back(here_[i], members, *bells_[i]);
+    endpoints_.emplace_back(local_members_[i], members, *notifiers_[i]);
     for (std::size_t peer = 0; peer < n; ++peer)
       if (peer != i)
-        endpoints_[i].connect(here_[peer],
+        endpoints_[i].connect(local_members_[peer],
                               std::make_unique<LocalLink>(*channels_[i * n + peer], *channels_[peer * n + i]));
   }
 }
@@ -133,10 +136,10 @@ LocalHub::LocalHub(int members, std::vector<int> here, int depth) : members_(mem
 LocalHub::~LocalHub() = default;
 
 Endpoint& LocalHub::endpoint(int member) {
-  const auto at = std::find(here_.begin(), here_.end(), member);
-  require(at != here_.end(), "no member ", member, " in a hub of ", here_.size(),
-          here_.size() == static_cast<std::size_t>(members_) ? "" : " of its members");
-  return endpoints_[static_cast<std::size_t>(at - here_.begin())];
+  const auto at = std::find(local_members_.begin(), local_members_.end(), member);
+  require(at != local_members_.end(), "no member ", member, " in a hub of ", local_members_.size(),
+          local_members_.size() == static_cast<std::size_t>(members_) ? "" : " of its members");
+  return endpoints_[static_cast<std::size_t>(at - local_members_.begin())];
 }
 
 std::int64_t LocalHub::bytes_sent() const {

@@ -18,14 +18,14 @@ struct LocalChannel;
 // register: then `depth` is its number of slots.
 class LocalHub {
  public:
-  explicit LocalHub(int members, int depth = 8);                // all of them live here
-  LocalHub(int members, std::vector<int> here, int depth = 8);  // these do, each named once
+  explicit LocalHub(int members, int depth = 8);                         // all of them live here
+  LocalHub(int members, std::vector<int> local_members, int depth = 8);  // these do, each named once
   ~LocalHub();
   LocalHub(const LocalHub&) = delete;
   LocalHub& operator=(const LocalHub&) = delete;
 
   int members() const { return members_; }
-  const std::vector<int>& here() const { return here_; }
+  const std::vector<int>& local_members() const { return local_members_; }
   Endpoint& endpoint(int member);   // of one that lives here
   std::int64_t bytes_sent() const;  // by all members; exact when nothing is on its way
   // Forgets everything posted, after a failure left a collective half done. No member may be in a call, and none in a
@@ -34,8 +34,8 @@ class LocalHub {
 
  private:
   int members_;
-  std::vector<int> here_;
-  std::vector<std::unique_ptr<Bell>> bells_;             // this and what follows by place in here_
+  std::vector<int> local_members_;
+  std::vector<std::unique_ptr<Notifier>> notifiers_;     // this and what follows by place in here_
   std::vector<std::unique_ptr<LocalChannel>> channels_;  // [from * here + to]; none from a member to itself
   std::vector<Endpoint> endpoints_;
 };

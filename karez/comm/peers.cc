@@ -15,16 +15,16 @@
 
 namespace karez::comm {
 namespace {
-constexpr std::uint32_t for_control =
+constexpr std::uint32_t control_bit =
     1u << 31;  // who dials says so beside its rank and the generation of the connection
-constexpr int generation_at = 24;
-constexpr std::uint32_t generations = 1u << 7;
+constexpr int generation_shift = 24;
+constexpr std::uint32_t generation_count = 1u << 7;
 
 std::string purpose_of(int rank) { return cat("rank ", rank); }
 std::string key_of(int rank) { return cat("peer/", rank); }
 
 // Nobody can guess it, and it says nothing about the world.
-Address hidden_name() {
+Address random_socket_name() {
   std::string hex = print(random_token());
   return {cat("@karez-", std::string_view(hex).substr(0, 32)), 0};
 }
@@ -53,19 +53,19 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
       options_(std::move(options)),
       entries_(static_cast<std::size_t>(options_.ranks)) {
   require(options_.rank >= 0 && options_.rank < options_.ranks, "rank ", options_.rank, " of ", options_.ranks);
-  require(options_.ranks <= 1 << generation_at, options_.ranks, " ranks; ", 1 << generation_at, " are possible");
+  require(options_.ranks <= 1 << generation_shift, options_.ranks, " ranks; ", 1 << generation_shift, " are possible");
   if (options_.host.empty()) options_.host = this_host();
   if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force)
     options_.force = link_class_from(given);
   if (options_.force == LinkClass::ucx) require_ucx();
-  auto door = [&](Address address, LinkClass link) {
+  auto make_acceptor = [&](Address address, LinkClass link) {
     return std::make_unique<Acceptor>(
         reactor_, std::move(address), token_, purpose_of(options_.rank),
-        [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); },
-        AcceptorLimits::of(options_.ranks));
+        [this, link](Descriptor socket, std::uint32_t who) { accept_peer(std::move(socket), who, link); },
+        AcceptorLimits::for_ranks(options_.ranks));
   };
-  tcp_ = door({address_of(options_.interface), 0}, LinkClass::tcp);
-  local_ = door(hidden_name(), LinkClass::shm);
+  tcp_ = make_acceptor({address_of(options_.interface), 0}, LinkClass::tcp);
+  local_ = make_acceptor(random_socket_name(), LinkClass::shm);
   store_.set(key_of(options_.rank), cat(this_process(), "\n", options_.host, "\n", print(tcp_->address()), "\n",
                                         print(local_->address()), "\n", this_process_in_proc()));
 }
@@ -90,7 +90,7 @@ const Peers::Peer& Peers::peer(int rank) {
   return *entry.peer;
 }
 
-bool Peers::has_come(int rank) {
+bool Peers::has_joined(int rank) {
   if (!store_.get(key_of(rank))) return false;
   std::lock_guard lock(connecting_);
   peer(rank);
@@ -103,9 +103,9 @@ LinkClass Peers::link_class(int rank) {
 }
 
 LinkClass Peers::link_class_locked(int rank) {
-  bool near = peer(rank).host == options_.host;
-  LinkClass link = options_.force.value_or(near ? LinkClass::shm : LinkClass::tcp);
-  require(link != LinkClass::shm || near, "links are to be shm, but rank ", rank, " (", peer(rank).name,
+  bool same_host = peer(rank).host == options_.host;
+  LinkClass link = options_.force.value_or(same_host ? LinkClass::shm : LinkClass::tcp);
+  require(link != LinkClass::shm || same_host, "links are to be shm, but rank ", rank, " (", peer(rank).name,
           ") is on another host (", peer(rank).host, ") than rank ", this->rank(), " (", options_.host, ")");
   return link;
 }
@@ -116,33 +116,33 @@ Connection& Peers::control(int rank) { return connect(rank, control_lane); }
 Connection& Peers::connect(int rank, Lane lane) {
   std::lock_guard lock(connecting_);
   const Peer& other = peer(rank);
-  Way& way = entries_[static_cast<std::size_t>(rank)].ways[lane];
-  if (way.connection == nullptr) {
+  LaneState& lane_state = entries_[static_cast<std::size_t>(rank)].lanes[lane];
+  if (lane_state.connection == nullptr) {
     link_class_locked(rank);
     auto wire = rank < this->rank() ? dial_peer(rank, lane) : await_peer(rank, lane);
     auto made = std::make_unique<Connection>(reactor_, std::move(wire), cat("rank ", rank, " (", other.name, ")"));
     std::lock_guard seen(mutex_);
-    way.connection = std::move(made);
+    lane_state.connection = std::move(made);
   }
-  return *way.connection;
+  return *lane_state.connection;
 }
 
-void Peers::renew() {
+void Peers::reset_connections() {
   std::lock_guard turn(connecting_);
-  std::vector<Way> old;  // gone without the lock
+  std::vector<LaneState> old;  // gone without the lock
   std::lock_guard lock(mutex_);
-  generation_ = (generation_ + 1) % generations;
-  given_up_.clear();
+  generation_ = (generation_ + 1) % generation_count;
+  cancel_reason_.clear();
   lost_.reset();
   for (Entry& entry : entries_)
-    for (Way& way : entry.ways) old.push_back(std::exchange(way, Way()));
+    for (LaneState& lane_state : entry.lanes) old.push_back(std::exchange(lane_state, LaneState()));
 }
 
-void Peers::give_up(const std::string& why, std::optional<int> lost) {
+void Peers::cancel_waits(const std::string& why, std::optional<int> lost) {
   std::lock_guard lock(mutex_);
-  given_up_ = why;
+  cancel_reason_ = why;
   lost_ = lost;
-  came_.notify_all();
+  incoming_changed_.notify_all();
 }
 
 std::optional<int> Peers::awaited() const {
@@ -155,11 +155,11 @@ std::optional<int> Peers::lost() const {
   return lost_;
 }
 
-std::int64_t Peers::moved() const {
+std::int64_t Peers::bytes_received() const {
   std::lock_guard lock(mutex_);
   std::int64_t sum = 0;
   for (const Entry& entry : entries_)
-    if (const auto& connection = entry.ways[data_lane].connection) sum += connection->moved();
+    if (const auto& connection = entry.lanes[data_lane].connection) sum += connection->bytes_received();
   return sum;
 }
 
@@ -186,13 +186,14 @@ std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
   const Peer& other = peer(rank);
   LinkClass link = link_class_locked(rank);
   try {
-    const bool near = link == LinkClass::shm || (link == LinkClass::ucx && other.host == options_.host);
-    Address address = parse_address(near ? other.local : other.tcp);
-    const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | generation_ << generation_at |
-                              (lane == control_lane ? for_control : 0);
-    Descriptor socket = dial_and_ask(purpose_of(rank), address, token_, purpose_of(rank), who, options_.timeout);
-    make_quick(socket.get(), options_.peer_timeout);
-    if (link == LinkClass::ucx && lane == data_lane) return make_ucx_wire(std::move(socket), near);
+    const bool same_host = link == LinkClass::shm || (link == LinkClass::ucx && other.host == options_.host);
+    Address address = parse_address(same_host ? other.local : other.tcp);
+    const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | generation_ << generation_shift |
+                              (lane == control_lane ? control_bit : 0);
+    Descriptor socket =
+        dial_and_authenticate(purpose_of(rank), address, token_, purpose_of(rank), who, options_.timeout);
+    set_tcp_options(socket.get(), options_.peer_timeout);
+    if (link == LinkClass::ucx && lane == data_lane) return make_ucx_wire(std::move(socket), same_host);
     if (link == LinkClass::shm && lane == data_lane) return SharedWire::attach(std::move(socket), options_.timeout);
     return std::make_unique<SocketWire>(std::move(socket));
   } catch (const Error& error) {
@@ -210,14 +211,15 @@ std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
   auto until = std::chrono::steady_clock::now() +
                std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.timeout);
   const std::string& name = peer(rank).name;
-  Way& way = entries_[static_cast<std::size_t>(rank)].ways[lane];
+  LaneState& lane_state = entries_[static_cast<std::size_t>(rank)].lanes[lane];
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      came_.wait_for(lock, std::chrono::milliseconds(100), [&] { return way.came != nullptr || !given_up_.empty(); });
-      require(ErrorKind::peer, given_up_.empty(), "rank ", rank, " (", name,
-              ") is not waited for any more: ", given_up_);
-      if (way.came != nullptr) return std::move(way.came);
+      incoming_changed_.wait_for(lock, std::chrono::milliseconds(100),
+                                 [&] { return lane_state.incoming != nullptr || !cancel_reason_.empty(); });
+      require(ErrorKind::peer, cancel_reason_.empty(), "rank ", rank, " (", name,
+              ") is not waited for any more: ", cancel_reason_);
+      if (lane_state.incoming != nullptr) return std::move(lane_state.incoming);
     }
     store_.check();
     require(ErrorKind::peer, std::chrono::steady_clock::now() < until, "no connection from rank ", rank, " (", name,
@@ -226,25 +228,25 @@ std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
 }
 
 // On the reactor's thread: it asks the store nothing.
-void Peers::let_in(Descriptor socket, std::uint32_t who, LinkClass door) {
-  const Lane lane = (who & for_control) != 0 ? control_lane : data_lane;
-  const std::uint32_t generation = who >> generation_at & (generations - 1);
-  who &= (1u << generation_at) - 1;
+void Peers::accept_peer(Descriptor socket, std::uint32_t who, LinkClass listener) {
+  const Lane lane = (who & control_bit) != 0 ? control_lane : data_lane;
+  const std::uint32_t generation = who >> generation_shift & (generation_count - 1);
+  who &= (1u << generation_shift) - 1;
   bool known = who > static_cast<std::uint32_t>(rank()) && who < static_cast<std::uint32_t>(ranks());
   require(ErrorKind::peer, known, "rank ", who, " dials rank ", rank(), " of ", ranks(), "; the higher one dials");
-  make_quick(socket.get(), options_.peer_timeout);
+  set_tcp_options(socket.get(), options_.peer_timeout);
   std::unique_ptr<Wire> wire;
   if (options_.force == LinkClass::ucx && lane == data_lane)
-    wire = make_ucx_wire(std::move(socket), door == LinkClass::shm);
-  else if (door == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
+    wire = make_ucx_wire(std::move(socket), listener == LinkClass::shm);
+  else if (listener == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
   else wire = std::make_unique<SocketWire>(std::move(socket));
   std::lock_guard lock(mutex_);
   require(ErrorKind::peer, generation == generation_, "rank ", who, " dials for connections that are no more");
-  Way& way = entries_[who].ways[lane];
-  require(ErrorKind::peer, way.came == nullptr && !way.dialled, "rank ", who, " dials a second time");
-  way.dialled = true;
-  way.came = std::move(wire);
-  came_.notify_all();
+  LaneState& lane_state = entries_[who].lanes[lane];
+  require(ErrorKind::peer, lane_state.incoming == nullptr && !lane_state.dialled, "rank ", who, " dials a second time");
+  lane_state.dialled = true;
+  lane_state.incoming = std::move(wire);
+  incoming_changed_.notify_all();
 }
 
 }  // namespace karez::comm

@@ -54,17 +54,17 @@ class Peers {
   // Another one, likewise, beside that which carries data: what is said there waits for no data. Always a socket, so
   // that the kernel answers for a process that does not.
   Connection& control(int rank);
-  bool has_come(int rank);         // has published how it is reached; asks the store
+  bool has_joined(int rank);       // has published how it is reached; asks the store
   LinkClass link_class(int rank);  // of that connection; may ask the store
   // Forgets all connections, none of which has links any more, and that somebody was given up: the next `connect` makes
   // new ones. All ranks do so, and none asks for a connection before all have. What an old one still says at the door
   // is turned away.
-  void renew();
+  void reset_connections();
   // Nobody waits for another rank here from now on; `lost`: because that one cannot go on. From any thread.
-  void give_up(const std::string& why, std::optional<int> lost = {});
+  void cancel_waits(const std::string& why, std::optional<int> lost = {});
   std::optional<int> lost() const;
-  std::optional<int> awaited() const;  // whose connection is waited for now; from any thread
-  std::int64_t moved() const;          // bytes that came on the connections for data, ever; from any thread
+  std::optional<int> awaited() const;   // whose connection is waited for now; from any thread
+  std::int64_t bytes_received() const;  // bytes that came on the connections for data, ever; from any thread
   std::string name(int rank) const;  // "rank 1 (alpha, process 4711)", or "rank 1" before it is known; from any thread
   bool is_stopped(int rank) const;   // by a signal, as far as it is known and seen from here (host.h); from any thread
 
@@ -72,21 +72,21 @@ class Peers {
   struct Peer {  // as published
     std::string name, host, tcp, local, process;
   };
-  enum Lane { data_lane, control_lane, lanes };
-  struct Way {
-    std::unique_ptr<Wire> came;  // it dialled, and nobody here has asked for it yet
+  enum Lane { data_lane, control_lane, lane_count };
+  struct LaneState {
+    std::unique_ptr<Wire> incoming;  // it dialled, and nobody here has asked for it yet
     bool dialled = false;
     std::unique_ptr<Connection> connection;
   };
   struct Entry {
     std::optional<Peer> peer;
-    std::array<Way, lanes> ways;
+    std::array<LaneState, lane_count> lanes;
   };
 
   const Peer& peer(int rank);
   LinkClass link_class_locked(int rank);
   Connection& connect(int rank, Lane lane);
-  void let_in(Descriptor socket, std::uint32_t who, LinkClass link);
+  void accept_peer(Descriptor socket, std::uint32_t who, LinkClass link);
   std::unique_ptr<Wire> dial_peer(int rank, Lane lane);
   std::unique_ptr<Wire> await_peer(int rank, Lane lane);
 
@@ -94,10 +94,11 @@ class Peers {
   StoreClient& store_;
   Token token_;
   PeersOptions options_;
-  std::mutex connecting_;     // one at a time
-  mutable std::mutex mutex_;  // of what the reactor's thread brings, of `given_up_` and of peers as others see them
-  std::condition_variable came_;
-  std::string given_up_;  // why
+  std::mutex connecting_;  // one at a time
+  mutable std::mutex
+      mutex_;  // of what the reactor's thread brings, of `cancel_reason_` and of peers as others see them
+  std::condition_variable incoming_changed_;
+  std::string cancel_reason_;  // why
   std::optional<int> lost_;
   std::uint32_t generation_ = 0;  // of connections
   std::atomic<int> awaited_{-1};

@@ -32,9 +32,9 @@ struct Rank {
   Rank(const Address& address, const Token& token, PeersOptions options)
       : client(address, token, options.rank, cat("test ", options.rank), options.timeout),
         peers(reactor, client, token, options),
-        endpoint(options.rank, options.ranks, bell) {
+        endpoint(options.rank, options.ranks, notifier) {
     for (int r = 0; r < options.ranks; ++r)
-      if (r != options.rank) endpoint.connect(r, peers.connect(r).open(1, 8, bell));
+      if (r != options.rank) endpoint.connect(r, peers.connect(r).open(1, 8, notifier));
   }
   // "" or what is wrong.
   std::string run(Case& c) {
@@ -49,7 +49,7 @@ struct Rank {
   Reactor reactor;
   StoreClient client;
   Peers peers;
-  Bell bell;
+  Notifier notifier;
   Endpoint endpoint;
 };
 
@@ -70,9 +70,9 @@ struct Server {
 int run_world(int ranks, const std::function<int(int rank, const Address&, const Token&)>& body) {
   Address address = free_address();
   Token token = random_token();
-  std::vector<std::unique_ptr<Child>> children;
+  std::vector<std::unique_ptr<ChildProcess>> children;
   for (int r = 1; r < ranks; ++r)
-    children.push_back(std::make_unique<Child>([&, r] { return body(r, address, token); }));
+    children.push_back(std::make_unique<ChildProcess>([&, r] { return body(r, address, token); }));
   int bad = 0;
   {
     Server server(address, token);
@@ -133,7 +133,7 @@ TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
     Rank rank(address, token, {.rank = r, .ranks = 3});
     rank.client.barrier("all here", 3);
     if (dies) std::this_thread::sleep_for(std::chrono::seconds(60));
-    if (!await([&] { return rank.bell.failed(); })) return 1;
+    if (!await([&] { return rank.notifier.failed(); })) return 1;
     std::string link = error_of([&] { rank.endpoint.check(); }), store = error_of([&] { rank.client.wait("never"); });
     bool good = link.find("link to rank 2 (") == 0 && store.find("rank 2 (test 2) has gone") != std::string::npos;
     if (!good) std::fprintf(stderr, "rank %d: %s; %s\n", r, link.c_str(), store.c_str());
@@ -141,13 +141,13 @@ TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
     std::byte any{};
     return !await([&] { return ::read(looked[0].get(), &any, 1) == 0; }) ? 3 : good ? 0 : 2;
   };
-  Child one([&] { return body(1, false); });
-  Child two([&] { return body(2, true); });
+  ChildProcess one([&] { return body(1, false); });
+  ChildProcess two([&] { return body(2, true); });
   Server server(address, token);
   Rank rank(address, token, {.rank = 0, .ranks = 3});
   rank.client.barrier("all here", 3);
   two.kill();
-  EXPECT_TRUE(await([&] { return rank.bell.failed(); }, at_once));
+  EXPECT_TRUE(await([&] { return rank.notifier.failed(); }, detection_seconds));
   EXPECT_THAT(error_of([&] { rank.endpoint.check(); }), HasSubstr("link to rank 2 ("));
   looked[1].close();
   EXPECT_EQ(one.wait(), 0);
@@ -166,7 +166,7 @@ TEST(Peers, WhoNeverComesIsNamedAndWhoDiesEarlyAtOnce) {
   EXPECT_THAT(error_of([&] { first.connect(0); }), HasSubstr("rank 0 is no peer of rank 0"));
   {
     Descriptor stranger = dial(server.address(), Seconds(5));
-    ask(stranger.get(), token, store_purpose, 2, Seconds(5));
+    authenticate(stranger.get(), token, store_purpose, 2, Seconds(5));
     std::string hello = encode(StoreRequest{StoreRequest::Op::hello, 2, "", "two"});
     send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
     std::string answer(8, '.');
@@ -193,11 +193,11 @@ TEST(Peers, AConnectionIsMadeOnceAndOnlyTheHigherRankDials) {
     std::string published = one.wait(cat("peer/", rank));
     std::string tcp = published.substr(published.find("127.0.0.1:"));
     Descriptor socket = dial(parse_address(tcp.substr(0, tcp.find('\n'))), Seconds(5));
-    ask(socket.get(), token, cat("rank ", rank), who, Seconds(5));
+    authenticate(socket.get(), token, cat("rank ", rank), who, Seconds(5));
     std::byte any{};
     EXPECT_THAT(error_of([&] { receive_all(socket.get(), {&any, 1}, Seconds(5)); }), HasSubstr("closed")) << who;
   }
-  Bell a, b;
+  Notifier a, b;
   auto there = up.open(1, 1, a), here = down.open(1, 1, b);
   std::byte from{3}, to{};
   here->post_receive(&to, 1);
@@ -219,10 +219,10 @@ TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
     Connection &up = second.control(0), &down = first.control(1);
     EXPECT_EQ(&down, &first.control(1));
     EXPECT_THAT(first.name(1), ::testing::MatchesRegex("rank 1 \\(.*, process [0-9]+\\)"));
-    EXPECT_EQ(first.moved(), 0) << "no data";
+    EXPECT_EQ(first.bytes_received(), 0) << "no data";
     Connection &data_up = second.connect(0), &data_down = first.connect(1);
     EXPECT_NE(&data_down, &down);
-    Bell a, b, c, d;
+    Notifier a, b, c, d;
     auto there = up.open(1, 1, a), here = down.open(1, 1, b), data_there = data_up.open(1, 1, c),
          data_here = data_down.open(1, 1, d);
     std::vector<std::byte> much(64 << 20), room(much.size());
@@ -241,17 +241,17 @@ TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
     }
     EXPECT_TRUE(beside) << "it waited for the data";
     EXPECT_TRUE(await([&] { return data_here->received() == round; }));
-    EXPECT_GE(first.moved(), static_cast<std::int64_t>(much.size()));
+    EXPECT_GE(first.bytes_received(), static_cast<std::int64_t>(much.size()));
     control();  // the data may have taken long
     EXPECT_TRUE(await([&] { return here->received() == round + 1; }));
-    EXPECT_TRUE(down.answered(Seconds(30)));
-    EXPECT_TRUE(data_down.answered(Seconds(30)));
-    first.give_up("rank 1 has stopped", 1);
+    EXPECT_TRUE(down.has_recent_ack(Seconds(30)));
+    EXPECT_TRUE(data_down.has_recent_ack(Seconds(30)));
+    first.cancel_waits("rank 1 has stopped", 1);
     EXPECT_EQ(first.lost(), 1);
   }
 }
 
-TEST(Peers, RenewedHaveNewConnectionsAndTurnAwayWhoComesLateForAnOldOne) {
+TEST(Peers, AResetMakesNewConnectionsAndRejectsLateDialsForOldOnes) {
   Token token = random_token();
   Reactor reactor;
   StoreServer server(reactor, token);
@@ -261,7 +261,7 @@ TEST(Peers, RenewedHaveNewConnectionsAndTurnAwayWhoComesLateForAnOldOne) {
     for (const bool control : {false, true}) {
       Connection& up = control ? second.control(0) : second.connect(0);
       Connection& down = control ? first.control(1) : first.connect(1);
-      Bell a, b;
+      Notifier a, b;
       auto there = up.open(1, 1, a), here = down.open(1, 1, b);
       std::byte from{3}, to{};
       here->post_receive(&to, 1);
@@ -269,13 +269,13 @@ TEST(Peers, RenewedHaveNewConnectionsAndTurnAwayWhoComesLateForAnOldOne) {
       EXPECT_TRUE(await([&] { return here->received() == 1; })) << round;
       EXPECT_EQ(to, from);
     }
-    first.give_up("rank 1 has stopped", 1);
-    first.renew();
-    second.renew();
+    first.cancel_waits("rank 1 has stopped", 1);
+    first.reset_connections();
+    second.reset_connections();
     EXPECT_EQ(first.lost(), std::nullopt);
     const std::string published = one.wait("peer/0"), tcp = published.substr(published.find("127.0.0.1:"));
     Descriptor late = dial(parse_address(tcp.substr(0, tcp.find('\n'))), Seconds(5));
-    ask(late.get(), token, "rank 0", 1u | static_cast<std::uint32_t>(round) << 24, Seconds(5));
+    authenticate(late.get(), token, "rank 0", 1u | static_cast<std::uint32_t>(round) << 24, Seconds(5));
     std::byte any{};
     EXPECT_THAT(error_of([&] { receive_all(late.get(), {&any, 1}, Seconds(5)); }), HasSubstr("closed")) << round;
   }
@@ -307,11 +307,12 @@ TEST(Peers, AVariableForcesTheLinksUnlessTheOptionsDo) {
         second(reactor, one, token, {.rank = 1, .ranks = 2});
     return first.link_class(1);
   };
-  Child forced([&] { return classes("tcp", {}) == LinkClass::tcp && classes("", {}) == LinkClass::shm ? 0 : 1; });
+  ChildProcess forced(
+      [&] { return classes("tcp", {}) == LinkClass::tcp && classes("", {}) == LinkClass::shm ? 0 : 1; });
   EXPECT_EQ(forced.wait(), 0);
-  Child option([&] { return classes("tcp", LinkClass::shm) == LinkClass::shm ? 0 : 1; });
+  ChildProcess option([&] { return classes("tcp", LinkClass::shm) == LinkClass::shm ? 0 : 1; });
   EXPECT_EQ(option.wait(), 0);
-  Child unknown([&] {
+  ChildProcess unknown([&] {
     return error_of([&] { classes("ucc", {}); }) == "no link is called 'ucc'; there are shm, tcp, ucx" ? 0 : 1;
   });
   EXPECT_EQ(unknown.wait(), 0);
@@ -320,8 +321,8 @@ TEST(Peers, AVariableForcesTheLinksUnlessTheOptionsDo) {
 TEST(Host, IsTheSameForProcessesOfOneHostAndCanBeNamed) {
   std::string here = this_host();
   EXPECT_GT(here.size(), 30u);
-  Child same([&] { return this_host() == here ? 0 : 1; });
-  Child named([&] {
+  ChildProcess same([&] { return this_host() == here ? 0 : 1; });
+  ChildProcess named([&] {
     setenv("KAREZ_HOST", "alpha", 1);
     return this_host() == "named alpha" ? 0 : 1;
   });

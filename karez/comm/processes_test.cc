@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "karez/base/error.h"
-#include "karez/comm/early.h"
+#include "karez/comm/eager.h"
 #include "karez/comm/test_collectives.h"
 #include "karez/comm/test_links.h"
 
@@ -37,7 +37,7 @@ std::size_t segments() {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator("/dev/shm"), fs::directory_iterator()));
 }
 
-class Processes : public ::testing::TestWithParam<CarrierKind> {
+class Processes : public ::testing::TestWithParam<TransportKind> {
  protected:
   void SetUp() override {
     if (!GetParam().exists()) GTEST_SKIP() << "no UCX here";
@@ -52,48 +52,50 @@ class Processes : public ::testing::TestWithParam<CarrierKind> {
   }
 
   // A process that has side 1 of a connection, and side 0 of it here.
-  void begin(const std::function<int(Side&)>& body) {
+  void begin(const std::function<int(ConnectionEnd&)>& body) {
     auto sockets = GetParam().sockets(), ready = socket_pair();
-    child = std::make_unique<Child>([&] {
+    child = std::make_unique<ChildProcess>([&] {
       sockets[0].close();
       ready[0].close();
-      Side side(GetParam(), std::move(sockets[1]), 1);
+      ConnectionEnd side(GetParam(), std::move(sockets[1]), 1);
       ready[1].close();
       return body(side);
     });
     sockets[1].close();
     ready[1].close();
-    here = std::make_unique<Side>(GetParam(), std::move(sockets[0]), 0);
+    here = std::make_unique<ConnectionEnd>(GetParam(), std::move(sockets[0]), 0);
     std::byte any{};
     EXPECT_TRUE(await([&] { return ::read(ready[0].get(), &any, 1) == 0; })) << "it has not begun";
   }
 
   // The peer is dead now: how long does it take until a link of it says so, with its name?
   void expect_failure(Endpoint& end) {
-    EXPECT_TRUE(await([&] { return end.link(1).failure() != nullptr; }, at_once));
+    EXPECT_TRUE(await([&] { return end.link(1).failure() != nullptr; }, detection_seconds));
     ASSERT_TRUE(await([&] { return end.link(1).failure() != nullptr; }));
     EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("rank 1 (test, process 1)"));
     EXPECT_EQ(end.link(1).failure()->kind, ErrorKind::peer);
-    EXPECT_TRUE(await([&] { return end.bell().failed(); })) << "it rings after the link says so";
+    EXPECT_TRUE(await([&] { return end.notifier().failed(); })) << "it rings after the link says so";
     EXPECT_THAT(error_of([&] { end.check(); }), ::testing::HasSubstr("rank 1"));
     std::byte any{};
     EXPECT_THAT(error_of([&] { end.link(1).send(&any, 1); }), ::testing::HasSubstr("rank 1"));
     EXPECT_THAT(error_of([&] { end.link(1).post_receive(&any, 1); }), ::testing::HasSubstr("rank 1"));
   }
 
-  std::unique_ptr<Child> child;
-  std::unique_ptr<Side> here;
+  std::unique_ptr<ChildProcess> child;
+  std::unique_ptr<ConnectionEnd> here;
   std::size_t descriptors_before = 0, segments_before = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Carriers, Processes, ::testing::ValuesIn(carriers.begin() + 1, carriers.end()),
+INSTANTIATE_TEST_SUITE_P(Transports, Processes, ::testing::ValuesIn(transports.begin() + 1, transports.end()),
                          [](const auto& kind) { return kind.param.name; });
 
 TEST_P(Processes, RandomTrafficBetweenTwoProcessesIsWhatWasSent) {
-  for (bool awake : {false, true}) {
-    Traffic traffic{awake ? 21u : 22u, 150, 300000};
-    auto serve = [&](Side& side) { return traffic.serve({&side.open(7, 1), &side.open(8, 4)}, side.side(), awake); };
-    begin([&](Side& side) {
+  for (bool polling : {false, true}) {
+    Traffic traffic{polling ? 21u : 22u, 150, 300000};
+    auto serve = [&](ConnectionEnd& side) {
+      return traffic.serve({&side.open(7, 1), &side.open(8, 4)}, side.side(), polling);
+    };
+    begin([&](ConnectionEnd& side) {
       std::string said = serve(side);
       if (!said.empty()) std::fprintf(stderr, "in the child: %s\n", said.c_str());
       return said.empty() ? 0 : 1;
@@ -105,7 +107,7 @@ TEST_P(Processes, RandomTrafficBetweenTwoProcessesIsWhatWasSent) {
 }
 
 TEST_P(Processes, AKilledProcessIsSeenAtOnceWithItsName) {
-  begin([](Side&) {
+  begin([](ConnectionEnd&) {
     std::this_thread::sleep_for(std::chrono::seconds(60));
     return 0;
   });
@@ -123,7 +125,7 @@ TEST_P(Processes, AKilledProcessIsSeenAtOnceWithItsName) {
   EXPECT_EQ(end.link(1).sent(), 0);
   Endpoint& later = here->open(2, 4);
   EXPECT_NE(later.link(1).failure(), nullptr) << "a link that is made later knows it from the start";
-  EXPECT_TRUE(later.bell().failed());
+  EXPECT_TRUE(later.notifier().failed());
   here.reset();
   child.reset();
 }
@@ -133,7 +135,7 @@ TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsSeenAsSoon) {
   std::vector<std::byte> memory(size);
   // Whether the message had not arrived whole when the peer was gone: this thread may come late.
   auto killed_in_the_middle = [&](bool sends) {
-    begin([&](Side& side) {
+    begin([&](ConnectionEnd& side) {
       Endpoint& end = side.open(1, 1);
       if (sends) end.link(0).post_receive(memory.data(), size);
       else end.link(0).send(memory.data(), size);
@@ -163,7 +165,7 @@ TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsSeenAsSoon) {
 }
 
 TEST_P(Processes, WhatArrivedBeforeTheDeathCounts) {
-  begin([](Side& side) {
+  begin([](ConnectionEnd& side) {
     std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}}, go{};
     Endpoint& end = side.open(1, 4);
     end.link(0).post_receive(&go, 1);
@@ -184,7 +186,7 @@ TEST_P(Processes, WhatArrivedBeforeTheDeathCounts) {
 
 TEST_P(Processes, ACollectiveEndsWithTheNameOfWhoDied) {
   Case c = make_all_reduce(DType::f32, Op::sum, 2, {1000000}, Algorithm::ring, 4096, 3);
-  begin([&](Side& side) {
+  begin([&](ConnectionEnd& side) {
     Endpoint& end = side.open(1, 4);
     CollectiveRun run(c.specs[1], end);
     run.start(c.in[1].data(), c.out[1].data(), c.staging[1].data());
@@ -212,29 +214,29 @@ TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
   // What is killed while it begins leaves a segment of UCX behind.
   auto one_began = socket_pair(), two_began = socket_pair();
   auto idle = [&](Descriptor& socket, Descriptor& began) {
-    Side side(GetParam(), std::move(socket), 1);
+    ConnectionEnd side(GetParam(), std::move(socket), 1);
     side.open(1, 8);
     began.close();
     std::this_thread::sleep_for(std::chrono::seconds(60));
     return 0;
   };
   auto close = [&] { alive[0].close(), dying[0].close(); };
-  Child one([&] { return close(), dying[1].close(), two_began[1].close(), idle(alive[1], one_began[1]); });
+  ChildProcess one([&] { return close(), dying[1].close(), two_began[1].close(), idle(alive[1], one_began[1]); });
   alive[1].close();
   one_began[1].close();
-  Child two([&] { return close(), idle(dying[1], two_began[1]); });
+  ChildProcess two([&] { return close(), idle(dying[1], two_began[1]); });
   dying[1].close();
   two_began[1].close();
   {
     Reactor reactor;
     Connection to_one(reactor, GetParam().wire(std::move(alive[0]), 0), "rank 1");
     Connection to_two(reactor, GetParam().wire(std::move(dying[0]), 0), "rank 2");
-    Bell bell;
+    Notifier notifier;
     std::atomic<int> woken{0};
-    Endpoint end(0, 3, bell);
+    Endpoint end(0, 3, notifier);
     end.set_wake([&] { ++woken; });
-    end.connect(1, to_one.open(1, 8, bell));
-    end.connect(2, to_two.open(1, 8, bell));
+    end.connect(1, to_one.open(1, 8, notifier));
+    end.connect(2, to_two.open(1, 8, notifier));
     Case c = make_all_reduce(DType::f32, Op::sum, 3, {100}, Algorithm::flat, 4096, 3);
     CollectiveRun run(c.specs[0], end);
     run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
@@ -268,7 +270,7 @@ std::string frame(std::uint32_t kind, std::uint32_t length, std::uint64_t channe
 // A wire in a test's own hands, and a thread that does for it what a reactor does.
 class RawWire {
  public:
-  RawWire(const CarrierKind& kind, Descriptor socket) : wire_(kind.wire(std::move(socket), 1)) {}
+  RawWire(const TransportKind& kind, Descriptor socket) : wire_(kind.wire(std::move(socket), 1)) {}
   ~RawWire() {
     over_ = true;
     thread_.join();
@@ -294,7 +296,7 @@ class RawWire {
   std::atomic<bool> over_{false};
   std::thread thread_{[this] {
     while (!over_) {
-      wire_->rung();
+      wire_->handle_wakeup();
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }};
@@ -322,10 +324,10 @@ class EndedWire : public Wire {
   bool wait_to_write() override { return true; }
   int descriptor() const override { return event_.get(); }
   std::uint32_t events(bool) const override { return EPOLLIN; }
-  void stay_awake(bool) override {}
-  void rung() override {}
+  void set_busy_poll(bool) override {}
+  void handle_wakeup() override {}
   void finish_writing() override {}
-  bool answered(Seconds) const override { return true; }
+  bool has_recent_ack(Seconds) const override { return true; }
   void shut() override { eventfd_write(event_.get(), 1); }  // as a socket's end does, it calls the reactor
 
  private:
@@ -338,8 +340,8 @@ class EndedWire : public Wire {
 TEST(Connection, WhatCameBeforeAWriteFailsIsTaken) {
   Reactor reactor;
   Connection connection(reactor, std::make_unique<EndedWire>(frame(2, 30, 1, 30, std::string(30, 'x'))), "rank 1");
-  Bell bell;
-  auto link = connection.open(1, 1, bell);
+  Notifier notifier;
+  auto link = connection.open(1, 1, notifier);
   std::string to(30, '.');
   link->post_receive(reinterpret_cast<std::byte*>(&to[0]), 30);  // its credit cannot be written
   ASSERT_TRUE(await([&] { return connection.failure() != nullptr; }));
@@ -353,8 +355,8 @@ TEST_P(Processes, ALinkClosedInTheMiddleOfAMessageEndsTheConnection) {
   Reactor reactor;
   Connection connection(reactor, GetParam().wire(std::move(sockets[0]), 0), "rank 1");
   RawWire wire(GetParam(), std::move(sockets[1]));
-  Bell bell;
-  auto half = connection.open(1, 1, bell), whole = connection.open(2, 1, bell);
+  Notifier notifier;
+  auto half = connection.open(1, 1, notifier), whole = connection.open(2, 1, notifier);
   std::string to(200, '.'), other(1, '.'),
       bytes = frame(2, 100, 1, 200, std::string(100, 'x')) + frame(2, 1, 2, 1, "y");
   half->post_receive(reinterpret_cast<std::byte*>(&to[0]), 200);
@@ -402,7 +404,7 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
   };
   for (const auto& [bytes, reason] : rows) {
     auto sockets = GetParam().sockets();
-    Side side(GetParam(), std::move(sockets[0]), 0);
+    ConnectionEnd side(GetParam(), std::move(sockets[0]), 0);
     RawWire wire(GetParam(), std::move(sockets[1]));
     Endpoint& end = side.open(1, 4);
     side.open(2, 4);
@@ -427,9 +429,9 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
 }
 
 // A side, and the wire's other end in our own hands.
-struct Halves {
-  explicit Halves(const CarrierKind& kind) : Halves(kind, kind.sockets()) {}
-  Halves(const CarrierKind& kind, std::array<Descriptor, 2> sockets)
+struct RawConnectionPair {
+  explicit RawConnectionPair(const TransportKind& kind) : RawConnectionPair(kind, kind.sockets()) {}
+  RawConnectionPair(const TransportKind& kind, std::array<Descriptor, 2> sockets)
       : side(kind, std::move(sockets[0]), 0),
         wire(std::make_unique<RawWire>(kind, std::move(sockets[1]))) {}
   void write(std::string bytes) { ASSERT_TRUE(wire->write(std::move(bytes))); }
@@ -437,8 +439,8 @@ struct Halves {
   std::string read(std::int64_t expected) {
     std::string out, some(1 << 16, ' ');
     auto last = std::chrono::steady_clock::now();
-    Patience patience(20);
-    while ((std::ssize(out) < expected && !patience.over()) ||
+    TestTimeout timeout(20);
+    while ((std::ssize(out) < expected && !timeout.expired()) ||
            std::chrono::steady_clock::now() - last < std::chrono::milliseconds(20)) {
       iovec into{some.data(), some.size()};
       std::int64_t n = (*wire)->read(&into, 1);
@@ -448,65 +450,65 @@ struct Halves {
     }
     return out;
   }
-  Side side;
+  ConnectionEnd side;
   std::unique_ptr<RawWire> wire;
 };
 
 std::byte* at(std::string& text, std::size_t place = 0) { return reinterpret_cast<std::byte*>(&text[place]); }
 
 TEST_P(Processes, PostedReceivesAreToldWhereTheirMessagesCouldNotComeWithoutIt) {
-  Halves halves(GetParam());
-  Link& link = halves.side.open(1, 100).link(1);
+  RawConnectionPair pair(GetParam());
+  Link& link = pair.side.open(1, 100).link(1);
   std::string to(300000, '.');
   link.post_receive(at(to), 10);
-  EXPECT_EQ(halves.read(24), frame(1, 0, 1, 10)) << "the first one always";
+  EXPECT_EQ(pair.read(24), frame(1, 0, 1, 10)) << "the first one always";
   for (int i = 0; i < 64; ++i) link.post_receive(at(to), 10);
-  EXPECT_EQ(halves.read(0), "");
+  EXPECT_EQ(pair.read(0), "");
   link.post_receive(at(to), 20);
-  EXPECT_EQ(halves.read(24), frame(1, 64, 1, 20)) << "64 that it was not told of";
-  link.post_receive(at(to), Early::bytes - 1);
+  EXPECT_EQ(pair.read(24), frame(1, 64, 1, 20)) << "64 that it was not told of";
+  link.post_receive(at(to), EagerWindow::bytes - 1);
   link.post_receive(at(to), 1);
-  EXPECT_EQ(halves.read(0), "");
+  EXPECT_EQ(pair.read(0), "");
   link.post_receive(at(to), 1);
-  EXPECT_EQ(halves.read(24), frame(1, 2, 1, 1)) << "more bytes than may come";
-  link.post_receive(at(to), Early::bytes + 1);
-  EXPECT_EQ(halves.read(24), frame(1, 0, 1, Early::bytes + 1));
+  EXPECT_EQ(pair.read(24), frame(1, 2, 1, 1)) << "more bytes than may come";
+  link.post_receive(at(to), EagerWindow::bytes + 1);
+  EXPECT_EQ(pair.read(24), frame(1, 0, 1, EagerWindow::bytes + 1));
 }
 
 TEST_P(Processes, ShortMessagesLeaveWithoutACreditAsFarAsTheOtherEndHasRoom) {
   std::string from(300000, 'x');
-  Halves halves(GetParam());
-  Link &few = halves.side.open(1, 100).link(1), &wide = halves.side.open(2, 100).link(1);
+  RawConnectionPair pair(GetParam());
+  Link &few = pair.side.open(1, 100).link(1), &wide = pair.side.open(2, 100).link(1);
   few.send(at(from), 1);
-  EXPECT_EQ(halves.read(0), "") << "nobody knows whether the link is open there";
-  halves.write(frame(1, 0, 1, 1));
+  EXPECT_EQ(pair.read(0), "") << "nobody knows whether the link is open there";
+  pair.write(frame(1, 0, 1, 1));
   for (int i = 0; i < 70; ++i) few.send(at(from), 1);
-  EXPECT_EQ(std::ssize(halves.read(65 * 25)), 65 * 25);
+  EXPECT_EQ(std::ssize(pair.read(65 * 25)), 65 * 25);
   EXPECT_EQ(few.sent(), 65);
-  halves.write(frame(1, 2, 1, 1));
-  EXPECT_EQ(std::ssize(halves.read(3 * 25)), 3 * 25);
-  halves.write(frame(1, 0, 2, 5));
+  pair.write(frame(1, 2, 1, 1));
+  EXPECT_EQ(std::ssize(pair.read(3 * 25)), 3 * 25);
+  pair.write(frame(1, 0, 2, 5));
   wide.send(at(from), 5);
-  EXPECT_EQ(std::ssize(halves.read(24 + 5)), 24 + 5);
-  wide.send(at(from), Early::bytes - 1);
+  EXPECT_EQ(std::ssize(pair.read(24 + 5)), 24 + 5);
+  wide.send(at(from), EagerWindow::bytes - 1);
   wide.send(at(from), 1);
   wide.send(at(from), 1);
-  EXPECT_EQ(std::ssize(halves.read(24 + Early::bytes - 1 + 25)), 24 + Early::bytes - 1 + 25);
-  halves.write(frame(1, 0, 2, Early::bytes - 1));
-  EXPECT_EQ(std::ssize(halves.read(25)), 25);
-  wide.send(at(from), Early::bytes + 1);
-  EXPECT_EQ(std::ssize(halves.read(0)), 0) << "longer than any room";
-  halves.write(frame(1, 2, 2, Early::bytes + 1));
-  EXPECT_EQ(std::ssize(halves.read(24 + Early::bytes + 1)), 24 + Early::bytes + 1);
+  EXPECT_EQ(std::ssize(pair.read(24 + EagerWindow::bytes - 1 + 25)), 24 + EagerWindow::bytes - 1 + 25);
+  pair.write(frame(1, 0, 2, EagerWindow::bytes - 1));
+  EXPECT_EQ(std::ssize(pair.read(25)), 25);
+  wide.send(at(from), EagerWindow::bytes + 1);
+  EXPECT_EQ(std::ssize(pair.read(0)), 0) << "longer than any room";
+  pair.write(frame(1, 2, 2, EagerWindow::bytes + 1));
+  EXPECT_EQ(std::ssize(pair.read(24 + EagerWindow::bytes + 1)), 24 + EagerWindow::bytes + 1);
 }
 
 TEST_P(Processes, AMessageThatCameBeforeTheEndIsThereForAReceiveAfterIt) {
-  Halves halves(GetParam());
-  Link& link = halves.side.open(1, 4).link(1);
+  RawConnectionPair pair(GetParam());
+  Link& link = pair.side.open(1, 4).link(1);
   std::string to(3, '.');
   link.post_receive(at(to), 1);
-  halves.write(frame(2, 1, 1, 1, "x") + frame(2, 1, 1, 1, "y"));
-  (*halves.wire)->finish_writing();
+  pair.write(frame(2, 1, 1, 1, "x") + frame(2, 1, 1, 1, "y"));
+  (*pair.wire)->finish_writing();
   ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
   link.post_receive(at(to, 1), 1);
   EXPECT_EQ(link.received(), 2);
@@ -516,17 +518,17 @@ TEST_P(Processes, AMessageThatCameBeforeTheEndIsThereForAReceiveAfterIt) {
 
 TEST_P(Processes, AMessageBeforeItsReceiveMustFitItToo) {
   for (bool first : {true, false}) {  // posted before the last byte has come, or after
-    Halves halves(GetParam());
-    Link& link = halves.side.open(1, 4).link(1);
+    RawConnectionPair pair(GetParam());
+    Link& link = pair.side.open(1, 4).link(1);
     std::string to(10, '.');
     link.post_receive(at(to), 1);
-    halves.write(frame(2, 1, 1, 1, "x") + frame(2, 4, 1, 4, "123"));
+    pair.write(frame(2, 1, 1, 1, "x") + frame(2, 4, 1, 4, "123"));
     ASSERT_TRUE(await([&] { return link.received() == 1; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (!first) halves.write("4");
+    if (!first) pair.write("4");
     if (!first) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     link.post_receive(at(to, 1), 3);
-    if (first) halves.write("4");
+    if (first) pair.write("4");
     ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
     EXPECT_STREQ(
         link.failure()->what(),
@@ -536,19 +538,19 @@ TEST_P(Processes, AMessageBeforeItsReceiveMustFitItToo) {
 }
 
 TEST_P(Processes, ALinkThatClosesBeforeItTookAShortMessageDoesNotEndTheConnection) {
-  Halves halves(GetParam());
-  Bell bell;
+  RawConnectionPair pair(GetParam());
+  Notifier notifier;
   std::string to(10, '.'), other(1, '.');
-  auto half = halves.side.connection().open(1, 4, bell), early = halves.side.connection().open(2, 4, bell),
-       goes_on = halves.side.connection().open(3, 4, bell);
+  auto half = pair.side.connection().open(1, 4, notifier), early = pair.side.connection().open(2, 4, notifier),
+       goes_on = pair.side.connection().open(3, 4, notifier);
   for (Link* link : {half.get(), early.get()}) link->post_receive(at(to), 1);
-  halves.write(frame(2, 1, 1, 1, "x") + frame(2, 1, 2, 1, "x") + frame(2, 2, 2, 2, "ab") + frame(2, 4, 1, 4, "12"));
+  pair.write(frame(2, 1, 1, 1, "x") + frame(2, 1, 2, 1, "x") + frame(2, 2, 2, 2, "ab") + frame(2, 4, 1, 4, "12"));
   ASSERT_TRUE(await([&] { return half->received() == 1 && early->received() == 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
   half.reset();
   early.reset();
   goes_on->post_receive(at(other), 1);
-  halves.write("34" + frame(2, 4, 1, 4, "5678") + frame(2, 2, 2, 2, "cd") + frame(2, 1, 3, 1, "y"));
+  pair.write("34" + frame(2, 4, 1, 4, "5678") + frame(2, 2, 2, 2, "cd") + frame(2, 1, 3, 1, "y"));
   ASSERT_TRUE(await([&] { return goes_on->received() == 1; }))
       << (goes_on->failure() != nullptr ? goes_on->failure()->what() : "");
   EXPECT_EQ(other, "y");
@@ -557,7 +559,7 @@ TEST_P(Processes, ALinkThatClosesBeforeItTookAShortMessageDoesNotEndTheConnectio
 
 TEST_P(Processes, BytesThatComeOneByOneAreTheSameFrames) {
   auto sockets = GetParam().sockets();
-  Side side(GetParam(), std::move(sockets[0]), 0);
+  ConnectionEnd side(GetParam(), std::move(sockets[0]), 0);
   RawWire wire(GetParam(), std::move(sockets[1]));
   Endpoint& end = side.open(1, 4);
   std::string to(8, '.');

@@ -8,7 +8,7 @@
 
 namespace karez::comm {
 namespace {
-using Do = Instruction::Do;
+using Opcode = Instruction::Opcode;
 
 class Writer {
  public:
@@ -23,11 +23,11 @@ class Writer {
 
   Program write() {
     switch (spec_.kind) {
-      case Kind::all_reduce: all_reduce(); break;
-      case Kind::reduce_scatter: reduce_scatter(); break;
-      case Kind::all_gather: all_gather(); break;
-      case Kind::all_to_all:
-      case Kind::transfer: all_to_all(); break;
+      case CollectiveKind::all_reduce: all_reduce(); break;
+      case CollectiveKind::reduce_scatter: reduce_scatter(); break;
+      case CollectiveKind::all_gather: all_gather(); break;
+      case CollectiveKind::all_to_all:
+      case CollectiveKind::transfer: all_to_all(); break;
     }
     for (int peer : peers()) {
       await_received(peer, received_[peer].posted);
@@ -50,68 +50,70 @@ class Writer {
   }
   int ring(int steps) const { return ((me_ + steps) % n_ + n_) % n_; }
 
-  void add(Do what, int peer, Place from, Place to, std::int64_t count) {
+  void add(Opcode what, int peer, BufferOffset from, BufferOffset to, std::int64_t count) {
     program_.steps.push_back({what, peer, from, to, count});
   }
-  void await_received(int peer, std::int64_t messages) { await(Do::await_received, received_[peer], peer, messages); }
-  void await_sent(int peer, std::int64_t messages) { await(Do::await_sent, sent_[peer], peer, messages); }
-  void await(Do what, Count& count, int peer, std::int64_t messages) {
+  void await_received(int peer, std::int64_t messages) {
+    await(Opcode::await_received, received_[peer], peer, messages);
+  }
+  void await_sent(int peer, std::int64_t messages) { await(Opcode::await_sent, sent_[peer], peer, messages); }
+  void await(Opcode what, Count& count, int peer, std::int64_t messages) {
     if (messages <= count.awaited) return;
     add(what, peer, {}, {}, messages);
     count.awaited = messages;
   }
 
   // Both return the message's number, to be awaited; an empty message is none.
-  std::int64_t receive(int peer, Place to, std::int64_t elements) {
+  std::int64_t receive(int peer, BufferOffset to, std::int64_t elements) {
     Count& count = received_[peer];
     if (elements == 0) return count.posted;
     await_received(peer, count.posted - depth_ + 1);
-    add(Do::receive, peer, {}, to, elements * element_);
+    add(Opcode::receive, peer, {}, to, elements * element_);
     return ++count.posted;
   }
-  std::int64_t send(int peer, Place from, std::int64_t elements) {
+  std::int64_t send(int peer, BufferOffset from, std::int64_t elements) {
     Count& count = sent_[peer];
     if (elements == 0) return count.posted;
     await_sent(peer, count.posted - depth_ + 1);
-    add(Do::send, peer, from, {}, elements * element_);
+    add(Opcode::send, peer, from, {}, elements * element_);
     return ++count.posted;
   }
-  void copy(Place from, Place to, std::int64_t elements) {
-    if (elements > 0) add(Do::copy, me_, from, to, elements * element_);
+  void copy(BufferOffset from, BufferOffset to, std::int64_t elements) {
+    if (elements > 0) add(Opcode::copy, me_, from, to, elements * element_);
   }
-  void reduce(Place from, Place to, std::int64_t elements) {
-    if (elements > 0) add(Do::reduce, me_, from, to, elements);
+  void reduce(BufferOffset from, BufferOffset to, std::int64_t elements) {
+    if (elements > 0) add(Opcode::reduce, me_, from, to, elements);
   }
-  void copy_box(Memory from, const View& from_view, const Piece& from_piece, Place to, const View& to_view,
-                const Piece& to_piece) {
-    if (count_of(from_view, from_piece) == 0) return;
-    program_.boxes.emplace_back(from_view, from_piece, to_view, to_piece);
-    add(Do::copy_box, me_, {from, 0}, to, static_cast<std::int64_t>(program_.boxes.size()) - 1);
+  void copy_box(BufferKind from, const View& from_view, const TensorBox& from_box, BufferOffset to, const View& to_view,
+                const TensorBox& to_box) {
+    if (count_of(from_view, from_box) == 0) return;
+    program_.boxes.emplace_back(from_view, from_box, to_view, to_box);
+    add(Opcode::copy_box, me_, {from, 0}, to, static_cast<std::int64_t>(program_.boxes.size()) - 1);
   }
-  Place stage(std::int64_t elements) {
-    Place out{Memory::staging, program_.staging};
+  BufferOffset stage(std::int64_t elements) {
+    BufferOffset out{BufferKind::staging, program_.staging};
     program_.staging += round_up(elements * element_, 64);
     return out;
   }
 
   // Where a box of `in` lies ready to travel: where it is, or packed into staging.
-  Place packed(const Piece& piece) {
-    if (is_contiguous(spec_.in, piece)) return {Memory::in, offset_bytes(spec_.in, piece)};
-    Place to = stage(count_of(spec_.in, piece));
-    copy_box(Memory::in, spec_.in, piece, to, packed_view(spec_.in.dtype, piece.size),
-             {Shape(piece.size.size(), 0), piece.size});
+  BufferOffset packed(const TensorBox& box) {
+    if (is_contiguous(spec_.in, box)) return {BufferKind::in, offset_bytes(spec_.in, box)};
+    BufferOffset to = stage(count_of(spec_.in, box));
+    copy_box(BufferKind::in, spec_.in, box, to, packed_view(spec_.in.dtype, box.size),
+             {Shape(box.size.size(), 0), box.size});
     return to;
   }
   // Where a box of `out` may arrive.
-  Place landing(const Piece& piece) {
-    if (is_contiguous(spec_.out, piece)) return {Memory::out, offset_bytes(spec_.out, piece)};
-    return stage(count_of(spec_.out, piece));
+  BufferOffset receive_place(const TensorBox& box) {
+    if (is_contiguous(spec_.out, box)) return {BufferKind::out, offset_bytes(spec_.out, box)};
+    return stage(count_of(spec_.out, box));
   }
-  void unpack(Place from, const Piece& piece) {
-    if (from.memory != Memory::staging || count_of(spec_.out, piece) == 0) return;
-    program_.boxes.emplace_back(packed_view(spec_.out.dtype, piece.size),
-                                Piece{Shape(piece.size.size(), 0), piece.size}, spec_.out, piece);
-    add(Do::copy_box, me_, from, {Memory::out, 0}, static_cast<std::int64_t>(program_.boxes.size()) - 1);
+  void unpack(BufferOffset from, const TensorBox& box) {
+    if (from.memory != BufferKind::staging || count_of(spec_.out, box) == 0) return;
+    program_.boxes.emplace_back(packed_view(spec_.out.dtype, box.size), TensorBox{Shape(box.size.size(), 0), box.size},
+                                spec_.out, box);
+    add(Opcode::copy_box, me_, from, {BufferKind::out, 0}, static_cast<std::int64_t>(program_.boxes.size()) - 1);
   }
 
   // Calls body(offset in bytes, elements) for each chunk of so many elements.
@@ -131,20 +133,20 @@ class Writer {
 
   void all_reduce() {
     std::int64_t elements = spec_.in.count();
-    if (n_ == 1) return copy({Memory::in, 0}, {Memory::out, 0}, elements);
+    if (n_ == 1) return copy({BufferKind::in, 0}, {BufferKind::out, 0}, elements);
     if (spec_.algorithm == Algorithm::ring) return ring_all_reduce(elements);
     if (spec_.algorithm == Algorithm::flat) return flat_all_reduce(elements);
-    if (halves_evenly(spec_)) return recursive_all_reduce(elements);
-    std::vector<Place> from(n_);
+    if (uses_recursive_halving(spec_)) return recursive_all_reduce(elements);
+    std::vector<BufferOffset> from(n_);
     std::vector<std::int64_t> size(n_);
-    Place own{Memory::out, 0};
+    BufferOffset own{BufferKind::out, 0};
     for (int m = 0; m < n_; ++m) {
       FlatRange range = flat_range(elements, n_, m);
-      from[m] = {Memory::in, range.begin * element_};
+      from[m] = {BufferKind::in, range.begin * element_};
       size[m] = range.size;
       if (m == me_) own.offset = range.begin * element_;
     }
-    std::vector<Place> buffers = receive_buffers(size[0]);
+    std::vector<BufferOffset> buffers = receive_buffers(size[0]);
     std::int64_t rounds = ceil_div(size[0], chunk_elements(spec_));
     for (std::int64_t c = 0; c < rounds; ++c) {
       reduce_round(c, from, size, own, buffers);
@@ -155,73 +157,77 @@ class Writer {
 
   // Everyone's range of one chunk goes to its owner, who reduces in member order. Also posts the receives of an
   // all_reduce's results.
-  void reduce_round(std::int64_t c, const std::vector<Place>& from, const std::vector<std::int64_t>& size, Place own,
-                    const std::vector<Place>& buffers) {
+  void reduce_round(std::int64_t c, const std::vector<BufferOffset>& from, const std::vector<std::int64_t>& size,
+                    BufferOffset own, const std::vector<BufferOffset>& buffers) {
     std::int64_t at = c * chunk_bytes(), here = size_of_chunk(size[me_], c);
     std::vector<std::int64_t> message(n_);
     for (int peer : peers()) {
       message[peer] = receive(peer, peer == 0 ? own + at : buffers[peer], here);
       send(peer, from[peer] + at, size_of_chunk(size[peer], c));
     }
-    if (spec_.kind == Kind::all_reduce)
-      for (int peer : peers()) receive(peer, Place{Memory::out, from[peer].offset} + at, size_of_chunk(size[peer], c));
+    if (spec_.kind == CollectiveKind::all_reduce)
+      for (int peer : peers())
+        receive(peer, BufferOffset{BufferKind::out, from[peer].offset} + at, size_of_chunk(size[peer], c));
     if (here == 0) return;
     for (int m = 0; m < n_; ++m) {
-      Place term = m == me_ ? from[me_] + at : buffers[m];
+      BufferOffset term = m == me_ ? from[me_] + at : buffers[m];
       if (m != me_) await_received(m, message[m]);
       if (m > 0) reduce(term, own + at, here);
       if (m == 0 && me_ == 0) copy(term, own + at, here);  // member 0's part lands in the result itself
     }
   }
 
-  std::vector<Place> receive_buffers(std::int64_t elements) {
-    std::vector<Place> out(n_);
+  std::vector<BufferOffset> receive_buffers(std::int64_t elements) {
+    std::vector<BufferOffset> out(n_);
     for (int m = 1; m < n_; ++m)
       if (m != me_) out[m] = stage(std::min(elements, chunk_elements(spec_)));
     return out;
   }
 
   void flat_all_reduce(std::int64_t elements) {
-    std::vector<Place> buffers(n_);
+    std::vector<BufferOffset> buffers(n_);
     std::vector<std::int64_t> message(n_);
     for (int peer : peers()) {
-      buffers[peer] = peer == 0 ? Place{Memory::out, 0} : stage(elements);
+      buffers[peer] = peer == 0 ? BufferOffset{BufferKind::out, 0} : stage(elements);
       message[peer] = receive(peer, buffers[peer], elements);
-      send(peer, {Memory::in, 0}, elements);
+      send(peer, {BufferKind::in, 0}, elements);
     }
     for (int m = 0; m < n_; ++m) {
       if (m != me_) await_received(m, message[m]);
-      Place term = m == me_ ? Place{Memory::in, 0} : buffers[m];
-      if (m > 0) reduce(term, {Memory::out, 0}, elements);
-      if (m == 0 && me_ == 0) copy(term, {Memory::out, 0}, elements);
+      BufferOffset term = m == me_ ? BufferOffset{BufferKind::in, 0} : buffers[m];
+      if (m > 0) reduce(term, {BufferKind::out, 0}, elements);
+      if (m == 0 && me_ == 0) copy(term, {BufferKind::out, 0}, elements);
     }
   }
 
   // Range r starts at its owner's successor, gathers one term a step, and is done at its owner; then the results go
   // round.
   void ring_all_reduce(std::int64_t elements) {
-    auto at = [&](Memory memory, int owner) { return Place{memory, flat_range(elements, n_, owner).begin * element_}; };
+    auto at = [&](BufferKind memory, int owner) {
+      return BufferOffset{memory, flat_range(elements, n_, owner).begin * element_};
+    };
     auto size = [&](int owner) { return flat_range(elements, n_, owner).size; };
     std::vector<RingStep> steps;
     for (int s = 0; s < n_ - 1; ++s)
-      steps.push_back({at(Memory::out, ring(-s - 2)), size(ring(-s - 2)), at(Memory::in, ring(-s - 2)), false});
-    for (int s = 0; s < n_ - 1; ++s) steps.push_back({at(Memory::out, ring(-s - 1)), size(ring(-s - 1)), {}, false});
-    go_round(at(Memory::in, ring(-1)), size(ring(-1)), steps);
+      steps.push_back({at(BufferKind::out, ring(-s - 2)), size(ring(-s - 2)), at(BufferKind::in, ring(-s - 2)), false});
+    for (int s = 0; s < n_ - 1; ++s)
+      steps.push_back({at(BufferKind::out, ring(-s - 1)), size(ring(-s - 1)), {}, false});
+    run_ring(at(BufferKind::in, ring(-1)), size(ring(-1)), steps);
   }
 
   // One step round the ring: what the predecessor sends, and `term`, if given, is reduced into it; the next step sends
   // it on to the successor.
   struct RingStep {
-    Place to;
+    BufferOffset to;
     std::int64_t elements = 0;
-    std::optional<Place> term;
+    std::optional<BufferOffset> term;
     bool sent_before = false;  // what the step before sends lies where this one receives
   };
 
   // All steps, the first of which sends `from`. Chunk by chunk, so that one is on its way while the next is reduced. A
   // member waits only for messages of earlier steps, or of earlier chunks of its step, and posts a receive before it
   // sends the message of the same number: no circle can wait.
-  void go_round(Place from, std::int64_t elements, const std::vector<RingStep>& steps) {
+  void run_ring(BufferOffset from, std::int64_t elements, const std::vector<RingStep>& steps) {
     const int next = ring(1), previous = ring(-1);
     std::int64_t longest = elements;
     for (const RingStep& step : steps) longest = std::max(longest, step.elements);
@@ -241,7 +247,7 @@ class Writer {
         come.push_back(receive(previous, s.to + chunk * chunk_bytes(), size_of_chunk(s.elements, chunk)));
       }
     };
-    auto pass = [&](std::size_t step, Place what, std::int64_t count, std::int64_t c) {
+    auto pass = [&](std::size_t step, BufferOffset what, std::int64_t count, std::int64_t c) {
       post(step, c, true);
       gone[static_cast<std::size_t>(c)] = send(next, what + c * chunk_bytes(), size_of_chunk(count, c));
       post(step + 1, c, false);
@@ -262,31 +268,31 @@ class Writer {
   // "Optimization of collective reduction operations", 2004).
   void recursive_all_reduce(std::int64_t elements) {
     auto begin = [&](int range) { return range == n_ ? elements : flat_range(elements, n_, range).begin; };
-    auto at = [&](Memory memory, int range) { return Place{memory, begin(range) * element_}; };
-    const Place buffer = n_ > 2 ? stage(begin(n_ / 4)) : Place{};
+    auto at = [&](BufferKind memory, int range) { return BufferOffset{memory, begin(range) * element_}; };
+    const BufferOffset buffer = n_ > 2 ? stage(begin(n_ / 4)) : BufferOffset{};
     for (int half = n_ / 2; half >= 1; half /= 2) {
       const int peer = me_ ^ half, kept = me_ / half * half, given = peer / half * half;
       const bool first = half == n_ / 2;
       const std::int64_t count = begin(kept + half) - begin(kept);
-      const Place own = at(Memory::out, kept), to = first ? own : buffer;
-      std::int64_t message =
-          swap(peer, at(first ? Memory::in : Memory::out, given), begin(given + half) - begin(given), to, count);
+      const BufferOffset own = at(BufferKind::out, kept), to = first ? own : buffer;
+      std::int64_t message = send_receive(peer, at(first ? BufferKind::in : BufferKind::out, given),
+                                          begin(given + half) - begin(given), to, count);
       chunks(count, [&](std::int64_t offset, std::int64_t here) {
         await_received(peer, ++message);
-        reduce((first ? at(Memory::in, kept) : buffer) + offset, own + offset, here);
+        reduce((first ? at(BufferKind::in, kept) : buffer) + offset, own + offset, here);
       });
     }
     for (int half = 1; half < n_; half *= 2) {
       const int peer = me_ ^ half, have = me_ / half * half, get = peer / half * half;
       await_sent(peer, sent_[peer].posted);  // what comes lies where it was given away from
-      swap(peer, at(Memory::out, have), begin(have + half) - begin(have), at(Memory::out, get),
-           begin(get + half) - begin(get));
+      send_receive(peer, at(BufferKind::out, have), begin(have + half) - begin(have), at(BufferKind::out, get),
+                   begin(get + half) - begin(get));
       await_received(peer, received_[peer].posted);
     }
   }
 
   // Sends to and receives from one peer, chunk by chunk; the number of the last message before.
-  std::int64_t swap(int peer, Place from, std::int64_t sends, Place to, std::int64_t receives) {
+  std::int64_t send_receive(int peer, BufferOffset from, std::int64_t sends, BufferOffset to, std::int64_t receives) {
     const std::int64_t before = received_[peer].posted;
     for (std::int64_t c = 0; c < ceil_div(std::max(sends, receives), chunk_elements(spec_)); ++c) {
       receive(peer, to + c * chunk_bytes(), size_of_chunk(receives, c));
@@ -299,70 +305,71 @@ class Writer {
   // -----------------------------------------------------------------------------------------------------------------
 
   void reduce_scatter() {
-    std::vector<Place> from(n_);
+    std::vector<BufferOffset> from(n_);
     std::vector<std::int64_t> size(n_);
-    if (n_ == 1) return copy_box(Memory::in, spec_.in, spec_.sends[0], {Memory::out, 0}, spec_.out, whole(spec_.out));
+    if (n_ == 1)
+      return copy_box(BufferKind::in, spec_.in, spec_.sends[0], {BufferKind::out, 0}, spec_.out, whole_box(spec_.out));
     for (int m = 0; m < n_; ++m) {
       from[m] = packed(spec_.sends[m]);
       size[m] = count_of(spec_.in, spec_.sends[m]);
     }
     std::int64_t longest = *std::max_element(size.begin(), size.end());
-    Place own = landing(whole(spec_.out));
+    BufferOffset own = receive_place(whole_box(spec_.out));
     if (spec_.algorithm == Algorithm::ring) {
-      Place buffer[2] = {stage(longest), stage(longest)};
+      BufferOffset buffer[2] = {stage(longest), stage(longest)};
       std::vector<RingStep> steps;
       for (int s = 0; s < n_ - 1; ++s) {
         const int takes = ring(-s - 2);
         steps.push_back({takes == me_ ? own : buffer[s % 2], size[takes], from[takes], s >= 2 && takes != me_});
       }
-      go_round(from[ring(-1)], size[ring(-1)], steps);
+      run_ring(from[ring(-1)], size[ring(-1)], steps);
     } else {
-      std::vector<Place> buffers = receive_buffers(size[me_]);
+      std::vector<BufferOffset> buffers = receive_buffers(size[me_]);
       for (std::int64_t c = 0; c < ceil_div(longest, chunk_elements(spec_)); ++c)
         reduce_round(c, from, size, own, buffers);
     }
-    unpack(own, whole(spec_.out));
+    unpack(own, whole_box(spec_.out));
   }
 
   void all_gather() {
     if (n_ == 1) return copy_own();
-    Place mine = packed(whole(spec_.in));
-    std::vector<Place> to(n_);
+    BufferOffset mine = packed(whole_box(spec_.in));
+    std::vector<BufferOffset> to(n_);
     std::vector<std::int64_t> size(n_);
     for (int m = 0; m < n_; ++m) {
-      to[m] = m == me_ ? mine : landing(spec_.receives[m]);
+      to[m] = m == me_ ? mine : receive_place(spec_.receives[m]);
       size[m] = count_of(spec_.out, spec_.receives[m]);
     }
     if (spec_.algorithm == Algorithm::ring) {
       copy_own();
       std::vector<RingStep> steps;
       for (int s = 0; s < n_ - 1; ++s) steps.push_back({to[ring(-s - 1)], size[ring(-s - 1)], {}, false});
-      go_round(mine, size[me_], steps);
+      run_ring(mine, size[me_], steps);
       for (int peer : peers()) unpack(to[peer], spec_.receives[peer]);
     } else {
-      exchange(std::vector<Place>(n_, mine), std::vector<std::int64_t>(n_, size[me_]), to, size);
+      exchange(std::vector<BufferOffset>(n_, mine), std::vector<std::int64_t>(n_, size[me_]), to, size);
     }
   }
 
   void all_to_all() {
-    std::vector<Place> from(n_), to(n_);
+    std::vector<BufferOffset> from(n_), to(n_);
     std::vector<std::int64_t> sends(n_), receives(n_);
     for (int peer : peers()) {
       from[peer] = packed(spec_.sends[peer]);
       sends[peer] = count_of(spec_.in, spec_.sends[peer]);
-      to[peer] = landing(spec_.receives[peer]);
+      to[peer] = receive_place(spec_.receives[peer]);
       receives[peer] = count_of(spec_.out, spec_.receives[peer]);
     }
     exchange(from, sends, to, receives);
   }
 
   void copy_own() {
-    copy_box(Memory::in, spec_.in, spec_.sends[me_], {Memory::out, 0}, spec_.out, spec_.receives[me_]);
+    copy_box(BufferKind::in, spec_.in, spec_.sends[me_], {BufferKind::out, 0}, spec_.out, spec_.receives[me_]);
   }
 
   // All pairs at once; the own piece is copied while the others are on their way.
-  void exchange(const std::vector<Place>& from, const std::vector<std::int64_t>& sends, const std::vector<Place>& to,
-                const std::vector<std::int64_t>& receives) {
+  void exchange(const std::vector<BufferOffset>& from, const std::vector<std::int64_t>& sends,
+                const std::vector<BufferOffset>& to, const std::vector<std::int64_t>& receives) {
     std::int64_t longest = 0;
     for (int peer : peers()) longest = std::max({longest, sends[peer], receives[peer]});
     for (std::int64_t c = 0; c < ceil_div(longest, chunk_elements(spec_)); ++c) {
@@ -386,8 +393,8 @@ class Writer {
 };
 }  // namespace
 
-bool halves_evenly(const CollectiveSpec& spec) {
-  return spec.kind == Kind::all_reduce && spec.algorithm == Algorithm::recursive &&
+bool uses_recursive_halving(const CollectiveSpec& spec) {
+  return spec.kind == CollectiveKind::all_reduce && spec.algorithm == Algorithm::recursive &&
          (spec.members & (spec.members - 1)) == 0;
 }
 

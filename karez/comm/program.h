@@ -5,22 +5,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "karez/comm/box_copy.h"
 #include "karez/comm/collective.h"
 #include "karez/comm/namespace.h"
-#include "karez/comm/pieces.h"
 
 namespace karez::comm {
 
 // Where bytes lie: in one of the three memories that a run is started with.
-enum class Memory : std::uint8_t { in, out, staging };
-struct Place {
-  Memory memory = Memory::in;
+enum class BufferKind : std::uint8_t { in, out, staging };
+struct BufferOffset {
+  BufferKind memory = BufferKind::in;
   std::int64_t offset = 0;
-  Place operator+(std::int64_t bytes) const { return {memory, offset + bytes}; }
+  BufferOffset operator+(std::int64_t bytes) const { return {memory, offset + bytes}; }
 };
 
 struct Instruction {
-  enum class Do : std::uint8_t {
+  enum class Opcode : std::uint8_t {
     receive,         // post: the next message of `peer` goes to `to`, `count` bytes
     send,            // `count` bytes at `from`, to `peer`
     await_received,  // go on when `count` messages of `peer` have arrived in this run
@@ -29,9 +29,9 @@ struct Instruction {
     copy_box,        // boxes[count], from memory `from` to memory `to`
     reduce,          // `count` elements at `from` into `to`
   };
-  Do what = Do::copy;
+  Opcode opcode = Opcode::copy;
   int peer = 0;
-  Place from, to;
+  BufferOffset from, to;
   std::int64_t count = 0;
 };
 
@@ -46,7 +46,7 @@ struct Program {
 Program program_of(const CollectiveSpec& spec, int depth);
 
 // Whether it is a recursive all_reduce of 2, 4, 8, … members; of another number it goes as direct.
-bool halves_evenly(const CollectiveSpec& spec);
+bool uses_recursive_halving(const CollectiveSpec& spec);
 
 // Elements of range `index` of the flat memory of an all_reduce: its first, and how many.
 struct FlatRange {

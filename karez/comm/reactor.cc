@@ -12,11 +12,11 @@
 #include <cstring>
 
 #include "karez/base/error.h"
-#include "karez/comm/prompt.h"
+#include "karez/comm/time_slice.h"
 
 namespace karez::comm {
 namespace {
-constexpr std::uint64_t woken_id = 0;
+constexpr std::uint64_t wake_event_id = 0;
 
 void control(int epoll, int what, int descriptor, std::uint32_t events, std::uint64_t id) {
   epoll_event event{};
@@ -38,78 +38,78 @@ void raise_descriptor_limit() {
 }
 }  // namespace
 
-Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), woken_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  require(ErrorKind::device, epoll_ >= 0 && woken_ >= 0,
+Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  require(ErrorKind::device, epoll_ >= 0 && wake_event_ >= 0,
           "no epoll for the communication thread: ", std::strerror(errno));
   raise_descriptor_limit();
-  control(epoll_, EPOLL_CTL_ADD, woken_, EPOLLIN, woken_id);
-  wanted_.reserve(64);
+  control(epoll_, EPOLL_CTL_ADD, wake_event_, EPOLLIN, wake_event_id);
+  scheduled_.reserve(64);
   now_.reserve(64);
   thread_ = std::thread([this] { serve(); });
 }
 
 Reactor::~Reactor() {
   {
-    std::lock_guard lock(wanted_mutex_);
+    std::lock_guard lock(scheduled_mutex_);
     stop_ = true;
   }
-  call({});
+  schedule({});
   thread_.join();
-  ::close(woken_);
+  ::close(wake_event_);
   ::close(epoll_);
 }
 
-void Reactor::watch(int descriptor, std::uint32_t events, Ready& call, Watch& out) {
+void Reactor::watch(int descriptor, std::uint32_t events, EventHandler& handler, Registration& out) {
   std::lock_guard lock(mutex_);
   out = {descriptor, next_++};
-  calls_.emplace(out.id, &call);
+  handlers_.emplace(out.id, &handler);
   control(epoll_, EPOLL_CTL_ADD, descriptor, events, out.id);
 }
 
-void Reactor::change(const Watch& watch, std::uint32_t events) {
+void Reactor::change(const Registration& watch, std::uint32_t events) {
   control(epoll_, EPOLL_CTL_MOD, watch.descriptor, events, watch.id);
 }
 
-void Reactor::call(const Watch& watch) {
-  std::lock_guard lock(wanted_mutex_);
-  wanted_.push_back(watch.id);
-  if (wanted_.size() > 1) return;  // the first has rung
+void Reactor::schedule(const Registration& watch) {
+  std::lock_guard lock(scheduled_mutex_);
+  scheduled_.push_back(watch.id);
+  if (scheduled_.size() > 1) return;  // the first has rung
   std::uint64_t one = 1;
-  [[maybe_unused]] auto written = ::write(woken_, &one, sizeof one);
+  [[maybe_unused]] auto written = ::write(wake_event_, &one, sizeof one);
 }
 
-void Reactor::forget(Watch& watch) {
+void Reactor::remove(Registration& watch) {
   if (watch.id == 0) return;
   std::lock_guard lock(mutex_);
-  calls_.erase(watch.id);
+  handlers_.erase(watch.id);
   epoll_ctl(epoll_, EPOLL_CTL_DEL, watch.descriptor, nullptr);
   watch = {};
 }
 
-void Reactor::tell(std::uint64_t id, std::uint32_t events) {
+void Reactor::dispatch(std::uint64_t id, std::uint32_t events) {
   std::lock_guard lock(mutex_);
-  if (auto at = calls_.find(id); at != calls_.end()) at->second->ready(events);
+  if (auto at = handlers_.find(id); at != handlers_.end()) at->second->on_events(events);
 }
 
 void Reactor::serve() {
-  ask_for_short_turns();
+  request_short_time_slice();
   constexpr int most = 64;
   epoll_event events[most];
   while (true) {
     int n = epoll_wait(epoll_, events, most, -1);
     for (int i = 0; i < n; ++i) {
-      if (events[i].data.u64 != woken_id) {
-        tell(events[i].data.u64, events[i].events);
+      if (events[i].data.u64 != wake_event_id) {
+        dispatch(events[i].data.u64, events[i].events);
         continue;
       }
       std::uint64_t count = 0;
-      [[maybe_unused]] auto read = ::read(woken_, &count, sizeof count);
+      [[maybe_unused]] auto read = ::read(wake_event_, &count, sizeof count);
       {
-        std::lock_guard lock(wanted_mutex_);
+        std::lock_guard lock(scheduled_mutex_);
         if (stop_) return;
-        now_.swap(wanted_);
+        now_.swap(scheduled_);
       }
-      for (std::uint64_t id : now_) tell(id, 0);
+      for (std::uint64_t id : now_) dispatch(id, 0);
       now_.clear();
     }
   }

@@ -22,7 +22,7 @@
 namespace karez::comm {
 
 // The indices of one direction. They only grow; the place in the ring is the index modulo its size.
-struct SharedWire::Lane {
+struct SharedWire::RingHeader {
   alignas(64) std::atomic<std::uint64_t> head;  // by its writer
   alignas(64) std::atomic<std::uint64_t> tail;  // by its reader
   alignas(64) std::atomic<std::uint32_t> reader_sleeps;
@@ -31,18 +31,18 @@ struct SharedWire::Lane {
 
 namespace {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
-constexpr std::uint64_t greeting = 0x316d687a6572616bull;  // says that a segment comes with it
-constexpr std::size_t lane_bytes = 4096;                   // a page each
+constexpr std::uint64_t magic = 0x316d687a6572616bull;  // says that a segment comes with it
+constexpr std::size_t ring_header_bytes = 4096;         // a page each
 constexpr std::size_t most_ring_bytes = std::size_t{1} << 30;
 constexpr std::size_t steps =
     8;  // a ring is filled and emptied in so many, so that one side copies in while the other copies out
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 struct Hello {
-  std::uint64_t greeting, ring_bytes;
+  std::uint64_t magic, ring_bytes;
 };
 
-std::size_t segment_bytes(std::size_t ring_bytes) { return 2 * (lane_bytes + ring_bytes); }
+std::size_t segment_bytes(std::size_t ring_bytes) { return 2 * (ring_header_bytes + ring_bytes); }
 
 void* map(int segment, std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment, 0);
@@ -74,9 +74,9 @@ SharedWire::SharedWire(Descriptor socket, void* memory, std::size_t ring_bytes, 
       memory_(memory),
       ring_bytes_(ring_bytes) {
   auto* base = static_cast<std::byte*>(memory);
-  auto* first = reinterpret_cast<Lane*>(base);
-  auto* second = reinterpret_cast<Lane*>(base + lane_bytes);
-  std::byte *first_ring = base + 2 * lane_bytes, *second_ring = first_ring + ring_bytes;
+  auto* first = reinterpret_cast<RingHeader*>(base);
+  auto* second = reinterpret_cast<RingHeader*>(base + ring_header_bytes);
+  std::byte *first_ring = base + 2 * ring_header_bytes, *second_ring = first_ring + ring_bytes;
   out_ = creator ? first : second;
   in_ = creator ? second : first;
   out_ring_ = creator ? first_ring : second_ring;
@@ -86,8 +86,8 @@ SharedWire::SharedWire(Descriptor socket, void* memory, std::size_t ring_bytes, 
 SharedWire::~SharedWire() { munmap(memory_, segment_bytes(ring_bytes_)); }
 
 std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ring_bytes) {
-  bool good = ring_bytes >= lane_bytes && ring_bytes <= most_ring_bytes && (ring_bytes & (ring_bytes - 1)) == 0;
-  require(good, "a ring of ", ring_bytes, " bytes; a power of two from ", lane_bytes, " to ", most_ring_bytes);
+  bool good = ring_bytes >= ring_header_bytes && ring_bytes <= most_ring_bytes && (ring_bytes & (ring_bytes - 1)) == 0;
+  require(good, "a ring of ", ring_bytes, " bytes; a power of two from ", ring_header_bytes, " to ", most_ring_bytes);
   Descriptor segment(memfd_create("karez-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   bool made = segment && ftruncate(segment.get(), static_cast<off_t>(segment_bytes(ring_bytes))) == 0 &&
               fcntl(segment.get(), F_ADD_SEALS, seals) == 0;
@@ -95,7 +95,7 @@ std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ri
   std::unique_ptr<SharedWire> out(
       new SharedWire(std::move(socket), map(segment.get(), segment_bytes(ring_bytes)), ring_bytes, true));
 
-  Hello hello{greeting, ring_bytes};
+  Hello hello{magic, ring_bytes};
   iovec part{&hello, sizeof hello};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -153,8 +153,8 @@ std::unique_ptr<SharedWire> SharedWire::attach(Descriptor socket, Seconds timeou
     std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
     segment = Descriptor(descriptor);
   }
-  bool good = came == static_cast<ssize_t>(sizeof hello) && hello.greeting == greeting && segment &&
-              hello.ring_bytes >= lane_bytes && hello.ring_bytes <= most_ring_bytes &&
+  bool good = came == static_cast<ssize_t>(sizeof hello) && hello.magic == magic && segment &&
+              hello.ring_bytes >= ring_header_bytes && hello.ring_bytes <= most_ring_bytes &&
               (hello.ring_bytes & (hello.ring_bytes - 1)) == 0;
   require(ErrorKind::peer, good, "what came is no segment of shared memory");
   struct stat status {};
@@ -182,7 +182,7 @@ std::int64_t SharedWire::read(const iovec* into, int parts) {
   bool half_empty =
       there - static_cast<std::uint64_t>(n) <= ring_bytes_ / 2;  // so that it does not wake up for every step
   if (half_empty && in_->writer_waits.load(std::memory_order_seq_cst) != 0 && in_->writer_waits.exchange(0) != 0)
-    knock();
+    wake_peer();
   return n;
 }
 
@@ -199,7 +199,7 @@ std::int64_t SharedWire::write(const iovec* from, int parts) {
   if (n == 0) return 0;
   head_ += static_cast<std::uint64_t>(n);
   out_->head.store(head_, std::memory_order_seq_cst);
-  if (out_->reader_sleeps.load(std::memory_order_seq_cst) != 0 && out_->reader_sleeps.exchange(0) != 0) knock();
+  if (out_->reader_sleeps.load(std::memory_order_seq_cst) != 0 && out_->reader_sleeps.exchange(0) != 0) wake_peer();
   return n;
 }
 
@@ -222,20 +222,20 @@ bool SharedWire::wait_to_write() {
 
 std::uint32_t SharedWire::events(bool) const { return EPOLLIN | EPOLLRDHUP | EPOLLET; }
 
-void SharedWire::stay_awake(bool reader_looks) {
-  if (reader_looks) in_->reader_sleeps.store(0, std::memory_order_relaxed);
+void SharedWire::set_busy_poll(bool reader_polls) {
+  if (reader_polls) in_->reader_sleeps.store(0, std::memory_order_relaxed);
 }
 
-void SharedWire::knock() {
+void SharedWire::wake_peer() {
   std::byte any{};
   [[maybe_unused]] auto sent =
       send(socket_.get(), &any, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // a full socket has knocked often enough
 }
 
-void SharedWire::rung() {
-  std::byte knocks[256];
+void SharedWire::handle_wakeup() {
+  std::byte wakeups[256];
   while (true) {
-    auto n = recv(socket_.get(), knocks, sizeof knocks, MSG_DONTWAIT);
+    auto n = recv(socket_.get(), wakeups, sizeof wakeups, MSG_DONTWAIT);
     if (n > 0 || (n < 0 && errno == EINTR)) continue;
     if (n == 0 || errno != EAGAIN) closed_.store(true, std::memory_order_release);
     return;

@@ -30,24 +30,24 @@ class SharedWire : public Wire {
   bool wait_to_read() override;
   bool wait_to_write() override;
   int descriptor() const override { return socket_.get(); }
-  std::uint32_t events(bool reader_looks) const override;
-  void stay_awake(bool reader_looks) override;
-  void rung() override;
+  std::uint32_t events(bool reader_polls) const override;
+  void set_busy_poll(bool reader_polls) override;
+  void handle_wakeup() override;
   void finish_writing() override;
-  bool answered(Seconds) const override { return true; }
+  bool has_recent_ack(Seconds) const override { return true; }
   void shut() override;
 
   static constexpr std::size_t default_ring_bytes = 1 << 20;
 
  private:
-  struct Lane;
+  struct RingHeader;
   SharedWire(Descriptor socket, void* memory, std::size_t ring_bytes, bool creator);
-  void knock();
+  void wake_peer();
 
   Descriptor socket_;
   void* memory_;
   std::size_t ring_bytes_;
-  Lane *out_, *in_;
+  RingHeader *out_, *in_;
   std::byte *out_ring_, *in_ring_;
   std::uint64_t head_ = 0, tail_ = 0;  // bytes ever written to out_ and read from in_: ours, whatever the segment says
   std::atomic<bool> closed_{false}, damaged_{false};

@@ -27,8 +27,8 @@ std::string error_of(const std::function<void()>& body) {
 }
 
 // Hands a descriptor over as the wire does, with any greeting and size; and takes one.
-void hand_over(int socket, int descriptor, std::uint64_t greeting, std::uint64_t ring_bytes) {
-  std::uint64_t words[2] = {greeting, ring_bytes};
+void send_segment(int socket, int descriptor, std::uint64_t magic, std::uint64_t ring_bytes) {
+  std::uint64_t words[2] = {magic, ring_bytes};
   iovec part{words, sizeof words};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -46,7 +46,7 @@ void hand_over(int socket, int descriptor, std::uint64_t greeting, std::uint64_t
   ASSERT_EQ(sendmsg(socket, &message, 0), static_cast<ssize_t>(sizeof words));
 }
 
-int take_over(int socket, std::uint64_t (&words)[2]) {
+int receive_segment(int socket, std::uint64_t (&words)[2]) {
   iovec part{words, sizeof words};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -60,7 +60,7 @@ int take_over(int socket, std::uint64_t (&words)[2]) {
   return descriptor;
 }
 
-constexpr std::uint64_t greeting = 0x316d687a6572616bull;
+constexpr std::uint64_t magic = 0x316d687a6572616bull;
 constexpr std::size_t ring = 4096, segment = 2 * (4096 + ring);
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -75,21 +75,21 @@ TEST(SharedWire, WhatIsNoSegmentIsRefused) {
   struct Row {
     std::size_t bytes;
     int seals;
-    std::uint64_t greeting, ring_bytes;
+    std::uint64_t magic, ring_bytes;
     const char* said;
   };
-  for (const Row& row : {Row{segment, seals, greeting + 1, ring, "no segment of shared memory"},
-                         Row{segment, seals, greeting, ring + 1, "no segment of shared memory"},
-                         Row{segment, seals, greeting, ring / 2, "no segment of shared memory"},
-                         Row{segment, seals, greeting, std::uint64_t{1} << 40, "no segment of shared memory"},
-                         Row{segment - 1, seals, greeting, ring, "or of another size than it says"},
-                         Row{segment, seals, greeting, 2 * ring, "or of another size than it says"},
-                         Row{segment, 0, greeting, ring, "a segment of shared memory that may shrink"},
-                         Row{0, 0, greeting, ring, "no segment of shared memory"}}) {
+  for (const Row& row : {Row{segment, seals, magic + 1, ring, "no segment of shared memory"},
+                         Row{segment, seals, magic, ring + 1, "no segment of shared memory"},
+                         Row{segment, seals, magic, ring / 2, "no segment of shared memory"},
+                         Row{segment, seals, magic, std::uint64_t{1} << 40, "no segment of shared memory"},
+                         Row{segment - 1, seals, magic, ring, "or of another size than it says"},
+                         Row{segment, seals, magic, 2 * ring, "or of another size than it says"},
+                         Row{segment, 0, magic, ring, "a segment of shared memory that may shrink"},
+                         Row{0, 0, magic, ring, "no segment of shared memory"}}) {
     auto sockets = socket_pair();
     Descriptor made;
     if (row.bytes > 0) made = memory(row.bytes, row.seals);
-    hand_over(sockets[0].get(), made.get(), row.greeting, row.ring_bytes);
+    send_segment(sockets[0].get(), made.get(), row.magic, row.ring_bytes);
     EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(1)); }), HasSubstr(row.said));
   }
   auto sockets = socket_pair();
@@ -105,7 +105,7 @@ TEST(SharedWire, IndicesThatCannotBeEndTheWire) {
     auto sockets = socket_pair();
     auto wire = SharedWire::create(std::move(sockets[0]), ring);
     std::uint64_t words[2];
-    Descriptor descriptor(take_over(sockets[1].get(), words));
+    Descriptor descriptor(receive_segment(sockets[1].get(), words));
     ASSERT_EQ(words[1], ring);
     void* mapped = mmap(nullptr, segment, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
     ASSERT_NE(mapped, MAP_FAILED);
@@ -136,7 +136,7 @@ TEST(SharedWire, WhatWasWrittenBeforeTheEndIsRead) {
   iovec out{from.data(), from.size()}, in{to.data(), to.size()};
   EXPECT_EQ(first->write(&out, 1), 10);
   first.reset();
-  second->rung();
+  second->handle_wakeup();
   EXPECT_EQ(second->read(&in, 1), 10);
   EXPECT_EQ(to, from);
   EXPECT_EQ(second->read(&in, 1), -1);

@@ -168,7 +168,7 @@ Descriptor accept_at(int listener) {
   return Descriptor(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
-void make_quick(int socket, Seconds unreachable) {
+void set_tcp_options(int socket, Seconds unreachable) {
   int one = 1, seconds = std::max(1, static_cast<int>(unreachable.count() / 4)), tries = 3;
   auto milliseconds = static_cast<unsigned>(unreachable.count() * 1000);
   if (setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) return;  // not TCP
@@ -179,7 +179,7 @@ void make_quick(int socket, Seconds unreachable) {
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
 }
 
-bool is_answered(int socket, Seconds within) {
+bool has_recent_tcp_ack(int socket, Seconds within) {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;  // not TCP
@@ -199,8 +199,8 @@ std::array<Descriptor, 2> tcp_pair() {
   require(ErrorKind::peer, wait_for(listener.get(), POLLIN, after(Seconds(5))), "nobody came to ", print(address));
   Descriptor here = accept_at(listener.get());
   require_call(static_cast<bool>(here), "accepting at ", print(address));
-  make_quick(here.get(), Seconds(30));
-  make_quick(there.get(), Seconds(30));
+  set_tcp_options(here.get(), Seconds(30));
+  set_tcp_options(there.get(), Seconds(30));
   return {std::move(here), std::move(there)};
 }
 

@@ -55,9 +55,10 @@ Descriptor accept_at(int listener);  // empty: nobody waits
 Address local_address(int socket);   // of a connection's own end
 bool is_of_this_user(
     int socket);  // the other end of a connection by name, when it was made: the kernel says whose it was
-void make_quick(int socket, Seconds unreachable);  // options of a TCP connection; nothing for others
-bool is_answered(int socket,
-                 Seconds within);  // by the kernel at the other end of a TCP connection, for so long; others always are
+void set_tcp_options(int socket, Seconds unreachable);  // options of a TCP connection; nothing for others
+bool has_recent_tcp_ack(
+    int socket,
+    Seconds within);  // by the kernel at the other end of a TCP connection, for so long; others always are
 std::array<Descriptor, 2> socket_pair();
 std::array<Descriptor, 2> tcp_pair();  // connected over loopback
 

@@ -55,13 +55,13 @@ bool SocketWire::wait_to_write() {
   return poll(&at, 1, 0) == 0;
 }
 
-std::uint32_t SocketWire::events(bool reader_looks) const {
-  return EPOLLOUT | EPOLLRDHUP | EPOLLET | (reader_looks ? 0u : EPOLLIN);
+std::uint32_t SocketWire::events(bool reader_polls) const {
+  return EPOLLOUT | EPOLLRDHUP | EPOLLET | (reader_polls ? 0u : EPOLLIN);
 }
 
 void SocketWire::finish_writing() { shutdown(socket_.get(), SHUT_WR); }
 
-bool SocketWire::answered(Seconds within) const { return is_answered(socket_.get(), within); }
+bool SocketWire::has_recent_ack(Seconds within) const { return has_recent_tcp_ack(socket_.get(), within); }
 
 void SocketWire::shut() { shutdown(socket_.get(), SHUT_RDWR); }
 

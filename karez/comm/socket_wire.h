@@ -19,11 +19,11 @@ class SocketWire : public Wire {
   bool wait_to_read() override { return true; }  // the next arrival is an edge
   bool wait_to_write() override;
   int descriptor() const override { return socket_.get(); }
-  std::uint32_t events(bool reader_looks) const override;
-  void stay_awake(bool) override {}
-  void rung() override {}
+  std::uint32_t events(bool reader_polls) const override;
+  void set_busy_poll(bool) override {}
+  void handle_wakeup() override {}
   void finish_writing() override;
-  bool answered(Seconds within) const override;
+  bool has_recent_ack(Seconds within) const override;
   void shut() override;
 
  private:

@@ -43,7 +43,7 @@ Token derive_token(std::string_view secret) {
   require(secret.size() >= 16, "a secret of ", secret.size(), " characters is too short for a token; at least 16");
   Token key;  // all zero: what is wanted is a hash
   std::string text = cat("karez token 1 ", secret);
-  return {prove(key, std::as_bytes(std::span(text)))};
+  return {hmac_sha256(key, std::as_bytes(std::span(text)))};
 }
 
 void fill_random(std::span<std::byte> into) {
@@ -51,7 +51,7 @@ void fill_random(std::span<std::byte> into) {
   randombytes_buf(into.data(), into.size());
 }
 
-Bytes32 prove(const Token& token, std::span<const std::byte> text) {
+Bytes32 hmac_sha256(const Token& token, std::span<const std::byte> text) {
   static_assert(crypto_auth_hmacsha256_BYTES == sizeof(Bytes32) && crypto_auth_hmacsha256_KEYBYTES == sizeof(Token));
   begin();
   Bytes32 out;
@@ -59,6 +59,8 @@ Bytes32 prove(const Token& token, std::span<const std::byte> text) {
   return out;
 }
 
-bool same(const Bytes32& a, const Bytes32& b) { return sodium_memcmp(a.data(), b.data(), a.size()) == 0; }
+bool equal_in_constant_time(const Bytes32& a, const Bytes32& b) {
+  return sodium_memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 }  // namespace karez::comm

@@ -24,7 +24,7 @@ Token parse_token(std::string_view text);     // the same back; throws Error (ki
 Token derive_token(std::string_view secret);  // from another launcher's secret of any form
 
 void fill_random(std::span<std::byte> bytes);
-Bytes32 prove(const Token& token, std::span<const std::byte> text);  // HMAC-SHA256
-bool same(const Bytes32& a, const Bytes32& b);                       // in a time that tells nothing
+Bytes32 hmac_sha256(const Token& token, std::span<const std::byte> text);  // HMAC-SHA256
+bool equal_in_constant_time(const Bytes32& a, const Bytes32& b);           // in a time that tells nothing
 
 }  // namespace karez::comm

@@ -66,80 +66,81 @@ bool decode(std::string_view& bytes, StoreReply& reply) {
   return true;
 }
 
-void Store::join(Client client) { guests_[client] = {}; }
+void Store::join(Client client) { clients_[client] = {}; }
 
 void Store::take(Client client, std::string_view bytes) {
-  Guest& guest = guests_.at(client);
-  guest.bytes.append(bytes);
-  std::string_view rest = guest.bytes;
+  ClientState& state = clients_.at(client);
+  state.bytes.append(bytes);
+  std::string_view rest = state.bytes;
   for (StoreRequest request; decode(rest, request);) {
-    require(ErrorKind::peer, !guest.waits || request.op == StoreRequest::Op::bye,
+    require(ErrorKind::peer, !state.waits || request.op == StoreRequest::Op::goodbye,
             "a request to the store before the answer to the last one");
-    serve(client, guest, request);
+    serve(client, state, request);
   }
-  guest.bytes.erase(0, guest.bytes.size() - rest.size());
+  state.bytes.erase(0, state.bytes.size() - rest.size());
 }
 
-void Store::answer(Client client, StoreReply::Status status, std::string value) {
-  if (auto at = guests_.find(client); at != guests_.end()) at->second.waits = false;
+void Store::reply(Client client, StoreReply::Status status, std::string value) {
+  if (auto at = clients_.find(client); at != clients_.end()) at->second.waits = false;
   send_(client, {status, std::move(value)});
 }
 
-void Store::serve(Client client, Guest& guest, StoreRequest& request) {
+void Store::serve(Client client, ClientState& state, StoreRequest& request) {
   using Op = StoreRequest::Op;
   using Status = StoreReply::Status;
   switch (request.op) {
     case Op::hello: {
       const std::string name = request.value.empty() ? "?" : request.value.substr(0, 256);
-      for (const auto& [other, known] : guests_) {
-        if (other == client || known.name.empty() || known.bye || known.rank != request.number) continue;
-        values_[twice_key] = cat("two processes come as rank ", request.number, ": ", known.name, ", and ", name,
-                                 ", which is turned away");
-        return answer(client, Status::error, cat("rank ", request.number, " is here already: ", known.name));
+      for (const auto& [other, known] : clients_) {
+        if (other == client || known.name.empty() || known.goodbye || known.rank != request.number) continue;
+        values_[duplicate_rank_key] = cat("two processes come as rank ", request.number, ": ", known.name, ", and ",
+                                          name, ", which is turned away");
+        return reply(client, Status::error, cat("rank ", request.number, " is here already: ", known.name));
       }
-      guest.name = name;
-      guest.rank = request.number;
-      return answer(client, Status::well);
+      state.name = name;
+      state.rank = request.number;
+      return reply(client, Status::ok);
     }
     case Op::set: {
       auto old = values_.find(request.key);
       std::size_t before = old == values_.end() ? 0 : old->second.size() + request.key.size();
       if (bytes_ - before + request.key.size() + request.value.size() > most_bytes)
-        return answer(client, Status::error,
-                      cat("the store holds ", bytes_, " bytes and takes no more than ", most_bytes));
+        return reply(client, Status::error,
+                     cat("the store holds ", bytes_, " bytes and takes no more than ", most_bytes));
       bytes_ = bytes_ - before + request.key.size() + request.value.size();
       set(request);
-      return answer(client, Status::well);
+      return reply(client, Status::ok);
     }
     case Op::get:
     case Op::wait: {
-      if (auto at = values_.find(request.key); at != values_.end()) return answer(client, Status::well, at->second);
-      if (request.op == Op::get) return answer(client, Status::nothing);
-      if (!gone_.empty()) return answer(client, Status::error, gone_);
-      guest.waits = true;
+      if (auto at = values_.find(request.key); at != values_.end()) return reply(client, Status::ok, at->second);
+      if (request.op == Op::get) return reply(client, Status::not_found);
+      if (!departure_.empty()) return reply(client, Status::error, departure_);
+      state.waits = true;
       waiting_[request.key].push_back(client);
       return;
     }
     case Op::barrier: {
-      if (!gone_.empty()) return answer(client, Status::error, gone_);
+      if (!departure_.empty()) return reply(client, Status::error, departure_);
       Barrier& barrier = barriers_[request.key];
-      if (!barrier.here.empty() && barrier.number != request.number)
-        return answer(client, Status::error,
-                      cat("barrier '", request.key, "' of ", barrier.number, " processes, and of ", request.number));
+      if (!barrier.arrived.empty() && barrier.number != request.number)
+        return reply(client, Status::error,
+                     cat("barrier '", request.key, "' of ", barrier.number, " processes, and of ", request.number));
       barrier.number = request.number;
-      barrier.here.push_back(client);
-      guest.waits = true;
-      if (barrier.here.size() < request.number) return;
-      std::vector<Client> here = std::move(barrier.here);
+      barrier.arrived.push_back(client);
+      state.waits = true;
+      if (barrier.arrived.size() < request.number) return;
+      std::vector<Client> here = std::move(barrier.arrived);
       barriers_.erase(request.key);
-      for (Client each : here) answer(each, Status::well);
+      for (Client each : here) reply(each, Status::ok);
       return;
     }
-    case Op::check: return gone_.empty() ? answer(client, Status::nothing) : answer(client, Status::error, gone_);
-    case Op::bye:
-      guest.bye = request.value.empty();
-      guest.why = std::move(request.value);
-      return answer(client, Status::well);
+    case Op::check:
+      return departure_.empty() ? reply(client, Status::not_found) : reply(client, Status::error, departure_);
+    case Op::goodbye:
+      state.goodbye = request.value.empty();
+      state.why = std::move(request.value);
+      return reply(client, Status::ok);
   }
 }
 
@@ -148,22 +149,22 @@ void Store::set(StoreRequest& request) {
   if (at != waiting_.end()) {
     std::vector<Client> here = std::move(at->second);
     waiting_.erase(at);
-    for (Client each : here) answer(each, StoreReply::Status::well, request.value);
+    for (Client each : here) reply(each, StoreReply::Status::ok, request.value);
   }
   values_[request.key] = std::move(request.value);
 }
 
 void Store::leave(Client client, const std::string& why) {
-  auto at = guests_.find(client);
-  if (at == guests_.end()) return;
-  bool missed = !at->second.name.empty() && !at->second.bye;
-  if (missed && gone_.empty()) {
-    gone_ = cat("rank ", at->second.rank, " (", at->second.name, ") ");
-    if (!at->second.why.empty()) gone_ += at->second.why;
-    else if (why.empty()) gone_ += "has gone";
-    else gone_ += cat("has gone or cannot be reached: its connection to the store ended with '", why, "'");
+  auto at = clients_.find(client);
+  if (at == clients_.end()) return;
+  bool missed = !at->second.name.empty() && !at->second.goodbye;
+  if (missed && departure_.empty()) {
+    departure_ = cat("rank ", at->second.rank, " (", at->second.name, ") ");
+    if (!at->second.why.empty()) departure_ += at->second.why;
+    else if (why.empty()) departure_ += "has gone";
+    else departure_ += cat("has gone or cannot be reached: its connection to the store ended with '", why, "'");
   }
-  guests_.erase(at);
+  clients_.erase(at);
   std::vector<Client> told;
   auto drop = [&](std::vector<Client>& here) {
     here.erase(std::remove(here.begin(), here.end(), client), here.end());
@@ -173,8 +174,8 @@ void Store::leave(Client client, const std::string& why) {
   for (auto each = waiting_.begin(); each != waiting_.end();)
     each = drop(each->second) ? waiting_.erase(each) : std::next(each);
   for (auto each = barriers_.begin(); each != barriers_.end();)
-    each = drop(each->second.here) ? barriers_.erase(each) : std::next(each);
-  for (Client each : told) answer(each, StoreReply::Status::error, gone_);
+    each = drop(each->second.arrived) ? barriers_.erase(each) : std::next(each);
+  for (Client each : told) reply(each, StoreReply::Status::error, departure_);
 }
 
 }  // namespace karez::comm

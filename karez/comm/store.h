@@ -31,7 +31,7 @@
 namespace karez::comm {
 
 struct StoreRequest {
-  enum class Op : std::uint32_t { hello = 1, set, get, wait, barrier, check, bye };
+  enum class Op : std::uint32_t { hello = 1, set, get, wait, barrier, check, goodbye };
   Op op = Op::check;
   std::uint32_t number = 0;
   std::string key, value;
@@ -45,8 +45,8 @@ std::string encode(const StoreRequest& request);
 bool decode(std::string_view& bytes, StoreRequest& request);
 
 struct StoreReply {
-  enum class Status : std::uint32_t { well, nothing, error };
-  Status status = Status::well;
+  enum class Status : std::uint32_t { ok, not_found, error };
+  Status status = Status::ok;
   std::string value;
   static constexpr std::size_t header_bytes = 8;
 };
@@ -67,31 +67,31 @@ class Store {
   void leave(Client client, const std::string& why = {});
 
   static constexpr std::size_t most_bytes = 256 << 20;  // of keys and values
-  static constexpr const char* twice_key = "twice";
+  static constexpr const char* duplicate_rank_key = "twice";
 
  private:
-  struct Guest {
+  struct ClientState {
     std::string bytes;  // of a request that is not whole
     std::string name;   // empty before hello
     std::uint32_t rank = 0;
-    bool waits = false, bye = false;
+    bool waits = false, goodbye = false;
     std::string why;  // it gives up
   };
-  void answer(Client client, StoreReply::Status status, std::string value = {});
-  void serve(Client client, Guest& guest, StoreRequest& request);
+  void reply(Client client, StoreReply::Status status, std::string value = {});
+  void serve(Client client, ClientState& state, StoreRequest& request);
   void set(StoreRequest& request);
 
   Send send_;
-  std::map<Client, Guest> guests_;
+  std::map<Client, ClientState> clients_;
   std::unordered_map<std::string, std::string> values_;
   std::size_t bytes_ = 0;
   std::map<std::string, std::vector<Client>, std::less<>> waiting_;  // for a key
   struct Barrier {
     std::uint32_t number = 0;
-    std::vector<Client> here;
+    std::vector<Client> arrived;
   };
   std::map<std::string, Barrier, std::less<>> barriers_;
-  std::string gone_;  // the first that left without bye, or gave up: "rank 3 (alpha, process 4711) has gone"
+  std::string departure_;  // the first that left without bye, or gave up: "rank 3 (alpha, process 4711) has gone"
 };
 
 }  // namespace karez::comm

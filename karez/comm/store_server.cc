@@ -14,18 +14,18 @@
 
 namespace karez::comm {
 
-struct StoreServer::Client : Ready {
+struct StoreServer::Client : EventHandler {
   Client(StoreServer& server, Store::Client number, Descriptor socket)
       : server(server),
         number(number),
         socket(std::move(socket)) {}
-  ~Client() { server.reactor_.forget(watch); }
+  ~Client() { server.reactor_.remove(watch); }
 
-  void ready(std::uint32_t) noexcept override {
+  void on_events(std::uint32_t) noexcept override {
     StoreServer& there = server;
     try {
       std::byte bytes[16 << 10];
-      while (!gone) {
+      while (!closed) {
         auto n = recv(socket.get(), bytes, sizeof bytes, 0);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
@@ -40,11 +40,11 @@ struct StoreServer::Client : Ready {
       note(LogLevel::warning, "the store drops a client: ", error.what());
       end("");
     }
-    there.drop_gone();  // this may be no more
+    there.drop_closed_clients();  // this may be no more
   }
 
   void flush() {
-    while (!out.empty() && !gone) {
+    while (!out.empty() && !closed) {
       auto n = send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return;
@@ -54,17 +54,17 @@ struct StoreServer::Client : Ready {
   }
 
   void end(std::string reason) {
-    if (!gone) server.gone_.push_back(number);
-    gone = true;
+    if (!closed) server.closed_clients_.push_back(number);
+    closed = true;
     why = std::move(reason);
   }
 
   StoreServer& server;
   Store::Client number;
   Descriptor socket;
-  Reactor::Watch watch;
+  Reactor::Registration watch;
   std::string out;  // what it has not taken yet: one answer at most, since it asks one thing at a time
-  bool gone = false;
+  bool closed = false;
   std::string why;  // the system's reason, where the client has not closed the connection itself
 };
 
@@ -78,30 +78,30 @@ StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, 
         at->second->out += encode(reply);
         at->second->flush();
       }) {
-  door_ = std::make_unique<Acceptor>(
+  acceptor_ = std::make_unique<Acceptor>(
       reactor, std::move(address), token, store_purpose,
-      [this](Descriptor socket, std::uint32_t) { let_in(std::move(socket)); }, limits);
+      [this](Descriptor socket, std::uint32_t) { accept_client(std::move(socket)); }, limits);
 }
 
 StoreServer::~StoreServer() {
-  reactor_.while_quiet([this] {
-    door_.reset();
+  reactor_.with_dispatch_paused([this] {
+    acceptor_.reset();
     clients_.clear();
   });
 }
 
-void StoreServer::let_in(Descriptor socket) {
-  make_quick(socket.get(), unreachable_);
+void StoreServer::accept_client(Descriptor socket) {
+  set_tcp_options(socket.get(), unreachable_);
   Store::Client number = next_++;
   store_.join(number);
   Client& client = *clients_.emplace(number, std::make_unique<Client>(*this, number, std::move(socket))).first->second;
   reactor_.watch(client.socket.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, client, client.watch);
 }
 
-void StoreServer::drop_gone() {
-  while (!gone_.empty()) {
-    Store::Client number = gone_.back();
-    gone_.pop_back();
+void StoreServer::drop_closed_clients() {
+  while (!closed_clients_.empty()) {
+    Store::Client number = closed_clients_.back();
+    closed_clients_.pop_back();
     const std::string why =
         address().is_name() ? "" : clients_.at(number)->why;  // between processes of one host nothing is cut
     store_.leave(number, why);                                // answers others, which may turn out to be gone
@@ -110,33 +110,34 @@ void StoreServer::drop_gone() {
 }
 
 StoreClient::StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout,
-                         Seconds patience)
+                         Seconds reply_timeout)
     : address_(address),
       timeout_(timeout),
-      patience_(patience > timeout ? patience : timeout) {
-  socket_ = dial_and_ask("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout,
-                         true);  // rank 0 may not be there yet
-  make_quick(socket_.get(), timeout_);
+      reply_timeout_(reply_timeout > timeout ? reply_timeout : timeout) {
+  socket_ =
+      dial_and_authenticate("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout,
+                            true);  // rank 0 may not be there yet
+  set_tcp_options(socket_.get(), timeout_);
   ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "greeting it");
 }
 
-void StoreClient::break_off() {
+void StoreClient::disconnect() {
   std::lock_guard lock(mutex_);
   socket_.close();
 }
 
 StoreClient::~StoreClient() {
   if (!socket_) return;
-  say_bye("");
+  send_goodbye("");
   shutdown(socket_.get(), SHUT_WR);
 }
 
-void StoreClient::say_bye(const std::string& why) {
-  std::string bytes = encode(StoreRequest{StoreRequest::Op::bye, 0, "", why});
+void StoreClient::send_goodbye(const std::string& why) {
+  std::string bytes = encode(StoreRequest{StoreRequest::Op::goodbye, 0, "", why});
   [[maybe_unused]] auto sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what, Seconds patience) {
+StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what, Seconds reply_timeout) {
   require(request.key.size() <= StoreRequest::most_key && request.value.size() <= StoreRequest::most_value,
           "the store takes keys of ", StoreRequest::most_key, " bytes and values of ", StoreRequest::most_value, "; '",
           request.key.substr(0, 40), "' has ", request.key.size(), " and ", request.value.size());
@@ -147,7 +148,8 @@ StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what
     std::string bytes = encode(request);
     send_all(socket_.get(), std::as_bytes(std::span(bytes)), timeout_);
     std::string answer(StoreReply::header_bytes, '\0');
-    receive_all(socket_.get(), std::as_writable_bytes(std::span(answer)), patience > Seconds(0) ? patience : patience_);
+    receive_all(socket_.get(), std::as_writable_bytes(std::span(answer)),
+                reply_timeout > Seconds(0) ? reply_timeout : reply_timeout_);
     std::string_view rest = answer;
     if (!decode(rest, reply)) {  // its length is checked; now the value
       std::uint32_t size = 0;
@@ -158,7 +160,7 @@ StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what
       decode(rest, reply);
     }
   } catch (const Error& error) {
-    if (socket_) say_bye(cat("has given up ", what, ": ", error.what()));  // the store shall not take it for dead
+    if (socket_) send_goodbye(cat("has given up ", what, ": ", error.what()));  // the store shall not take it for dead
     socket_.close();  // an answer that comes late would be taken for another's
     fail(ErrorKind::peer, "the store at ", print(address_), ", ", what, ": ", error.what());
   }
@@ -170,9 +172,9 @@ void StoreClient::set(const std::string& key, const std::string& value) {
   ask({StoreRequest::Op::set, 0, key, value}, cat("setting '", key, "'"));
 }
 
-std::optional<std::string> StoreClient::get(const std::string& key, Seconds patience) {
-  StoreReply reply = ask({StoreRequest::Op::get, 0, key, ""}, cat("getting '", key, "'"), patience);
-  if (reply.status == StoreReply::Status::nothing) return std::nullopt;
+std::optional<std::string> StoreClient::get(const std::string& key, Seconds reply_timeout) {
+  StoreReply reply = ask({StoreRequest::Op::get, 0, key, ""}, cat("getting '", key, "'"), reply_timeout);
+  if (reply.status == StoreReply::Status::not_found) return std::nullopt;
   return reply.value;
 }
 
@@ -180,9 +182,9 @@ std::string StoreClient::wait(const std::string& key) {
   return ask({StoreRequest::Op::wait, 0, key, ""}, cat("waiting for '", key, "'")).value;
 }
 
-void StoreClient::barrier(const std::string& key, int processes, Seconds patience) {
+void StoreClient::barrier(const std::string& key, int processes, Seconds reply_timeout) {
   ask({StoreRequest::Op::barrier, static_cast<std::uint32_t>(processes), key, ""},
-      cat("at the barrier '", key, "' of ", processes), patience);
+      cat("at the barrier '", key, "' of ", processes), reply_timeout);
 }
 
 std::string StoreClient::local_host() const { return local_address(socket_.get()).host; }

@@ -23,21 +23,21 @@ class StoreServer {
   StoreServer(Reactor& reactor, const Token& token, Address address = {}, AcceptorLimits limits = {},
               Seconds unreachable = Seconds(30));
   ~StoreServer();
-  const Address& address() const { return door_->address(); }
-  std::int64_t turned_away() const { return door_->turned_away(); }
+  const Address& address() const { return acceptor_->address(); }
+  std::int64_t rejected() const { return acceptor_->rejected(); }
 
  private:
   struct Client;
-  void let_in(Descriptor socket);
-  void drop_gone();
+  void accept_client(Descriptor socket);
+  void drop_closed_clients();
 
   Reactor& reactor_;
   const Seconds unreachable_;
   Store store_;
   std::unordered_map<Store::Client, std::unique_ptr<Client>> clients_;  // on the reactor's thread alone
   Store::Client next_ = 1;
-  std::vector<Store::Client> gone_;  // to be dropped once nobody is in a call
-  std::unique_ptr<Acceptor> door_;   // last: goes first
+  std::vector<Store::Client> closed_clients_;  // to be dropped once nobody is in a call
+  std::unique_ptr<Acceptor> acceptor_;         // last: goes first
 };
 
 // One rank's way to the store. One thread at a time; every call waits for its answer. All throw Error: of kind peer
@@ -47,25 +47,25 @@ class StoreClient {
   // Tries for `timeout` until the store is there, and is cut off when the store's host answers nothing for as long; its
   // answers may take `patience`, or else as long too. `name` is how errors call this process: "alpha, process 4711".
   StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout,
-              Seconds patience = {});
+              Seconds reply_timeout = {});
   ~StoreClient();  // says bye
 
   void set(const std::string& key, const std::string& value);
-  std::optional<std::string> get(const std::string& key, Seconds patience = {});  // for the answer
-  std::string wait(const std::string& key);                                       // until somebody sets it
+  std::optional<std::string> get(const std::string& key, Seconds reply_timeout = {});  // for the answer
+  std::string wait(const std::string& key);                                            // until somebody sets it
   void barrier(const std::string& key, int processes,
-               Seconds patience = {});  // until so many are here, or throws when so long is over
-  void check();                         // throws if somebody has gone
-  void break_off();                     // leaves without a bye: whoever waits hears of it
-  std::string local_host() const;       // the address of this process by which it reaches the store
+               Seconds reply_timeout = {});  // until so many are here, or throws when so long is over
+  void check();                              // throws if somebody has gone
+  void disconnect();                         // leaves without a bye: whoever waits hears of it
+  std::string local_host() const;            // the address of this process by which it reaches the store
 
  private:
-  void say_bye(const std::string& why);
-  StoreReply ask(const StoreRequest& request, const std::string& what, Seconds patience = {});
+  void send_goodbye(const std::string& why);
+  StoreReply ask(const StoreRequest& request, const std::string& what, Seconds reply_timeout = {});
 
   std::mutex mutex_;
   Address address_;
-  Seconds timeout_, patience_;
+  Seconds timeout_, reply_timeout_;
   Descriptor socket_;
 };
 

@@ -32,41 +32,42 @@ std::string error_of(const std::function<void()>& body) {
 }
 
 // Clients by number; what each is told, as text: "well:value", "nothing:", "error:text".
-class Desk : public ::testing::Test {
+class StoreTest : public ::testing::Test {
  protected:
   Store store{[this](Store::Client client, const StoreReply& reply) {
     const char* names[] = {"well", "nothing", "error"};
-    told[client].push_back(cat(names[static_cast<int>(reply.status)], ":", reply.value));
+    replies[client].push_back(cat(names[static_cast<int>(reply.status)], ":", reply.value));
   }};
-  std::map<Store::Client, std::vector<std::string>> told;
+  std::map<Store::Client, std::vector<std::string>> replies;
 
   void join(Store::Client client, int rank) {
     store.join(client);
     ask(client, {Op::hello, static_cast<std::uint32_t>(rank), "", cat("host", rank)});
-    told.clear();
+    replies.clear();
   }
   void ask(Store::Client client, const StoreRequest& request) { store.take(client, encode(request)); }
-  std::vector<std::string> heard(Store::Client client) { return std::exchange(told[client], {}); }
+  std::vector<std::string> take_replies(Store::Client client) { return std::exchange(replies[client], {}); }
 };
 
-TEST_F(Desk, ASecondProcessOfOneRankIsTurnedAwayAndTold) {
+TEST_F(StoreTest, ASecondProcessOfOneRankIsRejectedAndReported) {
   join(1, 0);
   join(2, 1);
   store.join(3);
   ask(3, {Op::hello, 1, "", "another"});
-  EXPECT_THAT(heard(3), ElementsAre("error:rank 1 is here already: host1"));
-  ask(1, {Op::get, 0, Store::twice_key, ""});
-  EXPECT_THAT(heard(1), ElementsAre("well:two processes come as rank 1: host1, and another, which is turned away"));
+  EXPECT_THAT(take_replies(3), ElementsAre("error:rank 1 is here already: host1"));
+  ask(1, {Op::get, 0, Store::duplicate_rank_key, ""});
+  EXPECT_THAT(take_replies(1),
+              ElementsAre("well:two processes come as rank 1: host1, and another, which is turned away"));
   store.leave(3);
   ask(1, {Op::check, 0, "", ""});
-  EXPECT_THAT(heard(1), ElementsAre("nothing:")) << "it had not come";
-  ask(2, {Op::bye, 0, "", ""});
+  EXPECT_THAT(take_replies(1), ElementsAre("nothing:")) << "it had not come";
+  ask(2, {Op::goodbye, 0, "", ""});
   store.join(4);
   ask(4, {Op::hello, 1, "", "the next"});
-  EXPECT_THAT(heard(4), ElementsAre("well:"));
+  EXPECT_THAT(take_replies(4), ElementsAre("well:"));
 }
 
-TEST_F(Desk, WhyAClientWentIsSaidToThoseWhoWait) {
+TEST_F(StoreTest, WhyAClientWentIsSaidToThoseWhoWait) {
   const std::tuple<std::string, std::string, std::string> rows[] = {
       {"", "", "rank 1 (host1) has gone"},
       {"", "Connection timed out",
@@ -75,7 +76,7 @@ TEST_F(Desk, WhyAClientWentIsSaidToThoseWhoWait) {
       {"has given up getting 'k'", "Connection reset by peer", "rank 1 (host1) has given up getting 'k'"},
   };
   for (const auto& [said, why, error] : rows) {
-    Store fresh([this](Store::Client client, const StoreReply& reply) { told[client].push_back(reply.value); });
+    Store fresh([this](Store::Client client, const StoreReply& reply) { replies[client].push_back(reply.value); });
     for (Store::Client client : {1, 2}) {
       fresh.join(client);
       fresh.take(client,
@@ -83,115 +84,115 @@ TEST_F(Desk, WhyAClientWentIsSaidToThoseWhoWait) {
     }
     fresh.take(1, encode(StoreRequest{Op::wait, 0, "never", ""}));
     fresh.take(2, encode(StoreRequest{Op::wait, 0, "never", ""}));
-    heard(1), heard(2);
-    if (!said.empty()) fresh.take(2, encode(StoreRequest{Op::bye, 0, "", said}));
-    EXPECT_TRUE(heard(1).empty());
+    take_replies(1), take_replies(2);
+    if (!said.empty()) fresh.take(2, encode(StoreRequest{Op::goodbye, 0, "", said}));
+    EXPECT_TRUE(take_replies(1).empty());
     fresh.leave(2, why);
-    EXPECT_THAT(heard(1), ElementsAre(error));
+    EXPECT_THAT(take_replies(1), ElementsAre(error));
   }
 }
 
-TEST_F(Desk, WhatIsSetIsGot) {
+TEST_F(StoreTest, WhatIsSetIsGot) {
   join(1, 0);
   join(2, 1);
   ask(1, {Op::get, 0, "a", ""});
-  EXPECT_THAT(heard(1), ElementsAre("nothing:"));
+  EXPECT_THAT(take_replies(1), ElementsAre("nothing:"));
   ask(1, {Op::set, 0, "a", "1"});
   ask(2, {Op::get, 0, "a", ""});
   ask(2, {Op::set, 0, "a", ""});
   ask(2, {Op::wait, 0, "a", ""});
-  EXPECT_THAT(heard(1), ElementsAre("well:"));
-  EXPECT_THAT(heard(2), ElementsAre("well:1", "well:", "well:"));
+  EXPECT_THAT(take_replies(1), ElementsAre("well:"));
+  EXPECT_THAT(take_replies(2), ElementsAre("well:1", "well:", "well:"));
 }
 
-TEST_F(Desk, WhoWaitsHearsWhenItIsSet) {
+TEST_F(StoreTest, WhoWaitsHearsWhenItIsSet) {
   for (int c : {1, 2, 3}) join(static_cast<unsigned>(c), c);
   ask(1, {Op::wait, 0, "k", ""});
   ask(2, {Op::wait, 0, "k", ""});
   ask(3, {Op::set, 0, "other", "x"});
-  EXPECT_TRUE(told[1].empty() && told[2].empty());
+  EXPECT_TRUE(replies[1].empty() && replies[2].empty());
   ask(3, {Op::set, 0, "k", "v"});
-  EXPECT_THAT(heard(1), ElementsAre("well:v"));
-  EXPECT_THAT(heard(2), ElementsAre("well:v"));
+  EXPECT_THAT(take_replies(1), ElementsAre("well:v"));
+  EXPECT_THAT(take_replies(2), ElementsAre("well:v"));
   ask(3, {Op::set, 0, "k", "w"});
-  EXPECT_TRUE(told[1].empty()) << "once";
+  EXPECT_TRUE(replies[1].empty()) << "once";
 }
 
-TEST_F(Desk, ABarrierAnswersWhenAllAreThereAndCanBeUsedAgain) {
+TEST_F(StoreTest, ABarrierAnswersWhenAllAreThereAndCanBeUsedAgain) {
   for (int c : {1, 2, 3}) join(static_cast<unsigned>(c), c);
   for (int round = 0; round < 3; ++round) {
     ask(1, {Op::barrier, 3, "b", ""});
     ask(3, {Op::barrier, 3, "b", ""});
-    EXPECT_TRUE(told[1].empty() && told[3].empty());
+    EXPECT_TRUE(replies[1].empty() && replies[3].empty());
     ask(2, {Op::barrier, 3, "b", ""});
-    for (unsigned c : {1u, 2u, 3u}) EXPECT_THAT(heard(c), ElementsAre("well:"));
+    for (unsigned c : {1u, 2u, 3u}) EXPECT_THAT(take_replies(c), ElementsAre("well:"));
   }
 }
 
-TEST_F(Desk, ABarrierOfTwoSizesIsAnError) {
+TEST_F(StoreTest, ABarrierOfTwoSizesIsAnError) {
   join(1, 0);
   join(2, 1);
   ask(1, {Op::barrier, 2, "b", ""});
   ask(2, {Op::barrier, 3, "b", ""});
-  EXPECT_THAT(heard(2), ElementsAre("error:barrier 'b' of 2 processes, and of 3"));
+  EXPECT_THAT(take_replies(2), ElementsAre("error:barrier 'b' of 2 processes, and of 3"));
   ask(2, {Op::barrier, 2, "b", ""});
-  EXPECT_THAT(heard(1), ElementsAre("well:"));
+  EXPECT_THAT(take_replies(1), ElementsAre("well:"));
 }
 
-TEST_F(Desk, WhoeverWaitsHearsWhoHasGone) {
+TEST_F(StoreTest, WhoeverWaitsHearsWhoHasGone) {
   for (int c : {1, 2, 3, 4}) join(static_cast<unsigned>(c), c * 10);
   ask(1, {Op::wait, 0, "k", ""});
   ask(2, {Op::barrier, 4, "b", ""});
   ask(3, {Op::check, 0, "", ""});
-  EXPECT_THAT(heard(3), ElementsAre("nothing:"));
+  EXPECT_THAT(take_replies(3), ElementsAre("nothing:"));
   store.leave(4);
-  EXPECT_THAT(heard(1), ElementsAre("error:rank 40 (host40) has gone"));
-  EXPECT_THAT(heard(2), ElementsAre("error:rank 40 (host40) has gone"));
+  EXPECT_THAT(take_replies(1), ElementsAre("error:rank 40 (host40) has gone"));
+  EXPECT_THAT(take_replies(2), ElementsAre("error:rank 40 (host40) has gone"));
   ask(3, {Op::check, 0, "", ""});
   ask(3, {Op::wait, 0, "never", ""});
   ask(3, {Op::barrier, 3, "b", ""});
-  EXPECT_THAT(heard(3), ElementsAre("error:rank 40 (host40) has gone", "error:rank 40 (host40) has gone",
-                                    "error:rank 40 (host40) has gone"));
+  EXPECT_THAT(take_replies(3), ElementsAre("error:rank 40 (host40) has gone", "error:rank 40 (host40) has gone",
+                                           "error:rank 40 (host40) has gone"));
   store.leave(3);
   ask(1, {Op::check, 0, "", ""});
-  EXPECT_THAT(heard(1), ElementsAre("error:rank 40 (host40) has gone")) << "the first is to blame";
+  EXPECT_THAT(take_replies(1), ElementsAre("error:rank 40 (host40) has gone")) << "the first is to blame";
 }
 
-TEST_F(Desk, WhoSaysByeIsMissedByNobody) {
+TEST_F(StoreTest, AClientThatSaysGoodbyeIsNotReported) {
   join(1, 0);
   join(2, 1);
   ask(1, {Op::wait, 0, "k", ""});
-  ask(2, {Op::bye, 0, "", ""});
+  ask(2, {Op::goodbye, 0, "", ""});
   store.leave(2);
-  EXPECT_TRUE(told[1].empty());
+  EXPECT_TRUE(replies[1].empty());
   join(3, 2);
   ask(3, {Op::check, 0, "", ""});
-  EXPECT_THAT(heard(3), ElementsAre("nothing:"));
+  EXPECT_THAT(take_replies(3), ElementsAre("nothing:"));
 }
 
-TEST_F(Desk, AStrangerWhoNeverSaidHelloIsMissedByNobody) {
+TEST_F(StoreTest, AClientThatNeverSaidHelloIsNotReported) {
   join(1, 0);
   store.join(9);
   ask(9, {Op::wait, 0, "x", ""});
   store.leave(9);
   ask(1, {Op::check, 0, "", ""});
-  EXPECT_THAT(heard(1), ElementsAre("nothing:"));
+  EXPECT_THAT(take_replies(1), ElementsAre("nothing:"));
   ask(1, {Op::set, 0, "x", "1"});
-  EXPECT_TRUE(told[9].empty());
+  EXPECT_TRUE(replies[9].empty());
 }
 
-TEST_F(Desk, RequestsMayComeInAnyPieces) {
+TEST_F(StoreTest, RequestsMayComeInAnyPieces) {
   std::string bytes = encode(StoreRequest{Op::set, 0, "key", "value"}) + encode(StoreRequest{Op::get, 0, "key", ""});
   for (std::size_t step : {1u, 2u, 15u, 16u, 17u, 100u}) {
     Store::Client client = step;
     store.join(client);
     for (std::size_t at = 0; at < bytes.size(); at += step)
       store.take(client, std::string_view(bytes).substr(at, step));
-    EXPECT_THAT(heard(client), ElementsAre("well:", "well:value")) << step;
+    EXPECT_THAT(take_replies(client), ElementsAre("well:", "well:value")) << step;
   }
 }
 
-TEST_F(Desk, WhatIsNoRequestIsRefusedByItsFirstBytes) {
+TEST_F(StoreTest, WhatIsNoRequestIsRefusedByItsFirstBytes) {
   auto header = [](std::uint32_t op, std::uint32_t key, std::uint32_t value, std::uint32_t number) {
     std::uint32_t words[] = {op, key, value, number};
     return std::string(reinterpret_cast<const char*>(words), sizeof words);
@@ -214,13 +215,13 @@ TEST_F(Desk, WhatIsNoRequestIsRefusedByItsFirstBytes) {
   EXPECT_THAT(error_of([&] { ask(1, {Op::get, 0, "k", ""}); }), HasSubstr("before the answer to the last one"));
 }
 
-TEST_F(Desk, ItHoldsSoManyBytesAndNoMore) {
+TEST_F(StoreTest, ItHoldsSoManyBytesAndNoMore) {
   join(1, 0);
   std::string value(StoreRequest::most_value, 'x');
   int taken = 0;
   for (int i = 0; i < 300; ++i) {
     ask(1, {Op::set, 0, cat("k", i), value});
-    std::string said = heard(1).at(0);
+    std::string said = take_replies(1).at(0);
     taken += said == "well:";
     if (said != "well:") { EXPECT_THAT(said, HasSubstr("takes no more than 268435456")); }
   }
@@ -228,7 +229,7 @@ TEST_F(Desk, ItHoldsSoManyBytesAndNoMore) {
   ask(1, {Op::set, 0, "k1", value});    // in the place of one as large
   ask(1, {Op::set, 0, "k0", "small"});  // makes room
   ask(1, {Op::set, 0, "k255", value});
-  EXPECT_THAT(heard(1), ElementsAre("well:", "well:", "well:"));
+  EXPECT_THAT(take_replies(1), ElementsAre("well:", "well:", "well:"));
 }
 
 // --- on sockets
@@ -273,7 +274,7 @@ TEST_F(StoreSockets, WhoeverGivesUpIsNotTakenForDead) {
   auto a = client(0), b = client(1, 0.2);
   EXPECT_THAT(error_of([&] { b->wait("never"); }), HasSubstr("waiting for 'never': the peer says nothing"));
   std::string said;
-  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, at_once));
+  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, detection_seconds));
   EXPECT_EQ(said, "rank 1 (host1) has given up waiting for 'never': the peer says nothing");
 }
 
@@ -304,7 +305,7 @@ TEST_F(StoreSockets, AnOutageLastsAsLongAsBothEndsAreTold) {
 TEST_F(StoreSockets, AConnectionThatIsCutIsNoProofThatARankHasGone) {
   auto a = client(0);
   Descriptor stranger = dial(server.address(), Seconds(5));
-  ask(stranger.get(), token, store_purpose, 7, Seconds(5));
+  authenticate(stranger.get(), token, store_purpose, 7, Seconds(5));
   std::string hello = encode(StoreRequest{Op::hello, 7, "", "host7"});
   send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
   std::string answer(8, '.');
@@ -313,13 +314,13 @@ TEST_F(StoreSockets, AConnectionThatIsCutIsNoProofThatARankHasGone) {
   ASSERT_EQ(setsockopt(stranger.get(), SOL_SOCKET, SO_LINGER, &at_once_reset, sizeof at_once_reset), 0);
   stranger.close();  // with a reset, as a host answers that has given the connection up
   std::string said;
-  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, at_once));
+  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, detection_seconds));
   EXPECT_EQ(said,
             "rank 7 (host7) has gone or cannot be reached: its connection to the store ended with 'Connection reset by "
             "peer'");
 }
 
-TEST_F(StoreSockets, AWrongTokenDoesNotComeIn) {
+TEST_F(StoreSockets, AWrongTokenIsRejected) {
   std::string said = error_of([&] { StoreClient(server.address(), random_token(), 1, "x", Seconds(5)); });
   EXPECT_THAT(said, HasSubstr(cat("the store at ", print(server.address()),
                                   ": the other side does not know this world's token")));
@@ -335,13 +336,13 @@ TEST_F(StoreSockets, WhoeverGoesWithoutAWordIsToldToThoseWhoWait) {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   Descriptor stranger = dial(server.address(), Seconds(5));  // a client that says hello and vanishes
-  ask(stranger.get(), token, store_purpose, 7, Seconds(5));
+  authenticate(stranger.get(), token, store_purpose, 7, Seconds(5));
   std::string hello = encode(StoreRequest{Op::hello, 7, "", "host7"});
   send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
   std::string answer(8, '.');
   receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
   stranger.close();
-  EXPECT_TRUE(await([&] { return heard.load(); }, at_once));
+  EXPECT_TRUE(await([&] { return heard.load(); }, detection_seconds));
   waits.join();
   EXPECT_EQ(said, "rank 7 (host7) has gone");
   EXPECT_THAT(error_of([&] { b->check(); }), HasSubstr("rank 7 (host7) has gone"));
@@ -353,7 +354,7 @@ TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsThatClientAlone) {
   ::testing::internal::CaptureStderr();
   for (int trial = 0; trial < 10; ++trial) {
     Descriptor stranger = dial(server.address(), Seconds(5));
-    ask(stranger.get(), token, store_purpose, 7, Seconds(5));
+    authenticate(stranger.get(), token, store_purpose, 7, Seconds(5));
     std::vector<std::byte> bytes(5000);
     for (std::byte& b : bytes) b = static_cast<std::byte>(random() | 0x10);
     send_all(stranger.get(), bytes, Seconds(5));

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "karez/comm/box_copy.h"
 #include "karez/comm/collective.h"
 #include "karez/comm/local_hub.h"
 #include "karez/comm/namespace.h"
-#include "karez/comm/pieces.h"
 
 namespace karez::comm::test {
 
@@ -32,9 +32,9 @@ template <class T, Op op> void reduce_elements(std::byte* into, const std::byte*
 ReduceFn reduce_for(DType dtype, Op op);
 
 // 64-byte aligned bytes between two guards; the guards, and all gaps of a view, hold a pattern that must stay.
-class Bytes {
+class GuardedBuffer {
  public:
-  explicit Bytes(std::int64_t size) : size_(size), all_(static_cast<std::size_t>(size + 3 * guard), pattern) {
+  explicit GuardedBuffer(std::int64_t size) : size_(size), all_(static_cast<std::size_t>(size + 3 * guard), pattern) {
     auto at = reinterpret_cast<std::uintptr_t>(all_.data()) + guard;
     begin_ =
         static_cast<std::size_t>(round_up(static_cast<std::int64_t>(at), 64) - static_cast<std::int64_t>(at)) + guard;
@@ -60,13 +60,13 @@ class Bytes {
 struct Case {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<CollectiveSpec> specs;    // by member
-  std::vector<Bytes> in, out, staging;  // by member
-  std::vector<Bytes> expected;          // of `out`
+  std::vector<CollectiveSpec> specs;            // by member
+  std::vector<GuardedBuffer> in, out, staging;  // by member
+  std::vector<GuardedBuffer> expected;          // of `out`
 
   // Fills `out` with the pattern again.
   void clear() {
-    for (Bytes& bytes : out) std::fill_n(bytes.data(), bytes.size(), Bytes::pattern);
+    for (GuardedBuffer& bytes : out) std::fill_n(bytes.data(), bytes.size(), GuardedBuffer::pattern);
   }
   // "" or what is wrong.
   std::string difference() {

@@ -21,7 +21,7 @@ template <class T> T value_at(const std::vector<std::int64_t>& index, int member
   return static_cast<T>(static_cast<T>(word % 2001) - static_cast<T>(1000));
 }
 
-template <class T> T& at(Bytes& bytes, const View& view, const std::vector<std::int64_t>& index) {
+template <class T> T& at(GuardedBuffer& bytes, const View& view, const std::vector<std::int64_t>& index) {
   return reinterpret_cast<T*>(bytes.data())[offset_of(index, view.strides)];
 }
 
@@ -40,8 +40,8 @@ std::int64_t sum(const std::vector<std::int64_t>& parts, std::size_t count) {
   return std::accumulate(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count), std::int64_t{0});
 }
 
-Piece box(const Shape& shape, int dim, std::int64_t begin, std::int64_t size) {
-  Piece out{Shape(shape.size(), 0), with(shape, dim, size)};
+TensorBox box(const Shape& shape, int dim, std::int64_t begin, std::int64_t size) {
+  TensorBox out{Shape(shape.size(), 0), with(shape, dim, size)};
   out.begin[static_cast<std::size_t>(dim)] = begin;
   return out;
 }
@@ -78,7 +78,8 @@ template <class T, class Give, class Want> void fill(Case& c, Give give, Want wa
   }
 }
 
-CollectiveSpec begun(Kind kind, Algorithm algorithm, std::size_t member, std::size_t members, std::int64_t chunk) {
+CollectiveSpec begun(CollectiveKind kind, Algorithm algorithm, std::size_t member, std::size_t members,
+                     std::int64_t chunk) {
   CollectiveSpec spec;
   spec.kind = kind;
   spec.algorithm = algorithm;
@@ -92,7 +93,8 @@ View random_view(DType dtype, const Shape& shape, std::mt19937_64& random) {
   return View(dtype, shape, random_strides(shape, random() % 2 == 0, random));
 }
 
-std::string title(Kind kind, Algorithm algorithm, DType dtype, std::size_t n, const Shape& shape, std::int64_t chunk) {
+std::string title(CollectiveKind kind, Algorithm algorithm, DType dtype, std::size_t n, const Shape& shape,
+                  std::int64_t chunk) {
   return cat(name_of(kind), " ", name_of(algorithm), " ", dtype, shape, " n=", n, " chunk=", chunk);
 }
 }  // namespace
@@ -100,12 +102,17 @@ std::string title(Kind kind, Algorithm algorithm, DType dtype, std::size_t n, co
 Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm algorithm, std::int64_t chunk,
                      std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  Case c{
-      title(Kind::all_reduce, algorithm, dtype, static_cast<std::size_t>(n), shape, chunk), dtype, {}, {}, {}, {}, {}};
+  Case c{title(CollectiveKind::all_reduce, algorithm, dtype, static_cast<std::size_t>(n), shape, chunk),
+         dtype,
+         {},
+         {},
+         {},
+         {},
+         {}};
   View view(dtype, shape, random_strides(shape, false, random));
   for (int m = 0; m < n; ++m) {
     CollectiveSpec spec =
-        begun(Kind::all_reduce, algorithm, static_cast<std::size_t>(m), static_cast<std::size_t>(n), chunk);
+        begun(CollectiveKind::all_reduce, algorithm, static_cast<std::size_t>(m), static_cast<std::size_t>(n), chunk);
     spec.in = spec.out = view;
     spec.reduce = reduce_for(dtype, op);
     c.specs.push_back(spec);
@@ -130,13 +137,13 @@ Case make_all_gather(DType dtype, const Shape& rest, int dim, const std::vector<
   std::mt19937_64 random(seed);
   std::size_t n = parts.size();
   Shape all = with(rest, dim, sum(parts, n));
-  Case c{title(Kind::all_gather, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
+  Case c{title(CollectiveKind::all_gather, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
   for (std::size_t m = 0; m < n; ++m) {
-    CollectiveSpec spec = begun(Kind::all_gather, algorithm, m, n, chunk);
+    CollectiveSpec spec = begun(CollectiveKind::all_gather, algorithm, m, n, chunk);
     spec.in = random_view(dtype, with(rest, dim, parts[m]), random);
     spec.out = random_view(dtype, all, random);
     for (std::size_t p = 0; p < n; ++p) {
-      spec.sends.push_back(whole(spec.in));
+      spec.sends.push_back(whole_box(spec.in));
       spec.receives.push_back(box(all, dim, sum(parts, p), parts[p]));
     }
     c.specs.push_back(spec);
@@ -157,15 +164,15 @@ Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const s
   std::mt19937_64 random(seed);
   std::size_t n = parts.size();
   Shape all = with(rest, dim, sum(parts, n));
-  Case c{title(Kind::reduce_scatter, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
+  Case c{title(CollectiveKind::reduce_scatter, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
   for (std::size_t m = 0; m < n; ++m) {
-    CollectiveSpec spec = begun(Kind::reduce_scatter, algorithm, m, n, chunk);
+    CollectiveSpec spec = begun(CollectiveKind::reduce_scatter, algorithm, m, n, chunk);
     spec.in = random_view(dtype, all, random);
     spec.out = random_view(dtype, with(rest, dim, parts[m]), random);
     spec.reduce = reduce_for(dtype, op);
     for (std::size_t p = 0; p < n; ++p) {
       spec.sends.push_back(box(all, dim, sum(parts, p), parts[p]));
-      spec.receives.push_back(whole(spec.out));
+      spec.receives.push_back(whole_box(spec.out));
     }
     c.specs.push_back(spec);
   }
@@ -186,9 +193,9 @@ Case make_all_to_all(DType dtype, const Shape& rest, int dim, const std::vector<
   std::mt19937_64 random(seed);
   std::size_t n = parts.size();
   Shape all = with(with(rest, dim, sum(parts, n)), to_dim, sum(to_parts, n));
-  Case c{title(Kind::all_to_all, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
+  Case c{title(CollectiveKind::all_to_all, algorithm, dtype, n, all, chunk), dtype, {}, {}, {}, {}, {}};
   for (std::size_t m = 0; m < n; ++m) {
-    CollectiveSpec spec = begun(Kind::all_to_all, algorithm, m, n, chunk);
+    CollectiveSpec spec = begun(CollectiveKind::all_to_all, algorithm, m, n, chunk);
     spec.in = random_view(dtype, with(all, dim, parts[m]), random);
     spec.out = random_view(dtype, with(all, to_dim, to_parts[m]), random);
     for (std::size_t p = 0; p < n; ++p) {

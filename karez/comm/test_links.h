@@ -16,42 +16,42 @@
 namespace karez::comm::test {
 
 // Two ends of one link in this process: members 0 and 1 of a communicator.
-class Ends {
+class LinkEnds {
  public:
-  virtual ~Ends() = default;
+  virtual ~LinkEnds() = default;
   virtual Endpoint& end(int member) = 0;
   Link& link(int member) { return end(member).link(1 - member); }
 };
 
-class Carrier {
+class Transport {
  public:
-  virtual ~Carrier() = default;
-  virtual std::unique_ptr<Ends> open(int depth) = 0;  // one more link beside those before
+  virtual ~Transport() = default;
+  virtual std::unique_ptr<LinkEnds> open(int depth) = 0;  // one more link beside those before
 };
 
 // A process carrier is two sockets and, on each, a wire made by its own side.
-struct CarrierKind {
+struct TransportKind {
   std::string name;
-  std::unique_ptr<Carrier> (*make)();
+  std::unique_ptr<Transport> (*make)();
   std::array<Descriptor, 2> (*sockets)() = nullptr;  // null: within one process alone
   std::unique_ptr<Wire> (*wire)(Descriptor socket, int side) = nullptr;
   bool (*exists)() = [] { return true; };  // on this machine
 };
-extern const std::array<CarrierKind, 5> carriers;
+extern const std::array<TransportKind, 5> transports;
 
 // One end of a connection, as a process has it: a reactor, the connection, and links on it.
-class Side {
+class ConnectionEnd {
  public:
-  Side(const CarrierKind& carrier, Descriptor socket, int side);
+  ConnectionEnd(const TransportKind& transport, Descriptor socket, int side);
   Endpoint& open(std::uint64_t channel, int depth);  // members 0 and 1; lives as long as the side
   Connection& connection() { return *connection_; }
   int side() const { return side_; }
 
  private:
   struct End {
-    Bell bell;
+    Notifier notifier;
     Endpoint endpoint;
-    End(int side) : endpoint(side, 2, bell) {}
+    End(int side) : endpoint(side, 2, notifier) {}
   };
   int side_;
   Reactor reactor_;
@@ -61,10 +61,10 @@ class Side {
 
 // A process that runs `body` and ends; its exit code is what body returns, 99 where it threw. To be made while this
 // process has one thread.
-class Child {
+class ChildProcess {
  public:
-  explicit Child(const std::function<int()>& body);
-  ~Child();  // killed if it still runs
+  explicit ChildProcess(const std::function<int()>& body);
+  ~ChildProcess();  // killed if it still runs
   void kill();
   int wait();  // its exit code; minus the signal that ended it
  private:
@@ -80,15 +80,15 @@ struct Traffic {
   std::int64_t size(int link, int direction, std::int64_t message) const;
   std::byte value(int link, int direction, std::int64_t message, std::int64_t i) const;
   // One end: sends its messages and checks those of the other. "" or what is wrong.
-  std::string serve(const std::vector<Endpoint*>& ends, int member, bool awake) const;
+  std::string serve(const std::vector<Endpoint*>& ends, int member, bool polling) const;
 };
 
 // Says when one has waited long enough. Time in which this process did not run (stopped, or a busy machine) counts
 // little.
-class Patience {
+class TestTimeout {
  public:
-  explicit Patience(double seconds) : left_(seconds) {}
-  bool over();
+  explicit TestTimeout(double seconds) : left_(seconds) {}
+  bool expired();
 
  private:
   double left_;
@@ -97,6 +97,7 @@ class Patience {
 
 // Looks again and again; false after `seconds`.
 bool await(const std::function<bool()>& holds, double seconds = 20);
-inline constexpr double at_once = 10;  // seconds: on a busy machine, and far from the 30 of a peer that says nothing
+inline constexpr double detection_seconds =
+    10;  // seconds: on a busy machine, and far from the 30 of a peer that says nothing
 
 }  // namespace karez::comm::test

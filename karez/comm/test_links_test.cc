@@ -18,23 +18,23 @@
 
 namespace karez::comm::test {
 namespace {
-class LocalEnds : public Ends {
+class LocalLinkEnds : public LinkEnds {
  public:
-  explicit LocalEnds(int depth) : hub_(2, depth) {}
+  explicit LocalLinkEnds(int depth) : hub_(2, depth) {}
   Endpoint& end(int member) override { return hub_.endpoint(member); }
 
  private:
   LocalHub hub_;
 };
 
-class LocalCarrier : public Carrier {
+class LocalTransport : public Transport {
  public:
-  std::unique_ptr<Ends> open(int depth) override { return std::make_unique<LocalEnds>(depth); }
+  std::unique_ptr<LinkEnds> open(int depth) override { return std::make_unique<LocalLinkEnds>(depth); }
 };
 
-class RemoteEnds : public Ends {
+class RemoteLinkEnds : public LinkEnds {
  public:
-  RemoteEnds(Endpoint& a, Endpoint& b) : ends_{&a, &b} {}
+  RemoteLinkEnds(Endpoint& a, Endpoint& b) : ends_{&a, &b} {}
   Endpoint& end(int member) override { return *ends_[static_cast<std::size_t>(member)]; }
 
  private:
@@ -42,23 +42,23 @@ class RemoteEnds : public Ends {
 };
 
 // Both sides of a connection in this process.
-class PairCarrier : public Carrier {
+class PairTransport : public Transport {
  public:
-  PairCarrier(const CarrierKind& kind, std::array<Descriptor, 2> sockets)
+  PairTransport(const TransportKind& kind, std::array<Descriptor, 2> sockets)
       : a_(kind, std::move(sockets[0]), 0),
         b_(kind, std::move(sockets[1]), 1) {}
-  std::unique_ptr<Ends> open(int depth) override {
+  std::unique_ptr<LinkEnds> open(int depth) override {
     ++opened_;
-    return std::make_unique<RemoteEnds>(a_.open(opened_, depth), b_.open(opened_, depth));
+    return std::make_unique<RemoteLinkEnds>(a_.open(opened_, depth), b_.open(opened_, depth));
   }
 
  private:
-  Side a_, b_;
+  ConnectionEnd a_, b_;
   std::uint64_t opened_ = 0;
 };
 
-template <int index> std::unique_ptr<Carrier> make_pair() {
-  return std::make_unique<PairCarrier>(carriers[index], carriers[index].sockets());
+template <int index> std::unique_ptr<Transport> make_pair() {
+  return std::make_unique<PairTransport>(transports[index], transports[index].sockets());
 }
 
 std::unique_ptr<Wire> socket_wire(Descriptor socket, int) { return std::make_unique<SocketWire>(std::move(socket)); }
@@ -70,26 +70,26 @@ std::unique_ptr<Wire> ucx_over_tcp(Descriptor socket, int) { return make_ucx_wir
 std::unique_ptr<Wire> ucx_over_shm(Descriptor socket, int) { return make_ucx_wire(std::move(socket), true, "shm"); }
 }  // namespace
 
-const std::array<CarrierKind, 5> carriers = {{
-    {"local", [] { return std::unique_ptr<Carrier>(new LocalCarrier); }},
+const std::array<TransportKind, 5> transports = {{
+    {"local", [] { return std::unique_ptr<Transport>(new LocalTransport); }},
     {"tcp", make_pair<1>, tcp_pair, socket_wire},
     {"shm", make_pair<2>, socket_pair, shared_wire},
     {"ucx_tcp", make_pair<3>, tcp_pair, ucx_over_tcp, has_ucx},
     {"ucx_shm", make_pair<4>, socket_pair, ucx_over_shm, has_ucx},
 }};
 
-Side::Side(const CarrierKind& carrier, Descriptor socket, int side) : side_(side) {
-  connection_ = std::make_unique<Connection>(reactor_, carrier.wire(std::move(socket), side),
+ConnectionEnd::ConnectionEnd(const TransportKind& transport, Descriptor socket, int side) : side_(side) {
+  connection_ = std::make_unique<Connection>(reactor_, transport.wire(std::move(socket), side),
                                              cat("rank ", 1 - side, " (test, process 1)"));
 }
 
-Endpoint& Side::open(std::uint64_t channel, int depth) {
+Endpoint& ConnectionEnd::open(std::uint64_t channel, int depth) {
   End& end = *ends_.emplace_back(std::make_unique<End>(side_));
-  end.endpoint.connect(1 - side_, connection_->open(channel, depth, end.bell));
+  end.endpoint.connect(1 - side_, connection_->open(channel, depth, end.notifier));
   return end.endpoint;
 }
 
-Child::Child(const std::function<int()>& body) {
+ChildProcess::ChildProcess(const std::function<int()>& body) {
   std::fflush(nullptr);
   pid_ = fork();
   require(ErrorKind::device, pid_ >= 0, "no process");
@@ -101,15 +101,15 @@ Child::Child(const std::function<int()>& body) {
   _exit(code);
 }
 
-Child::~Child() {
+ChildProcess::~ChildProcess() {
   if (pid_ < 0) return;
   kill();
   wait();
 }
 
-void Child::kill() { ::kill(pid_, SIGKILL); }
+void ChildProcess::kill() { ::kill(pid_, SIGKILL); }
 
-int Child::wait() {
+int ChildProcess::wait() {
   int status = 0;
   waitpid(pid_, &status, 0);
   pid_ = -1;
@@ -130,7 +130,7 @@ std::byte Traffic::value(int link, int direction, std::int64_t message, std::int
                                 static_cast<std::uint64_t>(i));
 }
 
-std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool awake) const {
+std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool polling) const {
   struct State {
     std::int64_t sent = 0, posted = 0, checked = 0;
     std::vector<std::vector<std::byte>> out, in;
@@ -141,17 +141,17 @@ std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool 
     auto depth = static_cast<std::size_t>(ends[l]->link(1 - member).depth());
     states[l].out.resize(depth);
     states[l].in.resize(depth);
-    if (awake) ends[l]->stay_awake(true);
+    if (polling) ends[l]->set_busy_poll(true);
   }
-  Patience patience(30);
+  TestTimeout timeout(30);
   for (bool done = false; !done;) {
     done = true;
-    if (patience.over()) return "nothing moves any more";
+    if (timeout.expired()) return "nothing moves any more";
     for (std::size_t l = 0; l < ends.size(); ++l) {
       State& s = states[l];
       Link& link = ends[l]->link(1 - member);
       int index = static_cast<int>(l);
-      if (awake) link.poll();
+      if (polling) link.poll();
       for (; s.checked < link.received(); ++s.checked) {
         const auto& came = s.in[static_cast<std::size_t>(s.checked % link.depth())];
         for (std::size_t i = 0; i < came.size(); ++i)
@@ -174,19 +174,19 @@ std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool 
       }
       done = done && s.checked == messages && link.sent() == messages;
     }
-    if (!done && !awake && random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
+    if (!done && !polling && random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
   }
   for (std::size_t l = 0; l < ends.size(); ++l) {
     std::int64_t sum = 0;
     for (std::int64_t k = 0; k < messages; ++k) sum += size(static_cast<int>(l), member, k);
     if (ends[l]->bytes_sent() != sum)
       return cat("link ", l, " counts ", ends[l]->bytes_sent(), " bytes sent, not ", sum);
-    if (awake) ends[l]->stay_awake(false);
+    if (polling) ends[l]->set_busy_poll(false);
   }
   return "";
 }
 
-bool Patience::over() {
+bool TestTimeout::expired() {
   auto now = std::chrono::steady_clock::now();
   left_ -= std::min(std::chrono::duration<double>(now - last_).count(), 0.1);
   last_ = now;
@@ -194,9 +194,9 @@ bool Patience::over() {
 }
 
 bool await(const std::function<bool()>& holds, double seconds) {
-  Patience patience(seconds);
+  TestTimeout timeout(seconds);
   while (!holds()) {
-    if (patience.over()) return false;
+    if (timeout.expired()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   return true;

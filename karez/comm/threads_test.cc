@@ -37,25 +37,25 @@ namespace {
 using namespace test;
 
 // What the engine's mailbox is to a member, in its simplest form.
-class Door {
+class WakeEvent {
  public:
-  void knock() {
+  void set() {
     std::lock_guard lock(mutex_);
-    open_ = true;
+    set_ = true;
     changed_.notify_one();
   }
   // False when nobody knocks for long: a lost wake-up.
   bool wait() {
     std::unique_lock lock(mutex_);
-    bool came = changed_.wait_for(lock, std::chrono::seconds(20), [this] { return open_; });
-    open_ = false;
+    bool came = changed_.wait_for(lock, std::chrono::seconds(20), [this] { return set_; });
+    set_ = false;
     return came;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool open_ = false;
+  bool set_ = false;
 };
 
 // Every member runs all cases `repeats` times in order; member m is served by thread m mod workers. `between` is called
@@ -63,10 +63,10 @@ class Door {
 template <class Between>
 void run_on_threads(std::deque<Case>& cases, int n, int workers, int repeats, Between between) {
   LocalHub hub(n);
-  std::vector<Door> doors(static_cast<std::size_t>(workers));
+  std::vector<WakeEvent> wake_events(static_cast<std::size_t>(workers));
   std::vector<std::vector<CollectiveRun>> runs(static_cast<std::size_t>(n));
   for (int m = 0; m < n; ++m) {
-    hub.endpoint(m).set_wake([&doors, m, workers] { doors[static_cast<std::size_t>(m % workers)].knock(); });
+    hub.endpoint(m).set_wake([&wake_events, m, workers] { wake_events[static_cast<std::size_t>(m % workers)].set(); });
     for (Case& c : cases) runs[m].emplace_back(c.specs[m], hub.endpoint(m));
   }
   std::vector<std::size_t> at(static_cast<std::size_t>(n), 0);  // each entry is used by one thread
@@ -87,7 +87,7 @@ void run_on_threads(std::deque<Case>& cases, int n, int workers, int repeats, Be
       }
       if (done) return;
       if (moved) continue;
-      if (!doors[static_cast<std::size_t>(worker)].wait()) {
+      if (!wake_events[static_cast<std::size_t>(worker)].wait()) {
         ADD_FAILURE() << "worker " << worker << " was never woken";
         return;
       }
@@ -155,12 +155,12 @@ TEST(CollectiveThreads, ARunAllocatesNothing) {
 
 // The counter counts all threads: those of the reactors too.
 TEST(LinkThreads, MessagesBetweenProcessesAllocateNothing) {
-  for (const CarrierKind& kind : carriers) {
+  for (const TransportKind& kind : transports) {
     if (kind.exists == has_ucx) continue;  // that library allocates
-    for (bool awake : {false, true}) {
-      auto carrier = kind.make();
-      auto ends = carrier->open(4);
-      for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(awake);
+    for (bool polling : {false, true}) {
+      auto transport = kind.make();
+      auto ends = transport->open(4);
+      for (int m = 0; m < 2; ++m) ends->end(m).set_busy_poll(polling);
       std::vector<std::byte> from(3 << 20), to(3 << 20);
       auto pass = [&] {
         for (std::int64_t size : {8, 100, 70000, 3 << 20, 0}) {
@@ -168,11 +168,11 @@ TEST(LinkThreads, MessagesBetweenProcessesAllocateNothing) {
           std::int64_t n = b.received(), m = a.sent();
           for (int i = 0; i < 4; ++i) b.post_receive(to.data(), size);
           for (int i = 0; i < 4; ++i) a.send(from.data(), size);
-          Patience patience(20);
+          TestTimeout timeout(20);
           while (b.received() < n + 4 || a.sent() < m + 4) {
             a.poll();
             b.poll();
-            if (patience.over()) return false;
+            if (timeout.expired()) return false;
           }
         }
         return true;
@@ -185,8 +185,8 @@ TEST(LinkThreads, MessagesBetweenProcessesAllocateNothing) {
         for (int i = 0; i < 10; ++i) ASSERT_TRUE(pass());
         made = allocations.load() - before;
       }
-      EXPECT_EQ(made, 0) << kind.name << (awake ? ", awake" : "");
-      for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(false);
+      EXPECT_EQ(made, 0) << kind.name << (polling ? ", awake" : "");
+      for (int m = 0; m < 2; ++m) ends->end(m).set_busy_poll(false);
     }
   }
 }

@@ -145,17 +145,17 @@ void note_order() {}
 #endif
 
 struct Hello {
-  std::uint64_t greeting, bytes;
+  std::uint64_t magic, bytes;
 };
-constexpr std::uint64_t greeting = 0x317863757a72616bull;  // says that an address comes with it
+constexpr std::uint64_t magic = 0x317863757a72616bull;  // says that an address comes with it
 constexpr std::size_t most_address = 64 << 10;
 constexpr std::size_t slot_bytes = 256 << 10;
-constexpr std::chrono::seconds farewell{1};
+constexpr std::chrono::seconds close_timeout{1};
 constexpr const char* within_host = "self,shm";  // which listens nowhere
 
 class UcxWire : public Wire {
  public:
-  UcxWire(Descriptor socket, bool near, const std::string& transports);
+  UcxWire(Descriptor socket, bool same_host, const std::string& transports);
   ~UcxWire() override;
 
   std::int64_t read(const iovec* into, int parts) override;
@@ -165,10 +165,10 @@ class UcxWire : public Wire {
   bool wait_to_write() override;
   int descriptor() const override { return events_.get(); }
   std::uint32_t events(bool) const override { return EPOLLIN | EPOLLET; }
-  void stay_awake(bool) override {}
-  void rung() override;
+  void set_busy_poll(bool) override {}
+  void handle_wakeup() override;
   void finish_writing() override;
-  bool answered(Seconds within) const override { return is_answered(socket_.get(), within); }
+  bool has_recent_ack(Seconds within) const override { return has_recent_tcp_ack(socket_.get(), within); }
   void shut() override;
 
  private:
@@ -178,8 +178,8 @@ class UcxWire : public Wire {
     void* request = nullptr;
   };
 
-  void greet();
-  void listen(const std::byte* from, std::size_t bytes);
+  void send_address();
+  void take_socket_bytes(const std::byte* from, std::size_t bytes);
   void connect();
   bool damaged(const std::string& why);
   // With the lock.
@@ -189,11 +189,11 @@ class UcxWire : public Wire {
   void send(Slot& slot, std::size_t bytes);
   void flush();
   bool arm();
-  void arm_or_knock();
-  void knock();
+  void arm_or_wake();
+  void wake_reactor();
 
-  const bool near_;  // then UCX looks for no failures, which its shared memory cannot
-  Descriptor socket_, events_, knock_;
+  const bool same_host_;  // then UCX looks for no failures, which its shared memory cannot
+  Descriptor socket_, events_, wake_event_;
   std::shared_ptr<Context> context_;
   ucp_worker_h worker_ = nullptr;
   int worker_events_ = -1;
@@ -213,36 +213,36 @@ class UcxWire : public Wire {
   std::atomic<bool> ended_{false}, broken_{false};
 };
 
-UcxWire::UcxWire(Descriptor socket, bool near, const std::string& transports)
-    : near_(near),
+UcxWire::UcxWire(Descriptor socket, bool same_host, const std::string& transports)
+    : same_host_(same_host),
       socket_(std::move(socket)),
       events_(epoll_create1(EPOLL_CLOEXEC)),
-      knock_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       context_(Context::shared(transports)) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   library().require(library().worker_create(context_->get(), &params, &worker_), "make a worker");
   library().require(library().descriptor(worker_, &worker_events_), "tell of events with these transports");
-  for (int descriptor : {socket_.get(), knock_.get(), worker_events_}) {
+  for (int descriptor : {socket_.get(), wake_event_.get(), worker_events_}) {
     epoll_event event{};
     event.events = descriptor == socket_.get() ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
     const bool added = epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
     require(ErrorKind::device, added, "epoll: ", std::strerror(errno));
   }
-  greet();
+  send_address();
 }
 
 UcxWire::~UcxWire() {
   const Library& ucx = library();
   if (data_ != nullptr) ucx.release(ep_, data_);
   if (flush_ != nullptr) ucx.free(flush_);
-  if (ep_ != nullptr && !near_) {
+  if (ep_ != nullptr && !same_host_) {
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     void* request = ucx.ep_close(ep_, &param);
-    const auto until = std::chrono::steady_clock::now() + farewell;
+    const auto until = std::chrono::steady_clock::now() + close_timeout;
     if (UCS_PTR_IS_PTR(request)) {
       while (ucx.status(request) == UCS_INPROGRESS && std::chrono::steady_clock::now() < until) ucx.progress(worker_);
       ucx.free(request);
@@ -254,11 +254,11 @@ UcxWire::~UcxWire() {
 }
 
 // The own address. It is short, and the first that goes on this socket, so the kernel takes it whole.
-void UcxWire::greet() {
+void UcxWire::send_address() {
   ucp_address_t* address = nullptr;
   std::size_t bytes = 0;
   library().require(library().address(worker_, &address, &bytes), "tell its address");
-  Hello hello{greeting, bytes};
+  Hello hello{magic, bytes};
   iovec parts[2] = {{&hello, sizeof hello}, {address, bytes}};
   msghdr message{};
   message.msg_iov = parts;
@@ -272,11 +272,11 @@ void UcxWire::greet() {
 // --- what the socket brings
 // -----------------------------------------------------------------------------------------------------
 
-void UcxWire::rung() {
+void UcxWire::handle_wakeup() {
   epoll_event seen[4];
   [[maybe_unused]] int count = epoll_wait(events_.get(), seen, 4, 0);  // what comes from now on is an edge
-  std::uint64_t knocks = 0;
-  [[maybe_unused]] auto knocked = ::read(knock_.get(), &knocks, sizeof knocks);
+  std::uint64_t wakeups = 0;
+  [[maybe_unused]] auto drained = ::read(wake_event_.get(), &wakeups, sizeof wakeups);
   {
     std::lock_guard lock(mutex_);
     armed_ = false;
@@ -285,24 +285,24 @@ void UcxWire::rung() {
   bool open = true;
   while (open) {
     auto n = recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
-    if (n > 0) listen(buffer, static_cast<std::size_t>(n));
+    if (n > 0) take_socket_bytes(buffer, static_cast<std::size_t>(n));
     else if (n == 0 || (errno != EAGAIN && errno != EINTR)) open = false;
     else if (errno == EAGAIN) break;
   }
   std::lock_guard lock(mutex_);
   progress();
-  if (finishing_) arm_or_knock();
+  if (finishing_) arm_or_wake();
   if (!open) ended_.store(true, std::memory_order_release);
 }
 
 // A greeting with the peer's address; later how many bytes it has written, if it ends in peace.
-void UcxWire::listen(const std::byte* from, std::size_t bytes) {
+void UcxWire::take_socket_bytes(const std::byte* from, std::size_t bytes) {
   inbox_.insert(inbox_.end(), from, from + bytes);
   if (ep_ == nullptr) {
     Hello hello{};
     if (inbox_.size() < sizeof hello) return;
     std::memcpy(&hello, inbox_.data(), sizeof hello);
-    if (hello.greeting != greeting || hello.bytes > most_address || hello.bytes == 0)
+    if (hello.magic != magic || hello.bytes > most_address || hello.bytes == 0)
       return static_cast<void>(damaged("what came is no address of UCX"));
     if (inbox_.size() < sizeof hello + hello.bytes) return;
     connect();
@@ -320,7 +320,7 @@ void UcxWire::connect() {
   params.field_mask =
       UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(inbox_.data() + sizeof(Hello));
-  params.err_mode = near_ ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_mode = same_host_ ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.arg = this;
   params.err_handler.cb = [](void* wire, ucp_ep_h, ucs_status_t status) {
     static_cast<UcxWire*>(wire)->damaged(library().text(status));
@@ -353,7 +353,7 @@ void UcxWire::progress() {
     if (status != UCS_OK) damaged(library().text(status));
   }
   if (finishing_) flush();
-  if (moved > 0 && armed_) knock();
+  if (moved > 0 && armed_) wake_reactor();
 }
 
 // Something to read lies in data_.
@@ -432,7 +432,7 @@ std::int64_t UcxWire::write(const iovec* from, int parts) {
     }
     std::lock_guard lock(mutex_);
     send(*slot, filled);
-    if (parts == 0) arm_or_knock();  // what UCX has taken it may not have sent
+    if (parts == 0) arm_or_wake();  // what UCX has taken it may not have sent
     done += static_cast<std::int64_t>(filled);
   }
   return done;
@@ -462,14 +462,14 @@ bool UcxWire::arm() {
 }
 
 // Somebody looks again.
-void UcxWire::arm_or_knock() {
-  if (!arm()) knock();
+void UcxWire::arm_or_wake() {
+  if (!arm()) wake_reactor();
 }
 
-void UcxWire::knock() {
+void UcxWire::wake_reactor() {
   armed_ = false;
   const std::uint64_t one = 1;
-  [[maybe_unused]] auto written = ::write(knock_.get(), &one, sizeof one);
+  [[maybe_unused]] auto written = ::write(wake_event_.get(), &one, sizeof one);
 }
 
 bool UcxWire::wait_to_read() {
@@ -484,7 +484,7 @@ bool UcxWire::wait_to_write() {
   if (ended_ || broken_) return false;
   if (ep_ == nullptr) return true;
   if (free_slot() != nullptr) return false;
-  arm_or_knock();
+  arm_or_wake();
   return true;
 }
 
@@ -513,7 +513,7 @@ void UcxWire::finish_writing() {
   }
   finishing_ = true;
   progress();
-  if (finishing_) knock();
+  if (finishing_) wake_reactor();
 }
 
 void UcxWire::shut() {
@@ -529,10 +529,10 @@ void require_ucx() {
   require(ErrorKind::user, has_ucx(), "links over UCX need its library (Debian: libucx0): ", library().missing);
 }
 
-std::unique_ptr<Wire> make_ucx_wire(Descriptor socket, bool near, const std::string& transports) {
+std::unique_ptr<Wire> make_ucx_wire(Descriptor socket, bool same_host, const std::string& transports) {
   require_ucx();
   const bool chosen = !transports.empty() || std::getenv("UCX_TLS") != nullptr;
-  return std::make_unique<UcxWire>(std::move(socket), near, near && !chosen ? within_host : transports);
+  return std::make_unique<UcxWire>(std::move(socket), same_host, same_host && !chosen ? within_host : transports);
 }
 
 }  // namespace karez::comm

@@ -18,7 +18,7 @@ namespace karez::comm {
 
 // `near`: the peer is on this host. `transports` as UCX_TLS has them; "": what UCX_TLS says, and without that shared
 // memory within a host, whatever UCX finds between hosts. Throws Error of kind device where UCX does not start.
-std::unique_ptr<Wire> make_ucx_wire(Descriptor socket, bool near, const std::string& transports = {});
+std::unique_ptr<Wire> make_ucx_wire(Descriptor socket, bool same_host, const std::string& transports = {});
 
 void require_ucx();  // throws Error (kind user) where this build was made without UCX, or its library is not here
 bool has_ucx();

@@ -19,18 +19,18 @@ namespace {
 using namespace test;
 using ::testing::HasSubstr;
 
-std::string hello(std::uint64_t greeting, std::uint64_t length, const std::string& behind) {
+std::string hello(std::uint64_t magic, std::uint64_t length, const std::string& behind) {
   std::string out(16, '\0');
-  std::memcpy(&out[0], &greeting, 8);
+  std::memcpy(&out[0], &magic, 8);
   std::memcpy(&out[8], &length, 8);
   return out + behind;
 }
 
 TEST(UcxWire, WhatIsNoAddressEndsTheConnection) {
   if (!has_ucx()) GTEST_SKIP() << "no UCX here";
-  constexpr std::uint64_t greeting = 0x317863757a72616bull;
-  for (const std::string& bytes : {hello(1, 8, "12345678"), hello(greeting, 0, ""), hello(greeting, ~0ull, "x"),
-                                   hello(greeting, (64 << 10) + 1, "x"), std::string(100, 'G')}) {
+  constexpr std::uint64_t magic = 0x317863757a72616bull;
+  for (const std::string& bytes : {hello(1, 8, "12345678"), hello(magic, 0, ""), hello(magic, ~0ull, "x"),
+                                   hello(magic, (64 << 10) + 1, "x"), std::string(100, 'G')}) {
     auto sockets = socket_pair();
     Reactor reactor;
     Connection connection(reactor, make_ucx_wire(std::move(sockets[0]), true, "shm"), "rank 1");
@@ -41,13 +41,13 @@ TEST(UcxWire, WhatIsNoAddressEndsTheConnection) {
 }
 
 // Two ends whose sockets end in the test's hands, which passes their addresses on byte by byte.
-struct Apart {
+struct RelayedUcxPair {
   std::array<Descriptor, 2> near = socket_pair(), far = socket_pair();
   Reactor reactor;
   Connection one{reactor, make_ucx_wire(std::move(near[0]), true, "shm"), "rank 1"},
       two{reactor, make_ucx_wire(std::move(far[0]), true, "shm"), "rank 0"};
-  Bell bells[2];
-  Apart() {
+  Notifier notifiers[2];
+  RelayedUcxPair() {
     pass(near[1].get(), far[1].get());
     pass(far[1].get(), near[1].get());
   }
@@ -59,8 +59,8 @@ struct Apart {
 
 TEST(UcxWire, AnAddressMayComeInPieces) {
   if (!has_ucx()) GTEST_SKIP() << "no UCX here";
-  Apart ends;
-  auto sender = ends.one.open(1, 1, ends.bells[0]), receiver = ends.two.open(1, 1, ends.bells[1]);
+  RelayedUcxPair ends;
+  auto sender = ends.one.open(1, 1, ends.notifiers[0]), receiver = ends.two.open(1, 1, ends.notifiers[1]);
   std::string from = "hello", to = ".....";
   receiver->post_receive(reinterpret_cast<std::byte*>(&to[0]), 5);
   sender->send(reinterpret_cast<const std::byte*>(&from[0]), 5);
@@ -70,8 +70,8 @@ TEST(UcxWire, AnAddressMayComeInPieces) {
 
 TEST(UcxWire, WhatWasWrittenIsReadThoughTheSocketEndsBeforeItComes) {
   if (!has_ucx()) GTEST_SKIP() << "no UCX here";
-  Apart ends;
-  auto sender = ends.one.open(1, 2, ends.bells[0]), receiver = ends.two.open(1, 2, ends.bells[1]);
+  RelayedUcxPair ends;
+  auto sender = ends.one.open(1, 2, ends.notifiers[0]), receiver = ends.two.open(1, 2, ends.notifiers[1]);
   std::string from = "hello", to(10, '.');
   auto* bytes = reinterpret_cast<std::byte*>(from.data());
   for (int i = 0; i < 2; ++i)

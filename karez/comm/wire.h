@@ -33,13 +33,13 @@ class Wire {
   // Where events come from, edge by edge; `events` are those to watch it for, fewer while the reader promises to look
   // by itself.
   virtual int descriptor() const = 0;
-  virtual std::uint32_t events(bool reader_looks) const = 0;
-  virtual void stay_awake(bool reader_looks) = 0;
-  virtual void rung() = 0;  // by the reactor's thread, before it reads and writes
+  virtual std::uint32_t events(bool reader_polls) const = 0;
+  virtual void set_busy_poll(bool reader_polls) = 0;
+  virtual void handle_wakeup() = 0;  // by the reactor's thread, before it reads and writes
 
   virtual void finish_writing() = 0;  // the other side reads what was written, then the end
   // Whether the other end's kernel has acknowledged anything for so long; one on this host always does.
-  virtual bool answered(Seconds within) const = 0;
+  virtual bool has_recent_ack(Seconds within) const = 0;
 
   virtual void shut() = 0;  // from any thread, more than once: both directions end, here and at the peer
 };

@@ -6,7 +6,7 @@
 
 #include "karez/base/log.h"
 #include "karez/base/text.h"
-#include "karez/comm/prompt.h"
+#include "karez/comm/time_slice.h"
 #include "karez/runtime/failure.h"
 
 namespace karez::runtime {
@@ -225,7 +225,7 @@ void Agreement::look() {
 }
 
 void Agreement::serve() {
-  comm::ask_for_short_turns();
+  comm::request_short_time_slice();
   while (!stop_) {
     lines_.wait(next_look());
     lines_.take([this](int rank, const Note& note) { take(rank, note); },

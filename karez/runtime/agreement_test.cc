@@ -40,8 +40,8 @@ class Rank {
       spoiled_.push_back(cat(op, by_all ? " by all" : ""));
       changed_.notify_all();
     };
-    const auto open = [this](int other, comm::Bell& bell) {
-      return peers_.control(other).open(hash_text("agreement"), NoteLines::depth, bell);
+    const auto open = [this](int other, comm::Notifier& notifier) {
+      return peers_.control(other).open(hash_text("agreement"), NoteLines::depth, notifier);
     };
     agreement_ = std::make_unique<Agreement>(
         Agreement::Place{rank, ranks, open, patience},

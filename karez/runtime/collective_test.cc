@@ -142,7 +142,8 @@ TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCoun
                   << algorithm << " device " << d << " element " << e;
         }
         auto bytes = [&](int members, int groups) {
-          return groups * comm::planned_bytes(comm::Kind::all_reduce, comm::algorithm_from(algorithm), members, 4000);
+          return groups *
+                 comm::planned_bytes(comm::CollectiveKind::all_reduce, comm::algorithm_from(algorithm), members, 4000);
         };
         Counters counters = session.counters();
         EXPECT_EQ(counters.sent_bytes.at("all_reduce"), launches * 2 * (bytes(columns, rows) + bytes(rows, columns)));
@@ -276,41 +277,43 @@ TEST(Collectives, AMembersFailureStopsNobodyElse) {
 // What comes is seen by who looks, and rings for nobody else.
 class QuietLink : public comm::Link {
  public:
-  QuietLink(std::unique_ptr<comm::Link> link, comm::Bell& bell) : link_(std::move(link)), bell_(bell) {}
+  QuietLink(std::unique_ptr<comm::Link> link, comm::Notifier& notifier) : link_(std::move(link)), notifier_(notifier) {}
   void post_receive(std::byte* into, std::int64_t bytes) override { link_->post_receive(into, bytes); }
   void send(const std::byte* from, std::int64_t bytes) override { link_->send(from, bytes); }
   std::int64_t received() const override { return seen_; }
   std::int64_t sent() const override { return link_->sent(); }
   std::int64_t bytes_sent() const override { return link_->bytes_sent(); }
   int depth() const override { return link_->depth(); }
-  ~QuietLink() override { EXPECT_FALSE(awake_) << "a thread has gone to sleep and said nothing"; }
-  void stay_awake(bool awake) override { awake_ = awake; }
+  ~QuietLink() override { EXPECT_FALSE(polling_) << "a thread has gone to sleep and said nothing"; }
+  void set_busy_poll(bool polling) override { polling_ = polling; }
   void poll() override {
-    EXPECT_TRUE(awake_) << "a thread looks, and has not said so: its peers wake it for nothing";
+    EXPECT_TRUE(polling_) << "a thread looks, and has not said so: its peers wake it for nothing";
     const std::int64_t come = link_->received();
     if (come == seen_) return;
     seen_ = come;
-    bell_.ring();
+    notifier_.notify();
   }
 
  private:
   std::unique_ptr<comm::Link> link_;
-  comm::Bell& bell_;
-  bool awake_ = false;
+  comm::Notifier& notifier_;
+  bool polling_ = false;
   std::int64_t seen_ = 0;
 };
 
 // As a peer that goes while the link is closed: its bell rings once more.
 class LastRing : public QuietLink {
  public:
-  LastRing(std::unique_ptr<comm::Link> link, comm::Bell& bell) : QuietLink(std::move(link), bell), closing_(bell) {}
+  LastRing(std::unique_ptr<comm::Link> link, comm::Notifier& notifier)
+      : QuietLink(std::move(link), notifier),
+        closing_(notifier) {}
   ~LastRing() override {
-    closing_.answer();
-    closing_.ring();
+    closing_.acknowledge();
+    closing_.notify();
   }
 
  private:
-  comm::Bell& closing_;
+  comm::Notifier& closing_;
 };
 
 // What is rung is there still: AddressSanitizer tells.
@@ -320,7 +323,7 @@ TEST(Collectives, LinksRingUntilTheyAreClosed) {
   auto ring_at_the_end = [](comm::Endpoint& endpoint) {
     const int peer = 1 - endpoint.member();
     if (endpoint.members() == 2)
-      endpoint.connect(peer, std::make_unique<LastRing>(endpoint.connect(peer, nullptr), endpoint.bell()));
+      endpoint.connect(peer, std::make_unique<LastRing>(endpoint.connect(peer, nullptr), endpoint.notifier()));
   };
   Session session({.workers = 2, .spin_microseconds = 100'000'000, .links = ring_at_the_end}, table);
   const std::vector<float> x(2000, 1.0f);
@@ -340,7 +343,7 @@ TEST(Collectives, AWorkerThatIsAwakeLooksAtTheirLinksByItself) {
     auto quieten = [](comm::Endpoint& endpoint) {
       const int peer = 1 - endpoint.member();
       if (endpoint.members() == 2)
-        endpoint.connect(peer, std::make_unique<QuietLink>(endpoint.connect(peer, nullptr), endpoint.bell()));
+        endpoint.connect(peer, std::make_unique<QuietLink>(endpoint.connect(peer, nullptr), endpoint.notifier()));
     };
     Session session({.workers = workers, .spin_microseconds = 100'000'000, .links = quieten}, table);
     const int plan = session.load(grid.s.plan);

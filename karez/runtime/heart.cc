@@ -50,14 +50,14 @@ Heart::Heart(comm::Peers& peers, WatchLimits limits, Tell tell)
   comm::Endpoint& endpoint = hub_->endpoint(peers.rank());
   endpoint.set_wake([this] {
     std::lock_guard lock(mutex_);
-    rung_ = true;
+    notified_ = true;
     called_.notify_all();
   });
   for (int rank = 0; rank < peers.ranks(); ++rank) {
     if (rank == peers.rank() || (rank != 0 && peers.rank() != 0)) continue;
     auto line = std::make_unique<Line>();
     line->connection = &peers.control(rank);
-    endpoint.connect(rank, line->connection->open(base::hash_text("heart"), depth, endpoint.bell()));
+    endpoint.connect(rank, line->connection->open(base::hash_text("heart"), depth, endpoint.notifier()));
     line->link = &endpoint.link(rank);
     for (Beat& beat : line->in) line->link->post_receive(reinterpret_cast<std::byte*>(&beat), sizeof(Beat));
     lines_[static_cast<std::size_t>(rank)] = std::move(line);
@@ -80,8 +80,8 @@ void Heart::run() {
   for (auto due = Clock::now();;) {
     {
       std::unique_lock lock(mutex_);
-      called_.wait_until(lock, due, [this] { return stop_ || rung_; });
-      rung_ = false;
+      called_.wait_until(lock, due, [this] { return stop_ || notified_; });
+      notified_ = false;
       if (stop_) break;
     }
     look();
@@ -108,8 +108,8 @@ void Heart::end() {
   while (waits() && std::chrono::steady_clock::now() < until) {
     {
       std::unique_lock lock(mutex_);
-      called_.wait_for(lock, std::chrono::milliseconds(20), [this] { return rung_; });
-      rung_ = false;
+      called_.wait_for(lock, std::chrono::milliseconds(20), [this] { return notified_; });
+      notified_ = false;
     }
     look();
   }
@@ -134,7 +134,7 @@ void Heart::tick() {
     else send(*line, beat);
   }
   auto answers = [this](int rank) {
-    return lines_[static_cast<std::size_t>(rank)]->connection->answered(comm::Seconds(limits_.peer_timeout / 2));
+    return lines_[static_cast<std::size_t>(rank)]->connection->has_recent_ack(comm::Seconds(limits_.peer_timeout / 2));
   };
   const auto found = watch_.tick(now, answers);
   if (!found) return;
@@ -144,7 +144,7 @@ void Heart::tick() {
 }
 
 void Heart::look() {
-  hub_->endpoint(peers_.rank()).bell().answer();
+  hub_->endpoint(peers_.rank()).notifier().acknowledge();
   for (int rank = 0; rank < static_cast<int>(lines_.size()); ++rank)
     if (auto& line = lines_[static_cast<std::size_t>(rank)]) take(rank, *line);
 }

@@ -53,7 +53,7 @@ class Heart {
   double moved_at_ = 0;
   std::mutex mutex_;
   std::condition_variable called_;
-  bool stop_ = false, rung_ = false;
+  bool stop_ = false, notified_ = false;
   std::unique_ptr<comm::LocalHub> hub_;  // goes before what its links write to and ring
   std::thread thread_;                   // last: it uses the others
 };

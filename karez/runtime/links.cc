@@ -76,7 +76,7 @@ class Linking {
     require(connect_ != nullptr, "communicator ", c, ": member ", device_name(there),
             " is in another process, and this session knows of none");
     const int low = std::min(endpoint.member(), peer), high = std::max(endpoint.member(), peer);
-    endpoint.connect(peer, connect_(there.rank, cat(name, "\n", low, " ", high), endpoint.bell()));
+    endpoint.connect(peer, connect_(there.rank, cat(name, "\n", low, " ", high), endpoint.notifier()));
   }
 
   const Plan& plan_;

@@ -22,7 +22,8 @@ comm::CollectiveSpec checked_spec(const Plan& plan, const Actor& actor);
 
 // Makes one end of a link to another rank. Both ends give the same name; no other link between the two processes has
 // it.
-using ConnectRank = std::function<std::unique_ptr<comm::Link>(int rank, const std::string& name, comm::Bell& bell)>;
+using ConnectRank =
+    std::function<std::unique_ptr<comm::Link>(int rank, const std::string& name, comm::Notifier& notifier)>;
 
 // By communicator; none where this rank's devices run no collective of it. A member elsewhere without a `connect` is an
 // error.

@@ -365,7 +365,8 @@ class Preparation {
     loaded_->hubs = link_members(plan_, options_.connect);
     if (options_.links)
       for (const auto& hub : loaded_->hubs)
-        for (int member : hub == nullptr ? std::vector<int>() : hub->here()) options_.links(hub->endpoint(member));
+        for (int member : hub == nullptr ? std::vector<int>() : hub->local_members())
+          options_.links(hub->endpoint(member));
   }
 
   void prepare_collective(ActorState& a) {

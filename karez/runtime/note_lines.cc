@@ -18,7 +18,7 @@ constexpr std::size_t message_bytes = sizeof(NoteLines::Message), longest_note =
 }  // namespace
 
 struct NoteLines::Line {
-  comm::Bell bell;
+  comm::Notifier notifier;
   std::mutex sending;
   std::vector<Message> out{depth}, in{depth};
   std::int64_t sent = 0, taken = 0;
@@ -35,8 +35,8 @@ NoteLines::NoteLines(int rank, int ranks, const Open& open, Hopeless hopeless)
   for (int other = 0; other < ranks; ++other) {
     if (other == rank || (other != 0 && rank != 0)) continue;
     auto line = std::make_unique<Line>();
-    line->bell.set([this, other] { happened(other); });
-    line->link = open(other, line->bell);
+    line->notifier.set_wake([this, other] { happened(other); });
+    line->link = open(other, line->notifier);
     for (Message& message : line->in) line->link->post_receive(message.data(), message_bytes);
     lines_[static_cast<std::size_t>(other)] = std::move(line);
   }
@@ -93,7 +93,7 @@ void NoteLines::take(const std::function<void(int rank, Note note)>& come,
   std::vector<Note> notes;
   for (int rank : looked_at_) {
     Line& line = *lines_[static_cast<std::size_t>(rank)];
-    line.bell.answer();
+    line.notifier.acknowledge();
     if (line.broken) continue;
     const Error* failure = line.link->failure();  // before looking: what arrived before it counts
     std::optional<Error> wrong;

@@ -24,7 +24,7 @@ class NoteLines {
   using Message = std::array<std::byte, 256>;
 
   // Opens a link of `depth` whose other end opens it alike, and which notifies `bell`.
-  using Open = std::function<std::unique_ptr<comm::Link>(int rank, comm::Bell& bell)>;
+  using Open = std::function<std::unique_ptr<comm::Link>(int rank, comm::Notifier& notifier)>;
   // Where it holds, what cannot be sent to the rank is given up. Called with no lock held.
   using Hopeless = std::function<bool(int rank)>;
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "karez/comm/prompt.h"
+#include "karez/comm/time_slice.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/kernels/cpu/team.h"
 #include "karez/runtime/session.h"
@@ -114,7 +114,7 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
 TEST(ShortTurns, AreThoseOfAllThreadsOfATeam) {
   std::int64_t asked = 0;
   std::thread([&] {
-    comm::ask_for_short_turns();
+    comm::request_short_time_slice();
     asked = turn_of_this_thread();
   }).join();
   Report report;

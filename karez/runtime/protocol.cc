@@ -190,7 +190,7 @@ void Protocol::finished(Part& part, ActorState& actor) {
 void Protocol::watch_links(bool watch) {
   for (Part* part : attached_)
     for (auto& sequence : part->sequences)
-      if (sequence->running != nullptr) sequence->endpoint->stay_awake(watch);
+      if (sequence->running != nullptr) sequence->endpoint->set_busy_poll(watch);
 }
 
 void Protocol::poll_links() {

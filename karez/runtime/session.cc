@@ -266,9 +266,9 @@ int Session::load_now(const Plan& plan, bool check_nan) {
   options.follow = options_.follow;
   options.links = options_.links;
   if (options_.peers != nullptr) {
-    options.connect = [this, program = links_of(plan)](int rank, const std::string& name, comm::Bell& bell) {
+    options.connect = [this, program = links_of(plan)](int rank, const std::string& name, comm::Notifier& notifier) {
       constexpr int depth = 8;
-      return options_.peers->connect(rank).open(hash_text(program + name), depth, bell);
+      return options_.peers->connect(rank).open(hash_text(program + name), depth, notifier);
     };
   }
   auto loaded = prepare(plan, *variables_, options);

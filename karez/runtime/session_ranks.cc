@@ -22,8 +22,8 @@ std::string Session::links_of(const Plan& plan) {
 
 void Session::join_ranks() {
   comm::Peers& peers = *options_.peers;
-  const auto open = [&peers](int rank, comm::Bell& bell) {
-    return peers.control(rank).open(hash_text("agreement"), NoteLines::depth, bell);
+  const auto open = [&peers](int rank, comm::Notifier& notifier) {
+    return peers.control(rank).open(hash_text("agreement"), NoteLines::depth, notifier);
   };
   agreement_ = std::make_unique<Agreement>(
       Agreement::Place{peers.rank(), peers.ranks(), open, std::chrono::duration<double>(options_.watch.peer_timeout)},
@@ -222,7 +222,7 @@ void Session::break_off(const Error& error, std::optional<int> lost) {
     }
     over_.notify_all();
   }
-  options_.peers->give_up(error.what(), lost);
+  options_.peers->cancel_waits(error.what(), lost);
 }
 
 }  // namespace karez::runtime

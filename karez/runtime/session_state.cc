@@ -61,7 +61,7 @@ std::string Session::crowd_line() {
 RankState Session::state(bool waits, double most) {
   RankState out;
   out.moved = ops_.load(std::memory_order_relaxed);
-  if (options_.peers != nullptr) out.moved += static_cast<std::uint64_t>(options_.peers->moved());
+  if (options_.peers != nullptr) out.moved += static_cast<std::uint64_t>(options_.peers->bytes_received());
   {
     std::lock_guard lock(mutex_);
     Counters counters;

@@ -11,7 +11,7 @@ namespace karez::runtime {
 
 class FakeRanks::FakeLink : public comm::Link {
  public:
-  explicit FakeLink(comm::Bell& bell) : bell_(bell) {}
+  explicit FakeLink(comm::Notifier& notifier) : notifier_(notifier) {}
 
   void post_receive(std::byte* into, std::int64_t bytes) override {
     const std::int64_t message = posted_.load(std::memory_order_relaxed);
@@ -21,7 +21,7 @@ class FakeRanks::FakeLink : public comm::Link {
   void send(const std::byte*, std::int64_t bytes) override {
     bytes_ += bytes;
     sent_.fetch_add(1, std::memory_order_release);
-    bell_.ring();  // as a connection does
+    notifier_.notify();  // as a connection does
   }
   std::int64_t received() const override {
     looks_.fetch_add(1, std::memory_order_relaxed);
@@ -39,7 +39,7 @@ class FakeRanks::FakeLink : public comm::Link {
     std::memcpy(slots_[slot(number)].into, message, static_cast<std::size_t>(bytes));
     bytes_ += bytes;
     received_.store(number + 1, std::memory_order_release);
-    bell_.ring();
+    notifier_.notify();
   }
   Counts counts() const { return {looks_, sent_, bytes_}; }
 
@@ -49,15 +49,15 @@ class FakeRanks::FakeLink : public comm::Link {
     std::int64_t bytes = 0;
   };
   static std::size_t slot(std::int64_t message) { return static_cast<std::size_t>(message % NoteLines::depth); }
-  comm::Bell& bell_;
+  comm::Notifier& notifier_;
   std::array<Slot, NoteLines::depth> slots_;
   std::atomic<std::int64_t> posted_{0}, received_{0}, sent_{0}, bytes_{0};
   mutable std::atomic<std::int64_t> looks_{0};
 };
 
 FakeRanks::FakeRanks(int ranks) : ranks_(ranks), links_(static_cast<std::size_t>(ranks)) {
-  const auto open = [this](int rank, comm::Bell& bell) {
-    auto link = std::make_unique<FakeLink>(bell);
+  const auto open = [this](int rank, comm::Notifier& notifier) {
+    auto link = std::make_unique<FakeLink>(notifier);
     links_[static_cast<std::size_t>(rank)] = link.get();
     return link;
   };

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "karez/comm/prompt.h"
+#include "karez/comm/time_slice.h"
 #include "karez/kernels/cpu/team_cpus.h"
 #include "karez/plan/waits.h"
 #include "karez/runtime/bodies.h"
@@ -41,7 +41,7 @@ void Worker::stop() {
 
 void Worker::run() {
   note_session_thread();
-  comm::ask_for_short_turns();  // its teams inherit it
+  comm::request_short_time_slice();  // its teams inherit it
   while (!stop_) {
     try {
       step();

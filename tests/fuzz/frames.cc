@@ -50,10 +50,10 @@ class BytesWire : public Wire {
   bool wait_to_write() override { return true; }
   int descriptor() const override { return descriptor_; }
   std::uint32_t events(bool) const override { return EPOLLIN | EPOLLET; }
-  void stay_awake(bool) override {}
-  void rung() override {}
+  void set_busy_poll(bool) override {}
+  void handle_wakeup() override {}
   void finish_writing() override { shut(); }
-  bool answered(Seconds) const override { return true; }
+  bool has_recent_ack(Seconds) const override { return true; }
   void shut() override {
     shut_ = true;
     eventfd_write(descriptor_, 1);
@@ -149,13 +149,13 @@ void fuzz_frames(std::string_view bytes) {
   auto made = std::make_unique<BytesWire>(bytes, piece);
   BytesWire& wire = *made;
   Connection connection(reactor, std::move(made), "rank 1");
-  Bell bell;
+  Notifier notifier;
   std::map<std::uint64_t, std::unique_ptr<Link>> links;
-  for (auto& [channel, list] : posted) links[channel] = connection.open(channel, depth, bell);
+  for (auto& [channel, list] : posted) links[channel] = connection.open(channel, depth, notifier);
   for (auto& [channel, list] : posted) {
     for (PostedReceive& p : list) links[channel]->post_receive(reinterpret_cast<std::byte*>(p.memory.data()), p.bytes);
   }
-  links[1]->stay_awake(true);
+  links[1]->set_busy_poll(true);
   wire.begin();
   while (connection.failure() == nullptr && !wire.drained()) links[1]->poll();
   check_invariant((connection.failure() != nullptr) == reading.ends,

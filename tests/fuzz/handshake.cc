@@ -11,11 +11,11 @@ namespace karez::tests {
 void fuzz_handshake(std::string_view bytes) {
   using namespace comm;
   if (bytes.empty()) return;
-  bool asks = bytes[0] % 2 != 0;
+  bool initiates = bytes[0] % 2 != 0;
   std::size_t piece = 1 + static_cast<unsigned char>(bytes[0]) / 2;
   bytes.remove_prefix(1);
   Handshake handshake =
-      asks ? Handshake::asks(random_token(), "store", 1) : Handshake::answers(random_token(), "store");
+      initiates ? Handshake::initiator(random_token(), "store", 1) : Handshake::responder(random_token(), "store");
   std::size_t taken = 0, said = handshake.to_send().size();
   try {
     while (!bytes.empty() && handshake.wanted() > 0) {
@@ -28,7 +28,7 @@ void fuzz_handshake(std::string_view bytes) {
     check_invariant(!handshake.done(), "a handshake is done with one who does not know the token");
   } catch (const base::Error&) {}
   check_invariant(taken <= Handshake::most_bytes, "more than 64 bytes were taken before the handshake was done");
-  check_invariant(said <= (asks ? 32u : 64u),
+  check_invariant(said <= (initiates ? 32u : 64u),
                   "more was said than a handshake has to say before the other side's proof");
 }
 

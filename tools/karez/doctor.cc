@@ -9,7 +9,7 @@
 
 #include "karez/base/error.h"
 #include "karez/base/text.h"
-#include "karez/comm/meeting.h"
+#include "karez/comm/rendezvous.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/page/table.h"
 #include "tools/karez/commands.h"
@@ -42,7 +42,7 @@ struct Findings {
   std::size_t left_out = 0;  // pairs
 };
 
-void collect_facts(StoreClient& store, const Launch& launch, Findings& out) {
+void collect_facts(StoreClient& store, const JobLaunch& launch, Findings& out) {
   store.set(cat("facts/", launch.rank), print(facts_of_this_process()));
   for (int rank = 0; rank < launch.ranks; ++rank) out.ranks.push_back(parse_facts(store.wait(cat("facts/", rank))));
   share_cores(out.ranks);
@@ -53,18 +53,19 @@ void collect_facts(StoreClient& store, const Launch& launch, Findings& out) {
 }
 
 // The n-th meeting of this process: links by locality, or of one class.
-void collect_links(Reactor& reactor, const Launch& launch, int number, std::optional<LinkClass> force, Findings& out) {
-  Meeting meeting(reactor, launch, number, Seconds(20));
-  if (number == 0) collect_facts(meeting.store(), launch, out);
-  PeersOptions options{launch.rank, launch.ranks, meeting.interface()};
+void collect_links(Reactor& reactor, const JobLaunch& launch, int number, std::optional<LinkClass> force,
+                   Findings& out) {
+  Rendezvous rendezvous(reactor, launch, number, Seconds(20));
+  if (number == 0) collect_facts(rendezvous.store(), launch, out);
+  PeersOptions options{launch.rank, launch.ranks, rendezvous.interface()};
   options.force = force;
   options.timeout = Seconds(4);
-  Peers peers(reactor, meeting.store(), meeting.token(), options);
+  Peers peers(reactor, rendezvous.store(), rendezvous.token(), options);
   const auto pairs = pairs_of(launch.ranks);
-  auto found = measure_pairs(meeting.store(), peers, pairs, launch.one_host ? link_seconds / 2 : link_seconds);
+  auto found = measure_pairs(rendezvous.store(), peers, pairs, launch.one_host ? link_seconds / 2 : link_seconds);
   out.left_out += pairs.size() - found.size();
   out.pairs.insert(out.pairs.end(), found.begin(), found.end());
-  meeting.store().barrier("over", launch.ranks);
+  rendezvous.store().barrier("over", launch.ranks);
 }
 
 // --- what rank 0 prints
@@ -184,7 +185,7 @@ int report(const Findings& found, const std::string& costs) {
   return broken > 0 ? exit_code(ErrorKind::peer) : 0;
 }
 
-int run_as_rank(const Launch& launch, const Options& options) {
+int run_as_rank(const JobLaunch& launch, const Options& options) {
   Findings found;
   Reactor reactor;
   collect_links(reactor, launch, 0, std::nullopt, found);
@@ -241,7 +242,7 @@ int run_kernels(const std::string& file) {
 
 int run(const Options& options) {
   if (options.kernels) return run_kernels(options.costs);
-  const Launch launch = launch_from(process_environment());
+  const JobLaunch launch = launch_from(process_environment());
   if (launch.ranks > 1) return run_as_rank(launch, options);
   require(options.ranks >= 2, "--ranks ", options.ranks, ": a link takes two");
   RunOptions job = job_options(options.remote, options.ranks);

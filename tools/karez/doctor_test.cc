@@ -67,8 +67,8 @@ TEST(MeasureLink, WhoGoesIsNamed) {
 // The other end by hand: it begins with another message than the first.
 TEST(MeasureLink, AMessageOutOfTurnIsNamed) {
   ConnectionPair two;
-  comm::Bell bell;
-  const auto link = two.one.open(1, 1, bell);
+  comm::Notifier notifier;
+  const auto link = two.one.open(1, 1, notifier);
   std::array<std::byte, 64> message{std::byte{5}};
   std::thread other([&] { link->send(message.data(), message.size()); });
   EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, false, 0.1); }), HasSubstr("message 0 came as 5"));

@@ -27,7 +27,7 @@ constexpr int depth = 4;
 class LinkEndpoint {
  public:
   LinkEndpoint(Connection& connection, std::uint64_t channel, Seconds patience) : patience_(patience) {
-    notifier_.set([this] {
+    notifier_.set_wake([this] {
       std::lock_guard lock(mutex_);
       notified_ = true;
       changed_.notify_one();
@@ -53,12 +53,12 @@ class LinkEndpoint {
       require(ErrorKind::peer, told, "nothing moves for ", patience_.count(), " s");
       notified_ = false;
       lock.unlock();
-      notifier_.answer();
+      notifier_.acknowledge();
     }
   }
 
   Seconds patience_;
-  Bell notifier_;
+  Notifier notifier_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool notified_ = false;

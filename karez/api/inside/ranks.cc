@@ -18,20 +18,20 @@
 #include "karez/base/log.h"
 #include "karez/base/text.h"
 #include "karez/comm/host.h"
-#include "karez/comm/meeting.h"
 #include "karez/comm/peers.h"
 #include "karez/comm/reactor.h"
+#include "karez/comm/rendezvous.h"
 #include "karez/device/cpu_budget.h"
 
 namespace karez {
 
 struct WorldRanks::Joined {
-  Joined(const comm::Launch& launch, int world, const Ranks& where, double timeout)
-      : meeting(reactor, launch, world, comm::Seconds(timeout), patience),
-        peers(reactor, meeting.store(), meeting.token(),
+  Joined(const comm::JobLaunch& launch, int world, const Ranks& where, double timeout)
+      : rendezvous(reactor, launch, world, comm::Seconds(timeout), patience),
+        peers(reactor, rendezvous.store(), rendezvous.token(),
               {.rank = launch.rank,
                .ranks = launch.ranks,
-               .interface = meeting.interface(),
+               .interface = rendezvous.interface(),
                .force = comm::link_class_from(where.link),
                .host = where.host,
                .timeout =
@@ -41,42 +41,42 @@ struct WorldRanks::Joined {
   // For ranks that compute long between two meetings. That one has gone is told at once.
   static constexpr comm::Seconds patience{24 * 3600.0};
   comm::Reactor reactor;
-  comm::Meeting meeting;
+  comm::Rendezvous rendezvous;
   comm::Peers peers;
 };
 
 namespace {
 
 // What the options say, in the words of who starts processes.
-comm::Launch launch_of(const Ranks& where) {
+comm::JobLaunch launch_of(const Ranks& where) {
   require(where.ranks >= 1 && where.rank >= 0 && where.rank < where.ranks, "a world's rank ", where.rank, " of ",
           where.ranks);
   require(where.ranks == 1 || !where.store.empty(), "rank ", where.rank, " of ", where.ranks,
           " is not told where the ranks meet; Ranks::store is an address like 127.0.0.1:4711");
-  comm::Launch out;
+  comm::JobLaunch out;
   out.rank = where.rank;
   out.ranks = where.ranks;
   if (where.ranks == 1) return out;
   out.store = comm::parse_address(where.store);
   out.one_host = out.store.is_name();
   out.token = comm::parse_token(where.token);
-  out.said = cat("WorldOptions::ranks of rank ", where.rank);
+  out.rank_variables = cat("WorldOptions::ranks of rank ", where.rank);
   return out;
 }
 
-comm::Launch found(const WorldOptions& options) {
-  comm::Launch told = comm::launch_from(comm::process_environment());
+comm::JobLaunch found(const WorldOptions& options) {
+  comm::JobLaunch told = comm::launch_from(comm::process_environment());
   if (!options.ranks) return told;
   const Ranks& asked = *options.ranks;
   require(told.launcher == comm::Launcher::none || (told.rank == asked.rank && told.ranks == asked.ranks),
           "World: its options say rank ", asked.rank, " of ", asked.ranks, ", but ", comm::name_of(told.launcher),
-          " started this process as rank ", told.rank, " of ", told.ranks, " (", told.said, ")");
+          " started this process as rank ", told.rank, " of ", told.ranks, " (", told.rank_variables, ")");
   return launch_of(asked);
 }
 
 // The worlds that this process has made at a place, counted: the n-th meets the n-th of the others. They have nothing
 // else in common that could know it. One process may hold several ranks (tests do).
-int next_world(const comm::Launch& launch) {
+int next_world(const comm::JobLaunch& launch) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, int>, int> made;
   std::lock_guard lock(mutex);
@@ -137,7 +137,7 @@ std::string text_of_ranks(const std::vector<int>& ranks) {
 // that have come.
 void WorldRanks::await_comers(const WorldOptions& options) const {
   using Clock = std::chrono::steady_clock;
-  comm::StoreClient& store = joined_->meeting.store();
+  comm::StoreClient& store = joined_->rendezvous.store();
   const auto began = Clock::now();
   const auto since = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
   bool warned = false;
@@ -145,11 +145,11 @@ void WorldRanks::await_comers(const WorldOptions& options) const {
   std::vector<int> missing;
   for (int rank = 1; rank < ranks_; ++rank) missing.push_back(rank);
   for (Pauses pauses;; pauses.wait()) {
-    std::erase_if(missing, [&](int rank) { return joined_->peers.has_come(rank); });
+    std::erase_if(missing, [&](int rank) { return joined_->peers.has_joined(rank); });
     if (missing.empty()) return;
     store.check();
     if (options.while_waiting) options.while_waiting();
-    if (const auto said = store.get(comm::Store::twice_key); said && *said != twice) {
+    if (const auto said = store.get(comm::Store::duplicate_rank_key); said && *said != twice) {
       twice = *said;
       note(base::LogLevel::warning, twice);
     }
@@ -169,7 +169,7 @@ void WorldRanks::await_comers(const WorldOptions& options) const {
 }
 
 WorldRanks::WorldRanks(WorldOptions& options) {
-  const comm::Launch launch = found(options);
+  const comm::JobLaunch launch = found(options);
   if (launch.devices) {
     require(options.devices == 1 || options.devices == *launch.devices, "World: its options say ", options.devices,
             " devices, but KAREZ_DEVICES says ", *launch.devices);
@@ -190,7 +190,7 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   if (rank_ > 0 || world > 0 || launch.launcher == comm::Launcher::none) return;
   std::set<std::string_view> links;
   for (int rank = 1; rank < ranks_; ++rank) links.insert(comm::name_of(joined_->peers.link_class(rank)));
-  std::fprintf(stderr, "%s\n", comm::line_of(launch, options.devices, base::join(links, "+")).c_str());
+  std::fprintf(stderr, "%s\n", comm::startup_line(launch, options.devices, base::join(links, "+")).c_str());
 }
 
 WorldRanks::~WorldRanks() { end(std::uncaught_exceptions() == 0); }
@@ -198,10 +198,10 @@ WorldRanks::~WorldRanks() { end(std::uncaught_exceptions() == 0); }
 // What travels on a connection that is closed may be lost, so nobody goes before all are done.
 void WorldRanks::end(bool well) {
   if (joined_ == nullptr) return;
-  comm::StoreClient& store = joined_->meeting.store();
+  comm::StoreClient& store = joined_->rendezvous.store();
   try {
     const auto lost = joined_->peers.lost();
-    if (!well) store.break_off();
+    if (!well) store.disconnect();
     else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
     else
       store.barrier("bye", ranks_,
@@ -292,7 +292,7 @@ std::string verdict(const std::vector<Offer>& offers, std::string costs, std::st
 
 // Rank 0's: what all offer, judged. All have come to the store, so none has a reason to say nothing.
 std::string WorldRanks::agreed_on(std::string costs, std::string link) const {
-  comm::StoreClient& store = joined_->meeting.store();
+  comm::StoreClient& store = joined_->rendezvous.store();
   std::vector<Offer> offers;
   const double patience = peer_timeout_ + 1;  // no heart tells here that a machine is merely busy
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
@@ -311,7 +311,7 @@ std::string WorldRanks::agreed_on(std::string costs, std::string link) const {
 
 // Until rank 0 has said it. A store that answers nothing for so long has stopped, with rank 0.
 std::string WorldRanks::awaited(const std::string& key, const std::function<void()>& meanwhile) const {
-  comm::StoreClient& store = joined_->meeting.store();
+  comm::StoreClient& store = joined_->rendezvous.store();
   std::optional<std::string> value;
   for (Pauses pauses; !(value = store.get(key, comm::Seconds(peer_timeout_ + 1))); pauses.wait()) {
     store.check();
@@ -323,7 +323,7 @@ std::string WorldRanks::awaited(const std::string& key, const std::function<void
 Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs, const std::string& versions) const {
   const device::CpuBudget budget = device::cpu_budget();
   if (alone()) return {budget.cores, options.memory, {}, costs.print()};
-  comm::StoreClient& store = joined_->meeting.store();
+  comm::StoreClient& store = joined_->rendezvous.store();
   const Offer mine{must_be_equal(options, versions), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")),
                    joined_->peers.host(), crowded_ ? 1 : budget.cores, options.memory};
   store.set(offer_of(rank_), mine.print());
@@ -382,7 +382,7 @@ std::string first_unfit(std::vector<std::map<int, std::string>>& said) {
 }  // namespace
 
 std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const {
-  comm::StoreClient& store = joined_->meeting.store();
+  comm::StoreClient& store = joined_->rendezvous.store();
   auto key = [&](int rank) { return cat(key_of("text", op), "/", rank); };
   if (rank_ == of.first || rank_ == of.second) store.set(key(rank_), mine.substr(0, most_text));
   const auto apart = lines_apart(of.first, store.wait(key(of.first)), of.second, store.wait(key(of.second)));
@@ -393,18 +393,18 @@ std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> o
 void WorldRanks::tell(const std::string& what, const std::optional<Error>& failure) const {
   if (joined_ == nullptr) return;
   const std::string text = failure ? cat(static_cast<int>(failure->kind), " rank 0: ", failure->what()) : "";
-  joined_->meeting.store().set(cat("told/", what), text.substr(0, most_text));
+  joined_->rendezvous.store().set(cat("told/", what), text.substr(0, most_text));
 }
 
 std::optional<Error> WorldRanks::told(const std::string& what) const {
-  const std::string text = joined_->meeting.store().wait(cat("told/", what));
+  const std::string text = joined_->rendezvous.store().wait(cat("told/", what));
   if (text.empty()) return std::nullopt;
   const std::size_t space = text.find(' ');
   return Error(static_cast<ErrorKind>(std::atoi(text.c_str())), text.substr(space + 1));
 }
 
 std::string WorldRanks::unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const {
-  comm::StoreClient& store = joined_->meeting.store();
+  comm::StoreClient& store = joined_->rendezvous.store();
   auto key = [&](int rank) { return cat(key_of("links", op), "/", rank); };
   std::string text;
   for (const auto& [rank, lines] : mine) text += cat(">", rank, "\n", lines);
@@ -432,7 +432,7 @@ void WorldRanks::meet_again(double seconds, const std::function<void()>& leave) 
     meet_at(cat(word, "come"), seconds);
     left_ = true;
     leave();
-    joined_->peers.renew();
+    joined_->peers.reset_connections();
   }
   meet_at(cat(word, "left"), seconds);
   left_ = false;
@@ -451,7 +451,7 @@ void WorldRanks::meet_at(const std::string& word, double seconds) const {
 }
 
 std::vector<int> WorldRanks::missing(const std::string& word, double seconds) const {
-  comm::StoreClient& store = joined_->meeting.store();
+  comm::StoreClient& store = joined_->rendezvous.store();
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   store.set(cat(word, "/", rank_), "here");
   std::vector<int> out;

@@ -1,5 +1,5 @@
 // Boxes of strided tensors.
-#include "karez/comm/pieces.h"
+#include "karez/comm/box_copy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,40 +21,39 @@ std::vector<int> packed_order(int rank) {
 }
 }  // namespace
 
-std::int64_t count_of(const View& view, const Piece& piece) {
-  if (piece.size.empty() && view.rank() > 0) return 0;
-  return tensor::count_of(piece.size);
+std::int64_t count_of(const View& view, const TensorBox& box) {
+  if (box.size.empty() && view.rank() > 0) return 0;
+  return tensor::count_of(box.size);
 }
 
-Piece whole(const View& view) { return {std::vector<std::int64_t>(view.shape.size(), 0), view.shape}; }
+TensorBox whole_box(const View& view) { return {std::vector<std::int64_t>(view.shape.size(), 0), view.shape}; }
 
-std::int64_t offset_bytes(const View& view, const Piece& piece) {
-  if (count_of(view, piece) == 0) return 0;
-  return offset_of(piece.begin, view.strides) * size_of(view.dtype);
+std::int64_t offset_bytes(const View& view, const TensorBox& box) {
+  if (count_of(view, box) == 0) return 0;
+  return offset_of(box.begin, view.strides) * size_of(view.dtype);
 }
 
-bool is_contiguous(const View& view, const Piece& piece) {
-  if (count_of(view, piece) == 0) return true;
+bool is_contiguous(const View& view, const TensorBox& box) {
+  if (count_of(view, box) == 0) return true;
   std::vector<int> order = packed_order(view.rank());
   std::int64_t step = 1;
   for (auto d = order.rbegin(); d != order.rend(); ++d) {
-    if (piece.size[*d] == 1) continue;
+    if (box.size[*d] == 1) continue;
     if (view.strides[*d] != step) return false;
-    step *= piece.size[*d];
+    step *= box.size[*d];
   }
   return true;
 }
 
-BoxCopy::BoxCopy(const View& from, const Piece& from_piece, const View& to, const Piece& to_piece) {
-  if (count_of(from, from_piece) == 0) return;
+BoxCopy::BoxCopy(const View& from, const TensorBox& from_box, const View& to, const TensorBox& to_box) {
+  if (count_of(from, from_box) == 0) return;
   const std::int64_t element = size_of(from.dtype);
-  from_ = offset_bytes(from, from_piece);
-  to_ = offset_bytes(to, to_piece);
+  from_ = offset_bytes(from, from_box);
+  to_ = offset_bytes(to, to_box);
   run_bytes_ = element;
   std::vector<Loop> left;
-  for (std::size_t d = 0; d < from_piece.size.size(); ++d)
-    if (from_piece.size[d] != 1)
-      left.push_back({from_piece.size[d], from.strides[d] * element, to.strides[d] * element});
+  for (std::size_t d = 0; d < from_box.size.size(); ++d)
+    if (from_box.size[d] != 1) left.push_back({from_box.size[d], from.strides[d] * element, to.strides[d] * element});
   // In whatever order: what both sides have next to each other goes as one run, and the shortest steps are taken
   // innermost.
   auto next_in_run = [&] {

@@ -12,7 +12,7 @@
 namespace karez::comm {
 namespace {
 
-TEST(Stopped, IsWhatASignalStoppedUntilItGoesOn) {
+TEST(ProcessState, AProcessStoppedByASignalIsSeenUntilItContinues) {
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
   const pid_t child = fork();
@@ -42,7 +42,7 @@ TEST(Stopped, IsWhatASignalStoppedUntilItGoesOn) {
   close(pipe[0]), close(pipe[1]);
 }
 
-TEST(Stopped, IsNothingThatCannotBeRead) {
+TEST(ProcessState, AnUnreadableProcessIsNotStopped) {
   EXPECT_FALSE(is_stopped(this_process_in_proc()));
   for (const char* text : {"", " ", "a b 1 2", "1"}) EXPECT_FALSE(is_stopped(text)) << text;
 }

@@ -1,5 +1,5 @@
 // Rank 0 first opens its door, then goes through it like everybody else.
-#include "karez/comm/meeting.h"
+#include "karez/comm/rendezvous.h"
 
 #include "karez/base/error.h"
 #include "karez/comm/host.h"
@@ -8,9 +8,9 @@ namespace karez::comm {
 namespace {
 
 // Rank 0 listens at the one address that the others know it by, unless it is told an interface.
-Address address_at(const Launch& launch, int world) {
-  if (launch.by_pmix) return {launch.interface ? address_of(*launch.interface) : outward_address(), 0};
-  Address out = store_of(launch, world);
+Address address_at(const JobLaunch& launch, int world) {
+  if (launch.uses_pmix) return {launch.interface ? address_of(*launch.interface) : outward_address(), 0};
+  Address out = store_address(launch, world);
   if (out.is_name()) return out;
   out.host = launch.rank == 0 && launch.interface ? address_of(*launch.interface) : address_of_host(out.host);
   return out;
@@ -18,31 +18,32 @@ Address address_at(const Launch& launch, int world) {
 
 }  // namespace
 
-Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds timeout, Seconds patience) {
+Rendezvous::Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Seconds timeout, Seconds reply_timeout) {
   require(launch.ranks > 1, "one rank alone has nobody to meet");
   const std::string key = cat("karez-store-", world);
-  if (launch.by_pmix) pmix_ = std::make_unique<Pmix>();
+  if (launch.uses_pmix) pmix_ = std::make_unique<Pmix>();
   Address address =
-      launch.by_pmix && launch.rank > 0 ? parse_address(pmix_->get(0, key, timeout)) : address_at(launch, world);
-  const Token door = launch.token.value_or(derive_token(cat("karez, no secret: ", print(address))));
+      launch.uses_pmix && launch.rank > 0 ? parse_address(pmix_->get(0, key, timeout)) : address_at(launch, world);
+  const Token store_token = launch.token.value_or(derive_token(cat("karez, no secret: ", print(address))));
   require(launch.token || address.is_name(), "ranks meet at ", print(address), " without a token");
   if (launch.rank == 0) {
     try {
-      server_ = std::make_unique<StoreServer>(reactor, door, address, AcceptorLimits::of(launch.ranks), timeout);
+      server_ = std::make_unique<StoreServer>(reactor, store_token, address, AcceptorLimits::for_ranks(launch.ranks),
+                                              timeout);
     } catch (const Error& error) {
       fail(ErrorKind::peer, "rank 0 of ", launch.ranks, " from ", name_of(launch.launcher), ": ", error.what(),
-           "; is another job of the same name running here, or rank 0 on another host than was said (", launch.said,
-           ")?");
+           "; is another job of the same name running here, or rank 0 on another host than was said (",
+           launch.rank_variables, ")?");
     }
-    if (launch.by_pmix) pmix_->put(key, print(address = server_->address()));
+    if (launch.uses_pmix) pmix_->put(key, print(address = server_->address()));
   }
   try {
-    client_ = std::make_unique<StoreClient>(address, door, launch.rank, this_process(), timeout, patience);
+    client_ = std::make_unique<StoreClient>(address, store_token, launch.rank, this_process(), timeout, reply_timeout);
   } catch (const Error& error) {
     fail(ErrorKind::peer, "rank ", launch.rank, " of ", launch.ranks, " from ", name_of(launch.launcher),
          " cannot join the others: ", error.what());
   }
-  token_ = door;
+  token_ = store_token;
   if (!launch.token) {
     if (launch.rank == 0) client_->set("token", print(token_ = random_token()));
     else token_ = parse_token(client_->wait("token"));

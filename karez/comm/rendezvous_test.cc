@@ -1,5 +1,5 @@
 // Processes that were told who they are find rank 0, again for each world; strangers and other users do not.
-#include "karez/comm/meeting.h"
+#include "karez/comm/rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,34 +22,34 @@ using namespace test;
 using ::testing::HasSubstr;
 
 // A launch on one host; each test has a name of its own.
-Launch launch(int rank, int ranks, bool with_token = true) {
-  Launch out;
+JobLaunch launch(int rank, int ranks, bool with_token = true) {
+  JobLaunch out;
   out.launcher = Launcher::karez_run;
   out.rank = out.local_rank = rank;
   out.ranks = out.local_ranks = ranks;
   out.store = {cat("@karez-meeting-test-", getpid()), 0};
   if (with_token) out.token = derive_token("a secret of sixteen");
-  out.said = cat("KAREZ_RANK=", rank);
+  out.rank_variables = cat("KAREZ_RANK=", rank);
   return out;
 }
-Launch on_hosts(int rank, int ranks, const std::string& host, int port) {
-  Launch out = launch(rank, ranks);
+JobLaunch on_hosts(int rank, int ranks, const std::string& host, int port) {
+  JobLaunch out = launch(rank, ranks);
   out.one_host = false;
   out.store = {host, port};
   return out;
 }
 
 // What two ranks, each a thread with a reactor of its own, say of each other through the store.
-std::string talk(const Launch& zero, const Launch& one, int world) {
+std::string talk(const JobLaunch& zero, const JobLaunch& one, int world) {
   std::string said[2];  // each written by its own rank
-  auto rank = [&](int me, const Launch& launch) {
+  auto rank = [&](int me, const JobLaunch& launch) {
     std::string other;
     const std::string wrong = error_of([&] {
       Reactor reactor;
-      Meeting meeting(reactor, launch, world, Seconds(20));
-      meeting.store().set(cat("rank", me), cat(print(meeting.token()), " ", meeting.interface(), " ", world));
-      other = meeting.store().wait(cat("rank", 1 - me));
-      meeting.store().barrier("over", 2);
+      Rendezvous rendezvous(reactor, launch, world, Seconds(20));
+      rendezvous.store().set(cat("rank", me), cat(print(rendezvous.token()), " ", rendezvous.interface(), " ", world));
+      other = rendezvous.store().wait(cat("rank", 1 - me));
+      rendezvous.store().barrier("over", 2);
     });
     said[me] = wrong == "no error" ? cat("well: ", other) : wrong;
   };
@@ -59,22 +59,22 @@ std::string talk(const Launch& zero, const Launch& one, int world) {
   return said[0] == said[1] ? said[0] : cat(said[0], " | ", said[1]);
 }
 
-TEST(Meeting, EachWorldMeetsAtAPlaceOfItsOwn) {
+TEST(Rendezvous, EachWorldHasItsOwnStore) {
   std::string token = print(derive_token("a secret of sixteen"));
   for (int world : {0, 1, 2}) EXPECT_EQ(talk(launch(0, 2), launch(1, 2), world), cat("well: ", token, "  ", world));
 }
 
-TEST(Meeting, WorldsLiveBesideEachOther) {
+TEST(Rendezvous, WorldsLiveBesideEachOther) {
   Reactor reactor;
-  Meeting first(reactor, launch(0, 2), 0), second(reactor, launch(0, 2), 1);
+  Rendezvous first(reactor, launch(0, 2), 0), second(reactor, launch(0, 2), 1);
   first.store().set("a", "of the first");
   EXPECT_EQ(second.store().get("a"), std::nullopt);
-  Meeting guest(reactor, launch(1, 2), 1);
-  guest.store().set("a", "of the second");
+  Rendezvous joined(reactor, launch(1, 2), 1);
+  joined.store().set("a", "of the second");
   EXPECT_EQ(second.store().get("a"), "of the second");
 }
 
-TEST(Meeting, WithoutATokenRankZeroMakesOne) {
+TEST(Rendezvous, WithoutATokenRankZeroMakesOne) {
   std::string said = talk(launch(0, 2, false), launch(1, 2, false), 0),
               again = talk(launch(0, 2, false), launch(1, 2, false), 0);
   EXPECT_THAT(said, HasSubstr("well: "));
@@ -82,7 +82,7 @@ TEST(Meeting, WithoutATokenRankZeroMakesOne) {
   EXPECT_NE(said, again) << "another one each time";
 }
 
-TEST(Meeting, OnSeveralHostsItTakesTheInterfaceThatReachesRankZero) {
+TEST(Rendezvous, OnSeveralHostsItTakesTheInterfaceThatReachesRankZero) {
   int port = free_ports();
   std::string token = print(derive_token("a secret of sixteen"));
   EXPECT_EQ(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), 0),
@@ -92,7 +92,7 @@ TEST(Meeting, OnSeveralHostsItTakesTheInterfaceThatReachesRankZero) {
   EXPECT_EQ(address_of_host("127.0.0.9"), "127.0.0.9");
 }
 
-TEST(Meeting, OneWorldAfterTheOtherTakesEightPortsInAll) {
+TEST(Rendezvous, OneWorldAfterTheOtherTakesEightPortsInAll) {
   const int port = free_ports();
   for (int world = 0; world < 20; ++world)
     EXPECT_THAT(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), world),
@@ -100,38 +100,39 @@ TEST(Meeting, OneWorldAfterTheOtherTakesEightPortsInAll) {
         << world;
 }
 
-TEST(Meeting, WhoHasAnotherTokenIsTurnedAway) {
+TEST(Rendezvous, ARankWithAnotherTokenIsRejected) {
   Reactor reactor;
-  Meeting zero(reactor, launch(0, 2), 0);
-  Launch other = launch(1, 2);
+  Rendezvous zero(reactor, launch(0, 2), 0);
+  JobLaunch other = launch(1, 2);
   other.token = derive_token("another of sixteen");
-  std::string said = error_of([&] { Meeting(reactor, other, 0, Seconds(2)); });
+  std::string said = error_of([&] { Rendezvous(reactor, other, 0, Seconds(2)); });
   EXPECT_THAT(said, HasSubstr("rank 1 of 2 from karez run cannot join the others: the store at @karez-meeting-test-"));
 }
 
-TEST(Meeting, RankZeroMustBeThere) {
+TEST(Rendezvous, RankZeroMustBeThere) {
   Reactor reactor;
-  EXPECT_THAT(error_of([&] { Meeting(reactor, launch(1, 2), 7, Seconds(0.2)); }),
+  EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(1, 2), 7, Seconds(0.2)); }),
               HasSubstr("cannot join the others: cannot reach @karez-meeting-test-"));
-  Meeting zero(reactor, launch(0, 2), 0);
-  EXPECT_THAT(error_of([&] { Meeting(reactor, launch(0, 2), 0); }),
+  Rendezvous zero(reactor, launch(0, 2), 0);
+  EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(0, 2), 0); }),
               HasSubstr("is another job of the same name running here"));
-  EXPECT_THAT(error_of([&] { Meeting(reactor, on_hosts(0, 2, "192.0.2.1", 4711), 0); }),
+  EXPECT_THAT(error_of([&] { Rendezvous(reactor, on_hosts(0, 2, "192.0.2.1", 4711), 0); }),
               HasSubstr("rank 0 on another host than was said"));
-  EXPECT_THAT(error_of([&] { Meeting(reactor, launch(0, 1), 0); }), HasSubstr("nobody to meet"));
-  Launch open = on_hosts(0, 2, "127.0.0.1", 4711);
+  EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(0, 1), 0); }), HasSubstr("nobody to meet"));
+  JobLaunch open = on_hosts(0, 2, "127.0.0.1", 4711);
   open.token.reset();
-  EXPECT_THAT(error_of([&] { Meeting(reactor, open, 0); }), HasSubstr("ranks meet at 127.0.0.1:4711 without a token"));
+  EXPECT_THAT(error_of([&] { Rendezvous(reactor, open, 0); }),
+              HasSubstr("ranks meet at 127.0.0.1:4711 without a token"));
 }
 
 // Names belong to nobody: the kernel says who is at the other end.
-TEST(Meeting, AnotherUserIsTurnedAwayAndNotBelieved) {
+TEST(Rendezvous, AnotherUserIsRejectedAndNotTrusted) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const Address name{cat("@karez-user-test-", getpid()), 0};
   const Token token = derive_token("that both of them know");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
-  Child dials([&] {  // while this process has one thread
+  ChildProcess dials([&] {  // while this process has one thread
     char go = 0;
     if (read(ready[0], &go, 1) != 1 || setuid(65534) != 0) return 1;
     sockaddr_un at{};  // not by `dial`, which would not believe the other side
@@ -141,10 +142,10 @@ TEST(Meeting, AnotherUserIsTurnedAwayAndNotBelieved) {
     Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
     auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.host.size());
     if (connect(socket.get(), reinterpret_cast<sockaddr*>(&at), size) != 0) return 3;
-    return error_of([&] { ask(socket.get(), token, "test", 1, Seconds(5)); }) == "no error" ? 2 : 0;
+    return error_of([&] { authenticate(socket.get(), token, "test", 1, Seconds(5)); }) == "no error" ? 2 : 0;
   });
   const Address theirs{name.host + "-theirs", 0};
-  Child listens([&] {
+  ChildProcess listens([&] {
     if (setuid(65534) != 0) return 1;
     Address address = theirs;
     Descriptor listener = listen_at(address, 1);
@@ -153,10 +154,10 @@ TEST(Meeting, AnotherUserIsTurnedAwayAndNotBelieved) {
   });
   {
     Reactor reactor;
-    Acceptor door(reactor, name, token, "test", [](Descriptor, std::uint32_t) { ADD_FAILURE() << "let in"; });
+    Acceptor acceptor(reactor, name, token, "test", [](Descriptor, std::uint32_t) { ADD_FAILURE() << "let in"; });
     ASSERT_EQ(write(ready[1], "x", 1), 1);
     EXPECT_EQ(dials.wait(), 0);
-    EXPECT_TRUE(await([&] { return door.turned_away() == 1; }));
+    EXPECT_TRUE(await([&] { return acceptor.rejected() == 1; }));
     std::string said;
     EXPECT_TRUE(await([&] {  // once it listens
       said = error_of([&] { dial(theirs, Seconds(1)); });

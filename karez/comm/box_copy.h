@@ -10,20 +10,20 @@
 
 namespace karez::comm {
 
-std::int64_t count_of(const View& view, const Piece& piece);  // elements; 0 where the piece is empty
-Piece whole(const View& view);
+std::int64_t count_of(const View& view, const TensorBox& box);  // elements; 0 where the piece is empty
+TensorBox whole_box(const View& view);
 
 // Bytes from the view's first element to the box's first.
-std::int64_t offset_bytes(const View& view, const Piece& piece);
+std::int64_t offset_bytes(const View& view, const TensorBox& box);
 
 // The box's elements, walked in packed order, follow each other in memory. An empty box is contiguous.
-bool is_contiguous(const View& view, const Piece& piece);
+bool is_contiguous(const View& view, const TensorBox& box);
 
 // A copy between two strided boxes of equal sizes, worked out once. Runs of memory that both sides share go in one
 // memcpy.
 class BoxCopy {
  public:
-  BoxCopy(const View& from, const Piece& from_piece, const View& to, const Piece& to_piece);
+  BoxCopy(const View& from, const TensorBox& from_box, const View& to, const TensorBox& to_box);
   void run(const std::byte* from, std::byte* to) const;  // addresses of the views' first elements
 
  private:

@@ -1,5 +1,5 @@
 // The slice of a thread of the ordinary class, as sched_setattr(2) takes it.
-#include "karez/comm/prompt.h"
+#include "karez/comm/time_slice.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ struct SchedulingAttributes {  // as the kernel has it
 
 }  // namespace
 
-void ask_for_short_turns() {
+void request_short_time_slice() {
   SchedulingAttributes now{};
   if (syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) != 0) return;
   constexpr std::uint32_t ordinary = 0;

@@ -1,5 +1,5 @@
 // Tests of asking for short turns.
-#include "karez/comm/prompt.h"
+#include "karez/comm/time_slice.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -14,12 +14,12 @@ namespace karez::comm {
 namespace {
 
 // Where the kernel does not know of it, nothing changes.
-TEST(Prompt, AThreadThatAsksForShortTurnsKeepsItsClassAndItsNiceness) {
+TEST(TimeSlice, AShortTimeSliceKeepsSchedulingClassAndNiceness) {
   std::thread([] {
     setpriority(PRIO_PROCESS, 0, 3);
     const int nice = getpriority(PRIO_PROCESS, 0), policy = sched_getscheduler(0);
-    ask_for_short_turns();
-    ask_for_short_turns();
+    request_short_time_slice();
+    request_short_time_slice();
     EXPECT_EQ(getpriority(PRIO_PROCESS, 0), nice);
     EXPECT_EQ(sched_getscheduler(0), policy);
     std::int64_t attributes[6] = {};  // size and class, flags, niceness, turn, two more: sched_getattr(2)

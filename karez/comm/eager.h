@@ -15,34 +15,36 @@
 
 namespace karez::comm {
 
-struct Early {
+struct EagerWindow {
   static constexpr std::int64_t bytes = 64 << 10;
   static constexpr std::int64_t messages = 64;
   static constexpr std::size_t slot(std::int64_t message) { return static_cast<std::size_t>(message % messages); }
 };
 
 // The sender's: of what it began to send without a credit.
-class EarlySent {
+class EagerSender {
  public:
-  bool may_go(std::int64_t bytes, std::int64_t message, std::int64_t credited) const {
-    return credited > 0 && message - credited < Early::messages && held_ + bytes <= Early::bytes;
+  bool may_send(std::int64_t bytes, std::int64_t message, std::int64_t credited) const {
+    return credited > 0 && message - credited < EagerWindow::messages && held_ + bytes <= EagerWindow::bytes;
   }
-  void gone(std::int64_t message, std::int64_t bytes) { held_ += sizes_[Early::slot(message)] = bytes; }
-  void credited(std::int64_t message) { held_ -= sizes_[Early::slot(message)]; }
+  void sent_without_credit(std::int64_t message, std::int64_t bytes) {
+    held_ += sizes_[EagerWindow::slot(message)] = bytes;
+  }
+  void credited(std::int64_t message) { held_ -= sizes_[EagerWindow::slot(message)]; }
 
  private:
-  std::array<std::int64_t, Early::messages> sizes_{};
+  std::array<std::int64_t, EagerWindow::messages> sizes_{};
   std::int64_t held_ = 0;
 };
 
 // The receiver's: of posted receives that the sender was not told of.
-class Untold {
+class DeferredCredits {
  public:
   // A receive is posted. True: the sender must be told of it, and with it of all before.
   bool posted(bool first, std::int64_t bytes) {
     ++messages_;
     bytes_ += bytes;
-    if (!first && messages_ <= Early::messages && bytes_ <= Early::bytes) return false;
+    if (!first && messages_ <= EagerWindow::messages && bytes_ <= EagerWindow::bytes) return false;
     messages_ = bytes_ = 0;
     return true;
   }
@@ -52,24 +54,24 @@ class Untold {
 };
 
 // The receiver's memory for messages that came before their receive: first in, first out.
-class EarlyRing {
+class EagerBuffer {
  public:
   struct Message {
     std::byte* at = nullptr;
     std::int64_t bytes = 0;
   };
-  bool takes(std::int64_t bytes) const { return count_ < Early::messages && held_ + bytes <= Early::bytes; }
+  bool fits(std::int64_t bytes) const { return count_ < EagerWindow::messages && held_ + bytes <= EagerWindow::bytes; }
   // Where the next one comes to lie, in one piece. There is twice the room, so that one that does not fit at the end
   // fits at the beginning.
   std::byte* push(std::int64_t bytes) {
-    if (memory_ == nullptr) memory_.reset(new std::byte[2 * Early::bytes]);
-    if (tail_ + bytes > 2 * Early::bytes) tail_ = 0;
-    Message& here = messages_[Early::slot(first_ + count_++)] = {memory_.get() + tail_, bytes};
+    if (memory_ == nullptr) memory_.reset(new std::byte[2 * EagerWindow::bytes]);
+    if (tail_ + bytes > 2 * EagerWindow::bytes) tail_ = 0;
+    Message& here = messages_[EagerWindow::slot(first_ + count_++)] = {memory_.get() + tail_, bytes};
     tail_ += bytes;
     held_ += bytes;
     return here.at;
   }
-  const Message& front() const { return messages_[Early::slot(first_)]; }
+  const Message& front() const { return messages_[EagerWindow::slot(first_)]; }
   void pop() {
     held_ -= front().bytes;
     ++first_;
@@ -79,7 +81,7 @@ class EarlyRing {
 
  private:
   std::unique_ptr<std::byte[]> memory_;  // made when first needed, not filled
-  std::array<Message, Early::messages> messages_;
+  std::array<Message, EagerWindow::messages> messages_;
   std::int64_t first_ = 0, count_ = 0, held_ = 0, tail_ = 0;
 };
 

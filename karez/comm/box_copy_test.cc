@@ -1,5 +1,5 @@
 // Copies between boxes of strided tensors, beside a walk over indices.
-#include "karez/comm/pieces.h"
+#include "karez/comm/box_copy.h"
 
 #include <gtest/gtest.h>
 
@@ -20,19 +20,19 @@ Strides strides_in(const Shape& shape, const std::vector<int>& order) {
   return out;
 }
 
-struct Side {
+struct BoxView {
   View view;
-  Piece piece;
+  TensorBox box;
 };
 
 // Larger than the box by what stands before and behind it, in some order of dimensions.
-Side any_side(const Shape& box, DType dtype, std::mt19937& random) {
-  Side out;
-  out.piece.size = box;
+BoxView random_box_view(const Shape& box, DType dtype, std::mt19937& random) {
+  BoxView out;
+  out.box.size = box;
   Shape shape;
   for (std::int64_t size : box) {
-    out.piece.begin.push_back(static_cast<std::int64_t>(random() % 3));
-    shape.push_back(out.piece.begin.back() + size + static_cast<std::int64_t>(random() % 2));
+    out.box.begin.push_back(static_cast<std::int64_t>(random() % 3));
+    shape.push_back(out.box.begin.back() + size + static_cast<std::int64_t>(random() % 2));
   }
   std::vector<int> order(box.size());
   std::iota(order.begin(), order.end(), 0);
@@ -41,38 +41,38 @@ Side any_side(const Shape& box, DType dtype, std::mt19937& random) {
   return out;
 }
 
-template <class T> void expect_copied(const Side& from, const Side& to, DType dtype) {
+template <class T> void expect_copied(const BoxView& from, const BoxView& to, DType dtype) {
   std::vector<T> source(static_cast<std::size_t>(tensor::count_of(from.view.shape))),
       found(static_cast<std::size_t>(tensor::count_of(to.view.shape)), T(99));
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<T>(i % 91);
   std::vector<T> want = found;
-  const Shape& box = from.piece.size;
+  const Shape& box = from.box.size;
   for (std::int64_t n = 0; n < tensor::count_of(box); ++n) {
     std::int64_t rest = n, at_from = 0, at_to = 0;
     for (std::size_t d = box.size(); d-- > 0; rest /= box[d]) {
-      at_from += (from.piece.begin[d] + rest % box[d]) * from.view.strides[d];
-      at_to += (to.piece.begin[d] + rest % box[d]) * to.view.strides[d];
+      at_from += (from.box.begin[d] + rest % box[d]) * from.view.strides[d];
+      at_to += (to.box.begin[d] + rest % box[d]) * to.view.strides[d];
     }
     want[static_cast<std::size_t>(at_to)] = source[static_cast<std::size_t>(at_from)];
   }
-  BoxCopy(from.view, from.piece, to.view, to.piece)
+  BoxCopy(from.view, from.box, to.view, to.box)
       .run(reinterpret_cast<const std::byte*>(source.data()), reinterpret_cast<std::byte*>(found.data()));
   ASSERT_EQ(found, want) << print(from.view.type()) << " of " << size_of(dtype) << " bytes";
 }
 
-TEST(Piece, WithoutSizesItIsEmptyButOfAScalar) {
+TEST(TensorBox, WithoutSizesItIsEmptyButOfAScalar) {
   const View matrix(DType::f32, {2, 3}, {5, 1}), scalar(DType::f32, {});
   EXPECT_EQ(count_of(matrix, {}), 0);
   EXPECT_EQ(count_of(matrix, {{1, 1}, {1, 2}}), 2);
   EXPECT_EQ(count_of(matrix, {{1, 1}, {1, 0}}), 0);
-  EXPECT_EQ(count_of(matrix, whole(matrix)), 6);
+  EXPECT_EQ(count_of(matrix, whole_box(matrix)), 6);
   EXPECT_EQ(count_of(scalar, {}), 1);
-  EXPECT_EQ(count_of(scalar, whole(scalar)), 1);
+  EXPECT_EQ(count_of(scalar, whole_box(scalar)), 1);
   EXPECT_EQ(offset_bytes(matrix, {{1, 1}, {1, 2}}), (5 + 1) * 4);
   EXPECT_EQ(offset_bytes(matrix, {{1, 1}, {1, 0}}), 0) << "of nothing";
   EXPECT_TRUE(is_contiguous(matrix, {}));
   EXPECT_TRUE(is_contiguous(matrix, {{1, 0}, {1, 3}}));
-  EXPECT_FALSE(is_contiguous(matrix, whole(matrix)));
+  EXPECT_FALSE(is_contiguous(matrix, whole_box(matrix)));
 }
 
 TEST(BoxCopy, MovesEveryElementOfAnyTwoBoxesToItsPlaceAndNothingElse) {
@@ -82,7 +82,7 @@ TEST(BoxCopy, MovesEveryElementOfAnyTwoBoxesToItsPlaceAndNothingElse) {
     for (std::size_t rank = random() % 6, d = 0; d < rank; ++d)
       box.push_back(static_cast<std::int64_t>(random() % 4 + (random() % 8 != 0)));
     for (const DType dtype : {DType::f32, DType::i64, DType::b8}) {
-      const Side from = any_side(box, dtype, random), to = any_side(box, dtype, random);
+      const BoxView from = random_box_view(box, dtype, random), to = random_box_view(box, dtype, random);
       switch (size_of(dtype)) {
         case 4: expect_copied<std::int32_t>(from, to, dtype); break;
         case 8: expect_copied<std::int64_t>(from, to, dtype); break;

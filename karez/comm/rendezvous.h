@@ -12,7 +12,7 @@
 
 namespace karez::comm {
 
-class Meeting {
+class Rendezvous {
  public:
   // The n-th world of this process, from 0, meets the n-th of the others. There are at least two ranks. Throws Error
   // (kind peer) where the others do not come within `timeout`, or somebody else is there.
@@ -21,7 +21,8 @@ class Meeting {
   // as the kernel tells (socket.h), and hands out a token that rank 0 made.
   //
   // The store's answers may take `patience`, or else as long.
-  Meeting(Reactor& reactor, const Launch& launch, int world, Seconds timeout = Seconds(30), Seconds patience = {});
+  Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Seconds timeout = Seconds(30),
+             Seconds reply_timeout = {});
 
   StoreClient& store() { return *client_; }
   const Token& token() const { return token_; }
