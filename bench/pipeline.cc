@@ -46,7 +46,7 @@ class Timer {
     thread_.join();
   }
   AsyncKernel kernel(const char* name, double milliseconds) {
-    return {name, [this, milliseconds](const kernels::KernelArgs&, const Done& done) {
+    return {name, [this, milliseconds](const kernels::KernelArgs&, const Completion& done) {
               {
                 std::lock_guard lock(mutex_);
                 due_.emplace(Clock::now() + std::chrono::duration_cast<Clock::duration>(Milliseconds(milliseconds)),
@@ -71,7 +71,7 @@ class Timer {
         continue;
       }
       while (Clock::now() < first) continue;
-      const Done done = due_.begin()->second;
+      const Completion done = due_.begin()->second;
       due_.erase(due_.begin());
       lock.unlock();
       done();
@@ -81,7 +81,7 @@ class Timer {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::multimap<Clock::time_point, Done> due_;
+  std::multimap<Clock::time_point, Completion> due_;
   bool over_ = false;
   std::thread thread_;
 };

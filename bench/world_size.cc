@@ -26,7 +26,7 @@
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
 #include "karez/passes/pipeline.h"
-#include "karez/runtime/loaded.h"
+#include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/test_fake_ranks.h"
 
 namespace karez::bench {

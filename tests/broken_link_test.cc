@@ -19,8 +19,8 @@ TEST(BrokenLink, EveryCallUnderWayEndsWithItsErrorAndAResetRecovers) {
   for (std::int64_t after : {0, 1, 2, 3, 5, 8, 13, 21}) {
     comm::FailingLinks links;
     World world({.devices = 4, .in_flight = 4, .session = [&](runtime::SessionOptions& options) {
-                   options.links = std::ref(links);
-                   options.delays = {.most = 50, .seed = 1};
+                   options.on_endpoint = std::ref(links);
+                   options.delays = {.max_microseconds = 50, .seed = 1};
                  }});
     Net net;
     optim::SGD sgd(net.parameters(), {.lr = 0.1});

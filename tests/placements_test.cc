@@ -229,7 +229,7 @@ TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
     EXPECT_GE(most[0], 2) << "or stages would wait for each other";
     EXPECT_LE(most[p - 1], 1) << "the last stage goes back at once";
     // A product is a unit of time: a forward takes one, a backward two (the first stage's one).
-    runtime::SimulationOptions options{.holds = runtime::Holds::stream};
+    runtime::SimulationOptions options{.occupancy = runtime::Occupancy::stream};
     options.duration = [&](plan::ActorId actor, std::int64_t) {
       double products = 0;
       for (const auto& call : plan.actor(actor).calls) products += call.kernel.find("matmul") != std::string::npos;
@@ -352,7 +352,7 @@ TEST(Pipelines, ManyLaunchesWithRandomDelaysKeepOneOrderOnEveryMemberAndTheirLos
   const int launches = std::getenv("KAREZ_ALL") != nullptr ? 10'000 : 500;
   constexpr int at_once = 50;
   TensorParallelPipeline plain, delayed([](runtime::SessionOptions&options) {
-    options.delays = {.most = 5, .seed = 1};
+    options.delays = {.max_microseconds = 5, .seed = 1};
     options.events = 1 << 17;  // for what 50 launches write
   });
   auto step = delayed.step(), undelayed = plain.step();

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "karez/karez.h"
-#include "karez/runtime/crowd_watch.h"
+#include "karez/runtime/contention_monitor.h"
 #include "karez/runtime/test_malloc.h"
 #include "tests/allocations.h"
 
@@ -26,7 +26,7 @@ std::atomic<int> executing{0};
 bool watches_cores() {
   char name[16] = {};
   prctl(PR_GET_NAME, name);
-  return std::string_view(name) == karez::runtime::CrowdWatch::thread_name;
+  return std::string_view(name) == karez::runtime::ContentionMonitor::thread_name;
 }
 }  // namespace
 

@@ -40,7 +40,7 @@ HostArray Array::read(SourceLine where) const {
   const auto world = ArrayValue::of(*this).living_world();
   const Kept& kept = *value_->kept;
   if (whole_on_every_rank(*world, kept.type, kept.mesh, kept.layout)) return value_->result->read();
-  world->session.wait_for_room();
+  world->session.wait_for_capacity();
   const runtime::Result whole = [&] {
     WorldLock lock(*world);
     return gathered(*world, kept, value_->result, where);

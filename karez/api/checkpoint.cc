@@ -307,7 +307,7 @@ std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>&
 // By a launch of all ranks where some rank does not hold all of it.
 HostArray value_of(WorldState& world, Saved& one, SourceLine where) {
   if (one.stored == nullptr) {
-    world.session.wait_for_room();
+    world.session.wait_for_capacity();
     std::optional<runtime::Result> brought;
     {
       WorldLock lock(world);
@@ -334,7 +334,7 @@ class CheckpointFile {
     try {
       step(writer_);
     } catch (...) {
-      failure_ = runtime::thrown();
+      failure_ = runtime::current_error();
       writer_.reset();
       if (world_.ranks.alone()) throw Error(*failure_);
     }
@@ -360,7 +360,7 @@ class CheckpointFile {
 
 void World::save(const std::string& path, const CheckpointNotes& notes, SourceLine where) const {
   WeightNotes texts = notes_of(notes);
-  state_->session.wait_launched();
+  state_->session.wait_all_launches();
   std::vector<Saved> all = [&] {
     WorldLock lock(*state_);
     require(!state_->session.failed(),
@@ -372,7 +372,7 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
   ask_all(*state_, {.what = "a save",
                     .where = where,
                     .advice = "all ranks save, and rank 0 writes the file: call it on each of them",
-                    .sets_nothing = true});
+                    .is_barrier = true});
   CheckpointFile file(*state_);
   file.write([&](auto& writer) { writer.emplace(path, std::move(entries), texts); });
   for (Saved& one : all) {
@@ -396,7 +396,7 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
   const auto file = std::make_shared<const WeightFiles>(path);
   CheckpointNotes notes = notes_from(file->notes(), path);
   const std::vector<OfferedWeight> offers = offered(*file, options.rules);
-  state_->session.wait_launched();
+  state_->session.wait_all_launches();
   const auto matched_takers = [&] {
     std::vector<Taker> who = takers(*state_, options.parameters);
     std::vector<WantedWeight> wanted;
@@ -418,7 +418,7 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
                       .what = "a load",
                       .where = where,
                       .advice = "all ranks load, and files of one content: call it on each of them",
-                      .sets_nothing = true});
+                      .is_barrier = true});
   };
   if (!failed) agree();
   std::vector<Write> writes = [&] {

@@ -78,7 +78,7 @@ Future Function::call(std::vector<Argument> arguments) const {
           "' takes ", s.arguments, " arguments, not ", arguments.size());
   std::vector<Taken> signature;
   for (auto& argument : arguments) signature.push_back(taken(s, argument, signature.size()));
-  world.session.wait_for_room();  // with the lock others could not even read
+  world.session.wait_for_capacity();  // with the lock others could not even read
   try {
     if (auto launched = launch_compiled(s, signature, arguments)) return *launched;
     TraceTurn turn(world, s.plans->traced);  // the body runs without the world's lock: it may read, write and call
@@ -266,7 +266,7 @@ std::uint64_t Function::begin_call(State& s, const Compiled& c, const std::vecto
     CallInputs inputs{arguments, {}};
     for (const auto& scalar : c.scalars) inputs.numbers.emplace_back(scalar.name, scalar.value());
     if (check == InputCheck::full || number <= calls_in_full) agree_on_inputs(world, who, number, inputs);
-    else hashes = sampled_hashes(inputs, static_cast<std::uint64_t>(number) * InputHashes::places);
+    else hashes = sampled_hashes(inputs, static_cast<std::uint64_t>(number) * InputHashes::capacity);
   }
   return world.session.begin_op({.hash = c.plan.program_hash, .what = who, .inputs = hashes});
 }
@@ -280,17 +280,17 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
                             // differ, which all hear
     session.begin_op({.hash = c.plan.program_hash,
                       .what = cat("a call of '", s.options.name, "' with an index outside its table"),
-                      .sets_nothing = true});
+                      .is_barrier = true});
     throw;
   }
   const std::uint64_t op = alone ? 0 : begin_call(s, c, arguments);
   if (c.loaded == nullptr)
     return Future(std::make_shared<const Future::Running>(
-        Future::Running{s.mesh.world->shared_from_this(), session.launch_elsewhere(op), c.results}));
+        Future::Running{s.mesh.world->shared_from_this(), session.launch_remote(op), c.results}));
   try {
     return launch_begun(s, c, arguments, op);
   } catch (...) {
-    if (op != 0) session.fail_ranks(runtime::thrown());  // the others wait for this rank
+    if (op != 0) session.fail_ranks(runtime::current_error());  // the others wait for this rank
     throw;
   }
 }

@@ -30,7 +30,7 @@ double Function::predicted_seconds() const {
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {
   const Compiled& compiled = latest();
-  return page::summary_of(compiled.plan, state_->mesh.world->session.crowd_line()) + compiled.memory_note;
+  return page::summary_of(compiled.plan, state_->mesh.world->session.contention_text()) + compiled.memory_note;
 }
 struct PlanPage::Shown {
   Plan plan;

@@ -298,7 +298,7 @@ TEST(InputsOfRanks, EachDrawLooksAtOtherLinesOfALargeArray) {
   for (std::uint64_t draw = 0; draw < 2000; ++draw) {
     const runtime::InputHashes a = sampled_hashes({first, {}}, draw), b = sampled_hashes({second, {}}, draw);
     EXPECT_EQ(a, sampled_hashes({first, {}}, draw)) << "the same on every rank";
-    hashes.insert(a.of[0]);
+    hashes.insert(a.values[0]);
     found += a != b;
   }
   EXPECT_GT(hashes.size(), 1990u);

@@ -166,7 +166,7 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layo
   const std::string lies = cat(sbp::print(whole, mesh, layout), " on ", sbp::print(mesh));
   const auto rows = summands_of(whole, mesh, layout);
   std::map<std::vector<int>, std::size_t> alike;
-  std::vector<runtime::HeldPart> held;
+  std::vector<runtime::DeviceShard> held;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const DeviceName device = device_at(mesh, positions[i]);
     const Box box = local_box(whole.shape, mesh, layout, positions[i]);
@@ -185,7 +185,7 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layo
   }
   std::optional<runtime::Result> result;
   if (held.empty()) world.session.check_open();
-  else result = world.session.hold(rows ? rows->type : whole, std::move(held));
+  else result = world.session.device_put(rows ? rows->type : whole, std::move(held));
   return Array(std::make_shared<const ArrayValue>(ArrayValue{
       world.weak_from_this(), std::move(result), std::make_shared<const Kept>(Kept{whole, mesh, std::move(layout)})}));
 }

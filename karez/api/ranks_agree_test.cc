@@ -80,7 +80,7 @@ std::vector<std::string> told_with_plans(const std::function<void(plan::Plan&)>&
                                          const std::function<void(plan::Plan&)>& others = {}) {
   return told(3, [&](const Ranks& here) {
     World world({.ranks = here, .session = [&](runtime::SessionOptions& options) {
-                   options.plans = here.rank == 2 ? changes : others;
+                   options.on_plan = here.rank == 2 ? changes : others;
                  }});
     auto gathered = [](Tensor x) { return with_layout(with_layout(x, {"d"}) * 2.0, {}); };
     auto f = compile(world.mesh("d=3"),

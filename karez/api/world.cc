@@ -58,7 +58,7 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
                      .check_nan = options.check_nan,
                      .while_waiting = options.while_waiting,
                      .peers = ranks.peers(),
-                     .watch = {.peer_timeout = options.peer_timeout, .call_timeout = options.call_timeout}};
+                     .hang_timeouts = {.peer_timeout = options.peer_timeout, .call_timeout = options.call_timeout}};
   if (const char* folder = std::getenv("KAREZ_FLIGHT"); folder != nullptr) out.flight = folder;
   if (!ranks.alone() && agreed.cores == 1) out.spin_microseconds = 0;  // a rank that spins takes another one's core
   if (options.session) options.session(out);
@@ -164,7 +164,7 @@ int World::rank() const { return state_->ranks.rank(); }
 int World::ranks() const { return state_->ranks.ranks(); }
 void World::barrier() const {
   runtime::Session& session = state_->session;
-  session.await_op(session.begin_op({.what = "a barrier", .sets_nothing = true}));
+  session.await_op(session.begin_op({.what = "a barrier", .is_barrier = true}));
 }
 
 void World::grow_to(int devices) {
@@ -213,7 +213,7 @@ DeviceMesh World::mesh(std::string_view text, const MeshPlace& place) const {
 namespace {
 
 template <class Who> HostArray read_stored(WorldState& world, const Who& who, SourceLine where) {
-  if (!world.ranks.alone()) world.session.wait_for_room();
+  if (!world.ranks.alone()) world.session.wait_for_capacity();
   std::optional<StoredParts> stored;
   std::optional<runtime::Result> brought;
   {
@@ -278,13 +278,13 @@ Counters World::counters() const { return state_->session.counters(); }
 std::int64_t World::held_bytes() const { return state_->session.held_bytes(); }
 
 void World::end(bool wait) {
-  state_->session.end(wait ? Session::Ending::well : Session::Ending::in_haste);
+  state_->session.end(wait ? Session::ShutdownMode::graceful : Session::ShutdownMode::immediate);
   state_->end_ranks(wait);
 }
 
 void World::reset() {
   Session& session = state_->session;
-  session.wait_launched();
+  session.wait_all_launches();
   bool failed = session.failed();
   if (!failed) try {
       agree_on_reset(*state_);

@@ -35,10 +35,10 @@
 #include <vector>
 
 #include "karez/base/error.h"
+#include "karez/runtime/control_links.h"
+#include "karez/runtime/control_message.h"
 #include "karez/runtime/coordinator.h"
 #include "karez/runtime/namespace.h"
-#include "karez/runtime/note.h"
-#include "karez/runtime/note_lines.h"
 
 namespace karez::runtime {
 
@@ -48,29 +48,29 @@ struct OpDescription {
   std::string_view what;
   std::uint64_t sum = 0;  // adds up to 0 over all ranks
   InputHashes inputs = {};
-  bool sets_nothing = false;  // begin: it is over when all have begun it, as some thread awaits. ask: likewise, when
-                              // all have asked for it
+  bool is_barrier = false;  // begin: it is over when all have begun it, as some thread awaits. ask: likewise, when
+                            // all have asked for it
 };
 
 class Agreement {
  public:
-  struct Tell {
+  struct Callbacks {
     std::function<void(std::uint64_t op, const LaunchEnd& end)> ended;  // on all ranks, and how
     // A launch failed on some rank: this one is to poison its part, and then to call `spoil`. Later, by all: every rank
     // has.
-    std::function<void(std::uint64_t op, bool by_all)> spoiled;
+    std::function<void(std::uint64_t op, bool on_all_ranks)> invalidated;
     // Once, some rank's first error; nothing ends after it. `lost`: a rank that cannot go on, where that is why.
     std::function<void(const Error& error, std::optional<int> lost)> failed;
     std::function<std::string(int rank)> name;  // as people call it
   };
-  struct Place {
+  struct Options {
     int rank = 0, ranks = 1;
-    NoteLines::Open open;
-    std::chrono::duration<double> patience{
+    ControlLinks::Open open;
+    std::chrono::duration<double> warn_after{
         30};  // until a rank that does nothing while others ask for an op is named, by a warning
   };
   // All of `Tell` but the last are called on threads of its own or by the thread that calls `end`, with no lock held.
-  Agreement(const Place& place, Tell tell);
+  Agreement(const Options& options, Callbacks callbacks);
   ~Agreement();  // says bye; every op that began has ended, or something failed
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
@@ -79,16 +79,16 @@ class Agreement {
   std::uint64_t begin(const OpDescription& op);
   // On all ranks; throws what has failed. `meanwhile` is called some twenty times a second, and what it throws ends the
   // wait alone.
-  void await_begun(std::uint64_t op, const std::function<void()>& meanwhile = {});
-  void end(std::uint64_t op, const Spent& spent = {},
+  void await_begun(std::uint64_t op, const std::function<void()>& while_waiting = {});
+  void end(std::uint64_t op, const RankTime& spent = {},
            const LaunchEnd& end = {});  // here; of a launch with what this rank has spent so far
-  void spoil(std::uint64_t op);  // a launch that fails here, or was said to fail elsewhere, is poisoned here. Once;
-                                 // again does nothing
+  void invalidate(std::uint64_t op);    // a launch that fails here, or was said to fail elsewhere, is poisoned here.
+                                      // Once; again does nothing
 
   // Waits until all ranks have asked for the same op as their next one, which then has begun; or until it is known that
   // they will not: then nothing has, and this rank's next op has the number that this one would have had. What
   // `meanwhile` throws ends the wait, and the op with it.
-  std::variant<std::uint64_t, Refusal> ask(const OpDescription& op, const std::function<void()>& meanwhile = {});
+  std::variant<std::uint64_t, Refusal> ask(const OpDescription& op, const std::function<void()>& while_waiting = {});
 
   // Here, for all. The others hear it as an error of kind peer, with this rank's number in front, unless it is a hang
   // or tells of a peer. A peer's end alone may be the end of a longer story: rank 0 is told, and its word awaited for
@@ -96,43 +96,43 @@ class Agreement {
   void fail(const Error& error, std::optional<int> lost = {});
 
   // Where two ranks began something else at one op. From the failure on, the same on all.
-  std::optional<Difference> difference() const;
+  std::optional<OpMismatch> mismatch() const;
 
  private:
   void serve();
-  std::optional<std::chrono::steady_clock::time_point> next_look() const;
-  void look();
-  void take(int rank, const Note& note);
-  void take_failed(int rank, const Note& note);
+  std::optional<std::chrono::steady_clock::time_point> next_check() const;
+  void check();
+  void take(int rank, const ControlMessage& message);
+  void take_failed(int rank, const ControlMessage& message);
   void act(const Coordinator::Outcome& outcome);
   void all_begun(std::uint64_t op);
-  void refused(const Note& note);
-  void to_first(const Note& note);
+  void refused(const ControlMessage& message);
+  void send_to_rank0(const ControlMessage& message);
   bool fail_here(const Error& error, std::optional<int> lost,
-                 const std::optional<Difference>& difference);  // false: something had failed before
+                 const std::optional<OpMismatch>& mismatch);  // false: something had failed before
   void suspect(const Error& error);
   void throw_failure() const;
-  bool hopeless(int rank) const;
+  bool is_lost(int rank) const;
 
   const int rank_, ranks_;
-  Tell tell_;
+  Callbacks callbacks_;
   mutable std::mutex mutex_;  // guards what follows, but for the lines
-  std::condition_variable moved_;
-  std::uint64_t next_ = 1, begun_ = 0;  // begun_: the last op of which it is known that all ranks have begun it
-  std::uint32_t round_ = 0;             // how often `next_` was refused
-  std::set<std::uint64_t> spoiled_;     // what this rank has said
-  bool asking_ = false;                 // a thread is in `ask`
-  std::optional<Refusal> refusal_;      // the answer
-  Coordinator coordinator_;             // rank 0's
+  std::condition_variable changed_;
+  std::uint64_t next_ = 1, begun_ = 0;   // begun_: the last op of which it is known that all ranks have begun it
+  std::uint32_t round_ = 0;              // how often `next_` was refused
+  std::set<std::uint64_t> invalidated_;  // what this rank has said
+  bool asking_ = false;                  // a thread is in `ask`
+  std::optional<Refusal> refusal_;       // the answer
+  Coordinator coordinator_;              // rank 0's
   std::unique_ptr<Error> failure_;
   std::chrono::steady_clock::time_point failed_at_;
   std::optional<int> lost_;
   std::unique_ptr<Error> suspicion_;  // what fails here once rank 0 has said nothing
   std::chrono::steady_clock::time_point suspected_at_;
-  std::optional<Difference> difference_;
+  std::optional<OpMismatch> mismatch_;
   std::atomic<bool> stop_{false};
-  std::vector<bool> bye_;  // by rank: it said so; of the thread that serves
-  NoteLines lines_;
+  std::vector<bool> goodbye_received_;  // by rank: it said so; of the thread that serves
+  ControlLinks links_;
   std::thread thread_;
 };
 

@@ -20,7 +20,7 @@ using comm::Token;
 // One rank, and what it was told.
 class Rank {
  public:
-  Rank(const Address& address, const Token& token, int rank, int ranks, Seconds patience)
+  Rank(const Address& address, const Token& token, int rank, int ranks, Seconds warn_after)
       : client_(address, token, rank, cat("test ", rank), Seconds(20)),
         peers_(reactor_, client_, token, {.rank = rank, .ranks = ranks, .timeout = Seconds(20)}) {
     auto failed = [this](const Error& error, std::optional<int>) {
@@ -35,17 +35,17 @@ class Rank {
                           end.wrote ? " wrote" : ""));
       changed_.notify_all();
     };
-    auto spoiled = [this](std::uint64_t op, bool by_all) {
+    auto invalidated = [this](std::uint64_t op, bool on_all_ranks) {
       std::lock_guard lock(mutex_);
-      spoiled_.push_back(cat(op, by_all ? " by all" : ""));
+      invalidated_.push_back(cat(op, on_all_ranks ? " by all" : ""));
       changed_.notify_all();
     };
     const auto open = [this](int other, comm::Notifier& notifier) {
-      return peers_.control(other).open(hash_text("agreement"), NoteLines::depth, notifier);
+      return peers_.control(other).open(hash_text("agreement"), ControlLinks::depth, notifier);
     };
     agreement_ = std::make_unique<Agreement>(
-        Agreement::Place{rank, ranks, open, patience},
-        Agreement::Tell{ended, spoiled, failed, [](int other) { return cat("rank ", other); }});
+        Agreement::Options{rank, ranks, open, warn_after},
+        Agreement::Callbacks{ended, invalidated, failed, [](int other) { return cat("rank ", other); }});
   }
 
   Agreement& agreement() { return *agreement_; }
@@ -66,10 +66,10 @@ class Rank {
     return ends_;
   }
   // What it was told of launches that failed, when that is so much, or after 20 s.
-  std::vector<std::string> spoiled(std::size_t much) {
+  std::vector<std::string> invalidated(std::size_t much) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return spoiled_.size() >= much; });
-    return spoiled_;
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return invalidated_.size() >= much; });
+    return invalidated_;
   }
 
  private:
@@ -78,19 +78,19 @@ class Rank {
   comm::Peers peers_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::string> told_, ends_, spoiled_;
+  std::vector<std::string> told_, ends_, invalidated_;
   int ended_ = 0;
   std::unique_ptr<Agreement> agreement_;
 };
 
 class World {
  public:
-  explicit World(int ranks, Seconds patience = Seconds(30)) : token_(comm::random_token()) {
+  explicit World(int ranks, Seconds warn_after = Seconds(30)) : token_(comm::random_token()) {
     { auto free = comm::listen_at(address_, 1); }
     server_ = std::make_unique<Server>(address_, token_);
     for (int r = 0; r < ranks; ++r) ranks_.emplace_back();
     on_all([&](std::size_t r) {
-      ranks_[r] = std::make_unique<Rank>(address_, token_, static_cast<int>(r), ranks, patience);
+      ranks_[r] = std::make_unique<Rank>(address_, token_, static_cast<int>(r), ranks, warn_after);
     });
   }
   ~World() {
@@ -156,13 +156,13 @@ TEST(Agreement, ALaunchThatFailedByItsDataEndsAlikeOnAllAndNothingElseFails) {
   World world(3);
   for (std::size_t rank = 0; rank < 3; ++rank)
     EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 1u);
-  world[2].agreement().spoil(1);
-  world[2].agreement().spoil(1);  // once is enough
+  world[2].agreement().invalidate(1);
+  world[2].agreement().invalidate(1);  // once is enough
   for (std::size_t rank = 0; rank < 3; ++rank)
-    EXPECT_THAT(world[rank].spoiled(1), testing::ElementsAre("1")) << "rank " << rank;
-  for (std::size_t rank : {0, 1}) world[rank].agreement().spoil(1);
+    EXPECT_THAT(world[rank].invalidated(1), testing::ElementsAre("1")) << "rank " << rank;
+  for (std::size_t rank : {0, 1}) world[rank].agreement().invalidate(1);
   for (std::size_t rank = 0; rank < 3; ++rank)
-    EXPECT_THAT(world[rank].spoiled(2), testing::ElementsAre("1", "1 by all")) << "rank " << rank;
+    EXPECT_THAT(world[rank].invalidated(2), testing::ElementsAre("1", "1 by all")) << "rank " << rank;
   world[2].agreement().end(1, {}, {Error(ErrorKind::data, "a label", ""), false, false});
   for (std::size_t rank : {0, 1}) world[rank].agreement().end(1, {}, {{}, true, false});
   for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -188,13 +188,13 @@ TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {
 }
 
 // What a rank's request came to: "begun 3", or by whose doing it was refused.
-std::string answer_to(Rank& rank, std::string_view what, const std::function<void()>& meanwhile = {}) {
-  const auto answer = rank.agreement().ask({.what = what, .sets_nothing = true}, meanwhile);
+std::string answer_to(Rank& rank, std::string_view what, const std::function<void()>& while_waiting = {}) {
+  const auto answer = rank.agreement().ask({.what = what, .is_barrier = true}, while_waiting);
   if (const auto* op = std::get_if<std::uint64_t>(&answer)) return cat("begun ", *op);
   const Refusal& refusal = std::get<Refusal>(answer);
-  switch (refusal.why) {
-    case Refusal::Why::other: return cat("rank ", refusal.ranks[1], " comes to ", refusal.text);
-    case Refusal::Why::withdrawn: return cat("rank ", refusal.ranks[1], " withdrew");
+  switch (refusal.reason) {
+    case Refusal::Reason::other: return cat("rank ", refusal.ranks[1], " comes to ", refusal.text);
+    case Refusal::Reason::withdrawn: return cat("rank ", refusal.ranks[1], " withdrew");
   }
   return "?";
 }

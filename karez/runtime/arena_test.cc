@@ -16,7 +16,11 @@ Feeds ones() { return {{"x", {data::array_source(HostArray::of<float>({4}, {1, 1
 // How many of many launches, in any order, of random plans whose acts take their time, gave something wrong.
 int wrong_of(bool follow, unsigned seed, int workers) {
   KernelTable table(test_kernels());
-  Session session({.workers = workers, .poison = true, .delays = {.most = 50, .seed = seed}, .follow = follow}, table);
+  Session session({.workers = workers,
+                   .poison = true,
+                   .delays = {.max_microseconds = 50, .seed = seed},
+                   .order_arena_plans = follow},
+                  table);
   std::vector<RandomGraph> graphs;
   std::vector<int> plans;
   for (unsigned i = 0; i < 4; ++i) plans.push_back(session.load(graphs.emplace_back(4 * seed + i, workers).s.plan));

@@ -15,9 +15,9 @@ struct Mail;
 class Mailbox;
 
 // To be called exactly once per run, with the error if there was one. Small, copyable, allocates nothing.
-class Done {
+class Completion {
  public:
-  Done(Mailbox* box, Mail* mail, std::exception_ptr* error) : box_(box), mail_(mail), error_(error) {}
+  Completion(Mailbox* box, Mail* mail, std::exception_ptr* error) : box_(box), mail_(mail), error_(error) {}
   void operator()(std::exception_ptr error = nullptr) const;
 
  private:
@@ -28,8 +28,8 @@ class Done {
 
 // A row that a Session gets before plans that name it are loaded. Such a call is its actor's only one.
 struct AsyncKernel {
-  std::string name;                                           // "test.timer"
-  std::function<void(const KernelArgs&, const Done&)> start;  // on the worker: must return at once
+  std::string name;                                                 // "test.timer"
+  std::function<void(const KernelArgs&, const Completion&)> start;  // on the worker: must return at once
 };
 
 }  // namespace karez::runtime

@@ -53,7 +53,7 @@ TEST(AsyncKernels, OnRealThreadsTheyOverlapToo) {
   auto begin = std::chrono::steady_clock::now();
   {
     Session session({}, table);
-    session.add({"test.timer", [&](const KernelArgs&, const Done& done) {
+    session.add({"test.timer", [&](const KernelArgs&, const Completion& done) {
                    std::lock_guard lock(mutex);
                    most = std::max(most.load(), ++active);
                    threads.emplace_back([done, &active, unit = std::chrono::milliseconds(unit_ms)] {
@@ -136,9 +136,10 @@ TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
 TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {
   KernelTable table(test_kernels());
   Session session({}, table);
-  session.add({"test.refuse",
-               [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error("the line is dead"))); }});
-  session.add({"test.throw", [](const KernelArgs&, const Done&) { fail("no such device"); }});
+  session.add({"test.refuse", [](const KernelArgs&, const Completion& done) {
+                 done(std::make_exception_ptr(Error("the line is dead")));
+               }});
+  session.add({"test.throw", [](const KernelArgs&, const Completion&) { fail("no such device"); }});
   for (auto [kernel, says] :
        {std::pair{"test.refuse", "the line is dead"}, std::pair{"test.throw", "no such device"}}) {
     PlanBuilder s;

@@ -13,7 +13,7 @@
 #include "karez/runtime/reduce.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/test_plans.h"
-#include "karez/runtime/test_waiting.h"
+#include "karez/runtime/test_wait.h"
 
 namespace karez::runtime {
 namespace {
@@ -302,12 +302,12 @@ class QuietLink : public comm::Link {
 };
 
 // As a peer that goes while the link is closed: its bell rings once more.
-class LastRing : public QuietLink {
+class LastNotifyLink : public QuietLink {
  public:
-  LastRing(std::unique_ptr<comm::Link> link, comm::Notifier& notifier)
+  LastNotifyLink(std::unique_ptr<comm::Link> link, comm::Notifier& notifier)
       : QuietLink(std::move(link), notifier),
         closing_(notifier) {}
-  ~LastRing() override {
+  ~LastNotifyLink() override {
     closing_.acknowledge();
     closing_.notify();
   }
@@ -317,15 +317,15 @@ class LastRing : public QuietLink {
 };
 
 // What is rung is there still: AddressSanitizer tells.
-TEST(Collectives, LinksRingUntilTheyAreClosed) {
+TEST(Collectives, LinksNotifyUntilTheyAreClosed) {
   Grid grid(1, 2, 2, 1000, "direct", 2);
   KernelTable table({Grid::seeing()});
-  auto ring_at_the_end = [](comm::Endpoint& endpoint) {
+  auto notify_on_close = [](comm::Endpoint& endpoint) {
     const int peer = 1 - endpoint.member();
     if (endpoint.members() == 2)
-      endpoint.connect(peer, std::make_unique<LastRing>(endpoint.connect(peer, nullptr), endpoint.notifier()));
+      endpoint.connect(peer, std::make_unique<LastNotifyLink>(endpoint.connect(peer, nullptr), endpoint.notifier()));
   };
-  Session session({.workers = 2, .spin_microseconds = 100'000'000, .links = ring_at_the_end}, table);
+  Session session({.workers = 2, .spin_microseconds = 100'000'000, .on_endpoint = notify_on_close}, table);
   const std::vector<float> x(2000, 1.0f);
   for (int again = 0; again < 2; ++again) {
     const int plan = session.load(grid.s.plan);
@@ -336,7 +336,7 @@ TEST(Collectives, LinksRingUntilTheyAreClosed) {
   }
 }
 
-TEST(Collectives, AWorkerThatIsAwakeLooksAtTheirLinksByItself) {
+TEST(Collectives, APollingWorkerChecksItsLinksWithoutBeingNotified) {
   for (int workers : {1, 2}) {
     Grid grid(1, 2, 2, 1000, "direct", workers);
     KernelTable table({Grid::seeing()});
@@ -345,7 +345,7 @@ TEST(Collectives, AWorkerThatIsAwakeLooksAtTheirLinksByItself) {
       if (endpoint.members() == 2)
         endpoint.connect(peer, std::make_unique<QuietLink>(endpoint.connect(peer, nullptr), endpoint.notifier()));
     };
-    Session session({.workers = workers, .spin_microseconds = 100'000'000, .links = quieten}, table);
+    Session session({.workers = workers, .spin_microseconds = 100'000'000, .on_endpoint = quieten}, table);
     const int plan = session.load(grid.s.plan);
     const std::vector<float> x(2000, 1.0f);
     const Feed feed{array_source(HostArray::of<float>({2000}, x)), 0};
@@ -368,8 +368,8 @@ TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals)
         links.at = at;
         Session session({.workers = workers,
                          .poison = true,
-                         .delays = {.most = 20, .seed = static_cast<std::uint64_t>(at)},
-                         .links = std::ref(links)},
+                         .delays = {.max_microseconds = 20, .seed = static_cast<std::uint64_t>(at)},
+                         .on_endpoint = std::ref(links)},
                         table);
         std::vector<float> x(400);
         std::iota(x.begin(), x.end(), 0.0f);

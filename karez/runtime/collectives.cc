@@ -3,45 +3,45 @@
 
 namespace karez::runtime {
 
-bool begin_collective(Part& part, ActorState& actor) {
-  Sequence& sequence = *part.sequences[static_cast<std::size_t>(actor.sequence)];
+bool begin_collective(WorkerPlan& worker_plan, ActorState& actor) {
+  SequenceState& sequence = *worker_plan.sequences[static_cast<std::size_t>(actor.sequence)];
   sequence.position->begin(actor.id);
   sequence.running = &actor;
-  if (part.loaded->abandoned.load(std::memory_order_acquire)) return true;  // and what follows sees the poison
+  if (worker_plan.loaded->abandoned.load(std::memory_order_acquire)) return true;  // and what follows sees the poison
   actor.collective->start(actor.collective_in, actor.collective_out, actor.staging);
-  return advance_collective(part, sequence);
+  return advance_collective(worker_plan, sequence);
 }
 
-bool advance_collective(Part& part, Sequence& sequence) {
+bool advance_collective(WorkerPlan& worker_plan, SequenceState& sequence) {
   if (sequence.running == nullptr) return false;  // the peers are ahead; the links are looked at when our turn begins
   const ActorState& actor = *sequence.running;
   if (!actor.collective->advance()) return false;
-  part.sent_bytes.find(actor.actor->collective->kind)
+  worker_plan.sent_bytes.find(actor.actor->collective->kind)
       ->second.add(sequence.endpoint->bytes_sent() - sequence.sent_before);
   sequence.sent_before = sequence.endpoint->bytes_sent();
   return true;
 }
 
-ActorState& pass_turn(Sequence& sequence) {
+ActorState& advance_sequence(SequenceState& sequence) {
   sequence.running->collective->abandon();  // where it could not end by itself
   sequence.running = nullptr;
   sequence.position->end();
-  return *sequence.by_turn[static_cast<std::size_t>(sequence.position->turn)];
+  return *sequence.by_position[static_cast<std::size_t>(sequence.position->turn)];
 }
 
-void abandon_collectives(Loaded& loaded) {
+void abandon_collectives(LoadedPlan& loaded) {
   if (loaded.abandoned.exchange(true)) return;
-  for (auto& part : loaded.parts)
-    if (part) loaded.boxes[static_cast<std::size_t>(part->worker)]->post(&part->abandon);
+  for (auto& worker_plan : loaded.worker_plans)
+    if (worker_plan) loaded.boxes[static_cast<std::size_t>(worker_plan->worker)]->post(&worker_plan->abandon);
 }
 
 // A plan of which no launch is under way may be on its way out: nothing is posted to it.
-void break_off(Breaking& breaking) {
-  for (const auto& loaded : breaking.plans) {
+void abort_launches(LaunchAbort& launch_abort) {
+  for (const auto& loaded : launch_abort.plans) {
     if (loaded->queued == 0) continue;
     {
-      std::lock_guard lock(loaded->breaking);
-      if (!loaded->broken_by) loaded->broken_by = breaking.error;
+      std::lock_guard lock(loaded->error_mutex);
+      if (!loaded->collective_error) loaded->collective_error = launch_abort.error;
     }
     loaded->poisoned.store(0, std::memory_order_relaxed);
     abandon_collectives(*loaded);

@@ -20,14 +20,14 @@
 #include <utility>
 #include <vector>
 
+#include "karez/runtime/control_message.h"
 #include "karez/runtime/namespace.h"
-#include "karez/runtime/note.h"
-#include "karez/runtime/pace.h"
+#include "karez/runtime/straggler_detector.h"
 
 namespace karez::runtime {
 
 // Where two ranks began something else at one op: those two; -1 and 0 where all that is known is their sum.
-struct Difference {
+struct OpMismatch {
   std::uint64_t op = 0;
   int ranks[2] = {0, 0};
 };
@@ -37,24 +37,27 @@ class Coordinator {
   using Clock = std::chrono::steady_clock;
 
   // `patience`: how long a rank that asked waits for one that does nothing.
-  Coordinator(int ranks, std::chrono::duration<double> patience) : ranks_(ranks), patience_(patience), pace_(ranks) {}
+  Coordinator(int ranks, std::chrono::duration<double> warn_after)
+      : ranks_(ranks),
+        warn_after_(warn_after),
+        straggler_detector_(ranks) {}
 
   struct Outcome {
     std::optional<std::uint64_t> begun, ended;  // by all ranks; begun: where they wait for that
     LaunchEnd end;                              // how, on all ranks together
     std::optional<Error> torn;                  // it failed on some and wrote variables on some
     std::optional<std::pair<std::uint64_t, bool>>
-        spoiled;                                // a launch that failed on some rank, and whether all have said so
-    std::vector<std::pair<int, Note>> answers;  // to single ranks
-    std::optional<std::pair<Error, Difference>> wrong;
+        invalidated;  // a launch that failed on some rank, and whether all have said so
+    std::vector<std::pair<int, ControlMessage>> answers;  // to single ranks
+    std::optional<std::pair<Error, OpMismatch>> mismatch;
     std::vector<SlowRank> slow;
     std::vector<std::string> warnings;
   };
   // What a rank says: a note that is begun, ended, asked, withdrawn or spoiled.
-  Outcome take(int rank, const Note& note, Clock::time_point now);
+  Outcome take(int rank, const ControlMessage& message, Clock::time_point now);
   // Asked for and not answered: when to call `look`, which warns of ranks that others have waited for too long.
-  bool somebody_asks() const { return asking_ > 0; }
-  Outcome look(Clock::time_point now);
+  bool has_pending_requests() const { return pending_requests_ > 0; }
+  Outcome check(Clock::time_point now);
 
  private:
   struct Request {
@@ -76,28 +79,28 @@ class Coordinator {
     std::uint64_t sum = 0;
     int begun = 0, ended = 0;
     bool awaited = false;
-    std::vector<Spent> spent;               // by rank, of those that said so
+    std::vector<RankTime> rank_time;        // by rank, of those that said so
     int failed = -1;                        // the smallest rank on which it failed, whose error is
     LaunchEnd end;                          // this one's
     std::map<std::uint32_t, Round> rounds;  // of requests, while no rank has begun it
   };
 
-  Outcome take_begun(int rank, const Note& note);
-  Outcome take_asked(int rank, const Note& note, Clock::time_point now);
-  Outcome take_withdrawn(int rank, const Note& note);
-  Outcome take_ended(int rank, const Note& note);
-  Outcome take_spoiled(const Note& note);
+  Outcome take_begun(int rank, const ControlMessage& message);
+  Outcome take_asked(int rank, const ControlMessage& message, Clock::time_point now);
+  Outcome take_withdrawn(int rank, const ControlMessage& message);
+  Outcome take_ended(int rank, const ControlMessage& message);
+  Outcome take_invalidated(const ControlMessage& message);
   void refuse(std::uint64_t number, Round& round, std::uint32_t index, const Refusal& why, Outcome& out);
-  std::string late(const Round& round, Clock::time_point now) const;
+  std::string missing_ranks_text(const Round& round, Clock::time_point now) const;
 
   int ranks_;
-  std::chrono::duration<double> patience_;
-  Pace pace_;
-  std::map<std::uint64_t, Op> ops_;       // those not ended by all
-  std::map<std::uint64_t, int> spoiled_;  // by launch that failed: how many ranks have said so
-  std::string before_;                    // what the last op was that all ranks had begun
-  int asking_ = 0;                        // requests without an answer
-  Clock::time_point moved_at_;            // when any rank last said anything
+  std::chrono::duration<double> warn_after_;
+  StragglerDetector straggler_detector_;
+  std::map<std::uint64_t, Op> ops_;           // those not ended by all
+  std::map<std::uint64_t, int> invalidated_;  // by launch that failed: how many ranks have said so
+  std::string last_op_;                       // what the last op was that all ranks had begun
+  int pending_requests_ = 0;                  // requests without an answer
+  Clock::time_point last_message_at_;         // when any rank last said anything
 };
 
 }  // namespace karez::runtime

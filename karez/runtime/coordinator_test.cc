@@ -15,18 +15,20 @@ namespace {
 using Clock = Coordinator::Clock;
 constexpr Clock::time_point start{};
 
-Note said(Note::Kind kind, std::uint64_t op, std::string what, std::uint32_t round = 0) {
-  Note out;
+ControlMessage said(ControlMessage::Kind kind, std::uint64_t op, std::string what, std::uint32_t round = 0) {
+  ControlMessage out;
   out.kind = kind;
   out.op = op;
   out.round = round;
   out.text = std::move(what);
   return out;
 }
-Note asked(std::uint64_t op, std::string what, std::uint32_t round = 0) {
-  return said(Note::Kind::asked, op, std::move(what), round);
+ControlMessage asked(std::uint64_t op, std::string what, std::uint32_t round = 0) {
+  return said(ControlMessage::Kind::asked, op, std::move(what), round);
 }
-Note begun(std::uint64_t op, std::string what) { return said(Note::Kind::begun, op, std::move(what)); }
+ControlMessage begun(std::uint64_t op, std::string what) {
+  return said(ControlMessage::Kind::begun, op, std::move(what));
+}
 
 // "0: rank 1 comes to a call" for each rank that is answered, in the order of ranks; "begun 3" where all have.
 std::string text_of(Coordinator::Outcome outcome) {
@@ -34,14 +36,15 @@ std::string text_of(Coordinator::Outcome outcome) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string out;
   for (const auto& [rank, note] : outcome.answers) {
-    EXPECT_EQ(note.kind, Note::Kind::refused);
+    EXPECT_EQ(note.kind, ControlMessage::Kind::refused);
     EXPECT_EQ(note.ranks[0], rank);
-    const std::string why = note.why == Refusal::Why::other ? cat("rank ", note.ranks[1], " comes to ", note.text)
-                                                            : cat("rank ", note.ranks[1], " withdrew");
+    const std::string why = note.reason == Refusal::Reason::other ? cat("rank ", note.ranks[1], " comes to ", note.text)
+                                                                  : cat("rank ", note.ranks[1], " withdrew");
     out += cat(out.empty() ? "" : "; ", rank, ": ", why);
   }
-  if (outcome.spoiled)
-    out += cat(out.empty() ? "" : "; ", "spoiled ", outcome.spoiled->first, outcome.spoiled->second ? " by all" : "");
+  if (outcome.invalidated)
+    out += cat(out.empty() ? "" : "; ", "spoiled ", outcome.invalidated->first,
+               outcome.invalidated->second ? " by all" : "");
   if (outcome.torn) out += cat(out.empty() ? "" : "; ", "torn: ", outcome.torn->what());
   if (outcome.ended) {
     const LaunchEnd& end = outcome.end;
@@ -50,7 +53,7 @@ std::string text_of(Coordinator::Outcome outcome) {
             end.skipped ? ", skipped" : "", end.wrote ? ", wrote" : "");
   }
   if (outcome.begun) out += cat(out.empty() ? "" : "; ", "begun ", *outcome.begun);
-  if (outcome.wrong) out += cat(out.empty() ? "" : "; ", outcome.wrong->first.what());
+  if (outcome.mismatch) out += cat(out.empty() ? "" : "; ", outcome.mismatch->first.what());
   for (const std::string& warning : outcome.warnings) out += cat("warning: ", warning);
   return out;
 }
@@ -58,8 +61,10 @@ std::string text_of(Coordinator::Outcome outcome) {
 class Rank0 : public Coordinator {
  public:
   explicit Rank0(int ranks) : Coordinator(ranks, std::chrono::seconds(30)) {}
-  std::string hears(int rank, const Note& note, double second = 0) { return text_of(take(rank, note, at(second))); }
-  std::string looks(double second) { return text_of(look(at(second))); }
+  std::string hears(int rank, const ControlMessage& note, double second = 0) {
+    return text_of(take(rank, note, at(second)));
+  }
+  std::string looks(double second) { return text_of(check(at(second))); }
 
  private:
   static Clock::time_point at(double second) {
@@ -69,13 +74,13 @@ class Rank0 : public Coordinator {
 
 TEST(Coordinator, ALaunchThatFailedIsToldAtOnceAndAgainWhenAllHaveSaidSo) {
   Rank0 first(3);
-  EXPECT_EQ(first.hears(2, said(Note::Kind::spoiled, 5, "")), "spoiled 5");
-  EXPECT_EQ(first.hears(0, said(Note::Kind::spoiled, 5, "")), "");
-  EXPECT_EQ(first.hears(1, said(Note::Kind::spoiled, 6, "")), "spoiled 6") << "another one meanwhile";
-  EXPECT_EQ(first.hears(1, said(Note::Kind::spoiled, 5, "")), "spoiled 5 by all");
+  EXPECT_EQ(first.hears(2, said(ControlMessage::Kind::invalidated, 5, "")), "spoiled 5");
+  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::invalidated, 5, "")), "");
+  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::invalidated, 6, "")), "spoiled 6") << "another one meanwhile";
+  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::invalidated, 5, "")), "spoiled 5 by all");
 }
 
-Note ended(std::uint64_t op, const LaunchEnd& end) { return Note::of_end(op, end); }
+ControlMessage ended(std::uint64_t op, const LaunchEnd& end) { return ControlMessage::of_end(op, end); }
 LaunchEnd failed(const char* why, bool wrote = false) {
   return {Error(ErrorKind::data, why, "net.py:3"), false, wrote};
 }
@@ -108,9 +113,9 @@ TEST(Coordinator, ARequestOfAllRanksBegins) {
   Rank0 first(3);
   EXPECT_EQ(first.hears(2, asked(1, "a read")), "");
   EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
-  EXPECT_TRUE(first.somebody_asks());
+  EXPECT_TRUE(first.has_pending_requests());
   EXPECT_EQ(first.hears(1, asked(1, "a read")), "begun 1");
-  EXPECT_FALSE(first.somebody_asks());
+  EXPECT_FALSE(first.has_pending_requests());
 }
 
 TEST(Coordinator, ARequestOfOneRankIsRefusedWhetherTheOtherCameBeforeOrAfterIt) {
@@ -122,7 +127,7 @@ TEST(Coordinator, ARequestOfOneRankIsRefusedWhetherTheOtherCameBeforeOrAfterIt) 
   EXPECT_EQ(first.hears(0, asked(2, "a read")), "0: rank 1 comes to a call");
   EXPECT_EQ(first.hears(0, asked(2, "another read", 1)), "0: rank 1 comes to a call");
   EXPECT_EQ(first.hears(0, begun(2, "a call")), "") << "and no failure";
-  EXPECT_FALSE(first.somebody_asks());
+  EXPECT_FALSE(first.has_pending_requests());
 }
 
 TEST(Coordinator, WhereRanksAskForDifferentThingsEachHearsOfAnother) {
@@ -144,7 +149,7 @@ TEST(Coordinator, RanksThatDifferWithoutAskingFailTheWorld) {
 TEST(Coordinator, WhatRanksExchangeAddsUpToNothing) {
   for (const std::uint64_t other : {7, 8}) {
     Rank0 first(2);
-    Note mine = begun(1, "the links of 'step'"), theirs = mine;
+    ControlMessage mine = begun(1, "the links of 'step'"), theirs = mine;
     mine.sum = 7;
     theirs.sum = 0 - other;
     EXPECT_EQ(first.hears(0, mine), "");
@@ -157,7 +162,7 @@ TEST(Coordinator, WhatRanksExchangeAddsUpToNothing) {
 
 TEST(Coordinator, TheHashOfARequestCountsAsWell) {
   Rank0 first(2);
-  Note mine = asked(1, "a write"), other = mine;
+  ControlMessage mine = asked(1, "a write"), other = mine;
   mine.hash = 1;
   other.hash = 2;
   first.hears(0, mine);
@@ -167,46 +172,46 @@ TEST(Coordinator, TheHashOfARequestCountsAsWell) {
 TEST(Coordinator, ARequestThatIsWithdrawnIsWaitedForByTheOthers) {
   Rank0 first(2);
   first.hears(0, asked(1, "a read"));
-  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
-  EXPECT_FALSE(first.somebody_asks());
+  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  EXPECT_FALSE(first.has_pending_requests());
   first.hears(1, asked(1, "a read"));
-  EXPECT_EQ(first.hears(1, said(Note::Kind::withdrawn, 1, "a read")), "1: rank 1 withdrew");
+  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::withdrawn, 1, "a read")), "1: rank 1 withdrew");
   first.hears(0, asked(1, "a read"));
-  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
   first.hears(1, asked(1, "a read"));
   EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
-  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "") << "too late: all have begun it";
+  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "") << "too late: all have begun it";
 }
 
 TEST(Coordinator, ARequestThatOneOfSeveralWithdrawsStandsForTheOthers) {
   Rank0 first(3);
   EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
   EXPECT_EQ(first.hears(1, asked(1, "a read")), "");
-  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
-  EXPECT_TRUE(first.somebody_asks());
+  EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  EXPECT_TRUE(first.has_pending_requests());
   EXPECT_EQ(first.hears(2, asked(1, "a read")), "");
   EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
 }
 
 TEST(Coordinator, WhoDoesNotComeIsNamedOnceNothingHasMovedForSoLong) {
   Rank0 first(3);
-  Note call = begun(1, "a call");
+  ControlMessage call = begun(1, "a call");
   for (int rank : {0, 1, 2}) first.hears(rank, call, 1);
   first.hears(0, asked(2, "a read"), 2);
-  for (int rank : {0, 1}) first.hears(rank, said(Note::Kind::ended, 1, ""), 3);
+  for (int rank : {0, 1}) first.hears(rank, said(ControlMessage::Kind::ended, 1, ""), 3);
   EXPECT_EQ(first.looks(100), "") << "what was begun runs on a rank";
-  first.hears(2, said(Note::Kind::ended, 1, ""), 200);
+  first.hears(2, said(ControlMessage::Kind::ended, 1, ""), 200);
   EXPECT_EQ(first.looks(229), "");
   EXPECT_EQ(
       first.looks(230),
       "warning: a read: ranks 1, 2 have not come to it for 30.0 s, nor to anything else after a call, and others wait");
-  EXPECT_TRUE(first.somebody_asks());
+  EXPECT_TRUE(first.has_pending_requests());
   EXPECT_EQ(first.looks(320), "") << "once";
 }
 
 TEST(Coordinator, WhatAllAskedForLastIsWhatTheyHaveDoneSince) {
   Rank0 first(2);
-  Note save = asked(1, "a save");
+  ControlMessage save = asked(1, "a save");
   save.awaited = true;
   for (int rank : {0, 1}) first.hears(rank, save, 1);
   first.hears(1, asked(2, "a read"), 2);
@@ -242,7 +247,7 @@ std::string refused_in_order(const std::vector<std::vector<std::string>>& progra
     s.waits = !call;
     const Coordinator::Outcome outcome = first.take(rank, call ? begun(s.op, what) : asked(s.op, what, s.round), start);
     if (call) ++s.op, s.round = 0;
-    EXPECT_FALSE(outcome.wrong) << outcome.wrong->first.what();
+    EXPECT_FALSE(outcome.mismatch) << outcome.mismatch->first.what();
     for (const auto& [whom, note] : outcome.answers) {
       State& told = states[static_cast<std::size_t>(whom)];
       EXPECT_TRUE(told.waits);

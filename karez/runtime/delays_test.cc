@@ -11,13 +11,13 @@
 #include "karez/data/array_source.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/test_plans.h"
-#include "karez/runtime/test_waiting.h"
+#include "karez/runtime/test_wait.h"
 
 namespace karez::runtime {
 namespace {
 
 TEST(Delays, AreDrawnByTheSeedAloneFromNothingToTheMost) {
-  const Delays delays{.most = 9, .seed = 1}, others{.most = 9, .seed = 2};
+  const Delays delays{.max_microseconds = 9, .seed = 1}, others{.max_microseconds = 9, .seed = 2};
   std::vector<int> times(10, 0);
   int same = 0;
   for (int actor = 0; actor < 10; ++actor)
@@ -30,7 +30,7 @@ TEST(Delays, AreDrawnByTheSeedAloneFromNothingToTheMost) {
     }
   for (int count : times) EXPECT_NEAR(count, 1000, 150);
   EXPECT_NEAR(same, 1000, 150);
-  EXPECT_EQ(error_of([] { Session({.delays = {.most = -1}}, KernelTable({})); }),
+  EXPECT_EQ(error_of([] { Session({.delays = {.max_microseconds = -1}}, KernelTable({})); }),
             "a session with delays of -1 microseconds");
 }
 
@@ -41,7 +41,7 @@ TEST(Delays, AnActBeginsNotBeforeItsDelay) {
   s.start(a), s.edge(a, {b}), s.edge(b, {c}), s.done(c);
   KernelTable table({});
   for (int workers : {1, 2}) {
-    const Delays delays{.most = 3000, .seed = 3};
+    const Delays delays{.max_microseconds = 3000, .seed = 3};
     Session session({.workers = workers, .delays = delays}, table);
     const int plan = session.load(s.plan);
     for (std::int64_t launch = 0; launch < 10; ++launch) {
@@ -65,7 +65,7 @@ TEST(Delays, OthersActMeanwhile) {
   constexpr int launches = 50;
   // In how many launches the other actor acted first, and in how many the actor with the shorter delay did.
   const auto counts = [&](int most) {
-    const Delays delays{.most = most, .seed = 4};
+    const Delays delays{.max_microseconds = most, .seed = 4};
     Session session({.workers = 1, .in_flight = 1, .delays = delays}, table);
     const int plan = session.load(s.plan);
     for (int i = 0; i < launches; ++i) finish(session, session.launch(plan));
@@ -95,7 +95,7 @@ TEST(Delays, RandomGraphsComputeTheSameWithSeveralLaunchesInFlight) {
   for (int workers : {1, 2})
     for (unsigned seed = 1; seed <= 100; ++seed) {
       RandomGraph graph(seed, 3);
-      Session session({.workers = workers, .poison = true, .delays = {.most = 20, .seed = seed}}, table);
+      Session session({.workers = workers, .poison = true, .delays = {.max_microseconds = 20, .seed = seed}}, table);
       const int plan = session.load(graph.s.plan);
       std::vector<Launch> launches;
       for (int i = 0; i < 10; ++i) launches.push_back(session.launch(plan, {{"x", {array_source(ones), 0}}}));
@@ -117,8 +117,8 @@ TEST(Delays, AStreamStillHoldsOneKernelAtATime) {
   std::vector<std::future<void>> ends;  // pushed by the one worker alone
   {
     KernelTable table({});
-    Session session({.workers = 1, .delays = {.most = 200, .seed = 5}}, table);
-    session.add({"test.later", [&](const KernelArgs&, const Done& done) {
+    Session session({.workers = 1, .delays = {.max_microseconds = 200, .seed = 5}}, table);
+    session.add({"test.later", [&](const KernelArgs&, const Completion& done) {
                    if (++active > 1) ++together;
                    ++runs;
                    ends.push_back(std::async(std::launch::async, [&active, done] {
@@ -142,13 +142,13 @@ TEST(Delays, APlanIsUnloadedWhileActsWait) {
   ActorId ahead = s.actor("ahead"), last = s.actor("last");
   s.start(last), s.edge(ahead, {last}, 2), s.done(last);
   KernelTable table({});
-  Session session({.workers = 1, .delays = {.most = 5000, .seed = 6}}, table);
+  Session session({.workers = 1, .delays = {.max_microseconds = 5000, .seed = 6}}, table);
   for (int i = 0; i < 20; ++i) {
     const int plan = session.load(s.plan);
     Launch launch = session.launch(plan);
     EXPECT_TRUE(session.unload(plan));
     finish(session, launch);
-    EXPECT_TRUE(comes([&] { return session.plans() == 0; }));
+    EXPECT_TRUE(eventually([&] { return session.plans() == 0; }));
   }
 }
 

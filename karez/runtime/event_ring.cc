@@ -37,13 +37,13 @@ void EventRing::begin_block() {
   std::uint64_t number = written_.load(std::memory_order_relaxed);
   if (number - lap_ == size_) lap_ = number;
   begun_.store(number + block, std::memory_order_relaxed);
-  look_at_clock();
-  write_mark(known_);
+  update_time();
+  write_mark(marked_);
   write_clock();
 }
 
 void EventRing::write_mark(std::uint64_t plan_ticket) {
-  known_ = plan_ticket;
+  marked_ = plan_ticket;
   std::uint64_t before = written_.load(std::memory_order_relaxed) - extra_++;
   write(head(mark) | before, plan_ticket);
 }

@@ -67,7 +67,7 @@ class EventRing {
   // Takes the time for what is written from here on. To be called where time may have passed: when work begins or ends,
   // or mail comes. What lies between (acts without work, messages) takes ns, and reading the clock for each would cost
   // as much again; every block does.
-  void look_at_clock() {
+  void update_time() {
     time_ = static_cast<std::uint64_t>(ticks()) & low_bits;
     clock_due_ = true;
   }
@@ -75,11 +75,11 @@ class EventRing {
   std::int64_t time() const { return static_cast<std::int64_t>(time_); }  // ticks, as it was taken last; by the writer
 
   void act(EventKind kind, std::int32_t plan, std::uint64_t ticket, ActorId actor, std::int64_t act) {
-    know(plan, ticket);
+    mark_launch(plan, ticket);
     write(head(kind) | time_, pair(act, actor.index));
   }
   void message(EventKind kind, std::int32_t plan, std::uint64_t ticket, const Message& m) {
-    know(plan, ticket);
+    mark_launch(plan, ticket);
     if (clock_due_) write_clock();
     sent(kind, m);
   }
@@ -119,8 +119,8 @@ class EventRing {
     if (number % block == 0) [[unlikely]]
       begin_block();
   }
-  void know(std::int32_t plan, std::uint64_t ticket) {
-    if (std::uint64_t now = pair(ticket, plan); now != known_) [[unlikely]]
+  void mark_launch(std::int32_t plan, std::uint64_t ticket) {
+    if (std::uint64_t now = pair(ticket, plan); now != marked_) [[unlikely]]
       write_mark(now);
   }
   void begin_block();
@@ -132,7 +132,7 @@ class EventRing {
   std::unique_ptr<Cell[]> cells_;
   std::uint64_t lap_ = 0;                             // the number of the cell that lies at 0
   std::uint64_t extra_ = 0;                           // marks and clocks among the cells
-  std::uint64_t known_ = 0;                           // ticket and plan, as the last mark says
+  std::uint64_t marked_ = 0;                          // ticket and plan, as the last mark says
   std::uint64_t time_ = 0;                            // ticks
   bool clock_due_ = false;                            // the time was taken, and no clock says so yet
   std::atomic<std::uint64_t> begun_{0}, written_{0};  // cells ever: of all blocks begun, and those that are whole

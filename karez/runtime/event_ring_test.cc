@@ -12,7 +12,7 @@
 
 #include "karez/data/array_source.h"
 #include "karez/plan/acts.h"
-#include "karez/runtime/replay.h"
+#include "karez/runtime/protocol_check.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/simulator.h"
 #include "karez/runtime/test_plans.h"
@@ -38,7 +38,7 @@ TEST(EventRing, TheNewestEntriesStayInOrderAndTheOverwrittenAreCounted) {
 
 TEST(EventRing, EveryFieldComesBack) {
   EventRing ring(4);
-  ring.look_at_clock();
+  ring.update_time();
   ring.act(EventKind::began, 2, 0x1'0000'0009, ActorId(11), 0x2'0000'0005);
   Message message;
   message.kind = Message::Kind::returned;
@@ -67,7 +67,7 @@ TEST(EventRing, EntriesThatShareNothingWithTheirNeighboursAreKeptInFull) {
   std::vector<Event> written;
   for (int i = 0; i < 1000; ++i) {
     Message m{Message::Kind::filled, static_cast<std::int16_t>(i % 7), 0, ActorId(i), RegisterId(2 * i), 0, 3 * i};
-    ring.look_at_clock();
+    ring.update_time();
     ring.message(EventKind::taken, i % 3, static_cast<std::uint64_t>(i), m);
     written.push_back({0, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(3 * i), i % 3, m.to, m.reg, m.slot,
                        EventKind::taken, Message::Kind::filled});
@@ -88,7 +88,7 @@ TEST(EventRing, AMessageTakesTheTimeThatWasLookedAtLastAndSoDoTheMessagesOfAnAct
   std::vector<std::int64_t> before;
   for (EventKind kind : {EventKind::taken, EventKind::ended}) {
     before.push_back(ticks());
-    ring.look_at_clock();
+    ring.update_time();
     before.push_back(ticks());
     if (kind == EventKind::taken) ring.message(kind, 1, 1, message);
     else ring.act(kind, 1, 1, ActorId(4), 0);
@@ -113,7 +113,7 @@ TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
     std::thread writer([&] {
       for (int i = 0; !stop.load(); i = (i + 1) % 1000000) {
         int plan = cells == 1 ? 0 : i;
-        if (cells == 3) ring.look_at_clock();
+        if (cells == 3) ring.update_time();
         ring.message(EventKind::taken, plan, static_cast<std::uint64_t>(plan),
                      {Message::Kind::filled, 0, 0, ActorId(i), RegisterId(i), 0, i});
       }

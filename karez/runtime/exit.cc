@@ -34,11 +34,11 @@ Living& living() {
   return *all;
 }
 
-void end(Session& session, Session::Ending how) {
+void end(Session& session, Session::ShutdownMode how) {
   try {
     session.end(how, "its process exits");
   } catch (...) {  // `while_waiting` wants to wait no longer
-    if (how == Session::Ending::well) end(session, Session::Ending::in_haste);
+    if (how == Session::ShutdownMode::graceful) end(session, Session::ShutdownMode::immediate);
   }
 }
 
@@ -48,7 +48,7 @@ void end_all() {
   while (!living().sessions.empty()) {
     Session* const session = living().sessions.back();
     living().sessions.pop_back();
-    end(*session, Session::Ending::well);
+    end(*session, Session::ShutdownMode::graceful);
   }
 }
 

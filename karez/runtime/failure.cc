@@ -4,7 +4,7 @@
 #include <exception>
 #include <new>
 
-#include "karez/runtime/loaded.h"
+#include "karez/runtime/loaded_plan.h"
 
 namespace karez::runtime {
 
@@ -27,7 +27,7 @@ std::string torn_text() {
          "the world and load a checkpoint";
 }
 
-Error thrown() {
+Error current_error() {
   try {
     throw;
   } catch (const Error& error) { return error; } catch (const std::bad_alloc&) {
@@ -39,7 +39,7 @@ Error thrown() {
   }
 }
 
-void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, const std::string& where) {
+void fail_launch(LoadedPlan& loaded, const ActorState& actor, const Error& cause, const std::string& where) {
   LaunchRecord* record = loaded.record(actor.launch);
   const PlanDevice& device = loaded.plan.devices[loaded.plan.stream(actor.actor->stream).device];
   std::string text = cat(where.empty() ? "" : cat(where, ": "), cause.what(), " [",
@@ -54,18 +54,18 @@ void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, co
   poison_launches(loaded, *record, actor.launch);
 }
 
-void poison_launches(Loaded& loaded, const LaunchRecord& record, std::int64_t launch) {
-  const bool alone = record.op == 0 || !loaded.spoil;
+void poison_launches(LoadedPlan& loaded, const LaunchRecord& record, std::int64_t launch) {
+  const bool alone = record.op == 0 || !loaded.invalidate;
   if (alone) lower(loaded.released, launch);
   lower(loaded.poisoned, launch);
-  if (!alone) loaded.spoil(record.op);
+  if (!alone) loaded.invalidate(record.op);
 }
 
-void release_launches(Loaded& loaded, std::int64_t launch) {
+void release_launches(LoadedPlan& loaded, std::int64_t launch) {
   lower(loaded.released, launch);
-  for (auto& part : loaded.parts)
-    if (part && !part->resumes.exchange(true))
-      loaded.boxes[static_cast<std::size_t>(part->worker)]->post(&part->resume);
+  for (auto& worker_plan : loaded.worker_plans)
+    if (worker_plan && !worker_plan->resume_posted.exchange(true))
+      loaded.boxes[static_cast<std::size_t>(worker_plan->worker)]->post(&worker_plan->resume);
 }
 
 }  // namespace karez::runtime

@@ -138,9 +138,10 @@ TEST(Failure, HasTheKindOfItsCauseAndTheUsersLineForEveryWaiter) {
     rows.push_back(test_row("unready", [=](const CallSpec&) -> PreparedKernel { fail(kind, "it does not fit"); }));
     KernelTable table(std::move(rows));
     Session session({.workers = 2}, table);
-    session.add({"test.late",
-                 [=](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error(kind, "late"))); }});
-    session.add({"test.throw", [=](const KernelArgs&, const Done&) { fail(kind, "at once"); }});
+    session.add({"test.late", [=](const KernelArgs&, const Completion& done) {
+                   done(std::make_exception_ptr(Error(kind, "late")));
+                 }});
+    session.add({"test.throw", [=](const KernelArgs&, const Completion&) { fail(kind, "at once"); }});
     const Caught expected{kind, "sketch.cc:2"};
     for (const char* kernel : {"test.blame", "test.late", "test.throw"}) {
       const int plan = session.load(plan_of(kernel));
@@ -214,7 +215,7 @@ TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
   rows.push_back(test_row("unready", [](const CallSpec&) -> PreparedKernel { throw 7; }));
   KernelTable table(std::move(rows));
   Session session({}, table);
-  session.add({"test.late", [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(7)); }});
+  session.add({"test.late", [](const KernelArgs&, const Completion& done) { done(std::make_exception_ptr(7)); }});
   for (auto [kernel, says] :
        {std::pair{"test.odd", "odd"}, std::pair{"test.late", "something was thrown that is no std::exception"}}) {
     PlanBuilder s;
@@ -265,7 +266,7 @@ TEST(Failure, WhatLiesDownstreamRunsZeroTimesAndLeavesItsVariableAlone) {
           test_row("tick", [&](const CallSpec&) -> PreparedKernel { return [&](const KernelArgs&) { ++ticks; }; }));
       KernelTable table(std::move(rows));
       Session session({.workers = workers, .poison = false}, table);
-      session.add({"test.refuse", [&](const KernelArgs&, const Done& done) {
+      session.add({"test.refuse", [&](const KernelArgs&, const Completion& done) {
                      done(++runs == 2 ? std::make_exception_ptr(Error("refused")) : nullptr);
                    }});
       const PlanDevice device{0, 0, "cpu"};
@@ -293,9 +294,9 @@ TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
   }));
   KernelTable table(std::move(rows));
   std::mutex mutex;
-  std::vector<Done> pending;
+  std::vector<Completion> pending;
   Session session({.workers = 1}, table);
-  session.add({"test.later", [&](const KernelArgs&, const Done& done) {
+  session.add({"test.later", [&](const KernelArgs&, const Completion& done) {
                  std::lock_guard lock(mutex);
                  pending.push_back(done);
                }});

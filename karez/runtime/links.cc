@@ -9,7 +9,7 @@
 
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
-#include "karez/runtime/loaded.h"
+#include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/reduce.h"
 
 namespace karez::runtime {

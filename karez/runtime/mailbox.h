@@ -10,32 +10,32 @@
 
 namespace karez::runtime {
 
-struct Part;
+struct WorkerPlan;
 
 // What a worker may be told. A mail belongs to its sender and may be posted again once its receiver took it.
 struct Mail {
-  enum class What : std::uint8_t {
-    message,    // of the protocol, to an actor of `part` or to the session
-    finished,   // an asynchronous kernel of the actor at `place` is done
-    arrival,    // something a collective of sequence `place` waits for has happened
-    abandon,    // a collective of this plan broke: the others will not come
-    resume,     // collectives of this part that were held may begin
-    spoil,      // payload: a SpoiledOp, which failed on another rank
-    break_off,  // payload: a Breaking
-    launch,     // payload: a LaunchRecord to be queued
-    over,       // payload: a client's LaunchRecord whose turn at variables is over
-    attach,     // a part to be served from now on
-    bind,       // payload: a CpuSet, where to run
-    inquiry,    // payload: an Inquiry, who waits for what
-    unload,     // payload: a Loaded that no launch will name any more
-    detach,     // a part to be served no longer
-    detached,   // payload: the Loaded a part of which is served no longer
+  enum class Kind : std::uint8_t {
+    message,         // of the protocol, to an actor of `part` or to the session
+    finished,        // an asynchronous kernel of the actor at `place` is done
+    arrival,         // something a collective of sequence `place` waits for has happened
+    abandon,         // a collective of this plan broke: the others will not come
+    resume,          // collectives of this part that were held may begin
+    invalidate,      // payload: a InvalidatedOp, which failed on another rank
+    abort_launches,  // payload: a Breaking
+    launch,          // payload: a LaunchRecord to be queued
+    unlock,          // payload: a client's LaunchRecord whose turn at variables is over
+    attach,          // a part to be served from now on
+    set_affinity,    // payload: a CpuSet, where to run
+    query,           // payload: an Inquiry, who waits for what
+    unload,          // payload: a Loaded that no launch will name any more
+    detach,          // a part to be served no longer
+    detached,        // payload: the Loaded a part of which is served no longer
     stop,
   };
   Mail* next = nullptr;
-  What what = What::message;
-  int place = 0;
-  Part* part = nullptr;
+  Kind kind = Kind::message;
+  int local_index = 0;
+  WorkerPlan* worker_plan = nullptr;
   void* payload = nullptr;
   Message message;
   std::uint64_t ticket = 0;  // of the launch that a message belongs to
@@ -48,9 +48,9 @@ class Mailbox {
   void post(Mail* mail) {
     Mail* first = first_.load(std::memory_order_relaxed);
     do {
-      mail->next = first == &parked_ ? nullptr : first;
+      mail->next = first == &sleeping_ ? nullptr : first;
     } while (!first_.compare_exchange_weak(first, mail, std::memory_order_release, std::memory_order_relaxed));
-    if (first == &parked_) {
+    if (first == &sleeping_) {
       wakes_.fetch_add(1, std::memory_order_release);
       wakes_.notify_one();
     }
@@ -69,11 +69,11 @@ class Mailbox {
     return oldest;
   }
   // Sleeps until there is mail. By the reader alone.
-  void park() {
+  void sleep() {
     std::uint32_t seen = wakes_.load(std::memory_order_acquire);
     Mail* none = nullptr;
-    if (!first_.compare_exchange_strong(none, &parked_, std::memory_order_relaxed)) return;
-    while (first_.load(std::memory_order_relaxed) == &parked_) {
+    if (!first_.compare_exchange_strong(none, &sleeping_, std::memory_order_relaxed)) return;
+    while (first_.load(std::memory_order_relaxed) == &sleeping_) {
       wakes_.wait(seen, std::memory_order_acquire);
       seen = wakes_.load(std::memory_order_acquire);
     }
@@ -82,7 +82,7 @@ class Mailbox {
  private:
   alignas(64) std::atomic<Mail*> first_{nullptr};
   alignas(64) std::atomic<std::uint32_t> wakes_{0};
-  Mail parked_;  // the mark; never read
+  Mail sleeping_;  // the mark; never read
 };
 
 }  // namespace karez::runtime

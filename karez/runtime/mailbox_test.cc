@@ -34,7 +34,7 @@ TEST(Mailbox, AParkedReaderMissesNothingFromSeveralSenders) {
   for (int s = 0; s < senders; ++s) {
     mails[static_cast<std::size_t>(s)].resize(each);
     for (int i = 0; i < each; ++i) {
-      mails[static_cast<std::size_t>(s)][static_cast<std::size_t>(i)].place = i;
+      mails[static_cast<std::size_t>(s)][static_cast<std::size_t>(i)].local_index = i;
       mails[static_cast<std::size_t>(s)][static_cast<std::size_t>(i)].message.port = s;
     }
   }
@@ -45,9 +45,9 @@ TEST(Mailbox, AParkedReaderMissesNothingFromSeveralSenders) {
     });
   std::vector<int> due(senders, 0);
   for (int count = 0; count < senders * each;) {
-    box.park();  // returns at once where there is mail
+    box.sleep();  // returns at once where there is mail
     for (Mail* mail = box.take_all(); mail != nullptr; mail = mail->next) {
-      ASSERT_EQ(mail->place, due[static_cast<std::size_t>(mail->message.port)]++)
+      ASSERT_EQ(mail->local_index, due[static_cast<std::size_t>(mail->message.port)]++)
           << "out of order from sender " << mail->message.port;
       ++count;
     }

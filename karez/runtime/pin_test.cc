@@ -38,7 +38,7 @@ std::vector<int> allowed_cpus() {
 int granted(int team) { return std::min(team, omp_get_thread_limit()); }
 
 // What each thread of a team said of itself while the kernel ran.
-struct Said {
+struct ThreadReport {
   pid_t thread;
   int runs_on;
   std::vector<int> allowed;
@@ -51,7 +51,7 @@ std::int64_t turn_of_this_thread() {
 }
 struct Report {
   std::mutex mutex;
-  std::vector<Said> said;
+  std::vector<ThreadReport> said;
   // A kernel whose team reports, and meets before it ends, so that no thread does the parts of two.
   KernelRow row() {
     return test_row("report", [this](const CallSpec& c) -> PreparedKernel {
@@ -99,7 +99,7 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
     report.said.clear();
     session.launch(plan).wait();
     std::set<pid_t> threads;
-    for (const Said& said : report.said) {
+    for (const ThreadReport& said : report.said) {
       threads.insert(said.thread);
       EXPECT_EQ(said.allowed, due) << "thread " << said.thread;
       EXPECT_EQ(std::count(due.begin(), due.end(), said.runs_on), 1)
@@ -111,7 +111,7 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
 }
 
 // A thread that asks gets them where the kernel has them.
-TEST(ShortTurns, AreThoseOfAllThreadsOfATeam) {
+TEST(ShortTimeSlice, AreThoseOfAllThreadsOfATeam) {
   std::int64_t asked = 0;
   std::thread([&] {
     comm::request_short_time_slice();
@@ -122,7 +122,7 @@ TEST(ShortTurns, AreThoseOfAllThreadsOfATeam) {
   Session session({.workers = 2}, table);
   session.launch(session.load(reporting(2, 2))).wait();
   ASSERT_EQ(static_cast<int>(report.said.size()), 4);
-  for (const Said& said : report.said) EXPECT_EQ(said.turn, asked) << "thread " << said.thread;
+  for (const ThreadReport& said : report.said) EXPECT_EQ(said.turn, asked) << "thread " << said.thread;
   EXPECT_TRUE(asked == 0 || turn_of_this_thread() != asked) << "the client's thread keeps its own";
 }
 
@@ -137,7 +137,7 @@ TEST(Pin, WorkersOfTeamsOfOneHaveACoreEach) {
   std::set<pid_t> threads{report.said[0].thread, report.said[1].thread};
   EXPECT_EQ(threads.size(), std::min<std::size_t>(2, all.size()));
   std::set<int> used;
-  for (const Said& said : report.said) {
+  for (const ThreadReport& said : report.said) {
     EXPECT_EQ(said.allowed.size(), 1u);
     used.insert(said.allowed.begin(), said.allowed.end());
   }

@@ -74,7 +74,7 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInVirtualTime) {
             if (act.actor == pipeline.backward[at]) text += cat("B", act.act, " ");
           }
           EXPECT_EQ(text, Pipeline::one_f_one_b(i, p, m)) << p << " stages, stage " << i;
-          EXPECT_EQ(result.most_slots[pipeline.stash[at]], std::min(p - i, m));
+          EXPECT_EQ(result.peak_slots[pipeline.stash[at]], std::min(p - i, m));
         }
         EXPECT_DOUBLE_EQ(result.makespan, 3.0 * (m + p - 1));
       }

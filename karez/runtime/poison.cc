@@ -31,12 +31,12 @@ template <class Is> std::pair<int, int> calls_that(const Actor& actor, Is is) {
   return found;
 }
 
-class Finding {
+class PoisonAnalysis {
  public:
-  Finding(Loaded& loaded, ActorState& actor) : loaded_(loaded), plan_(loaded.plan), a_(actor) {}
+  PoisonAnalysis(LoadedPlan& loaded, ActorState& actor) : loaded_(loaded), plan_(loaded.plan), a_(actor) {}
 
   void run() {
-    const bool later = a_.work == Work::later;  // its one call begins and ends with the act
+    const bool later = a_.work == WorkKind::async_call;  // its one call begins and ends with the act
     for (std::size_t o = 0; o < a_.actor->outputs.size(); ++o) {
       const Port& port = a_.actor->outputs[o];
       const int call = calls_that(*a_.actor, [&](const Operand& x) { return x.reg == port.reg; }).first;
@@ -113,12 +113,12 @@ class Finding {
     }
   }
 
-  Loaded& loaded_;
+  LoadedPlan& loaded_;
   const Plan& plan_;
   ActorState& a_;
 };
 
-void one(const ActorState& actor, const PoisonRange& range) {
+void poison_range(const ActorState& actor, const PoisonRange& range) {
   int slot = 0;
   if (range.port >= 0) slot = range.output ? actor.ports.output_slot(range.port) : actor.ports.input_slot(range.port);
   if (range.output) {
@@ -130,22 +130,22 @@ void one(const ActorState& actor, const PoisonRange& range) {
   device::poison(range.base + slot * range.stride, range.bytes);
 }
 
-void all_of(const ActorState& actor, int call, bool dead) {
+void poison_ranges(const ActorState& actor, int call, bool dead) {
   auto at = std::lower_bound(actor.poisoned.begin(), actor.poisoned.end(), call,
                              [](const PoisonRange& r, int c) { return r.call < c; });
   for (; at != actor.poisoned.end() && at->call == call; ++at)
-    if (at->dead == dead) one(actor, *at);
+    if (at->dead == dead) poison_range(actor, *at);
 }
 
 }  // namespace
 
-void count_readers(Loaded& loaded) {
+void count_readers(LoadedPlan& loaded) {
   for (const Register& r : loaded.plan.registers) loaded.readers.emplace_back(static_cast<std::size_t>(r.slots));
 }
 
-void find_poison(Loaded& loaded, ActorState& actor) { Finding(loaded, actor).run(); }
+void find_poison_ranges(LoadedPlan& loaded, ActorState& actor) { PoisonAnalysis(loaded, actor).run(); }
 
-void poison_before(const ActorState& actor, int call) { all_of(actor, call, false); }
-void poison_behind(const ActorState& actor, int call) { all_of(actor, call, true); }
+void poison_before(const ActorState& actor, int call) { poison_ranges(actor, call, false); }
+void poison_after(const ActorState& actor, int call) { poison_ranges(actor, call, true); }
 
 }  // namespace karez::runtime

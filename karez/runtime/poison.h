@@ -1,7 +1,7 @@
 // Poison for dead memory: who reads what nobody wrote, or reads after the last reader, sees it.
 #pragma once
 
-#include "karez/runtime/loaded.h"
+#include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
@@ -14,11 +14,11 @@ namespace karez::runtime {
 //
 // Bytes that registers share with each other are in use by one of them at a time, so whoever comes too early or too
 // late destroys what is live.
-void count_readers(Loaded& loaded);
-void find_poison(Loaded& loaded, ActorState& actor);
+void count_readers(LoadedPlan& loaded);
+void find_poison_ranges(LoadedPlan& loaded, ActorState& actor);
 
 // What is due before a call of the act, and behind it.
 void poison_before(const ActorState& actor, int call);
-void poison_behind(const ActorState& actor, int call);
+void poison_after(const ActorState& actor, int call);
 
 }  // namespace karez::runtime

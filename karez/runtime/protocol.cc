@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "karez/plan/waits.h"
-#include "karez/runtime/bodies.h"
+#include "karez/runtime/actor_body.h"
 #include "karez/runtime/check_finite.h"
 #include "karez/runtime/collectives.h"
 #include "karez/runtime/failure.h"
@@ -22,82 +22,82 @@ std::string Protocol::acting_in() const {
   return actor == nullptr ? "" : name_of_act(*actor);
 }
 
-void Protocol::attach(Part& part) {
-  attached_.push_back(&part);
+void Protocol::attach(WorkerPlan& worker_plan) {
+  attached_.push_back(&worker_plan);
   runnable_.reserve(attached_.size());
-  for (auto& actor : part.actors)  // actors without inputs need no message to begin
-    if (actor->actor->inputs.empty() && actor->ports.ready()) consider(part, *actor);
+  for (auto& actor : worker_plan.actors)  // actors without inputs need no message to begin
+    if (actor->actor->inputs.empty() && actor->ports.ready()) schedule(worker_plan, *actor);
 }
 
-void Protocol::detach(Part& part) {
-  attached_.erase(std::find(attached_.begin(), attached_.end(), &part));
-  if (auto at = std::find(runnable_.begin(), runnable_.end(), &part); at != runnable_.end()) runnable_.erase(at);
-  std::erase_if(delayed_, [&](const Delayed& delayed) { return delayed.part == &part; });
+void Protocol::detach(WorkerPlan& worker_plan) {
+  attached_.erase(std::find(attached_.begin(), attached_.end(), &worker_plan));
+  if (auto at = std::find(runnable_.begin(), runnable_.end(), &worker_plan); at != runnable_.end()) runnable_.erase(at);
+  std::erase_if(delayed_, [&](const Delayed& delayed) { return delayed.worker_plan == &worker_plan; });
 }
 
-Part* Protocol::runnable() {
+WorkerPlan* Protocol::runnable() {
   while (!runnable_.empty()) {
-    Part& part = *runnable_.front();
-    if (!part.ready.empty()) return &part;
-    part.runnable = false;
+    WorkerPlan& worker_plan = *runnable_.front();
+    if (!worker_plan.ready.empty()) return &worker_plan;
+    worker_plan.runnable = false;
     runnable_.erase(runnable_.begin());
   }
   return nullptr;
 }
 
 // Rare, and what it may allocate would cost `consider` the registers it saves.
-[[gnu::noinline]] void Protocol::make_runnable(Part& part) {
-  if (part.runnable) return;
-  part.runnable = true;
-  runnable_.push_back(&part);
+[[gnu::noinline]] void Protocol::make_runnable(WorkerPlan& worker_plan) {
+  if (worker_plan.runnable) return;
+  worker_plan.runnable = true;
+  runnable_.push_back(&worker_plan);
 }
 
 // The ports are ready. A collective waits for its turn besides: whoever ends the turn before considers it again.
-inline void Protocol::consider(Part& part, ActorState& actor) {
+inline void Protocol::schedule(WorkerPlan& worker_plan, ActorState& actor) {
   if (actor.sequence >= 0) [[unlikely]]
-    if (!part.sequences[static_cast<std::size_t>(actor.sequence)]->position->may_begin(actor.id)) return;
-  part.ready.insert(actor.place);
-  if (!part.runnable) make_runnable(part);
+    if (!worker_plan.sequences[static_cast<std::size_t>(actor.sequence)]->position->may_begin(actor.id)) return;
+  worker_plan.ready.insert(actor.local_index);
+  if (!worker_plan.runnable) make_runnable(worker_plan);
 }
 
 // The first act of an actor's next launch: which one that is follows from the number of its acts alone.
-static inline void enter_launch(Loaded& loaded, ActorState& actor) {
+static inline void enter_launch(LoadedPlan& loaded, ActorState& actor) {
   actor.acts_left = actor.acts_per_launch;
-  actor.ticket = loaded.flight(++actor.launch).ticket.load(std::memory_order_relaxed);
+  actor.ticket = loaded.active_launch(++actor.launch).ticket.load(std::memory_order_relaxed);
 }
 
 // Its stream is busy, or its act is to be delayed first. Until it begins it stays ready: nobody else spends its tokens,
 // and a turn waits for it.
-[[gnu::noinline]] bool Protocol::set_aside(Part& part, ActorState& actor) {
+[[gnu::noinline]] bool Protocol::defer(WorkerPlan& worker_plan, ActorState& actor) {
   const auto stream = static_cast<std::size_t>(actor.stream);
-  if (part.stream_busy[stream]) {
-    part.deferred[stream].insert(actor.place);
+  if (worker_plan.stream_busy[stream]) {
+    worker_plan.deferred[stream].insert(actor.local_index);
     return true;
   }
-  const Delays& delays = part.loaded->delays;
-  if (delays.most == 0) return false;
+  const Delays& delays = worker_plan.loaded->delays;
+  if (delays.max_microseconds == 0) return false;
   actor.delayed = !actor.delayed;
   if (actor.delayed) {
     const std::chrono::microseconds delay(delays.microseconds(actor.id.index, actor.ports.acts()));
-    delayed_.push_back({std::chrono::steady_clock::now() + delay, &part, &actor});
+    delayed_.push_back({std::chrono::steady_clock::now() + delay, &worker_plan, &actor});
   }
   return actor.delayed;
 }
 
 // A collective of a failed launch of which not every rank knows yet. It stays ready likewise.
-bool Protocol::hold(Part& part, ActorState& actor) {
-  const Loaded& loaded = *part.loaded;
+bool Protocol::hold(WorkerPlan& worker_plan, ActorState& actor) {
+  const LoadedPlan& loaded = *worker_plan.loaded;
   const std::int64_t launch = actor.acts_left == 0 ? actor.launch + 1 : actor.launch;
   if (launch < loaded.poisoned.load() || launch >= loaded.released.load() || loaded.abandoned.load()) return false;
-  part.held.insert(actor.place);
+  worker_plan.held_collectives.insert(actor.local_index);
   return true;
 }
 
-void Protocol::resume(Part& part) {
-  part.resumes = false;
-  if (part.held.empty()) return;
-  while (!part.held.empty()) part.ready.insert(part.held.pop());
-  make_runnable(part);
+void Protocol::resume(WorkerPlan& worker_plan) {
+  worker_plan.resume_posted = false;
+  if (worker_plan.held_collectives.empty()) return;
+  while (!worker_plan.held_collectives.empty()) worker_plan.ready.insert(worker_plan.held_collectives.pop());
+  make_runnable(worker_plan);
 }
 
 // One at a time: where the thread comes late and several delays are over, the acts follow each other as the delays end.
@@ -105,206 +105,208 @@ void Protocol::end_delays() {
   const auto first = std::min_element(delayed_.begin(), delayed_.end(),
                                       [](const Delayed& a, const Delayed& b) { return a.until < b.until; });
   if (first->until > std::chrono::steady_clock::now()) return;
-  first->part->ready.insert(first->actor->place);
-  make_runnable(*first->part);
+  first->worker_plan->ready.insert(first->actor->local_index);
+  make_runnable(*first->worker_plan);
   delayed_.erase(first);
 }
 
-void Protocol::act(Part& part, ActorState& actor) {
-  if (!part.stream_busy.empty()) [[unlikely]]
-    if (set_aside(part, actor)) return;
-  if (actor.work == Work::collective)
-    if (hold(part, actor)) [[unlikely]]
+void Protocol::act(WorkerPlan& worker_plan, ActorState& actor) {
+  if (!worker_plan.stream_busy.empty()) [[unlikely]]
+    if (defer(worker_plan, actor)) return;
+  if (actor.work == WorkKind::collective)
+    if (hold(worker_plan, actor)) [[unlikely]]
       return;
-  Loaded& loaded = *part.loaded;
+  LoadedPlan& loaded = *worker_plan.loaded;
   if (actor.acts_left == 0) enter_launch(loaded, actor);
   --actor.acts_left;
   actor.ports.begin();
   if (!actor.patched.empty() || !actor.poisoned.empty())
     prepare_memory(actor, !loaded.abandoned.load(std::memory_order_acquire));
   // A collective runs in a poisoned launch too: the other members count on it.
-  if (actor.work != Work::none &&
-      (actor.work == Work::collective || actor.launch < loaded.poisoned.load(std::memory_order_relaxed)))
-    return begin_work(part, actor);
+  if (actor.work != WorkKind::none &&
+      (actor.work == WorkKind::collective || actor.launch < loaded.poisoned.load(std::memory_order_relaxed)))
+    return begin_work(worker_plan, actor);
   events_.act(EventKind::acted, loaded.number, actor.ticket, actor.id, actor.ports.acts());
-  complete(part, actor);
+  complete(worker_plan, actor);
 }
 
 // The one place where what a body throws is caught.
-void Protocol::begin_work(Part& part, ActorState& actor) {
-  Loaded& loaded = *part.loaded;
+void Protocol::begin_work(WorkerPlan& worker_plan, ActorState& actor) {
+  LoadedPlan& loaded = *worker_plan.loaded;
   if (actor.writes_state) loaded.note_write(actor.launch);
-  events_.look_at_clock();
+  events_.update_time();
   events_.act(EventKind::began, loaded.number, actor.ticket, actor.id, actor.ports.acts());
-  if (actor.work == Work::collective) {  // it holds no stream: two communicators that met in different orders on two
-                                         // devices would wait
+  if (actor.work ==
+      WorkKind::collective) {  // it holds no stream: two communicators that met in different orders on two
+                               // devices would wait
     try {
-      if (!begin_collective(part, actor)) return;
-    } catch (...) { return break_collectives(part, actor); }
-    return end_collective(part, *part.sequences[static_cast<std::size_t>(actor.sequence)]);
+      if (!begin_collective(worker_plan, actor)) return;
+    } catch (...) { return break_collectives(worker_plan, actor); }
+    return end_collective(worker_plan, *worker_plan.sequences[static_cast<std::size_t>(actor.sequence)]);
   }
-  if (actor.work == Work::later) part.stream_busy[static_cast<std::size_t>(actor.stream)] = 1;
+  if (actor.work == WorkKind::async_call) worker_plan.stream_busy[static_cast<std::size_t>(actor.stream)] = 1;
   acting_.store(&actor, std::memory_order_release);
   const std::int64_t began = events_.time();
   bool over = true;
   try {
-    over = run_body(part, actor, box_);
-  } catch (...) { fail(part, actor); }
+    over = run_body(worker_plan, actor, box_);
+  } catch (...) { fail(worker_plan, actor); }
   acting_.store(nullptr, std::memory_order_release);
   if (!over) return;
-  end_work(part, actor);
-  (actor.work == Work::read ? reading_ : computing_).add(events_.time() - began);
+  end_work(worker_plan, actor);
+  (actor.work == WorkKind::read ? reading_ : computing_).add(events_.time() - began);
 }
 
-void Protocol::end_work(Part& part, ActorState& actor) {
-  if (!actor.poisoned.empty() && !part.loaded->abandoned.load(std::memory_order_acquire)) [[unlikely]]
-    poison_behind(
+void Protocol::end_work(WorkerPlan& worker_plan, ActorState& actor) {
+  if (!actor.poisoned.empty() && !worker_plan.loaded->abandoned.load(std::memory_order_acquire)) [[unlikely]]
+    poison_after(
         actor, PoisonRange::last);  // of collectives that were given up, another member may yet take what one has sent
-  events_.look_at_clock();
-  events_.act(EventKind::ended, part.loaded->number, actor.ticket, actor.id, actor.ports.acts());
-  complete(part, actor);
+  events_.update_time();
+  events_.act(EventKind::ended, worker_plan.loaded->number, actor.ticket, actor.id, actor.ports.acts());
+  complete(worker_plan, actor);
 }
 
-[[gnu::always_inline]] inline void Protocol::complete(Part& part, ActorState& actor) {
-  part.acts.add(1);
-  actor.ports.complete([&](const Message& message) __attribute__((always_inline)) { send(part, actor, message); });
-  if (actor.ports.ready()) consider(part, actor);
+[[gnu::always_inline]] inline void Protocol::complete(WorkerPlan& worker_plan, ActorState& actor) {
+  worker_plan.acts.add(1);
+  actor.ports.complete([&](const Message& message)
+                           __attribute__((always_inline)) { send(worker_plan, actor, message); });
+  if (actor.ports.ready()) schedule(worker_plan, actor);
 }
 
 // A kernel that finishes later held its stream until now; a slow read held nothing.
-void Protocol::finished(Part& part, ActorState& actor) {
-  if (std::exception_ptr error = std::exchange(actor.later_error, nullptr)) {
+void Protocol::finished(WorkerPlan& worker_plan, ActorState& actor) {
+  if (std::exception_ptr error = std::exchange(actor.async_error, nullptr)) {
     try {
       std::rethrow_exception(error);
-    } catch (...) { fail(part, actor); }
+    } catch (...) { fail(worker_plan, actor); }
   }
-  if (actor.work == Work::later) {
+  if (actor.work == WorkKind::async_call) {
     auto stream = static_cast<std::size_t>(actor.stream);
-    part.stream_busy[stream] = 0;
-    while (!part.deferred[stream].empty()) part.ready.insert(part.deferred[stream].pop());
-    make_runnable(part);
+    worker_plan.stream_busy[stream] = 0;
+    while (!worker_plan.deferred[stream].empty()) worker_plan.ready.insert(worker_plan.deferred[stream].pop());
+    make_runnable(worker_plan);
   }
-  end_work(part, actor);
+  end_work(worker_plan, actor);
 }
 
-void Protocol::watch_links(bool watch) {
-  for (Part* part : attached_)
-    for (auto& sequence : part->sequences)
+void Protocol::set_link_polling(bool watch) {
+  for (WorkerPlan* worker_plan : attached_)
+    for (auto& sequence : worker_plan->sequences)
       if (sequence->running != nullptr) sequence->endpoint->set_busy_poll(watch);
 }
 
 void Protocol::poll_links() {
-  for (Part* part : attached_)
-    for (auto& sequence : part->sequences)
+  for (WorkerPlan* worker_plan : attached_)
+    for (auto& sequence : worker_plan->sequences)
       if (sequence->running != nullptr) sequence->endpoint->poll();
 }
 
-void Protocol::arrived(Part& part, Sequence& sequence) {
-  sequence.posted.exchange(false, std::memory_order_acq_rel);  // before looking at the links
+void Protocol::arrived(WorkerPlan& worker_plan, SequenceState& sequence) {
+  sequence.arrival_posted.exchange(false, std::memory_order_acq_rel);  // before looking at the links
   try {
-    if (!advance_collective(part, sequence)) return;
-  } catch (...) { return break_collectives(part, *sequence.running); }
-  end_collective(part, sequence);
+    if (!advance_collective(worker_plan, sequence)) return;
+  } catch (...) { return break_collectives(worker_plan, *sequence.running); }
+  end_collective(worker_plan, sequence);
 }
 
-void Protocol::abandoned(Part& part) {
-  for (auto& sequence : part.sequences)
-    if (sequence->running != nullptr) end_collective(part, *sequence);
-  resume(part);
+void Protocol::abandoned(WorkerPlan& worker_plan) {
+  for (auto& sequence : worker_plan.sequences)
+    if (sequence->running != nullptr) end_collective(worker_plan, *sequence);
+  resume(worker_plan);
 }
 
-void Protocol::end_collective(Part& part, Sequence& sequence) {
+void Protocol::end_collective(WorkerPlan& worker_plan, SequenceState& sequence) {
   ActorState& actor = *sequence.running;
-  if (part.loaded->check_nan) [[unlikely]]
-    check_collective(part, actor);
-  ActorState& next = pass_turn(sequence);
-  end_work(part, actor);
-  if (&next != &actor && next.ports.ready() && !part.ready.has(next.place)) consider(part, next);
+  if (worker_plan.loaded->check_nan) [[unlikely]]
+    check_collective(worker_plan, actor);
+  ActorState& next = advance_sequence(sequence);
+  end_work(worker_plan, actor);
+  if (&next != &actor && next.ports.ready() && !worker_plan.ready.has(next.local_index)) schedule(worker_plan, next);
 }
 
 // To an actor of the same worker a message takes effect at once: taking it only counts tokens, so a queue between would
 // change nothing.
-[[gnu::always_inline]] inline void Protocol::send(Part& part, ActorState& from, const Message& message) {
-  part.messages.add(1);
-  ActorState* to = part.local[static_cast<std::size_t>(message.to.index + 1)];
+[[gnu::always_inline]] inline void Protocol::send(WorkerPlan& worker_plan, ActorState& from, const Message& message) {
+  worker_plan.messages.add(1);
+  ActorState* to = worker_plan.local[static_cast<std::size_t>(message.to.index + 1)];
   if (to == nullptr) [[unlikely]]
-    return send_away(part, from, message);
+    return post_message(worker_plan, from, message);
   events_.sent(EventKind::handed, message);
-  if (to->ports.take(message)) consider(part, *to);
+  if (to->ports.take(message)) schedule(worker_plan, *to);
 }
 
-void Protocol::send_away(Part& part, ActorState& from, const Message& message) {
-  Loaded& loaded = *part.loaded;
+void Protocol::post_message(WorkerPlan& worker_plan, ActorState& from, const Message& message) {
+  LoadedPlan& loaded = *worker_plan.loaded;
   if (message.to == session_actor && worker_ == 0)
     return take_for_session(loaded, message, from.ticket, EventKind::handed);
   events_.message(EventKind::posted, loaded.number, from.ticket, message);
   Mail& mail = from.mails[static_cast<std::size_t>(message.lane)];
-  mail.what = Mail::What::message;
+  mail.kind = Mail::Kind::message;
   mail.ticket = from.ticket;
   mail.message = message;
   mail.payload = &loaded;
-  mail.part = message.to == session_actor ? nullptr : loaded.part_of[message.to];
-  loaded.boxes[mail.part == nullptr ? 0 : static_cast<std::size_t>(mail.part->worker)]->post(&mail);
+  mail.worker_plan = message.to == session_actor ? nullptr : loaded.worker_plan_of[message.to];
+  loaded.boxes[mail.worker_plan == nullptr ? 0 : static_cast<std::size_t>(mail.worker_plan->worker)]->post(&mail);
 }
 
-void Protocol::take(Part& part, const Message& message, std::uint64_t ticket) {
-  events_.message(EventKind::taken, part.loaded->number, ticket, message);
-  ActorState& to = *part.local[static_cast<std::size_t>(message.to.index + 1)];
-  if (to.ports.take(message)) consider(part, to);
+void Protocol::take(WorkerPlan& worker_plan, const Message& message, std::uint64_t ticket) {
+  events_.message(EventKind::taken, worker_plan.loaded->number, ticket, message);
+  ActorState& to = *worker_plan.local[static_cast<std::size_t>(message.to.index + 1)];
+  if (to.ports.take(message)) schedule(worker_plan, to);
 }
 
-void Protocol::take_for_session(Loaded& loaded, const Message& message, std::uint64_t ticket, EventKind how) {
+void Protocol::take_for_session(LoadedPlan& loaded, const Message& message, std::uint64_t ticket, EventKind how) {
   events_.message(how, loaded.number, ticket, message);
   SessionPorts& ports = loaded.session_ports;
   (message.kind == Message::Kind::filled ? ports.session_done : ports.session_start).take(message);
-  moved_ = &loaded;
+  notified_plan_ = &loaded;
 }
 
-void Protocol::send_from_session(Loaded& loaded, std::vector<Mail>& mails, std::uint64_t ticket,
+void Protocol::send_from_session(LoadedPlan& loaded, std::vector<Mail>& mails, std::uint64_t ticket,
                                  const Message& message) {
   loaded.session_ports.messages.add(1);
-  Part& part = *loaded.part_of[message.to];
-  bool here = part.worker == worker_;
+  WorkerPlan& worker_plan = *loaded.worker_plan_of[message.to];
+  bool here = worker_plan.worker == worker_;
   events_.message(here ? EventKind::handed : EventKind::posted, loaded.number, ticket, message);
   if (here) {
-    ActorState& to = *part.local[static_cast<std::size_t>(message.to.index + 1)];
-    if (to.ports.take(message)) consider(part, to);
+    ActorState& to = *worker_plan.local[static_cast<std::size_t>(message.to.index + 1)];
+    if (to.ports.take(message)) schedule(worker_plan, to);
     return;
   }
   Mail& mail = mails[static_cast<std::size_t>(message.lane)];
   mail.message = message;
   mail.ticket = ticket;
-  mail.part = &part;
-  loaded.boxes[static_cast<std::size_t>(part.worker)]->post(&mail);
+  mail.worker_plan = &worker_plan;
+  loaded.boxes[static_cast<std::size_t>(worker_plan.worker)]->post(&mail);
 }
 
-void Protocol::fail(Part& part, ActorState& actor) {
-  events_.act(EventKind::failed, part.loaded->number, actor.ticket, actor.id, actor.ports.acts());
-  fail_launch(*part.loaded, actor, thrown(), where_of(actor));
+void Protocol::fail(WorkerPlan& worker_plan, ActorState& actor) {
+  events_.act(EventKind::failed, worker_plan.loaded->number, actor.ticket, actor.id, actor.ports.acts());
+  fail_launch(*worker_plan.loaded, actor, current_error(), where_of(actor));
 }
 
 // A sum of finite parts that overflows is this act's. Other members' parts are not seen here: a strange one was blamed
 // on who made it, and where it stood in a variable from the start its reader is accused. What only moves or compares
 // makes nothing strange.
-void Protocol::check_collective(Part& part, ActorState& actor) {
+void Protocol::check_collective(WorkerPlan& worker_plan, ActorState& actor) {
   const Collective& c = *actor.actor->collective;
-  if (actor.launch >= part.loaded->poisoned.load(std::memory_order_relaxed)) return;
+  if (actor.launch >= worker_plan.loaded->poisoned.load(std::memory_order_relaxed)) return;
   try {
-    if (c.in.view.count() > 0) require_numbers(part.loaded->plan, c.in, actor.collective_in);
+    if (c.in.view.count() > 0) require_numbers(worker_plan.loaded->plan, c.in, actor.collective_in);
     if (c.reduce == "sum" && all_finite({actor.collective_in, &c.in.view}))
       require_finite({actor.collective_out, &c.out.view}, "makes");
-  } catch (...) { fail(part, actor); }
+  } catch (...) { fail(worker_plan, actor); }
 }
 
 // Inside a catch block. Members may be in launches before this one, and nobody will send them what they wait for: those
 // launches break, too.
-void Protocol::break_collectives(Part& part, ActorState& actor) {
-  Loaded& loaded = *part.loaded;
-  const Error error = thrown();
-  fail(part, actor);
+void Protocol::break_collectives(WorkerPlan& worker_plan, ActorState& actor) {
+  LoadedPlan& loaded = *worker_plan.loaded;
+  const Error error = current_error();
+  fail(worker_plan, actor);
   {
-    std::lock_guard lock(loaded.breaking);
-    if (!loaded.broken_by) loaded.broken_by = error;
+    std::lock_guard lock(loaded.error_mutex);
+    if (!loaded.collective_error) loaded.collective_error = error;
   }
   loaded.poisoned.store(0, std::memory_order_relaxed);
   abandon_collectives(loaded);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "karez/runtime/event_ring.h"
-#include "karez/runtime/loaded.h"
+#include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/namespace.h"
 
 namespace karez::runtime {
@@ -19,16 +19,16 @@ class Protocol {
   Protocol(int worker, Mailbox& box, EventRing& events) : worker_(worker), box_(box), events_(events) {}
 
   // A part to be served from now on, and no longer.
-  void attach(Part& part);
-  void detach(Part& part);
-  const std::vector<Part*>& parts() const { return attached_; }
+  void attach(WorkerPlan& worker_plan);
+  void detach(WorkerPlan& worker_plan);
+  const std::vector<WorkerPlan*>& worker_plans() const { return attached_; }
 
   // A part with a ready actor, or none.
-  Part* runnable();
-  void act(Part& part, ActorState& actor);
+  WorkerPlan* runnable();
+  void act(WorkerPlan& worker_plan, ActorState& actor);
 
   // Of collectives under way: from here on their links are looked at, and wake nobody; or no longer.
-  void watch_links(bool watch);
+  void set_link_polling(bool watch);
   // What has come to them is taken here.
   void poll_links();
 
@@ -38,20 +38,20 @@ class Protocol {
 
   // Mail: a message came from another worker; an act that finishes later is over; a link of a collective moved; a
   // member broke.
-  void take(Part& part, const Message& message, std::uint64_t ticket);
-  void take_for_session(Loaded& loaded, const Message& message, std::uint64_t ticket, EventKind how);
-  void finished(Part& part, ActorState& actor);
-  void arrived(Part& part, Sequence& sequence);
-  void abandoned(Part& part);
-  void resume(Part& part);
+  void take(WorkerPlan& worker_plan, const Message& message, std::uint64_t ticket);
+  void take_for_session(LoadedPlan& loaded, const Message& message, std::uint64_t ticket, EventKind how);
+  void finished(WorkerPlan& worker_plan, ActorState& actor);
+  void arrived(WorkerPlan& worker_plan, SequenceState& sequence);
+  void abandoned(WorkerPlan& worker_plan);
+  void resume(WorkerPlan& worker_plan);
 
   // From the session's own ports, in the launch of this ticket.
-  void send_from_session(Loaded& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message);
+  void send_from_session(LoadedPlan& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message);
 
   // Worker 0: the plan whose session ports took a message since this was asked last. It is asked after every act and
   // mail, and not within: what follows sends to the very actor that may be in the midst of its messages.
-  bool session_moved() const { return moved_ != nullptr; }
-  Loaded& moved() { return *std::exchange(moved_, nullptr); }
+  bool has_session_message() const { return notified_plan_ != nullptr; }
+  LoadedPlan& take_notified_plan() { return *std::exchange(notified_plan_, nullptr); }
 
   // What it is in the midst of: "a3 'compute.1'", or "" between acts. From any thread, while no plan is being
   // forgotten.
@@ -64,32 +64,32 @@ class Protocol {
  private:
   struct Delayed {
     std::chrono::steady_clock::time_point until;
-    Part* part;
+    WorkerPlan* worker_plan;
     ActorState* actor;
   };
 
-  void consider(Part& part, ActorState& actor);
-  void make_runnable(Part& part);
-  bool set_aside(Part& part, ActorState& actor);
-  bool hold(Part& part, ActorState& actor);
-  void begin_work(Part& part, ActorState& actor);
-  void end_work(Part& part, ActorState& actor);
-  void complete(Part& part, ActorState& actor);
-  void end_collective(Part& part, Sequence& sequence);
-  void send(Part& part, ActorState& from, const Message& message);
-  void send_away(Part& part, ActorState& from, const Message& message);
-  void fail(Part& part, ActorState& actor);
-  void check_collective(Part& part, ActorState& actor);
-  void break_collectives(Part& part, ActorState& actor);
+  void schedule(WorkerPlan& worker_plan, ActorState& actor);
+  void make_runnable(WorkerPlan& worker_plan);
+  bool defer(WorkerPlan& worker_plan, ActorState& actor);
+  bool hold(WorkerPlan& worker_plan, ActorState& actor);
+  void begin_work(WorkerPlan& worker_plan, ActorState& actor);
+  void end_work(WorkerPlan& worker_plan, ActorState& actor);
+  void complete(WorkerPlan& worker_plan, ActorState& actor);
+  void end_collective(WorkerPlan& worker_plan, SequenceState& sequence);
+  void send(WorkerPlan& worker_plan, ActorState& from, const Message& message);
+  void post_message(WorkerPlan& worker_plan, ActorState& from, const Message& message);
+  void fail(WorkerPlan& worker_plan, ActorState& actor);
+  void check_collective(WorkerPlan& worker_plan, ActorState& actor);
+  void break_collectives(WorkerPlan& worker_plan, ActorState& actor);
 
   const int worker_;
   Mailbox& box_;
   EventRing& events_;
-  std::vector<Part*> attached_, runnable_;
+  std::vector<WorkerPlan*> attached_, runnable_;
   std::vector<Delayed> delayed_;
-  Loaded* moved_ = nullptr;
+  LoadedPlan* notified_plan_ = nullptr;
   std::atomic<const ActorState*> acting_{nullptr};
-  OwnedCounter computing_, reading_;
+  SingleWriterCounter computing_, reading_;
 };
 
 }  // namespace karez::runtime

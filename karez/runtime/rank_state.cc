@@ -33,10 +33,10 @@ template <class Number> Number take_number(std::string_view& line) {
 }  // namespace
 
 std::string encode(const RankState& state, std::size_t most) {
-  std::string out = cat(state.moved, " ", state.may_move ? 1 : 0, "\n");
-  if (out.size() < most) out += cat(one_line(state.inside, most - out.size() - 1), "\n");
+  std::string out = cat(state.progress, " ", state.can_progress ? 1 : 0, "\n");
+  if (out.size() < most) out += cat(one_line(state.current_call, most - out.size() - 1), "\n");
   for (const RankWait& wait : state.waits) {
-    const std::string number = cat(wait.whom, " ");
+    const std::string number = cat(wait.rank, " ");
     if (out.size() + number.size() + 1 > most) break;
     out += cat(number, one_line(wait.what, most - out.size() - number.size() - 1), "\n");
   }
@@ -46,9 +46,9 @@ std::string encode(const RankState& state, std::size_t most) {
 RankState decode_state(std::string_view text) {
   RankState out;
   std::string_view line = take_line(text);
-  out.moved = take_number<std::uint64_t>(line);
-  out.may_move = take_number<int>(line) != 0;
-  out.inside = take_line(text);
+  out.progress = take_number<std::uint64_t>(line);
+  out.can_progress = take_number<int>(line) != 0;
+  out.current_call = take_line(text);
   while (!text.empty()) {
     line = take_line(text);
     const int whom = take_number<int>(line);

@@ -12,16 +12,16 @@ namespace karez::runtime {
 
 struct RankWait {
   static constexpr int others = -1;  // whoever has not come yet
-  int whom = others;                 // a rank
+  int rank = others;                 // a rank
   std::string what;                  // "a5 'all_reduce w' of launch 7 (all_reduce at net.cc:12), r9"
   bool operator==(const RankWait&) const = default;
 };
 
 struct RankState {
-  std::uint64_t moved =
+  std::uint64_t progress =
       0;  // another number whenever anything has moved: an act, a message, a byte that came, a call of the program's
-  bool may_move = false;        // something here is ready to go on by itself
-  std::string inside;           // a call that is under way: "a3 'compute.1' of launch 7 (matmul at net.cc:12)"; "" none
+  bool can_progress = false;    // something here is ready to go on by itself
+  std::string current_call;     // a call that is under way: "a3 'compute.1' of launch 7 (matmul at net.cc:12)"; "" none
   std::vector<RankWait> waits;  // none: it waits for nobody
   bool operator==(const RankState&) const = default;
 };

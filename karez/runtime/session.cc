@@ -11,12 +11,12 @@
 #include "karez/device/cpu_budget.h"
 #include "karez/plan/stream_assignment.h"
 #include "karez/runtime/agreement.h"
-#include "karez/runtime/crowd_watch.h"
+#include "karez/runtime/contention_monitor.h"
 #include "karez/runtime/exit.h"
 #include "karez/runtime/failure.h"
-#include "karez/runtime/heart.h"
-#include "karez/runtime/loaded.h"
-#include "karez/runtime/reader.h"
+#include "karez/runtime/heartbeat.h"
+#include "karez/runtime/loaded_plan.h"
+#include "karez/runtime/source_reader.h"
 #include "karez/runtime/worker.h"
 
 namespace karez::runtime {
@@ -63,37 +63,38 @@ bool Launch::done() const {
 }
 
 Result Launch::result(std::size_t i) const {
-  require(i < held_->size(), "launch ", record_->ticket, " has ", held_->size(), " results; there is no number ", i);
-  return {record_, (*held_)[i]};
+  require(i < values_->size(), "launch ", record_->ticket, " has ", values_->size(), " results; there is no number ",
+          i);
+  return {record_, (*values_)[i]};
 }
 
 std::optional<std::size_t> Launch::place_of(std::string_view name) const {
   const auto found =
-      std::find_if(held_->begin(), held_->end(), [&](const auto& held) { return held->spread->name == name; });
-  return found == held_->end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - held_->begin()));
+      std::find_if(values_->begin(), values_->end(), [&](const auto& held) { return held->layout->name == name; });
+  return found == values_->end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - values_->begin()));
 }
 
 Result Launch::result(std::string_view name) const {
   if (const auto place = place_of(name)) return result(*place);
   fail("launch ", record_->ticket, " has no output '", name, "'; ",
-       suggest_names(name, *held_, [](const auto& held) { return held->spread->name; }));
+       suggest_names(name, *values_, [](const auto& held) { return held->layout->name; }));
 }
 
 std::vector<std::pair<std::string, HostArray>> Launch::outputs() const {
   wait();
   std::vector<std::pair<std::string, HostArray>> out;
-  for (const auto& held : *held_) out.emplace_back(held->spread->name, whole_of(*held));
+  for (const auto& held : *values_) out.emplace_back(held->layout->name, gather_shards(*held));
   return out;
 }
 
 Launch Launch::without_results() const {
-  static const auto none = std::make_shared<const HeldList>();
+  static const auto none = std::make_shared<const DeviceValues>();
   return {record_, none};
 }
 
 // ---- Result
 
-const TensorType& Result::type() const { return held_->spread->type; }
+const TensorType& Result::type() const { return value_->layout->type; }
 void Result::wait() const { record_->session->wait(*record_); }
 
 bool Result::done() const {
@@ -103,29 +104,29 @@ bool Result::done() const {
 
 HostArray Result::read() const {
   wait();
-  return whole_of(*held_);
+  return gather_shards(*value_);
 }
 
 std::vector<HostArray> Result::local() const {
   wait();
-  return parts_of(*held_);
+  return copy_shards(*value_);
 }
 
 std::shared_ptr<const std::byte> Result::bytes() const {
   wait();
-  const Spread::Part& first = held_->spread->parts[0];
-  if (first.view.shape != held_->spread->type.shape) return nullptr;
-  return {held_, held_->memory[0].data()};
+  const ShardLayout::Shard& first = value_->layout->shards[0];
+  if (first.view.shape != value_->layout->type.shape) return nullptr;
+  return {value_, value_->memory[0].data()};
 }
 
 // ---- Session
 
 // What launches that are over leave behind.
-struct Session::Leftover {
+struct Session::FinishedLaunches {
   std::vector<std::vector<Feed>> feeds;
-  std::vector<std::vector<std::shared_ptr<const Held>>> arrays;
-  std::vector<std::vector<std::shared_ptr<LaunchRecord>>> after;
-  std::vector<std::shared_ptr<const HeldList>> outputs;
+  std::vector<std::vector<std::shared_ptr<const DeviceValue>>> arrays;
+  std::vector<std::vector<std::shared_ptr<LaunchRecord>>> producers;
+  std::vector<std::shared_ptr<const DeviceValues>> outputs;
 };
 
 Session::Session(SessionOptions options, const KernelTable& kernels)
@@ -138,9 +139,10 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
   require(options_.workers >= 0, "a session of ", options_.workers, " workers");
   require(options_.in_flight >= 1 && options_.in_flight <= 1024, "a session with ", options_.in_flight,
           " launches in flight; 1 to 1024 are possible");
-  require(options_.delays.most >= 0, "a session with delays of ", options_.delays.most, " microseconds");
-  limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
-  workers_.reserve(static_cast<std::size_t>(limit_) + 1);
+  require(options_.delays.max_microseconds >= 0, "a session with delays of ", options_.delays.max_microseconds,
+          " microseconds");
+  max_workers_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
+  workers_.reserve(static_cast<std::size_t>(max_workers_) + 1);
   if (options_.peers != nullptr) join_ranks();
 }
 
@@ -149,27 +151,27 @@ void Session::stop() {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  std::lock_guard asking(asking_);
+  std::lock_guard asking(workers_mutex_);
   for (auto& worker : workers_) worker->stop();
   reader_.reset();  // it posts to workers' boxes, and so do the links of plans when something arrives or a peer goes
   drop_plans();
   workers_.clear();
-  crowd_watch_.reset();
-  inquiries_.clear();
-  asked_.reset();
+  contention_monitor_.reset();
+  queries_.clear();
+  state_query_.reset();
   teams_.clear();
   cpus_of_.clear();
-  told_.clear();
-  spoiled_.clear();
+  cpu_sets_.clear();
+  invalidated_.clear();
 }
 
 void Session::drop_plans() {
-  std::map<int, std::shared_ptr<Loaded>> loaded;
-  std::vector<std::shared_ptr<Loaded>> leaving;
+  std::map<int, std::shared_ptr<LoadedPlan>> loaded;
+  std::vector<std::shared_ptr<LoadedPlan>> unloading;
   std::lock_guard lock(mutex_);
   loaded.swap(loaded_);
-  leaving.swap(leaving_);
-  breaking_.reset();
+  unloading.swap(unloading_plans_);
+  launch_abort_.reset();
 }
 
 void Session::add(AsyncKernel kernel) { async_.push_back(std::make_unique<AsyncKernel>(std::move(kernel))); }
@@ -188,21 +190,21 @@ Device& Session::device(const PlanDevice& d) {
 void Session::start_workers(const Plan& plan) {
   int wanted = 1;
   bool teams = false;
-  for (int worker : assign_streams(plan, limit_)) wanted = std::max(wanted, worker + 1);
+  for (int worker : assign_streams(plan, max_workers_)) wanted = std::max(wanted, worker + 1);
   for (const Actor& a : plan.actors)
     for (const Call& c : a.calls) teams |= c.team > 1;
-  std::lock_guard asking(asking_);
+  std::lock_guard asking(workers_mutex_);
   std::lock_guard lock(mutex_);
   if (workers_.empty() && wanted > 0) {
     workers_.push_back(std::make_unique<Worker>(*this, 0, options_.events));
-    for (auto& told : spoiled_)
+    for (auto& told : invalidated_)
       workers_[0]->box().post(&told->mail);  // another rank has failed in what this one has not come to
   }
   while (static_cast<int>(workers_.size()) < wanted)
     workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size()), options_.events));
   if (options_.pin) pin_workers(plan);
-  if (teams && crowd_watch_ == nullptr)
-    crowd_watch_ = std::make_unique<CrowdWatch>(static_cast<int>(cpu_budget().cpus.size()));
+  if (teams && contention_monitor_ == nullptr)
+    contention_monitor_ = std::make_unique<ContentionMonitor>(static_cast<int>(cpu_budget().cpus.size()));
   // A spinning worker would slow a kernel's team down a thousandfold; and it would take a core from another worker.
   if (teams || wanted > cpu_budget().cores) options_.spin_microseconds = 0;
   for (auto& worker : workers_) worker->set_spin(options_.spin_microseconds);
@@ -211,15 +213,15 @@ void Session::start_workers(const Plan& plan) {
 // A kernel's team inherits its worker's cores, so one core would be shared by all of it.
 void Session::pin_workers(const Plan& plan) {
   teams_.resize(workers_.size(), 1);
-  note_teams(plan, limit_, teams_);
+  note_teams(plan, max_workers_, teams_);
   auto dealt = assign_cpus(cpu_budget().cpus, teams_);
   cpus_of_.resize(workers_.size());
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     if (cpus_of_[w] == dealt[w]) continue;
     cpus_of_[w] = dealt[w];
-    auto& told = told_.emplace_back(std::make_unique<CpuSet>());
+    auto& told = cpu_sets_.emplace_back(std::make_unique<CpuSet>());
     told->cpus = dealt[w];
-    told->mail.what = Mail::What::bind;
+    told->mail.kind = Mail::Kind::set_affinity;
     told->mail.payload = told.get();
     workers_[w]->box().post(&told->mail);
   }
@@ -235,9 +237,9 @@ int Session::load(const Plan& plan, bool check_nan) {
 
 int Session::load_now(const Plan& plan, bool check_nan) {
   wait_idle();
-  free_left();
+  free_unloaded();
   verify(plan);
-  std::lock_guard loading(loading_);
+  std::lock_guard loading(load_mutex_);
   {
     std::lock_guard lock(mutex_);
     require_open();
@@ -251,20 +253,20 @@ int Session::load_now(const Plan& plan, bool check_nan) {
     std::lock_guard lock(mutex_);
     options.number = next_plan_;
   }
-  options.dealt_among = limit_;
+  options.max_workers = max_workers_;
   options.in_flight = options_.in_flight;
   for (auto& worker : workers_) options.boxes.push_back(&worker->box());
   if (!reader_ &&
       std::any_of(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.body == BodyKind::input; }))
-    reader_ = std::make_unique<Reader>();
+    reader_ = std::make_unique<SourceReader>();
   options.reader = reader_.get();
   options.slow_read =
-      threads_of(plan, limit_) < cpu_budget().cores ? slow_read_beside_free_core : slow_read_beside_teams;
+      threads_of(plan, max_workers_) < cpu_budget().cores ? slow_read_with_idle_core : slow_read_with_busy_cores;
   options.poison = options_.poison;
   options.check_nan = options_.check_nan || check_nan;
   options.delays = options_.delays;
-  options.follow = options_.follow;
-  options.links = options_.links;
+  options.order_arena_plans = options_.order_arena_plans;
+  options.on_endpoint = options_.on_endpoint;
   if (options_.peers != nullptr) {
     options.connect = [this, program = links_of(plan)](int rank, const std::string& name, comm::Notifier& notifier) {
       constexpr int depth = 8;
@@ -273,8 +275,8 @@ int Session::load_now(const Plan& plan, bool check_nan) {
   }
   auto loaded = prepare(plan, *variables_, options);
   loaded->work = work_of(plan);
-  if (options_.peers != nullptr) loaded->spoil = [this](std::uint64_t op) { spoil(op); };
-  for (auto& part : loaded->parts)
+  if (options_.peers != nullptr) loaded->invalidate = [this](std::uint64_t op) { invalidate(op); };
+  for (auto& part : loaded->worker_plans)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
   std::lock_guard lock(mutex_);
   loaded_.emplace(next_plan_, std::move(loaded));
@@ -287,37 +289,37 @@ bool Session::unload(int plan) {
     std::lock_guard lock(mutex_);
     auto at = loaded_.find(plan);
     if (at == loaded_.end()) return false;
-    leaving_.push_back(std::move(at->second));
+    unloading_plans_.push_back(std::move(at->second));
     loaded_.erase(at);
-    workers_[0]->box().post(&leaving_.back()->unload);  // under the lock: behind the mail of every launch of it
+    workers_[0]->box().post(&unloading_plans_.back()->unload);  // under the lock: behind the mail of every launch of it
   }
-  free_left();
+  free_unloaded();
   return true;
 }
 
-void Session::left(Loaded& loaded) {
+void Session::on_unloaded(LoadedPlan& loaded) {
   std::lock_guard lock(mutex_);
-  loaded.left = true;
+  loaded.unloaded = true;
 }
 
 // By a client: to free a plan takes long, and its kernels' state is not ours.
-void Session::free_left() {
-  std::vector<std::shared_ptr<Loaded>> free;  // emptied when the lock is open again, as is
-  Leftover spent;                             // this
+void Session::free_unloaded() {
+  std::vector<std::shared_ptr<LoadedPlan>> free;  // emptied when the lock is open again, as is
+  FinishedLaunches spent;                         // this
   std::lock_guard lock(mutex_);
-  auto first =
-      std::stable_partition(leaving_.begin(), leaving_.end(), [](const auto& loaded) { return !loaded->left; });
-  for (auto at = first; at != leaving_.end(); ++at) {
-    count(**at, gone_);
+  auto first = std::stable_partition(unloading_plans_.begin(), unloading_plans_.end(),
+                                     [](const auto& loaded) { return !loaded->unloaded; });
+  for (auto at = first; at != unloading_plans_.end(); ++at) {
+    count(**at, unloaded_counters_);
     free.push_back(std::move(*at));
   }
-  leaving_.erase(first, leaving_.end());
+  unloading_plans_.erase(first, unloading_plans_.end());
   spent = drop_finished();
 }
 
 // Whoever still wants a launch's results holds them. By clients, as to free much would hold up the worker.
-Session::Leftover Session::drop_finished() {
-  Leftover out;
+Session::FinishedLaunches Session::drop_finished() {
+  FinishedLaunches out;
   // After a failure a send to another rank may still wait in a queue, and read what its launch was fed: until the links
   // are gone.
   if (broken() || (failure_ && options_.peers != nullptr)) return out;
@@ -325,7 +327,7 @@ Session::Leftover Session::drop_finished() {
     if (!record->over) return false;
     out.feeds.push_back(std::move(record->feeds));
     out.arrays.push_back(std::move(record->arrays));
-    out.after.push_back(std::move(record->after));
+    out.producers.push_back(std::move(record->producers));
     out.outputs.push_back(std::move(record->outputs));
     return true;
   });
@@ -333,12 +335,12 @@ Session::Leftover Session::drop_finished() {
 }
 
 int Session::plans() {
-  free_left();
+  free_unloaded();
   std::lock_guard lock(mutex_);
-  return static_cast<int>(loaded_.size() + leaving_.size());
+  return static_cast<int>(loaded_.size() + unloading_plans_.size());
 }
 
-std::shared_ptr<Loaded> Session::find(int plan) const {
+std::shared_ptr<LoadedPlan> Session::find(int plan) const {
   std::lock_guard lock(mutex_);
   auto at = loaded_.find(plan);
   require(at != loaded_.end(), "no plan ", plan, " is loaded in this session");
@@ -348,23 +350,23 @@ std::shared_ptr<Loaded> Session::find(int plan) const {
 namespace {
 
 // The number of the plan's input of this name.
-std::size_t input_of(const Loaded& loaded, std::string_view name) {
+std::size_t input_of(const LoadedPlan& loaded, std::string_view name) {
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
-    if (loaded.inputs[i].spread->name == name) return i;
+    if (loaded.inputs[i].layout->name == name) return i;
   fail("plan '", loaded.plan.name, "' has no input '", name, "'; ",
-       suggest_names(name, loaded.inputs, [](const Binding& b) { return b.spread->name; }));
+       suggest_names(name, loaded.inputs, [](const PlanBinding& b) { return b.layout->name; }));
 }
 
-std::string line_of(const Binding& input) { return input.where.empty() ? "" : cat(" (", input.where, ")"); }
+std::string line_of(const PlanBinding& input) { return input.where.empty() ? "" : cat(" (", input.where, ")"); }
 
 }  // namespace
 
 void Session::feed(LaunchRecord& record, const Feeds& feeds) const {
-  const Loaded& loaded = *record.loaded;
+  const LoadedPlan& loaded = *record.loaded;
   record.feeds.resize(loaded.inputs.size());
   for (const auto& [name, feed] : feeds) {
     const std::size_t i = input_of(loaded, name);
-    const TensorType& type = loaded.inputs[i].spread->type;
+    const TensorType& type = loaded.inputs[i].layout->type;
     require(feed.source != nullptr, "input '", name, "' is fed with nothing");
     require(feed.source->type() == type, "input '", name, "' is ", type, ", but is fed with ", feed.source->type(),
             line_of(loaded.inputs[i]));
@@ -374,24 +376,24 @@ void Session::feed(LaunchRecord& record, const Feeds& feeds) const {
 
 // A result whose launch is over is there; of one under way the launch comes first.
 void Session::feed(LaunchRecord& record, const Results& arrays) {
-  const Loaded& loaded = *record.loaded;
+  const LoadedPlan& loaded = *record.loaded;
   if (!arrays.empty()) record.arrays.resize(loaded.inputs.size());
   for (const auto& [name, array] : arrays) {
     const std::size_t i = input_of(loaded, name);
-    const Spread& wanted = *loaded.inputs[i].spread;
-    require(array.held_ != nullptr, "input '", name, "' is fed with nothing");
+    const ShardLayout& wanted = *loaded.inputs[i].layout;
+    require(array.value_ != nullptr, "input '", name, "' is fed with nothing");
     require(record.feeds[i].source == nullptr && record.arrays[i] == nullptr, "input '", name, "' is fed twice");
-    const Spread& given = *array.held_->spread;
+    const ShardLayout& given = *array.value_->layout;
     require(array.record_->session == this, "input '", name, "' is fed with a result of another session");
     require(given.type == wanted.type, "input '", name, "' is ", wanted.type, ", but is fed with ", given.type,
             line_of(loaded.inputs[i]));
-    require(given.parts == wanted.parts, "input '", name, "' is read as ", print(wanted),
+    require(given.shards == wanted.shards, "input '", name, "' is read as ", print(wanted),
             ", but is fed with a result that lies as ", print(given), line_of(loaded.inputs[i]));
-    record.arrays[i] = array.held_;
+    record.arrays[i] = array.value_;
     std::lock_guard lock(mutex_);
     const bool failed = array.record_->over && array.record_->error;
     // The other ranks may make theirs: it ends poisoned on all of them.
-    if (!array.record_->over || (failed && record.op != 0)) record.after.push_back(array.record_);
+    if (!array.record_->over || (failed && record.op != 0)) record.producers.push_back(array.record_);
     else if (failed)
       throw Error(array.record_->error->kind,
                   cat("input '", name, "' is a result of a launch that failed: ", array.record_->error->what()),
@@ -403,15 +405,15 @@ Launch Session::launch(int plan, const Feeds& feeds, const Results& arrays, std:
   try {
     return launch_here(plan, feeds, arrays, op);
   } catch (...) {
-    if (op != 0) fail_ranks(thrown());  // the others wait for this rank
+    if (op != 0) fail_ranks(current_error());  // the others wait for this rank
     throw;
   }
 }
 
 Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op) {
   check_open();
-  const std::shared_ptr<Loaded> held = find(plan);  // somebody may unload it meanwhile
-  Loaded& loaded = *held;
+  const std::shared_ptr<LoadedPlan> held = find(plan);  // somebody may unload it meanwhile
+  LoadedPlan& loaded = *held;
   auto record = std::make_shared<LaunchRecord>();
   record->session = this;
   record->loaded = &loaded;
@@ -420,47 +422,47 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
   feed(*record, arrays);
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
     require(record->feeds[i].source != nullptr || (!record->arrays.empty() && record->arrays[i] != nullptr), "input '",
-            loaded.inputs[i].spread->name, "' (", loaded.inputs[i].spread->type, ") is not fed");
-  auto outputs = std::make_shared<HeldList>();
+            loaded.inputs[i].layout->name, "' (", loaded.inputs[i].layout->type, ") is not fed");
+  auto outputs = std::make_shared<DeviceValues>();
   outputs->reserve(loaded.outputs.size());
   record->targets.reserve(2 * loaded.outputs.size());
-  for (const Binding& output : loaded.outputs) {
-    outputs->push_back(std::make_shared<Held>(output.spread, options_.poison));
+  for (const PlanBinding& output : loaded.outputs) {
+    outputs->push_back(std::make_shared<DeviceValue>(output.layout, options_.poison));
     for (const Memory& part : outputs->back()->memory) record->targets.push_back(part.data());
   }
   record->outputs = outputs;
-  record->touches = &loaded.touches;
+  record->accesses = &loaded.accesses;
 
-  Leftover over;  // gone after the lock
+  FinishedLaunches over;  // gone after the lock
   std::unique_lock lock(mutex_);
-  over_.wait(lock, [&] { return has_room(); });
+  over_.wait(lock, [&] { return has_capacity(); });
   require_open();
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
   throw_failure(lock);
-  if (data_failure_ && agreement_ == nullptr) tell(lock);
+  if (data_failure_ && agreement_ == nullptr) throw_data_failure(lock);
   over = drop_finished();
   record->index = ++launched_;
-  if (idle_since_ != 0 && under_way() == 0) idle_ += ticks() - std::exchange(idle_since_, 0);
+  if (idle_since_ != 0 && active_launches() == 0) idle_ += ticks() - std::exchange(idle_since_, 0);
   queue(record);
   return {std::move(record), std::move(outputs)};
 }
 
-void Session::wait_for_room() {
+void Session::wait_for_capacity() {
   std::unique_lock lock(mutex_);
-  wait_over(lock, [&] { return has_room(); });
-  if (agreement_ != nullptr && !failure_ && data_failure_ && launched_ >= data_failure_->index + told_within)
-    tell(lock);
+  wait_over(lock, [&] { return has_capacity(); });
+  if (agreement_ != nullptr && !failure_ && data_failure_ && launched_ >= data_failure_->index + report_within)
+    throw_data_failure(lock);
 }
 
 // With several ranks, launches that were made so long ago are over too: all ranks know alike whether they failed.
-bool Session::has_room() const {
-  return under_way() < options_.in_flight &&
+bool Session::has_capacity() const {
+  return active_launches() < options_.in_flight &&
          (agreement_ == nullptr || std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) {
-            return record->over || record->index == 0 || record->index + told_within > launched_;
+            return record->over || record->index == 0 || record->index + report_within > launched_;
           }));
 }
 
-int Session::under_way() const {
+int Session::active_launches() const {
   return static_cast<int>(std::count_if(launches_.begin(), launches_.end(),
                                         [](const auto& record) { return record->loaded != nullptr && !record->over; }));
 }
@@ -468,14 +470,14 @@ int Session::under_way() const {
 void Session::queue(std::shared_ptr<LaunchRecord> record) {
   record->session = this;
   record->ticket = record->loaded != nullptr ? next_ticket_++ : next_ticket_;  // a turn stands before the next launch
-  record->mail.what = Mail::What::launch;
+  record->mail.kind = Mail::Kind::launch;
   record->mail.payload = record.get();
   launches_.push_back(record);
   workers_[0]->box().post(&record->mail);  // under the lock: tickets are queued in their order
 }
 
-void Session::queue_turn(std::shared_ptr<LaunchRecord> record) {
-  Leftover over;  // gone after the lock
+void Session::queue_variable_lock(std::shared_ptr<LaunchRecord> record) {
+  FinishedLaunches over;  // gone after the lock
   std::lock_guard lock(mutex_);
   require_open();
   over = drop_finished();
@@ -484,7 +486,7 @@ void Session::queue_turn(std::shared_ptr<LaunchRecord> record) {
 
 void Session::wait_idle() { await_idle({}); }
 
-void Session::wait_launched() {
+void Session::wait_all_launches() {
   std::unique_lock lock(mutex_);
   const std::uint64_t end = next_ticket_;
   wait_over(lock, [&] {
@@ -495,28 +497,28 @@ void Session::wait_launched() {
 
 void Session::reload() {
   wait_idle();
-  std::lock_guard loading(loading_);
+  std::lock_guard loading(load_mutex_);
   {
     std::lock_guard lock(mutex_);
     require_open();
   }
   stop();
   std::lock_guard lock(mutex_);
-  gone_ = {};
+  unloaded_counters_ = {};
   variables_ = std::make_unique<Variables>();
   launches_.clear();
   failure_.reset();
   data_failure_.reset();
   failed_ticket_ = 0;
-  recorded_ = false;
-  failure_told_ = false;
+  flight_recorded_ = false;
+  failure_reported_ = false;
   broken_ = false;
   stopping_ = false;
 }
 
-void Session::count(const Loaded& loaded, Counters& c) const {
+void Session::count(const LoadedPlan& loaded, Counters& c) const {
   c.messages += loaded.session_ports.messages.value();
-  for (const auto& part : loaded.parts) {
+  for (const auto& part : loaded.worker_plans) {
     if (!part) continue;
     c.acts += part->acts.value();
     c.messages += part->messages.value();
@@ -526,13 +528,13 @@ void Session::count(const Loaded& loaded, Counters& c) const {
 
 Counters Session::counters() {
   wait_idle();
-  free_left();
+  free_unloaded();
   std::lock_guard lock(mutex_);
-  Counters c = gone_;
+  Counters c = unloaded_counters_;
   c.launches = launched_;
   c.workers = static_cast<int>(workers_.size());
   for (const auto& [number, loaded] : loaded_) count(*loaded, c);
-  for (const auto& loaded : leaving_) count(*loaded, c);
+  for (const auto& loaded : unloading_plans_) count(*loaded, c);
   for (const auto& [name, device] : devices_) {
     c.peak_bytes[name] = device->memory().peak;
     c.held_bytes[name] = device->value_memory().current;
@@ -541,7 +543,7 @@ Counters Session::counters() {
 }
 
 std::map<std::string, std::int64_t> Session::arena_bytes() {
-  free_left();
+  free_unloaded();
   std::lock_guard lock(mutex_);
   std::map<std::string, std::int64_t> out;
   for (const auto& [name, device] : devices_) out[name] = device->arena().bytes();
@@ -550,7 +552,7 @@ std::map<std::string, std::int64_t> Session::arena_bytes() {
 
 std::int64_t Session::held_bytes() {
   {
-    Leftover over;  // gone after the lock
+    FinishedLaunches over;  // gone after the lock
     std::lock_guard lock(mutex_);
     over = drop_finished();
   }

@@ -25,8 +25,8 @@
 #include "karez/runtime/async_kernel.h"
 #include "karez/runtime/delays.h"
 #include "karez/runtime/event_ring.h"
+#include "karez/runtime/hang_detector.h"
 #include "karez/runtime/namespace.h"
-#include "karez/runtime/watch.h"
 
 namespace karez::comm {
 class Endpoint;
@@ -40,25 +40,25 @@ class Device;
 namespace karez::runtime {
 
 class Agreement;
-class CrowdWatch;
-class Heart;
+class ContentionMonitor;
+class Heartbeat;
 struct LaunchEnd;
 struct OpDescription;
-struct SpoiledOp;
+struct InvalidatedOp;
 struct Refusal;
 struct Exchange;
-struct Spent;
+struct RankTime;
 class Launch;
-class Launches;
-class Reader;
-class Unloading;
+class LaunchQueue;
+class SourceReader;
+class PlanUnloader;
 class Worker;
-struct Loaded;
-struct Breaking;
-struct Held;
+struct LoadedPlan;
+struct LaunchAbort;
+struct DeviceValue;
 struct LaunchRecord;
 struct Variables;
-struct Inquiry;
+struct WorkerQuery;
 struct CpuSet;
 
 #ifdef KAREZ_POISON
@@ -82,14 +82,15 @@ struct SessionOptions {
   // waited for.
   std::function<void()> while_waiting = {};
   bool pin = false;  // bind each worker and its kernels' teams to cores of their own, as many as the largest team
-  comm::Peers* peers = nullptr;  // the other ranks, where there are any; for this session alone, and they outlive it
-  WatchLimits watch = {};        // over them
+  comm::Peers* peers = nullptr;     // the other ranks, where there are any; for this session alone, and they outlive it
+  HangTimeouts hang_timeouts = {};  // over them
   std::string flight = {};  // a folder for what the workers did last, written when something fails (flight.h); "": none
   // For tests.
   Delays delays = {};
-  bool follow = true;  // plans whose blocks lie in one arena; otherwise they spoil each other's values
-  std::function<void(Plan&)> plans = {};  // told each plan whose links are compared with other ranks': it may change it
-  std::function<void(comm::Endpoint&)> links =
+  bool order_arena_plans = true;  // plans whose blocks lie in one arena; otherwise they spoil each other's values
+  std::function<void(Plan&)> on_plan =
+      {};  // told each plan whose links are compared with other ranks': it may change it
+  std::function<void(comm::Endpoint&)> on_endpoint =
       {};  // told each endpoint of a plan that is loaded: it may put links of its own there
 };
 
@@ -109,16 +110,16 @@ class Result {
  private:
   friend class Launch;
   friend class Session;
-  Result(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const Held> held)
+  Result(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const DeviceValue> held)
       : record_(std::move(record)),
-        held_(std::move(held)) {}
+        value_(std::move(held)) {}
   std::shared_ptr<LaunchRecord> record_;
-  std::shared_ptr<const Held> held_;
+  std::shared_ptr<const DeviceValue> value_;
 };
 using Results = std::vector<std::pair<std::string, Result>>;
 
 // What one device has of a value that the user gives.
-struct HeldPart {
+struct DeviceShard {
   PlanDevice place;
   std::vector<std::int64_t> begin;  // in the whole
   Shape shape;
@@ -131,7 +132,7 @@ class Launch {
   void wait() const;  // rethrows the launch's first error, with its kind, actor, device and the user's line
   bool done() const;
   std::uint64_t ticket() const;
-  std::size_t results() const { return held_->size(); }
+  std::size_t results() const { return values_->size(); }
   Result result(std::size_t i) const;          // in the order of the plan's fetches; waits for nothing
   Result result(std::string_view name) const;  // unknown: an error that lists the names
   std::optional<std::size_t> place_of(std::string_view name) const;  // among them; none: no such fetch here
@@ -141,34 +142,34 @@ class Launch {
 
  private:
   friend class Session;
-  using HeldList = std::vector<std::shared_ptr<Held>>;
-  Launch(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const HeldList> held)
+  using DeviceValues = std::vector<std::shared_ptr<DeviceValue>>;
+  Launch(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const DeviceValues> held)
       : record_(std::move(record)),
-        held_(std::move(held)) {}
+        values_(std::move(held)) {}
   std::shared_ptr<LaunchRecord> record_;
-  std::shared_ptr<const HeldList> held_;
+  std::shared_ptr<const DeviceValues> values_;
 };
 
 // A client's turn at a variable: it comes when the launches made before that meet it are over, and those made later
 // wait for its end. Reading and writing wait for it. The first worker grants it, between two acts. Whoever holds one
 // must not wait for launches made later (nor make more than fit, load, reload or count): they may wait for him.
-class VariableTurn {
+class VariableLock {
  public:
-  ~VariableTurn();
-  VariableTurn(VariableTurn&&) noexcept;
-  VariableTurn& operator=(VariableTurn&&) = delete;
+  ~VariableLock();
+  VariableLock(VariableLock&&) noexcept;
+  VariableLock& operator=(VariableLock&&) = delete;
 
   std::vector<HostArray> read() const;                     // each part row-major, however it lies there
   void write(const std::vector<HostArray>& values) const;  // what lies between strided elements stays
 
  private:
   friend class Session;
-  struct Part;
-  VariableTurn(std::shared_ptr<LaunchRecord> record, std::string_view name, std::vector<Part> parts);
+  struct Shard;
+  VariableLock(std::shared_ptr<LaunchRecord> record, std::string_view name, std::vector<Shard> parts);
   void wait() const;
   std::shared_ptr<LaunchRecord> record_;
   std::string name_;
-  std::vector<Part> parts_;
+  std::vector<Shard> parts_;
 };
 
 class Session {
@@ -186,8 +187,8 @@ class Session {
   //   in haste   launches that are under way fail: a call of a kernel or source that runs is waited for, nothing else.
   //   The other ranks hear `why`
   // Then no thread of the session is left. Not to be called by a kernel or a source.
-  enum class Ending { well, in_haste };
-  void end(Ending how, const std::string& why = "it ends its world, because something was thrown");
+  enum class ShutdownMode { graceful, immediate };
+  void end(ShutdownMode how, const std::string& why = "it ends its world, because something was thrown");
   void check_open() const;  // throws what later calls throw, once it has ended
 
   void add(AsyncKernel kernel);  // before a plan that names it
@@ -215,7 +216,7 @@ class Session {
 
   // A value on devices of this rank, one part on each, as a launch's result lies there. Its bytes are copied; it waits
   // for nothing.
-  Result hold(const TensorType& whole, std::vector<HeldPart> parts);
+  Result device_put(const TensorType& whole, std::vector<DeviceShard> parts);
 
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number
   // 0. All throw what has failed.
@@ -223,7 +224,7 @@ class Session {
   void await_op(std::uint64_t op);  // until all ranks have begun it
   // A launch in which no device of this rank takes part. It has no results, counts as a launch of this rank, and fails
   // as it does on the others.
-  Launch launch_elsewhere(std::uint64_t op);
+  Launch launch_remote(std::uint64_t op);
   std::variant<std::uint64_t, Refusal> ask_op(
       const OpDescription& op);         // begins it when all ranks have asked for it, or not at all
   void fail_ranks(const Error& error);  // for all of them
@@ -232,14 +233,14 @@ class Session {
   std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op);
   std::vector<Exchange> exchanges(const Plan& plan) const;  // what its links to other ranks carry
 
-  void wait_for_room();  // until `launch` would not wait
+  void wait_for_capacity();  // until `launch` would not wait
 
   // Until the launches made before are over; others may be made meanwhile.
-  void wait_launched();
+  void wait_all_launches();
 
   // A turn at what some devices hold of a variable; each view says how it lies there. It is asked for at once, and
   // never waits.
-  VariableTurn turn(std::string_view name, const std::vector<std::pair<PlanDevice, View>>& parts, bool writes);
+  VariableLock lock_variable(std::string_view name, const std::vector<std::pair<PlanDevice, View>>& parts, bool writes);
   HostArray read_variable(std::string_view name, const PlanDevice& device, const View& view);
   void write_variable(std::string_view name, const PlanDevice& device, const View& view, const HostArray& value);
   bool has_variable(std::string_view name, const PlanDevice& device) const;
@@ -266,47 +267,47 @@ class Session {
   // known after `most` seconds. From any thread.
   RankState state(bool waits, double most);
   // A line once other programs were noticed on the cores that teams compute on (crowd_watch.h); "" before.
-  std::string crowd_line();
+  std::string contention_text();
   // By worker: what it did last. At any time, also while launches run and after one failed; `reload` forgets it.
   std::vector<EventLog> events() const;
 
  private:
-  struct Leftover;
-  class InAgreement;
+  struct FinishedLaunches;
+  class AgreementGuard;
   friend class Launch;
   friend class Result;
-  friend class VariableTurn;
-  friend class Launches;
-  friend class Unloading;
+  friend class VariableLock;
+  friend class LaunchQueue;
+  friend class PlanUnloader;
   friend class Worker;
   // Called by workers.
-  void finished(LaunchRecord& record);                  // it is over here; the record may go
-  bool refuses(const LaunchRecord& record) const;       // nothing runs any more
-  bool maker_failed(const LaunchRecord& record) const;  // it takes a result of a launch that failed
-  void spoil(std::uint64_t op);                         // the launch fails here: the other ranks hear of it
-  void grant(LaunchRecord& record);                     // a client's turn has come
-  void broke(const Error& why);                         // a protocol error: everything in flight ends here
-  void left(Loaded& loaded);                            // no worker touches it any more; a client's thread frees it
+  void finished(LaunchRecord& record);                     // it is over here; the record may go
+  bool rejects(const LaunchRecord& record) const;          // nothing runs any more
+  bool producer_failed(const LaunchRecord& record) const;  // it takes a result of a launch that failed
+  void invalidate(std::uint64_t op);                       // the launch fails here: the other ranks hear of it
+  void grant(LaunchRecord& record);                        // a client's turn has come
+  void on_protocol_error(const Error& why);                // a protocol error: everything in flight ends here
+  void on_unloaded(LoadedPlan& loaded);                    // no worker touches it any more; a client's thread frees it
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
-  Error unusable(std::string_view text) const;  // since `failure_`, and of its kind
-  Error did_not_run(const LaunchRecord& record) const;
-  void judge(LaunchRecord& record, const LaunchEnd& end);
+  Error unusable_error(std::string_view text) const;  // since `failure_`, and of its kind
+  Error skipped_error(const LaunchRecord& record) const;
+  void record_outcome(LaunchRecord& record, const LaunchEnd& end);
   void throw_failure(std::unique_lock<std::mutex>& lock);
-  void tell(std::unique_lock<std::mutex>& lock);
+  void throw_data_failure(std::unique_lock<std::mutex>& lock);
   void recover(std::unique_lock<std::mutex>& lock, std::uint64_t told);
-  bool has_room() const;
+  bool has_capacity() const;
   void wait_idle();
-  template <class Done>
+  template <class Predicate>
   void wait_over(std::unique_lock<std::mutex>& lock,
-                 Done done);  // until what `over_` tells of is done, or while_waiting throws
-  std::shared_ptr<Loaded> find(int plan) const;
-  void free_left();
-  Leftover drop_finished();                          // under the lock; what it gives goes when the lock is open again
+                 Predicate done);  // until what `over_` tells of is done, or while_waiting throws
+  std::shared_ptr<LoadedPlan> find(int plan) const;
+  void free_unloaded();
+  FinishedLaunches drop_finished();                  // under the lock; what it gives goes when the lock is open again
   void queue(std::shared_ptr<LaunchRecord> record);  // under the lock
-  void queue_turn(std::shared_ptr<LaunchRecord> record);
-  int under_way() const;  // launches that are not over; under the lock
-  void count(const Loaded& loaded, Counters& counters) const;
+  void queue_variable_lock(std::shared_ptr<LaunchRecord> record);
+  int active_launches() const;  // launches that are not over; under the lock
+  void count(const LoadedPlan& loaded, Counters& counters) const;
   void wait(const LaunchRecord& record);
   void feed(LaunchRecord& record, const Feeds& feeds) const;
   void feed(LaunchRecord& record, const Results& arrays);
@@ -320,56 +321,58 @@ class Session {
   Launch launch_here(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op);
   // Called by the agreement: all ranks have ended a launch; one rank has failed, so that nothing under way ends well.
   void ended(std::uint64_t op, const LaunchEnd& end);
-  void spoiled(std::uint64_t op, bool by_all);
-  void break_off(const Error& error, std::optional<int> lost);
-  Error broken_off(const LaunchRecord& record) const;
-  void found(const WatchFinding& finding);  // called by the heart
-  void finish(Ending how, const std::string& why, const std::function<void()>& meanwhile);
-  void finish_once(Ending how, const std::string& why, const std::function<void()>& meanwhile);
-  void end_world(const std::function<void()>& meanwhile);  // waits for all ranks to come to it
-  void await_idle(const std::function<void()>& meanwhile);
-  void break_launches(const Error& error);
-  void require_open() const;      // an error once it has ended; under the lock
-  void require_together() const;  // likewise, and where it has left the other ranks
-  std::shared_ptr<Inquiry> ask_workers();
-  Spent spent(const LaunchRecord& record) const;
+  void invalidated(std::uint64_t op, bool on_all_ranks);
+  void on_rank_failure(const Error& error, std::optional<int> lost);
+  Error abort_error(const LaunchRecord& record) const;
+  void on_hang(const HangDiagnosis& diagnosis);  // called by the heart
+  void finish(ShutdownMode how, const std::string& why, const std::function<void()>& while_waiting);
+  void finish_once(ShutdownMode how, const std::string& why, const std::function<void()>& while_waiting);
+  void end_world(const std::function<void()>& while_waiting);  // waits for all ranks to come to it
+  void await_idle(const std::function<void()>& while_waiting);
+  void abort_launches(const Error& error);
+  void require_open() const;    // an error once it has ended; under the lock
+  void require_joined() const;  // likewise, and where it has left the other ranks
+  std::shared_ptr<WorkerQuery> ask_workers();
+  RankTime rank_time(const LaunchRecord& record) const;
   void record_flight(const Error& error, const RankState& state);
   void add_states(RankState& state, double most);
 
   SessionOptions options_;
-  TickScale scale_;                    // of events
-  std::int64_t origin_ = 0;            // ns since 1970 at that scale's zero
-  std::atomic<bool> recorded_{false};  // the flight
+  TickScale scale_;                           // of events
+  std::int64_t origin_ = 0;                   // ns since 1970 at that scale's zero
+  std::atomic<bool> flight_recorded_{false};  // the flight
   const KernelTable* kernels_;
   std::vector<std::unique_ptr<AsyncKernel>> async_;
   std::map<std::string, std::unique_ptr<Device>> devices_;  // "rank.device"
   std::unique_ptr<Variables> variables_;
-  int limit_ = 1;  // of workers
+  int max_workers_ = 1;  // of workers
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Reader> reader_;
-  std::unique_ptr<CrowdWatch>
-      crowd_watch_;                        // since a plan with teams of more than one was loaded; guarded by `asking_`
+  std::unique_ptr<SourceReader> reader_;
+  std::unique_ptr<ContentionMonitor>
+      contention_monitor_;                 // since a plan with teams of more than one was loaded; guarded by `asking_`
   std::vector<int> teams_;                 // by worker: the largest team of a plan that was loaded
   std::vector<std::vector<int>> cpus_of_;  // by worker, where they are pinned
-  std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended
-  base::TimedMutex asking_;                          // guards who the workers are, and what they are asked
-  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept until all answered: a worker inside a kernel answers later
-  std::shared_ptr<Inquiry> asked_;                   // by `state`, last
-  std::atomic<std::uint64_t> ops_{0};                // that began, were ended or awaited
-  std::atomic<int> awaiting_{0};                     // how many threads of the program wait for all ranks to begin one
+  std::vector<std::unique_ptr<CpuSet>> cpu_sets_;  // to workers: kept until they have ended
+  base::TimedMutex workers_mutex_;                 // guards who the workers are, and what they are asked
+  std::vector<std::shared_ptr<WorkerQuery>>
+      queries_;                               // kept until all answered: a worker inside a kernel answers later
+  std::shared_ptr<WorkerQuery> state_query_;  // by `state`, last
+  std::atomic<std::uint64_t> ops_{0};         // that began, were ended or awaited
+  std::atomic<int> awaiting_threads_{0};      // how many threads of the program wait for all ranks to begin one
   std::int64_t launched_ = 0;
-  std::mutex loading_;                   // held while a plan is loaded, and while the workers go
-  std::mutex ending_;                    // held while the session ends
-  bool finished_ = false;                // under `ending_`
-  std::map<std::uint64_t, int> linked_;  // by program: how many plans of it have had links to other ranks
+  std::mutex load_mutex_;                          // held while a plan is loaded, and while the workers go
+  std::mutex end_mutex_;                           // held while the session ends
+  bool finished_ = false;                          // under `ending_`
+  std::map<std::uint64_t, int> plans_of_program_;  // by program: how many plans of it have had links to other ranks
   std::atomic<bool> broken_{false};
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable over_;
   int next_plan_ = 0;
-  std::map<int, std::shared_ptr<Loaded>> loaded_;        // by number
-  std::vector<std::shared_ptr<Loaded>> leaving_;         // unloaded; a worker may yet touch those that have not left
-  Counters gone_;                                        // what plans counted that are freed
+  std::map<int, std::shared_ptr<LoadedPlan>> loaded_;  // by number
+  std::vector<std::shared_ptr<LoadedPlan>>
+      unloading_plans_;                                  // unloaded; a worker may yet touch those that have not left
+  Counters unloaded_counters_;                           // what plans counted that are freed
   std::vector<std::shared_ptr<LaunchRecord>> launches_;  // not over, or not yet dropped; by ticket
   std::uint64_t next_ticket_ = 1;
   std::optional<Error> failure_;  // of the first launch that failed so that nothing can run any more
@@ -381,23 +384,23 @@ class Session {
     std::uint64_t ticket = 0;
     std::int64_t index = 0;
   };
-  static constexpr std::int64_t told_within = 64;
+  static constexpr std::int64_t report_within = 64;
   std::optional<DataFailure> data_failure_;
-  std::vector<std::unique_ptr<SpoiledOp>> spoiled_;  // told to worker 0
-  std::int64_t idle_since_ = 0, idle_ = 0;           // ticks: since when no launch is under way, and how long none was
-  bool broken_off_ = false;                          // for all ranks
-  bool apart_ = false;                               // has left the other ranks
-  std::string waited_;                               // then: whom this rank waited for, as text
-  bool stopping_ = false;                            // workers are, or will be, no more
-  bool ended_ = false;                               // for good
-  std::atomic<bool> failure_told_{false};            // the program has been told of `failure_`
-  int in_agreement_ = 0;                             // threads of the program that are inside of it
-  std::unique_ptr<Breaking> breaking_;               // then: told to worker 0
-  std::unique_ptr<Agreement> agreement_;  // none where this rank is alone; last: it calls this session, as does
-  std::unique_ptr<Heart> heart_;          // this
+  std::vector<std::unique_ptr<InvalidatedOp>> invalidated_;  // told to worker 0
+  std::int64_t idle_since_ = 0, idle_ = 0;     // ticks: since when no launch is under way, and how long none was
+  bool aborted_ = false;                       // for all ranks
+  bool left_ranks_ = false;                    // has left the other ranks
+  std::string wait_text_;                      // then: whom this rank waited for, as text
+  bool stopping_ = false;                      // workers are, or will be, no more
+  bool ended_ = false;                         // for good
+  std::atomic<bool> failure_reported_{false};  // the program has been told of `failure_`
+  int in_agreement_ = 0;                       // threads of the program that are inside of it
+  std::unique_ptr<LaunchAbort> launch_abort_;  // then: told to worker 0
+  std::unique_ptr<Agreement> agreement_;       // none where this rank is alone; last: it calls this session, as does
+  std::unique_ptr<Heartbeat> heartbeat_;       // this
 };
 
-template <class Done> void Session::wait_over(std::unique_lock<std::mutex>& lock, Done done) {
+template <class Predicate> void Session::wait_over(std::unique_lock<std::mutex>& lock, Predicate done) {
   if (!options_.while_waiting) return over_.wait(lock, done);
   while (!over_.wait_for(lock, std::chrono::milliseconds(50), done)) {
     lock.unlock();

@@ -5,52 +5,52 @@
 
 #include "karez/base/log.h"
 #include "karez/runtime/agreement.h"
-#include "karez/runtime/crowd_watch.h"
+#include "karez/runtime/contention_monitor.h"
 #include "karez/runtime/exit.h"
-#include "karez/runtime/heart.h"
-#include "karez/runtime/loaded.h"
-#include "karez/runtime/reader.h"
+#include "karez/runtime/heartbeat.h"
+#include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/session.h"
+#include "karez/runtime/source_reader.h"
 #include "karez/runtime/worker.h"
 
 namespace karez::runtime {
 
 Session::~Session() {
-  finish(std::uncaught_exceptions() > 0 ? Ending::in_haste : Ending::well,
+  finish(std::uncaught_exceptions() > 0 ? ShutdownMode::immediate : ShutdownMode::graceful,
          "it ends its world, because something was thrown", {});
 }
 
-void Session::end(Ending how, const std::string& why) { finish(how, why, options_.while_waiting); }
+void Session::end(ShutdownMode how, const std::string& why) { finish(how, why, options_.while_waiting); }
 
-void Session::finish(Ending how, const std::string& why, const std::function<void()>& meanwhile) {
+void Session::finish(ShutdownMode how, const std::string& why, const std::function<void()>& while_waiting) {
   {
-    std::lock_guard ending(ending_);
-    if (!finished_) finish_once(how, why, meanwhile);
+    std::lock_guard ending(end_mutex_);
+    if (!finished_) finish_once(how, why, while_waiting);
     finished_ = true;
   }
   forget_at_exit(*this);  // which waits for an exit that is about to end this one
 }
 
-void Session::finish_once(Ending how, const std::string& why, const std::function<void()>& meanwhile) {
+void Session::finish_once(ShutdownMode how, const std::string& why, const std::function<void()>& while_waiting) {
   {
     std::lock_guard lock(mutex_);
     ended_ = true;
   }
-  if (how == Ending::well) {
-    if (agreement_ != nullptr) end_world(meanwhile);
+  if (how == ShutdownMode::graceful) {
+    if (agreement_ != nullptr) end_world(while_waiting);
   } else if (agreement_ != nullptr) {
     agreement_->fail(Error(why));
   } else {
     std::lock_guard lock(mutex_);
-    break_launches(Error(why));
+    abort_launches(Error(why));
   }
-  await_idle(meanwhile);
-  if (how == Ending::well && ((failure_ && !failure_told_) || data_failure_))
+  await_idle(while_waiting);
+  if (how == ShutdownMode::graceful && ((failure_ && !failure_reported_) || data_failure_))
     note(base::LogLevel::warning, "a launch failed whose results the program never asked for: ",
          failure_ ? failure_->what() : data_failure_->error.what());
-  std::lock_guard loading(loading_);
+  std::lock_guard loading(load_mutex_);
   stop();
-  heart_.reset();
+  heartbeat_.reset();
   {
     std::unique_lock lock(mutex_);
     over_.wait(lock, [&] { return in_agreement_ == 0; });
@@ -60,38 +60,38 @@ void Session::finish_once(Ending how, const std::string& why, const std::functio
 }
 
 // The heart beats meanwhile, so that a rank that stops before it comes here is named; nothing can be thrown any more.
-void Session::end_world(const std::function<void()>& meanwhile) {
+void Session::end_world(const std::function<void()>& while_waiting) {
   struct Awaiting {
     std::atomic<int>& count;
     ~Awaiting() { --count; }
-  } awaiting{awaiting_};
-  ++awaiting_;
+  } awaiting{awaiting_threads_};
+  ++awaiting_threads_;
   std::uint64_t op = 0;
   try {
-    op = agreement_->begin({.what = "the end of its world", .sets_nothing = true});
+    op = agreement_->begin({.what = "the end of its world", .is_barrier = true});
   } catch (const Error&) { return; }  // something has failed before, as the program has been told
   try {
-    agreement_->await_begun(op, meanwhile);
+    agreement_->await_begun(op, while_waiting);
   } catch (const Error& error) { note(base::LogLevel::warning, "at the end of its world: ", error.what()); }
 }
 
 // Until every launch made so far is over; what `meanwhile` throws ends the wait.
-void Session::await_idle(const std::function<void()>& meanwhile) {
+void Session::await_idle(const std::function<void()>& while_waiting) {
   const auto idle = [&] {
     return std::all_of(launches_.begin(), launches_.end(), [](const auto& record) { return record->over; });
   };
   std::unique_lock lock(mutex_);
-  if (!meanwhile) return over_.wait(lock, idle);
+  if (!while_waiting) return over_.wait(lock, idle);
   while (!over_.wait_for(lock, std::chrono::milliseconds(50), idle)) {
     lock.unlock();
-    meanwhile();
+    while_waiting();
     lock.lock();
   }
 }
 
 // What is under way completes without working, and what has not begun does not begin: with this error, where it has
 // none of its own. Under the lock.
-void Session::break_launches(const Error& error) {
+void Session::abort_launches(const Error& error) {
   std::uint64_t first = next_ticket_;
   bool any = false;
   for (const auto& record : launches_) {
@@ -103,14 +103,14 @@ void Session::break_launches(const Error& error) {
     failure_ = error;
     failed_ticket_ = failed_ticket_ == 0 ? first - 1 : std::min(failed_ticket_, first - 1);
   }
-  if (workers_.empty() || stopping_ || breaking_ != nullptr) return;
-  breaking_ = std::make_unique<Breaking>();
-  breaking_->error = error;
-  for (const auto& [number, loaded] : loaded_) breaking_->plans.push_back(loaded);
-  breaking_->plans.insert(breaking_->plans.end(), leaving_.begin(), leaving_.end());
-  breaking_->mail.what = Mail::What::break_off;
-  breaking_->mail.payload = breaking_.get();
-  workers_[0]->box().post(&breaking_->mail);  // which knows of what plans launches are under way
+  if (workers_.empty() || stopping_ || launch_abort_ != nullptr) return;
+  launch_abort_ = std::make_unique<LaunchAbort>();
+  launch_abort_->error = error;
+  for (const auto& [number, loaded] : loaded_) launch_abort_->plans.push_back(loaded);
+  launch_abort_->plans.insert(launch_abort_->plans.end(), unloading_plans_.begin(), unloading_plans_.end());
+  launch_abort_->mail.kind = Mail::Kind::abort_launches;
+  launch_abort_->mail.payload = launch_abort_.get();
+  workers_[0]->box().post(&launch_abort_->mail);  // which knows of what plans launches are under way
 }
 
 void Session::check_open() const {

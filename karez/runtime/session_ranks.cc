@@ -4,9 +4,9 @@
 #include "karez/base/log.h"
 #include "karez/comm/peers.h"
 #include "karez/runtime/agreement.h"
-#include "karez/runtime/heart.h"
+#include "karez/runtime/heartbeat.h"
 #include "karez/runtime/links.h"
-#include "karez/runtime/loaded.h"
+#include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/session.h"
 #include "karez/runtime/worker.h"
 
@@ -17,76 +17,78 @@ namespace karez::runtime {
 std::string Session::links_of(const Plan& plan) {
   require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is rank ", plan.rank, "'s, not rank ",
           options_.peers->rank(), "'s");
-  return cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
+  return cat("program ", plan.program_hash, " ", plans_of_program_[plan.program_hash]++, "\n");
 }
 
 void Session::join_ranks() {
   comm::Peers& peers = *options_.peers;
   const auto open = [&peers](int rank, comm::Notifier& notifier) {
-    return peers.control(rank).open(hash_text("agreement"), NoteLines::depth, notifier);
+    return peers.control(rank).open(hash_text("agreement"), ControlLinks::depth, notifier);
   };
   agreement_ = std::make_unique<Agreement>(
-      Agreement::Place{peers.rank(), peers.ranks(), open, std::chrono::duration<double>(options_.watch.peer_timeout)},
-      Agreement::Tell{[this](std::uint64_t op, const LaunchEnd& end) { ended(op, end); },
-                      [this](std::uint64_t op, bool by_all) { spoiled(op, by_all); },
-                      [this](const Error& error, std::optional<int> lost) { break_off(error, lost); },
-                      [&peers](int rank) { return peers.name(rank); }});
-  heart_ = std::make_unique<Heart>(*options_.peers, options_.watch,
-                                   Heart::Tell{[this](bool waits, double most) { return state(waits, most); },
-                                               [this](const WatchFinding& finding) { found(finding); }});
+      Agreement::Options{peers.rank(), peers.ranks(), open,
+                         std::chrono::duration<double>(options_.hang_timeouts.peer_timeout)},
+      Agreement::Callbacks{[this](std::uint64_t op, const LaunchEnd& end) { ended(op, end); },
+                           [this](std::uint64_t op, bool on_all_ranks) { invalidated(op, on_all_ranks); },
+                           [this](const Error& error, std::optional<int> lost) { on_rank_failure(error, lost); },
+                           [&peers](int rank) { return peers.name(rank); }});
+  heartbeat_ =
+      std::make_unique<Heartbeat>(*options_.peers, options_.hang_timeouts,
+                                  Heartbeat::Callbacks{[this](bool waits, double most) { return state(waits, most); },
+                                                       [this](const HangDiagnosis& diagnosis) { on_hang(diagnosis); }});
   std::lock_guard lock(mutex_);
-  apart_ = false;
+  left_ranks_ = false;
 }
 
 void Session::leave_ranks() {
   {
     std::lock_guard lock(mutex_);
-    apart_ = true;
+    left_ranks_ = true;
   }
-  heart_.reset();
+  heartbeat_.reset();
   std::unique_lock lock(mutex_);
   over_.wait(lock, [&] { return in_agreement_ == 0; });
   lock.unlock();
   agreement_.reset();
-  linked_.clear();
+  plans_of_program_.clear();
   lock.lock();  // the agreement may have told of the failure until now
-  spoiled_.clear();
+  invalidated_.clear();
   failure_.reset();
   data_failure_.reset();
   failed_ticket_ = 0;
-  broken_off_ = false;
-  recorded_ = false;
+  aborted_ = false;
+  flight_recorded_ = false;
 }
 
 std::vector<Exchange> Session::exchanges(const Plan& plan) const {
-  if (!options_.plans) return exchanges_of(plan);
+  if (!options_.on_plan) return exchanges_of(plan);
   Plan told = plan;
-  options_.plans(told);
+  options_.on_plan(told);
   return exchanges_of(told);
 }
 
 // A thread of the program inside of the agreement, which stays meanwhile.
-class Session::InAgreement {
+class Session::AgreementGuard {
  public:
-  explicit InAgreement(Session& session) : session_(session) {
+  explicit AgreementGuard(Session& session) : session_(session) {
     std::lock_guard lock(session_.mutex_);
     agreement_ = session_.agreement_.get();
     ++session_.in_agreement_;
   }
-  ~InAgreement() {
+  ~AgreementGuard() {
     std::lock_guard lock(session_.mutex_);
     --session_.in_agreement_;
     session_.over_.notify_all();
   }
-  InAgreement(const InAgreement&) = delete;
-  InAgreement& operator=(const InAgreement&) = delete;
+  AgreementGuard(const AgreementGuard&) = delete;
+  AgreementGuard& operator=(const AgreementGuard&) = delete;
   explicit operator bool() const { return agreement_ != nullptr; }
   // What it throws, the program is told.
   template <class Call> auto call(Call call) const {
     try {
       return call(*agreement_);
     } catch (const Error&) {
-      session_.failure_told_ = true;
+      session_.failure_reported_ = true;
       throw;
     }
   }
@@ -97,80 +99,80 @@ class Session::InAgreement {
   Agreement* agreement_ = nullptr;
 };
 
-void Session::require_together() const {
+void Session::require_joined() const {
   std::lock_guard lock(mutex_);
   require_open();
   require(
-      ErrorKind::peer, !apart_,
+      ErrorKind::peer, !left_ranks_,
       "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
 }
 
 std::uint64_t Session::begin_op(const OpDescription& op) {
   ++ops_;
-  const InAgreement agreement(*this);
-  require_together();
+  const AgreementGuard agreement(*this);
+  require_joined();
   if (!agreement) return 0;
   return agreement.call([&](Agreement& all) { return all.begin(op); });
 }
 
 namespace {
 
-struct Counted {
-  explicit Counted(std::atomic<int>& count) : count(count) { ++count; }
-  ~Counted() { --count; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
+struct ScopedCount {
+  explicit ScopedCount(std::atomic<int>& count) : count(count) { ++count; }
+  ~ScopedCount() { --count; }
+  ScopedCount(const ScopedCount&) = delete;
+  ScopedCount& operator=(const ScopedCount&) = delete;
   std::atomic<int>& count;
 };
 
 }  // namespace
 
 void Session::await_op(std::uint64_t op) {
-  const InAgreement agreement(*this);
+  const AgreementGuard agreement(*this);
   if (!agreement) return;
-  const Counted awaiting(awaiting_);
+  const ScopedCount awaiting(awaiting_threads_);
   agreement.call([&](Agreement& all) { all.await_begun(op, options_.while_waiting); });
 }
 
 std::variant<std::uint64_t, Refusal> Session::ask_op(const OpDescription& op) {
   ++ops_;
-  const InAgreement agreement(*this);
-  require_together();
+  const AgreementGuard agreement(*this);
+  require_joined();
   if (!agreement) return std::uint64_t{0};
-  const Counted awaiting(awaiting_);
+  const ScopedCount awaiting(awaiting_threads_);
   return agreement.call([&](Agreement& all) { return all.ask(op, options_.while_waiting); });
 }
 
-Launch Session::launch_elsewhere(std::uint64_t op) {
+Launch Session::launch_remote(std::uint64_t op) {
   ++ops_;
   auto record = std::make_shared<LaunchRecord>();
   record->session = this;
   record->op = op;
-  record->elsewhere = record->ended = true;
-  const InAgreement agreement(*this);
+  record->remote_only = record->ended = true;
+  const AgreementGuard agreement(*this);
   {
     std::unique_lock lock(mutex_);
     require_open();
     throw_failure(lock);
-    std::erase_if(launches_, [](const auto& other) { return other->elsewhere && other->over; });
+    std::erase_if(launches_, [](const auto& other) { return other->remote_only && other->over; });
     record->index = ++launched_;
     record->ticket = next_ticket_++;
     record->over = !agreement;
     launches_.push_back(record);
   }
   if (agreement) agreement->end(op);
-  return {std::move(record), std::make_shared<Launch::HeldList>()};
+  return {std::move(record), std::make_shared<Launch::DeviceValues>()};
 }
 // What this rank must not take for a result is not sent (poison_launches), until all have poisoned their parts.
-void Session::spoil(std::uint64_t op) {
-  if (const InAgreement agreement(*this); agreement) agreement->spoil(op);
+void Session::invalidate(std::uint64_t op) {
+  if (const AgreementGuard agreement(*this); agreement) agreement->invalidate(op);
 }
 void Session::fail_ranks(const Error& error) {
-  if (const InAgreement agreement(*this); agreement) agreement->fail(error);
+  if (const AgreementGuard agreement(*this); agreement) agreement->fail(error);
 }
 std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) {
-  const InAgreement agreement(*this);
-  const auto found = agreement ? agreement->difference() : std::nullopt;
+  const AgreementGuard agreement(*this);
+  const auto found = agreement ? agreement->mismatch() : std::nullopt;
   if (!found || found->op != op) return std::nullopt;
   return std::pair(found->ranks[0], found->ranks[1]);
 }
@@ -178,11 +180,12 @@ std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) {
 namespace {
 
 // Behind the end of a peer: what this rank waited for, or did. A hang's text has it.
-std::string waited_text(int rank, const Error& error, const RankState& state) {
+std::string wait_text_of(int rank, const Error& error, const RankState& state) {
   if (error.kind != ErrorKind::peer) return {};
-  if (state.waits.empty()) return state.inside.empty() ? "" : cat("\n  rank ", rank, " was inside ", state.inside);
+  if (state.waits.empty())
+    return state.current_call.empty() ? "" : cat("\n  rank ", rank, " was inside ", state.current_call);
   const RankWait& wait = state.waits.front();
-  return cat("\n  rank ", rank, " waited for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom),
+  return cat("\n  rank ", rank, " waited for ", wait.rank == RankWait::others ? "the others" : cat("rank ", wait.rank),
              ": ", wait.what);
 }
 
@@ -197,26 +200,26 @@ Error with_cause(const Error& here, const Error& first) {
 
 // Of a launch that ended here after the session broke off. Its own error, if it had one, comes behind the first of all
 // ranks.
-Error Session::broken_off(const LaunchRecord& record) const {
+Error Session::abort_error(const LaunchRecord& record) const {
   const std::string first = failure_->what(), here = record.error ? record.error->what() : first;
-  const std::string more = here.find(first) == here.npos ? cat("\n  here: ", here) : waited_;
+  const std::string more = here.find(first) == here.npos ? cat("\n  here: ", here) : wait_text_;
   return {failure_->kind, cat("launch ", record.ticket, ": ", first, more), failure_->where};
 }
 
 // What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended
 // here ended badly elsewhere.
-void Session::break_off(const Error& error, std::optional<int> lost) {
+void Session::on_rank_failure(const Error& error, std::optional<int> lost) {
   const RankState before = state(true, 0.2);
   record_flight(error, before);
   {
     std::lock_guard lock(mutex_);
-    waited_ = waited_text(options_.peers->rank(), error, before);
-    broken_off_ = true;
-    break_launches(error);  // the first of all ranks
+    wait_text_ = wait_text_of(options_.peers->rank(), error, before);
+    aborted_ = true;
+    abort_launches(error);  // the first of all ranks
     for (auto& record : launches_) {
       if (record->over || !record->ended) continue;
       if (!record->error)
-        record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), waited_), error.where);
+        record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), wait_text_), error.where);
       else record->error = with_cause(*record->error, error);
       record->over = true;
     }

@@ -5,75 +5,76 @@
 #include "karez/comm/host.h"
 #include "karez/comm/peers.h"
 #include "karez/runtime/agreement.h"
-#include "karez/runtime/crowd_watch.h"
-#include "karez/runtime/flight.h"
-#include "karez/runtime/loaded.h"
-#include "karez/runtime/reader.h"
+#include "karez/runtime/contention_monitor.h"
+#include "karez/runtime/flight_record.h"
+#include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/session.h"
+#include "karez/runtime/source_reader.h"
 #include "karez/runtime/worker.h"
 
 namespace karez::runtime {
 
 // A question to all workers. With the lock of asking.
-std::shared_ptr<Inquiry> Session::ask_workers() {
-  auto inquiry = std::make_shared<Inquiry>();
-  inquiry->answers.resize(workers_.size());
-  inquiry->states.resize(workers_.size());
-  inquiry->mails.resize(workers_.size());
-  inquiry->missing = workers_.size();
-  std::erase_if(inquiries_, [](const auto& old) {
+std::shared_ptr<WorkerQuery> Session::ask_workers() {
+  auto query = std::make_shared<WorkerQuery>();
+  query->answers.resize(workers_.size());
+  query->states.resize(workers_.size());
+  query->mails.resize(workers_.size());
+  query->missing = workers_.size();
+  std::erase_if(queries_, [](const auto& old) {
     std::lock_guard lock(old->mutex);
     return old->missing == 0;
   });
-  inquiries_.push_back(inquiry);
+  queries_.push_back(query);
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    inquiry->mails[w].what = Mail::What::inquiry;
-    inquiry->mails[w].payload = inquiry.get();
-    workers_[w]->box().post(&inquiry->mails[w]);
+    query->mails[w].kind = Mail::Kind::query;
+    query->mails[w].payload = query.get();
+    workers_[w]->box().post(&query->mails[w]);
   }
-  return inquiry;
+  return query;
 }
 
 std::string Session::wait_graph() {
-  std::lock_guard asking(asking_);
+  std::lock_guard asking(workers_mutex_);
   if (workers_.empty()) return "no worker: nothing is loaded\n";
-  const auto inquiry = ask_workers();
-  std::unique_lock lock(inquiry->mutex);
-  inquiry->answered.wait_for(lock, std::chrono::milliseconds(500), [&] { return inquiry->missing == 0; });
+  const auto query = ask_workers();
+  std::unique_lock lock(query->mutex);
+  query->answered.wait_for(lock, std::chrono::milliseconds(500), [&] { return query->missing == 0; });
   std::lock_guard acting_lock(mutex_);  // what a worker is inside of cannot be freed meanwhile
   std::string text;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     text += cat("worker ", w, ":\n",
-                inquiry->answers[w].empty() ? cat("is inside ", workers_[w]->acting(), "\n") : inquiry->answers[w]);
+                query->answers[w].empty() ? cat("is inside ", workers_[w]->acting(), "\n") : query->answers[w]);
   }
   return text;
 }
 
-std::string Session::crowd_line() {
-  std::lock_guard asking(asking_);
-  if (crowd_watch_ == nullptr || crowd_watch_->times() == 0) return "";
-  return cat("cores: other programs ", crowd_watch_->crowded() ? "compute" : "computed",
+std::string Session::contention_text() {
+  std::lock_guard asking(workers_mutex_);
+  if (contention_monitor_ == nullptr || contention_monitor_->times() == 0) return "";
+  return cat("cores: other programs ", contention_monitor_->crowded() ? "compute" : "computed",
              " on them, so that threads of a team ",
-             crowd_watch_->crowded() ? "sleep where they wait for each other\n"
-                                     : "slept where they waited for each other; now they are free\n");
+             contention_monitor_->crowded() ? "sleep where they wait for each other\n"
+                                            : "slept where they waited for each other; now they are free\n");
 }
 
 RankState Session::state(bool waits, double most) {
   RankState out;
-  out.moved = ops_.load(std::memory_order_relaxed);
-  if (options_.peers != nullptr) out.moved += static_cast<std::uint64_t>(options_.peers->bytes_received());
+  out.progress = ops_.load(std::memory_order_relaxed);
+  if (options_.peers != nullptr) out.progress += static_cast<std::uint64_t>(options_.peers->bytes_received());
   {
     std::lock_guard lock(mutex_);
     Counters counters;
     for (const auto& [number, loaded] : loaded_) count(*loaded, counters);
-    for (const auto& loaded : leaving_) count(*loaded, counters);
-    out.moved += next_ticket_ + static_cast<std::uint64_t>(counters.acts + counters.messages);
+    for (const auto& loaded : unloading_plans_) count(*loaded, counters);
+    out.progress += next_ticket_ + static_cast<std::uint64_t>(counters.acts + counters.messages);
     for (const auto& record : launches_)
       if (record->ended && !record->over)
         out.waits.push_back(
             {RankWait::others, cat("launch ", record->ticket, " has ended here, not yet on all ranks")});
   }
-  if (awaiting_.load() > 0) out.waits.push_back({RankWait::others, "all ranks are to begin what this one has begun"});
+  if (awaiting_threads_.load() > 0)
+    out.waits.push_back({RankWait::others, "all ranks are to begin what this one has begun"});
   if (const auto whom = options_.peers == nullptr ? std::nullopt : options_.peers->awaited())
     out.waits.push_back({*whom, "its connection"});
   if (waits) add_states(out, most);
@@ -84,25 +85,26 @@ RankState Session::state(bool waits, double most) {
 // long a worker takes to answer.
 void Session::add_states(RankState& out, double most) {
   const std::unique_lock asking(
-      asking_, std::chrono::duration<double>(most));  // who ends the workers may be waiting for this thread
+      workers_mutex_, std::chrono::duration<double>(most));  // who ends the workers may be waiting for this thread
   if (!asking || workers_.empty()) return;
   auto answered = [&] {
-    std::lock_guard lock(asked_->mutex);
-    return asked_->missing == 0;
+    std::lock_guard lock(state_query_->mutex);
+    return state_query_->missing == 0;
   };
-  if (asked_ == nullptr || answered()) asked_ = ask_workers();
-  std::unique_lock lock(asked_->mutex);
-  asked_->answered.wait_for(lock, std::chrono::duration<double>(most), [&] { return asked_->missing == 0; });
+  if (state_query_ == nullptr || answered()) state_query_ = ask_workers();
+  std::unique_lock lock(state_query_->mutex);
+  state_query_->answered.wait_for(lock, std::chrono::duration<double>(most),
+                                  [&] { return state_query_->missing == 0; });
   std::vector<RankWait> waits;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    RankState state = asked_->states[w];
-    if (asked_->answers[w].empty()) {
+    RankState state = state_query_->states[w];
+    if (state_query_->answers[w].empty()) {
       std::lock_guard acting_lock(mutex_);  // what a worker is inside of cannot be freed meanwhile
-      state.inside = workers_[w]->acting_in();
-      state.may_move = state.inside.empty();
+      state.current_call = workers_[w]->acting_in();
+      state.can_progress = state.current_call.empty();
     }
-    if (out.inside.empty()) out.inside = state.inside;
-    out.may_move |= state.may_move;
+    if (out.current_call.empty()) out.current_call = state.current_call;
+    out.can_progress |= state.can_progress;
     waits.insert(waits.end(), state.waits.begin(), state.waits.end());
   }
   out.waits.insert(out.waits.begin(), waits.begin(), waits.end());
@@ -119,8 +121,8 @@ std::vector<EventLog> Session::events() const {
 }
 
 // When this rank ended the launch. Called by worker 0, before the launch is over, so that no worker comes or goes.
-Spent Session::spent(const LaunchRecord& record) const {
-  Spent out;
+RankTime Session::rank_time(const LaunchRecord& record) const {
+  RankTime out;
   std::int64_t computing = 0, reading = 0;
   for (const auto& worker : workers_) {
     computing += worker->ticks(false);
@@ -137,7 +139,7 @@ Spent Session::spent(const LaunchRecord& record) const {
 
 // By whoever fails first, before anybody hears of it.
 void Session::record_flight(const Error& error, const RankState& state) {
-  if (options_.flight.empty() || recorded_.exchange(true)) return;
+  if (options_.flight.empty() || flight_recorded_.exchange(true)) return;
   const comm::Peers* peers = options_.peers;
   FlightRecord out;
   out.rank = peers == nullptr ? 0 : peers->rank();
@@ -149,7 +151,7 @@ void Session::record_flight(const Error& error, const RankState& state) {
   out.state = state;
   {
     std::lock_guard lock(mutex_);
-    auto add = [&](const Loaded& loaded) {
+    auto add = [&](const LoadedPlan& loaded) {
       FlightPlan& plan = out.plans.emplace_back(FlightPlan{loaded.number, loaded.plan.name, {}});
       for (ActorId a : loaded.plan.actors.ids()) {
         const Actor& actor = loaded.plan.actor(a);
@@ -157,20 +159,20 @@ void Session::record_flight(const Error& error, const RankState& state) {
       }
     };
     for (const auto& [number, loaded] : loaded_) add(*loaded);
-    for (const auto& loaded : leaving_) add(*loaded);
+    for (const auto& loaded : unloading_plans_) add(*loaded);
   }
-  if (const std::unique_lock asking(asking_, std::chrono::milliseconds(300)); asking) out.workers = events();
+  if (const std::unique_lock asking(workers_mutex_, std::chrono::milliseconds(300)); asking) out.workers = events();
   try {
-    write_flight(options_.flight, out);
+    write_flight_record(options_.flight, out);
   } catch (const std::exception& failure) {
     note(LogLevel::warning, "the flight record is not written: ", failure.what());
   }
 }
 
-void Session::found(const WatchFinding& finding) {
-  if (finding.what == WatchFinding::What::warning) return note(LogLevel::warning, finding.text);
-  const ErrorKind kind = finding.what == WatchFinding::What::gone ? ErrorKind::peer : ErrorKind::hang;
-  agreement_->fail(Error(kind, finding.text), finding.rank < 0 ? std::nullopt : std::optional(finding.rank));
+void Session::on_hang(const HangDiagnosis& diagnosis) {
+  if (diagnosis.kind == HangDiagnosis::Kind::slow_call) return note(LogLevel::warning, diagnosis.text);
+  const ErrorKind kind = diagnosis.kind == HangDiagnosis::Kind::unreachable ? ErrorKind::peer : ErrorKind::hang;
+  agreement_->fail(Error(kind, diagnosis.text), diagnosis.rank < 0 ? std::nullopt : std::optional(diagnosis.rank));
 }
 
 }  // namespace karez::runtime

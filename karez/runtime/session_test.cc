@@ -16,7 +16,7 @@
 #include "karez/device/memory.h"
 #include "karez/plan/acts.h"
 #include "karez/runtime/test_plans.h"
-#include "karez/runtime/test_waiting.h"
+#include "karez/runtime/test_wait.h"
 
 namespace karez::runtime {
 namespace {
@@ -168,9 +168,9 @@ TEST(Session, WhatWasLaunchedIsWaitedFor) {
   const ActorId a = s.actor("a");
   s.start(a), s.done(a), s.call(a, "test.hold", {}, {});
   const int plan = session.load(s.plan);
-  session.wait_launched();  // for nothing
+  session.wait_all_launches();  // for nothing
   Launch first = session.launch(plan), second = session.launch(plan);
-  auto waits = std::async(std::launch::async, [&] { session.wait_launched(); });
+  auto waits = std::async(std::launch::async, [&] { session.wait_all_launches(); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
   EXPECT_FALSE(first.done());
   go.set_value();

@@ -15,13 +15,13 @@
 namespace karez::runtime {
 namespace {
 
-struct Happening {
+struct SimulatedEvent {
   double time = 0;
   std::uint64_t order = 0;  // among equal times: as they were made
-  enum class What { message, ended } what = What::message;
+  enum class Kind { message, ended } kind = Kind::message;
   Message message;
   ActorId actor;
-  bool operator<(const Happening& other) const {
+  bool operator<(const SimulatedEvent& other) const {
     return time != other.time ? time > other.time : order > other.order;
   }  // earliest on top
 };
@@ -34,7 +34,7 @@ struct SimulatedWorker {
 };
 
 // Who holds a slot, seen from outside the ports: what they must agree with.
-struct SlotWatch {
+struct SlotState {
   bool writing = false;
   std::vector<ActorId> readers;  // that were told and have not returned it
 };
@@ -67,16 +67,16 @@ class Simulator {
       for (std::size_t p = 0; p < w.order.size(); ++p) place_[w.order[p]] = static_cast<int>(p);
     }
     stream_busy_.resize(plan.streams.size());
-    watch_.resize(plan.registers.size());
-    for (RegisterId r : plan.registers.ids()) watch_[r].resize(static_cast<std::size_t>(plan.registers[r].slots));
+    slot_states_.resize(plan.registers.size());
+    for (RegisterId r : plan.registers.ids()) slot_states_[r].resize(static_cast<std::size_t>(plan.registers[r].slots));
     began_.resize(ports_.size());
     in_use_.resize(plan.registers.size());
-    result_.most_slots.resize(plan.registers.size());
+    result_.peak_slots.resize(plan.registers.size());
   }
 
   Simulation run() {
     for (ActorId a : ports_.ids())
-      if (ports_[a].ready()) consider(a);
+      if (ports_[a].ready()) schedule(a);
     for (int launch = 0; launch < options_.launches; ++launch) {
       while (!session_start_.ready()) step();
       ++ticket_;
@@ -92,17 +92,17 @@ class Simulator {
     }
     result_.makespan = now_;
     for (begin_ready(); !events_.empty(); begin_ready()) next_event();
-    check_home();
+    check_tokens_returned();
     return std::move(result_);
   }
 
  private:
-  bool may_begin(ActorId a) const { return !options_.turns || sequence_.may_begin(a); }
+  bool may_begin(ActorId a) const { return !options_.ordered_collectives || sequence_.may_begin(a); }
 
   // A number in [0, 1): the n-th that this seed gives.
-  double chance() { return unit_double(philox_word(options_.seed, 0, draws_++)); }
+  double random_unit() { return unit_double(philox_word(options_.seed, 0, draws_++)); }
 
-  void add(Happening event, double time) {
+  void add(SimulatedEvent event, double time) {
     event.time = time;
     event.order = made_++;
     events_.push(event);
@@ -133,17 +133,17 @@ class Simulator {
   void send(ActorId from, const Message& m) {
     ++result_.messages;
     record(worker_of(from), EventKind::posted, m);
-    int times = options_.meddle ? options_.meddle(m) : 1;
+    int times = options_.inject_fault ? options_.inject_fault(m) : 1;
     for (int i = 0; i < times; ++i) {
-      Happening event;
+      SimulatedEvent event;
       event.message = m;
       int a = worker_of(from), b = worker_of(m.to);
       double& last = last_arrival_[{a, b}];  // one sender's messages to one receiver keep their order
-      if (a != b && options_.delay > 0) last = std::max(last, now_ + options_.delay * chance());
+      if (a != b && options_.delay > 0) last = std::max(last, now_ + options_.delay * random_unit());
       else last = std::max(last, now_);
       add(event, last);
     }
-    SlotWatch& slot = watch_[m.reg][m.slot];
+    SlotState& slot = slot_states_[m.reg][m.slot];
     if (m.kind == Message::Kind::filled) {
       slot.writing = false;
       slot.readers.push_back(m.to);
@@ -157,18 +157,18 @@ class Simulator {
   }
 
   void use(RegisterId reg, int slot, int slots) {
-    result_.most_slots[reg] = std::max(result_.most_slots[reg], in_use_[reg] += slots);
+    result_.peak_slots[reg] = std::max(result_.peak_slots[reg], in_use_[reg] += slots);
     if (plan_.reg(reg).block.valid()) result_.slots.push_back({reg, slot, slots > 0});
   }
   void take_slot(RegisterId reg, int number) {
-    SlotWatch& slot = watch_[reg][number];
+    SlotState& slot = slot_states_[reg][number];
     require(!slot.writing && slot.readers.empty(), "simulator: slot ", number, " of r", reg,
             " is overwritten while it is in use");
     slot.writing = true;
     use(reg, number, 1);
   }
 
-  void consider(ActorId a) {
+  void schedule(ActorId a) {
     if (!may_begin(a)) return;
     workers_[worker_of(a)].ready.insert(place_[a]);
   }
@@ -193,28 +193,28 @@ class Simulator {
     began_[a] = now_;
     record(a, EventKind::began, ports.acts());
     for (int i = 0; i < ports.input_count(); ++i) {
-      const SlotWatch& slot = watch_[ports.input_register(i)][ports.input_slot(i)];
+      const SlotState& slot = slot_states_[ports.input_register(i)][ports.input_slot(i)];
       require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a),
               " reads slot ", ports.input_slot(i), " of r", ports.input_register(i), ", which was not given to it");
     }
     for (int o = 0; o < ports.output_count(); ++o)
       if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
     if (plan_.actor(a).collective) {
-      if (options_.turns) sequence_.position(a).begin(a);
+      if (options_.ordered_collectives) sequence_.position(a).begin(a);
       auto& here = arrived_[sequence_.group_number(a)];
       here.push_back(a);
       if (here.size() < sequence_.members(a).size()) return;
       for (ActorId member : std::exchange(here, {})) end_later(member);
       return;
     }
-    if (options_.holds == Holds::worker) worker.busy = 1;
+    if (options_.occupancy == Occupancy::worker) worker.busy = 1;
     else stream_busy_[plan_.actor(a).stream] = 1;
     end_later(a);
   }
 
   void end_later(ActorId a) {
-    Happening event;
-    event.what = Happening::What::ended;
+    SimulatedEvent event;
+    event.kind = SimulatedEvent::Kind::ended;
     event.actor = a;
     double lasts = options_.duration ? options_.duration(a, ports_[a].acts()) : 1.0;
     require(lasts >= 0, "simulator: an act of ", actor_name(plan_, a), " lasts ", lasts);
@@ -229,16 +229,16 @@ class Simulator {
   }
 
   void next_event() {
-    Happening event = events_.top();
+    SimulatedEvent event = events_.top();
     events_.pop();
     now_ = event.time;
-    if (event.what == Happening::What::ended) return end(event.actor);
+    if (event.kind == SimulatedEvent::Kind::ended) return end(event.actor);
     const Message& m = event.message;
     record(worker_of(m.to), EventKind::taken, m);
     if (m.to == session_actor) {
       (m.kind == Message::Kind::filled ? session_done_ : session_start_).take(m);
     } else if (ports_[m.to].take(m)) {
-      consider(m.to);
+      schedule(m.to);
     }
   }
 
@@ -246,20 +246,20 @@ class Simulator {
     Ports& ports = ports_[a];
     result_.acts.push_back({a, ports.acts(), began_[a], now_});
     record(a, EventKind::ended, ports.acts());
-    const bool collective = plan_.actor(a).collective.has_value(), in_turn = collective && options_.turns;
+    const bool collective = plan_.actor(a).collective.has_value(), in_turn = collective && options_.ordered_collectives;
     if (in_turn) sequence_.position(a).end();
     if (!collective)
-      (options_.holds == Holds::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream]) = 0;
+      (options_.occupancy == Occupancy::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream]) = 0;
     ports.complete([&](const Message& m) { send(a, m); });
-    if (ports.ready()) consider(a);
+    if (ports.ready()) schedule(a);
     if (!in_turn) return;
     ActorId next = sequence_.position(a).due();
-    if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(place_[next])) consider(next);
+    if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(place_[next])) schedule(next);
   }
 
   // Every token is where it was before the first launch, except those of actors that run ahead for want of a start
   // register. The ports are asked as well as the watch: it knows what was sent, they what has arrived.
-  void check_home() {
+  void check_tokens_returned() {
     require(session_start_.ready(), "simulator: a start register's slot is not home at the end");
     for (ActorId i : ports_.ids()) {
       const Ports& ports = ports_[i];
@@ -269,10 +269,10 @@ class Simulator {
       bool eager = ports.input_count() == 0;
       require(ahead == 0 || eager, "simulator: ", name, " acted ", ports.acts(), " times instead of ", due);
     }
-    for (RegisterId r : watch_.ids()) {
+    for (RegisterId r : slot_states_.ids()) {
       ActorId producer = plan_.registers[r].producer;
       if (producer != session_actor && ports_[producer].input_count() == 0) continue;
-      for (const SlotWatch& slot : watch_[r])
+      for (const SlotState& slot : slot_states_[r])
         require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
     }
     for (ActorId i : ports_.ids()) {
@@ -297,7 +297,7 @@ class Simulator {
         for (ActorId b : sequence_.members(a))
           if (!ports_[b].running())
             waits.push_back({a, b, cat("its part of turn ", turn, " of communicator ", c.communicator)});
-      } else if (ports_[a].ready() && options_.turns && sequence_.position(a).due() != a) {
+      } else if (ports_[a].ready() && options_.ordered_collectives && sequence_.position(a).due() != a) {
         const SequencePosition& position = sequence_.position(a);
         waits.push_back({a, position.due(), cat("turn ", position.turn, " of communicator ", c.communicator)});
       }
@@ -321,9 +321,9 @@ class Simulator {
   std::vector<SimulatedWorker> workers_;
   ById<ActorId, int> worker_, place_;
   ById<StreamId, char> stream_busy_;
-  std::priority_queue<Happening> events_;
+  std::priority_queue<SimulatedEvent> events_;
   std::map<std::pair<int, int>, double> last_arrival_;
-  ById<RegisterId, std::vector<SlotWatch>> watch_;
+  ById<RegisterId, std::vector<SlotState>> slot_states_;
   ById<ActorId, double> began_;
   ById<RegisterId, int> in_use_;
   double now_ = 0;

@@ -16,19 +16,19 @@ namespace karez::runtime {
 
 // What an act occupies while it lasts: its worker (a kernel on the cpu), or its stream alone (a timer, a device).
 // Collectives hold neither.
-enum class Holds { worker, stream };
+enum class Occupancy { worker, stream };
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
   int launches = 1;  // one after the other
   int workers = 0;   // streams are dealt to stream.worker modulo this; 0: as many as the plan names
-  Holds holds = Holds::worker;
-  double delay = 0;   // of a message between workers: drawn from [0, delay), in order between any two workers
-  bool turns = true;  // collectives wait for their turn
+  Occupancy occupancy = Occupancy::worker;
+  double delay = 0;  // of a message between workers: drawn from [0, delay), in order between any two workers
+  bool ordered_collectives = true;  // collectives wait for their turn
   std::function<double(ActorId, std::int64_t act)> duration =
       nullptr;  // default 1; of a collective: from the arrival of its last member
   // For planted faults: sees each message on its way and says how often it arrives (1 as it should).
-  std::function<int(const Message&)> meddle = nullptr;
+  std::function<int(const Message&)> inject_fault = nullptr;
 };
 
 struct SimulatedAct {
@@ -41,7 +41,7 @@ struct SimulatedAct {
 struct SlotChange {
   RegisterId reg;
   int slot = 0;
-  bool taken = true;  // by its producer; false: given back by its last consumer
+  bool acquired = true;  // by its producer; false: given back by its last consumer
 };
 
 struct Simulation {
@@ -50,7 +50,7 @@ struct Simulation {
   std::vector<SimulatedAct> acts;  // as they ended
   std::vector<EventLog>
       events;  // by worker: all that an engine's rings would hold; 1e9 to a unit of time, the plan's number 0
-  ById<RegisterId, int> most_slots;  // slots that were in use at once
+  ById<RegisterId, int> peak_slots;  // slots that were in use at once
   std::vector<SlotChange> slots;     // in the order of their times
 
   bool active(ActorId actor, double time) const;  // acting in [begin, end) at that time
@@ -63,6 +63,6 @@ Simulation simulate(const Plan& plan, const SimulationOptions& options = {});
 // By device, the most bytes of its blocks that were slots in use at once: each byte counts once, also where a call
 // writes its output over its input and two registers' slots are the same bytes. So it is never more than the blocks
 // take.
-ById<DeviceId, std::int64_t> most_bytes(const Plan& plan, const Simulation& run);
+ById<DeviceId, std::int64_t> peak_bytes(const Plan& plan, const Simulation& run);
 
 }  // namespace karez::runtime

@@ -32,8 +32,8 @@ struct Chain {
 
 TEST(Simulator, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
   Chain chain(6, 2);
-  for (Holds holds : {Holds::worker, Holds::stream}) {
-    Simulation result = simulate(chain.s.plan, {.holds = holds});
+  for (Occupancy holds : {Occupancy::worker, Occupancy::stream}) {
+    Simulation result = simulate(chain.s.plan, {.occupancy = holds});
     for (ActorId actor : {chain.a, chain.b, chain.c}) EXPECT_TRUE(result.active(actor, 2)) << actor;
     EXPECT_FALSE(result.active(chain.c, 1.5));
     EXPECT_EQ(result.makespan, 8) << "six pieces, and two acts to fill the pipe";
@@ -52,7 +52,8 @@ TEST(Simulator, OneSlotSerialises) {
 TEST(Simulator, OneWorkerServesThreeStreamsOneAfterTheOther) {
   Chain chain(6, 2);
   EXPECT_EQ(simulate(chain.s.plan, {.workers = 1}).makespan, 18);
-  EXPECT_EQ(simulate(chain.s.plan, {.workers = 1, .holds = Holds::stream}).makespan, 8) << "timers need no worker";
+  EXPECT_EQ(simulate(chain.s.plan, {.workers = 1, .occupancy = Occupancy::stream}).makespan, 8)
+      << "timers need no worker";
 }
 
 TEST(Simulator, TheMakespanIsThatOfTheSlowestActor) {
@@ -79,8 +80,8 @@ TEST(Simulator, AFastProducerKeepsMemoryAtSlotsTimesSize) {
   Simulation result =
       simulate(chain.s.plan, {.duration = [&](ActorId actor, std::int64_t) { return actor == chain.b ? 1.0 : 0.1; }});
   EXPECT_EQ(result.acts.size(), 3u * pieces);
-  EXPECT_EQ(result.most_slots[chain.ab], 3);
-  EXPECT_LE(most_bytes(chain.s.plan, result)[DeviceId(0)], 2 * 3 * 1024);
+  EXPECT_EQ(result.peak_slots[chain.ab], 3);
+  EXPECT_LE(peak_bytes(chain.s.plan, result)[DeviceId(0)], 2 * 3 * 1024);
 }
 
 // The middle one writes over what it reads, a variable is held throughout, and b2 is never used.
@@ -102,10 +103,10 @@ actor a1: compute "in place" stream 0 in r1, r4 out r2
 actor a2: compute "last" stream 0 in r2 out r3
 )");
   const Simulation run = simulate(plan);
-  EXPECT_EQ(most_bytes(plan, run), (ById<DeviceId, std::int64_t>{140, 0}));
+  EXPECT_EQ(peak_bytes(plan, run), (ById<DeviceId, std::int64_t>{140, 0}));
   Plan apart = plan;
   apart.registers[RegisterId(2)].offset = 110;  // 54 bytes of r1's first slot are its own, 46 are both's
-  EXPECT_EQ(most_bytes(apart, simulate(apart)), (ById<DeviceId, std::int64_t>{186, 0}));
+  EXPECT_EQ(peak_bytes(apart, simulate(apart)), (ById<DeviceId, std::int64_t>{186, 0}));
 }
 
 TEST(Simulator, MessagesAreWhatThePlanSays) {
@@ -128,7 +129,7 @@ TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
     RandomGraph graph(seed, 3);
     SimulationOptions options{.seed = seed,
                               .launches = 3,
-                              .holds = seed % 2 ? Holds::worker : Holds::stream,
+                              .occupancy = seed % 2 ? Occupancy::worker : Occupancy::stream,
                               .delay = static_cast<double>(seed % 5)};
     options.duration = [&](ActorId actor, std::int64_t act) {
       return 2 *
@@ -146,7 +147,7 @@ TEST(Simulator, LostAndDoubledMessagesAreCaught) {
     for (int victim = 0; victim < 40; ++victim) {
       Chain chain(10, 2);
       int seen = 0;
-      SimulationOptions options{.meddle = [&](const Message&) { return seen++ == victim ? times : 1; }};
+      SimulationOptions options{.inject_fault = [&](const Message&) { return seen++ == victim ? times : 1; }};
       caught += error_of([&] { simulate(chain.s.plan, options); }) != "no error";
     }
     EXPECT_EQ(caught, 40) << "each message arrives " << times << " times in one run";
@@ -172,7 +173,7 @@ TEST(Simulator, ASlotThatIsFilledWhileOneOfItsReadersHoldsItIsCaught) {
   s.done(slow, 2);
   SimulationOptions options{
       .duration = [&](ActorId actor, std::int64_t) { return actor == slow ? 50.0 : 1.0; },
-      .meddle = [&](const Message& m) { return m.reg == r && m.kind == Message::Kind::returned ? 2 : 1; }};
+      .inject_fault = [&](const Message& m) { return m.reg == r && m.kind == Message::Kind::returned ? 2 : 1; }};
   std::string error = error_of([&] { simulate(s.plan, options); });
   EXPECT_NE(error.find("slot 0 of r1 is overwritten while it is in use"), std::string::npos) << error;
 }

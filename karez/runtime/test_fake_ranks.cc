@@ -24,14 +24,14 @@ class FakeRanks::FakeLink : public comm::Link {
     notifier_.notify();  // as a connection does
   }
   std::int64_t received() const override {
-    looks_.fetch_add(1, std::memory_order_relaxed);
+    polls_.fetch_add(1, std::memory_order_relaxed);
     return received_.load(std::memory_order_acquire);
   }
   std::int64_t sent() const override { return sent_.load(std::memory_order_acquire); }
   std::int64_t bytes_sent() const override { return bytes_; }
-  int depth() const override { return NoteLines::depth; }
+  int depth() const override { return ControlLinks::depth; }
 
-  void say(const std::byte* message, std::int64_t bytes) {
+  void send(const std::byte* message, std::int64_t bytes) {
     const std::int64_t number = received_.load(std::memory_order_relaxed);
     while (posted_.load(std::memory_order_acquire) <= number) std::this_thread::yield();
     require(slots_[slot(number)].bytes == bytes, "a message of ", bytes, " bytes meets a receive of ",
@@ -41,18 +41,18 @@ class FakeRanks::FakeLink : public comm::Link {
     received_.store(number + 1, std::memory_order_release);
     notifier_.notify();
   }
-  Counts counts() const { return {looks_, sent_, bytes_}; }
+  Counts counts() const { return {polls_, sent_, bytes_}; }
 
  private:
   struct Slot {
     std::byte* into = nullptr;
     std::int64_t bytes = 0;
   };
-  static std::size_t slot(std::int64_t message) { return static_cast<std::size_t>(message % NoteLines::depth); }
+  static std::size_t slot(std::int64_t message) { return static_cast<std::size_t>(message % ControlLinks::depth); }
   comm::Notifier& notifier_;
-  std::array<Slot, NoteLines::depth> slots_;
+  std::array<Slot, ControlLinks::depth> slots_;
   std::atomic<std::int64_t> posted_{0}, received_{0}, sent_{0}, bytes_{0};
-  mutable std::atomic<std::int64_t> looks_{0};
+  mutable std::atomic<std::int64_t> polls_{0};
 };
 
 FakeRanks::FakeRanks(int ranks) : ranks_(ranks), links_(static_cast<std::size_t>(ranks)) {
@@ -66,31 +66,31 @@ FakeRanks::FakeRanks(int ranks) : ranks_(ranks), links_(static_cast<std::size_t>
     ended_.notify_all();
   };
   agreement_ = std::make_unique<Agreement>(
-      Agreement::Place{0, ranks, open, std::chrono::seconds(30)},
-      Agreement::Tell{ended, [](std::uint64_t, bool) {}, [](const Error&, std::optional<int>) {},
-                      [](int rank) { return cat("rank ", rank); }});
+      Agreement::Options{0, ranks, open, std::chrono::seconds(30)},
+      Agreement::Callbacks{ended, [](std::uint64_t, bool) {}, [](const Error&, std::optional<int>) {},
+                           [](int rank) { return cat("rank ", rank); }});
 }
 
 FakeRanks::~FakeRanks() = default;
 
-void FakeRanks::say(int rank, const Note& note) {
-  for (const NoteLines::Message& message : messages_of(encode(note)))
-    links_[static_cast<std::size_t>(rank)]->say(message.data(), static_cast<std::int64_t>(message.size()));
+void FakeRanks::send(int rank, const ControlMessage& note) {
+  for (const ControlLinks::Packet& message : packets_of(encode(note)))
+    links_[static_cast<std::size_t>(rank)]->send(message.data(), static_cast<std::int64_t>(message.size()));
 }
 
 void FakeRanks::launch(const std::string& what, std::uint64_t hash) {
   const std::uint64_t op = agreement_->begin({.hash = hash, .what = what});
-  Note note;
+  ControlMessage note;
   note.op = op;
   note.hash = hash;
   note.text = what;
-  for (int rank = 1; rank < ranks_; ++rank) say(rank, note);
-  Note end;
-  end.kind = Note::Kind::ended;
+  for (int rank = 1; rank < ranks_; ++rank) send(rank, note);
+  ControlMessage end;
+  end.kind = ControlMessage::Kind::ended;
   end.op = op;
-  end.spent.work = 1;
-  agreement_->end(op, end.spent);
-  for (int rank = 1; rank < ranks_; ++rank) say(rank, end);
+  end.rank_time.work = 1;
+  agreement_->end(op, end.rank_time);
+  for (int rank = 1; rank < ranks_; ++rank) send(rank, end);
   for (std::uint64_t seen = ended_; seen < op; seen = ended_) ended_.wait(seen);
 }
 
@@ -99,7 +99,7 @@ FakeRanks::Counts FakeRanks::counts() const {
   for (const FakeLink* link : links_) {
     if (link == nullptr) continue;
     const Counts one = link->counts();
-    out.looks += one.looks;
+    out.polls += one.polls;
     out.messages += one.messages;
     out.bytes += one.bytes;
   }

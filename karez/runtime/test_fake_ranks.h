@@ -18,13 +18,14 @@ class FakeRanks {
   explicit FakeRanks(int ranks);  // rank 0 among them
   ~FakeRanks();
 
-  Agreement& first() { return *agreement_; }
-  void say(int rank, const Note& note);  // from any one thread; waits while rank 0 has taken nothing of the rank
+  Agreement& rank0() { return *agreement_; }
+  void send(int rank,
+            const ControlMessage& note);  // from any one thread; waits while rank 0 has taken nothing of the rank
   // All ranks begin a launch and end it, one after the other; returns when rank 0 has told all that it ended.
   void launch(const std::string& what, std::uint64_t hash);
 
   struct Counts {
-    std::int64_t looks = 0;     // how often rank 0 looked whether something had come
+    std::int64_t polls = 0;     // how often rank 0 looked whether something had come
     std::int64_t messages = 0;  // that rank 0 sent
     std::int64_t bytes = 0;     // in both directions
   };

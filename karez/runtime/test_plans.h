@@ -32,10 +32,10 @@ struct ManualTimer {
   std::mutex mutex;
   std::condition_variable changed;
   int time = 0, ended = 0;
-  std::vector<std::pair<int, Done>> pending;
+  std::vector<std::pair<int, Completion>> pending;
 
   AsyncKernel kernel() {
-    return {"test.timer", [this](const KernelArgs&, const Done& done) {
+    return {"test.timer", [this](const KernelArgs&, const Completion& done) {
               std::lock_guard lock(mutex);
               pending.emplace_back(time + 1, done);
               changed.notify_all();
@@ -47,7 +47,7 @@ struct ManualTimer {
     return changed.wait_for(lock, std::chrono::seconds(60), [&] { return pending.size() == count; });
   }
   void tick() {
-    std::vector<Done> over;
+    std::vector<Completion> over;
     {
       std::lock_guard lock(mutex);
       ++time;
@@ -55,7 +55,7 @@ struct ManualTimer {
         if (end <= time) over.push_back(done);
       std::erase_if(pending, [&](const auto& p) { return p.first <= time; });
     }
-    for (const Done& done : over) done();
+    for (const Completion& done : over) done();
   }
 };
 

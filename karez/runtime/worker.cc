@@ -6,7 +6,7 @@
 #include "karez/comm/time_slice.h"
 #include "karez/kernels/cpu/team_cpus.h"
 #include "karez/plan/waits.h"
-#include "karez/runtime/bodies.h"
+#include "karez/runtime/actor_body.h"
 #include "karez/runtime/collectives.h"
 #include "karez/runtime/exit.h"
 #include "karez/runtime/failure.h"
@@ -29,12 +29,12 @@ Worker::Worker(Session& session, int number, int events)
       number_(number),
       events_(events),
       protocol_(number, box_, events_),
-      unloading_(session, protocol_),
-      launches_(session, protocol_, unloading_, events_),
+      unloader_(session, protocol_),
+      launch_queue_(session, protocol_, unloader_, events_),
       thread_([this] { run(); }) {}
 
 void Worker::stop() {
-  stop_mail_.what = Mail::What::stop;
+  stop_mail_.kind = Mail::Kind::stop;
   box_.post(&stop_mail_);
   thread_.join();
 }
@@ -46,8 +46,8 @@ void Worker::run() {
     try {
       step();
     } catch (...) {  // no body's: the protocol was broken, and nothing can be trusted to go on
-      const Error error = thrown();
-      session_.broke(Error(error.kind, cat("worker ", number_, ": ", error.what()), error.where));
+      const Error error = current_error();
+      session_.on_protocol_error(Error(error.kind, cat("worker ", number_, ": ", error.what()), error.where));
     }
   }
 }
@@ -56,21 +56,21 @@ inline void Worker::step() {
   if (protocol_.delays()) [[unlikely]]
     protocol_.end_delays();
   if (!box_.empty()) {
-    events_.look_at_clock();
+    events_.update_time();
     for (Mail* mail = box_.take_all(); mail != nullptr;) {
       Mail* next = mail->next;  // once opened, a mail may be posted again
       open(*mail);
-      if (protocol_.session_moved()) launches_.go_on(protocol_.moved());
+      if (protocol_.has_session_message()) launch_queue_.continue_launches(protocol_.take_notified_plan());
       mail = next;
     }
     return;
   }
-  Part* part = session_.broken() ? nullptr : protocol_.runnable();
-  if (part == nullptr) return idle();
+  WorkerPlan* worker_plan = session_.broken() ? nullptr : protocol_.runnable();
+  if (worker_plan == nullptr) return idle();
   do {
-    protocol_.act(*part, *part->actors[static_cast<std::size_t>(part->ready.pop())]);
-    if (protocol_.session_moved()) launches_.go_on(protocol_.moved());
-  } while (!part->ready.empty() && box_.empty());
+    protocol_.act(*worker_plan, *worker_plan->actors[static_cast<std::size_t>(worker_plan->ready.pop())]);
+    if (protocol_.has_session_message()) launch_queue_.continue_launches(protocol_.take_notified_plan());
+  } while (!worker_plan->ready.empty() && box_.empty());
 }
 
 // Looks for mail and at its links for a while, then sleeps: a wake-up costs far more than a message, but a spinning
@@ -80,53 +80,55 @@ void Worker::idle() {
   int spin = spin_microseconds_.load(std::memory_order_relaxed);
   if (spin > 0) {
     auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(spin);
-    protocol_.watch_links(true);
+    protocol_.set_link_polling(true);
     do {
       protocol_.poll_links();
       for (int i = 0; box_.empty() && i < 64; ++i) pause_cpu();
     } while (box_.empty() && std::chrono::steady_clock::now() < until);
-    protocol_.watch_links(false);
+    protocol_.set_link_polling(false);
     if (!box_.empty()) return;
   }
-  box_.park();
+  box_.sleep();
 }
 
 void Worker::open(Mail& mail) {
-  if (mail.part != nullptr && mail.part->leaving) [[unlikely]]
-    return unloading_.open_late(mail);
-  switch (mail.what) {
-    case Mail::What::message: {
+  if (mail.worker_plan != nullptr && mail.worker_plan->unloading) [[unlikely]]
+    return unloader_.open_late_mail(mail);
+  switch (mail.kind) {
+    case Mail::Kind::message: {
       const Message message = mail.message;  // the sender may write the mail again as soon as the message took effect
       const std::uint64_t ticket = mail.ticket;
-      if (message.to != session_actor) return protocol_.take(*mail.part, message, ticket);
-      return protocol_.take_for_session(*static_cast<Loaded*>(mail.payload), message, ticket, EventKind::taken);
+      if (message.to != session_actor) return protocol_.take(*mail.worker_plan, message, ticket);
+      return protocol_.take_for_session(*static_cast<LoadedPlan*>(mail.payload), message, ticket, EventKind::taken);
     }
-    case Mail::What::finished:
-      return protocol_.finished(*mail.part, *mail.part->actors[static_cast<std::size_t>(mail.place)]);
-    case Mail::What::arrival:
-      return protocol_.arrived(*mail.part, *mail.part->sequences[static_cast<std::size_t>(mail.place)]);
-    case Mail::What::break_off: return break_off(*static_cast<Breaking*>(mail.payload));
-    case Mail::What::abandon: return protocol_.abandoned(*mail.part);
-    case Mail::What::resume: return protocol_.resume(*mail.part);
-    case Mail::What::spoil: return launches_.spoil(*static_cast<SpoiledOp*>(mail.payload));
-    case Mail::What::launch: return launches_.queue(*static_cast<LaunchRecord*>(mail.payload));
-    case Mail::What::over: return launches_.drop(*static_cast<LaunchRecord*>(mail.payload));
-    case Mail::What::attach: return protocol_.attach(*mail.part);
-    case Mail::What::unload: return unloading_.begin(*static_cast<Loaded*>(mail.payload));
-    case Mail::What::detach: return unloading_.detach(*mail.part);
-    case Mail::What::detached: return unloading_.detached(*static_cast<Loaded*>(mail.payload));
-    case Mail::What::bind: bind_team(static_cast<const CpuSet*>(mail.payload)->cpus); return;
-    case Mail::What::inquiry: return answer(*static_cast<Inquiry*>(mail.payload));
-    case Mail::What::stop: stop_ = true; return;
+    case Mail::Kind::finished:
+      return protocol_.finished(*mail.worker_plan,
+                                *mail.worker_plan->actors[static_cast<std::size_t>(mail.local_index)]);
+    case Mail::Kind::arrival:
+      return protocol_.arrived(*mail.worker_plan,
+                               *mail.worker_plan->sequences[static_cast<std::size_t>(mail.local_index)]);
+    case Mail::Kind::abort_launches: return abort_launches(*static_cast<LaunchAbort*>(mail.payload));
+    case Mail::Kind::abandon: return protocol_.abandoned(*mail.worker_plan);
+    case Mail::Kind::resume: return protocol_.resume(*mail.worker_plan);
+    case Mail::Kind::invalidate: return launch_queue_.invalidate(*static_cast<InvalidatedOp*>(mail.payload));
+    case Mail::Kind::launch: return launch_queue_.queue(*static_cast<LaunchRecord*>(mail.payload));
+    case Mail::Kind::unlock: return launch_queue_.drop(*static_cast<LaunchRecord*>(mail.payload));
+    case Mail::Kind::attach: return protocol_.attach(*mail.worker_plan);
+    case Mail::Kind::unload: return unloader_.begin(*static_cast<LoadedPlan*>(mail.payload));
+    case Mail::Kind::detach: return unloader_.detach(*mail.worker_plan);
+    case Mail::Kind::detached: return unloader_.detached(*static_cast<LoadedPlan*>(mail.payload));
+    case Mail::Kind::set_affinity: bind_team(static_cast<const CpuSet*>(mail.payload)->cpus); return;
+    case Mail::Kind::query: return answer(*static_cast<WorkerQuery*>(mail.payload));
+    case Mail::Kind::stop: stop_ = true; return;
   }
 }
 
 namespace {
 
 // What keeps an actor that is not at rest, in this rank or at another.
-void look_at(const ActorState& actor, const Part& part, RankState& state) {
-  const Plan& plan = part.loaded->plan;
-  if (actor.work == Work::collective) {
+void look_at(const ActorState& actor, const WorkerPlan& worker_plan, RankState& state) {
+  const Plan& plan = worker_plan.loaded->plan;
+  if (actor.work == WorkKind::collective) {
     if (!actor.ports.running()) return;  // its turn or its operands are another's matter
     const Collective& c = *actor.actor->collective;
     const int member = actor.collective->awaited();
@@ -135,33 +137,33 @@ void look_at(const ActorState& actor, const Part& part, RankState& state) {
     const RegisterId reg = c.out.reg.valid() ? c.out.reg : c.in.reg;
     if (whom != plan.rank) state.waits.push_back({whom, cat(name_of_act(actor), reg.valid() ? cat(", r", reg) : "")});
   } else if (actor.ports.running()) {
-    state.inside = name_of_act(actor);  // on another thread
+    state.current_call = name_of_act(actor);  // on another thread
   } else if (actor.ports.ready()) {
-    state.may_move = true;
+    state.can_progress = true;
   }
 }
 
 }  // namespace
 
-void Worker::answer(Inquiry& inquiry) {
+void Worker::answer(WorkerQuery& query) {
   std::string text;
   RankState state;
-  state.may_move = protocol_.delays();
-  for (Part* part : protocol_.parts())
-    for (auto& actor : part->actors)
+  state.can_progress = protocol_.delays();
+  for (WorkerPlan* worker_plan : protocol_.worker_plans())
+    for (auto& actor : worker_plan->actors)
       if (!is_idle(actor->ports)) {
-        look_at(*actor, *part, state);
-        auto waits = waits_of(part->loaded->plan, actor->id, actor->ports);
-        if (!waits.empty()) text += print(part->loaded->plan, waits);
+        look_at(*actor, *worker_plan, state);
+        auto waits = waits_of(worker_plan->loaded->plan, actor->id, actor->ports);
+        if (!waits.empty()) text += print(worker_plan->loaded->plan, waits);
         else
-          text += cat(actor_name(part->loaded->plan, actor->id),
+          text += cat(actor_name(worker_plan->loaded->plan, actor->id),
                       actor->ports.running() ? " is under way\n" : " is ready, but not at its turn\n");
       }
-  std::lock_guard lock(inquiry.mutex);
-  inquiry.answers[static_cast<std::size_t>(number_)] = text.empty() ? "at rest\n" : text;
-  inquiry.states[static_cast<std::size_t>(number_)] = std::move(state);
-  --inquiry.missing;
-  inquiry.answered.notify_all();
+  std::lock_guard lock(query.mutex);
+  query.answers[static_cast<std::size_t>(number_)] = text.empty() ? "at rest\n" : text;
+  query.states[static_cast<std::size_t>(number_)] = std::move(state);
+  --query.missing;
+  query.answered.notify_all();
 }
 
 }  // namespace karez::runtime

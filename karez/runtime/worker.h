@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "karez/runtime/event_ring.h"
-#include "karez/runtime/launches.h"
+#include "karez/runtime/launch_queue.h"
 #include "karez/runtime/mailbox.h"
 #include "karez/runtime/namespace.h"
+#include "karez/runtime/plan_unloader.h"
 #include "karez/runtime/protocol.h"
 #include "karez/runtime/rank_state.h"
-#include "karez/runtime/unload.h"
 
 namespace karez::runtime {
 
 // A question to all workers, answered between two acts: who waits for what.
-struct Inquiry {
+struct WorkerQuery {
   std::mutex mutex;
   std::condition_variable answered;
   std::vector<std::string> answers;  // by worker; "" while it has not answered
@@ -55,15 +55,15 @@ class Worker {
   void step();
   void idle();
   void open(Mail& mail);
-  void answer(Inquiry& inquiry);
+  void answer(WorkerQuery& query);
 
   Session& session_;
   const int number_;
   Mailbox box_;
   EventRing events_;
   Protocol protocol_;
-  Unloading unloading_;
-  Launches launches_;  // worker 0 alone
+  PlanUnloader unloader_;
+  LaunchQueue launch_queue_;  // worker 0 alone
   std::atomic<int> spin_microseconds_{20};
   bool stop_ = false;
   Mail stop_mail_;

@@ -106,9 +106,9 @@ class FlightReport {
     std::string out = "who waited for whom\n";
     for (const FlightRecord& r : records_) {
       for (const RankWait& wait : r.state.waits)
-        out += cat("  rank ", r.rank, " for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom),
+        out += cat("  rank ", r.rank, " for ", wait.rank == RankWait::others ? "the others" : cat("rank ", wait.rank),
                    ": ", wait.what, "\n");
-      if (!r.state.inside.empty()) out += cat("  rank ", r.rank, " was inside ", r.state.inside, "\n");
+      if (!r.state.current_call.empty()) out += cat("  rank ", r.rank, " was inside ", r.state.current_call, "\n");
       else if (r.state.waits.empty()) out += cat("  rank ", r.rank, " for nobody\n");
     }
     return out;
@@ -116,7 +116,7 @@ class FlightReport {
 
   bool waits_for_nobody(int rank) const {
     return by_rank_.count(rank) == 0 || by_rank_.at(rank)->state.waits.empty() ||
-           !by_rank_.at(rank)->state.inside.empty();
+           !by_rank_.at(rank)->state.current_call.empty();
   }
 
   // Where the waits lead to: ranks that others wait for and that wait for nobody.
@@ -125,16 +125,16 @@ class FlightReport {
     for (const FlightRecord& r : records_)
       for (const RankWait& wait : r.state.waits)
         for (int rank = 0; rank < ranks_; ++rank)
-          if (rank != r.rank && (wait.whom == rank || (wait.whom == RankWait::others && waits_for_nobody(rank))))
+          if (rank != r.rank && (wait.rank == rank || (wait.rank == RankWait::others && waits_for_nobody(rank))))
             waiting[rank].insert(r.rank);
     std::string out;
     for (const auto& [rank, who] : waiting) {
       if (!waits_for_nobody(rank)) continue;
       const bool here = by_rank_.count(rank) > 0;
       const std::string why = !here ? "left no record"
-                              : by_rank_.at(rank)->state.inside.empty()
+                              : by_rank_.at(rank)->state.current_call.empty()
                                   ? "waited for nobody: its program had not come so far"
-                                  : cat("was inside ", by_rank_.at(rank)->state.inside);
+                                  : cat("was inside ", by_rank_.at(rank)->state.current_call);
       out += cat("it hung on rank ", rank, ", for which ", who.size() == 1 ? "rank " : "ranks ", join(who, ", "),
                  " waited, and which ", why, "\n");
     }
@@ -170,7 +170,7 @@ std::vector<FlightRecord> read_flights(const std::string& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() != ".flight") continue;
     try {
-      out.push_back(runtime::parse_flight(read_text(entry.path().string())));
+      out.push_back(runtime::parse_flight_record(read_text(entry.path().string())));
     } catch (const Error& wrong) { throw Error(ErrorKind::data, cat(entry.path().string(), ": ", wrong.what())); }
   }
   require(ErrorKind::data, !error, "cannot read the folder ", folder, ": ", error.message());

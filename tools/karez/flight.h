@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "karez/runtime/flight.h"
+#include "karez/runtime/flight_record.h"
 #include "tools/namespace.h"
 
 namespace karez::tools {

@@ -61,7 +61,7 @@ TEST(Flight, TheOneThatLeftNoRecordAndIsWaitedForIsToBlame) {
 
 TEST(Flight, AChainOfWaitsEndsAtWhoIsInsideACallOrInItsProgram) {
   FlightRecord inside = rank(1, nobody);
-  inside.state.inside = "a4 'compute' of launch 7";
+  inside.state.current_call = "a4 'compute' of launch 7";
   EXPECT_THAT(
       explain_flight({rank(0, 2), inside, rank(2, 1)}),
       AllOf(HasSubstr("  rank 1 was inside a4 'compute' of launch 7\n"),
@@ -83,7 +83,7 @@ TEST(Flight, AFolderIsReadByRankAndWhatIsNoneIsNamed) {
   EXPECT_THAT(error_of([&] { read_flights(folder.string()); }), HasSubstr("cannot read the folder"));
   fs::create_directories(folder);
   EXPECT_THAT(error_of([&] { read_flights(folder.string()); }), HasSubstr("holds no flight record"));
-  for (int number : {2, 0}) runtime::write_flight(folder.string(), rank(number, 1));
+  for (int number : {2, 0}) runtime::write_flight_record(folder.string(), rank(number, 1));
   std::ofstream(folder / "rank0.txt") << "what it printed\n";
   const auto records = read_flights(folder.string());
   ASSERT_EQ(records.size(), 2u);

@@ -9,9 +9,9 @@
 
 #include "karez/base/text.h"
 #include "karez/plan/dry_run.h"
-#include "karez/runtime/bodies.h"
+#include "karez/runtime/actor_body.h"
 #include "karez/runtime/host_copy.h"
-#include "karez/runtime/loaded.h"
+#include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/ticks.h"
 
 namespace karez::tools {
@@ -24,7 +24,7 @@ struct Replay::State {
   std::map<std::string, std::unique_ptr<Device>> devices;
   Variables variables;
   Mailbox box;  // that nobody reads: no act is left to a worker
-  std::unique_ptr<Loaded> loaded;
+  std::unique_ptr<LoadedPlan> loaded;
   Feeds feeds;
   std::deque<Arguments> arguments;  // a call's stay where they are
   std::deque<View> windows;         // on the outputs, of fetches
@@ -32,7 +32,7 @@ struct Replay::State {
   std::vector<std::pair<std::string, HostArray>> outputs;
   TickScale scale;
 
-  ActorState& actor(ActorId id) { return *loaded->part_of[id]->local[static_cast<std::size_t>(id.index) + 1]; }
+  ActorState& actor(ActorId id) { return *loaded->worker_plan_of[id]->local[static_cast<std::size_t>(id.index) + 1]; }
   void deliver(const Message& m) {
     if (m.to != session_actor) actor(m.to).ports.take(m);
     else
@@ -43,15 +43,15 @@ struct Replay::State {
   void bind(ActorState& act) {
     prepare_memory(act);  // points its addresses at the slots of this act
     switch (act.work) {
-      case Work::none: return;
-      case Work::calls:
+      case WorkKind::none: return;
+      case WorkKind::calls:
         for (PreparedCall& call : act.calls) {
           if (!call.call->acts.has(act.ports.acts())) continue;
           const Arguments& bound = arguments.emplace_back(Arguments{call.in, call.out});
           calls.push_back([&run = call.run, args = KernelArgs{bound.in, bound.out, call.workspace}] { run(args); });
         }
         return;
-      case Work::read: {
+      case WorkKind::read: {
         const std::string& name = act.actor->binding;
         const auto at = std::find_if(feeds.begin(), feeds.end(), [&](const auto& feed) { return feed.first == name; });
         require(at != feeds.end(), "replay: input '", name, "' is not fed");
@@ -64,7 +64,7 @@ struct Replay::State {
                            to = TensorRef{bound.address, bound.view}] { source->read(position, begin, to); });
         return;
       }
-      case Work::fetch: {
+      case WorkKind::fetch: {
         const HostArray& into = outputs[static_cast<std::size_t>(act.binding)].second;
         const BoundOperand& part = act.bound[0];
         View& to_view = windows.emplace_back(into.dtype(), part.view->shape, into.view().strides);
@@ -72,8 +72,8 @@ struct Replay::State {
                          &to_view, from = part.address, view = part.view] { copy_tensor(to, to_view, from, *view); });
         return;
       }
-      case Work::later:
-      case Work::collective: fail("replay: actor '", act.actor->name, "' cannot be run in a plain loop");
+      case WorkKind::async_call:
+      case WorkKind::collective: fail("replay: actor '", act.actor->name, "' cannot be run in a plain loop");
     }
   }
 };
@@ -107,8 +107,8 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
     const Memory& memory = s.variables.by_key.at({device_name(variable.device), variable.name})->memory;
     std::memcpy(memory.data(), variable.value.bytes(), static_cast<std::size_t>(variable.value.view().bytes()));
   }
-  for (const Binding& binding : s.loaded->outputs)
-    s.outputs.emplace_back(binding.spread->name, HostArray(binding.spread->type));
+  for (const PlanBinding& binding : s.loaded->outputs)
+    s.outputs.emplace_back(binding.layout->name, HostArray(binding.layout->type));
 
   auto deliver = [&s](const Message& m) { s.deliver(m); };
   SessionPorts& session = s.loaded->session_ports;

@@ -81,7 +81,7 @@ std::string workers_text(const Plan& plan, const Simulation& run, const ById<Act
 
 std::string memory_text(const Plan& plan, const Simulation& run) {
   std::vector<std::vector<std::string>> out;
-  const auto used = most_bytes(plan, run), all = planned_bytes(plan);
+  const auto used = peak_bytes(plan, run), all = planned_bytes(plan);
   for (DeviceId d : plan.devices.ids())
     out.push_back({device_text(plan, d), bytes_text(used[d]), cat("of ", bytes_text(all[d]), " in all its blocks")});
   return "bytes in use at once by device: slots of registers, variables among them\n" + table(out);

@@ -24,7 +24,7 @@ namespace {
 void agree(
     WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& who,
     const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
-  const std::uint64_t op = world.session.begin_op({.hash = hash, .what = who, .sum = sum, .sets_nothing = true});
+  const std::uint64_t op = world.session.begin_op({.hash = hash, .what = who, .sum = sum, .is_barrier = true});
   try {
     world.session.await_op(op);
   } catch (const Error& error) {
@@ -78,13 +78,13 @@ std::uint64_t ask_all(WorldState& world, const AskedOp& asked) {
   if (world.ranks.alone()) return 0;
   const std::string line = asked.where ? karez::print(*asked.where) : std::string(),
                     what = line.empty() ? asked.what : cat(asked.what, " (", line, ")");
-  const auto answer = world.session.ask_op({.hash = asked.hash, .what = what, .sets_nothing = asked.sets_nothing});
+  const auto answer = world.session.ask_op({.hash = asked.hash, .what = what, .is_barrier = asked.is_barrier});
   if (const std::uint64_t* op = std::get_if<std::uint64_t>(&answer)) return *op;
-  using Why = runtime::Refusal::Why;
+  using Reason = runtime::Refusal::Reason;
   const auto& refusal = std::get<runtime::Refusal>(answer);
   const std::string refused = ": it is refused on every rank that asks for it, and all may go on; ";
   const auto [mine, other] = refusal.ranks;
-  if (refusal.why == Why::other && refusal.text == what)
+  if (refusal.reason == Reason::other && refusal.text == what)
     throw Error(ErrorKind::user,
                 cat("ranks ", std::min(mine, other), " and ", std::max(mine, other), " differ in ", what, refused,
                     asked.advice),
@@ -98,7 +98,7 @@ void agree_on_value(WorldState& world, const HostArray& value, const std::string
   ask_all(world, {.hash = world.ranks.alone() ? 0 : hash_of(value),
                   .what = what,
                   .advice = "each writes the whole value, and the same one",
-                  .sets_nothing = true});
+                  .is_barrier = true});
 }
 
 void agree_on_reset(WorldState& world) {
@@ -121,18 +121,18 @@ void agree_on_inputs(WorldState& world, const std::string& call, int number, con
 
 runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw) {
   runtime::InputHashes out;
-  const std::size_t count = inputs.arguments.size(), last = runtime::InputHashes::places - 1;
+  const std::size_t count = inputs.arguments.size(), last = runtime::InputHashes::capacity - 1;
   const std::size_t lines = std::max<std::size_t>(1, sampled_lines / std::max<std::size_t>(1, count));
   Hash rest;
   for (std::size_t i = 0; i < count; ++i) {
     const Argument& argument = inputs.arguments[i];
     const bool whole = !argument.on_mesh.valid() && argument.array.valid() && !argument.part;
     const std::uint64_t hash = whole ? sampled_hash(argument.array, draw + i, lines) : 0;
-    if (i < last) out.of[i] = static_cast<std::uint32_t>(hash ^ hash >> 32);
+    if (i < last) out.values[i] = static_cast<std::uint32_t>(hash ^ hash >> 32);
     else rest.add(hash);
   }
   for (const auto& [name, value] : inputs.numbers) rest.add(value);
-  out.of[last] = static_cast<std::uint32_t>(rest.value());
+  out.values[last] = static_cast<std::uint32_t>(rest.value());
   return out;
 }
 

@@ -27,7 +27,7 @@ struct AskedOp {
   std::string what;                      // "a read of f64[3@d]"
   std::optional<SourceLine> where = {};  // that it is written on
   std::string_view advice = {};          // how to write it, for an error
-  bool sets_nothing = false;             // no launch follows
+  bool is_barrier = false;               // no launch follows
 };
 // Waits until all have asked for it, and gives its number. Throws where one comes to something else: on all that asked,
 // and nothing has begun then.

@@ -85,7 +85,7 @@ runtime::Result brought(WorldState& world, std::uint64_t op, const std::string& 
   try {
     return world.session.launch(loaded(world, what, mesh, make), {}, arrays, op).result("out0");
   } catch (...) {
-    if (op != 0) world.session.fail_ranks(runtime::thrown());  // the others wait for this rank
+    if (op != 0) world.session.fail_ranks(runtime::current_error());  // the others wait for this rank
     throw;
   }
 }

@@ -132,7 +132,7 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
                                  launch.fresh.size() - 1, " more");
     const std::uint64_t op = world.session.begin_op({.hash = plan.program_hash, .what = what});
     agree_on_links(world, plan, "the links of first values");
-    if (plan.actors.empty()) world.session.launch_elsewhere(op).wait();
+    if (plan.actors.empty()) world.session.launch_remote(op).wait();
     else run_once(owner, renamed(plan, launch.names), op);
     take_loaded(world, launch.fresh, launch.loaded);
     for (const auto& [parameter, key, mesh, layout, brought] : launch.fresh) world.add(key, parameter, mesh, layout);

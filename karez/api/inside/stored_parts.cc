@@ -46,12 +46,12 @@ StoredParts parts_of(WorldState& world, const WorldState::Key& key, const Stored
                        stored_view(type.dtype, sbp::shape_of(box)));
     boxes.push_back(std::move(box));
   }
-  return {type, std::move(boxes), world.session.turn(key_of(key.first, key.second), parts, writes)};
+  return {type, std::move(boxes), world.session.lock_variable(key_of(key.first, key.second), parts, writes)};
 }
 
 HostArray read_parts(const StoredParts& stored) {
   HostArray out(stored.type);
-  const std::vector<HostArray> values = stored.turn.read();
+  const std::vector<HostArray> values = stored.lock.read();
   for (std::size_t i = 0; i < values.size(); ++i) copy_box(out, values[i], stored.boxes[i], true);
   return out;
 }
@@ -62,7 +62,7 @@ void write_parts(const StoredParts& stored, const HostArray& value) {
     values.emplace_back(TensorType{stored.type.dtype, sbp::shape_of(box)});
     copy_box(value, values.back(), box, false);
   }
-  stored.turn.write(values);
+  stored.lock.write(values);
 }
 
 }  // namespace karez

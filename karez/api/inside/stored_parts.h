@@ -11,7 +11,7 @@ namespace karez {
 struct StoredParts {
   TensorType type;
   std::vector<sbp::Box> boxes;
-  runtime::VariableTurn turn;
+  runtime::VariableLock lock;
 };
 
 // With the world's lock; the turn is waited for without it. A reader needs no replica twice: they hold equal bits. Of

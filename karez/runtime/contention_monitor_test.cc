@@ -1,0 +1,123 @@
+// A watch over the cores of the process.
+#include "karez/runtime/contention_monitor.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "karez/base/text.h"
+#include "karez/device/cpu_contention.h"
+
+namespace karez::runtime {
+namespace {
+
+TEST(ContentionMonitor, NoticesMoreThreadsThanCores) {
+  if (device::SchedTimesReader waits; !waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const ContentionMonitor monitor(cores);
+  EXPECT_FALSE(monitor.crowded());
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> busy;
+  for (int i = 0; i < 2 * cores; ++i)
+    busy.emplace_back([&] {
+      while (!stop) {}
+    });
+  const auto begin = std::chrono::steady_clock::now();
+  while (!monitor.crowded() && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(monitor.crowded());
+  EXPECT_EQ(monitor.times(), 1);
+  stop = true;
+  for (auto& thread : busy) thread.join();
+}
+
+// A thread that runs all the time, and waits for as long as it runs while `waits`.
+class FakeThread {
+ public:
+  FakeThread() {
+    std::filesystem::create_directories(folder_);
+    write(0, 0);
+    clock_ = std::thread([this] {
+      for (std::int64_t ran = 0, waited = 0; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+        write(ran += 5'000'000, waited += waits ? 5'000'000 : 0);
+    });
+  }
+  ~FakeThread() {
+    over_ = true;
+    clock_.join();
+    std::filesystem::remove_all(root);
+  }
+
+  const std::string root = cat(::testing::TempDir(), "/karez_crowd_watch_", getpid());
+  std::atomic<bool> waits = false;
+
+ private:
+  void write(std::int64_t ran, std::int64_t waited) {  // in one piece
+    std::ofstream(root + "/next") << ran << " " << waited << " 1\n";
+    std::filesystem::rename(root + "/next", folder_ + "/schedstat");
+  }
+
+  const std::string folder_ = root + "/proc/self/task/7";
+  std::atomic<bool> over_ = false;
+  std::thread clock_;
+};
+
+TEST(ContentionMonitor, EndsWhenTheOthersGo) {
+  FakeThread thread;
+  const ContentionMonitor monitor(2, thread.root);
+  const auto becomes = [&](bool crowded) {
+    for (int i = 0; i < 2000 && monitor.crowded() != crowded; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return monitor.crowded() == crowded;
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_FALSE(monitor.crowded());
+  for (int round = 1; round <= 2; ++round) {
+    thread.waits = true;
+    EXPECT_TRUE(becomes(true));
+    EXPECT_EQ(monitor.times(), round);
+    thread.waits = false;
+    EXPECT_TRUE(becomes(false));
+  }
+}
+
+TEST(ContentionMonitor, OfAKernelThatDoesNotCountEnds) {
+  const ContentionMonitor monitor(2, ::testing::TempDir() + "/karez_nowhere");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_FALSE(monitor.crowded());
+}
+
+// Threads of this process that have the name.
+int threads_named() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    count += name == ContentionMonitor::thread_name;
+  }
+  return count;
+}
+
+TEST(ContentionMonitor, ItsThreadHasItsName) {
+  EXPECT_EQ(threads_named(), 0);
+  const ContentionMonitor monitor(2);
+  for (int i = 0; i < 500 && threads_named() != 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(threads_named(), 1);
+}
+
+TEST(ContentionMonitor, EndsAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) const ContentionMonitor monitor(2);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "each would look after 100 ms";
+}
+
+}  // namespace
+}  // namespace karez::runtime

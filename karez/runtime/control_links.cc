@@ -1,0 +1,181 @@
+// Notes as messages of one size, which a link wants: a short note takes one, a long one several.
+#include "karez/runtime/control_links.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "karez/base/text.h"
+
+namespace karez::runtime {
+namespace {
+
+using Length = std::uint32_t;  // of the note, in front of it in its first message
+constexpr std::size_t packet_bytes = sizeof(ControlLinks::Packet), max_message_bytes = 16 << 10;
+
+}  // namespace
+
+struct ControlLinks::PeerLink {
+  comm::Notifier notifier;
+  std::mutex sending;
+  std::vector<Packet> out{depth}, in{depth};
+  std::int64_t sent = 0, taken = 0;
+  std::vector<std::byte> message;    // that is coming
+  std::size_t expected = 0;          // its bytes; 0: none has begun
+  bool broken = false;               // nothing comes any more
+  std::unique_ptr<comm::Link> link;  // last: it uses what stands before
+};
+
+ControlLinks::ControlLinks(int rank, int ranks, const Open& open, IsLost is_lost)
+    : rank_(rank),
+      is_lost_(std::move(is_lost)),
+      links_(static_cast<std::size_t>(ranks)) {
+  for (int other = 0; other < ranks; ++other) {
+    if (other == rank || (other != 0 && rank != 0)) continue;
+    auto peer = std::make_unique<PeerLink>();
+    peer->notifier.set_wake([this, other] { happened(other); });
+    peer->link = open(other, peer->notifier);
+    for (Packet& packet : peer->in) peer->link->post_receive(packet.data(), packet_bytes);
+    links_[static_cast<std::size_t>(other)] = std::move(peer);
+  }
+}
+
+ControlLinks::~ControlLinks() = default;
+
+void ControlLinks::happened(int rank) {
+  std::lock_guard lock(mutex_);
+  ready_.push_back(rank);
+  happened_.notify_one();
+}
+
+void ControlLinks::wake() {
+  std::lock_guard lock(mutex_);
+  woken_ = true;
+  happened_.notify_one();
+}
+
+void ControlLinks::wait(std::optional<std::chrono::steady_clock::time_point> until) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] { return woken_ || !ready_.empty(); };
+  if (until) happened_.wait_until(lock, *until, ready);
+  else happened_.wait(lock, ready);
+  woken_ = false;
+  looked_at_.clear();
+  looked_at_.swap(ready_);
+}
+
+// False: its bytes are no note's.
+bool ControlLinks::take_packet(PeerLink& peer, std::vector<ControlMessage>& messages) {
+  const Packet& packet = peer.in[static_cast<std::size_t>(peer.taken % depth)];
+  std::size_t at = 0;
+  if (peer.expected == 0) {
+    Length length = 0;
+    std::memcpy(&length, packet.data(), sizeof length);
+    if (length == 0 || length > max_message_bytes) return false;
+    peer.expected = length;
+    peer.message.clear();
+    at = sizeof length;
+  }
+  const std::size_t size = std::min(peer.expected - peer.message.size(), packet_bytes - at);
+  peer.message.insert(peer.message.end(), packet.begin() + static_cast<std::ptrdiff_t>(at),
+                      packet.begin() + static_cast<std::ptrdiff_t>(at + size));
+  if (peer.message.size() < peer.expected) return true;
+  peer.expected = 0;
+  std::optional<ControlMessage> message = decode_control_message(peer.message);
+  if (message) messages.push_back(std::move(*message));
+  return message.has_value();
+}
+
+void ControlLinks::take(const std::function<void(int rank, ControlMessage message)>& come,
+                        const std::function<void(int rank, const Error& failure)>& failed) {
+  std::vector<ControlMessage> messages;
+  for (int rank : looked_at_) {
+    PeerLink& peer = *links_[static_cast<std::size_t>(rank)];
+    peer.notifier.acknowledge();
+    if (peer.broken) continue;
+    const Error* failure = peer.link->failure();  // before looking: what arrived before it counts
+    std::optional<Error> wrong;
+    while (!wrong && peer.taken < peer.link->received()) {
+      messages.clear();
+      if (!take_packet(peer, messages))
+        wrong.emplace(ErrorKind::peer, cat("rank ", rank, " sent something that is no note"));
+      Packet& packet = peer.in[static_cast<std::size_t>(peer.taken++ % depth)];
+      if (failure == nullptr) try {
+          peer.link->post_receive(packet.data(), packet_bytes);
+        } catch (const Error&) {}  // it broke meanwhile: seen below, next time
+      for (ControlMessage& message : messages) come(rank, std::move(message));
+    }
+    if (failure != nullptr && !wrong) wrong = *failure;
+    if (!wrong) continue;
+    peer.broken = true;
+    failed(rank, *wrong);
+  }
+  std::lock_guard lock(mutex_);  // threads that wait for room to send look again
+  capacity_.notify_all();
+}
+
+bool ControlLinks::await_capacity(int rank, PeerLink& peer) {
+  const auto full = [&] { return peer.sent - peer.link->sent() >= depth; };
+  while (full()) {
+    if (peer.link->failure() != nullptr || is_lost_(rank)) return false;
+    std::unique_lock lock(mutex_);
+    if (full()) capacity_.wait_for(lock, std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+void ControlLinks::send(int rank, const ControlMessage& message) { send_packets(rank, packets_of(encode(message))); }
+
+void ControlLinks::send_to_all(const ControlMessage& message) {
+  const std::vector<Packet> packets = packets_of(encode(message));
+  for (int rank = 0; rank < static_cast<int>(links_.size()); ++rank) send_packets(rank, packets);
+}
+
+void ControlLinks::send_packets(int rank, const std::vector<Packet>& packets) {
+  PeerLink* peer = links_[static_cast<std::size_t>(rank)].get();
+  if (peer == nullptr) return;
+  std::lock_guard turn(peer->sending);
+  for (const Packet& packet : packets) {
+    if (!await_capacity(rank, *peer)) return;
+    Packet& slot = peer->out[static_cast<std::size_t>(peer->sent % depth)];
+    slot = packet;
+    try {
+      peer->link->send(slot.data(), packet_bytes);
+      ++peer->sent;
+    } catch (const Error&) { return; }  // the thread that serves sees it
+  }
+}
+
+std::vector<ControlLinks::Packet> packets_of(std::span<const std::byte> message) {
+  const auto length = static_cast<Length>(message.size());
+  std::vector<ControlLinks::Packet> out((sizeof length + message.size() + packet_bytes - 1) / packet_bytes);
+  std::memcpy(out[0].data(), &length, sizeof length);
+  for (std::size_t at = 0, place = sizeof length; at < message.size();) {
+    ControlLinks::Packet& packet = out[(at + sizeof length) / packet_bytes];
+    const std::size_t size = std::min(message.size() - at, packet_bytes - place);
+    std::memcpy(packet.data() + place, message.data() + at, size);
+    at += size;
+    place = 0;
+  }
+  return out;
+}
+
+void ControlLinks::flush(std::chrono::steady_clock::time_point until) {
+  for (int rank = 0; rank < static_cast<int>(links_.size()); ++rank) {
+    PeerLink* peer = links_[static_cast<std::size_t>(rank)].get();
+    if (peer == nullptr) continue;
+    const auto all_left = [&] {
+      std::lock_guard turn(peer->sending);
+      return peer->link->sent() >= peer->sent;
+    };
+    while (peer->link->failure() == nullptr && !all_left() && !is_lost_(rank) &&
+           std::chrono::steady_clock::now() < until) {
+      std::unique_lock lock(mutex_);
+      capacity_.wait_for(lock, std::chrono::milliseconds(10));
+    }
+  }
+}
+
+}  // namespace karez::runtime

@@ -1,0 +1,72 @@
+// What rank 0 does for each rank of a launch, counted with ranks that are memory: it must not grow with how many there
+// are.
+#include "karez/runtime/control_links.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "karez/runtime/test_fake_ranks.h"
+
+namespace karez::runtime {
+namespace {
+
+struct PerRank {
+  double looks = 0, messages = 0, bytes = 0;
+};
+
+PerRank of_a_launch(int ranks) {
+  constexpr int launches = 20;
+  FakeRanks world(ranks);
+  const FakeRanks::Counts before = world.counts();
+  for (int i = 0; i < launches; ++i) world.launch("a call of function 'step' (train.py:12)", 7);
+  const FakeRanks::Counts after = world.counts();
+  const double each = 1.0 / (launches * (ranks - 1));
+  return {each * static_cast<double>(after.polls - before.polls),
+          each * static_cast<double>(after.messages - before.messages),
+          each * static_cast<double>(after.bytes - before.bytes)};
+}
+
+TEST(ControlLinks, WhatRank0DoesForARankDoesNotGrowWithTheWorld) {
+  for (int ranks : {16, 64, 256}) {
+    const PerRank one = of_a_launch(ranks);
+    EXPECT_EQ(one.messages, 1) << "that all have ended it; " << ranks;
+    EXPECT_EQ(one.bytes, 3 * 256) << "begun, ended, ended; " << ranks;
+    EXPECT_LE(one.polls, 6)
+        << "two messages come and one leaves: each is a look that finds something, and a last one that finds nothing; "
+        << ranks;
+  }
+}
+
+// The notes come one by one, each after rank 0 has taken the one before: that is when looking at all links would cost
+// most.
+TEST(ControlLinks, ANoteThatComesAloneIsALookAtItsLinkAlone) {
+  for (int ranks : {16, 256}) {
+    FakeRanks world(ranks);
+    ControlMessage note;
+    note.op = world.rank0().begin({.hash = 7, .what = "a call"});
+    note.hash = 7;
+    note.text = "a call";
+    const std::int64_t before = world.counts().polls;
+    for (int rank = 1; rank < ranks; ++rank) {
+      const std::int64_t looks = world.counts().polls;
+      world.send(rank, note);
+      for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+           world.counts().polls < looks + 2 && std::chrono::steady_clock::now() < until;)
+        std::this_thread::yield();
+    }
+    EXPECT_LE(world.counts().polls - before, 2 * (ranks - 1)) << ranks;
+    EXPECT_GE(world.counts().polls - before, 2 * (ranks - 1)) << ranks;
+    for (int rank = 1; rank < ranks; ++rank) {
+      ControlMessage end;
+      end.kind = ControlMessage::Kind::ended;
+      end.op = note.op;
+      world.send(rank, end);
+    }
+    world.rank0().end(note.op);
+  }
+}
+
+}  // namespace
+}  // namespace karez::runtime

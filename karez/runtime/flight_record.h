@@ -1,0 +1,48 @@
+// What a rank writes down when something has failed: why, whom it waited for, and what its workers did last. A text
+// that `karez flight` reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "karez/runtime/event_ring.h"
+#include "karez/runtime/namespace.h"
+#include "karez/runtime/rank_state.h"
+
+namespace karez::runtime {
+
+struct FlightActor {
+  int actor = 0;
+  std::string name, where;
+  bool operator==(const FlightActor&) const = default;
+};
+
+struct FlightPlan {
+  int number = 0;  // the session's
+  std::string name;
+  std::vector<FlightActor> actors;
+  bool operator==(const FlightPlan&) const = default;
+};
+
+struct FlightRecord {
+  int rank = 0, ranks = 1;
+  std::string who;             // "alpha, process 4711"
+  std::int64_t origin = 0;     // ns since 1970, by this host's clock, at which the time of events is 0
+  std::int64_t failed_at = 0;  // time of events
+  std::string failure;
+  RankState state;  // just before
+  std::vector<FlightPlan> plans;
+  std::vector<EventLog> workers;
+};
+
+std::string print(const FlightRecord& record);
+FlightRecord parse_flight_record(std::string_view text);  // throws Error (kind data) on what is none, with the line
+
+void write_flight_record(
+    const std::string& folder,
+    const FlightRecord& record);  // makes the folder; whole or not at all. Throws Error (kind data)
+std::string flight_record_path(const std::string& folder, int rank);  // "folder/rank3.flight"
+
+}  // namespace karez::runtime

@@ -1,0 +1,310 @@
+// Verdicts in virtual time: ranks that beat, stop, compute and wait, and watchers that are late.
+#include "karez/runtime/hang_detector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "karez/base/text.h"
+
+namespace karez::runtime {
+namespace {
+using ::testing::HasSubstr;
+using Kind = HangDiagnosis::Kind;
+
+constexpr HangTimeouts limits{2, 10};
+
+// A world of ranks whose hearts beat by rule, watched by one of them.
+struct Ranks {
+  explicit Ranks(int ranks, int me = 0)
+      : detector(ranks, me, limits, [](int rank) { return cat("rank ", rank, " (alpha)"); }),
+        states(static_cast<std::size_t>(ranks)),
+        beats(static_cast<std::size_t>(ranks), true),
+        kernels(static_cast<std::size_t>(ranks), true) {}
+
+  RankState& operator[](int rank) { return states[static_cast<std::size_t>(rank)]; }
+  void waits(int rank, int whom) {
+    states[static_cast<std::size_t>(rank)].waits = {{whom, "a5 'sum' of launch 7, r9"}};
+  }
+  void stop(int rank, bool kernel_answers = true) {
+    beats[static_cast<std::size_t>(rank)] = false;
+    kernels[static_cast<std::size_t>(rank)] = kernel_answers;
+  }
+
+  std::optional<HangDiagnosis> tick(double seconds = limits.tick()) {
+    now += seconds;
+    for (std::size_t rank = 0; rank < states.size(); ++rank)
+      if (beats[rank]) detector.on_heartbeat(static_cast<int>(rank), states[rank]);
+    return detector.tick(now, [&](int rank) { return kernels[static_cast<std::size_t>(rank)]; });
+  }
+  // The first finding within so long, and when it came.
+  std::optional<HangDiagnosis> run(double seconds) {
+    for (const double until = now + seconds; now < until;)
+      if (auto found = tick()) return found;
+    return std::nullopt;
+  }
+
+  HangDetector detector;
+  std::vector<RankState> states;
+  std::vector<bool> beats, kernels;
+  double now = 1000;
+};
+
+TEST(HangDetector, ARankThatStopsIsNamedWithWhoWaitsForIt) {
+  for (int me : {0, 1}) {
+    Ranks ranks(3, me);
+    const int stopped = me == 0 ? 2 : 0;
+    ranks.waits(me, stopped);
+    EXPECT_FALSE(ranks.run(5));
+    ranks.stop(stopped);
+    const double begin = ranks.now;
+    auto found = ranks.run(60);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->kind, Kind::unresponsive);
+    EXPECT_EQ(found->rank, stopped);
+    EXPECT_GT(ranks.now - begin, limits.peer_timeout);
+    EXPECT_LE(ranks.now - begin, limits.peer_timeout + 2 * limits.tick());
+    EXPECT_EQ(found->text,
+              cat("rank ", stopped, " (alpha) has stopped: no heartbeat for 2.2 s, though its host answers\n  rank ",
+                  me, " waits for rank ", stopped, ": a5 'sum' of launch 7, r9"));
+  }
+}
+
+// The kernel of its host says so, long before its silence would.
+TEST(HangDetector, ARankThatASignalStopsIsNamedAfterThreeSeconds) {
+  constexpr HangTimeouts slow{30, 300};
+  for (int me : {0, 1}) {
+    const int stopped = me == 0 ? 2 : 0;
+    HangDetector detector(3, me, slow, [](int rank) { return cat("rank ", rank, " (alpha)"); });
+    double now = 1000;
+    const auto tick = [&](bool halted, bool waits, double seconds = 1) {
+      RankState state;
+      if (waits) state.waits = {{stopped, "a5 'sum' of launch 7, r9"}};
+      detector.on_heartbeat(me, state);
+      detector.set_halted(stopped, halted);
+      return detector.tick(now += seconds, [](int) { return true; });
+    };
+    tick(false, true);
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(tick(true, true)) << i;
+    EXPECT_FALSE(tick(false, true)) << "it goes on";
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(tick(true, false)) << "nobody waits for it";
+    EXPECT_FALSE(tick(true, true, 9)) << "this watcher was late: something may have stopped it too";
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(tick(true, true)) << i;
+    const auto found = tick(true, true);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->kind, Kind::halted);
+    EXPECT_EQ(found->rank, stopped);
+    EXPECT_EQ(found->text,
+              cat("rank ", stopped, " (alpha) has stopped: a signal stopped its process 3.0 s ago\n  rank ", me,
+                  " waits for rank ", stopped, ": a5 'sum' of launch 7, r9"));
+  }
+}
+
+TEST(HangDetector, TwoThatASignalStopsAccuseNobody) {
+  HangDetector detector(3, 0, {30, 300}, [](int rank) { return cat("rank ", rank); });
+  RankState waits;
+  waits.waits = {{1, "a"}};
+  detector.on_heartbeat(2, waits);
+  for (int i = 0; i < 20; ++i) {
+    for (int rank : {1, 2}) detector.set_halted(rank, true);
+    EXPECT_FALSE(detector.tick(1000 + i, [](int) { return true; }));
+  }
+}
+
+TEST(HangDetector, WhatItWasInsideOfWhenItStoppedIsSaid) {
+  Ranks ranks(2);
+  ranks.waits(0, 1);
+  ranks[1].current_call = "a3 'conv' of launch 7";
+  ranks.tick();
+  ranks.stop(1);
+  EXPECT_THAT(ranks.run(60)->text, HasSubstr("when last heard it was inside a3 'conv' of launch 7"));
+}
+
+TEST(HangDetector, WhoseEndNobodyWaitsForIsLeftAlone) {
+  Ranks ranks(3);
+  ranks.stop(1);
+  EXPECT_FALSE(ranks.run(600));
+  ranks.waits(2, RankWait::others);
+  EXPECT_EQ(ranks.tick()->rank, 1);
+}
+
+TEST(HangDetector, AWaitOfOneWhoIsSilentItselfAccusesNobody) {
+  Ranks ranks(3);
+  ranks.waits(1, 2);
+  ranks.waits(2, 1);
+  ranks.tick();
+  ranks.stop(1);
+  ranks.stop(2);
+  EXPECT_FALSE(ranks.run(600)) << "whoever stopped them both may let both go on";
+}
+
+TEST(HangDetector, AHostThatAnswersNothingIsGoneAndNotHung) {
+  Ranks ranks(2);
+  ranks.waits(0, 1);
+  ranks.stop(1, false);
+  const double begin = ranks.now;
+  auto found = ranks.run(60);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->kind, Kind::unreachable);
+  EXPECT_THAT(found->text, HasSubstr("rank 1 (alpha) cannot be reached: no heartbeat for 3.5 s"));
+  EXPECT_LE(ranks.now - begin, limits.peer_timeout + 2);
+}
+
+TEST(HangDetector, ARankThatHasDisconnectedMayBeSilent) {
+  Ranks ranks(2);
+  ranks.waits(0, 1);
+  ranks.stop(1);
+  ranks.detector.on_disconnect(1);
+  EXPECT_FALSE(ranks.run(600));
+}
+
+TEST(HangDetector, AWatcherWhoseOwnTickWasLateWaitsAgain) {
+  Ranks ranks(2);
+  ranks.waits(0, 1);
+  ranks.stop(1);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(ranks.run(limits.peer_timeout - limits.tick())) << i;
+    EXPECT_FALSE(ranks.tick(50)) << "stopped together with the other: it may be heard soon";
+  }
+  EXPECT_TRUE(ranks.run(limits.peer_timeout + limits.tick() * 2));
+}
+
+TEST(HangDetector, APausedGroupIsNoHang) {
+  Ranks ranks(4);
+  for (int rank = 0; rank < 4; ++rank) ranks.waits(rank, (rank + 1) % 4);
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    ++ranks[i % 4].progress;
+    ASSERT_FALSE(ranks.run(1));
+    ranks.now += std::uniform_real_distribution<double>(0.1, 100)(random);  // all of them, the watcher too
+  }
+}
+
+TEST(HangDetector, ARankThatComputesForLongBetweenLaunchesIsNoHang) {
+  Ranks ranks(3);
+  ranks.waits(0, 2);
+  ranks.waits(1, RankWait::others);
+  EXPECT_FALSE(ranks.run(100000)) << "rank 2 beats, waits for nobody, and is inside of nothing";
+}
+
+TEST(HangDetector, LongCallsOfARankAreAWarningOnce) {
+  Ranks ranks(3);
+  ranks.waits(0, 2);
+  int warnings = 0;
+  for (int launch = 0; launch < 5; ++launch) {
+    ranks[2].current_call = cat("a3 'compute' of launch ", launch, " (matmul at net.cc:12)");
+    ++ranks[2].progress;
+    const double until = ranks.now + 2 * limits.peer_timeout;
+    while (ranks.now < until)
+      if (auto found = ranks.tick()) {
+        EXPECT_EQ(found->kind, Kind::slow_call);
+        ++warnings;
+      }
+  }
+  EXPECT_EQ(warnings, 1);
+}
+
+TEST(HangDetector, ACallThatDoesNotEndIsAWarningFirstAndThenAHang) {
+  Ranks ranks(3);
+  ranks.waits(0, 2);
+  ranks.waits(1, 0);
+  ranks.tick();
+  ranks[2].current_call = "a3 'compute' of launch 7 (matmul at net.cc:12)";
+  const double begin = ranks.now;
+  auto found = ranks.run(60);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->kind, Kind::slow_call);
+  EXPECT_THAT(found->text,
+              HasSubstr("rank 2 (alpha) has been inside a3 'compute' of launch 7 (matmul at net.cc:12) for 2."));
+  EXPECT_LE(ranks.now - begin, limits.peer_timeout + 2 * limits.tick());
+  found = ranks.run(60);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->kind, Kind::stuck_call) << "it warns once";
+  EXPECT_EQ(found->rank, 2);
+  EXPECT_THAT(found->text,
+              HasSubstr("\n  rank 0 waits for rank 2: a5 'sum' of launch 7, r9\n  rank 1 waits for rank 0: "));
+  EXPECT_LE(ranks.now - begin, limits.call_timeout + 2 * limits.tick());
+}
+
+TEST(HangDetector, CallsThatFollowEachOtherAreNoHangNorOnesThatNobodyWaitsFor) {
+  Ranks ranks(2);
+  ranks[1].current_call = "a long one";
+  EXPECT_FALSE(ranks.run(600)) << "nobody waits";
+  ranks.waits(0, 1);
+  for (int call = 0; call < 100; ++call) {
+    ranks[1].current_call = cat("call ", call);
+    ++ranks[1].progress;
+    ASSERT_FALSE(ranks.run(limits.peer_timeout - limits.tick()));
+  }
+  for (int i = 0; i < 100; ++i) {
+    ++ranks[1].progress;  // another device of it goes on
+    ASSERT_FALSE(ranks.run(limits.peer_timeout - limits.tick()));
+  }
+}
+
+TEST(HangDetector, ACircleIsToldWhenNothingMovesAnywhere) {
+  auto circle = [] {
+    Ranks ranks(3);
+    for (int rank = 0; rank < 3; ++rank) ranks.waits(rank, (rank + 1) % 3);
+    return ranks;
+  };
+  Ranks ranks = circle();
+  auto found = ranks.run(60);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->kind, Kind::deadlock);
+  EXPECT_EQ(found->rank, -1);
+  EXPECT_GT(ranks.now - 1000, 2 * limits.peer_timeout);
+  EXPECT_THAT(found->text, HasSubstr("\n  rank 2 waits for rank 0: "));
+  for (int which = 0; which < 3; ++which) {
+    Ranks other = circle();
+    if (which == 0) other[1].can_progress = true;
+    if (which == 1) other[1].waits.clear();
+    for (int i = 0; i < 100; ++i) {
+      if (which == 2) ++other[1].progress;
+      ASSERT_FALSE(other.run(1)) << which;
+    }
+  }
+}
+
+// Whoever does not stop for long is never accused, whatever its heart's rhythm: random silences below the limit, random
+// lateness of the watcher.
+TEST(HangDetector, RandomDelaysAccuseNobody) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    Ranks ranks(4);
+    for (int rank = 0; rank < 4; ++rank) ranks.waits(rank, (rank + 1) % 4);
+    std::vector<double> until(4, 0);
+    for (int step = 0; step < 500; ++step) {
+      for (int rank = 0; rank < 4; ++rank) {
+        auto at = static_cast<std::size_t>(rank);
+        if (ranks.now > until[at] + 1 && random() % 20 == 0) until[at] = ranks.now + 1.4;
+        ranks.beats[at] = ranks.now >= until[at];
+        if (ranks.beats[at]) ++ranks[rank].progress;
+      }
+      const double late = random() % 10 == 0 ? 0.2 : 0;
+      ASSERT_FALSE(ranks.tick(limits.tick() + late)) << "seed " << seed << ", step " << step;
+    }
+  }
+}
+
+TEST(RankState, IsReadAsItWasWrittenAndCutWhereItIsTooLong) {
+  RankState state{7, true, "a3 'x'\nof launch 7", {{2, "a5 'sum', r9"}, {RankWait::others, "a barrier"}}};
+  RankState read = decode_state(encode(state, 1000));
+  state.current_call = "a3 'x' of launch 7";
+  EXPECT_EQ(read, state);
+  for (std::size_t most = 0; most < 60; ++most) {
+    const std::string text = encode(state, most);
+    EXPECT_LE(text.size(), most);
+    EXPECT_LE(decode_state(text).waits.size(), 2u);
+  }
+  std::mt19937 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    std::string bytes(random() % 40, '\0');
+    for (char& byte : bytes) byte = static_cast<char>("0123 -\nx\xff\x00"[random() % 10]);
+    decode_state(bytes);
+  }
+}
+
+}  // namespace
+}  // namespace karez::runtime

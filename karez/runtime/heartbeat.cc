@@ -1,0 +1,191 @@
+// Beats of fixed size, each sent only if there is room for it: a heart never waits for another one.
+#include "karez/runtime/heartbeat.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+
+#include "karez/base/error.h"
+#include "karez/base/hash.h"
+
+namespace karez::runtime {
+namespace {
+constexpr int depth = 4;
+}  // namespace
+
+struct Heartbeat::Frame {
+  enum class Kind : std::uint32_t { beat = 1, goodbye };
+  Kind kind = Kind::beat;
+  std::uint32_t bytes = 0;
+  std::array<char, 1016> text = {};
+
+  static Frame of(Kind kind, const RankState& state) {
+    Frame out;
+    const std::string text = encode(state, out.text.size());
+    out.kind = kind;
+    out.bytes = static_cast<std::uint32_t>(text.size());
+    std::memcpy(out.text.data(), text.data(), text.size());
+    return out;
+  }
+  RankState state() const { return decode_state({text.data(), std::min<std::size_t>(bytes, text.size())}); }
+};
+
+struct Heartbeat::PeerLink {
+  comm::Connection* connection = nullptr;
+  comm::Link* link = nullptr;
+  std::array<Frame, depth> out, in;
+  std::int64_t sent = 0, taken = 0;
+  bool sent_goodbye = false, over = false;  // nothing goes any more; nothing comes any more
+  bool lost = false;                        // nobody is waited for there
+};
+
+Heartbeat::Heartbeat(comm::Peers& peers, HangTimeouts limits, Callbacks callbacks)
+    : peers_(peers),
+      limits_(limits),
+      callbacks_(std::move(callbacks)),
+      hang_detector_(peers.ranks(), peers.rank(), limits, [&peers](int rank) { return peers.name(rank); }),
+      links_(static_cast<std::size_t>(peers.ranks())),
+      hub_(std::make_unique<comm::LocalHub>(peers.ranks(), std::vector<int>{peers.rank()}, depth)) {
+  comm::Endpoint& endpoint = hub_->endpoint(peers.rank());
+  endpoint.set_wake([this] {
+    std::lock_guard lock(mutex_);
+    notified_ = true;
+    called_.notify_all();
+  });
+  for (int rank = 0; rank < peers.ranks(); ++rank) {
+    if (rank == peers.rank() || (rank != 0 && peers.rank() != 0)) continue;
+    auto peer = std::make_unique<PeerLink>();
+    peer->connection = &peers.control(rank);
+    endpoint.connect(rank, peer->connection->open(base::hash_text("heart"), depth, endpoint.notifier()));
+    peer->link = &endpoint.link(rank);
+    for (Frame& beat : peer->in) peer->link->post_receive(reinterpret_cast<std::byte*>(&beat), sizeof(Frame));
+    links_[static_cast<std::size_t>(rank)] = std::move(peer);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+Heartbeat::~Heartbeat() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  called_.notify_all();
+  thread_.join();
+}
+
+void Heartbeat::run() {
+  using Clock = std::chrono::steady_clock;
+  const auto every = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.tick()));
+  for (auto due = Clock::now();;) {
+    {
+      std::unique_lock lock(mutex_);
+      called_.wait_until(lock, due, [this] { return stop_ || notified_; });
+      notified_ = false;
+      if (stop_) break;
+    }
+    poll();
+    if (Clock::now() < due) continue;
+    tick();
+    due = Clock::now() + every;
+  }
+  end();
+}
+
+// Nobody sends to a link that is closed: each side says bye, and goes when the other has.
+void Heartbeat::end() {
+  const Frame goodbye = Frame::of(Frame::Kind::goodbye, {});
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  auto waits = [&] {
+    bool some = false;
+    for (auto& peer : links_) {
+      if (!peer || peer->lost || peer->link->failure() != nullptr) continue;
+      if (!peer->sent_goodbye) peer->sent_goodbye = send(*peer, goodbye);
+      some |= !peer->over || peer->link->sent() < peer->sent;
+    }
+    return some;
+  };
+  while (waits() && std::chrono::steady_clock::now() < until) {
+    {
+      std::unique_lock lock(mutex_);
+      called_.wait_for(lock, std::chrono::milliseconds(20), [this] { return notified_; });
+      notified_ = false;
+    }
+    poll();
+  }
+}
+
+void Heartbeat::tick() {
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  bool halted = false;
+  for (int rank = 0; rank < peers_.ranks(); ++rank) {
+    // Each rank but the first looks at that and at the next one: of many ranks on a host not every one at all others.
+    if (rank == peers_.rank() || (peers_.rank() != 0 && rank != 0 && rank != peers_.rank() + 1)) continue;
+    const bool stopped = peers_.is_stopped(rank);
+    hang_detector_.set_halted(rank, stopped);
+    halted |= stopped;
+  }
+  RankState state = own_state(now, halted);
+  const Frame beat = Frame::of(Frame::Kind::beat, state);
+  hang_detector_.on_heartbeat(peers_.rank(), std::move(state));
+  for (auto& peer : links_) {
+    if (!peer || peer->sent_goodbye) continue;
+    if (peer->over) peer->sent_goodbye = send(*peer, Frame::of(Frame::Kind::goodbye, {}));
+    else send(*peer, beat);
+  }
+  auto answers = [this](int rank) {
+    return links_[static_cast<std::size_t>(rank)]->connection->has_recent_ack(comm::Seconds(limits_.peer_timeout / 2));
+  };
+  const auto found = hang_detector_.tick(now, answers);
+  if (!found) return;
+  if (found->kind != HangDiagnosis::Kind::slow_call && found->rank >= 0)
+    if (auto& peer = links_[static_cast<std::size_t>(found->rank)]) peer->lost = true;
+  callbacks_.found(*found);
+}
+
+void Heartbeat::poll() {
+  hub_->endpoint(peers_.rank()).notifier().acknowledge();
+  for (int rank = 0; rank < static_cast<int>(links_.size()); ++rank)
+    if (auto& peer = links_[static_cast<std::size_t>(rank)]) take(rank, *peer);
+}
+
+// A rank that moves need not be asked more, unless another one stands still.
+RankState Heartbeat::own_state(double now, bool ask) {
+  RankState state = callbacks_.state(false, 0);
+  if (state.progress != progress_) {
+    progress_ = state.progress;
+    progress_at_ = now;
+  }
+  return !ask && now - progress_at_ < limits_.peer_timeout / 4
+             ? state
+             : callbacks_.state(true, std::min(0.05, limits_.tick() / 2));
+}
+
+bool Heartbeat::send(PeerLink& peer, const Frame& beat) {
+  if (peer.sent - peer.link->sent() >= depth) return false;  // it takes none: its own heart has stopped
+  Frame& slot = peer.out[static_cast<std::size_t>(peer.sent % depth)];
+  slot = beat;
+  try {
+    peer.link->send(reinterpret_cast<const std::byte*>(&slot), sizeof(Frame));
+    ++peer.sent;
+  } catch (const base::Error&) {}  // the agreement, on the same connection, tells
+  return true;
+}
+
+void Heartbeat::take(int rank, PeerLink& peer) {
+  while (peer.taken < peer.link->received()) {
+    Frame& slot = peer.in[static_cast<std::size_t>(peer.taken++ % depth)];
+    if (slot.kind == Frame::Kind::goodbye) {
+      hang_detector_.on_disconnect(rank);
+      peer.over = true;
+      if (!peer.sent_goodbye) peer.sent_goodbye = send(peer, Frame::of(Frame::Kind::goodbye, {}));
+      continue;
+    }
+    hang_detector_.on_heartbeat(rank, slot.state());
+    try {
+      peer.link->post_receive(reinterpret_cast<std::byte*>(&slot), sizeof(Frame));
+    } catch (const base::Error&) {}  // likewise
+  }
+}
+
+}  // namespace karez::runtime

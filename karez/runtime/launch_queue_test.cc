@@ -1,0 +1,445 @@
+// Several launches under way: of one plan, of plans that share variables and of plans that do not; their bound, their
+// failures, and clients' turns.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <set>
+#include <thread>
+
+#include "karez/base/test_error.h"
+#include "karez/data/array_source.h"
+#include "karez/runtime/session.h"
+#include "karez/runtime/test_plans.h"
+#include "karez/runtime/test_wait.h"
+
+namespace karez::runtime {
+namespace {
+
+const View scalar(DType::f32, {1});
+const PlanDevice device{0, 0, "cpu"};
+
+// A timer's act, on the variables named; each is counted up where it `writes`.
+Plan timer_plan(const std::string& name, const std::vector<std::string>& variables, bool writes) {
+  PlanBuilder s(1, name);
+  ActorId wait = s.actor("wait");
+  if (variables.empty()) s.start(wait);
+  for (const std::string& v : variables) {
+    ActorId state = s.actor("state", 0, 0, BodyKind::state);
+    BlockId block = s.block(BlockKind::variable, 0, 4, v, "f32[1]");
+    s.start(state);
+    ActorId use = s.actor("use " + v);
+    s.edge(state, {wait, use});
+    s.edge(wait, {use});
+    s.done(use);
+    if (writes) s.call(use, "test.count", {in_block(block, scalar)}, {in_block(block, scalar)});
+  }
+  if (variables.empty()) s.done(wait);
+  s.call(wait, "test.timer", {}, {});
+  return s.plan;
+}
+
+struct Fixture {
+  KernelTable table;
+  ManualTimer timer;
+  Session session;
+  explicit Fixture(SessionOptions options = {.workers = 2}) : table(test_kernels()), session(options, table) {
+    session.add(timer.kernel());
+  }
+  int load(const std::string& name, const std::vector<std::string>& variables, bool writes) {
+    return session.load(timer_plan(name, variables, writes));
+  }
+  float value(const std::string& name) { return session.read_variable(name, device, scalar).data<float>()[0]; }
+  void zero(const std::string& name) { session.write_variable(name, device, scalar, HostArray::of<float>({1}, {0})); }
+};
+
+TEST(Launches, OfPlansThatShareNothingOverlap) {
+  Fixture f;
+  int one = f.load("one", {"a"}, true), two = f.load("two", {"b"}, true);
+  Launch first = f.session.launch(one), second = f.session.launch(two);
+  EXPECT_TRUE(f.timer.active(2)) << f.session.wait_graph();
+  f.timer.tick();
+  first.wait(), second.wait();
+}
+
+TEST(Launches, OfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
+  Fixture f;
+  int one = f.load("one", {"a"}, false), two = f.load("two", {"a", "b"}, false), writer = f.load("writer", {"a"}, true);
+  f.zero("a");
+  std::vector<Launch> all = {f.session.launch(one), f.session.launch(two), f.session.launch(writer),
+                             f.session.launch(one)};
+  EXPECT_TRUE(f.timer.active(2));
+  pause();
+  EXPECT_TRUE(f.timer.active(2)) << "the writer, and who comes after it, wait";
+  f.timer.tick();
+  all[0].wait(), all[1].wait();
+  EXPECT_TRUE(f.timer.active(1));
+  EXPECT_FALSE(all[2].done());
+  f.timer.tick();
+  all[2].wait();
+  EXPECT_TRUE(f.timer.active(1)) << "the last one reads what the writer wrote";
+  f.timer.tick();
+  all[3].wait();
+  EXPECT_EQ(f.value("a"), 1);
+}
+
+// A timer's act, and behind it the sum of one variable and nothing is put into another.
+Plan copying_plan(const std::string& name, const std::string& from, const std::string& to) {
+  PlanBuilder s(1, name);
+  ActorId state = s.actor("state", 0, 0, BodyKind::state), wait = s.actor("wait"), copy = s.actor("copy");
+  BlockId source = s.block(BlockKind::variable, 0, 4, from, "f32[1]"),
+          target = s.block(BlockKind::variable, 0, 4, to, "f32[1]");
+  s.start(state);
+  s.edge(state, {wait, copy});
+  s.edge(wait, {copy});
+  s.done(copy);
+  s.call(wait, "test.timer", {}, {});
+  s.call(copy, "test.sum", {in_block(source, scalar)}, {in_block(target, scalar)});
+  return s.plan;
+}
+
+TEST(Launches, WhatACallReadsIsNotWhatItWrites) {
+  Fixture f;
+  int b = f.session.load(copying_plan("b", "a", "b")), c = f.session.load(copying_plan("c", "a", "c")),
+      d = f.session.load(copying_plan("d", "b", "d"));
+  f.session.write_variable("a", device, scalar, HostArray::of<float>({1}, {5}));
+  Launch first = f.session.launch(b), second = f.session.launch(c), third = f.session.launch(d);
+  EXPECT_TRUE(f.timer.active(2)) << "both read a";
+  pause();
+  EXPECT_TRUE(f.timer.active(2)) << "d's source is what the first writes";
+  f.timer.tick();
+  first.wait(), second.wait();
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  third.wait();
+  EXPECT_EQ(f.value("d"), 5);
+}
+
+// Acts of the next launch that no state holds back are under way beside those of the one before, though both write the
+// variable.
+TEST(Launches, OfOnePlanOverlapThoughTheyWriteAVariable) {
+  Fixture f;
+  PlanBuilder s(1, "one");
+  ActorId state = s.actor("state", 0, 0, BodyKind::state), ahead = s.actor("ahead", 1), count = s.actor("count");
+  BlockId v = s.block(BlockKind::variable, 0, 4, "v", "f32[1]");
+  s.start(state), s.start(ahead);
+  s.edge(state, {count});
+  s.edge(ahead, {count}, 2);
+  ActorId after = s.actor("after", 0);
+  s.edge(count, {after});
+  s.done(after);
+  s.call(ahead, "test.ahead", {}, {});
+  s.call(count, "test.count", {in_block(v, scalar)}, {in_block(v, scalar)});
+  s.call(after, "test.timer", {}, {});
+  std::atomic<int> ahead_acts{0};
+  f.session.add({"test.ahead", [&](const KernelArgs&, const Completion& done) {
+                   ++ahead_acts;
+                   done();
+                 }});
+  int plan = f.session.load(s.plan);
+  f.zero("v");
+  Launch first = f.session.launch(plan), second = f.session.launch(plan);
+  EXPECT_TRUE(f.timer.active(1));
+  EXPECT_TRUE(eventually([&] { return ahead_acts == 2; })) << "the second launch's act, while the first is under way";
+  f.timer.tick();
+  first.wait();
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  second.wait();
+  EXPECT_EQ(f.value("v"), 2);
+}
+
+TEST(Launches, WhatWaitsHoldsUpNobodyWhomItDoesNotMeet) {
+  Fixture f;
+  int a = f.load("a", {"a"}, true), also_a = f.load("also a", {"a"}, true), b = f.load("b", {"b"}, true);
+  Launch first = f.session.launch(a), waits = f.session.launch(also_a), free = f.session.launch(b);
+  EXPECT_TRUE(f.timer.active(2));
+  f.timer.tick();
+  first.wait(), free.wait();
+  EXPECT_FALSE(waits.done());
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  waits.wait();
+}
+
+// Sources of the next launch act while the one before is under way; state keeps them in order.
+TEST(Launches, OfOnePlanFillTheSlotsAheadAndGoInOrder) {
+  Fixture f({.workers = 2, .in_flight = 8});
+  PlanBuilder s(1, "ahead");
+  ActorId in = s.actor("in", 0), work = s.actor("work", 1), out = s.actor("out", 1, 0, BodyKind::fetch);
+  s.start(in);
+  RegisterId x = s.edge(in, {work}, 2, 4), y = s.edge(work, {out}, 1, 4);
+  s.done(out);
+  s.call(in, "test.timer", {}, {});
+  s.call(work, "test.relu", {in_register(x, scalar)}, {in_register(y, scalar)});
+  s.plan.actors[out].binding = "y";
+  s.plan.actors[out].bound = {in_register(y, scalar)};
+  int plan = f.session.load(s.plan);
+  std::vector<Launch> launches;
+  for (int i = 0; i < 5; ++i) launches.push_back(f.session.launch(plan));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(f.timer.active(1));
+    EXPECT_FALSE(launches[static_cast<std::size_t>(i)].done());
+    f.timer.tick();
+    ASSERT_TRUE(eventually([&] { return launches[static_cast<std::size_t>(i)].done(); }))
+        << i << f.session.wait_graph();
+  }
+}
+
+TEST(Launches, AThirdWaitsInLaunchWhereTwoMayBeInFlight) {
+  Fixture f({.workers = 2, .in_flight = 2});
+  int a = f.load("a", {"a"}, true), b = f.load("b", {"b"}, true);
+  std::vector<Launch> two = {f.session.launch(a), f.session.launch(b)};
+  auto third = std::async(std::launch::async, [&] { return f.session.launch(b); });
+  EXPECT_EQ(third.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  EXPECT_TRUE(f.timer.active(2));
+  f.timer.tick();
+  Launch last = third.get();
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  last.wait();
+  EXPECT_EQ(error_of([] {
+              KernelTable none({});
+              Session({.in_flight = 0}, none);
+            }),
+            "a session with 0 launches in flight; 1 to 1024 are possible");
+}
+
+TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
+  KernelTable table(test_kernels());
+  std::mutex gate;
+  gate.lock();
+  std::vector<std::thread> waiting;  // each ends when its launch's first act may
+  Session session({.workers = 2, .in_flight = 8}, table);
+  PlanBuilder s(1, "eight");
+  ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 0);
+  s.start(a);
+  s.edge(a, {b}, 2);
+  s.edge(b, {c}, 2);
+  s.done(c);
+  session.add({"test.gate", [&](const KernelArgs&, const Completion& done) {
+                 waiting.emplace_back([&gate, done] {
+                   std::lock_guard wait(gate);
+                   done();
+                 });
+               }});
+  s.call(a, "test.gate", {}, {});
+  s.call(b, "test.fail", {}, {}, {{"at", std::int64_t{3}}});
+  int plan = session.load(s.plan);
+  std::vector<Launch> launches;
+  for (int i = 0; i < 8; ++i) launches.push_back(session.launch(plan));
+  gate.unlock();
+  EXPECT_EQ(error_of([&] { launches[0].wait(), launches[1].wait(); }), "no error");
+  const std::string first = "test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'b', device 0.0]";
+  EXPECT_EQ(error_of([&] { launches[2].wait(); }), first);
+  for (std::size_t i = 3; i < 8; ++i)
+    EXPECT_EQ(error_of([&] { launches[i].wait(); }),
+              cat("launch ", i + 1, " did not run, because one before it failed: ", first));
+  for (std::thread& thread : waiting) thread.join();
+}
+
+// Another plan's later launch failed: what was called before it, and does not meet it, runs all the same.
+TEST(Launches, MadeBeforeTheOneThatFailedStillRun) {
+  Fixture f;
+  PlanBuilder s(1, "fails");
+  ActorId a = s.actor("a", 1);
+  s.start(a);
+  s.done(a);
+  s.call(a, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
+  int slow = f.load("slow", {"v"}, true), also = f.load("also", {"v"}, true), fails = f.session.load(s.plan);
+  f.zero("v");
+  Launch first = f.session.launch(slow), second = f.session.launch(also), third = f.session.launch(fails);
+  EXPECT_NE(error_of([&] { third.wait(); }), "no error");
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  EXPECT_EQ(error_of([&] { first.wait(); }), "no error");
+  EXPECT_TRUE(f.timer.active(1)) << "the second runs";
+  f.timer.tick();
+  EXPECT_EQ(error_of([&] { second.wait(); }), "no error");
+  EXPECT_EQ(f.value("v"), 2);
+}
+
+TEST(Launches, OfOtherPlansRunThoughOneFailed) {
+  Fixture f;
+  PlanBuilder s(1, "fails");
+  ActorId a = s.actor("a", 0), b = s.actor("b", 0);
+  s.start(a);
+  s.edge(a, {b});
+  s.done(b);
+  s.call(a, "test.timer", {}, {});
+  s.call(b, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
+  int fails = f.session.load(s.plan), beside = f.load("beside", {"v"}, true);
+  Launch first = f.session.launch(fails), second = f.session.launch(beside), third = f.session.launch(beside);
+  EXPECT_TRUE(f.timer.active(2));
+  f.timer.tick();
+  EXPECT_NE(error_of([&] { first.wait(); }), "no error") << "which waits for no other plan";
+  EXPECT_TRUE(eventually([&] {
+    f.timer.tick();
+    return third.done();
+  }));
+  EXPECT_NO_THROW(second.wait());
+  EXPECT_NO_THROW(third.wait());
+}
+
+// Only launches that write it, made before, hold up a reader; and while somebody reads, none made later writes.
+TEST(Launches, AClientsTurnWaitsForItsVersionOnly) {
+  Fixture f;
+  int a = f.load("a", {"a"}, true), b = f.load("b", {"b"}, true);
+  f.zero("a"), f.zero("b");
+  Launch slow = f.session.launch(b);
+  EXPECT_TRUE(f.timer.active(1));
+  EXPECT_EQ(f.value("a"), 0) << "read while a launch is under way that does not touch it";
+  Launch first = f.session.launch(a);
+  EXPECT_TRUE(f.timer.active(2));
+  auto later = std::async(std::launch::async, [turn = f.session.lock_variable("a", {{device, scalar}}, false)] {
+    return turn.read()[0].data<float>()[0];
+  });
+  EXPECT_EQ(later.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
+  f.timer.tick();
+  EXPECT_EQ(later.get(), 1);
+  slow.wait(), first.wait();
+  {
+    VariableLock turn = f.session.lock_variable("a", {{device, scalar}}, false);
+    Launch writer = f.session.launch(a);
+    pause();
+    EXPECT_TRUE(f.timer.active(0)) << "the writer waits for the reader";
+    EXPECT_EQ(turn.read()[0].data<float>()[0], 1);
+    later = {};
+  }
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  EXPECT_EQ(f.value("a"), 2);
+}
+
+TEST(Launches, ATurnThatNobodyUsesPassesAndValuesMustFit) {
+  Fixture f;
+  f.load("a", {"a"}, true);
+  { VariableLock unused = f.session.lock_variable("a", {{device, scalar}}, true); }
+  EXPECT_EQ(error_of([&] {
+              f.session.lock_variable("a", {{device, scalar}}, true).write({});
+            }),
+            "variable 'a': 0 values for its turn at 1 parts");
+  f.zero("a");
+  EXPECT_EQ(f.value("a"), 0);
+}
+
+class SlowSource : public Source {
+ public:
+  explicit SlowSource(std::chrono::microseconds takes) : takes_(takes) {}
+  TensorType type() const override { return {DType::f32, {1}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
+    const int before = works == nullptr ? 0 : works->load();
+    std::this_thread::sleep_for(takes_);
+    overlaps += works != nullptr && (before % 2 == 1 || works->load() != before);
+    if (position == throws_at) throw Error(ErrorKind::data, "the source is dry");
+    threads.insert(std::this_thread::get_id());
+    out.as<float>()[0] = static_cast<float>(position);
+  }
+  std::int64_t throws_at = -1;
+  const std::atomic<int>* works = nullptr;    // begins and ends of what may run meanwhile: odd while it does
+  mutable std::atomic<int> overlaps = 0;      // reads during which it ran
+  mutable std::set<std::thread::id> threads;  // one read after the other: of one input
+
+ private:
+  std::chrono::microseconds takes_;
+};
+
+// x -> a timer's act -> y
+Plan reading_plan() {
+  PlanBuilder s(1, "reading");
+  ActorId in = s.actor("in", 0, 0, BodyKind::input), work = s.actor("work", 0),
+          out = s.actor("out", 0, 0, BodyKind::fetch);
+  s.start(in);
+  RegisterId x = s.edge(in, {work}, 2, 4), y = s.edge(work, {out}, 1, 4);
+  s.done(out);
+  Actor& input = s.plan.actors[in];
+  input.binding = "x";
+  input.bound = {in_register(x, scalar)};
+  input.slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{1}}}};
+  s.call(work, "test.busy", {in_register(x, scalar)}, {in_register(y, scalar)});
+  s.plan.actors[out].binding = "y";
+  s.plan.actors[out].bound = {in_register(y, scalar)};
+  return s.plan;
+}
+
+std::vector<KernelRow> busy_kernels(std::chrono::microseconds takes, std::atomic<int>& works) {
+  auto rows = test_kernels();
+  rows.push_back(test_row("busy", [takes, &works](const CallSpec&) -> PreparedKernel {
+    return [takes, &works](const KernelArgs& args) {
+      ++works;
+      std::this_thread::sleep_for(takes);
+      test_data(args.out[0])[0] = test_data(args.in[0])[0] + 1;
+      ++works;
+    };
+  }));
+  return rows;
+}
+
+TEST(Launches, ASlowSourceIsReadBesideTheLaunchBefore) {
+  using std::chrono::microseconds;
+  std::atomic<int> works = 0;
+  KernelTable table(busy_kernels(microseconds(10'000), works));
+  Session session({.workers = 1}, table);
+  int plan = session.load(reading_plan());
+  auto slow = std::make_shared<SlowSource>(microseconds(8'000));
+  slow->works = &works;
+  constexpr int steps = 20;
+  auto run = [&](std::int64_t from) {
+    std::vector<Launch> launches;
+    for (int i = 0; i < steps; ++i) launches.push_back(session.launch(plan, {{"x", {slow, from + i}}}));
+    for (int i = 0; i < steps; ++i)
+      EXPECT_EQ(launches[static_cast<std::size_t>(i)].output("y").data<float>()[0], static_cast<float>(from + i + 1));
+  };
+  run(0);
+  run(100);
+  EXPECT_GE(slow->overlaps, steps) << "of " << 2 * steps << " reads; one after the other there would be none";
+  EXPECT_EQ(slow->threads.size(), 2u) << "the first read on the worker, the others on the reader";
+}
+
+TEST(Launches, AFastSourceIsReadOnTheWorkerAndASlowOnesErrorIsTheLaunchs) {
+  using std::chrono::microseconds;
+  std::atomic<int> works = 0;
+  KernelTable table(busy_kernels(microseconds(0), works));
+  Session session({.workers = 1}, table);
+  int plan = session.load(reading_plan());
+  Feed fast{array_source(HostArray::of<float>({1}, {5})), 0};
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(session.launch(plan, {{"x", fast}}).output("y").data<float>()[0], 6);
+  auto slow = std::make_shared<SlowSource>(microseconds(1000));
+  slow->throws_at = 2;
+  for (std::int64_t i = 0; i < 2; ++i) session.launch(plan, {{"x", {slow, i}}}).wait();
+  EXPECT_EQ(error_of([&] {
+              session.launch(plan, {{"x", {slow, 2}}}).wait();
+            }),
+            "in at sketch.cc:1: the source is dry [launch 23, actor 'in', device 0.0]");
+}
+
+// The plans of RandomGraph with launches on each other's heels, each with an input of its own: a value that crossed
+// from one to another shows.
+TEST(Launches, RandomPlansComputeTheSameWithManyInFlight) {
+  KernelTable table(test_kernels());
+  for (unsigned seed = 1; seed <= 1000; ++seed) {
+    RandomGraph graph(seed, 2);
+    for (int workers : {1, 2}) {
+      Session session({.workers = workers, .in_flight = 4}, table);
+      int plan = session.load(graph.s.plan);
+      std::vector<Launch> launches;
+      for (int i = 0; i < 6; ++i) {
+        const auto x = static_cast<float>(i);
+        launches.push_back(session.launch(plan, {{"x", {array_source(HostArray::of<float>({4}, {x, x, x, x})), 0}}}));
+      }
+      for (std::size_t i = 0; i < 6; ++i)
+        for (const auto& [name, at_one] : graph.expected) {
+          const float at_zero = launches[0].output(name).data<float>()[0];
+          const HostArray got = launches[i].output(name);
+          for (float y : got.data<float>())
+            ASSERT_EQ(y, at_zero + static_cast<float>(i) * (at_one - at_zero))
+                << "seed " << seed << ", launch " << i << ", output " << name;
+        }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace karez::runtime

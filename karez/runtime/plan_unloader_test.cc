@@ -1,0 +1,264 @@
+// Tests of unloading: launches made before end as they should, other plans go on, and memory, counters and numbers are
+// as promised.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "karez/base/test_error.h"
+#include "karez/data/array_source.h"
+#include "karez/plan/plan_builder.h"
+#include "karez/runtime/session.h"
+#include "karez/runtime/test_plans.h"
+#include "karez/runtime/test_wait.h"
+
+namespace karez::runtime {
+namespace {
+
+const KernelTable& kernels() {
+  static const KernelTable table(test_kernels());
+  return table;
+}
+
+// Whether the session holds so many plans within a minute.
+bool comes_to(Session& session, int plans) {
+  return eventually([&] { return session.plans() == plans; });
+}
+
+Feeds ones() { return {{"x", {array_source(HostArray::of<float>({4}, {1, 1, 1, 1})), 0}}}; }
+
+// y = x + bias by an actor on each of two workers, through a register of so many bytes.
+Plan two_steps(const std::string& name, double bias, std::int64_t bytes = 16) {
+  PlanBuilder s(1, name);
+  ActorId in = s.actor("in", 0, 0, BodyKind::input), add = s.actor("add", 1),
+          out = s.actor("out", 0, 0, BodyKind::fetch);
+  s.start(in);
+  RegisterId x = s.edge(in, {add}, 1, bytes), y = s.edge(add, {out}, 1, 16);
+  s.done(out);
+  s.plan.actors[in].binding = "x";
+  s.plan.actors[in].bound = {in_register(x, test_vector)};
+  s.plan.actors[in].slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};
+  s.call(add, "test.sum", {in_register(x, test_vector)}, {in_register(y, test_vector)}, {{"bias", bias}});
+  s.plan.actors[out].binding = "y";
+  s.plan.actors[out].bound = {in_register(y, test_vector)};
+  return s.plan;
+}
+
+float result(const Launch& launch) { return launch.output("y").data<float>()[0]; }
+
+TEST(Unload, LaunchesMadeBeforeRunToTheirEnd) {
+  Session session({.workers = 2}, kernels());
+  for (int round = 0; round < 20; ++round) {
+    int plan = session.load(two_steps("first", round));
+    EXPECT_EQ(plan, round) << "a number is not given again";
+    std::vector<Launch> launches;
+    for (int i = 0; i < 10; ++i) launches.push_back(session.launch(plan, ones()));
+    EXPECT_TRUE(session.unload(plan));
+    EXPECT_EQ(error_of([&] { session.launch(plan, ones()); }), cat("no plan ", plan, " is loaded in this session"));
+    EXPECT_FALSE(session.unload(plan));
+    for (const Launch& launch : launches) EXPECT_EQ(result(launch), static_cast<float>(1 + round));
+    EXPECT_TRUE(comes_to(session, 0));
+  }
+}
+
+TEST(Unload, OtherPlansGoOnMeanwhile) {
+  Session session({.workers = 2}, kernels());
+  int stays = session.load(two_steps("stays", 0.5));
+  std::vector<int> plans;
+  for (int i = 0; i < 100; ++i) plans.push_back(session.load(two_steps(cat("p", i), i)));
+  std::atomic<bool> over{false};
+  std::atomic<int> good{0}, all{0};
+  std::thread other([&] {
+    while (!over) ++all, good += result(session.launch(stays, ones())) == 1.5f;
+  });
+  for (int i = 0; i < 100; ++i) {
+    Launch launch = session.launch(plans[static_cast<std::size_t>(i)], ones());
+    session.unload(plans[static_cast<std::size_t>(i)]);
+    if (i % 3 == 0) { EXPECT_EQ(result(launch), static_cast<float>(1 + i)); }
+  }
+  over = true;
+  other.join();
+  EXPECT_EQ(good, all);
+  EXPECT_TRUE(comes_to(session, 1));
+  EXPECT_EQ(result(session.launch(stays, ones())), 1.5f);
+}
+
+TEST(Unload, RandomGraphsLeaveWithAllTheirLaunches) {
+  for (int workers : {1, 2}) {
+    Session session({.workers = workers, .poison = true}, kernels());
+    for (unsigned seed = 1; seed <= 60; ++seed) {
+      RandomGraph graph(seed, 3);
+      int plan = session.load(graph.s.plan);
+      std::vector<Launch> launches;
+      for (int i = 0; i < 3; ++i) launches.push_back(session.launch(plan, ones()));
+      session.unload(plan);
+      for (Launch& launch : launches)
+        for (const auto& [name, value] : graph.expected) {
+          const HostArray got = launch.output(name);
+          for (float y : got.data<float>()) ASSERT_EQ(y, value) << "seed " << seed << ", output " << name;
+        }
+    }
+    EXPECT_TRUE(comes_to(session, 0));
+  }
+}
+
+TEST(Unload, MemoryIsFreedAndCountersStay) {
+  constexpr std::int64_t big = 1 << 20;
+  Session session({.workers = 2}, kernels());
+  Counters one;
+  for (int i = 1; i <= 20; ++i) {
+    int plan = session.load(two_steps("big", i, big));
+    EXPECT_EQ(result(session.launch(plan, ones())), static_cast<float>(1 + i));
+    session.unload(plan);
+    ASSERT_TRUE(comes_to(session, 0));
+    Counters now = session.counters();
+    if (i == 1) one = now;
+    EXPECT_EQ(now.launches, i);
+    EXPECT_EQ(now.acts, i * 3) << "what freed plans counted stays counted";
+    EXPECT_EQ(now.messages, i * one.messages);
+  }
+  EXPECT_LE(session.counters().peak_bytes.at("0.0"), big + 1024) << "one plan's memory at a time";
+}
+
+TEST(Unload, VariablesStay) {
+  auto counting = [] {
+    PlanBuilder s(1, "counting");
+    ActorId n = s.actor("n", 0, 0, BodyKind::state), add = s.actor("add");
+    BlockId block = s.block(BlockKind::variable, 0, 4, "n", "f32[1]");
+    s.start(n);
+    s.edge(n, {add});
+    s.done(add);
+    s.call(add, "test.count", {in_block(block, View(DType::f32, {1}))}, {in_block(block, View(DType::f32, {1}))});
+    return s.plan;
+  };
+  Session session({.poison = false}, kernels());
+  for (int i = 0; i < 5; ++i) {
+    int plan = session.load(counting());
+    session.launch(plan);
+    session.unload(plan);
+  }
+  EXPECT_EQ(session.read_variable("n", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0], 5);
+  EXPECT_TRUE(comes_to(session, 0));
+}
+
+TEST(Unload, APlanWhoseLaunchFailedLeaves) {
+  PlanBuilder s(1, "failing");
+  ActorId a = s.actor("a"), b = s.actor("b", 1);
+  s.start(a);
+  s.edge(a, {b});
+  s.done(b);
+  s.call(a, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
+  Session session({.workers = 2}, kernels());
+  int plan = session.load(s.plan);
+  Launch launch = session.launch(plan);
+  session.unload(plan);
+  EXPECT_NE(error_of([&] { launch.wait(); }).find("run 1 went wrong"), std::string::npos);
+  EXPECT_TRUE(comes_to(session, 0));
+}
+
+// An actor without inputs works ahead of every launch; its kernel writes into the plan's memory until it is done.
+TEST(Unload, AKernelThatFinishesLaterIsWaitedFor) {
+  static std::atomic<Completion*> held{nullptr};
+  held = nullptr;
+  Session session({.workers = 2}, kernels());
+  session.add({"test.later", [](const KernelArgs&, Completion done) { held = new Completion(done); }});
+  PlanBuilder s(1, "ahead");
+  ActorId ahead = s.actor("ahead", 1), end = s.actor("end");
+  s.edge(ahead, {end}, 1, 0);
+  s.start(end);
+  s.done(end);
+  s.call(ahead, "test.later", {}, {});
+  int plan = session.load(s.plan);
+  while (held == nullptr) std::this_thread::yield();
+  session.unload(plan);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(session.plans(), 1) << "its kernel still runs";
+  Completion* done = held;
+  (*done)(nullptr);
+  delete done;
+  EXPECT_TRUE(comes_to(session, 0));
+}
+
+// A plan that found a variable keeps it, whoever made it and whoever forgets it.
+TEST(Unload, APlanHoldsTheVariablesThatItFound) {
+  constexpr std::int64_t big = 1 << 20;
+  auto counting = [] {
+    PlanBuilder s(1, "counting");
+    ActorId add = s.actor("add");
+    BlockId block = s.block(BlockKind::variable, 0, big, "n", "f32[1]");
+    s.start(add);
+    s.done(add);
+    s.call(add, "test.count", {in_block(block, View(DType::f32, {1}))}, {in_block(block, View(DType::f32, {1}))});
+    return s.plan;
+  };
+  Session session({.workers = 1, .poison = false}, kernels());
+  int maker = session.load(counting()), finder = session.load(counting());
+  EXPECT_LT(session.counters().peak_bytes.at("0.0"), 2 * big) << "one variable for both";
+  session.unload(maker);
+  ASSERT_TRUE(comes_to(session, 1));
+  session.forget_variable("n");
+  session.load(counting());  // with a new one
+  EXPECT_GE(session.counters().peak_bytes.at("0.0"), 2 * big) << "the finder's is there still";
+  session.launch(finder).wait();
+  EXPECT_EQ(session.read_variable("n", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0], 0)
+      << "the finder counts in its own";
+}
+
+// Worker 0 is kept busy while a plan whose actor could act at once comes and goes: it never acts.
+TEST(Unload, AnActorThatWasReadyWhenItsPlanWentDoesNotActAnymore) {
+  std::atomic<bool> entered{false}, open{false};
+  KernelTable table({test_row("hold", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs&) {
+      entered = true;
+      while (!open) std::this_thread::yield();
+    };
+  })});
+  Session session({.workers = 1}, table);
+  auto ahead = [](bool holds) {  // its first actor needs no token
+    PlanBuilder s(1, "ahead");
+    ActorId eager = s.actor("eager"), end = s.actor("end");
+    s.edge(eager, {end});
+    s.start(end);
+    s.done(end);
+    if (holds) s.call(eager, "test.hold", {}, {});
+    return s.plan;
+  };
+  session.load(ahead(true));
+  while (!entered) std::this_thread::yield();
+  int gone = session.load(ahead(false));
+  session.unload(gone);
+  open = true;
+  session.wait_graph();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its mail is opened; it would have found the time
+  const auto logs = session.events();
+  for (const Event& event : logs[0].events) EXPECT_NE(event.plan, gone) << name_of(event.kind);
+  EXPECT_TRUE(comes_to(session, 1));
+}
+
+TEST(Unload, AReloadForgetsWhatIsOnItsWayOut) {
+  Session session({.workers = 2}, kernels());
+  int plan = session.load(two_steps("p", 0));
+  session.launch(plan, ones());
+  session.unload(plan);
+  session.reload();
+  EXPECT_EQ(session.plans(), 0);
+  int next = session.load(two_steps("q", 2));
+  EXPECT_EQ(next, plan + 1);
+  EXPECT_EQ(result(session.launch(next, ones())), 3);
+}
+
+TEST(WaitGraph, AskingOftenKeepsNothing) {
+  Session session({.workers = 2}, kernels());
+  int plan = session.load(two_steps("p", 0));
+  session.launch(plan, ones()).wait();
+  for (int i = 0; i < 50; ++i) session.wait_graph();
+  const auto before = static_cast<std::int64_t>(mallinfo2().uordblks);
+  for (int i = 0; i < 2000; ++i) session.wait_graph();
+  EXPECT_LT(static_cast<std::int64_t>(mallinfo2().uordblks) - before, 64 << 10);
+}
+
+}  // namespace
+}  // namespace karez::runtime

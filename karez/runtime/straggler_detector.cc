@@ -1,0 +1,72 @@
+// Each rank beside the middle of the others, launch by launch.
+#include "karez/runtime/straggler_detector.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace karez::runtime {
+
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kernels: return "kernels";
+    case Phase::source: return "sources";
+    case Phase::host: return "program between launches";
+  }
+  return "?";
+}
+
+namespace {
+
+// By rank: the middle of what the others of the same work spent in this phase; none where nobody does the same. n log n
+// for n ranks.
+std::vector<std::optional<double>> medians_of_others(const std::vector<RankTime>& spent, std::size_t phase) {
+  auto work = [&](std::size_t rank) { return phase == static_cast<std::size_t>(Phase::host) ? 0 : spent[rank].work; };
+  std::vector<std::size_t> order(spent.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(work(a), spent[a].seconds[phase]) < std::pair(work(b), spent[b].seconds[phase]);
+  });
+  std::vector<std::optional<double>> out(spent.size());
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && work(order[end]) == work(order[begin])) ++end;
+    const std::size_t middle = (end - begin - 1) / 2;  // among the others
+    if (end - begin < 2) continue;
+    for (std::size_t at = begin; at < end; ++at)
+      out[order[at]] = spent[order[begin + middle + (at - begin <= middle ? 1 : 0)]].seconds[phase];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<SlowRank> StragglerDetector::launch(const std::vector<RankTime>& now) {
+  std::vector<RankTime> spent = now;
+  for (std::size_t rank = 0; rank < spent.size(); ++rank)
+    for (std::size_t phase = 0; phase < phases; ++phase) spent[rank].seconds[phase] -= before_[rank].seconds[phase];
+  before_ = now;
+  std::vector<SlowRank> out;
+  if (!std::exchange(begun_, true)) return out;  // what was spent before the first launch is nobody's
+  std::array<std::vector<std::optional<double>>, phases> medians;
+  for (std::size_t phase = 0; phase < phases; ++phase) medians[phase] = medians_of_others(spent, phase);
+  for (std::size_t rank = 0; rank < spent.size(); ++rank)
+    for (std::size_t phase = 0; phase < phases; ++phase) {
+      Count& count = counts_[rank][phase];
+      const double mine = spent[rank].seconds[phase];
+      const std::optional<double>& others = medians[phase][rank];
+      if (!others || mine < slowdown_factor * *others + min_excess_seconds) {
+        count.slow = 0;
+        count.seconds = count.others = 0;
+        continue;
+      }
+      count.seconds += mine;
+      count.others += *others;
+      if (++count.slow < consecutive_launches || std::exchange(count.told, true)) continue;
+      out.push_back(
+          {static_cast<int>(rank), static_cast<Phase>(phase), count.seconds / count.slow, count.others / count.slow});
+    }
+  return out;
+}
+
+}  // namespace karez::runtime

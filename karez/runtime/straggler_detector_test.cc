@@ -1,0 +1,128 @@
+// Slow ranks among others, by numbers.
+#include "karez/runtime/straggler_detector.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <vector>
+
+namespace karez::runtime {
+namespace {
+
+struct World {
+  explicit World(int ranks) : detector(ranks), spent(static_cast<std::size_t>(ranks)) {}
+  std::vector<SlowRank> launch(const std::vector<double>& seconds, Phase phase = Phase::kernels) {
+    for (std::size_t rank = 0; rank < seconds.size(); ++rank) spent[rank][phase] += seconds[rank];
+    return detector.launch(spent);
+  }
+  StragglerDetector detector;
+  std::vector<RankTime> spent;
+};
+
+TEST(StragglerDetector, ARankThatIsTenTimesSlowerIsToldWithinTenLaunchesOnce) {
+  for (Phase phase : {Phase::kernels, Phase::source, Phase::host})
+    for (int slow : {0, 1, 2}) {
+      World world(3);
+      std::vector<double> seconds(3, 0.01);
+      for (int i = 0; i < 20; ++i) EXPECT_TRUE(world.launch(seconds, phase).empty());
+      seconds[static_cast<std::size_t>(slow)] = 0.1;
+      int told = 0;
+      for (int i = 1; i <= 100; ++i)
+        for (const SlowRank& found : world.launch(seconds, phase)) {
+          ++told;
+          EXPECT_EQ(i, StragglerDetector::consecutive_launches);
+          EXPECT_EQ(found.rank, slow);
+          EXPECT_EQ(found.phase, phase);
+          EXPECT_NEAR(found.seconds, 0.1, 1e-9);
+          EXPECT_NEAR(found.others, 0.01, 1e-9);
+        }
+      EXPECT_EQ(told, 1);
+    }
+}
+
+TEST(StragglerDetector, OneOfTwoIsComparedWithTheOther) {
+  World world(2);
+  std::size_t told = 0;
+  for (int i = 0; i < 10; ++i) told += world.launch({0.002, 0.05}).size();
+  EXPECT_EQ(told, 1u);
+}
+
+TEST(StragglerDetector, SingleSlowLaunchesAndSmallTimesAreNothing) {
+  World world(3);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(world.launch({0.01, i % StragglerDetector::consecutive_launches == 0 ? 0.01 : 5.0, 0.01}).empty())
+        << "never so often in a row";
+    EXPECT_TRUE(world.launch({1e-6, 5e-4, 1e-6}, Phase::source).empty()) << "too little to matter";
+    EXPECT_TRUE(world.launch({0.01, 0.03, 0.01}, Phase::host).empty()) << "not so much slower";
+  }
+}
+
+TEST(StragglerDetector, WhoIsSlowNowAndThenIsToldOnceForEachPhase) {
+  World world(3);
+  std::size_t told = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 10; ++i) told += world.launch({0.01, 0.01, 0.2}).size();
+    for (int i = 0; i < 10; ++i) told += world.launch({0.01, 0.01, 0.01}).size();
+  }
+  EXPECT_EQ(told, 1u);
+  for (int i = 0; i < 10; ++i) told += world.launch({0.01, 0.01, 0.2}, Phase::host).size();
+  EXPECT_EQ(told, 2u);
+}
+
+TEST(StragglerDetector, StagesThatDoOtherWorkAreNotComparedButTheirProgramsAre) {
+  World world(3);
+  for (std::size_t rank = 0; rank < 3; ++rank) world.spent[rank].work = rank;
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(world.launch({0.01, 1, 0.01}).empty());
+  std::size_t told = 0;
+  for (int i = 0; i < 10; ++i) told += world.launch({0.01, 1, 0.01}, Phase::host).size();
+  EXPECT_EQ(told, 1u);
+}
+
+TEST(StragglerDetector, WhatWasSpentBeforeTheFirstLaunchIsNobodys) {
+  World world(2);
+  EXPECT_TRUE(world.launch({0, 100}).empty());
+  for (int i = 0; i < StragglerDetector::consecutive_launches - 1; ++i) EXPECT_TRUE(world.launch({0.01, 1}).empty());
+  EXPECT_EQ(world.launch({0.01, 1}).size(), 1u);
+}
+
+// One launch in which each rank spends something else, five times in a row: who is told, and against what, by looking
+// at all others of each rank.
+TEST(StragglerDetector, TheMiddleIsThatOfTheOthersThatDoTheSameWork) {
+  std::mt19937_64 random(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    const auto ranks = static_cast<std::size_t>(1 + trial % 9);
+    std::vector<double> each(ranks);
+    std::vector<std::uint64_t> work(ranks);
+    for (double& seconds : each) seconds = std::array{0.001, 0.002, 0.01, 0.05, 0.3}[random() % 5];
+    for (std::uint64_t& what : work) what = 1 + random() % 3;
+    StragglerDetector detector(static_cast<int>(ranks));
+    std::vector<RankTime> spent(ranks);
+    std::vector<SlowRank> told;
+    for (int launch = 0; launch <= StragglerDetector::consecutive_launches; ++launch) {
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        spent[rank].work = work[rank];
+        if (launch > 0) spent[rank][Phase::kernels] += each[rank];
+      }
+      for (const SlowRank& slow : detector.launch(spent)) told.push_back(slow);
+    }
+    std::size_t expected = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::vector<double> others;
+      for (std::size_t other = 0; other < ranks; ++other)
+        if (other != rank && work[other] == work[rank]) others.push_back(each[other]);
+      std::sort(others.begin(), others.end());
+      if (others.empty() || each[rank] < StragglerDetector::slowdown_factor * others[others.size() / 2] +
+                                             StragglerDetector::min_excess_seconds)
+        continue;
+      ASSERT_LT(expected, told.size()) << trial;
+      EXPECT_EQ(told[expected].rank, static_cast<int>(rank)) << trial;
+      EXPECT_NEAR(told[expected++].others, others[others.size() / 2], 1e-9) << trial;
+    }
+    EXPECT_EQ(told.size(), expected) << trial;
+  }
+}
+
+}  // namespace
+}  // namespace karez::runtime

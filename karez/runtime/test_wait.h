@@ -1,0 +1,33 @@
+// For the runtime's tests: waiting for what must come, and giving time to what must not.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "karez/runtime/namespace.h"
+#include "karez/runtime/session.h"
+
+namespace karez::runtime {
+
+// False if it has not come after a minute.
+inline bool eventually(const std::function<bool()>& what) {
+  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60); !what();
+       std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+    if (std::chrono::steady_clock::now() > until) return false;
+  return true;
+}
+inline void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+
+// Until the launch is over; rethrows its error. One that hangs ends the test run and says who waits for whom.
+inline void finish(Session& session, const Launch& launch) {
+  if (!eventually([&] { return launch.done(); })) {
+    std::fprintf(stderr, "a launch hangs\n%s", session.wait_graph().c_str());
+    std::abort();
+  }
+  launch.wait();
+}
+
+}  // namespace karez::runtime

@@ -1,0 +1,111 @@
+// Variables of a session as its clients see them: turns at them, reading and writing.
+#include <algorithm>
+
+#include "karez/base/suggest_names.h"
+#include "karez/runtime/exit.h"
+#include "karez/runtime/host_copy.h"
+#include "karez/runtime/loaded_plan.h"
+#include "karez/runtime/session.h"
+#include "karez/runtime/worker.h"
+
+namespace karez::runtime {
+
+struct VariableLock::Shard {
+  std::shared_ptr<Variable> variable;
+  Device* device;
+  View view;
+};
+
+VariableLock::VariableLock(std::shared_ptr<LaunchRecord> record, std::string_view name, std::vector<Shard> parts)
+    : record_(std::move(record)),
+      name_(name),
+      parts_(std::move(parts)) {}
+
+VariableLock::VariableLock(VariableLock&&) noexcept = default;
+
+VariableLock::~VariableLock() {
+  if (record_ == nullptr) return;
+  Session& session = *record_->session;
+  std::lock_guard lock(session.mutex_);
+  if (!record_->over) session.workers_[0]->box().post(&record_->end);  // else the session broke
+}
+
+void VariableLock::wait() const {
+  Session& session = *record_->session;
+  std::unique_lock lock(session.mutex_);
+  session.wait_over(lock, [&] { return record_->granted || record_->over || session.broken(); });
+}
+
+std::vector<HostArray> VariableLock::read() const {
+  wait();
+  std::vector<HostArray> out;
+  for (const Shard& part : parts_) {
+    std::vector<std::byte> staged(static_cast<std::size_t>(part.view.bytes()));
+    part.device->read(staged.data(), part.variable->memory.data(), part.view.bytes());
+    out.emplace_back(part.view.type());
+    copy_tensor(out.back().bytes(), out.back().view(), staged.data(), part.view);
+  }
+  return out;
+}
+
+void VariableLock::write(const std::vector<HostArray>& values) const {
+  require(values.size() == parts_.size(), "variable '", name_, "': ", values.size(), " values for its turn at ",
+          parts_.size(), " parts");
+  for (std::size_t i = 0; i < values.size(); ++i)
+    require(values[i].type() == parts_[i].view.type(), "variable '", name_, "' is ", parts_[i].view.type(),
+            ", but is given ", values[i].type());
+  wait();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Shard& part = parts_[i];
+    std::byte* bytes = part.variable->memory.data();
+    std::vector<std::byte> staged(static_cast<std::size_t>(part.view.bytes()));
+    part.device->read(staged.data(), bytes, part.view.bytes());  // what lies between strided elements stays
+    copy_tensor(staged.data(), part.view, values[i].bytes(), values[i].view());
+    part.device->write(bytes, staged.data(), part.view.bytes());
+  }
+}
+
+bool Session::has_variable(std::string_view name, const PlanDevice& d) const {
+  return variables_->by_key.count({device_name(d), std::string(name)}) > 0;
+}
+
+void Session::forget_variable(std::string_view name) {
+  if (is_forked_child()) return;
+  std::erase_if(variables_->by_key, [&](const auto& entry) { return entry.first.second == name; });
+}
+
+VariableLock Session::lock_variable(std::string_view name, const std::vector<std::pair<PlanDevice, View>>& parts,
+                                    bool writes) {
+  auto record = std::make_shared<LaunchRecord>();
+  std::vector<VariableLock::Shard> found;
+  for (const auto& [d, view] : parts) {
+    auto at = variables_->by_key.find({device_name(d), std::string(name)});
+    if (at == variables_->by_key.end()) {
+      std::vector<std::string> names;
+      for (const auto& [key, variable] : variables_->by_key)
+        if (key.first == device_name(d)) names.push_back(key.second);
+      fail("device ", device_name(d), " holds no variable '", name, "'; ", suggest_names(name, std::move(names)));
+    }
+    const Variable& v = *at->second;
+    require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(),
+            " bytes; ", view, " takes ", view.bytes());
+    found.push_back({at->second, &device(d), view});
+    record->own_accesses.push_back({&v, writes});
+  }
+  sort_accesses(record->own_accesses);
+  record->accesses = &record->own_accesses;
+  record->end.kind = Mail::Kind::unlock;
+  record->end.payload = record.get();
+  queue_variable_lock(record);
+  return {std::move(record), name, std::move(found)};
+}
+
+HostArray Session::read_variable(std::string_view name, const PlanDevice& d, const View& view) {
+  return lock_variable(name, {{d, view}}, false).read()[0];
+}
+
+void Session::write_variable(std::string_view name, const PlanDevice& d, const View& view, const HostArray& value) {
+  lock_variable(name, {{d, view}}, true).write({value});
+}
+
+}  // namespace karez::runtime
