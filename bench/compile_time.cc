@@ -16,7 +16,7 @@
 
 #include "bench/models.h"
 #include "bench/report.h"
-#include "karez/api/inside/evaluate.h"
+#include "karez/api/inside/evaluator.h"
 #include "karez/api/inside/plan_cache.h"
 #include "karez/api/inside/trace.h"
 #include "karez/kernels/kernel.h"
@@ -64,7 +64,7 @@ Graph graph_of_size(const OpTable& ops, double nodes) {
 struct Planner {
   OpTable ops = all_ops();
   KernelTable kernels{cpu_kernels()};
-  passes::Evaluate evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  passes::Evaluate evaluate = make_evaluator(std::make_shared<const KernelTable>(plain_kernels()));
 
   passes::Compilation compilation_of(const Graph& graph, const std::string& mesh) const {
     passes::Compilation c;

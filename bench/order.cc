@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/parallel_config.h"
-#include "karez/api/inside/evaluate.h"
+#include "karez/api/inside/evaluator.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
 #include "karez/passes/order.h"
@@ -27,7 +27,7 @@ void row(const char* name, const ParallelConfig& s, const Shape& x, DType dtype,
   passes::Compilation c;
   c.graph = planned.step.graph();
   c.ops = &ops;
-  c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  c.evaluate = make_evaluator(std::make_shared<const KernelTable>(plain_kernels()));
   c.options.microbatches = s.microbatches;
   c.options.batch = x[0];
   passes::run_passes(c, {"canonicalise", "microbatch", "shard", "box"});

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "bench/models.h"
-#include "karez/api/inside/evaluate.h"
+#include "karez/api/inside/evaluator.h"
 #include "karez/base/test_source.h"
 #include "karez/ops/all_ops.h"
 #include "karez/passes/pipeline.h"
@@ -237,7 +237,7 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
   const KernelTable kernels(cpu_kernels());
   c.ops = &ops;
   c.catalog = &kernels;
-  c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  c.evaluate = make_evaluator(std::make_shared<const KernelTable>(plain_kernels()));
   c.options.costs = CostTable::parse(read(folder + "/" + one.costs));
   const auto begin = std::chrono::steady_clock::now();
   passes::run_passes(c, {"unroll"});

@@ -22,7 +22,7 @@
 
 #include "bench/models.h"
 #include "bench/report.h"
-#include "karez/api/inside/evaluate.h"
+#include "karez/api/inside/evaluator.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
 #include "karez/passes/pipeline.h"
@@ -83,7 +83,7 @@ LoadCost compile_and_load(const std::string& text, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) c.graph.meshes[0].devices[static_cast<std::size_t>(rank)] = {rank, 0};
   c.ops = &ops;
   c.catalog = &kernels;
-  c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  c.evaluate = make_evaluator(std::make_shared<const KernelTable>(plain_kernels()));
   c.options.world = ranks;
   passes::compile(c);
   verify(c.plan);

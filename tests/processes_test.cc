@@ -213,7 +213,7 @@ pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const s
 
 std::vector<Outcome> outcomes(const std::string& setting, const std::string& link) {
   const Setting& run = settings().at(setting);
-  const Ranks all = meeting(run.ranks);
+  const Ranks all = test_rendezvous(run.ranks);
   const auto folder = std::filesystem::temp_directory_path() / cat("karez-ranks-", getpid(), "-", setting, "-", link);
   std::filesystem::create_directories(folder);
   std::vector<pid_t> processes;
@@ -235,7 +235,7 @@ std::vector<Outcome> outcomes(const std::string& setting, const std::string& lin
 
 // Nobody hangs, and everybody says who is to blame.
 TEST(Processes, ARankThatIsKilledIsNamedByAllOthersAtOnce) {
-  const Ranks all = meeting(4);
+  const Ranks all = test_rendezvous(4);
   for (const char* link : {"shm", "tcp"}) {
     const auto folder = std::filesystem::temp_directory_path() / cat("karez-killed-", getpid(), "-", link);
     std::filesystem::create_directories(folder);

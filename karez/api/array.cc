@@ -17,14 +17,14 @@ const ArrayValue& ArrayValue::of(const Array& array) {
 
 std::shared_ptr<WorldState> ArrayValue::living_world() const {
   auto alive = world.lock();
-  require(alive != nullptr, "an array ", sbp::print(kept->type, kept->mesh, kept->layout),
+  require(alive != nullptr, "an array ", sbp::print(spec->type, spec->mesh, spec->layout),
           " of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
   return alive;
 }
 
-const TensorType& Array::type() const { return ArrayValue::of(*this).kept->type; }
-const Layout& Array::layout() const { return ArrayValue::of(*this).kept->layout; }
-const Mesh& Array::mesh() const { return ArrayValue::of(*this).kept->mesh; }
+const TensorType& Array::type() const { return ArrayValue::of(*this).spec->type; }
+const Layout& Array::layout() const { return ArrayValue::of(*this).spec->layout; }
+const Mesh& Array::mesh() const { return ArrayValue::of(*this).spec->mesh; }
 
 bool Array::done() const {
   const auto world = ArrayValue::of(*this).living_world();
@@ -38,12 +38,12 @@ void Array::wait() const {
 
 HostArray Array::read(SourceLine where) const {
   const auto world = ArrayValue::of(*this).living_world();
-  const Kept& kept = *value_->kept;
-  if (whole_on_every_rank(*world, kept.type, kept.mesh, kept.layout)) return value_->result->read();
+  const ArraySpec& spec = *value_->spec;
+  if (whole_on_every_rank(*world, spec.type, spec.mesh, spec.layout)) return value_->result->read();
   world->session.wait_for_capacity();
   const runtime::Result whole = [&] {
     WorldLock lock(*world);
-    return gathered(*world, kept, value_->result, where);
+    return start_gather(*world, spec, value_->result, where);
   }();
   return whole.read();
 }

@@ -8,9 +8,9 @@
 #include <optional>
 #include <set>
 
-#include "karez/api/inside/agree.h"
 #include "karez/api/inside/gather.h"
 #include "karez/api/inside/namespace.h"
+#include "karez/api/inside/rank_agreement.h"
 #include "karez/api/inside/stored_parts.h"
 #include "karez/api/world.h"
 #include "karez/base/hash.h"
@@ -51,23 +51,23 @@ CheckpointNotes notes_from(const WeightNotes& notes, const std::string& path) {
 }
 
 // A tensor of a checkpoint: a variable, read when its turn comes, or a value that waits for one.
-struct Saved {
+struct SavedTensor {
   std::string name;
   int ordinal = 0;
   std::string origin;
   WeightEntry entry;
   std::unique_ptr<StoredParts> stored = {};
   WorldState::Key key = {};  // of a variable
-  std::optional<WaitingWeight> waits = {};
+  std::optional<PendingWeight> waits = {};
 };
 
 // All that is there, at one moment between launches; large elements first, so that all are aligned. With several ranks
 // one variable is read after the other: a turn at one would hold up the launch that brings another. Several of one name
 // are numbered in the order in which they were made, and notes tell which parameter each was.
-std::vector<Saved> all_of(WorldState& world, WeightNotes& notes) {
-  std::vector<Saved> out;
+std::vector<SavedTensor> saved_tensors(WorldState& world, WeightNotes& notes) {
+  std::vector<SavedTensor> out;
   for (const auto& [key, variable] : world.variables) {
-    const auto [name, ordinal] = WorldState::called(key, variable);
+    const auto [name, ordinal] = WorldState::display_name(key, variable);
     out.push_back({name,
                    ordinal,
                    Parameter::of(variable.owner) == Parameter() ? "" : Parameter::of(variable.owner).origin(),
@@ -75,8 +75,8 @@ std::vector<Saved> all_of(WorldState& world, WeightNotes& notes) {
                    world.ranks.alone() ? std::make_unique<StoredParts>(parts_of(world, key, variable, false)) : nullptr,
                    key});
   }
-  world.waiting.forget_gone();
-  for (const WaitingWeight& one : world.waiting.list)
+  world.pending_weights.drop_expired();
+  for (const PendingWeight& one : world.pending_weights.list)
     out.push_back({one.offer.name,
                    one.offer.ordinal.value_or(0),
                    one.offer.origin,
@@ -85,18 +85,18 @@ std::vector<Saved> all_of(WorldState& world, WeightNotes& notes) {
                    {},
                    one});
   std::stable_sort(out.begin(), out.end(),
-                   [](const Saved& a, const Saved& b) { return made_before(a.origin, b.origin); });
+                   [](const SavedTensor& a, const SavedTensor& b) { return created_before(a.origin, b.origin); });
   std::map<std::string_view, int> of_name;
-  for (const Saved& one : out) ++of_name[one.name];
+  for (const SavedTensor& one : out) ++of_name[one.name];
   std::set<std::string> used;
-  for (Saved& one : out) {
+  for (SavedTensor& one : out) {
     const bool alone = of_name[one.name] == 1;
     if (!alone && !one.origin.empty()) one.ordinal = 0;
     one.entry.name = alone ? one.name : key_of(one.name, one.ordinal);
     while (!used.insert(one.entry.name).second) one.entry.name = key_of(one.name, ++one.ordinal);
     if (!alone && !one.origin.empty()) notes[origin_note(one.entry.name)] = one.origin;
   }
-  std::stable_sort(out.begin(), out.end(), [](const Saved& a, const Saved& b) {
+  std::stable_sort(out.begin(), out.end(), [](const SavedTensor& a, const SavedTensor& b) {
     return std::pair(-item_bytes(a.entry.dtype), std::string_view(a.entry.name)) <
            std::pair(-item_bytes(b.entry.dtype), std::string_view(b.entry.name));
   });
@@ -104,7 +104,7 @@ std::vector<Saved> all_of(WorldState& world, WeightNotes& notes) {
 }
 
 // Who takes a value: a variable, or a parameter that may be none yet.
-struct Taker {
+struct LoadTarget {
   WantedWeight wanted;
   TensorType type;
   std::optional<WorldState::Key> key;
@@ -112,11 +112,11 @@ struct Taker {
   int offer = -1;
 };
 
-std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>& parameters) {
-  std::vector<Taker> out;
+std::vector<LoadTarget> load_targets(const WorldState& world, const std::vector<Parameter>& parameters) {
+  std::vector<LoadTarget> out;
   if (parameters.empty()) {
     for (const auto& [key, variable] : world.variables) {
-      const auto [name, ordinal] = WorldState::called(key, variable);
+      const auto [name, ordinal] = WorldState::display_name(key, variable);
       const Parameter owner = Parameter::of(variable.owner);
       out.push_back({{name, ordinal, owner == Parameter() ? "" : owner.origin()}, variable.type, key, variable.owner});
     }
@@ -129,10 +129,10 @@ std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>&
         parameters.begin() + static_cast<std::ptrdiff_t>(i))
       continue;
     const auto stored = world.find(parameter);
-    Taker taker{
+    LoadTarget target{
         {parameter.name(), parameter.ordinal(), parameter.origin()}, parameter.type(), {}, parameter.identity()};
-    if (stored != world.variables.end()) taker.key = stored->first;
-    out.push_back(std::move(taker));
+    if (stored != world.variables.end()) target.key = stored->first;
+    out.push_back(std::move(target));
   }
   return out;
 }
@@ -147,10 +147,10 @@ std::string list(const std::vector<std::string>& names) {
 std::string_view module_of(std::string_view name) { return name.substr(0, name.find_last_of('.') + 1); }
 
 // Some parameters are loaded, and the file has these besides.
-void check_extra(const WeightFiles& file, const std::vector<std::string>& extra, const std::vector<Taker>& takers,
+void check_extra(const WeightFiles& file, const std::vector<std::string>& extra, const std::vector<LoadTarget>& targets,
                  const LoadOptions& options) {
   std::set<std::string_view> modules;
-  for (const Taker& taker : takers) modules.insert(module_of(taker.wanted.name));
+  for (const LoadTarget& target : targets) modules.insert(module_of(target.wanted.name));
   std::string_view below = *modules.begin();  // that all of them share
   for (std::string_view module : modules)
     while (!module.starts_with(below)) below = module_of(below.substr(0, below.size() - 1));
@@ -221,13 +221,13 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
 }
 
 // Nothing is changed before all of this holds.
-void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers,
-               const LoadOptions& options) {
+void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers,
+               const std::vector<LoadTarget>& targets, const LoadOptions& options) {
   std::vector<std::string> missing, extra;
   std::vector<bool> taken(offers.size(), false);
-  for (const Taker& taker : takers) {
-    if (taker.offer < 0) missing.push_back(taker.wanted.name);
-    else taken[static_cast<std::size_t>(taker.offer)] = true;
+  for (const LoadTarget& target : targets) {
+    if (target.offer < 0) missing.push_back(target.wanted.name);
+    else taken[static_cast<std::size_t>(target.offer)] = true;
   }
   for (std::size_t i = 0; i < offers.size(); ++i)
     if (!taken[i]) extra.push_back(offers[i].name);
@@ -235,55 +235,55 @@ void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers
     fail(ErrorKind::name, file.path(), ": it has no tensor for ", list(missing), "; for ", missing[0], " ",
          suggest_names(missing[0], extra),
          " that nobody takes. A WeightRule maps names; with {.missing = true} what is missing stays as it is");
-  if (!options.parameters.empty()) check_extra(file, extra, takers, options);
+  if (!options.parameters.empty()) check_extra(file, extra, targets, options);
   else check_known(file, offers, taken, options);
-  for (const Taker& taker : takers)
-    if (taker.offer >= 0)
-      require_fits(file, offers[static_cast<std::size_t>(taker.offer)], taker.wanted.name, taker.type);
+  for (const LoadTarget& target : targets)
+    if (target.offer >= 0)
+      require_fits(file, offers[static_cast<std::size_t>(target.offer)], target.wanted.name, target.type);
 }
 
 // A value that is to be written as soon as its turn comes.
-struct Write {
+struct VariableWrite {
   std::string name;
   StoredParts stored;
   OfferedWeight offer;
 };
 
 // With the world's lock: what waits, and turns at what is there, all at one moment.
-std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFiles>& file,
-                        const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers,
-                        const LoadOptions& options) {
+std::vector<VariableWrite> start_load(WorldState& world, const std::shared_ptr<const WeightFiles>& file,
+                                      const std::vector<OfferedWeight>& offers, const std::vector<LoadTarget>& targets,
+                                      const LoadOptions& options) {
   const bool all = options.parameters.empty(), failed = world.session.failed();
   require(all || !failed,
           "the world's state is that of a failed launch: load a checkpoint of everything, not of some parameters");
-  if (failed) world.begin_anew(true);
-  if (all) world.waiting = {};
-  for (const Parameter& parameter : options.parameters) world.waiting.taken(parameter);
-  std::vector<Write> out;
+  if (failed) world.restart(true);
+  if (all) world.pending_weights = {};
+  for (const Parameter& parameter : options.parameters) world.pending_weights.remove(parameter);
+  std::vector<VariableWrite> out;
   std::vector<bool> taken(offers.size(), false);
-  for (const Taker& taker : takers) {
-    if (taker.offer < 0) continue;
-    const OfferedWeight& offer = offers[static_cast<std::size_t>(taker.offer)];
-    taken[static_cast<std::size_t>(taker.offer)] = true;
-    const auto stored = taker.key ? world.variables.find(*taker.key) : world.variables.end();
+  for (const LoadTarget& target : targets) {
+    if (target.offer < 0) continue;
+    const OfferedWeight& offer = offers[static_cast<std::size_t>(target.offer)];
+    taken[static_cast<std::size_t>(target.offer)] = true;
+    const auto stored = target.key ? world.variables.find(*target.key) : world.variables.end();
     if (stored == world.variables.end()) {
-      world.waiting.list.push_back({file, offer, taker.owner});
-      world.waiting.list.back().offer.ordinal = taker.wanted.ordinal;  // under which it would be saved
-      world.waiting.list.back().offer.origin = taker.wanted.origin;
+      world.pending_weights.list.push_back({file, offer, target.owner});
+      world.pending_weights.list.back().offer.ordinal = target.wanted.ordinal;  // under which it would be saved
+      world.pending_weights.list.back().offer.origin = target.wanted.origin;
     } else {
-      out.push_back({taker.wanted.name, parts_of(world, stored->first, stored->second, true), offer});
+      out.push_back({target.wanted.name, parts_of(world, stored->first, stored->second, true), offer});
     }
   }
   if (!all) return out;
   for (std::size_t i = 0; i < offers.size(); ++i)
-    if (!taken[i]) world.waiting.list.push_back({file, offers[i], {}});
-  if (!options.missing) world.waiting.whole = file->path();
+    if (!taken[i]) world.pending_weights.list.push_back({file, offers[i], {}});
+  if (!options.missing) world.pending_weights.whole_checkpoint = file->path();
   return out;
 }
 
 // What a load takes from where, and its contents: the same on all ranks.
 std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>& offers,
-                      const std::vector<Taker>& takers, const LoadOptions& options) {
+                      const std::vector<LoadTarget>& targets, const LoadOptions& options) {
   base::Hash hash;
   std::map<std::string_view, std::uint64_t>
       sums;  // of entries without a checksum, of which rules may take several parts
@@ -300,12 +300,12 @@ std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>&
   }
   for (const auto& [name, text] : file.notes()) hash.add(name).add(text);
   if (!options.parameters.empty())
-    for (const Taker& taker : takers) hash.add(taker.wanted.name).add(taker.wanted.origin);
+    for (const LoadTarget& target : targets) hash.add(target.wanted.name).add(target.wanted.origin);
   return hash.add(cat(options.missing, " ", options.extra)).value();
 }
 
 // By a launch of all ranks where some rank does not hold all of it.
-HostArray value_of(WorldState& world, Saved& one, SourceLine where) {
+HostArray value_of(WorldState& world, SavedTensor& one, SourceLine where) {
   if (one.stored == nullptr) {
     world.session.wait_for_capacity();
     std::optional<runtime::Result> brought;
@@ -314,7 +314,7 @@ HostArray value_of(WorldState& world, Saved& one, SourceLine where) {
       const StoredVariable& variable = world.variables.at(one.key);
       if (whole_on_every_rank(world, variable.type, variable.mesh, variable.layout))
         one.stored = std::make_unique<StoredParts>(parts_of(world, one.key, variable, false));
-      else brought = gathered(world, one.key, variable, where);
+      else brought = start_gather(world, one.key, variable, where);
     }
     if (brought) return brought->read();
   }
@@ -344,9 +344,9 @@ class CheckpointFile {
   template <class Barrier> void finish(Barrier barrier) {
     const std::string word =
         cat("save ", world_.saves++ % 2);  // that of the save before may not have been read everywhere
-    if (world_.ranks.rank() == 0) world_.ranks.tell(word, failure_);
+    if (world_.ranks.rank() == 0) world_.ranks.publish_outcome(word, failure_);
     barrier();
-    if (!failure_ && world_.ranks.rank() != 0) failure_ = world_.ranks.told(word);
+    if (!failure_ && world_.ranks.rank() != 0) failure_ = world_.ranks.read_outcome(word);
     if (failure_) throw Error(*failure_);
   }
 
@@ -361,21 +361,21 @@ class CheckpointFile {
 void World::save(const std::string& path, const CheckpointNotes& notes, SourceLine where) const {
   WeightNotes texts = notes_of(notes);
   state_->session.wait_all_launches();
-  std::vector<Saved> all = [&] {
+  std::vector<SavedTensor> all = [&] {
     WorldLock lock(*state_);
     require(!state_->session.failed(),
             "save: the world's state is that of a failed launch; load a checkpoint, or reset the world");
-    return all_of(*state_, texts);
+    return saved_tensors(*state_, texts);
   }();
   std::vector<WeightEntry> entries;
-  for (const Saved& one : all) entries.push_back(one.entry);
-  ask_all(*state_, {.what = "a save",
-                    .where = where,
-                    .advice = "all ranks save, and rank 0 writes the file: call it on each of them",
-                    .is_barrier = true});
+  for (const SavedTensor& one : all) entries.push_back(one.entry);
+  agree_on_op(*state_, {.what = "a save",
+                        .where = where,
+                        .advice = "all ranks save, and rank 0 writes the file: call it on each of them",
+                        .is_barrier = true});
   CheckpointFile file(*state_);
   file.write([&](auto& writer) { writer.emplace(path, std::move(entries), texts); });
-  for (Saved& one : all) {
+  for (SavedTensor& one : all) {
     if (one.waits) {
       file.write([&](auto& writer) {
         writer->write(
@@ -395,44 +395,44 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
 CheckpointNotes World::load(const std::string& path, const LoadOptions& options, SourceLine where) {
   const auto file = std::make_shared<const WeightFiles>(path);
   CheckpointNotes notes = notes_from(file->notes(), path);
-  const std::vector<OfferedWeight> offers = offered(*file, options.rules);
+  const std::vector<OfferedWeight> offers = offered_weights(*file, options.rules);
   state_->session.wait_all_launches();
-  const auto matched_takers = [&] {
-    std::vector<Taker> who = takers(*state_, options.parameters);
+  const auto matched_targets = [&] {
+    std::vector<LoadTarget> who = load_targets(*state_, options.parameters);
     std::vector<WantedWeight> wanted;
-    for (const Taker& taker : who) wanted.push_back(taker.wanted);
-    const std::vector<int> found = matched(offers, wanted, path, !options.parameters.empty());
+    for (const LoadTarget& target : who) wanted.push_back(target.wanted);
+    const std::vector<int> found = match_weights(offers, wanted, path, !options.parameters.empty());
     for (std::size_t i = 0; i < who.size(); ++i) who[i].offer = found[i];
     check_all(*file, offers, who, options);
     return who;
   };
-  const std::vector<Taker> who = [&] {
+  const std::vector<LoadTarget> who = [&] {
     WorldLock lock(*state_);
-    return matched_takers();
+    return matched_targets();
   }();
   file->check_bytes();
   const bool failed = state_->session.failed();  // then all ranks reset first
   const auto agree = [&] {
     if (state_->ranks.alone()) return;
-    ask_all(*state_, {.hash = hash_of(*file, offers, who, options),
-                      .what = "a load",
-                      .where = where,
-                      .advice = "all ranks load, and files of one content: call it on each of them",
-                      .is_barrier = true});
+    agree_on_op(*state_, {.hash = hash_of(*file, offers, who, options),
+                          .what = "a load",
+                          .where = where,
+                          .advice = "all ranks load, and files of one content: call it on each of them",
+                          .is_barrier = true});
   };
   if (!failed) agree();
-  std::vector<Write> writes = [&] {
+  std::vector<VariableWrite> writes = [&] {
     WorldLock lock(*state_);
-    return take(*state_, file, offers, matched_takers(), options);
+    return start_load(*state_, file, offers, matched_targets(), options);
   }();
   if (failed) try {
       agree();
     } catch (...) {
       WorldLock lock(*state_);
-      state_->waiting = {};  // of this rank's file
+      state_->pending_weights = {};  // of this rank's file
       throw;
     }
-  for (const Write& write : writes) {
+  for (const VariableWrite& write : writes) {
     try {
       write_parts(write.stored, value_of(*file, write.offer, write.stored.type));
     } catch (const Error& error) {
@@ -448,9 +448,9 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
 
 std::vector<std::string> World::waiting() const {
   WorldLock lock(*state_);
-  state_->waiting.forget_gone();
+  state_->pending_weights.drop_expired();
   std::vector<std::string> out;
-  for (const WaitingWeight& one : state_->waiting.list) out.push_back(one.offer.name);
+  for (const PendingWeight& one : state_->pending_weights.list) out.push_back(one.offer.name);
   std::sort(out.begin(), out.end());
   return out;
 }

@@ -9,20 +9,20 @@
 #include <optional>
 #include <utility>
 
-#include "karez/api/inside/agree.h"
 #include "karez/api/inside/array_value.h"
 #include "karez/api/inside/compiled_function.h"
 #include "karez/api/inside/expression.h"
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/fixed_layouts.h"
 #include "karez/api/inside/index_checks.h"
-#include "karez/api/inside/initialise.h"
 #include "karez/api/inside/local_part.h"
 #include "karez/api/inside/namespace.h"
-#include "karez/api/inside/plan_in_session.h"
-#include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/program_compilation.h"
+#include "karez/api/inside/rank_agreement.h"
+#include "karez/api/inside/session_plan.h"
 #include "karez/api/inside/stored_parts.h"
-#include "karez/api/inside/to_compile.h"
 #include "karez/api/inside/trace.h"
+#include "karez/api/inside/variable_initialisation.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/base/glob.h"
 #include "karez/base/interrupt.h"
@@ -59,7 +59,7 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   placements_of(mesh, options);                                          // with them
   for (const std::string& modules : options.remat) base::Glob{modules};  // and with these
   *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where, std::make_shared<Plans>()};
-  state_->plans->traced.function = state_->options.name;
+  state_->plans->trace_owner.function = state_->options.name;
 }
 
 Function Function::with_body(Body body, std::vector<int> unbatched) const {
@@ -76,32 +76,31 @@ Future Function::call(std::vector<Argument> arguments) const {
   WorldState& world = *s.mesh.world;
   require(s.arguments < 0 || static_cast<int>(arguments.size()) == s.arguments, "function '", s.options.name,
           "' takes ", s.arguments, " arguments, not ", arguments.size());
-  std::vector<Taken> signature;
-  for (auto& argument : arguments) signature.push_back(taken(s, argument, signature.size()));
+  std::vector<ArgumentSignature> signature;
+  for (auto& argument : arguments) signature.push_back(argument_signature(s, argument, signature.size()));
   world.session.wait_for_capacity();  // with the lock others could not even read
   try {
     if (auto launched = launch_compiled(s, signature, arguments)) return *launched;
-    TraceTurn turn(world, s.plans->traced);  // the body runs without the world's lock: it may read, write and call
+    TraceLock turn(world, s.plans->trace_owner);  // the body runs without the world's lock: it may read, write and call
     while (true) {
       if (auto launched = launch_compiled(s, signature, arguments))
         return *launched;  // another thread had the turn before
       plan_for(s, signature);
     }
-  } catch (const Error& error) { throw with_parts_explained(error, arguments); }
+  } catch (const Error& error) { throw explain_parts(error, arguments); }
 }
 
 // An argument as the signature knows it; what a host array holds is copied here.
-Function::Taken Function::taken(const State& s, Argument& argument, std::size_t number) {
+Function::ArgumentSignature Function::argument_signature(const State& s, Argument& argument, std::size_t number) {
   WorldState& world = *s.mesh.world;
   if (argument.on_mesh.valid()) {
     const ArrayValue& array = ArrayValue::of(argument.on_mesh);
     require(array.living_world().get() == &world, "argument ", number, " of function '", s.options.name,
             "' is an array of another world; what read() gives is an array of the host");
-    return {array.kept->type, *array.kept};
+    return {array.spec->type, *array.spec};
   }
   const bool ahead = !argument.array.valid();
-  if (!ahead)
-    argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
+  if (!ahead) argument.feed = {argument.donated ? array_source(argument.array) : world.copies.copy(argument.array), 0};
   require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
   if (!argument.part) return {argument.feed.source->type(), {}, ahead};
   const std::string who =
@@ -115,7 +114,7 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
 Argument::Argument(const Tensor& outside, SourceLine where) {
   if (outside.lazy != nullptr && outside.lazy->host.valid()) {
     array = outside.lazy->host;
-    given_away = true;  // nobody writes it: it is ours
+    donated = true;  // nobody writes it: it is ours
   } else {
     on_mesh = outside.array(where);
   }
@@ -125,8 +124,8 @@ void Function::compile(const std::vector<TensorType>& types) const {
   State& s = *state_;
   require(s.arguments < 0 || static_cast<int>(types.size()) == s.arguments, "function '", s.options.name, "' takes ",
           s.arguments, " arguments, not ", types.size());
-  TraceTurn turn(*s.mesh.world, s.plans->traced);
-  std::vector<Taken> signature;
+  TraceLock turn(*s.mesh.world, s.plans->trace_owner);
+  std::vector<ArgumentSignature> signature;
   for (const TensorType& type : types) signature.push_back({type});
   plan_for(s, signature);
 }
@@ -143,22 +142,22 @@ bool is_unbatched(const FunctionOptions& options, std::size_t argument) {
 }  // namespace
 
 // How many rows the batch has; 0: there is none.
-std::int64_t Function::batch_of(const FunctionOptions& options, const std::vector<Taken>& signature) {
+std::int64_t Function::batch_of(const FunctionOptions& options, const std::vector<ArgumentSignature>& signature) {
   for (std::size_t i = 0; i < signature.size(); ++i)
     if (signature[i].type.rank() > 0 && !is_unbatched(options, i)) return signature[i].type.shape[0];
   return 0;
 }
 
 // With the turn to trace.
-void Function::plan_for(State& s, const std::vector<Taken>& signature) {
+void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signature) {
   WorldState& world = *s.mesh.world;
   auto stored = [&world](const Parameter& parameter) -> std::optional<Mesh> {
     WorldLock lock(world);
     auto found = world.find(parameter);
-    if (found == world.variables.end() || found->second.loose) return {};
+    if (found == world.variables.end() || found->second.provisional) return {};
     return found->second.mesh;
   };
-  const auto scaling = [&]() -> std::optional<std::pair<ScaleState, LossScale>> {
+  const auto scaling = [&]() -> std::optional<std::pair<LossScaleState, LossScale>> {
     if (s.options.amp != "f16") return {};
     WorldLock lock(world);
     return std::pair(world.loss_scale(own_mesh(s.mesh, s.options)), s.options.loss_scale);
@@ -177,9 +176,9 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     std::vector<Tensor> inputs;
     trace.builder.where = karez::print(s.where);
     for (std::size_t i = 0; i < signature.size(); ++i) {
-      const auto& [type, kept, ahead, part] = signature[i];
+      const auto& [type, spec, ahead, part] = signature[i];
       const std::string name = cat("arg", i);
-      inputs.push_back(kept    ? trace.array_input(name, type, kept->mesh, kept->layout)
+      inputs.push_back(spec    ? trace.array_input(name, type, spec->mesh, spec->layout)
                        : ahead ? trace.prefetched_input(name, type)
                                : trace.input(name, type));
       if (part) parts[name] = *part;
@@ -197,7 +196,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   for (const graph::Variable& variable : trace.graph.variables) runs |= variable.updated.valid();
   require(runs, "function '", s.options.name, "' (", karez::print(s.where),
           ") returns no tensor and updates nothing: there is nothing to run");
-  if (!is_expression(s.mesh)) bring_along(world, trace, s.where);
+  if (!is_expression(s.mesh)) relocate_variables(world, trace, s.where);
   const InterruptScope stoppable([&world] {
     world.session.check_open();
     if (world.options.while_waiting) world.options.while_waiting();
@@ -209,19 +208,19 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     std::erase_if(c->bodies, [&](std::uint64_t body) { return body == s.number && c->signature == signature; });
   std::erase_if(list, [](const auto& c) { return c->bodies.empty(); });
   trace.graph = place(std::move(trace.graph), world.ops);
-  lay_parts(trace.graph, parts, s.options.microbatches,
-            cat("function '", s.options.name, "' (", karez::print(s.where), ")"));
+  set_part_layouts(trace.graph, parts, s.options.microbatches,
+                   cat("function '", s.options.name, "' (", karez::print(s.where), ")"));
   for (const auto& c : list)
     if (c->signature == signature && same_program(*c, trace)) return c->bodies.push_back(s.number);
   auto made = compile_traced(s, signature, trace);
-  auto text = [&](const std::vector<Taken>& of) {
+  auto text = [&](const std::vector<ArgumentSignature>& of) {
     return cat("(",
                join(of, ", ",
-                    [&](const Taken& t) {
-                      return t.kept ? sbp::print(t.type, t.kept->mesh, t.kept->layout)
-                                    : cat(tensor::print(t.type), t.ahead   ? " of a source"
-                                                                 : t.parts ? " in parts"
-                                                                           : "");
+                    [&](const ArgumentSignature& t) {
+                      return t.spec ? sbp::print(t.type, t.spec->mesh, t.spec->layout)
+                                    : cat(tensor::print(t.type), t.ahead        ? " of a source"
+                                                                 : t.split_axes ? " in parts"
+                                                                                : "");
                     }),
                ")");
   };
@@ -229,7 +228,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     return std::find(c->bodies.begin(), c->bodies.end(), s.number) != c->bodies.end();
   };
   const auto before = std::find_if(list.rbegin(), list.rend(), of_this);
-  if (before != list.rend() && !std::exchange(s.plans->said_again, true))
+  if (before != list.rend() && !std::exchange(s.plans->recompile_reported, true))
     note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name,
          "' is compiled again: it was called with ", text(signature), ", before with ", text((*before)->signature),
          "; this is said once, and ", s.options.keep, " signatures are kept");
@@ -237,7 +236,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   if (static_cast<int>(list.size()) > s.options.keep) list.erase(list.begin());
 }
 
-std::optional<Future> Function::launch_compiled(State& s, const std::vector<Taken>& signature,
+std::optional<Future> Function::launch_compiled(State& s, const std::vector<ArgumentSignature>& signature,
                                                 const std::vector<Argument>& arguments) {
   WorldLock lock(*s.mesh.world);
   auto& list = s.plans->list;
@@ -255,7 +254,7 @@ std::optional<Future> Function::launch_compiled(State& s, const std::vector<Take
 }
 
 // With several ranks: the call's op, by which they compare what they call with what.
-std::uint64_t Function::begin_call(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
+std::uint64_t Function::begin_call(State& s, const CompiledProgram& c, const std::vector<Argument>& arguments) {
   constexpr int calls_in_full = 3;
   WorldState& world = *s.mesh.world;
   const std::string who = cat("a call of function '", s.options.name, "' (", karez::print(s.where), ")");
@@ -271,11 +270,11 @@ std::uint64_t Function::begin_call(State& s, const Compiled& c, const std::vecto
   return world.session.begin_op({.hash = c.plan.program_hash, .what = who, .inputs = hashes});
 }
 
-Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
+Future Function::launch(State& s, const CompiledProgram& c, const std::vector<Argument>& arguments) {
   Session& session = s.mesh.world->session;
   const bool alone = s.mesh.world->ranks.alone();
   try {
-    for (const IndexCheck& check : c.indices) check.look(arguments, alone);
+    for (const IndexCheck& check : c.indices) check.validate(arguments, alone);
   } catch (const Error&) {  // all ranks find it, and this call begins on none; where one alone does, their arguments
                             // differ, which all hear
     session.begin_op({.hash = c.plan.program_hash,
@@ -284,18 +283,19 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
     throw;
   }
   const std::uint64_t op = alone ? 0 : begin_call(s, c, arguments);
-  if (c.loaded == nullptr)
-    return Future(std::make_shared<const Future::Running>(
-        Future::Running{s.mesh.world->shared_from_this(), session.launch_remote(op), c.results}));
+  if (c.session_plan == nullptr)
+    return Future(std::make_shared<const Future::State>(
+        Future::State{s.mesh.world->shared_from_this(), session.launch_remote(op), c.results}));
   try {
-    return launch_begun(s, c, arguments, op);
+    return launch_with_op(s, c, arguments, op);
   } catch (...) {
     if (op != 0) session.fail_ranks(runtime::current_error());  // the others wait for this rank
     throw;
   }
 }
 
-Future Function::launch_begun(State& s, const Compiled& c, const std::vector<Argument>& arguments, std::uint64_t op) {
+Future Function::launch_with_op(State& s, const CompiledProgram& c, const std::vector<Argument>& arguments,
+                                std::uint64_t op) {
   auto wanted = [&](const std::string& input) {
     return std::find(c.inputs.begin(), c.inputs.end(), input) != c.inputs.end();
   };
@@ -307,7 +307,7 @@ Future Function::launch_begun(State& s, const Compiled& c, const std::vector<Arg
     if (arguments[i].on_mesh.valid())
       arrays.emplace_back(std::move(name), *ArrayValue::of(arguments[i].on_mesh).result);
     else if (const auto in = c.groups.find(name); in != c.groups.end())
-      feeds.emplace_back(name, grouped(arguments[i].feed, in->second, s.options.microbatches));
+      feeds.emplace_back(name, group_rows(arguments[i].feed, in->second, s.options.microbatches));
     else feeds.emplace_back(std::move(name), arguments[i].feed);
   }
   for (const auto& scalar : c.scalars) {
@@ -316,14 +316,14 @@ Future Function::launch_begun(State& s, const Compiled& c, const std::vector<Arg
     with_type(scalar.dtype, [&]<class T>() { value.data<T>()[0] = static_cast<T>(scalar.value()); });
     feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
   }
-  Launch launch = s.mesh.world->session.launch(c.loaded->number(), feeds, arrays, op);
-  for (std::size_t i = c.results->fetched.size(); i < c.results->kept.size(); ++i)
-    c.results->fetched.push_back(launch.place_of(cat("out", i)));
-  return Future(std::make_shared<const Future::Running>(
-      Future::Running{s.mesh.world->shared_from_this(), std::move(launch), c.results}));
+  Launch launch = s.mesh.world->session.launch(c.session_plan->number(), feeds, arrays, op);
+  for (std::size_t i = c.results->result_indices.size(); i < c.results->specs.size(); ++i)
+    c.results->result_indices.push_back(launch.place_of(cat("out", i)));
+  return Future(std::make_shared<const Future::State>(
+      Future::State{s.mesh.world->shared_from_this(), std::move(launch), c.results}));
 }
 
-bool Function::same_program(const Compiled& c, const Trace& trace) {
+bool Function::same_program(const CompiledProgram& c, const Trace& trace) {
   const auto same_parameter = [](const Parameter::Identity& a, const Parameter& b) {
     const Parameter::Identity other = b.identity();
     return !a.owner_before(other) && !other.owner_before(a);
@@ -338,10 +338,11 @@ bool Function::same_program(const Compiled& c, const Trace& trace) {
          print(c.graph) == print(trace.graph);
 }
 
-std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std::vector<Taken>& signature,
-                                                             Trace& trace) {
+std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
+                                                                    const std::vector<ArgumentSignature>& signature,
+                                                                    Trace& trace) {
   WorldState& world = *s.mesh.world;
-  auto out = std::make_shared<Compiled>();
+  auto out = std::make_shared<CompiledProgram>();
   out->signature = signature;
   out->generation = world.generation;
   out->bodies = {s.number};
@@ -356,9 +357,10 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   std::vector<std::string> own;  // names in the program, by parameter
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
-  out->to_plan = trace.graph;
+  out->planner_input = trace.graph;
   out->batch = batch_of(s.options, signature);
-  Compilation c = compiled(world, to_compile(world, std::move(trace.graph), s.options, out->batch, trace.remat));
+  Compilation c =
+      compile_program(world, make_compilation(world, std::move(trace.graph), s.options, out->batch, trace.remat));
   agree_on_program(world, c.plan.program_hash,
                    cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),
                    [&] { return print(out->graph) + print(c.graph); });
@@ -369,17 +371,17 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
     if (variable == c.graph.variables.end()) continue;
     require(variable->stored.has_value(), "the planner left variable '", trace.parameters()[i].name(),
             "' without a layout");
-    const auto& asked = out->to_plan.variables[i].stored;  // also where it comes to another, see sbp::effective
+    const auto& asked = out->planner_input.variables[i].stored;  // also where it comes to another, see sbp::effective
     out->variables.push_back({trace.parameters()[i], own[i], c.graph.meshes[static_cast<std::size_t>(variable->mesh)],
                               asked.value_or(*variable->stored)});
   }
   for (const Actor& actor : c.plan.actors)
     if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
-  out->groups = groups_of(c.graph);
-  std::vector<Kept> results;
+  out->groups = row_groups(c.graph);
+  std::vector<ArraySpec> results;
   for (std::size_t i = 0; i < c.graph.outputs.size(); ++i) {
     const ValueId value = c.graph.outputs[i].value;
-    const Graph& asked = is_planned(out->to_plan, out->to_plan.outputs[i]) ? c.graph : out->to_plan;
+    const Graph& asked = is_planned(out->planner_input, out->planner_input.outputs[i]) ? c.graph : out->planner_input;
     results.push_back({c.graph.type(value), c.graph.mesh(value), layout_of(asked, asked.outputs[i])});
   }
   out->results = std::make_shared<Outputs>(Outputs{std::move(results), {}});
@@ -393,10 +395,10 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
 
 // Gives its variables their first values and the session its plan. False: another function has stored one of them
 // elsewhere since it was planned.
-bool Function::load(State& s, Compiled& c) {
+bool Function::load(State& s, CompiledProgram& c) {
   WorldState& world = *s.mesh.world;
-  Names names;
-  std::vector<Fresh> fresh;
+  VariableNames names;
+  std::vector<NewVariable> fresh;
   for (const PlannedVariable& v : c.variables) {
     if (auto known = world.find(v.parameter); known != world.variables.end()) {
       if (known->second.mesh != v.mesh ||
@@ -406,24 +408,25 @@ bool Function::load(State& s, Compiled& c) {
       continue;
     }
     WorldState::Key key = world.free_key(v.parameter);
-    while (std::any_of(fresh.begin(), fresh.end(), [&](const Fresh& other) { return other.key == key; })) ++key.second;
+    while (std::any_of(fresh.begin(), fresh.end(), [&](const NewVariable& other) { return other.key == key; }))
+      ++key.second;
     names[v.name] = key_of(key.first, key.second);
-    const auto held = std::find_if(world.brought.begin(), world.brought.end(),
+    const auto held = std::find_if(world.relocated_values.begin(), world.relocated_values.end(),
                                    [&](const auto& item) { return v.parameter == item.first; });
-    fresh.push_back(
-        {v.parameter, key, v.mesh, v.layout, held == world.brought.end() ? std::nullopt : std::optional(held->second)});
+    fresh.push_back({v.parameter, key, v.mesh, v.layout,
+                     held == world.relocated_values.end() ? std::nullopt : std::optional(held->second)});
   }
   initialise(s.mesh.world, fresh);
   for (const PlannedVariable& v : c.variables) {
     StoredVariable& stored = world.variables.at(world.find(v.parameter)->first);
     const bool born =
-        std::any_of(fresh.begin(), fresh.end(), [&](const Fresh& one) { return one.parameter == v.parameter; });
-    stored.loose = is_expression(s.mesh) && (born || stored.loose);
+        std::any_of(fresh.begin(), fresh.end(), [&](const NewVariable& one) { return one.parameter == v.parameter; });
+    stored.provisional = is_expression(s.mesh) && (born || stored.provisional);
   }
   agree_on_links(world, c.plan, cat("the links of function '", s.options.name, "' (", karez::print(s.where), ")"));
   Plan plan = c.plan;  // which keeps the program's names, also where loading fails
   if (!plan.actors.empty())
-    c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(plan, names), s.options.check_nan);
+    c.session_plan = std::make_unique<SessionPlan>(s.mesh.world, rename_variables(plan, names), s.options.check_nan);
   return c.ready = true;
 }
 
@@ -445,7 +448,7 @@ Argument argument_of(const Term& operand) {
     return at_line(operand.where, [&](Trace& t) { return t.tensor(t.value(operand)); }).array(operand.where);
   if (tensor->lazy == nullptr || !tensor->lazy->host.valid()) return tensor->array(operand.where);
   Argument out(tensor->lazy->host);
-  out.given_away = true;  // nobody writes it
+  out.donated = true;  // nobody writes it
   return out;
 }
 
@@ -463,7 +466,7 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   }
   Trace& trace = Trace::current();
   if (trace.expression != nullptr)
-    trace.expression->lie_on(s.mesh.world->shared_from_this(), own_mesh(s.mesh, s.options));
+    trace.expression->place_on(s.mesh.world->shared_from_this(), own_mesh(s.mesh, s.options));
   const std::string who = cat("function '", s.options.name, "' (", karez::print(s.where), "), called with tensors");
   require(s.arguments < 0 || static_cast<int>(operands.size()) == s.arguments, who, ", takes ", s.arguments,
           " arguments, not ", operands.size());
@@ -473,7 +476,7 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   require(trace.mesh() == own, who, ", is compiled for ", sbp::print(own), "; the program that is being traced for ",
           sbp::print(trace.mesh()));
   trace.remat.insert(trace.remat.end(), s.options.remat.begin(), s.options.remat.end());
-  TraceTurn turn(*s.mesh.world, s.plans->traced);
+  TraceLock turn(*s.mesh.world, s.plans->trace_owner);
   std::vector<Tensor> inputs;
   for (const auto& operand : operands) inputs.push_back(trace.tensor(trace.value(operand, trace.dtype_of(operand))));
   Tensors out;

@@ -86,13 +86,13 @@ struct Argument {
   Feed feed;        // or
   HostArray array;  // this, or
   Array on_mesh;    // this
-  bool given_away = false;
+  bool donated = false;
   bool part = false;      // `array` is what this rank has, see `local`;
   std::int64_t rows = 0;  // the whole has so many
 
   Argument(Feed batch) : feed(std::move(batch)) {}
   Argument(const HostArray& shared) : array(shared) {}
-  Argument(HostArray&& moved) : array(std::move(moved)), given_away(array.unique()) {}
+  Argument(HostArray&& moved) : array(std::move(moved)), donated(array.unique()) {}
   Argument(Array value) : on_mesh(std::move(value)) {}
   Argument(const Tensor& outside,
            SourceLine where);  // of a trace: its array, begun to be computed; host bytes are read where they lie
@@ -129,9 +129,9 @@ class Future {
 
  private:
   friend class Function;
-  struct Running;
-  explicit Future(std::shared_ptr<const Running> running) : running_(std::move(running)) {}
-  std::shared_ptr<const Running> running_;
+  struct State;
+  explicit Future(std::shared_ptr<const State> running) : state_(std::move(running)) {}
+  std::shared_ptr<const State> state_;
 };
 
 // While it lives, what this thread's trace makes lies on the mesh, as far as no rule of the function
@@ -166,7 +166,7 @@ class Within {
 // What parameters are called in the program that this thread traces, from here to the end of the function's body: its
 // rules and placements match that. Others go by their names. A parameter that has been called something there already
 // keeps it.
-void called_in_trace(const std::vector<std::pair<Parameter, std::string>>& paths);
+void set_trace_paths(const std::vector<std::pair<Parameter, std::string>>& paths);
 
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
@@ -189,9 +189,9 @@ class PlanPage {
 
  private:
   friend class Function;
-  struct Shown;
-  explicit PlanPage(std::shared_ptr<const Shown> shown) : shown_(std::move(shown)) {}
-  std::shared_ptr<const Shown> shown_;
+  struct Content;
+  explicit PlanPage(std::shared_ptr<const Content> shown) : content_(std::move(shown)) {}
+  std::shared_ptr<const Content> content_;
 };
 
 // A compiled function. Copies share what was compiled. Threads may call it at once; they run its body one after the
@@ -255,21 +255,23 @@ class Function {
  private:
   struct State;
   struct Plans;
-  struct Compiled;
-  struct Taken;
-  static Taken taken(const State& state, Argument& argument, std::size_t number);
-  static std::int64_t batch_of(const FunctionOptions& options, const std::vector<Taken>& signature);
-  static void plan_for(State& state, const std::vector<Taken>& signature);
-  static bool same_program(const Compiled& compiled, const Trace& trace);
-  static std::shared_ptr<Compiled> compile_traced(State& state, const std::vector<Taken>& signature, Trace& trace);
-  static bool load(State& state, Compiled& compiled);
-  static std::optional<Future> launch_compiled(State& state, const std::vector<Taken>& signature,
+  struct CompiledProgram;
+  struct ArgumentSignature;
+  static ArgumentSignature argument_signature(const State& state, Argument& argument, std::size_t number);
+  static std::int64_t batch_of(const FunctionOptions& options, const std::vector<ArgumentSignature>& signature);
+  static void plan_for(State& state, const std::vector<ArgumentSignature>& signature);
+  static bool same_program(const CompiledProgram& compiled, const Trace& trace);
+  static std::shared_ptr<CompiledProgram> compile_traced(State& state, const std::vector<ArgumentSignature>& signature,
+                                                         Trace& trace);
+  static bool load(State& state, CompiledProgram& compiled);
+  static std::optional<Future> launch_compiled(State& state, const std::vector<ArgumentSignature>& signature,
                                                const std::vector<Argument>& arguments);
-  static Future launch(State& state, const Compiled& compiled, const std::vector<Argument>& arguments);
-  static Future launch_begun(State& state, const Compiled& compiled, const std::vector<Argument>& arguments,
-                             std::uint64_t op);
-  static std::uint64_t begin_call(State& state, const Compiled& compiled, const std::vector<Argument>& arguments);
-  const Compiled& latest() const;
+  static Future launch(State& state, const CompiledProgram& compiled, const std::vector<Argument>& arguments);
+  static Future launch_with_op(State& state, const CompiledProgram& compiled, const std::vector<Argument>& arguments,
+                               std::uint64_t op);
+  static std::uint64_t begin_call(State& state, const CompiledProgram& compiled,
+                                  const std::vector<Argument>& arguments);
+  const CompiledProgram& latest() const;
   std::shared_ptr<State> state_;
 };
 

@@ -22,12 +22,12 @@ struct Rows : Source {
 };
 
 // A counter of steps, which depends on nothing else, beside a parameter that does.
-struct Counted {
+struct CountedWorld {
   World world;
   Parameter w{"w", {DType::f64, {12}}, constant_init(1)}, steps{"steps", {DType::f64, {}}, constant_init(0)};
   Function step;
 
-  Counted(const char* mesh, const std::function<Tensor(Tensor)>& of, bool check_nan = false)
+  CountedWorld(const char* mesh, const std::function<Tensor(Tensor)>& of, bool check_nan = false)
       : world({.devices = 4}),
         step(compile(world.mesh(mesh),
                      [this, of](Tensor x) {
@@ -43,7 +43,7 @@ struct Counted {
 
 TEST(FailedCalls, OfASourceCountNoStep) {
   for (const char* mesh : {"", "d=2", "d=3", "a=2,b=2"}) {
-    Counted c(mesh, [](Tensor x) { return x; });
+    CountedWorld c(mesh, [](Tensor x) { return x; });
     const auto rows = std::make_shared<Rows>();
     for (int i = 0; i < 2; ++i) c.step(Feed{rows, i}).wait();
     const double before = c.first();
@@ -59,7 +59,7 @@ TEST(FailedCalls, OfASourceCountNoStep) {
 
 TEST(FailedCalls, OfANaNThatIsLookedForCountNoStep) {
   for (const char* mesh : {"", "d=2"}) {
-    Counted c(
+    CountedWorld c(
         mesh, [](Tensor x) { return log(x); }, true);
     const auto all = [](double value) { return HostArray::of<double>({12}, std::vector<double>(12, value)); };
     c.step(all(2)).wait();

@@ -17,7 +17,7 @@ std::vector<HostArray> World::first_values(const std::vector<Parameter>& paramet
   {
     WorldLock lock(*state_);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const WaitingWeight* loaded = state_->waiting.of({parameters[i]})[0];
+      const PendingWeight* loaded = state_->pending_weights.match({parameters[i]})[0];
       if (loaded != nullptr) out[i] = value_of(*loaded->file, loaded->offer, parameters[i].type());
       else made.push_back(i);
     }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "karez/api/inside/compiled_function.h"
-#include "karez/api/inside/to_compile.h"
+#include "karez/api/inside/program_compilation.h"
 #include "karez/page/page.h"
 #include "karez/page/predictor.h"
 #include "karez/passes/explain.h"
@@ -14,7 +14,7 @@ namespace karez {
 
 // A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the
 // function.
-const Function::Compiled& Function::latest() const {
+const Function::CompiledProgram& Function::latest() const {
   WorldLock lock(*state_->mesh.world);
   require(!state_->plans->list.empty(), "function '", state_->options.name,
           "' has no plan before its first call (or `compile`)");
@@ -29,16 +29,16 @@ double Function::predicted_seconds() const {
 }
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {
-  const Compiled& compiled = latest();
+  const CompiledProgram& compiled = latest();
   return page::summary_of(compiled.plan, state_->mesh.world->session.contention_text()) + compiled.memory_note;
 }
-struct PlanPage::Shown {
+struct PlanPage::Content {
   Plan plan;
 };
-std::string PlanPage::text() const { return print(shown_->plan); }
-std::string PlanPage::html() const { return karez::page::html_of(karez::page::page_of(shown_->plan)); }
+std::string PlanPage::text() const { return print(content_->plan); }
+std::string PlanPage::html() const { return karez::page::html_of(karez::page::page_of(content_->plan)); }
 PlanPage Function::page() const {
-  return PlanPage(std::make_shared<const PlanPage::Shown>(PlanPage::Shown{latest().plan}));
+  return PlanPage(std::make_shared<const PlanPage::Content>(PlanPage::Content{latest().plan}));
 }
 std::int64_t Function::peak_bytes() const {
   const auto bytes = planned_bytes(latest().plan);
@@ -47,9 +47,9 @@ std::int64_t Function::peak_bytes() const {
 const std::string& Function::shard_report() const { return latest().report; }
 const std::vector<PassTime>& Function::passes() const { return latest().passes; }
 std::string Function::explain(const std::string& value) const {
-  const Compiled& compiled = latest();
+  const CompiledProgram& compiled = latest();
   return print(passes::explain_layout(
-      to_compile(*state_->mesh.world, compiled.to_plan, state_->options, compiled.batch), value));
+      make_compilation(*state_->mesh.world, compiled.planner_input, state_->options, compiled.batch), value));
 }
 int Function::signatures() const {
   WorldLock lock(*state_->mesh.world);

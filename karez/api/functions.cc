@@ -434,7 +434,7 @@ void update(const Parameter& parameter, Term value) {
 bool tracing() { return Trace::open() != nullptr && Trace::open()->expression == nullptr; }
 
 std::vector<Parameter> parameters_of(Term value) {
-  return at_line(value.where, [&](Trace& t) { return t.parameters_behind(t.value(value)); });
+  return at_line(value.where, [&](Trace& t) { return t.ancestor_parameters(t.value(value)); });
 }
 
 std::vector<Tensor> apply_all(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceLine where) {
@@ -477,12 +477,12 @@ Tensor pointwise(std::string_view expr, std::vector<Term> operands) {
 Tensor with_layout(Term x, std::vector<std::string> axes) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x, t.dtype_of(x));
-    if (t.expression != nullptr) t.expression->need_mesh("with_layout");
+    if (t.expression != nullptr) t.expression->require_mesh("with_layout");
     const auto* parameter = std::get_if<Parameter>(&x.value);
     // A parameter is laid where it is stored, anything else where the scope or the rules want it, without such a wish
     // where it is.
-    const int mesh = parameter == nullptr && t.builder.mesh != 0 ? t.builder.mesh : t.decided(id);
-    Swapped placed(t.builder.mesh, mesh);
+    const int mesh = parameter == nullptr && t.builder.mesh != 0 ? t.builder.mesh : t.resolve_mesh(id);
+    ScopedValue placed(t.builder.mesh, mesh);
     Layout layout = layout_from(axes, t.graph.type(id).rank(), t.mesh(), cat("a layout for ", t.graph.type(id)));
     if (parameter != nullptr) t.store(*parameter, layout);
     ValueId out = t.builder.one("layout", {id});
@@ -495,7 +495,7 @@ namespace {
 
 // An expression holds what this call wrote alone.
 void check_loss(const Trace& t, const Term& loss) {
-  require(t.expression == nullptr || t.wrote(loss),
+  require(t.expression == nullptr || t.contains(loss),
           "grad outside of a compiled function: what made the loss is not at hand; ",
           "value_and_grad(f)(x) computes f(x) and its gradients");
 }
@@ -506,9 +506,9 @@ std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> w
   std::vector<Tensor> out;
   const ValueId scale =
       t.scales_losses() ? build::cast(t.builder, t.loss_scale(), t.graph.type(loss).dtype) : ValueId();
-  for (ValueId id : gradient(t.builder, loss, wrt, t.ends_of_gradients(), scale)) {
+  for (ValueId id : gradient(t.builder, loss, wrt, t.gradient_stops(), scale)) {
     const bool none = !reached.empty() && !reached[out.size()];
-    out.push_back(t.tensor(scale.valid() && !none ? t.unscaled(id) : id));
+    out.push_back(t.tensor(scale.valid() && !none ? t.unscale(id) : id));
     if (none) t.mark_no_gradient(out.back());
   }
   return out;
@@ -530,7 +530,7 @@ std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
     check_loss(t, loss);
     const ValueId from = t.value(loss);
     const std::vector<ValueId> versions = t.versions_read(from, parameters);
-    const std::vector<Parameter> behind = t.parameters_behind(from);
+    const std::vector<Parameter> behind = t.ancestor_parameters(from);
     std::vector<bool> reached;
     for (const Parameter& parameter : parameters)
       reached.push_back(std::find(behind.begin(), behind.end(), parameter) != behind.end());

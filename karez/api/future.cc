@@ -13,18 +13,18 @@ bool has_rank(const Mesh& mesh, int rank) {
 }
 }  // namespace
 
-void Future::wait() const { running_->launch.wait(); }
-bool Future::done() const { return running_->launch.done(); }
-std::size_t Future::size() const { return running_->results->kept.size(); }
+void Future::wait() const { state_->launch.wait(); }
+bool Future::done() const { return state_->launch.done(); }
+std::size_t Future::size() const { return state_->results->specs.size(); }
 
 Array Future::value(std::size_t i) const {
   require(i < size(), "the call gives ", size(), " values; there is no number ", i);
-  std::shared_ptr<const Kept> kept(running_->results, &running_->results->kept[i]);
+  std::shared_ptr<const ArraySpec> spec(state_->results, &state_->results->specs[i]);
   std::optional<Result> part;
-  if (has_rank(kept->mesh, running_->world->ranks.rank()))
-    part = running_->launch.result(*running_->results->fetched[i]);
+  if (has_rank(spec->mesh, state_->world->ranks.rank()))
+    part = state_->launch.result(*state_->results->result_indices[i]);
   return Array(std::make_shared<const ArrayValue>(
-      ArrayValue{running_->world, std::move(part), std::move(kept), running_->launch.without_results()}));
+      ArrayValue{state_->world, std::move(part), std::move(spec), state_->launch.without_results()}));
 }
 
 }  // namespace karez

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/api/nn.h"
@@ -52,7 +52,7 @@ void expect_error(Act act, const std::vector<std::string>& parts, SourceLine lin
   for (const std::string& part : parts) EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, HasSubstr(cat("at interactive_test.cc:", line.line())));
 }
-std::int64_t compiled(const DeviceMesh& mesh) { return mesh.world->ran->compiled; }
+std::int64_t compiled(const DeviceMesh& mesh) { return mesh.world->expression_plans->compiled; }
 
 // An array on the mesh, in the layout that these axes say.
 Array on(const DeviceMesh& mesh, const HostArray& value, std::vector<std::string> axes = {}) {
@@ -111,10 +111,10 @@ TEST(Interactive, ASharedPartIsComputedOnceAndKept) {
   const Array a = on(mesh, three(1, 2, 3));
   const Tensor shared = exp(a);
   const Tensor left = shared + 1, right = shared * 2;
-  EXPECT_EQ(shared.lazy->from() == nullptr, false);
+  EXPECT_EQ(shared.lazy->producer() == nullptr, false);
   left.read();
-  EXPECT_EQ(shared.lazy->from(), nullptr) << "it was on the way";
-  EXPECT_NE(right.lazy->from(), nullptr) << "nobody wanted it";
+  EXPECT_EQ(shared.lazy->producer(), nullptr) << "it was on the way";
+  EXPECT_NE(right.lazy->producer(), nullptr) << "nobody wanted it";
   const Array kept = shared.array();
   right.read();
   const auto once = compiled(mesh);
@@ -158,7 +158,7 @@ TEST(Interactive, LongChainsRunInPartsAsTheyAreWritten) {
   const auto held = world.held_bytes();
   for (int i = 0; i < 10000; ++i) {
     x = x + 1;
-    ASSERT_LE(x.lazy->from() == nullptr ? 0 : x.lazy->from()->depth, deepest_expression);
+    ASSERT_LE(x.lazy->producer() == nullptr ? 0 : x.lazy->producer()->depth, max_expression_depth);
     ASSERT_LE(world.held_bytes(), held + 12 * 16);
   }
   EXPECT_THAT(floats(x), ElementsAre(10000, 10001, 10002));
@@ -186,8 +186,8 @@ TEST(Interactive, ChainsThatShareAndForkStayBounded) {
 }
 
 // Every word on the left is what compile makes of it on the right, bit for bit.
-using Words = Tensor (*)(const Tensor&, const Tensor&);
-const std::pair<const char*, Words> words[] = {
+using TestedFunction = Tensor (*)(const Tensor&, const Tensor&);
+const std::pair<const char*, TestedFunction> functions[] = {
     {"arithmetic", [](const Tensor& x, const Tensor& y) { return (x + 1.5) * y / (x * x + 2) - y; }},
     {"smooth", [](const Tensor& x, const Tensor& y) { return gelu(x) + tanh(y) * sigmoid(x) - silu(y); }},
     {"softmax", [](const Tensor& x, const Tensor& y) { return log_softmax(x * 3) + softmax(y, 0); }},
@@ -214,7 +214,7 @@ const std::pair<const char*, Words> words[] = {
 
 class SameAsCompiled : public ::testing::TestWithParam<int> {};
 TEST_P(SameAsCompiled, BitForBitOnMeshes) {
-  const auto [name, word] = words[GetParam()];
+  const auto [name, function] = functions[GetParam()];
   const HostArray x = some({6, 4}, 1), y = some({6, 4}, 2);
   World world({.devices = 4, .team = 1});
   for (const char* text : {"", "data=2", "data=2,model=2"})
@@ -223,15 +223,15 @@ TEST_P(SameAsCompiled, BitForBitOnMeshes) {
       if (split && mesh.mesh.size() == 1) continue;
       const std::vector<std::string> axes = split ? P("data", nullptr) : P(nullptr, nullptr);
       const Array a = on(mesh, x, axes), b = on(mesh, y, axes);
-      const Tensor lazy = word(a, b);
+      const Tensor lazy = function(a, b);
       const HostArray traced =
-          compile(mesh, [word = word](Tensor u, Tensor v) { return word(u, v); })(a, b).value().read();
+          compile(mesh, [function = function](Tensor u, Tensor v) { return function(u, v); })(a, b).value().read();
       EXPECT_TRUE(equal_bits(lazy.read(), traced))
           << name << " on " << sbp::print(mesh.mesh) << (split ? " split" : "");
       EXPECT_EQ(lazy.array().mesh(), mesh.mesh);
     }
 }
-INSTANTIATE_TEST_SUITE_P(Words, SameAsCompiled, ::testing::Range(0, static_cast<int>(std::size(words))));
+INSTANTIATE_TEST_SUITE_P(Functions, SameAsCompiled, ::testing::Range(0, static_cast<int>(std::size(functions))));
 
 TEST(Interactive, LayoutsAreThePlannersOrTheUsers) {
   World world({.devices = 2});
@@ -463,7 +463,7 @@ TEST(Interactive, RandomNumbersFollowTheWorldsSeedAndCount) {
   EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), x.read()));
 }
 
-TEST(Interactive, ErrorsComeAtTheWordWithItsLine) {
+TEST(Interactive, ErrorsComeAtTheCallWithItsLine) {
   World world, other;
   const Array a = on(world.mesh(), three(1, 2, 3)), b = on(other.mesh(), three(1, 2, 3));
   const HostArray two = HostArray::of<float>({2}, {1, 2});
@@ -489,7 +489,7 @@ TEST(Interactive, ErrorsComeAtTheWordWithItsLine) {
   expect_error([&] { return of_a.read(), nowhere + of_a; }, {"arrays of different worlds"});
 }
 
-TEST(Interactive, ALaunchesErrorNamesTheLineOfThisWordNotOfOneLikeIt) {
+TEST(Interactive, ALaunchesErrorNamesTheLineOfThisCallNotOfOneLikeIt) {
   World world;
   const Array table = on(world.mesh(), three(1, 2, 3));
   auto index = [](std::int64_t i) { return HostArray::of<std::int64_t>({1}, {i}); };

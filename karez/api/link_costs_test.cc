@@ -21,16 +21,16 @@ Mesh mesh_of(const char* axes, std::vector<int> ranks) {
   return out;
 }
 
-double alpha(const char* axis, const std::vector<Mesh>& meshes, const RankPlaces& places,
+double alpha(const char* axis, const std::vector<Mesh>& meshes, const RankTopology& topology,
              const char* table = measured) {
-  const CostTable found = with_class_costs(CostTable::parse(table), meshes, places);
+  const CostTable found = with_class_costs(CostTable::parse(table), meshes, topology);
   found.check();
   return found.of_axis(axis).alpha;
 }
 
 TEST(LinkCosts, AnAxisWithoutAnEntryTakesThatOfTheFarthestLinkAlongIt) {
   const std::vector<Mesh> meshes{mesh_of("a=2,b=2,c=2", {0, 0, 1, 1, 2, 2, 3, 3})};
-  const RankPlaces two{{0, 0, 1, 1}}, one{{0, 0, 0, 0}};
+  const RankTopology two{{0, 0, 1, 1}}, one{{0, 0, 0, 0}};
   EXPECT_EQ(alpha("a", meshes, two), 2) << "from host to host";
   EXPECT_EQ(alpha("b", meshes, two), 1) << "from rank to rank of a host";
   EXPECT_EQ(alpha("c", meshes, two), 1) << "within a rank";
@@ -47,7 +47,7 @@ TEST(LinkCosts, WhereTcpIsForcedOnlyARankItselfIsNear) {
 }
 
 TEST(LinkCosts, AnEntryOfItsOwnCountsAndWithoutOneOfTheClassThatOfAllLinks) {
-  const RankPlaces two{{0, 1}};
+  const RankTopology two{{0, 1}};
   EXPECT_EQ(alpha("own", {mesh_of("own=2", {0, 1})}, two), 3);
   EXPECT_EQ(alpha("a", {mesh_of("a=2", {0, 1})}, two, "link alpha=9 beta=9 link @shm alpha=1 beta=0.1"), 9);
   EXPECT_EQ(alpha("tcp", {mesh_of("tcp=2", {0, 0})}, two), 2) << "named like a class: the entry is its own";
@@ -63,7 +63,7 @@ TEST(LinkCosts, WithinARankTheClassLocalCountsWhereTheTableHasIt) {
 }
 
 TEST(LinkCosts, OfAxesOfOneNameTheFarthestCounts) {
-  const RankPlaces two{{0, 1}};
+  const RankTopology two{{0, 1}};
   for (const auto& meshes : {std::vector{mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})},
                              std::vector{mesh_of("a=2", {0, 1}), mesh_of("a=2", {0, 0})}})
     EXPECT_EQ(alpha("a", meshes, two), 2);

@@ -33,12 +33,12 @@ struct LoadOfRanks : ::testing::Test {
   }
 
   // What each rank is told by its load, and the value of w after it, where the program goes on.
-  struct Told {
+  struct RankResults {
     std::vector<std::string> texts;
     std::vector<double> values;
   };
-  Told told(bool used_before, const std::function<std::string(int rank)>& path) const {
-    Told out{std::vector<std::string>(2), std::vector<double>(2)};
+  RankResults load_on_ranks(bool used_before, const std::function<std::string(int rank)>& path) const {
+    RankResults out{std::vector<std::string>(2), std::vector<double>(2)};
     on_ranks(2, [&](const Ranks& here) {
       World world({.ranks = here});
       Parameter w("w", {DType::f64, {2}}, constant_init(1));
@@ -56,7 +56,7 @@ struct LoadOfRanks : ::testing::Test {
 TEST_F(LoadOfRanks, TakesFilesOfOneContentWhateverTheyAreCalled) {
   for (const bool used : {false, true}) {
     const std::string paths[] = {made("a", 5), made("b", 5)};
-    const Told all = told(used, [&](int rank) { return paths[rank]; });
+    const RankResults all = load_on_ranks(used, [&](int rank) { return paths[rank]; });
     EXPECT_THAT(all.texts, Each("no error"));
     EXPECT_THAT(all.values, Each(10));
   }
@@ -65,7 +65,7 @@ TEST_F(LoadOfRanks, TakesFilesOfOneContentWhateverTheyAreCalled) {
 TEST_F(LoadOfRanks, ChangesNothingWhereFilesDiffer) {
   for (const bool used : {false, true}) {
     const std::string paths[] = {made("a", 5), made("b", 6)};
-    const Told all = told(used, [&](int rank) { return paths[rank]; });
+    const RankResults all = load_on_ranks(used, [&](int rank) { return paths[rank]; });
     EXPECT_THAT(all.texts, Each(AllOf(HasSubstr("ranks 0 and 1 differ in a load"), HasSubstr("files of one content"))));
     EXPECT_THAT(all.values, Each(2));
   }
@@ -75,7 +75,7 @@ TEST_F(LoadOfRanks, ChangesNothingWhereOneRankHasNoFileOrDoesNotLoad) {
   const std::string good = made("a", 5);
   for (const bool used : {false, true})
     for (const std::string& other : {folder + "/none", std::string()}) {
-      const Told all = told(used, [&](int rank) { return rank == 0 ? good : other; });
+      const RankResults all = load_on_ranks(used, [&](int rank) { return rank == 0 ? good : other; });
       EXPECT_THAT(all.texts[0], HasSubstr("rank 0 asks for a load"));
       EXPECT_THAT(all.texts[0], HasSubstr("where rank 1 comes to "));
       if (!other.empty()) EXPECT_THAT(all.texts[1], HasSubstr("none"));

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "karez/api/inside/agree.h"
+#include "karez/api/inside/rank_agreement.h"
 #include "karez/api/inside/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/karez.h"
@@ -61,7 +61,7 @@ std::vector<double> train(WorldOptions options, const char* mesh, std::int64_t b
   return losses;
 }
 
-std::vector<std::string> told(int ranks, const std::function<void(const Ranks&)>& body) {
+std::vector<std::string> errors_by_rank(int ranks, const std::function<void(const Ranks&)>& body) {
   std::vector<std::string> out(static_cast<std::size_t>(ranks));
   on_ranks(ranks, [&](const Ranks& here) { out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(here); }); });
   return out;
@@ -195,7 +195,7 @@ TEST(PartsOfArguments, OfMicroBatchesKeepTheOrderOfRows) {
 }
 
 TEST(PartsOfArguments, OfMicroBatchesThatHaveNoMeaningAreErrors) {
-  for (const std::string& text : told(2, [](const Ranks& here) {
+  for (const std::string& text : errors_by_rank(2, [](const Ranks& here) {
          train({.ranks = here}, "data=2", 6, [&](const HostArray& array) { return local(rows_of(array, 0, 3)); },
                {.microbatches = 2});
        }))
@@ -204,7 +204,7 @@ TEST(PartsOfArguments, OfMicroBatchesThatHaveNoMeaningAreErrors) {
         HasSubstr(
             "arg0, parts by local(), is f64[6, 6] on 2 devices in microbatches=2: each device has as many rows of each "
             "micro-batch, so that 4 must divide 6"));
-  for (const std::string& text : told(3, [](const Ranks& here) {
+  for (const std::string& text : errors_by_rank(3, [](const Ranks& here) {
          World world({.ranks = here});
          const DeviceMesh two = world.mesh("data=2", {.devices = {0, 1}}),
                           other = world.mesh("data=2", {.devices = {1, 2}});
@@ -219,7 +219,7 @@ TEST(PartsOfArguments, OfMicroBatchesThatHaveNoMeaningAreErrors) {
 }
 
 TEST(PartsOfArguments, OfAnotherSizeAreRefusedWithTheSizesThatFit) {
-  const auto texts = told(2, [](const Ranks& here) {
+  const auto texts = errors_by_rank(2, [](const Ranks& here) {
     train({.ranks = here}, "data=2", 5, [](const HostArray& array) { return local(rows_of(array, 0, 4), 6); });
   });
   for (std::size_t rank = 0; rank < 2; ++rank)
@@ -235,7 +235,7 @@ TEST(PartsOfArguments, OfAnotherSizeAreRefusedWithTheSizesThatFit) {
 }
 
 TEST(PartsOfArguments, OfRanksThatReckonWithAnotherWholeAreAnotherProgram) {
-  const auto texts = told(2, [](const Ranks& here) {
+  const auto texts = errors_by_rank(2, [](const Ranks& here) {
     train({.ranks = here}, "data=2", 4,
           [&](const HostArray& array) { return local(rows_of(array, 0, here.rank == 0 ? 2 : 1)); });
   });
@@ -245,7 +245,7 @@ TEST(PartsOfArguments, OfRanksThatReckonWithAnotherWholeAreAnotherProgram) {
 // Calls of which the second argument of rank 1 is another one in the call that is told, as `spoil` makes it.
 std::vector<std::string> told_of_arguments(InputCheck check, int calls, int bad, Shape shape,
                                            const std::function<void(HostArray&)>& spoil) {
-  return told(3, [&](const Ranks& here) {
+  return errors_by_rank(3, [&](const Ranks& here) {
     World world({.check_inputs = check, .ranks = here});
     auto f = compile(world.mesh("d=3"), [](Tensor x, Tensor y, Tensor z) { return sum(x * y) + z; }, {.name = "step"});
     for (int i = 0; i < calls; ++i) {
@@ -307,7 +307,7 @@ TEST(InputsOfRanks, EachDrawLooksAtOtherLinesOfALargeArray) {
 }
 
 TEST(InputsOfRanks, MoreThanAreToldApartAreComparedAllTheSame) {
-  const auto texts = told(2, [](const Ranks& here) {
+  const auto texts = errors_by_rank(2, [](const Ranks& here) {
     World world({.ranks = here});
     const Body body = [](std::span<const Tensor> all) {
       Tensor total = sum(all[0]);
@@ -336,12 +336,12 @@ TEST(InputsOfRanks, AVariableSaysHowTheyAreCompared) {
 }
 
 TEST(InputsOfRanks, AreComparedByAllInOneWay) {
-  EXPECT_THAT(
-      told(2,
-           [](const Ranks& here) {
-             World world({.check_inputs = here.rank == 1 ? InputCheck::full : InputCheck::sampled, .ranks = here});
-           }),
-      Each("rank 1's World differs from rank 0's: 'check_inputs = full' against 'check_inputs = sampled'"));
+  EXPECT_THAT(errors_by_rank(2,
+                             [](const Ranks& here) {
+                               World world({.check_inputs = here.rank == 1 ? InputCheck::full : InputCheck::sampled,
+                                            .ranks = here});
+                             }),
+              Each("rank 1's World differs from rank 0's: 'check_inputs = full' against 'check_inputs = sampled'"));
 }
 
 }  // namespace

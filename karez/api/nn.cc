@@ -72,7 +72,7 @@ Parameter Module::added(std::vector<Parameter>& list, const std::string& name, T
     for (const auto& other : *others)
       require(other.name() != made.name(), "two parameters are called '", made.name(), "'");
   list.push_back(made);
-  made.belongs_to([tree = std::weak_ptr<const Tree>(tree_)] {
+  made.set_model_buffers([tree = std::weak_ptr<const Tree>(tree_)] {
     const std::shared_ptr<const Tree> alive = tree.lock();
     return alive == nullptr ? std::vector<Parameter>() : alive->buffers;
   });

@@ -173,7 +173,7 @@ TEST(Parameter, IsCalledOtherwiseWithItsStateAndIsTheSame) {
   });
   EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).item(), 2);
   const std::string& before = w.name();
-  w.call_it("net.weight");
+  w.set_name("net.weight");
   EXPECT_EQ(before, "weight");
   EXPECT_THAT(world.variables(), ElementsAre("net.weight", "sgd.m.net.weight"));
   EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).item(), 1);

@@ -94,7 +94,7 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
     const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
     build::SgdOptions options{options_.momentum, options_.weight_decay, options_.nesterov};
-    const ValueId apply = t.applies();
+    const ValueId apply = t.update_condition();
     for (std::size_t i : stepping) {
       const Parameter& parameter = parameters_[i];
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
@@ -133,7 +133,7 @@ void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
             count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
     t.step(count_, count);
     build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
-    const ValueId apply = t.applies();
+    const ValueId apply = t.update_condition();
     for (std::size_t i : stepping) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
       ValueId w = t.read(parameters_[i]), m = t.read(first_[i]), v = t.read(second_[i]), g = t.value(Term(grads[i]));

@@ -23,8 +23,8 @@ void Sites::restart() {
   made.clear();
 }
 
-SitesOfWorld::SitesOfWorld() : sites_(sites) { ++sites_->worlds; }
-SitesOfWorld::~SitesOfWorld() {
+SitesReference::SitesReference() : sites_(sites) { ++sites_->worlds; }
+SitesReference::~SitesReference() {
   if (--sites_->worlds == 0) sites_->restart();
 }
 
@@ -44,14 +44,15 @@ Parameter::Parameter(std::string name, TensorType type, Initialiser init, std::s
     std::lock_guard lock(sites->mutex);
     info->copy = sites->made[info->site]++;
   }
-  info->call_it(std::move(name));
+  info->set_name(std::move(name));
   info_ = made(std::move(info));
 }
 
-Parameter::Parameter(std::string prefix, const Parameter& beside, TensorType type, Initialiser init)
-    : info_(made(std::shared_ptr<Info>(new Info{std::move(type), prefix, beside.info_, prefix, std::move(init)}))) {}
+Parameter::Parameter(std::string prefix, const Parameter& base_parameter, TensorType type, Initialiser init)
+    : info_(made(
+          std::shared_ptr<Info>(new Info{std::move(type), prefix, base_parameter.info_, prefix, std::move(init)}))) {}
 
-void Parameter::Info::call_it(std::string name) const {
+void Parameter::Info::set_name(std::string name) const {
   require(name.find('#') == name.npos, "a parameter is called '", name,
           "'; '#' is for telling apart those of one name");
   ordinal = had[name]++;
@@ -59,27 +60,27 @@ void Parameter::Info::call_it(std::string name) const {
 }
 
 const std::string& Parameter::Info::name() const {
-  if (beside == nullptr) {
+  if (base_parameter == nullptr) {
     std::lock_guard lock(mutex);
     return names.back();
   }
-  std::string now = cat(prefix, ".", beside->name());
+  std::string now = cat(prefix, ".", base_parameter->name());
   std::lock_guard lock(mutex);
-  if (names.empty() || names.back() != now) call_it(std::move(now));
+  if (names.empty() || names.back() != now) set_name(std::move(now));
   return names.back();
 }
 
 const std::string& Parameter::name() const { return info_->name(); }
 
-void Parameter::call_it(std::string name) const {
+void Parameter::set_name(std::string name) const {
   std::lock_guard lock(info_->mutex);
-  if (info_->names.back() != name) info_->call_it(std::move(name));
+  if (info_->names.back() != name) info_->set_name(std::move(name));
 }
 
 std::string Parameter::origin() const {
   std::string out;
   const Info* info = info_.get();
-  for (; info->beside != nullptr; info = info->beside.get()) out += cat(info->prefix, " of ");
+  for (; info->base_parameter != nullptr; info = info->base_parameter.get()) out += cat(info->prefix, " of ");
   return out + info->site + (info->copy > 0 ? cat(".", info->copy) : "");
 }
 
@@ -96,7 +97,7 @@ Parameter Parameter::of(const Identity& identity) {
 }
 
 Parameter::Info::~Info() {
-  for (const auto& act : at_end) act();
+  for (const auto& act : on_destroy) act();
 }
 
 Initialiser Parameter::init() const {
@@ -104,7 +105,7 @@ Initialiser Parameter::init() const {
   return info_->init;
 }
 
-void Parameter::begin_with(const HostArray& value) const {
+void Parameter::set_initial_value(const HostArray& value) const {
   require(ErrorKind::type, value.valid() && value.type() == type(), "parameter '", name(), "' is ", type(), ", not ",
           value.valid() ? print(value.type()) : "an array never made");
   Initialiser init = value_init(value);
@@ -112,9 +113,9 @@ void Parameter::begin_with(const HostArray& value) const {
   info_->init = std::move(init);
 }
 
-void Parameter::at_end(std::function<void()> act) const {
+void Parameter::on_destroy(std::function<void()> act) const {
   std::lock_guard lock(info_->mutex);
-  info_->at_end.push_back(std::move(act));
+  info_->on_destroy.push_back(std::move(act));
 }
 
 std::vector<Parameter> Parameter::buffers_of_model() const {
@@ -125,7 +126,7 @@ std::vector<Parameter> Parameter::buffers_of_model() const {
   return buffers ? buffers() : std::vector<Parameter>();
 }
 
-void Parameter::belongs_to(std::function<std::vector<Parameter>()> buffers) const {
+void Parameter::set_model_buffers(std::function<std::vector<Parameter>()> buffers) const {
   std::lock_guard lock(info_->mutex);
   info_->buffers = std::move(buffers);
 }

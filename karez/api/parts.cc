@@ -10,7 +10,7 @@
 
 #include "karez/api/inside/array_value.h"
 #include "karez/api/inside/expression.h"
-#include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/summands.h"
 #include "karez/api/interactive.h"
 #include "karez/base/text.h"
@@ -20,7 +20,7 @@ namespace karez {
 
 Place place_of(const Array& array) {
   const ArrayValue& value = ArrayValue::of(array);
-  return {DeviceMesh{value.living_world(), value.kept->mesh}, value.kept->layout};
+  return {DeviceMesh{value.living_world(), value.spec->mesh}, value.spec->layout};
 }
 
 Place place_of(const Tensor& tensor, SourceLine where) {
@@ -28,9 +28,9 @@ Place place_of(const Tensor& tensor, SourceLine where) {
           " of a program that is being traced lies nowhere yet: it is laid when the program is planned");
   if (tensor.lazy->host.valid()) return {};
   // It may be computed meanwhile, but then its array is there.
-  const auto from = tensor.lazy->from();
+  const auto from = tensor.lazy->producer();
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array);
-  if (is_laid_by_planner(*tensor.lazy) || tensor.lazy->from() == nullptr) return place_of(computed(tensor, where));
+  if (has_planner_layout(*tensor.lazy) || tensor.lazy->producer() == nullptr) return place_of(computed(tensor, where));
   const DeviceMesh mesh = mesh_of(from.get());
   const auto& layout = from->trace.graph.value(tensor.lazy->id).layout;
   return {mesh, layout ? *layout : broadcast_layout(mesh.mesh)};
@@ -40,7 +40,7 @@ std::optional<DeviceMesh> mesh_of(const Tensor& tensor) {
   require(tensor.lazy != nullptr, "a tensor ", tensor.type,
           " of a program that is being traced: it lies on the mesh of the program");
   if (tensor.lazy->host.valid()) return {};
-  const auto from = tensor.lazy->from();
+  const auto from = tensor.lazy->producer();
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array).mesh;
   return mesh_of(from.get());
 }
@@ -55,7 +55,7 @@ Place place_of(const World& world, const Parameter& parameter) {
 Array computed_whole(const Tensor& tensor, SourceLine where) {
   const Array array = computed(tensor, where);
   const bool whole = sbp::effective_layout(array.mesh(), array.layout()) == broadcast_layout(array.mesh());
-  if (whole || tensor.lazy == nullptr || tensor.lazy->is_laid_by_user()) return array;
+  if (whole || tensor.lazy == nullptr || tensor.lazy->has_user_layout()) return array;
   return computed(with_layout(Term(tensor, where), {}), where);
 }
 
@@ -186,15 +186,16 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layo
   std::optional<runtime::Result> result;
   if (held.empty()) world.session.check_open();
   else result = world.session.device_put(rows ? rows->type : whole, std::move(held));
-  return Array(std::make_shared<const ArrayValue>(ArrayValue{
-      world.weak_from_this(), std::move(result), std::make_shared<const Kept>(Kept{whole, mesh, std::move(layout)})}));
+  return Array(std::make_shared<const ArrayValue>(
+      ArrayValue{world.weak_from_this(), std::move(result),
+                 std::make_shared<const ArraySpec>(ArraySpec{whole, mesh, std::move(layout)})}));
 }
 
 Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& words) {
   require(mesh.world != nullptr, "laid_on needs a mesh that a World has made");
   return at_line(x.where, [&](Trace& t) {
     require(t.expression != nullptr, "a mesh is given in a program that is being traced; it lies on its function's");
-    t.expression->lie_on(mesh.world, mesh.mesh);
+    t.expression->place_on(mesh.world, mesh.mesh);
     const ValueId id = t.value(x, t.dtype_of(x));
     Layout layout = layout_from(words, t.graph.type(id).rank(), mesh.mesh, cat("a layout for ", t.graph.type(id)));
     const ValueId out = t.builder.one("layout", {id});

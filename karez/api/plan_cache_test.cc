@@ -229,7 +229,7 @@ TEST(PlanCache, CostsBoundsAndReportsComeFromDiskAndOddTextsDoNot) {
     const std::size_t at = odd.find(said);
     if (at == odd.npos) continue;
     odd.replace(at, said.size(), instead);
-    CacheFolder(test.path.string()).keep(key, odd);
+    CacheFolder(test.path.string()).store(key, odd);
     passes::Compilation third = short_of_memory(ops, kernels);
     testing::internal::CaptureStderr();
     PlanCache(test.path.string(), false).compile(third);

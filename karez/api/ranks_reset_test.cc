@@ -19,23 +19,23 @@ using ::testing::HasSubstr;
 enum class Fault { source, kernel, nan, program };
 
 // What goes wrong on one rank: its own copy.
-struct Trouble {
+struct FaultInjection {
   Fault fault = Fault::source;
   bool armed = false;
 };
 
 // Eight rows a batch; an armed trouble strikes in the fifth.
 struct Rows : Source {
-  explicit Rows(const Trouble& trouble) : trouble(trouble) {}
-  const Trouble& trouble;
+  explicit Rows(const FaultInjection& injection) : injection(injection) {}
+  const FaultInjection& injection;
   TensorType type() const override { return {DType::f64, {8, 4}}; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const tensor::TensorRef& out) const override {
-    const bool now = trouble.armed && position == 4;
-    require(ErrorKind::hang, !now || trouble.fault != Fault::source,  // after a failure of the data all would go on
+    const bool now = injection.armed && position == 4;
+    require(ErrorKind::hang, !now || injection.fault != Fault::source,  // after a failure of the data all would go on
             "batch ", position, " is damaged");
     for (std::int64_t i = 0; i < out.count(); ++i)
       out.as<double>()[i] = static_cast<double>((position * 5 + begin[0] * 4 + i) % 7) / 7;
-    if (now && trouble.fault == Fault::nan) out.as<double>()[0] = std::numeric_limits<double>::max();
+    if (now && injection.fault == Fault::nan) out.as<double>()[0] = std::numeric_limits<double>::max();
   }
 };
 
@@ -51,15 +51,15 @@ OpDef passing_op() {
   return op;
 }
 
-kernels::KernelRow passing_kernel(const Trouble& trouble, int& acts) {
+kernels::KernelRow passing_kernel(const FaultInjection& injection, int& acts) {
   kernels::KernelRow row;
   row.name = "test.passing";
   row.op = "passing";
   row.rank = 1;
   row.supports = [](const plan::CallSpec& c) { return c.in[0].contiguous() && c.out[0].contiguous(); };
-  row.prepare = [&trouble, &acts](const plan::CallSpec& c) -> kernels::PreparedKernel {
-    return [&trouble, &acts, bytes = c.out[0].bytes()](const kernels::KernelArgs& args) {
-      require(!trouble.armed || trouble.fault != Fault::kernel || ++acts < 3, "the kernel broke");
+  row.prepare = [&injection, &acts](const plan::CallSpec& c) -> kernels::PreparedKernel {
+    return [&injection, &acts, bytes = c.out[0].bytes()](const kernels::KernelArgs& args) {
+      require(!injection.armed || injection.fault != Fault::kernel || ++acts < 3, "the kernel broke");
       std::memcpy(args.out[0], args.in[0], static_cast<std::size_t>(bytes));
     };
   };
@@ -79,20 +79,20 @@ struct Trainer {
                .ranks = here,
                .peer_timeout = peer_timeout,
                .ops = {passing_op()},
-               .kernels = {passing_kernel(trouble, acts)}}),
-        rows(std::make_shared<Rows>(trouble)) {}
+               .kernels = {passing_kernel(injection, acts)}}),
+        rows(std::make_shared<Rows>(injection)) {}
 
   // Losses of the first steps; in a program's own trouble it throws before the fifth.
   std::vector<double> train(int steps) {
     std::vector<double> losses;
     for (int i = 0; i < steps; ++i) {
-      if (trouble.armed && trouble.fault == Fault::program && i == 4) throw std::runtime_error("the program broke");
+      if (injection.armed && injection.fault == Fault::program && i == 4) throw std::runtime_error("the program broke");
       losses.push_back(step(Feed{rows, i}).item());
     }
     return losses;
   }
 
-  Trouble trouble;
+  FaultInjection injection;
   int acts = 0;
   World world;
   std::shared_ptr<Rows> rows;
@@ -107,7 +107,7 @@ struct Trainer {
 };
 
 // What a rank in trouble, or one that hears of it, is told.
-std::string trained_badly(Trainer& trainer) {
+std::string train_with_fault(Trainer& trainer) {
   try {
     trainer.train(6);
   } catch (const std::exception& error) { return error.what(); }
@@ -123,10 +123,10 @@ TEST(ResetsOfRanks, GoOnWithTheLossesOfAFreshRunAfterAnyFailureTwice) {
         for (int victim : {ranks - 1, 0}) {
           trainer.world.reset();  // also where nothing has failed
           trainer.acts = 0;
-          trainer.trouble = {fault, here.rank == victim};
-          const std::string said = trained_badly(trainer);
+          trainer.injection = {fault, here.rank == victim};
+          const std::string said = train_with_fault(trainer);
           EXPECT_NE(said, "no error") << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank " << here.rank;
-          trainer.trouble.armed = false;
+          trainer.injection.armed = false;
           trainer.world.reset();
           EXPECT_EQ(trainer.train(6), fresh)
               << ranks << " ranks, fault " << static_cast<int>(fault) << ", rank " << here.rank;
@@ -142,9 +142,9 @@ TEST(ResetsOfRanks, ACheckpointTakesTheirPlace) {
     trainer.train(3);
     trainer.world.save(path);
     const std::vector<double> on = trainer.train(4);
-    trainer.trouble = {Fault::source, here.rank == 1};
-    EXPECT_NE(trained_badly(trainer), "no error");
-    trainer.trouble.armed = false;
+    trainer.injection = {Fault::source, here.rank == 1};
+    EXPECT_NE(train_with_fault(trainer), "no error");
+    trainer.injection.armed = false;
     trainer.world.load(path);
     EXPECT_EQ(trainer.train(4), on);
   });
@@ -154,7 +154,7 @@ TEST(ResetsOfRanks, ByOneRankAloneAreAFailureOfTheOthersWhoMayResetToo) {
   on_ranks(3, [](const Ranks& here) {
     Trainer trainer(here);
     const std::vector<double> fresh = trainer.train(3);
-    if (here.rank != 1) { EXPECT_THAT(trained_badly(trainer), HasSubstr("rank 1 comes to a reset of the world")); }
+    if (here.rank != 1) { EXPECT_THAT(train_with_fault(trainer), HasSubstr("rank 1 comes to a reset of the world")); }
     trainer.world.reset();
     EXPECT_EQ(trainer.train(3), fresh);
   });
@@ -165,9 +165,9 @@ TEST(ResetsOfRanks, ThatOneDoesNotComeToNameItAndSucceedWhenItComes) {
   on_ranks(3, [&](const Ranks& here) {
     Trainer trainer(here, 1);
     const std::vector<double> fresh = trainer.train(2);
-    trainer.trouble = {Fault::source, here.rank == 0};
-    EXPECT_NE(trained_badly(trainer), "no error");
-    trainer.trouble.armed = false;
+    trainer.injection = {Fault::source, here.rank == 0};
+    EXPECT_NE(train_with_fault(trainer), "no error");
+    trainer.injection.armed = false;
     if (here.rank == 2) {
       for (auto& each : told) each.get_future().wait();
     } else {
@@ -189,8 +189,8 @@ TEST(ResetsOfRanks, AfterARankHasGoneAreErrors) {
     try {
       Trainer trainer(here);
       trainer.train(2);
-      trainer.trouble = {Fault::source, here.rank == 1};
-      EXPECT_NE(trained_badly(trainer), "no error");
+      trainer.injection = {Fault::source, here.rank == 1};
+      EXPECT_NE(train_with_fault(trainer), "no error");
       if (here.rank == 1) throw std::runtime_error("it gives up");
       gone.get_future().wait();
       EXPECT_THAT(error_of([&] { trainer.world.reset(); }),

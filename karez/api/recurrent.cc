@@ -66,14 +66,14 @@ Scanned gru_trip(const Layer& layer, const std::vector<Tensor>& state, const Ten
   return {{hidden}, {hidden}};
 }
 
-struct Ran {
+struct LayerResults {
   Tensor output;
   std::vector<Tensor> states;  // [layers, n, width] each
 };
 
-Ran run_layers(std::string_view kind, const Module& module, const Term& x, const std::vector<const Term*>& first,
-               const std::vector<Parameter>& weights, std::int64_t width, const RecurrentShape& shape,
-               std::size_t states, Trip trip) {
+LayerResults run_layers(std::string_view kind, const Module& module, const Term& x,
+                        const std::vector<const Term*>& first, const std::vector<Parameter>& weights,
+                        std::int64_t width, const RecurrentShape& shape, std::size_t states, Trip trip) {
   return at_line(x.where, module.path(), [&](Trace& t) {
     Tensor now = t.tensor(t.value(x));
     require(ErrorKind::shape, now.rank() == 3, kind, " '", module.path(), "': takes [",
@@ -103,11 +103,11 @@ Ran run_layers(std::string_view kind, const Module& module, const Term& x, const
       now = turned(out.ys[0]);
       for (std::size_t s = 0; s < states; ++s) last[s].push_back(reshape(out.carry[s], {1, n, width}));
     }
-    Ran ran;
+    LayerResults results;
     for (const auto& each : last)
-      ran.states.push_back(shape.layers == 1 ? std::get<Tensor>(each[0].value) : concat(each));
-    ran.output = now;
-    return ran;
+      results.states.push_back(shape.layers == 1 ? std::get<Tensor>(each[0].value) : concat(each));
+    results.output = now;
+    return results;
   });
 }
 
@@ -124,8 +124,8 @@ LSTM::Result LSTM::operator()(Term x, Term hidden, Term cell) const { return run
 LSTM::Result LSTM::run(const Term& x, const Term* hidden, const Term* cell) const {
   std::vector<const Term*> first;
   if (hidden != nullptr) first = {hidden, cell};
-  Ran ran = run_layers("LSTM", *this, x, first, weights, width, shape, 2, lstm_trip);
-  return {ran.output, ran.states[0], ran.states[1]};
+  LayerResults results = run_layers("LSTM", *this, x, first, weights, width, shape, 2, lstm_trip);
+  return {results.output, results.states[0], results.states[1]};
 }
 
 GRU::GRU(Module& parent, const std::string& name, std::int64_t in, std::int64_t w, RecurrentShape s)
@@ -139,8 +139,8 @@ GRU::Result GRU::operator()(Term x, Term hidden) const { return run(x, &hidden);
 GRU::Result GRU::run(const Term& x, const Term* hidden) const {
   std::vector<const Term*> first;
   if (hidden != nullptr) first = {hidden};
-  Ran ran = run_layers("GRU", *this, x, first, weights, width, shape, 1, gru_trip);
-  return {ran.output, ran.states[0]};
+  LayerResults results = run_layers("GRU", *this, x, first, weights, width, shape, 1, gru_trip);
+  return {results.output, results.states[0]};
 }
 
 }  // namespace karez::nn

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/namespace.h"
-#include "karez/api/inside/run_expressions.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/karez.h"
 
@@ -26,8 +26,10 @@ Tensor laid(const DeviceMesh& mesh, const HostArray& value, const std::vector<st
   return Tensor(compile(mesh, [&](Tensor x) { return with_layout(x + 0.0F, words); })(value).value());
 }
 
-std::int64_t compiled(const DeviceMesh& mesh) { return mesh.world->ran->compiled; }
-const plan::Plan& last_plan(const DeviceMesh& mesh) { return mesh.world->ran->plans.back().function.plan(); }
+std::int64_t compiled(const DeviceMesh& mesh) { return mesh.world->expression_plans->compiled; }
+const plan::Plan& last_plan(const DeviceMesh& mesh) {
+  return mesh.world->expression_plans->plans.back().function.plan();
+}
 std::vector<std::string> transfers(const DeviceMesh& mesh) {
   std::vector<std::string> kinds;
   for (const plan::Transfer& transfer : last_plan(mesh).transfers) kinds.push_back(transfer.kind);

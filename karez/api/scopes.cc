@@ -26,7 +26,7 @@ Placed::~Placed() {
   trace_->builder.mesh = mesh_;
 }
 
-void called_in_trace(const std::vector<std::pair<Parameter, std::string>>& paths) {
+void set_trace_paths(const std::vector<std::pair<Parameter, std::string>>& paths) {
   for (const auto& [parameter, path] : paths) Trace::current().paths.emplace(parameter.identity(), path);
 }
 

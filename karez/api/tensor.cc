@@ -22,7 +22,7 @@ Term& Term::operator=(Term&&) noexcept = default;
 Term::~Term() = default;
 Term::Term(const Tensor& tensor, SourceLine line) : value(tensor), where(line) {}
 Term::Term(Tensor&& passing, SourceLine line) : value(std::move(passing)), where(line) {
-  std::get<Tensor>(value).wanted.reset();
+  std::get<Tensor>(value).handle.reset();
 }
 Term::Term(const Array& array, SourceLine line) : value(Tensor(array)), where(line) {}
 Term::Term(HostArray array, SourceLine line) : value(Tensor(std::move(array))), where(line) {}

@@ -49,7 +49,7 @@ struct Tensor {
   std::uint64_t trace = 0;  // number of the trace it belongs to
   TensorType type;
   std::shared_ptr<LazyValue> lazy = {};     // outside of a trace
-  std::shared_ptr<const void> wanted = {};  // while one lives, `lazy` is kept when it is computed on the way to another
+  std::shared_ptr<const void> handle = {};  // while one lives, `lazy` is kept when it is computed on the way to another
 
   Tensor();
   Tensor(const Tensor&);
@@ -77,7 +77,7 @@ struct Tensor {
   // wrong.
   Array array(SourceLine where = SourceLine::current()) const;
   HostArray read(SourceLine where = SourceLine::current()) const;
-  HostArray lent()
+  HostArray host_array()
       const;  // bytes of the host's that it was made of, which nobody may write; none where it is anything else
   template <class T = double> T item(SourceLine where = SourceLine::current()) const {
     require(type.count() == 1, "a tensor is ", type, "; item reads a single element");
@@ -114,10 +114,10 @@ class Parameter {
   // Without a site it takes the thread's next one; state that does not begin with random numbers needs none.
   Parameter(std::string name, TensorType type, Initialiser init, std::string site = next_site());
   // State beside a parameter (an optimiser's): called "prefix." and whatever that one is called.
-  Parameter(std::string prefix, const Parameter& beside, TensorType type, Initialiser init);
+  Parameter(std::string prefix, const Parameter& base_parameter, TensorType type, Initialiser init);
 
   const std::string& name() const;  // stays good as long as the parameter, also where that is called otherwise later
-  void call_it(std::string name) const;  // from here on
+  void set_name(std::string name) const;  // from here on
   const std::string& site() const { return info_->site; }
   // What tells it apart in every run of a program, whatever is called first: its site, which of the clones that have
   // it, and what it is of the parameter that it stands beside.
@@ -127,7 +127,7 @@ class Parameter {
   DType dtype() const { return info_->type.dtype; }
   Initialiser init() const;
   // Takes its initialiser's place in every World where no function has used it yet (World::write does so).
-  void begin_with(const HostArray& value) const;
+  void set_initial_value(const HostArray& value) const;
   // How many parameters of this name its thread had before it: what tells two of one name apart, the same on every rank
   // and in every run.
   int ordinal() const;
@@ -136,28 +136,28 @@ class Parameter {
   // Who it is, for those that must not keep it alive.
   using Identity = std::weak_ptr<const void>;
   Identity identity() const { return std::shared_ptr<const void>(info_); }
-  static Parameter of(const Identity& identity);  // never made, where it is no more
-  void at_end(std::function<void()> act) const;   // runs when the last copy is gone, on the thread that let it go
+  static Parameter of(const Identity& identity);     // never made, where it is no more
+  void on_destroy(std::function<void()> act) const;  // runs when the last copy is gone, on the thread that let it go
   // The buffers (running statistics) of the model that it is a parameter of; none where that is no more. nn::Module
   // says which.
   std::vector<Parameter> buffers_of_model() const;
-  void belongs_to(std::function<std::vector<Parameter>()> buffers) const;
+  void set_model_buffers(std::function<std::vector<Parameter>()> buffers) const;
 
  private:
   struct Info {
     TensorType type;
     std::string site;
-    std::shared_ptr<const Info> beside;  // whose name, behind the prefix, is its own
+    std::shared_ptr<const Info> base_parameter;  // whose name, behind the prefix, is its own
     std::string prefix;
     mutable Initialiser init;                    // guarded by the mutex, as what follows
     mutable std::deque<std::string> names = {};  // the latest last
     mutable int ordinal = 0;
     int copy = 0;  // how many parameters had its site before: 0, but of clones
     mutable std::mutex mutex = {};
-    mutable std::vector<std::function<void()>> at_end = {};
+    mutable std::vector<std::function<void()>> on_destroy = {};
     mutable std::function<std::vector<Parameter>()> buffers = {};
     const std::string& name() const;
-    void call_it(std::string name) const;  // with the mutex
+    void set_name(std::string name) const;  // with the mutex
     ~Info();
   };
   static std::shared_ptr<const Info> made(std::shared_ptr<Info> info);

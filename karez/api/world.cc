@@ -10,10 +10,10 @@
 #include <optional>
 #include <set>
 
-#include "karez/api/inside/agree.h"
-#include "karez/api/inside/evaluate.h"
+#include "karez/api/inside/evaluator.h"
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/gather.h"
-#include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/rank_agreement.h"
 #include "karez/api/inside/shipped_costs.h"
 #include "karez/api/inside/stored_parts.h"
 #include "karez/api/inside/world_state.h"
@@ -51,7 +51,8 @@ WorldOptions checked(WorldOptions options) {
   return options;
 }
 
-SessionOptions session_options(const WorldOptions& options, const WorldRanks& ranks, const Agreed& agreed) {
+SessionOptions session_options(const WorldOptions& options, const WorldRanks& ranks,
+                               const CommonSettings& common_settings) {
   SessionOptions out{.workers = options.workers,
                      .poison = options.poison.value_or(poison_by_default),
                      .in_flight = options.in_flight,
@@ -60,7 +61,8 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
                      .peers = ranks.peers(),
                      .hang_timeouts = {.peer_timeout = options.peer_timeout, .call_timeout = options.call_timeout}};
   if (const char* folder = std::getenv("KAREZ_FLIGHT"); folder != nullptr) out.flight = folder;
-  if (!ranks.alone() && agreed.cores == 1) out.spin_microseconds = 0;  // a rank that spins takes another one's core
+  if (!ranks.alone() && common_settings.cores == 1)
+    out.spin_microseconds = 0;  // a rank that spins takes another one's core
   if (options.session) options.session(out);
   return out;
 }
@@ -105,7 +107,7 @@ std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& more, 
 }
 
 // A user's kernel may throw anything.
-std::vector<OpDef> that_may_fail(std::vector<OpDef> rows) {
+std::vector<OpDef> mark_may_fail(std::vector<OpDef> rows) {
   for (OpDef& row : rows) row.may_fail = true;
   return rows;
 }
@@ -115,15 +117,15 @@ std::vector<OpDef> that_may_fail(std::vector<OpDef> rows) {
 WorldState::WorldState(WorldOptions chosen)
     : options(checked(std::move(chosen))),
       ranks(options),
-      agreed(ranks.agree(options, costs_of(options), library_versions())),
-      costs(CostTable::parse(agreed.costs)),
-      ops(with_rows(all_op_rows(), that_may_fail(options.ops), "WorldOptions::ops", "an op")),
+      common_settings(ranks.agree(options, costs_of(options), library_versions())),
+      costs(CostTable::parse(common_settings.costs)),
+      ops(with_rows(all_op_rows(), mark_may_fail(options.ops), "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
-      evaluate(evaluate_with(std::make_shared<const KernelTable>(
+      evaluate(make_evaluator(std::make_shared<const KernelTable>(
           with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
-      session(session_options(options, ranks, agreed), kernels),
-      ran(std::make_shared<ExpressionPlans>()) {}
+      session(session_options(options, ranks, common_settings), kernels),
+      expression_plans(std::make_shared<ExpressionPlans>()) {}
 
 namespace {
 
@@ -140,21 +142,21 @@ int devices_of_a_rank(const Graph& graph) {
 
 }  // namespace
 
-CostTable WorldState::costs_of_acts(const Graph& graph, int team) const {
-  return with_class_costs(costs.with_threads(team, 1), graph.meshes, agreed.places);
+CostTable WorldState::act_costs(const Graph& graph, int team) const {
+  return with_class_costs(costs.with_threads(team, 1), graph.meshes, common_settings.topology);
 }
 
 CompileOptions WorldState::compile_options(const Graph& graph) const {
-  const int devices = devices_of_a_rank(graph), cores = agreed.cores;
+  const int devices = devices_of_a_rank(graph), cores = common_settings.cores;
   CompileOptions out;
   out.rank = ranks.rank();
   out.world = ranks.ranks();
-  out.memory = agreed.memory;
+  out.memory = common_settings.memory;
   out.check_nan = options.check_nan;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
   out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
   out.costs = with_class_costs(costs.with_threads(out.team, (devices + out.workers - 1) / out.workers), graph.meshes,
-                               agreed.places);
+                               common_settings.topology);
   return out;
 }
 
@@ -221,7 +223,7 @@ template <class Who> HostArray read_stored(WorldState& world, const Who& who, So
     const auto& [key, variable] = *world.stored(who);
     if (whole_on_every_rank(world, variable.type, variable.mesh, variable.layout))
       stored.emplace(parts_of(world, key, variable, false));
-    else brought = gathered(world, key, variable, where);
+    else brought = start_gather(world, key, variable, where);
   }
   return brought ? brought->read() : read_parts(*stored);
 }
@@ -230,7 +232,7 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
   const StoredParts stored = [&] {
     WorldLock lock(world);
     const auto& [key, variable] = *world.stored(who);
-    const std::string name = WorldState::called(key, variable).first;
+    const std::string name = WorldState::display_name(key, variable).first;
     require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", name, "' is ", variable.type,
             ", not ", value.valid() ? print(value.type()) : "an array never made");
     agree_on_value(world, value, cat("a write of variable '", name, "'"));
@@ -252,15 +254,15 @@ HostArray World::read(const Parameter& parameter, SourceLine where) const {
 void World::write(std::string_view name, const HostArray& value) { write_stored(*state_, name, value); }
 void World::write(const Parameter& parameter, const HostArray& value) {
   if (has(parameter)) return write_stored(*state_, parameter, value);
-  parameter.begin_with(value);
+  parameter.set_initial_value(value);
   WorldLock lock(*state_);
-  state_->waiting.taken(parameter);
+  state_->pending_weights.remove(parameter);
 }
 
 std::vector<std::string> World::variables() const {
   WorldLock lock(*state_);
   std::vector<std::string> out;
-  for (const auto& [key, variable] : state_->variables) out.push_back(WorldState::called(key, variable).first);
+  for (const auto& [key, variable] : state_->variables) out.push_back(WorldState::display_name(key, variable).first);
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -292,7 +294,7 @@ void World::reset() {
       failed = true;
     }
   WorldLock lock(*state_);
-  state_->begin_anew(failed);
+  state_->restart(failed);
 }
 
 }  // namespace karez

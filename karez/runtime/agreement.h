@@ -83,7 +83,7 @@ class Agreement {
   void end(std::uint64_t op, const RankTime& spent = {},
            const LaunchEnd& end = {});  // here; of a launch with what this rank has spent so far
   void invalidate(std::uint64_t op);    // a launch that fails here, or was said to fail elsewhere, is poisoned here.
-                                      // Once; again does nothing
+                                        // Once; again does nothing
 
   // Waits until all ranks have asked for the same op as their next one, which then has begun; or until it is known that
   // they will not: then nothing has, and this rank's next op has the number that this one would have had. What

@@ -136,9 +136,8 @@ void Protocol::begin_work(WorkerPlan& worker_plan, ActorState& actor) {
   if (actor.writes_state) loaded.note_write(actor.launch);
   events_.update_time();
   events_.act(EventKind::began, loaded.number, actor.ticket, actor.id, actor.ports.acts());
-  if (actor.work ==
-      WorkKind::collective) {  // it holds no stream: two communicators that met in different orders on two
-                               // devices would wait
+  if (actor.work == WorkKind::collective) {  // it holds no stream: two communicators that met in different orders on
+                                             // two devices would wait
     try {
       if (!begin_collective(worker_plan, actor)) return;
     } catch (...) { return break_collectives(worker_plan, actor); }

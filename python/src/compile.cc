@@ -52,7 +52,7 @@ Body body_of(nb::object callable) {
 void name_parameters(const std::vector<std::pair<const Value*, std::string>>& paths) {
   std::vector<std::pair<Parameter, std::string>> list;
   for (const auto& [value, path] : paths) list.emplace_back(value->parameter(), path);
-  called_in_trace(list);
+  set_trace_paths(list);
 }
 
 // What kz.local gives.

@@ -17,7 +17,7 @@ nb::object export_buffer(const Value& value) {
   Array array;
   std::shared_ptr<const std::byte> bytes;
   TensorType type = tensor.type;
-  if (const auto lent = std::make_shared<HostArray>(tensor.lent()); lent->valid()) {
+  if (const auto lent = std::make_shared<HostArray>(tensor.host_array()); lent->valid()) {
     bytes = std::shared_ptr<const std::byte>(lent, lent->bytes());
   } else {
     GilRelease released;

@@ -32,7 +32,7 @@ nb::tuple placement_tuple(const std::optional<DeviceMesh>& on, const Layout& lay
 nb::tuple placement(const Value& value, bool layout) {
   const Tensor tensor = value.outside();
   const SourceLine line = user_line();
-  if (!tensor.lent().valid()) ensure_default_device();
+  if (!tensor.host_array().valid()) ensure_default_device();
   Place at;
   {
     GilRelease released;
@@ -61,7 +61,7 @@ nb::list local_parts_of(const Value& value) {
     for (const sbp::Range& range : box) ranges.append(nb::make_tuple(range.begin, range.end));
     out.append(nb::make_tuple(device, ranges, Value(Tensor(data))));
   };
-  if (const HostArray lent = tensor.lent(); lent.valid()) {
+  if (const HostArray lent = tensor.host_array(); lent.valid()) {
     add(nb::none(), sbp::full_box(lent.shape()), lent);
     return out;
   }
@@ -85,7 +85,7 @@ Value tensor_from_parts(const std::vector<const Value*>& values, const DeviceMes
   const SourceLine line = user_line();
   for (const Value* value : values) {
     const Tensor tensor = value->outside();
-    HostArray lent = tensor.lent();
+    HostArray lent = tensor.host_array();
     if (!lent.valid()) {
       ensure_default_device();
       GilRelease released;

@@ -159,7 +159,7 @@ void init_tensor(nb::module_& m) {
   type.def("_bind", [](Value& value, Shape shape, DType dtype, const Initialiser& init, const std::string& site) {
     value.content = Parameter("unnamed", {dtype, std::move(shape)}, init, site);
   });
-  type.def("_bind_path", [](const Value& value, const std::string& name) { value.parameter().call_it(name); });
+  type.def("_bind_path", [](const Value& value, const std::string& name) { value.parameter().set_name(name); });
   type.def_prop_ro("shape", shape_of, "The logical sizes, as a tuple.");
   type.def_prop_ro("_dtype", [](const Value& value) { return std::string(name_of(value.type().dtype)); });
   type.def_prop_ro("_kind", &kind_of);
@@ -174,7 +174,7 @@ void init_tensor(nb::module_& m) {
   type.def("_layout_text", &layout_text);
   type.def("_device_boxes", &device_boxes);
   type.def("_begin_with",
-           [](const Value& value, nb::handle array) { value.parameter().begin_with(host_array(array)); });
+           [](const Value& value, nb::handle array) { value.parameter().set_initial_value(host_array(array)); });
   type.def("wait", [](const Value& value) {
     const Tensor tensor = value.outside();
     const SourceLine line = user_line();

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "karez/api/inside/evaluate.h"
+#include "karez/api/inside/evaluator.h"
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
 #include "karez/page/predictor.h"
@@ -109,7 +109,7 @@ int run(const Options& options) {
   if (!options.mesh.empty()) replace_mesh(c.graph, options.mesh);
   c.ops = &ops;
   c.catalog = &kernels;
-  c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  c.evaluate = make_evaluator(std::make_shared<const KernelTable>(plain_kernels()));
   c.options.costs = read_costs(options.costs, static_cast<int>(options.team));
   c.options.team = static_cast<int>(options.team);
   c.options.workers = static_cast<int>(options.workers);

@@ -10,17 +10,17 @@
 namespace karez {
 
 // What a result is and where it lies.
-struct Kept {
+struct ArraySpec {
   TensorType type;
   Mesh mesh;
   Layout layout;
-  bool operator==(const Kept&) const = default;
+  bool operator==(const ArraySpec&) const = default;
 };
 
 struct ArrayValue {
   std::weak_ptr<WorldState> world;
   std::optional<runtime::Result> result;  // what this rank's devices hold; none: they hold nothing of it
-  std::shared_ptr<const Kept> kept;
+  std::shared_ptr<const ArraySpec> spec;
   std::optional<runtime::Launch> launch = {};  // that makes it; none: the user gave it
 
   static const ArrayValue& of(const Array& array);   // never made: an error

@@ -11,12 +11,12 @@
 namespace karez {
 namespace {
 
-struct Wanted {
+struct BuildIdQuery {
   std::uintptr_t address;
   std::string id;
 };
 
-bool holds(const dl_phdr_info& object, std::uintptr_t address) {
+bool contains_address(const dl_phdr_info& object, std::uintptr_t address) {
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     const auto& part = object.dlpi_phdr[i];
     const std::uintptr_t begin = object.dlpi_addr + part.p_vaddr;
@@ -25,7 +25,7 @@ bool holds(const dl_phdr_info& object, std::uintptr_t address) {
   return false;
 }
 
-std::string id_among(const char* notes, std::size_t size) {
+std::string find_build_id(const char* notes, std::size_t size) {
   constexpr std::size_t step = 4;
   auto padded = [](std::size_t bytes) { return (bytes + step - 1) / step * step; };
   for (std::size_t at = 0; at + sizeof(ElfW(Nhdr)) <= size;) {
@@ -44,13 +44,13 @@ std::string id_among(const char* notes, std::size_t size) {
   return {};
 }
 
-int look(dl_phdr_info* object, std::size_t, void* asked) {
-  Wanted& wanted = *static_cast<Wanted*>(asked);
-  if (!holds(*object, wanted.address)) return 0;
-  for (int i = 0; i < object->dlpi_phnum && wanted.id.empty(); ++i) {
+int visit_object(dl_phdr_info* object, std::size_t, void* asked) {
+  BuildIdQuery& query = *static_cast<BuildIdQuery*>(asked);
+  if (!contains_address(*object, query.address)) return 0;
+  for (int i = 0; i < object->dlpi_phnum && query.id.empty(); ++i) {
     const auto& part = object->dlpi_phdr[i];
     if (part.p_type == PT_NOTE)
-      wanted.id = id_among(reinterpret_cast<const char*>(object->dlpi_addr + part.p_vaddr), part.p_memsz);
+      query.id = find_build_id(reinterpret_cast<const char*>(object->dlpi_addr + part.p_vaddr), part.p_memsz);
   }
   return 1;
 }
@@ -58,9 +58,9 @@ int look(dl_phdr_info* object, std::size_t, void* asked) {
 }  // namespace
 
 std::string build_id() {
-  Wanted wanted{reinterpret_cast<std::uintptr_t>(&look), {}};
-  ::dl_iterate_phdr(look, &wanted);
-  return wanted.id;
+  BuildIdQuery query{reinterpret_cast<std::uintptr_t>(&visit_object), {}};
+  ::dl_iterate_phdr(visit_object, &query);
+  return query.id;
 }
 
 }  // namespace karez

@@ -25,7 +25,7 @@
 namespace karez {
 namespace {
 
-constexpr std::string_view magic = "karez cache 1\n", suffix = ".plan", aside = "aside-";
+constexpr std::string_view magic = "karez cache 1\n", suffix = ".plan", temporary_prefix = "aside-";
 constexpr std::size_t head_size = 64,
                       field_size =
                           16;  // the magic and three numbers in hexadecimal digits, each with a space behind it
@@ -41,7 +41,7 @@ std::string name_of_key(std::string_view key) { return cat(hexadecimal(hash_text
 
 std::uint64_t checksum(std::string_view key, std::string_view value) { return Hash().add(key).add(value).value(); }
 
-std::string head_of(std::string_view key, std::string_view value) {
+std::string make_header(std::string_view key, std::string_view value) {
   return cat(magic, hexadecimal(key.size()), hexadecimal(value.size()), hexadecimal(checksum(key, value)), "\n\n");
 }
 
@@ -54,7 +54,7 @@ std::optional<std::uint64_t> field(std::string_view file, std::size_t number) {
 }
 
 // Takes the value out of a whole file; otherwise what is wrong with it.
-std::string_view wrong_with(std::string& file, std::string_view key) {
+std::string_view find_defect(std::string& file, std::string_view key) {
   if (file.size() < head_size || !file.starts_with(magic)) return "is no file of this cache, or cut off";
   const auto keys = field(file, 0), values = field(file, 1), sum = field(file, 2);
   const std::uint64_t rest = file.size() - head_size;
@@ -90,20 +90,20 @@ std::optional<std::string> read_all(int file, std::int64_t bytes) {
   return out;
 }
 
-struct Stored {
+struct CacheFile {
   std::string name;
   std::int64_t bytes = 0;
   timespec used = {};
 };
 
-std::vector<Stored> files_in(int folder) {
-  std::vector<Stored> out;
+std::vector<CacheFile> files_in(int folder) {
+  std::vector<CacheFile> out;
   DIR* list = ::fdopendir(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (list == nullptr) return out;
   while (const dirent* entry = ::readdir(list)) {
     const std::string_view name = entry->d_name;
     struct stat found {};
-    if (!(name.ends_with(suffix) || name.starts_with(aside)) ||
+    if (!(name.ends_with(suffix) || name.starts_with(temporary_prefix)) ||
         ::fstatat(folder, entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
     if (S_ISREG(found.st_mode)) out.push_back({std::string(name), found.st_size, found.st_mtim});
@@ -122,7 +122,7 @@ void CacheFolder::refuse(std::string_view why) {
 }
 
 bool CacheFolder::open() {
-  if (path_.empty() || std::exchange(looked_, true)) return static_cast<bool>(folder_);
+  if (path_.empty() || std::exchange(tried_open_, true)) return static_cast<bool>(folder_);
   std::error_code fault;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), fault);
   if (fault) return refuse(fault.message()), false;
@@ -136,7 +136,7 @@ bool CacheFolder::open() {
   return true;
 }
 
-void CacheFolder::say(std::string_view key, std::string_view wrong) const {
+void CacheFolder::warn(std::string_view key, std::string_view wrong) const {
   note(LogLevel::warning, "the kept plan ", path_, "/", name_of_key(key), " ", wrong, "; it is made anew");
 }
 
@@ -146,30 +146,30 @@ std::optional<std::string> CacheFolder::find(std::string_view key) {
       ::openat(folder_.get(), name_of_key(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == ENOENT) return std::nullopt;
   struct stat found {};
-  if (!file || ::fstat(file.get(), &found) != 0) return say(key, std::strerror(errno)), std::nullopt;
+  if (!file || ::fstat(file.get(), &found) != 0) return warn(key, std::strerror(errno)), std::nullopt;
   if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid())
-    return say(key, "is no file of this user's"), std::nullopt;
+    return warn(key, "is no file of this user's"), std::nullopt;
   std::optional<std::string> bytes = read_all(file.get(), std::min<std::int64_t>(found.st_size, limit_));
-  if (!bytes) return say(key, std::strerror(errno)), std::nullopt;
-  if (const std::string_view wrong = wrong_with(*bytes, key); !wrong.empty()) return say(key, wrong), std::nullopt;
+  if (!bytes) return warn(key, std::strerror(errno)), std::nullopt;
+  if (const std::string_view wrong = find_defect(*bytes, key); !wrong.empty()) return warn(key, wrong), std::nullopt;
   ::futimens(file.get(), nullptr);  // used just now
   return bytes;
 }
 
-bool CacheFolder::write_aside(const std::string& name, std::string_view head, std::string_view key,
-                              std::string_view value) {
+bool CacheFolder::write_temporary(const std::string& name, std::string_view head, std::string_view key,
+                                  std::string_view value) {
   const comm::Descriptor file(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   return file && write_all(file.get(), head) && write_all(file.get(), key) && write_all(file.get(), value);
 }
 
-void CacheFolder::keep(std::string_view key, std::string_view value) {
+void CacheFolder::store(std::string_view key, std::string_view value) {
   const auto bytes = static_cast<std::int64_t>(head_size + key.size() + value.size());
   if (!open() || bytes > limit_ / 8) return;
   const std::string name = name_of_key(key),
-                    other = cat(aside, ::getpid(), "-",
+                    other = cat(temporary_prefix, ::getpid(), "-",
                                 reinterpret_cast<std::uintptr_t>(this));  // no other lives that has both
   ::unlinkat(folder_.get(), other.c_str(), 0);                            // of one that had, and died
-  if (!write_aside(other, head_of(key, value), key, value) ||
+  if (!write_temporary(other, make_header(key, value), key, value) ||
       ::renameat(folder_.get(), other.c_str(), folder_.get(), name.c_str()) != 0) {
     refuse(std::strerror(errno));
     ::unlinkat(folder_.get(), other.c_str(), 0);
@@ -181,19 +181,19 @@ void CacheFolder::keep(std::string_view key, std::string_view value) {
 }
 
 void CacheFolder::trim() {
-  std::vector<Stored> files = files_in(folder_.get());
-  std::erase_if(files, [&](const Stored& file) {
-    if (!file.name.starts_with(aside)) return false;
+  std::vector<CacheFile> files = files_in(folder_.get());
+  std::erase_if(files, [&](const CacheFile& file) {
+    if (!file.name.starts_with(temporary_prefix)) return false;
     if (file.used.tv_sec < std::time(nullptr) - abandoned) ::unlinkat(folder_.get(), file.name.c_str(), 0);
     return true;
   });
   std::int64_t bytes = 0;
-  for (const Stored& file : files) bytes += file.bytes;
+  for (const CacheFile& file : files) bytes += file.bytes;
   if (bytes <= limit_ - limit_ / 8) return;
-  std::sort(files.begin(), files.end(), [](const Stored& a, const Stored& b) {
+  std::sort(files.begin(), files.end(), [](const CacheFile& a, const CacheFile& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   });
-  for (const Stored& file : files) {
+  for (const CacheFile& file : files) {
     if (bytes <= limit_ - limit_ / 8) return;
     if (::unlinkat(folder_.get(), file.name.c_str(), 0) == 0) bytes -= file.bytes;
   }

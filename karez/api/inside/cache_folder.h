@@ -20,17 +20,17 @@ class CacheFolder {
   bool open();  // the folder is there (it is made if need be), and ours
   // Nothing where there is none, and where it is cut, changed or of another key.
   std::optional<std::string> find(std::string_view key);
-  void keep(std::string_view key, std::string_view value);
-  void say(std::string_view key, std::string_view wrong) const;  // of the file of this key
+  void store(std::string_view key, std::string_view value);
+  void warn(std::string_view key, std::string_view wrong) const;  // of the file of this key
 
  private:
-  bool write_aside(const std::string& name, std::string_view head, std::string_view key, std::string_view value);
+  bool write_temporary(const std::string& name, std::string_view head, std::string_view key, std::string_view value);
   void trim();  // what was not used for longest goes, until an eighth is free
   void refuse(std::string_view why);
 
   std::string path_;
   std::int64_t limit_, written_ = 0;  // bytes since trim() looked
-  bool looked_ = false;
+  bool tried_open_ = false;
   comm::Descriptor folder_;
 };
 

@@ -37,17 +37,17 @@ std::pair<std::optional<std::string>, std::string> found(const fs::path& folder,
 
 TEST(CacheFolder, WhatOneKeptAnotherFinds) {
   CacheForTest test;
-  CacheFolder(test.path).keep("a program", std::string("its\0plan", 8));
+  CacheFolder(test.path).store("a program", std::string("its\0plan", 8));
   EXPECT_EQ(found(test.path, "a program").first, std::string("its\0plan", 8));
   EXPECT_EQ(found(test.path, "another program"), std::pair(std::optional<std::string>(), std::string()));
-  CacheFolder(test.path).keep("a program", "");
+  CacheFolder(test.path).store("a program", "");
   EXPECT_EQ(found(test.path, "a program").first, "");
   EXPECT_EQ(test.files().size(), 1u);
 }
 
 TEST(CacheFolder, AnyCutAndAnyFlippedBitIsNoticed) {
   CacheForTest test;
-  CacheFolder(test.path).keep("key", "some value");
+  CacheFolder(test.path).store("key", "some value");
   const fs::path file = test.files().at(0);
   const std::string whole = read(file);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
@@ -72,22 +72,22 @@ TEST(CacheFolder, AnyCutAndAnyFlippedBitIsNoticed) {
 
 TEST(CacheFolder, AFileOfAnotherKeyIsForeign) {
   CacheForTest test;
-  CacheFolder(test.path).keep("one", "value of one");
+  CacheFolder(test.path).store("one", "value of one");
   const fs::path one = test.files().at(0);
   const std::string bytes = read(one);
   fs::remove(one);
-  CacheFolder(test.path).keep("two", "value of two");
+  CacheFolder(test.path).store("two", "value of two");
   write(test.files().at(0), bytes);
   auto [value, said] = found(test.path, "two");
   EXPECT_FALSE(value);
   EXPECT_THAT(said, HasSubstr("is of another program, or of another Karez; it is made anew"));
-  CacheFolder(test.path).keep("two", "value of two");
+  CacheFolder(test.path).store("two", "value of two");
   EXPECT_EQ(found(test.path, "two").first, "value of two");
 }
 
 TEST(CacheFolder, LinksAndFoldersInAFilesPlaceAreNotFollowed) {
   CacheForTest test;
-  CacheFolder(test.path).keep("key", "value");
+  CacheFolder(test.path).store("key", "value");
   const fs::path file = test.files().at(0), moved = test.path / "elsewhere";
   fs::rename(file, moved);
   fs::create_symlink(moved, file);
@@ -105,9 +105,9 @@ TEST(CacheFolder, AFolderThatOthersMayEnterIsRefusedOnce) {
     ASSERT_EQ(::chmod(test.path.c_str(), mode), 0);
     CacheFolder cache(test.path);
     testing::internal::CaptureStderr();
-    cache.keep("key", "value");
+    cache.store("key", "value");
     EXPECT_FALSE(cache.find("key"));
-    cache.keep("key", "value");
+    cache.store("key", "value");
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_EQ(lines(said), 1) << said;
     EXPECT_THAT(said, HasSubstr("chmod 700 mends that")) << mode;
@@ -121,7 +121,7 @@ TEST(CacheFolder, AFolderThatCannotBeMadeIsSaidOnce) {
   write(test.path / "file", "");
   CacheFolder cache(test.path / "file" / "below");
   testing::internal::CaptureStderr();
-  cache.keep("key", "value");
+  cache.store("key", "value");
   EXPECT_FALSE(cache.find("key"));
   EXPECT_EQ(lines(testing::internal::GetCapturedStderr()), 1);
 }
@@ -129,7 +129,7 @@ TEST(CacheFolder, AFolderThatCannotBeMadeIsSaidOnce) {
 TEST(CacheFolder, IsMadeForItsOwnerAlone) {
   CacheForTest test;
   const fs::path below = test.path / "a" / "b";
-  CacheFolder(below).keep("key", "value");
+  CacheFolder(below).store("key", "value");
   EXPECT_EQ(fs::status(below).permissions() & fs::perms::all, fs::perms::owner_all);
   EXPECT_EQ(found(below, "key").first, "value");
 }
@@ -140,14 +140,14 @@ TEST(CacheFolder, WhatWasNotUsedForLongestGoes) {
   auto key = [](int i) { return base::cat("key ", i); };
   const std::string value(8'000, 'v');
   using Clock = fs::file_time_type::clock;
-  for (int i = 0; i < 10; ++i) CacheFolder(test.path, 2 * limit).keep(key(i), value + key(i));
+  for (int i = 0; i < 10; ++i) CacheFolder(test.path, 2 * limit).store(key(i), value + key(i));
   for (const fs::path& file : test.files()) {  // all of them long ago, in order
     const std::string bytes = read(file);
     fs::last_write_time(file, Clock::now() - std::chrono::hours(100 - (bytes.back() - '0')));
   }
   EXPECT_TRUE(CacheFolder(test.path, limit).find(key(1))) << "used just now";
   CacheFolder cache(test.path, limit);
-  for (int i = 10; i < 16; ++i) cache.keep(key(i), value + key(i));
+  for (int i = 10; i < 16; ++i) cache.store(key(i), value + key(i));
   std::int64_t bytes = 0;
   for (const fs::path& file : test.files()) bytes += static_cast<std::int64_t>(fs::file_size(file));
   EXPECT_LE(bytes, limit);
@@ -155,7 +155,7 @@ TEST(CacheFolder, WhatWasNotUsedForLongestGoes) {
   EXPECT_TRUE(cache.find(key(1)));
   EXPECT_TRUE(cache.find(key(15)));
   for (int gone : {0, 2, 3}) EXPECT_FALSE(cache.find(key(gone))) << gone;
-  cache.keep("large", std::string(limit / 4, 'x'));
+  cache.store("large", std::string(limit / 4, 'x'));
   EXPECT_FALSE(cache.find("large")) << "one that would drive out the others";
 }
 
@@ -163,7 +163,7 @@ TEST(CacheFolder, WhatADeadProcessWasWritingGoes) {
   CacheForTest test;
   for (const char* name : {"aside-1-2", "aside-3-4", "mine.txt"}) write(test.path / name, "half");
   fs::last_write_time(test.path / "aside-1-2", fs::file_time_type::clock::now() - std::chrono::hours(2));
-  CacheFolder(test.path).keep("key", "value");
+  CacheFolder(test.path).store("key", "value");
   EXPECT_FALSE(fs::exists(test.path / "aside-1-2"));
   EXPECT_TRUE(fs::exists(test.path / "aside-3-4")) << "somebody may be at it";
   EXPECT_TRUE(fs::exists(test.path / "mine.txt"));
@@ -176,7 +176,7 @@ int one_of_four(const fs::path& folder) {
     const std::string key = base::cat("key ", turn % 12),
                       value(10'000 + 100 * (turn % 12), static_cast<char>('a' + turn % 12));
     if (const auto known = cache.find(key); known && *known != value) return 1;
-    cache.keep(key, value);
+    cache.store(key, value);
   }
   return 0;
 }

@@ -13,7 +13,7 @@
 #include "karez/api/inside/array_value.h"
 #include "karez/api/inside/index_checks.h"
 #include "karez/api/inside/namespace.h"
-#include "karez/api/inside/plan_in_session.h"
+#include "karez/api/inside/session_plan.h"
 #include "karez/api/inside/trace.h"
 #include "karez/api/inside/world_state.h"
 
@@ -21,11 +21,12 @@ namespace karez {
 
 // What a function gives, and which of a launch's results each is.
 struct Outputs {
-  std::vector<Kept> kept;
-  std::vector<std::optional<std::size_t>> fetched;  // none where this rank has no device of it; since the first launch
+  std::vector<ArraySpec> specs;
+  std::vector<std::optional<std::size_t>>
+      result_indices;  // none where this rank has no device of it; since the first launch
 };
 
-struct Future::Running {
+struct Future::State {
   std::shared_ptr<WorldState> world;  // a launch needs its session
   Launch launch;
   std::shared_ptr<const Outputs> results;
@@ -41,20 +42,20 @@ struct PlannedVariable {
 
 // What a signature says of one argument: its type, and of one that lies on devices already where and how. A source may
 // take its time, so that its next batch is worth a second slot; an array is there at once.
-struct Function::Taken {
+struct Function::ArgumentSignature {
   TensorType type;
-  std::optional<Kept> kept = {};
-  bool ahead = false;             // fed by a source
-  std::optional<int> parts = {};  // of a whole of which each rank gives its part, split along so many axes
-  bool operator==(const Taken&) const = default;
+  std::optional<ArraySpec> spec = {};
+  bool ahead = false;                  // fed by a source
+  std::optional<int> split_axes = {};  // of a whole of which each rank gives its part, split along so many axes
+  bool operator==(const ArgumentSignature&) const = default;
 };
 
-struct Function::Compiled {
-  std::vector<Taken> signature;
+struct Function::CompiledProgram {
+  std::vector<ArgumentSignature> signature;
   std::vector<std::uint64_t> bodies;            // whose traces are this program
   std::vector<Parameter::Identity> parameters;  // of the trace
   Graph graph;                                  // as traced
-  Graph to_plan;                                // and with the layouts that were fixed when it was planned
+  Graph planner_input;                          // and with the layouts that were fixed when it was planned
   std::int64_t batch = 0;                       // where there are micro-batches
   Plan plan;
   double cost = 0;  // seconds, predicted
@@ -67,8 +68,8 @@ struct Function::Compiled {
   std::map<std::string, std::int64_t> groups;  // that the rows of some fall into
   std::vector<IndexCheck> indices;             // that arguments hold
   std::shared_ptr<Outputs> results;
-  bool ready = false;                     // since its first call
-  std::unique_ptr<PlanInSession> loaded;  // then; none where this rank has no part in it
+  bool ready = false;                         // since its first call
+  std::unique_ptr<SessionPlan> session_plan;  // then; none where this rank has no part in it
   int generation = 0;
   mutable int calls = 0;  // the same on all ranks
 };
@@ -85,11 +86,11 @@ struct Function::State {
 
 // Of a function, and of those that have other bodies and share its plans.
 struct Function::Plans {
-  TracedBy traced = {};
+  TraceOwner trace_owner = {};
   std::atomic<std::uint64_t> bodies = 0;
   // Under the world's lock.
-  std::vector<std::shared_ptr<Compiled>> list = {};  // by signature and program; the latest used last
-  bool said_again = false;                           // why it compiles again
+  std::vector<std::shared_ptr<CompiledProgram>> list = {};  // by signature and program; the latest used last
+  bool recompile_reported = false;                          // why it compiles again
 };
 
 }  // namespace karez

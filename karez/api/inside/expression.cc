@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "karez/api/inside/array_value.h"
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/namespace.h"
-#include "karez/api/inside/run_expressions.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/api/interactive.h"
 #include "karez/base/attr_cast.h"
@@ -17,36 +17,36 @@ namespace karez {
 namespace {
 
 // Rows that hold while no array or Interactive has told of a world.
-const OpTable& rows_of_ours() {
+const OpTable& builtin_ops() {
   static const OpTable rows = all_ops();
   return rows;
 }
 
 }  // namespace
 
-std::shared_ptr<const Expression> LazyValue::from() const {
+std::shared_ptr<const Expression> LazyValue::producer() const {
   std::lock_guard lock(mutex_);
-  return from_;
+  return producer_;
 }
 Array LazyValue::array() const {
   std::lock_guard lock(mutex_);
   return array_;
 }
-void LazyValue::made(Array array) {
+void LazyValue::set_array(Array array) {
   std::shared_ptr<const Expression> done;  // goes without the lock
   std::lock_guard lock(mutex_);
   array_ = std::move(array);
-  if (from_ != nullptr) laid_by_user_ = from_->trace.graph.value(id).layout.has_value();
-  done = std::move(from_);
-  from_ = nullptr;
+  if (producer_ != nullptr) has_user_layout_ = producer_->trace.graph.value(id).layout.has_value();
+  done = std::move(producer_);
+  producer_ = nullptr;
 }
 
-bool LazyValue::is_laid_by_user() const {
+bool LazyValue::has_user_layout() const {
   std::lock_guard lock(mutex_);
-  return laid_by_user_;
+  return has_user_layout_;
 }
 
-const void* LazyValue::who() const {
+const void* LazyValue::identity() const {
   const Array known = array();
   return known.valid() ? static_cast<const void*>(&ArrayValue::of(known)) : this;
 }
@@ -54,7 +54,7 @@ const void* LazyValue::who() const {
 Tensor::Tensor(const Array& array)
     : type(array.type()),
       lazy(std::make_shared<LazyValue>(array.type(), array)),
-      wanted(lazy) {}
+      handle(lazy) {}
 Tensor::Tensor(const HostArray& shared) : Tensor(HostArray(shared)) {}
 Tensor::Tensor(HostArray&& moved) {
   require(moved.valid(), "a tensor of a host array that was never made");
@@ -66,53 +66,53 @@ Tensor::Tensor(HostArray&& moved) {
   }
   type = own.type();
   lazy = std::make_shared<LazyValue>(type, std::move(own));
-  wanted = lazy;
+  handle = lazy;
 }
 
-Expression::Expression() : trace(rows_of_ours(), {.name = "expression", .train = Interactive::training()}) {
+Expression::Expression() : trace(builtin_ops(), {.name = "expression", .train = Interactive::training()}) {
   trace.expression = this;
-  if (const DeviceMesh* mesh = Interactive::mesh()) belong_to(mesh->world);
+  if (const DeviceMesh* mesh = Interactive::mesh()) join_world(mesh->world);
 }
 
-void Expression::belong_to(const std::shared_ptr<WorldState>& of) {
+void Expression::join_world(const std::shared_ptr<WorldState>& of) {
   require(!has_world || world.lock() == of,
           "arrays of different worlds in one expression; what read() gives is an array of the host");
   if (has_world) return;
   has_world = true;
   world = of;
-  trace.know(of->ops, mesh(), of->counter);
+  trace.configure(of->ops, mesh(), of->counter);
 }
 
-void Expression::lie_on(const std::shared_ptr<WorldState>& of, const Mesh& mesh) {
-  belong_to(of);
+void Expression::place_on(const std::shared_ptr<WorldState>& of, const Mesh& mesh) {
+  join_world(of);
   if (has_mesh) return;
   has_mesh = true;
-  trace.know(of->ops, mesh, of->counter);
+  trace.configure(of->ops, mesh, of->counter);
 }
 
-void Expression::need_mesh(std::string_view what) {
+void Expression::require_mesh(std::string_view what) {
   if (has_mesh) return;
   const DeviceMesh* mesh = Interactive::mesh();
   require(mesh != nullptr, what,
           " outside of a compiled function: on which mesh is not said; an operand that is an Array says it, or ",
           "Interactive on(mesh)");
-  lie_on(mesh->world, mesh->mesh);
+  place_on(mesh->world, mesh->mesh);
 }
 
-void Expression::lie_with(const Parameter& parameter) {
+void Expression::place_with(const Parameter& parameter) {
   const std::string what = cat("parameter '", parameter.name(), "'");
   const DeviceMesh* scope = Interactive::mesh();
   const std::shared_ptr<WorldState> of = has_world ? world.lock() : scope != nullptr ? scope->world : nullptr;
-  if (of == nullptr || has_stored) return need_mesh(what);
+  if (of == nullptr || has_parameter_mesh) return require_mesh(what);
   std::optional<Mesh> stored;
   {
     WorldLock lock(*of);
     if (const auto found = of->find(parameter); found != of->variables.end()) stored = found->second.mesh;
   }
-  if (!stored) return need_mesh(what);
-  belong_to(of);
-  has_mesh = has_stored = true;
-  trace.know(of->ops, *stored, of->counter);
+  if (!stored) return require_mesh(what);
+  join_world(of);
+  has_mesh = has_parameter_mesh = true;
+  trace.configure(of->ops, *stored, of->counter);
 }
 
 ValueId Expression::input(const std::shared_ptr<LazyValue>& value) {
@@ -122,15 +122,15 @@ ValueId Expression::input(const std::shared_ptr<LazyValue>& value) {
 }
 
 ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
-  if (const auto from = value->from()) {
-    if (from->has_mesh) lie_on(world_of(*from), from->mesh());
-    else if (from->has_world) belong_to(world_of(*from));
+  if (const auto from = value->producer()) {
+    if (from->has_mesh) place_on(world_of(*from), from->mesh());
+    else if (from->has_world) join_world(world_of(*from));
     depth = std::max(depth, from->depth + 1);
   } else if (const Array array = value->array(); array.valid()) {
-    lie_on(ArrayValue::of(array).living_world(), array.mesh());
+    place_on(ArrayValue::of(array).living_world(), array.mesh());
   }
   const auto known = std::find_if(operands.begin(), operands.end(),
-                                  [who = value->who()](const auto& other) { return other->who() == who; });
+                                  [who = value->identity()](const auto& other) { return other->identity() == who; });
   if (known == operands.end()) return input(value);
   for (const Node& node : trace.graph.nodes)
     if (node.op->role == Role::source && node.attrs.text("name") == cat("operand", known - operands.begin()))
@@ -144,33 +144,33 @@ ValueId Expression::number(DType dtype, double value) {
   return input(std::make_shared<LazyValue>(scalar.type(), scalar));
 }
 
-void Expression::hold(Tensor& tensor) {
+void Expression::add_value(Tensor& tensor) {
   tensor.lazy = std::make_shared<LazyValue>(tensor.type, tensor.id, shared_from_this());
-  tensor.wanted = std::make_shared<char>();
-  tensor.lazy->wanted = tensor.wanted;
+  tensor.handle = std::make_shared<char>();
+  tensor.lazy->handle = tensor.handle;
   values.push_back(tensor.lazy);
 }
 
-LazyValues Expression::wanted() const {
+LazyValues Expression::pending_values() const {
   LazyValues out;
   for (const auto& value : values)
-    if (auto alive = value.lock(); alive != nullptr && !alive->wanted.expired() && alive->from() != nullptr)
+    if (auto alive = value.lock(); alive != nullptr && !alive->handle.expired() && alive->producer() != nullptr)
       out.push_back(std::move(alive));
   return out;
 }
 
-OwnExpression::OwnExpression() {
+ExpressionScope::ExpressionScope() {
   if (Trace::open() != nullptr) return;
   expression_ = std::make_shared<Expression>();
   scope_.emplace(expression_->trace);
 }
-OwnExpression::~OwnExpression() = default;
+ExpressionScope::~ExpressionScope() = default;
 
-void OwnExpression::written(const SourceLine& where) const {
+void ExpressionScope::finish(const SourceLine& where) const {
   if (expression_ == nullptr) return;
-  expression_->written = true;
+  expression_->complete = true;
   if (!expression_->trace.parameters().empty()) run_now(expression_, where);
-  else if (expression_->depth >= deepest_expression) run(expression_->wanted(), where);
+  else if (expression_->depth >= max_expression_depth) run(expression_->pending_values(), where);
 }
 
 }  // namespace karez

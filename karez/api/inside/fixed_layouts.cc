@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/stored_parts.h"
 #include "karez/base/glob.h"
 #include "karez/base/text.h"
@@ -97,30 +97,30 @@ Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options) {
   return on.mesh;
 }
 
-void bring_along(WorldState& world, const Trace& trace, SourceLine where) {
+void relocate_variables(WorldState& world, const Trace& trace, SourceLine where) {
   const std::vector<Mesh>& meshes = trace.graph.meshes;
   std::unique_lock<std::mutex> no_expression;
   for (const Parameter& parameter : trace.parameters()) {
-    const auto loose = [&]() -> std::optional<WorldState::Key> {
+    const auto provisional = [&]() -> std::optional<WorldState::Key> {
       const auto found = world.find(parameter);
-      if (found == world.variables.end() || !found->second.loose ||
+      if (found == world.variables.end() || !found->second.provisional ||
           (meshes.size() == 1 && meshes[0] == found->second.mesh))
         return {};
       return found->first;
     };
     {
       WorldLock lock(world);
-      if (!loose()) continue;
+      if (!provisional()) continue;
     }
     if (!no_expression.owns_lock()) {
-      no_expression = std::unique_lock(world.ran->mutex);
-      world.ran->plans.clear();  // they hold them
+      no_expression = std::unique_lock(world.expression_plans->mutex);
+      world.expression_plans->plans.clear();  // they hold them
     }
     const HostArray value = read_variable(world, parameter, where);
     WorldLock lock(world);
-    const auto key = loose();
+    const auto key = provisional();
     if (!key) continue;
-    world.brought.emplace_back(parameter, value);
+    world.relocated_values.emplace_back(parameter, value);
     world.erase(*key);
   }
 }

@@ -22,7 +22,7 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
 
 // Loose variables that this program wants elsewhere are none any more, and begin where it wants them with what they
 // hold.
-void bring_along(WorldState& world, const Trace& trace, SourceLine where);
+void relocate_variables(WorldState& world, const Trace& trace, SourceLine where);
 
 std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOptions& options);
 

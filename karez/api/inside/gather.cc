@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "karez/api/inside/agree.h"
 #include "karez/api/inside/namespace.h"
+#include "karez/api/inside/rank_agreement.h"
 #include "karez/api/inside/summands.h"
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
@@ -17,7 +17,7 @@
 namespace karez {
 namespace {
 
-constexpr std::size_t kept_gathers = 16;  // plans; each holds memory for the value it brings
+constexpr std::size_t max_gather_plans = 16;  // plans; each holds memory for the value it brings
 
 Mesh first_devices(const WorldState& world) {
   Mesh mesh{{{"rank", world.ranks.ranks()}}, {}};
@@ -50,28 +50,28 @@ template <class Make> Plan plan_of(WorldState& world, const Mesh& mesh, Make mak
 }
 
 // The number of the plan in the session.
-template <class Make> int loaded(WorldState& world, const std::string& what, const Mesh& mesh, Make make) {
-  auto& gathers = world.gathers;
-  std::erase_if(gathers, [&](const WorldState::Gather& g) { return g.generation != world.generation; });
-  auto known =
-      std::find_if(gathers.begin(), gathers.end(), [&](const WorldState::Gather& g) { return g.what == what; });
-  if (known != gathers.end()) {
-    std::rotate(known, known + 1, gathers.end());
-    return gathers.back().plan;
+template <class Make> int load_gather_plan(WorldState& world, const std::string& what, const Mesh& mesh, Make make) {
+  auto& gather_plans = world.gather_plans;
+  std::erase_if(gather_plans, [&](const WorldState::GatherPlan& g) { return g.generation != world.generation; });
+  auto known = std::find_if(gather_plans.begin(), gather_plans.end(),
+                            [&](const WorldState::GatherPlan& g) { return g.what == what; });
+  if (known != gather_plans.end()) {
+    std::rotate(known, known + 1, gather_plans.end());
+    return gather_plans.back().plan;
   }
   const Plan plan = plan_of(world, mesh, make);
   agree_on_links(world, plan, cat("the links of a read of ", what));
-  gathers.push_back({what, world.session.load(plan), world.generation});
-  if (gathers.size() > kept_gathers) {
-    world.session.unload(gathers.front().plan);
-    gathers.erase(gathers.begin());
+  gather_plans.push_back({what, world.session.load(plan), world.generation});
+  if (gather_plans.size() > max_gather_plans) {
+    world.session.unload(gather_plans.front().plan);
+    gather_plans.erase(gather_plans.begin());
   }
-  return gathers.back().plan;
+  return gather_plans.back().plan;
 }
 
 // Before the plan is made and loaded, so that nothing has changed where not all ranks read this.
-std::uint64_t asked(WorldState& world, const std::string& what, SourceLine where) {
-  return ask_all(
+std::uint64_t request_read(WorldState& world, const std::string& what, SourceLine where) {
+  return agree_on_op(
       world,
       {.hash = hash_text(what),
        .what = cat("a read of ", what),
@@ -80,10 +80,10 @@ std::uint64_t asked(WorldState& world, const std::string& what, SourceLine where
 }
 
 template <class Make>
-runtime::Result brought(WorldState& world, std::uint64_t op, const std::string& what, const Mesh& mesh,
-                        const Results& arrays, Make make) {
+runtime::Result launch_gather(WorldState& world, std::uint64_t op, const std::string& what, const Mesh& mesh,
+                              const Results& arrays, Make make) {
   try {
-    return world.session.launch(loaded(world, what, mesh, make), {}, arrays, op).result("out0");
+    return world.session.launch(load_gather_plan(world, what, mesh, make), {}, arrays, op).result("out0");
   } catch (...) {
     if (op != 0) world.session.fail_ranks(runtime::current_error());  // the others wait for this rank
     throw;
@@ -107,8 +107,8 @@ bool whole_on_every_rank(const WorldState& world, const TensorType& type, const 
          std::all_of(elements.begin(), elements.end(), [&](const auto& of) { return of.second == type.count(); });
 }
 
-runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
-                         SourceLine where) {
+runtime::Result start_gather(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
+                             SourceLine where) {
   const std::string name = key_of(key.first, key.second),
                     type = sbp::print(variable.type, variable.mesh, variable.layout);
   const auto make = [&](Trace& trace) {
@@ -116,20 +116,21 @@ runtime::Result gathered(WorldState& world, const WorldState::Key& key, const St
     trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
     return read;
   };
-  return brought(world, asked(world, cat("variable '", WorldState::called(key, variable).first, "', ", type), where),
-                 cat("variable ", name, " ", type), variable.mesh, {}, make);
+  return launch_gather(
+      world, request_read(world, cat("variable '", WorldState::display_name(key, variable).first, "', ", type), where),
+      cat("variable ", name, " ", type), variable.mesh, {}, make);
 }
 
-runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part,
-                         SourceLine where) {
-  const std::string type = sbp::print(kept.type, kept.mesh, kept.layout);
+runtime::Result start_gather(WorldState& world, const ArraySpec& spec, const std::optional<runtime::Result>& part,
+                             SourceLine where) {
+  const std::string type = sbp::print(spec.type, spec.mesh, spec.layout);
   const auto make = [&](Trace& trace) {
-    return array_value(trace.builder, "array", kept.type, kept.mesh, kept.layout);
+    return array_value(trace.builder, "array", spec.type, spec.mesh, spec.layout);
   };
   Results arrays;
   if (part) arrays.emplace_back("array", *part);
-  return brought(world, asked(world, type, where), cat("array ", type, " ", text_of(kept.mesh)), kept.mesh, arrays,
-                 make);
+  return launch_gather(world, request_read(world, type, where), cat("array ", type, " ", text_of(spec.mesh)), spec.mesh,
+                       arrays, make);
 }
 
 }  // namespace karez

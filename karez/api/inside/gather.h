@@ -13,9 +13,9 @@ bool whole_on_every_rank(const WorldState& world, const TensorType& type, const 
 
 // A variable, or an array of which `part` is what this rank's devices hold, if they hold some. With the world's lock;
 // the result is waited for without it.
-runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
-                         SourceLine where);
-runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part,
-                         SourceLine where);
+runtime::Result start_gather(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
+                             SourceLine where);
+runtime::Result start_gather(WorldState& world, const ArraySpec& spec, const std::optional<runtime::Result>& part,
+                             SourceLine where);
 
 }  // namespace karez

@@ -71,7 +71,7 @@ std::vector<IndexCheck> index_checks(const Graph& graph) {
   return checks;
 }
 
-void IndexCheck::look(const std::vector<Argument>& arguments, bool alone) const {
+void IndexCheck::validate(const std::vector<Argument>& arguments, bool alone) const {
   const Argument& given = arguments[static_cast<std::size_t>(argument)];
   if (!given.array.valid() || (given.part && !alone)) return;
   const TensorType& type = given.array.type();

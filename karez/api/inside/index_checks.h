@@ -22,7 +22,7 @@ struct IndexCheck {
 
   // Throws (kind data) with the first element that is neither. A part that one rank gives is left to its kernels,
   // unless that rank is alone.
-  void look(const std::vector<Argument>& arguments, bool alone) const;
+  void validate(const std::vector<Argument>& arguments, bool alone) const;
 };
 
 // Of a traced program: the arguments whose elements are indices as they are, or indices but for one value that a select

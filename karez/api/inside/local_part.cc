@@ -20,11 +20,11 @@ Layout rows_split(const Mesh& mesh, int axes) {
 }
 
 // The rows that a rank's devices hold, one behind the other.
-struct Rows {
+struct RowRange {
   std::int64_t first = 0, count = 0;
 };
 
-Rows rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout, int rank, const std::string& who) {
+RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout, int rank, const std::string& who) {
   std::set<std::pair<std::int64_t, std::int64_t>> ranges;
   for (int position = 0; position < mesh.size(); ++position) {
     if (mesh.devices[static_cast<std::size_t>(position)].rank != rank) continue;
@@ -49,17 +49,17 @@ class PartSource : public data::Source {
         first_(of.first) {}
   TensorType type() const override { return type_; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
-    part_->read(position, Inside(*this, begin).begin(), out);
+    part_->read(position, PartOffset(*this, begin).begin(), out);
   }
   const std::byte* find(std::int64_t position, std::span<const std::int64_t> begin, const View& view) const override {
-    return part_->find(position, Inside(*this, begin).begin(), view);
+    return part_->find(position, PartOffset(*this, begin).begin(), view);
   }
 
  private:
   // Where a slice of the whole begins in the part.
-  class Inside {
+  class PartOffset {
    public:
-    Inside(const PartSource& source, std::span<const std::int64_t> begin) : count_(begin.size()) {
+    PartOffset(const PartSource& source, std::span<const std::int64_t> begin) : count_(begin.size()) {
       std::copy(begin.begin(), begin.end(), at_.begin());
       at_[0] -= source.first_;
     }
@@ -75,7 +75,7 @@ class PartSource : public data::Source {
   std::int64_t first_;
 };
 
-LocalPart part_on(const TensorType& part, std::int64_t rows, const Mesh& mesh, int rank, const std::string& who) {
+LocalPart local_part_on(const TensorType& part, std::int64_t rows, const Mesh& mesh, int rank, const std::string& who) {
   std::set<int> ranks;
   for (const DeviceName& device : mesh.devices) ranks.insert(device.rank);
   if (ranks.count(rank) == 0) rank = mesh.devices[0].rank;
@@ -84,7 +84,7 @@ LocalPart part_on(const TensorType& part, std::int64_t rows, const Mesh& mesh, i
   std::vector<std::string> held;
   for (; out.axes <= mesh.rank(); ++out.axes) {
     const Layout layout = rows_split(mesh, out.axes);
-    const Rows here = rows_of(out.whole, mesh, layout, rank, who);
+    const RowRange here = rows_of(out.whole, mesh, layout, rank, who);
     out.first = here.first;
     if (here.count == part.shape[0]) return out;
     TensorType wanted = part;
@@ -110,7 +110,7 @@ LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vecto
   const Mesh* first = nullptr;
   for (const Mesh& mesh : meshes) {
     if (!is_on(mesh, rank)) continue;
-    const LocalPart here = part_on(part, rows, mesh, rank, who);
+    const LocalPart here = local_part_on(part, rows, mesh, rank, who);
     if (!out) out = here, first = &mesh;
     require(ErrorKind::layout, here.whole == out->whole && here.axes == out->axes && here.first == out->first, who,
             " is rows ", out->first, " to ", out->first + part.shape[0], " of ", out->whole.shape[0],
@@ -118,7 +118,7 @@ LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vecto
             " of ", here.whole.shape[0], " on ", sbp::print(mesh),
             ", which are placements of the function that this rank has devices of; give the whole");
   }
-  return out ? *out : part_on(part, rows, meshes[0], rank, who);
+  return out ? *out : local_part_on(part, rows, meshes[0], rank, who);
 }
 
 std::vector<Mesh> meshes_of(const DeviceMesh& on, const FunctionOptions& options) {
@@ -128,7 +128,7 @@ std::vector<Mesh> meshes_of(const DeviceMesh& on, const FunctionOptions& options
   return out;
 }
 
-void lay_parts(Graph& graph, const std::map<std::string, int>& axes, int microbatches, const std::string& who) {
+void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int microbatches, const std::string& who) {
   std::int64_t groups = 1;
   std::vector<Node*> batch;
   for (Node& node : graph.nodes) {
@@ -157,7 +157,7 @@ void lay_parts(Graph& graph, const std::map<std::string, int>& axes, int microba
   for (Node* node : batch) node->attrs.set("groups", groups);
 }
 
-std::map<std::string, std::int64_t> groups_of(const Graph& graph) {
+std::map<std::string, std::int64_t> row_groups(const Graph& graph) {
   std::map<std::string, std::int64_t> out;
   for (const Node& node : graph.nodes)
     if (node.op->role == Role::source && node.attrs.has("groups"))
@@ -218,7 +218,7 @@ class GroupedSource : public data::Source {
 
 }  // namespace
 
-Feed grouped(Feed feed, std::int64_t groups, int microbatches) {
+Feed group_rows(Feed feed, std::int64_t groups, int microbatches) {
   feed.source = std::make_shared<GroupedSource>(std::move(feed.source), groups, microbatches);
   return feed;
 }
@@ -227,7 +227,7 @@ std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Sour
   return std::make_shared<PartSource>(std::move(part), of);
 }
 
-Error with_parts_explained(const Error& error, const std::vector<Argument>& arguments) {
+Error explain_parts(const Error& error, const std::vector<Argument>& arguments) {
   std::string text = error.what();
   if (error.kind != ErrorKind::peer || text.find("the ranks do not run the same program") == text.npos) return error;
   for (std::size_t i = 0; i < arguments.size(); ++i) {

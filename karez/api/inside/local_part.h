@@ -35,7 +35,7 @@ std::vector<Mesh> meshes_of(const DeviceMesh& on, const FunctionOptions& options
 
 // The error of a call; where ranks differ and it was given parts that do not say how many rows the whole has, with what
 // may be the reason.
-Error with_parts_explained(const Error& error, const std::vector<Argument>& arguments);
+Error explain_parts(const Error& error, const std::vector<Argument>& arguments);
 
 // Slices of the whole, as long as they lie in the part.
 std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Source> part, const LocalPart& of);
@@ -43,10 +43,10 @@ std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Sour
 // Lays the inputs of a placed program that come in parts: by argument's name the axes that split its rows. With
 // micro-batches each of them has some rows of each device's (see karez/passes/microbatch.h), and rows that this does
 // not divide are an error.
-void lay_parts(Graph& graph, const std::map<std::string, int>& axes, int microbatches, const std::string& who);
+void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int microbatches, const std::string& who);
 
 // The inputs of a planned program whose rows are read in that order, and into how many groups they fall.
-std::map<std::string, std::int64_t> groups_of(const Graph& graph);
-Feed grouped(Feed feed, std::int64_t groups, int microbatches);
+std::map<std::string, std::int64_t> row_groups(const Graph& graph);
+Feed group_rows(Feed feed, std::int64_t groups, int microbatches);
 
 }  // namespace karez

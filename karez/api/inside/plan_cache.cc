@@ -93,7 +93,7 @@ bool PlanCache::take(Compilation& c, const std::string& key) {
   try {
     read_text(c, *text);
   } catch (const Error& error) {
-    folder_.say(key, cat("cannot be read: ", error.what()));
+    folder_.warn(key, cat("cannot be read: ", error.what()));
     return false;
   }
   c.passes = {{"cache", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), {}}};
@@ -105,7 +105,7 @@ void PlanCache::compile(Compilation& c) {
   const std::string key = key_of(build_, c);
   if (take(c, key)) return;
   passes::compile(c);
-  folder_.keep(key, text_of(c));
+  folder_.store(key, text_of(c));
 }
 
 }  // namespace karez

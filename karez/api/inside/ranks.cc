@@ -25,8 +25,8 @@
 
 namespace karez {
 
-struct WorldRanks::Joined {
-  Joined(const comm::JobLaunch& launch, int world, const Ranks& where, double timeout)
+struct WorldRanks::Connections {
+  Connections(const comm::JobLaunch& launch, int world, const Ranks& where, double timeout)
       : rendezvous(reactor, launch, world, comm::Seconds(timeout), patience),
         peers(reactor, rendezvous.store(), rendezvous.token(),
               {.rank = launch.rank,
@@ -64,7 +64,7 @@ comm::JobLaunch launch_of(const Ranks& where) {
   return out;
 }
 
-comm::JobLaunch found(const WorldOptions& options) {
+comm::JobLaunch find_launch(const WorldOptions& options) {
   comm::JobLaunch told = comm::launch_from(comm::process_environment());
   if (!options.ranks) return told;
   const Ranks& asked = *options.ranks;
@@ -84,7 +84,7 @@ int next_world(const comm::JobLaunch& launch) {
 }
 
 // Some time later, ever more of it; at most as long as nobody minds.
-class Pauses {
+class Backoff {
  public:
   void wait() {
     std::this_thread::sleep_for(next_);
@@ -95,27 +95,27 @@ class Pauses {
   std::chrono::milliseconds next_{1};
 };
 
-std::string offer_of(int rank) { return cat("offer/", rank); }
+std::string rank_info_key(int rank) { return cat("offer/", rank); }
 
 }  // namespace
 
-std::string Agreed::print() const {
-  return cat(cores, " ", memory, "\nhosts ", base::join(places.hosts, " "), "\nlink ", places.link, "\n", costs);
+std::string CommonSettings::print() const {
+  return cat(cores, " ", memory, "\nhosts ", base::join(topology.hosts, " "), "\nlink ", topology.link, "\n", costs);
 }
 
-Agreed Agreed::parse(std::string_view text) {
+CommonSettings CommonSettings::parse(std::string_view text) {
   std::istringstream in{std::string(text)};
   std::string first, hosts, link;
   std::getline(in, first), std::getline(in, hosts), std::getline(in, link);
-  Agreed out;
+  CommonSettings out;
   std::istringstream numbers(first);
   numbers >> out.cores >> out.memory;
   require(ErrorKind::peer, !numbers.fail() && hosts.starts_with("hosts ") && link.starts_with("link ") && !in.fail(),
           "rank 0 says of what all agree on: ", text);
-  out.places.hosts.clear();
+  out.topology.hosts.clear();
   std::istringstream list(hosts.substr(6));
-  for (int host = 0; list >> host;) out.places.hosts.push_back(host);
-  out.places.link = link.substr(5);
+  for (int host = 0; list >> host;) out.topology.hosts.push_back(host);
+  out.topology.link = link.substr(5);
   out.costs.assign(std::istreambuf_iterator<char>(in), {});
   return out;
 }
@@ -135,17 +135,17 @@ std::string text_of_ranks(const std::vector<int>& ranks) {
 
 // At rank 0: waits for ranks that are slow to start. Those that do not come in time are named here and to the ranks
 // that have come.
-void WorldRanks::await_comers(const WorldOptions& options) const {
+void WorldRanks::await_ranks(const WorldOptions& options) const {
   using Clock = std::chrono::steady_clock;
-  comm::StoreClient& store = joined_->rendezvous.store();
+  comm::StoreClient& store = connections_->rendezvous.store();
   const auto began = Clock::now();
   const auto since = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
   bool warned = false;
   std::string twice;
   std::vector<int> missing;
   for (int rank = 1; rank < ranks_; ++rank) missing.push_back(rank);
-  for (Pauses pauses;; pauses.wait()) {
-    std::erase_if(missing, [&](int rank) { return joined_->peers.has_joined(rank); });
+  for (Backoff backoff;; backoff.wait()) {
+    std::erase_if(missing, [&](int rank) { return connections_->peers.has_joined(rank); });
     if (missing.empty()) return;
     store.check();
     if (options.while_waiting) options.while_waiting();
@@ -164,12 +164,12 @@ void WorldRanks::await_comers(const WorldOptions& options) const {
                               " not come to this world within the ", options.start_timeout, " s of start_timeout",
                               twice.empty() ? "" : "; ", twice);
   store.set("agreed", "?" + why);
-  linger("refused");
+  await_readers("refused");
   fail(ErrorKind::peer, why);
 }
 
 WorldRanks::WorldRanks(WorldOptions& options) {
-  const comm::JobLaunch launch = found(options);
+  const comm::JobLaunch launch = find_launch(options);
   if (launch.devices) {
     require(options.devices == 1 || options.devices == *launch.devices, "World: its options say ", options.devices,
             " devices, but KAREZ_DEVICES says ", *launch.devices);
@@ -183,13 +183,13 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   rank_ = launch.rank;
   ranks_ = launch.ranks;
   peer_timeout_ = options.peer_timeout;
-  crowded_ = launch.crowded.value_or(false);
+  oversubscribed_ = launch.crowded.value_or(false);
   const int world = next_world(launch);
-  joined_ = std::make_unique<Joined>(launch, world, options.ranks.value_or(Ranks{}), options.peer_timeout);
-  if (rank_ == 0) await_comers(options);
+  connections_ = std::make_unique<Connections>(launch, world, options.ranks.value_or(Ranks{}), options.peer_timeout);
+  if (rank_ == 0) await_ranks(options);
   if (rank_ > 0 || world > 0 || launch.launcher == comm::Launcher::none) return;
   std::set<std::string_view> links;
-  for (int rank = 1; rank < ranks_; ++rank) links.insert(comm::name_of(joined_->peers.link_class(rank)));
+  for (int rank = 1; rank < ranks_; ++rank) links.insert(comm::name_of(connections_->peers.link_class(rank)));
   std::fprintf(stderr, "%s\n", comm::startup_line(launch, options.devices, base::join(links, "+")).c_str());
 }
 
@@ -197,34 +197,34 @@ WorldRanks::~WorldRanks() { end(std::uncaught_exceptions() == 0); }
 
 // What travels on a connection that is closed may be lost, so nobody goes before all are done.
 void WorldRanks::end(bool well) {
-  if (joined_ == nullptr) return;
-  comm::StoreClient& store = joined_->rendezvous.store();
+  if (connections_ == nullptr) return;
+  comm::StoreClient& store = connections_->rendezvous.store();
   try {
-    const auto lost = joined_->peers.lost();
+    const auto lost = connections_->peers.lost();
     if (!well) store.disconnect();
     else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
     else
       store.barrier("bye", ranks_,
                     comm::Seconds(peer_timeout_ + 2));  // all have come to the end, or something has failed
   } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
-  joined_.reset();
+  connections_.reset();
 }
 
-comm::Peers* WorldRanks::peers() const { return joined_ == nullptr ? nullptr : &joined_->peers; }
+comm::Peers* WorldRanks::peers() const { return connections_ == nullptr ? nullptr : &connections_->peers; }
 
 namespace {
 
 // What a rank says of itself: what must be equal, a line each; the cores it runs on, which ranks of one host may share;
 // how many, and its limit.
-struct Offer {
+struct RankInfo {
   std::string equal, machine, host;
   int cores = 1;
   std::int64_t memory = 0;
 
   std::string print() const { return cat(cores, " ", memory, "\n", machine, "\n", host, "\n", equal); }
-  static Offer parse(const std::string& text) {
+  static RankInfo parse(const std::string& text) {
     std::istringstream in(text);
-    Offer out;
+    RankInfo out;
     std::string line;
     std::getline(in, line);
     std::istringstream(line) >> out.cores >> out.memory;
@@ -255,7 +255,7 @@ std::string_view name_of(InputCheck check) {
   return "?";
 }
 
-std::string must_be_equal(const WorldOptions& options, const std::string& versions) {
+std::string options_to_match(const WorldOptions& options, const std::string& versions) {
   return cat(versions, "processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed,
              "\nteam = ", options.team, "\nin_flight = ", options.in_flight,
              "\ncheck_inputs = ", name_of(options.check_inputs), "\n");
@@ -271,72 +271,76 @@ std::string first_difference(const std::string& a, const std::string& b) {
 
 // Rank 0's verdict: '+' and what is agreed on, or why not: behind '-' the program's fault, '!' a rank that has stopped,
 // '?' one that has not come.
-std::string verdict(const std::vector<Offer>& offers, std::string costs, std::string link) {
-  Agreed agreed{offers[0].cores, offers[0].memory, {{}, std::move(link)}, std::move(costs)};
+std::string decide(const std::vector<RankInfo>& rank_infos, std::string costs, std::string link) {
+  CommonSettings common_settings{rank_infos[0].cores, rank_infos[0].memory, {{}, std::move(link)}, std::move(costs)};
   std::map<std::string, int> hosts;
-  for (const Offer& offer : offers)
-    agreed.places.hosts.push_back(hosts.try_emplace(offer.host, static_cast<int>(hosts.size())).first->second);
+  for (const RankInfo& info : rank_infos)
+    common_settings.topology.hosts.push_back(
+        hosts.try_emplace(info.host, static_cast<int>(hosts.size())).first->second);
   std::map<std::string, int> sharing;  // how many run on the same cores
-  for (const Offer& offer : offers) ++sharing[offer.machine];
-  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
-    const Offer& offer = offers[rank];
-    if (offer.equal != offers[0].equal)
-      return cat("-rank ", rank, "'s World differs from rank 0's: ", first_difference(offer.equal, offers[0].equal));
-    agreed.cores = std::min(agreed.cores, std::max(1, offer.cores / sharing[offer.machine]));
-    if (offer.memory > 0 && (agreed.memory == 0 || offer.memory < agreed.memory)) agreed.memory = offer.memory;
+  for (const RankInfo& info : rank_infos) ++sharing[info.machine];
+  for (std::size_t rank = 0; rank < rank_infos.size(); ++rank) {
+    const RankInfo& info = rank_infos[rank];
+    if (info.equal != rank_infos[0].equal)
+      return cat("-rank ", rank, "'s World differs from rank 0's: ", first_difference(info.equal, rank_infos[0].equal));
+    common_settings.cores = std::min(common_settings.cores, std::max(1, info.cores / sharing[info.machine]));
+    if (info.memory > 0 && (common_settings.memory == 0 || info.memory < common_settings.memory))
+      common_settings.memory = info.memory;
   }
-  return cat("+", agreed.print());
+  return cat("+", common_settings.print());
 }
 
 }  // namespace
 
 // Rank 0's: what all offer, judged. All have come to the store, so none has a reason to say nothing.
-std::string WorldRanks::agreed_on(std::string costs, std::string link) const {
-  comm::StoreClient& store = joined_->rendezvous.store();
-  std::vector<Offer> offers;
+std::string WorldRanks::decide_settings(std::string costs, std::string link) const {
+  comm::StoreClient& store = connections_->rendezvous.store();
+  std::vector<RankInfo> rank_infos;
   const double patience = peer_timeout_ + 1;  // no heart tells here that a machine is merely busy
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
   for (int rank = 0; rank < ranks_; ++rank) {
-    std::optional<std::string> offer;
-    for (Pauses pauses; !(offer = store.get(offer_of(rank))); pauses.wait()) {
+    std::optional<std::string> info;
+    for (Backoff backoff; !(info = store.get(rank_info_key(rank))); backoff.wait()) {
       store.check();
       if (std::chrono::steady_clock::now() > until)
-        return cat("!", joined_->peers.name(rank),
+        return cat("!", connections_->peers.name(rank),
                    " has stopped: it came to where the ranks meet, and has said nothing for ", patience, " s");
     }
-    offers.push_back(Offer::parse(*offer));
+    rank_infos.push_back(RankInfo::parse(*info));
   }
-  return verdict(offers, std::move(costs), std::move(link));
+  return decide(rank_infos, std::move(costs), std::move(link));
 }
 
 // Until rank 0 has said it. A store that answers nothing for so long has stopped, with rank 0.
-std::string WorldRanks::awaited(const std::string& key, const std::function<void()>& meanwhile) const {
-  comm::StoreClient& store = joined_->rendezvous.store();
+std::string WorldRanks::await_key(const std::string& key, const std::function<void()>& meanwhile) const {
+  comm::StoreClient& store = connections_->rendezvous.store();
   std::optional<std::string> value;
-  for (Pauses pauses; !(value = store.get(key, comm::Seconds(peer_timeout_ + 1))); pauses.wait()) {
+  for (Backoff backoff; !(value = store.get(key, comm::Seconds(peer_timeout_ + 1))); backoff.wait()) {
     store.check();
     if (meanwhile) meanwhile();
   }
   return *value;
 }
 
-Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs, const std::string& versions) const {
+CommonSettings WorldRanks::agree(const WorldOptions& options, const CostTable& costs,
+                                 const std::string& versions) const {
   const device::CpuBudget budget = device::cpu_budget();
   if (alone()) return {budget.cores, options.memory, {}, costs.print()};
-  comm::StoreClient& store = joined_->rendezvous.store();
-  const Offer mine{must_be_equal(options, versions), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")),
-                   joined_->peers.host(), crowded_ ? 1 : budget.cores, options.memory};
-  store.set(offer_of(rank_), mine.print());
+  comm::StoreClient& store = connections_->rendezvous.store();
+  const RankInfo mine{options_to_match(options, versions),
+                      cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), connections_->peers.host(),
+                      oversubscribed_ ? 1 : budget.cores, options.memory};
+  store.set(rank_info_key(rank_), mine.print());
   if (rank_ == 0) {
-    const auto forced = joined_->peers.forced();
-    store.set("agreed", agreed_on(costs.print(), forced ? std::string(comm::name_of(*forced)) : std::string()));
+    const auto forced = connections_->peers.forced();
+    store.set("agreed", decide_settings(costs.print(), forced ? std::string(comm::name_of(*forced)) : std::string()));
   }
-  const std::string said = awaited("agreed", options.while_waiting);
-  if (said.empty() || said[0] != '+') linger("refused");
-  const char verdict = said.empty() ? '-' : said[0];
-  const ErrorKind kind = verdict == '!' ? ErrorKind::hang : verdict == '?' ? ErrorKind::peer : ErrorKind::user;
-  require(kind, verdict == '+', said.empty() ? "rank 0 says nothing" : said.substr(1));
-  return Agreed::parse(std::string_view(said).substr(1));
+  const std::string said = await_key("agreed", options.while_waiting);
+  if (said.empty() || said[0] != '+') await_readers("refused");
+  const char decision = said.empty() ? '-' : said[0];
+  const ErrorKind kind = decision == '!' ? ErrorKind::hang : decision == '?' ? ErrorKind::peer : ErrorKind::user;
+  require(kind, decision == '+', said.empty() ? "rank 0 says nothing" : said.substr(1));
+  return CommonSettings::parse(std::string_view(said).substr(1));
 }
 
 namespace {
@@ -344,7 +348,8 @@ namespace {
 constexpr std::size_t most_text = (1 << 20) - 1;  // that the store takes
 
 // The first lines in which two ranks' texts differ.
-std::optional<std::string> lines_apart(int low, const std::string& low_text, int high, const std::string& high_text) {
+std::optional<std::string> first_differing_lines(int low, const std::string& low_text, int high,
+                                                 const std::string& high_text) {
   std::istringstream first(low_text), second(high_text);
   std::string a, b;
   while (true) {
@@ -368,13 +373,13 @@ std::map<int, std::string> links_by_rank(const std::string& text) {
   return out;
 }
 
-std::string first_unfit(std::vector<std::map<int, std::string>>& said) {
+std::string first_link_mismatch(std::vector<std::map<int, std::string>>& said) {
   const int ranks = static_cast<int>(said.size());
   for (int low = 0; low < ranks; ++low)
     for (int high = low + 1; high < ranks; ++high) {
       std::string &of_low = said[static_cast<std::size_t>(low)][high],
                   &of_high = said[static_cast<std::size_t>(high)][low];
-      if (const auto apart = lines_apart(low, of_low, high, of_high)) return *apart;
+      if (const auto apart = first_differing_lines(low, of_low, high, of_high)) return *apart;
     }
   return "their texts are equal as far as they go";
 }
@@ -382,29 +387,29 @@ std::string first_unfit(std::vector<std::map<int, std::string>>& said) {
 }  // namespace
 
 std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const {
-  comm::StoreClient& store = joined_->rendezvous.store();
+  comm::StoreClient& store = connections_->rendezvous.store();
   auto key = [&](int rank) { return cat(key_of("text", op), "/", rank); };
   if (rank_ == of.first || rank_ == of.second) store.set(key(rank_), mine.substr(0, most_text));
-  const auto apart = lines_apart(of.first, store.wait(key(of.first)), of.second, store.wait(key(of.second)));
-  linger(key_of("text", op));
+  const auto apart = first_differing_lines(of.first, store.wait(key(of.first)), of.second, store.wait(key(of.second)));
+  await_readers(key_of("text", op));
   return apart.value_or("their texts are equal; their kernels, options or versions differ");
 }
 
-void WorldRanks::tell(const std::string& what, const std::optional<Error>& failure) const {
-  if (joined_ == nullptr) return;
+void WorldRanks::publish_outcome(const std::string& what, const std::optional<Error>& failure) const {
+  if (connections_ == nullptr) return;
   const std::string text = failure ? cat(static_cast<int>(failure->kind), " rank 0: ", failure->what()) : "";
-  joined_->rendezvous.store().set(cat("told/", what), text.substr(0, most_text));
+  connections_->rendezvous.store().set(cat("told/", what), text.substr(0, most_text));
 }
 
-std::optional<Error> WorldRanks::told(const std::string& what) const {
-  const std::string text = joined_->rendezvous.store().wait(cat("told/", what));
+std::optional<Error> WorldRanks::read_outcome(const std::string& what) const {
+  const std::string text = connections_->rendezvous.store().wait(cat("told/", what));
   if (text.empty()) return std::nullopt;
   const std::size_t space = text.find(' ');
   return Error(static_cast<ErrorKind>(std::atoi(text.c_str())), text.substr(space + 1));
 }
 
-std::string WorldRanks::unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const {
-  comm::StoreClient& store = joined_->rendezvous.store();
+std::string WorldRanks::link_mismatch(std::uint64_t op, const std::map<int, std::string>& mine) const {
+  comm::StoreClient& store = connections_->rendezvous.store();
   auto key = [&](int rank) { return cat(key_of("links", op), "/", rank); };
   std::string text;
   for (const auto& [rank, lines] : mine) text += cat(">", rank, "\n", lines);
@@ -412,46 +417,46 @@ std::string WorldRanks::unfit_links(std::uint64_t op, const std::map<int, std::s
   if (rank_ == 0) {
     std::vector<std::map<int, std::string>> said;
     for (int rank = 0; rank < ranks_; ++rank) said.push_back(links_by_rank(store.wait(key(rank))));
-    store.set(key_of("links", op), first_unfit(said));
+    store.set(key_of("links", op), first_link_mismatch(said));
   }
-  const std::string verdict = store.wait(key_of("links", op));
-  linger(key_of("links", op));
-  return verdict;
+  const std::string decision = store.wait(key_of("links", op));
+  await_readers(key_of("links", op));
+  return decision;
 }
 
 std::string WorldRanks::key_of(std::string_view what, std::uint64_t op) const {
   return cat(what, "/", generation_, "/", op);
 }
 
-void WorldRanks::meet_again(double seconds, const std::function<void()>& leave) {
-  const auto lost = joined_->peers.lost();
-  require(ErrorKind::peer, !lost, "reset: ", lost ? joined_->peers.name(*lost) : "",
+void WorldRanks::rejoin(double seconds, const std::function<void()>& leave) {
+  const auto lost = connections_->peers.lost();
+  require(ErrorKind::peer, !lost, "reset: ", lost ? connections_->peers.name(*lost) : "",
           " cannot go on; start the job anew");
   const std::string word = cat("reset/", generation_, "/");
-  if (!left_) {
-    meet_at(cat(word, "come"), seconds);
-    left_ = true;
+  if (!has_left_) {
+    reset_barrier(cat(word, "come"), seconds);
+    has_left_ = true;
     leave();
-    joined_->peers.reset_connections();
+    connections_->peers.reset_connections();
   }
-  meet_at(cat(word, "left"), seconds);
-  left_ = false;
+  reset_barrier(cat(word, "left"), seconds);
+  has_left_ = false;
   ++generation_;
 }
 
-void WorldRanks::meet_at(const std::string& word, double seconds) const {
+void WorldRanks::reset_barrier(const std::string& word, double seconds) const {
   std::vector<int> absent;
   try {
     absent = missing(word, seconds);
   } catch (const Error& error) { throw Error(ErrorKind::peer, cat("reset: ", error.what(), "; start the job anew")); }
   require(ErrorKind::peer, absent.empty(),
-          "reset: ", join(absent, " and ", [&](int rank) { return joined_->peers.name(rank); }), " ",
+          "reset: ", join(absent, " and ", [&](int rank) { return connections_->peers.name(rank); }), " ",
           absent.size() == 1 ? "has" : "have", " not come to it within ", seconds,
           " s; after a failure all ranks reset their world, or none");
 }
 
 std::vector<int> WorldRanks::missing(const std::string& word, double seconds) const {
-  comm::StoreClient& store = joined_->rendezvous.store();
+  comm::StoreClient& store = connections_->rendezvous.store();
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   store.set(cat(word, "/", rank_), "here");
   std::vector<int> out;
@@ -470,7 +475,7 @@ std::vector<int> WorldRanks::missing(const std::string& word, double seconds) co
 }
 
 // Rank 0 serves what the others still read.
-void WorldRanks::linger(const std::string& word) const {
+void WorldRanks::await_readers(const std::string& word) const {
   try {
     missing(cat(word, "/read"), 1);
   } catch (const Error&) {}  // somebody has gone: there is nothing left to read for that one

@@ -19,12 +19,12 @@ Trace::Region Trace::region(const std::string& name, const std::vector<TensorTyp
   for (const auto& versions : versions_) updates += versions.size() - 1;
   std::vector<ValueId> arguments, results;
   {
-    around_.push_back(number_);
-    Swapped numbered(number_, next_trace_number());
-    struct Around {
+    enclosing_.push_back(number_);
+    ScopedValue numbered(number_, next_trace_number());
+    struct EnclosingGuard {
       std::vector<std::uint64_t>& list;
-      ~Around() { list.pop_back(); }
-    } around{around_};
+      ~EnclosingGuard() { list.pop_back(); }
+    } around{enclosing_};
     for (const TensorType& type : types) arguments.push_back(build::input(builder, name, type));
     results = body(arguments);
   }

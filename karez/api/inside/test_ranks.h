@@ -14,14 +14,14 @@
 namespace karez {
 
 // Where `ranks` ranks of this process, or of processes it starts, meet: a name that no other test has.
-inline Ranks meeting(int ranks) {
+inline Ranks test_rendezvous(int ranks) {
   const std::string secret = comm::print(comm::random_token());
   return {.ranks = ranks, .store = cat("@karez-test-", secret.substr(0, 24)), .token = secret};
 }
 
 // Runs body(rank's place) for each rank; what one throws first, by rank, is thrown here once all have ended.
 inline void on_ranks(int ranks, const std::function<void(const Ranks&)>& body) {
-  const Ranks all = meeting(ranks);
+  const Ranks all = test_rendezvous(ranks);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)

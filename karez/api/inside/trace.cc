@@ -58,14 +58,14 @@ ValueId first_random_state(Builder& b, std::uint64_t seed) {
 }
 
 ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state) {
-  Swapped path(b.path, parameter.name());
+  ScopedValue path(b.path, parameter.name());
   const ValueId first = parameter.init()(b, parameter.type(), parameter.site(), random_state);
   require(b.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(),
           "; its initialiser makes ", b.type(first));
   return first;
 }
 
-ScaleState::ScaleState(std::size_t number)
+LossScaleState::LossScaleState(std::size_t number)
     : scale(cat("amp.scale", number > 1 ? cat(".", number) : ""), {DType::f32, {}}, constant_init(65536), "amp"),
       good(cat("amp.good", number > 1 ? cat(".", number) : ""), {DType::i64, {}}, constant_init(0), "amp") {}
 
@@ -86,7 +86,7 @@ Trace& Trace::current() {
   return *current_trace;
 }
 
-void Trace::know(const OpTable& ops, const Mesh& mesh, const Parameter& counter) {
+void Trace::configure(const OpTable& ops, const Mesh& mesh, const Parameter& counter) {
   graph.meshes[0] = mesh;
   options_.counter = counter;
   Builder knowing(graph, ops);
@@ -97,18 +97,18 @@ void Trace::know(const OpTable& ops, const Mesh& mesh, const Parameter& counter)
 
 Tensor Trace::tensor(ValueId id) const {
   Tensor out(id, number_, graph.type(id));
-  if (expression != nullptr && around_.empty()) expression->hold(out);
+  if (expression != nullptr && enclosing_.empty()) expression->add_value(out);
   return out;
 }
 
-bool Trace::wrote(const Term& term) const {
+bool Trace::contains(const Term& term) const {
   const auto* tensor = std::get_if<Tensor>(&term.value);
   return tensor != nullptr && owns(*tensor);
 }
 
 bool Trace::owns(const Tensor& tensor) const {
   return tensor.id.valid() &&
-         (tensor.trace == number_ || std::find(around_.begin(), around_.end(), tensor.trace) != around_.end());
+         (tensor.trace == number_ || std::find(enclosing_.begin(), enclosing_.end(), tensor.trace) != enclosing_.end());
 }
 
 Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
@@ -122,7 +122,7 @@ Tensor Trace::array_input(std::string_view name, const TensorType& type, const M
   for (const TracePlacement& rule : options_.placements) known |= rule.mesh == mesh;
   ValueId id;
   {
-    Swapped placed(builder.mesh, own && !places() ? 0 : number_of(mesh));
+    ScopedValue placed(builder.mesh, own && !has_placements() ? 0 : number_of(mesh));
     id = array_value(builder, name, type, mesh, layout);
   }
   return tensor(known ? id : builder.transfer_to_mesh(id, number_of(Mesh(graph.meshes[0]))));
@@ -135,7 +135,7 @@ int Trace::number_of(const Mesh& mesh) {
   return static_cast<int>(graph.meshes.size()) - 1;
 }
 
-std::optional<int> Trace::ruled(const std::string& path) {
+std::optional<int> Trace::rule_mesh(const std::string& path) {
   const TracePlacement* found = nullptr;
   for (TracePlacement& rule : options_.placements) {
     if (path.empty() || !base::Glob(rule.module).matches(path)) continue;
@@ -148,9 +148,9 @@ std::optional<int> Trace::ruled(const std::string& path) {
   return number_of(found->mesh);
 }
 
-int Trace::decided(ValueId id) {
+int Trace::resolve_mesh(ValueId id) {
   const int at = graph.value(id).mesh;
-  return at != 0 || !places() ? at : builder.mesh != 0 ? builder.mesh : number_of(Mesh(graph.meshes[0]));
+  return at != 0 || !has_placements() ? at : builder.mesh != 0 ? builder.mesh : number_of(Mesh(graph.meshes[0]));
 }
 
 DType Trace::dtype_of(const Term& term) const {
@@ -208,7 +208,7 @@ std::string Trace::path_of(const Parameter& parameter) const {
 
 std::size_t Trace::join(const Parameter& parameter) {
   require(parameter != Parameter(), "a parameter that was never made");
-  if (expression != nullptr) expression->lie_with(parameter);
+  if (expression != nullptr) expression->place_with(parameter);
   auto known = std::find(parameters_.begin(), parameters_.end(), parameter);
   auto index = static_cast<std::size_t>(known - parameters_.begin());
   if (known != parameters_.end()) return index;
@@ -222,10 +222,10 @@ std::size_t Trace::join(const Parameter& parameter) {
   };
   while (taken()) key = key_of(path, ++ordinal);  // by one whose path was another when it joined
   // By its own path, which begins with its module's: it may be read outside of the module first.
-  std::optional<int> mesh = ruled(path);
-  if (!mesh && places() && options_.stored)
+  std::optional<int> mesh = rule_mesh(path);
+  if (!mesh && has_placements() && options_.stored)
     if (auto stored = options_.stored(parameter)) mesh = number_of(*stored);
-  Swapped placed(builder.mesh, mesh.value_or(builder.mesh));
+  ScopedValue placed(builder.mesh, mesh.value_or(builder.mesh));
   ValueId id = build::variable(builder, key, parameter.type());
   graph.variables.push_back({key, parameter.type(), builder.mesh, {}, id, {}});
   parameters_.push_back(parameter);
@@ -235,7 +235,7 @@ std::size_t Trace::join(const Parameter& parameter) {
 
 ValueId Trace::read(const Parameter& parameter) {
   std::size_t index = join(parameter);
-  touched_.push_back(index);
+  accessed_.push_back(index);
   Version& latest = versions_[index].back();
   latest.read = true;
   return latest.value;
@@ -245,11 +245,12 @@ void Trace::update(const Parameter& parameter, ValueId value) {
   std::size_t index = join(parameter);  // an update of what nobody read begins here too
   require(graph.type(value) == parameter.type(), "parameter '", parameter.name(), "' is ", parameter.type(),
           "; its update is ", graph.type(value));
-  touched_.push_back(index);
+  accessed_.push_back(index);
   graph.variables[index].updated = value;
   versions_[index].push_back({value});
   NodeId maker = graph.value(value).producer;
-  if (maker.valid() && !graph.node(maker).op->grad && !graph.node(maker).inputs.empty()) ends_.push_back(value);
+  if (maker.valid() && !graph.node(maker).op->grad && !graph.node(maker).inputs.empty())
+    gradient_stops_.push_back(value);
 }
 
 std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parameter>& parameters) {
@@ -291,7 +292,7 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
   return out;
 }
 
-std::vector<Parameter> Trace::parameters_behind(ValueId value) const {
+std::vector<Parameter> Trace::ancestor_parameters(ValueId value) const {
   ById<ValueId, bool> seen(graph.values.size());
   std::vector<ValueId> open = {value};
   while (!open.empty()) {
@@ -313,7 +314,7 @@ std::vector<Parameter> Trace::parameters_behind(ValueId value) const {
 
 void Trace::store(const Parameter& parameter, const Layout& layout) {
   Variable& variable = graph.variables[join(parameter)];
-  if (variable.mesh == 0) variable.mesh = graph.value(variable.read).mesh = decided(variable.read);
+  if (variable.mesh == 0) variable.mesh = graph.value(variable.read).mesh = resolve_mesh(variable.read);
   const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
   require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is wanted as ",
           sbp::print(variable.type, mesh, layout), ", but an earlier with_layout or rule stores it as ",
@@ -343,27 +344,27 @@ std::vector<std::size_t> Trace::inlined(bool train, const std::vector<TracePlace
     ~Restored() { place = before; }
   } restored{options_.train, options_.train};
   options_.train = train;
-  std::size_t first = touched_.size();
+  std::size_t first = accessed_.size();
   const std::size_t rules = options_.placements.size();
   options_.placements.insert(options_.placements.end(), placements.begin(), placements.end());
   body();
   require_matched(rules);
   options_.placements.resize(rules);
-  std::vector<std::size_t> out(touched_.begin() + static_cast<std::ptrdiff_t>(first), touched_.end());
+  std::vector<std::size_t> out(accessed_.begin() + static_cast<std::ptrdiff_t>(first), accessed_.end());
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
 ValueId Trace::random_state() {
-  if (expression != nullptr) expression->need_mesh("random numbers");
+  if (expression != nullptr) expression->require_mesh("random numbers");
   if (options_.counter == Parameter()) options_.counter = random_counter();
   return read(options_.counter);
 }
 
 ValueId Trace::loss_scale() { return read(options_.scaling->first.scale); }
 
-ValueId Trace::unscaled(ValueId gradient) {
+ValueId Trace::unscale(ValueId gradient) {
   Builder& b = builder;
   const TensorType type = graph.type(gradient);
   const ValueId inverse[] = {build::cast(b, loss_scale(), type.dtype)};
@@ -375,17 +376,17 @@ ValueId Trace::unscaled(ValueId gradient) {
   std::iota(all.begin(), all.end(), 0);
   if (!all.empty()) broken = build::reduce_max(b, broken, all);
   broken = build::cast(b, broken, DType::f32);
-  broken_ = broken_.valid() ? build::max(b, broken_, broken) : broken;
+  non_finite_ = non_finite_.valid() ? build::max(b, non_finite_, broken) : broken;
   return out;
 }
 
-ValueId Trace::applies() {
-  return broken_.valid() ? build::eq(builder, broken_, build::scalar(builder, DType::f32, 0)) : ValueId();
+ValueId Trace::update_condition() {
+  return non_finite_.valid() ? build::eq(builder, non_finite_, build::scalar(builder, DType::f32, 0)) : ValueId();
 }
 
 void Trace::step(const Parameter& parameter, ValueId next) {
   if (is_float(parameter.dtype())) next = build::stop_gradient(builder, next);
-  const ValueId apply = applies();
+  const ValueId apply = update_condition();
   if (!apply.valid()) return update(parameter, next);
   update(parameter,
          build::select(builder, build::broadcast_to(builder, apply, parameter.shape()), next, read(parameter)));
@@ -393,11 +394,11 @@ void Trace::step(const Parameter& parameter, ValueId next) {
 
 // After enough good steps the scale grows; a bad one makes it smaller.
 void Trace::adjust_scale() {
-  if (!broken_.valid()) return;
+  if (!non_finite_.valid()) return;
   const auto& [state, options] = *options_.scaling;
-  Swapped path(builder.path, std::string("amp"));
+  ScopedValue path(builder.path, std::string("amp"));
   Builder& b = builder;
-  const ValueId scale = read(state.scale), fine = build::eq(b, broken_, build::scalar(b, DType::f32, 0));
+  const ValueId scale = read(state.scale), fine = build::eq(b, non_finite_, build::scalar(b, DType::f32, 0));
   const ValueId more = build::add(b, read(state.good), build::scalar(b, DType::i64, 1)),
                 none = build::scalar(b, DType::i64, 0);
   const ValueId grows =
@@ -432,7 +433,7 @@ void Trace::finish(const std::vector<Tensor>& outputs) {
   adjust_scale();
   if (std::find(parameters_.begin(), parameters_.end(), options_.counter) == parameters_.end()) return;
   const std::int64_t one_step[2] = {0, 1};
-  Swapped path(builder.path, options_.counter.name());
+  ScopedValue path(builder.path, options_.counter.name());
   ValueId advance = build::constant(builder, options_.counter.type(), std::as_bytes(std::span(one_step)));
   ValueId next = build::add(builder, random_state(), advance);
   update(options_.counter, next);
@@ -440,7 +441,7 @@ void Trace::finish(const std::vector<Tensor>& outputs) {
 
 std::string line_of(const Tensor& tensor) {
   const Trace* trace = Trace::open();
-  if (trace == nullptr || !trace->wrote(Term(tensor))) return {};
+  if (trace == nullptr || !trace->contains(Term(tensor))) return {};
   const NodeId maker = trace->graph.value(tensor.id).producer;
   return maker.valid() ? trace->graph.node(maker).where : std::string();
 }

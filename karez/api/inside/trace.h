@@ -41,12 +41,12 @@ struct Sites {
   std::map<std::string, int> made;  // parameters by site, guarded by the mutex: a world may end on another thread
   void restart();
 };
-class SitesOfWorld {
+class SitesReference {
  public:
-  SitesOfWorld();
-  ~SitesOfWorld();
-  SitesOfWorld(const SitesOfWorld&) = delete;
-  SitesOfWorld& operator=(const SitesOfWorld&) = delete;
+  SitesReference();
+  ~SitesReference();
+  SitesReference(const SitesReference&) = delete;
+  SitesReference& operator=(const SitesReference&) = delete;
 
  private:
   std::shared_ptr<Sites> sites_;
@@ -72,9 +72,9 @@ struct TracePlacement {
 
 // What a dynamic loss scale is made of, one for each mesh of a world whose functions want one: f32[] that losses are
 // multiplied by, i64[] good steps since it last changed. From the second mesh on they are numbered: "amp.scale.2".
-struct ScaleState {
+struct LossScaleState {
   Parameter scale, good;
-  explicit ScaleState(std::size_t number);
+  explicit LossScaleState(std::size_t number);
 };
 
 struct TraceOptions {
@@ -85,7 +85,7 @@ struct TraceOptions {
       {};                  // where an earlier function has put a variable, if one has
   bool train = true;       // dropout acts, and advances the counter of random numbers
   Parameter counter = {};  // of random numbers; none: one of its own
-  std::optional<std::pair<ScaleState, LossScale>> scaling = {};  // of losses
+  std::optional<std::pair<LossScaleState, LossScale>> scaling = {};  // of losses
 };
 
 struct Expression;
@@ -116,18 +116,18 @@ class Trace {
   // Whose graph this is where it is none of a compiled function's but what one word of the user's wrote outside of them
   // (expression.h). Operands and numbers are inputs of it then, and its values are lazy.
   Expression* expression = nullptr;
-  void know(const graph::OpTable& ops, const Mesh& mesh, const Parameter& counter);  // it has begun without
+  void configure(const graph::OpTable& ops, const Mesh& mesh, const Parameter& counter);  // it has begun without
 
   std::uint64_t number() const { return number_; }
   const Mesh& mesh() const {
     return graph.meshes[static_cast<std::size_t>(builder.mesh)];
-  }                                                   // where new variables and inputs lie
-  int number_of(const Mesh& mesh);                    // of a placement in the graph; never 0, which is no decision
-  std::optional<int> ruled(const std::string& path);  // the placement that the rules give it, if one matches
-  int place_of(const std::string& path) { return ruled(path).value_or(scope); }
-  int scope = 0;               // of the innermost Placed; 0: none
-  int decided(ValueId value);  // where it lies; an undecided value goes on the mesh at hand
-  bool places() const { return graph.meshes.size() > 1 || !options_.placements.empty(); }
+  }                                                       // where new variables and inputs lie
+  int number_of(const Mesh& mesh);                        // of a placement in the graph; never 0, which is no decision
+  std::optional<int> rule_mesh(const std::string& path);  // the placement that the rules give it, if one matches
+  int place_of(const std::string& path) { return rule_mesh(path).value_or(scope); }
+  int scope = 0;                    // of the innermost Placed; 0: none
+  int resolve_mesh(ValueId value);  // where it lies; an undecided value goes on the mesh at hand
+  bool has_placements() const { return graph.meshes.size() > 1 || !options_.placements.empty(); }
   std::vector<std::string>
       remat;  // globs of FunctionOptions::remat, also of functions whose bodies are written into this trace
   bool training() const { return options_.train; }
@@ -141,7 +141,7 @@ class Trace {
   // The operand as a value here: a tensor of another trace is an error, a parameter is read, a number takes `dtype`.
   ValueId value(const Term& term, DType dtype);
   ValueId value(const Term& term) { return value(term, term.stands_for_number() ? dtype_of(term) : DType::f32); }
-  bool wrote(const Term& term) const;      // it is a tensor of this trace
+  bool contains(const Term& term) const;   // it is a tensor of this trace
   DType dtype_of(const Term& term) const;  // of a number: f32, i64 or bool
 
   // What parameters are called in this program, where that is not their name: rules and placements match it. Of the
@@ -163,9 +163,9 @@ class Trace {
   // as for a gradient.
   std::vector<ValueId> versions_read(ValueId loss, const std::vector<Parameter>& parameters);
   // Those of which a version lies behind the value, where gradients pass; in the order of `parameters`.
-  std::vector<Parameter> parameters_behind(ValueId value) const;
+  std::vector<Parameter> ancestor_parameters(ValueId value) const;
   // Versions that a gradient does not look behind: an op without gradient made them, an optimiser's.
-  const std::vector<ValueId>& ends_of_gradients() const { return ends_; }
+  const std::vector<ValueId>& gradient_stops() const { return gradient_stops_; }
   // How the parameter is stored, like a rule for it alone; one that says otherwise, before or after, is an error.
   void store(const Parameter& parameter, const Layout& layout);
   // The value of a number that changes between launches. `owner` tells two of one name apart: the second is called
@@ -178,9 +178,9 @@ class Trace {
   // them.
   bool scales_losses() const { return options_.scaling.has_value() && expression == nullptr; }
   ValueId loss_scale();
-  ValueId unscaled(ValueId gradient);  // looked through for what is not finite
+  ValueId unscale(ValueId gradient);  // looked through for what is not finite
   // Whether an optimiser's update is applied, bool[]: all gradients until here are finite. None without a loss scale.
-  ValueId applies();
+  ValueId update_condition();
   // An optimiser's update, where it is applied; of a node that does not ask itself. No gradient looks behind it.
   void step(const Parameter& parameter, ValueId next);
   std::int64_t site();  // of the next random node: module path plus ordinal
@@ -215,8 +215,8 @@ class Trace {
   bool owns(const Tensor& tensor) const;
 
   TraceOptions options_;
-  std::uint64_t number_;               // of the innermost region that is being written, if one is
-  std::vector<std::uint64_t> around_;  // numbers outside of it
+  std::uint64_t number_;                  // of the innermost region that is being written, if one is
+  std::vector<std::uint64_t> enclosing_;  // numbers outside of it
   std::vector<Parameter> parameters_;
   struct Version {
     ValueId value;
@@ -225,11 +225,11 @@ class Trace {
   std::size_t join(const Parameter& parameter);  // its index; the first time a node and a variable for it
 
   std::vector<std::vector<Version>> versions_;  // by parameter, oldest first
-  std::vector<ValueId> ends_;
+  std::vector<ValueId> gradient_stops_;
   std::set<ValueId> no_gradients_;
-  std::vector<std::size_t> touched_;  // parameters, as they were read and updated
+  std::vector<std::size_t> accessed_;  // parameters, as they were read and updated
   std::vector<HostScalar> host_scalars_;
-  ValueId broken_;  // f32[]: 0 where all gradients until here are finite, else 1; none: no gradient was taken
+  ValueId non_finite_;  // f32[]: 0 where all gradients until here are finite, else 1; none: no gradient was taken
   std::map<std::string, int> random_nodes_;  // by module path
 };
 
@@ -237,13 +237,13 @@ std::string print(const SourceLine& line);  // "net.cc:12"
 
 // Outside of a trace: what a word of the user's writes meanwhile is an expression of its own. Inside of one it is
 // nothing.
-class OwnExpression {
+class ExpressionScope {
  public:
-  OwnExpression();
-  ~OwnExpression();
-  OwnExpression(const OwnExpression&) = delete;
-  OwnExpression& operator=(const OwnExpression&) = delete;
-  void written(const SourceLine& where) const;  // the word has returned; what cannot wait is run
+  ExpressionScope();
+  ~ExpressionScope();
+  ExpressionScope(const ExpressionScope&) = delete;
+  ExpressionScope& operator=(const ExpressionScope&) = delete;
+  void finish(const SourceLine& where) const;  // the word has returned; what cannot wait is run
 
  private:
   std::shared_ptr<Expression> expression_;
@@ -256,12 +256,12 @@ template <class Body> auto at_line(const SourceLine& where, Body&& body);
 template <class Body> auto at_line(const SourceLine& where, const std::string& path, Body&& body);
 
 // Sets a string or a number for as long as it lives.
-template <class T> class Swapped {
+template <class T> class ScopedValue {
  public:
-  Swapped(T& place, T now) : place_(place), before_(std::exchange(place, std::move(now))) {}
-  ~Swapped() { place_ = std::move(before_); }
-  Swapped(const Swapped&) = delete;
-  Swapped& operator=(const Swapped&) = delete;
+  ScopedValue(T& place, T now) : place_(place), before_(std::exchange(place, std::move(now))) {}
+  ~ScopedValue() { place_ = std::move(before_); }
+  ScopedValue(const ScopedValue&) = delete;
+  ScopedValue& operator=(const ScopedValue&) = delete;
 
  private:
   T& place_;
@@ -269,14 +269,14 @@ template <class T> class Swapped {
 };
 
 template <class Body> auto at_line(const SourceLine& where, Body&& body) {
-  const OwnExpression own;
+  const ExpressionScope own;
   Trace* trace = nullptr;
   std::string line = print(where);
   try {
     trace = &Trace::current();
-    Swapped stamp(trace->builder.where, line);
+    ScopedValue stamp(trace->builder.where, line);
     auto result = body(*trace);
-    own.written(where);
+    own.finish(where);
     return result;
   } catch (const Error& error) {
     std::string_view text = error.what();
@@ -288,8 +288,8 @@ template <class Body> auto at_line(const SourceLine& where, Body&& body) {
 
 template <class Body> auto at_line(const SourceLine& where, const std::string& path, Body&& body) {
   return at_line(where, [&](Trace& trace) {
-    Swapped stamp(trace.builder.path, path);
-    Swapped placed(trace.builder.mesh, trace.place_of(path));
+    ScopedValue stamp(trace.builder.path, path);
+    ScopedValue placed(trace.builder.mesh, trace.place_of(path));
     return at_line(where, body);  // inside of the path, so that an error names it
   });
 }

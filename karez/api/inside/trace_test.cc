@@ -75,10 +75,10 @@ TEST(Trace, ALayersErrorNamesTheModuleAndTheLineOfItsCall) {
   EXPECT_THAT(error, HasSubstr("fc"));
 }
 
-TEST(Trace, OutsideOfATraceAWordWritesAnExpressionOfItsOwn) {
+TEST(Trace, OutsideOfATraceAFunctionWritesAnExpressionOfItsOwn) {
   const Tensor two = full({2}, 1);
   ASSERT_NE(two.lazy, nullptr);
-  EXPECT_EQ(ops_of(two.lazy->from()->trace.graph), "input broadcast");
+  EXPECT_EQ(ops_of(two.lazy->producer()->trace.graph), "input broadcast");
   EXPECT_EQ(Trace::open(), nullptr);
   EXPECT_THAT(error_of([] { Trace::current(); }), HasSubstr("no program is being traced on this thread"));
 }

@@ -85,7 +85,7 @@ void check_parts(const WeightEntry& entry, const std::vector<const WeightRule*>&
 
 }  // namespace
 
-std::vector<OfferedWeight> offered(const WeightFiles& file, const std::vector<WeightRule>& rules) {
+std::vector<OfferedWeight> offered_weights(const WeightFiles& file, const std::vector<WeightRule>& rules) {
   const std::vector<WeightEntry>& entries = file.entries();
   const std::string& path = file.path();
   for (const WeightRule& rule : rules) check(rule, path);
@@ -122,7 +122,7 @@ std::vector<OfferedWeight> offered(const WeightFiles& file, const std::vector<We
 
 std::string origin_note(const std::string& entry) { return "karez.origin." + entry; }
 
-bool made_before(const std::string& origin, const std::string& other) {
+bool created_before(const std::string& origin, const std::string& other) {
   const auto number = [](const std::string& text) {
     const std::size_t at = text.find_last_of('#');
     const std::string numbers = at == text.npos ? "" : text.substr(at + 1), site = numbers.substr(0, numbers.find('.')),
@@ -132,8 +132,8 @@ bool made_before(const std::string& origin, const std::string& other) {
   return number(origin) < number(other);
 }
 
-std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted,
-                         const std::string& path, bool some) {
+std::vector<int> match_weights(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted,
+                               const std::string& path, bool some) {
   std::map<std::string_view, std::vector<int>> offers_of, wanted_of;
   for (std::size_t i = 0; i < offers.size(); ++i) offers_of[offers[i].name].push_back(static_cast<int>(i));
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted_of[wanted[i].name].push_back(static_cast<int>(i));
@@ -145,7 +145,8 @@ std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::ve
     auto& have = offers_of[name];
     if (have.empty()) continue;
     std::stable_sort(who.begin(), who.end(), [&](int a, int b) { return want(a).ordinal < want(b).ordinal; });
-    std::stable_sort(who.begin(), who.end(), [&](int a, int b) { return made_before(want(a).origin, want(b).origin); });
+    std::stable_sort(who.begin(), who.end(),
+                     [&](int a, int b) { return created_before(want(a).origin, want(b).origin); });
     std::sort(have.begin(), have.end(), [&](int a, int b) { return ordinal(a) < ordinal(b); });
     if (who.size() == have.size()) {
       for (std::size_t i = 0; i < who.size(); ++i) out[static_cast<std::size_t>(who[i])] = have[i];

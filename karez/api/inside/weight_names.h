@@ -23,7 +23,7 @@ struct OfferedWeight {
 std::string origin_note(const std::string& entry);
 
 // What the file's entries are after the rules. Errors name the file, the rule and the tensor.
-std::vector<OfferedWeight> offered(const data::WeightFiles& file, const std::vector<WeightRule>& rules);
+std::vector<OfferedWeight> offered_weights(const data::WeightFiles& file, const std::vector<WeightRule>& rules);
 
 struct WantedWeight {
   std::string name;
@@ -31,13 +31,13 @@ struct WantedWeight {
   std::string origin;
 };
 // Of which parameter of several that have one name: in the order in which they were made.
-bool made_before(const std::string& origin, const std::string& other);
+bool created_before(const std::string& origin, const std::string& other);
 
 // For each wanted one the offer that is meant, or -1. Where as many of one name are wanted as offered, they are told
 // apart by the order in which they were made: the same program makes the same parameters in the same order. Where fewer
 // are wanted, by their origins, or, if the file has none, by their ordinals; not if `some` parameters are loaded, of
 // whatever program. What cannot be told apart is an error.
-std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted,
-                         const std::string& path, bool some);
+std::vector<int> match_weights(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted,
+                               const std::string& path, bool some);
 
 }  // namespace karez

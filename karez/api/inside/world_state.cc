@@ -16,7 +16,7 @@ std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::find(const
   return known == keys.end() ? variables.end() : variables.find(known->second);
 }
 
-std::pair<std::string, int> WorldState::called(const Key& key, const StoredVariable& variable) {
+std::pair<std::string, int> WorldState::display_name(const Key& key, const StoredVariable& variable) {
   const Parameter owner = Parameter::of(variable.owner);
   if (owner == Parameter()) return key;
   return {owner.name(), owner.ordinal()};
@@ -33,7 +33,7 @@ std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(std
   std::vector<std::map<Key, StoredVariable>::const_iterator> found;
   std::vector<std::string> all;
   for (auto at = variables.begin(); at != variables.end(); ++at) {
-    const auto [called_now, ordinal] = called(at->first, at->second);
+    const auto [called_now, ordinal] = display_name(at->first, at->second);
     if (called_now != name) continue;
     found.push_back(at);
     all.push_back(cat(print(at->second.type, at->second.mesh, at->second.layout), " (ordinal ", ordinal, ")"));
@@ -41,7 +41,7 @@ std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(std
   if (found.empty())
     fail(ErrorKind::name, "no variable '", name,
          "' exists yet: a variable is made by the first call of a function that uses it; ",
-         suggest_names(name, variables, [](const auto& item) { return called(item.first, item.second).first; }));
+         suggest_names(name, variables, [](const auto& item) { return display_name(item.first, item.second).first; }));
   if (found.size() == 1) return found[0];
   fail(ErrorKind::name, "'", name, "' is the name of ", all.size(), " variables: ", join(all, " and "),
        "; ask for one of them by its Parameter");
@@ -61,22 +61,22 @@ WorldState::Key WorldState::free_key(const Parameter& parameter) const {
   return key;
 }
 
-const ScaleState& WorldState::loss_scale(const Mesh& mesh) {
+const LossScaleState& WorldState::loss_scale(const Mesh& mesh) {
   for (const auto& [where, state] : loss_scales)
     if (where == mesh) return state;
-  return loss_scales.emplace_back(mesh, ScaleState(loss_scales.size() + 1)).second;
+  return loss_scales.emplace_back(mesh, LossScaleState(loss_scales.size() + 1)).second;
 }
 
 void WorldState::add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout) {
   variables[key] = {parameter.identity(), parameter.type(), std::move(mesh), std::move(layout)};
   keys[parameter.identity()] = key;
-  parameter.at_end([world = weak_from_this()] {
-    if (auto alive = world.lock()) alive->owner_gone();
+  parameter.on_destroy([world = weak_from_this()] {
+    if (auto alive = world.lock()) alive->on_owner_destroyed();
   });
 }
 
-void WorldState::forget_gone() {
-  if (!some_gone.exchange(false)) return;
+void WorldState::drop_expired() {
+  if (!has_expired_owners.exchange(false)) return;
   std::erase_if(variables, [&](const auto& item) {
     if (!item.second.owner.expired()) return false;
     session.forget_variable(key_of(item.first.first, item.first.second));
@@ -85,19 +85,19 @@ void WorldState::forget_gone() {
   });
 }
 
-void WorldState::forget_all() {
+void WorldState::clear() {
   session.reload();
   variables.clear();
   keys.clear();
-  waiting = {};
-  brought.clear();
+  pending_weights = {};
+  relocated_values.clear();
   ++generation;
 }
 
-void WorldState::begin_anew(bool failed) {
-  if (ranks.alone() || !failed) return forget_all();
-  ranks.meet_again(options.peer_timeout, [&] {
-    forget_all();
+void WorldState::restart(bool failed) {
+  if (ranks.alone() || !failed) return clear();
+  ranks.rejoin(options.peer_timeout, [&] {
+    clear();
     session.leave_ranks();
   });
   session.join_ranks();
@@ -113,12 +113,12 @@ void WorldState::end_ranks(bool well) {
   ranks.end(well);
 }
 
-void WorldState::owner_gone() {
+void WorldState::on_owner_destroyed() {
   if (runtime::is_forked_child()) return;
-  some_gone = true;
+  has_expired_owners = true;
   if (holder.load() == std::this_thread::get_id()) return;  // at the end of its lock
-  while (some_gone && mutex.try_lock()) {                   // another holder sees to it
-    forget_gone();
+  while (has_expired_owners && mutex.try_lock()) {          // another holder sees to it
+    drop_expired();
     mutex.unlock();
   }
 }
@@ -130,17 +130,17 @@ WorldLock::WorldLock(WorldState& world) : world_(world) {
           "or write");
   world.mutex.lock();
   world.holder = std::this_thread::get_id();
-  world.forget_gone();
+  world.drop_expired();
 }
 
 WorldLock::~WorldLock() {
-  world_.forget_gone();
+  world_.drop_expired();
   world_.holder = std::thread::id();
   world_.mutex.unlock();
-  if (world_.some_gone) world_.owner_gone();
+  if (world_.has_expired_owners) world_.on_owner_destroyed();
 }
 
-TraceTurn::TraceTurn(WorldState& world, TracedBy& traced) : world_(world), traced_(traced) {
+TraceLock::TraceLock(WorldState& world, TraceOwner& traced) : world_(world), traced_(traced) {
   const std::thread::id me = std::this_thread::get_id();
   std::unique_lock lock(world.tracing);
   while (traced.thread != std::thread::id()) {
@@ -155,16 +155,16 @@ TraceTurn::TraceTurn(WorldState& world, TracedBy& traced) : world_(world), trace
       thread = next->second->thread;
     }
     world.waiting_for[me] = &traced;
-    world.traced.wait(lock);
+    world.trace_done.wait(lock);
     world.waiting_for.erase(me);
   }
   traced.thread = me;
 }
 
-TraceTurn::~TraceTurn() {
+TraceLock::~TraceLock() {
   std::lock_guard lock(world_.tracing);
   traced_.thread = {};
-  world_.traced.notify_all();
+  world_.trace_done.notify_all();
 }
 
 }  // namespace karez

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "karez/api/inside/pending_weights.h"
 #include "karez/api/inside/plan_cache.h"
 #include "karez/api/inside/ranks.h"
 #include "karez/api/inside/trace.h"
-#include "karez/api/inside/waiting_weights.h"
 #include "karez/api/world.h"
 #include "karez/data/array_source.h"
 #include "karez/kernels/kernel.h"
@@ -30,11 +30,11 @@ struct StoredVariable {
   TensorType type;
   Mesh mesh;
   Layout layout;
-  bool loose = false;
+  bool provisional = false;
 };
 
 // Which thread is tracing a function; guarded by WorldState::tracing.
-struct TracedBy {
+struct TraceOwner {
   std::string function;
   std::thread::id thread;
 };
@@ -44,10 +44,10 @@ struct ExpressionPlans;
 struct WorldState : std::enable_shared_from_this<WorldState> {
   explicit WorldState(WorldOptions chosen);
 
-  const SitesOfWorld sites;
+  const SitesReference sites;
   WorldOptions options;
   WorldRanks ranks;
-  Agreed agreed;  // with the other ranks
+  CommonSettings common_settings;  // with the other ranks
   CostTable costs;
   graph::OpTable ops;
   kernels::KernelTable kernels;
@@ -63,31 +63,31 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   using Key = std::pair<std::string, int>;
   std::map<Key, StoredVariable> variables;
   std::map<Parameter::Identity, Key, std::owner_less<Parameter::Identity>> keys;
-  WaitingWeights waiting;                                // for variables that are none yet
-  std::vector<std::pair<Parameter, HostArray>> brought;  // for those that are to lie elsewhere, likewise
-  struct Gather {
+  PendingWeights pending_weights;                                 // for variables that are none yet
+  std::vector<std::pair<Parameter, HostArray>> relocated_values;  // for those that are to lie elsewhere, likewise
+  struct GatherPlan {
     std::string what;
     int plan = 0, generation = 0;
   };
-  std::vector<std::pair<Mesh, ScaleState>> loss_scales;  // in the order in which their meshes first wanted one
-  std::vector<Gather> gathers;  // plans that bring a value to all ranks, see gather.h; the latest used last
+  std::vector<std::pair<Mesh, LossScaleState>> loss_scales;  // in the order in which their meshes first wanted one
+  std::vector<GatherPlan> gather_plans;  // plans that bring a value to all ranks, see gather.h; the latest used last
   std::mutex mutex;
-  std::atomic<std::thread::id> holder{};  // of the mutex
-  std::atomic<bool> some_gone{false};     // the owner of a variable is no more
+  std::atomic<std::thread::id> holder{};        // of the mutex
+  std::atomic<bool> has_expired_owners{false};  // the owner of a variable is no more
 
-  std::mutex tracing;  // guards every TracedBy of this world, and `waiting_for`; held for a moment only
-  std::condition_variable traced;
-  std::map<std::thread::id, const TracedBy*> waiting_for;  // threads for another one's trace of a function
+  std::mutex tracing;  // guards every TraceOwner of this world, and `waiting_for`; held for a moment only
+  std::condition_variable trace_done;
+  std::map<std::thread::id, const TraceOwner*> waiting_for;  // threads for another one's trace of a function
 
   runtime::Session session;  // behind the tables it points to: it is gone before them
   std::shared_ptr<ExpressionPlans>
-      ran;  // what tensors outside of traces ran (run_expressions.h); gone before the session
+      expression_plans;  // what tensors outside of traces ran (expression_plans.h); gone before the session
 
   // What the compiler is told for a program on these meshes.
   passes::CompileOptions compile_options(const graph::Graph& graph) const;
   // What acts by calls of such a team cost, each by itself: for runs in virtual time, in which devices take turns on
   // their workers. Plans keep it; the compiler's is the same but for turns, which it has no workers to see.
-  CostTable costs_of_acts(const graph::Graph& graph, int team) const;
+  CostTable act_costs(const graph::Graph& graph, int team) const;
 
   // With the lock.
   std::map<Key, StoredVariable>::const_iterator find(const Parameter& parameter) const;  // or variables.end()
@@ -95,17 +95,17 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
       std::string_view name) const;  // the only one of the name; otherwise an error
   std::map<Key, StoredVariable>::const_iterator stored(const Parameter& parameter) const;
   Key free_key(const Parameter& parameter) const;
-  static std::pair<std::string, int> called(const Key& key,
-                                            const StoredVariable& variable);  // its owner's name and ordinal now
+  static std::pair<std::string, int> display_name(const Key& key,
+                                                  const StoredVariable& variable);  // its owner's name and ordinal now
   void erase(const Key& key);
-  const ScaleState& loss_scale(const Mesh& mesh);  // of functions of half precision there
+  const LossScaleState& loss_scale(const Mesh& mesh);  // of functions of half precision there
   void add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout);
-  void forget_gone();  // the variables whose owners are no more
-  void forget_all();   // variables and plans; none is under way
+  void drop_expired();  // the variables whose owners are no more
+  void clear();         // variables and plans; none is under way
   // Likewise, and with them a failure: of several ranks all do so, and go on together.
-  void begin_anew(bool failed);
+  void restart(bool failed);
 
-  void owner_gone();  // by whoever let it go, with the lock or without
+  void on_owner_destroyed();  // by whoever let it go, with the lock or without
 
   // Once the session has ended. A thread that is still inside a call has five seconds to leave it; otherwise the
   // connections go with the process.
@@ -127,16 +127,16 @@ class WorldLock {
 
 // This thread's turn to run a function's body: one thread at a time, others wait. A function that calls itself, or
 // waits for a thread that waits for this one, is an error.
-class TraceTurn {
+class TraceLock {
  public:
-  TraceTurn(WorldState& world, TracedBy& traced);
-  ~TraceTurn();
-  TraceTurn(const TraceTurn&) = delete;
-  TraceTurn& operator=(const TraceTurn&) = delete;
+  TraceLock(WorldState& world, TraceOwner& traced);
+  ~TraceLock();
+  TraceLock(const TraceLock&) = delete;
+  TraceLock& operator=(const TraceLock&) = delete;
 
  private:
   WorldState& world_;
-  TracedBy& traced_;
+  TraceOwner& traced_;
 };
 
 }  // namespace karez

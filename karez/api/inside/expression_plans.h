@@ -12,7 +12,7 @@
 
 namespace karez {
 
-struct Program;
+struct ExpressionProgram;
 
 // The programs that a world has run, each as a function of its arguments; the latest used last. A world's own: its
 // functions keep no world alive.
@@ -20,8 +20,8 @@ struct ExpressionPlans {
   struct Plan {
     std::string key;  // its structure
     Function function;
-    std::shared_ptr<const Program*> program;  // what it is traced from, during a call
-    std::int64_t bytes = 0;                   // of its values, the same on every rank
+    std::shared_ptr<const ExpressionProgram*> program;  // what it is traced from, during a call
+    std::int64_t bytes = 0;                             // of its values, the same on every rank
   };
   std::mutex mutex;  // held while a program is put together and called
   std::vector<Plan> plans;
@@ -33,7 +33,7 @@ DeviceMesh mesh_of(const Expression* expression);  // where it is computed; null
 
 // Whether how the value will lie is known only once it is computed: a large one whose operands are divided. The same on
 // every rank.
-bool is_laid_by_planner(const LazyValue& value);
+bool has_planner_layout(const LazyValue& value);
 
 // Begins to compute these, and with them what stands on the way and somebody may still ask for. What is there already
 // stays.

@@ -1,5 +1,5 @@
 // Which loaded value a new variable begins with.
-#include "karez/api/inside/waiting_weights.h"
+#include "karez/api/inside/pending_weights.h"
 #include "karez/api/inside/namespace.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ bool same(const Parameter::Identity& a, const Parameter::Identity& b) {
 }
 
 // Who is named waits before whoever comes by that name.
-std::ptrdiff_t place_of(const std::vector<WaitingWeight>& list, const Parameter& parameter) {
+std::ptrdiff_t place_of(const std::vector<PendingWeight>& list, const Parameter& parameter) {
   std::ptrdiff_t found = -1;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const WaitingWeight& one = list[i];
+    const PendingWeight& one = list[i];
     if (one.owner && same(*one.owner, parameter.identity())) return static_cast<std::ptrdiff_t>(i);
     if (one.owner || one.offer.name != parameter.name()) continue;
     if (one.offer.origin.empty() ? one.offer.ordinal.value_or(parameter.ordinal()) == parameter.ordinal()
@@ -53,11 +53,11 @@ void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std
           "; a dtype is changed where nothing is lost, from F16 and BF16 to f32 or f64");
 }
 
-std::vector<const WaitingWeight*> WaitingWeights::of(const std::vector<Parameter>& parameters) const {
-  std::vector<const WaitingWeight*> out;
+std::vector<const PendingWeight*> PendingWeights::match(const std::vector<Parameter>& parameters) const {
+  std::vector<const PendingWeight*> out;
   for (const Parameter& parameter : parameters) {
     const std::ptrdiff_t at = place_of(list, parameter);
-    const auto other = std::find_if(list.begin(), list.end(), [&](const WaitingWeight& one) {
+    const auto other = std::find_if(list.begin(), list.end(), [&](const PendingWeight& one) {
       return !one.owner && one.offer.name == parameter.name();
     });
     if (at < 0 && other != list.end())
@@ -66,16 +66,16 @@ std::vector<const WaitingWeight*> WaitingWeights::of(const std::vector<Parameter
            "told; give them names of their "
            "own, "
            "by a named root module");
-    if (at < 0 && !whole.empty())
-      fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole,
+    if (at < 0 && !whole_checkpoint.empty())
+      fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole_checkpoint,
            ", which was loaded for all variables, has none for it; of those that wait ",
-           suggest_names(parameter.name(), list, [](const WaitingWeight& one) { return one.offer.name; }),
+           suggest_names(parameter.name(), list, [](const PendingWeight& one) { return one.offer.name; }),
            ". load(path, {.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is "
            "missing begins with its initial "
            "value");
     out.push_back(at < 0 ? nullptr : &list[static_cast<std::size_t>(at)]);
     if (at < 0) continue;
-    const WaitingWeight& found = *out.back();
+    const PendingWeight& found = *out.back();
     require(ErrorKind::name, std::count(out.begin(), out.end(), &found) == 1, "two new variables are called '",
             parameter.name(), "', but ", found.file->path(),
             " has one of this name; give them names of their own, by a named root module");
@@ -84,12 +84,12 @@ std::vector<const WaitingWeight*> WaitingWeights::of(const std::vector<Parameter
   return out;
 }
 
-void WaitingWeights::taken(const Parameter& parameter) {
+void PendingWeights::remove(const Parameter& parameter) {
   if (const std::ptrdiff_t at = place_of(list, parameter); at >= 0) list.erase(list.begin() + at);
 }
 
-void WaitingWeights::forget_gone() {
-  std::erase_if(list, [](const WaitingWeight& one) { return one.owner && one.owner->expired(); });
+void PendingWeights::drop_expired() {
+  std::erase_if(list, [](const PendingWeight& one) { return one.owner && one.owner->expired(); });
 }
 
 }  // namespace karez

@@ -22,7 +22,7 @@ void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& 
                       const std::function<std::string()>& text);
 
 // An op that all ranks ask for before it begins.
-struct AskedOp {
+struct OpRequest {
   std::uint64_t hash = 0;
   std::string what;                      // "a read of f64[3@d]"
   std::optional<SourceLine> where = {};  // that it is written on
@@ -31,7 +31,7 @@ struct AskedOp {
 };
 // Waits until all have asked for it, and gives its number. Throws where one comes to something else: on all that asked,
 // and nothing has begun then.
-std::uint64_t ask_all(WorldState& world, const AskedOp& asked);
+std::uint64_t agree_on_op(WorldState& world, const OpRequest& request);
 
 // That all write this value, which `what` names.
 void agree_on_value(WorldState& world, const HostArray& value, const std::string& what);

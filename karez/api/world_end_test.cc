@@ -32,7 +32,7 @@ class CountedSource : public Source {
   std::atomic<int>& reads_;
 };
 
-struct Counted {
+struct CountedWorld {
   World world;
   std::atomic<int> reads{0};
   Parameter total{"total", {DType::f32, {}}, constant_init(1)};
@@ -40,7 +40,7 @@ struct Counted {
   Future call() { return add(Feed{std::make_shared<CountedSource>(reads), 0}); }
 };
 
-TEST(Ending, ADestroyedWorldWaitsForLaunchesUnderWay) {
+TEST(WorldEnd, ADestroyedWorldWaitsForLaunchesUnderWay) {
   std::atomic<int> reads{0};
   {
     World world;
@@ -51,7 +51,7 @@ TEST(Ending, ADestroyedWorldWaitsForLaunchesUnderWay) {
   EXPECT_EQ(reads, 4);
 }
 
-TEST(Ending, AnExceptionDoesNotWaitForThem) {
+TEST(WorldEnd, AnExceptionDoesNotWaitForThem) {
   std::atomic<int> reads{0};
   try {
     World world;
@@ -64,8 +64,8 @@ TEST(Ending, AnExceptionDoesNotWaitForThem) {
   EXPECT_LT(reads, 4);
 }
 
-TEST(Ending, WhatWasMadeCanBeReadAfterItAndNothingElseCanBeDone) {
-  Counted counted;
+TEST(WorldEnd, WhatWasMadeCanBeReadAfterItAndNothingElseCanBeDone) {
+  CountedWorld counted;
   const Future ended = counted.call();
   EXPECT_EQ(ended.item(), 1);
   const Future under_way = counted.call();
@@ -84,8 +84,8 @@ TEST(Ending, WhatWasMadeCanBeReadAfterItAndNothingElseCanBeDone) {
   counted.world.end(false);
 }
 
-TEST(Ending, InHasteLaunchesUnderWayFail) {
-  Counted counted;
+TEST(WorldEnd, InHasteLaunchesUnderWayFail) {
+  CountedWorld counted;
   counted.call().wait();
   std::vector<Future> under_way;
   for (int i = 0; i < 4; ++i) under_way.push_back(counted.call());
@@ -94,8 +94,8 @@ TEST(Ending, InHasteLaunchesUnderWayFail) {
   EXPECT_THAT(error_of([&] { under_way.back().wait(); }), HasSubstr("it ends its world, because something was thrown"));
 }
 
-TEST(Ending, AThreadThatWaitsIsTold) {
-  Counted counted;
+TEST(WorldEnd, AThreadThatWaitsIsTold) {
+  CountedWorld counted;
   counted.call().wait();
   for (int i = 0; i < 3; ++i) counted.call();
   auto waits = std::async(std::launch::async, [&] { return error_of([&] { counted.call().wait(); }); });
@@ -104,7 +104,7 @@ TEST(Ending, AThreadThatWaitsIsTold) {
   EXPECT_NE(waits.get(), "no error");
 }
 
-TEST(Ending, WhatWhileWaitingThrowsEndsTheWaitAlone) {
+TEST(WorldEnd, WhatWhileWaitingThrowsEndsTheWaitAlone) {
   std::atomic<bool> interrupt{false};
   std::atomic<int> reads{0};
   World world({.while_waiting = [&] {
@@ -130,7 +130,7 @@ void exit_with_launches_under_way(int devices) {
   std::exit(3);
 }
 
-TEST(EndingDeathTest, ExitWithLaunchesUnderWayIsClean) {
+TEST(WorldEndDeathTest, ExitWithLaunchesUnderWayIsClean) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (int devices : {1, 2, 3}) EXPECT_EXIT(exit_with_launches_under_way(devices), ::testing::ExitedWithCode(3), "^$");
 }
@@ -143,12 +143,12 @@ void exit_with_a_static_world() {
   std::exit(4);
 }
 
-TEST(EndingDeathTest, AWorldWithStaticStorageEndsWithTheProcess) {
+TEST(WorldEndDeathTest, AWorldWithStaticStorageEndsWithTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(exit_with_a_static_world(), ::testing::ExitedWithCode(4), "^$");
 }
 
-TEST(Ending, RanksEndTogetherByACallToo) {
+TEST(WorldEnd, RanksEndTogetherByACallToo) {
   std::atomic<int> ended{0};
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
@@ -164,7 +164,7 @@ TEST(Ending, RanksEndTogetherByACallToo) {
   EXPECT_EQ(ended, 2);
 }
 
-TEST(Ending, ARankThatEndsInHasteIsNamedByTheOthers) {
+TEST(WorldEnd, ARankThatEndsInHasteIsNamedByTheOthers) {
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
     if (here.rank == 1) return world.barrier(), world.end(false);

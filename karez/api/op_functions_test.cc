@@ -41,7 +41,7 @@ std::set<std::string> written() {
   return names;
 }
 
-TEST(Words, EveryOpHasOneOrAReason) {
+TEST(OpFunctions, EveryOpHasOneOrAReason) {
   const std::map<std::string, std::string> without = {
       {"adam", "optim::Adam writes it"},
       {"sgd", "optim::SGD writes it"},

@@ -25,7 +25,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // What each rank is told, in the order of ranks; "no error" where it was none.
-std::vector<std::string> told(int ranks, const std::function<void(World&, int rank)>& body, double peer_timeout = 30) {
+std::vector<std::string> errors_by_rank(int ranks, const std::function<void(World&, int rank)>& body,
+                                        double peer_timeout = 30) {
   std::vector<std::string> out(static_cast<std::size_t>(ranks));
   on_ranks(ranks, [&](const Ranks& here) {
     World world({.ranks = here, .peer_timeout = peer_timeout});
@@ -44,7 +45,7 @@ double seconds_of(const std::function<void()>& body) {
 
 TEST(RanksThatDiffer, ARankWithAnotherProgramIsRefusedBeforeItRunsWithTheFirstDifference) {
   const double seconds = seconds_of([] {
-    const auto texts = told(3, [](World& world, int rank) {
+    const auto texts = errors_by_rank(3, [](World& world, int rank) {
       auto f = compile(world.mesh("d=3"), [&](Tensor x) { return sum(rank == 2 ? exp(x) : tanh(x)); });
       f(three()).wait();
     });
@@ -61,8 +62,8 @@ TEST(RanksThatDiffer, ARankWithAnotherProgramIsRefusedBeforeItRunsWithTheFirstDi
 }
 
 // Numbers, but on one rank one batch cannot be read.
-struct Numbers : Source {
-  explicit Numbers(std::int64_t bad) : bad(bad) {}
+struct PositionSource : Source {
+  explicit PositionSource(std::int64_t bad) : bad(bad) {}
   std::int64_t bad;
   TensorType type() const override { return {DType::f64, {4}}; }
   void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
@@ -74,8 +75,8 @@ struct Numbers : Source {
 TEST(RanksThatFail, ASourceThatThrowsOnOneRankFailsTheLaunchOnAll) {
   for (int bad : {0, 1, 2}) {
     std::vector<int> good(3, 0);
-    const auto texts = told(3, [&](World& world, int rank) {
-      auto numbers = std::make_shared<Numbers>(rank == bad ? 5 : -1);
+    const auto texts = errors_by_rank(3, [&](World& world, int rank) {
+      auto numbers = std::make_shared<PositionSource>(rank == bad ? 5 : -1);
       Parameter w("w", {DType::f64, {4}}, constant_init(1));
       auto f = compile(world.mesh("d=3"), [&](Tensor x) {
         return std::pair{sum(with_layout(x, {"d"}) * w), with_layout(x, {"d"}) * 2.0};
@@ -96,28 +97,29 @@ TEST(RanksThatFail, ASourceThatThrowsOnOneRankFailsTheLaunchOnAll) {
 }
 
 TEST(RanksThatFail, WhatAFailedLaunchWasFedGoesWithIt) {
-  EXPECT_THAT(told(2,
-                   [](World& world, int rank) {
-                     auto numbers = std::make_shared<Numbers>(rank == 1 ? 2 : -1);
-                     const std::weak_ptr<Numbers> fed = numbers;
-                     Parameter w("w", {DType::f64, {4}}, constant_init(1));
-                     {
-                       auto f = compile(world.mesh("d=2"), [&](Tensor x) { return sum(with_layout(x, {"d"}) * w); });
-                       error_of([&] {
-                         for (int i = 0;; ++i) f(Feed{numbers, i}).wait();
-                       });
-                     }
-                     numbers.reset();
-                     world.held_bytes();  // drops what launches leave
-                     EXPECT_TRUE(fed.expired());
-                     EXPECT_EQ(world.read("w").data<double>()[3], 1);
-                   }),
+  EXPECT_THAT(errors_by_rank(2,
+                             [](World& world, int rank) {
+                               auto numbers = std::make_shared<PositionSource>(rank == 1 ? 2 : -1);
+                               const std::weak_ptr<PositionSource> fed = numbers;
+                               Parameter w("w", {DType::f64, {4}}, constant_init(1));
+                               {
+                                 auto f = compile(world.mesh("d=2"),
+                                                  [&](Tensor x) { return sum(with_layout(x, {"d"}) * w); });
+                                 error_of([&] {
+                                   for (int i = 0;; ++i) f(Feed{numbers, i}).wait();
+                                 });
+                               }
+                               numbers.reset();
+                               world.held_bytes();  // drops what launches leave
+                               EXPECT_TRUE(fed.expired());
+                               EXPECT_EQ(world.read("w").data<double>()[3], 1);
+                             }),
               Each("no error"));
 }
 
 // A row of twelve times its position; one that is damaged.
-struct Twelve : Source {
-  explicit Twelve(std::int64_t bad) : bad(bad) {}
+struct WidePositionSource : Source {
+  explicit WidePositionSource(std::int64_t bad) : bad(bad) {}
   TensorType type() const override { return {DType::f64, {12}}; }
   void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
     require(ErrorKind::data, position != bad, "batch ", position, " is damaged");
@@ -141,9 +143,9 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
           return loss + steps;
         });
         for (int i = 0; i < 12; ++i) {
-          const auto good = std::make_shared<Twelve>(-1);
+          const auto good = std::make_shared<WidePositionSource>(-1);
           if (fails && i % 3 == 1) {
-            const auto bad = std::make_shared<Twelve>(here.rank == i % ranks ? i : -1);
+            const auto bad = std::make_shared<WidePositionSource>(here.rank == i % ranks ? i : -1);
             std::vector<Future> later = {f(Feed{bad, i}), f(Feed{good, i}),
                                          f(Feed{good, i})};  // two that are under way with it
             const std::string own = error_of([&] { later[0].wait(); });
@@ -181,7 +183,8 @@ TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
       };
       auto& told = (fails ? losses : expected)[static_cast<std::size_t>(here.rank)];
       for (int i = 0; i < 6; ++i) {
-        const auto good = std::make_shared<Twelve>(-1), bad = std::make_shared<Twelve>(here.rank == 1 ? i : -1);
+        const auto good = std::make_shared<WidePositionSource>(-1),
+                   bad = std::make_shared<WidePositionSource>(here.rank == 1 ? i : -1);
         if (fails) {
           hear([&] { f(Feed{bad, i}).wait(); });
           hear([&] { f(Feed{bad, i}).value().wait(); });
@@ -220,7 +223,7 @@ TEST(RanksThatFail, ByTheirDataAreToldToAllRanksAtTheSameCall) {
     World world({.ranks = here});
     auto whole = compile(world.mesh("d=3"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
     auto f = compile(world.mesh("d=2"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
-    const auto rows = std::make_shared<Twelve>(here.rank == 0 ? 5 : -1);
+    const auto rows = std::make_shared<WidePositionSource>(here.rank == 0 ? 5 : -1);
     for (int i = 0; i < 120; ++i) {
       try {
         (i % 3 == 0 ? whole : f)(Feed{rows, i});
@@ -237,8 +240,8 @@ TEST(RanksThatFail, ByTheirDataAreToldToAllRanksAtTheSameCall) {
 
 // The batch goes to nobody else: without the agreement rank 0 would not notice.
 TEST(RanksThatFail, ALaunchThatSendsNothingFailsOnAllToo) {
-  const auto texts = told(2, [&](World& world, int rank) {
-    auto numbers = std::make_shared<Numbers>(rank == 1 ? 0 : -1);
+  const auto texts = errors_by_rank(2, [&](World& world, int rank) {
+    auto numbers = std::make_shared<PositionSource>(rank == 1 ? 0 : -1);
     auto f = compile(world.mesh("d=2"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });
     f(Feed{numbers, 0}).value().local();
   });
@@ -264,8 +267,8 @@ TEST(RanksThatFail, SomethingThrownByTheProgramOfOneRankIsHeardByTheOthers) {
 }
 
 // Whoever reads it at that position waits until it is let go.
-struct Stuck : Source {
-  Stuck(std::int64_t at, std::shared_future<void> until) : at(at), until(std::move(until)) {}
+struct BlockingSource : Source {
+  BlockingSource(std::int64_t at, std::shared_future<void> until) : at(at), until(std::move(until)) {}
   std::int64_t at;
   std::shared_future<void> until;
   TensorType type() const override { return {DType::f64, {4}}; }
@@ -283,7 +286,7 @@ TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
     on_ranks(2, [&](const Ranks& here) {
       World world({.ranks = here});
       auto f = compile(world.mesh("d=2"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
-      const Future future = f(Feed{std::make_shared<Stuck>(here.rank == 0 ? 0 : -1, released), 0});
+      const Future future = f(Feed{std::make_shared<BlockingSource>(here.rank == 0 ? 0 : -1, released), 0});
       if (here.rank == 1) {
         launched.wait();
         throw std::runtime_error("the disk is full");
@@ -300,8 +303,8 @@ TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
 }
 
 // A source that fails after so many milliseconds.
-struct Failing : Source {
-  Failing(ErrorKind kind, const char* text, int delay) : kind(kind), text(text), delay(delay) {}
+struct FailingSource : Source {
+  FailingSource(ErrorKind kind, const char* text, int delay) : kind(kind), text(text), delay(delay) {}
   ErrorKind kind;
   const char* text;
   std::chrono::milliseconds delay;
@@ -315,10 +318,10 @@ struct Failing : Source {
 // Rank 1 sees a link end, as it does when the rank at its other end left because of a third one. The next call must
 // name that third one.
 TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
-  const std::shared_ptr<Source> numbers = std::make_shared<Numbers>(-1);
-  const std::shared_ptr<Source> sources[] = {numbers,
-                                             std::make_shared<Failing>(ErrorKind::peer, "link to rank 0: it ended", 0),
-                                             std::make_shared<Failing>(ErrorKind::hang, "the disk is full", 100)};
+  const std::shared_ptr<Source> numbers = std::make_shared<PositionSource>(-1);
+  const std::shared_ptr<Source> sources[] = {
+      numbers, std::make_shared<FailingSource>(ErrorKind::peer, "link to rank 0: it ended", 0),
+      std::make_shared<FailingSource>(ErrorKind::hang, "the disk is full", 100)};
   std::string text;
   // The ranks have half a second to tell each other, which may pass on a busy machine.
   for (int attempt = 0; attempt < 5 && text.find("the disk is full") == text.npos; ++attempt) {
@@ -341,8 +344,8 @@ TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
 
 // Ranks of which one hangs in its source from the third batch on; what each is told. It is let go when that holds of
 // the number of ranks that were told, or after so many seconds.
-std::vector<std::string> told_with_stuck(int stuck, double call_timeout, const std::function<bool(int told)>& enough,
-                                         double seconds) {
+std::vector<std::string> errors_with_hanging_rank(int stuck, double call_timeout,
+                                                  const std::function<bool(int told)>& enough, double seconds) {
   std::promise<void> release;
   const std::shared_future<void> released = release.get_future().share();
   std::atomic<int> ended = 0;
@@ -356,7 +359,7 @@ std::vector<std::string> told_with_stuck(int stuck, double call_timeout, const s
   on_ranks(3, [&](const Ranks& here) {
     World world({.ranks = here, .peer_timeout = 0.4, .call_timeout = call_timeout});
     auto f = compile(world.mesh("d=3"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
-    auto rows = std::make_shared<Stuck>(here.rank == stuck ? 3 : -1, released);
+    auto rows = std::make_shared<BlockingSource>(here.rank == stuck ? 3 : -1, released);
     texts[static_cast<std::size_t>(here.rank)] = error_of([&] {
       for (int i = 0; i < 6; ++i) f(Feed{rows, i}).wait();
     });
@@ -368,23 +371,23 @@ std::vector<std::string> told_with_stuck(int stuck, double call_timeout, const s
 
 TEST(RanksThatHang, ACallThatDoesNotEndIsNamedByAllWithActorAndLine) {
   for (int stuck : {0, 2}) {
-    const auto texts = told_with_stuck(
+    const auto texts = errors_with_hanging_rank(
         stuck, 0.4, [](int told) { return told == 2; }, 60);  // the third ends with its call
     EXPECT_THAT(texts, Each(AllOf(HasSubstr(cat("rank ", stuck, " (")), HasSubstr(" has been inside a"),
-                                  HasSubstr("of launch 4 (its source, ranks_failing_test.cc:"),
+                                  HasSubstr("of launch 4 (its source, ranks_failures_test.cc:"),
                                   ::testing::ContainsRegex("\n  rank [012] waits for (rank [012]|the others): "))))
         << stuck;
   }
 }
 
 TEST(RanksThatHang, ALongCallIsNoHangWhereCallsMayTakeSoLong) {
-  const auto texts = told_with_stuck(
+  const auto texts = errors_with_hanging_rank(
       1, 60, [](int told) { return told > 0; }, 2);
   EXPECT_THAT(texts, Each("no error"));
 }
 
 TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNone) {
-  const auto texts = told(
+  const auto texts = errors_by_rank(
       3,
       [](World& world, int rank) {
         auto f = compile(world.mesh("d=3"), [](Tensor x) { return sum(x); });

@@ -1,6 +1,6 @@
 // From expressions to a call: gather what is wanted, find the program of that structure or write and compile it, and
 // call it.
-#include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/namespace.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <map>
 #include <thread>
 
-#include "karez/api/inside/agree.h"
 #include "karez/api/inside/array_value.h"
+#include "karez/api/inside/rank_agreement.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/api/interactive.h"
 #include "karez/base/text.h"
@@ -18,33 +18,33 @@
 namespace karez {
 
 // Expressions in an order in which operands are made before they are taken.
-struct Program {
+struct ExpressionProgram {
   // A value of a part, or an argument.
-  struct Source {
+  struct ValueSource {
     int part = -1, argument = -1;
     ValueId id = {};
-    bool operator==(const Source&) const = default;
+    bool operator==(const ValueSource&) const = default;
   };
   struct Part {
     std::shared_ptr<const Expression> expression;
-    std::vector<Source> operands;
+    std::vector<ValueSource> operands;
   };
   std::vector<Part> parts;
   LazyValues arguments;
-  std::vector<Source> results;                                      // distinct
-  std::vector<std::pair<std::shared_ptr<LazyValue>, int>> answers;  // who gets which of them
+  std::vector<ValueSource> results;                                  // distinct
+  std::vector<std::pair<std::shared_ptr<LazyValue>, int>> bindings;  // who gets which of them
 };
 
 namespace {
 
-constexpr std::size_t most_plans = 256;
-constexpr std::int64_t largest_whole_result = 64 << 10;       // in bytes of the whole value, the same on every rank
-constexpr std::int64_t most_bytes = std::int64_t{256} << 20;  // of the values of programs kept
+constexpr std::size_t max_plans = 256;
+constexpr std::int64_t largest_whole_result = 64 << 10;      // in bytes of the whole value, the same on every rank
+constexpr std::int64_t max_bytes = std::int64_t{256} << 20;  // of the values of programs kept
 
 // Puts a program together. What lies on another mesh is left out and listed.
-class Gathering {
+class ProgramBuilder {
  public:
-  explicit Gathering(const Mesh& mesh) : mesh_(mesh) {}
+  explicit ProgramBuilder(const Mesh& mesh) : mesh_(mesh) {}
 
   void add(const std::shared_ptr<const Expression>& wanted) {
     std::vector<std::pair<std::shared_ptr<const Expression>, std::size_t>>
@@ -54,7 +54,7 @@ class Gathering {
       auto& [expression, next] = stack.back();
       if (next < expression->operands.size()) {
         const auto& operand = expression->operands[next++];
-        const auto from = operand->from();
+        const auto from = operand->producer();
         if (from == nullptr || parts_.count(from.get()) > 0) continue;
         if (from->has_mesh && from->mesh() != mesh_) elsewhere.push_back(operand);
         else enter(stack, from);
@@ -65,17 +65,17 @@ class Gathering {
     }
   }
 
-  void answer(const std::shared_ptr<LazyValue>& value) {
-    const auto known = std::find_if(program.answers.begin(), program.answers.end(),
-                                    [&](const auto& answer) { return answer.first == value; });
-    if (known != program.answers.end()) return;
-    const Program::Source source = source_of(value);
+  void add_result(const std::shared_ptr<LazyValue>& value) {
+    const auto known = std::find_if(program.bindings.begin(), program.bindings.end(),
+                                    [&](const auto& binding) { return binding.first == value; });
+    if (known != program.bindings.end()) return;
+    const ExpressionProgram::ValueSource source = source_of(value);
     const auto at = std::find(program.results.begin(), program.results.end(), source);
-    program.answers.emplace_back(value, static_cast<int>(at - program.results.begin()));
+    program.bindings.emplace_back(value, static_cast<int>(at - program.results.begin()));
     if (at == program.results.end()) program.results.push_back(source);
   }
 
-  Program program;
+  ExpressionProgram program;
   LazyValues elsewhere;
 
  private:
@@ -84,18 +84,18 @@ class Gathering {
   }
 
   void leave(std::shared_ptr<const Expression> expression) {
-    Program::Part part;
+    ExpressionProgram::Part part;
     for (const auto& operand : expression->operands) part.operands.push_back(source_of(operand));
     parts_.emplace(expression.get(), static_cast<int>(program.parts.size()));
     part.expression = std::move(expression);
     program.parts.push_back(std::move(part));
   }
 
-  Program::Source source_of(const std::shared_ptr<LazyValue>& value) {
-    if (const auto from = value->from())
+  ExpressionProgram::ValueSource source_of(const std::shared_ptr<LazyValue>& value) {
+    if (const auto from = value->producer())
       if (const auto made = parts_.find(from.get()); made != parts_.end())
         return {.part = made->second, .id = value->id};
-    const auto [at, fresh] = arguments_.emplace(value->who(), static_cast<int>(program.arguments.size()));
+    const auto [at, fresh] = arguments_.emplace(value->identity(), static_cast<int>(program.arguments.size()));
     if (fresh) program.arguments.push_back(value);
     return {.argument = at->second};
   }
@@ -108,7 +108,7 @@ class Gathering {
 template <class T> void put(std::string& key, T number) {
   key.append(reinterpret_cast<const char*>(&number), sizeof(number));
 }
-void put(std::string& key, const Program::Source& source) {
+void put(std::string& key, const ExpressionProgram::ValueSource& source) {
   put(key, source.part);
   put(key, source.argument);
   put(key, source.id.index);
@@ -146,7 +146,7 @@ void put(std::string& key, const Expression& expression, bool lines) {
 }
 
 // All that the plan depends on.
-std::string key_of(const Program& program, const Mesh& mesh, bool lines) {
+std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines) {
   std::string key;
   put(key, mesh);
   for (const auto& value : program.arguments) {
@@ -156,19 +156,19 @@ std::string key_of(const Program& program, const Mesh& mesh, bool lines) {
     key += sbp::print(value->type, array.mesh(), array.layout());
     put(key, array.mesh());
   }
-  for (const Program::Part& part : program.parts) {
+  for (const ExpressionProgram::Part& part : program.parts) {
     key += '\n';
     put(key, *part.expression, lines);
-    for (const Program::Source& operand : part.operands) put(key, operand);
+    for (const ExpressionProgram::ValueSource& operand : part.operands) put(key, operand);
   }
   key += '\n';
-  for (const Program::Source& result : program.results) put(key, result);
+  for (const ExpressionProgram::ValueSource& result : program.results) put(key, result);
   return key;
 }
 
-std::int64_t bytes_of(const Program& program) {
+std::int64_t bytes_of(const ExpressionProgram& program) {
   std::int64_t bytes = 0;
-  for (const Program::Part& part : program.parts)
+  for (const ExpressionProgram::Part& part : program.parts)
     for (const Value& value : part.expression->trace.graph.values) bytes += value.type.bytes();
   return bytes;
 }
@@ -177,17 +177,17 @@ std::int64_t bytes_of(const Program& program) {
 // it. It follows from types and layouts alone, so that all ranks find the same.
 class DividedAxes {
  public:
-  DividedAxes(const Program& program, const Mesh& mesh) : program_(program), mesh_(mesh) {
+  DividedAxes(const ExpressionProgram& program, const Mesh& mesh) : program_(program), mesh_(mesh) {
     for (const auto& argument : program.arguments) {
       const Array array = argument->array();
       arguments_.push_back(array.valid() && array.mesh() == mesh ? axes_of(array.layout()) : Axes(mesh.axes.size()));
     }
-    for (const Program::Part& part : program.parts) add(part);
+    for (const ExpressionProgram::Part& part : program.parts) add(part);
   }
 
   // The names of those along which the planner may divide this result, "data+model"; none: it is small or laid by the
   // user, or its operands are whole.
-  std::string of_result(const Program::Source& source) const {
+  std::string of_result(const ExpressionProgram::ValueSource& source) const {
     if (source.part < 0) return {};
     const Value& value = program_.parts[static_cast<std::size_t>(source.part)].expression->trace.graph.value(source.id);
     if (value.layout || value.type.bytes() <= largest_whole_result) return {};
@@ -207,7 +207,7 @@ class DividedAxes {
     return out;
   }
 
-  const Axes& of(const Program::Source& source) const {
+  const Axes& of(const ExpressionProgram::ValueSource& source) const {
     return source.part < 0 ? arguments_[static_cast<std::size_t>(source.argument)]
                            : made_[static_cast<std::size_t>(source.part)][source.id];
   }
@@ -224,7 +224,7 @@ class DividedAxes {
     return Axes(mesh_.axes.size());
   }
 
-  void add(const Program::Part& part) {
+  void add(const ExpressionProgram::Part& part) {
     const Graph& graph = part.expression->trace.graph;
     ById<ValueId, Axes> made(graph.values.size());
     std::size_t operand = 0;
@@ -239,7 +239,7 @@ class DividedAxes {
     made_.push_back(std::move(made));
   }
 
-  const Program& program_;
+  const ExpressionProgram& program_;
   const Mesh& mesh_;
   std::vector<Axes> arguments_;
   std::vector<ById<ValueId, Axes>> made_;  // by part
@@ -251,7 +251,7 @@ ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<c
   ById<ValueId, ValueId> now(graph.values.size());
   std::size_t operand = 0;
   for (const Node& node : graph.nodes) {
-    Swapped where(t.builder.where, node.where), path(t.builder.path, node.path);
+    ScopedValue where(t.builder.where, node.where), path(t.builder.path, node.path);
     if (node.op->role == Role::source) {
       now[node.outputs[0]] = operands[operand++];
     } else if (node.op->role == Role::state) {
@@ -273,44 +273,44 @@ ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<c
   return now;
 }
 
-std::vector<Tensor> write(const Program& program, std::span<const Tensor> arguments) {
+std::vector<Tensor> write(const ExpressionProgram& program, std::span<const Tensor> arguments) {
   Trace& t = Trace::current();
   const Mesh mesh = t.graph.meshes[0];  // a copy, as more may come
   const DividedAxes divided(program, mesh);
   std::vector<ById<ValueId, ValueId>> made;
-  const auto value = [&](const Program::Source& source) {
+  const auto value = [&](const ExpressionProgram::ValueSource& source) {
     return source.part < 0 ? arguments[static_cast<std::size_t>(source.argument)].id
                            : made[static_cast<std::size_t>(source.part)][source.id];
   };
-  const auto result = [&](const Program::Source& source) {
+  const auto result = [&](const ExpressionProgram::ValueSource& source) {
     const std::string axes = divided.of_result(source);
     return axes.empty() ? value(source) : t.builder.one("layout", {value(source)}, Attrs().set("planned", axes));
   };
-  for (const Program::Part& part : program.parts) {
+  for (const ExpressionProgram::Part& part : program.parts) {
     std::vector<ValueId> operands;
-    for (const Program::Source& operand : part.operands) operands.push_back(value(operand));
+    for (const ExpressionProgram::ValueSource& operand : part.operands) operands.push_back(value(operand));
     made.push_back(write(t, *part.expression, operands));
   }
   std::vector<Tensor> out;
-  for (const Program::Source& source : program.results) out.push_back(t.tensor(result(source)));
+  for (const ExpressionProgram::ValueSource& source : program.results) out.push_back(t.tensor(result(source)));
   return out;
 }
 
-std::vector<Argument> arguments_of(const Program& program) {
+std::vector<Argument> arguments_of(const ExpressionProgram& program) {
   std::vector<Argument> out;
   for (const auto& value : program.arguments) {
     if (Array array = value->array(); array.valid()) {
       out.emplace_back(std::move(array));
     } else {
       out.emplace_back(value->host);
-      out.back().given_away = true;  // nobody writes it: it is ours
+      out.back().donated = true;  // nobody writes it: it is ours
     }
   }
   return out;
 }
 
 // The plan of this structure, the last of the list.
-ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, const Program& program,
+ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, const ExpressionProgram& program,
                                const SourceLine& where) {
   auto& plans = known.plans;
   std::string key = key_of(program, on.mesh, on.world->options.check_nan);
@@ -322,11 +322,11 @@ ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, con
   const std::int64_t bytes = bytes_of(program);
   std::int64_t held = bytes;
   for (const auto& plan : plans) held += plan.bytes;
-  while (!plans.empty() && (plans.size() >= most_plans || held > most_bytes)) {
+  while (!plans.empty() && (plans.size() >= max_plans || held > max_bytes)) {
     held -= plans.front().bytes;
     plans.erase(plans.begin());
   }
-  auto traced = std::make_shared<const Program*>(nullptr);
+  auto traced = std::make_shared<const ExpressionProgram*>(nullptr);
   Body body = [traced](std::span<const Tensor> arguments) { return write(**traced, arguments); };
   // The world keeps the function, so the function keeps no world.
   const DeviceMesh borrowed{std::shared_ptr<WorldState>(std::shared_ptr<void>(), on.world.get()), on.mesh};
@@ -336,12 +336,13 @@ ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, con
   return plans.back();
 }
 
-void call(ExpressionPlans& known, const DeviceMesh& on, const Program& program, const SourceLine& where) {
+void call(ExpressionPlans& known, const DeviceMesh& on, const ExpressionProgram& program, const SourceLine& where) {
   ExpressionPlans::Plan& plan = plan_of(known, on, program, where);
   *plan.program = &program;
   try {
     const Future future = plan.function.call(arguments_of(program));
-    for (const auto& [value, result] : program.answers) value->made(future.value(static_cast<std::size_t>(result)));
+    for (const auto& [value, result] : program.bindings)
+      value->set_array(future.value(static_cast<std::size_t>(result)));
   } catch (...) {
     if (!known.plans.empty() && &known.plans.back() == &plan) known.plans.pop_back();  // it may have no plan at all
     throw;
@@ -352,25 +353,25 @@ void call(ExpressionPlans& known, const DeviceMesh& on, const Program& program, 
 void run_on(ExpressionPlans& known, const DeviceMesh& on, const LazyValues& wanted,
             const std::shared_ptr<const Expression>& updating, const SourceLine& where) {
   while (true) {
-    Gathering gathering(on.mesh);
+    ProgramBuilder program_builder(on.mesh);
     for (const auto& value : wanted)
-      if (const auto from = value->from()) gathering.add(from);
-    if (updating) gathering.add(updating);
-    if (!gathering.elsewhere.empty()) {
-      for (const auto& value : gathering.elsewhere)
-        if (const auto from = value->from()) run_on(known, {on.world, from->mesh()}, {value}, nullptr, where);
+      if (const auto from = value->producer()) program_builder.add(from);
+    if (updating) program_builder.add(updating);
+    if (!program_builder.elsewhere.empty()) {
+      for (const auto& value : program_builder.elsewhere)
+        if (const auto from = value->producer()) run_on(known, {on.world, from->mesh()}, {value}, nullptr, where);
       continue;
     }
     for (const auto& value : wanted)
-      if (!value->array().valid()) gathering.answer(value);
-    for (const Program::Part& part : gathering.program.parts)
-      for (const auto& value : part.expression->wanted()) gathering.answer(value);
-    if (!gathering.program.results.empty() || updating) call(known, on, gathering.program, where);
+      if (!value->array().valid()) program_builder.add_result(value);
+    for (const ExpressionProgram::Part& part : program_builder.program.parts)
+      for (const auto& value : part.expression->pending_values()) program_builder.add_result(value);
+    if (!program_builder.program.results.empty() || updating) call(known, on, program_builder.program, where);
     return;
   }
 }
 
-template <class Act> void at_the_users_line(const SourceLine& where, Act act) {
+template <class Act> void with_source_line(const SourceLine& where, Act act) {
   try {
     act();
   } catch (const Error& error) {
@@ -384,19 +385,20 @@ using Reading = const TensorType*;
 
 void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& updating,
              const std::shared_ptr<const Expression>& from, const SourceLine& where, Reading reading = nullptr) {
-  at_the_users_line(where, [&] {
-    require(from == nullptr || from->written, "a tensor of a function whose gradient is being taken has no bytes yet");
+  with_source_line(where, [&] {
+    require(from == nullptr || from->complete, "a tensor of a function whose gradient is being taken has no bytes yet");
     const DeviceMesh on = mesh_of(from.get());
     require(on.world->holder.load() != std::this_thread::get_id(),
             "a tensor is asked for while its world compiles on this thread: an initialiser or an op's own rule may not "
             "compute or read");
-    std::lock_guard lock(on.world->ran->mutex);
+    std::lock_guard lock(on.world->expression_plans->mutex);
     if (reading != nullptr && !on.world->ranks.alone())
-      ask_all(*on.world, {.what = cat("a read of ", *reading, ", which is computed for it"),
-                          .where = where,
-                          .advice = "what is computed outside of compiled functions is computed by all of them: read "
-                                    "it on each, and print it on one"});
-    run_on(*on.world->ran, on, wanted, updating, where);
+      agree_on_op(*on.world,
+                  {.what = cat("a read of ", *reading, ", which is computed for it"),
+                   .where = where,
+                   .advice = "what is computed outside of compiled functions is computed by all of them: read "
+                             "it on each, and print it on one"});
+    run_on(*on.world->expression_plans, on, wanted, updating, where);
   });
 }
 
@@ -421,11 +423,11 @@ DeviceMesh mesh_of(const Expression* expression) {
 
 void run(const LazyValues& wanted, const SourceLine& where) {
   if (wanted.empty()) return;
-  run_all(wanted, nullptr, wanted[0]->from(), where);
+  run_all(wanted, nullptr, wanted[0]->producer(), where);
 }
 
 void run_now(const std::shared_ptr<Expression>& expression, const SourceLine& where) {
-  const LazyValues wanted = expression->wanted();
+  const LazyValues wanted = expression->pending_values();
   const auto& variables = expression->trace.graph.variables;
   const bool updates = std::any_of(variables.begin(), variables.end(),
                                    [](const Variable& variable) { return variable.updated.valid(); });
@@ -442,23 +444,23 @@ Array Tensor::array(SourceLine where) const {
   return lazy->array();
 }
 
-bool is_laid_by_planner(const LazyValue& value) {
-  const auto from = value.from();
+bool has_planner_layout(const LazyValue& value) {
+  const auto from = value.producer();
   if (from == nullptr || !from->has_mesh || value.type.bytes() <= largest_whole_result) return false;
-  Gathering gathering(from->mesh());
-  gathering.add(from);
-  const int last = static_cast<int>(gathering.program.parts.size()) - 1;
-  return !DividedAxes(gathering.program, from->mesh()).of_result({.part = last, .id = value.id}).empty();
+  ProgramBuilder program_builder(from->mesh());
+  program_builder.add(from);
+  const int last = static_cast<int>(program_builder.program.parts.size()) - 1;
+  return !DividedAxes(program_builder.program, from->mesh()).of_result({.part = last, .id = value.id}).empty();
 }
 
 Array computed(const Tensor& tensor, SourceLine where) {
-  if (tensor.lazy == nullptr || tensor.lazy->array().valid() || tensor.lazy->from() == nullptr)
+  if (tensor.lazy == nullptr || tensor.lazy->array().valid() || tensor.lazy->producer() == nullptr)
     return tensor.array(where);
-  run_all({tensor.lazy}, nullptr, tensor.lazy->from(), where, &tensor.type);
+  run_all({tensor.lazy}, nullptr, tensor.lazy->producer(), where, &tensor.type);
   return tensor.lazy->array();
 }
 
-HostArray Tensor::lent() const { return lazy == nullptr ? HostArray() : lazy->host; }
+HostArray Tensor::host_array() const { return lazy == nullptr ? HostArray() : lazy->host; }
 
 HostArray Tensor::read(SourceLine where) const {
   if (lazy == nullptr || !lazy->host.valid()) return computed(*this, where).read(where);

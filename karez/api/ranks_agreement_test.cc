@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-std::vector<std::string> told(int ranks, const std::function<void(const Ranks&)>& body) {
+std::vector<std::string> errors_by_rank(int ranks, const std::function<void(const Ranks&)>& body) {
   std::vector<std::string> out(static_cast<std::size_t>(ranks));
   on_ranks(ranks, [&](const Ranks& here) { out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(here); }); });
   return out;
@@ -37,7 +37,7 @@ TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedByAllWithBothVersions) {
     const std::size_t at = mine.find(line + " = ") + line.size() + 3;
     const std::string other = std::string(mine).replace(at, 1, "99"),
                       end = mine.substr(at + 1, mine.find('\n', at) - at - 1);
-    const auto texts = told(3, [&](const Ranks& here) {
+    const auto texts = errors_by_rank(3, [&](const Ranks& here) {
       WorldOptions options{.ranks = here};
       WorldRanks(options).agree(options, {}, here.rank == 2 ? other : mine);
     });
@@ -48,7 +48,7 @@ TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedByAllWithBothVersions) {
 
 TEST(RanksThatHang, OneThatHasComeAndSaysNothingIsNamedByAll) {
   std::promise<void> told_all[2];
-  const auto texts = told(3, [&](const Ranks& here) {
+  const auto texts = errors_by_rank(3, [&](const Ranks& here) {
     WorldOptions options{.ranks = here, .peer_timeout = 0.5};
     WorldRanks ranks(options);
     if (here.rank == 1) {
@@ -66,7 +66,7 @@ TEST(RanksThatHang, OneThatHasComeAndSaysNothingIsNamedByAll) {
 }
 
 TEST(RanksThatHang, OneThatHasComeAndSpeaksLateIsWaitedFor) {
-  const auto texts = told(3, [&](const Ranks& here) {
+  const auto texts = errors_by_rank(3, [&](const Ranks& here) {
     WorldOptions options{.ranks = here, .peer_timeout = 20};
     WorldRanks ranks(options);
     if (here.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -78,7 +78,7 @@ TEST(RanksThatHang, OneThatHasComeAndSpeaksLateIsWaitedFor) {
 // One step with several collectives of one communicator; rank 2 sees another plan than the others.
 std::vector<std::string> told_with_plans(const std::function<void(plan::Plan&)>& changes,
                                          const std::function<void(plan::Plan&)>& others = {}) {
-  return told(3, [&](const Ranks& here) {
+  return errors_by_rank(3, [&](const Ranks& here) {
     World world({.ranks = here, .session = [&](runtime::SessionOptions& options) {
                    options.on_plan = here.rank == 2 ? changes : others;
                  }});
@@ -99,8 +99,9 @@ std::function<void(plan::Plan&)> chunks_of(std::int64_t bytes) {
 }
 
 // What each of these ranks hears, of a job of so many.
-std::vector<std::string> told_by(const std::vector<int>& come, int ranks, const std::function<void()>& meanwhile = {}) {
-  const Ranks all = meeting(ranks);
+std::vector<std::string> errors_of_started_ranks(const std::vector<int>& come, int ranks,
+                                                 const std::function<void()>& meanwhile = {}) {
+  const Ranks all = test_rendezvous(ranks);
   std::vector<std::string> out(come.size());
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < come.size(); ++i)
@@ -115,16 +116,18 @@ std::vector<std::string> told_by(const std::vector<int>& come, int ranks, const 
 }
 
 TEST(RanksThatDoNotCome, AreNamedByAllAfterTheTimeThatAnOptionSets) {
-  EXPECT_THAT(told_by({0, 1}, 3), Each("rank 2 of 3 has not come to this world within the 1.5 s of start_timeout"));
-  EXPECT_THAT(told_by({0, 2, 3}, 5),
+  EXPECT_THAT(errors_of_started_ranks({0, 1}, 3),
+              Each("rank 2 of 3 has not come to this world within the 1.5 s of start_timeout"));
+  EXPECT_THAT(errors_of_started_ranks({0, 2, 3}, 5),
               Each("ranks 1 and 4 of 5 have not come to this world within the 1.5 s of start_timeout"));
-  EXPECT_THAT(told_by({0}, 16), Each("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 7 more of 16 have not come to this world within "
-                                     "the 1.5 s of start_timeout"));
+  EXPECT_THAT(errors_of_started_ranks({0}, 16),
+              Each("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 7 more of 16 have not come to this world within "
+                   "the 1.5 s of start_timeout"));
 }
 
 TEST(RanksThatDoNotCome, AreNoLongerWaitedForWhereTheProgramIsInterrupted) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto texts = told_by({0, 1}, 3, [&] {
+  const auto texts = errors_of_started_ranks({0, 1}, 3, [&] {
     require(std::chrono::steady_clock::now() < begin + std::chrono::milliseconds(500), "interrupted");
   });
   EXPECT_EQ(texts[0], "interrupted");
@@ -164,7 +167,7 @@ TEST(RanksThatDiffer, WhatTwoRanksSeeOtherwiseOfTheirLinkIsNamedBeforeTheFirstLa
   for (const auto& [what, lie] : lies) {
     const auto begin = std::chrono::steady_clock::now();
     const auto texts = told_with_plans(lie);
-    EXPECT_THAT(texts, Each(AllOf(HasSubstr("the links of function 'step' (ranks_agree_test.cc:"),
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("the links of function 'step' (ranks_agreement_test.cc:"),
                                   HasSubstr("two ranks disagree about what they send"),
                                   ::testing::ContainsRegex("\nrank [01]: .*\nrank 2: "))))
         << what;

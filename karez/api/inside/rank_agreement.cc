@@ -1,5 +1,5 @@
 // Ops of the agreement whose difference is explained by texts, which go through the store where the ranks met.
-#include "karez/api/inside/agree.h"
+#include "karez/api/inside/rank_agreement.h"
 
 #include <algorithm>
 #include <array>
@@ -74,11 +74,11 @@ void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& 
   });
 }
 
-std::uint64_t ask_all(WorldState& world, const AskedOp& asked) {
+std::uint64_t agree_on_op(WorldState& world, const OpRequest& request) {
   if (world.ranks.alone()) return 0;
-  const std::string line = asked.where ? karez::print(*asked.where) : std::string(),
-                    what = line.empty() ? asked.what : cat(asked.what, " (", line, ")");
-  const auto answer = world.session.ask_op({.hash = asked.hash, .what = what, .is_barrier = asked.is_barrier});
+  const std::string line = request.where ? karez::print(*request.where) : std::string(),
+                    what = line.empty() ? request.what : cat(request.what, " (", line, ")");
+  const auto answer = world.session.ask_op({.hash = request.hash, .what = what, .is_barrier = request.is_barrier});
   if (const std::uint64_t* op = std::get_if<std::uint64_t>(&answer)) return *op;
   using Reason = runtime::Refusal::Reason;
   const auto& refusal = std::get<runtime::Refusal>(answer);
@@ -87,18 +87,18 @@ std::uint64_t ask_all(WorldState& world, const AskedOp& asked) {
   if (refusal.reason == Reason::other && refusal.text == what)
     throw Error(ErrorKind::user,
                 cat("ranks ", std::min(mine, other), " and ", std::max(mine, other), " differ in ", what, refused,
-                    asked.advice),
+                    request.advice),
                 line);
   const std::string asks = cat("rank ", mine, " asks for ", what);
-  throw Error(ErrorKind::user, cat(asks, ", where rank ", other, " comes to ", refusal.text, refused, asked.advice),
+  throw Error(ErrorKind::user, cat(asks, ", where rank ", other, " comes to ", refusal.text, refused, request.advice),
               line);
 }
 
 void agree_on_value(WorldState& world, const HostArray& value, const std::string& what) {
-  ask_all(world, {.hash = world.ranks.alone() ? 0 : hash_of(value),
-                  .what = what,
-                  .advice = "each writes the whole value, and the same one",
-                  .is_barrier = true});
+  agree_on_op(world, {.hash = world.ranks.alone() ? 0 : hash_of(value),
+                      .what = what,
+                      .advice = "each writes the whole value, and the same one",
+                      .is_barrier = true});
 }
 
 void agree_on_reset(WorldState& world) {
@@ -145,7 +145,7 @@ void agree_on_links(WorldState& world, const Plan& plan, const std::string& who)
           std::sort(exchanges.begin(), exchanges.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
           std::map<int, std::string> by_rank;
           for (const runtime::Exchange& one : exchanges) by_rank[one.rank] += one.text;
-          return cat(said, "\n", world.ranks.unfit_links(op, by_rank));
+          return cat(said, "\n", world.ranks.link_mismatch(op, by_rank));
         });
 }
 

@@ -19,10 +19,10 @@ void note_widened_amp(const WorldState& world, const FunctionOptions& options);
 
 // `batch` is that of micro-batches (0: of the first input that has dimensions), `remat` the globs of modules that
 // gradients compute again.
-Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0,
-                       std::vector<std::string> remat = {});
+Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0,
+                             std::vector<std::string> remat = {});
 
 // The same, compiled. A rank without a device of the program's decides what all decide, and has no plan of its own.
-Compilation compiled(WorldState& world, Compilation c);
+Compilation compile_program(WorldState& world, Compilation c);
 
 }  // namespace karez

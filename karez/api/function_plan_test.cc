@@ -200,9 +200,10 @@ TEST(CheckNan, NamesTheFirstOpTheLaunchAndTheLine) {
     HostArray x = ones({4, 3});
     x.data<float>()[4] = 0;
     const std::string text = error_of([&] { model(x).wait(); });
-    EXPECT_THAT(text,
-                ::testing::ContainsRegex(
-                    "log at .*planned_test.cc:[0-9]+.*: makes -inf at \\[1, 1\\] of f32\\[[24], 3\\] \\[launch 2, "))
+    EXPECT_THAT(
+        text,
+        ::testing::ContainsRegex(
+            "log at .*function_plan_test.cc:[0-9]+.*: makes -inf at \\[1, 1\\] of f32\\[[24], 3\\] \\[launch 2, "))
         << mesh;
   }
 }

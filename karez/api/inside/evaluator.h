@@ -9,6 +9,6 @@
 namespace karez {
 
 // The table lives as long as the function does.
-passes::Evaluate evaluate_with(std::shared_ptr<const kernels::KernelTable> kernels);
+passes::Evaluate make_evaluator(std::shared_ptr<const kernels::KernelTable> kernels);
 
 }  // namespace karez

@@ -33,7 +33,7 @@ const TensorType matrix{DType::f32, {4, 4}}, wide{DType::f32, {3, 8}}, labels{DT
 TEST(Kinds, SizesThatDoNotFitAreShapeErrorsOfTheUsersLine) {
   Caught error = called(matrix, wide, [](Tensor x, Tensor y) { return matmul(x, y); });
   EXPECT_EQ(error.kind, ErrorKind::shape) << error.text;
-  EXPECT_EQ(error.where.rfind("kinds_test.cc:", 0), 0u) << error.where;
+  EXPECT_EQ(error.where.rfind("error_kinds_test.cc:", 0), 0u) << error.where;
 }
 
 TEST(Kinds, DtypesThatDoNotFitAreTypeErrors) {

@@ -1,5 +1,5 @@
 // The launches that write first values.
-#include "karez/api/inside/initialise.h"
+#include "karez/api/inside/variable_initialisation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,57 +7,59 @@
 #include <span>
 #include <thread>
 
-#include "karez/api/inside/agree.h"
 #include "karez/api/inside/namespace.h"
-#include "karez/api/inside/plan_in_session.h"
+#include "karez/api/inside/program_compilation.h"
+#include "karez/api/inside/rank_agreement.h"
+#include "karez/api/inside/session_plan.h"
 #include "karez/api/inside/stored_parts.h"
-#include "karez/api/inside/to_compile.h"
 #include "karez/api/inside/trace.h"
 
 namespace karez {
 namespace {
 
 // What a checkpoint holds for them takes the place of their first values, or what they held where they lay before.
-void take_loaded(WorldState& world, std::span<const Fresh> fresh, const std::vector<const WaitingWeight*>& loaded) {
+void write_loaded_values(WorldState& world, std::span<const NewVariable> fresh,
+                         const std::vector<const PendingWeight*>& loaded) {
   try {
     for (std::size_t i = 0; i < fresh.size(); ++i) {
-      if (loaded[i] == nullptr && !fresh[i].brought) continue;
-      const auto& [parameter, key, mesh, layout, brought] = fresh[i];
+      if (loaded[i] == nullptr && !fresh[i].relocated_value) continue;
+      const auto& [parameter, key, mesh, layout, relocated_value] = fresh[i];
       const StoredVariable stored{parameter.identity(), parameter.type(), mesh, layout};
       write_parts(parts_of(world, key, stored, true),
-                  brought ? *brought : value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
+                  relocated_value ? *relocated_value : value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
     }
   } catch (...) {  // they are not born: the next call begins anew
-    for (const Fresh& one : fresh) world.session.forget_variable(key_of(one.key.first, one.key.second));
+    for (const NewVariable& one : fresh) world.session.forget_variable(key_of(one.key.first, one.key.second));
     throw;
   }
-  for (const Fresh& one : fresh) {
-    if (one.brought) std::erase_if(world.brought, [&](const auto& item) { return one.parameter == item.first; });
-    else world.waiting.taken(one.parameter);
+  for (const NewVariable& one : fresh) {
+    if (one.relocated_value)
+      std::erase_if(world.relocated_values, [&](const auto& item) { return one.parameter == item.first; });
+    else world.pending_weights.remove(one.parameter);
   }
 }
 
 // A launch that gives some of them their first values.
-struct FirstLaunch {
-  std::span<const Fresh> fresh;
-  std::vector<const WaitingWeight*> loaded;  // by variable, from checkpoints
-  Names names;
+struct InitLaunch {
+  std::span<const NewVariable> fresh;
+  std::vector<const PendingWeight*> loaded;  // by variable, from checkpoints
+  VariableNames names;
   Compilation made;
 };
 
-FirstLaunch first_launch(WorldState& world, std::span<const Fresh> fresh, std::int64_t memory) {
-  FirstLaunch out{fresh, {}, {}, {}};
+InitLaunch plan_init_launch(WorldState& world, std::span<const NewVariable> fresh, std::int64_t memory) {
+  InitLaunch out{fresh, {}, {}, {}};
   std::vector<Parameter> born;
-  for (const Fresh& one : fresh)
-    if (!one.brought) born.push_back(one.parameter);
-  out.loaded = world.waiting.of(born);  // what does not fit is told before anything is made
+  for (const NewVariable& one : fresh)
+    if (!one.relocated_value) born.push_back(one.parameter);
+  out.loaded = world.pending_weights.match(born);  // what does not fit is told before anything is made
   for (std::size_t i = 0; i < fresh.size(); ++i)
-    if (fresh[i].brought) out.loaded.insert(out.loaded.begin() + static_cast<std::ptrdiff_t>(i), nullptr);
+    if (fresh[i].relocated_value) out.loaded.insert(out.loaded.begin() + static_cast<std::ptrdiff_t>(i), nullptr);
   Trace trace(world.ops, {.name = "init", .mesh = fresh[0].mesh});
   Builder& b = trace.builder;
   std::vector<Mesh>& meshes = trace.graph.meshes;
   std::vector<ValueId> random;  // by mesh
-  for (const auto& [parameter, key, mesh, layout, brought] : fresh) {
+  for (const auto& [parameter, key, mesh, layout, relocated_value] : fresh) {
     auto known = std::find(meshes.begin(), meshes.end(), mesh);
     b.mesh = static_cast<int>(known - meshes.begin());
     if (known == meshes.end()) meshes.push_back(mesh);
@@ -69,31 +71,31 @@ FirstLaunch first_launch(WorldState& world, std::span<const Fresh> fresh, std::i
     variable.stored = layout;
     out.names[variable.name] = key_of(key.first, key.second);
   }
-  Compilation c = to_compile(world, std::move(trace.graph), {});
+  Compilation c = make_compilation(world, std::move(trace.graph), {});
   c.options.memory = memory;
-  out.made = compiled(world, std::move(c));
+  out.made = compile_program(world, std::move(c));
   return out;
 }
 
 // On the device that has the largest part.
-std::int64_t bytes_of(const Fresh& fresh) {
+std::int64_t bytes_of(const NewVariable& fresh) {
   const TensorType& type = fresh.parameter.type();
   return count_of(shape_of(sbp::local_box(type.shape, fresh.mesh, fresh.layout, 0))) * size_of(type.dtype);
 }
 
 // The launches that give all of them their first values: one, or where memory is limited and one takes too much beside
 // what the others hold, more.
-std::vector<FirstLaunch> first_launches(WorldState& world, std::span<const Fresh> fresh, std::int64_t memory) {
-  std::vector<FirstLaunch> out;
+std::vector<InitLaunch> plan_init_launches(WorldState& world, std::span<const NewVariable> fresh, std::int64_t memory) {
+  std::vector<InitLaunch> out;
   try {
-    out.push_back(first_launch(world, fresh, memory));
+    out.push_back(plan_init_launch(world, fresh, memory));
   } catch (const Error& error) {
     if (error.kind != ErrorKind::device || memory == 0 || fresh.size() < 2) throw;
     const auto first = fresh.first(fresh.size() / 2), rest = fresh.subspan(fresh.size() / 2);
     for (const auto& [half, other] : {std::pair(first, rest), std::pair(rest, first)}) {
       std::int64_t left = memory;
-      for (const Fresh& one : other) left -= bytes_of(one);
-      auto launches = first_launches(world, half, std::max<std::int64_t>(left, 1));
+      for (const NewVariable& one : other) left -= bytes_of(one);
+      auto launches = plan_init_launches(world, half, std::max<std::int64_t>(left, 1));
       std::move(launches.begin(), launches.end(), std::back_inserter(out));
     }
   }
@@ -106,7 +108,7 @@ void run_once(const std::shared_ptr<WorldState>& owner, const Plan& plan, std::u
   constexpr std::chrono::seconds patience{10};
   const int before = owner->session.plans();
   {
-    PlanInSession once(owner, plan);
+    SessionPlan once(owner, plan);
     owner->session.launch(once.number(), {}, {}, op).wait();
   }
   if (owner->options.memory == 0) return;
@@ -117,25 +119,26 @@ void run_once(const std::shared_ptr<WorldState>& owner, const Plan& plan, std::u
 
 }  // namespace
 
-Plan& renamed(Plan& plan, const Names& names) {
+Plan& rename_variables(Plan& plan, const VariableNames& names) {
   for (Block& block : plan.blocks)
     if (block.kind == BlockKind::variable) block.name = names.at(block.name);
   return plan;
 }
 
-void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fresh>& fresh) {
+void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<NewVariable>& fresh) {
   if (fresh.empty()) return;
   WorldState& world = *owner;
-  for (FirstLaunch& launch : first_launches(world, fresh, world.compile_options(Graph()).memory)) {
+  for (InitLaunch& launch : plan_init_launches(world, fresh, world.compile_options(Graph()).memory)) {
     Plan& plan = launch.made.plan;
     const std::string what = cat("the first values of variables: ", launch.fresh[0].parameter.name(), " and ",
                                  launch.fresh.size() - 1, " more");
     const std::uint64_t op = world.session.begin_op({.hash = plan.program_hash, .what = what});
     agree_on_links(world, plan, "the links of first values");
     if (plan.actors.empty()) world.session.launch_remote(op).wait();
-    else run_once(owner, renamed(plan, launch.names), op);
-    take_loaded(world, launch.fresh, launch.loaded);
-    for (const auto& [parameter, key, mesh, layout, brought] : launch.fresh) world.add(key, parameter, mesh, layout);
+    else run_once(owner, rename_variables(plan, launch.names), op);
+    write_loaded_values(world, launch.fresh, launch.loaded);
+    for (const auto& [parameter, key, mesh, layout, relocated_value] : launch.fresh)
+      world.add(key, parameter, mesh, layout);
   }
 }
 

@@ -83,7 +83,7 @@ std::vector<double> losses(std::string_view mesh, bool mine, std::atomic<int>& p
   return out;
 }
 
-TEST(UserRows, AnOpAndAKernelOfOnesOwnTrainOnEveryMesh) {
+TEST(CustomOps, AnOpAndAKernelOfOnesOwnTrainOnEveryMesh) {
   std::atomic<int> prepared{0}, unused{0};
   const auto expected = losses("", false, unused);
   EXPECT_EQ(unused, 0);
@@ -97,7 +97,7 @@ TEST(UserRows, AnOpAndAKernelOfOnesOwnTrainOnEveryMesh) {
   }
 }
 
-TEST(UserRows, ANameThatIsTakenIsSaid) {
+TEST(CustomOps, ANameThatIsTakenIsSaid) {
   std::atomic<int> prepared{0};
   OpDef relu = squared();
   relu.name = "relu";
@@ -119,7 +119,7 @@ TEST(UserRows, ANameThatIsTakenIsSaid) {
             "WorldOptions::kernels[1]: row 0 is a kernel called 'mine.squared' already");
 }
 
-TEST(UserRows, ErrorsQuoteTheUsersLine) {
+TEST(CustomOps, ErrorsQuoteTheUsersLine) {
   std::atomic<int> prepared{0};
   World world({.ops = {squared()}, .kernels = {squared_kernel(prepared)}});
   auto error = [&](auto body) { return error_of([&] { compile(world.mesh(), body)(input()); }); };
@@ -128,22 +128,22 @@ TEST(UserRows, ErrorsQuoteTheUsersLine) {
   EXPECT_THAT(error([](Tensor x) {
                 return apply("squared", {x}, {{"by", -1.0}});
               }),
-              HasSubstr("squared: by = -1.0 is not positive\n  at user_rows_test.cc:"));
+              HasSubstr("squared: by = -1.0 is not positive\n  at custom_ops_test.cc:"));
   EXPECT_THAT(error([](Tensor x) {
                 return apply("squared", {x, x}, {{"by", 1.0}});
               }),
-              HasSubstr("squared takes 1 operand, not 2\n  at user_rows_test.cc:"));
+              HasSubstr("squared takes 1 operand, not 2\n  at custom_ops_test.cc:"));
 }
 
-TEST(UserRows, AnOpWithoutAKernelIsAnErrorOfTheCompile) {
+TEST(CustomOps, AnOpWithoutAKernelIsAnErrorOfTheCompile) {
   World world({.ops = {squared()}});
   auto f = compile(world.mesh(), [](Tensor x) { return apply("squared", {x}, {{"by", 1.0}}); });
   std::string error = error_of([&] { f(input()); });
   EXPECT_THAT(error, HasSubstr("no kernel implements 'squared'"));
-  EXPECT_THAT(error, HasSubstr("user_rows_test.cc:"));
+  EXPECT_THAT(error, HasSubstr("custom_ops_test.cc:"));
 }
 
-TEST(UserRows, ApplyTakesOurOpsAndNumbersToo) {
+TEST(CustomOps, ApplyTakesOurOpsAndNumbersToo) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) {
     return sum(apply("add", {x, broadcast_to(apply("neg", {full({}, 2, DType::f64)}), {8, 3})}));

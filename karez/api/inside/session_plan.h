@@ -9,14 +9,14 @@
 namespace karez {
 
 // A plan in a world's session for as long as this lives. A launch in flight still ends as it should.
-class PlanInSession {
+class SessionPlan {
  public:
-  PlanInSession(std::shared_ptr<WorldState> world, const Plan& plan, bool check_nan = false)
+  SessionPlan(std::shared_ptr<WorldState> world, const Plan& plan, bool check_nan = false)
       : world_(std::move(world)),
         number_(world_->session.load(plan, check_nan)) {}
-  ~PlanInSession() { world_->session.unload(number_); }
-  PlanInSession(const PlanInSession&) = delete;
-  PlanInSession& operator=(const PlanInSession&) = delete;
+  ~SessionPlan() { world_->session.unload(number_); }
+  SessionPlan(const SessionPlan&) = delete;
+  SessionPlan& operator=(const SessionPlan&) = delete;
   int number() const { return number_; }
 
  private:

@@ -56,12 +56,12 @@ class Training {
   int ranks_, count_ = 0;
 };
 
-using Lone = std::function<void(Training&, int rank, int step, Future&)>;
+using StepHook = std::function<void(Training&, int rank, int step, Future&)>;
 
 constexpr int steps = 6;
 
 // The losses, then the weight, of each rank; `lone` is called before each step with the step's future before it.
-std::vector<std::vector<double>> trained(int ranks, const Lone& lone, double peer_timeout = 30) {
+std::vector<std::vector<double>> trained(int ranks, const StepHook& lone, double peer_timeout = 30) {
   std::vector<std::vector<double>> out(static_cast<std::size_t>(ranks));
   on_ranks(ranks, [&](const Ranks& here) {
     World world({.ranks = here, .peer_timeout = peer_timeout});
@@ -90,9 +90,9 @@ std::string refused(const std::function<void()>& body) {
   return "no error";
 }
 
-class AskedReads : public ::testing::TestWithParam<int> {};
+class CollectiveReads : public ::testing::TestWithParam<int> {};
 
-TEST_P(AskedReads, OneRankAloneIsRefusedAndAllTrainAsIfItHadNotAsked) {
+TEST_P(CollectiveReads, OneRankAloneIsRefusedAndAllTrainAsIfItHadNotAsked) {
   const int ranks = GetParam();
   const auto expected = trained(ranks, {});
   for (int reader = 0; reader < ranks; ++reader) {
@@ -102,7 +102,7 @@ TEST_P(AskedReads, OneRankAloneIsRefusedAndAllTrainAsIfItHadNotAsked) {
         EXPECT_THAT(refused([&] { training.weight_here(); }),
                     AllOf(StartsWith(cat("rank ", reader, " asks for a read of variable 'weight', f64[3, ", 2 * ranks,
                                          "@d] (train.cc:7), where rank ")),
-                          HasSubstr(" comes to a call of function 'main' (asked_reads_test.cc:"),
+                          HasSubstr(" comes to a call of function 'main' (collective_reads_test.cc:"),
                           HasSubstr("all may go on"), HasSubstr("read it on each, and print it on one")));
       EXPECT_THAT(refused([&] { last.value(1).read(); }), StartsWith(cat("rank ", reader, " asks for a read of f64[")));
     });
@@ -110,7 +110,7 @@ TEST_P(AskedReads, OneRankAloneIsRefusedAndAllTrainAsIfItHadNotAsked) {
   }
 }
 
-TEST_P(AskedReads, WhereRanksReadDifferentThingsAllAreRefused) {
+TEST_P(CollectiveReads, WhereRanksReadDifferentThingsAllAreRefused) {
   const int ranks = GetParam();
   const auto expected = trained(ranks, {});
   const auto seen = trained(ranks, [&](Training& training, int rank, int, Future& last) {
@@ -121,10 +121,10 @@ TEST_P(AskedReads, WhereRanksReadDifferentThingsAllAreRefused) {
   EXPECT_EQ(seen, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, AskedReads, ::testing::Values(2, 3));
+INSTANTIATE_TEST_SUITE_P(Of, CollectiveReads, ::testing::Values(2, 3));
 
 // What was called before is still under way.
-TEST(AskedReadsInFlight, AReadIsRefusedAndTheLaunchesBeforeItEndWell) {
+TEST(CollectiveReadsInFlight, AReadIsRefusedAndTheLaunchesBeforeItEndWell) {
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
     Training training(world, 2);
@@ -138,7 +138,7 @@ TEST(AskedReadsInFlight, AReadIsRefusedAndTheLaunchesBeforeItEndWell) {
   });
 }
 
-TEST(AskedReadsAtTheEnd, AReadIsRefusedByThoseThatAreAtTheEndOfTheirWorld) {
+TEST(CollectiveReadsAtTheEnd, AReadIsRefusedByThoseThatAreAtTheEndOfTheirWorld) {
   for (int reader : {0, 1, 2}) {
     std::string text;
     on_ranks(3, [&](const Ranks& here) {
@@ -153,7 +153,7 @@ TEST(AskedReadsAtTheEnd, AReadIsRefusedByThoseThatAreAtTheEndOfTheirWorld) {
 }
 
 // Tensors that no function has computed yet: what one rank alone asks for stays uncomputed, and is there for all later.
-TEST(AskedReadsOfExpressions, AreRefusedBeforeAnythingIsComputed) {
+TEST(CollectiveReadsOfExpressions, AreRefusedBeforeAnythingIsComputed) {
   on_ranks(3, [&](const Ranks& here) {
     World world({.ranks = here});
     const Interactive scope(world.mesh("d=3"));
@@ -165,7 +165,7 @@ TEST(AskedReadsOfExpressions, AreRefusedBeforeAnythingIsComputed) {
         for (const Tensor& each : {twice, total})
           EXPECT_THAT(refused([&] { each.read(); }),
                       AllOf(StartsWith(cat("rank ", i, " asks for a read of f64[")),
-                            HasSubstr("which is computed for it (asked_reads_test.cc:")));
+                            HasSubstr("which is computed for it (collective_reads_test.cc:")));
       f(HostArray::of<double>({3}, {1, 2, 3})).wait();
     }
     EXPECT_EQ(total.item(), 24);
@@ -175,7 +175,7 @@ TEST(AskedReadsOfExpressions, AreRefusedBeforeAnythingIsComputed) {
   });
 }
 
-TEST(AskedSaves, OneRankAloneIsRefusedAndNoFileIsWritten) {
+TEST(CollectiveSaves, OneRankAloneIsRefusedAndNoFileIsWritten) {
   const std::string path = ::testing::TempDir() + cat("karez_asked_", getpid());
   for (int saver : {0, 1}) {
     const auto expected = trained(2, {});
@@ -193,7 +193,7 @@ TEST(AskedSaves, OneRankAloneIsRefusedAndNoFileIsWritten) {
 }
 
 // Where the others come to nothing for long, as in a prompt: rank 0 says so, and waits.
-TEST(AskedReadsThatNobodyJoins, WaitAndAreWarnedOfAfterPeerTimeout) {
+TEST(CollectiveReadsThatNoOtherRankJoins, WaitAndAreWarnedOfAfterPeerTimeout) {
   const auto expected = trained(2, {});
   ::testing::internal::CaptureStderr();
   const auto seen = trained(
@@ -210,7 +210,7 @@ TEST(AskedReadsThatNobodyJoins, WaitAndAreWarnedOfAfterPeerTimeout) {
 }
 
 // By what waits: Ctrl-C in Python.
-TEST(AskedReadsThatAreInterrupted, ComeToNothingAndAllGoOn) {
+TEST(CollectiveReadsThatAreInterrupted, ComeToNothingAndAllGoOn) {
   std::atomic<bool> interrupt = false;
   struct Interrupted : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -235,7 +235,7 @@ TEST(AskedReadsThatAreInterrupted, ComeToNothingAndAllGoOn) {
   });
 }
 
-TEST(AskedWrites, OfDifferentValuesChangeNothing) {
+TEST(CollectiveWrites, OfDifferentValuesChangeNothing) {
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
     Parameter w("w", {DType::f64, {2}}, constant_init(1));

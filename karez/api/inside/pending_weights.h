@@ -10,7 +10,7 @@
 
 namespace karez {
 
-struct WaitingWeight {
+struct PendingWeight {
   std::shared_ptr<const data::WeightFiles> file;  // open as it was found
   OfferedWeight offer;
   std::optional<Parameter::Identity> owner;  // whose it is; none: whoever bears name (and ordinal, if it has one) first
@@ -22,16 +22,16 @@ HostArray value_of(const data::WeightFiles& file, const OfferedWeight& offer, co
 void require_fits(const data::WeightFiles& file, const OfferedWeight& offer, const std::string& name,
                   const TensorType& type);
 
-struct WaitingWeights {
-  std::vector<WaitingWeight> list;
-  std::string
-      whole;  // the checkpoint of everything that was loaded: who is born must be in it. Empty: initial values will do
+struct PendingWeights {
+  std::vector<PendingWeight> list;
+  std::string whole_checkpoint;  // the checkpoint of everything that was loaded: who is born must be in it. Empty:
+                                 // initial values will do
 
   // What waits for each of these, which are born together; null: nothing. One of another type, none where there must be
   // one, and one that two would take are errors.
-  std::vector<const WaitingWeight*> of(const std::vector<Parameter>& parameters) const;
-  void taken(const Parameter& parameter);  // or is to be taken from elsewhere: it waits no more
-  void forget_gone();                      // those whose owners are no more
+  std::vector<const PendingWeight*> match(const std::vector<Parameter>& parameters) const;
+  void remove(const Parameter& parameter);  // or is to be taken from elsewhere: it waits no more
+  void drop_expired();                      // those whose owners are no more
 };
 
 }  // namespace karez

@@ -1,5 +1,5 @@
 // Running one call on host bytes: find, prepare, run.
-#include "karez/api/inside/evaluate.h"
+#include "karez/api/inside/evaluator.h"
 
 #include <cstring>
 #include <utility>
@@ -11,11 +11,11 @@ namespace karez {
 namespace {
 
 // 64-byte aligned memory for a view, whatever its strides.
-HostArray room_for(std::int64_t bytes) { return HostArray(TensorType{DType::b8, {std::max<std::int64_t>(bytes, 1)}}); }
+HostArray allocate(std::int64_t bytes) { return HostArray(TensorType{DType::b8, {std::max<std::int64_t>(bytes, 1)}}); }
 
 }  // namespace
 
-Evaluate evaluate_with(std::shared_ptr<const KernelTable> kernels) {
+Evaluate make_evaluator(std::shared_ptr<const KernelTable> kernels) {
   return [kernels = std::move(kernels)](const CallSpec& call, const std::vector<HostBytes>& inputs) {
     auto choice = kernels->find(call);
     require(choice.has_value(), "no kernel evaluates ", print(call), "; there are ", kernels->list(call.op));
@@ -25,15 +25,15 @@ Evaluate evaluate_with(std::shared_ptr<const KernelTable> kernels) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       require(static_cast<std::int64_t>(inputs[i].size()) >= call.in[i].bytes(), print(call), ": operand ", i, " has ",
               inputs[i].size(), " bytes");
-      memory.push_back(room_for(static_cast<std::int64_t>(inputs[i].size())));
+      memory.push_back(allocate(static_cast<std::int64_t>(inputs[i].size())));
       std::memcpy(memory.back().bytes(), inputs[i].data(), inputs[i].size());
       in.push_back(memory.back().bytes());
     }
     for (const View& view : call.out) {
-      memory.push_back(room_for(view.bytes()));
+      memory.push_back(allocate(view.bytes()));
       out.push_back(memory.back().bytes());
     }
-    HostArray workspace = room_for(choice->workspace);
+    HostArray workspace = allocate(choice->workspace);
     kernels->row(choice->kernel).prepare(call)({in, out, workspace.bytes()});
     std::vector<HostBytes> results;
     for (std::size_t i = 0; i < out.size(); ++i) results.emplace_back(out[i], out[i] + call.out[i].bytes());

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/run_expressions.h"
+#include "karez/api/inside/expression_plans.h"
 #include "karez/api/inside/world_state.h"
 #include "karez/api/interactive.h"
 
@@ -11,7 +11,7 @@ namespace karez {
 namespace {
 using ::testing::Each;
 
-TEST(KeptPrograms, DifferByTheValueThatAParameterTakes) {
+TEST(ProgramCache, DifferByTheValueThatAParameterTakes) {
   World world;
   Interactive there(world.mesh());
   const Parameter w("w", {DType::f32, {2}}, constant_init(1));
@@ -26,24 +26,24 @@ TEST(KeptPrograms, DifferByTheValueThatAParameterTakes) {
   }
 }
 
-TEST(KeptPrograms, AreBounded) {
+TEST(ProgramCache, AreBounded) {
   World world;
   const DeviceMesh mesh = world.mesh();
   Interactive there(mesh);
   for (int i = 1; i <= 300; ++i) ASSERT_EQ(sum(full({i}, 1)).item<int>(), i);
-  EXPECT_LE(mesh.world->ran->plans.size(), 256u);
-  EXPECT_EQ(mesh.world->ran->compiled, 300);
+  EXPECT_LE(mesh.world->expression_plans->plans.size(), 256u);
+  EXPECT_EQ(mesh.world->expression_plans->compiled, 300);
 }
 
-TEST(KeptPrograms, OfManyBytesMakeRoomUntilTheirSumIsBelowTheBound) {
+TEST(ProgramCache, OfManyBytesMakeRoomUntilTheirSumIsBelowTheBound) {
   World world;
   const DeviceMesh mesh = world.mesh();
   Interactive there(mesh);
   const auto run = [](std::int64_t mib) { ASSERT_EQ(max(full({mib << 18}, 1)).item<float>(), 1); };
   for (std::int64_t mib : {1, 20, 21}) run(mib);
-  EXPECT_EQ(mesh.world->ran->plans.size(), 3u);
+  EXPECT_EQ(mesh.world->expression_plans->plans.size(), 3u);
   run(120);
-  EXPECT_EQ(mesh.world->ran->plans.size(), 1u);
+  EXPECT_EQ(mesh.world->expression_plans->plans.size(), 1u);
 }
 
 }  // namespace

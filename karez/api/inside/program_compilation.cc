@@ -1,5 +1,5 @@
 // What a compilation takes from a world and a function's options.
-#include "karez/api/inside/to_compile.h"
+#include "karez/api/inside/program_compilation.h"
 
 #include <mutex>
 #include <utility>
@@ -39,8 +39,8 @@ void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
   });
 }
 
-Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch,
-                       std::vector<std::string> remat) {
+Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch,
+                             std::vector<std::string> remat) {
   Compilation c;
   c.graph = std::move(graph);
   c.ops = &world.ops;
@@ -59,9 +59,9 @@ Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& op
   return c;
 }
 
-Compilation compiled(WorldState& world, Compilation c) {
+Compilation compile_program(WorldState& world, Compilation c) {
   const bool here = takes_part(world, c.graph);
-  const std::string costs = world.costs_of_acts(c.graph, c.options.team).print();
+  const std::string costs = world.act_costs(c.graph, c.options.team).print();
   world.plans.compile(c);
   c.plan.costs = costs;
   if (here) return c;
