@@ -3,8 +3,8 @@
 //   bench_order     a launch of train_step's models on meshes, and in pipelines of stages with micro-batches, predicted
 //   by the default cost table
 //
-// Both orders run on one representative device of each placement (karez/passes/collapsed.h); nothing is measured, so
-// every machine prints the same.
+// Both orders run on one representative device of each placement (karez/passes/launch_simulation.h); nothing is
+// measured, so every machine prints the same.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -31,7 +31,7 @@ void row(const char* name, const ParallelConfig& s, const Shape& x, DType dtype,
   c.options.microbatches = s.microbatches;
   c.options.batch = x[0];
   passes::run_passes(c, {"canonicalise", "microbatch", "shard", "box"});
-  const passes::Ordered ordered = passes::order(std::move(c.graph), ops, c.options.costs, c.options.slots);
+  const passes::OrderedGraph ordered = passes::order(std::move(c.graph), ops, c.options.costs, c.options.slots);
   std::printf("%-5s %-16s %6d %12.1f %12.1f %8.3f  %s\n", name, s.axes, s.microbatches, ordered.traced_seconds * 1e6,
               ordered.seconds * 1e6, ordered.seconds / ordered.traced_seconds,
               ordered.seconds < ordered.traced_seconds ? "by cost" : "traced");

@@ -31,7 +31,7 @@
 #include "karez/ops/all_ops.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/shard_tables.h"
-#include "karez/passes/test_forms.h"
+#include "karez/passes/test_known_optima.h"
 
 namespace {
 std::atomic<std::int64_t> allocated{0}, max_allocated{0};
@@ -87,10 +87,11 @@ const Case saved_cases[] = {
     {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
     {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
 };
-// Behind them stand the programs with closed forms (karez/passes/test_forms.h), whose best known cost is that form.
+// Behind them stand the programs with closed forms (karez/passes/test_known_optima.h), whose best known cost is that
+// form.
 std::vector<Case> all_cases() {
   std::vector<Case> out(std::begin(saved_cases), std::end(saved_cases));
-  for (const passes::testing::Form& form : passes::testing::forms::all())
+  for (const passes::testing::KnownOptimum& form : passes::testing::known_optima::all())
     out.push_back({cat("form-", form.name), cat("forms/", form.name), "", 0, 0, cat("forms/", form.name, ".costs")});
   return out;
 }
@@ -167,7 +168,7 @@ void write(const std::string& folder) {
   save("gpt2_stages",
        traced(staged, {8, 16}, DType::i32, 8 * 16, "stage=2,data=2,model=2", {{"block0", 0}, {"block1", 1}}));
   std::filesystem::create_directories(folder + "/forms");
-  for (const passes::testing::Form& form : passes::testing::forms::all()) {
+  for (const passes::testing::KnownOptimum& form : passes::testing::known_optima::all()) {
     save(cat("forms/", form.name), print(form.graph));
     std::ofstream(cat(folder, "/forms/", form.name, ".costs")) << form.costs.print();
     std::printf("form-%s %.6f\n", form.name.c_str(), 1e3 * form.seconds());
@@ -213,11 +214,11 @@ KnownCase search_space_of(const passes::Compilation& c) {
     count.push_back(static_cast<double>(passes::choices_of(c.graph, n, c.options.costs, rules).size()));
     space.choices += count.back();
   }
-  auto wants = passes::wants_of(c.graph);
-  for (ValueId v : wants.ids()) {
-    std::set<NodeId> nodes = {wants[v].producer};
-    for (const auto& use : wants[v].uses) nodes.insert(use.node);
-    nodes.insert(wants[v].stored_like.begin(), wants[v].stored_like.end());
+  auto consumers = passes::consumer_layouts(c.graph);
+  for (ValueId v : consumers.ids()) {
+    std::set<NodeId> nodes = {consumers[v].producer};
+    for (const auto& use : consumers[v].uses) nodes.insert(use.node);
+    nodes.insert(consumers[v].stored_as_outputs_of.begin(), consumers[v].stored_as_outputs_of.end());
     double cells = 1;
     for (NodeId n : nodes) cells *= count[n];
     space.cells += cells;

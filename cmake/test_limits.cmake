@@ -11,7 +11,7 @@ function(limit seconds)
 endfunction()
 
 limit(300
-  passes_test:Fit.RefusesSmallProgramsOnlyWhereNoLayoutFitsAndTakesTheFastestThatDoes
+  passes_test:FitMemory.RefusesSmallProgramsOnlyWhereNoLayoutFitsAndTakesTheFastestThatDoes
   runtime_test:Collectives.ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals
   system_test:Decoder.TrainingIsTheSameOnEveryMeshTo1e10
   system_test:MemoryCaps.NoZeroByHandIsFasterInTheSameMemory

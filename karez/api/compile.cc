@@ -388,7 +388,7 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   out->plan = std::move(c.plan);
   out->cost = c.cost;
   out->report = std::move(c.shard_report);
-  out->memory_note = std::move(c.slotted.memory_note);
+  out->memory_note = std::move(c.slot_assignment.memory_note);
   out->passes = std::move(c.passes);
   return out;
 }

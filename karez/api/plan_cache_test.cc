@@ -214,8 +214,8 @@ TEST(PlanCache, CostsBoundsAndReportsComeFromDiskAndOddTextsDoNot) {
   EXPECT_EQ(second.cost_bound, first.cost_bound);
   EXPECT_EQ(second.optimal, first.optimal);
   EXPECT_EQ(second.shard_report, first.shard_report);
-  EXPECT_FALSE(first.slotted.memory_note.empty());
-  EXPECT_EQ(second.slotted.memory_note, first.slotted.memory_note);
+  EXPECT_FALSE(first.slot_assignment.memory_note.empty());
+  EXPECT_EQ(second.slot_assignment.memory_note, first.slot_assignment.memory_note);
 
   const auto files = test.files();
   ASSERT_EQ(files.size(), 1u);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "karez/passes/behind.h"
+#include "karez/passes/ancestors.h"
 
 namespace karez::passes {
 namespace {
@@ -13,25 +13,25 @@ bool writes_state(const Node& node) { return node.op->role == Role::update || no
 
 }  // namespace
 
-Graph anchor(Graph graph, const Segmented& cut) {
-  Behind behind(graph, cut);
+Graph anchor(Graph graph, const Segmentation& segmentation) {
+  Ancestors ancestors(graph, segmentation);
   std::map<int, std::vector<SegmentId>> floating;  // by mesh: segments that nothing on their stream waits for yet
-  for (SegmentId s : cut.segments.ids()) {
-    behind.look_at(s);
-    const Segment& segment = cut.segments[s];
+  for (SegmentId s : segmentation.segments.ids()) {
+    ancestors.compute(s);
+    const Segment& segment = segmentation.segments[s];
     if (segment.stream != StreamKind::compute || graph.node(segment.nodes[0]).acts != 1) continue;
     // Edges to updates stand for readers of what they write (see emit).
     const auto first = std::find_if(segment.nodes.begin(), segment.nodes.end(),
                                     [&](NodeId n) { return !writes_state(graph.node(n)); });
     std::vector<SegmentId>& others = floating[segment.mesh];
     for (auto other = others.rbegin(); other != others.rend() && first != segment.nodes.end(); ++other) {
-      const NodeId last = cut.segments[*other].nodes.back();
-      if (*first < last || behind.waits_for(s, *other) || !behind.waits_for_all_of(s, *other)) continue;
+      const NodeId last = segmentation.segments[*other].nodes.back();
+      if (*first < last || ancestors.waits_for(s, *other) || !ancestors.waits_for_all_of(s, *other)) continue;
       graph.node(*first).after.push_back(last);
-      behind.add(s, *other);
+      ancestors.add(s, *other);
     }
     others.erase(
-        std::remove_if(others.begin(), others.end(), [&](SegmentId other) { return behind.waits_for(s, other); }),
+        std::remove_if(others.begin(), others.end(), [&](SegmentId other) { return ancestors.waits_for(s, other); }),
         others.end());
     others.push_back(s);
   }

@@ -12,6 +12,6 @@ namespace karez::passes {
 // what it reads would keep its bytes to itself until the end of the launch. So each compute segment that acts once a
 // launch gets an edge to the first segment behind it on its stream that waits for all that it waits for itself. That
 // costs nothing: whenever the later one could begin, the earlier one could, and goes first.
-Graph anchor(Graph graph, const Segmented& cut);
+Graph anchor(Graph graph, const Segmentation& segmentation);
 
 }  // namespace karez::passes

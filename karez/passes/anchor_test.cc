@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "karez/passes/collapsed.h"
+#include "karez/passes/launch_simulation.h"
 #include "karez/passes/layout_rules.h"
 #include "karez/passes/order.h"
 #include "karez/passes/segment.h"
@@ -26,7 +26,7 @@ struct Program {
   Graph graph;
   Builder b{graph, table()};
   Streams stream;
-  Segmented cut;
+  Segmentation segmentation;
   Program() { graph.meshes = {Mesh::parse("data=2")}; }
   ValueId laid(ValueId value, Sbp entry) {
     graph.value(value).layout = Layout{entry};
@@ -46,8 +46,8 @@ struct Program {
       stream.push_back(node.op->role == Role::source ? StreamKind::host
                        : crosses_devices(node)       ? StreamKind::comm
                                                      : StreamKind::compute);
-    cut = segment(graph, stream);
-    return anchor(graph, cut);
+    segmentation = segment(graph, stream);
+    return anchor(graph, segmentation);
   }
 };
 
@@ -125,7 +125,7 @@ TEST(Anchor, NotBeforeUpdatesAlone) {  // emit takes an update's edges for those
     if (node.op->role == Role::update) { EXPECT_TRUE(node.after.empty()) << edges(made); }
 }
 
-TEST(Anchor, NobodyWaitsForWhatTheOrderHasBehindIt) {  // x and y are one segment, between whose nodes stands what waits
+TEST(Anchor, NothingWaitsForWhatTheOrderHasAfterIt) {  // x and y are one segment, between whose nodes stands what waits
                                                        // for all micro-batches
   Program p;
   ValueId in = p.input("in"), often = p.exp(in);
@@ -134,8 +134,8 @@ TEST(Anchor, NobodyWaitsForWhatTheOrderHasBehindIt) {  // x and y are one segmen
   p.graph.node(p.maker(often)).acts = 2;
   p.graph.node(p.maker(joined)).after = {p.maker(often)};
   Graph made = p.anchored();
-  ASSERT_EQ(p.cut.of[p.maker(x)], p.cut.of[p.maker(y)]);
-  ASSERT_LT(p.cut.of[p.maker(x)], p.cut.of[p.maker(joined)]);
+  ASSERT_EQ(p.segmentation.segment_of[p.maker(x)], p.segmentation.segment_of[p.maker(y)]);
+  ASSERT_LT(p.segmentation.segment_of[p.maker(x)], p.segmentation.segment_of[p.maker(joined)]);
   EXPECT_NO_THROW(verify(made)) << edges(made);
 }
 
@@ -161,8 +161,9 @@ TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCircles) {
     Graph made = p.anchored();
     verify(made);
     ById<ValueId, int> slots(made.values.size(), 1);
-    const double before = run_collapsed(p.graph, p.cut, slots, CostTable()).seconds;
-    EXPECT_EQ(run_collapsed(made, p.cut, slots, CostTable()).seconds, before) << "KAREZ_SEED=" << seed + round;
+    const double before = simulate_launch(p.graph, p.segmentation, slots, CostTable()).seconds;
+    EXPECT_EQ(simulate_launch(made, p.segmentation, slots, CostTable()).seconds, before)
+        << "KAREZ_SEED=" << seed + round;
     with_edges += !edges(made).empty();
     ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
   }

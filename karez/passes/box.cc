@@ -36,7 +36,7 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
 
 }  // namespace
 
-Graph box(const Graph& graph, const OpTable& ops, const Wanted& wanted, const CostTable& costs) {
+Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& wanted, const CostTable& costs) {
   const OpDef* box = &ops.at("box");
   auto uses = uses_of(graph);
   ById<ValueId, std::vector<Layout>> targets(graph.values.size());

@@ -9,6 +9,6 @@ namespace karez::passes {
 // After `shard` every value has a layout, and `wanted` says for each node which layout it takes each operand in.
 // Graph outputs are wanted Broadcast, updated variables in their stored layout. New nodes: `box {axis, from, move,
 // to}`.
-Graph box(const Graph& graph, const OpTable& ops, const Wanted& wanted, const CostTable& costs);
+Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& wanted, const CostTable& costs);
 
 }  // namespace karez::passes

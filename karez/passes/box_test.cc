@@ -20,7 +20,7 @@ Layout on_data(Sbp entry) { return {entry}; }
 struct Placed {
   Graph graph;
   Builder b{graph, table()};
-  Wanted wanted;
+  OperandLayouts wanted;
   explicit Placed(const char* mesh = "data=2") { graph.meshes = {Mesh::parse(mesh)}; }
   ValueId with(ValueId value, Layout layout) {
     graph.value(value).layout = std::move(layout);

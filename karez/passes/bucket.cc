@@ -8,19 +8,19 @@
 #include <string>
 #include <tuple>
 
+#include "karez/passes/node_dependencies.h"
 #include "karez/passes/order.h"
 #include "karez/passes/rewrite.h"
-#include "karez/passes/waiting.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::passes {
 namespace {
 
-constexpr double worth_an_act = 1e-5;  // seconds a message takes
-constexpr double worth_it = 0.998;     // of the launch as it was
+constexpr double min_message_seconds = 1e-5;  // seconds a message takes
+constexpr double max_time_ratio = 0.998;      // of the launch as it was
 
 // What members of a bucket have in common. The move is an all_reduce, so "from" says how it reduces.
-using Kind = std::tuple<int, std::int64_t, std::string, DType>;  // mesh, axis, from, dtype
+using BucketKey = std::tuple<int, std::int64_t, std::string, DType>;  // mesh, axis, from, dtype
 
 ValueId operand(const Graph& graph, NodeId box) { return graph.node(box).inputs[0]; }
 
@@ -29,12 +29,12 @@ bool may_join(const Graph& graph, NodeId id, const CostTable& costs) {
   if (node.op->role != Role::transition || node.attrs.text("move") != name_of(Move::all_reduce) || node.acts > 1)
     return false;
   const MeshAxis& axis = graph.mesh(operand(graph, id)).axes[static_cast<std::size_t>(node.attrs.integer("axis"))];
-  if (costs.of_axis(axis.name).alpha < worth_an_act) return false;
+  if (costs.of_axis(axis.name).alpha < min_message_seconds) return false;
   const Layout& layout = *graph.value(operand(graph, id)).layout;
   return std::none_of(layout.begin(), layout.end(), [](const Sbp& entry) { return entry.is_split(); });
 }
 
-Kind kind_of(const Graph& graph, NodeId box) {
+BucketKey bucket_key(const Graph& graph, NodeId box) {
   const Node& node = graph.node(box);
   return {graph.value(operand(graph, box)).mesh, node.attrs.integer("axis"),
           node.attrs.text("from") + print(*graph.value(operand(graph, box)).layout),
@@ -44,27 +44,27 @@ Kind kind_of(const Graph& graph, NodeId box) {
 std::int64_t bytes_of(const Graph& graph, NodeId box) { return graph.type(operand(graph, box)).bytes(); }
 
 // One that is being filled, and who waits for its members.
-struct Open {
+struct OpenBucket {
   Bucket members;
   std::int64_t bytes = 0;
-  ById<NodeId, bool> below;
+  ById<NodeId, bool> descendants;
 
-  void add(const Graph& graph, const Waiting& waiting, NodeId box) {
-    if (members.empty()) below.assign(graph.nodes.size(), false);
+  void add(const Graph& graph, const NodeDependencies& dependencies, NodeId box) {
+    if (members.empty()) descendants.assign(graph.nodes.size(), false);
     members.push_back(box);
     bytes += bytes_of(graph, box);
-    below[box] = true;
+    descendants[box] = true;
     for (NodeId n(box.index); n.index < static_cast<int>(graph.nodes.size()); n = NodeId(n.index + 1))
-      if (below[n])
-        for (NodeId next : waiting.next[n]) below[next] = true;
+      if (descendants[n])
+        for (NodeId next : dependencies.successors[n]) descendants[next] = true;
   }
 };
 
 // Nodes and buckets in an order in which nothing comes before what it waits for, as near to the old one as that goes; a
 // bucket stands at its last member. Empty where they wait for each other.
-class Line {
+class BucketOrder {
  public:
-  Line(const Graph& graph, const std::vector<Bucket>& buckets)
+  BucketOrder(const Graph& graph, const std::vector<Bucket>& buckets)
       : graph_(graph),
         first_(graph.nodes.size()),
         last_(graph.nodes.size()) {
@@ -74,13 +74,13 @@ class Line {
   }
 
   std::vector<NodeId> run() {  // of a bucket the first member, for all
-    const Waiting waiting(graph_);
+    const NodeDependencies dependencies(graph_);
     ById<NodeId, int> edges(graph_.nodes.size(), 0);
     ById<NodeId, std::vector<NodeId>> next(graph_.nodes.size());
     std::size_t units = 0;
     for (NodeId n : graph_.nodes.ids()) {
       units += first_[n] == n;
-      for (NodeId to : waiting.next[n]) next[first_[n]].push_back(first_[to]), ++edges[first_[to]];
+      for (NodeId to : dependencies.successors[n]) next[first_[n]].push_back(first_[to]), ++edges[first_[to]];
     }
     using Key = std::pair<NodeId, NodeId>;  // where it stands; its name
     std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
@@ -103,9 +103,9 @@ class Line {
   ById<NodeId, NodeId> first_, last_;  // of the bucket of a member; the last by the first
 };
 
-class Joining {
+class BucketRewriter {
  public:
-  Joining(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), rewrite_(graph) {}
+  BucketRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), rewrite_(graph) {}
 
   Graph run(const std::vector<NodeId>& line, const std::vector<Bucket>& buckets) {
     std::map<NodeId, const Bucket*> at;
@@ -173,42 +173,42 @@ std::vector<NodeId> candidates(const Graph& graph, const CostTable& costs) {
 }  // namespace
 
 std::vector<Bucket> buckets_of(const Graph& graph, const CostTable& costs, std::int64_t bytes) {
-  const Waiting waiting(graph);
-  std::map<Kind, Open> open;
+  const NodeDependencies dependencies(graph);
+  std::map<BucketKey, OpenBucket> open;
   std::vector<Bucket> made;
-  auto close = [&](Open& one) {
+  auto close = [&](OpenBucket& one) {
     if (one.members.size() > 1) made.push_back(std::move(one.members));
     one = {};
   };
   for (NodeId n : candidates(graph, costs)) {
     if (bytes_of(graph, n) > bytes) continue;
-    Open& one = open[kind_of(graph, n)];
-    if (!one.members.empty() && (one.bytes + bytes_of(graph, n) > bytes || one.below[n])) close(one);
-    one.add(graph, waiting, n);
+    OpenBucket& one = open[bucket_key(graph, n)];
+    if (!one.members.empty() && (one.bytes + bytes_of(graph, n) > bytes || one.descendants[n])) close(one);
+    one.add(graph, dependencies, n);
   }
   for (auto& [kind, one] : open) close(one);
   std::sort(made.begin(), made.end());
   return made;
 }
 
-Graph put_together(const Graph& graph, const OpTable& ops, const std::vector<Bucket>& buckets) {
-  const std::vector<NodeId> line = Line(graph, buckets).run();
-  return line.empty() ? graph : Joining(graph, ops).run(line, buckets);
+Graph merge_buckets(const Graph& graph, const OpTable& ops, const std::vector<Bucket>& buckets) {
+  const std::vector<NodeId> line = BucketOrder(graph, buckets).run();
+  return line.empty() ? graph : BucketRewriter(graph, ops).run(line, buckets);
 }
 
-Bucketed bucket(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet) {
+BucketedGraph bucket(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet) {
   std::int64_t all = 0;
   for (NodeId n : candidates(graph, costs)) all += bytes_of(graph, n);
   if (buckets_of(graph, costs, all).empty()) return {std::move(graph)};
-  Bucketed best;
+  BucketedGraph best;
   best.seconds_before = order(graph, ops, costs, streams_meet).seconds;
-  best.seconds = worth_it * best.seconds_before;
+  best.seconds = max_time_ratio * best.seconds_before;
   std::vector<Bucket> tried;
   for (std::int64_t bytes = all; bytes > 0; bytes /= 2) {
     std::vector<Bucket> buckets = buckets_of(graph, costs, bytes);
     if (buckets.empty()) break;
     if (buckets == tried) continue;
-    Graph joined = put_together(graph, ops, buckets);
+    Graph joined = merge_buckets(graph, ops, buckets);
     const double seconds = order(joined, ops, costs, streams_meet).seconds;
     if (seconds < best.seconds) best.graph = std::move(joined), best.bytes = bytes, best.seconds = seconds;
     tried = std::move(buckets);

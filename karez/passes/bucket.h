@@ -19,9 +19,9 @@ using Bucket = std::vector<NodeId>;
 std::vector<Bucket> buckets_of(const Graph& graph, const CostTable& costs, std::int64_t bytes);
 
 // The graph in which each bucket is one box: its values laid end to end, and windows on what comes out.
-Graph put_together(const Graph& graph, const OpTable& ops, const std::vector<Bucket>& buckets);
+Graph merge_buckets(const Graph& graph, const OpTable& ops, const std::vector<Bucket>& buckets);
 
-struct Bucketed {
+struct BucketedGraph {
   Graph graph;
   std::int64_t bytes = 0;                  // of a bucket, at most; 0: none pays
   double seconds = 0, seconds_before = 0;  // of a launch, predicted; 0 where nothing was looked for
@@ -31,6 +31,6 @@ struct Bucketed {
 // last. How large one may be is tried by halves from all that there is, each size in virtual time (order.h): what a
 // link of long alpha wins, one of long beta may lose by its wait. The cheapest stays where it is worth two thousandths
 // of the launch.
-Bucketed bucket(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet);
+BucketedGraph bucket(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet);
 
 }  // namespace karez::passes

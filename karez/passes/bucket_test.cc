@@ -76,7 +76,7 @@ TEST(Bucket, WhatDiffersInAxisLayoutTypeOrReductionTravelsApart) {
   (void)most;
 }
 
-TEST(Bucket, WhoWaitsForAMemberIsNoMember) {
+TEST(Bucket, ANodeThatWaitsForAMemberIsNoMember) {
   Sums s;
   const NodeId a = s.sum({4});
   const ValueId behind = s.laid(build::exp(s.b, s.graph.node(a).outputs[0]), {B()});
@@ -118,14 +118,14 @@ TEST(Bucket, ACircleIsLeftAsItWas) {
   auto box = [&](ValueId value) { return s.graph.value(value).producer; };
   const std::vector<Bucket> buckets{{box(a1), box(a2)}, {box(b1), box(b2)}};
   EXPECT_EQ(s.buckets(1000), buckets);
-  EXPECT_EQ(print(put_together(s.graph, table(), buckets)), print(s.graph));
+  EXPECT_EQ(print(merge_buckets(s.graph, table(), buckets)), print(s.graph));
 }
 
-TEST(Bucket, ItsMembersAreLaidEndToEndAndTakenApartBehind) {
+TEST(Bucket, ItsMembersAreConcatenatedBeforeAndSplitAfter) {
   Sums s;
   s.sum({2, 3});
   s.sum({4});
-  const Graph joined = put_together(s.graph, table(), s.buckets(1000));
+  const Graph joined = merge_buckets(s.graph, table(), s.buckets(1000));
   verify(joined);
   const char* wanted = R"text(graph main mesh(data=2) {
   %0 = input() {dtype="f32", name="x0", shape=[2, 3]} : f32[2, 3; sum@data]
@@ -143,13 +143,13 @@ TEST(Bucket, ItsMembersAreLaidEndToEndAndTakenApartBehind) {
   EXPECT_TRUE(golden(print(joined), wanted));
 }
 
-TEST(Bucket, WhoReadsAMemberComesBehindTheBucket) {
+TEST(Bucket, AReaderOfAMemberComesAfterTheBucket) {
   Sums s;
   const NodeId a = s.sum({4});
   const ValueId reader = s.laid(build::exp(s.b, s.graph.node(a).outputs[0]), {B()});
   s.sum({4});
   s.graph.outputs.push_back({"reader", reader});
-  const Graph joined = put_together(s.graph, table(), s.buckets(1000));
+  const Graph joined = merge_buckets(s.graph, table(), s.buckets(1000));
   verify(joined);
   EXPECT_EQ(count_op(joined, "box"), 1);
   EXPECT_EQ(joined.node(joined.value(joined.outputs.back().value).producer).op->name, "exp");
@@ -171,7 +171,7 @@ Graph boxed_step(const std::vector<std::int64_t>& sizes, std::int64_t batch, int
 }
 
 double seconds_with(const Graph& graph, const CostTable& costs, std::int64_t bytes) {
-  return order(put_together(graph, table(), buckets_of(graph, costs, bytes)), table(), costs, 2).seconds;
+  return order(merge_buckets(graph, table(), buckets_of(graph, costs, bytes)), table(), costs, 2).seconds;
 }
 
 struct Network {
@@ -189,7 +189,7 @@ TEST(Bucket, ItsSizeIsWithinATwentiethOfTheBestOfASweepAndHangsOnTheNetwork) {
       CostTable costs;
       costs.link = network.link;
       const Graph graph = boxed_step(sizes, 256, devices);
-      const Bucketed made = bucket(graph, table(), costs, 2);
+      const BucketedGraph made = bucket(graph, table(), costs, 2);
       double best = order(graph, table(), costs, 2).seconds;
       EXPECT_EQ(made.seconds_before, best);
       for (double bytes = 100; bytes < 4e6; bytes *= 1.3)

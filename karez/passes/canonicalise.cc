@@ -31,25 +31,25 @@ int remove_dead(Graph& graph) {
   return removed;
 }
 
-int simplify_algebra(Graph& graph, Firings& fired) {
+int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
   int total = 0;
   for (const AlgebraRule& rule : algebra_rules()) {
     if (rule.on_graph == nullptr) continue;
     int times = rule.on_graph(graph);
-    fired[rule.name] += times, total += times;
+    rule_counts[rule.name] += times, total += times;
   }
   Rewrite rewrite(graph);
   int at_nodes = 0;
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
-    std::optional<Instead> instead;
+    std::optional<Replacement> instead;
     for (const AlgebraRule& rule : algebra_rules()) {
       if (rule.at_node == nullptr || node.outputs.size() != 1) continue;
       instead = rule.at_node(graph, node);
       if (instead && !instead->as_operand && graph.value(node.outputs[0]).layout)
         instead.reset();  // the user fixed it: it stays itself
       if (!instead) continue;
-      ++fired[rule.name], ++at_nodes;
+      ++rule_counts[rule.name], ++at_nodes;
       break;
     }
     if (!instead) {
@@ -64,16 +64,16 @@ int simplify_algebra(Graph& graph, Firings& fired) {
   return total + at_nodes;
 }
 
-Canonical canonicalise(Graph graph, const Folding& folding) {
-  Firings fired;
-  fired["remove_dead"] += remove_dead(graph);
-  simplify_algebra(graph, fired);
-  fired["fold_constants"] += fold_constants(graph, folding);
-  simplify_algebra(graph, fired);  // a folded factor may be one
-  fired["share_parts"] += share_parts(graph, folding.reassociate);
-  fired["merge_equal"] += merge_equal(graph);
-  fired["remove_dead"] += remove_dead(graph);
-  return {std::move(graph), std::move(fired)};
+CanonicalGraph canonicalise(Graph graph, const FoldOptions& folding) {
+  RuleCounts rule_counts;
+  rule_counts["remove_dead"] += remove_dead(graph);
+  simplify_algebra(graph, rule_counts);
+  rule_counts["fold_constants"] += fold_constants(graph, folding);
+  simplify_algebra(graph, rule_counts);  // a folded factor may be one
+  rule_counts["reassociate_shared_terms"] += reassociate_shared_terms(graph, folding.reassociate);
+  rule_counts["eliminate_common_subexpressions"] += eliminate_common_subexpressions(graph);
+  rule_counts["remove_dead"] += remove_dead(graph);
+  return {std::move(graph), std::move(rule_counts)};
 }
 
 }  // namespace karez::passes

@@ -46,14 +46,14 @@ std::vector<HostBytes> tiny_evaluate(const CallSpec& call, const std::vector<Hos
 struct Program {
   Graph graph;
   Builder b{graph, table()};
-  Firings fired;
+  RuleCounts rule_counts;
   ValueId input(const std::string& name, const TensorType& type = vec) { return build::input(b, name, type); }
   void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
   Graph canonical() {
     verify(graph);
-    Canonical done = canonicalise(graph, {&table(), tiny_evaluate});
+    CanonicalGraph done = canonicalise(graph, {&table(), tiny_evaluate});
     verify(done.graph);
-    fired = std::move(done.fired);
+    rule_counts = std::move(done.rule_counts);
     return std::move(done.graph);
   }
 };

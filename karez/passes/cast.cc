@@ -25,7 +25,7 @@ HalfPolicy half_policy_of(const OpDef& op) {
 }
 
 // Whether the kernels multiply this type at the speed of f32 or above.
-bool multiplies(const KernelCatalog& catalog, DType dtype) {
+bool has_fast_matmul(const KernelCatalog& catalog, DType dtype) {
   CallSpec call;
   call.op = "matmul";
   call.in = {View(dtype, {64, 64}), View(dtype, {64, 64})};
@@ -35,9 +35,9 @@ bool multiplies(const KernelCatalog& catalog, DType dtype) {
 }
 
 // Nodes of the old graph written anew, and casts between them.
-class Casting {
+class CastRewriter {
  public:
-  Casting(const Graph& graph, const OpTable& ops) : graph_(graph), op_(&ops.at("cast")), rewrite_(graph) {}
+  CastRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), op_(&ops.at("cast")), rewrite_(graph) {}
 
  protected:
   ValueId cast(ValueId value, DType to, NodeId like) {
@@ -49,7 +49,7 @@ class Casting {
     return rewrite_.graph().node(made).outputs[0];
   }
   // The node with these operands, its types inferred from them.
-  std::vector<ValueId> again(NodeId id, std::vector<ValueId> inputs, Attrs attrs) {
+  std::vector<ValueId> rebuild(NodeId id, std::vector<ValueId> inputs, Attrs attrs) {
     const Node& node = graph_.node(id);
     std::vector<TensorType> types;
     for (ValueId in : inputs) types.push_back(rewrite_.graph().type(in));
@@ -70,10 +70,10 @@ class Casting {
 };
 
 // A program of f32 in mixed precision.
-class Mixing : public Casting {
+class MixedPrecision : public CastRewriter {
  public:
-  Mixing(const Graph& graph, const OpTable& ops, DType low, bool multiplied)
-      : Casting(graph, ops),
+  MixedPrecision(const Graph& graph, const OpTable& ops, DType low, bool multiplied)
+      : CastRewriter(graph, ops),
         low_(low),
         multiplied_(multiplied),
         is_low_(graph.values.size()),
@@ -95,12 +95,12 @@ class Mixing : public Casting {
   }
 
  private:
-  struct Made {
+  struct CastVersions {
     ValueId wide, low, back;  // as it was computed, rounded, and what was rounded as f32 again
   };
 
   bool is_f32(ValueId value) const { return graph_.type(value).dtype == DType::f32; }
-  bool speaks_of_others(const Node& node) const {
+  bool has_other_floats(const Node& node) const {
     const auto other = [&](ValueId v) { return is_float(graph_.type(v).dtype) && !is_f32(v); };
     return std::any_of(node.inputs.begin(), node.inputs.end(), other) ||
            std::any_of(node.outputs.begin(), node.outputs.end(), other);
@@ -115,7 +115,7 @@ class Mixing : public Casting {
             " multiplies f64, and mixed precision is of f32; cast its operands to f32, or leave amp away");
     const bool fixed = node.op->role == Role::constant || node.op->role == Role::state;
     is_weak_[node.outputs[0]] = fixed || (node.op->role == Role::window && is_weak_[node.inputs[0]]);
-    if (speaks_of_others(node) || half_policy == HalfPolicy::widen) return;
+    if (has_other_floats(node) || half_policy == HalfPolicy::widen) return;
     bool any = false, all = true;
     for (ValueId in : node.inputs) {
       if (!is_f32(in)) continue;
@@ -145,13 +145,13 @@ class Mixing : public Casting {
   }
 
   ValueId low(ValueId v, NodeId like) {
-    Made& made = made_[v];
+    CastVersions& made = made_[v];
     if (!made.low.valid()) made.low = cast(made.wide, low_, like);
     return made.low;
   }
   ValueId back(ValueId v, NodeId like) {
     const ValueId rounded = low(v, like);
-    Made& made = made_[v];
+    CastVersions& made = made_[v];
     if (!made.back.valid()) made.back = cast(rounded, DType::f32, like);
     return made.back;
   }
@@ -178,9 +178,9 @@ class Mixing : public Casting {
       return;
     }
     if (half_policy == HalfPolicy::multiply && multiplied_) attrs.set("wide", true);
-    const std::vector<ValueId> outputs = again(id, std::move(inputs), std::move(attrs));
+    const std::vector<ValueId> outputs = rebuild(id, std::move(inputs), std::move(attrs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      Made& made = made_[node.outputs[i]];
+      CastVersions& made = made_[node.outputs[i]];
       (half_policy == HalfPolicy::keep && is_low_[node.outputs[i]] ? made.low : made.wide) = outputs[i];
       rewrite_.map(node.outputs[i], outputs[i]);
     }
@@ -189,14 +189,14 @@ class Mixing : public Casting {
   DType low_;
   bool multiplied_;  // by a kernel of its own; else in f32
   ById<ValueId, bool> is_low_, is_weak_, stored_low_;
-  ById<ValueId, Made> made_;
+  ById<ValueId, CastVersions> made_;
 };
 
 // The program's own halves, where they are not computed with.
-class Widening : public Casting {
+class HalfWidening : public CastRewriter {
  public:
-  Widening(const Graph& graph, const OpTable& ops, bool multiplied)
-      : Casting(graph, ops),
+  HalfWidening(const Graph& graph, const OpTable& ops, bool multiplied)
+      : CastRewriter(graph, ops),
         multiplied_(multiplied),
         backs_(graph.values.size()) {}
 
@@ -230,7 +230,7 @@ class Widening : public Casting {
       attrs.set("dtype", std::string(name_of(DType::f32)));
     std::vector<ValueId> inputs;
     for (ValueId in : node.inputs) inputs.push_back(half(in) && !native(node) ? back(in, id) : rewrite_.at(in));
-    const std::vector<ValueId> outputs = again(id, std::move(inputs), std::move(attrs));
+    const std::vector<ValueId> outputs = rebuild(id, std::move(inputs), std::move(attrs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Value& old = graph_.value(node.outputs[i]);
       const ValueId result = cast(outputs[i], old.type.dtype, id);
@@ -257,9 +257,9 @@ bool has_halves(const Graph& graph) {
 
 Graph cast_halves(Graph graph, const OpTable& ops, const KernelCatalog& catalog, std::optional<DType> low) {
   if (!low && !has_halves(graph)) return graph;
-  const bool multiplied = multiplies(catalog, DType::bf16);
-  if (low) graph = Mixing(graph, ops, *low, multiplied && *low == DType::bf16).run();
-  return has_halves(graph) ? Widening(graph, ops, multiplied).run() : graph;
+  const bool multiplied = has_fast_matmul(catalog, DType::bf16);
+  if (low) graph = MixedPrecision(graph, ops, *low, multiplied && *low == DType::bf16).run();
+  return has_halves(graph) ? HalfWidening(graph, ops, multiplied).run() : graph;
 }
 
 }  // namespace karez::passes

@@ -32,19 +32,19 @@ LocalProgram& LocalProgram::operator=(const LocalProgram&) = default;
 LocalProgram& LocalProgram::operator=(LocalProgram&&) noexcept = default;
 LocalProgram::~LocalProgram() = default;
 
-Segmented::Segmented() = default;
-Segmented::Segmented(const Segmented&) = default;
-Segmented::Segmented(Segmented&&) noexcept = default;
-Segmented& Segmented::operator=(const Segmented&) = default;
-Segmented& Segmented::operator=(Segmented&&) noexcept = default;
-Segmented::~Segmented() = default;
+Segmentation::Segmentation() = default;
+Segmentation::Segmentation(const Segmentation&) = default;
+Segmentation::Segmentation(Segmentation&&) noexcept = default;
+Segmentation& Segmentation::operator=(const Segmentation&) = default;
+Segmentation& Segmentation::operator=(Segmentation&&) noexcept = default;
+Segmentation::~Segmentation() = default;
 
-Slotted::Slotted() = default;
-Slotted::Slotted(const Slotted&) = default;
-Slotted::Slotted(Slotted&&) noexcept = default;
-Slotted& Slotted::operator=(const Slotted&) = default;
-Slotted& Slotted::operator=(Slotted&&) noexcept = default;
-Slotted::~Slotted() = default;
+SlotAssignment::SlotAssignment() = default;
+SlotAssignment::SlotAssignment(const SlotAssignment&) = default;
+SlotAssignment::SlotAssignment(SlotAssignment&&) noexcept = default;
+SlotAssignment& SlotAssignment::operator=(const SlotAssignment&) = default;
+SlotAssignment& SlotAssignment::operator=(SlotAssignment&&) noexcept = default;
+SlotAssignment::~SlotAssignment() = default;
 
 Compilation::Compilation() = default;
 Compilation::Compilation(const Compilation&) = default;

@@ -56,9 +56,9 @@ std::string_view name_of(StreamKind kind);
 
 using SegmentId = Id<struct SegmentTag>;
 using LocalId = Id<struct LocalTag>;
-using Wanted = ById<NodeId, std::vector<Layout>>;  // by operand: the layout that the node takes it in
+using OperandLayouts = ById<NodeId, std::vector<Layout>>;  // by operand: the layout that the node takes it in
 using Streams = ById<NodeId, StreamKind>;
-using Orders = ById<ValueId, Ints>;  // dimensions from the outermost in memory; empty: row-major
+using DimensionOrders = ById<ValueId, Ints>;  // dimensions from the outermost in memory; empty: row-major
 
 // Nodes that become one actor on each device: an interval of the order on one stream.
 struct Segment {
@@ -67,30 +67,30 @@ struct Segment {
   int mesh = 0;  // index in Graph::meshes: where its results lie
 };
 
-struct Segmented {
-  Segmented();
-  Segmented(const Segmented&);
-  Segmented(Segmented&&) noexcept;
-  Segmented& operator=(const Segmented&);
-  Segmented& operator=(Segmented&&) noexcept;
-  ~Segmented();
+struct Segmentation {
+  Segmentation();
+  Segmentation(const Segmentation&);
+  Segmentation(Segmentation&&) noexcept;
+  Segmentation& operator=(const Segmentation&);
+  Segmentation& operator=(Segmentation&&) noexcept;
+  ~Segmentation();
 
   ById<SegmentId, Segment> segments;  // producers before consumers
-  ById<NodeId, SegmentId> of;
+  ById<NodeId, SegmentId> segment_of;
 };
 
 // Which actor of a segment acts first if several may: smaller ones. Segments stand in the program's order; among those
 // of micro-batches who is nearer to the end comes first, so that a micro-batch under way makes room before another one
 // begins.
-int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment);
+int priority_of(const Graph& graph, const Segmentation& segmentation, SegmentId segment);
 
-struct Slotted {
-  Slotted();
-  Slotted(const Slotted&);
-  Slotted(Slotted&&) noexcept;
-  Slotted& operator=(const Slotted&);
-  Slotted& operator=(Slotted&&) noexcept;
-  ~Slotted();
+struct SlotAssignment {
+  SlotAssignment();
+  SlotAssignment(const SlotAssignment&);
+  SlotAssignment(SlotAssignment&&) noexcept;
+  SlotAssignment& operator=(const SlotAssignment&);
+  SlotAssignment& operator=(SlotAssignment&&) noexcept;
+  ~SlotAssignment();
 
   double interval = 0;       // predicted seconds between launches that follow each other; 0: not looked for
   std::string memory_note;   // what a limit on memory did to the program, in lines for people; "": nothing
@@ -146,7 +146,7 @@ struct LocalSegment {
 };
 
 // One own device's part of a graph output.
-struct Fetched {
+struct LocalOutput {
   std::string output;
   int device = 0;
   LocalId value;
@@ -165,7 +165,7 @@ struct LocalProgram {
   std::vector<LocalSegment> segments;  // in the order of segments, devices within
   std::vector<LocalCall> setup;
   int copies = 0;  // inserted because a kernel takes other strides
-  std::vector<Fetched> fetched;
+  std::vector<LocalOutput> outputs;
 };
 
 // What goes in, and what each pass made that later ones read. Only the pipeline writes it: a pass takes what it needs
@@ -187,13 +187,13 @@ struct Compilation {
   double cost = 0, cost_bound = 0;  // of shard, seconds: of the choice, and proven lower bound
   bool optimal = false;
   std::string shard_report;  // "optimal" or "gap <= 3.1 %", with the method
-  Wanted wanted;
-  std::shared_ptr<const Graph> before_remat;   // where memory is limited: the program before recompute
-  std::shared_ptr<const struct Sharded> laid;  // and as it is laid
+  OperandLayouts wanted;
+  std::shared_ptr<const Graph> before_remat;           // where memory is limited: the program before recompute
+  std::shared_ptr<const struct ShardedGraph> sharded;  // and as it is laid
   Streams stream;
-  Segmented cut;
-  Slotted slotted;
-  Orders orders;
+  Segmentation segmentation;
+  SlotAssignment slot_assignment;
+  DimensionOrders orders;
   std::int64_t hoist_bytes = INT64_MAX;  // that calls moved to the set-up may make on each device
   LocalProgram local;
   Plan plan;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <climits>
 
-#include "karez/passes/crossing.h"
+#include "karez/passes/cross_actor_values.h"
 #include "karez/solve/packing.h"
 
 namespace karez::passes {

@@ -11,11 +11,11 @@ namespace karez::passes {
 
 std::string microseconds(double seconds) { return cat(base::number(std::round(seconds * 1e7) / 10), " us"); }
 
-double launch_interval(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots,
+double launch_interval(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots,
                        const CostTable& costs) {
   SlotRanges ranges;
   for (int held : slots) ranges.push_back({held, held});
-  const SlotModel model = launch_model(graph, cut, costs, ranges);
+  const SlotModel model = launch_model(graph, segmentation, costs, ranges);
   const solve::SlotLimits limits;
   if (solve::acts_of(model.problem) > limits.acts) return 0;
   std::vector<int> held;

@@ -7,7 +7,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr double worth = 0.95;  // of the busiest worker's time, or devices take turns
+constexpr double max_time_ratio = 0.95;  // of the busiest worker's time, or devices take turns
 
 double busiest(const std::vector<double>& seconds, const std::vector<int>& worker, int workers) {
   std::vector<double> load(static_cast<std::size_t>(workers), 0.0);
@@ -30,7 +30,7 @@ std::vector<int> device_workers(const std::vector<double>& seconds, int workers)
     *least += seconds[static_cast<std::size_t>(d)];
     by_load[static_cast<std::size_t>(d)] = static_cast<int>(least - load.begin());
   }
-  if (busiest(seconds, by_load, workers) >= worth * busiest(seconds, turns, workers)) return turns;
+  if (busiest(seconds, by_load, workers) >= max_time_ratio * busiest(seconds, turns, workers)) return turns;
   std::vector<int> number(static_cast<std::size_t>(workers), -1);  // in the order of the devices
   int known = 0;
   for (int& worker : by_load) {

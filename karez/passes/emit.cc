@@ -9,11 +9,11 @@
 
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
-#include "karez/passes/collapsed.h"
 #include "karez/passes/constant_places.h"
-#include "karez/passes/crossing.h"
+#include "karez/passes/cross_actor_values.h"
 #include "karez/passes/device_workers.h"
 #include "karez/passes/emit_collective.h"
+#include "karez/passes/launch_simulation.h"
 #include "karez/passes/order.h"
 
 namespace karez::passes {
@@ -36,7 +36,7 @@ class Emitter {
   explicit Emitter(const Compilation& c)
       : c_(c),
         own_(own_devices(c.graph, c.options.rank)),
-        crosses_(crosses_actors(c.local, c.cut)),
+        crosses_(crosses_actors(c.local, c.segmentation)),
         communicators_(c, plan_) {}
 
   Plan run() {
@@ -55,10 +55,10 @@ class Emitter {
       if (actor_of_[s].valid()) fill(s);
     for (const auto& [id, fetched] : fetch_) bind_fetch(actor(id), fetched);
     setup();
-    order_controlled();
-    start_and_done();
+    add_order_edges();
+    connect_session();
     finish_blocks();
-    for (const Segment& segment : c_.cut.segments)
+    for (const Segment& segment : c_.segmentation.segments)
       if (segment.stream == StreamKind::comm) communicators_.transfer(segment.nodes[0]);
     plan_.program_hash = program_hash();
     verify(plan_);
@@ -72,7 +72,7 @@ class Emitter {
 
   void devices_and_streams() {
     const int workers = std::max(1, c_.options.workers), beside = std::min(workers, static_cast<int>(own_.size()));
-    const bool apart = transfers_last();
+    const bool apart = transfers_need_worker();
     const std::vector<int> served_by = device_workers(seconds_by_device(), workers);
     for (std::size_t d = 0; d < own_.size(); ++d) {
       DeviceName name = own_[d];
@@ -90,7 +90,7 @@ class Emitter {
     std::vector<double> seconds(own_.size(), 0.0);
     for (const LocalSegment& local : c_.local.segments) {
       if (local.device < 0) continue;
-      const Segment& segment = c_.cut.segments[local.segment];
+      const Segment& segment = c_.segmentation.segments[local.segment];
       seconds[static_cast<std::size_t>(local.device)] +=
           c_.graph.node(segment.nodes[0]).acts * seconds_of(c_.graph, segment, c_.options.costs);
     }
@@ -98,11 +98,11 @@ class Emitter {
   }
   // Whether transfers between ranks are worth a worker of their own: it goes on with them while acts run, at the price
   // of waking it for each.
-  bool transfers_last() const {
+  bool transfers_need_worker() const {
     constexpr double long_enough = 2e-4;  // ten wake-ups
     double seconds = 0;
     int transfers = 0;
-    for (const Segment& segment : c_.cut.segments) {
+    for (const Segment& segment : c_.segmentation.segments) {
       if (segment.stream != StreamKind::comm || !crosses_ranks(c_.graph, segment.nodes[0])) continue;
       seconds += seconds_of(c_.graph, segment, c_.options.costs);
       ++transfers;
@@ -136,7 +136,7 @@ class Emitter {
 
   ActorId make_actor(std::size_t s) {
     const LocalSegment& local = c_.local.segments[s];
-    const Segment& segment = c_.cut.segments[local.segment];
+    const Segment& segment = c_.segmentation.segments[local.segment];
     if (segment.stream == StreamKind::compute && local.calls.empty()) return {};
     BodyKind body = segment.stream == StreamKind::host   ? BodyKind::input
                     : segment.stream == StreamKind::comm ? BodyKind::collective
@@ -147,16 +147,16 @@ class Emitter {
                                                       : cat("compute.", local.segment);
     const bool array = body == BodyKind::input && local.device >= 0;
     ActorId id = add_actor(name, stream(local.device, array ? StreamKind::compute : segment.stream), body,
-                           priority_of(c_.graph, c_.cut, local.segment), first.acts);
+                           priority_of(c_.graph, c_.segmentation, local.segment), first.acts);
     actor(id).where = first.where;
     if (body == BodyKind::input) actor(id).binding = first.attrs.text("name");
     return id;
   }
 
   void fetches() {
-    for (const Fetched& fetched : c_.local.fetched) {
+    for (const LocalOutput& fetched : c_.local.outputs) {
       ActorId id = add_actor(cat("fetch ", fetched.output), stream(fetched.device, StreamKind::compute),
-                             BodyKind::fetch, static_cast<int>(c_.cut.segments.size()) + 1);
+                             BodyKind::fetch, static_cast<int>(c_.segmentation.segments.size()) + 1);
       actor(id).binding = fetched.output;
       fetch_.emplace_back(id, fetched.value);
     }
@@ -222,8 +222,8 @@ class Emitter {
   void place_constants() {
     constants_ = passes::place_constants(c_.local, static_cast<int>(own_.size()));
     for (const auto& [v, offset] : constants_.offset) {
-      homes_[v].block = block(value(v).device, constants);
-      homes_[v].offset = offset;
+      locations_[v].block = block(value(v).device, constants);
+      locations_[v].offset = offset;
     }
     for (std::size_t d = 0; d < own_.size(); ++d)
       plan_.blocks[block(static_cast<int>(d), constants)].bytes = constants_.bytes[d];
@@ -233,42 +233,42 @@ class Emitter {
   void place(LocalId v) {
     const LocalValue& local = value(v);
     if (local.constant) return;
-    Operand& home = homes_[v];
+    Operand& location = locations_[v];
     const std::int64_t bytes = bytes_at_least_one(v);
     std::set<ActorId> users = readers_[v];
     if (local.variable >= 0) {
       users.insert(writers_[v].begin(), writers_[v].end());
       if (users.empty()) return;
       const Variable& variable = c_.graph.variables[static_cast<std::size_t>(local.variable)];
-      home.block = plan_.blocks.add(
+      location.block = plan_.blocks.add(
           {BlockKind::variable, DeviceId(local.device), bytes, variable.name,
            print(variable.type, c_.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored)});
       std::vector<ActorId> consumers(users.begin(), users.end());
-      home.reg = connect(state_actor(local.device), std::move(consumers));
-      Register& reg = plan_.registers[home.reg];
+      location.reg = connect(state_actor(local.device), std::move(consumers));
+      Register& reg = plan_.registers[location.reg];
       reg.bytes = reg.stride = bytes;
-      reg.block = home.block;
+      reg.block = location.block;
       reg.type = type_text(local);
       return;
     }
     if (writers_[v].empty()) return;  // never made: an alias chain nobody uses
     ActorId producer = *writers_[v].begin();
     if (!crosses_[v]) {
-      home.block = block(local.device, arena);
-      home.offset = grow(home.block, bytes);
+      location.block = block(local.device, arena);
+      location.offset = grow(location.block, bytes);
       return;
     }
     users.erase(producer);
     std::vector<ActorId> consumers(users.begin(), users.end());
     if (consumers.empty()) {  // a member of a collective whose result is read on other devices alone
-      home.block = block(local.device, arena);
-      home.offset = grow(home.block, bytes);
+      location.block = block(local.device, arena);
+      location.offset = grow(location.block, bytes);
       return;
     }
-    home.reg = connect(producer, std::move(consumers),
-                       local.value.valid() ? fills_per_launch(c_.graph, local.value) : acts_[producer]);
-    Register& reg = plan_.registers[home.reg];
-    reg.slots = local.value.valid() ? c_.slotted.slots[local.value] : 1;
+    location.reg = connect(producer, std::move(consumers),
+                           local.value.valid() ? fills_per_launch(c_.graph, local.value) : acts_[producer]);
+    Register& reg = plan_.registers[location.reg];
+    reg.slots = local.value.valid() ? c_.slot_assignment.slots[local.value] : 1;
     reg.bytes = bytes;
     reg.stride = round_up(bytes, 64);
     reg.block = block(local.device, arena);
@@ -278,9 +278,9 @@ class Emitter {
 
   // A variable that is written is named by its block: the writer owns it, and its register's slot is the same bytes.
   Operand operand(LocalId v, bool written) const {
-    const Operand& home = homes_.at(root(v));
-    Operand out = home;
-    if (home.reg.valid() && home.block.valid()) {
+    const Operand& location = locations_.at(root(v));
+    Operand out = location;
+    if (location.reg.valid() && location.block.valid()) {
       if (written) {
         out.reg = {};
       } else {
@@ -374,7 +374,7 @@ class Emitter {
     }
   }
 
-  ById<ActorId, std::set<ActorId>> whom_they_follow() const {
+  ById<ActorId, std::set<ActorId>> predecessors() const {
     ById<ActorId, std::set<ActorId>> before(plan_.actors.size());
     for (const Register& reg : plan_.registers)
       for (ActorId to : reg.consumers)
@@ -384,8 +384,8 @@ class Emitter {
 
   // Every reader of a variable's old bytes comes before its writer, and every node after those of its control edges;
   // where no data path says so, a register without bytes does.
-  void order_controlled() {
-    auto before = whom_they_follow();
+  void add_order_edges() {
+    auto before = predecessors();
     ById<ActorId, int> seen(plan_.actors.size(), 0);
     int round = 0;
     // Backward, and deep first from those that are nearest to `from`: who reads old bytes mostly hands something on to
@@ -421,7 +421,8 @@ class Emitter {
     }
     std::set<std::pair<SegmentId, SegmentId>> controls;
     for (NodeId n : c_.graph.nodes.ids())
-      for (NodeId before : c_.graph.node(n).after) controls.insert({c_.cut.of[before], c_.cut.of[n]});
+      for (NodeId before : c_.graph.node(n).after)
+        controls.insert({c_.segmentation.segment_of[before], c_.segmentation.segment_of[n]});
     if (controls.empty()) return;
     constexpr int host = -1;                                           // of inputs, which all devices read
     std::map<std::pair<SegmentId, int>, std::vector<ActorId>> actors;  // by segment and device
@@ -435,7 +436,7 @@ class Emitter {
             for (ActorId first : actors[{from, place}]) put_before(first, then);
   }
 
-  void start_and_done() {
+  void connect_session() {
     for (ActorId a : plan_.actors.ids())
       if (plan_.actors[a].inputs.empty()) connect(session_actor, {a});
     ById<ActorId, bool> followed(plan_.actors.size(), false);
@@ -458,8 +459,8 @@ class Emitter {
     for (Node& node : bare.nodes) node.path.clear(), node.where.clear();
     Hash hash;
     hash.add(print(bare)).add(c_.options.costs.print());
-    for (int slots : c_.slotted.slots) hash.add(static_cast<std::uint64_t>(slots));
-    for (const std::vector<int>& turns : c_.slotted.turns) hash.add(join(turns, " "));
+    for (int slots : c_.slot_assignment.slots) hash.add(static_cast<std::uint64_t>(slots));
+    for (const std::vector<int>& turns : c_.slot_assignment.turns) hash.add(join(turns, " "));
     hash.add(static_cast<std::uint64_t>(c_.options.team));  // results depend on it
     return hash.value();
   }
@@ -476,7 +477,7 @@ class Emitter {
   ById<LocalId, std::set<ActorId>> readers_, writers_;  // of roots
   std::map<int, ActorId> state_;                        // by device
   ConstantPlaces constants_;
-  std::map<LocalId, Operand> homes_;  // of roots
+  std::map<LocalId, Operand> locations_;  // of roots
 };
 
 }  // namespace

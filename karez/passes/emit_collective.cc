@@ -78,8 +78,9 @@ CommunicatorId Communicators::communicator(NodeId node, std::vector<DeviceName> 
   std::vector<std::pair<int, std::string>> names;
   for (NodeId n : c_.graph.nodes.ids()) {
     const Node& other = c_.graph.nodes[n];
-    if (c_.slotted.turns[n].empty() || communicator_key(c_.graph, n) != key) continue;
-    for (int turn : c_.slotted.turns[n]) names.emplace_back(turn, cat(kind_of_transfer(other), " %", other.outputs[0]));
+    if (c_.slot_assignment.turns[n].empty() || communicator_key(c_.graph, n) != key) continue;
+    for (int turn : c_.slot_assignment.turns[n])
+      names.emplace_back(turn, cat(kind_of_transfer(other), " %", other.outputs[0]));
   }
   std::sort(names.begin(), names.end());
   for (auto& name : names) out.sequence.push_back(std::move(name.second));
@@ -102,7 +103,7 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
   Collective made;
   made.communicator = communicator(id, members);
   made.kind = "transfer";
-  made.turns = c_.slotted.turns[id];
+  made.turns = c_.slot_assignment.turns[id];
   made.where = describe(graph, graph.value(node.inputs[0]).producer);
   for (std::size_t m = 0; m < members.size(); ++m) made.sends.push_back({static_cast<int>(m), {}, {}});
   made.receives = made.sends;
@@ -139,7 +140,7 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   for (int member : group) members.push_back(mesh.devices[static_cast<std::size_t>(member)]);
   made.communicator = communicator(box, members);
   made.kind = std::string(name_of(step.move));
-  made.turns = c_.slotted.turns[box];
+  made.turns = c_.slot_assignment.turns[box];
   made.where = describe(graph, graph.value(graph.node(box).inputs[0]).producer);
   Sbp from = step.from[static_cast<std::size_t>(step.axis)];
   if (from.is_partial()) made.reduce = std::string(name_of(from.reduce));

@@ -69,7 +69,7 @@ std::set<int> users_of(const Plan& plan, RegisterId reg) {
   return users;
 }
 
-TEST(Emit, RegistersGoToThoseWhoReadThemAndToNobodyElse) {
+TEST(Emit, RegistersGoToTheirReadersAlone) {
   for (const char* mesh : meshes) {
     const Compilation& c = compiled(mesh);
     const Plan& plan = c.plan;
@@ -450,7 +450,7 @@ TEST(Emit, AnOldVersionFetchedUnderTwoNamesIsFetchedTwiceBeforeItIsOverwritten) 
 TEST(Emit, RegistersBetweenActorsHaveTheSlotsTheyWereGiven) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {256, 256, 16}, 4096));
   run_passes(c, {"canonicalise", "shard", "box", "order", "segment", "slots", "layout"});
-  for (ValueId v : c.graph.values.ids()) c.slotted.slots[v] = 2 + v.index % 3;
+  for (ValueId v : c.graph.values.ids()) c.slot_assignment.slots[v] = 2 + v.index % 3;
   run_passes(c, {"localise", "hoist", "fuse", "in_place", "emit"});
   std::map<int, int> found;  // registers by slots
   int collectives = 0;
@@ -465,8 +465,8 @@ TEST(Emit, RegistersBetweenActorsHaveTheSlotsTheyWereGiven) {
   EXPECT_EQ(found.count(1), 0u);
 }
 
-TEST(Emit, NoRegisterWithoutBytesStandsWhereDataSaysWhoComesFirst) {  // forward reads a weight; its update needs what
-                                                                      // forward made
+TEST(Emit, NoRegisterWithoutBytesStandsWhereDataGivesTheOrder) {  // forward reads a weight; its update needs what
+                                                                  // forward made
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {256, 256, 16}, 4096));
   c.options.off = {"anchor"};  // whose edges say what no data says
   compile(c);

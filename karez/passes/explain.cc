@@ -75,7 +75,7 @@ struct Reason {
   std::string what;
 };
 
-std::vector<std::string> dearer(const Graph& graph, const Priced& before, const Priced& after) {
+std::vector<std::string> slower(const Graph& graph, const CostBreakdown& before, const CostBreakdown& after) {
   std::vector<Reason> reasons;
   for (NodeId n : before.calls.ids()) reasons.push_back({after.calls[n] - before.calls[n], describe(graph, n)});
   for (ValueId v : before.moves.ids())
@@ -90,8 +90,8 @@ std::vector<std::string> dearer(const Graph& graph, const Priced& before, const 
 }
 
 // Plans with the limit.
-LaidWithin laid_within(Compilation c, std::string_view name) {
-  LaidWithin out{c.options.memory, {}, {}};
+LimitedLayout layout_within_limit(Compilation c, std::string_view name) {
+  LimitedLayout out{c.options.memory, {}, {}};
   try {
     compile(c);
   } catch (const Error& error) {
@@ -100,16 +100,16 @@ LaidWithin laid_within(Compilation c, std::string_view name) {
     out.why = out.why.substr(0, out.why.find(';'));
     return out;
   }
-  if (!c.slotted.memory_note.starts_with("within ")) return out;
-  out.why = c.slotted.memory_note.substr(0, c.slotted.memory_note.find('\n'));
-  if (!name.starts_with('%')) out.layout = c.laid->graph.value(value_named(c.laid->graph, name)).layout;
+  if (!c.slot_assignment.memory_note.starts_with("within ")) return out;
+  out.why = c.slot_assignment.memory_note.substr(0, c.slot_assignment.memory_note.find('\n'));
+  if (!name.starts_with('%')) out.layout = c.sharded->graph.value(value_named(c.sharded->graph, name)).layout;
   return out;
 }
 
 double sum(const ById<NodeId, double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 std::string text_of(const LayoutExplanation& e) {
-  const LaidWithin& within = *e.within;
+  const LimitedLayout& within = *e.within;
   const std::string limit = bytes_text(within.bytes);
   if (within.why.empty())
     return cat("the fastest plan takes no more than the ", limit, " of a device that are allowed\n");
@@ -130,8 +130,8 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   auto sharded = [&](Graph graph) {
     return shard(setup ? with_setup_nodes(std::move(graph), *c.catalog) : std::move(graph), costs);
   };
-  const Sharded chosen = sharded(c.graph);
-  const Priced before = priced(chosen.graph, chosen.wanted, costs);
+  const ShardedGraph chosen = sharded(c.graph);
+  const CostBreakdown before = cost_breakdown(chosen.graph, chosen.wanted, costs);
   const Layout layout = *chosen.graph.value(value).layout;
   LayoutExplanation out{std::string(name),
                         c.graph.type(value),
@@ -143,13 +143,13 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
   for (const Layout& other : legal_layouts(c.graph, value, costs)) {
     if (other == layout) continue;
-    const Sharded made = sharded(with_layout(c.graph, value, other));
-    const Priced after = priced(made.graph, made.wanted, costs);
-    out.alternatives.push_back({other, made.cost, sum(after.calls), made.report, dearer(c.graph, before, after)});
+    const ShardedGraph made = sharded(with_layout(c.graph, value, other));
+    const CostBreakdown after = cost_breakdown(made.graph, made.wanted, costs);
+    out.alternatives.push_back({other, made.cost, sum(after.calls), made.report, slower(c.graph, before, after)});
   }
   std::stable_sort(out.alternatives.begin() + 1, out.alternatives.end(),
                    [](const LayoutAlternative& a, const LayoutAlternative& b) { return a.seconds < b.seconds; });
-  if (unplanned.options.memory > 0) out.within = laid_within(unplanned, name);
+  if (unplanned.options.memory > 0) out.within = layout_within_limit(unplanned, name);
   return out;
 }
 
@@ -169,8 +169,8 @@ std::string print(const LayoutExplanation& e) {
       out += cat(", ", a.seconds < best ? "-" : "+",
                  base::number(best > 0 ? std::round(std::abs(a.seconds - best) / best * 1e4) / 100 : 0), " %");
     out += cat("; ", a.report, "\n");
-    if (!a.dearer.empty())
-      out += cat("    dearer: ", base::join(a.dearer, "; ", [](const std::string& text) { return text; }), "\n");
+    if (!a.slower.empty())
+      out += cat("    dearer: ", base::join(a.slower, "; ", [](const std::string& text) { return text; }), "\n");
   }
   return out;
 }

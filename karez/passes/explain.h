@@ -17,12 +17,12 @@ struct LayoutAlternative {
   double seconds = 0;  // of a launch, as predicted; of which calls take `calls`, and transfers the rest
   double calls = 0;
   std::string report;               // of the search: "optimal (...)" or "gap <= 3.1 % (...)"
-  std::vector<std::string> dearer;  // what takes longer than in the choice, at most three, the largest first: "matmul
+  std::vector<std::string> slower;  // what takes longer than in the choice, at most three, the largest first: "matmul
                                     // ... at net.cc:12 +3.1 us"
 };
 
 // How a limit on memory has it laid.
-struct LaidWithin {
+struct LimitedLayout {
   std::int64_t bytes = 0;  // allowed of a device
   std::optional<Layout>
       layout;       // none: as without a limit, refused, or asked for by a number, which recomputed nodes shift
@@ -35,7 +35,7 @@ struct LayoutExplanation {
   Mesh mesh;
   bool fixed = false;                           // by the user, or by an earlier function
   std::vector<LayoutAlternative> alternatives;  // the choice without a limit first, then by seconds
-  std::optional<LaidWithin> within = {};        // where memory is limited
+  std::optional<LimitedLayout> within = {};     // where memory is limited
   std::string caution = {};                     // stands beside predicted numbers
 };
 

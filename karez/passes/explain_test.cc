@@ -53,13 +53,13 @@ Compilation two_products(const char* mesh) {
 double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
   Choices choices;
   for (NodeId n : c.graph.nodes.ids()) choices.push_back(choices_of(c.graph, n, c.options.costs));
-  TreePrices prices(c.options.costs);
+  TransitionCostCache prices(c.options.costs);
   ById<NodeId, int> chosen(c.graph.nodes.size(), 0);
   double best = std::numeric_limits<double>::infinity();
   const NodeId producer = c.graph.value(value).producer;
   while (true) {
     if (choices[producer][static_cast<std::size_t>(chosen[producer])].out(0) == layout)
-      best = std::min(best, price(c.graph, choices, chosen, prices));
+      best = std::min(best, assignment_cost(c.graph, choices, chosen, prices));
     NodeId n(0);
     while (n.index < std::ssize(choices) && ++chosen[n] == std::ssize(choices[n]))
       chosen[n] = 0, n = NodeId(n.index + 1);
@@ -103,8 +103,8 @@ TEST(Explain, CallsAndTransfersAddUpToTheCost) {
     c.options.costs = costs();
     c.options.microbatches = microbatches;
     run_passes(c, {"canonicalise", "microbatch"});
-    const Sharded made = shard(c.graph, c.options.costs);
-    const Priced priced = passes::priced(made.graph, made.wanted, c.options.costs);
+    const ShardedGraph made = shard(c.graph, c.options.costs);
+    const CostBreakdown priced = passes::cost_breakdown(made.graph, made.wanted, c.options.costs);
     double sum = 0;
     for (double seconds : priced.calls) sum += seconds;
     for (double seconds : priced.moves) sum += seconds;
@@ -118,8 +118,8 @@ TEST(Explain, WhatTakesLongerComesLargestFirst) {
   std::size_t several = 0;
   for (const LayoutAlternative& a : explain_layout(c, "fc1.weight").alternatives) {
     std::vector<double> numbers;
-    for (const std::string& reason : a.dearer) numbers.push_back(std::stod(reason.substr(reason.rfind('+') + 1)));
-    EXPECT_TRUE(std::is_sorted(numbers.rbegin(), numbers.rend())) << ::testing::PrintToString(a.dearer);
+    for (const std::string& reason : a.slower) numbers.push_back(std::stod(reason.substr(reason.rfind('+') + 1)));
+    EXPECT_TRUE(std::is_sorted(numbers.rbegin(), numbers.rend())) << ::testing::PrintToString(a.slower);
     EXPECT_LE(numbers.size(), 3u);
     several += numbers.size() > 1;
   }
@@ -189,15 +189,15 @@ std::string page_of(Compilation c, const std::string& name, ValueId value, bool 
   std::string out =
       cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it",
           c.options.costs.is_default() ? "," : "", default_costs_warning(c.options.costs), "\n");
-  const Sharded chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
-  const Priced before = priced(chosen.graph, chosen.wanted, c.options.costs);
+  const ShardedGraph chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
+  const CostBreakdown before = cost_breakdown(chosen.graph, chosen.wanted, c.options.costs);
   for (const Layout& layout : layouts) {
     Graph graph = c.graph;
     graph.value(value).layout = layout;
     for (Variable& variable : graph.variables)
       if (variable.read == value) variable.stored = layout;
-    const Sharded made = shard(with_setup_nodes(graph, *c.catalog), c.options.costs);
-    const Priced after = priced(made.graph, made.wanted, c.options.costs);
+    const ShardedGraph made = shard(with_setup_nodes(graph, *c.catalog), c.options.costs);
+    const CostBreakdown after = cost_breakdown(made.graph, made.wanted, c.options.costs);
     double calls = 0;
     std::multimap<double, std::string, std::greater<>> more;
     for (NodeId n : graph.nodes.ids())
@@ -211,26 +211,27 @@ std::string page_of(Compilation c, const std::string& name, ValueId value, bool 
                first ? (fixed ? ", as it was asked for" : ", the choice")
                      : cat(made.cost < chosen.cost ? ", -" : ", +", base::number(percent), " %"),
                "; ", made.report, "\n");
-    std::string dearer;
+    std::string slower;
     int listed = 0;
     for (const auto& [seconds, what] : more)
       if (!first && seconds > 1e-9 && listed++ < 3)
-        dearer += cat(dearer.empty() ? "    dearer: " : "; ", what, " +", microseconds(seconds));
-    if (!dearer.empty()) out += dearer + "\n";
+        slower += cat(slower.empty() ? "    dearer: " : "; ", what, " +", microseconds(seconds));
+    if (!slower.empty()) out += slower + "\n";
   }
   return out;
 }
 
 TEST(Explain, APageSaysOfEachLayoutWhatItsProgramTakesAndWhatOfItTakesLonger) {
-  struct Asked {
+  struct ExplainCase {
     const char* name;
     int microbatches;
     std::optional<Layout> fixed;  // of the value, not of what is stored
   };
   std::size_t others = 0, cheaper = 0;
-  for (const Asked& asked :
-       {Asked{"fc1.weight", 1, {}}, Asked{"fc2.weight", 2, {}}, Asked{"fc1", 1, {}}, Asked{"x", 4, {}},
-        Asked{"fc1", 1, Layout{B(), B()}}, Asked{"fc2.bias", 2, Layout{S(0), B()}}}) {
+  for (const ExplainCase& asked :
+       {ExplainCase{"fc1.weight", 1, {}}, ExplainCase{"fc2.weight", 2, {}}, ExplainCase{"fc1", 1, {}},
+        ExplainCase{"x", 4, {}}, ExplainCase{"fc1", 1, Layout{B(), B()}},
+        ExplainCase{"fc2.bias", 2, Layout{S(0), B()}}}) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
     c.options.costs = costs();
     c.options.microbatches = asked.microbatches;

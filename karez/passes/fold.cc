@@ -6,7 +6,7 @@
 #include "karez/base/hex.h"
 #include "karez/passes/call.h"
 #include "karez/passes/canonicalise.h"
-#include "karez/passes/pinned.h"
+#include "karez/passes/rewritable_producer.h"
 #include "karez/passes/rewrite.h"
 
 namespace karez::passes {
@@ -34,7 +34,7 @@ bool survives(double number, DType dtype) { return dtype != DType::i64 || (numbe
 
 class Folder {
  public:
-  Folder(Graph& graph, const Folding& folding) : folding_(folding), graph_(graph), rewrite_(graph) {}
+  Folder(Graph& graph, const FoldOptions& folding) : folding_(folding), graph_(graph), rewrite_(graph) {}
 
   int run() {
     int folded = 0;
@@ -54,7 +54,7 @@ class Folder {
   }
 
  private:
-  const Node* producer(ValueId value) const { return unpinned_producer(rewrite_.graph(), rewrite_.at(value)); }
+  const Node* producer(ValueId value) const { return rewritable_producer(rewrite_.graph(), rewrite_.at(value)); }
   const Node& constant_of(ValueId value) const { return *producer(value); }
   bool known(ValueId value) const { return producer(value) != nullptr && producer(value)->op->name == "constant"; }
 
@@ -78,13 +78,13 @@ class Folder {
       return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
     if (!folding_.evaluate) return false;
     bool one = splats && node.op->elementwise;  // one element says it all, however large the shape
-    if (!one && type.bytes() > folding_.most_bytes) return false;
+    if (!one && type.bytes() > folding_.max_bytes) return false;
     std::vector<View> in;
     std::vector<HostBytes> bytes;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Node& constant = constant_of(node.inputs[i]);
       TensorType from{view.in_type(i).dtype, one ? Shape() : view.in_type(i).shape};
-      if (from.bytes() > folding_.most_bytes) return false;
+      if (from.bytes() > folding_.max_bytes) return false;
       in.emplace_back(from);
       HostBytes value;
       if (constant.attrs.has("value")) {
@@ -106,13 +106,13 @@ class Folder {
     return add_constant(id, type, Attrs().set("data", base::hex_of(result)));
   }
 
-  const Folding& folding_;
+  const FoldOptions& folding_;
   Graph& graph_;
   Rewrite rewrite_;
 };
 
 }  // namespace
 
-int fold_constants(Graph& graph, const Folding& folding) { return Folder(graph, folding).run(); }
+int fold_constants(Graph& graph, const FoldOptions& folding) { return Folder(graph, folding).run(); }
 
 }  // namespace karez::passes

@@ -8,33 +8,33 @@
 #include <set>
 
 #include "karez/base/interrupt.h"
-#include "karez/passes/held_bytes.h"
-#include "karez/passes/priced_search.h"
+#include "karez/passes/memory_estimate.h"
+#include "karez/passes/memory_penalty_search.h"
 
 namespace karez::passes {
 namespace {
 
-constexpr double dear =
+constexpr double max_penalty =
     1e4;  // times seconds over bytes of the fastest: where time only decides among those that take as few bytes
 
 struct Corner {
-  Sharded laid;
+  ShardedGraph laid;
   double bytes = 0;
 };
 
-bool laid_alike(const Sharded& a, const Sharded& b) {
+bool laid_alike(const ShardedGraph& a, const ShardedGraph& b) {
   return a.wanted == b.wanted && std::equal(a.graph.values.begin(), a.graph.values.end(), b.graph.values.begin(),
                                             [](const Value& x, const Value& y) { return x.layout == y.layout; });
 }
 
 class Hull {
  public:
-  Hull(PricedSearch& search, HeldBytes held) : search_(search), held_(std::move(held)) {}
+  Hull(MemoryPenaltySearch& search, MemoryEstimate held) : search_(search), held_(std::move(held)) {}
 
-  std::vector<Corner> run(const Sharded& fastest, int searches) {
+  std::vector<Corner> run(const ShardedGraph& fastest, int searches) {
     corners_ = {{fastest, held_.of(fastest)}};
     if (searches == 0 || corners_[0].bytes <= 0) return std::move(corners_);
-    Corner last = anew_at(dear * std::max(fastest.cost, 1e-9) / corners_[0].bytes);
+    Corner last = corner_from_scratch(max_penalty * std::max(fastest.cost, 1e-9) / corners_[0].bytes);
     if (!(last.bytes < corners_[0].bytes)) return std::move(corners_);
     corners_.push_back(std::move(last));
     open_ = {true};
@@ -44,22 +44,22 @@ class Hull {
   }
 
  private:
-  MemoryPrice of(double price) const {
+  MemoryPenalty of(double price) const {
     return [this, price](const Graph& graph, NodeId n, const NodeChoice& choice) {
       return price * held_.of(graph, n, choice.ins(), choice.outs());
     };
   }
-  Corner at(double price, const Sharded& from) {
+  Corner corner_at(double price, const ShardedGraph& from) {
     check_interrupt();
     Corner made;
-    made.laid = search_.at(of(price), from);
+    made.laid = search_.search_from(of(price), from);
     made.bytes = held_.of(made.laid);
     return made;
   }
-  Corner anew_at(double price) {
+  Corner corner_from_scratch(double price) {
     check_interrupt();
     Corner made;
-    made.laid = search_.anew(of(price));
+    made.laid = search_.search_from_scratch(of(price));
     made.bytes = held_.of(made.laid);
     return made;
   }
@@ -75,7 +75,7 @@ class Hull {
       if (open_[i] && area(i) > 0 && (widest == open_.size() || area(i) > area(widest))) widest = i;
     if (widest == open_.size()) return false;
     const Corner &a = corners_[widest], &b = corners_[widest + 1];
-    Corner between = at((b.laid.cost - a.laid.cost) / (a.bytes - b.bytes), a.laid);
+    Corner between = corner_at((b.laid.cost - a.laid.cost) / (a.bytes - b.bytes), a.laid);
     if (!(between.bytes < a.bytes && between.bytes > b.bytes && between.laid.cost < b.laid.cost)) {
       open_[widest] = false;
       return true;
@@ -85,8 +85,8 @@ class Hull {
     return true;
   }
 
-  PricedSearch& search_;
-  HeldBytes held_;
+  MemoryPenaltySearch& search_;
+  MemoryEstimate held_;
   std::vector<Corner> corners_;  // ever fewer bytes
   std::vector<bool> open_;       // by corner but the last: what lies behind it was not searched in vain
 };
@@ -94,7 +94,7 @@ class Hull {
 // The same with parameters stored as they are read, where all that read them but their updates agree; else nothing.
 // State of the optimiser stays as it is: what is put together before it is read and what is put together behind its
 // update travels as far, but the one lies there twice, in parts and whole.
-std::optional<Sharded> stored_as_read(const Graph& graph, const CostTable& costs, Sharded laid) {
+std::optional<ShardedGraph> stored_as_read(const Graph& graph, const CostTable& costs, ShardedGraph laid) {
   const auto uses = uses_of(graph);
   bool any = false;
   for (std::size_t v = 0; v < graph.variables.size(); ++v) {
@@ -113,21 +113,21 @@ std::optional<Sharded> stored_as_read(const Graph& graph, const CostTable& costs
     any = true;
   }
   if (!any) return std::nullopt;
-  const Priced prices = priced(laid.graph, laid.wanted, costs);
+  const CostBreakdown prices = cost_breakdown(laid.graph, laid.wanted, costs);
   laid.cost = std::accumulate(prices.calls.begin(), prices.calls.end(), 0.0) +
               std::accumulate(prices.moves.begin(), prices.moves.end(), 0.0);
   return laid;
 }
 
 // Every choice of every node.
-std::vector<Sharded> all_ways(const Graph& graph, const Choices& choices, const CostTable& costs) {
-  TreePrices prices(costs);
-  std::vector<Sharded> made;
+std::vector<ShardedGraph> all_assignments(const Graph& graph, const Choices& choices, const CostTable& costs) {
+  TransitionCostCache prices(costs);
+  std::vector<ShardedGraph> made;
   ById<NodeId, int> chosen(graph.nodes.size(), 0);
   while (true) {
     check_interrupt();
-    made.push_back(laid_by(graph, choices, chosen));
-    made.back().cost = price(graph, choices, chosen, prices);
+    made.push_back(apply_choices(graph, choices, chosen));
+    made.back().cost = assignment_cost(graph, choices, chosen, prices);
     if (!std::isfinite(made.back().cost)) made.pop_back();
     int n = 0;
     for (; chosen.has(NodeId(n)) && ++chosen[NodeId(n)] == static_cast<int>(choices[NodeId(n)].size()); ++n)
@@ -138,38 +138,40 @@ std::vector<Sharded> all_ways(const Graph& graph, const Choices& choices, const 
 
 }  // namespace
 
-Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs, const Sharded& fastest,
+Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs, const ShardedGraph& fastest,
                   const FrontierLimits& limits) {
-  std::vector<Sharded> made = {fastest};
-  auto add = [&](Sharded laid) {
-    if (std::none_of(made.begin(), made.end(), [&](const Sharded& other) { return laid_alike(laid, other); }))
+  std::vector<ShardedGraph> made = {fastest};
+  auto add = [&](ShardedGraph laid) {
+    if (std::none_of(made.begin(), made.end(), [&](const ShardedGraph& other) { return laid_alike(laid, other); }))
       made.push_back(std::move(laid));
   };
   Choices choices;
   std::size_t ways = 1;
   const SumRules rules(graph);
   for (NodeId n : graph.nodes.ids()) {
-    if (ways > limits.all_ways) break;
+    if (ways > limits.enumeration_limit) break;
     choices.push_back(choices_of(graph, n, costs, rules));
     ways *= choices[n].size();
   }
-  if (ways <= limits.all_ways) {
-    for (Sharded& laid : all_ways(graph, choices, costs))
+  if (ways <= limits.enumeration_limit) {
+    for (ShardedGraph& laid : all_assignments(graph, choices, costs))
       if (!laid_alike(laid, fastest)) made.push_back(std::move(laid));
   } else {
-    PricedSearch search(graph, costs);
-    const Moment first = fullest_moment(fastest, ops, costs);
-    const auto made_bytes = Hull(search, HeldBytes(graph, {first}, Account::made)).run(fastest, limits.searches / 2);
-    const Moment last = fullest_moment(made_bytes.back().laid, ops, costs);
-    const auto read_bytes = Hull(search, HeldBytes(graph, {first, last}, Account::read))
+    MemoryPenaltySearch search(graph, costs);
+    const PeakNodes first = peak_nodes(fastest, ops, costs);
+    const auto made_bytes =
+        Hull(search, MemoryEstimate(graph, {first}, MemoryAccount::producer_layouts)).run(fastest, limits.searches / 2);
+    const PeakNodes last = peak_nodes(made_bytes.back().laid, ops, costs);
+    const auto read_bytes = Hull(search, MemoryEstimate(graph, {first, last}, MemoryAccount::consumer_layouts))
                                 .run(fastest, limits.searches - limits.searches / 2);
     for (const auto* corners : {&made_bytes, &read_bytes})
       for (const Corner& corner : *corners) add(corner.laid);
     for (std::size_t i = 0, count = made.size(); i < count; ++i)
       if (auto laid = stored_as_read(graph, costs, made[i])) add(std::move(*laid));
   }
-  std::stable_sort(made.begin() + 1, made.end(), [](const Sharded& a, const Sharded& b) { return a.cost < b.cost; });
-  return {std::move(made), ways <= limits.all_ways};
+  std::stable_sort(made.begin() + 1, made.end(),
+                   [](const ShardedGraph& a, const ShardedGraph& b) { return a.cost < b.cost; });
+  return {std::move(made), ways <= limits.enumeration_limit};
 }
 
 }  // namespace karez::passes

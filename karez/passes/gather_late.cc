@@ -47,7 +47,7 @@ class GatherLate {
       std::vector<ValueId> inputs;
       for (ValueId in : node.inputs) inputs.push_back(gathered(in, backward));
       const NodeId now = rewrite_.keep(n, std::move(inputs));
-      if (node.op->role == Role::compute && node.acts == 1) last_beside(n) = now;
+      if (node.op->role == Role::compute && node.acts == 1) last_on_mesh(n) = now;
     }
     for (const Output& output : graph_.outputs) gathered(output.value, backward);
     for (const Variable& variable : graph_.variables)
@@ -56,7 +56,7 @@ class GatherLate {
   }
 
  private:
-  NodeId& last_beside(NodeId n) {
+  NodeId& last_on_mesh(NodeId n) {
     return last_[static_cast<std::size_t>(mesh_of(graph_, n))];
   }  // new, on the same mesh
   ValueId root_of(ValueId value) const {
@@ -77,7 +77,7 @@ class GatherLate {
         rewrite_.add(node.op, {from}, node.attrs, std::span(&graph_.type(value), 1), graph_.value(value).mesh, box);
     const ValueId out = rewrite_.graph().node(now).outputs[0];
     rewrite_.graph().value(out).layout = graph_.value(value).layout;
-    if (const NodeId before = last_beside(box); before.valid() && crosses_devices(node))
+    if (const NodeId before = last_on_mesh(box); before.valid() && crosses_devices(node))
       rewrite_.graph().node(now).after = {before};
     rewrite_.map(value, out);
     return known[value] = out;

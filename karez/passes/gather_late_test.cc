@@ -28,7 +28,7 @@ TEST(GatherLate, PutsAParameterTogetherBeforeItsReaderAndOnceMoreForGradients) {
 )",
                             table());
   const Layout whole = {B()};
-  Wanted wanted;
+  OperandLayouts wanted;
   for (const std::size_t operands : {0, 0, 1, 2, 1, 2}) wanted.emplace_back(operands, whole);
   const Graph late = gather_late(box(graph, table(), wanted, CostTable()));
   verify(late);
@@ -46,7 +46,7 @@ std::string gathered(const char* program) {
   Graph graph = parse_graph(program, table());
   for (Variable& variable : graph.variables)
     if (!variable.stored) variable.stored = graph.value(variable.read).layout;
-  Wanted wanted;
+  OperandLayouts wanted;
   for (const Node& node : graph.nodes) wanted.emplace_back(node.inputs.size(), Layout{B()});
   const Graph late = gather_late(box(graph, table(), wanted, CostTable()));
   verify(late);

@@ -13,7 +13,8 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::int64_t small = 65536;  // bytes of workspace that may stay with the constants, however small the result
+constexpr std::int64_t free_workspace =
+    65536;  // bytes of workspace that may stay with the constants, however small the result
 
 class Hoister {
  public:
@@ -23,8 +24,8 @@ class Hoister {
         catalog_(catalog),
         most_bytes_(most_bytes),
         writers_(program_.values.size(), 0),
-        loaded_(program_.values.size(), false),
-        same_(program_.values.size()) {
+        in_setup_(program_.values.size(), false),
+        duplicate_of_(program_.values.size()) {
     for (const LocalSegment& segment : program_.segments) {
       for (const LocalCall& call : segment.calls)
         for (LocalId out : call.out) ++writers_[root(out)];
@@ -33,13 +34,13 @@ class Hoister {
   }
 
   LocalProgram run() {
-    for (LocalCall& call : std::exchange(program_.setup, {})) set_up(std::move(call));
+    for (LocalCall& call : std::exchange(program_.setup, {})) add_to_setup(std::move(call));
     for (LocalSegment& segment : program_.segments) {
       std::vector<LocalCall> left;
       for (LocalCall& call : segment.calls) {
-        if (auto once = at_load(call)) {
-          bytes_[segment.device] += made_by(call);
-          set_up(std::move(*once));
+        if (auto once = setup_call(call)) {
+          bytes_[segment.device] += result_bytes(call);
+          add_to_setup(std::move(*once));
         } else {
           left.push_back(std::move(call));
         }
@@ -48,8 +49,8 @@ class Hoister {
     }
     for (LocalId v : program_.values.ids()) {
       LocalValue& value = program_.values[v];
-      if (same_[value.root].valid()) value.root = same_[value.root];
-      if (!loaded_[value.root]) continue;
+      if (duplicate_of_[value.root].valid()) value.root = duplicate_of_[value.root];
+      if (!in_setup_[value.root]) continue;
       value.constant = true;
       value.segment = {};
     }
@@ -59,15 +60,15 @@ class Hoister {
  private:
   LocalId root(LocalId v) const { return program_.values[v].root; }
 
-  std::int64_t made_by(const LocalCall& call) const {
+  std::int64_t result_bytes(const LocalCall& call) const {
     std::int64_t bytes = 0;
     for (LocalId out : call.out) bytes += program_.values[out].view.bytes();
     return bytes;
   }
 
-  bool repeats(const LocalCall& call) const {
+  bool is_invariant(const LocalCall& call) const {
     if (!call.node.valid() || !call.acts.all() || call.in.empty()) return false;
-    if (!std::all_of(call.in.begin(), call.in.end(), [&](LocalId in) { return loaded_[root(in)]; })) return false;
+    if (!std::all_of(call.in.begin(), call.in.end(), [&](LocalId in) { return in_setup_[root(in)]; })) return false;
     auto alone = [&](LocalId out) {
       return root(out) == out && program_.values[out].variable < 0 && writers_[out] == 1;
     };
@@ -78,9 +79,9 @@ class Hoister {
   }
 
   // The call as the set-up runs it, on one thread.
-  std::optional<LocalCall> at_load(const LocalCall& call) {
-    if (!repeats(call)) return {};
-    const std::int64_t made = made_by(call);
+  std::optional<LocalCall> setup_call(const LocalCall& call) {
+    if (!is_invariant(call)) return {};
+    const std::int64_t made = result_bytes(call);
     if (made > most_bytes_ - bytes_[program_.values[call.out[0]].device]) return {};
     LocalCall once = call;
     once.spec.team = 1;
@@ -91,11 +92,11 @@ class Hoister {
     return once;
   }
 
-  void set_up(LocalCall call) {
-    for (LocalId out : call.out) loaded_[out] = true;
+  void add_to_setup(LocalCall call) {
+    for (LocalId out : call.out) in_setup_[out] = true;
     std::string key = cat(program_.values[call.out[0]].device, " ", print(call.spec));
     for (LocalId in : call.in) {
-      const LocalId made = same_[root(in)].valid() ? same_[root(in)] : root(in);
+      const LocalId made = duplicate_of_[root(in)].valid() ? duplicate_of_[root(in)] : root(in);
       key += cat(" ", made, "+", program_.values[in].offset);
     }
     const auto [known, fresh] = made_.try_emplace(std::move(key), call.out);
@@ -103,23 +104,23 @@ class Hoister {
       program_.setup.push_back(std::move(call));
       return;
     }
-    for (std::size_t i = 0; i < call.out.size(); ++i) same_[call.out[i]] = known->second[i];
+    for (std::size_t i = 0; i < call.out.size(); ++i) duplicate_of_[call.out[i]] = known->second[i];
   }
 
   LocalProgram program_;
   const Graph& graph_;
   const KernelCatalog& catalog_;
   const std::int64_t most_bytes_;
-  std::map<int, std::int64_t> bytes_;  // by device: made by calls that were moved
-  ById<LocalId, int> writers_;         // of roots: calls and transfers of launches
-  ById<LocalId, bool> loaded_;         // of roots: the set-up makes it
-  ById<LocalId, LocalId> same_;        // of roots: the equal one that is made instead
+  std::map<int, std::int64_t> bytes_;    // by device: made by calls that were moved
+  ById<LocalId, int> writers_;           // of roots: calls and transfers of launches
+  ById<LocalId, bool> in_setup_;         // of roots: the set-up makes it
+  ById<LocalId, LocalId> duplicate_of_;  // of roots: the equal one that is made instead
   std::map<std::string, std::vector<LocalId>> made_;
 };
 
 }  // namespace
 
-bool works_in_setup(std::int64_t workspace, std::int64_t made) { return workspace <= std::max(made, small); }
+bool works_in_setup(std::int64_t workspace, std::int64_t made) { return workspace <= std::max(made, free_workspace); }
 
 LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t most_bytes) {
   return Hoister(std::move(program), graph, catalog, most_bytes).run();

@@ -207,19 +207,20 @@ TEST(Hoist, OfConstantsThatDoNotAllFitAPlanHoldsSome) {
   c.options.memory = held - 1;
   compile(c);
   EXPECT_LE(bytes(c), held - 1);
-  EXPECT_LT(launch_kernels(c.plan).size(), launch_kernels(p.compiled({"hoist"}).plan).size()) << c.slotted.memory_note;
+  EXPECT_LT(launch_kernels(c.plan).size(), launch_kernels(p.compiled({"hoist"}).plan).size())
+      << c.slot_assignment.memory_note;
   EXPECT_GT(launch_kernels(c.plan).size(), 12u);
-  EXPECT_NE(c.slotted.memory_note.find("values of constants that do not fit are made in every launch: "),
+  EXPECT_NE(c.slot_assignment.memory_note.find("values of constants that do not fit are made in every launch: "),
             std::string::npos)
-      << c.slotted.memory_note;
+      << c.slot_assignment.memory_note;
   Compilation least = testing::compilation(p.graph);
   least.options.memory = again;
   compile(least);
   EXPECT_EQ(bytes(least), again) << "none";
-  Compilation roomy = testing::compilation(p.graph);
-  roomy.options.memory = held;
-  compile(roomy);
-  EXPECT_EQ(launch_kernels(roomy.plan).size(), 12u) << "what fits is held";
+  Compilation with_memory = testing::compilation(p.graph);
+  with_memory.options.memory = held;
+  compile(with_memory);
+  EXPECT_EQ(launch_kernels(with_memory.plan).size(), 12u) << "what fits is held";
 }
 
 Compilation attention(std::int64_t t) {

@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "karez/passes/crossing.h"
+#include "karez/passes/cross_actor_values.h"
 
 namespace karez::passes {
 
 namespace {
 
-using May = std::function<bool(LocalId)>;  // give its bytes, or take another's
+using RootPredicate = std::function<bool(LocalId)>;  // give its bytes, or take another's
 using Windows = std::map<LocalId, std::vector<LocalId>>;
 
 // `windows`: by root, every value on its bytes that anything reads.
 int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
-               Windows windows, const May& may_give, const May& may_take) {
+               Windows windows, const RootPredicate& may_give, const RootPredicate& may_take) {
   auto local = [&](LocalId v) -> LocalValue& { return values[v]; };
   std::map<LocalId, std::size_t> last;  // by root: the last call that touches its bytes
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -81,12 +81,12 @@ int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const 
   for (const LocalCall& call : calls)
     for (const auto* touched : {&call.in, &call.out})
       for (LocalId v : *touched) windows[values[v].root].push_back(v);
-  const May scratch = [&](LocalId v) { return values[v].variable < 0 && !values[v].constant && !crosses[v]; };
+  const RootPredicate scratch = [&](LocalId v) { return values[v].variable < 0 && !values[v].constant && !crosses[v]; };
   return take_bytes(graph, values, calls, std::move(windows), scratch, scratch);
 }
 
-LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmented& cut) {
-  auto crosses = crosses_actors(program, cut);
+LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmentation& segmentation) {
+  auto crosses = crosses_actors(program, segmentation);
   for (const LocalSegment& segment : program.segments) write_in_place(graph, program.values, segment.calls, crosses);
   write_set_up_in_place(program, graph);
   return program;

@@ -13,6 +13,6 @@ int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const 
                    const ById<LocalId, bool>& crosses);
 
 // On every actor.
-LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmented& cut);
+LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmentation& segmentation);
 
 }  // namespace karez::passes

@@ -8,9 +8,9 @@
 #include "karez/base/text.h"
 #include "karez/ops/local_views.h"
 #include "karez/passes/call.h"
+#include "karez/passes/device_cost.h"
 #include "karez/passes/order.h"
-#include "karez/passes/price.h"
-#include "karez/passes/settle.h"
+#include "karez/passes/stride_choice.h"
 #include "karez/sbp/transition.h"
 #include "karez/solve/min_sum.h"
 
@@ -34,9 +34,9 @@ struct Region {
   int variable = -1;  // of the factor graph, where there is a choice
 };
 
-class Chooser {
+class OrderChooser {
  public:
-  Chooser(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs)
+  OrderChooser(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs)
       : graph_(graph),
         catalog_(catalog),
         costs_(costs) {
@@ -44,12 +44,12 @@ class Chooser {
     for (ValueId v : graph_.values.ids()) parent_.push_back(v);
   }
 
-  Orders run() {
+  DimensionOrders run() {
     classify();
     join_regions();
     gather_orders();
     solve();
-    Orders out(graph_.values.size());
+    DimensionOrders out(graph_.values.size());
     for (ValueId v : out.ids()) {
       const Region* region = region_at(v);
       if (region != nullptr && region->chosen > 0) out[v] = region->orders[region->chosen];
@@ -204,7 +204,7 @@ class Chooser {
       CallSpec call = call_at(n);
       auto wanted = catalog_.suggest(call);
       auto ask = [&](ValueId value, const View& as) {
-        if (kind(value) == Kind::free && !repeats(as)) offer(value, order_of(as));
+        if (kind(value) == Kind::free && !has_zero_stride(as)) offer(value, order_of(as));
       };
       std::size_t dropped = node.inputs.size() - call.in.size();  // the old version of an assignment
       for (std::size_t i = 0; wanted && i < call.in.size(); ++i) ask(node.inputs[i + dropped], wanted->in[i]);
@@ -244,22 +244,22 @@ class Chooser {
     for (ValueId in : node.inputs) {
       if (kind(in) != Kind::window && kind(in) != Kind::stored) continue;
       View seen = view_of(in);
-      if (!repeats(seen)) offer(node.outputs[0], order_of(seen));
+      if (!has_zero_stride(seen)) offer(node.outputs[0], order_of(seen));
     }
   }
 
-  double settled_seconds(const CallSpec& call, const Cost& work) {
+  double call_seconds(const CallSpec& call, const Cost& work) {
     auto [at, fresh] = known_.try_emplace(print(call), 0.0);
     if (!fresh) return at->second;
-    auto settled = settle(catalog_, costs_, call, work);
+    auto choice = choose_strides(catalog_, costs_, call, work);
     constexpr double missing =
         1.0;  // seconds: localise will say which kernel there is none of, if nothing else is left
-    at->second = settled ? settled->seconds : missing;
+    at->second = choice ? choice->seconds : missing;
     return at->second;
   }
 
   double copy_seconds(const View& from, const View& to) {
-    return same_order(from.shape, from.strides, to.strides) ? 0 : settled_seconds(copy_call(from, to), copy_work(from));
+    return same_order(from.shape, from.strides, to.strides) ? 0 : call_seconds(copy_call(from, to), copy_work(from));
   }
 
   // A cost for each joint choice of the regions in `roots`, by trying them all. Where those are too many (a concat of
@@ -333,7 +333,7 @@ class Chooser {
       for (ValueId in : node.inputs) roots_of(in, roots);
       NodeView view{&graph_, n};
       Cost work = device_work(graph_, view.id);
-      add_factor(problem, roots, [&] { return node.acts * settled_seconds(call_at(n), work); });
+      add_factor(problem, roots, [&] { return node.acts * call_seconds(call_at(n), work); });
     }
     for (const auto& [source, users] : windows) {  // those that strides cannot say take the same copy
       std::vector<ValueId> roots;
@@ -371,11 +371,11 @@ class Chooser {
 
 }  // namespace
 
-Orders layout(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs) {
-  return Chooser(graph, catalog, costs).run();
+DimensionOrders layout(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs) {
+  return OrderChooser(graph, catalog, costs).run();
 }
 
-std::string orders_text(const Graph& graph, const Orders& orders) {
+std::string orders_text(const Graph& graph, const DimensionOrders& orders) {
   std::string text;
   for (ValueId v : orders.ids())
     if (!orders[v].empty())

@@ -8,9 +8,9 @@
 namespace karez::passes {
 
 // The same on every rank and device: decided on the shapes of the mesh's first device.
-Orders layout(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs);
+DimensionOrders layout(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs);
 // "%7 conv2d f32[64, 16, 26, 26]: 0 2 3 1": the values that do not lie row-major, one a line.
-std::string orders_text(const Graph& graph, const Orders& orders);
+std::string orders_text(const Graph& graph, const DimensionOrders& orders);
 
 // Dense, with dimension order[0] outermost in memory.
 View laid_out(DType dtype, const Shape& shape, const Ints& order);

@@ -8,14 +8,14 @@
 #include "karez/base/test_golden.h"
 #include "karez/base/text.h"
 #include "karez/passes/box.h"
+#include "karez/passes/device_cost.h"
 #include "karez/passes/localise.h"
 #include "karez/passes/order.h"
-#include "karez/passes/price.h"
 #include "karez/passes/segment.h"
-#include "karez/passes/settle.h"
 #include "karez/passes/shard.h"
 #include "karez/passes/shard_programs.h"
 #include "karez/passes/slots.h"
+#include "karez/passes/stride_choice.h"
 #include "karez/passes/test_programs.h"
 
 namespace karez::passes {
@@ -34,7 +34,8 @@ class RatedCatalog : public KernelCatalog {
         for (const View& v : *views)
           fast = fast && (v.rank() != 4 || same_order(v.shape, v.strides, channels_last(v.shape)));
     } else if (call.op == "pointwise") {
-      for (const View& v : call.in) fast = fast && (repeats(v) || same_order(v.shape, v.strides, call.out[0].strides));
+      for (const View& v : call.in)
+        fast = fast && (has_zero_stride(v) || same_order(v.shape, v.strides, call.out[0].strides));
     }
     return KernelChoice{cat(fast ? "fast." : "plain.", call.op), 0, fast ? 1 : 0.05};
   }
@@ -42,7 +43,7 @@ class RatedCatalog : public KernelCatalog {
     CallSpec last = call;
     for (auto* views : {&last.in, &last.out})
       for (View& v : *views)
-        if (v.rank() == 4 && !repeats(v)) v.strides = channels_last(v.shape);
+        if (v.rank() == 4 && !has_zero_stride(v)) v.strides = channels_last(v.shape);
     return starts_with(find(call)->kernel, "plain.") && starts_with(find(last)->kernel, "fast.") ? last : call;
   }
   std::string list(std::string_view) const override { return "all"; }
@@ -69,7 +70,7 @@ struct Program {
 // "conv2d 0231": the order of every value of four dimensions, by the op that made it; row-major ones too.
 std::string orders_of(const Compilation& c) {
   std::string text;
-  const Orders orders = layout(c.graph, *c.catalog, c.options.costs);
+  const DimensionOrders orders = layout(c.graph, *c.catalog, c.options.costs);
   for (ValueId v : c.graph.values.ids()) {
     if (c.graph.values[v].type.shape.size() != 4) continue;
     text += cat(c.graph.node(c.graph.values[v].producer).op->name, " ");
@@ -218,15 +219,15 @@ TEST(Layout, AllRanksChooseAlikeThoughTheirPartsDiffer) {
 }
 
 // Of what localise calls, copies too.
-double seconds_of_calls(Compilation c, const Orders& orders) {
+double seconds_of_calls(Compilation c, const DimensionOrders& orders) {
   c.orders = orders;
   run_passes(c, {"localise"});
   double seconds = 0;
   for (const LocalSegment& segment : c.local.segments)
     for (const LocalCall& call : segment.calls)
-      seconds +=
-          price(c.options.costs, call.spec.op == "copy" ? copy_work(call.spec.in[0]) : device_work(c.graph, call.node),
-                *c.catalog->find(call.spec));
+      seconds += kernel_seconds(c.options.costs,
+                                call.spec.op == "copy" ? copy_work(call.spec.in[0]) : device_work(c.graph, call.node),
+                                *c.catalog->find(call.spec));
   return seconds;
 }
 
@@ -289,7 +290,7 @@ TEST(Layout, NoOtherOrdersOfRandomProgramsCostLess) {
     add_random_calls(p, random, 3 + random() % 3);
     Compilation c = p.laid();
     c.options.costs.memory_bytes = 1e9, c.options.costs.call = random() % 2 ? 1e-6 : 1e-9;
-    const Orders orders = layout(c.graph, *c.catalog, c.options.costs);
+    const DimensionOrders orders = layout(c.graph, *c.catalog, c.options.costs);
     const double mine = seconds_of_calls(c, orders);
     std::vector<std::pair<ValueId, std::vector<Ints>>> free;
     for (ValueId v : c.graph.values.ids()) {
@@ -300,7 +301,7 @@ TEST(Layout, NoOtherOrdersOfRandomProgramsCostLess) {
     }
     double best = mine;
     for (std::size_t bits = 0; bits < std::size_t{1} << std::min<std::size_t>(free.size(), 6); ++bits) {
-      Orders tried(c.graph.values.size());
+      DimensionOrders tried(c.graph.values.size());
       for (std::size_t f = 0; f < free.size() && f < 6; ++f) tried[free[f].first] = free[f].second[bits >> f & 1];
       best = std::min(best, seconds_of_calls(c, tried));
     }
@@ -343,12 +344,12 @@ TEST(Layout, EachOfManyOperandsLiesAsTheReaderBehindThemWantsIt) {
     p.output(build::max_pool(p.b, build::concat(p.b, made, 1)).value);
     Compilation c = p.laid();
     c.catalog = &catalog;
-    const Orders orders = layout(c.graph, catalog, c.options.costs);
+    const DimensionOrders orders = layout(c.graph, catalog, c.options.costs);
     for (const ValueId v : made) EXPECT_EQ(orders[v], (Ints{0, 2, 3, 1})) << operands << " operands, %" << v;
   }
 }
 
-TEST(Settle, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
+TEST(StrideChoice, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
   RatedCatalog catalog;
   CostTable costs;
   CallSpec call;
@@ -358,7 +359,7 @@ TEST(Settle, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
     View rows(DType::f32, {n, n}), columns(DType::f32, {n, n}, {1, n});
     call.in = {rows, columns}, call.out = {rows};
     double bytes = 12.0 * static_cast<double>(n * n);
-    return settle(catalog, costs, call, {WorkClass::memory, 0, bytes});
+    return choose_strides(catalog, costs, call, {WorkClass::memory, 0, bytes});
   };
   auto large = with_size(512);
   EXPECT_EQ(large->copied, (std::vector<bool>{false, true}));
@@ -372,7 +373,8 @@ TEST(Settle, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
   EXPECT_EQ(with_size(512)->choice.kernel, "fast.pointwise");
   EXPECT_NEAR(with_size(512)->seconds, 2 * costs.call, 1e-12);
   call.in = {View(DType::f32, {4, 4}), View(DType::f32, {4, 4})}, call.out = {View(DType::f32, {4, 4})};
-  EXPECT_EQ(settle(catalog, costs, call, {WorkClass::memory, 0, 192})->copied, (std::vector<bool>{false, false}))
+  EXPECT_EQ(choose_strides(catalog, costs, call, {WorkClass::memory, 0, 192})->copied,
+            (std::vector<bool>{false, false}))
       << "it is fast as it stands";
 }
 

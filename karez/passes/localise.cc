@@ -9,11 +9,11 @@
 #include "karez/base/text.h"
 #include "karez/ops/local_views.h"
 #include "karez/passes/call.h"
+#include "karez/passes/device_cost.h"
 #include "karez/passes/layout.h"
 #include "karez/passes/order.h"
-#include "karez/passes/price.h"
 #include "karez/passes/rewrite.h"
-#include "karez/passes/settle.h"
+#include "karez/passes/stride_choice.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::passes {
@@ -62,10 +62,10 @@ Reduce reduce_from(const std::string& sbp) {
 
 class Localiser {
  public:
-  Localiser(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders,
+  Localiser(const Graph& graph, const Streams& stream, const Segmentation& segmentation, const DimensionOrders& orders,
             const KernelCatalog& catalog, const CompileOptions& options)
       : graph_(graph),
-        cut_(cut),
+        segmentation_(segmentation),
         orders_(orders),
         catalog_(catalog),
         options_(options),
@@ -87,8 +87,8 @@ class Localiser {
   }
 
   LocalProgram run() {
-    for (SegmentId s : cut_.segments.ids()) {
-      const Segment& segment = cut_.segments[s];
+    for (SegmentId s : segmentation_.segments.ids()) {
+      const Segment& segment = segmentation_.segments[s];
       if (segment.stream == StreamKind::host) {
         input(s, segment.nodes[0]);
         continue;
@@ -103,7 +103,7 @@ class Localiser {
           if (!takes_part(node)) continue;
           this->node(node);
           for (ValueId out : graph_.node(node).outputs)
-            if (feeds_comm_[out] && is_here(out)) make_stored(out);
+            if (feeds_comm_[out] && is_local(out)) make_stored(out);
         }
       }
     }
@@ -117,10 +117,10 @@ class Localiser {
   LocalId at(ValueId value) const { return table_[static_cast<std::size_t>(device_)][value]; }
   // Of the device at hand in the value's mesh.
   int position(ValueId value) const { return position_on(graph_.mesh(value), own_[static_cast<std::size_t>(device_)]); }
-  bool is_here(ValueId value) const { return position(value) >= 0; }
+  bool is_local(ValueId value) const { return position(value) >= 0; }
   bool takes_part(NodeId id) const {  // in a transfer both sides do
     const Node& node = graph_.node(id);
-    return is_here(node.outputs[0]) || (node.op->role == Role::transfer && is_here(node.inputs[0]));
+    return is_local(node.outputs[0]) || (node.op->role == Role::transfer && is_local(node.inputs[0]));
   }
   Box box_of(ValueId value) const {
     return local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, position(value));
@@ -139,7 +139,7 @@ class Localiser {
     return order.empty() ? View(graph_.type(value).dtype, shape) : laid_out(graph_.type(value).dtype, shape, order);
   }
 
-  LocalValue fresh(ValueId value, View view, Box box) {
+  LocalValue new_value(ValueId value, View view, Box box) {
     return {value, device_, std::move(box), std::move(view), {}, 0, here().segment, -1, false};
   }
 
@@ -156,13 +156,13 @@ class Localiser {
   // Every device keeps its own part; what lies on other ranks' devices alone is kept there.
   void fetch(const Output& output) {
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_)
-      if (is_here(output.value)) made_.fetched.push_back({output.name, device_, at(output.value)});
+      if (is_local(output.value)) made_.outputs.push_back({output.name, device_, at(output.value)});
   }
 
   // A value that lies on the mesh already: each device reads its own part.
   void array_input(SegmentId segment, ValueId value) {
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
-      if (!is_here(value)) continue;
+      if (!is_local(value)) continue;
       Box box = box_of(value);
       View view(graph_.type(value).dtype, shape_of(box));
       LocalId part = add({value, device_, std::move(box), std::move(view), {}, 0, segment, -1, false});
@@ -180,7 +180,7 @@ class Localiser {
     if (graph_.node(node).attrs.flag("array", false)) return array_input(segment, value);
     std::map<std::string, LocalId> parts;  // by box, "" for the one that holds all
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
-      if (!is_here(value)) continue;
+      if (!is_local(value)) continue;
       Box box = read_of_batch(value);
       const Box held = held_of_batch(value);
       auto [at, fresh] = parts.try_emplace(join(held, ",", [](const Range& r) { return cat(r.begin, ":", r.end); }));
@@ -215,7 +215,7 @@ class Localiser {
     const int device = device_;
     Box held = read_of_batch(value);
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
-      if (!is_here(value) || held.empty()) continue;
+      if (!is_local(value) || held.empty()) continue;
       const Range rows = read_of_batch(value)[0];
       held[0] = {std::min(held[0].begin, rows.begin), std::max(held[0].end, rows.end)};
     }
@@ -228,7 +228,7 @@ class Localiser {
     auto key = std::make_tuple(device_, dtype, Attrs().set("value", number).print());
     auto found = splats_.find(key);
     if (found == splats_.end()) {
-      LocalValue one = fresh({}, View(dtype, {}), {});
+      LocalValue one = new_value({}, View(dtype, {}), {});
       one.constant = true;
       one.segment = {};
       LocalId index = add(std::move(one));
@@ -257,7 +257,7 @@ class Localiser {
     auto key = std::make_pair(from, print(view));
     auto found = copied_.find(key);
     if (found != copied_.end()) return found->second;
-    LocalId to = add(fresh({}, view, local(from).box));
+    LocalId to = add(new_value({}, view, local(from).box));
     LocalCall call;
     call.spec.op = "copy";
     call.spec.in = {local(from).view};
@@ -284,14 +284,14 @@ class Localiser {
 
   // Picks the kernel; where one that takes other strides of the inputs is cheaper, counted copies come first.
   void emit_call(LocalCall call, const Cost& work) {
-    auto settled = settle(catalog_, options_.costs, call.spec, work);
-    require(ErrorKind::device, settled.has_value(), "no kernel runs ", print(call.spec), " of ",
-            describe(graph_, node_), "; for this op there are: ", catalog_.list(call.spec.op));
+    auto choice = choose_strides(catalog_, options_.costs, call.spec, work);
+    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
+            "; for this op there are: ", catalog_.list(call.spec.op));
     for (std::size_t i = 0; i < call.in.size(); ++i)
-      if (settled->copied[i]) call.in[i] = copy_to(call.in[i], settled->call.in[i]);
-    call.spec = std::move(settled->call);
-    call.kernel = settled->choice.kernel;
-    call.workspace = settled->choice.workspace;
+      if (choice->copied[i]) call.in[i] = copy_to(call.in[i], choice->call.in[i]);
+    call.spec = std::move(choice->call);
+    call.kernel = choice->choice.kernel;
+    call.workspace = choice->choice.workspace;
     here().calls.push_back(std::move(call));
   }
 
@@ -321,7 +321,7 @@ class Localiser {
     here().collective = id;
     here().reads = {source};
     Shape shape = shape_of(box);
-    LocalId result = add(fresh(out, made_view(out, shape), std::move(box)));
+    LocalId result = add(new_value(out, made_view(out, shape), std::move(box)));
     here().writes = {result};
     define(out, result);
   }
@@ -330,11 +330,11 @@ class Localiser {
     const Node& node = graph_.node(id);
     ValueId in = node.inputs[0], out = node.outputs[0];
     here().collective = id;
-    if (is_here(in)) here().reads = {at(in)};
-    if (!is_here(out)) return;
+    if (is_local(in)) here().reads = {at(in)};
+    if (!is_local(out)) return;
     Box box = box_of(out);
     Shape shape = shape_of(box);
-    LocalId result = add(fresh(out, made_view(out, shape), std::move(box)));
+    LocalId result = add(new_value(out, made_view(out, shape), std::move(box)));
     here().writes = {result};
     define(out, result);
   }
@@ -361,7 +361,7 @@ class Localiser {
       low.push_back(part[d].begin - box[d].begin);
       high.push_back(box[d].end - part[d].end);
     }
-    LocalId result = add(fresh(out, made_view(out, shape_of(box)), box));
+    LocalId result = add(new_value(out, made_view(out, shape_of(box)), box));
     LocalCall call;
     call.spec.op = "pad";
     call.spec.attrs.set("low", low).set("high", high).set("value", identity);
@@ -403,7 +403,7 @@ class Localiser {
       define(out, splat(out, type.dtype, attr_at(attrs, "value"), box));
       return true;
     }
-    LocalValue value = fresh(out, made_view(out, shape_of(box)), box);
+    LocalValue value = new_value(out, made_view(out, shape_of(box)), box);
     value.constant = true;
     value.segment = {};
     LocalId index = add(std::move(value));
@@ -426,7 +426,7 @@ class Localiser {
     if (node.op->role == Role::state) {
       ValueId out = view.out(0);
       Box box = box_of(out);
-      LocalValue value = fresh(out, stored_view(view.out_type(0).dtype, shape_of(box)), box);
+      LocalValue value = new_value(out, stored_view(view.out_type(0).dtype, shape_of(box)), box);
       value.segment = {};
       const std::string& name = node.attrs.text("name");
       const auto named = variable_named_.find(name);
@@ -464,7 +464,7 @@ class Localiser {
         index = window(value, old, local(old).view, 0, std::move(box));
       } else {
         View made = made_view(value, shape_of(box));
-        index = add(fresh(value, std::move(made), std::move(box)));
+        index = add(new_value(value, std::move(made), std::move(box)));
       }
       define(value, index);
       call.out.push_back(index);
@@ -492,7 +492,7 @@ class Localiser {
     const Node& node = view.node();
     const LocalId from = at(view.in(0));
     const Box& box = local_view.out[0];
-    const LocalId whole = add(fresh(view.out(0), made_view(view.out(0), shape_of(box)), box));
+    const LocalId whole = add(new_value(view.out(0), made_view(view.out(0), shape_of(box)), box));
     define(view.out(0), whole);
     auto emit = [&](const char* op, Attrs attrs, std::vector<LocalId> in, LocalId out, plan::ActRange acts) {
       LocalCall call;
@@ -530,8 +530,8 @@ class Localiser {
   }
 
   const Graph& graph_;
-  const Segmented& cut_;
-  const Orders& orders_;
+  const Segmentation& segmentation_;
+  const DimensionOrders& orders_;
   const KernelCatalog& catalog_;
   const CompileOptions& options_;
   std::vector<DeviceName> own_;
@@ -550,9 +550,9 @@ class Localiser {
 
 }  // namespace
 
-LocalProgram localise(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders,
-                      const KernelCatalog& catalog, const CompileOptions& options) {
-  return Localiser(graph, stream, cut, orders, catalog, options).run();
+LocalProgram localise(const Graph& graph, const Streams& stream, const Segmentation& segmentation,
+                      const DimensionOrders& orders, const KernelCatalog& catalog, const CompileOptions& options) {
+  return Localiser(graph, stream, segmentation, orders, catalog, options).run();
 }
 
 }  // namespace karez::passes

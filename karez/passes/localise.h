@@ -7,7 +7,7 @@
 namespace karez::passes {
 
 // Every value lies in its order of `orders`, dense, unless it is a window on another.
-LocalProgram localise(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders,
-                      const KernelCatalog& catalog, const CompileOptions& options);
+LocalProgram localise(const Graph& graph, const Streams& stream, const Segmentation& segmentation,
+                      const DimensionOrders& orders, const KernelCatalog& catalog, const CompileOptions& options);
 
 }  // namespace karez::passes

@@ -240,9 +240,9 @@ TEST(Localise, AnInputThatLiesOnTheMeshIsAPartOnEachDevice) {
     EXPECT_EQ(part.box, (Box{d % 2 == 0 ? Range{0, 3} : Range{3, 5}, {0, 4}}));
     EXPECT_EQ(made_by(c, "box", d).offset, d / 2 * 2 * 4) << "a free slice of it";
   }
-  ASSERT_EQ(c.local.fetched.size(), 4u);
+  ASSERT_EQ(c.local.outputs.size(), 4u);
   for (int d = 0; d < 4; ++d) {
-    const Fetched& fetched = c.local.fetched[static_cast<std::size_t>(d)];
+    const LocalOutput& fetched = c.local.outputs[static_cast<std::size_t>(d)];
     EXPECT_EQ(fetched.device, d);
     EXPECT_EQ(c.local.values[fetched.value].box,
               (Box{d % 2 == 0 ? Range{0, 3} : Range{3, 5}, d < 2 ? Range{0, 2} : Range{2, 4}}));
@@ -399,7 +399,7 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsWhatExists) {
 }
 
 // A kernel that wants its second operand in columns.
-class Columns : public testing::AnyCatalog {
+class ColumnMajorCatalog : public testing::AnyCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
     if (call.op != "matmul") return AnyCatalog::find(call);
@@ -421,7 +421,7 @@ TEST(Localise, AKernelThatTakesOtherStridesGetsACountedCopy) {
     ValueId w = p.input("w", {3, 4});
     p.output(build::matmul(p.b, p.input("x", {2, 3}), w));
     p.output(build::matmul(p.b, p.input("z", {5, 3}), w), "again");
-    Columns columns;
+    ColumnMajorCatalog columns;
     columns.strict = strict;
     Compilation c = testing::compilation(p.graph);
     c.catalog = &columns;

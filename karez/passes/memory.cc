@@ -17,8 +17,9 @@ namespace karez::passes {
 namespace {
 
 constexpr std::int64_t line = 64;
-constexpr std::size_t doubtful = 3;  // times `in_pairs`: up to there pairs are asked as well where times waste bytes
-constexpr double wasteful = 1.05;    // of what lives at once
+constexpr std::size_t max_retry_ratio =
+    3;  // times `max_pairwise`: up to there pairs are asked as well where times waste bytes
+constexpr double max_peak_ratio = 1.05;  // of what lives at once
 constexpr int before_act = -1,
               whole_act = INT_MAX;  // as numbers of calls; the latter also as the last of an act without any
 
@@ -28,9 +29,9 @@ bool in_arena(const Plan& plan, BlockId b) {
 
 // Edges between acts of actors that act equally often in a launch, act by act. The session is two nodes behind the
 // actors: what starts launches and what ends them, once a launch each.
-class Before {
+class HappensBefore {
  public:
-  explicit Before(const Plan& plan)
+  explicit HappensBefore(const Plan& plan)
       : plan_(plan),
         acts_(acts_per_launch(plan)),
         in_step_(stepping()),
@@ -107,38 +108,41 @@ class Before {
 };
 
 // A call of an act; of an act without calls, all of it.
-struct Moment {
+struct CallPoint {
   ActorId actor;
   int call = 0;
 };
 
 // Bytes that lie together: all slots of a register, or what operands inside one actor touch in common.
-struct Place {
+struct ArenaBuffer {
   RegisterId reg;                     // either this
   BlockId block;                      // or a range of this
   std::int64_t begin = 0, bytes = 0;  // of the range
   DeviceId device;
   bool alone = false;  // shares with nobody
-  Moment first;
-  std::vector<Moment> last;  // of every reader
-  StreamId stream;           // of a compute actor within whose acts it lives
+  CallPoint first;
+  std::vector<CallPoint> last;  // of every reader
+  StreamId stream;              // of a compute actor within whose acts it lives
 };
 
 // What a register or an operand at a fixed place takes of a block.
-struct Taken {
+struct BlockUse {
   std::int64_t begin = 0, end = 0;
   RegisterId reg;  // either this
   ActorId actor;   // or of this actor; neither: of the set-up
   int first = 0, last = 0;
   bool writes = false, some_acts = false;  // the latter: writes by a call that others of the actor's acts leave out
-  bool same_owner(const Taken& other) const {
+  bool same_owner(const BlockUse& other) const {
     return reg == other.reg && actor == other.actor && (reg.valid() || actor.valid());
   }
 };
 
-class Places {
+class BufferTable {
  public:
-  Places(const Plan& plan, const Before& before) : plan_(plan), before_(before), touched_(plan.registers.size()) {
+  BufferTable(const Plan& plan, const HappensBefore& before)
+      : plan_(plan),
+        before_(before),
+        touched_(plan.registers.size()) {
     for (ActorId a : plan.actors.ids()) look_at(a);
     for (const Call& call : plan.setup)
       for (const auto* operands : {&call.in, &call.out})
@@ -152,7 +156,7 @@ class Places {
     }
     for (auto& [block, taken] : taken_) add_block(block, taken);
   }
-  std::vector<Place> made;
+  std::vector<ArenaBuffer> made;
   std::set<BlockId> packed;  // whose contents all are among `made`; of others nobody knows who uses what
 
  private:
@@ -185,15 +189,15 @@ class Places {
   }
 
   // Operands of one actor that touch common bytes are one value. A block in which anything else meets stays as it is.
-  void add_block(BlockId block, std::vector<Taken>& taken) {
+  void add_block(BlockId block, std::vector<BlockUse>& taken) {
     std::sort(taken.begin(), taken.end(),
-              [](const Taken& a, const Taken& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
-    std::vector<Place> places;
+              [](const BlockUse& a, const BlockUse& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+    std::vector<ArenaBuffer> places;
     for (std::size_t at = 0; at < taken.size();) {
-      Taken all = taken[at];
+      BlockUse all = taken[at];
       int written = all.writes ? all.first : whole_act;
       for (++at; at < taken.size() && taken[at].begin < all.end; ++at) {
-        const Taken& t = taken[at];
+        const BlockUse& t = taken[at];
         if (!all.same_owner(t) || t.reg.valid()) return;
         all = {all.begin, std::max(all.end, t.end),     {},
                all.actor, std::min(all.first, t.first), std::max(all.last, t.last),
@@ -207,9 +211,9 @@ class Places {
     packed.insert(block);
   }
 
-  Place place_of(RegisterId id) const {
+  ArenaBuffer place_of(RegisterId id) const {
     const Register& r = plan_.reg(id);
-    Place p;
+    ArenaBuffer p;
     p.reg = id;
     p.bytes = r.slots * round_up(r.bytes, line);
     p.device = plan_.block(r.block).device;
@@ -223,8 +227,8 @@ class Places {
     return p;
   }
 
-  Place place_of(BlockId block, const Taken& all, int written) const {
-    Place p;
+  ArenaBuffer place_of(BlockId block, const BlockUse& all, int written) const {
+    ArenaBuffer p;
     p.block = block;
     p.begin = all.begin;
     p.bytes = round_up(all.end, line) - all.begin / line * line;  // it stays as far from a line as it is
@@ -238,38 +242,40 @@ class Places {
   }
 
   const Plan& plan_;
-  const Before& before_;
+  const HappensBefore& before_;
   ById<RegisterId, std::map<ActorId, std::pair<int, int>>> touched_;  // by actor: first and last call
   std::set<RegisterId> linked_;
-  std::map<BlockId, std::vector<Taken>> taken_;
+  std::map<BlockId, std::vector<BlockUse>> taken_;
 };
 
-bool over_before(const Before& before, const Place& p, const Place& q) {
-  auto same = [&](const Moment& last) {
+bool ends_before(const HappensBefore& before, const ArenaBuffer& p, const ArenaBuffer& q) {
+  auto same = [&](const CallPoint& last) {
     if (last.actor == q.first.actor) return last.call < q.first.call;
     return before.same(last.actor, q.first.actor);
   };
-  auto next = [&](const Moment& last) { return before.next(last.actor, p.first.actor); };
+  auto next = [&](const CallPoint& last) { return before.next(last.actor, p.first.actor); };
   return std::all_of(p.last.begin(), p.last.end(), same) && std::all_of(q.last.begin(), q.last.end(), next);
 }
 
-bool may_share(const Before& before, const Place& p, const Place& q) {
+bool may_share(const HappensBefore& before, const ArenaBuffer& p, const ArenaBuffer& q) {
   if (p.alone || q.alone) return false;
   if (p.stream.valid() && p.stream == q.stream) {
     if (p.first.actor != q.first.actor) return true;
     return p.last[0].call < q.first.call || q.last[0].call < p.first.call;
   }
-  return over_before(before, p, q) || over_before(before, q, p);
+  return ends_before(before, p, q) || ends_before(before, q, p);
 }
 
 // The places of a device as the chains of acts tell their lives, a clock for each chain on which many of them begin. A
 // time is a place on the chain and a call of its act; what begins beside the chain begins behind the last act before
 // it.
-class Clocks {
+class LifetimeClocks {
  public:
-  Clocks(const solve::TokenReachability& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
+  LifetimeClocks(const solve::TokenReachability& reach, const std::vector<ArenaBuffer>& places)
+      : reach_(reach),
+        places_(places) {
     std::map<int, int> begun;
-    for (const Place& p : places) ++begun[reach_.chain_of(p.first.actor.index)];
+    for (const ArenaBuffer& p : places) ++begun[reach_.chain_of(p.first.actor.index)];
     begun.erase(-1);
     std::vector<std::pair<int, int>> most;
     for (auto [chain, count] : begun) most.emplace_back(-count, chain);
@@ -277,7 +283,7 @@ class Clocks {
     if (most.empty()) most.emplace_back(0, 0);
     most.resize(std::min(most.size(), most_clocks));
     for (auto [count, chain] : most) chains_.push_back(chain), made.push_back(clock(chain));
-    for (const Place& p : places) {
+    for (const ArenaBuffer& p : places) {
       const auto at = std::find(chains_.begin(), chains_.end(), reach_.chain_of(p.first.actor.index));
       of.push_back(at == chains_.end() ? 0 : static_cast<int>(at - chains_.begin()));
     }
@@ -290,17 +296,17 @@ class Clocks {
   static constexpr std::size_t most_clocks = 4;
   static constexpr int all_calls = INT_MAX - 1, behind_it = INT_MAX;
 
-  struct Span {
+  struct Lifetime {
     Time begin, end, again;
   };
-  Span span(const Place& p, int chain) const {
+  Lifetime span(const ArenaBuffer& p, int chain) const {
     const Time never(-1, before_act), always(reach_.length(chain), before_act);
     if (p.alone) return {never, always, always};
     const int first = p.first.actor.index;
-    Span s{reach_.chain_of(first) == chain ? Time(reach_.place_of(first), p.first.call)
-                                           : Time(reach_.last_before(first, chain), behind_it),
-           never, never};
-    for (const Moment& last : p.last) {
+    Lifetime s{reach_.chain_of(first) == chain ? Time(reach_.place_of(first), p.first.call)
+                                               : Time(reach_.last_before(first, chain), behind_it),
+               never, never};
+    for (const CallPoint& last : p.last) {
       const int reader = last.actor.index;
       const Time end = reach_.chain_of(reader) == chain
                            ? Time(reach_.place_of(reader), last.call >= all_calls ? all_calls : last.call + 1)
@@ -311,10 +317,10 @@ class Clocks {
   }
 
   solve::Timeline clock(int chain) const {
-    std::vector<Span> spans;
+    std::vector<Lifetime> spans;
     std::vector<Time> times = {Time(-1, before_act)};
-    for (const Place& p : places_) {
-      const Span s = spans.emplace_back(span(p, chain));
+    for (const ArenaBuffer& p : places_) {
+      const Lifetime s = spans.emplace_back(span(p, chain));
       for (const Time& t : {s.begin, s.end, s.again}) times.push_back(t);
     }
     std::sort(times.begin(), times.end());
@@ -323,18 +329,18 @@ class Clocks {
       return static_cast<int>(std::lower_bound(times.begin(), times.end(), t) - times.begin());
     };
     solve::Timeline made{static_cast<int>(times.size()), {}};
-    for (const Span& s : spans)
+    for (const Lifetime& s : spans)
       made.lifetimes.push_back({number(s.begin), std::max(number(s.begin), number(s.end)), number(s.again)});
     return made;
   }
 
   const solve::TokenReachability& reach_;
-  const std::vector<Place>& places_;
+  const std::vector<ArenaBuffer>& places_;
   std::vector<int> chains_;
 };
 
 // Slots that can never be used go: each reader's act comes before the producer's next one anyway.
-void trim_slots(Plan& plan, const Before& before) {
+void trim_slots(Plan& plan, const HappensBefore& before) {
   for (RegisterId id : plan.registers.ids()) {
     Register& r = plan.registers[id];
     if (r.slots == 1 || !in_arena(plan, r.block) || !before.in_step(id)) continue;
@@ -344,9 +350,9 @@ void trim_slots(Plan& plan, const Before& before) {
 }
 
 // Every operand and register of the plan at its new place, and blocks that nothing lies in any more left out.
-class Mover {
+class BufferMover {
  public:
-  Mover(Plan& plan, const Places& places) : plan_(plan), packed_(places.packed), to_(plan.blocks.size()) {
+  BufferMover(Plan& plan, const BufferTable& places) : plan_(plan), packed_(places.packed), to_(plan.blocks.size()) {
     ById<DeviceId, BlockId> arena(plan.devices.size());  // the first of a device's blocks that are packed
     ById<BlockId, plan::Block> kept;
     for (BlockId b : plan.blocks.ids()) {
@@ -366,9 +372,9 @@ class Mover {
     plan.blocks = std::move(kept);
   }
 
-  void move(const std::vector<Place>& places, const std::vector<std::int64_t>& offset) {
+  void move(const std::vector<ArenaBuffer>& places, const std::vector<std::int64_t>& offset) {
     for (std::size_t i = 0; i < places.size(); ++i) {
-      const Place& p = places[i];
+      const ArenaBuffer& p = places[i];
       if (p.reg.valid()) {
         Register& r = plan_.registers[p.reg];
         r.stride = round_up(r.bytes, line), r.offset = offset[i];
@@ -417,15 +423,16 @@ class Mover {
 };
 
 // One device's packing.
-struct Packed {
+struct DevicePacking {
   std::vector<long> offset;
   long peak = 0;
 };
 
 // By pairs of places that may not share. Devices of a mesh are much alike: the same question is asked once.
-class Pairs {
+class ConflictPacker {
  public:
-  Packed packed(const Before& before, const std::vector<Place>& places, const solve::PackLimits& limits) {
+  DevicePacking packed(const HappensBefore& before, const std::vector<ArenaBuffer>& places,
+                       const solve::PackLimits& limits) {
     std::vector<solve::Block> blocks;
     std::vector<std::pair<int, int>> conflicts;
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -433,33 +440,37 @@ class Pairs {
       for (std::size_t j = 0; j < i; ++j)
         if (!may_share(before, places[i], places[j])) conflicts.emplace_back(static_cast<int>(j), static_cast<int>(i));
     }
-    for (const Task& task : tasks_)
+    for (const PackingProblem& task : tasks_)
       if (task.conflicts == conflicts && task.same_sizes(blocks)) return task.packed;
     solve::Packing packing = solve::pack(blocks, conflicts, limits);
-    return tasks_.emplace_back(Task{std::move(blocks), std::move(conflicts), {std::move(packing.offset), packing.peak}})
+    return tasks_
+        .emplace_back(
+            PackingProblem{std::move(blocks), std::move(conflicts), {std::move(packing.offset), packing.peak}})
         .packed;
   }
 
  private:
-  struct Task {
+  struct PackingProblem {
     std::vector<solve::Block> blocks;
     std::vector<std::pair<int, int>> conflicts;
-    Packed packed;
+    DevicePacking packed;
     bool same_sizes(const std::vector<solve::Block>& other) const {
       return std::equal(blocks.begin(), blocks.end(), other.begin(), other.end(),
                         [](const auto& a, const auto& b) { return a.size == b.size; });
     }
   };
-  std::deque<Task> tasks_;
+  std::deque<PackingProblem> tasks_;
 };
 
 // By the times of their lives. What lives within acts of a compute stream that stand beside the chain on which most of
 // them do has no time that tells it from the others of its stream, so it lies in a stretch that is kept for them, each
 // act's from its beginning.
-class ByClocks {
+class ClockPacker {
  public:
-  ByClocks(const solve::TokenReachability& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
-    for (const Place& p : places)
+  ClockPacker(const solve::TokenReachability& reach, const std::vector<ArenaBuffer>& places)
+      : reach_(reach),
+        places_(places) {
+    for (const ArenaBuffer& p : places)
       if (p.stream.valid()) ++chains_of_[p.stream][chain(p)];
   }
 
@@ -468,10 +479,10 @@ class ByClocks {
     long most = 0;
     for (int c = 0; c < reach_.chains(); ++c) {
       std::vector<long> more(static_cast<std::size_t>(reach_.length(c)) + 1, 0);
-      for (const Place& p : places_) {
+      for (const ArenaBuffer& p : places_) {
         const int begin = reach_.first_after(p.first.actor.index, c);
         int end = 0;
-        for (const Moment& last : p.last)
+        for (const CallPoint& last : p.last)
           end =
               std::max(end, reach_.last_before(last.actor.index, c) + (reach_.chain_of(last.actor.index) == c ? 0 : 1));
         if (begin < end)
@@ -483,15 +494,15 @@ class ByClocks {
     return most;
   }
 
-  Packed packed(long live) const {
+  DevicePacking packed(long live) const {
     std::map<StreamId, std::map<ActorId, std::vector<std::size_t>>> beside;
     std::vector<std::size_t> rest;
     for (std::size_t i = 0; i < places_.size(); ++i)
-      if (const Place& p = places_[i];
+      if (const ArenaBuffer& p = places_[i];
           p.stream.valid() && !p.alone && (chain(p) < 0 || chain(p) != main_chain(p.stream)))
         beside[p.stream][p.first.actor].push_back(i);
       else rest.push_back(i);
-    Packed packed{std::vector<long>(places_.size(), 0), 0};
+    DevicePacking packed{std::vector<long>(places_.size(), 0), 0};
     for (const auto& [stream, acts] : beside) {
       long most = 0;
       for (const auto& [actor, here] : acts) most = std::max(most, within_act(here, packed));
@@ -502,7 +513,7 @@ class ByClocks {
   }
 
  private:
-  int chain(const Place& p) const { return reach_.chain_of(p.first.actor.index); }
+  int chain(const ArenaBuffer& p) const { return reach_.chain_of(p.first.actor.index); }
   int main_chain(StreamId stream) const {
     const auto& count = chains_of_.at(stream);
     return std::max_element(
@@ -511,10 +522,10 @@ class ByClocks {
         ->first;
   }
 
-  long within_act(const std::vector<std::size_t>& here, Packed& packed) const {
+  long within_act(const std::vector<std::size_t>& here, DevicePacking& packed) const {
     std::vector<solve::Interval> calls;
     for (std::size_t i : here) {
-      const Place& p = places_[i];
+      const ArenaBuffer& p = places_[i];
       calls.push_back({p.first.call, std::int64_t{p.last[0].call} + 1, static_cast<long>(p.bytes), line});
     }
     const solve::Packing act = solve::pack(calls, {.search_work = 0});
@@ -523,16 +534,16 @@ class ByClocks {
   }
 
   // Above what is packed already, given in the order in which they begin.
-  void pack_by_time(std::vector<std::size_t> order, Packed& packed, long live) const {
+  void pack_by_time(std::vector<std::size_t> order, DevicePacking& packed, long live) const {
     auto begin = [&](std::size_t i) {
       return std::tuple(reach_.rank(places_[i].first.actor.index), places_[i].first.call, -places_[i].bytes);
     };
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return begin(a) < begin(b); });
-    std::vector<Place> sorted;
+    std::vector<ArenaBuffer> sorted;
     std::vector<solve::Block> blocks;
     for (std::size_t i : order)
       sorted.push_back(places_[i]), blocks.push_back({static_cast<long>(places_[i].bytes), static_cast<long>(line)});
-    const Clocks clocks(reach_, sorted);
+    const LifetimeClocks clocks(reach_, sorted);
     const solve::LifetimePacking packing =
         solve::pack(blocks, clocks.made, clocks.of, {.target_peak = live + live / 64});
     for (std::size_t i = 0; i < order.size(); ++i) packed.offset[order[i]] = packed.peak + packing.offset[i];
@@ -540,40 +551,42 @@ class ByClocks {
   }
 
   const solve::TokenReachability& reach_;
-  const std::vector<Place>& places_;
+  const std::vector<ArenaBuffer>& places_;
   std::map<StreamId, std::map<int, int>> chains_of_;  // of compute streams: how much begins on which chain
 };
 
-Packed packed_by_clocks(const Before& before, const std::vector<Place>& places, std::size_t in_pairs) {
-  const ByClocks clocks(before.reach(), places);
+DevicePacking pack_by_clocks(const HappensBefore& before, const std::vector<ArenaBuffer>& places,
+                             std::size_t max_pairwise) {
+  const ClockPacker clocks(before.reach(), places);
   const long live = clocks.live();
-  Packed best = clocks.packed(live);
-  if (places.size() > doubtful * in_pairs || static_cast<double>(best.peak) <= wasteful * static_cast<double>(live))
+  DevicePacking best = clocks.packed(live);
+  if (places.size() > max_retry_ratio * max_pairwise ||
+      static_cast<double>(best.peak) <= max_peak_ratio * static_cast<double>(live))
     return best;
-  Packed other = Pairs().packed(before, places, {.search_work = 0});
+  DevicePacking other = ConflictPacker().packed(before, places, {.search_work = 0});
   return other.peak < best.peak ? other : best;
 }
 
 }  // namespace
 
-Plan memory(Plan plan, const solve::PackLimits& limits, std::size_t in_pairs) {
-  const Before before(plan);
+Plan memory(Plan plan, const solve::PackLimits& limits, std::size_t max_pairwise) {
+  const HappensBefore before(plan);
   trim_slots(plan, before);
-  const Places places(plan, before);
+  const BufferTable places(plan, before);
   std::vector<std::int64_t> offset(places.made.size(), 0);
   ById<DeviceId, std::int64_t> peak(plan.devices.size(), 0);
-  Pairs pairs;
+  ConflictPacker pairs;
   for (DeviceId d : plan.devices.ids()) {
     std::vector<std::size_t> numbers;
-    std::vector<Place> here;
+    std::vector<ArenaBuffer> here;
     for (std::size_t i = 0; i < places.made.size(); ++i)
       if (places.made[i].device == d) numbers.push_back(i), here.push_back(places.made[i]);
-    const Packed packed =
-        here.size() > in_pairs ? packed_by_clocks(before, here, in_pairs) : pairs.packed(before, here, limits);
+    const DevicePacking packed =
+        here.size() > max_pairwise ? pack_by_clocks(before, here, max_pairwise) : pairs.packed(before, here, limits);
     for (std::size_t i = 0; i < here.size(); ++i) offset[numbers[i]] = packed.offset[i];
     peak[d] = packed.peak;
   }
-  Mover mover(plan, places);
+  BufferMover mover(plan, places);
   for (BlockId b : places.packed) {
     plan::Block& arena = plan.blocks[mover.now(b)];
     arena.bytes = std::max(arena.bytes, peak[arena.device]);

@@ -28,6 +28,6 @@ namespace karez::passes {
 // Up to so many places of a device are packed by all pairs that may not share. Of more, whose pairs are too many, lives
 // are told by times along the longest chains of acts, which now and then keeps apart what might share, never the other
 // way about.
-Plan memory(Plan plan, const solve::PackLimits& limits = {}, std::size_t in_pairs = 4000);
+Plan memory(Plan plan, const solve::PackLimits& limits = {}, std::size_t max_pairwise = 4000);
 
 }  // namespace karez::passes

@@ -8,7 +8,7 @@
 namespace karez::passes {
 namespace {
 
-struct Held {
+struct LiveTensor {
   std::int64_t bytes;
   LocalId value;
 };
@@ -17,7 +17,7 @@ std::string type_of(const TensorType& type, const Mesh& mesh, const Layout& layo
   return mesh.rank() == 0 ? print(type) : sbp::print(type, mesh, layout);
 }
 
-std::string text_of(const Compilation& c, const Held& held) {
+std::string text_of(const Compilation& c, const LiveTensor& held) {
   const LocalValue& local = c.local.values[held.value];
   std::string who = print(local.view);
   if (local.variable >= 0) {
@@ -30,21 +30,22 @@ std::string text_of(const Compilation& c, const Held& held) {
                     : type_of(c.graph.type(local.value), c.graph.mesh(local.value), *c.graph.value(local.value).layout),
               " of ", describe(c.graph, c.graph.value(local.value).producer), whole ? ", whole for all devices" : "");
   }
-  const int slots = local.variable < 0 && local.value.valid() ? c.slotted.slots[local.value] : 1;
+  const int slots = local.variable < 0 && local.value.valid() ? c.slot_assignment.slots[local.value] : 1;
   return cat("  ", bytes_text(held.bytes), "  ", who, slots > 1 ? cat(", if in a register ", slots, " times") : "");
 }
 
-std::vector<Held> held_on(const Compilation& c, DeviceId device) {
-  std::vector<Held> held;
+std::vector<LiveTensor> live_tensors(const Compilation& c, DeviceId device) {
+  std::vector<LiveTensor> held;
   for (LocalId v : c.local.values.ids())
     if (c.local.values[v].root == v &&
         std::max(c.local.values[v].device, 0) == device.index)  // what the host holds lies with the first
       held.push_back({c.local.values[v].view.bytes(), v});
-  std::stable_sort(held.begin(), held.end(), [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
+  std::stable_sort(held.begin(), held.end(),
+                   [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
   return held;
 }
 
-std::string what_would_help(const Compilation& c, DeviceId device) {
+std::string memory_suggestions(const Compilation& c, DeviceId device) {
   std::int64_t state = 0, all = 0;
   for (const Block& block : c.plan.blocks) {
     if (block.device != device) continue;
@@ -68,12 +69,12 @@ std::string what_would_help(const Compilation& c, DeviceId device) {
 
 }  // namespace
 
-void refuse_memory(const Compilation& c, std::int64_t bytes, std::size_t plans) {
+void fail_memory_limit(const Compilation& c, std::int64_t bytes, std::size_t plans) {
   const auto planned = planned_bytes(c.plan);
   DeviceId device(0);
   for (DeviceId d : planned.ids())
     if (planned[d] > planned[device]) device = d;
-  std::vector<Held> held = held_on(c, device);
+  std::vector<LiveTensor> held = live_tensors(c, device);
   const std::size_t all = held.size();
   held.resize(std::min<std::size_t>(all, 10));
   const PlanDevice& d = c.plan.devices[device];
@@ -81,7 +82,7 @@ void refuse_memory(const Compilation& c, std::int64_t bytes, std::size_t plans) 
        " bytes) on device ", d.rank, ".", d.device, ", but ", bytes_text(bytes), " (", bytes,
        " bytes) are allowed there; the largest ", held.size(), " of its ", all, " tensors, in the smallest of ", plans,
        plans == 1 ? " plan" : " plans", " that were tried:\n",
-       join(held, "\n", [&](const Held& h) { return text_of(c, h); }), what_would_help(c, device));
+       join(held, "\n", [&](const LiveTensor& h) { return text_of(c, h); }), memory_suggestions(c, device));
 }
 
 }  // namespace karez::passes

@@ -8,6 +8,6 @@ namespace karez::passes {
 
 // Throws (kind device) about `c`, the smallest of so many plans: what it takes of its fullest device and what is
 // allowed, its ten largest tensors there with their layouts and lines, and what would help.
-[[noreturn]] void refuse_memory(const Compilation& c, std::int64_t bytes, std::size_t plans);
+[[noreturn]] void fail_memory_limit(const Compilation& c, std::int64_t bytes, std::size_t plans);
 
 }  // namespace karez::passes

@@ -14,7 +14,7 @@ namespace {
 
 const View small(DType::f32, {4}), large(DType::f32, {20});
 
-struct Drawn {
+struct RandomPlan {
   PlanBuilder s;
   std::mt19937_64 random;
   std::size_t upto(std::size_t n) { return static_cast<std::size_t>(random() % n); }
@@ -34,7 +34,7 @@ struct Drawn {
   // A few actors on one or two streams, edges from earlier to later ones, a guard that says a launch's forward comes
   // after the last one's update (as a variable does), perhaps a collective or two in one sequence, and values inside
   // actors. All of them act `pieces` times in a launch.
-  explicit Drawn(std::uint64_t seed, int pieces = 1) : random(seed) {
+  explicit RandomPlan(std::uint64_t seed, int pieces = 1) : random(seed) {
     const std::size_t count = 3 + upto(3);
     std::vector<ActorId> actors;
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {}});
@@ -140,7 +140,7 @@ TEST(MemoryStates, NoCallEverFindsAnothersBytes) {
   const std::uint64_t seed = seed_given(1);
   std::size_t states = 0, whole = 0, shared = 0, often = 0;
   for (std::uint64_t round = 0; round < 90; ++round) {
-    const Drawn drawn(seed + round, round < 60 ? 1 : 2);
+    const RandomPlan drawn(seed + round, round < 60 ? 1 : 2);
     const Plan packed = memory(drawn.s.plan);
     EXPECT_FALSE(refused(packed));
     plan::testing::StateSearch search(drawn.s.plan, packed, round < 60 ? 3 : 2);
@@ -164,7 +164,7 @@ TEST(MemoryStates, NoCallEverFindsAnothersBytes) {
 TEST(MemoryStates, NoCallFindsAnothersBytesWherePlansArePackedByTimes) {
   const std::uint64_t seed = seed_given(5000);
   for (std::uint64_t round = 0; round < 60; ++round) {
-    const Drawn drawn(seed + round, round < 40 ? 1 : 2);
+    const RandomPlan drawn(seed + round, round < 40 ? 1 : 2);
     const Plan packed = memory(drawn.s.plan, {}, 0);
     plan::testing::StateSearch search(drawn.s.plan, packed, round < 40 ? 3 : 2);
     EXPECT_EQ(search.run(10'000), "") << "KAREZ_SEED=" << seed + round << "\n" << print(packed);
@@ -177,7 +177,7 @@ TEST(MemoryStates, SharingThatBreaksTheRuleIsFoundAndRefused) {
   const std::uint64_t seed = seed_given(1000);
   int wrong = 0, refusals = 0, fine = 0, strict = 0;
   for (std::uint64_t round = 0; round < 180; ++round) {
-    Drawn drawn(seed + round, round < 120 ? 1 : 2);
+    RandomPlan drawn(seed + round, round < 120 ? 1 : 2);
     Plan packed = memory(drawn.s.plan);
     std::vector<RegisterId> held;
     for (RegisterId r : packed.registers.ids())

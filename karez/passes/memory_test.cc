@@ -8,7 +8,7 @@
 #include <random>
 
 #include "karez/base/test_golden.h"
-#include "karez/passes/crossing.h"
+#include "karez/passes/cross_actor_values.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/test_programs.h"
 #include "karez/plan/live_bytes.h"
@@ -20,7 +20,7 @@ namespace {
 using testing::table;
 
 // Some kernels want workspace.
-class Hungry : public testing::AnyCatalog {
+class LargeWorkspaceCatalog : public testing::AnyCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
     auto choice = AnyCatalog::find(call);
@@ -55,7 +55,7 @@ Graph random_program(std::uint64_t seed) {
 }
 
 // An operand's bytes, in the order of an actor's calls.
-struct Touch {
+struct OperandAccess {
   const Operand *bare, *packed;
   std::int64_t begin, end;
   bool writes;
@@ -66,7 +66,7 @@ struct Touch {
 std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId arena) {
   std::map<std::int64_t, std::int64_t> holds;  // by byte / 4 of the packed plan: the byte of the bare one
   for (std::size_t i = 0; i < bare.calls.size(); ++i) {
-    std::vector<Touch> touches;
+    std::vector<OperandAccess> touches;
     auto add = [&](const Operand& from, const Operand& to, bool writes) {
       if (from.block.valid() && to.block == arena)
         touches.push_back({&from, &to, to.offset, to.offset + to.view.bytes(), writes});
@@ -75,7 +75,7 @@ std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId aren
     for (std::size_t k = 0; k < bare.calls[i].out.size(); ++k) add(bare.calls[i].out[k], packed.calls[i].out[k], true);
     if (bare.calls[i].workspace) add(*bare.calls[i].workspace, *packed.calls[i].workspace, true);
     for (bool writes : {false, true})
-      for (const Touch& t : touches) {
+      for (const OperandAccess& t : touches) {
         if (t.writes != writes) continue;
         for (std::int64_t byte = t.begin; byte < t.end; byte += 4) {
           const std::int64_t meant = t.bare->offset + byte - t.begin;
@@ -83,7 +83,7 @@ std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId aren
           else if (holds.count(byte / 4) == 0 || holds[byte / 4] != meant)
             return cat(packed.name, " call ", i, " reads another's byte ", byte);
         }
-        for (const Touch& other : touches)  // nothing is written over what the same call reads, but in place
+        for (const OperandAccess& other : touches)  // nothing is written over what the same call reads, but in place
           if (writes && !other.writes && t.begin < other.end && other.begin < t.end &&
               t.begin - t.bare->offset != other.begin - other.bare->offset)
             return cat(packed.name, " call ", i, " writes over what it reads");
@@ -96,7 +96,7 @@ TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 31;
   RecordProperty("seed", std::to_string(seed));
-  Hungry catalog;
+  LargeWorkspaceCatalog catalog;
   double peaks = 0, bounds = 0, before = 0;
   for (std::uint64_t round = 0; round < 30; ++round) {
     Compilation c = testing::compilation(random_program(seed + round)),
@@ -127,7 +127,7 @@ TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
 
 // As very large plans are packed; what comes of it is verified as any plan is.
 TEST(Memory, ByTimesInPlaceOfPairsNoSharingIsMadeThatTokensDoNotAllow) {
-  Hungry catalog;
+  LargeWorkspaceCatalog catalog;
   double by_times = 0, by_pairs = 0, apart = 0;
   for (std::uint64_t round = 0; round < 40; ++round) {
     Compilation c = testing::compilation(random_program(700 + round));
@@ -333,7 +333,7 @@ TEST(Memory, WhatAnotherActorOrTheHostTakesLiesInNoScratch) {
   graph.outputs = {{"kept", kept}, {"shown", shown}};
   Compilation c = testing::compilation(std::move(graph));
   compile(c);
-  auto crosses = crosses_actors(c.local, c.cut);
+  auto crosses = crosses_actors(c.local, c.segmentation);
   std::string text;
   for (LocalId v : c.local.values.ids())
     if (c.local.values[v].root == v && c.local.values[v].device <= 0)

@@ -16,33 +16,33 @@ namespace karez::passes {
 namespace {
 
 // How a value lies on the axis of micro-batches, and what it waits for.
-struct Time {
+struct BatchLayout {
   Sbp lies = B();
   NodeId late;  // B: what was summed over all micro-batches before it, if anything was
 };
 
 // Whether a node acts once for each micro-batch, and how its operands and results lie then.
-struct Placed {
+struct NodeSplit {
   bool micro = false;
-  Sharding way;
+  Sharding sharding;
 };
 
 // What the batch is made of, and what is known of it from an earlier look.
 struct Batch {
   int count = 1;
   std::int64_t rows = 0;
-  std::set<NodeId> along;  // inputs of other sizes whose rows go with the batch's all the same
-  std::set<NodeId> early;  // sums over the whole of it that are made before the first micro-batch
+  std::set<NodeId> aligned_inputs;  // inputs of other sizes whose rows go with the batch's all the same
+  std::set<NodeId> early;           // sums over the whole of it that are made before the first micro-batch
 };
 
-class Cutter {
+class BatchSplitter {
  public:
-  Cutter(const Graph& graph, const OpTable& ops, Batch batch)
+  BatchSplitter(const Graph& graph, const OpTable& ops, Batch batch)
       : graph_(graph),
         ops_(ops),
         count_(batch.count),
         batch_(batch.rows),
-        along_(std::move(batch.along)),
+        aligned_inputs_(std::move(batch.aligned_inputs)),
         early_(std::move(batch.early)),
         axis_(Mesh::of({{"time", batch.count}})),
         uses_(uses_of(graph)),
@@ -54,9 +54,9 @@ class Cutter {
         rewrite_(graph) {}
 
   // Inputs whole in time that only parts are asked of: labels [64 * 10] beside a batch of 64.
-  const std::set<NodeId>& asked() const { return asked_; }
+  const std::set<NodeId>& inputs_read_in_parts() const { return inputs_read_in_parts_; }
   // Sums that are to be made early and are not yet.
-  const std::set<NodeId>& awaited() const { return awaited_; }
+  const std::set<NodeId>& pending_sums() const { return pending_sums_; }
 
   void place_all() {
     find_batch();
@@ -73,7 +73,7 @@ class Cutter {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) made.outputs[i].value = whole_[graph_.outputs[i].value];
     for (std::size_t i = 0; i < graph_.variables.size(); ++i)
       if (graph_.variables[i].updated.valid()) made.variables[i].updated = whole_[graph_.variables[i].updated];
-    for (Node& node : made.nodes) forget_words(node);
+    for (Node& node : made.nodes) drop_frontend_attrs(node);
     for (Node& node : made.nodes)  // what acts once cannot wait for each of several acts
       std::erase_if(node.after,
                     [&](NodeId before) { return made.node(before).acts > 1 && made.node(before).acts != node.acts; });
@@ -106,7 +106,7 @@ class Cutter {
 
   // What the front says of an input, and no later pass needs.
   static bool is_unbatched(const Node& node) { return node.attrs.flag("unbatched", false); }
-  static void forget_words(Node& node) {
+  static void drop_frontend_attrs(Node& node) {
     if (node.op->role != Role::source) return;
     for (const char* word : {"unbatched", "parts"}) node.attrs.erase(word);
   }
@@ -180,38 +180,40 @@ class Cutter {
     const Node& node = graph_.node(n);
     if (node.op->role == Role::source) {
       const Shape& shape = graph_.type(node.outputs[0]).shape;
-      if (!shape.empty() && !is_unbatched(node) && (shape[0] == batch_ || along_.count(n) > 0)) lay(n, {{}, {S(0)}});
+      if (!shape.empty() && !is_unbatched(node) && (shape[0] == batch_ || aligned_inputs_.count(n) > 0))
+        lay(n, {{}, {S(0)}});
       return;
     }
     if (early_.count(n) > 0) return;
     bool split = false, all_partial = !node.inputs.empty();
     for (ValueId in : node.inputs) {
       split = split || time_[in].lies.is_split();
-      all_partial = all_partial && time_[in].lies.is_partial() && uses_[in].size() == 1 && !leaves(in);
+      all_partial = all_partial && time_[in].lies.is_partial() && uses_[in].size() == 1 && !is_result(in);
     }
     const bool writes = node.op->role == Role::update || node.op->role == Role::store;
     if (split && !writes) {
-      Sharding way = way_of(n);
+      Sharding sharding = sharding_of(n);
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        if (way.in[i].is_split() && way.in[i] != time_[node.inputs[i]].lies) ask(node.inputs[i], way.in[i].dim);
-      return lay(n, std::move(way));
+        if (sharding.in[i].is_split() && sharding.in[i] != time_[node.inputs[i]].lies)
+          request_parts(node.inputs[i], sharding.in[i].dim);
+      return lay(n, std::move(sharding));
     }
     if (all_partial && node.inputs.size() > 1 && !writes) {  // sums of sums: one accumulator instead of several
-      for (Sharding& way : ways_of(n))
-        if (std::all_of(way.in.begin(), way.in.end(), [](Sbp in) { return in.is_partial(); }))
-          return lay(n, std::move(way));
+      for (Sharding& sharding : shardings_of(n))
+        if (std::all_of(sharding.in.begin(), sharding.in.end(), [](Sbp in) { return in.is_partial(); }))
+          return lay(n, std::move(sharding));
     }
     NodeId late;
     for (ValueId in : node.inputs) {
       wanted_whole_[in] = true;
-      const Time& time = time_[in];
+      const BatchLayout& time = time_[in];
       if (!late.valid()) late = time.lies.is_broadcast() ? time.late : graph_.value(in).producer;
     }
     for (ValueId out : node.outputs) time_[out] = {B(), late};
   }
 
   // All ways to lay the node in time; what travels to another placement lies there as it lay here.
-  std::vector<Sharding> ways_of(NodeId n) const {
+  std::vector<Sharding> shardings_of(NodeId n) const {
     const Node& node = graph_.node(n);
     if (node.op->role != Role::transfer) return shardings({&graph_, n}, count_);
     std::vector<Sharding> ways = {{{B()}, {B()}}};
@@ -222,44 +224,44 @@ class Cutter {
   }
 
   // The inputs that a part of this value is a function of parts of.
-  void ask(ValueId value, int dim) {
+  void request_parts(ValueId value, int dim) {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
-    if (node.op->role == Role::source && dim == 0) asked_.insert(n);
-    for (const Sharding& way : ways_of(n)) {
-      if (way.out[static_cast<std::size_t>(graph_.value(value).output)] != S(dim)) continue;
+    if (node.op->role == Role::source && dim == 0) inputs_read_in_parts_.insert(n);
+    for (const Sharding& sharding : shardings_of(n)) {
+      if (sharding.out[static_cast<std::size_t>(graph_.value(value).output)] != S(dim)) continue;
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        if (way.in[i].is_split()) ask(node.inputs[i], way.in[i].dim);
+        if (sharding.in[i].is_split()) request_parts(node.inputs[i], sharding.in[i].dim);
       return;
     }
   }
 
-  bool leaves(ValueId value) const {
+  bool is_result(ValueId value) const {
     return std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
                        [&](const Output& o) { return o.value == value; }) ||
            std::any_of(graph_.variables.begin(), graph_.variables.end(),
                        [&](const Variable& v) { return v.updated == value; });
   }
 
-  void lay(NodeId n, Sharding way) {
+  void lay(NodeId n, Sharding sharding) {
     const Node& node = graph_.node(n);
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
-      Sbp lies = way.out[o];
+      Sbp lies = sharding.out[o];
       require(!lies.is_partial() || lies.reduce == Reduce::sum, describe(graph_, n), " takes the ",
               name_of(lies.reduce), " over the batch, which cannot be accumulated over microbatches=", count_,
               ": only sums can be", batch_text_);
       time_[node.outputs[o]] = {lies, {}};
     }
-    placed_[n] = {true, std::move(way)};
+    placed_[n] = {true, std::move(sharding)};
   }
 
   // The way in which operands that are split in time stay so, with the fewest of the others to be cut.
-  Sharding way_of(NodeId n) const {
+  Sharding sharding_of(NodeId n) const {
     const Node& node = graph_.node(n);
     for (ValueId in : node.inputs) {
       const NodeId producer = graph_.value(in).producer;
       const NodeId sum = is_late(in) ? time_[in].late : time_[in].lies.is_partial() ? producer : NodeId();
-      if (!sum.valid() || await(in)) continue;
+      if (!sum.valid() || add_pending_sums(in)) continue;
       fail(describe(graph_, n), " works on one micro-batch, but waits for ", describe(graph_, producer),
            producer == sum ? "" : cat(", which follows from ", describe(graph_, sum)),
            ", a sum over the whole batch: statistics of a batch cannot be accumulated with microbatches=", count_,
@@ -267,16 +269,16 @@ class Cutter {
     }
     std::optional<Sharding> best;
     int least = 0;
-    for (Sharding& way : ways_of(n)) {
+    for (Sharding& sharding : shardings_of(n)) {
       int cuts = 0;
       bool fits = true;
       for (std::size_t i = 0; fits && i < node.inputs.size(); ++i) {
         const Sbp lies =
             time_[node.inputs[i]].lies.is_partial() ? B() : time_[node.inputs[i]].lies;  // a Partial one is awaited
-        fits = way.in[i] == lies || (lies.is_broadcast() && way.in[i].is_split());
-        cuts += way.in[i] != lies;
+        fits = sharding.in[i] == lies || (lies.is_broadcast() && sharding.in[i].is_split());
+        cuts += sharding.in[i] != lies;
       }
-      if (fits && (!best || cuts < least)) best = std::move(way), least = cuts;
+      if (fits && (!best || cuts < least)) best = std::move(sharding), least = cuts;
     }
     require(best.has_value() && node.regions.empty(), describe(graph_, n),
             " needs more of the batch than one micro-batch of microbatches=", count_, ": its ",
@@ -304,7 +306,7 @@ class Cutter {
   }
 
   // Whether all sums over the batch that stand behind the value can be made early; they are then awaited.
-  bool await(ValueId value) const {
+  bool add_pending_sums(ValueId value) const {
     if (!can_be_early(value)) return false;
     std::vector<ValueId> open = {value};
     std::set<ValueId> seen;
@@ -313,7 +315,7 @@ class Cutter {
       open.pop_back();
       if (!seen.insert(v).second) continue;
       const NodeId producer = graph_.value(v).producer;
-      if (time_[v].lies.is_partial()) awaited_.insert(producer);
+      if (time_[v].lies.is_partial()) pending_sums_.insert(producer);
       else if (is_late(v))
         open.insert(open.end(), graph_.node(producer).inputs.begin(), graph_.node(producer).inputs.end());
     }
@@ -357,20 +359,21 @@ class Cutter {
   }
 
   // A node on one micro-batch: what is the same in all of them, and what differs by act.
-  struct Local {
+  struct MicrobatchNode {
     Attrs attrs;
     std::vector<Attrs> act_attrs;
     std::vector<TensorType> types;
   };
-  Local local_of(NodeId n, const Sharding& way) const {
+  MicrobatchNode local_of(NodeId n, const Sharding& sharding) const {
     const Node& node = graph_.node(n);
     std::vector<Attrs> by_act;
-    Local made;
+    MicrobatchNode made;
     for (int act = 0; act < count_; ++act) {
       LocalView view{{&graph_, n}, {}, {}};
-      for (std::size_t i = 0; i < node.inputs.size(); ++i) view.in.push_back(box_of(node.inputs[i], way.in[i], act));
+      for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        view.in.push_back(box_of(node.inputs[i], sharding.in[i], act));
       for (std::size_t o = 0; o < node.outputs.size(); ++o) {
-        view.out.push_back(box_of(node.outputs[o], way.out[o], act));
+        view.out.push_back(box_of(node.outputs[o], sharding.out[o], act));
         if (act == 0) made.types.push_back({graph_.type(node.outputs[o]).dtype, shape_of(view.out[o])});
       }
       by_act.push_back(graph::localise(view));
@@ -392,20 +395,20 @@ class Cutter {
 
   // Whether the node needs to know which rows of the batch its micro-batch has, beyond naming them in an error and
   // drawing random numbers for them.
-  bool counts_rows(NodeId n, const Local& local) const {
+  bool counts_rows(NodeId n, const MicrobatchNode& local) const {
     const Node& node = graph_.node(n);
     return !local.act_attrs.empty() && !node.op->indices && !node.op->name.starts_with("random");
   }
 
   void write(NodeId n) {
     const Node& node = graph_.node(n);
-    const auto& [micro, way] = placed_[n];
+    const auto& [micro, sharding] = placed_[n];
     std::vector<ValueId> inputs;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
       if (early_.count(n) > 0) inputs.push_back(early(in));
       else if (!micro) inputs.push_back(whole_[in]);
-      else inputs.push_back(time_[in].lies == way.in[i] ? rewrite_.at(in) : cut(in, way.in[i].dim));
+      else inputs.push_back(time_[in].lies == sharding.in[i] ? rewrite_.at(in) : cut(in, sharding.in[i].dim));
     }
     const NodeId now = rewrite_.keep(n, std::move(inputs));
     if (micro && (is_array(node) || comes_whole_[n])) {
@@ -417,7 +420,7 @@ class Cutter {
     }
     Graph& to = rewrite_.graph();
     if (micro) {
-      Local local = local_of(n, way);
+      MicrobatchNode local = local_of(n, sharding);
       require(groups_ == 1 || !counts_rows(n, local), describe(graph_, n),
               " depends on where rows stand in the batch, which micro-batches of parts by ",
               "local() change: give the whole batch, or call a function with microbatches=1", batch_text_);
@@ -426,7 +429,8 @@ class Cutter {
       if (groups_ > 1 && node.op->role == Role::source) to.node(now).attrs.set("groups", groups_);
       for (std::size_t o = 0; o < node.outputs.size() && groups_ > 1;
            ++o)  // what puts rows together puts those of one group together
-        if (way.out[o].is_split()) in_groups(graph_.type(node.outputs[o]).shape, way.out[o].dim, groups_, count_);
+        if (sharding.out[o].is_split())
+          in_groups(graph_.type(node.outputs[o]).shape, sharding.out[o].dim, groups_, count_);
       to.node(now).act_attrs = std::move(local.act_attrs);
       for (std::size_t o = 0; o < node.outputs.size(); ++o)
         to.value(to.node(now).outputs[o]).type = std::move(local.types[o]);
@@ -457,24 +461,24 @@ class Cutter {
   // How the node makes the part of its result, if it can without more work than for the whole: windows and pointwise
   // ops on parts that can be made likewise, whatever needs its operands whole anyway, constants that are everywhere the
   // same.
-  std::optional<Sharding> part_way(ValueId value, int dim) const {
+  std::optional<Sharding> sharding_of_part(ValueId value, int dim) const {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
     const auto output = static_cast<std::size_t>(graph_.value(value).output);
     if (!node.regions.empty() || node.op->role == Role::state || node.op->role == Role::source) return std::nullopt;
-    for (Sharding& way : ways_of(n)) {
-      if (way.out[output] != S(dim)) continue;
+    for (Sharding& sharding : shardings_of(n)) {
+      if (sharding.out[output] != S(dim)) continue;
       bool all_whole = true, makes = true;
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        all_whole = all_whole && way.in[i].is_broadcast();
-        makes =
-            makes && !way.in[i].is_partial() && (way.in[i].is_broadcast() || part_way(node.inputs[i], way.in[i].dim));
+        all_whole = all_whole && sharding.in[i].is_broadcast();
+        makes = makes && !sharding.in[i].is_partial() &&
+                (sharding.in[i].is_broadcast() || sharding_of_part(node.inputs[i], sharding.in[i].dim));
       }
       const bool light = node.op->role == Role::window || node.op->elementwise;
       if (!makes || !(light || all_whole)) continue;
-      if (node.op->role == Role::constant && !local_of(n, way).act_attrs.empty()) continue;
-      if (groups_ > 1 && !local_of(n, way).act_attrs.empty()) continue;
-      return std::move(way);
+      if (node.op->role == Role::constant && !local_of(n, sharding).act_attrs.empty()) continue;
+      if (groups_ > 1 && !local_of(n, sharding).act_attrs.empty()) continue;
+      return std::move(sharding);
     }
     return std::nullopt;
   }
@@ -485,12 +489,13 @@ class Cutter {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
     Graph& to = rewrite_.graph();
-    if (auto way = part_way(value, dim)) {
-      Local local = local_of(n, *way);
+    if (auto sharding = sharding_of_part(value, dim)) {
+      MicrobatchNode local = local_of(n, *sharding);
       std::vector<ValueId> inputs;
       int acts = local.act_attrs.empty() ? 1 : count_;
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        inputs.push_back(way->in[i].is_broadcast() ? rewrite_.at(node.inputs[i]) : cut(node.inputs[i], way->in[i].dim));
+        inputs.push_back(sharding->in[i].is_broadcast() ? rewrite_.at(node.inputs[i])
+                                                        : cut(node.inputs[i], sharding->in[i].dim));
         acts = std::max(acts, fills_per_launch(to, inputs.back()));
       }
       const NodeId made =
@@ -517,17 +522,17 @@ class Cutter {
   const OpTable& ops_;
   const int count_;
   std::int64_t batch_, groups_ = 1;
-  const std::set<NodeId> along_, early_;
-  std::set<NodeId> asked_;
-  mutable std::set<NodeId> awaited_;
+  const std::set<NodeId> aligned_inputs_, early_;
+  std::set<NodeId> inputs_read_in_parts_;
+  mutable std::set<NodeId> pending_sums_;
   mutable std::map<ValueId, bool> can_be_early_;
   std::set<ValueId> seen_early_;
   std::map<ValueId, ValueId> made_early_;
   std::string batch_text_;
   const Mesh axis_;
   const ById<ValueId, std::vector<Use>> uses_;
-  ById<ValueId, Time> time_;
-  ById<NodeId, Placed> placed_;
+  ById<ValueId, BatchLayout> time_;
+  ById<NodeId, NodeSplit> placed_;
   ById<ValueId, bool> wanted_whole_;
   ById<NodeId, bool> comes_whole_;  // an input, for the sake of early sums
   ById<ValueId, ValueId> whole_;    // by old value: what is there once a launch
@@ -553,23 +558,23 @@ Graph microbatch(const Graph& graph, const OpTable& ops, int count, std::int64_t
   Batch batch{count, rows, {}, {}};
   const auto placed = [&] {
     while (true) {
-      auto cutter = std::make_unique<Cutter>(graph, ops, batch);
-      cutter->place_all();
-      if (cutter->awaited().empty()) return cutter;
-      batch.early.insert(cutter->awaited().begin(), cutter->awaited().end());
+      auto splitter = std::make_unique<BatchSplitter>(graph, ops, batch);
+      splitter->place_all();
+      if (splitter->pending_sums().empty()) return splitter;
+      batch.early.insert(splitter->pending_sums().begin(), splitter->pending_sums().end());
     }
   };
-  const std::unique_ptr<Cutter> cutter = placed();
-  for (batch.along = cutter->asked(); !batch.along.empty();) {
-    std::unique_ptr<Cutter> other;
+  const std::unique_ptr<BatchSplitter> splitter = placed();
+  for (batch.aligned_inputs = splitter->inputs_read_in_parts(); !batch.aligned_inputs.empty();) {
+    std::unique_ptr<BatchSplitter> other;
     try {
       other = placed();
     } catch (const Error&) { break; }  // somebody needs them whole: they are cut behind the input
-    const std::size_t before = batch.along.size();
-    batch.along.insert(other->asked().begin(), other->asked().end());
-    if (batch.along.size() == before) return other->run();
+    const std::size_t before = batch.aligned_inputs.size();
+    batch.aligned_inputs.insert(other->inputs_read_in_parts().begin(), other->inputs_read_in_parts().end());
+    if (batch.aligned_inputs.size() == before) return other->run();
   }
-  return cutter->run();
+  return splitter->run();
 }
 
 }  // namespace karez::passes

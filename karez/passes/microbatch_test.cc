@@ -239,7 +239,7 @@ TEST(MicroBatch, AMaximumOverTheBatchIsRefusedWithItsLine) {
             "12 is dimension 0 of input 'x'");
 }
 
-TEST(MicroBatch, BatchStatisticsAreRefusedWithWhoWaitsForWhom) {
+TEST(MicroBatch, BatchStatisticsAreRefusedWithTheWaitingNodeAndItsProducer) {
   EXPECT_EQ(refusal(x + R"(
   %4 = input() {dtype="f32", name="w", shape=[3, 3]} : f32[3, 3]
   %5 = matmul(%0, %4) : f32[12, 3]

@@ -6,21 +6,21 @@
 #include <set>
 #include <tuple>
 
-#include "karez/passes/collapsed.h"
-#include "karez/passes/live_in_order.h"
-#include "karez/passes/rank_by_cost.h"
+#include "karez/passes/launch_simulation.h"
+#include "karez/passes/list_schedule.h"
+#include "karez/passes/node_dependencies.h"
+#include "karez/passes/peak_live_bytes.h"
 #include "karez/passes/readers.h"
 #include "karez/passes/rewrite.h"
 #include "karez/passes/segment.h"
 #include "karez/passes/slots.h"
-#include "karez/passes/waiting.h"
 #include "karez/passes/write_gate.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::passes {
 namespace {
 
-constexpr double worth_it = 0.99;  // of the traced order's launch: predictions are no better than that
+constexpr double max_time_ratio = 0.99;  // of the traced order's launch: predictions are no better than that
 
 // What the value's bytes are a window on, as far as ops alone can tell: the value itself if it has bytes of its own.
 ValueId source_of(const Graph& graph, ValueId value) {
@@ -29,11 +29,11 @@ ValueId source_of(const Graph& graph, ValueId value) {
 }
 
 // Updates end the step and stand together, so that they fuse; behind them stands what stores the results of others.
-enum class Place : std::uint8_t { before_updates, update, store };
-Place place_of(const Node& node) {
-  return node.op->role == Role::update  ? Place::update
-         : node.op->role == Role::store ? Place::store
-                                        : Place::before_updates;
+enum class UpdateStage : std::uint8_t { before_updates, update, store };
+UpdateStage update_stage(const Node& node) {
+  return node.op->role == Role::update  ? UpdateStage::update
+         : node.op->role == Role::store ? UpdateStage::store
+                                        : UpdateStage::before_updates;
 }
 
 // Every updated value that is not written in place gets an `assign` behind it.
@@ -68,15 +68,16 @@ void add_assigns(Graph& graph, const OpTable& ops) {
 }
 
 // Who stands behind a node, along data edges and those of `then`.
-class Below {
+class Descendants {
  public:
-  Below(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, const ById<NodeId, std::vector<NodeId>>& then)
+  Descendants(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses,
+              const ById<NodeId, std::vector<NodeId>>& then)
       : graph_(graph),
         uses_(uses),
         then_(then),
         seen_(graph.nodes.size(), 0) {}
 
-  void look_from(NodeId from) {
+  void visit_from(NodeId from) {
     ++round_;
     std::vector<NodeId> open = {from};
     seen_[from] = round_;
@@ -113,18 +114,19 @@ bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
       graph.nodes.size());  // control edges: there already, and from readers to writers as far as looked at
   for (NodeId n : graph.nodes.ids())
     for (NodeId before : graph.node(n).after) then[before].push_back(n);
-  Below below(graph, uses, then);
+  Descendants descendants(graph, uses, then);
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;
     NodeId writer = graph.value(variable.updated).producer;
-    below.look_from(writer);
+    descendants.visit_from(writer);
     for (const Use& use : uses[variable.read]) {
       if (use.node == writer) continue;
       std::set<NodeId> through = {use.node};
       if (may_alias(graph.node(use.node)))
         for (ValueId out : graph.node(use.node).outputs) collect_readers(graph, uses, out, through);
       through.erase(writer);
-      bool is_late = std::any_of(through.begin(), through.end(), [&](NodeId reader) { return below.has(reader); });
+      bool is_late =
+          std::any_of(through.begin(), through.end(), [&](NodeId reader) { return descendants.has(reader); });
       if (is_late) late.insert({use.node, use.operand}), copied.insert(variable.read);
       for (NodeId reader : through)
         if (!is_late) then[reader].push_back(writer);
@@ -168,14 +170,16 @@ void add_control_edges(Graph& graph) {
 
 // Where micro-batches are: what they all read comes first, then what acts for each of them, then what waits for all
 // their acts. Nodes that act as often so stand together, and few actors hold them.
-enum class Phase : std::uint8_t { before, during, after };
-ById<NodeId, Phase> phases_of(const Graph& graph) {
-  ById<NodeId, Phase> phases;
+enum class MicrobatchPhase : std::uint8_t { before, during, after };
+ById<NodeId, MicrobatchPhase> phases_of(const Graph& graph) {
+  ById<NodeId, MicrobatchPhase> phases;
   for (const Node& node : graph.nodes) {
     bool waits = false;
-    for (ValueId in : node.inputs) waits = waits || phases[graph.value(in).producer] != Phase::before;
+    for (ValueId in : node.inputs) waits = waits || phases[graph.value(in).producer] != MicrobatchPhase::before;
     for (NodeId before : node.after) waits = waits || graph.node(before).acts > 1;
-    phases.push_back(node.acts > 1 ? Phase::during : waits ? Phase::after : Phase::before);
+    phases.push_back(node.acts > 1 ? MicrobatchPhase::during
+                     : waits       ? MicrobatchPhase::after
+                                   : MicrobatchPhase::before);
   }
   return phases;
 }
@@ -183,20 +187,20 @@ ById<NodeId, Phase> phases_of(const Graph& graph) {
 // Kahn's algorithm; of ready nodes of one phase and place that of the smallest rank comes first, of equals the one
 // traced first.
 std::vector<NodeId> sorted(const Graph& graph, const ById<NodeId, int>& rank) {
-  Waiting waiting(graph);
+  NodeDependencies dependencies(graph);
   const auto phases = phases_of(graph);
-  using Key = std::tuple<Phase, Place, int, NodeId>;
+  using Key = std::tuple<MicrobatchPhase, UpdateStage, int, NodeId>;
   std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-  auto push = [&](NodeId n) { ready.emplace(phases[n], place_of(graph.node(n)), rank[n], n); };
+  auto push = [&](NodeId n) { ready.emplace(phases[n], update_stage(graph.node(n)), rank[n], n); };
   for (NodeId n : graph.nodes.ids())
-    if (waiting.edges[n] == 0) push(n);
+    if (dependencies.in_degree[n] == 0) push(n);
   std::vector<NodeId> result;
   while (!ready.empty()) {
     NodeId n = std::get<NodeId>(ready.top());
     ready.pop();
     result.push_back(n);
-    for (NodeId after : waiting.next[n])
-      if (--waiting.edges[after] == 0) push(after);
+    for (NodeId after : dependencies.successors[n])
+      if (--dependencies.in_degree[after] == 0) push(after);
   }
   require(result.size() == graph.nodes.size(),
           "order: the graph has a cycle through a variable's readers and its writer");
@@ -209,19 +213,21 @@ StreamKind stream_of(const Node& node) {
                                        : StreamKind::compute;
 }
 
-Ordered in_order(const Graph& graph, const std::vector<NodeId>& list) {
+OrderedGraph in_order(const Graph& graph, const std::vector<NodeId>& list) {
   Rewrite rewrite(graph);
   for (NodeId n : list) rewrite.keep(n);
-  Ordered made;
+  OrderedGraph made;
   made.graph = rewrite.finish();
   for (const Node& node : made.graph.nodes) made.stream.push_back(stream_of(node));
   return made;
 }
 
 // Of one launch, as `slots` will find it.
-double seconds_of(const Ordered& ordered, const CostTable& costs, int streams_meet) {
-  const Segmented cut = segment(ordered.graph, ordered.stream);
-  return run_collapsed(ordered.graph, cut, slot_counts(ordered.graph, cut, costs, streams_meet), costs).seconds;
+double seconds_of(const OrderedGraph& ordered, const CostTable& costs, int streams_meet) {
+  const Segmentation segmentation = segment(ordered.graph, ordered.stream);
+  return simulate_launch(ordered.graph, segmentation, slot_counts(ordered.graph, segmentation, costs, streams_meet),
+                         costs)
+      .seconds;
 }
 
 }  // namespace
@@ -267,20 +273,21 @@ bool may_alias(const Node& node) {
   return node.op->role == Role::window || (node.op->role == Role::transition && !crosses_devices(node));
 }
 
-Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet, bool check_nan) {
+OrderedGraph order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet, bool check_nan) {
   add_assigns(graph, ops);
   copy_for_late_readers(graph, ops);
   add_control_edges(graph);
   gate_writes(graph, check_nan);
-  Ordered traced = in_order(graph, sorted(graph, ById<NodeId, int>(graph.nodes.size(), 0)));
+  OrderedGraph traced = in_order(graph, sorted(graph, ById<NodeId, int>(graph.nodes.size(), 0)));
   // One compute stream takes as long in any order.
   if (std::find(traced.stream.begin(), traced.stream.end(), StreamKind::comm) == traced.stream.end()) return traced;
   traced.seconds = seconds_of(traced, costs, streams_meet);
-  Ordered by_cost = in_order(traced.graph, sorted(traced.graph, rank_by_cost(traced.graph, traced.stream, costs)));
+  OrderedGraph by_cost =
+      in_order(traced.graph, sorted(traced.graph, list_schedule(traced.graph, traced.stream, costs)));
   by_cost.seconds = seconds_of(by_cost, costs, streams_meet);
   by_cost.traced_seconds = traced.traced_seconds = traced.seconds;
-  if (by_cost.seconds >= worth_it * traced.seconds) return traced;
-  const auto bytes = [](const Ordered& ordered) { return static_cast<double>(live_in_order(ordered.graph)); };
+  if (by_cost.seconds >= max_time_ratio * traced.seconds) return traced;
+  const auto bytes = [](const OrderedGraph& ordered) { return static_cast<double>(peak_live_bytes(ordered.graph)); };
   return by_cost.seconds * bytes(by_cost) <= traced.seconds * bytes(traced) ? by_cost : traced;
 }
 

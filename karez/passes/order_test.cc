@@ -7,8 +7,8 @@
 #include <random>
 
 #include "karez/passes/box.h"
-#include "karez/passes/live_in_order.h"
-#include "karez/passes/rank_by_cost.h"
+#include "karez/passes/list_schedule.h"
+#include "karez/passes/peak_live_bytes.h"
 #include "karez/passes/test_evaluate.h"
 #include "karez/passes/test_programs.h"
 
@@ -89,7 +89,7 @@ TEST(Order, ReadersThroughWindowsComeFirstToo) {
   for (Value& value : s.graph.values) value.layout = Layout{B()};
   s.graph.value(s.graph.outputs[0].value).layout = Layout{S(0)};
   for (Variable& variable : s.graph.variables) variable.stored = Layout{B()};
-  Wanted wanted;
+  OperandLayouts wanted;
   for (const Node& node : s.graph.nodes)
     wanted.emplace_back(node.inputs.size(), Layout{node.op->name == "exp" ? S(0) : B()});
   s.graph = box(s.graph, table(), wanted, CostTable());
@@ -234,7 +234,7 @@ struct Priced {
     return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")),
                 B());
   }
-  Ordered ordered() const { return order(graph, table(), costs, 2); }
+  OrderedGraph ordered() const { return order(graph, table(), costs, 2); }
 };
 
 NodeId maker(const Graph& graph, std::string_view output) {
@@ -257,7 +257,7 @@ Priced backward(double seconds_per_byte) {
 }
 
 TEST(Order, AnInputsGradientComesBeforeAWeightsWhereThatShortensTheLaunch) {
-  Ordered made = backward(4e-9).ordered();
+  OrderedGraph made = backward(4e-9).ordered();
   EXPECT_LT(maker(made.graph, "dx"), maker(made.graph, "dw")) << print(made.graph);
   EXPECT_LT(place_of(made.graph, "box", 1), maker(made.graph, "dw")) << "the transfer stands where its operand is made";
   // 1.3 ms of dx, 2.7 of dw while 2.1 of the transfer, 2.7 of the next product; as traced the transfer comes on top.
@@ -266,7 +266,7 @@ TEST(Order, AnInputsGradientComesBeforeAWeightsWhereThatShortensTheLaunch) {
 }
 
 TEST(Order, TheTracedOneStaysWhereLessThanAHundredthIsWon) {
-  Ordered made = backward(1e-11).ordered();
+  OrderedGraph made = backward(1e-11).ordered();
   EXPECT_LT(maker(made.graph, "dw"), maker(made.graph, "dx")) << print(made.graph);
   EXPECT_GT(made.seconds, 0);
   EXPECT_EQ(made.seconds, made.traced_seconds);
@@ -287,7 +287,7 @@ Priced with_sums(int count) {
 }
 
 TEST(Order, TheTracedOneStaysWhereTheOtherHoldsMoreThanItWins) {
-  Ordered one = with_sums(1).ordered(), many = with_sums(8).ordered();
+  OrderedGraph one = with_sums(1).ordered(), many = with_sums(8).ordered();
   EXPECT_LT(one.seconds, 0.99 * one.traced_seconds);
   EXPECT_EQ(many.seconds, many.traced_seconds) << "all eight values would be there before the first sum";
   EXPECT_LT(place_of(many.graph, "reduce_sum"), place_of(many.graph, "exp", 1));
@@ -299,14 +299,14 @@ TEST(Order, BytesInAnOrderAreThoseOfValuesYetToBeRead) {
   ValueId a = p.laid(build::exp(p.b, p.input("x", B())), B());
   ValueId turned = p.laid(build::transpose(p.b, a, {1, 0}), B());
   ValueId b = p.laid(build::exp(p.b, a), B());
-  EXPECT_EQ(live_in_order(p.graph), 2 * whole);
+  EXPECT_EQ(peak_live_bytes(p.graph), 2 * whole);
   ValueId c = p.product(b, turned, B());  // a lives until here, b too
-  EXPECT_EQ(live_in_order(p.graph), 3 * whole);
+  EXPECT_EQ(peak_live_bytes(p.graph), 3 * whole);
   p.laid(build::exp(p.b, c), B());
-  EXPECT_EQ(live_in_order(p.graph), 3 * whole);
+  EXPECT_EQ(peak_live_bytes(p.graph), 3 * whole);
   Priced half;
   half.laid(build::exp(half.b, half.input("x", S(0))), S(0));
-  EXPECT_EQ(live_in_order(half.graph), whole / 2);
+  EXPECT_EQ(peak_live_bytes(half.graph), whole / 2);
 }
 
 TEST(Order, ATransferThatTheNextProductWaitsForComesBeforeOneThatIsWantedLate) {
@@ -316,7 +316,7 @@ TEST(Order, ATransferThatTheNextProductWaitsForComesBeforeOneThatIsWantedLate) {
   ValueId late = p.gathered(a), soon = p.gathered(b);
   p.graph.outputs = {
       {"late", late}, {"soon", soon}, {"y", p.laid(build::add(p.b, p.product(soon, w, B()), late), B())}};
-  Ordered made = p.ordered();
+  OrderedGraph made = p.ordered();
   EXPECT_LT(maker(made.graph, "soon"), maker(made.graph, "late")) << print(made.graph);
   EXPECT_LT(made.seconds, 0.9 * made.traced_seconds);
 }
@@ -326,10 +326,10 @@ TEST(Order, WhereTheOrderMakesNoDifferenceTheTracedOneStays) {
   ValueId x = p.input("x", S(0)), w = p.input("w", B());
   ValueId small = p.laid(build::exp(p.b, x), S(0)), large = p.product(x, w, S(0));
   p.graph.outputs = {{"y", p.gathered(p.laid(build::add(p.b, small, large), S(0)))}};
-  Ordered made = p.ordered();
+  OrderedGraph made = p.ordered();
   EXPECT_LT(place_of(made.graph, "exp"), place_of(made.graph, "matmul"));
   EXPECT_EQ(made.seconds, made.traced_seconds);
-  auto rank = rank_by_cost(made.graph, made.stream, p.costs);
+  auto rank = list_schedule(made.graph, made.stream, p.costs);
   EXPECT_GT(rank[place_of(made.graph, "exp")], rank[place_of(made.graph, "matmul")])
       << "or there was nothing to choose";
 }
@@ -338,7 +338,7 @@ TEST(Order, WithoutTransfersNothingIsPriced) {
   Priced p;
   ValueId x = p.input("x", B());
   p.graph.outputs = {{"a", p.laid(build::exp(p.b, x), B())}, {"b", p.product(x, x, B())}};
-  Ordered made = p.ordered();
+  OrderedGraph made = p.ordered();
   EXPECT_EQ(made.seconds, 0);
   EXPECT_LT(maker(made.graph, "a"), maker(made.graph, "b"));
 }
@@ -356,8 +356,8 @@ TEST(Order, RanksOfUpdatesAndOfWhatTakesNoTime) {
   p.graph.outputs = {{"y", y}, {"z", p.laid(build::tanh(p.b, p.product(y, turned, B())), B())}};
   p.graph.variables[0].updated = next.w, p.graph.variables[1].updated = next.m;
   for (Variable& variable : p.graph.variables) variable.stored = Layout{B()};
-  Ordered made = p.ordered();
-  auto rank = rank_by_cost(made.graph, made.stream, p.costs);
+  OrderedGraph made = p.ordered();
+  auto rank = list_schedule(made.graph, made.stream, p.costs);
   auto of = [&](const char* op) { return rank[place_of(made.graph, op)]; };
   EXPECT_LT(of("exp"), of("matmul"));
   EXPECT_EQ(of("transpose"), of("matmul")) << "the first of its two readers";
@@ -389,7 +389,7 @@ TEST(Order, RandomProgramsKeepTheirEdgesAndAreNeverSlowerThanTraced) {
       if (a < b) p.graph.nodes[b].after.push_back(a);
     }
     p.graph.outputs = {{"a", split.back()}, {"b", whole.back()}};
-    Ordered made = p.ordered(), again = p.ordered();
+    OrderedGraph made = p.ordered(), again = p.ordered();
     verify(made.graph);  // producers before consumers
     std::size_t edges = 0, given_edges = 0;
     for (NodeId n : p.graph.nodes.ids()) given_edges += p.graph.nodes[n].after.size();

@@ -14,7 +14,7 @@
 #include "karez/passes/canonicalise.h"
 #include "karez/passes/cast.h"
 #include "karez/passes/emit.h"
-#include "karez/passes/fit.h"
+#include "karez/passes/fit_memory.h"
 #include "karez/passes/fuse/fuse.h"
 #include "karez/passes/hoist.h"
 #include "karez/passes/in_place.h"
@@ -54,38 +54,41 @@ bool is_off(const Compilation& c, std::string_view pass) {
 void run_shard(Compilation& c) {
   const Graph before = c.graph;
   Graph marked = is_off(c, "hoist") ? before : with_setup_nodes(before, *c.catalog);
-  Sharded made = c.options.remat.empty() ? shard(std::move(marked), c.options.costs)
-                                         : shard_copies(std::move(marked), c.options.costs);
+  ShardedGraph made = c.options.remat.empty() ? shard(std::move(marked), c.options.costs)
+                                              : shard_copies(std::move(marked), c.options.costs);
   split_setup_nodes(made, before);
   c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
   c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
   c.shard_report = std::move(made.report);
   if (c.options.memory == 0) return;
-  Sharded laid;
+  ShardedGraph laid;
   laid.graph = c.graph, laid.wanted = c.wanted, laid.cost = c.cost;
-  c.laid = std::make_shared<const Sharded>(std::move(laid));
+  c.sharded = std::make_shared<const ShardedGraph>(std::move(laid));
 }
 void run_box(Compilation& c) { c.graph = box(c.graph, *c.ops, c.wanted, c.options.costs); }
 void run_bucket(Compilation& c) {
   c.graph = bucket(std::move(c.graph), *c.ops, c.options.costs, c.options.slots).graph;
 }
 void run_order(Compilation& c) {
-  Ordered made = order(std::move(c.graph), *c.ops, c.options.costs, c.options.slots, c.options.check_nan);
+  OrderedGraph made = order(std::move(c.graph), *c.ops, c.options.costs, c.options.slots, c.options.check_nan);
   c.graph = std::move(made.graph), c.stream = std::move(made.stream);
 }
-void run_segment(Compilation& c) { c.cut = segment(c.graph, c.stream); }
-void run_anchor(Compilation& c) { c.graph = anchor(std::move(c.graph), c.cut); }
+void run_segment(Compilation& c) { c.segmentation = segment(c.graph, c.stream); }
+void run_anchor(Compilation& c) { c.graph = anchor(std::move(c.graph), c.segmentation); }
 void run_slots(Compilation& c) {
-  c.slotted = slotted(c.graph, c.cut, c.options.costs, slot_counts(c.graph, c.cut, c.options.costs, c.options.slots));
+  c.slot_assignment = assign_slots(c.graph, c.segmentation, c.options.costs,
+                                   slot_counts(c.graph, c.segmentation, c.options.costs, c.options.slots));
 }
 void run_layout(Compilation& c) { c.orders = layout(c.graph, *c.catalog, c.options.costs); }
 void run_localise(Compilation& c) {
   c.orders.resize(c.graph.values.size());  // row-major all of them where layout is off
-  c.local = localise(c.graph, c.stream, c.cut, c.orders, *c.catalog, c.options);
+  c.local = localise(c.graph, c.stream, c.segmentation, c.orders, *c.catalog, c.options);
 }
 void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c.catalog, c.hoist_bytes); }
-void run_fuse(Compilation& c) { c.local = fuse(std::move(c.local), c.graph, c.cut, *c.catalog, c.options.team); }
-void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.cut); }
+void run_fuse(Compilation& c) {
+  c.local = fuse(std::move(c.local), c.graph, c.segmentation, *c.catalog, c.options.team);
+}
+void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.segmentation); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
 // Less than a page is sought where there is a limit alone.
 void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.tolerance = c.options.memory > 0 ? 0 : page}); }
@@ -111,7 +114,7 @@ constexpr Pass passes[] = {
     {"in_place", run_in_place, true},  // after fuse: it looks at the calls that are left
     {"emit", run_emit, false},
     {"memory", run_memory, true},  // after emit: who may share bytes follows from actors, registers and turns
-    {"fit", fit, false},           // after memory: it makes the plan anew where that takes too much
+    {"fit", fit_memory, false},    // after memory: it makes the plan anew where that takes too much
 };
 
 // Passes that read the graph and hand on something else: it needs no verifying behind them.

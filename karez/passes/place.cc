@@ -11,9 +11,9 @@ namespace {
 
 // One value after the other takes the placement of who reads it, of the update it gets, or, if nobody placed does
 // either, of what it is made of.
-class Decision {
+class MeshAssigner {
  public:
-  explicit Decision(Graph& graph) : graph_(graph), uses_(uses_of(graph)), update_(graph.nodes.size()) {
+  explicit MeshAssigner(Graph& graph) : graph_(graph), uses_(uses_of(graph)), update_(graph.nodes.size()) {
     for (const Variable& variable : graph.variables)
       if (variable.read.valid()) update_[graph.value(variable.read).producer] = variable.updated;
   }
@@ -86,28 +86,28 @@ void merge_meshes(Graph& graph) {
   if (!kept.empty()) graph.meshes = std::move(kept);
 }
 
-class Travels {
+class TransferInserter {
  public:
-  Travels(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), rewrite_(graph) {}
+  TransferInserter(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), rewrite_(graph) {}
 
   Graph run() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.node(n);
       if (node.op->role ==
           Role::transfer) {  // from the trace; between meshes that turned out to be one it is the value itself
-        rewrite_.map(node.outputs[0], brought(node.inputs[0], graph_.value(node.outputs[0]).mesh, n));
+        rewrite_.map(node.outputs[0], value_on_mesh(node.inputs[0], graph_.value(node.outputs[0]).mesh, n));
         continue;
       }
       std::vector<ValueId> inputs;
       for (ValueId in : node.inputs)
         inputs.push_back(
-            brought(in, node.outputs.empty() ? graph_.value(in).mesh : graph_.value(node.outputs[0]).mesh, n));
+            value_on_mesh(in, node.outputs.empty() ? graph_.value(in).mesh : graph_.value(node.outputs[0]).mesh, n));
       rewrite_.keep(n, std::move(inputs));
     }
     std::vector<ValueId> updated;
     for (const Variable& variable : graph_.variables)
       updated.push_back(variable.updated.valid()
-                            ? brought(variable.updated, variable.mesh, graph_.value(variable.updated).producer)
+                            ? value_on_mesh(variable.updated, variable.mesh, graph_.value(variable.updated).producer)
                             : ValueId());
     Graph made = rewrite_.finish();
     for (std::size_t v = 0; v < updated.size(); ++v) made.variables[v].updated = updated[v];
@@ -116,11 +116,11 @@ class Travels {
 
  private:
   // The (new) value on the mesh.
-  ValueId brought(ValueId old, int mesh, NodeId reader) {
+  ValueId value_on_mesh(ValueId old, int mesh, NodeId reader) {
     ValueId value = rewrite_.at(old);
     const Graph& made = rewrite_.graph();
     if (made.value(value).mesh == mesh) return value;
-    ValueId& there = there_[{value, mesh}];
+    ValueId& there = transferred_[{value, mesh}];
     if (there.valid()) return there;
     const TensorType type = made.type(value);
     const Node maker = made.node(made.value(value).producer);  // a copy: nodes move while others are added
@@ -133,16 +133,16 @@ class Travels {
   const Graph& graph_;
   const OpTable& ops_;
   Rewrite rewrite_;
-  std::map<std::pair<ValueId, int>, ValueId> there_;
+  std::map<std::pair<ValueId, int>, ValueId> transferred_;
 };
 
 }  // namespace
 
 Graph place(Graph graph, const OpTable& ops) {
   if (graph.meshes.size() == 1) return graph;
-  Decision(graph).run();
+  MeshAssigner(graph).run();
   merge_meshes(graph);
-  return Travels(graph, ops).run();
+  return TransferInserter(graph, ops).run();
 }
 
 }  // namespace karez::passes

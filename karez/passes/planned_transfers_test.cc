@@ -47,8 +47,8 @@ double replicated(const char* mesh, std::int64_t batch) {
   Graph graph = testing::mlp_step(Mesh::parse(mesh), {784, 256, 128, 10}, batch);
   Choices choices;
   for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, pinned()));
-  TreePrices prices(pinned());
-  return price(graph, choices, ById<NodeId, int>(choices.size(), 0), prices);
+  TransitionCostCache prices(pinned());
+  return assignment_cost(graph, choices, ById<NodeId, int>(choices.size(), 0), prices);
 }
 
 void expect(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::string_view wanted,

@@ -22,13 +22,13 @@ inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<
 }
 
 // Without segments that only look at them.
-inline std::set<SegmentId> reading_segments(const Graph& graph, const Segmented& cut,
+inline std::set<SegmentId> reading_segments(const Graph& graph, const Segmentation& segmentation,
                                             const ById<ValueId, std::vector<Use>>& uses, ValueId value) {
   std::set<NodeId> readers;
   collect_readers(graph, uses, value, readers);
   std::set<SegmentId> segments;
   for (NodeId reader : readers)
-    if (!may_alias(graph.node(reader))) segments.insert(cut.of[reader]);
+    if (!may_alias(graph.node(reader))) segments.insert(segmentation.segment_of[reader]);
   return segments;
 }
 

@@ -36,7 +36,7 @@ std::vector<std::string> modules_of(const std::string& path) {
   return out;
 }
 
-bool around(const std::string& path, const std::string& module) {
+bool encloses(const std::string& path, const std::string& module) {
   return path.empty() || (module.size() > path.size() && starts_with(module, path) && module[path.size()] == '.');
 }
 
@@ -86,7 +86,7 @@ void add_between(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses
     auto at = [&](NodeId n) { return static_cast<std::size_t>(n.index - first.index); };
     auto is_free = [&](const Node& node, NodeId n) {
       return !regions.of[n].valid() && !of_gradient(node) && repeatable(node) &&
-             around(node.path, regions.module[region]);
+             encloses(node.path, regions.module[region]);
     };
     for (NodeId n = first; n <= last; n = NodeId(n.index + 1)) {
       behind[at(n)] = regions.of[n] == region;
@@ -126,9 +126,9 @@ ById<ValueId, bool> kept_values(const Graph& graph, const Regions& regions) {
   return kept;
 }
 
-class Again {
+class Recomputation {
  public:
-  Again(const Graph& graph, const Regions& regions)
+  Recomputation(const Graph& graph, const Regions& regions)
       : graph_(graph),
         regions_(regions),
         kept_(kept_values(graph, regions)),
@@ -147,20 +147,20 @@ class Again {
       }
       std::vector<ValueId> inputs;
       fresh_.clear();
-      for (ValueId in : node.inputs) inputs.push_back(made_again(in) ? copied(in) : rewrite_.at(in));
+      for (ValueId in : node.inputs) inputs.push_back(is_recomputed(in) ? copied(in) : rewrite_.at(in));
       any |= !fresh_.empty();
       NodeId now = rewrite_.keep(n, std::move(inputs));
-      if (repeatable(node)) last_beside(n) = now;
+      if (repeatable(node)) last_on_mesh(n) = now;
     }
     if (!any) return {};
     return rewrite_.finish();
   }
 
  private:
-  NodeId& last_beside(NodeId n) {
+  NodeId& last_on_mesh(NodeId n) {
     return last_[static_cast<std::size_t>(mesh_of(graph_, n))];
   }  // new, on the same mesh
-  bool made_again(ValueId value) const { return regions_.of[graph_.value(value).producer].valid() && !kept_[value]; }
+  bool is_recomputed(ValueId value) const { return regions_.of[graph_.value(value).producer].valid() && !kept_[value]; }
 
   // The copy of a region's value, made if it is not there yet with all that it needs.
   ValueId copied(ValueId wanted) {
@@ -171,7 +171,7 @@ class Again {
       stack.pop_back();
       if (copy_[n].valid() || !missing.insert(n).second) continue;
       for (ValueId in : graph_.node(n).inputs)
-        if (made_again(in)) stack.push_back(graph_.value(in).producer);
+        if (is_recomputed(in)) stack.push_back(graph_.value(in).producer);
     }
     for (NodeId n : missing) add_copy(n);
     return copy_of(wanted);
@@ -186,7 +186,7 @@ class Again {
     std::vector<ValueId> inputs;
     bool follows = false;  // another copy that was made for the same reader
     for (ValueId in : node.inputs) {
-      inputs.push_back(made_again(in) ? copy_of(in) : rewrite_.at(in));
+      inputs.push_back(is_recomputed(in) ? copy_of(in) : rewrite_.at(in));
       follows |= fresh_.count(rewrite_.graph().value(inputs.back()).producer) > 0;
     }
     std::vector<TensorType> types;
@@ -195,15 +195,15 @@ class Again {
         rewrite_.add(node.op, std::move(inputs), node.attrs, types, graph_.value(node.outputs[0]).mesh, n);
     for (std::size_t o = 0; o < node.outputs.size(); ++o)
       rewrite_.graph().value(rewrite_.graph().node(made).outputs[o]).layout = graph_.value(node.outputs[o]).layout;
-    if (!follows) rewrite_.graph().node(made).after = {gate(n)};
+    if (!follows) rewrite_.graph().node(made).after = {predecessor_of_copy(n)};
     copy_[n] = made;
     fresh_.insert(made);
   }
 
   // What stands before the copy on its mesh: the gradient made last, or, where none is yet, the region's last node
   // there.
-  NodeId gate(NodeId n) {
-    if (last_beside(n).valid()) return last_beside(n);
+  NodeId predecessor_of_copy(NodeId n) {
+    if (last_on_mesh(n).valid()) return last_on_mesh(n);
     NodeId found;
     for (NodeId each : regions_.nodes[regions_.of[n]])
       if (mesh_of(graph_, each) == mesh_of(graph_, n) && rewrite_.node_at(each).valid()) found = rewrite_.node_at(each);
@@ -250,7 +250,7 @@ Graph recompute(Graph graph, std::span<const std::string> globs) {
   if (globs.empty()) return graph;
   Regions regions = matched(graph, globs);
   add_between(graph, uses_of(graph), regions);
-  if (auto made = Again(graph, regions).run()) {
+  if (auto made = Recomputation(graph, regions).run()) {
     graph = std::move(*made);
     remove_dead(graph);  // what only gradients read is made once, for them
   }

@@ -197,10 +197,10 @@ TEST(Recompute, CopiesLieAsTheirOriginalsAndThoseAsWithout) {
       if (node.path == "fc1" || node.path == "fc2" || node.path == "fc1.grad" || node.path == "fc2.grad")
         node.path = "body." + node.path;
     CostTable costs;
-    const Sharded plain = shard(graph, costs);
+    const ShardedGraph plain = shard(graph, costs);
     Graph twice = recompute(graph, std::vector<std::string>{"body"});
     ASSERT_GT(twice.nodes.size(), graph.nodes.size());
-    const Sharded made = shard_copies(std::move(twice), costs);
+    const ShardedGraph made = shard_copies(std::move(twice), costs);
     EXPECT_EQ(made.cost, plain.cost);
     EXPECT_EQ(made.wanted.size(), made.graph.nodes.size());
     auto layouts = [](const Graph& of) {

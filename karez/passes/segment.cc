@@ -26,11 +26,11 @@ std::vector<std::vector<int>> waits_for(const Graph& graph) {
 }
 
 // Numbers segments so that producers come before consumers; among the free ones, in the order of their first nodes.
-void number_in_order(const Graph& graph, Segmented& made) {
+void number_in_order(const Graph& graph, Segmentation& made) {
   ById<SegmentId, std::set<SegmentId>> next(made.segments.size());
   ById<SegmentId, int> waiting(made.segments.size(), 0);
   auto edge = [&](NodeId from, NodeId to) {
-    SegmentId a = made.of[from], b = made.of[to];
+    SegmentId a = made.segment_of[from], b = made.segment_of[to];
     if (a != b && next[a].insert(b).second) ++waiting[b];
   };
   for (NodeId n : graph.nodes.ids()) {
@@ -52,12 +52,12 @@ void number_in_order(const Graph& graph, Segmented& made) {
   require(ordered.size() == made.segments.size(), "segment: segments wait for each other");
   made.segments = std::move(ordered);
   for (SegmentId s : made.segments.ids())
-    for (NodeId node : made.segments[s].nodes) made.of[node] = s;
+    for (NodeId node : made.segments[s].nodes) made.segment_of[node] = s;
 }
 
-class Cutter {
+class Segmenter {
  public:
-  Cutter(const Graph& graph, const Streams& stream_of)
+  Segmenter(const Graph& graph, const Streams& stream_of)
       : graph_(graph),
         stream_of_(stream_of),
         waits_for_(waits_for(graph)),
@@ -67,24 +67,24 @@ class Cutter {
     for (NodeId n : graph.nodes.ids())
       if (stream_of[n] != StreamKind::compute)
         for (ValueId in : graph.node(n).inputs) feeds_transfer_[graph.value(in).producer] = true;
-    made_.of.resize(graph.nodes.size());
+    made_.segment_of.resize(graph.nodes.size());
   }
 
-  Segmented run() {
+  Segmentation run() {
     for (NodeId n : graph_.nodes.ids()) {
       const bool waits = waits_for_all(n);
       const SegmentId mine = stream_of_[n] == StreamKind::compute ? segment_of_compute(n, waits) : start(n);
       reach_.put(n.index, mine.index);
       if (stream_of_[n] != StreamKind::compute) reach_.close(mine.index);
       made_.segments[mine].nodes.push_back(n);
-      made_.of[n] = mine;
+      made_.segment_of[n] = mine;
     }
     number_in_order(graph_, made_);
     return std::move(made_);
   }
 
  private:
-  struct Compute {
+  struct OpenSegment {
     SegmentId open;           // the segment that may still grow
     bool closing = false;     // it has fed another stream
     bool in_updates = false;  // its last node is an update
@@ -110,7 +110,7 @@ class Cutter {
   Needs needs(NodeId n, SegmentId open) const {
     Needs found;
     for (int before : waits_for_[n.index]) {
-      const SegmentId from = made_.of[NodeId(before)];
+      const SegmentId from = made_.segment_of[NodeId(before)];
       if (from == open) continue;
       if (open.valid() && reach_.before(open.index, from.index)) found.cycle = true;
       if (made_.segments[from].stream != StreamKind::comm)
@@ -142,17 +142,17 @@ class Cutter {
   // By placement (a stream for each: only transfers lead from one to another), by how often its nodes act (an actor
   // acts as often as all of them), and whether they wait for all acts of micro-batches, which may need what else is
   // done once before the first.
-  std::map<std::tuple<int, int, bool>, Compute> compute_;
-  Segmented made_;
+  std::map<std::tuple<int, int, bool>, OpenSegment> compute_;
+  Segmentation made_;
 };
 
 }  // namespace
 
-int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment) {
-  const int all = static_cast<int>(cut.segments.size());
-  return graph.node(cut.segments[segment].nodes[0]).acts == 1 ? segment.index + 1 : 2 * all - segment.index;
+int priority_of(const Graph& graph, const Segmentation& segmentation, SegmentId segment) {
+  const int all = static_cast<int>(segmentation.segments.size());
+  return graph.node(segmentation.segments[segment].nodes[0]).acts == 1 ? segment.index + 1 : 2 * all - segment.index;
 }
 
-Segmented segment(const Graph& graph, const Streams& stream_of) { return Cutter(graph, stream_of).run(); }
+Segmentation segment(const Graph& graph, const Streams& stream_of) { return Segmenter(graph, stream_of).run(); }
 
 }  // namespace karez::passes

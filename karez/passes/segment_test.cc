@@ -50,7 +50,7 @@ struct Program {
 
 // "host: input | compute: exp add | comm: box"
 std::string text_of(const Compilation& c) {
-  return join(c.cut.segments, " | ", [&](const Segment& s) {
+  return join(c.segmentation.segments, " | ", [&](const Segment& s) {
     return cat(name_of(s.stream), ": ", join(s.nodes, " ", [&](NodeId n) { return c.graph.node(n).op->name; }));
   });
 }
@@ -58,17 +58,20 @@ std::string text_of(const Compilation& c) {
 // Every node in one segment of its own stream, and edges lead from lower to higher numbers.
 void check_cuts(const Compilation& c) {
   std::size_t nodes = 0;
-  for (SegmentId s : c.cut.segments.ids()) {
-    nodes += c.cut.segments[s].nodes.size();
-    EXPECT_TRUE(c.cut.segments[s].stream == StreamKind::compute || c.cut.segments[s].nodes.size() == 1);
-    for (NodeId n : c.cut.segments[s].nodes) {
-      EXPECT_EQ(c.cut.of[n], s);
-      EXPECT_EQ(c.stream[n], c.cut.segments[s].stream);
+  for (SegmentId s : c.segmentation.segments.ids()) {
+    nodes += c.segmentation.segments[s].nodes.size();
+    EXPECT_TRUE(c.segmentation.segments[s].stream == StreamKind::compute ||
+                c.segmentation.segments[s].nodes.size() == 1);
+    for (NodeId n : c.segmentation.segments[s].nodes) {
+      EXPECT_EQ(c.segmentation.segment_of[n], s);
+      EXPECT_EQ(c.stream[n], c.segmentation.segments[s].stream);
     }
   }
   EXPECT_EQ(nodes, c.graph.nodes.size());
   for (NodeId n : c.graph.nodes.ids()) {
-    auto check = [&](NodeId from) { EXPECT_LE(c.cut.of[from], c.cut.of[n]) << text_of(c); };
+    auto check = [&](NodeId from) {
+      EXPECT_LE(c.segmentation.segment_of[from], c.segmentation.segment_of[n]) << text_of(c);
+    };
     for (ValueId in : c.graph.nodes[n].inputs) check(c.graph.value(in).producer);
     for (NodeId before : c.graph.nodes[n].after) check(before);
   }
@@ -106,7 +109,7 @@ TEST(Segment, HostInputsDoNotCut) {
   EXPECT_EQ(text_of(cut), "host: input | host: input | compute: exp add | comm: box");
 }
 
-TEST(Segment, WhoWaitsForATransferAlreadyIsNotCutForItAgain) {
+TEST(Segment, ANodeThatAlreadyWaitsForATransferIsNotCutForItAgain) {
   Program p;
   ValueId moved = p.gathered(p.exp(p.input("x")));
   ValueId first = p.exp(moved), second = p.add(moved, first);
@@ -153,21 +156,21 @@ TEST(Segment, WhatWaitsForAllMicroBatchesIsNoActorWithWhatTheyRead) {
       p.graph.value(first).producer};  // all acts of it, and the second needs what is done once
   Compilation c = cut_as_traced(p.graph);
   check_cuts(c);
-  auto of = [&](ValueId v) { return c.cut.of[c.graph.value(v).producer]; };
+  auto of = [&](ValueId v) { return c.segmentation.segment_of[c.graph.value(v).producer]; };
   EXPECT_NE(of(read), of(after)) << text_of(c);
   EXPECT_NO_THROW(run_passes(c, {"slots"})) << "or they wait for each other";
 }
 
-TEST(Segment, WhoActsOnceHasTheOrdersPriority) {
+TEST(Segment, ActorsOfOneActHaveTheOrdersPriority) {
   Program p;
   ValueId a = p.exp(p.input("x"));
   p.graph.outputs = {{"y", p.exp(p.gathered(a))}, {"b", p.exp(a)}};
   Compilation c = cut_as_traced(p.graph);
-  ASSERT_GT(c.cut.segments.size(), 3u);
-  for (SegmentId s : c.cut.segments.ids()) EXPECT_EQ(priority_of(c.graph, c.cut, s), s.index + 1);
+  ASSERT_GT(c.segmentation.segments.size(), 3u);
+  for (SegmentId s : c.segmentation.segments.ids()) EXPECT_EQ(priority_of(c.graph, c.segmentation, s), s.index + 1);
 }
 
-TEST(Segment, AmongMicroBatchesWhoIsNearerToTheEndActsFirst) {
+TEST(Segment, AmongMicroBatchesTheActorNearerToTheEndActsFirst) {
   Program p;
   ValueId x = p.input("x"), once = p.exp(p.input("once"));
   ValueId forward = p.exp(x), far = p.exp(p.sliced(p.gathered(forward))), farther = p.exp(p.sliced(p.gathered(far)));
@@ -176,13 +179,15 @@ TEST(Segment, AmongMicroBatchesWhoIsNearerToTheEndActsFirst) {
     if (n != p.graph.value(once).producer && n.index != 1) p.graph.nodes[n].acts = 4;
   Compilation c = cut_as_traced(p.graph);
   check_cuts(c);
-  auto of = [&](ValueId v) { return priority_of(c.graph, c.cut, c.cut.of[c.graph.value(v).producer]); };
+  auto of = [&](ValueId v) {
+    return priority_of(c.graph, c.segmentation, c.segmentation.segment_of[c.graph.value(v).producer]);
+  };
   EXPECT_LT(of(farther), of(far)) << text_of(c);
   EXPECT_LT(of(far), of(forward));
   EXPECT_LT(of(once), of(farther)) << "what micro-batches read is there before them";
   std::set<int> all;
-  for (SegmentId s : c.cut.segments.ids())
-    EXPECT_TRUE(all.insert(priority_of(c.graph, c.cut, s)).second) << "no two are equal";
+  for (SegmentId s : c.segmentation.segments.ids())
+    EXPECT_TRUE(all.insert(priority_of(c.graph, c.segmentation, s)).second) << "no two are equal";
 }
 
 TEST(Segment, OneDeviceIsOneComputeSegment) {
@@ -193,7 +198,7 @@ TEST(Segment, OneDeviceIsOneComputeSegment) {
   run_passes(c, {"segment"});
   check_cuts(c);
   int compute = 0;
-  for (const Segment& s : c.cut.segments) compute += s.stream == StreamKind::compute;
+  for (const Segment& s : c.segmentation.segments) compute += s.stream == StreamKind::compute;
   EXPECT_EQ(compute, 1) << text_of(c);
 }
 
@@ -211,8 +216,8 @@ TEST(Segment, UpdatesStandTogetherThoughTheirGradientsArriveOneByOne) {
   std::set<SegmentId> with_updates;
   int comm = 0;
   for (NodeId n : c.graph.nodes.ids())
-    if (c.graph.nodes[n].op->name == "sgd") with_updates.insert(c.cut.of[n]);
-  for (const Segment& s : c.cut.segments) comm += s.stream == StreamKind::comm;
+    if (c.graph.nodes[n].op->name == "sgd") with_updates.insert(c.segmentation.segment_of[n]);
+  for (const Segment& s : c.segmentation.segments) comm += s.stream == StreamKind::comm;
   EXPECT_GT(comm, 2) << print(c.graph);
   EXPECT_EQ(with_updates.size(), 1u) << text_of(c);
 }
@@ -235,7 +240,7 @@ TEST(Segment, AnUpdateThatNeedsWhatAnEarlierOneSentLeavesTheRun) {
   check_cuts(cut);
   std::set<SegmentId> with_updates;
   for (NodeId n : cut.graph.nodes.ids())
-    if (cut.graph.nodes[n].op->name == "sgd") with_updates.insert(cut.cut.of[n]);
+    if (cut.graph.nodes[n].op->name == "sgd") with_updates.insert(cut.segmentation.segment_of[n]);
   EXPECT_EQ(with_updates.size(), 2u) << text_of(cut);
 }
 
@@ -268,7 +273,7 @@ TEST(Segment, RandomProgramsHaveNoCircles) {
     Compilation c = p.cut();
     check_cuts(c);
     ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
-    segments += static_cast<int>(c.cut.segments.size());
+    segments += static_cast<int>(c.segmentation.segments.size());
   }
   EXPECT_GT(segments, 300 * 5);
 }

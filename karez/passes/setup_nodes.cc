@@ -53,7 +53,7 @@ class SetupNodes {
 
  private:
   // A value that the set-up makes whole on each device.
-  struct Held {
+  struct SetupValue {
     View view;
     std::int64_t root_bytes = 0;  // of what the view looks on
     bool computed = false;        // by a call, and so worth a mark
@@ -68,17 +68,17 @@ class SetupNodes {
     if (!may_be_whole(out)) return;
     const TensorType& type = graph_.type(out);
     const bool splat = node.attrs.has("value");
-    held_[out] = Held{splat ? View(type.dtype, type.shape, Strides(type.shape.size(), 0)) : View(type),
-                      splat ? static_cast<std::int64_t>(size_of(type.dtype)) : type.bytes(), false};
+    held_[out] = SetupValue{splat ? View(type.dtype, type.shape, Strides(type.shape.size(), 0)) : View(type),
+                            splat ? static_cast<std::int64_t>(size_of(type.dtype)) : type.bytes(), false};
   }
 
   void window(NodeId id) {
     const Node& node = graph_.node(id);
-    const Held& from = *held_[node.inputs[0]];
+    const SetupValue& from = *held_[node.inputs[0]];
     const ValueId out = node.outputs[0];
     if (!may_be_whole(out)) return;
     const NodeLayouts way = whole(node);
-    Held made{{}, from.root_bytes, from.computed};
+    SetupValue made{{}, from.root_bytes, from.computed};
     auto seen = node.op->window(from.view, graph_.type(out).shape, local_attrs(id, way));
     if (!seen) {  // on a copy, which the set-up makes only where it is no larger
       const View copy(from.view.type());
@@ -122,7 +122,7 @@ class SetupNodes {
     if (!choice || !works_in_setup(choice->workspace, made)) return;
     mark(id, *way);
     for (std::size_t o = 0; o < node.outputs.size(); ++o)
-      if (is_whole(way->outs[o])) held_[node.outputs[o]] = Held{spec.out[o], spec.out[o].bytes(), true};
+      if (is_whole(way->outs[o])) held_[node.outputs[o]] = SetupValue{spec.out[o], spec.out[o].bytes(), true};
   }
 
   NodeLayouts whole(const Node& node) const {
@@ -163,7 +163,7 @@ class SetupNodes {
 
   Graph graph_;
   const KernelCatalog& catalog_;
-  ById<ValueId, std::optional<Held>> held_;
+  ById<ValueId, std::optional<SetupValue>> held_;
 };
 
 }  // namespace
@@ -172,11 +172,11 @@ Graph with_setup_nodes(Graph graph, const KernelCatalog& catalog) {
   return SetupNodes(std::move(graph), catalog).run();
 }
 
-void split_setup_nodes(Sharded& laid, const Graph& before) {
+void split_setup_nodes(ShardedGraph& laid, const Graph& before) {
   Graph& graph = laid.graph;
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.setup; })) return;
-  const auto wants = wants_of(graph);
-  auto made_for_setup = [&](const Node& node, const Wants& w) {  // a constant that no launch reads
+  const auto consumers = consumer_layouts(graph);
+  auto made_for_setup = [&](const Node& node, const ConsumerLayouts& w) {  // a constant that no launch reads
     return node.op->role == Role::constant && !w.uses.empty() &&
            std::all_of(w.uses.begin(), w.uses.end(), [&](const Use& use) { return graph.node(use.node).setup; });
   };
@@ -185,12 +185,12 @@ void split_setup_nodes(Sharded& laid, const Graph& before) {
     const Node& node = graph.node(n);
     if (node.outputs.size() != 1) continue;
     const ValueId out = node.outputs[0];
-    const Wants& w = wants[out];
+    const ConsumerLayouts& w = consumers[out];
     if (!(node.setup || made_for_setup(node, w)) || before.value(out).layout || !is_whole(*graph.value(out).layout))
       continue;
     std::set<Layout> taken(w.outputs.begin(), w.outputs.end());
     taken.insert(w.stored.begin(), w.stored.end());
-    for (NodeId like : w.stored_like) taken.insert(*graph.value(graph.node(like).outputs[0]).layout);
+    for (NodeId like : w.stored_as_outputs_of) taken.insert(*graph.value(graph.node(like).outputs[0]).layout);
     for (const Use& use : w.uses) taken.insert(laid.wanted[use.node][static_cast<std::size_t>(use.operand)]);
     if (taken.size() != 1 || has_partial(*taken.begin())) continue;
     for (const auto& axes : mesh_shardings({&graph, n}, graph.mesh(out))) {

@@ -13,6 +13,6 @@ Graph with_setup_nodes(Graph graph, const KernelCatalog& catalog);
 
 // After `shard`: a value of the set-up that all take in one split layout is made in it, part by part. `before` is the
 // graph without marks, whose fixed layouts stay.
-void split_setup_nodes(Sharded& laid, const Graph& before);
+void split_setup_nodes(ShardedGraph& laid, const Graph& before);
 
 }  // namespace karez::passes

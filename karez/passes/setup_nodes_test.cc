@@ -62,8 +62,8 @@ TEST(SetupNodes, LaunchesPayNothingForWhatTheSetUpMakes) {
   EXPECT_EQ(print(parse_graph(print(held.graph), table())), print(held.graph));
   const auto sum = [](const Compilation& c) {
     Graph graph = c.graph;
-    const Sharded laid = shard(with_setup_nodes(std::move(graph), *c.catalog), c.options.costs);
-    const Priced parts = priced(laid.graph, laid.wanted, c.options.costs);
+    const ShardedGraph laid = shard(with_setup_nodes(std::move(graph), *c.catalog), c.options.costs);
+    const CostBreakdown parts = cost_breakdown(laid.graph, laid.wanted, c.options.costs);
     return std::accumulate(parts.calls.begin(), parts.calls.end(), 0.0) +
            std::accumulate(parts.moves.begin(), parts.moves.end(), 0.0);
   };

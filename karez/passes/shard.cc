@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "karez/base/text.h"
-#include "karez/passes/price.h"
+#include "karez/passes/device_cost.h"
 #include "karez/passes/shard_search.h"
 #include "karez/passes/shard_sums.h"
 #include "karez/passes/shard_tables.h"
@@ -26,15 +26,15 @@ Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
 }
 
 // Seconds of one value's transfers; +inf where it is wanted in more layouts than a tree can serve.
-double price_value(const Graph& graph, ValueId value, const Wants& w, const Choices& choices,
-                   const ById<NodeId, int>& chosen, TreePrices& prices) {
-  if (held_whole(graph, w, choices)) return 0;
+double transfer_cost(const Graph& graph, ValueId value, const ConsumerLayouts& w, const Choices& choices,
+                     const ById<NodeId, int>& chosen, TransitionCostCache& prices) {
+  if (made_whole_in_setup(graph, w, choices)) return 0;
   const std::set<Layout> targets = targets_of(w, choices, chosen);
   if (targets.size() > 16) return INFINITY;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
   for (const Layout& target : targets) set = table.with(set, table.number(target));
-  return fills_per_launch(graph, value) * table.seconds(table.number(made_by(w, choices, chosen)), set);
+  return fills_per_launch(graph, value) * table.seconds(table.number(producer_layout(w, choices, chosen)), set);
 }
 
 // All ways to lay the node on its mesh: the product of its shardings; of a transfer any two layouts on its two meshes.
@@ -51,7 +51,7 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRule
   }
   std::vector<std::shared_ptr<const Sums>> known;
   for (const auto& axes : mesh_shardings({&graph, id}, graph.mesh(node.outputs[0]))) {
-    NodeChoice::Laid laid;
+    NodeChoice::Layouts laid;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) laid.ins.push_back(entries(axes, false, i));
     for (std::size_t o = 0; o < node.outputs.size(); ++o) laid.outs.push_back(entries(axes, true, o));
     std::optional<Sums> sums = rules.in(id, laid.ins, laid.outs);
@@ -170,42 +170,45 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
   return choices_with(graph, id, stored, costs, rules, axis_limits(graph)[id]);
 }
 
-TransitionTable& TreePrices::table(const TensorType& type, const Mesh& mesh) {
+TransitionTable& TransitionCostCache::table(const TensorType& type, const Mesh& mesh) {
   return tables_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
 }
 
-sbp::AxisLowerBounds& TreePrices::floors(const TensorType& type, const Mesh& mesh) {
+sbp::AxisLowerBounds& TransitionCostCache::floors(const TensorType& type, const Mesh& mesh) {
   return floors_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
 }
 
-double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
-  return first_unsound(graph, choices, chosen, prices).valid() ? INFINITY
-                                                               : price_of_all(graph, choices, chosen, prices);
+double assignment_cost(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
+                       TransitionCostCache& prices) {
+  return first_unsound(graph, choices, chosen, prices).valid()
+             ? INFINITY
+             : unchecked_assignment_cost(graph, choices, chosen, prices);
 }
 
-double price_of_all(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
+double unchecked_assignment_cost(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
+                                 TransitionCostCache& prices) {
   double total = 0;
   for (NodeId n : choices.ids()) total += choices[n][static_cast<std::size_t>(chosen[n])].seconds;
-  auto wants = wants_of(graph);
-  for (ValueId v : wants.ids()) total += price_value(graph, v, wants[v], choices, chosen, prices);
+  auto consumers = consumer_layouts(graph);
+  for (ValueId v : consumers.ids()) total += transfer_cost(graph, v, consumers[v], choices, chosen, prices);
   return total;
 }
 
-Priced priced(const Graph& sharded, const Wanted& wanted, const CostTable& costs) {
-  Priced out;
+CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& wanted, const CostTable& costs) {
+  CostBreakdown out;
   Choices choices;
   for (NodeId n : sharded.nodes.ids()) {
-    NodeChoice::Laid laid{wanted[n], {}};
+    NodeChoice::Layouts laid{wanted[n], {}};
     for (ValueId made : sharded.node(n).outputs) laid.outs.push_back(*sharded.value(made).layout);
     NodeChoice choice(std::move(laid), 0);
     choice.seconds = sharded.node(n).acts * seconds_of(sharded, n, choice, costs);
     out.calls.push_back(choice.seconds);
     choices.push_back({std::move(choice)});
   }
-  TreePrices prices(costs);
+  TransitionCostCache prices(costs);
   const ById<NodeId, int> only(sharded.nodes.size(), 0);
-  const auto wants = wants_of(sharded);
-  for (ValueId v : wants.ids()) out.moves.push_back(price_value(sharded, v, wants[v], choices, only, prices));
+  const auto consumers = consumer_layouts(sharded);
+  for (ValueId v : consumers.ids()) out.moves.push_back(transfer_cost(sharded, v, consumers[v], choices, only, prices));
   return out;
 }
 
@@ -233,16 +236,16 @@ void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
 
 namespace {
 void share_layouts(Choices& choices) {
-  using Laid = std::shared_ptr<const NodeChoice::Laid>;
-  auto before = [](const Laid& a, const Laid& b) { return *a < *b; };
-  std::set<Laid, decltype(before)> known(before);
+  using Layouts = std::shared_ptr<const NodeChoice::Layouts>;
+  auto before = [](const Layouts& a, const Layouts& b) { return *a < *b; };
+  std::set<Layouts, decltype(before)> known(before);
   for (auto& list : choices)
-    for (NodeChoice& choice : list) choice.laid = *known.insert(choice.laid).first;
+    for (NodeChoice& choice : list) choice.layouts = *known.insert(choice.layouts).first;
 }
 }  // namespace
 
-Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen) {
-  Sharded made;
+ShardedGraph apply_choices(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen) {
+  ShardedGraph made;
   made.wanted.resize(graph.nodes.size());
   for (NodeId n : graph.nodes.ids()) {
     const NodeChoice& choice = choices[n][static_cast<std::size_t>(chosen[n])];
@@ -293,12 +296,12 @@ Graph with_effective_layouts(Graph graph) {
   return graph;
 }
 
-Sharded shard(Graph graph, const CostTable& costs) {
+ShardedGraph shard(Graph graph, const CostTable& costs) {
   graph = with_effective_layouts(std::move(graph));
   const Choices choices = choices_of(graph, costs);
-  TreePrices prices(costs);
-  const Searched found = search_layouts(graph, choices, prices);
-  Sharded made = laid_by(std::move(graph), choices, found.chosen);
+  TransitionCostCache prices(costs);
+  const LayoutSearchResult found = search_layouts(graph, choices, prices);
+  ShardedGraph made = apply_choices(std::move(graph), choices, found.chosen);
   made.cost = found.cost;
   made.cost_bound = found.bound;
   made.optimal = found.optimal;

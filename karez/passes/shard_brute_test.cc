@@ -9,7 +9,7 @@
 #include <set>
 
 #include "karez/passes/shard_search.h"
-#include "karez/passes/test_fixed_to.h"
+#include "karez/passes/test_choice_cost.h"
 #include "karez/passes/test_programs.h"
 #include "karez/passes/test_random_graphs.h"
 #include "karez/passes/test_trees.h"
@@ -290,13 +290,13 @@ class BruteForce {
   ById<NodeId, std::vector<Axes>> choices_;
   ById<NodeId, std::vector<double>> compute_;
   std::vector<Priced> values_;
-  std::map<std::pair<std::string, std::set<Sbp>>, testing::Trees> ways_;
+  std::map<std::pair<std::string, std::set<Sbp>>, testing::TransitionTrees> ways_;
 };
 
-Searched searched(const Graph& graph, const CostTable& costs, const SearchLimits& limits) {
+LayoutSearchResult searched(const Graph& graph, const CostTable& costs, const SearchLimits& limits) {
   Choices choices;
   for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
-  TreePrices prices(costs);
+  TransitionCostCache prices(costs);
   return search_layouts(graph, choices, prices, limits);
 }
 
@@ -365,9 +365,9 @@ TEST(ShardOptimality, TablesHoldTheTruePriceOfEveryChoice) {
     if (brute.count() == 0) continue;
     Choices choices;
     for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
-    TreePrices prices(costs);
-    const LayoutProblem free = layout_problem(graph, choices, prices, Crowds::free),
-                        dear = layout_problem(graph, choices, prices, Crowds::forbidden);
+    TransitionCostCache prices(costs);
+    const LayoutProblem free = layout_problem(graph, choices, prices, ChainOverflow::free),
+                        dear = layout_problem(graph, choices, prices, ChainOverflow::forbidden);
     for (int round = 0; round < 20; ++round) {
       const auto chosen = brute.any(random);
       ById<NodeId, int> numbers;
@@ -376,14 +376,14 @@ TEST(ShardOptimality, TablesHoldTheTruePriceOfEveryChoice) {
       const std::string what =
           cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
       if (!std::isfinite(exact)) {
-        ASSERT_FALSE(std::isfinite(price(graph, choices, numbers, prices))) << what;
+        ASSERT_FALSE(std::isfinite(assignment_cost(graph, choices, numbers, prices))) << what;
         continue;
       }
       ++sound;
-      ASSERT_NEAR(price(graph, choices, numbers, prices), exact, rounding) << what;
-      ASSERT_LE(fixed_to(free, choices, numbers), exact + rounding) << what;
-      ASSERT_GE(fixed_to(dear, choices, numbers), exact - rounding) << what;
-      if (free.crowds == 0) { ASSERT_NEAR(fixed_to(free, choices, numbers), exact, rounding) << what; }
+      ASSERT_NEAR(assignment_cost(graph, choices, numbers, prices), exact, rounding) << what;
+      ASSERT_LE(cost_of_choices(free, choices, numbers), exact + rounding) << what;
+      ASSERT_GE(cost_of_choices(dear, choices, numbers), exact - rounding) << what;
+      if (free.inexact_values == 0) { ASSERT_NEAR(cost_of_choices(free, choices, numbers), exact, rounding) << what; }
     }
   }
   EXPECT_GT(sound, 600);
@@ -406,13 +406,13 @@ TEST(ShardOptimality, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
     const double best = brute.best(), rounding = 1e-11 * best + 1e-18;
     if (!std::isfinite(best)) continue;
     ++done;
-    const Searched made = searched(graph, costs,
-                                   {.passes = 1 + static_cast<int>(pick(random, 4)),
-                                    .rounds = 1 + static_cast<int>(pick(random, 2)),
-                                    .cores = static_cast<int>(pick(random, 12)),
-                                    .axis_by_axis = pick(random, 3) == 0,
-                                    .table_cells = 1 + pick(random, 30),
-                                    .cheap_cells = 0});
+    const LayoutSearchResult made = searched(graph, costs,
+                                             {.passes = 1 + static_cast<int>(pick(random, 4)),
+                                              .rounds = 1 + static_cast<int>(pick(random, 2)),
+                                              .reduced_problems = static_cast<int>(pick(random, 12)),
+                                              .axis_by_axis = pick(random, 3) == 0,
+                                              .table_cells = 1 + pick(random, 30),
+                                              .cheap_cells = 0});
     const std::string what =
         cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
     ASSERT_LE(made.bound, best + rounding) << what;
@@ -428,7 +428,7 @@ TEST(ShardOptimality, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
 
 // Programs on which each step of the search counts: with tables that are too small for the whole it finds what it finds
 // with large ones.
-TEST(ShardOptimality, CoresAxesAndCrowdsEachFindWhatIsBest) {
+TEST(ShardOptimality, ReducedProblemsAxesAndChainOverflowEachFindTheBest) {
   struct Case {
     const char* axes;
     std::uint64_t seed;
@@ -436,15 +436,17 @@ TEST(ShardOptimality, CoresAxesAndCrowdsEachFindWhatIsBest) {
     SearchLimits limits;
     double best;  // seconds
   };
-  const SearchLimits cores{.passes = 2, .rounds = 4, .cores = 8, .axis_by_axis = false, .table_cells = 256},
-      axes{.passes = 2, .rounds = 4, .cores = 0, .axis_by_axis = true, .table_cells = 256};
-  for (const Case& one : {Case{"a=2,b=2", 29, 12, cores, 1.017408e-06}, Case{"a=2,b=2", 29, 12, axes, 1.017408e-06},
-                          Case{"a=2,b=2,c=2", 3, 8, cores, 1.060264e-06}}) {
+  const SearchLimits reduced_problems{
+      .passes = 2, .rounds = 4, .reduced_problems = 8, .axis_by_axis = false, .table_cells = 256},
+      axes{.passes = 2, .rounds = 4, .reduced_problems = 0, .axis_by_axis = true, .table_cells = 256};
+  for (const Case& one :
+       {Case{"a=2,b=2", 29, 12, reduced_problems, 1.017408e-06}, Case{"a=2,b=2", 29, 12, axes, 1.017408e-06},
+        Case{"a=2,b=2,c=2", 3, 8, reduced_problems, 1.060264e-06}}) {
     Random random(7919 + one.seed);
     const Mesh mesh = Mesh::parse(one.axes);
     const Graph graph = random_graph(random, mesh, one.nodes - pick(random, 4));
     const CostTable costs = random_costs(random);
-    const Searched made = searched(graph, costs, one.limits);
+    const LayoutSearchResult made = searched(graph, costs, one.limits);
     const std::string what = cat(one.axes, ", case ", one.seed, "\n", print(graph), costs.print());
     EXPECT_NEAR(made.cost, one.best, 1e-6 * one.best) << what;
     EXPECT_LE(made.bound, one.best * (1 + 1e-6)) << what;
@@ -465,9 +467,9 @@ void expect_no_cheaper_than_bound(const char* axes, int graphs, int each, std::s
     BruteForce brute(graph, costs);
     if (brute.count() < 1e6) continue;
     ++done;
-    const Searched made = searched(graph, costs,
-                                   {.passes = 4 + static_cast<int>(pick(random, 20)),
-                                    .table_cells = pick(random, 2) ? std::size_t{64} : std::size_t{1} << 20});
+    const LayoutSearchResult made = searched(graph, costs,
+                                             {.passes = 4 + static_cast<int>(pick(random, 20)),
+                                              .table_cells = pick(random, 2) ? std::size_t{64} : std::size_t{1} << 20});
     const std::string what = cat("seed ", seed, ", case ", tried, "\n", print(graph), costs.print());
     bool met = false;
     for (int k = 0; k < each; ++k) {
@@ -534,20 +536,21 @@ TEST(ShardOptimality, WithLittleToSearchWithItComesAsFarAsItDid) {
     const ValueId fixed = build::input(b, "fixed", {DType::f32, {16, 16}});
     graph.value(fixed).layout = Layout(mesh.axes.size(), S(0));
     graph.outputs.push_back({"fixed", fixed});
-    const Searched made = searched(graph, costs,
-                                   {.passes = 1 + static_cast<int>(pick(random, 8)),
-                                    .rounds = 1 + static_cast<int>(pick(random, 3)),
-                                    .cores = static_cast<int>(pick(random, 2) * pick(random, 10)),
-                                    .axis_by_axis = pick(random, 3) > 0,
-                                    .table_cells = 2 + (pick(random, 2) ? pick(random, 60) : pick(random, 2000)),
-                                    .cheap_cells = pick(random, 2) * 300});
-    const Searched best = searched(graph, costs, {});
+    const LayoutSearchResult made =
+        searched(graph, costs,
+                 {.passes = 1 + static_cast<int>(pick(random, 8)),
+                  .rounds = 1 + static_cast<int>(pick(random, 3)),
+                  .reduced_problems = static_cast<int>(pick(random, 2) * pick(random, 10)),
+                  .axis_by_axis = pick(random, 3) > 0,
+                  .table_cells = 2 + (pick(random, 2) ? pick(random, 60) : pick(random, 2000)),
+                  .cheap_cells = pick(random, 2) * 300});
+    const LayoutSearchResult best = searched(graph, costs, {});
     EXPECT_LE(made.bound, best.cost * (1 + 1e-9)) << seed;
     if (made.optimal) { EXPECT_LE(made.cost, best.cost * (1 + 1e-9)) << seed; }
     Choices choices;
     for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
-    TreePrices prices(costs);
-    const double first = price(graph, choices, ById<NodeId, int>(choices.size(), 0), prices);
+    TransitionCostCache prices(costs);
+    const double first = assignment_cost(graph, choices, ById<NodeId, int>(choices.size(), 0), prices);
     found += made.cost / first, proven += made.bound / first, optimal += made.optimal;
   }
   EXPECT_NEAR(found, 12.831584735637643, 1e-8);

@@ -12,46 +12,46 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t most_ways =
+constexpr std::size_t max_step_cells =
     1 << 17;  // of one link: sets before it times classes; and of sets behind it times the producer's
-constexpr std::size_t most_layouts = 256;    // that the consumers of one chain may want
-constexpr std::size_t most_remembered = 12;  // layouts
-constexpr int few_remembered = 2;            // fewer are worth less than what each axis costs by itself
+constexpr std::size_t most_layouts = 256;       // that the consumers of one chain may want
+constexpr std::size_t max_chain_capacity = 12;  // layouts
+constexpr int min_chain_capacity = 2;           // fewer are worth less than what each axis costs by itself
 
 // Of the layouts that a chain's consumers want beside those that are wanted anyway.
-struct Few {
+struct LayoutSet {
   std::array<std::uint64_t, most_layouts / 64> bits = {};
   int count = 0;
   bool has(int layout) const { return (bits[layout / 64] >> layout % 64 & 1U) != 0; }
-  bool meets(const Few& other) const {
+  bool meets(const LayoutSet& other) const {
     for (std::size_t w = 0; w < bits.size(); ++w)
       if ((bits[w] & other.bits[w]) != 0) return true;
     return false;
   }
   void add(int layout) { bits[layout / 64] |= std::uint64_t{1} << layout % 64, ++count; }
-  void drop(const Few& others) {
+  void drop(const LayoutSet& others) {
     count = 0;
     for (std::size_t w = 0; w < bits.size(); ++w) {
       bits[w] &= ~others.bits[w];
       count += std::popcount(bits[w]);
     }
   }
-  auto operator<=>(const Few&) const = default;
+  auto operator<=>(const LayoutSet&) const = default;
 };
 
 // The layouts that some consumers want and not all, and which of them become which at no cost.
-struct Asked {
+struct RequestedLayouts {
   std::vector<int> layouts;
   std::vector<std::vector<std::vector<int>>> wanted;  // by consumer and class: places in `layouts`
-  std::vector<Few> gives, given_by;                   // by layout; of two that give each other the first gives
+  std::vector<LayoutSet> gives, given_by;             // by layout; of two that give each other the first gives
 };
 
-Asked asked_by(const Asking& asking) {
-  Asked asked;
+RequestedLayouts requested_layouts(const LayoutRequest& asking) {
+  RequestedLayouts asked;
   TransitionTable& table = asking.table;
-  for (const Member* consumer : asking.consumers) {
+  for (const TableMember* consumer : asking.consumers) {
     auto& classes = asked.wanted.emplace_back();
-    for (const Member::Class& one : consumer->classes) {
+    for (const TableMember::Class& one : consumer->classes) {
       auto& places = classes.emplace_back();
       for (int target : one.targets) {
         if (table.with(asking.base, target) == asking.base) continue;
@@ -76,27 +76,28 @@ Asked asked_by(const Asking& asking) {
 }
 
 // The sets that may stand after a link, and how one comes to them.
-struct Sets {
-  std::vector<Few> after;
-  std::vector<int> ways;  // by position before and class: position after, -1 where it is forbidden
+struct ChainStep {
+  std::vector<LayoutSet> after;
+  std::vector<int> next_set;  // by position before and class: position after, -1 where it is forbidden
 };
-struct SetChain {
-  std::vector<Sets> links;
-  int remembers = 0;
-  bool forgets = false;
+struct LayoutSetChain {
+  std::vector<ChainStep> links;
+  int capacity = 0;
+  bool truncated = false;
 };
 
 // The links of a chain that remembers `most` layouts; nothing if that is too large or too little. A layout that another
 // of the set gives is no part of it.
-std::optional<SetChain> set_chain(const Asked& asked, int most, std::size_t producers, Crowds crowds) {
-  SetChain chain{{}, most, false};
-  std::vector<Few> before = {{}};
+std::optional<LayoutSetChain> set_chain(const RequestedLayouts& asked, int most, std::size_t producers,
+                                        ChainOverflow overflow) {
+  LayoutSetChain chain{{}, most, false};
+  std::vector<LayoutSet> before = {{}};
   for (const auto& classes : asked.wanted) {
-    Sets link;
-    std::map<Few, int> seen;
-    for (const Few& few : before) {
+    ChainStep link;
+    std::map<LayoutSet, int> seen;
+    for (const LayoutSet& few : before) {
       for (const std::vector<int>& layouts : classes) {
-        Few next = few;
+        LayoutSet next = few;
         bool forbidden = false;
         for (int layout : layouts) {
           const auto l = static_cast<std::size_t>(layout);
@@ -105,17 +106,17 @@ std::optional<SetChain> set_chain(const Asked& asked, int most, std::size_t prod
           if (next.count < most) {
             next.add(layout);
           } else {
-            chain.forgets = true;
-            forbidden = crowds == Crowds::forbidden;
+            chain.truncated = true;
+            forbidden = overflow == ChainOverflow::forbidden;
           }
         }
-        link.ways.push_back(-1);
+        link.next_set.push_back(-1);
         if (forbidden) continue;
         auto [at, fresh] = seen.try_emplace(next, static_cast<int>(seen.size()));
         if (fresh) link.after.push_back(next);
-        link.ways.back() = at->second;
+        link.next_set.back() = at->second;
       }
-      if (link.ways.size() > most_ways || link.after.size() * producers > most_ways) return std::nullopt;
+      if (link.next_set.size() > max_step_cells || link.after.size() * producers > max_step_cells) return std::nullopt;
     }
     if (link.after.empty()) return std::nullopt;  // everything is forbidden
     before = link.after;
@@ -124,15 +125,17 @@ std::optional<SetChain> set_chain(const Asked& asked, int most, std::size_t prod
   return chain;
 }
 
-std::optional<SetChain> longest_chain(const Asked& asked, std::size_t producers, Crowds crowds) {
+std::optional<LayoutSetChain> longest_chain(const RequestedLayouts& asked, std::size_t producers,
+                                            ChainOverflow overflow) {
   if (asked.layouts.size() > most_layouts) return std::nullopt;
-  for (int most = static_cast<int>(std::min(asked.wanted.size(), most_remembered)); most > 0; --most)
-    if (auto chain = set_chain(asked, most, producers, crowds)) return chain;
+  for (int most = static_cast<int>(std::min(asked.wanted.size(), max_chain_capacity)); most > 0; --most)
+    if (auto chain = set_chain(asked, most, producers, overflow)) return chain;
   return std::nullopt;
 }
 
-Chain over_sets(const Asking& asking, const Asked& asked, std::optional<SetChain> sets) {
-  Chain made;
+LayoutChain chain_over_sets(const LayoutRequest& asking, const RequestedLayouts& asked,
+                            std::optional<LayoutSetChain> sets) {
+  LayoutChain made;
   std::vector<int> last = {asking.base};
   if (sets) {
     for (std::size_t k = 0; k < sets->links.size(); ++k) {
@@ -140,11 +143,11 @@ Chain over_sets(const Asking& asking, const Asked& asked, std::optional<SetChain
       if (k > 0) cells->classes.emplace_back();
       cells->classes.push_back(asking.consumers[k]->class_of);
       cells->classes.emplace_back();
-      cells->implied_class = std::move(sets->links[k].ways);
+      cells->implied_class = std::move(sets->links[k].next_set);
       made.links.push_back({k, std::move(cells), static_cast<int>(sets->links[k].after.size())});
     }
     last.clear();
-    for (const Few& few : sets->links.back().after) {
+    for (const LayoutSet& few : sets->links.back().after) {
       last.push_back(asking.base);
       for (std::size_t l = 0; l < asked.layouts.size(); ++l)
         if (few.has(static_cast<int>(l))) last.back() = asking.table.with(last.back(), asked.layouts[l]);
@@ -153,7 +156,7 @@ Chain over_sets(const Asking& asking, const Asked& asked, std::optional<SetChain
   auto price = std::make_shared<solve::CostCells>();
   price->classes.push_back(asking.producer.class_of);
   if (sets) price->classes.emplace_back();
-  for (const Member::Class& one : asking.producer.classes) {
+  for (const TableMember::Class& one : asking.producer.classes) {
     check_interrupt();
     for (int set : last) price->cost.push_back(asking.times * asking.table.seconds(one.from, set));
   }
@@ -176,19 +179,19 @@ std::vector<int> merged(const std::vector<int>& of_class, const std::vector<int>
   return out;
 }
 
-Chain over_axis(const Asking& asking, sbp::AxisLowerBounds& floors, int axis) {
+LayoutChain chain_over_axis(const LayoutRequest& asking, sbp::AxisLowerBounds& floors, int axis) {
   auto entry = [&](int layout) { return asking.table.layout(layout)[static_cast<std::size_t>(axis)]; };
   auto entries = [&](const std::vector<int>& layouts) {
     unsigned set = sbp::AxisLowerBounds::none;
     for (int layout : layouts) set = floors.with(set, entry(layout));
     return set;
   };
-  Chain made;
+  LayoutChain made;
   std::vector<unsigned> sets = {entries(asking.table.layouts_in(asking.base))};
   for (std::size_t k = 0; k < asking.consumers.size(); ++k) {
     std::vector<unsigned> asks, after;
     std::vector<int> of_class;
-    for (const Member::Class& one : asking.consumers[k]->classes)
+    for (const TableMember::Class& one : asking.consumers[k]->classes)
       of_class.push_back(place_of(asks, entries(one.targets)));
     if (asks.size() == 1) {
       for (unsigned& set : sets) set |= asks[0];
@@ -206,7 +209,7 @@ Chain over_axis(const Asking& asking, sbp::AxisLowerBounds& floors, int axis) {
   auto price = std::make_shared<solve::CostCells>();
   std::vector<Sbp> starts;
   std::vector<int> of_class;
-  for (const Member::Class& one : asking.producer.classes) of_class.push_back(place_of(starts, entry(one.from)));
+  for (const TableMember::Class& one : asking.producer.classes) of_class.push_back(place_of(starts, entry(one.from)));
   price->classes.push_back(merged(of_class, asking.producer.class_of));
   if (!made.links.empty()) price->classes.emplace_back();
   for (Sbp start : starts)
@@ -217,15 +220,16 @@ Chain over_axis(const Asking& asking, sbp::AxisLowerBounds& floors, int axis) {
 
 }  // namespace
 
-Chains chains_of(const Asking& asking, TreePrices& prices, Crowds crowds) {
-  const Asked asked = asked_by(asking);
-  std::optional<SetChain> sets = longest_chain(asked, asking.producer.classes.size(), crowds);
-  const bool exact = sets && !sets->forgets;
-  if (exact || crowds == Crowds::forbidden || (sets && sets->remembers >= few_remembered))
-    return {{over_sets(asking, asked, std::move(sets))}, exact};
-  Chains made{{}, false};
+LayoutChains chains_of(const LayoutRequest& asking, TransitionCostCache& prices, ChainOverflow overflow) {
+  const RequestedLayouts asked = requested_layouts(asking);
+  std::optional<LayoutSetChain> sets = longest_chain(asked, asking.producer.classes.size(), overflow);
+  const bool exact = sets && !sets->truncated;
+  if (exact || overflow == ChainOverflow::forbidden || (sets && sets->capacity >= min_chain_capacity))
+    return {{chain_over_sets(asking, asked, std::move(sets))}, exact};
+  LayoutChains made{{}, false};
   sbp::AxisLowerBounds& floors = prices.floors(asking.table.type(), asking.table.mesh());
-  for (int axis = 0; axis < asking.table.mesh().rank(); ++axis) made.chains.push_back(over_axis(asking, floors, axis));
+  for (int axis = 0; axis < asking.table.mesh().rank(); ++axis)
+    made.chains.push_back(chain_over_axis(asking, floors, axis));
   return made;
 }
 

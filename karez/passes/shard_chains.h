@@ -13,7 +13,7 @@
 namespace karez::passes {
 
 // One node as the table of one value sees it.
-struct Member {
+struct TableMember {
   struct Class {
     int from = -1;             // the layout it gives the value, if it is the producer
     std::vector<int> targets;  // the layouts it wants the value in
@@ -25,17 +25,17 @@ struct Member {
 };
 
 // What a value asks of its transfers.
-struct Asking {
+struct LayoutRequest {
   TransitionTable& table;
-  const Member& producer;  // of several classes
-  std::vector<const Member*> consumers;
+  const TableMember& producer;  // of several classes
+  std::vector<const TableMember*> consumers;
   int base;   // the set that is wanted anyway
   int times;  // that it is made in a launch
 };
 
 // Before each link stands the set wanted so far, except before the first, and behind it the set with what this consumer
 // wants. The price is one of the producer and the last set, if there is a link.
-struct Chain {
+struct LayoutChain {
   struct Link {
     std::size_t consumer;
     std::shared_ptr<const solve::CostCells> cells;
@@ -44,13 +44,13 @@ struct Chain {
   std::vector<Link> links;
   std::shared_ptr<const solve::CostCells> price;
 };
-struct Chains {
-  std::vector<Chain> chains;  // their prices add up
+struct LayoutChains {
+  std::vector<LayoutChain> chains;  // their prices add up
   bool exact = true;
 };
 
 // Where a chain over sets would remember next to nothing, and lower bounds are asked for, there is one a mesh axis in
 // its place.
-Chains chains_of(const Asking& asking, TreePrices& prices, Crowds crowds);
+LayoutChains chains_of(const LayoutRequest& asking, TransitionCostCache& prices, ChainOverflow overflow);
 
 }  // namespace karez::passes

@@ -11,7 +11,7 @@
 namespace karez::passes {
 namespace {
 
-struct Once {
+struct DeduplicatedGraph {
   Graph graph;
   ById<NodeId, NodeId> node;     // that stands for it
   ById<ValueId, ValueId> value;  // likewise
@@ -30,8 +30,8 @@ std::string key_of(const Graph& graph, NodeId n, const Rewrite& rewrite) {
   return key;
 }
 
-Once once_each(const Graph& graph) {
-  Once made{{}, ById<NodeId, NodeId>(graph.nodes.size()), ById<ValueId, ValueId>(graph.values.size())};
+DeduplicatedGraph deduplicate(const Graph& graph) {
+  DeduplicatedGraph made{{}, ById<NodeId, NodeId>(graph.nodes.size()), ById<ValueId, ValueId>(graph.values.size())};
   Rewrite rewrite(graph);
   std::map<std::string, NodeId> seen;
   for (NodeId n : graph.nodes.ids()) {
@@ -54,10 +54,10 @@ Once once_each(const Graph& graph) {
 
 }  // namespace
 
-Sharded shard_copies(Graph graph, const CostTable& costs) {
-  Once once = once_each(graph);
-  Sharded made = shard(std::move(once.graph), costs);
-  Wanted wanted;
+ShardedGraph shard_copies(Graph graph, const CostTable& costs) {
+  DeduplicatedGraph once = deduplicate(graph);
+  ShardedGraph made = shard(std::move(once.graph), costs);
+  OperandLayouts wanted;
   for (NodeId n : graph.nodes.ids()) {
     wanted.push_back(made.wanted[once.node[n]]);
     for (ValueId out : graph.node(n).outputs) graph.value(out).layout = made.graph.value(once.value[out]).layout;

@@ -10,6 +10,6 @@ namespace karez::passes {
 // Layouts decide which sums are made in which order: chosen anew, with the copies' own time and transfers in the
 // account, they could be others than without recomputation, and so the losses' last bits. Cost and bound are those of
 // the program without copies.
-Sharded shard_copies(Graph graph, const CostTable& costs);
+ShardedGraph shard_copies(Graph graph, const CostTable& costs);
 
 }  // namespace karez::passes

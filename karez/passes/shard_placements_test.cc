@@ -105,15 +105,15 @@ Graph random_graph(Random& random, std::size_t nodes) {
   return graph;
 }
 
-struct Way {
+struct NodeCost {
   std::vector<Layout> in, out;
   double seconds = 0;
 };
 
-std::vector<Way> ways_of(const Graph& graph, NodeId n, const CostTable& costs) {
+std::vector<NodeCost> ways_of(const Graph& graph, NodeId n, const CostTable& costs) {
   const Node& node = graph.node(n);
   const Mesh& mesh = graph.mesh(node.outputs[0]);
-  std::vector<Way> all;
+  std::vector<NodeCost> all;
   if (node.op->role == Role::transfer) {
     const TensorType& type = graph.type(node.inputs[0]);
     const Mesh& source = graph.mesh(node.inputs[0]);
@@ -122,7 +122,7 @@ std::vector<Way> ways_of(const Graph& graph, NodeId n, const CostTable& costs) {
         all.push_back({{from}, {to}, node.acts * transfer_seconds(type, {source, from}, {mesh, to}, costs)});
   } else {
     for (const auto& axes : mesh_shardings({&graph, n}, mesh)) {
-      Way way{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size()), 0};
+      NodeCost way{std::vector<Layout>(node.inputs.size()), std::vector<Layout>(node.outputs.size()), 0};
       std::vector<TensorType> in, out;
       for (const Sharding& axis : axes) {
         for (std::size_t i = 0; i < way.in.size(); ++i) way.in[i].push_back(axis.in[i]);
@@ -138,7 +138,7 @@ std::vector<Way> ways_of(const Graph& graph, NodeId n, const CostTable& costs) {
       all.push_back(std::move(way));
     }
   }
-  std::erase_if(all, [&](const Way& way) {
+  std::erase_if(all, [&](const NodeCost& way) {
     for (std::size_t o = 0; o < way.out.size(); ++o) {
       if (const auto& fixed = graph.value(node.outputs[o]).layout; fixed && *fixed != way.out[o]) return true;
       for (const Variable& variable : graph.variables)
@@ -151,7 +151,7 @@ std::vector<Way> ways_of(const Graph& graph, NodeId n, const CostTable& costs) {
 
 // The least seconds of all ways; nothing where those are too many to be tried.
 std::optional<double> best_of_all(const Graph& graph, const CostTable& costs) {
-  ById<NodeId, std::vector<Way>> ways;
+  ById<NodeId, std::vector<NodeCost>> ways;
   double count = 1;
   for (NodeId n : graph.nodes.ids())
     ways.push_back(ways_of(graph, n, costs)), count *= static_cast<double>(ways[n].size());
@@ -204,7 +204,7 @@ TEST(ShardPlacements, TheChoiceIsTheBestOfAll) {
     if (!best) continue;
     ++tried;
     const std::string what = cat("seed ", seed, "\n", print(graph), costs.print());
-    const Sharded made = shard(graph, costs);
+    const ShardedGraph made = shard(graph, costs);
     ASSERT_NEAR(made.cost, *best, 1e-9 * *best + 1e-18) << what;
     ASSERT_TRUE(made.optimal) << what;
     for (ValueId v : graph.values.ids())
@@ -239,7 +239,7 @@ TEST(ShardCopies, NodesThatAreAlikeButForOneThingAreNotOne) {
     graph.outputs = {{"one", one, Layout{S(0)}}, {"other", other}};
     CostTable costs;
     costs.memory_bytes = 1e8;
-    const Sharded apart = shard(graph, costs), together = shard_copies(graph, costs);
+    const ShardedGraph apart = shard(graph, costs), together = shard_copies(graph, costs);
     if (thing == "nothing") {
       EXPECT_LT(together.cost, 0.8 * apart.cost);
     } else {
@@ -257,7 +257,7 @@ TEST(ShardCopies, EveryOutputLiesAsWithoutCopies) {
   Builder b(graph, testing::table());
   const ValueId x = build::input(b, "x", {DType::f32, {8, 4}});
   for (const char* name : {"one", "two", "three"}) graph.outputs.push_back({name, build::tanh(b, x), Layout{S(0)}});
-  const Sharded apart = shard(graph, CostTable()), together = shard_copies(graph, CostTable());
+  const ShardedGraph apart = shard(graph, CostTable()), together = shard_copies(graph, CostTable());
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(apart.graph.outputs[i].layout, Layout{B()}) << i;
     EXPECT_EQ(together.graph.outputs[i].layout, Layout{B()}) << i;

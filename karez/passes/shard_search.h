@@ -10,7 +10,7 @@
 
 namespace karez::passes {
 
-struct Searched {
+struct LayoutSearchResult {
   ById<NodeId, int> chosen;
   double cost = 0, bound = 0;  // seconds: true price of the choice; what every choice costs at least
   bool optimal = false;
@@ -20,12 +20,12 @@ struct Searched {
 // Counted, never seconds: every rank decides alike.
 struct SearchLimits {
   int passes = 40;                                 // of the bound over the whole program
-  int rounds = 12, cores = 11;                     // of narrowing to what the bound leaves; of exact searches in each
+  int rounds = 12, reduced_problems = 11;          // of narrowing to what the bound leaves; of exact searches in each
   bool axis_by_axis = true;                        // begin so
   std::size_t table_cells = std::size_t{1} << 20;  // of one table of an exact elimination
   std::size_t cheap_cells = 4'000;                 // of what one variable leaves that goes before the bound
 };
-Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices,
-                        const SearchLimits& limits = {});
+LayoutSearchResult search_layouts(const Graph& graph, const Choices& choices, TransitionCostCache& prices,
+                                  const SearchLimits& limits = {});
 
 }  // namespace karez::passes

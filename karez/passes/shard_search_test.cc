@@ -27,7 +27,7 @@ TEST(ShardSearch, OneAxisIsNearlySolvedWhereRatesAreMeasured) {
   const OpTable ops = all_ops();
   Graph graph = parse_graph(saved("gpt2_rates.graph"), ops);
   graph.meshes[0] = Mesh::parse("data=2,model=2");
-  const Sharded found = shard(std::move(graph), CostTable::parse(saved("rates.costs")));
+  const ShardedGraph found = shard(std::move(graph), CostTable::parse(saved("rates.costs")));
   EXPECT_LE((found.cost - found.cost_bound) / found.cost, 0.001) << found.report;
 }
 
@@ -50,9 +50,9 @@ TEST(ShardSearch, WhereWhatIsFirstAndWhatIsCheapestAreUnsoundAnotherChoiceIsFoun
   CostTable costs;
   costs.link = {0, 1e-9};
   const Choices choices = choices_of(graph, costs);
-  TreePrices prices(costs);
+  TransitionCostCache prices(costs);
   ASSERT_TRUE(first_unsound(graph, choices, ById<NodeId, int>(graph.nodes.size(), 0), prices).valid());
-  const Searched found = search_layouts(graph, choices, prices);
+  const LayoutSearchResult found = search_layouts(graph, choices, prices);
   EXPECT_TRUE(std::isfinite(found.cost));
   EXPECT_FALSE(first_unsound(graph, choices, found.chosen, prices).valid());
   EXPECT_LE(found.bound, found.cost);

@@ -21,7 +21,7 @@ bool has_sums(const Layout& layout, const std::vector<int>& axes) {
 // Whether the value comes to this target as it was made on these axes: on none of them it was added up and made Partial
 // again.
 bool stays(const Graph& graph, ValueId value, const Layout& from, const std::set<Layout>& targets, const Layout& target,
-           const std::vector<int>& axes, TreePrices& prices) {
+           const std::vector<int>& axes, TransitionCostCache& prices) {
   if (from.size() == 1 || from == target || targets.size() > 16) return true;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
@@ -105,9 +105,10 @@ solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::ve
 
 }  // namespace
 
-NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
+NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
+                     TransitionCostCache& prices) {
   auto pick = [&](NodeId node) -> const NodeChoice& { return choices[node][static_cast<std::size_t>(chosen[node])]; };
-  ById<ValueId, Wants> wants;  // made when first asked for
+  ById<ValueId, ConsumerLayouts> consumers;  // made when first asked for
   ById<NodeId, bool> masked(choices.size(), false);
   for (NodeId n : choices.ids()) {
     const NodeChoice& choice = pick(n);
@@ -122,8 +123,8 @@ NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<Node
                      &target = choice.in(static_cast<std::size_t>(operand));
         if (masked[producer] || !has_sums(from, pass.axes)) return false;
         if (from.size() == 1 || from == target) return true;
-        if (wants.size() == 0) wants = wants_of(graph);
-        return stays(graph, value, from, targets_of(wants[value], choices, chosen), target, pass.axes, prices);
+        if (consumers.size() == 0) consumers = consumer_layouts(graph);
+        return stays(graph, value, from, targets_of(consumers[value], choices, chosen), target, pass.axes, prices);
       };
       const auto& operands = pass.operands;
       if (pass.all ? !std::all_of(operands.begin(), operands.end(), dense)

@@ -12,7 +12,7 @@
 #include "karez/passes/pipeline.h"
 #include "karez/passes/shard_copies.h"
 #include "karez/passes/shard_programs.h"
-#include "karez/passes/test_fixed_to.h"
+#include "karez/passes/test_choice_cost.h"
 
 namespace karez::passes {
 namespace {
@@ -71,8 +71,8 @@ TEST(Shard, TrapOneWithoutComputeTimeReplicateAllWouldWin) {
     for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
     for (const auto& list : choices)
       for (Sbp entry : list[0].out(0)) EXPECT_TRUE(entry.is_broadcast());  // the first choice is all Broadcast
-    TreePrices prices(costs);
-    return price(graph, choices, ById<NodeId, int>(graph.nodes.size(), 0), prices);
+    TransitionCostCache prices(costs);
+    return assignment_cost(graph, choices, ById<NodeId, int>(graph.nodes.size(), 0), prices);
   };
   CostTable blind;
   blind.matmul_flops = blind.memory_bytes = 1e300;
@@ -214,11 +214,11 @@ TEST(Shard, AValueWithTwelveConsumersIsPlannedInAChain) {
   Compilation c = p.planned();
   Choices choices;
   for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, c.options.costs));
-  TreePrices prices(c.options.costs);
-  EXPECT_EQ(layout_problem(p.graph, choices, prices, Crowds::free).crowds, 0);
+  TransitionCostCache prices(c.options.costs);
+  EXPECT_EQ(layout_problem(p.graph, choices, prices, ChainOverflow::free).inexact_values, 0);
   EXPECT_LE(c.cost_bound, c.cost);
   EXPECT_TRUE(c.optimal);
-  EXPECT_LT(c.cost, price(p.graph, choices, ById<NodeId, int>(choices.size(), 0), prices));
+  EXPECT_LT(c.cost, assignment_cost(p.graph, choices, ById<NodeId, int>(choices.size(), 0), prices));
 }
 
 // What several consumers want of one product.
@@ -240,12 +240,13 @@ Graph repeated(Graph graph, std::int64_t times) {
 }
 
 // A random choice for every node that lets no masked sum meet a product: others have no price.
-ById<NodeId, int> any_sound(const Graph& graph, const Choices& choices, TreePrices& prices, std::mt19937_64& random) {
+ById<NodeId, int> any_sound(const Graph& graph, const Choices& choices, TransitionCostCache& prices,
+                            std::mt19937_64& random) {
   for (int tries = 0;; ++tries) {
     require(tries < 100000, "no sound choice");
     ById<NodeId, int> chosen(choices.size(), 0);
     for (NodeId n : choices.ids()) chosen[n] = static_cast<int>(random() % choices[n].size());
-    if (std::isfinite(price(graph, choices, chosen, prices))) return chosen;
+    if (std::isfinite(assignment_cost(graph, choices, chosen, prices))) return chosen;
   }
 }
 
@@ -261,19 +262,22 @@ TEST(Shard, EveryActIsPaid) {
     add_consumers_of_one(p, one.consumers, one.batch);
     const Graph often = repeated(p.graph, 5);
     const CostTable costs;
-    TreePrices prices(costs);
+    TransitionCostCache prices(costs);
     Choices choices, more;
     for (NodeId n : p.graph.nodes.ids())
       choices.push_back(choices_of(p.graph, n, costs)), more.push_back(choices_of(often, n, costs));
     std::mt19937_64 random(7);
-    for (Crowds crowds : {Crowds::free, Crowds::forbidden}) {
-      const LayoutProblem once = layout_problem(p.graph, choices, prices, crowds),
-                          five = layout_problem(often, more, prices, crowds);
+    for (ChainOverflow overflow : {ChainOverflow::free, ChainOverflow::forbidden}) {
+      const LayoutProblem once = layout_problem(p.graph, choices, prices, overflow),
+                          five = layout_problem(often, more, prices, overflow);
       for (int round = 0; round < 10; ++round) {
         const auto chosen = any_sound(p.graph, choices, prices, random);
-        const double all = price(p.graph, choices, chosen, prices), least = fixed_to(once, choices, chosen);
-        EXPECT_NEAR(price(often, more, chosen, prices), 5 * all, 1e-9 * all) << one.mesh;
-        if (std::isfinite(least)) { EXPECT_NEAR(fixed_to(five, more, chosen), 5 * least, 1e-9 * least) << one.mesh; }
+        const double all = assignment_cost(p.graph, choices, chosen, prices),
+                     least = cost_of_choices(once, choices, chosen);
+        EXPECT_NEAR(assignment_cost(often, more, chosen, prices), 5 * all, 1e-9 * all) << one.mesh;
+        if (std::isfinite(least)) {
+          EXPECT_NEAR(cost_of_choices(five, more, chosen), 5 * least, 1e-9 * least) << one.mesh;
+        }
       }
     }
   }
@@ -287,15 +291,15 @@ TEST(Shard, AChainHasTheTruePriceOfEveryChoice) {
   const CostTable costs;
   Choices choices;
   for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, costs));
-  TreePrices prices(costs);
-  const LayoutProblem problem = layout_problem(p.graph, choices, prices, Crowds::free);
-  ASSERT_EQ(problem.crowds, 0);
+  TransitionCostCache prices(costs);
+  const LayoutProblem problem = layout_problem(p.graph, choices, prices, ChainOverflow::free);
+  ASSERT_EQ(problem.inexact_values, 0);
   ASSERT_GT(problem.sum.domain.size(), p.graph.nodes.size()) << "no chain";
   std::mt19937_64 random(7);
   for (int round = 0; round < 30; ++round) {
     const auto chosen = any_sound(p.graph, choices, prices, random);
-    const double price_of_all = price(p.graph, choices, chosen, prices);
-    EXPECT_NEAR(fixed_to(problem, choices, chosen), price_of_all, 1e-9 * price_of_all) << "round " << round;
+    const double price_of_all = assignment_cost(p.graph, choices, chosen, prices);
+    EXPECT_NEAR(cost_of_choices(problem, choices, chosen), price_of_all, 1e-9 * price_of_all) << "round " << round;
   }
 }
 
@@ -309,18 +313,19 @@ TEST(Shard, AxesByThemselvesAreNeverPricedAboveWhatTheyCostTogether) {
     costs.link = {alpha, 1e-9};
     Choices choices;
     for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, costs));
-    TreePrices prices(costs);
-    const LayoutProblem free = layout_problem(p.graph, choices, prices, Crowds::free),
-                        dear = layout_problem(p.graph, choices, prices, Crowds::forbidden);
-    ASSERT_EQ(free.crowds, 1);
+    TransitionCostCache prices(costs);
+    const LayoutProblem free = layout_problem(p.graph, choices, prices, ChainOverflow::free),
+                        dear = layout_problem(p.graph, choices, prices, ChainOverflow::forbidden);
+    ASSERT_EQ(free.inexact_values, 1);
     std::mt19937_64 random(7);
     int apart = 0;
     for (int round = 0; round < 30; ++round) {
       const auto chosen = any_sound(p.graph, choices, prices, random);
-      const double price_of_all = price(p.graph, choices, chosen, prices), least = fixed_to(free, choices, chosen);
+      const double price_of_all = assignment_cost(p.graph, choices, chosen, prices),
+                   least = cost_of_choices(free, choices, chosen);
       EXPECT_LE(least, price_of_all * (1 + 1e-9)) << "round " << round;
       EXPECT_GE(least, 0.3 * price_of_all) << "round " << round;
-      EXPECT_GE(fixed_to(dear, choices, chosen), price_of_all * (1 - 1e-9)) << "round " << round;
+      EXPECT_GE(cost_of_choices(dear, choices, chosen), price_of_all * (1 - 1e-9)) << "round " << round;
       apart += least < price_of_all * (1 - 1e-9);
     }
     EXPECT_GT(apart, 0);
@@ -338,16 +343,16 @@ TEST(Shard, AnAxisByItselfRemembersAllThatIsWanted) {
   costs.memory_bytes = 1e300, costs.matmul_flops = 1e300, costs.call = 0;
   Choices choices;
   for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, costs));
-  TreePrices prices(costs);
-  const LayoutProblem free = layout_problem(p.graph, choices, prices, Crowds::free);
-  ASSERT_EQ(free.crowds, 1);
+  TransitionCostCache prices(costs);
+  const LayoutProblem free = layout_problem(p.graph, choices, prices, ChainOverflow::free);
+  ASSERT_EQ(free.inexact_values, 1);
   std::mt19937_64 random(7);
   int equal = 0;
   for (int round = 0; round < 40; ++round) {
     ById<NodeId, int> chosen(choices.size(), 0);
     for (NodeId n : choices.ids()) chosen[n] = static_cast<int>(random() % choices[n].size());
-    const double price_of_all = price(p.graph, choices, chosen, prices);
-    const double least = fixed_to(free, choices, chosen);
+    const double price_of_all = assignment_cost(p.graph, choices, chosen, prices);
+    const double least = cost_of_choices(free, choices, chosen);
     EXPECT_LE(least, price_of_all * (1 + 1e-9)) << "round " << round;
     equal += least >= price_of_all * (1 - 1e-9);
   }
@@ -355,7 +360,7 @@ TEST(Shard, AnAxisByItselfRemembersAllThatIsWanted) {
 }
 
 // A value that lies as it was told to, and thirteen who read it: each asks for itself.
-TEST(Shard, ACrowdAroundAFixedValueIsPricedFromBothSides) {
+TEST(Shard, AnOverflowingChainAroundAFixedValueIsPricedFromBothSides) {
   Program p("a=2,b=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
   p.fix(h, {S(0), S(1)});
@@ -369,10 +374,10 @@ TEST(Shard, ACrowdAroundAFixedValueIsPricedFromBothSides) {
     costs.link = {alpha, 1e-9};
     Choices choices;
     for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, costs));
-    TreePrices prices(costs);
-    const LayoutProblem free = layout_problem(p.graph, choices, prices, Crowds::free),
-                        dear = layout_problem(p.graph, choices, prices, Crowds::forbidden);
-    ASSERT_EQ(free.crowds, 1);
+    TransitionCostCache prices(costs);
+    const LayoutProblem free = layout_problem(p.graph, choices, prices, ChainOverflow::free),
+                        dear = layout_problem(p.graph, choices, prices, ChainOverflow::forbidden);
+    ASSERT_EQ(free.inexact_values, 1);
     std::mt19937_64 random(7);
     for (int round = 0; round < 20; ++round) {
       ById<NodeId, int> chosen(choices.size(), 0);
@@ -380,9 +385,9 @@ TEST(Shard, ACrowdAroundAFixedValueIsPricedFromBothSides) {
       for (const Use& use : uses)  // at first all take it as it lies, and the output alone is paid
         for (std::size_t c = 0; round == 0 && c < choices[use.node].size(); ++c)
           if (choices[use.node][c].in(0) == Layout{S(0), S(1)}) chosen[use.node] = static_cast<int>(c);
-      const double price_of_all = price(p.graph, choices, chosen, prices);
-      EXPECT_LE(fixed_to(free, choices, chosen), price_of_all * (1 + 1e-9)) << "round " << round;
-      EXPECT_GE(fixed_to(dear, choices, chosen), price_of_all * (1 - 1e-9)) << "round " << round;
+      const double price_of_all = assignment_cost(p.graph, choices, chosen, prices);
+      EXPECT_LE(cost_of_choices(free, choices, chosen), price_of_all * (1 + 1e-9)) << "round " << round;
+      EXPECT_GE(cost_of_choices(dear, choices, chosen), price_of_all * (1 - 1e-9)) << "round " << round;
     }
   }
 }
@@ -401,8 +406,8 @@ TEST(Shard, MoreLayoutsThanAChainRemembersArePricedTruly) {
   Compilation c = p.planned();
   Choices choices;
   for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, c.options.costs));
-  TreePrices prices(c.options.costs);
-  EXPECT_EQ(layout_problem(p.graph, choices, prices, Crowds::free).crowds, 1);
+  TransitionCostCache prices(c.options.costs);
+  EXPECT_EQ(layout_problem(p.graph, choices, prices, ChainOverflow::free).inexact_values, 1);
   EXPECT_TRUE(c.optimal) << c.shard_report;
   EXPECT_EQ(c.cost_bound, c.cost);
   double transfers = 0;  // that the cost is what the boxes will take
@@ -429,7 +434,7 @@ TEST(Shard, AnOutputThatIsLeftOpenIsSplitAlongTheNamedAxesAlone) {
     p.graph.outputs.push_back({"y", y});
     for (const bool copies : {false, true}) {
       Compilation c = testing::compilation(p.graph);
-      const Sharded made = copies ? shard_copies(p.graph, c.options.costs) : shard(p.graph, c.options.costs);
+      const ShardedGraph made = copies ? shard_copies(p.graph, c.options.costs) : shard(p.graph, c.options.costs);
       ASSERT_TRUE(made.graph.outputs[0].layout.has_value());
       const Layout layout = *made.graph.outputs[0].layout;
       EXPECT_EQ(layout[0], axes[0] == 'a' ? S(0) : B()) << axes;

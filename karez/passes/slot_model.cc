@@ -6,30 +6,32 @@
 #include <numeric>
 #include <set>
 
-#include "karez/passes/behind.h"
-#include "karez/passes/collapsed.h"
-#include "karez/passes/price.h"
+#include "karez/passes/ancestors.h"
+#include "karez/passes/device_cost.h"
+#include "karez/passes/launch_simulation.h"
 #include "karez/passes/readers.h"
 
 namespace karez::passes {
 namespace {
 
-int acts_of(const Graph& graph, const Segmented& cut, SegmentId s) { return graph.node(cut.segments[s].nodes[0]).acts; }
+int acts_of(const Graph& graph, const Segmentation& segmentation, SegmentId s) {
+  return graph.node(segmentation.segments[s].nodes[0]).acts;
+}
 
 // By segment: the first of those that its stream can do one behind the other without waiting for anything new.
-ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmented& cut) {
-  Behind behind(graph, cut);
-  ById<SegmentId, SegmentId> run(cut.segments.size());
+ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmentation& segmentation) {
+  Ancestors ancestors(graph, segmentation);
+  ById<SegmentId, SegmentId> run(segmentation.segments.size());
   std::map<int, SegmentId> last;  // by mesh: the run that its compute stream has begun last
-  for (SegmentId s : cut.segments.ids()) {
-    behind.look_at(s);
+  for (SegmentId s : segmentation.segments.ids()) {
+    ancestors.compute(s);
     run[s] = s;
-    const Segment& segment = cut.segments[s];
-    if (segment.stream != StreamKind::compute || acts_of(graph, cut, s) == 1) continue;
+    const Segment& segment = segmentation.segments[s];
+    if (segment.stream != StreamKind::compute || acts_of(graph, segmentation, s) == 1) continue;
     const auto at = last.find(segment.mesh);
-    if (at != last.end() && behind.waits_for_all_of(at->second, s)) {
+    if (at != last.end() && ancestors.waits_for_all_of(at->second, s)) {
       run[s] = at->second;
-      behind.add(run[s], s);
+      ancestors.add(run[s], s);
     } else {
       last[segment.mesh] = s;
     }
@@ -37,47 +39,49 @@ ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmented& cut) {
   return run;
 }
 
-class Maker {
+class SlotModelBuilder {
  public:
-  Maker(const Graph& graph, const Segmented& cut, const CostTable& costs, const SlotRanges& ranges, bool micro)
+  SlotModelBuilder(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
+                   const SlotRanges& ranges, bool micro)
       : graph_(graph),
-        cut_(cut),
+        segmentation_(segmentation),
         costs_(costs),
         ranges_(ranges),
         micro_(micro),
-        actor_(cut.segments.size(), -1) {}
+        actor_(segmentation.segments.size(), -1) {}
 
-  SlotModel made() {
+  SlotModel build() {
     actors();
     auto uses = uses_of(graph_);
     for (ValueId v : graph_.values.ids()) {
       const Node& maker = graph_.node(graph_.value(v).producer);
       if (may_alias(maker) || maker.op->role == Role::state || maker.op->role == Role::constant) continue;
-      add(cut_.of[graph_.value(v).producer], reading_segments(graph_, cut_, uses, v), fills_per_launch(graph_, v),
-          ranges_[v], 0, largest_part(graph_, v), {.value = v});
+      add(segmentation_.segment_of[graph_.value(v).producer], reading_segments(graph_, segmentation_, uses, v),
+          fills_per_launch(graph_, v), ranges_[v], 0, largest_part(graph_, v), {.value = v});
     }
     for (std::size_t i = 0; i < graph_.variables.size(); ++i) {
       const Variable& variable = graph_.variables[i];
       if (!variable.read.valid() || !variable.updated.valid()) continue;
       // The writer makes the version that the next launch's readers wait for.
-      add(cut_.of[graph_.value(variable.updated).producer], reading_segments(graph_, cut_, uses, variable.read), 1, {},
-          1, 0, {.variable = static_cast<int>(i)});
+      add(segmentation_.segment_of[graph_.value(variable.updated).producer],
+          reading_segments(graph_, segmentation_, uses, variable.read), 1, {}, 1, 0, {.variable = static_cast<int>(i)});
     }
     for (NodeId n : graph_.nodes.ids())
       for (NodeId before : graph_.node(n).after)
-        add(cut_.of[before], {cut_.of[n]}, std::gcd(acts(cut_.of[before]), acts(cut_.of[n])), {}, 0, 0, {.then = n});
+        add(segmentation_.segment_of[before], {segmentation_.segment_of[n]},
+            std::gcd(acts(segmentation_.segment_of[before]), acts(segmentation_.segment_of[n])), {}, 0, 0, {.then = n});
     return std::move(made_);
   }
 
  private:
-  int acts(SegmentId s) const { return acts_of(graph_, cut_, s); }
+  int acts(SegmentId s) const { return acts_of(graph_, segmentation_, s); }
 
   void actors() {
-    const auto run = micro_ ? runs_of(graph_, cut_) : ById<SegmentId, SegmentId>();
+    const auto run = micro_ ? runs_of(graph_, segmentation_) : ById<SegmentId, SegmentId>();
     std::map<int, solve::SlotProblem::Stream> streams;  // by mesh
-    for (SegmentId s : cut_.segments.ids()) {
+    for (SegmentId s : segmentation_.segments.ids()) {
       if (micro_ && acts(s) == 1) continue;
-      const double seconds = seconds_of(graph_, cut_.segments[s], costs_);
+      const double seconds = seconds_of(graph_, segmentation_.segments[s], costs_);
       if (micro_ && run[s] != s) {
         actor_[s] = actor_[run[s]];
         made_.problem.actors[static_cast<std::size_t>(actor_[s])].seconds += seconds;
@@ -86,7 +90,8 @@ class Maker {
       actor_[s] = static_cast<int>(made_.segment.size());
       made_.problem.actors.push_back({seconds, micro_ ? 1 : acts(s)});
       made_.segment.push_back(s);
-      if (cut_.segments[s].stream == StreamKind::compute) streams[cut_.segments[s].mesh].actors.push_back(actor_[s]);
+      if (segmentation_.segments[s].stream == StreamKind::compute)
+        streams[segmentation_.segments[s].mesh].actors.push_back(actor_[s]);
     }
     for (auto& [mesh, stream] : streams) {
       made_.problem.streams.push_back(std::move(stream));
@@ -118,7 +123,7 @@ class Maker {
   }
 
   const Graph& graph_;
-  const Segmented& cut_;
+  const Segmentation& segmentation_;
   const CostTable& costs_;
   const SlotRanges& ranges_;
   const bool micro_;
@@ -128,12 +133,14 @@ class Maker {
 
 }  // namespace
 
-SlotModel launch_model(const Graph& graph, const Segmented& cut, const CostTable& costs, const SlotRanges& ranges) {
-  return Maker(graph, cut, costs, ranges, false).made();
+SlotModel launch_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
+                       const SlotRanges& ranges) {
+  return SlotModelBuilder(graph, segmentation, costs, ranges, false).build();
 }
 
-SlotModel micro_model(const Graph& graph, const Segmented& cut, const CostTable& costs, const SlotRanges& ranges) {
-  return Maker(graph, cut, costs, ranges, true).made();
+SlotModel micro_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
+                      const SlotRanges& ranges) {
+  return SlotModelBuilder(graph, segmentation, costs, ranges, true).build();
 }
 
 }  // namespace karez::passes

@@ -31,11 +31,13 @@ struct SlotModel {
 
 // Segments at their rates, with variables as registers that are full when the launch begins. Of a stream the sum of its
 // acts counts, not their order.
-SlotModel launch_model(const Graph& graph, const Segmented& cut, const CostTable& costs, const SlotRanges& ranges);
+SlotModel launch_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
+                       const SlotRanges& ranges);
 
 // A steady state of micro-batches: segments that act for each of them do so once, what acts once a launch is left out.
 // Segments that a stream can do one behind the other without waiting for anything new, as a backward's input gradient,
 // which the next stage waits for, and its weight gradient, are one actor: that leaves room for any order of the two.
-SlotModel micro_model(const Graph& graph, const Segmented& cut, const CostTable& costs, const SlotRanges& ranges);
+SlotModel micro_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
+                      const SlotRanges& ranges);
 
 }  // namespace karez::passes

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "karez/passes/collapsed.h"
+#include "karez/passes/launch_simulation.h"
 #include "karez/passes/slots.h"
 #include "karez/passes/test_programs.h"
 
@@ -16,14 +16,14 @@ constexpr std::int64_t n = 64;
 // A forward that is one product a stage, and a backward: first the product that the stage before waits for, then the
 // weight's gradient, which is summed over micro-batches and taken for the new weight. A product takes a second, the
 // rest next to nothing.
-struct Pipe {
+struct PipelineGraph {
   Graph graph;
   Builder b{graph, testing::table()};
   std::vector<ValueId> in, weight, gradient;  // by stage
   CostTable costs;
   Compilation c;
 
-  explicit Pipe(int stages, int micro, bool ahead = false) {
+  explicit PipelineGraph(int stages, int micro, bool ahead = false) {
     const TensorType type{DType::f32, {n, n}};
     graph.meshes = {Mesh::parse("")};  // 0 says nothing of where
     for (int i = 0; i < stages; ++i) graph.meshes.push_back(Mesh({}, {{0, i}}));
@@ -62,14 +62,14 @@ struct Pipe {
   int slots_of(std::string_view op, int stage) const {
     for (const Node& node : c.graph.nodes)
       if (node.op->name == op && c.graph.value(node.outputs[0]).mesh == stage + 1)
-        return c.slotted.slots[node.outputs[0]];
+        return c.slot_assignment.slots[node.outputs[0]];
     return -1;
   }
 };
 
 TEST(MicroSlots, OfEqualStagesAreOneForEachStageThatFollowsAndItself) {
   for (int p : {2, 3, 4, 5}) {
-    const Pipe pipe(p, 8);
+    const PipelineGraph pipe(p, 8);
     EXPECT_EQ(pipe.slots_of("input", 0), p) << p;
     EXPECT_EQ(pipe.slots_of("matmul", p - 1), 1) << "the last stage goes back at once";
     for (int i = 1; i < p; ++i)
@@ -78,43 +78,45 @@ TEST(MicroSlots, OfEqualStagesAreOneForEachStageThatFollowsAndItself) {
 }
 
 TEST(MicroSlots, AreNoMoreThanThereAreMicroBatches) {
-  const Pipe pipe(5, 2);
+  const PipelineGraph pipe(5, 2);
   EXPECT_EQ(pipe.slots_of("input", 0), 2);
   EXPECT_EQ(pipe.slots_of("transfer", 1), 2);
   EXPECT_EQ(pipe.slots_of("transfer", 4), 1);
-  EXPECT_EQ(Pipe(1, 8).slots_of("input", 0), 1) << "one device works on one after the other";
-  EXPECT_EQ(Pipe(1, 8, true).slots_of("input", 0), 2) << "but for what is read ahead";
+  EXPECT_EQ(PipelineGraph(1, 8).slots_of("input", 0), 1) << "one device works on one after the other";
+  EXPECT_EQ(PipelineGraph(1, 8, true).slots_of("input", 0), 2) << "but for what is read ahead";
 }
 
 TEST(MicroSlots, GoFromWhereTheyCostLeastToOneEach) {
-  const Pipe pipe(4, 8);
-  const auto fewer = fewer_slots(pipe.c.graph, pipe.c.cut, pipe.costs, 2);
+  const PipelineGraph pipe(4, 8);
+  const auto fewer = fewer_slots(pipe.c.graph, pipe.c.segmentation, pipe.costs, 2);
   ASSERT_GE(fewer.size(), 6u) << "in steps no longer than what is left to give up";
-  double last = pipe.c.slotted.interval;
+  double last = pipe.c.slot_assignment.interval;
   for (const auto& slots : fewer) {
-    const Slotted made = slotted(pipe.c.graph, pipe.c.cut, pipe.costs, slots);
+    const SlotAssignment made = assign_slots(pipe.c.graph, pipe.c.segmentation, pipe.costs, slots);
     EXPECT_GE(made.interval, last);
     last = made.interval;
   }
   EXPECT_EQ(*std::max_element(fewer.back().begin(), fewer.back().end()), 1);
-  EXPECT_GT(last, 2 * pipe.c.slotted.interval) << "each micro-batch goes through all stages alone";
+  EXPECT_GT(last, 2 * pipe.c.slot_assignment.interval) << "each micro-batch goes through all stages alone";
 }
 
 // By stage: seconds of its actors.
-std::vector<double> seconds_on(const Pipe& pipe, const SlotModel& model, int stage) {
+std::vector<double> seconds_on(const PipelineGraph& pipe, const SlotModel& model, int stage) {
   std::vector<double> out;
   for (std::size_t a = 0; a < model.segment.size(); ++a)
-    if (const Segment& s = pipe.c.cut.segments[model.segment[a]];
+    if (const Segment& s = pipe.c.segmentation.segments[model.segment[a]];
         s.stream == StreamKind::compute && s.mesh == stage + 1)
       out.push_back(model.problem.actors[a].seconds);
   return out;
 }
 
-SlotRanges ranges_of(const Pipe& pipe, SlotRange range) { return SlotRanges(pipe.c.graph.values.size(), range); }
+SlotRanges ranges_of(const PipelineGraph& pipe, SlotRange range) {
+  return SlotRanges(pipe.c.graph.values.size(), range);
+}
 
 TEST(SlotModel, AWeightGradientIsOneActorWithTheInputGradientBeforeIt) {
-  const Pipe pipe(3, 4);
-  const SlotModel model = micro_model(pipe.c.graph, pipe.c.cut, pipe.costs, ranges_of(pipe, {1, 4}));
+  const PipelineGraph pipe(3, 4);
+  const SlotModel model = micro_model(pipe.c.graph, pipe.c.segmentation, pipe.costs, ranges_of(pipe, {1, 4}));
   const double forward_and_backward[] = {1, 2}, both[] = {3}, first[] = {1, 1};
   auto expect = [&](int stage, std::span<const double> want) {
     const auto got = seconds_on(pipe, model, stage);
@@ -130,9 +132,9 @@ TEST(SlotModel, AWeightGradientIsOneActorWithTheInputGradientBeforeIt) {
 }
 
 TEST(SlotModel, OfALaunchHasEveryActAndTheWayThroughVariables) {
-  const Pipe pipe(2, 4);
-  const SlotModel model = launch_model(pipe.c.graph, pipe.c.cut, pipe.costs, ranges_of(pipe, {2, 3}));
-  EXPECT_EQ(model.segment.size(), pipe.c.cut.segments.size());
+  const PipelineGraph pipe(2, 4);
+  const SlotModel model = launch_model(pipe.c.graph, pipe.c.segmentation, pipe.costs, ranges_of(pipe, {2, 3}));
+  EXPECT_EQ(model.segment.size(), pipe.c.segmentation.segments.size());
   int variables = 0, values = 0, sums = 0;
   for (std::size_t r = 0; r < model.edge.size(); ++r) {
     const auto& reg = model.problem.registers[r];
@@ -159,7 +161,7 @@ TEST(SlotModel, OfALaunchHasEveryActAndTheWayThroughVariables) {
   EXPECT_EQ(variables, 2);
   EXPECT_EQ(sums, 2);
   EXPECT_GE(values, 4);
-  EXPECT_GT(pipe.c.slotted.interval, 4 * 3.0)
+  EXPECT_GT(pipe.c.slot_assignment.interval, 4 * 3.0)
       << "four micro-batches of three products each on the last stage, and the way there";
 }
 
@@ -173,12 +175,12 @@ TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
   graph.outputs = {{"a", first}, {"b", then}};
   for (Value& value : graph.values) value.layout = Layout{B()};
   graph.node(graph.value(then).producer).after.push_back(graph.value(first).producer);
-  Segmented cut;
+  Segmentation segmentation;
   for (NodeId id : graph.nodes.ids()) {
     const StreamKind stream = graph.node(id).op->role == Role::source ? StreamKind::host : StreamKind::compute;
-    cut.of.push_back(cut.segments.add({stream, {id}, 0}));
+    segmentation.segment_of.push_back(segmentation.segments.add({stream, {id}, 0}));
   }
-  const SlotModel model = launch_model(graph, cut, CostTable(), SlotRanges(graph.values.size(), {1, 2}));
+  const SlotModel model = launch_model(graph, segmentation, CostTable(), SlotRanges(graph.values.size(), {1, 2}));
   int control = 0;
   for (std::size_t r = 0; r < model.edge.size(); ++r) {
     if (!model.edge[r].then.valid()) continue;
@@ -210,10 +212,10 @@ TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
   const NodeId once_a_launch = graph.value(once).producer, later = graph.value(last).producer;
   graph.node(once_a_launch).acts = 1;
   graph.node(later).after.push_back(once_a_launch);
-  Segmented cut;
+  Segmentation segmentation;
   for (NodeId id : graph.nodes.ids()) {
     const StreamKind stream = graph.node(id).op->role == Role::source ? StreamKind::host : StreamKind::compute;
-    cut.of.push_back(cut.segments.add({stream, {id}, 0}));
+    segmentation.segment_of.push_back(segmentation.segments.add({stream, {id}, 0}));
   }
   const SlotRanges ranges(graph.values.size(), {1, 4});
   auto of = [&](const SlotModel& model, ValueId value) {
@@ -222,11 +224,11 @@ TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
       if (model.edge[r].value == value) found.push_back(model.problem.registers[r]);
     return found;
   };
-  const SlotModel micro = micro_model(graph, cut, CostTable(), ranges);
+  const SlotModel micro = micro_model(graph, segmentation, CostTable(), ranges);
   EXPECT_EQ(of(micro, x).size(), 1u);
   EXPECT_TRUE(of(micro, first).empty() && of(micro, second).empty()) << "within one actor";
   EXPECT_EQ(of(micro, empty).at(0).bytes, 1);
-  const SlotModel launch = launch_model(graph, cut, CostTable(), ranges);
+  const SlotModel launch = launch_model(graph, segmentation, CostTable(), ranges);
   EXPECT_EQ(of(launch, first).at(0).consumers.size(), 2u) << "each once, though one reads it twice";
   EXPECT_TRUE(of(launch, two).empty()) << "constants wait for nobody";
   for (std::size_t r = 0; r < launch.edge.size(); ++r) {
@@ -238,7 +240,7 @@ TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
 
 // A gathering, a window on what it gives, and who carries that window to other devices: with one slot each the next
 // gathering waits until it has gone, since the window is no copy. Both take a second, four times.
-TEST(Collapsed, WhoReadsThroughAWindowHoldsWhatItLooksOn) {
+TEST(LaunchSimulation, AReaderThroughAWindowHoldsTheWindowedValue) {
   Graph graph;
   graph.meshes = {Mesh::parse(""), Mesh({{"a", 2}}, {{0, 0}, {0, 1}}), Mesh({{"a", 2}}, {{0, 2}, {0, 3}})};
   Builder b{graph, testing::table()};
@@ -256,7 +258,8 @@ TEST(Collapsed, WhoReadsThroughAWindowHoldsWhatItLooksOn) {
   c.options.costs.memory_bytes = 1e300, c.options.costs.call = 0;
   run_passes(c, {"order", "segment"});
   auto seconds = [&](int slots) {
-    return run_collapsed(c.graph, c.cut, ById<ValueId, int>(c.graph.values.size(), slots), c.options.costs).seconds;
+    return simulate_launch(c.graph, c.segmentation, ById<ValueId, int>(c.graph.values.size(), slots), c.options.costs)
+        .seconds;
   };
   EXPECT_NEAR(seconds(1), 8, 1e-6);
   EXPECT_NEAR(seconds(2), 5, 1e-6);

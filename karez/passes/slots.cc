@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "karez/passes/collapsed.h"
 #include "karez/passes/critical_cycle.h"
+#include "karez/passes/launch_simulation.h"
 #include "karez/passes/order.h"
 #include "karez/passes/readers.h"
 #include "karez/passes/slot_model.h"
@@ -21,37 +21,38 @@ constexpr int steps = 16;       // from the cheapest slots that keep the pace to
 using Slots = ById<ValueId, int>;
 
 // Finds slots for one pace after the other, from the fastest on, and never more than before.
-class Chooser {
+class SlotChooser {
  public:
-  Chooser(const Graph& graph, const Segmented& cut, const CostTable& costs, int most)
+  SlotChooser(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int most)
       : graph_(graph),
-        cut_(cut),
+        segmentation_(segmentation),
         costs_(costs) {
     auto uses = uses_of(graph);
     int micro = 1;
     for (const Node& node : graph.nodes) micro = std::max(micro, node.acts);
     for (ValueId v : graph.values.ids()) {
       const Node& maker = graph.node(graph.value(v).producer);
-      const std::set<SegmentId> readers = reading_segments(graph, cut, uses, v);
-      const StreamKind from = cut.segments[cut.of[graph.value(v).producer]].stream;
+      const std::set<SegmentId> readers = reading_segments(graph, segmentation, uses, v);
+      const StreamKind from = segmentation.segments[segmentation.segment_of[graph.value(v).producer]].stream;
       const bool ahead = maker.op->role == Role::source && maker.attrs.flag("ahead", false);
-      const bool meets =
-          std::any_of(readers.begin(), readers.end(), [&](SegmentId s) { return cut.segments[s].stream != from; });
+      const bool meets = std::any_of(readers.begin(), readers.end(),
+                                     [&](SegmentId s) { return segmentation.segments[s].stream != from; });
       held_.push_back(may_alias(maker) ? 1 : fills_per_launch(graph, v) > 1 ? micro : meets || ahead ? most : 1);
       least_.push_back(ahead ? std::min(2, held_[v]) : 1);
     }
-    if (micro > 1) paces_.push_back({micro_model});
-    paces_.push_back({launch_model});
-    for (Pace& pace : paces_) {
-      const SlotModel model = model_of(pace);
+    if (micro > 1) intervals_.push_back({micro_model});
+    intervals_.push_back({launch_model});
+    for (IntervalModel& interval_model : intervals_) {
+      const SlotModel model = model_of(interval_model);
       std::vector<int> least, all;
       for (const auto& reg : model.problem.registers) least.push_back(reg.least), all.push_back(reg.most);
       if (solve::acts_of(model.problem) > solve::SlotLimits().acts) continue;
       const solve::SlotCycle best = interval_of(model.problem, all);
       if (best.is_deadlock()) continue;  // running it says where
-      pace.best = best.interval;
-      if (pace.best > 0) slowest_ = std::max(slowest_, interval_of(model.problem, least).interval / pace.best);
-      pace.known = true;
+      interval_model.best = best.interval;
+      if (interval_model.best > 0)
+        slowest_ = std::max(slowest_, interval_of(model.problem, least).interval / interval_model.best);
+      interval_model.known = true;
     }
   }
 
@@ -61,15 +62,15 @@ class Chooser {
 
   // The cheapest for intervals that are so many times the best ones.
   const Slots& at(double times) {
-    for (const Pace& pace : paces_) {
-      if (!pace.known) continue;
-      const SlotModel model = model_of(pace);
+    for (const IntervalModel& interval_model : intervals_) {
+      if (!interval_model.known) continue;
+      const SlotModel model = model_of(interval_model);
       std::vector<int> all;
       for (const auto& reg : model.problem.registers) all.push_back(reg.most);
       const double reached = interval_of(model.problem, all).interval;  // by what is left
-      const solve::SlotPlan plan = cheapest_slots(model.problem, std::max(times * pace.best, reached));
+      const solve::SlotPlan plan = cheapest_slots(model.problem, std::max(times * interval_model.best, reached));
       for (ValueId v : held_.ids())
-        if (is_chosen(pace, v))
+        if (is_chosen(interval_model, v))
           held_[v] = least_[v];  // of what is no register of the model: it stays inside of one of its actors
       for (std::size_t r = 0; r < plan.slots.size(); ++r)
         if (const ValueId v = model.edge[r].value; v.valid()) held_[v] = plan.slots[r];
@@ -79,28 +80,28 @@ class Chooser {
 
  private:
   // What slots may slow down: micro-batches in a steady state, or launches.
-  struct Pace {
-    SlotModel (*model)(const Graph&, const Segmented&, const CostTable&, const SlotRanges&);
+  struct IntervalModel {
+    SlotModel (*model)(const Graph&, const Segmentation&, const CostTable&, const SlotRanges&);
     double best = 0;  // interval
     bool known = false;
   };
 
-  bool is_chosen(const Pace& pace, ValueId v) const {
-    return (fills_per_launch(graph_, v) > 1) == (pace.model == micro_model);
+  bool is_chosen(const IntervalModel& interval_model, ValueId v) const {
+    return (fills_per_launch(graph_, v) > 1) == (interval_model.model == micro_model);
   }
 
   // With a choice for the registers whose pace it is: the micro-batches' slots are chosen before those of launches.
-  SlotModel model_of(const Pace& pace) const {
+  SlotModel model_of(const IntervalModel& interval_model) const {
     SlotRanges ranges;
-    for (ValueId v : held_.ids()) ranges.push_back({is_chosen(pace, v) ? least_[v] : held_[v], held_[v]});
-    return pace.model(graph_, cut_, costs_, ranges);
+    for (ValueId v : held_.ids()) ranges.push_back({is_chosen(interval_model, v) ? least_[v] : held_[v], held_[v]});
+    return interval_model.model(graph_, segmentation_, costs_, ranges);
   }
 
   const Graph& graph_;
-  const Segmented& cut_;
+  const Segmentation& segmentation_;
   const CostTable& costs_;
   Slots held_, least_;
-  std::vector<Pace> paces_;
+  std::vector<IntervalModel> intervals_;
   double slowest_ = slack;
 };
 
@@ -120,23 +121,23 @@ CommunicatorKey communicator_key(const Graph& graph, NodeId id) {
   return {to, to, static_cast<int>(node.attrs.integer("axis"))};
 }
 
-Slotted slotted(const Graph& graph, const Segmented& cut, const CostTable& costs, Slots slots) {
-  Slotted made;
+SlotAssignment assign_slots(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, Slots slots) {
+  SlotAssignment made;
   made.slots = std::move(slots);
-  made.interval = launch_interval(graph, cut, made.slots, costs);
+  made.interval = launch_interval(graph, segmentation, made.slots, costs);
   made.turns.resize(graph.nodes.size());
   std::map<CommunicatorKey, int> next;
-  for (NodeId node : run_collapsed(graph, cut, made.slots, costs).collectives)
+  for (NodeId node : simulate_launch(graph, segmentation, made.slots, costs).collectives)
     made.turns[node].push_back(next[communicator_key(graph, node)]++);
   return made;
 }
 
-Slots slot_counts(const Graph& graph, const Segmented& cut, const CostTable& costs, int most) {
-  return with_windows(graph, Chooser(graph, cut, costs, most).at(slack));
+Slots slot_counts(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int most) {
+  return with_windows(graph, SlotChooser(graph, segmentation, costs, most).at(slack));
 }
 
-std::vector<Slots> fewer_slots(const Graph& graph, const Segmented& cut, const CostTable& costs, int most) {
-  Chooser chooser(graph, cut, costs, most);
+std::vector<Slots> fewer_slots(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int most) {
+  SlotChooser chooser(graph, segmentation, costs, most);
   std::vector<Slots> made;
   Slots last = with_windows(graph, chooser.at(slack));
   auto add = [&](Slots slots) {

@@ -26,14 +26,16 @@ CommunicatorKey communicator_key(const Graph& graph, NodeId collective);
 // time is what slots may lengthen by 3 %. On stage i of a pipeline of p equal stages they are p - i for what its
 // backward needs: then acts, the ones nearer to the end first, are one forward, one backward; fewer are enough where
 // weight gradients, for which nobody waits, fill the gaps.
-ById<ValueId, int> slot_counts(const Graph& graph, const Segmented& cut, const CostTable& costs, int most);
+ById<ValueId, int> slot_counts(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int most);
 
 // Ever fewer slots, for whoever has too little memory for those of `slot_counts`: each step is predicted to be no
 // faster than the one before, and no value has more slots than in the step before. The last has one slot for
 // everything.
-std::vector<ById<ValueId, int>> fewer_slots(const Graph& graph, const Segmented& cut, const CostTable& costs, int most);
+std::vector<ById<ValueId, int>> fewer_slots(const Graph& graph, const Segmentation& segmentation,
+                                            const CostTable& costs, int most);
 
 // The slots with their pace and the turns.
-Slotted slotted(const Graph& graph, const Segmented& cut, const CostTable& costs, ById<ValueId, int> slots);
+SlotAssignment assign_slots(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
+                            ById<ValueId, int> slots);
 
 }  // namespace karez::passes

@@ -38,7 +38,7 @@ struct Program {
 
 int slots_of(const Compilation& c, std::string_view op, int nth = 0) {
   for (const Node& node : c.graph.nodes)
-    if (node.op->name == op && nth-- == 0) return c.slotted.slots[node.outputs[0]];
+    if (node.op->name == op && nth-- == 0) return c.slot_assignment.slots[node.outputs[0]];
   return -1;
 }
 
@@ -97,22 +97,23 @@ TEST(Slots, WhatIsReadAheadHasTwo) {
 TEST(Slots, EverFewerAreNeverFasterAndEndWithOneEach) {
   Relay relay(3, true);
   Compilation c = relay.until_slots();
-  const auto fewer = fewer_slots(c.graph, c.cut, relay.costs, 2);
+  const auto fewer = fewer_slots(c.graph, c.segmentation, relay.costs, 2);
   ASSERT_GE(fewer.size(), 2u);
-  Slotted last = c.slotted;
+  SlotAssignment last = c.slot_assignment;
   EXPECT_GT(last.interval, 0);
   for (const auto& slots : fewer) {
-    const Slotted next = slotted(c.graph, c.cut, relay.costs, slots);
+    const SlotAssignment next = assign_slots(c.graph, c.segmentation, relay.costs, slots);
     EXPECT_NE(next.slots, last.slots);
     for (ValueId v : c.graph.values.ids()) EXPECT_LE(next.slots[v], last.slots[v]);
     EXPECT_GE(next.interval, last.interval);
-    EXPECT_EQ(next.turns, c.slotted.turns);
+    EXPECT_EQ(next.turns, c.slot_assignment.turns);
     last = next;
   }
-  EXPECT_GT(last.interval, 1.2 * c.slotted.interval) << "four to three";
+  EXPECT_GT(last.interval, 1.2 * c.slot_assignment.interval) << "four to three";
   EXPECT_EQ(*std::max_element(last.slots.begin(), last.slots.end()), 1);
   Compilation quick = Relay(0.1).until_slots();
-  EXPECT_TRUE(fewer_slots(quick.graph, quick.cut, quick.options.costs, 2).empty()) << "there is nothing to give up";
+  EXPECT_TRUE(fewer_slots(quick.graph, quick.segmentation, quick.options.costs, 2).empty())
+      << "there is nothing to give up";
 }
 
 TEST(Slots, ATransferThatTakesAWindowTakesTheBytesItLooksAt) {
@@ -142,10 +143,10 @@ TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
   std::size_t crossing = 0;
   for (NodeId n : c.graph.nodes.ids()) {
     bool comm = c.stream[n] == StreamKind::comm;
-    EXPECT_EQ(!c.slotted.turns[n].empty(), comm);
+    EXPECT_EQ(!c.slot_assignment.turns[n].empty(), comm);
     if (!comm) continue;
     ++crossing;
-    EXPECT_TRUE(turns[c.graph.nodes[n].attrs.integer("axis")].insert(c.slotted.turns[n].at(0)).second);
+    EXPECT_TRUE(turns[c.graph.nodes[n].attrs.integer("axis")].insert(c.slot_assignment.turns[n].at(0)).second);
   }
   EXPECT_EQ(turns[0].size() + turns[1].size(), crossing);
   for (const auto& axis : turns) {
@@ -166,7 +167,7 @@ TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
   Compilation c = p.until_slots();
   std::vector<int> turns;
   for (NodeId n : c.graph.nodes.ids())
-    if (c.stream[n] == StreamKind::comm) turns.push_back(c.slotted.turns[n].at(0));
+    if (c.stream[n] == StreamKind::comm) turns.push_back(c.slot_assignment.turns[n].at(0));
   EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
 }
 
@@ -207,8 +208,8 @@ TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
     Compilation c = p.until_slots();
     std::map<std::string, int> turn;  // on axis 1, by what went in
     for (NodeId v : c.graph.nodes.ids())
-      if (!c.slotted.turns[v].empty() && c.graph.nodes[v].attrs.integer("axis") == 1)
-        turn[c.graph.nodes[v].attrs.text("from")] = c.slotted.turns[v].at(0);
+      if (!c.slot_assignment.turns[v].empty() && c.graph.nodes[v].attrs.integer("axis") == 1)
+        turn[c.graph.nodes[v].attrs.text("from")] = c.slot_assignment.turns[v].at(0);
     EXPECT_EQ(turn["S(0)"], split ? 0 : 1) << (split ? "split" : "whole") << "\n" << print(c.graph);
     EXPECT_EQ(turn["S(1)"], split ? 1 : 0);
   }
@@ -221,9 +222,10 @@ TEST(Slots, AStepThatStallsIsAnError) {
   ValueId y = p.laid(build::neg(p.b, a), {});
   p.graph.outputs = {{"y", p.laid(build::tanh(p.b, y), {})}};
   Compilation c = p.until_slots();
-  c.cut.segments = {Segment{StreamKind::host, {NodeId(0)}}, Segment{StreamKind::compute, {NodeId(1), NodeId(3)}},
-                    Segment{StreamKind::compute, {NodeId(2)}}};
-  c.cut.of = {SegmentId(0), SegmentId(1), SegmentId(2), SegmentId(1)};
+  c.segmentation.segments = {Segment{StreamKind::host, {NodeId(0)}},
+                             Segment{StreamKind::compute, {NodeId(1), NodeId(3)}},
+                             Segment{StreamKind::compute, {NodeId(2)}}};
+  c.segmentation.segment_of = {SegmentId(0), SegmentId(1), SegmentId(2), SegmentId(1)};
   try {
     run_passes(c, {"slots"});
     FAIL();

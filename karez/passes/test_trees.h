@@ -15,9 +15,9 @@ namespace karez::passes::testing {
 
 // All layouts of one tensor, and by hand what the cheapest way is: distances by Floyd and Warshall, then every place
 // where a tree may branch and every way to part its targets there.
-class Trees {
+class TransitionTrees {
  public:
-  Trees(const TensorType& type, const Mesh& mesh, const std::set<Sbp>& partials, const CostTable& costs) {
+  TransitionTrees(const TensorType& type, const Mesh& mesh, const std::set<Sbp>& partials, const CostTable& costs) {
     layouts_ = {broadcast_layout(mesh)};
     auto steps = [&](const Layout& layout) {
       auto out = steps_from(type, mesh, layout);

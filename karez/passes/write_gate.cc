@@ -5,8 +5,8 @@
 #include <bit>
 #include <map>
 
+#include "karez/passes/node_dependencies.h"
 #include "karez/passes/order.h"
-#include "karez/passes/waiting.h"
 
 namespace karez::passes {
 namespace {
@@ -18,8 +18,8 @@ class Gate {
  public:
   explicit Gate(Graph& graph)
       : graph_(graph),
-        waiting_(graph),
-        order_(waiting_.producers_first()),
+        dependencies_(graph),
+        order_(dependencies_.topological_order()),
         written_(graph.nodes.size(), 0),
         leads_(graph.nodes.size(), 0),
         precedes_acts_(graph.nodes.size(), 0) {
@@ -28,9 +28,9 @@ class Gate {
     for (NodeId writer : writers_) written_[writer] = 1;
     for (NodeId n : order_)
       if (written_[n])
-        for (NodeId after : waiting_.next[n]) written_[after] = 1;
+        for (NodeId after : dependencies_.successors[n]) written_[after] = 1;
     for (auto n = order_.rbegin(); n != order_.rend(); ++n)
-      for (NodeId after : waiting_.next[*n])
+      for (NodeId after : dependencies_.successors[*n])
         if (precedes_acts_[after] || graph.node(after).acts > 1) precedes_acts_[*n] = 1;
   }
 
@@ -43,9 +43,9 @@ class Gate {
     ById<NodeId, char> may(graph_.nodes.size(), 0);
     for (NodeId n : failing) may[n] = 1;
     for (NodeId n : failing)
-      leads_[n] = std::any_of(waiting_.next[n].begin(), waiting_.next[n].end(), [&](NodeId after) {
-        return may[after] != 0 && graph_.node(after).acts == graph_.node(n).acts;
-      });
+      leads_[n] =
+          std::any_of(dependencies_.successors[n].begin(), dependencies_.successors[n].end(),
+                      [&](NodeId after) { return may[after] != 0 && graph_.node(after).acts == graph_.node(n).acts; });
     for (std::size_t first = 0; first < failing.size(); first += at_once)
       close(std::span(failing).subspan(first, std::min(at_once, failing.size() - first)));
   }
@@ -65,7 +65,7 @@ class Gate {
         for (Bits left = follows[n]; left != 0; left &= left - 1)
           if (NodeId& one = firsts[static_cast<std::size_t>(std::countr_zero(left))]; !one.valid()) one = n;
       }
-      for (NodeId after : waiting_.next[n]) follows[after] |= follows[n], across[after] |= across[n];
+      for (NodeId after : dependencies_.successors[n]) follows[after] |= follows[n], across[after] |= across[n];
     }
     for (NodeId writer : writers_)
       for (std::size_t i = 0; i < failing.size(); ++i) {
@@ -88,7 +88,7 @@ class Gate {
   }
 
   Graph& graph_;
-  const Waiting waiting_;
+  const NodeDependencies dependencies_;
   const std::vector<NodeId> order_;
   std::vector<NodeId> writers_;
   ById<NodeId, char> written_;        // a write, or after one

@@ -27,8 +27,8 @@ std::string build_with_libraries() {
 std::string text_of(const Compilation& c) {
   const std::string graph = print(c.graph), plan = print(c.plan);
   return cat("cost ", number(c.cost), " bound ", number(c.cost_bound), c.optimal ? " optimal" : " open", " report ",
-             quote(c.shard_report), " limited ", quote(c.slotted.memory_note), " graph ", graph.size(), " plan ",
-             plan.size(), "\n", graph, plan);
+             quote(c.shard_report), " limited ", quote(c.slot_assignment.memory_note), " graph ", graph.size(),
+             " plan ", plan.size(), "\n", graph, plan);
 }
 
 double real(Scanner& in, std::string_view word) {
@@ -66,7 +66,7 @@ void read_text(Compilation& c, std::string_view text) {
   verify(made);
   c.graph = std::move(read), c.plan = std::move(made);
   c.cost = cost, c.cost_bound = bound, c.optimal = optimal;
-  c.shard_report = std::move(report), c.slotted.memory_note = std::move(limited);
+  c.shard_report = std::move(report), c.slot_assignment.memory_note = std::move(limited);
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 namespace karez::passes {
 
-std::optional<Instead> double_negation(const Graph& graph, const Node& node) {
+std::optional<Replacement> double_negation(const Graph& graph, const Node& node) {
   if (node.op->name != "neg") return std::nullopt;
-  const Node* inner = unpinned_producer(graph, node.inputs[0]);
-  return inner != nullptr && inner->op->name == "neg" ? std::optional(Instead{inner->inputs[0]}) : std::nullopt;
+  const Node* inner = rewritable_producer(graph, node.inputs[0]);
+  return inner != nullptr && inner->op->name == "neg" ? std::optional(Replacement{inner->inputs[0]}) : std::nullopt;
 }
 
 }  // namespace karez::passes

@@ -4,11 +4,11 @@
 
 namespace karez::passes {
 
-std::optional<Instead> multiply_by_one(const Graph& graph, const Node& node) {
+std::optional<Replacement> multiply_by_one(const Graph& graph, const Node& node) {
   const std::string& op = node.op->name;
   if (op != "mul" && op != "div") return std::nullopt;
-  if (splat_of(graph, node.inputs[1]) == 1) return Instead{node.inputs[0]};
-  if (op == "mul" && splat_of(graph, node.inputs[0]) == 1) return Instead{node.inputs[1]};
+  if (splat_of(graph, node.inputs[1]) == 1) return Replacement{node.inputs[0]};
+  if (op == "mul" && splat_of(graph, node.inputs[0]) == 1) return Replacement{node.inputs[1]};
   return std::nullopt;
 }
 

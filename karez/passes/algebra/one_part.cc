@@ -4,8 +4,9 @@
 
 namespace karez::passes {
 
-std::optional<Instead> one_part(const Graph&, const Node& node) {
-  return node.op->name == "concat" && node.inputs.size() == 1 ? std::optional(Instead{node.inputs[0]}) : std::nullopt;
+std::optional<Replacement> one_part(const Graph&, const Node& node) {
+  return node.op->name == "concat" && node.inputs.size() == 1 ? std::optional(Replacement{node.inputs[0]})
+                                                              : std::nullopt;
 }
 
 }  // namespace karez::passes

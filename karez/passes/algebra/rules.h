@@ -10,10 +10,10 @@ namespace karez::passes {
 
 struct AlgebraRule {
   const char* name;
-  const char* says;
-  AtNode at_node = nullptr;    // looks at one node with one result, whose layout nobody fixed
-  OnGraph on_graph = nullptr;  // or rewrites the graph as a whole
-  bool resums = false;         // sums in another order: equal up to rounding
+  const char* description;
+  NodeRule at_node = nullptr;    // looks at one node with one result, whose layout nobody fixed
+  GraphRule on_graph = nullptr;  // or rewrites the graph as a whole
+  bool reorders_sums = false;    // sums in another order: equal up to rounding
 };
 std::span<const AlgebraRule> algebra_rules();
 

@@ -50,7 +50,7 @@ struct Program {
     middles.push_back(value);
   }
   void pin(ValueId value) { graph.value(value).layout = Layout{B()}; }
-  Canonical canonical() const { return canonicalise(graph, {&table(), evaluate_pointwise, 4096, reassociate}); }
+  CanonicalGraph canonical() const { return canonicalise(graph, {&table(), evaluate_pointwise, 4096, reassociate}); }
   bool reassociate = false;
 };
 
@@ -65,7 +65,7 @@ struct Case {
   const char* rule;
   const char* what;
   std::function<void(Program&)> make;
-  bool resums = false;  // equal up to rounding; NaN and infinities still agree
+  bool reorders_sums = false;  // equal up to rounding; NaN and infinities still agree
 };
 
 const std::vector<Case>& cases() {
@@ -155,7 +155,7 @@ const std::vector<Case>& cases() {
          p.output(folded);
          p.middles = {data, folded};
        }},
-      {"share_parts", "sums",
+      {"reassociate_shared_terms", "sums",
        [](Program& p) {
          ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = add(p.b, p.x, p.y),
                  second = add(p.b, w, p.y);
@@ -163,7 +163,7 @@ const std::vector<Case>& cases() {
          p.middles = {first, second};
        },
        true},
-      {"share_parts", "products",
+      {"reassociate_shared_terms", "products",
        [](Program& p) {
          p.reassociate = true;
          ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = mul(p.b, p.x, p.y),
@@ -172,7 +172,7 @@ const std::vector<Case>& cases() {
          p.middles = {first, second};
        },
        true},
-      {"merge_equal", "",
+      {"eliminate_common_subexpressions", "",
        [](Program& p) {
          ValueId one = mul(p.b, p.x, p.y), other = mul(p.b, p.y, p.x);
          p.output(neg(p.b, one)), p.output(exp(p.b, other));
@@ -186,13 +186,13 @@ TEST(Rules, EveryRowOfTheTableHasACaseAndItFires) {
   for (const AlgebraRule& rule : algebra_rules()) {
     EXPECT_NE(rule.at_node == nullptr, rule.on_graph == nullptr) << rule.name;
     EXPECT_TRUE(std::any_of(cases().begin(), cases().end(), [&](const Case& c) {
-      return c.rule == std::string(rule.name) && c.resums == rule.resums;
+      return c.rule == std::string(rule.name) && c.reorders_sums == rule.reorders_sums;
     })) << rule.name;
   }
   for (const Case& c : cases()) {
     Program p;
     c.make(p);
-    EXPECT_GE(p.canonical().fired[c.rule], 1) << c.rule << " " << c.what;
+    EXPECT_GE(p.canonical().rule_counts[c.rule], 1) << c.rule << " " << c.what;
   }
 }
 
@@ -212,7 +212,7 @@ TEST(Rules, EveryBitStaysOnSpecialNumbers) {
           double number = numbers[random() % numbers.size()];
           // Where products and sums are grouped otherwise, what over- or underflows on the way may differ (1e308 +
           // 1e308 - 1e308).
-          while (c.resums && std::isfinite(number) && number != 0 &&
+          while (c.reorders_sums && std::isfinite(number) && number != 0 &&
                  (std::abs(number) > 1e300 || std::abs(number) < 1e-300))
             number = numbers[random() % numbers.size()];
           return number;
@@ -226,7 +226,7 @@ TEST(Rules, EveryBitStaysOnSpecialNumbers) {
         for (std::size_t i = 0; i < was.data.size(); ++i) {
           double a = was.data[i], b = is.data[i];
           bool near = std::isfinite(a) && std::isfinite(b) && std::abs(a - b) <= 1e-15 * std::max(std::abs(a), 1e5);
-          ASSERT_TRUE(testing::same_bits(a, b) || (c.resums && near))
+          ASSERT_TRUE(testing::same_bits(a, b) || (c.reorders_sums && near))
               << c.rule << " " << c.what << ": " << name << "[" << i << "] was " << a << " and is " << b
               << "; KAREZ_SEED=" << seed << "\n"
               << print(p.graph) << print(after);
@@ -244,8 +244,8 @@ TEST(Rules, ProductsArePairedAsTheyAreWrittenUnlessAsked) {
     const ValueId z = build::input(p.b, "z", grid), w = build::input(p.b, "w", grid);
     p.output(build::mul(p.b, build::mul(p.b, p.x, z), p.y));
     p.output(build::mul(p.b, build::mul(p.b, w, p.y), p.x));
-    Canonical done = p.canonical();
-    EXPECT_EQ(done.fired["share_parts"] > 0, asked);
+    CanonicalGraph done = p.canonical();
+    EXPECT_EQ(done.rule_counts["reassociate_shared_terms"] > 0, asked);
     const auto fill = [](const std::string& name, const Shape& shape) {
       return testing::filled(shape, [&](const auto&) { return name == "x" || name == "y" ? 1e200 : 1e-200; });
     };
@@ -265,9 +265,9 @@ TEST(Rules, NoneLooksThroughAValueWhoseLayoutTheUserFixed) {
       Program p;
       c.make(p);
       p.pin(p.middles[k]);
-      Canonical done = p.canonical();
-      EXPECT_EQ(done.fired[c.rule], 0) << c.rule << " " << c.what << " with middle " << k << " pinned\n"
-                                       << print(p.graph) << print(done.graph);
+      CanonicalGraph done = p.canonical();
+      EXPECT_EQ(done.rule_counts[c.rule], 0) << c.rule << " " << c.what << " with middle " << k << " pinned\n"
+                                             << print(p.graph) << print(done.graph);
       int pinned = 0;
       for (const Value& value : done.graph.values) pinned += value.layout.has_value();
       EXPECT_EQ(pinned, 1) << c.rule << " " << c.what << " lost middle " << k << "\n" << print(done.graph);
@@ -303,8 +303,8 @@ TEST(Rules, AnyZeroOfIntegersGoes) {
   Program p;
   ValueId n = build::input(p.b, "n", {DType::i32, {4}}), zero = build::full_like(p.b, n, 0);
   p.output(build::sub(p.b, build::add(p.b, zero, build::add(p.b, n, zero)), zero));
-  Canonical done = p.canonical();
-  EXPECT_EQ(done.fired["add_zero"], 3);
+  CanonicalGraph done = p.canonical();
+  EXPECT_EQ(done.rule_counts["add_zero"], 3);
   EXPECT_EQ(done.graph.nodes.size(), 1u);
 }
 
@@ -315,7 +315,7 @@ TEST(Rules, ASumOverOtherAxesThanThePixelsStays) {
     auto pool = build::max_pool(p.b, build::input(p.b, "image", image), options);
     ValueId dy = build::input(p.b, "dy", p.graph.type(pool.value));
     p.output(build::reduce_sum(p.b, build::max_pool_grad(p.b, dy, pool.index, options, image.shape), axes));
-    EXPECT_EQ(p.canonical().fired["pooled_gradient_sum"], 0);
+    EXPECT_EQ(p.canonical().rule_counts["pooled_gradient_sum"], 0);
   }
 }
 

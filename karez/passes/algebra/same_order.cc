@@ -4,12 +4,12 @@
 
 namespace karez::passes {
 
-std::optional<Instead> same_order(const Graph&, const Node& node) {
+std::optional<Replacement> same_order(const Graph&, const Node& node) {
   if (node.op->name != "transpose") return std::nullopt;
   const Ints& perm = node.attrs.ints("perm");
   for (std::size_t i = 0; i < perm.size(); ++i)
     if (perm[i] != static_cast<std::int64_t>(i)) return std::nullopt;
-  return Instead{node.inputs[0]};
+  return Replacement{node.inputs[0]};
 }
 
 }  // namespace karez::passes

@@ -4,10 +4,10 @@
 
 namespace karez::passes {
 
-std::optional<Instead> same_type(const Graph& graph, const Node& node) {
+std::optional<Replacement> same_type(const Graph& graph, const Node& node) {
   const std::string& op = node.op->name;
   if (op != "reshape" && op != "broadcast" && op != "slice" && op != "pad") return std::nullopt;
-  return graph.type(node.inputs[0]) == graph.type(node.outputs[0]) ? std::optional(Instead{node.inputs[0]})
+  return graph.type(node.inputs[0]) == graph.type(node.outputs[0]) ? std::optional(Replacement{node.inputs[0]})
                                                                    : std::nullopt;
 }
 

@@ -5,7 +5,7 @@
 namespace karez::passes {
 
 std::optional<double> splat_of(const Graph& graph, ValueId value) {
-  const Node* node = unpinned_producer(graph, value);
+  const Node* node = rewritable_producer(graph, value);
   if (node == nullptr) return std::nullopt;
   if (node->op->name == "constant" && node->attrs.has("value")) return node->attrs.real("value");
   return node->op->role == Role::window ? splat_of(graph, node->inputs[0]) : std::nullopt;

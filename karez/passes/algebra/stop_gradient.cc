@@ -4,8 +4,8 @@
 
 namespace karez::passes {
 
-std::optional<Instead> stop_gradient(const Graph&, const Node& node) {
-  return node.op->name == "stop_gradient" ? std::optional(Instead{node.inputs[0]}) : std::nullopt;
+std::optional<Replacement> stop_gradient(const Graph&, const Node& node) {
+  return node.op->name == "stop_gradient" ? std::optional(Replacement{node.inputs[0]}) : std::nullopt;
 }
 
 }  // namespace karez::passes

@@ -9,7 +9,7 @@ int fuse_bias(SegmentCalls& segment) {
   int fired = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {
     const LocalCall& call = segment.calls()[i];
-    if (!segment.takes_more(call) || call.spec.attrs.flag("bias", false)) continue;
+    if (!segment.accepts_epilogue(call) || call.spec.attrs.flag("bias", false)) continue;
     LocalCall* reader = segment.only_reader(call);
     const OpDef* op = reader == nullptr ? nullptr : segment.op_of(*reader);
     if (op == nullptr || op->name != "add") continue;

@@ -9,16 +9,16 @@ bool is_cast(const SegmentCalls& segment, const LocalCall& call) {
   const OpDef* op = segment.op_of(call);
   return op != nullptr && op->name == "cast" && call.spec.op == "cast";
 }
-bool is_pointwise(const LocalCall& call) { return !SegmentCalls::is_gone(call) && call.spec.op == "pointwise"; }
+bool is_pointwise(const LocalCall& call) { return !SegmentCalls::is_removed(call) && call.spec.op == "pointwise"; }
 
 }  // namespace
 
 // cast(matmul(a, w)), cast(add(x, y)): the call rounds what it writes.
-int fuse_cast_behind(SegmentCalls& segment) {
+int fuse_cast_after(SegmentCalls& segment) {
   int fired = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {
     const LocalCall& call = segment.calls()[i];
-    if ((!segment.takes_more(call) && !is_pointwise(call)) || call.out.size() != 1 ||
+    if ((!segment.accepts_epilogue(call) && !is_pointwise(call)) || call.out.size() != 1 ||
         call.spec.out[0].dtype != DType::f32)
       continue;
     LocalCall* reader = segment.only_reader(call);
@@ -36,7 +36,7 @@ int fuse_cast_before(SegmentCalls& segment) {
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {
     const LocalCall& cast = segment.calls()[i];
     if (!is_cast(segment, cast) || !is_half(cast.spec.in[0].dtype)) continue;
-    fired += segment.read_through(i, is_pointwise);
+    fired += segment.bypass(i, is_pointwise);
   }
   return fired;
 }

@@ -6,7 +6,7 @@
 
 namespace karez::passes {
 
-LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmented& cut, const KernelCatalog& catalog,
-                  int team);
+LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmentation& segmentation,
+                  const KernelCatalog& catalog, int team);
 
 }  // namespace karez::passes

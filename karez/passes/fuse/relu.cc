@@ -8,7 +8,7 @@ int fuse_relu(SegmentCalls& segment) {
   int fired = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {
     const LocalCall& call = segment.calls()[i];
-    if (!segment.takes_more(call) || call.spec.attrs.flag("relu", false)) continue;
+    if (!segment.accepts_epilogue(call) || call.spec.attrs.flag("relu", false)) continue;
     LocalCall* reader = segment.only_reader(call);
     const OpDef* op = reader == nullptr ? nullptr : segment.op_of(*reader);
     if (op == nullptr || op->name != "relu" || reader->in[0] != call.out[0]) continue;

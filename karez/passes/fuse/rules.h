@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "karez/passes/fuse/calls.h"
+#include "karez/passes/fuse/segment_calls.h"
 #include "karez/passes/namespace.h"
 
 namespace karez::passes {
@@ -11,13 +11,13 @@ namespace karez::passes {
 // Each goes over one actor's calls and says how often it fired.
 int fuse_bias(SegmentCalls& segment);
 int fuse_relu(SegmentCalls& segment);
-int fuse_cast_behind(SegmentCalls& segment);
+int fuse_cast_after(SegmentCalls& segment);
 int fuse_cast_before(SegmentCalls& segment);
 int merge_updates(SegmentCalls& segment);
 
 struct FuseRule {
   const char* name;
-  const char* says;
+  const char* description;
   int (*run)(SegmentCalls&);
 };
 std::span<const FuseRule> fuse_rules();  // in the order in which they run

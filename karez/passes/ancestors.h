@@ -1,0 +1,59 @@
+// What each segment waits for: directly, and along all ways.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
+
+namespace karez::passes {
+
+// Asked for one segment after the other, in their order: what is added to one comes before all that is looked at later
+// and waits for it.
+class Ancestors {
+ public:
+  Ancestors(const Graph& graph, const Segmentation& segmentation)
+      : predecessors_(segmentation.segments.size()),
+        ancestors_(segmentation.segments.size()) {
+    for (NodeId n : graph.nodes.ids()) {
+      auto need = [&](NodeId from) {
+        if (segmentation.segment_of[from] != segmentation.segment_of[n])
+          predecessors_[segmentation.segment_of[n]].insert(segmentation.segment_of[from]);
+      };
+      for (ValueId in : graph.node(n).inputs) need(graph.value(in).producer);
+      for (NodeId before : graph.node(n).after) need(before);
+    }
+  }
+
+  void compute(SegmentId s) {
+    ancestors_[s].assign(index_of(s) / bits + 1, 0);
+    ancestors_[s].back() |= std::uint64_t{1} << index_of(s) % bits;
+    for (SegmentId from : predecessors_[s]) add(s, from);
+  }
+  void add(SegmentId s, SegmentId from) {
+    auto& mine = ancestors_[s];
+    const auto& other = ancestors_[from];
+    if (mine.size() < other.size()) mine.resize(other.size(), 0);
+    for (std::size_t i = 0; i < other.size(); ++i) mine[i] |= other[i];
+  }
+  bool waits_for(SegmentId s, SegmentId from) const {  // or is the same
+    const std::size_t word = index_of(from) / bits;
+    return word < ancestors_[s].size() && (ancestors_[s][word] >> index_of(from) % bits & 1U) != 0;
+  }
+  // Whether `other` waits for nothing that `s` does not wait for, s itself included.
+  bool waits_for_all_of(SegmentId s, SegmentId other) const {
+    return std::all_of(predecessors_[other].begin(), predecessors_[other].end(),
+                       [&](SegmentId from) { return waits_for(s, from); });
+  }
+
+ private:
+  static constexpr std::size_t bits = 64;
+  static std::size_t index_of(SegmentId s) { return static_cast<std::size_t>(s.index); }
+  ById<SegmentId, std::set<SegmentId>> predecessors_;
+  ById<SegmentId, std::vector<std::uint64_t>> ancestors_;
+};
+
+}  // namespace karez::passes
