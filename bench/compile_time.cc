@@ -16,13 +16,13 @@
 
 #include "bench/models.h"
 #include "bench/report.h"
-#include "karez/api/inside/evaluator.h"
-#include "karez/api/inside/plan_cache.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/state/plan_cache.h"
+#include "karez/api/trace/evaluator.h"
+#include "karez/api/trace/trace.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
+#include "karez/passes/logical/place.h"
 #include "karez/passes/pipeline.h"
-#include "karez/passes/place.h"
 
 namespace karez::bench {
 namespace {

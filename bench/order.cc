@@ -3,19 +3,19 @@
 //   bench_order     a launch of train_step's models on meshes, and in pipelines of stages with micro-batches, predicted
 //   by the default cost table
 //
-// Both orders run on one representative device of each placement (karez/passes/launch_simulation.h); nothing is
-// measured, so every machine prints the same.
+// Both orders run on one representative device of each placement (karez/passes/scheduling/launch_simulation.h); nothing
+// is measured, so every machine prints the same.
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/parallel_config.h"
-#include "karez/api/inside/evaluator.h"
+#include "karez/api/trace/evaluator.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
-#include "karez/passes/order.h"
 #include "karez/passes/pipeline.h"
+#include "karez/passes/scheduling/order.h"
 
 namespace karez::bench {
 namespace {

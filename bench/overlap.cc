@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "karez/api/inside/world_state.h"
+#include "karez/api/state/world_state.h"
 #include "karez/karez.h"
 
 using namespace karez;

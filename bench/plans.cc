@@ -26,12 +26,12 @@
 #include <vector>
 
 #include "bench/models.h"
-#include "karez/api/inside/evaluator.h"
+#include "karez/api/trace/evaluator.h"
 #include "karez/base/test_source.h"
 #include "karez/ops/all_ops.h"
 #include "karez/passes/pipeline.h"
-#include "karez/passes/shard_tables.h"
-#include "karez/passes/test_known_optima.h"
+#include "karez/passes/sharding/shard_tables.h"
+#include "karez/passes/sharding/test_known_optima.h"
 
 namespace {
 std::atomic<std::int64_t> allocated{0}, max_allocated{0};
@@ -87,8 +87,8 @@ const Case saved_cases[] = {
     {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
     {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
 };
-// Behind them stand the programs with closed forms (karez/passes/test_known_optima.h), whose best known cost is that
-// form.
+// Behind them stand the programs with closed forms (karez/passes/sharding/test_known_optima.h), whose best known cost
+// is that form.
 std::vector<Case> all_cases() {
   std::vector<Case> out(std::begin(saved_cases), std::end(saved_cases));
   for (const passes::testing::KnownOptimum& form : passes::testing::known_optima::all())

@@ -22,7 +22,7 @@
 
 #include "bench/models.h"
 #include "bench/report.h"
-#include "karez/api/inside/evaluator.h"
+#include "karez/api/trace/evaluator.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
 #include "karez/passes/pipeline.h"

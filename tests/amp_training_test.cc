@@ -9,7 +9,7 @@
 #include <random>
 
 #include "bench/models.h"
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "tests/namespace.h"
 
 namespace karez::tests {

@@ -402,7 +402,7 @@ def test_what_opt_prints_it_reads(graph):
 def test_opt_prints_what_each_pass_made(graph):
     said = karez("opt", graph, "--passes", "all", "--each")
     names = re.findall(r"^# after (\w+), \d+\.\d+ ms", said, re.M)
-    assert names[0] == "unroll" and names[-1] == "fit" and len(names) == len(set(names)) > 10
+    assert names[0] == "unroll" and names[-1] == "fit_memory" and len(names) == len(set(names)) > 10
     assert re.search(r"^# after shard, \S+ ms: calls and transfers of \S+ us a launch, predicted with default costs \(`karez doctor` measures this machine\); optimal", said, re.M)
     parts = re.split(r"^# after .*\n", said, flags=re.M)[1:]
     assert parts[names.index("shard")] == karez("opt", graph, "--passes", "canonicalise,shard")

@@ -10,7 +10,7 @@
 #include "karez/device/host_array.h"
 #include "karez/graph/op.h"
 #include "karez/kernels/kernel.h"
-#include "karez/passes/call.h"
+#include "karez/passes/lowering/call.h"
 #include "tests/namespace.h"
 
 namespace karez::tests {

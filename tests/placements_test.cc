@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "karez/api/inside/world_state.h"
+#include "karez/api/state/world_state.h"
 #include "karez/base/test_golden.h"
 #include "karez/graph/op.h"
 #include "karez/karez.h"

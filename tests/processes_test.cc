@@ -17,7 +17,7 @@
 #include <random>
 #include <sstream>
 
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/base/error.h"
 #include "karez/comm/ucx_wire.h"
 #include "karez/karez.h"

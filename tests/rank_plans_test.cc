@@ -9,9 +9,9 @@
 #include "karez/karez.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
-#include "karez/passes/layout_rules.h"
+#include "karez/passes/logical/place.h"
 #include "karez/passes/pipeline.h"
-#include "karez/passes/place.h"
+#include "karez/passes/sharding/layout_rules.h"
 #include "tests/namespace.h"
 
 namespace karez::tests {

@@ -181,7 +181,7 @@ TEST(ShardingEquivalence, ShardsOfEveryOpTogetherMakeTheWhole) {
 
 // Zeros of both signs, infinities and NaN among the operands of every op under every sharding. Whole elements beside
 // zeros are what a gather of split rows leaves: where no product follows they are as good as any summands. (Where one
-// does the planner adds them up first, karez/passes/sum_rules.h.)
+// does the planner adds them up first, karez/passes/sharding/sum_rules.h.)
 TEST(ShardingEquivalence, HoldsForZerosInfinitiesAndNan) {
   const OpTable ops = all_ops();
   const auto cases = op_cases();

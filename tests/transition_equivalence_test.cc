@@ -13,7 +13,7 @@
 #include "karez/data/array_source.h"
 #include "karez/ops/all_ops.h"
 #include "karez/ops/build.h"
-#include "karez/passes/call.h"
+#include "karez/passes/lowering/call.h"
 #include "karez/passes/pipeline.h"
 #include "karez/runtime/session.h"
 #include "tests/shards.h"

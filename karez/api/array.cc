@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "karez/api/inside/array_value.h"
-#include "karez/api/inside/gather.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/summands.h"
+#include "karez/api/namespace.h"
+#include "karez/api/ranks/gather.h"
+#include "karez/api/state/array_value.h"
+#include "karez/api/trace/summands.h"
 
 namespace karez {
 

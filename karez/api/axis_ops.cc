@@ -1,7 +1,7 @@
 // The words for what works along one axis: running sums, sorting, elements picked by index.
 #include "karez/api/functions.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/build.h"
 #include "karez/ops/integers.h"
 

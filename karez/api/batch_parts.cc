@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
+#include "karez/api/trace/trace.h"
 
 namespace karez {
 

@@ -8,10 +8,10 @@
 #include <optional>
 #include <set>
 
-#include "karez/api/inside/gather.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/rank_agreement.h"
-#include "karez/api/inside/stored_parts.h"
+#include "karez/api/namespace.h"
+#include "karez/api/ranks/gather.h"
+#include "karez/api/ranks/rank_agreement.h"
+#include "karez/api/state/stored_parts.h"
 #include "karez/api/world.h"
 #include "karez/base/hash.h"
 #include "karez/base/suggest_names.h"

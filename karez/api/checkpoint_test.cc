@@ -10,7 +10,7 @@
 #include <iterator>
 #include <thread>
 
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/test_texts.h"
 #include "karez/base/text.h"
 #include "karez/data/weight_writer.h"

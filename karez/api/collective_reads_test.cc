@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/karez.h"
 

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
 #include "karez/api/test_texts.h"
+#include "karez/api/trace/trace.h"
 
 namespace karez {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/build.h"
 
 namespace karez {

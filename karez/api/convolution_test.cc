@@ -8,8 +8,8 @@
 #include <cmath>
 #include <random>
 
-#include "karez/api/inside/namespace.h"
 #include "karez/api/interactive.h"
+#include "karez/api/namespace.h"
 #include "karez/api/test_inputs.h"
 #include "karez/api/test_texts.h"
 #include "karez/base/text.h"

@@ -1,8 +1,8 @@
 // What variables begin with: values of those that no function has used yet, given and asked for; and the seed they
 // follow.
 #include "karez/api/compile.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/world_state.h"
+#include "karez/api/namespace.h"
+#include "karez/api/state/world_state.h"
 
 namespace karez {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "karez/api/inside/compiled_function.h"
-#include "karez/api/inside/program_compilation.h"
+#include "karez/api/state/compiled_function.h"
+#include "karez/api/state/program_compilation.h"
 #include "karez/page/page.h"
 #include "karez/page/predictor.h"
-#include "karez/passes/explain.h"
+#include "karez/passes/sharding/explain.h"
 
 namespace karez {
 

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <optional>
 
-#include "karez/api/inside/axes.h"
-#include "karez/api/inside/expression.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
+#include "karez/api/trace/axes.h"
+#include "karez/api/trace/expression.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/attention.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/gradient.h"

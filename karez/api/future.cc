@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "karez/api/inside/array_value.h"
-#include "karez/api/inside/compiled_function.h"
+#include "karez/api/state/array_value.h"
+#include "karez/api/state/compiled_function.h"
 
 namespace karez {
 namespace {

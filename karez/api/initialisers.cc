@@ -2,7 +2,7 @@
 #include <cmath>
 #include <span>
 
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/tensor.h"
 #include "karez/base/hash.h"
 #include "karez/ops/build.h"

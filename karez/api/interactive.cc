@@ -1,12 +1,12 @@
 // Where interactive tensors lie, gradients of functions, and text of arrays.
 #include "karez/api/interactive.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "karez/api/inside/expression.h"
+#include "karez/api/trace/expression.h"
 #include "karez/base/text.h"
 
 namespace karez {

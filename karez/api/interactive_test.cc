@@ -1,7 +1,7 @@
 // Tests of tensors outside of compiled functions: values against plain loops and against the same function compiled,
 // what is run and how often, meshes, threads, gradients, and errors.
 #include "karez/api/interactive.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@
 #include <thread>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/expression_plans.h"
-#include "karez/api/inside/trace.h"
-#include "karez/api/inside/world_state.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
+#include "karez/api/state/world_state.h"
 #include "karez/api/test_texts.h"
+#include "karez/api/trace/expression_plans.h"
+#include "karez/api/trace/trace.h"
 #include "karez/base/text.h"
 
 namespace karez {

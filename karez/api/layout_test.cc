@@ -5,9 +5,9 @@
 
 #include "karez/api/compile.h"
 #include "karez/api/functions.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/test_texts.h"
+#include "karez/api/trace/trace.h"
 #include "karez/base/text.h"
 
 namespace karez {

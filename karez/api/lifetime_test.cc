@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/world_state.h"
+#include "karez/api/namespace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
+#include "karez/api/state/world_state.h"
 
 namespace karez {
 namespace {

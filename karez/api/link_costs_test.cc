@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "karez/api/inside/link_costs.h"
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/link_costs.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/karez.h"
 
 namespace karez {

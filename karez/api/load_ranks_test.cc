@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/data/weight_writer.h"
 #include "karez/karez.h"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "karez/api/inside/rank_agreement.h"
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/rank_agreement.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/karez.h"
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
+#include "karez/api/trace/trace.h"
 
 namespace karez {
 namespace {

@@ -1,11 +1,11 @@
 // Modules: the tree of names, and layers as one composition each, stamped with the user's line and the module's path.
 #include "karez/api/nn.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "karez/api/inside/trace.h"
+#include "karez/api/trace/trace.h"
 #include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
 #include "karez/ops/compose.h"

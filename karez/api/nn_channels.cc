@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "karez/api/batch_parts.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/nn.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/norms.h"
 

@@ -1,6 +1,6 @@
 // Tests of modules and optimisers: names, shapes, initial values' graphs, and the text of one small step.
 #include "karez/api/nn.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/trace.h"
 #include "karez/api/optim.h"
 #include "karez/api/test_texts.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/all_ops.h"
 
 namespace karez {

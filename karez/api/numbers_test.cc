@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
 #include "karez/api/options.h"

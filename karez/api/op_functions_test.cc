@@ -6,9 +6,9 @@
 #include <string>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/scan.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/all_ops.h"
 
 namespace karez {

@@ -1,13 +1,13 @@
 // Optimisers: one update node per parameter; the passes make one call of all that lie on a device.
 #include "karez/api/optim.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <set>
 
-#include "karez/api/inside/trace.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/compose.h"
 
 namespace karez::optim {

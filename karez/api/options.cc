@@ -1,6 +1,6 @@
 // Command-line options: reading words against the list.
 #include "karez/api/options.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <algorithm>
 #include <charconv>

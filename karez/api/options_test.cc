@@ -1,6 +1,6 @@
 // Tests of command-line options and of the progress line.
 #include "karez/api/options.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <memory>
 #include <mutex>
 
-#include "karez/api/inside/trace.h"
+#include "karez/api/trace/trace.h"
 
 namespace karez {
 namespace {

@@ -1,6 +1,6 @@
 // Where values lie: asked of arrays, and of what is not computed yet; and arrays made from parts.
 #include "karez/api/parts.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "karez/api/inside/array_value.h"
-#include "karez/api/inside/expression.h"
-#include "karez/api/inside/expression_plans.h"
-#include "karez/api/inside/summands.h"
 #include "karez/api/interactive.h"
+#include "karez/api/state/array_value.h"
+#include "karez/api/trace/expression.h"
+#include "karez/api/trace/expression_plans.h"
+#include "karez/api/trace/summands.h"
 #include "karez/base/text.h"
 #include "karez/sbp/effective_layout.h"
 

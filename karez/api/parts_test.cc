@@ -1,6 +1,6 @@
 // Tests of where values lie: asked of arrays, of what is not computed yet, and of parameters.
 #include "karez/api/parts.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,10 +9,10 @@
 #include <map>
 #include <set>
 
-#include "karez/api/inside/build_id.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/plan_cache.h"
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/namespace.h"
+#include "karez/api/ranks/test_ranks.h"
+#include "karez/api/state/build_id.h"
+#include "karez/api/state/plan_cache.h"
 #include "karez/api/test_cache.h"
 #include "karez/karez.h"
 #include "karez/kernels/kernel.h"

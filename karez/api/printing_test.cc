@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/namespace.h"
 #include "karez/api/interactive.h"
+#include "karez/api/namespace.h"
 #include "karez/api/test_texts.h"
 #include "karez/base/test_golden.h"
 #include "karez/base/text.h"

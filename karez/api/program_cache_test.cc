@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/expression_plans.h"
-#include "karez/api/inside/world_state.h"
 #include "karez/api/interactive.h"
+#include "karez/api/state/world_state.h"
+#include "karez/api/trace/expression_plans.h"
 
 namespace karez {
 namespace {

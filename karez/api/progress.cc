@@ -1,6 +1,6 @@
 // A progress line: when to write it, and its text.
 #include "karez/api/progress.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 // Random numbers: nodes keyed by the world's random state and a site of their own. Halves are drawn in f32 and rounded
 // once.
 #include "karez/api/random.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
-#include "karez/api/inside/trace.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/compose.h"
 
 namespace karez {

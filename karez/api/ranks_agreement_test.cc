@@ -8,8 +8,8 @@
 #include <future>
 #include <thread>
 
-#include "karez/api/inside/ranks.h"
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/ranks.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/karez.h"
 #include "karez/kernels/cpu/library_versions.h"

@@ -6,7 +6,7 @@
 #include <future>
 #include <limits>
 
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/karez.h"
 #include "karez/kernels/kernel.h"

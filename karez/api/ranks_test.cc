@@ -5,7 +5,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/karez.h"
 

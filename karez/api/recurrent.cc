@@ -1,11 +1,11 @@
 // LSTM and GRU: their gates' formulas round one scan a layer.
 #include "karez/api/recurrent.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <cmath>
 
-#include "karez/api/inside/trace.h"
 #include "karez/api/scan.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/compose.h"
 
 namespace karez::nn {

@@ -1,6 +1,6 @@
 // Tests of LSTM and GRU: against PyTorch's formulas as plain loops, their training on meshes, and what is refused.
 #include "karez/api/recurrent.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "karez/api/functions.h"
-#include "karez/api/inside/axes.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/trace/axes.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/integers.h"
 #include "karez/ops/norms.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "karez/api/inside/expression_plans.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/world_state.h"
+#include "karez/api/namespace.h"
+#include "karez/api/state/world_state.h"
+#include "karez/api/trace/expression_plans.h"
 #include "karez/karez.h"
 
 namespace karez {

@@ -1,8 +1,8 @@
 // scan: its body traced as a region, checked against its carries.
 #include "karez/api/scan.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
-#include "karez/api/inside/trace.h"
+#include "karez/api/trace/trace.h"
 #include "karez/ops/scan.h"
 
 namespace karez {

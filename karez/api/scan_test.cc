@@ -1,7 +1,7 @@
 // Tests of scan: against plain loops, its gradient against difference quotients and against the body written out, and
 // what is refused.
 #include "karez/api/scan.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

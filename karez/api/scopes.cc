@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
+#include "karez/api/trace/trace.h"
 
 namespace karez {
 

@@ -1,5 +1,5 @@
 // Which cost table a world takes, and that it says so.
-#include "karez/api/inside/shipped_costs.h"
+#include "karez/api/state/shipped_costs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "karez/api/inside/world_state.h"
+#include "karez/api/state/world_state.h"
 #include "karez/base/test_error.h"
 #include "karez/karez.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/nn.h"
 #include "karez/api/optim.h"
 #include "karez/api/test_texts.h"

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/namespace.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/api/test_texts.h"
 #include "karez/karez.h"
 

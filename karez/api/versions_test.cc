@@ -4,10 +4,10 @@
 
 #include "karez/api/compile.h"
 #include "karez/api/functions.h"
-#include "karez/api/inside/namespace.h"
-#include "karez/api/inside/trace.h"
+#include "karez/api/namespace.h"
 #include "karez/api/optim.h"
 #include "karez/api/test_texts.h"
+#include "karez/api/trace/trace.h"
 
 namespace karez {
 namespace {

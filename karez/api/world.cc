@@ -1,6 +1,6 @@
 // The world: choosing threads, making meshes, and reading variables together from their shards.
 #include "karez/api/world.h"
-#include "karez/api/inside/namespace.h"
+#include "karez/api/namespace.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,13 +10,13 @@
 #include <optional>
 #include <set>
 
-#include "karez/api/inside/evaluator.h"
-#include "karez/api/inside/expression_plans.h"
-#include "karez/api/inside/gather.h"
-#include "karez/api/inside/rank_agreement.h"
-#include "karez/api/inside/shipped_costs.h"
-#include "karez/api/inside/stored_parts.h"
-#include "karez/api/inside/world_state.h"
+#include "karez/api/ranks/gather.h"
+#include "karez/api/ranks/rank_agreement.h"
+#include "karez/api/state/shipped_costs.h"
+#include "karez/api/state/stored_parts.h"
+#include "karez/api/state/world_state.h"
+#include "karez/api/trace/evaluator.h"
+#include "karez/api/trace/expression_plans.h"
 #include "karez/base/hash.h"
 #include "karez/base/suggest_names.h"
 #include "karez/base/text.h"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "karez/api/compile.h"
-#include "karez/api/inside/test_ranks.h"
+#include "karez/api/ranks/test_ranks.h"
 #include "karez/api/test_texts.h"
 
 namespace karez {

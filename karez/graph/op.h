@@ -95,7 +95,7 @@ enum class Role {
   micro_slice,  // of its operand, which is there once a launch, in each act one of {parts} equal parts along {axis}
 };
 
-// What becomes of it where operands or results are bf16 or f16 (see karez/passes/cast.h).
+// What becomes of it where operands or results are bf16 or f16 (see karez/passes/logical/cast.h).
 enum class HalfPolicy {
   widen,            // computed in f32, also its results under mixed precision: sums, norms, losses, updates
   widen_and_round,  // computed in f32; under mixed precision its results are halves where its operands are
@@ -188,7 +188,7 @@ class Builder {
   // The outputs of the new node. It lies on the builder's mesh; where that is 0, which is no decision, on that of the
   // operand of most bytes among those on other meshes, if there is one (ties: where most bytes of operands are at hand,
   // those that have travelled there counted; then the first). Operands on yet other meshes are transferred; one on mesh
-  // 0 stays where it is until the program is whole, see karez/passes/place.h.
+  // 0 stays where it is until the program is whole, see karez/passes/logical/place.h.
   std::vector<ValueId> add(std::string_view op, std::span<const ValueId> inputs, Attrs attrs = {});
   ValueId one(std::string_view op, std::initializer_list<ValueId> inputs,
               Attrs attrs = {});  // of a node with one output

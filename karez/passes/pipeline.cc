@@ -8,27 +8,27 @@
 #include "karez/base/interrupt.h"
 #include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
-#include "karez/passes/anchor.h"
-#include "karez/passes/box.h"
-#include "karez/passes/bucket.h"
-#include "karez/passes/canonicalise.h"
-#include "karez/passes/cast.h"
-#include "karez/passes/emit.h"
-#include "karez/passes/fit_memory.h"
-#include "karez/passes/fuse/fuse.h"
-#include "karez/passes/hoist.h"
-#include "karez/passes/in_place.h"
-#include "karez/passes/layout.h"
-#include "karez/passes/localise.h"
-#include "karez/passes/memory.h"
-#include "karez/passes/microbatch.h"
-#include "karez/passes/order.h"
-#include "karez/passes/recompute.h"
-#include "karez/passes/segment.h"
-#include "karez/passes/setup_nodes.h"
-#include "karez/passes/shard_copies.h"
-#include "karez/passes/slots.h"
-#include "karez/passes/unroll.h"
+#include "karez/passes/logical/canonicalise.h"
+#include "karez/passes/logical/cast.h"
+#include "karez/passes/logical/microbatch.h"
+#include "karez/passes/logical/recompute.h"
+#include "karez/passes/logical/unroll.h"
+#include "karez/passes/lowering/emit.h"
+#include "karez/passes/lowering/fuse/fuse.h"
+#include "karez/passes/lowering/hoist.h"
+#include "karez/passes/lowering/in_place.h"
+#include "karez/passes/lowering/layout.h"
+#include "karez/passes/lowering/localise.h"
+#include "karez/passes/lowering/memory.h"
+#include "karez/passes/memory_limit/fit_memory.h"
+#include "karez/passes/scheduling/anchor.h"
+#include "karez/passes/scheduling/order.h"
+#include "karez/passes/scheduling/segment.h"
+#include "karez/passes/scheduling/slots.h"
+#include "karez/passes/sharding/box.h"
+#include "karez/passes/sharding/bucket.h"
+#include "karez/passes/sharding/setup_nodes.h"
+#include "karez/passes/sharding/shard_copies.h"
 
 namespace karez::passes {
 namespace {
@@ -113,8 +113,8 @@ constexpr Pass passes[] = {
     {"fuse", run_fuse, true},    // after localise: kernels are known, actors are cut
     {"in_place", run_in_place, true},  // after fuse: it looks at the calls that are left
     {"emit", run_emit, false},
-    {"memory", run_memory, true},  // after emit: who may share bytes follows from actors, registers and turns
-    {"fit", fit_memory, false},    // after memory: it makes the plan anew where that takes too much
+    {"memory", run_memory, true},       // after emit: who may share bytes follows from actors, registers and turns
+    {"fit_memory", fit_memory, false},  // after memory: it makes the plan anew where that takes too much
 };
 
 // Passes that read the graph and hand on something else: it needs no verifying behind them.
@@ -124,7 +124,7 @@ constexpr std::string_view read_graph[] = {"segment", "slots",    "layout", "loc
 // What a pass made, as text: the graph, the orders in memory, at last the plan.
 std::string text_of(const Compilation& c, std::string_view pass) {
   if (pass == "layout") return orders_text(c.graph, c.orders);
-  return pass == "emit" || pass == "memory" || pass == "fit" ? print(c.plan) : print(c.graph);
+  return pass == "emit" || pass == "memory" || pass == "fit_memory" ? print(c.plan) : print(c.graph);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <iostream>
 #include <iterator>
 
-#include "karez/api/inside/link_costs.h"
+#include "karez/api/ranks/link_costs.h"
 #include "karez/device/processor.h"
 #include "karez/page/predictor.h"
 

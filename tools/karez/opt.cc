@@ -4,15 +4,15 @@
 #include <cstdio>
 #include <memory>
 
-#include "karez/api/inside/evaluator.h"
+#include "karez/api/trace/evaluator.h"
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
 #include "karez/page/predictor.h"
 #include "karez/page/table.h"
-#include "karez/passes/explain.h"
+#include "karez/passes/logical/recompute.h"
 #include "karez/passes/pipeline.h"
-#include "karez/passes/recompute.h"
 #include "karez/passes/rewrite.h"
+#include "karez/passes/sharding/explain.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 
@@ -32,7 +32,7 @@ struct PassDependency {
 constexpr PassDependency pass_dependencies[] = {
     {"box", "shard"},     {"order", "box"},      {"segment", "order"},  {"anchor", "segment"}, {"slots", "segment"},
     {"layout", "box"},    {"localise", "slots"}, {"hoist", "localise"}, {"fuse", "localise"},  {"in_place", "localise"},
-    {"emit", "localise"}, {"memory", "emit"},    {"fit", "emit"}};
+    {"emit", "localise"}, {"memory", "emit"},    {"fit_memory", "emit"}};
 
 std::vector<std::string> passes_of(const std::string& text) {
   std::vector<std::string> names;
@@ -58,7 +58,7 @@ std::vector<std::string> passes_of(const std::string& text) {
 
 // From `emit` on the plan.
 std::string made_text(const Compilation& c, std::string_view pass) {
-  if (pass != "emit" && pass != "memory" && pass != "fit") return print(c.graph);
+  if (pass != "emit" && pass != "memory" && pass != "fit_memory") return print(c.graph);
   Plan plan = c.plan;
   plan.costs = c.options.costs.print();
   return print(plan);

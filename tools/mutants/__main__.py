@@ -48,7 +48,7 @@ def maps_of(build, runner, binaries, files, again):
 
 def main():
     words = argparse.ArgumentParser(prog="./dev mutants", description=__doc__.split(": ", 1)[1])
-    words.add_argument("folder", help="a component (plan), a folder (karez/passes/algebra, python/karez) or a file")
+    words.add_argument("folder", help="a component (plan), a folder (karez/passes/logical/algebra, python/karez) or a file")
     words.add_argument("count", type=int, help="how many faults")
     words.add_argument(
         "--seed",

@@ -1,0 +1,136 @@
+// Small programs that read one value, made when they are first needed and kept for a while.
+#include "karez/api/ranks/gather.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "karez/api/namespace.h"
+#include "karez/api/ranks/rank_agreement.h"
+#include "karez/api/trace/summands.h"
+#include "karez/base/hash.h"
+#include "karez/base/text.h"
+#include "karez/passes/logical/place.h"
+#include "karez/passes/pipeline.h"
+#include "karez/runtime/failure.h"
+
+namespace karez {
+namespace {
+
+constexpr std::size_t max_gather_plans = 16;  // plans; each holds memory for the value it brings
+
+Mesh first_devices(const WorldState& world) {
+  Mesh mesh{{{"rank", world.ranks.ranks()}}, {}};
+  for (int rank = 0; rank < world.ranks.ranks(); ++rank) mesh.devices.push_back({rank, 0});
+  return mesh;
+}
+
+std::string text_of(const Mesh& mesh) {
+  return cat(sbp::print(mesh), " on ", join(mesh.devices, " ", [](DeviceName device) { return sbp::print(device); }));
+}
+
+// A program whose one value `make` puts on the mesh, and which gives it whole to a device of each rank.
+template <class Make> Plan plan_of(WorldState& world, const Mesh& mesh, Make make) {
+  Trace trace(world.ops, {.name = "read", .mesh = first_devices(world)});
+  Builder& b = trace.builder;
+  b.where = "a read of what is not whole on every rank";
+  const int from = trace.number_of(mesh), to = trace.number_of(first_devices(world));
+  b.mesh = from;
+  const ValueId value = make(trace);
+  b.mesh = to;
+  trace.graph.outputs.push_back({"out0", b.transfer_to_mesh(value, to), std::nullopt});
+  Compilation c;
+  c.graph = place(std::move(trace.graph), world.ops);
+  c.ops = &world.ops;
+  c.catalog = &world.kernels;
+  c.evaluate = world.evaluate;
+  c.options = world.compile_options(c.graph);
+  compile(c);
+  return std::move(c.plan);
+}
+
+// The number of the plan in the session.
+template <class Make> int load_gather_plan(WorldState& world, const std::string& what, const Mesh& mesh, Make make) {
+  auto& gather_plans = world.gather_plans;
+  std::erase_if(gather_plans, [&](const WorldState::GatherPlan& g) { return g.generation != world.generation; });
+  auto known = std::find_if(gather_plans.begin(), gather_plans.end(),
+                            [&](const WorldState::GatherPlan& g) { return g.what == what; });
+  if (known != gather_plans.end()) {
+    std::rotate(known, known + 1, gather_plans.end());
+    return gather_plans.back().plan;
+  }
+  const Plan plan = plan_of(world, mesh, make);
+  agree_on_links(world, plan, cat("the links of a read of ", what));
+  gather_plans.push_back({what, world.session.load(plan), world.generation});
+  if (gather_plans.size() > max_gather_plans) {
+    world.session.unload(gather_plans.front().plan);
+    gather_plans.erase(gather_plans.begin());
+  }
+  return gather_plans.back().plan;
+}
+
+// Before the plan is made and loaded, so that nothing has changed where not all ranks read this.
+std::uint64_t request_read(WorldState& world, const std::string& what, SourceLine where) {
+  return agree_on_op(
+      world,
+      {.hash = hash_text(what),
+       .what = cat("a read of ", what),
+       .where = where,
+       .advice = "what does not lie whole on every rank is read by all of them: read it on each, and print it on one"});
+}
+
+template <class Make>
+runtime::Result launch_gather(WorldState& world, std::uint64_t op, const std::string& what, const Mesh& mesh,
+                              const Results& arrays, Make make) {
+  try {
+    return world.session.launch(load_gather_plan(world, what, mesh, make), {}, arrays, op).result("out0");
+  } catch (...) {
+    if (op != 0) world.session.fail_ranks(runtime::current_error());  // the others wait for this rank
+    throw;
+  }
+}
+
+}  // namespace
+
+bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  if (summands_of(type, mesh, layout)) return false;
+  if (world.ranks.alone()) return true;
+  std::map<int, std::set<std::string>> seen;  // boxes, by rank
+  std::map<int, std::int64_t> elements;       // of those
+  for (int position = 0; position < mesh.size(); ++position) {
+    const int rank = mesh.devices[static_cast<std::size_t>(position)].rank;
+    const Box box = local_box(type.shape, mesh, layout, position);
+    if (seen[rank].insert(join(box, " ", [](const Range& r) { return cat(r.begin, ":", r.end); })).second)
+      elements[rank] += count_of(shape_of(box));
+  }
+  return static_cast<int>(elements.size()) == world.ranks.ranks() &&
+         std::all_of(elements.begin(), elements.end(), [&](const auto& of) { return of.second == type.count(); });
+}
+
+runtime::Result start_gather(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
+                             SourceLine where) {
+  const std::string name = key_of(key.first, key.second),
+                    type = sbp::print(variable.type, variable.mesh, variable.layout);
+  const auto make = [&](Trace& trace) {
+    const ValueId read = build::variable(trace.builder, name, variable.type);
+    trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
+    return read;
+  };
+  return launch_gather(
+      world, request_read(world, cat("variable '", WorldState::display_name(key, variable).first, "', ", type), where),
+      cat("variable ", name, " ", type), variable.mesh, {}, make);
+}
+
+runtime::Result start_gather(WorldState& world, const ArraySpec& spec, const std::optional<runtime::Result>& part,
+                             SourceLine where) {
+  const std::string type = sbp::print(spec.type, spec.mesh, spec.layout);
+  const auto make = [&](Trace& trace) {
+    return array_value(trace.builder, "array", spec.type, spec.mesh, spec.layout);
+  };
+  Results arrays;
+  if (part) arrays.emplace_back("array", *part);
+  return launch_gather(world, request_read(world, type, where), cat("array ", type, " ", text_of(spec.mesh)), spec.mesh,
+                       arrays, make);
+}
+
+}  // namespace karez

@@ -1,0 +1,152 @@
+// Ops of the agreement whose difference is explained by texts, which go through the store where the ranks met.
+#include "karez/api/ranks/rank_agreement.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "karez/api/namespace.h"
+#include "karez/base/hash.h"
+#include "karez/base/text.h"
+#include "karez/base/xxhash.h"
+#include "karez/runtime/links.h"
+
+namespace karez {
+
+namespace {
+
+// An op of all ranks that each waits for. Where two came to it with different hashes, or the sum is wrong, `explain`
+// gives the error's text from its own.
+void agree(
+    WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& who,
+    const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
+  const std::uint64_t op = world.session.begin_op({.hash = hash, .what = who, .sum = sum, .is_barrier = true});
+  try {
+    world.session.await_op(op);
+  } catch (const Error& error) {
+    const auto differing = world.session.differing_ranks(op);
+    const std::string_view said = error.what();
+    if (!differing || (differing->first >= 0 && said.find(who) == said.rfind(who))) throw;  // not both of them are here
+    throw Error(error.kind, explain(said, op, *differing), error.where);
+  }
+}
+
+std::span<const std::byte> bytes_of(const HostArray& array) {
+  return {array.bytes(), static_cast<std::size_t>(array.type().bytes())};
+}
+std::uint64_t hash_of(const HostArray& array) { return hash_bytes(bytes_of(array)); }
+
+constexpr std::size_t cache_line = 64, sampled_lines = 64;
+
+// Of a call's lines; where the array has no more, of all its bytes. The last line of an array may be cut off, so it is
+// drawn as a whole one before.
+std::uint64_t sampled_hash(const HostArray& array, std::uint64_t draw, std::size_t lines) {
+  const auto bytes = bytes_of(array);
+  if (bytes.size() <= cache_line * lines) return hash_bytes(bytes);
+  std::array<std::byte, cache_line * sampled_lines> drawn;
+  for (std::size_t line = 0; line < lines; ++line) {
+    const std::uint64_t where =
+        base::Hash().add(draw).add(static_cast<std::uint64_t>(line)).value() % (bytes.size() / cache_line + 1);
+    std::memcpy(&drawn[line * cache_line], &bytes[std::min(where * cache_line, bytes.size() - cache_line)], cache_line);
+  }
+  return hash_bytes(std::span(drawn).first(lines * cache_line));
+}
+
+std::string line_of(const Argument& argument) {
+  if (argument.on_mesh.valid()) return "an array on a mesh";
+  if (!argument.array.valid())
+    return cat("batch ", argument.feed.position, " of a source of ", argument.feed.source->type());
+  if (argument.part) return cat("a part of ", argument.feed.source->type());
+  return cat(argument.array.type(), " with the hash ", hash_of(argument.array));
+}
+
+}  // namespace
+
+void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who,
+                      const std::function<std::string()>& text) {
+  if (world.ranks.alone()) return;
+  agree(world, hash, 0, who, [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
+    return cat(said, "\n", world.ranks.first_difference(op, ranks, text()));
+  });
+}
+
+std::uint64_t agree_on_op(WorldState& world, const OpRequest& request) {
+  if (world.ranks.alone()) return 0;
+  const std::string line = request.where ? karez::print(*request.where) : std::string(),
+                    what = line.empty() ? request.what : cat(request.what, " (", line, ")");
+  const auto answer = world.session.ask_op({.hash = request.hash, .what = what, .is_barrier = request.is_barrier});
+  if (const std::uint64_t* op = std::get_if<std::uint64_t>(&answer)) return *op;
+  using Reason = runtime::Refusal::Reason;
+  const auto& refusal = std::get<runtime::Refusal>(answer);
+  const std::string refused = ": it is refused on every rank that asks for it, and all may go on; ";
+  const auto [mine, other] = refusal.ranks;
+  if (refusal.reason == Reason::other && refusal.text == what)
+    throw Error(ErrorKind::user,
+                cat("ranks ", std::min(mine, other), " and ", std::max(mine, other), " differ in ", what, refused,
+                    request.advice),
+                line);
+  const std::string asks = cat("rank ", mine, " asks for ", what);
+  throw Error(ErrorKind::user, cat(asks, ", where rank ", other, " comes to ", refusal.text, refused, request.advice),
+              line);
+}
+
+void agree_on_value(WorldState& world, const HostArray& value, const std::string& what) {
+  agree_on_op(world, {.hash = world.ranks.alone() ? 0 : hash_of(value),
+                      .what = what,
+                      .advice = "each writes the whole value, and the same one",
+                      .is_barrier = true});
+}
+
+void agree_on_reset(WorldState& world) {
+  if (world.ranks.alone()) return;
+  agree(world, 0, 0, "a reset of the world",
+        [](std::string_view said, std::uint64_t, std::pair<int, int>) { return std::string(said); });
+}
+
+void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs) {
+  std::string lines;
+  for (std::size_t i = 0; i < inputs.arguments.size(); ++i)
+    lines += cat("arg", i, ": ", line_of(inputs.arguments[i]), "\n");
+  for (const auto& [name, value] : inputs.numbers) lines += cat(name, ": ", value, "\n");
+  agree(world, hash_text(lines), 0, call, [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
+    return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second,
+               " give it different arguments\n", world.ranks.first_difference(op, ranks, lines),
+               "\nan array is the whole on every rank, unless local(array) says that it is this rank's part");
+  });
+}
+
+runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw) {
+  runtime::InputHashes out;
+  const std::size_t count = inputs.arguments.size(), last = runtime::InputHashes::capacity - 1;
+  const std::size_t lines = std::max<std::size_t>(1, sampled_lines / std::max<std::size_t>(1, count));
+  Hash rest;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Argument& argument = inputs.arguments[i];
+    const bool whole = !argument.on_mesh.valid() && argument.array.valid() && !argument.part;
+    const std::uint64_t hash = whole ? sampled_hash(argument.array, draw + i, lines) : 0;
+    if (i < last) out.values[i] = static_cast<std::uint32_t>(hash ^ hash >> 32);
+    else rest.add(hash);
+  }
+  for (const auto& [name, value] : inputs.numbers) rest.add(value);
+  out.values[last] = static_cast<std::uint32_t>(rest.value());
+  return out;
+}
+
+void agree_on_links(WorldState& world, const Plan& plan, const std::string& who) {
+  if (world.ranks.alone()) return;
+  std::vector<runtime::Exchange> exchanges = world.session.exchanges(plan);
+  agree(world, hash_text(who), runtime::sum_of(world.ranks.rank(), exchanges), who,
+        [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
+          if (ranks.first >= 0) return std::string(said);
+          std::sort(exchanges.begin(), exchanges.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
+          std::map<int, std::string> by_rank;
+          for (const runtime::Exchange& one : exchanges) by_rank[one.rank] += one.text;
+          return cat(said, "\n", world.ranks.link_mismatch(op, by_rank));
+        });
+}
+
+}  // namespace karez

@@ -1,0 +1,220 @@
+// Tests of the folder in which plans are kept: damage, strangers, several processes, room.
+#include "karez/api/state/cache_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+
+#include "karez/api/test_cache.h"
+
+namespace karez {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
+
+// What is found, with what is said meanwhile.
+std::pair<std::optional<std::string>, std::string> found(const fs::path& folder, std::string_view key) {
+  CacheFolder cache(folder);
+  testing::internal::CaptureStderr();
+  auto value = cache.find(key);
+  return {std::move(value), testing::internal::GetCapturedStderr()};
+}
+
+TEST(CacheFolder, WhatOneKeptAnotherFinds) {
+  CacheForTest test;
+  CacheFolder(test.path).store("a program", std::string("its\0plan", 8));
+  EXPECT_EQ(found(test.path, "a program").first, std::string("its\0plan", 8));
+  EXPECT_EQ(found(test.path, "another program"), std::pair(std::optional<std::string>(), std::string()));
+  CacheFolder(test.path).store("a program", "");
+  EXPECT_EQ(found(test.path, "a program").first, "");
+  EXPECT_EQ(test.files().size(), 1u);
+}
+
+TEST(CacheFolder, AnyCutAndAnyFlippedBitIsNoticed) {
+  CacheForTest test;
+  CacheFolder(test.path).store("key", "some value");
+  const fs::path file = test.files().at(0);
+  const std::string whole = read(file);
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    write(file, whole.substr(0, bytes));
+    auto [value, said] = found(test.path, "key");
+    EXPECT_FALSE(value) << bytes;
+    EXPECT_EQ(lines(said), 1) << said;
+  }
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string other = whole;
+    other[bit / 8] = static_cast<char>(other[bit / 8] ^ 1 << bit % 8);
+    write(file, other);
+    auto [value, said] = found(test.path, "key");
+    EXPECT_TRUE(!value || *value == "some value") << bit;
+    EXPECT_EQ(lines(said), value ? 0 : 1) << said;
+  }
+  write(file, whole + "more");
+  EXPECT_FALSE(found(test.path, "key").first);
+  write(file, whole);
+  EXPECT_EQ(found(test.path, "key").first, "some value");
+}
+
+TEST(CacheFolder, AFileOfAnotherKeyIsForeign) {
+  CacheForTest test;
+  CacheFolder(test.path).store("one", "value of one");
+  const fs::path one = test.files().at(0);
+  const std::string bytes = read(one);
+  fs::remove(one);
+  CacheFolder(test.path).store("two", "value of two");
+  write(test.files().at(0), bytes);
+  auto [value, said] = found(test.path, "two");
+  EXPECT_FALSE(value);
+  EXPECT_THAT(said, HasSubstr("is of another program, or of another Karez; it is made anew"));
+  CacheFolder(test.path).store("two", "value of two");
+  EXPECT_EQ(found(test.path, "two").first, "value of two");
+}
+
+TEST(CacheFolder, LinksAndFoldersInAFilesPlaceAreNotFollowed) {
+  CacheForTest test;
+  CacheFolder(test.path).store("key", "value");
+  const fs::path file = test.files().at(0), moved = test.path / "elsewhere";
+  fs::rename(file, moved);
+  fs::create_symlink(moved, file);
+  EXPECT_FALSE(found(test.path, "key").first);
+  fs::remove(file);
+  fs::create_directory(file);
+  auto [value, said] = found(test.path, "key");
+  EXPECT_FALSE(value);
+  EXPECT_EQ(lines(said), 1) << said;
+}
+
+TEST(CacheFolder, AFolderThatOthersMayEnterIsRefusedOnce) {
+  CacheForTest test;
+  for (const mode_t mode : {0755u, 0770u, 0701u, 0500u}) {
+    ASSERT_EQ(::chmod(test.path.c_str(), mode), 0);
+    CacheFolder cache(test.path);
+    testing::internal::CaptureStderr();
+    cache.store("key", "value");
+    EXPECT_FALSE(cache.find("key"));
+    cache.store("key", "value");
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(lines(said), 1) << said;
+    EXPECT_THAT(said, HasSubstr("chmod 700 mends that")) << mode;
+    EXPECT_TRUE(test.files().empty());
+  }
+  ASSERT_EQ(::chmod(test.path.c_str(), 0700), 0);
+}
+
+TEST(CacheFolder, AFolderThatCannotBeMadeIsSaidOnce) {
+  CacheForTest test;
+  write(test.path / "file", "");
+  CacheFolder cache(test.path / "file" / "below");
+  testing::internal::CaptureStderr();
+  cache.store("key", "value");
+  EXPECT_FALSE(cache.find("key"));
+  EXPECT_EQ(lines(testing::internal::GetCapturedStderr()), 1);
+}
+
+TEST(CacheFolder, IsMadeForItsOwnerAlone) {
+  CacheForTest test;
+  const fs::path below = test.path / "a" / "b";
+  CacheFolder(below).store("key", "value");
+  EXPECT_EQ(fs::status(below).permissions() & fs::perms::all, fs::perms::owner_all);
+  EXPECT_EQ(found(below, "key").first, "value");
+}
+
+TEST(CacheFolder, WhatWasNotUsedForLongestGoes) {
+  CacheForTest test;
+  constexpr std::int64_t limit = 100'000;
+  auto key = [](int i) { return base::cat("key ", i); };
+  const std::string value(8'000, 'v');
+  using Clock = fs::file_time_type::clock;
+  for (int i = 0; i < 10; ++i) CacheFolder(test.path, 2 * limit).store(key(i), value + key(i));
+  for (const fs::path& file : test.files()) {  // all of them long ago, in order
+    const std::string bytes = read(file);
+    fs::last_write_time(file, Clock::now() - std::chrono::hours(100 - (bytes.back() - '0')));
+  }
+  EXPECT_TRUE(CacheFolder(test.path, limit).find(key(1))) << "used just now";
+  CacheFolder cache(test.path, limit);
+  for (int i = 10; i < 16; ++i) cache.store(key(i), value + key(i));
+  std::int64_t bytes = 0;
+  for (const fs::path& file : test.files()) bytes += static_cast<std::int64_t>(fs::file_size(file));
+  EXPECT_LE(bytes, limit);
+  EXPECT_GE(bytes, limit / 2);
+  EXPECT_TRUE(cache.find(key(1)));
+  EXPECT_TRUE(cache.find(key(15)));
+  for (int gone : {0, 2, 3}) EXPECT_FALSE(cache.find(key(gone))) << gone;
+  cache.store("large", std::string(limit / 4, 'x'));
+  EXPECT_FALSE(cache.find("large")) << "one that would drive out the others";
+}
+
+TEST(CacheFolder, WhatADeadProcessWasWritingGoes) {
+  CacheForTest test;
+  for (const char* name : {"aside-1-2", "aside-3-4", "mine.txt"}) write(test.path / name, "half");
+  fs::last_write_time(test.path / "aside-1-2", fs::file_time_type::clock::now() - std::chrono::hours(2));
+  CacheFolder(test.path).store("key", "value");
+  EXPECT_FALSE(fs::exists(test.path / "aside-1-2"));
+  EXPECT_TRUE(fs::exists(test.path / "aside-3-4")) << "somebody may be at it";
+  EXPECT_TRUE(fs::exists(test.path / "mine.txt"));
+}
+
+// One of four that write and read the same keys, in a folder too small for all of them: what is found is right.
+int one_of_four(const fs::path& folder) {
+  CacheFolder cache(folder, 200'000);
+  for (int turn = 0; turn < 300; ++turn) {
+    const std::string key = base::cat("key ", turn % 12),
+                      value(10'000 + 100 * (turn % 12), static_cast<char>('a' + turn % 12));
+    if (const auto known = cache.find(key); known && *known != value) return 1;
+    cache.store(key, value);
+  }
+  return 0;
+}
+
+TEST(CacheFolder, FourProcessesShareIt) {
+  CacheForTest test;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) ::_exit(one_of_four(test.path));
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  for (const fs::path& file : test.files()) EXPECT_TRUE(file.filename().string().ends_with(".plan")) << file;
+}
+
+TEST(CacheFolder, TheEnvironmentSaysWhere) {
+  CacheForTest test;
+  const std::string caches = std::getenv("XDG_CACHE_HOME") == nullptr ? "" : std::getenv("XDG_CACHE_HOME");
+  EXPECT_EQ(cache_path(), test.path);
+  ::setenv("KAREZ_CACHE", "off", 1);
+  EXPECT_EQ(cache_path(), "");
+  ::setenv("KAREZ_CACHE", "here", 1);
+  EXPECT_EQ(cache_path(), fs::absolute("here"));
+  ::unsetenv("KAREZ_CACHE");
+  ::setenv("XDG_CACHE_HOME", "/caches", 1);
+  EXPECT_EQ(cache_path(), "/caches/karez");
+  ::setenv("XDG_CACHE_HOME", "no/path/from/the/root", 1);
+  const char* home = std::getenv("HOME");
+  EXPECT_EQ(cache_path(), home == nullptr ? std::string() : base::cat(home, "/.cache/karez"));
+  if (caches.empty()) ::unsetenv("XDG_CACHE_HOME");
+  else ::setenv("XDG_CACHE_HOME", caches.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,253 @@
+// Which rows a rank holds, and reading them from its part.
+#include "karez/api/state/local_part.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "karez/api/state/fixed_layouts.h"
+#include "karez/base/text.h"
+#include "karez/graph/op.h"
+
+namespace karez {
+namespace {
+
+Layout rows_split(const Mesh& mesh, int axes) {
+  Layout out(mesh.axes.size(), B());
+  for (int axis = 0; axis < axes; ++axis) out[static_cast<std::size_t>(axis)] = S(0);
+  return out;
+}
+
+// The rows that a rank's devices hold, one behind the other.
+struct RowRange {
+  std::int64_t first = 0, count = 0;
+};
+
+RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout, int rank, const std::string& who) {
+  std::set<std::pair<std::int64_t, std::int64_t>> ranges;
+  for (int position = 0; position < mesh.size(); ++position) {
+    if (mesh.devices[static_cast<std::size_t>(position)].rank != rank) continue;
+    const Range range = local_box(whole.shape, mesh, layout, position)[0];
+    if (range.begin < range.end) ranges.emplace(range.begin, range.end);
+  }
+  if (ranges.empty()) return {};
+  std::int64_t end = ranges.begin()->first;
+  for (const auto& [from, to] : ranges) {
+    require(ErrorKind::device, from == end, who, ": rank ", rank, "'s devices on ", sbp::print(mesh),
+            " hold rows that do not lie one behind the other; give the whole array");
+    end = to;
+  }
+  return {ranges.begin()->first, end - ranges.begin()->first};
+}
+
+class PartSource : public data::Source {
+ public:
+  PartSource(std::shared_ptr<const data::Source> part, const LocalPart& of)
+      : part_(std::move(part)),
+        type_(of.whole),
+        first_(of.first) {}
+  TensorType type() const override { return type_; }
+  void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
+    part_->read(position, PartOffset(*this, begin).begin(), out);
+  }
+  const std::byte* find(std::int64_t position, std::span<const std::int64_t> begin, const View& view) const override {
+    return part_->find(position, PartOffset(*this, begin).begin(), view);
+  }
+
+ private:
+  // Where a slice of the whole begins in the part.
+  class PartOffset {
+   public:
+    PartOffset(const PartSource& source, std::span<const std::int64_t> begin) : count_(begin.size()) {
+      std::copy(begin.begin(), begin.end(), at_.begin());
+      at_[0] -= source.first_;
+    }
+    std::span<const std::int64_t> begin() const { return {at_.data(), count_}; }
+
+   private:
+    std::array<std::int64_t, 16> at_{};
+    std::size_t count_;
+  };
+
+  std::shared_ptr<const data::Source> part_;
+  TensorType type_;
+  std::int64_t first_;
+};
+
+LocalPart local_part_on(const TensorType& part, std::int64_t rows, const Mesh& mesh, int rank, const std::string& who) {
+  std::set<int> ranks;
+  for (const DeviceName& device : mesh.devices) ranks.insert(device.rank);
+  if (ranks.count(rank) == 0) rank = mesh.devices[0].rank;
+  LocalPart out{part, 0, 0};
+  out.whole.shape[0] = rows > 0 ? rows : part.shape[0] * static_cast<std::int64_t>(ranks.size());
+  std::vector<std::string> held;
+  for (; out.axes <= mesh.rank(); ++out.axes) {
+    const Layout layout = rows_split(mesh, out.axes);
+    const RowRange here = rows_of(out.whole, mesh, layout, rank, who);
+    out.first = here.first;
+    if (here.count == part.shape[0]) return out;
+    TensorType wanted = part;
+    wanted.shape[0] = here.count;
+    held.push_back(cat(wanted, " where it lies as ", sbp::print(out.whole, mesh, layout)));
+  }
+  fail(ErrorKind::shape, who, " is ", part, " of a whole of ", out.whole.shape[0], " rows; rank ", rank, " holds ",
+       join(held, ", "), "; local(array, ROWS) says how many rows the whole has");
+}
+
+bool is_on(const Mesh& mesh, int rank) {
+  return std::any_of(mesh.devices.begin(), mesh.devices.end(), [&](DeviceName device) { return device.rank == rank; });
+}
+
+}  // namespace
+
+LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vector<Mesh>& meshes, int rank,
+                     const std::string& who) {
+  require(ErrorKind::shape, part.rank() >= 1 && part.rank() <= 16, who, " is ", part,
+          "; what a rank has a part of has rows, and 16 dimensions at most");
+  require(ErrorKind::shape, rows >= 0, who, ": local(array, ", rows, "): the rows of the whole");
+  std::optional<LocalPart> out;
+  const Mesh* first = nullptr;
+  for (const Mesh& mesh : meshes) {
+    if (!is_on(mesh, rank)) continue;
+    const LocalPart here = local_part_on(part, rows, mesh, rank, who);
+    if (!out) out = here, first = &mesh;
+    require(ErrorKind::layout, here.whole == out->whole && here.axes == out->axes && here.first == out->first, who,
+            " is rows ", out->first, " to ", out->first + part.shape[0], " of ", out->whole.shape[0],
+            " where it lies on ", sbp::print(*first), ", and rows ", here.first, " to ", here.first + part.shape[0],
+            " of ", here.whole.shape[0], " on ", sbp::print(mesh),
+            ", which are placements of the function that this rank has devices of; give the whole");
+  }
+  return out ? *out : local_part_on(part, rows, meshes[0], rank, who);
+}
+
+std::vector<Mesh> meshes_of(const DeviceMesh& on, const FunctionOptions& options) {
+  std::vector<Mesh> out = {own_mesh(on, options)};
+  for (const TracePlacement& placement : placements_of(on, options))
+    if (std::find(out.begin(), out.end(), placement.mesh) == out.end()) out.push_back(placement.mesh);
+  return out;
+}
+
+void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int microbatches, const std::string& who) {
+  std::int64_t groups = 1;
+  std::vector<Node*> batch;
+  for (Node& node : graph.nodes) {
+    if (node.op->role != Role::source) continue;
+    if (node.attrs.has("parts")) batch.push_back(&node);
+    const auto part = axes.find(node.attrs.text("name"));
+    if (part == axes.end()) continue;
+    Value& value = graph.value(node.outputs[0]);
+    const Mesh& mesh = graph.mesh(node.outputs[0]);
+    require(ErrorKind::layout, part->second <= mesh.rank(), who, ": ", part->first, ", parts by local() split along ",
+            part->second, " axes, lies on ", sbp::print(mesh), "; give the whole");
+    value.layout = rows_split(mesh, part->second);
+    if (!node.attrs.has("parts")) continue;  // no part of the batch that micro-batches take
+    std::int64_t devices = 1;
+    for (int axis = 0; axis < part->second; ++axis) devices *= mesh.axes[static_cast<std::size_t>(axis)].size;
+    require(ErrorKind::shape, value.type.shape[0] % (devices * microbatches) == 0, who, ": ", part->first,
+            ", parts by local(), is ", value.type, " on ", devices, " devices in microbatches=", microbatches,
+            ": each device has as many rows of each micro-batch, so that ", devices * microbatches, " must divide ",
+            value.type.shape[0]);
+    require(ErrorKind::layout, groups == 1 || devices == 1 || devices == groups, who,
+            ": with microbatches=", microbatches, " parts by local() lie split among ", groups, " and among ", devices,
+            " devices; give all of them in as many parts");
+    groups = std::max(groups, devices);
+  }
+  if (groups == 1) return;
+  for (Node* node : batch) node->attrs.set("groups", groups);
+}
+
+std::map<std::string, std::int64_t> row_groups(const Graph& graph) {
+  std::map<std::string, std::int64_t> out;
+  for (const Node& node : graph.nodes)
+    if (node.op->role == Role::source && node.attrs.has("groups"))
+      out[node.attrs.text("name")] = node.attrs.integer("groups");
+  return out;
+}
+
+namespace {
+
+// The batch as micro-batches take it: of each group of rows the first ones, then of each the next.
+class GroupedSource : public data::Source {
+ public:
+  GroupedSource(std::shared_ptr<const data::Source> batch, std::int64_t groups, int microbatches)
+      : batch_(std::move(batch)),
+        type_(batch_->type()),
+        groups_(groups),
+        rows_(type_.shape[0] / (groups * microbatches)),
+        each_(rows_ * microbatches) {}
+  TensorType type() const override { return type_; }
+
+  void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
+    std::array<std::int64_t, 16> at{};
+    std::copy(begin.begin(), begin.end(), at.begin());
+    const std::span<const std::int64_t> there{at.data(), begin.size()};
+    const std::int64_t rows = out.view->shape[0], step = out.view->strides[0] * size_of(out.view->dtype);
+    if (rows <= left(begin[0])) {
+      at[0] = row(begin[0]);
+      return batch_->read(position, there, out);
+    }
+    View some = *out.view;
+    for (std::int64_t done = 0; done < rows; done += some.shape[0]) {
+      some.shape[0] = std::min(rows - done, left(begin[0] + done));
+      at[0] = row(begin[0] + done);
+      batch_->read(position, there, {out.data + done * step, &some});
+    }
+  }
+
+  const std::byte* find(std::int64_t position, std::span<const std::int64_t> begin, const View& view) const override {
+    if (view.shape[0] > left(begin[0])) return nullptr;
+    std::array<std::int64_t, 16> at{};
+    std::copy(begin.begin(), begin.end(), at.begin());
+    at[0] = row(begin[0]);
+    return batch_->find(position, {at.data(), begin.size()}, view);
+  }
+
+ private:
+  // Of the batch, of a row of micro-batches; and how many follow it there without a gap.
+  std::int64_t row(std::int64_t at) const {
+    const std::int64_t in_group = at / rows_ % groups_, micro = at / (rows_ * groups_);
+    return in_group * each_ + micro * rows_ + at % rows_;
+  }
+  std::int64_t left(std::int64_t at) const { return rows_ - at % rows_; }
+
+  std::shared_ptr<const data::Source> batch_;
+  TensorType type_;
+  std::int64_t groups_, rows_, each_;  // rows of a group in a micro-batch, and in all of them
+};
+
+}  // namespace
+
+Feed group_rows(Feed feed, std::int64_t groups, int microbatches) {
+  feed.source = std::make_shared<GroupedSource>(std::move(feed.source), groups, microbatches);
+  return feed;
+}
+
+std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Source> part, const LocalPart& of) {
+  return std::make_shared<PartSource>(std::move(part), of);
+}
+
+Error explain_parts(const Error& error, const std::vector<Argument>& arguments) {
+  std::string text = error.what();
+  if (error.kind != ErrorKind::peer || text.find("the ranks do not run the same program") == text.npos) return error;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& argument = arguments[i];
+    if (!argument.part || argument.rows > 0) continue;
+    const std::int64_t rows = argument.array.type().shape[0];
+    text += cat(
+        "\nargument ", i, " is a part by local(array) of ", rows, " rows here, which says that every rank gives ", rows,
+        "; where ranks give different numbers of rows, each says how many the whole has, as in local(array, rows=",
+        2 * rows, ")");
+  }
+  return {error.kind, text, error.where};
+}
+
+Argument local(HostArray array, std::int64_t rows) {
+  Argument out(std::move(array));
+  require(out.array.valid(), "local() of an array never made");
+  out.part = true;
+  out.rows = rows;
+  return out;
+}
+
+}  // namespace karez

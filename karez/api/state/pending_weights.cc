@@ -1,0 +1,95 @@
+// Which loaded value a new variable begins with.
+#include "karez/api/state/pending_weights.h"
+#include "karez/api/namespace.h"
+
+#include <algorithm>
+
+#include "karez/base/suggest_names.h"
+#include "karez/base/text.h"
+
+namespace karez {
+namespace {
+
+bool same(const Parameter::Identity& a, const Parameter::Identity& b) {
+  return !a.owner_before(b) && !b.owner_before(a);
+}
+
+// Who is named waits before whoever comes by that name.
+std::ptrdiff_t place_of(const std::vector<PendingWeight>& list, const Parameter& parameter) {
+  std::ptrdiff_t found = -1;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const PendingWeight& one = list[i];
+    if (one.owner && same(*one.owner, parameter.identity())) return static_cast<std::ptrdiff_t>(i);
+    if (one.owner || one.offer.name != parameter.name()) continue;
+    if (one.offer.origin.empty() ? one.offer.ordinal.value_or(parameter.ordinal()) == parameter.ordinal()
+                                 : one.offer.origin == parameter.origin())
+      found = static_cast<std::ptrdiff_t>(i);
+  }
+  return found;
+}
+
+}  // namespace
+
+HostArray value_of(const WeightFiles& file, const OfferedWeight& offer, const TensorType& type) {
+  return array_of(offer.entry, offer.part, type.dtype, file.read(offer.entry));
+}
+
+void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std::string& name,
+                  const TensorType& type) {
+  const WeightEntry& entry = offer.entry;
+  const auto said = [&] {
+    return cat(file.path(), ": tensor ", quote(entry.name), " is ", entry.dtype, entry.shape, "; ");
+  };
+  Shape shape;
+  try {
+    shape = data::shape_of(entry, offer.part);
+  } catch (const Error& error) { fail(ErrorKind::shape, file.path(), ": ", error.what()); }
+  const bool turned = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape && shape[0] == type.shape[1] &&
+                      shape[1] == type.shape[0];
+  require(ErrorKind::shape, shape == type.shape, said(), "parameter '", name, "' is ", type,
+          offer.part == WeightPart{} ? "" : cat(", and what the rule takes of it ", shape),
+          turned ? "; a rule with .transposed lets dimensions change places" : "");
+  require(ErrorKind::type, is_representable(entry, type.dtype), said(), "parameter '", name, "' is ", type,
+          "; a dtype is changed where nothing is lost, from F16 and BF16 to f32 or f64");
+}
+
+std::vector<const PendingWeight*> PendingWeights::match(const std::vector<Parameter>& parameters) const {
+  std::vector<const PendingWeight*> out;
+  for (const Parameter& parameter : parameters) {
+    const std::ptrdiff_t at = place_of(list, parameter);
+    const auto other = std::find_if(list.begin(), list.end(), [&](const PendingWeight& one) {
+      return !one.owner && one.offer.name == parameter.name();
+    });
+    if (at < 0 && other != list.end())
+      fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", other->file->path(),
+           " has several of this name, made at other places of the program that saved them: which is which cannot be "
+           "told; give them names of their "
+           "own, "
+           "by a named root module");
+    if (at < 0 && !whole_checkpoint.empty())
+      fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole_checkpoint,
+           ", which was loaded for all variables, has none for it; of those that wait ",
+           suggest_names(parameter.name(), list, [](const PendingWeight& one) { return one.offer.name; }),
+           ". load(path, {.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is "
+           "missing begins with its initial "
+           "value");
+    out.push_back(at < 0 ? nullptr : &list[static_cast<std::size_t>(at)]);
+    if (at < 0) continue;
+    const PendingWeight& found = *out.back();
+    require(ErrorKind::name, std::count(out.begin(), out.end(), &found) == 1, "two new variables are called '",
+            parameter.name(), "', but ", found.file->path(),
+            " has one of this name; give them names of their own, by a named root module");
+    require_fits(*found.file, found.offer, parameter.name(), parameter.type());
+  }
+  return out;
+}
+
+void PendingWeights::remove(const Parameter& parameter) {
+  if (const std::ptrdiff_t at = place_of(list, parameter); at >= 0) list.erase(list.begin() + at);
+}
+
+void PendingWeights::drop_expired() {
+  std::erase_if(list, [](const PendingWeight& one) { return one.owner && one.owner->expired(); });
+}
+
+}  // namespace karez

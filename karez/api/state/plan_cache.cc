@@ -1,0 +1,111 @@
+// What a compilation leaves, as text and back.
+#include "karez/api/state/plan_cache.h"
+#include "karez/api/namespace.h"
+
+#include <chrono>
+#include <utility>
+
+#include "karez/api/state/build_id.h"
+#include "karez/base/log.h"
+#include "karez/base/scanner.h"
+#include "karez/base/text.h"
+#include "karez/kernels/cpu/library_versions.h"
+#include "karez/passes/pipeline.h"
+
+namespace karez {
+namespace {
+
+constexpr std::size_t least_nodes = 16;  // smaller programs are planned as fast as they are read
+
+std::string build_with_libraries() {
+  const std::string id = build_id();
+  if (id.empty()) note(LogLevel::info, "plans are not kept: the program was linked without -Wl,--build-id");
+  return id.empty() ? id : cat(id, "\n", library_versions());
+}
+
+// The graph and the plan come last, by their lengths.
+std::string text_of(const Compilation& c) {
+  const std::string graph = print(c.graph), plan = print(c.plan);
+  return cat("cost ", number(c.cost), " bound ", number(c.cost_bound), c.optimal ? " optimal" : " open", " report ",
+             quote(c.shard_report), " limited ", quote(c.slot_assignment.memory_note), " graph ", graph.size(),
+             " plan ", plan.size(), "\n", graph, plan);
+}
+
+double real(Scanner& in, std::string_view word) {
+  in.expect(word);
+  bool integer = false;
+  return in.number(integer);
+}
+
+std::string quoted(Scanner& in, std::string_view word) {
+  in.expect(word);
+  return in.quoted();
+}
+
+std::size_t length(Scanner& in, std::string_view word, std::size_t most) {
+  in.expect(word);
+  const std::int64_t value = in.integer();
+  if (value < 0 || static_cast<std::size_t>(value) > most) in.fail_here(cat(value, " is out of range"));
+  return static_cast<std::size_t>(value);
+}
+
+void read_text(Compilation& c, std::string_view text) {
+  const std::size_t line = text.find('\n');
+  require(ErrorKind::data, line != text.npos, "it has no first line");
+  const std::string_view rest = text.substr(line + 1);
+  Scanner in(text.substr(0, line), "kept plan");
+  const double cost = real(in, "cost"), bound = real(in, "bound");
+  const bool optimal = in.accept("optimal");
+  if (!optimal) in.expect("open");
+  std::string report = quoted(in, "report"), limited = quoted(in, "limited");
+  const std::size_t graph = length(in, "graph", rest.size()), plan = length(in, "plan", rest.size() - graph);
+  require(ErrorKind::data, in.at_end() && graph + plan == rest.size(), "its parts are not as long as it says");
+  Graph read = parse_graph(rest.substr(0, graph), *c.ops);
+  verify(read);
+  Plan made = parse_plan(rest.substr(graph));
+  verify(made);
+  c.graph = std::move(read), c.plan = std::move(made);
+  c.cost = cost, c.cost_bound = bound, c.optimal = optimal;
+  c.shard_report = std::move(report), c.slot_assignment.memory_note = std::move(limited);
+}
+
+}  // namespace
+
+std::string key_of(const std::string& build, const Compilation& c) {
+  const auto& [costs, rank, world, team, workers, slots, microbatches, batch, memory, fold_bytes, amp, remat,
+               reassociate, off, check_nan, keep_text] = c.options;
+  auto list = [](const std::vector<std::string>& words) { return join(words, " ", quote); };
+  return cat(build, "rank ", rank, " of ", world, " team ", team, " workers ", workers, " slots ", slots,
+             " microbatches ", microbatches, " of ", batch, " memory ", memory, " fold ", fold_bytes,
+             amp ? cat(" amp ", *amp) : "", " remat ", list(remat), reassociate ? " reassociate" : "", " off ",
+             list(off), check_nan ? " checks for NaN" : "", keep_text ? " with texts" : "", "\n", costs.print(), "\n",
+             print(c.graph));
+}
+
+PlanCache::PlanCache(std::string folder, bool own_rows)
+    : folder_(own_rows ? std::string() : std::move(folder)),
+      build_(folder_.open() ? build_with_libraries() : std::string()) {}
+
+bool PlanCache::take(Compilation& c, const std::string& key) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto text = folder_.find(key);
+  if (!text) return false;
+  try {
+    read_text(c, *text);
+  } catch (const Error& error) {
+    folder_.warn(key, cat("cannot be read: ", error.what()));
+    return false;
+  }
+  c.passes = {{"cache", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), {}}};
+  return true;
+}
+
+void PlanCache::compile(Compilation& c) {
+  if (build_.empty() || c.options.keep_text || c.graph.nodes.size() < least_nodes) return passes::compile(c);
+  const std::string key = key_of(build_, c);
+  if (take(c, key)) return;
+  passes::compile(c);
+  folder_.store(key, text_of(c));
+}
+
+}  // namespace karez

@@ -1,0 +1,78 @@
+// What a compilation takes from a world and a function's options.
+#include "karez/api/state/program_compilation.h"
+
+#include <mutex>
+#include <utility>
+
+#include "karez/base/log.h"
+#include "karez/kernels/cpu/bf16_widening.h"
+
+namespace karez {
+namespace {
+
+bool takes_part(const WorldState& world, const Graph& graph) { return !own_devices(graph, world.ranks.rank()).empty(); }
+
+}  // namespace
+
+std::optional<DType> amp_of(const FunctionOptions& options) {
+  if (options.amp.empty()) return {};
+  require(ErrorKind::name, options.amp == "bf16" || options.amp == "f16", "function '", options.name, "': amp is '",
+          options.amp, "'; there are bf16 and f16, and nothing for f32 alone");
+  return tensor::dtype_from(options.amp);
+}
+
+void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
+  if (options.amp != "bf16" || world.ranks.rank() != 0) return;  // all ranks have the same instructions
+  CallSpec product;
+  product.op = "matmul";
+  product.in = {View(DType::bf16, {64, 64}), View(DType::bf16, {64, 64})};
+  product.out = {View(DType::f32, {64, 64})};
+  const auto kernel = world.kernels.find(product);
+  if (!kernel || !kernels::is_widened(kernel->kernel)) return;
+  static std::once_flag said;
+  std::call_once(said, [] {
+    base::note(base::LogLevel::warning,
+               "amp=\"bf16\": oneDNN has no bf16 products for this processor's instructions, so they are computed in "
+               "f32: operands are widened ",
+               "before each, results rounded after it. Values are those of bf16, and activations take its memory, but "
+               "a step is no faster than in f32");
+  });
+}
+
+Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch,
+                             std::vector<std::string> remat) {
+  Compilation c;
+  c.graph = std::move(graph);
+  c.ops = &world.ops;
+  c.catalog = &world.kernels;
+  c.evaluate = world.evaluate;
+  c.options = world.compile_options(c.graph);
+  if (!takes_part(world, c.graph)) c.options.rank = c.graph.meshes[0].devices[0].rank;
+  c.options.microbatches = options.microbatches;
+  c.options.batch = batch;
+  c.options.amp = amp_of(options);
+  c.options.remat = std::move(remat);
+  c.options.reassociate = options.reassociate;
+  c.options.off = options.off;
+  c.options.check_nan = c.options.check_nan || options.check_nan;
+  c.options.keep_text = options.keep_text;
+  return c;
+}
+
+Compilation compile_program(WorldState& world, Compilation c) {
+  const bool here = takes_part(world, c.graph);
+  const std::string costs = world.act_costs(c.graph, c.options.team).print();
+  world.plans.compile(c);
+  c.plan.costs = costs;
+  if (here) return c;
+  Plan none;
+  none.name = c.plan.name;
+  none.world = c.plan.world;
+  none.rank = world.ranks.rank();
+  none.program_hash = c.plan.program_hash;
+  none.costs = costs;
+  c.plan = std::move(none);
+  return c;
+}
+
+}  // namespace karez

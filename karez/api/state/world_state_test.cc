@@ -1,0 +1,26 @@
+// Tests of what a world keeps of variables whose owners are gone.
+#include "karez/api/state/world_state.h"
+
+#include <gtest/gtest.h>
+
+#include "karez/api/compile.h"
+
+namespace karez {
+namespace {
+
+// Nothing asks the world meanwhile: whoever lets the last copy go sees to it.
+TEST(WorldState, ForgetsAVariableAtOnceWhenItsLastOwnerGoes) {
+  World world;
+  DeviceMesh mesh = world.mesh();
+  {
+    Parameter p("p", {DType::f32, {4}}, constant_init(1));
+    auto f = compile(mesh, [p] { return p * 2.0; });
+    f().wait();
+    EXPECT_EQ(mesh.world->variables.size(), 1u);
+  }
+  EXPECT_TRUE(mesh.world->variables.empty());
+  EXPECT_FALSE(mesh.world->session.has_variable("p", {0, 0, "cpu"}));
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,28 @@
+// Axes as users give them.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "karez/api/namespace.h"
+#include "karez/base/error.h"
+
+namespace karez {
+
+// Counted from either end, sorted; none given: all of them.
+inline Ints axes_or_all(const Ints& axes, int rank) {
+  Ints out = axes;
+  if (out.empty()) {
+    out.resize(static_cast<std::size_t>(rank));
+    std::iota(out.begin(), out.end(), 0);
+  }
+  for (auto& axis : out) {
+    require(ErrorKind::shape, axis >= -rank && axis < rank, "axis ", axis, " of a tensor with ", rank,
+            " dimensions does not exist");
+    if (axis < 0) axis += rank;
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace karez

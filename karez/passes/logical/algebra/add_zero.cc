@@ -1,0 +1,23 @@
+// Adding or taking away a zero.
+#include <cmath>
+
+#include "karez/graph/op.h"
+#include "karez/passes/logical/algebra/rule.h"
+
+namespace karez::passes {
+
+// x + 0 is not x where x is -0: it is 0, and dividing by it shows that. x + -0 and x - 0 are x for every x.
+std::optional<Replacement> add_zero(const Graph& graph, const Node& node) {
+  const std::string& op = node.op->name;
+  if (op != "add" && op != "sub") return std::nullopt;
+  bool any_zero = !is_float(graph.type(node.outputs[0]).dtype);
+  auto is_zero = [&](std::size_t operand, bool minus) {
+    auto number = splat_of(graph, node.inputs[operand]);
+    return number && *number == 0 && (any_zero || std::signbit(*number) == minus);
+  };
+  if (is_zero(1, op == "add")) return Replacement{node.inputs[0]};
+  if (op == "add" && is_zero(0, true)) return Replacement{node.inputs[1]};
+  return std::nullopt;
+}
+
+}  // namespace karez::passes

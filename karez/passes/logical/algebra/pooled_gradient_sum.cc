@@ -1,0 +1,20 @@
+// The sum over the pixels of a max pooling's gradient.
+#include <algorithm>
+
+#include "karez/graph/op.h"
+#include "karez/passes/logical/algebra/rule.h"
+
+namespace karez::passes {
+
+// Every pooled gradient goes to one pixel, so the sum over the pixels is the sum over the pooled ones, a quarter of the
+// elements: a bias' gradient behind pooling.
+std::optional<Replacement> pooled_gradient_sum(const Graph& graph, const Node& node) {
+  if (node.op->name != "reduce_sum") return std::nullopt;
+  const Node* grad = rewritable_producer(graph, node.inputs[0]);
+  if (grad == nullptr || grad->op->name != "max_pool_grad") return std::nullopt;
+  const Ints& axes = node.attrs.ints("axes");
+  bool pixels = std::count(axes.begin(), axes.end(), 2) == 1 && std::count(axes.begin(), axes.end(), 3) == 1;
+  return pixels ? std::optional(Replacement{grad->inputs[0], true}) : std::nullopt;
+}
+
+}  // namespace karez::passes

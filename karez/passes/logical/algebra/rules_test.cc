@@ -1,0 +1,331 @@
+// Every rewrite rule alone: it fires, every bit stays on special numbers, and it never looks through a value whose
+// layout the user fixed.
+#include "karez/passes/logical/algebra/rules.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "karez/passes/logical/canonicalise.h"
+#include "karez/passes/test_evaluate.h"
+#include "karez/passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+
+const TensorType grid{DType::f64, {6, 8}};
+const TensorType image{DType::f64, {1, 2, 6, 6}};
+
+// Evaluates pointwise calls on f64: enough to fold with.
+std::vector<HostBytes> evaluate_pointwise(const CallSpec& call, const std::vector<HostBytes>& in) {
+  require(call.op == "pointwise" && call.out[0].dtype == DType::f64, "the test evaluates no ", print(call));
+  std::vector<testing::Array> arrays;
+  for (const HostBytes& bytes : in) {
+    arrays.push_back({call.out[0].shape, std::vector<double>(bytes.size() / 8)});
+    std::memcpy(arrays.back().data.data(), bytes.data(), bytes.size());
+  }
+  testing::Array out = testing::pointwise_of(call.attrs.text("expr"), arrays);
+  HostBytes bytes(out.data.size() * 8);
+  std::memcpy(bytes.data(), out.data.data(), bytes.size());
+  return {bytes};
+}
+
+struct Program {
+  Graph graph;
+  Builder b{graph, table()};
+  ValueId x, y;
+  std::vector<ValueId> middles;  // each, pinned, stops the rule
+  Program() {
+    graph.meshes = {Mesh::parse("data=2")};
+    x = build::input(b, "x", grid), y = build::input(b, "y", grid);
+  }
+  ValueId splat(double value) { return build::full_like(b, x, value); }
+  void output(ValueId value) { graph.outputs.push_back({cat("out", graph.outputs.size()), value}); }
+  // An output that a rule of one node removes.
+  void goes(ValueId value) {
+    output(value);
+    middles.push_back(value);
+  }
+  void pin(ValueId value) { graph.value(value).layout = Layout{B()}; }
+  CanonicalGraph canonical() const { return canonicalise(graph, {&table(), evaluate_pointwise, 4096, reassociate}); }
+  bool reassociate = false;
+};
+
+// With a splat's constant and the window on it as middles.
+void splat_middles(Program& p, ValueId splat) {
+  p.middles.push_back(splat);
+  const Node& node = p.graph.node(p.graph.value(splat).producer);
+  if (!node.inputs.empty()) p.middles.push_back(node.inputs[0]);
+}
+
+struct Case {
+  const char* rule;
+  const char* what;
+  std::function<void(Program&)> make;
+  bool reorders_sums = false;  // equal up to rounding; NaN and infinities still agree
+};
+
+const std::vector<Case>& cases() {
+  using namespace build;
+  static const std::vector<Case> list = {
+      {"stop_gradient", "", [](Program& p) { p.goes(build::stop_gradient(p.b, p.x)); }},
+      {"same_type", "reshape", [](Program& p) { p.goes(p.b.one("reshape", {p.x}, Attrs().set("shape", grid.shape))); }},
+      {"same_type", "broadcast",
+       [](Program& p) {
+         p.goes(p.b.one("broadcast", {p.x}, Attrs().set("shape", grid.shape).set("dims", Ints{0, 1})));
+       }},
+      {"same_type", "slice",
+       [](Program& p) {
+         p.goes(slice(p.b, p.x, {0, 0}, grid.shape));
+       }},
+      {"same_type", "pad",
+       [](Program& p) {
+         p.goes(pad(p.b, p.x, {0, 0}, {0, 0}, 7));
+       }},
+      {"same_order", "",
+       [](Program& p) {
+         p.goes(transpose(p.b, p.x, {0, 1}));
+       }},
+      {"one_part", "", [](Program& p) { p.goes(concat(p.b, std::vector{p.x}, 1)); }},
+      {"add_zero", "x + -0",
+       [](Program& p) {
+         ValueId zero = p.splat(-0.0);
+         p.goes(add(p.b, p.x, zero)), splat_middles(p, zero);
+       }},
+      {"add_zero", "-0 + x",
+       [](Program& p) {
+         ValueId zero = p.splat(-0.0);
+         p.goes(add(p.b, zero, p.x)), splat_middles(p, zero);
+       }},
+      {"add_zero", "x - 0",
+       [](Program& p) {
+         ValueId zero = p.splat(0);
+         p.goes(sub(p.b, p.x, zero)), splat_middles(p, zero);
+       }},
+      {"multiply_by_one", "x * 1",
+       [](Program& p) {
+         ValueId one = p.splat(1);
+         p.goes(mul(p.b, p.x, one)), splat_middles(p, one);
+       }},
+      {"multiply_by_one", "1 * x",
+       [](Program& p) {
+         ValueId one = p.splat(1);
+         p.goes(mul(p.b, one, p.x)), splat_middles(p, one);
+       }},
+      {"multiply_by_one", "x / 1",
+       [](Program& p) {
+         ValueId one = p.splat(1);
+         p.goes(div(p.b, p.x, one)), splat_middles(p, one);
+       }},
+      {"double_negation", "",
+       [](Program& p) {
+         ValueId inner = neg(p.b, p.x);
+         p.goes(neg(p.b, inner)), p.middles.push_back(inner);
+       }},
+      {"pooled_gradient_sum", "",
+       [](Program& p) {
+         PoolOptions options;
+         auto pool = max_pool(p.b, input(p.b, "image", image), options);
+         ValueId dy = input(p.b, "dy", p.graph.type(pool.value));
+         ValueId dx = max_pool_grad(p.b, dy, pool.index, options, image.shape);
+         p.output(reduce_sum(p.b, dx, {0, 2, 3})), p.output(pool.value);
+         p.middles.push_back(dx);
+       },
+       true},
+      {"pool_before_relu", "",
+       [](Program& p) {
+         PoolOptions options{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};  // windows overlap
+         ValueId before = input(p.b, "image", image), active = relu(p.b, before);
+         auto pool = max_pool(p.b, active, options);
+         ValueId dy = input(p.b, "dy", p.graph.type(pool.value));
+         ValueId dpool = max_pool_grad(p.b, dy, pool.index, options, image.shape);
+         ValueId dx = p.b.one("relu_grad", {active, dpool});
+         p.output(pool.value), p.output(dx);
+         p.middles = {active, pool.value, pool.index, dpool, dx};
+       }},
+      {"fold_constants", "data",
+       [](Program& p) {
+         std::vector<double> numbers = testing::special_numbers();
+         ValueId data = constant(p.b, {DType::f64, {static_cast<std::int64_t>(numbers.size())}},
+                                 std::as_bytes(std::span(numbers)));
+         ValueId folded = exp(p.b, data);
+         p.output(folded);
+         p.middles = {data, folded};
+       }},
+      {"reassociate_shared_terms", "sums",
+       [](Program& p) {
+         ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = add(p.b, p.x, p.y),
+                 second = add(p.b, w, p.y);
+         p.output(add(p.b, first, z)), p.output(add(p.b, second, p.x));
+         p.middles = {first, second};
+       },
+       true},
+      {"reassociate_shared_terms", "products",
+       [](Program& p) {
+         p.reassociate = true;
+         ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = mul(p.b, p.x, p.y),
+                 second = mul(p.b, w, p.y);
+         p.output(mul(p.b, first, z)), p.output(mul(p.b, second, p.x));
+         p.middles = {first, second};
+       },
+       true},
+      {"eliminate_common_subexpressions", "",
+       [](Program& p) {
+         ValueId one = mul(p.b, p.x, p.y), other = mul(p.b, p.y, p.x);
+         p.output(neg(p.b, one)), p.output(exp(p.b, other));
+         p.middles = {other};
+       }},
+  };
+  return list;
+}
+
+TEST(Rules, EveryRowOfTheTableHasACaseAndItFires) {
+  for (const AlgebraRule& rule : algebra_rules()) {
+    EXPECT_NE(rule.at_node == nullptr, rule.on_graph == nullptr) << rule.name;
+    EXPECT_TRUE(std::any_of(cases().begin(), cases().end(), [&](const Case& c) {
+      return c.rule == std::string(rule.name) && c.reorders_sums == rule.reorders_sums;
+    })) << rule.name;
+  }
+  for (const Case& c : cases()) {
+    Program p;
+    c.make(p);
+    EXPECT_GE(p.canonical().rule_counts[c.rule], 1) << c.rule << " " << c.what;
+  }
+}
+
+// Each number is drawn from the special ones; so are pairs of them, and windows of many.
+TEST(Rules, EveryBitStaysOnSpecialNumbers) {
+  const char* given = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 7;
+  for (const Case& c : cases()) {
+    Program p;
+    c.make(p);
+    Graph after = p.canonical().graph;
+    for (std::uint64_t round = 0; round < 60; ++round) {
+      auto fill = [&](const std::string& name, const Shape& shape) {
+        std::mt19937_64 random(std::hash<std::string>()(name) + seed + round);
+        const auto& numbers = testing::special_numbers();
+        return testing::filled(shape, [&](const auto&) {
+          double number = numbers[random() % numbers.size()];
+          // Where products and sums are grouped otherwise, what over- or underflows on the way may differ (1e308 +
+          // 1e308 - 1e308).
+          while (c.reorders_sums && std::isfinite(number) && number != 0 &&
+                 (std::abs(number) > 1e300 || std::abs(number) < 1e-300))
+            number = numbers[random() % numbers.size()];
+          return number;
+        });
+      };
+      auto before = testing::meaning_of(p.graph, fill), now = testing::meaning_of(after, fill);
+      ASSERT_EQ(before.size(), now.size());
+      for (const auto& [name, was] : before) {
+        const auto& is = now.at(name);
+        ASSERT_EQ(was.shape, is.shape);
+        for (std::size_t i = 0; i < was.data.size(); ++i) {
+          double a = was.data[i], b = is.data[i];
+          bool near = std::isfinite(a) && std::isfinite(b) && std::abs(a - b) <= 1e-15 * std::max(std::abs(a), 1e5);
+          ASSERT_TRUE(testing::same_bits(a, b) || (c.reorders_sums && near))
+              << c.rule << " " << c.what << ": " << name << "[" << i << "] was " << a << " and is " << b
+              << "; KAREZ_SEED=" << seed << "\n"
+              << print(p.graph) << print(after);
+        }
+      }
+    }
+  }
+}
+
+// (x z) y is finite where x y is not, so that another program's (w y) x must not lend it that part.
+TEST(Rules, ProductsArePairedAsTheyAreWrittenUnlessAsked) {
+  for (const bool asked : {false, true}) {
+    Program p;
+    p.reassociate = asked;
+    const ValueId z = build::input(p.b, "z", grid), w = build::input(p.b, "w", grid);
+    p.output(build::mul(p.b, build::mul(p.b, p.x, z), p.y));
+    p.output(build::mul(p.b, build::mul(p.b, w, p.y), p.x));
+    CanonicalGraph done = p.canonical();
+    EXPECT_EQ(done.rule_counts["reassociate_shared_terms"] > 0, asked);
+    const auto fill = [](const std::string& name, const Shape& shape) {
+      return testing::filled(shape, [&](const auto&) { return name == "x" || name == "y" ? 1e200 : 1e-200; });
+    };
+    const auto before = testing::meaning_of(p.graph, fill), now = testing::meaning_of(done.graph, fill);
+    for (const auto& [name, was] : before) {
+      ASSERT_TRUE(std::isfinite(was.data[0])) << name;
+      EXPECT_EQ(std::isfinite(now.at(name).data[0]), !asked) << name;
+    }
+  }
+}
+
+TEST(Rules, NoneLooksThroughAValueWhoseLayoutTheUserFixed) {
+  for (const Case& c : cases()) {
+    Program open;
+    c.make(open);
+    for (std::size_t k = 0; k < open.middles.size(); ++k) {
+      Program p;
+      c.make(p);
+      p.pin(p.middles[k]);
+      CanonicalGraph done = p.canonical();
+      EXPECT_EQ(done.rule_counts[c.rule], 0) << c.rule << " " << c.what << " with middle " << k << " pinned\n"
+                                             << print(p.graph) << print(done.graph);
+      int pinned = 0;
+      for (const Value& value : done.graph.values) pinned += value.layout.has_value();
+      EXPECT_EQ(pinned, 1) << c.rule << " " << c.what << " lost middle " << k << "\n" << print(done.graph);
+    }
+  }
+}
+
+TEST(Rules, WhatLooksLikeARuleAndIsNone) {
+  using namespace build;
+  auto nodes_left = [](auto make) {
+    Program p;
+    p.output(make(p));
+    return static_cast<int>(p.canonical().graph.nodes.size());
+  };
+  EXPECT_GT(nodes_left([](Program& p) { return add(p.b, p.x, p.splat(0)); }), 1) << "-0 + 0 is 0";
+  EXPECT_GT(nodes_left([](Program& p) { return add(p.b, p.splat(0), p.x); }), 1);
+  EXPECT_GT(nodes_left([](Program& p) { return sub(p.b, p.x, p.splat(-0.0)); }), 1) << "-0 - -0 is 0";
+  EXPECT_GT(nodes_left([](Program& p) { return mul(p.b, p.x, p.splat(0)); }), 1) << "NaN times zero is NaN";
+  EXPECT_GT(nodes_left([](Program& p) { return sub(p.b, p.x, p.x); }), 1) << "inf - inf is NaN";
+  EXPECT_GT(nodes_left([](Program& p) { return div(p.b, p.x, p.x); }), 1) << "0 / 0 is NaN";
+  EXPECT_GT(nodes_left([](Program& p) { return eq(p.b, p.x, p.x); }), 1) << "NaN is not NaN";
+  EXPECT_GT(nodes_left([](Program& p) { return max(p.b, p.x, p.splat(-INFINITY)); }), 1);
+  EXPECT_GT(nodes_left([](Program& p) { return div(p.b, p.splat(1), p.x); }), 1);
+  EXPECT_GT(nodes_left([](Program& p) { return pow(p.b, p.x, p.splat(1)); }), 1);
+  EXPECT_GT(nodes_left([](Program& p) { return neg(p.b, exp(p.b, neg(p.b, p.x))); }), 1);
+  EXPECT_GT(nodes_left([](Program& p) { return reshape(p.b, p.x, {8, 6}); }), 1);
+  EXPECT_GT(nodes_left([](Program& p) { return transpose(p.b, p.x, {1, 0}); }), 1);
+  EXPECT_GT(nodes_left([](Program& p) { return pad(p.b, p.x, {0, 1}, {0, 0}); }), 1);
+  EXPECT_GT(nodes_left([](Program& p) { return slice(p.b, p.x, {0, 1}, {6, 7}); }), 1);
+}
+
+TEST(Rules, AnyZeroOfIntegersGoes) {
+  Program p;
+  ValueId n = build::input(p.b, "n", {DType::i32, {4}}), zero = build::full_like(p.b, n, 0);
+  p.output(build::sub(p.b, build::add(p.b, zero, build::add(p.b, n, zero)), zero));
+  CanonicalGraph done = p.canonical();
+  EXPECT_EQ(done.rule_counts["add_zero"], 3);
+  EXPECT_EQ(done.graph.nodes.size(), 1u);
+}
+
+TEST(Rules, ASumOverOtherAxesThanThePixelsStays) {
+  for (Ints axes : {Ints{0, 2}, Ints{0, 3}, Ints{0, 1}}) {
+    Program p;
+    build::PoolOptions options;
+    auto pool = build::max_pool(p.b, build::input(p.b, "image", image), options);
+    ValueId dy = build::input(p.b, "dy", p.graph.type(pool.value));
+    p.output(build::reduce_sum(p.b, build::max_pool_grad(p.b, dy, pool.index, options, image.shape), axes));
+    EXPECT_EQ(p.canonical().rule_counts["pooled_gradient_sum"], 0);
+  }
+}
+
+TEST(Rules, ConstantsThatDifferInOneBitStayTwo) {
+  Program p;
+  double number = 0.1, next = std::nextafter(0.1, 1.0);
+  p.output(build::mul(p.b, p.x, p.splat(number))), p.output(build::mul(p.b, p.x, p.splat(next)));
+  p.output(build::div(p.b, p.x, p.splat(0))), p.output(build::div(p.b, p.x, p.splat(-0.0)));
+  EXPECT_EQ(testing::count_op(p.canonical().graph, "constant"), 4);
+}
+
+}  // namespace
+}  // namespace karez::passes

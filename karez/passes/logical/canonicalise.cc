@@ -1,0 +1,79 @@
+// canonicalise: dead nodes and the order of the parts; algebra, folding, sharing and merging have files of their own.
+#include "karez/passes/logical/canonicalise.h"
+
+#include "karez/passes/logical/algebra/rules.h"
+#include "karez/passes/rewrite.h"
+
+namespace karez::passes {
+
+int remove_dead(Graph& graph) {
+  ById<NodeId, bool> needed(graph.nodes.size(), false);
+  auto need = [&](ValueId value) { needed[graph.value(value).producer] = true; };
+  for (const Output& output : graph.outputs) need(output.value);
+  for (const Variable& variable : graph.variables) {
+    if (!variable.updated.valid()) continue;
+    need(variable.updated);
+    if (variable.read.valid()) need(variable.read);  // its place is where the new version goes
+  }
+  for (std::size_t n = graph.nodes.size(); n-- > 0;)
+    if (needed[NodeId(n)])
+      for (ValueId in : graph.node(NodeId(n)).inputs) need(in);
+  int removed = 0;
+  Rewrite rewrite(graph);
+  for (NodeId n : graph.nodes.ids()) {
+    if (needed[n]) {
+      rewrite.keep(n);
+    } else {
+      ++removed;
+    }
+  }
+  if (removed > 0) graph = rewrite.finish();
+  return removed;
+}
+
+int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
+  int total = 0;
+  for (const AlgebraRule& rule : algebra_rules()) {
+    if (rule.on_graph == nullptr) continue;
+    int times = rule.on_graph(graph);
+    rule_counts[rule.name] += times, total += times;
+  }
+  Rewrite rewrite(graph);
+  int at_nodes = 0;
+  for (NodeId n : graph.nodes.ids()) {
+    const Node& node = graph.nodes[n];
+    std::optional<Replacement> instead;
+    for (const AlgebraRule& rule : algebra_rules()) {
+      if (rule.at_node == nullptr || node.outputs.size() != 1) continue;
+      instead = rule.at_node(graph, node);
+      if (instead && !instead->as_operand && graph.value(node.outputs[0]).layout)
+        instead.reset();  // the user fixed it: it stays itself
+      if (!instead) continue;
+      ++rule_counts[rule.name], ++at_nodes;
+      break;
+    }
+    if (!instead) {
+      rewrite.keep(n);
+    } else if (instead->as_operand) {
+      rewrite.keep(n, {rewrite.at(instead->value)});
+    } else {
+      rewrite.map(node.outputs[0], rewrite.at(instead->value));
+    }
+  }
+  if (at_nodes > 0) graph = rewrite.finish();
+  return total + at_nodes;
+}
+
+CanonicalGraph canonicalise(Graph graph, const FoldOptions& folding) {
+  RuleCounts rule_counts;
+  rule_counts["remove_dead"] += remove_dead(graph);
+  simplify_algebra(graph, rule_counts);
+  rule_counts["fold_constants"] += fold_constants(graph, folding);
+  simplify_algebra(graph, rule_counts);  // a folded factor may be one
+  rule_counts["reassociate_shared_terms"] += reassociate_shared_terms(graph, folding.reassociate);
+  rule_counts["eliminate_common_subexpressions"] += eliminate_common_subexpressions(graph);
+  rule_counts["remove_dead"] += remove_dead(graph);
+  return {std::move(graph), std::move(rule_counts)};
+}
+
+}  // namespace karez::passes

@@ -1,0 +1,220 @@
+// What recompute takes into a region, keeps, and makes again: text in, text out.
+#include "karez/passes/logical/recompute.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "karez/base/test_golden.h"
+#include "karez/base/text.h"
+#include "karez/passes/sharding/shard_copies.h"
+#include "karez/passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+using ::testing::HasSubstr;
+using testing::table;
+
+// The nodes alone, without types and lines.
+std::string nodes(std::string_view program, std::vector<std::string> globs) {
+  Graph graph = recompute(parse_graph(program, table()), globs);
+  verify(graph);
+  std::string out;
+  for (std::string_view line : split(print(graph), '\n')) {
+    line = trim(line);
+    if (!starts_with(line, "%")) continue;
+    const std::size_t type = line.find(" : "), tail = line.find(']', type);
+    out += cat(line.substr(0, type), line.substr(tail + 1), "\n");
+  }
+  return out;
+}
+
+// Two layers with a free function between, a free one behind, and their gradients.
+constexpr const char* two = R"(graph main {
+  variable "w" : f32[4, 4] read %1
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = variable() {dtype="f32", name="w", shape=[4, 4]} : f32[4, 4]
+  %2 = matmul(%0, %1) : f32[2, 4] in "block.up"
+  %3 = tanh(%2) : f32[2, 4]
+  %4 = matmul(%3, %1) : f32[2, 4] in "block.down"
+  %5 = sigmoid(%4) : f32[2, 4]
+  %6 = reduce_sum(%5) {axes=[0, 1]} : f32[]
+  %7 = exp(%5) : f32[2, 4] in "grad"
+  %8 = matmul(%3, %7) {transpose_a=true} : f32[4, 4] in "block.down.grad"
+  %9 = matmul(%7, %1) {transpose_b=true} : f32[2, 4] in "block.down.grad"
+  %10 = mul(%9, %3) : f32[2, 4] in "grad"
+  %11 = matmul(%0, %10) {transpose_a=true} : f32[4, 4] in "block.up.grad"
+  output "loss" %6
+  output "a" %8
+  output "b" %11
+}
+)";
+
+TEST(Recompute, WhatLiesBetweenAModulesNodesIsMadeAgainOnceBehindTheGradientThatCameBefore) {
+  EXPECT_TRUE(golden(nodes(two, {"block"}), R"(%0 = input() {dtype="f32", name="x", shape=[2, 4]}
+%1 = variable() {dtype="f32", name="w", shape=[4, 4]}
+%2 = matmul(%0, %1) in "block.up"
+%3 = tanh(%2)
+%4 = matmul(%3, %1) in "block.down"
+%5 = sigmoid(%4)
+%6 = reduce_sum(%5) {axes=[0, 1]}
+%7 = exp(%5) in "grad"
+%8 = matmul(%0, %1) in "block.up" after n7
+%9 = tanh(%8)
+%10 = matmul(%9, %7) {transpose_a=true} in "block.down.grad"
+%11 = matmul(%7, %1) {transpose_b=true} in "block.down.grad"
+%12 = mul(%11, %9) in "grad"
+%13 = matmul(%0, %12) {transpose_a=true} in "block.up.grad"
+)"));
+}
+
+TEST(Recompute, TheOutermostModuleCountsAndOnesOwnIsARegionOfItsOwn) {
+  EXPECT_EQ(nodes(two, {"block", "block.up"}), nodes(two, {"block"}));
+  EXPECT_EQ(nodes(two, {"b*"}), nodes(two, {"block"}));
+  EXPECT_EQ(nodes(two, {"block.*"}), nodes(two, {})) << "each hands on all it makes";
+  EXPECT_EQ(nodes(two, {"block.up"}), nodes(two, {}));
+}
+
+TEST(Recompute, AnotherModuleBetweenIsNotTaken) {
+  std::string program = two;
+  const std::string free = "tanh(%2) : f32[2, 4]\n";
+  program.replace(program.find(free), free.size(), "tanh(%2) : f32[2, 4] in \"other\"\n");
+  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {}));
+}
+
+TEST(Recompute, WhatOthersReadOfARegionIsKept) {
+  std::string program = two;
+  const std::string behind = "sigmoid(%4)";
+  program.replace(program.find(behind), behind.size(), "mul(%4, %3)");
+  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "by a free function";
+  program = two;
+  program.insert(program.find("  output \"a\""), "  output \"h\" %3\n");
+  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "by the caller";
+}
+
+TEST(Recompute, WhatOneRegionHandsToTheNextIsKept) {
+  constexpr const char* program = R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = tanh(%0) : f32[2, 4] in "a"
+  %2 = exp(%1) : f32[2, 4] in "b"
+  %3 = reduce_sum(%2) {axes=[0, 1]} : f32[]
+  %4 = mul(%2, %1) : f32[2, 4] in "b.grad"
+  output "loss" %3
+  output "dx" %4
+}
+)";
+  EXPECT_EQ(nodes(program, {"a", "b"}), nodes(program, {}));
+}
+
+// The whole program, loss too, in one module: no gradient comes before the copies, so they stand behind the region's
+// last node.
+TEST(Recompute, ALossInTheRegionIsKeptAndCopiesComeBehindIt) {
+  constexpr const char* program = R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = tanh(%0) : f32[2, 4] in "net"
+  %2 = exp(%1) : f32[2, 4] in "net"
+  %3 = reduce_sum(%2) {axes=[0, 1]} : f32[] in "net"
+  %4 = mul(%2, %1) : f32[2, 4] in "net.grad"
+  output "loss" %3
+  output "dx" %4
+}
+)";
+  EXPECT_TRUE(golden(nodes(program, {"net"}), R"(%0 = input() {dtype="f32", name="x", shape=[2, 4]}
+%1 = tanh(%0) in "net"
+%2 = exp(%1) in "net"
+%3 = reduce_sum(%2) {axes=[0, 1]} in "net"
+%4 = tanh(%0) in "net" after n3
+%5 = exp(%4) in "net"
+%6 = mul(%5, %4) in "net.grad"
+)"));
+}
+
+TEST(Recompute, WhatOnlyGradientsReadIsMadeOnlyForThem) {
+  constexpr const char* program = R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
+  %1 = tanh(%0) : f32[4] in "net"
+  %2 = exp(%0) : f32[4] in "net"
+  %3 = neg(%1) : f32[4] in "net.grad"
+  %4 = mul(%2, %3) : f32[4] in "net.grad"
+  output "y" %1
+  output "dx" %4
+}
+)";
+  EXPECT_TRUE(golden(nodes(program, {"net"}), R"(%0 = input() {dtype="f32", name="x", shape=[4]}
+%1 = tanh(%0) in "net"
+%2 = neg(%1) in "net.grad"
+%3 = exp(%0) in "net" after n2
+%4 = mul(%3, %2) in "net.grad"
+)"));
+}
+
+TEST(Recompute, AFunctionWithoutGradientsStaysAsItIs) {
+  constexpr const char* program = R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = tanh(%0) : f32[2, 4] in "net"
+  %2 = exp(%1) : f32[2, 4] in "net"
+  output "y" %2
+}
+)";
+  EXPECT_EQ(print(recompute(parse_graph(program, table()), std::vector<std::string>{"net"})), program);
+}
+
+std::string error_of(std::vector<std::string> globs) {
+  try {
+    check_remat(parse_graph(two, table()), globs);
+    return "";
+  } catch (const Error& error) { return error.what(); }
+}
+
+TEST(Recompute, AGlobThatMatchesNoModuleIsAnErrorWithTheNearest) {
+  EXPECT_EQ(error_of({"block", "**.up"}), "");
+  EXPECT_EQ(error_of({"block", "blokc.up"}),
+            "remat: 'blokc.up' matches no module of this function; there are 3: block.up, block, block.down");
+  EXPECT_THAT(error_of({"block.up.grad"}), HasSubstr("matches no module")) << "gradients are no module's";
+  EXPECT_THAT(error_of({"w"}), HasSubstr("matches no module")) << "nor are parameters";
+  EXPECT_THAT(error_of({"blo["}), HasSubstr("blo["));
+}
+
+// A weight that is overwritten before the copies that read its old version can come: they read a copy of it.
+TEST(Recompute, ACopyReadsTheVersionThatItsOriginalRead) {
+  std::string program = two;
+  program.replace(program.find("read %1"), 7, "read %1 updated %12");
+  program.insert(program.find("  %8 ="),
+                 "  %12 = exp(%1) : f32[4, 4] in \"grad\"\n");  // in place, and the last gradient before the copies
+  Compilation c = testing::compilation(parse_graph(program, table()));
+  c.options.remat = {"block"};
+  compile(c);
+  bool copied = false;
+  for (const Node& node : c.graph.nodes) copied |= node.op->name == "copy";
+  EXPECT_TRUE(copied) << print(c.graph);
+}
+
+TEST(Recompute, CopiesLieAsTheirOriginalsAndThoseAsWithout) {
+  for (const char* mesh : {"data=2,model=2", "model=4"}) {
+    Graph graph = testing::mlp_step(Mesh::parse(mesh), {16, 32, 32, 8}, 12);
+    for (Node& node : graph.nodes)
+      if (node.path == "fc1" || node.path == "fc2" || node.path == "fc1.grad" || node.path == "fc2.grad")
+        node.path = "body." + node.path;
+    CostTable costs;
+    const ShardedGraph plain = shard(graph, costs);
+    Graph twice = recompute(graph, std::vector<std::string>{"body"});
+    ASSERT_GT(twice.nodes.size(), graph.nodes.size());
+    const ShardedGraph made = shard_copies(std::move(twice), costs);
+    EXPECT_EQ(made.cost, plain.cost);
+    EXPECT_EQ(made.wanted.size(), made.graph.nodes.size());
+    auto layouts = [](const Graph& of) {
+      std::set<std::string> out;
+      for (const Value& value : of.values)
+        out.insert(cat(of.node(value.producer).op->name, of.node(value.producer).path,
+                       print(value.type, of.meshes[0], *value.layout)));
+      return out;
+    };
+    EXPECT_EQ(layouts(made.graph), layouts(plain.graph)) << mesh;
+    for (std::size_t v = 0; v < graph.variables.size(); ++v)
+      EXPECT_EQ(made.graph.variables[v].stored, plain.graph.variables[v].stored);
+  }
+}
+
+}  // namespace
+}  // namespace karez::passes

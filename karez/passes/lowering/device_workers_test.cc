@@ -1,0 +1,70 @@
+// Devices dealt to workers, beside turns and beside the best of all ways.
+#include "karez/passes/lowering/device_workers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "karez/base/text.h"
+
+namespace karez::passes {
+namespace {
+
+// Each worker's seconds, summed anew.
+double longest(const std::vector<double>& seconds, const std::vector<int>& worker) {
+  std::map<int, double> load;
+  double most = 0;
+  for (std::size_t d = 0; d < seconds.size(); ++d) most = std::max(most, load[worker[d]] += seconds[d]);
+  return most;
+}
+
+double best_of_all(const std::vector<double>& seconds, int workers) {
+  std::vector<int> worker(seconds.size(), 0);
+  double best = longest(seconds, worker);
+  for (std::size_t d = 0; d < worker.size();) {
+    if (++worker[d] == workers) {
+      worker[d++] = 0;
+      continue;
+    }
+    best = std::min(best, longest(seconds, worker));
+    d = 0;
+  }
+  return best;
+}
+
+TEST(DeviceWorkers, AreAsGoodAsTurnsAndWithinAThirdOfTheBest) {
+  int better = 0;
+  for (int seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    const int workers = 1 + static_cast<int>(random() % 4);
+    std::vector<double> seconds(1 + random() % 7);
+    for (double& s : seconds) s = static_cast<double>(random() % 100);
+    std::vector<int> turns;
+    for (std::size_t d = 0; d < seconds.size(); ++d) turns.push_back(static_cast<int>(d) % workers);
+    const std::vector<int> dealt = device_workers(seconds, workers);
+    ASSERT_EQ(dealt.size(), seconds.size());
+    for (int w : dealt) ASSERT_TRUE(w >= 0 && w < workers);
+    const double time = longest(seconds, dealt);
+    ASSERT_LE(time, longest(seconds, turns));
+    ASSERT_LE(time, best_of_all(seconds, workers) * (4.0 / 3) / 0.95);  // Graham's bound
+    if (dealt == turns) continue;
+    ++better;
+    ASSERT_LT(time, 0.95 * longest(seconds, turns));
+  }
+  EXPECT_GT(better, 60);
+}
+
+TEST(DeviceWorkers, TakeTurnsWhereDevicesAreAlike) {
+  EXPECT_EQ(device_workers({5, 5, 5, 5}, 2), (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_EQ(device_workers({5, 5.1, 5.2, 5}, 2), (std::vector<int>{0, 1, 0, 1})) << "a hundredth better is not";
+  EXPECT_EQ(device_workers({0, 0, 0}, 2), (std::vector<int>{0, 1, 0})) << "nothing to do";
+  EXPECT_EQ(device_workers({8, 1, 8, 1}, 2), (std::vector<int>{0, 0, 1, 1}));
+  EXPECT_EQ(device_workers({1, 8, 1, 8}, 2), (std::vector<int>{0, 0, 1, 1})) << "numbered in the order of devices";
+  EXPECT_EQ(device_workers({1, 2, 9}, 8), (std::vector<int>{0, 1, 2})) << "a worker each";
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,44 @@
+// Casts between f32 and halves go into the call that makes the value, or into the pointwise calls that read it.
+#include "karez/graph/op.h"
+#include "karez/passes/lowering/fuse/rules.h"
+
+namespace karez::passes {
+namespace {
+
+bool is_cast(const SegmentCalls& segment, const LocalCall& call) {
+  const OpDef* op = segment.op_of(call);
+  return op != nullptr && op->name == "cast" && call.spec.op == "cast";
+}
+bool is_pointwise(const LocalCall& call) { return !SegmentCalls::is_removed(call) && call.spec.op == "pointwise"; }
+
+}  // namespace
+
+// cast(matmul(a, w)), cast(add(x, y)): the call rounds what it writes.
+int fuse_cast_after(SegmentCalls& segment) {
+  int fired = 0;
+  for (std::size_t i = 0; i < segment.calls().size(); ++i) {
+    const LocalCall& call = segment.calls()[i];
+    if ((!segment.accepts_epilogue(call) && !is_pointwise(call)) || call.out.size() != 1 ||
+        call.spec.out[0].dtype != DType::f32)
+      continue;
+    LocalCall* reader = segment.only_reader(call);
+    if (reader == nullptr || !is_cast(segment, *reader) || reader->in[0] != call.out[0] ||
+        !is_half(reader->spec.out[0].dtype))
+      continue;
+    fired += segment.absorb(i, *reader, call);
+  }
+  return fired;
+}
+
+// add(cast(x), y): the call reads the half itself.
+int fuse_cast_before(SegmentCalls& segment) {
+  int fired = 0;
+  for (std::size_t i = 0; i < segment.calls().size(); ++i) {
+    const LocalCall& cast = segment.calls()[i];
+    if (!is_cast(segment, cast) || !is_half(cast.spec.in[0].dtype)) continue;
+    fired += segment.bypass(i, is_pointwise);
+  }
+  return fired;
+}
+
+}  // namespace karez::passes

@@ -1,0 +1,247 @@
+// fuse: what goes into a library call, what into one update, and when it must not.
+#include "karez/passes/lowering/fuse/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include "karez/base/text.h"
+
+#include "karez/passes/lowering/memory.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/test_evaluate.h"
+#include "karez/passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+
+// Runs everything but matmul and conv2d with what `refuses` names.
+class PickyCatalog : public testing::AnyCatalog {
+ public:
+  std::optional<KernelChoice> find(const CallSpec& call) const override {
+    if (call.attrs.flag("relu", false) && refuses == "relu") return std::nullopt;
+    if (call.attrs.flag("bias", false) && refuses == "bias") return KernelChoice{"slow." + call.op, 0};
+    if (call.op == "sgd" && call.in.size() > 4 && refuses == "many") return std::nullopt;
+    return AnyCatalog::find(call);
+  }
+  std::string refuses;
+};
+
+struct Program {
+  Graph graph;
+  Builder b{graph, table()};
+  PickyCatalog catalog;
+  CompileOptions options;
+  ValueId input(const std::string& name, Shape shape) { return build::input(b, name, {DType::f32, std::move(shape)}); }
+  Compilation compiled() {
+    Compilation c = testing::compilation(graph);
+    c.catalog = &catalog;
+    c.options = options;
+    compile(c);
+    return c;
+  }
+  // "matmul{bias relu} add", of the first device's calls in order
+  std::string calls() {
+    std::string text;
+    Compilation c = compiled();
+    for (const LocalSegment& segment : c.local.segments)
+      for (const LocalCall& call : segment.calls) {
+        if (segment.device > 0) continue;
+        std::string name = call.spec.op == "pointwise" ? c.graph.node(call.node).op->name : call.spec.op;
+        std::string fused =
+            cat(call.spec.attrs.flag("bias", false) ? "bias" : "", call.spec.attrs.flag("relu", false) ? " relu" : "");
+        text += cat(text.empty() ? "" : " ", name, fused.empty() ? "" : "{" + fused + "}");
+      }
+    return text;
+  }
+  void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
+};
+
+struct Linear : Program {
+  ValueId product, sum, active;
+  explicit Linear(bool swapped = false) {
+    product = build::matmul(b, input("x", {8, 4}), input("w", {4, 6}));
+    ValueId seen = build::broadcast(b, input("bias", {6}), {8, 6}, {1});
+    sum = swapped ? build::add(b, seen, product) : build::add(b, product, seen);
+    active = build::relu(b, sum);
+  }
+};
+
+TEST(Fuse, BiasAndReluGoIntoAMatmul) {
+  for (bool swapped : {false, true}) {
+    Linear p(swapped);
+    p.output(p.active);
+    EXPECT_EQ(p.calls(), "matmul{bias relu}");
+    Compilation c = p.compiled();
+    for (const LocalSegment& segment : c.local.segments)
+      for (const LocalCall& call : segment.calls) {
+        ASSERT_EQ(call.in.size(), 3u);
+        EXPECT_EQ(print(call.spec.in[2]), "f32[6]") << "the bias itself, not its broadcast";
+      }
+  }
+}
+
+TEST(Fuse, BiasAndReluGoIntoAConvolution) {
+  Program p;
+  ValueId y = build::conv2d_bias(p.b, p.input("x", {2, 3, 8, 8}), p.input("w", {4, 3, 3, 3}), p.input("bias", {4}));
+  p.output(build::relu(p.b, y));
+  EXPECT_EQ(p.calls(), "conv2d{bias relu}");
+}
+
+TEST(Fuse, AReluAloneFusesToo) {
+  Program p;
+  p.output(build::relu(p.b, build::matmul(p.b, p.input("x", {8, 4}), p.input("w", {4, 6}))));
+  EXPECT_EQ(p.calls(), "matmul{ relu}");
+}
+
+TEST(Fuse, NotWhereAnotherReaderWantsTheProductOrTheSum) {
+  Linear product_read;
+  product_read.output(product_read.active);
+  product_read.output(build::exp(product_read.b, product_read.product), "z");
+  EXPECT_EQ(product_read.calls(), "matmul add relu exp");
+  Linear sum_read;
+  sum_read.output(sum_read.active);
+  sum_read.output(build::exp(sum_read.b, sum_read.sum), "z");
+  EXPECT_EQ(sum_read.calls(), "matmul{bias} relu exp");
+  Linear product_shown;
+  product_shown.output(product_shown.active);
+  product_shown.output(product_shown.product, "z");
+  EXPECT_EQ(product_shown.calls(), "matmul add relu");
+  Linear window_read;
+  window_read.output(window_read.active);
+  window_read.output(build::exp(window_read.b, build::transpose(window_read.b, window_read.product, {1, 0})), "z");
+  EXPECT_EQ(window_read.calls(), "matmul add relu exp") << "a window is a reader";
+}
+
+TEST(Fuse, NotWhatAProductThatTookItsBiasReadsToo) {  // it stands at the sum's place by then
+  Program p;
+  ValueId product = build::matmul(p.b, p.input("x", {8, 4}), p.input("w", {4, 6}));
+  ValueId second = build::matmul(p.b, product, p.input("v", {6, 6}));
+  p.output(build::add(p.b, second, build::broadcast(p.b, p.input("bias", {6}), {8, 6}, {1})));
+  p.output(build::relu(p.b, product), "z");
+  EXPECT_EQ(p.calls(), "matmul matmul{bias} relu");
+}
+
+TEST(Fuse, NotWhatIsNoBias) {
+  Program full;
+  full.output(build::add(full.b, build::matmul(full.b, full.input("x", {8, 4}), full.input("w", {4, 6})),
+                         full.input("bias", {8, 6})));
+  EXPECT_EQ(full.calls(), "matmul add");
+  Program rows;
+  ValueId column = build::broadcast(rows.b, rows.input("bias", {8}), {8, 6}, {0});
+  rows.output(build::add(rows.b, build::matmul(rows.b, rows.input("x", {8, 4}), rows.input("w", {4, 6})), column));
+  EXPECT_EQ(rows.calls(), "matmul add");
+  Program twice;
+  ValueId product = build::matmul(twice.b, twice.input("x", {8, 4}), twice.input("w", {4, 6}));
+  twice.output(build::add(twice.b, product, product));
+  EXPECT_EQ(twice.calls(), "matmul add");
+}
+
+TEST(Fuse, NotAcrossActors) {  // the product is Partial: its sum crosses the network before the bias is added
+  Program p;
+  p.graph.meshes = {Mesh::parse("model=2")};
+  ValueId x = p.input("x", {8, 4}), w = testing::parameter(p.b, "w", {DType::f32, {4, 6}});
+  p.graph.variables[0].stored = Layout{S(0)};
+  ValueId product = build::matmul(p.b, x, w);
+  p.graph.value(product).layout = Layout{P()};
+  ValueId sum = build::add(p.b, product, build::broadcast(p.b, p.input("bias", {6}), {8, 6}, {1}));
+  p.graph.value(sum).layout = Layout{B()};
+  p.output(build::relu(p.b, sum));
+  EXPECT_EQ(p.calls(), "matmul add relu");
+}
+
+TEST(Fuse, WhatTheKernelRefusesStaysApart) {
+  Linear no_relu;
+  no_relu.output(no_relu.active);
+  no_relu.catalog.refuses = "relu";
+  EXPECT_EQ(no_relu.calls(), "matmul{bias} relu");
+  Linear slow_bias;  // only a slower kernel takes a bias
+  slow_bias.output(slow_bias.active);
+  slow_bias.catalog.refuses = "bias";
+  EXPECT_EQ(slow_bias.calls(), "matmul add relu");
+}
+
+TEST(Fuse, ACallDoesNotMoveBehindAnUpdateOfWhatItReads) {
+  Program p;
+  ValueId w = testing::parameter(p.b, "w", {DType::f32, {4, 6}}),
+          m = testing::parameter(p.b, "m", {DType::f32, {4, 6}});
+  ValueId lr = p.input("lr", {});
+  auto next = build::sgd(p.b, w, m, p.input("g", {4, 6}), lr, {.momentum = 0.9});
+  p.graph.variables[0].updated = next.w, p.graph.variables[1].updated = next.m;
+  ValueId bias = build::reduce_sum(p.b, next.m, {0});  // of the new momentum: exists only after the update
+  p.output(build::add(p.b, build::matmul(p.b, p.input("x", {8, 4}), w), build::broadcast(p.b, bias, {8, 6}, {1})));
+  EXPECT_EQ(p.calls(), "matmul sgd reduce_sum add copy") << "the product takes the weight before sgd overwrites it";
+}
+
+struct Updates : Program {
+  ValueId lr;
+  Updates() { lr = input("lr", {}); }
+  ValueId sgd(const std::string& name, ValueId g, double momentum = 0.9) {
+    ValueId w = testing::parameter(b, name, {DType::f32, {4}}),
+            m = testing::parameter(b, "m." + name, {DType::f32, {4}});
+    auto next = build::sgd(b, w, m, g, lr, {.momentum = momentum});
+    std::size_t last = graph.variables.size();
+    graph.variables[last - 2].updated = next.w, graph.variables[last - 1].updated = next.m;
+    return next.w;
+  }
+};
+
+TEST(Fuse, UpdatesOfOneKindBecomeOneCall) {
+  Updates p;
+  for (const char* name : {"a", "b", "c"}) p.sgd(name, p.input(cat("g", name), {4}));
+  p.sgd("d", p.input("gd", {4}), 0.5);  // other attributes
+  EXPECT_EQ(p.calls(), "sgd sgd");
+  Compilation c = p.compiled();
+  const LocalCall* merged = nullptr;
+  for (const LocalSegment& segment : c.local.segments)
+    for (const LocalCall& call : segment.calls)
+      if (call.in.size() > 4) merged = &call;
+  ASSERT_NE(merged, nullptr);
+  EXPECT_EQ(merged->in.size(), 10u);
+  EXPECT_EQ(merged->out.size(), 6u);
+  auto name = [&](LocalId v) {
+    const LocalValue& root = c.local.values[c.local.values[v].root];
+    return root.variable >= 0 ? c.graph.variables[static_cast<std::size_t>(root.variable)].name
+                              : c.graph.node(c.graph.value(root.value).producer).attrs.text("name");
+  };
+  EXPECT_EQ(join(merged->in, " ", name), "a m.a ga b m.b gb c m.c gc lr");
+  EXPECT_EQ(join(merged->out, " ", name), "a m.a b m.b c m.c");
+}
+
+TEST(Fuse, AdamUpdatesMergeToo) {
+  Program p;
+  ValueId lr = p.input("lr", {}), step = build::input(p.b, "step", {DType::i64, {}});
+  for (const char* name : {"a", "b"}) {
+    ValueId state[3];
+    for (int k = 0; k < 3; ++k) state[k] = testing::parameter(p.b, cat(name, k), {DType::f32, {4}});
+    auto next = build::adam(p.b, state[0], state[1], state[2], p.input(cat("g", name), {4}), lr, step);
+    std::size_t last = p.graph.variables.size();
+    p.graph.variables[last - 3].updated = next.w, p.graph.variables[last - 2].updated = next.m,
+                             p.graph.variables[last - 1].updated = next.v;
+  }
+  EXPECT_EQ(p.calls(), "adam");
+}
+
+TEST(Fuse, UpdatesStayApartWhereACallBetweenReadsWhatTheFirstWrites) {
+  Updates p;
+  ValueId new_a = p.sgd("a", p.input("ga", {4}));
+  p.sgd("b", build::exp(p.b, new_a));  // the second gradient needs the first update
+  EXPECT_EQ(p.calls(), "sgd exp sgd copy");
+}
+
+TEST(Fuse, UpdatesThatTheKernelTakesOneByOneStayApart) {
+  Updates p;
+  for (const char* name : {"a", "b", "c"}) p.sgd(name, p.input(cat("g", name), {4}));
+  p.catalog.refuses = "many";
+  EXPECT_EQ(p.calls(), "sgd sgd sgd");
+}
+
+TEST(Fuse, SwitchedOffNothingIsFused) {
+  Linear p;
+  p.output(p.active);
+  p.options.off = {"fuse"};
+  EXPECT_EQ(p.calls(), "matmul add relu");
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,25 @@
+// The rules of fuse as a table: one rule a file.
+#pragma once
+
+#include <span>
+
+#include "karez/passes/lowering/fuse/segment_calls.h"
+#include "karez/passes/namespace.h"
+
+namespace karez::passes {
+
+// Each goes over one actor's calls and says how often it fired.
+int fuse_bias(SegmentCalls& segment);
+int fuse_relu(SegmentCalls& segment);
+int fuse_cast_after(SegmentCalls& segment);
+int fuse_cast_before(SegmentCalls& segment);
+int merge_updates(SegmentCalls& segment);
+
+struct FuseRule {
+  const char* name;
+  const char* description;
+  int (*run)(SegmentCalls&);
+};
+std::span<const FuseRule> fuse_rules();  // in the order in which they run
+
+}  // namespace karez::passes

@@ -1,0 +1,98 @@
+// The calls of one actor while they are fused.
+#include "karez/passes/lowering/fuse/segment_calls.h"
+
+#include <algorithm>
+
+namespace karez::passes {
+
+SegmentCalls::SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog,
+                           int team, std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses)
+    : graph_(graph),
+      values_(values),
+      catalog_(catalog),
+      team_(team),
+      calls_(calls),
+      crosses_(crosses) {
+  count_uses();
+}
+
+void SegmentCalls::remove_dropped() { std::erase_if(calls_, is_removed); }
+
+const OpDef* SegmentCalls::op_of(const LocalCall& call) const {
+  return call.node.valid() && !is_removed(call) ? graph_.node(call.node).op : nullptr;
+}
+
+void SegmentCalls::count_uses() {
+  users_.clear();
+  for (std::size_t i = 0; i < calls_.size(); ++i)
+    for (LocalId in : calls_[i].in) users_[root(in)].push_back(i);
+}
+
+LocalCall* SegmentCalls::only_reader(const LocalCall& call) {
+  LocalId out = root(call.out[0]);
+  auto at = users_.find(out);
+  if (at == users_.end() || at->second.size() != 1 || crosses_[out] || values_[out].variable >= 0) return nullptr;
+  return &calls_[at->second[0]];
+}
+
+bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall changed) {
+  changed.out = reader.out;
+  changed.spec.out = reader.spec.out;
+  auto choice = catalog_.find(changed.spec);
+  if (!choice || choice->kernel != calls_[i].kernel || overwritten_between(i, reader)) return false;
+  changed.workspace = choice->workspace;
+  // The later place: operands of the reader exist there, and whoever reads the result comes after it.
+  changed.kernel = choice->kernel;
+  put(static_cast<std::size_t>(&reader - calls_.data()), std::move(changed));
+  drop(i);
+  return true;
+}
+
+bool SegmentCalls::bypass(std::size_t i, bool (*may)(const LocalCall&)) {
+  const LocalId out = calls_[i].out[0], in = calls_[i].in[0];
+  const auto users = users_.find(root(out));
+  if (users == users_.end() || crosses_[root(out)] || values_[root(out)].variable >= 0) return false;
+  std::vector<std::pair<std::size_t, LocalCall>> changed;
+  for (std::size_t user : users->second) {
+    if (!changed.empty() && changed.back().first == user) continue;  // which reads it twice
+    LocalCall call = calls_[user];
+    if (!may(call) || overwritten_between(i, calls_[user])) return false;
+    for (std::size_t k = 0; k < call.in.size(); ++k) {
+      if (root(call.in[k]) != root(out)) continue;
+      if (call.in[k] != out || view(out).strides != view(in).strides) return false;
+      call.in[k] = in;
+      call.spec.in[k].dtype = view(in).dtype;
+    }
+    const auto choice = catalog_.find(call.spec);
+    if (!choice || choice->kernel != call.kernel) return false;
+    call.workspace = choice->workspace;
+    changed.emplace_back(user, std::move(call));
+  }
+  for (auto& [user, call] : changed) put(user, std::move(call));
+  drop(i);
+  return true;
+}
+
+void SegmentCalls::put(std::size_t place, LocalCall call) {
+  for (LocalId in : calls_[place].in) {
+    auto& users = users_[root(in)];
+    users.erase(std::lower_bound(users.begin(), users.end(), place));
+    if (users.empty()) users_.erase(root(in));
+  }
+  calls_[place] = std::move(call);
+  for (LocalId in : calls_[place].in) {
+    auto& users = users_[root(in)];
+    users.insert(std::upper_bound(users.begin(), users.end(), place), place);
+  }
+}
+
+// An update in place of what the call reads may stand between it and its reader: then it must stay before it.
+bool SegmentCalls::overwritten_between(std::size_t i, const LocalCall& reader) const {
+  for (std::size_t k = i + 1; &calls_[k] != &reader; ++k)
+    for (LocalId out : calls_[k].out)
+      for (LocalId in : calls_[i].in)
+        if (!is_removed(calls_[k]) && root(out) == root(in)) return true;
+  return false;
+}
+
+}  // namespace karez::passes

@@ -1,0 +1,150 @@
+// in_place: which results take an operand's bytes, that the plan says so, that bytes are saved and nothing changes.
+#include "karez/passes/lowering/in_place.h"
+
+#include <gtest/gtest.h>
+
+#include "karez/passes/pipeline.h"
+#include "karez/passes/test_interpreter.h"
+#include "karez/passes/test_programs.h"
+#include "karez/plan/live_bytes.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+
+const TensorType vec{DType::f64, {64}};
+
+struct Program {
+  Graph graph;
+  Builder b{graph, table()};
+  // Read ahead, so that nothing else lies in its bytes.
+  ValueId input(const std::string& name, const TensorType& type = vec) {
+    return build::prefetched_input(b, name, type);
+  }
+  void output(ValueId value) { graph.outputs.push_back({cat("y", graph.outputs.size()), value}); }
+  Compilation compiled(bool on) const {
+    Compilation c = testing::compilation(graph);
+    c.options.off = {"canonicalise"};
+    if (!on) c.options.off.push_back("in_place");
+    compile(c);
+    return c;
+  }
+};
+
+// "exp neg!": the calls of the only device in order, a mark behind those that write over an operand.
+std::string calls_of(const Compilation& c) {
+  std::string text;
+  for (const Actor& actor : c.plan.actors)
+    for (const Call& call : actor.calls) {
+      bool same = false;
+      for (const Operand& in : call.in)
+        for (const Operand& out : call.out)
+          same |= in.block.valid() && in.block == out.block && in.offset == out.offset;
+      std::string name = call.attrs.has("expr") ? call.attrs.text("expr") : call.kernel;
+      text += cat(text.empty() ? "" : ", ", name, same ? "!" : "");
+    }
+  return text;
+}
+
+std::map<std::string, testing::Array> run(const Program& p, const Compilation& c) {
+  testing::Interpreter interpreter(c.plan, 1);
+  std::map<std::string, testing::Array> inputs;
+  for (const Node& node : p.graph.nodes)
+    if (node.op->name == "input")
+      inputs[node.attrs.text("name")] = testing::drawn(node.attrs.text("name"), p.graph.type(node.outputs[0]).shape);
+  interpreter.launch(inputs);
+  return interpreter.outputs;
+}
+
+std::int64_t arena(const Compilation& c) { return plan::arena_bytes(c.plan)[DeviceId(0)]; }
+
+// The calls with in_place on; and that the results are those without it, bit for bit.
+std::string checked(const Program& p) {
+  Compilation with = p.compiled(true), without = p.compiled(false);
+  EXPECT_EQ(calls_of(without).find('!'), std::string::npos) << calls_of(without);
+  EXPECT_LE(arena(with), arena(without));
+  auto a = run(p, with), b = run(p, without);
+  for (const auto& [name, array] : b) EXPECT_EQ(a.at(name).data, array.data) << name;
+  return calls_of(with);
+}
+
+TEST(InPlace, AChainInsideAnActorLivesInOnePlaceAndSavesBytes) {
+  Program p;
+  ValueId a = build::exp(p.b, p.input("x"));
+  p.output(build::reduce_sum(p.b, build::tanh(p.b, build::neg(p.b, build::sqrt(p.b, a))), {0}));
+  EXPECT_EQ(checked(p), "exp(x0), sqrt(x0)!, -x0!, tanh(x0)!, any.reduce_sum");
+  EXPECT_GE(arena(p.compiled(false)) - arena(p.compiled(true)), 512 - 64)
+      << "but for the result, which may lie in the second";
+}
+
+TEST(InPlace, WhatIsReadAgainLaterKeepsItsBytes) {
+  Program p;
+  ValueId a = build::exp(p.b, p.input("x")), b = build::neg(p.b, a);
+  p.output(build::reduce_sum(p.b, build::mul(p.b, b, a), {0}));
+  EXPECT_EQ(checked(p), "exp(x0), -x0, x0 * x1!, any.reduce_sum");
+}
+
+TEST(InPlace, WhatAWindowReadsLaterKeepsItsBytes) {
+  Program p;
+  ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}})), turned = build::transpose(p.b, a, {1, 0}),
+          b = build::neg(p.b, a);
+  p.output(build::reduce_sum(p.b, build::mul(p.b, b, turned), {0, 1}));
+  EXPECT_EQ(checked(p), "exp(x0), -x0, x0 * x1!, any.reduce_sum");
+}
+
+TEST(InPlace, NotOverAnOperandThatIsSeenInTwoWaysAtOnce) {
+  Program p;
+  ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}}));
+  p.output(build::reduce_sum(p.b, build::mul(p.b, a, build::transpose(p.b, a, {1, 0})), {0, 1}));
+  EXPECT_EQ(checked(p), "exp(x0), x0 * x1, any.reduce_sum")
+      << "element (i, j) would be overwritten before (j, i) reads it";
+  Program square;
+  a = build::exp(square.b, square.input("x"));
+  square.output(build::reduce_sum(square.b, build::mul(square.b, a, a), {0}));
+  EXPECT_EQ(checked(square), "exp(x0), x0 * x1!, any.reduce_sum");
+}
+
+TEST(InPlace, NotOverPartOfAnOperandNorInOtherStrides) {
+  Program part;
+  ValueId a = build::exp(part.b, part.input("x"));
+  part.output(build::reduce_sum(part.b, build::neg(part.b, build::slice(part.b, a, {0}, {32})), {0}));
+  EXPECT_EQ(checked(part), "exp(x0), -x0, any.reduce_sum");
+  Program turned;
+  a = build::exp(turned.b, turned.input("x", {DType::f64, {8, 8}}));
+  turned.output(build::reduce_sum(turned.b, build::neg(turned.b, build::transpose(turned.b, a, {1, 0})), {0, 1}));
+  EXPECT_EQ(checked(turned), "exp(x0), -x0, any.reduce_sum");
+  Program repeated;
+  a = build::exp(repeated.b, repeated.input("x", {DType::f64, {8}}));
+  repeated.output(
+      build::reduce_sum(repeated.b, build::neg(repeated.b, build::broadcast(repeated.b, a, {8, 8}, {1})), {0, 1}));
+  EXPECT_EQ(checked(repeated), "exp(x0), -x0, any.reduce_sum");
+}
+
+TEST(InPlace, NeitherInputsNorVariablesNorConstantsNorWhatTheHostReadsAreOverwritten) {
+  Program p;
+  ValueId w = testing::parameter(p.b, "w", vec);
+  p.output(build::reduce_sum(
+      p.b, build::mul(p.b, build::neg(p.b, p.input("x")), build::neg(p.b, build::iota(p.b, vec, 0))), {0}));
+  p.output(build::reduce_sum(p.b, build::exp(p.b, w), {0}));
+  ValueId shown = build::exp(p.b, p.input("z"));
+  p.output(shown);
+  p.output(build::reduce_sum(p.b, build::neg(p.b, shown), {0}));
+  std::string calls = calls_of(p.compiled(true));
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), '!'), 1) << calls << ": the product alone";
+}
+
+TEST(InPlace, OnlyWhereTheOpAllowsIt) {
+  Program p;
+  ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}}));
+  p.output(build::reduce_sum(p.b, build::matmul(p.b, a, p.input("w", {DType::f64, {8, 8}})), {0, 1}));
+  EXPECT_EQ(checked(p).find('!'), std::string::npos);
+  Program compare;  // a bool lies in other bytes than what was compared
+  a = build::exp(compare.b, compare.input("x"));
+  compare.output(
+      build::select(compare.b, build::gt(compare.b, a, compare.input("y")), compare.input("y"), compare.input("z")));
+  EXPECT_EQ(calls_of(compare.compiled(true)).find('!'), std::string::npos) << calls_of(compare.compiled(true));
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,346 @@
+// memory: no two values that live at once share a byte, on compiled random programs and on plans by hand.
+#include "karez/passes/lowering/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "karez/base/test_golden.h"
+#include "karez/passes/lowering/cross_actor_values.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/test_programs.h"
+#include "karez/plan/live_bytes.h"
+#include "karez/plan/plan_builder.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+
+// Some kernels want workspace.
+class LargeWorkspaceCatalog : public testing::AnyCatalog {
+ public:
+  std::optional<KernelChoice> find(const CallSpec& call) const override {
+    auto choice = AnyCatalog::find(call);
+    if (choice && call.op == "matmul") choice->workspace = 100 + call.out[0].bytes() / 3;
+    return choice;
+  }
+};
+
+Graph random_program(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Graph graph;
+  const char* meshes[] = {"", "data=2", "data=3", "data=2,model=2"};
+  graph.meshes = {Mesh::parse(meshes[random() % 4])};
+  Builder b(graph, table());
+  std::vector<ValueId> pool = {build::input(b, "x", {DType::f32, {7, 5}}), build::input(b, "y", {DType::f32, {7, 5}})};
+  pool.push_back(testing::parameter(b, "w", {DType::f32, {7, 5}}));
+  auto any = [&] { return pool[static_cast<std::size_t>(random() % pool.size())]; };
+  for (int step = 0; step < 20; ++step) {
+    ValueId x = any(), y = any();
+    switch (random() % 8) {
+      case 0: pool.push_back(build::matmul(b, build::matmul(b, x, y, {.transpose_b = true}), any())); break;
+      case 1: pool.push_back(build::broadcast(b, build::reduce_sum(b, x, {0}), {7, 5}, {1})); break;
+      case 2: pool.push_back(build::reshape(b, build::transpose(b, x, {1, 0}), {7, 5})); break;
+      case 3: pool.push_back(build::pad(b, build::slice(b, x, {1, 0}, {4, 5}), {1, 0}, {2, 0})); break;
+      case 4: pool.push_back(build::tanh(b, x)); break;
+      default: pool.push_back(random() % 2 ? build::add(b, x, y) : build::mul(b, x, y)); break;
+    }
+  }
+  graph.variables[0].updated = any();
+  graph.outputs = {{"a", any()}, {"b", pool.back()}};
+  return graph;
+}
+
+// An operand's bytes, in the order of an actor's calls.
+struct OperandAccess {
+  const Operand *bare, *packed;
+  std::int64_t begin, end;
+  bool writes;
+};
+
+// In the bare plan a value has bytes of its own. Whoever reads must find, in the packed one, what was written there
+// last by its own actor.
+std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId arena) {
+  std::map<std::int64_t, std::int64_t> holds;  // by byte / 4 of the packed plan: the byte of the bare one
+  for (std::size_t i = 0; i < bare.calls.size(); ++i) {
+    std::vector<OperandAccess> touches;
+    auto add = [&](const Operand& from, const Operand& to, bool writes) {
+      if (from.block.valid() && to.block == arena)
+        touches.push_back({&from, &to, to.offset, to.offset + to.view.bytes(), writes});
+    };
+    for (std::size_t k = 0; k < bare.calls[i].in.size(); ++k) add(bare.calls[i].in[k], packed.calls[i].in[k], false);
+    for (std::size_t k = 0; k < bare.calls[i].out.size(); ++k) add(bare.calls[i].out[k], packed.calls[i].out[k], true);
+    if (bare.calls[i].workspace) add(*bare.calls[i].workspace, *packed.calls[i].workspace, true);
+    for (bool writes : {false, true})
+      for (const OperandAccess& t : touches) {
+        if (t.writes != writes) continue;
+        for (std::int64_t byte = t.begin; byte < t.end; byte += 4) {
+          const std::int64_t meant = t.bare->offset + byte - t.begin;
+          if (writes) holds[byte / 4] = meant;
+          else if (holds.count(byte / 4) == 0 || holds[byte / 4] != meant)
+            return cat(packed.name, " call ", i, " reads another's byte ", byte);
+        }
+        for (const OperandAccess& other : touches)  // nothing is written over what the same call reads, but in place
+          if (writes && !other.writes && t.begin < other.end && other.begin < t.end &&
+              t.begin - t.bare->offset != other.begin - other.bare->offset)
+            return cat(packed.name, " call ", i, " writes over what it reads");
+      }
+  }
+  return "";
+}
+
+TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
+  const char* given = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 31;
+  RecordProperty("seed", std::to_string(seed));
+  LargeWorkspaceCatalog catalog;
+  double peaks = 0, bounds = 0, before = 0;
+  for (std::uint64_t round = 0; round < 30; ++round) {
+    Compilation c = testing::compilation(random_program(seed + round)),
+                bare = testing::compilation(random_program(seed + round));
+    c.catalog = bare.catalog = &catalog;
+    bare.options.off = {"memory"};
+    compile(c);
+    compile(bare);
+    ASSERT_EQ(c.plan.actors.size(), bare.plan.actors.size());
+    for (ActorId a : c.plan.actors.ids()) {
+      const DeviceId device = c.plan.stream(c.plan.actor(a).stream).device;
+      BlockId arena;
+      for (BlockId b : c.plan.blocks.ids())
+        if (c.plan.blocks[b].kind == BlockKind::scratch && c.plan.blocks[b].device == device) arena = b;
+      EXPECT_EQ(first_clobbered(bare.plan.actor(a), c.plan.actor(a), arena), "") << "KAREZ_SEED=" << seed + round;
+    }
+    const auto peak = plan::arena_bytes(c.plan), bound = plan::live_bytes(c.plan), alone = plan::arena_bytes(bare.plan);
+    EXPECT_EQ(bound, plan::live_bytes(bare.plan)) << "the bound looks at values, not at where they lie";
+    for (DeviceId d : c.plan.devices.ids()) {
+      ASSERT_GE(peak[d], bound[d]);
+      peaks += static_cast<double>(peak[d]), bounds += static_cast<double>(bound[d]),
+          before += static_cast<double>(alone[d]);
+    }
+  }
+  std::printf("bytes over the bound of live ones: %.3f; %.3f without sharing\n", peaks / bounds, before / bounds);
+  EXPECT_LT(peaks, before * 0.75);
+}
+
+// As very large plans are packed; what comes of it is verified as any plan is.
+TEST(Memory, ByTimesInPlaceOfPairsNoSharingIsMadeThatTokensDoNotAllow) {
+  LargeWorkspaceCatalog catalog;
+  double by_times = 0, by_pairs = 0, apart = 0;
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    Compilation c = testing::compilation(random_program(700 + round));
+    c.catalog = &catalog;
+    c.options.off = {"memory"};
+    compile(c);
+    const Plan times = memory(c.plan, {}, 0), pairs = memory(c.plan);
+    const auto got = plan::arena_bytes(times), want = plan::arena_bytes(pairs), alone = plan::arena_bytes(c.plan),
+               live = plan::live_bytes(c.plan);
+    for (DeviceId d : c.plan.devices.ids()) {
+      EXPECT_GE(got[d], live[d]);
+      by_times += static_cast<double>(got[d]), by_pairs += static_cast<double>(want[d]),
+          apart += static_cast<double>(alone[d]);
+    }
+  }
+  std::printf("bytes by times over those by pairs: %.3f; %.3f without sharing\n", by_times / by_pairs,
+              apart / by_pairs);
+  EXPECT_LT(by_times, apart);
+}
+
+// a -> b -> c -> d by registers of their own; `guard` says that a's next act comes when `last` is over.
+struct Chain {
+  PlanBuilder s;
+  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
+          guard = s.actor("guard", 0, 0, BodyKind::state);
+  RegisterId ab, bc, cd;
+  Chain(int slots, ActorId last) {
+    ab = s.edge(a, {b}, slots, 64), bc = s.edge(b, {c}, slots, 64), cd = s.edge(c, {d}, slots, 64);
+    s.edge(guard, {a, last});
+    s.start(guard);
+    s.done(d);
+    const View view(DType::f32, {16});
+    s.call(a, "test.any", {}, {in_register(ab, view)});
+    s.call(b, "test.any", {in_register(ab, view)}, {in_register(bc, view)});
+    s.call(c, "test.any", {in_register(bc, view)}, {in_register(cd, view)});
+    s.call(d, "test.any", {in_register(cd, view)}, {});
+  }
+};
+
+TEST(Memory, RegistersShareWhereTokensKeepThemApartInThisLaunchAndTheNext) {
+  Chain whole(1, ActorId(3));
+  Plan packed = memory(whole.s.plan);
+  EXPECT_EQ(packed.reg(whole.ab).offset, packed.reg(whole.cd).offset)
+      << "b, which has read ab, comes before c, which writes cd";
+  EXPECT_NE(packed.reg(whole.ab).offset, packed.reg(whole.bc).offset) << "b reads the one while it writes the other";
+  EXPECT_EQ(packed.blocks.size(), 1u);
+  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 128);
+
+  Chain open(1, ActorId(1));  // a's next act waits for b alone: cd may yet be read when ab is filled anew
+  packed = memory(open.s.plan);
+  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192);
+  EXPECT_NE(packed.reg(open.ab).offset, packed.reg(open.cd).offset);
+}
+
+TEST(Memory, SlotsThatNoLaunchCanUseGo) {
+  Chain whole(2, ActorId(3));
+  Plan packed = memory(whole.s.plan);
+  for (RegisterId r : {whole.ab, whole.bc, whole.cd}) EXPECT_EQ(packed.reg(r).slots, 1) << r;
+  Chain open(2, ActorId(1));
+  packed = memory(open.s.plan);
+  EXPECT_EQ(packed.reg(open.ab).slots, 1) << "b comes before a's next act";
+  EXPECT_EQ(packed.reg(open.bc).slots, 2) << "b may act while c reads what it made before";
+  EXPECT_EQ(packed.reg(open.cd).slots, 2);
+}
+
+// All of it twice a launch.
+Chain twice(ActorId last) {
+  Chain often(1, last);
+  for (Register& r : often.s.plan.registers) {
+    if (r.producer == session_actor) often.s.plan.actors[r.consumers[0]].inputs.back().period = 2;
+    else if (r.consumers[0] == session_actor) often.s.plan.actors[r.producer].outputs.back().period = 2;
+  }
+  return often;
+}
+
+TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) {
+  Chain whole = twice(ActorId(3));
+  EXPECT_EQ(memory(whole.s.plan).blocks[BlockId(0)].bytes, 128);
+  Chain open = twice(ActorId(1));
+  EXPECT_EQ(memory(open.s.plan).blocks[BlockId(0)].bytes, 192);
+
+  // x adds up over two pieces what z takes twice, so x's second act comes before z's first, whatever else x and z hand
+  // on piece by piece.
+  PlanBuilder s;
+  ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
+  RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64), sum = s.edge(x, {z}, 1, 64, 2, 2);
+  s.start(x, 2);
+  s.done(z, 2);
+  const View view(DType::f32, {16});
+  s.call(x, "test.any", {}, {in_register(xy, view), in_register(sum, view)});
+  s.call(y, "test.any", {in_register(xy, view)}, {});
+  s.call(y, "test.any", {}, {in_register(yz, view)});
+  s.call(z, "test.any", {in_register(yz, view), in_register(sum, view)}, {});
+  EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 192);
+  for (ActorId a : {x, z})
+    for (auto* ports : {&s.plan.actors[a].inputs, &s.plan.actors[a].outputs})
+      for (Port& port : *ports)
+        if (port.reg == sum) port.period = 1;
+  EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128)
+      << "piece by piece, x waits for z, and yz may lie where xy was read";
+}
+
+TEST(Memory, WhatCallsOfSomeActsTouchIsTakenForAWholeAct) {
+  for (bool some : {false, true}) {
+    Chain chain = twice(ActorId(3));
+    const View view(DType::f32, {16});
+    std::vector<Call>& calls = chain.s.plan.actors[chain.b].calls;
+    calls.clear();
+    chain.s.call(chain.b, "test.any", {in_register(chain.ab, view)}, {});
+    for (int act : {0, 1}) {
+      chain.s.call(chain.b, "test.any", {}, {in_register(chain.bc, view)});
+      if (some) calls.back().acts = {act, act + 1};
+    }
+    const Plan packed = memory(chain.s.plan);
+    EXPECT_EQ(packed.reg(chain.ab).offset == packed.reg(chain.bc).offset, !some);
+  }
+}
+
+TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
+  PlanBuilder s;  // x and z look at p's in two acts each
+  ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);
+  RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
+  s.edge(p, {x, z}, 1, 0, 1, 2);
+  s.start(p);
+  s.done(z, 2);
+  const View view(DType::f32, {16});
+  s.call(x, "test.any", {}, {in_register(xy, view)});
+  s.call(y, "test.any", {in_register(xy, view)}, {});
+  s.call(y, "test.any", {}, {in_register(yz, view)});
+  s.call(z, "test.any", {in_register(yz, view)}, {});
+  EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128);
+}
+
+// x and y take turns, twice each; what they stage may share bytes where each act of one comes before the same act of
+// the other and behind its last.
+TEST(Memory, TurnsKeepPiecesApart) {
+  auto bytes = [](std::vector<int> x_turns, std::vector<int> y_turns) {
+    PlanBuilder s;
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
+    ActorId begin = s.actor("begin"), end = s.actor("end");
+    const View view(DType::f32, {16});
+    const BlockId given = s.block(BlockKind::constant, 0, 64),
+                  made = s.block(BlockKind::variable, 0, 64, "v", "f32[16;]");
+    for (const auto& turns : {x_turns, y_turns}) {
+      ActorId a = s.actor(cat("at ", turns[0]), 1, 0, BodyKind::collective);
+      s.edge(begin, {a}, 2), s.edge(a, {end}, 2);
+      Collective c;
+      c.communicator = CommunicatorId(0);
+      c.kind = "all_gather";
+      c.turns = turns;
+      c.in = in_block(given, view), c.out = in_block(made, view),
+      c.staging = in_block(s.block(BlockKind::scratch, 0, 64), view);
+      s.plan.actors[a].collective = c;
+    }
+    s.start(begin, 2);
+    s.done(end, 2);
+    const Plan packed = memory(s.plan);
+    return packed.block(packed.actor(ActorId(2)).collective->staging->block).bytes;
+  };
+  EXPECT_EQ(bytes({0, 2}, {1, 3}), 64);
+  EXPECT_EQ(bytes({0, 1}, {2, 3}), 128);
+  EXPECT_EQ(bytes({0, 3}, {1, 2}), 128);
+}
+
+TEST(Memory, LinksAndBlocksOfUnknownUseKeepTheirBytes) {
+  Chain linked(1, ActorId(3));
+  linked.s.plan.links.push_back({linked.ab, {0, 0, "cpu"}, false, 1024});
+  EXPECT_EQ(memory(linked.s.plan).blocks[BlockId(0)].bytes, 128 + 64 - 64 + 64) << "cd may share with nobody else";
+
+  Chain shared(1, ActorId(3));  // d reads, by its place, what c wrote there
+  BlockId scratch = shared.s.block(BlockKind::scratch, 0, 64);
+  const View view(DType::f32, {16});
+  shared.s.call(shared.c, "test.any", {}, {in_block(scratch, view)});
+  shared.s.call(shared.d, "test.any", {in_block(scratch, view)}, {});
+  shared.s.plan.actors[shared.c].stream = shared.s.plan.actors[shared.d].stream;
+  Plan packed = memory(shared.s.plan);
+  ASSERT_EQ(packed.blocks.size(), 2u) << "a block in which two actors meet stays as it is";
+  EXPECT_EQ(packed.actor(shared.d).calls[1].in[0].offset, 0);
+  EXPECT_EQ(packed.actor(shared.d).calls[1].in[0].block, packed.actor(shared.c).calls[1].out[0].block);
+}
+
+TEST(Memory, AnActorsOwnValuesTakeTheBytesOfWhatItHasRead) {
+  Chain whole(1, ActorId(3));
+  PlanBuilder& s = whole.s;
+  BlockId scratch = s.block(BlockKind::scratch, 0, 128);
+  const View view(DType::f32, {16});
+  s.call(whole.b, "test.any", {}, {in_block(scratch, view)});
+  s.call(whole.b, "test.any", {in_block(scratch, view)}, {in_block(scratch, view, 64)});
+  Plan packed = memory(s.plan);
+  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192)
+      << "bc, and two values, of which the first lies where ab was read before";
+  EXPECT_EQ(packed.actor(whole.b).calls[1].out[0].offset, packed.reg(whole.ab).offset);
+}
+
+TEST(Memory, WhatAnotherActorOrTheHostTakesLiesInNoScratch) {
+  Graph graph;
+  graph.meshes = {Mesh::parse("data=2")};
+  Builder b(graph, table());
+  ValueId x = build::input(b, "x", {DType::f32, {4}});
+  graph.value(x).layout = Layout{S(0)};
+  ValueId kept = build::exp(b, x), inner = build::neg(b, kept), shown = build::tanh(b, inner);
+  for (ValueId v : {kept, inner, shown}) graph.value(v).layout = Layout{S(0)};
+  graph.outputs = {{"kept", kept}, {"shown", shown}};
+  Compilation c = testing::compilation(std::move(graph));
+  compile(c);
+  auto crosses = crosses_actors(c.local, c.segmentation);
+  std::string text;
+  for (LocalId v : c.local.values.ids())
+    if (c.local.values[v].root == v && c.local.values[v].device <= 0)
+      text += cat(c.graph.node(c.graph.value(c.local.values[v].value).producer).op->name,
+                  crosses[v] ? " crosses\n" : " stays\n");
+  EXPECT_TRUE(golden(text, "input crosses\nexp crosses\nbox crosses\nneg stays\ntanh crosses\nbox crosses\n"));
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,127 @@
+// Who is held at the fullest moments of a launch, in the order of the program.
+#include "karez/passes/memory_limit/memory_estimate.h"
+
+#include <algorithm>
+
+#include "karez/passes/scheduling/order.h"
+#include "karez/passes/scheduling/readers.h"
+#include "karez/passes/sharding/box.h"
+#include "karez/passes/sharding/device_cost.h"
+
+namespace karez::passes {
+namespace {
+
+constexpr double shared_bytes_weight = 0.125;
+
+bool shares_bytes(const Node& node) {
+  const Role role = node.op->role;
+  return may_alias(node) || role == Role::constant || role == Role::update || role == Role::store;
+}
+bool is_state(const Graph& graph, ValueId value) {
+  return graph.node(graph.value(value).producer).op->role == Role::state;
+}
+
+double part_bytes(const Graph& graph, ValueId value, const Layout& layout) {
+  const TensorType& type = graph.type(value);
+  return static_cast<double>(count_of(shape_of(local_box(type.shape, graph.mesh(value), layout, 0))) *
+                             size_of(type.dtype));
+}
+
+// By placement and node of a boxed graph: bytes that come to be live with it, less those that nobody reads any more.
+std::vector<std::vector<std::int64_t>> changes_of(const Graph& boxed) {
+  const auto uses = uses_of(boxed);
+  std::vector<std::vector<std::int64_t>> change(boxed.meshes.size(),
+                                                std::vector<std::int64_t>(boxed.nodes.size() + 1, 0));
+  for (ValueId v : boxed.values.ids()) {
+    const NodeId maker = boxed.value(v).producer;
+    if (shares_bytes(boxed.node(maker)) || is_state(boxed, v)) continue;
+    std::set<NodeId> readers;
+    collect_readers(boxed, uses, v, readers);
+    const NodeId last = readers.empty() ? maker : *readers.rbegin();
+    auto& here = change[static_cast<std::size_t>(boxed.value(v).mesh)];
+    here[static_cast<std::size_t>(maker.index)] += largest_part(boxed, v);
+    here[static_cast<std::size_t>(last.index) + 1] -= largest_part(boxed, v);
+  }
+  return change;
+}
+
+}  // namespace
+
+std::int64_t peak_device_bytes(const Graph& boxed) {
+  std::int64_t fullest = 0;
+  const auto change = changes_of(boxed);
+  for (std::size_t m = 0; m < change.size(); ++m) {
+    std::int64_t stored = 0, live = 0, most = 0;
+    for (const Variable& variable : boxed.variables)
+      if (variable.mesh == static_cast<int>(m))
+        stored += count_of(shape_of(local_box(variable.type.shape, boxed.meshes[m], *variable.stored, 0))) *
+                  size_of(variable.type.dtype);
+    for (const std::int64_t more : change[m]) most = std::max(most, live += more);
+    fullest = std::max(fullest, stored + most);
+  }
+  return fullest;
+}
+
+PeakNodes peak_nodes(const ShardedGraph& laid, const OpTable& ops, const CostTable& costs) {
+  const Graph boxed = box(laid.graph, ops, laid.wanted, costs);
+  const auto change = changes_of(boxed);
+  PeakNodes out;
+  for (const auto& here : change) {
+    std::int64_t live = 0, most = 0;
+    NodeId fullest(0), node;  // of the laid graph: boxes stand behind what made their value
+    auto at = here.begin();
+    for (NodeId n : boxed.nodes.ids()) {
+      if (boxed.node(n).op->role != Role::transition) node = node.valid() ? NodeId(node.index + 1) : NodeId(0);
+      if ((live += *at++) > most) most = live, fullest = node;
+    }
+    out.push_back(fullest);
+  }
+  return out;
+}
+
+MemoryEstimate::MemoryEstimate(const Graph& graph, const std::vector<PeakNodes>& moments, MemoryAccount account) {
+  for (const Node& node : graph.nodes) {
+    const bool state = node.op->role == Role::state;
+    read_.emplace_back(node.inputs.size(), may_alias(node) ? 0 : shared_bytes_weight);
+    made_.emplace_back(node.outputs.size(), state ? 1 : shares_bytes(node) ? 0 : shared_bytes_weight);
+  }
+  const auto uses = uses_of(graph);
+  for (ValueId v : graph.values.ids()) {
+    const Value& value = graph.value(v);
+    if (is_state(graph, v)) continue;
+    for (const PeakNodes& moment : moments) {
+      const NodeId at = moment[static_cast<std::size_t>(value.mesh)];
+      std::vector<Use> late;
+      for (const Use& use : uses[v])
+        if (value.producer <= at && at <= use.node) late.push_back(use);
+      if (account == MemoryAccount::producer_layouts && !late.empty() && !shares_bytes(graph.node(value.producer))) {
+        made_[value.producer][static_cast<std::size_t>(value.output)] = 1;
+      } else if (account == MemoryAccount::consumer_layouts) {
+        for (const Use& use : late)
+          read_[use.node][static_cast<std::size_t>(use.operand)] +=
+              1 / static_cast<double>(late.size()) / static_cast<double>(moments.size());
+      }
+    }
+  }
+}
+
+double MemoryEstimate::of(const Graph& graph, NodeId id, const std::vector<Layout>& ins,
+                          const std::vector<Layout>& outs) const {
+  const Node& node = graph.node(id);
+  double held = 0;
+  for (std::size_t o = 0; o < outs.size(); ++o) held += made_[id][o] * part_bytes(graph, node.outputs[o], outs[o]);
+  for (std::size_t i = 0; i < ins.size(); ++i) held += read_[id][i] * part_bytes(graph, node.inputs[i], ins[i]);
+  return held;
+}
+
+double MemoryEstimate::of(const ShardedGraph& laid) const {
+  double held = 0;
+  for (NodeId n : laid.graph.nodes.ids()) {
+    std::vector<Layout> outs;
+    for (ValueId out : laid.graph.node(n).outputs) outs.push_back(*laid.graph.value(out).layout);
+    held += of(laid.graph, n, laid.wanted[n], outs);
+  }
+  return held;
+}
+
+}  // namespace karez::passes

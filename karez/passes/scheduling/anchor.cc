@@ -1,0 +1,41 @@
+// anchor: one edge at most for each segment.
+#include "karez/passes/scheduling/anchor.h"
+
+#include <algorithm>
+#include <map>
+
+#include "karez/passes/scheduling/ancestors.h"
+
+namespace karez::passes {
+namespace {
+
+bool writes_state(const Node& node) { return node.op->role == Role::update || node.op->role == Role::store; }
+
+}  // namespace
+
+Graph anchor(Graph graph, const Segmentation& segmentation) {
+  Ancestors ancestors(graph, segmentation);
+  std::map<int, std::vector<SegmentId>> floating;  // by mesh: segments that nothing on their stream waits for yet
+  for (SegmentId s : segmentation.segments.ids()) {
+    ancestors.compute(s);
+    const Segment& segment = segmentation.segments[s];
+    if (segment.stream != StreamKind::compute || graph.node(segment.nodes[0]).acts != 1) continue;
+    // Edges to updates stand for readers of what they write (see emit).
+    const auto first = std::find_if(segment.nodes.begin(), segment.nodes.end(),
+                                    [&](NodeId n) { return !writes_state(graph.node(n)); });
+    std::vector<SegmentId>& others = floating[segment.mesh];
+    for (auto other = others.rbegin(); other != others.rend() && first != segment.nodes.end(); ++other) {
+      const NodeId last = segmentation.segments[*other].nodes.back();
+      if (*first < last || ancestors.waits_for(s, *other) || !ancestors.waits_for_all_of(s, *other)) continue;
+      graph.node(*first).after.push_back(last);
+      ancestors.add(s, *other);
+    }
+    others.erase(
+        std::remove_if(others.begin(), others.end(), [&](SegmentId other) { return ancestors.waits_for(s, other); }),
+        others.end());
+    others.push_back(s);
+  }
+  return graph;
+}
+
+}  // namespace karez::passes

@@ -1,0 +1,26 @@
+// The whole launch as a slot problem, and its worst cycle.
+#include "karez/passes/scheduling/critical_cycle.h"
+
+#include <cmath>
+#include <vector>
+
+#include "karez/base/text.h"
+#include "karez/passes/scheduling/slot_model.h"
+
+namespace karez::passes {
+
+std::string microseconds(double seconds) { return cat(base::number(std::round(seconds * 1e7) / 10), " us"); }
+
+double launch_interval(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots,
+                       const CostTable& costs) {
+  SlotRanges ranges;
+  for (int held : slots) ranges.push_back({held, held});
+  const SlotModel model = launch_model(graph, segmentation, costs, ranges);
+  const solve::SlotLimits limits;
+  if (solve::acts_of(model.problem) > limits.acts) return 0;
+  std::vector<int> held;
+  for (const auto& reg : model.problem.registers) held.push_back(reg.least);
+  return interval_of(model.problem, held, limits).interval;
+}
+
+}  // namespace karez::passes

@@ -1,0 +1,38 @@
+// One sweep over the order for each placement.
+#include "karez/passes/scheduling/peak_live_bytes.h"
+
+#include <algorithm>
+
+#include "karez/passes/scheduling/readers.h"
+#include "karez/passes/sharding/device_cost.h"
+
+namespace karez::passes {
+
+std::int64_t peak_live_bytes(const Graph& graph) {
+  const auto uses = uses_of(graph);
+  // By placement, by node: how many bytes more are live when it acts, and before it fewer.
+  std::vector<std::vector<std::int64_t>> change(graph.meshes.size(),
+                                                std::vector<std::int64_t>(graph.nodes.size() + 1, 0));
+  for (ValueId v : graph.values.ids()) {
+    const NodeId maker = graph.value(v).producer;
+    const Role role = graph.node(maker).op->role;
+    if (may_alias(graph.node(maker)) || role == Role::state || role == Role::constant || role == Role::source ||
+        role == Role::update)
+      continue;
+    std::set<NodeId> readers;
+    collect_readers(graph, uses, v, readers);
+    const NodeId last = readers.empty() ? maker : *readers.rbegin();
+    auto& here = change[static_cast<std::size_t>(graph.value(v).mesh)];
+    const std::int64_t bytes = largest_part(graph, v);
+    here[static_cast<std::size_t>(maker.index)] += bytes;
+    here[static_cast<std::size_t>(last.index) + 1] -= bytes;
+  }
+  std::int64_t most = 0;
+  for (const auto& here : change) {
+    std::int64_t live = 0;
+    for (std::int64_t bytes : here) most = std::max(most, live += bytes);
+  }
+  return most;
+}
+
+}  // namespace karez::passes

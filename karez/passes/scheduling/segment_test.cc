@@ -1,0 +1,282 @@
+// segment: where actors are cut, and that the cuts leave no circle.
+#include "karez/passes/scheduling/segment.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "karez/base/text.h"
+#include "karez/passes/scheduling/order.h"
+#include "karez/passes/sharding/box.h"
+#include "karez/passes/sharding/shard.h"
+#include "karez/passes/test_evaluate.h"
+#include "karez/passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+
+const TensorType vec{DType::f32, {8}};
+
+// On two devices; `gathered` is a transfer to Broadcast of a split value, everything else stays as its operands are.
+struct Program {
+  Graph graph;
+  Builder b{graph, table()};
+  Program() { graph.meshes = {Mesh::parse("data=2")}; }
+  ValueId laid(ValueId value, Sbp entry) {
+    graph.value(value).layout = Layout{entry};
+    return value;
+  }
+  ValueId input(const std::string& name, Sbp entry = S(0)) { return laid(build::input(b, name, vec), entry); }
+  ValueId exp(ValueId x) { return laid(build::exp(b, x), graph.value(x).layout->at(0)); }
+  ValueId add(ValueId x, ValueId y) { return laid(build::add(b, x, y), graph.value(x).layout->at(0)); }
+  ValueId gathered(ValueId x) {
+    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")),
+                B());
+  }
+  ValueId sliced(ValueId x) {
+    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")),
+                S(0));
+  }
+  Compilation cut() {
+    Compilation c = testing::compilation(graph);
+    run_passes(c, {"order"});
+    run_passes(c, {"segment"});
+    return c;
+  }
+};
+
+// "host: input | compute: exp add | comm: box"
+std::string text_of(const Compilation& c) {
+  return join(c.segmentation.segments, " | ", [&](const Segment& s) {
+    return cat(name_of(s.stream), ": ", join(s.nodes, " ", [&](NodeId n) { return c.graph.node(n).op->name; }));
+  });
+}
+
+// Every node in one segment of its own stream, and edges lead from lower to higher numbers.
+void check_cuts(const Compilation& c) {
+  std::size_t nodes = 0;
+  for (SegmentId s : c.segmentation.segments.ids()) {
+    nodes += c.segmentation.segments[s].nodes.size();
+    EXPECT_TRUE(c.segmentation.segments[s].stream == StreamKind::compute ||
+                c.segmentation.segments[s].nodes.size() == 1);
+    for (NodeId n : c.segmentation.segments[s].nodes) {
+      EXPECT_EQ(c.segmentation.segment_of[n], s);
+      EXPECT_EQ(c.stream[n], c.segmentation.segments[s].stream);
+    }
+  }
+  EXPECT_EQ(nodes, c.graph.nodes.size());
+  for (NodeId n : c.graph.nodes.ids()) {
+    auto check = [&](NodeId from) {
+      EXPECT_LE(c.segmentation.segment_of[from], c.segmentation.segment_of[n]) << text_of(c);
+    };
+    for (ValueId in : c.graph.nodes[n].inputs) check(c.graph.value(in).producer);
+    for (NodeId before : c.graph.nodes[n].after) check(before);
+  }
+}
+
+TEST(Segment, WhatNeedsNoTransferDoesNotWaitForOne) {  // a, b, c: only c needs the network
+  Program p;
+  ValueId a = p.exp(p.input("x"));
+  ValueId moved = p.gathered(a);
+  ValueId b = p.exp(p.exp(a));
+  ValueId c = p.add(p.sliced(moved), b);
+  p.graph.outputs = {{"c", c}};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | compute: exp | comm: box | compute: exp exp | compute: box add");
+}
+
+TEST(Segment, WhatFeedsATransferIsCutAtOnceSoThatItNeedNotWait) {
+  Program p;
+  ValueId a = p.exp(p.input("x"));
+  ValueId b = p.exp(p.exp(a));
+  p.graph.outputs = {{"a", p.gathered(a)}, {"b", p.gathered(b)}};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | compute: exp | compute: exp exp | comm: box | comm: box")
+      << "numbered in the order of first nodes";
+}
+
+TEST(Segment, HostInputsDoNotCut) {
+  Program p;
+  ValueId a = p.exp(p.input("x"));
+  p.graph.outputs = {{"y", p.gathered(p.add(a, p.input("late")))}};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | host: input | compute: exp add | comm: box");
+}
+
+TEST(Segment, ANodeThatAlreadyWaitsForATransferIsNotCutForItAgain) {
+  Program p;
+  ValueId moved = p.gathered(p.exp(p.input("x")));
+  ValueId first = p.exp(moved), second = p.add(moved, first);
+  p.graph.outputs = {{"y", second}};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | compute: exp | comm: box | compute: exp add");
+}
+
+TEST(Segment, AControlEdgeAloneCuts) {
+  Program p;
+  ValueId x = p.input("x"), y = p.input("y"), moved = p.gathered(x);
+  ValueId first = p.exp(y), second = p.add(first, y);
+  p.graph.outputs = {{"moved", moved}, {"y", second}};
+  EXPECT_EQ(text_of(p.cut()), "host: input | host: input | comm: box | compute: exp add") << "without the edge";
+  p.graph.node(p.graph.value(second).producer).after = {p.graph.value(moved).producer};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | host: input | comm: box | compute: exp | compute: add")
+      << "or exp would wait for a transfer it does not need";
+}
+
+// Cut as traced, each node on its own stream.
+Compilation cut_as_traced(const Graph& graph) {
+  Compilation c = testing::compilation(graph);
+  for (const Node& node : graph.nodes)
+    c.stream.push_back(node.op->role == Role::source ? StreamKind::host
+                       : crosses_devices(node)       ? StreamKind::comm
+                                                     : StreamKind::compute);
+  run_passes(c, {"segment"});
+  return c;
+}
+
+TEST(Segment, WhatWaitsForAllMicroBatchesIsNoActorWithWhatTheyRead) {
+  Program p;
+  ValueId x = p.input("x"), y = p.input("y");
+  ValueId first = p.exp(y), read = p.exp(x);
+  NodeId joined(p.graph.nodes.size());
+  ValueId after = p.exp(x);
+  ValueId second = p.add(first, read);
+  p.graph.outputs = {{"after", after}, {"second", second}};
+  for (ValueId v : {y, first, second}) p.graph.nodes[p.graph.value(v).producer].acts = 3;
+  p.graph.nodes[joined].after = {
+      p.graph.value(first).producer};  // all acts of it, and the second needs what is done once
+  Compilation c = cut_as_traced(p.graph);
+  check_cuts(c);
+  auto of = [&](ValueId v) { return c.segmentation.segment_of[c.graph.value(v).producer]; };
+  EXPECT_NE(of(read), of(after)) << text_of(c);
+  EXPECT_NO_THROW(run_passes(c, {"slots"})) << "or they wait for each other";
+}
+
+TEST(Segment, ActorsOfOneActHaveTheOrdersPriority) {
+  Program p;
+  ValueId a = p.exp(p.input("x"));
+  p.graph.outputs = {{"y", p.exp(p.gathered(a))}, {"b", p.exp(a)}};
+  Compilation c = cut_as_traced(p.graph);
+  ASSERT_GT(c.segmentation.segments.size(), 3u);
+  for (SegmentId s : c.segmentation.segments.ids()) EXPECT_EQ(priority_of(c.graph, c.segmentation, s), s.index + 1);
+}
+
+TEST(Segment, AmongMicroBatchesTheActorNearerToTheEndActsFirst) {
+  Program p;
+  ValueId x = p.input("x"), once = p.exp(p.input("once"));
+  ValueId forward = p.exp(x), far = p.exp(p.sliced(p.gathered(forward))), farther = p.exp(p.sliced(p.gathered(far)));
+  p.graph.outputs = {{"once", once}, {"y", farther}};
+  for (NodeId n : p.graph.nodes.ids())
+    if (n != p.graph.value(once).producer && n.index != 1) p.graph.nodes[n].acts = 4;
+  Compilation c = cut_as_traced(p.graph);
+  check_cuts(c);
+  auto of = [&](ValueId v) {
+    return priority_of(c.graph, c.segmentation, c.segmentation.segment_of[c.graph.value(v).producer]);
+  };
+  EXPECT_LT(of(farther), of(far)) << text_of(c);
+  EXPECT_LT(of(far), of(forward));
+  EXPECT_LT(of(once), of(farther)) << "what micro-batches read is there before them";
+  std::set<int> all;
+  for (SegmentId s : c.segmentation.segments.ids())
+    EXPECT_TRUE(all.insert(priority_of(c.graph, c.segmentation, s)).second) << "no two are equal";
+}
+
+TEST(Segment, OneDeviceIsOneComputeSegment) {
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::of({}), {20, 30, 10}, 8));
+  run_passes(c, {"shard"});
+  run_passes(c, {"box"});
+  run_passes(c, {"order"});
+  run_passes(c, {"segment"});
+  check_cuts(c);
+  int compute = 0;
+  for (const Segment& s : c.segmentation.segments) compute += s.stream == StreamKind::compute;
+  EXPECT_EQ(compute, 1) << text_of(c);
+}
+
+TEST(Segment, UpdatesStandTogetherThoughTheirGradientsArriveOneByOne) {
+  Graph graph = testing::mlp_step(Mesh::parse("data=4"), {20, 30, 30, 10}, 64);
+  for (Variable& variable : graph.variables) variable.stored = Layout{B()};
+  graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0)};
+  Compilation c = testing::compilation(std::move(graph));
+  c.options.costs.link.alpha = 0;  // so that data parallelism wins
+  run_passes(c, {"shard"});
+  run_passes(c, {"box"});
+  run_passes(c, {"order"});
+  run_passes(c, {"segment"});
+  check_cuts(c);
+  std::set<SegmentId> with_updates;
+  int comm = 0;
+  for (NodeId n : c.graph.nodes.ids())
+    if (c.graph.nodes[n].op->name == "sgd") with_updates.insert(c.segmentation.segment_of[n]);
+  for (const Segment& s : c.segmentation.segments) comm += s.stream == StreamKind::comm;
+  EXPECT_GT(comm, 2) << print(c.graph);
+  EXPECT_EQ(with_updates.size(), 1u) << text_of(c);
+}
+
+TEST(Segment, AnUpdateThatNeedsWhatAnEarlierOneSentLeavesTheRun) {
+  Program p;
+  ValueId lr = p.laid(build::input(p.b, "lr", {DType::f32, {}}), B()), sent;
+  for (const char* name : {"a", "b"}) {
+    Sbp entry = *name == 'a' ? S(0) : B();
+    ValueId w = p.laid(testing::parameter(p.b, name, vec), entry),
+            m = p.laid(testing::parameter(p.b, cat("m", name), vec), entry);
+    auto next = build::sgd(p.b, w, m, *name == 'a' ? p.input("g") : sent, lr);
+    p.laid(next.w, entry), p.laid(next.m, entry);
+    std::size_t last = p.graph.variables.size();
+    p.graph.variables[last - 2].updated = next.w, p.graph.variables[last - 1].updated = next.m;
+    p.graph.variables[last - 2].stored = p.graph.variables[last - 1].stored = Layout{entry};
+    if (*name == 'a') sent = p.gathered(next.w);
+  }
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  std::set<SegmentId> with_updates;
+  for (NodeId n : cut.graph.nodes.ids())
+    if (cut.graph.nodes[n].op->name == "sgd") with_updates.insert(cut.segmentation.segment_of[n]);
+  EXPECT_EQ(with_updates.size(), 2u) << text_of(cut);
+}
+
+TEST(Segment, RandomProgramsHaveNoCircles) {
+  const char* given = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 77;
+  RecordProperty("seed", std::to_string(seed));
+  int segments = 0;
+  for (std::uint64_t round = 0; round < 300; ++round) {
+    std::mt19937_64 random(seed + round);
+    Program p;
+    std::vector<ValueId> split = {p.input("x"), p.input("y")}, whole = {p.gathered(split[0])};
+    auto any = [&](const std::vector<ValueId>& of) { return of[static_cast<std::size_t>(random() % of.size())]; };
+    for (int step = 0; step < 30; ++step) {
+      switch (random() % 5) {
+        case 0: whole.push_back(p.gathered(any(split))); break;
+        case 1: split.push_back(p.sliced(any(whole))); break;
+        case 2: whole.push_back(p.add(any(whole), any(whole))); break;
+        default: split.push_back(p.add(any(split), any(split))); break;
+      }
+    }
+    p.graph.outputs = {{"a", whole.back()}};
+    if (random() % 2) {  // a reader and a late writer far apart
+      ValueId w = p.laid(testing::parameter(p.b, "w", vec), S(0));
+      p.graph.variables[0].stored = Layout{S(0)};
+      p.graph.variables[0].updated = any(split);
+      whole.push_back(p.gathered(w));
+      p.graph.outputs.push_back({"w", p.add(whole.back(), any(whole))});
+    }
+    Compilation c = p.cut();
+    check_cuts(c);
+    ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
+    segments += static_cast<int>(c.segmentation.segments.size());
+  }
+  EXPECT_GT(segments, 300 * 5);
+}
+
+}  // namespace
+}  // namespace karez::passes

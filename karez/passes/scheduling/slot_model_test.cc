@@ -1,0 +1,269 @@
+// Slot problems of segments: pipelines of equal stages, runs of segments, variables, control edges; and the slots that
+// come of them.
+#include "karez/passes/scheduling/slot_model.h"
+
+#include <gtest/gtest.h>
+
+#include "karez/passes/scheduling/launch_simulation.h"
+#include "karez/passes/scheduling/slots.h"
+#include "karez/passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+
+constexpr std::int64_t n = 64;
+
+// A forward that is one product a stage, and a backward: first the product that the stage before waits for, then the
+// weight's gradient, which is summed over micro-batches and taken for the new weight. A product takes a second, the
+// rest next to nothing.
+struct PipelineGraph {
+  Graph graph;
+  Builder b{graph, testing::table()};
+  std::vector<ValueId> in, weight, gradient;  // by stage
+  CostTable costs;
+  Compilation c;
+
+  explicit PipelineGraph(int stages, int micro, bool ahead = false) {
+    const TensorType type{DType::f32, {n, n}};
+    graph.meshes = {Mesh::parse("")};  // 0 says nothing of where
+    for (int i = 0; i < stages; ++i) graph.meshes.push_back(Mesh({}, {{0, i}}));
+    ValueId at;
+    for (int i = 0; i < stages; ++i) {
+      b.mesh = i + 1;
+      weight.push_back(testing::parameter(b, cat("w", i), type));
+      graph.variables.back().mesh = i + 1;
+      in.push_back(i > 0   ? b.transfer_to_mesh(at, i + 1)
+                   : ahead ? build::prefetched_input(b, "x", type)
+                           : build::input(b, "x", type));
+      at = build::matmul(b, in[i], weight[i]);
+    }
+    for (int i = stages; i-- > 0;) {
+      b.mesh = i + 1;
+      const ValueId back = b.transfer_to_mesh(at, i + 1);
+      if (i > 0) at = build::matmul(b, back, weight[i], {.transpose_b = true});
+      gradient.push_back(build::matmul(b, in[i], back, {.transpose_a = true}));
+      const ValueId sum = b.one("accumulate", {gradient.back()});
+      graph.variables[i].updated = b.one("assign", {weight[i], sum});
+    }
+    for (Value& value : graph.values) value.layout = Layout{};
+    for (Node& node : graph.nodes)
+      if (node.op->role != Role::state && node.op->role != Role::update && node.op->role != Role::store)
+        node.acts = micro;
+    costs.call = 0;
+    costs.matmul_flops = 2.0 * n * n * n;
+    costs.memory_bytes = 1e12;
+    costs.link = {.alpha = 1e-9, .beta = 0};
+    c = testing::compilation(graph);
+    c.options.costs = costs;
+    run_passes(c, {"order", "segment", "slots"});
+  }
+
+  // As numbered before `order`.
+  int slots_of(std::string_view op, int stage) const {
+    for (const Node& node : c.graph.nodes)
+      if (node.op->name == op && c.graph.value(node.outputs[0]).mesh == stage + 1)
+        return c.slot_assignment.slots[node.outputs[0]];
+    return -1;
+  }
+};
+
+TEST(MicroSlots, OfEqualStagesAreOneForEachStageThatFollowsAndItself) {
+  for (int p : {2, 3, 4, 5}) {
+    const PipelineGraph pipe(p, 8);
+    EXPECT_EQ(pipe.slots_of("input", 0), p) << p;
+    EXPECT_EQ(pipe.slots_of("matmul", p - 1), 1) << "the last stage goes back at once";
+    for (int i = 1; i < p; ++i)
+      EXPECT_EQ(pipe.slots_of("transfer", i), p - i) << p << " stages, stage " << i << "\n" << print(pipe.c.graph);
+  }
+}
+
+TEST(MicroSlots, AreNoMoreThanThereAreMicroBatches) {
+  const PipelineGraph pipe(5, 2);
+  EXPECT_EQ(pipe.slots_of("input", 0), 2);
+  EXPECT_EQ(pipe.slots_of("transfer", 1), 2);
+  EXPECT_EQ(pipe.slots_of("transfer", 4), 1);
+  EXPECT_EQ(PipelineGraph(1, 8).slots_of("input", 0), 1) << "one device works on one after the other";
+  EXPECT_EQ(PipelineGraph(1, 8, true).slots_of("input", 0), 2) << "but for what is read ahead";
+}
+
+TEST(MicroSlots, GoFromWhereTheyCostLeastToOneEach) {
+  const PipelineGraph pipe(4, 8);
+  const auto fewer = fewer_slots(pipe.c.graph, pipe.c.segmentation, pipe.costs, 2);
+  ASSERT_GE(fewer.size(), 6u) << "in steps no longer than what is left to give up";
+  double last = pipe.c.slot_assignment.interval;
+  for (const auto& slots : fewer) {
+    const SlotAssignment made = assign_slots(pipe.c.graph, pipe.c.segmentation, pipe.costs, slots);
+    EXPECT_GE(made.interval, last);
+    last = made.interval;
+  }
+  EXPECT_EQ(*std::max_element(fewer.back().begin(), fewer.back().end()), 1);
+  EXPECT_GT(last, 2 * pipe.c.slot_assignment.interval) << "each micro-batch goes through all stages alone";
+}
+
+// By stage: seconds of its actors.
+std::vector<double> seconds_on(const PipelineGraph& pipe, const SlotModel& model, int stage) {
+  std::vector<double> out;
+  for (std::size_t a = 0; a < model.segment.size(); ++a)
+    if (const Segment& s = pipe.c.segmentation.segments[model.segment[a]];
+        s.stream == StreamKind::compute && s.mesh == stage + 1)
+      out.push_back(model.problem.actors[a].seconds);
+  return out;
+}
+
+SlotRanges ranges_of(const PipelineGraph& pipe, SlotRange range) {
+  return SlotRanges(pipe.c.graph.values.size(), range);
+}
+
+TEST(SlotModel, AWeightGradientIsOneActorWithTheInputGradientBeforeIt) {
+  const PipelineGraph pipe(3, 4);
+  const SlotModel model = micro_model(pipe.c.graph, pipe.c.segmentation, pipe.costs, ranges_of(pipe, {1, 4}));
+  const double forward_and_backward[] = {1, 2}, both[] = {3}, first[] = {1, 1};
+  auto expect = [&](int stage, std::span<const double> want) {
+    const auto got = seconds_on(pipe, model, stage);
+    ASSERT_EQ(got.size(), want.size()) << stage;
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3) << stage;
+  };
+  expect(0, first);
+  expect(1, forward_and_backward);  // between them it waits for the last stage
+  expect(2, both);                  // which waits for nothing
+  for (const auto& actor : model.problem.actors) EXPECT_EQ(actor.acts, 1);
+  for (const auto& edge : model.edge) EXPECT_EQ(edge.variable, -1) << "variables are written once a launch";
+  EXPECT_EQ(model.mesh, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(SlotModel, OfALaunchHasEveryActAndTheWayThroughVariables) {
+  const PipelineGraph pipe(2, 4);
+  const SlotModel model = launch_model(pipe.c.graph, pipe.c.segmentation, pipe.costs, ranges_of(pipe, {2, 3}));
+  EXPECT_EQ(model.segment.size(), pipe.c.segmentation.segments.size());
+  int variables = 0, values = 0, sums = 0;
+  for (std::size_t r = 0; r < model.edge.size(); ++r) {
+    const auto& reg = model.problem.registers[r];
+    const auto& edge = model.edge[r];
+    if (edge.variable >= 0) {
+      ++variables;
+      EXPECT_EQ(reg.filled, 1);
+      EXPECT_EQ(reg.most, 1);
+      for (const auto& reader : reg.consumers) {
+        const int acts = model.problem.actors[static_cast<std::size_t>(reader.actor)].acts;
+        EXPECT_EQ(reader.period, acts) << "a weight is held for all micro-batches";
+      }
+    } else if (edge.value.valid()) {
+      ++values;
+      EXPECT_EQ(reg.least, 2);
+      EXPECT_EQ(reg.most, 3);
+      EXPECT_EQ(reg.bytes, n * n * 4);
+      const Node& maker = pipe.c.graph.node(pipe.c.graph.value(edge.value).producer);
+      if (maker.op->name != "accumulate") continue;
+      ++sums;
+      EXPECT_EQ(reg.period, 4) << "a sum is filled behind the last";
+    }
+  }
+  EXPECT_EQ(variables, 2);
+  EXPECT_EQ(sums, 2);
+  EXPECT_GE(values, 4);
+  EXPECT_GT(pipe.c.slot_assignment.interval, 4 * 3.0)
+      << "four micro-batches of three products each on the last stage, and the way there";
+}
+
+TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
+  Graph graph;
+  Builder b(graph, testing::table());
+  graph.meshes = {Mesh::parse("data=2")};
+  const TensorType type{DType::f32, {n, n}};
+  const ValueId x = build::input(b, "x", type), y = build::input(b, "y", type);
+  const ValueId first = build::exp(b, x), then = build::neg(b, y);
+  graph.outputs = {{"a", first}, {"b", then}};
+  for (Value& value : graph.values) value.layout = Layout{B()};
+  graph.node(graph.value(then).producer).after.push_back(graph.value(first).producer);
+  Segmentation segmentation;
+  for (NodeId id : graph.nodes.ids()) {
+    const StreamKind stream = graph.node(id).op->role == Role::source ? StreamKind::host : StreamKind::compute;
+    segmentation.segment_of.push_back(segmentation.segments.add({stream, {id}, 0}));
+  }
+  const SlotModel model = launch_model(graph, segmentation, CostTable(), SlotRanges(graph.values.size(), {1, 2}));
+  int control = 0;
+  for (std::size_t r = 0; r < model.edge.size(); ++r) {
+    if (!model.edge[r].then.valid()) continue;
+    ++control;
+    EXPECT_EQ(model.edge[r].then, graph.value(then).producer);
+    EXPECT_EQ(model.problem.registers[r].bytes, 0);
+    EXPECT_EQ(model.problem.registers[r].most, 1);
+  }
+  EXPECT_EQ(control, 1);
+}
+
+// A stage of calls, each a segment of its own: three that need nothing but the first one's operand are one actor,
+// though between them something acts once, and another waits for what it is fed; what acts once waits for its turn, and
+// what is empty is held as one byte.
+TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
+  Graph graph;
+  Builder b(graph, testing::table());
+  graph.meshes = {Mesh({}, {{0, 0}})};
+  const TensorType type{DType::f32, {n, n}};
+  const ValueId x = build::input(b, "x", type), other = build::input(b, "other", type),
+                empty = build::input(b, "empty", {DType::f32, {0, 4}});
+  const ValueId two = build::constant(b, type, 2), first = build::mul(b, x, two), once = build::exp(b, other),
+                second = build::matmul(b, first, first), third = build::mul(b, build::matmul(b, second, first), second),
+                nothing = build::exp(b, empty), last = build::neg(b, other);
+  graph.outputs = {{"a", third}, {"b", nothing}, {"c", last}, {"d", once}};
+  for (Value& value : graph.values) value.layout = Layout{};
+  for (Node& node : graph.nodes)
+    if (node.op->role != Role::constant) node.acts = 4;
+  const NodeId once_a_launch = graph.value(once).producer, later = graph.value(last).producer;
+  graph.node(once_a_launch).acts = 1;
+  graph.node(later).after.push_back(once_a_launch);
+  Segmentation segmentation;
+  for (NodeId id : graph.nodes.ids()) {
+    const StreamKind stream = graph.node(id).op->role == Role::source ? StreamKind::host : StreamKind::compute;
+    segmentation.segment_of.push_back(segmentation.segments.add({stream, {id}, 0}));
+  }
+  const SlotRanges ranges(graph.values.size(), {1, 4});
+  auto of = [&](const SlotModel& model, ValueId value) {
+    std::vector<solve::SlotProblem::Register> found;
+    for (std::size_t r = 0; r < model.edge.size(); ++r)
+      if (model.edge[r].value == value) found.push_back(model.problem.registers[r]);
+    return found;
+  };
+  const SlotModel micro = micro_model(graph, segmentation, CostTable(), ranges);
+  EXPECT_EQ(of(micro, x).size(), 1u);
+  EXPECT_TRUE(of(micro, first).empty() && of(micro, second).empty()) << "within one actor";
+  EXPECT_EQ(of(micro, empty).at(0).bytes, 1);
+  const SlotModel launch = launch_model(graph, segmentation, CostTable(), ranges);
+  EXPECT_EQ(of(launch, first).at(0).consumers.size(), 2u) << "each once, though one reads it twice";
+  EXPECT_TRUE(of(launch, two).empty()) << "constants wait for nobody";
+  for (std::size_t r = 0; r < launch.edge.size(); ++r) {
+    const auto& reg = launch.problem.registers[r];
+    EXPECT_GE(reg.period, 1);
+    if (launch.edge[r].then == later) { EXPECT_EQ(reg.period, 1) << "acts once, for four"; }
+  }
+}
+
+// A gathering, a window on what it gives, and who carries that window to other devices: with one slot each the next
+// gathering waits until it has gone, since the window is no copy. Both take a second, four times.
+TEST(LaunchSimulation, AReaderThroughAWindowHoldsTheWindowedValue) {
+  Graph graph;
+  graph.meshes = {Mesh::parse(""), Mesh({{"a", 2}}, {{0, 0}, {0, 1}}), Mesh({{"a", 2}}, {{0, 2}, {0, 3}})};
+  Builder b{graph, testing::table()};
+  auto laid = [&](ValueId value, const Layout& layout) { return graph.value(value).layout = layout, value; };
+  b.mesh = 1;
+  const ValueId x = laid(build::input(b, "x", {DType::f32, {4, 4}}), {S(0)});
+  const Attrs gather = Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B");
+  const ValueId whole = laid(b.one("box", {x}, gather), {B()});
+  const ValueId window = laid(build::reshape(b, whole, {16}), {B()});
+  b.mesh = 2;
+  graph.outputs = {{"y", laid(build::exp(b, laid(b.transfer_to_mesh(window, 2), {B()})), {B()})}};
+  for (NodeId n : graph.nodes.ids()) graph.nodes[n].acts = 4;
+  Compilation c = testing::compilation(graph);
+  c.options.costs.link = {.alpha = 1, .beta = 0};
+  c.options.costs.memory_bytes = 1e300, c.options.costs.call = 0;
+  run_passes(c, {"order", "segment"});
+  auto seconds = [&](int slots) {
+    return simulate_launch(c.graph, c.segmentation, ById<ValueId, int>(c.graph.values.size(), slots), c.options.costs)
+        .seconds;
+  };
+  EXPECT_NEAR(seconds(1), 8, 1e-6);
+  EXPECT_NEAR(seconds(2), 5, 1e-6);
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,238 @@
+// slots: the fewest that keep the pace, ever fewer where memory lacks; turns of collectives; a step that stalls.
+#include "karez/passes/scheduling/slots.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "karez/passes/pipeline.h"
+#include "karez/passes/scheduling/order.h"
+#include "karez/passes/scheduling/segment.h"
+#include "karez/passes/sharding/layout_rules.h"
+#include "karez/passes/test_evaluate.h"
+#include "karez/passes/test_programs.h"
+#include "karez/sbp/transition.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+
+struct Program {
+  Graph graph;
+  Builder b{graph, table()};
+  explicit Program(const char* mesh = "data=2") { graph.meshes = {Mesh::parse(mesh)}; }
+  ValueId laid(ValueId value, Layout layout) {
+    graph.value(value).layout = std::move(layout);
+    return value;
+  }
+  Compilation until_slots() {
+    Compilation c = testing::compilation(graph);
+    run_passes(c, {"order"});
+    run_passes(c, {"segment"});
+    run_passes(c, {"slots"});
+    return c;
+  }
+};
+
+int slots_of(const Compilation& c, std::string_view op, int nth = 0) {
+  for (const Node& node : c.graph.nodes)
+    if (node.op->name == op && nth-- == 0) return c.slot_assignment.slots[node.outputs[0]];
+  return -1;
+}
+
+Attrs gather(int axis, const char* from) {
+  return Attrs().set("axis", axis).set("move", "all_gather").set("from", from).set("to", "B");
+}
+
+// exp, a transfer that takes so many times as long, a chain of two that takes as long as exp.
+struct Relay : Program {
+  CostTable costs;
+  explicit Relay(double transfer, bool ahead = false) {
+    const TensorType type{DType::f32, {1 << 20}};
+    ValueId x = laid(ahead ? build::prefetched_input(b, "x", type) : build::input(b, "x", type), {S(0)});
+    ValueId a = laid(build::exp(b, x), {S(0)});
+    ValueId moved = laid(b.one("box", {a}, gather(0, "S(0)")), {B()});
+    ValueId part = laid(
+        b.one("box", {moved}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), {S(0)});
+    graph.outputs = {{"z", laid(build::tanh(b, laid(build::neg(b, part), {S(0)})), {S(0)})}};
+    const double exp =
+        costs.seconds({WorkClass::memory, 0, static_cast<double>(type.bytes())});  // half is read, half is written
+    costs.link = {.alpha = transfer * exp, .beta = 0};
+  }
+  Compilation until_slots(int most = 2) {
+    Compilation c = testing::compilation(graph);
+    c.options.costs = costs;
+    c.options.slots = most;
+    run_passes(c, {"order", "segment", "slots"});
+    return c;
+  }
+};
+
+// With one slot each a transfer waits for who reads it and who feeds it. Where that is more than all else takes, a
+// second one is worth its bytes.
+TEST(Slots, TwoWhereAStreamWouldWaitForAnotherAndOneElsewhere) {
+  for (int most : {2, 3}) {
+    Compilation c = Relay(3).until_slots(most);
+    EXPECT_EQ(slots_of(c, "exp"), 2);
+    EXPECT_EQ(slots_of(c, "box"), 2);
+    EXPECT_EQ(slots_of(c, "neg"), 1) << "inside of an actor";
+    EXPECT_EQ(slots_of(c, "input"), 1) << "an array is there at once";
+  }
+  Compilation quick = Relay(0.1).until_slots();
+  EXPECT_EQ(slots_of(quick, "exp"), 1);
+  EXPECT_EQ(slots_of(quick, "box"), 1);
+  Compilation one = Relay(3).until_slots(1);
+  EXPECT_EQ(slots_of(one, "exp"), 1) << "as the options say";
+}
+
+TEST(Slots, WhatIsReadAheadHasTwo) {
+  Compilation c = Relay(0.1, true).until_slots();
+  EXPECT_EQ(slots_of(c, "input"), 2);
+  EXPECT_EQ(slots_of(c, "exp"), 1);
+  EXPECT_EQ(slots_of(Relay(0.1, true).until_slots(1), "input"), 1);
+}
+
+TEST(Slots, EverFewerAreNeverFasterAndEndWithOneEach) {
+  Relay relay(3, true);
+  Compilation c = relay.until_slots();
+  const auto fewer = fewer_slots(c.graph, c.segmentation, relay.costs, 2);
+  ASSERT_GE(fewer.size(), 2u);
+  SlotAssignment last = c.slot_assignment;
+  EXPECT_GT(last.interval, 0);
+  for (const auto& slots : fewer) {
+    const SlotAssignment next = assign_slots(c.graph, c.segmentation, relay.costs, slots);
+    EXPECT_NE(next.slots, last.slots);
+    for (ValueId v : c.graph.values.ids()) EXPECT_LE(next.slots[v], last.slots[v]);
+    EXPECT_GE(next.interval, last.interval);
+    EXPECT_EQ(next.turns, c.slot_assignment.turns);
+    last = next;
+  }
+  EXPECT_GT(last.interval, 1.2 * c.slot_assignment.interval) << "four to three";
+  EXPECT_EQ(*std::max_element(last.slots.begin(), last.slots.end()), 1);
+  Compilation quick = Relay(0.1).until_slots();
+  EXPECT_TRUE(fewer_slots(quick.graph, quick.segmentation, quick.options.costs, 2).empty())
+      << "there is nothing to give up";
+}
+
+TEST(Slots, ATransferThatTakesAWindowTakesTheBytesItLooksAt) {
+  Program p;
+  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8, 2}}), {S(0)});
+  ValueId a = p.laid(build::exp(p.b, x), {S(0)});
+  ValueId t =
+      p.laid(build::reshape(p.b, build::transpose(p.b, p.laid(build::neg(p.b, a), {S(0)}), {1, 0}), {2, 8, 1}), {S(1)});
+  for (Value& value : p.graph.values)
+    if (!value.layout) value.layout = Layout{S(1)};
+  p.graph.outputs = {{"z", p.laid(p.b.one("box", {t}, gather(0, "S(1)")), {B()})}};
+  Compilation c = p.until_slots();
+  EXPECT_EQ(slots_of(c, "reshape"), 2);
+  EXPECT_EQ(slots_of(c, "transpose"), 2);
+  EXPECT_EQ(slots_of(c, "neg"), 2) << "its register is what the transfer reads";
+  EXPECT_EQ(slots_of(c, "exp"), 1);
+}
+
+TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
+  Graph graph = testing::mlp_step(Mesh::parse("data=2,model=2"), {16, 32, 8}, 16);
+  LayoutRule rules[] = {{"fc1.weight", {"model"}}, {"fc2.weight", {"", "model"}}};
+  apply_rules(graph, rules);
+  graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0), B()};
+  Compilation c = testing::compilation(std::move(graph));
+  compile(c);
+  std::set<int> turns[2];
+  std::size_t crossing = 0;
+  for (NodeId n : c.graph.nodes.ids()) {
+    bool comm = c.stream[n] == StreamKind::comm;
+    EXPECT_EQ(!c.slot_assignment.turns[n].empty(), comm);
+    if (!comm) continue;
+    ++crossing;
+    EXPECT_TRUE(turns[c.graph.nodes[n].attrs.integer("axis")].insert(c.slot_assignment.turns[n].at(0)).second);
+  }
+  EXPECT_EQ(turns[0].size() + turns[1].size(), crossing);
+  for (const auto& axis : turns) {
+    ASSERT_GT(axis.size(), 0u) << print(c.graph);
+    EXPECT_EQ(*axis.rbegin(), static_cast<int>(axis.size()) - 1);
+  }
+}
+
+TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
+  Program p;
+  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {1024, 1024}}), {S(0)});
+  ValueId slow =
+      p.laid(build::matmul(p.b, x, p.laid(build::input(p.b, "w", {DType::f32, {1024, 1024}}), {B()})), {S(0)});
+  ValueId y = p.laid(build::input(p.b, "y", {DType::f32, {8}}), {S(0)});
+  ValueId first = p.laid(p.b.one("box", {slow}, gather(0, "S(0)")), {B()});
+  ValueId second = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B()});
+  p.graph.outputs = {{"first", first}, {"second", second}};
+  Compilation c = p.until_slots();
+  std::vector<int> turns;
+  for (NodeId n : c.graph.nodes.ids())
+    if (c.stream[n] == StreamKind::comm) turns.push_back(c.slot_assignment.turns[n].at(0));
+  EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
+}
+
+// One transfer follows a product, another one a first transfer that takes longer than a quarter of the product but not
+// as long as all of it. On four devices a product that every device does whole is late, one that is split is not.
+TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
+  CostTable costs;
+  Mesh mesh = Mesh::parse("data=2,model=2");
+  const std::int64_t n = 512;
+  Cost whole = cost_of(table().at("matmul"), std::vector<TensorType>(2, {DType::f32, {n, n}}),
+                       std::vector<TensorType>{{DType::f32, {n, n}}}, {});
+  double product = costs.seconds(whole);
+  TensorType moved{DType::f32, {64, 2}};
+  auto transfer = [&] { return seconds(moved, mesh, {0, Move::all_gather, {S(0), S(1)}, {B(), S(1)}}, costs); };
+  while (transfer() < product / 2.5) moved.shape[0] += 64;
+  ASSERT_LT(transfer(), product * 0.8);
+  for (bool split : {false, true}) {
+    Program p("data=2,model=2");
+    Layout everywhere = {B(), B()}, rows = split ? Layout{S(0), S(0)} : everywhere;
+    ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {n, n}}), rows);
+    ValueId w = p.laid(build::input(p.b, "w", {DType::f32, {n, n}}), everywhere);
+    ValueId late = p.laid(build::matmul(p.b, x, w), rows);
+    ValueId small = p.laid(build::reduce_sum(p.b, late, {1}), split ? Layout{S(0), S(0)} : everywhere);
+    ValueId part = split
+                       ? small
+                       : p.laid(p.b.one("box", {small},
+                                        Attrs().set("axis", 1).set("move", "slice").set("from", "B").set("to", "S(0)")),
+                                {B(), S(0)});
+    ValueId y = p.laid(build::input(p.b, "y", moved), {S(0), S(1)});
+    ValueId after_product = p.laid(p.b.one("box", {part}, gather(1, "S(0)")), {split ? S(0) : B(), B()});
+    ValueId first = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B(), S(1)});
+    ValueId after_transfer = p.laid(p.b.one("box", {first}, gather(1, "S(1)")), everywhere);
+    // What waits for the product has more to do than the second transfer takes, so it goes first where both are there.
+    ValueId wide =
+        p.laid(build::broadcast(p.b, after_product, {n, 32 * n}, {0}), split ? Layout{S(0), B()} : everywhere);
+    p.graph.outputs = {{"a", p.laid(build::exp(p.b, wide), split ? Layout{S(0), B()} : everywhere)},
+                       {"b", after_transfer}};
+    Compilation c = p.until_slots();
+    std::map<std::string, int> turn;  // on axis 1, by what went in
+    for (NodeId v : c.graph.nodes.ids())
+      if (!c.slot_assignment.turns[v].empty() && c.graph.nodes[v].attrs.integer("axis") == 1)
+        turn[c.graph.nodes[v].attrs.text("from")] = c.slot_assignment.turns[v].at(0);
+    EXPECT_EQ(turn["S(0)"], split ? 0 : 1) << (split ? "split" : "whole") << "\n" << print(c.graph);
+    EXPECT_EQ(turn["S(1)"], split ? 1 : 0);
+  }
+}
+
+TEST(Slots, AStepThatStallsIsAnError) {
+  Program p("");
+  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8}}), {});
+  ValueId a = p.laid(build::exp(p.b, x), {});
+  ValueId y = p.laid(build::neg(p.b, a), {});
+  p.graph.outputs = {{"y", p.laid(build::tanh(p.b, y), {})}};
+  Compilation c = p.until_slots();
+  c.segmentation.segments = {Segment{StreamKind::host, {NodeId(0)}},
+                             Segment{StreamKind::compute, {NodeId(1), NodeId(3)}},
+                             Segment{StreamKind::compute, {NodeId(2)}}};
+  c.segmentation.segment_of = {SegmentId(0), SegmentId(1), SegmentId(2), SegmentId(1)};
+  try {
+    run_passes(c, {"slots"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 acts: a segment waits for itself");
+  }
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,82 @@
+// box: transition trees as nodes, where producers and consumers disagree.
+#include "karez/passes/sharding/box.h"
+
+#include <algorithm>
+#include <map>
+
+#include "karez/passes/rewrite.h"
+#include "karez/sbp/transition.h"
+
+namespace karez::passes {
+namespace {
+
+// Adds the tree's steps behind `value` (new id) and returns the new value of every layout it reaches.
+std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId value,
+                                    const std::vector<Layout>& targets, const CostTable& costs, NodeId like) {
+  Graph& graph = rewrite.graph();
+  const TensorType type = graph.type(value);
+  const int at = graph.value(value).mesh;
+  const Layout start = *graph.value(value).layout;
+  const int acts = fills_per_launch(graph, value);
+  std::map<Layout, ValueId> reached = {{start, value}};
+  for (const TransitionStep& step :
+       transition_tree(type, graph.meshes[static_cast<std::size_t>(at)], start, targets, costs).steps) {
+    auto axis = static_cast<std::size_t>(step.axis);
+    Attrs attrs;
+    attrs.set("axis", step.axis).set("move", std::string(name_of(step.move)));
+    attrs.set("from", print(step.from[axis])).set("to", print(step.to[axis]));
+    NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&type, 1), at, like);
+    graph.node(node).acts = acts;
+    ValueId out = graph.node(node).outputs[0];
+    graph.value(out).layout = step.to;
+    reached[step.to] = out;
+  }
+  return reached;
+}
+
+}  // namespace
+
+Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& wanted, const CostTable& costs) {
+  const OpDef* box = &ops.at("box");
+  auto uses = uses_of(graph);
+  ById<ValueId, std::vector<Layout>> targets(graph.values.size());
+  auto want = [&](ValueId value, const Layout& layout) {
+    auto& list = targets[value];
+    if (std::find(list.begin(), list.end(), layout) == list.end()) list.push_back(layout);
+  };
+  for (ValueId v : graph.values.ids())
+    for (const Use& use : uses[v]) want(v, wanted[use.node][static_cast<std::size_t>(use.operand)]);
+  for (const Output& output : graph.outputs) want(output.value, layout_of(graph, output));
+  for (const Variable& variable : graph.variables)
+    if (variable.updated.valid()) want(variable.updated, *variable.stored);
+
+  Rewrite rewrite(graph);
+  ById<ValueId, std::map<Layout, ValueId>> at(graph.values.size());
+  for (NodeId n : graph.nodes.ids()) {
+    NodeId old(n);
+    std::vector<ValueId> inputs;
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
+      inputs.push_back(at[graph.nodes[n].inputs[i]].at(wanted[n][i]));
+    rewrite.keep(old, std::move(inputs));
+    for (ValueId out : graph.nodes[n].outputs) {
+      auto& list = targets[out];
+      std::sort(list.begin(), list.end());
+      at[out] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
+    }
+  }
+  // One value may be an output and the next version of several variables, each in a layout of its own: name them one by
+  // one.
+  Graph boxed = rewrite.finish();
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Output& output = graph.outputs[i];
+    boxed.outputs[i].value = at[output.value].at(layout_of(graph, output));
+  }
+  for (std::size_t i = 0; i < graph.variables.size(); ++i) {
+    const Variable& variable = graph.variables[i];
+    if (variable.read.valid()) boxed.variables[i].read = at[variable.read].at(*variable.stored);
+    if (variable.updated.valid()) boxed.variables[i].updated = at[variable.updated].at(*variable.stored);
+  }
+  return boxed;
+}
+
+}  // namespace karez::passes

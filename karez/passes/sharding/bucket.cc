@@ -1,0 +1,220 @@
+// bucket: which all_reduces may go together, in how large lots that pays, and the graph in which they do.
+#include "karez/passes/sharding/bucket.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <string>
+#include <tuple>
+
+#include "karez/passes/rewrite.h"
+#include "karez/passes/scheduling/node_dependencies.h"
+#include "karez/passes/scheduling/order.h"
+#include "karez/sbp/transition.h"
+
+namespace karez::passes {
+namespace {
+
+constexpr double min_message_seconds = 1e-5;  // seconds a message takes
+constexpr double max_time_ratio = 0.998;      // of the launch as it was
+
+// What members of a bucket have in common. The move is an all_reduce, so "from" says how it reduces.
+using BucketKey = std::tuple<int, std::int64_t, std::string, DType>;  // mesh, axis, from, dtype
+
+ValueId operand(const Graph& graph, NodeId box) { return graph.node(box).inputs[0]; }
+
+bool may_join(const Graph& graph, NodeId id, const CostTable& costs) {
+  const Node& node = graph.node(id);
+  if (node.op->role != Role::transition || node.attrs.text("move") != name_of(Move::all_reduce) || node.acts > 1)
+    return false;
+  const MeshAxis& axis = graph.mesh(operand(graph, id)).axes[static_cast<std::size_t>(node.attrs.integer("axis"))];
+  if (costs.of_axis(axis.name).alpha < min_message_seconds) return false;
+  const Layout& layout = *graph.value(operand(graph, id)).layout;
+  return std::none_of(layout.begin(), layout.end(), [](const Sbp& entry) { return entry.is_split(); });
+}
+
+BucketKey bucket_key(const Graph& graph, NodeId box) {
+  const Node& node = graph.node(box);
+  return {graph.value(operand(graph, box)).mesh, node.attrs.integer("axis"),
+          node.attrs.text("from") + print(*graph.value(operand(graph, box)).layout),
+          graph.type(operand(graph, box)).dtype};
+}
+
+std::int64_t bytes_of(const Graph& graph, NodeId box) { return graph.type(operand(graph, box)).bytes(); }
+
+// One that is being filled, and who waits for its members.
+struct OpenBucket {
+  Bucket members;
+  std::int64_t bytes = 0;
+  ById<NodeId, bool> descendants;
+
+  void add(const Graph& graph, const NodeDependencies& dependencies, NodeId box) {
+    if (members.empty()) descendants.assign(graph.nodes.size(), false);
+    members.push_back(box);
+    bytes += bytes_of(graph, box);
+    descendants[box] = true;
+    for (NodeId n(box.index); n.index < static_cast<int>(graph.nodes.size()); n = NodeId(n.index + 1))
+      if (descendants[n])
+        for (NodeId next : dependencies.successors[n]) descendants[next] = true;
+  }
+};
+
+// Nodes and buckets in an order in which nothing comes before what it waits for, as near to the old one as that goes; a
+// bucket stands at its last member. Empty where they wait for each other.
+class BucketOrder {
+ public:
+  BucketOrder(const Graph& graph, const std::vector<Bucket>& buckets)
+      : graph_(graph),
+        first_(graph.nodes.size()),
+        last_(graph.nodes.size()) {
+    for (NodeId n : graph.nodes.ids()) first_[n] = last_[n] = n;
+    for (const Bucket& bucket : buckets)
+      for (NodeId member : bucket) first_[member] = bucket.front(), last_[bucket.front()] = bucket.back();
+  }
+
+  std::vector<NodeId> run() {  // of a bucket the first member, for all
+    const NodeDependencies dependencies(graph_);
+    ById<NodeId, int> edges(graph_.nodes.size(), 0);
+    ById<NodeId, std::vector<NodeId>> next(graph_.nodes.size());
+    std::size_t units = 0;
+    for (NodeId n : graph_.nodes.ids()) {
+      units += first_[n] == n;
+      for (NodeId to : dependencies.successors[n]) next[first_[n]].push_back(first_[to]), ++edges[first_[to]];
+    }
+    using Key = std::pair<NodeId, NodeId>;  // where it stands; its name
+    std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
+    for (NodeId n : graph_.nodes.ids())
+      if (first_[n] == n && edges[n] == 0) ready.emplace(last_[n], n);
+    std::vector<NodeId> line;
+    while (!ready.empty()) {
+      const NodeId n = ready.top().second;
+      ready.pop();
+      line.push_back(n);
+      for (NodeId to : next[n])
+        if (--edges[to] == 0) ready.emplace(last_[to], to);
+    }
+    if (line.size() < units) line.clear();
+    return line;
+  }
+
+ private:
+  const Graph& graph_;
+  ById<NodeId, NodeId> first_, last_;  // of the bucket of a member; the last by the first
+};
+
+class BucketRewriter {
+ public:
+  BucketRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops), rewrite_(graph) {}
+
+  Graph run(const std::vector<NodeId>& line, const std::vector<Bucket>& buckets) {
+    std::map<NodeId, const Bucket*> at;
+    for (const Bucket& bucket : buckets) at[bucket.front()] = &bucket;
+    for (NodeId n : line) {
+      if (auto found = at.find(n); found != at.end()) join(*found->second);
+      else rewrite_.keep(n);
+    }
+    return rewrite_.finish();
+  }
+
+ private:
+  ValueId add(const char* op, std::vector<ValueId> inputs, Attrs attrs, const TensorType& type, Layout layout,
+              NodeId like) {
+    const int mesh = graph_.value(operand(graph_, like)).mesh;
+    const NodeId node =
+        rewrite_.add(&ops_.at(op), std::move(inputs), std::move(attrs), std::span(&type, 1), mesh, like);
+    const ValueId made = rewrite_.graph().node(node).outputs[0];
+    rewrite_.graph().value(made).layout = std::move(layout);
+    return made;
+  }
+  ValueId shaped(ValueId value, const Shape& shape, NodeId like) {
+    const TensorType type = rewrite_.graph().type(value);
+    if (type.shape == shape) return value;
+    return add("reshape", {value}, Attrs().set("shape", shape), {type.dtype, shape},
+               *rewrite_.graph().value(value).layout, like);
+  }
+
+  void join(const Bucket& bucket) {
+    const NodeId first = bucket.front();
+    const Layout before = *graph_.value(operand(graph_, first)).layout,
+                 after = *graph_.value(graph_.node(first).outputs[0]).layout;
+    std::vector<ValueId> flat;
+    std::int64_t count = 0;
+    for (NodeId box : bucket) {
+      const std::int64_t own = graph_.type(operand(graph_, box)).count();
+      flat.push_back(shaped(rewrite_.at(operand(graph_, box)), {own}, box));
+      count += own;
+    }
+    const TensorType type{graph_.type(operand(graph_, first)).dtype, {count}};
+    const ValueId whole = add("concat", std::move(flat), Attrs().set("axis", 0), type, before, first);
+    const ValueId sum = add("box", {whole}, graph_.node(first).attrs, type, after, first);
+    std::int64_t begin = 0;
+    for (NodeId box : bucket) {
+      const TensorType& own = graph_.type(operand(graph_, box));
+      const ValueId part = add("slice", {sum}, Attrs().set("begin", Ints{begin}).set("size", Ints{own.count()}),
+                               {own.dtype, {own.count()}}, after, box);
+      rewrite_.map(graph_.node(box).outputs[0], shaped(part, own.shape, box));
+      begin += own.count();
+    }
+  }
+
+  const Graph& graph_;
+  const OpTable& ops_;
+  Rewrite rewrite_;
+};
+
+std::vector<NodeId> candidates(const Graph& graph, const CostTable& costs) {
+  std::vector<NodeId> out;
+  for (NodeId n : graph.nodes.ids())
+    if (may_join(graph, n, costs)) out.push_back(n);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Bucket> buckets_of(const Graph& graph, const CostTable& costs, std::int64_t bytes) {
+  const NodeDependencies dependencies(graph);
+  std::map<BucketKey, OpenBucket> open;
+  std::vector<Bucket> made;
+  auto close = [&](OpenBucket& one) {
+    if (one.members.size() > 1) made.push_back(std::move(one.members));
+    one = {};
+  };
+  for (NodeId n : candidates(graph, costs)) {
+    if (bytes_of(graph, n) > bytes) continue;
+    OpenBucket& one = open[bucket_key(graph, n)];
+    if (!one.members.empty() && (one.bytes + bytes_of(graph, n) > bytes || one.descendants[n])) close(one);
+    one.add(graph, dependencies, n);
+  }
+  for (auto& [kind, one] : open) close(one);
+  std::sort(made.begin(), made.end());
+  return made;
+}
+
+Graph merge_buckets(const Graph& graph, const OpTable& ops, const std::vector<Bucket>& buckets) {
+  const std::vector<NodeId> line = BucketOrder(graph, buckets).run();
+  return line.empty() ? graph : BucketRewriter(graph, ops).run(line, buckets);
+}
+
+BucketedGraph bucket(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet) {
+  std::int64_t all = 0;
+  for (NodeId n : candidates(graph, costs)) all += bytes_of(graph, n);
+  if (buckets_of(graph, costs, all).empty()) return {std::move(graph)};
+  BucketedGraph best;
+  best.seconds_before = order(graph, ops, costs, streams_meet).seconds;
+  best.seconds = max_time_ratio * best.seconds_before;
+  std::vector<Bucket> tried;
+  for (std::int64_t bytes = all; bytes > 0; bytes /= 2) {
+    std::vector<Bucket> buckets = buckets_of(graph, costs, bytes);
+    if (buckets.empty()) break;
+    if (buckets == tried) continue;
+    Graph joined = merge_buckets(graph, ops, buckets);
+    const double seconds = order(joined, ops, costs, streams_meet).seconds;
+    if (seconds < best.seconds) best.graph = std::move(joined), best.bytes = bytes, best.seconds = seconds;
+    tried = std::move(buckets);
+  }
+  if (best.bytes == 0) best.graph = std::move(graph), best.seconds = best.seconds_before;
+  return best;
+}
+
+}  // namespace karez::passes

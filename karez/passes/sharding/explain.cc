@@ -1,0 +1,178 @@
+// Fixes the value in each of its legal layouts in turn and asks the planner.
+#include "karez/passes/sharding/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "karez/base/suggest_names.h"
+#include "karez/base/text.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/scheduling/critical_cycle.h"
+#include "karez/passes/sharding/setup_nodes.h"
+#include "karez/passes/sharding/shard.h"
+
+namespace karez::passes {
+namespace {
+
+constexpr std::size_t most_reasons = 3;
+
+// By name, first come first: variables, inputs, outputs, modules.
+std::map<std::string, ValueId> values_by_name(const Graph& graph) {
+  std::map<std::string, ValueId> out;
+  for (const Variable& variable : graph.variables)
+    if (variable.read.valid()) out.emplace(variable.name, variable.read);
+  for (const Node& node : graph.nodes)
+    if (node.op->role == Role::source) out.emplace(node.attrs.text("name"), node.outputs[0]);
+  for (const Output& output : graph.outputs) out.emplace(output.name, output.value);
+  std::map<std::string, ValueId> modules;
+  for (const Node& node : graph.nodes)
+    if (!node.path.empty()) modules[node.path] = node.outputs[0];
+  out.insert(modules.begin(), modules.end());
+  return out;
+}
+
+ValueId value_named(const Graph& graph, std::string_view name) {
+  const auto known = values_by_name(graph);
+  if (auto found = known.find(std::string(name)); found != known.end()) return found->second;
+  for (ValueId value : graph.values.ids())
+    if (name == cat("%", value)) return value;
+  fail("no value, module or variable is called '", name, "'; ",
+       base::suggest_names(name, known, [](const auto& entry) { return entry.first; }), "; or %0 to %",
+       graph.values.size() - 1);
+}
+
+Variable* variable_of(Graph& graph, ValueId value) {
+  const auto found =
+      std::find_if(graph.variables.begin(), graph.variables.end(), [&](const Variable& v) { return v.read == value; });
+  return found == graph.variables.end() ? nullptr : &*found;
+}
+
+bool is_fixed(Graph& graph, ValueId value) {
+  const Variable* variable = variable_of(graph, value);
+  return graph.value(value).layout || (variable != nullptr && variable->stored);
+}
+
+Graph with_layout(Graph graph, ValueId value, const std::optional<Layout>& layout) {
+  graph.value(value).layout = layout;
+  if (Variable* variable = variable_of(graph, value)) variable->stored = layout;
+  return graph;
+}
+
+std::set<Layout> legal_layouts(const Graph& graph, ValueId value, const CostTable& costs) {
+  const Graph open = with_layout(graph, value, std::nullopt);
+  std::set<Layout> out;
+  for (const NodeChoice& choice : choices_of(open, open.value(value).producer, costs))
+    out.insert(choice.out(static_cast<std::size_t>(open.value(value).output)));
+  return out;
+}
+
+struct Reason {
+  double seconds;
+  std::string what;
+};
+
+std::vector<std::string> slower(const Graph& graph, const CostBreakdown& before, const CostBreakdown& after) {
+  std::vector<Reason> reasons;
+  for (NodeId n : before.calls.ids()) reasons.push_back({after.calls[n] - before.calls[n], describe(graph, n)});
+  for (ValueId v : before.moves.ids())
+    reasons.push_back({after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer))});
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
+  std::vector<std::string> out;
+  for (const Reason& reason : reasons)
+    if (out.size() < most_reasons && reason.seconds > 1e-9)
+      out.push_back(cat(reason.what, " +", microseconds(reason.seconds)));
+  return out;
+}
+
+// Plans with the limit.
+LimitedLayout layout_within_limit(Compilation c, std::string_view name) {
+  LimitedLayout out{c.options.memory, {}, {}};
+  try {
+    compile(c);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::device) throw;
+    out.why = error.what();
+    out.why = out.why.substr(0, out.why.find(';'));
+    return out;
+  }
+  if (!c.slot_assignment.memory_note.starts_with("within ")) return out;
+  out.why = c.slot_assignment.memory_note.substr(0, c.slot_assignment.memory_note.find('\n'));
+  if (!name.starts_with('%')) out.layout = c.sharded->graph.value(value_named(c.sharded->graph, name)).layout;
+  return out;
+}
+
+double sum(const ById<NodeId, double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+
+std::string text_of(const LayoutExplanation& e) {
+  const LimitedLayout& within = *e.within;
+  const std::string limit = bytes_text(within.bytes);
+  if (within.why.empty())
+    return cat("the fastest plan takes no more than the ", limit, " of a device that are allowed\n");
+  const std::string lies = within.layout ? cat("  ", sbp::print(e.type, e.mesh, *within.layout), ": the choice within ",
+                                               limit, " of a device\n")
+                                         : "";
+  return cat(lies, "  ", within.why, "\nand without that limit\n");
+}
+
+}  // namespace
+
+LayoutExplanation explain_layout(Compilation c, std::string_view name) {
+  const Compilation unplanned = c;
+  run_passes(c, {"unroll", "canonicalise", "microbatch"});  // recompute changes no layout
+  const CostTable& costs = c.options.costs;
+  const ValueId value = value_named(c.graph, name);
+  const bool setup = std::find(c.options.off.begin(), c.options.off.end(), "hoist") == c.options.off.end();
+  auto sharded = [&](Graph graph) {
+    return shard(setup ? with_setup_nodes(std::move(graph), *c.catalog) : std::move(graph), costs);
+  };
+  const ShardedGraph chosen = sharded(c.graph);
+  const CostBreakdown before = cost_breakdown(chosen.graph, chosen.wanted, costs);
+  const Layout layout = *chosen.graph.value(value).layout;
+  LayoutExplanation out{std::string(name),
+                        c.graph.type(value),
+                        c.graph.mesh(value),
+                        is_fixed(c.graph, value),
+                        {},
+                        {},
+                        std::string(default_costs_warning(costs))};
+  out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
+  for (const Layout& other : legal_layouts(c.graph, value, costs)) {
+    if (other == layout) continue;
+    const ShardedGraph made = sharded(with_layout(c.graph, value, other));
+    const CostBreakdown after = cost_breakdown(made.graph, made.wanted, costs);
+    out.alternatives.push_back({other, made.cost, sum(after.calls), made.report, slower(c.graph, before, after)});
+  }
+  std::stable_sort(out.alternatives.begin() + 1, out.alternatives.end(),
+                   [](const LayoutAlternative& a, const LayoutAlternative& b) { return a.seconds < b.seconds; });
+  if (unplanned.options.memory > 0) out.within = layout_within_limit(unplanned, name);
+  return out;
+}
+
+std::string print(const LayoutExplanation& e) {
+  std::string out = cat("'", e.name, "' on ", sbp::print(e.mesh),
+                        ", predicted for a launch of the whole program with each layout of it",
+                        e.caution.empty() ? "" : ",", e.caution, "\n");
+  if (e.within) out += text_of(e);
+  const double best = e.alternatives.front().seconds;
+  for (const LayoutAlternative& a : e.alternatives) {
+    const bool chosen = &a == &e.alternatives.front();
+    out += cat("  ", sbp::print(e.type, e.mesh, a.layout), ": ");
+    out += cat(microseconds(a.seconds), ", ", microseconds(a.calls), " in calls and ",
+               microseconds(a.seconds - a.calls), " in transfers");
+    if (chosen) out += e.fixed ? ", as it was asked for" : ", the choice";
+    else
+      out += cat(", ", a.seconds < best ? "-" : "+",
+                 base::number(best > 0 ? std::round(std::abs(a.seconds - best) / best * 1e4) / 100 : 0), " %");
+    out += cat("; ", a.report, "\n");
+    if (!a.slower.empty())
+      out += cat("    dearer: ", base::join(a.slower, "; ", [](const std::string& text) { return text; }), "\n");
+  }
+  return out;
+}
+
+}  // namespace karez::passes

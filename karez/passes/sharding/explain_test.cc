@@ -1,0 +1,281 @@
+// Explanations beside a search of all assignments, which shares only the price of one with them.
+#include "karez/passes/sharding/explain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "karez/base/text.h"
+#include "karez/passes/pipeline.h"
+#include "karez/passes/scheduling/critical_cycle.h"
+#include "karez/passes/sharding/setup_nodes.h"
+#include "karez/passes/sharding/shard.h"
+#include "karez/passes/sharding/shard_programs.h"
+
+namespace karez::passes {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+CostTable costs() {
+  CostTable out;
+  out.link = {1e-6, 1e-9};
+  return out;
+}
+
+// y = relu(x w) v, with a module for each product.
+Compilation two_products(const char* mesh) {
+  Graph graph;
+  graph.meshes = {Mesh::parse(mesh)};
+  Builder b(graph, testing::table());
+  b.where = "net.cc:7";
+  const ValueId x = build::input(b, "x", {DType::f32, {64, 96}});
+  b.path = "first";
+  const ValueId w = testing::parameter(b, "first.weight", {DType::f32, {96, 128}});
+  const ValueId h = build::relu(b, build::matmul(b, x, w));
+  b.path = "second";
+  const ValueId v = testing::parameter(b, "second.weight", {DType::f32, {128, 48}});
+  const ValueId y = build::matmul(b, h, v);
+  b.path = "";
+  graph.outputs.push_back({"y", y});
+  Compilation c = testing::compilation(graph);
+  c.options.costs = costs();
+  return c;
+}
+
+// Of all assignments in which the value lies so, the cheapest.
+double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
+  Choices choices;
+  for (NodeId n : c.graph.nodes.ids()) choices.push_back(choices_of(c.graph, n, c.options.costs));
+  TransitionCostCache prices(c.options.costs);
+  ById<NodeId, int> chosen(c.graph.nodes.size(), 0);
+  double best = std::numeric_limits<double>::infinity();
+  const NodeId producer = c.graph.value(value).producer;
+  while (true) {
+    if (choices[producer][static_cast<std::size_t>(chosen[producer])].out(0) == layout)
+      best = std::min(best, assignment_cost(c.graph, choices, chosen, prices));
+    NodeId n(0);
+    while (n.index < std::ssize(choices) && ++chosen[n] == std::ssize(choices[n]))
+      chosen[n] = 0, n = NodeId(n.index + 1);
+    if (n.index == std::ssize(choices)) return best;
+  }
+}
+
+TEST(Explain, EachLayoutCostsWhatTheCheapestProgramWithItDoes) {
+  const Compilation c = two_products("model=4");
+  std::size_t asked = 0;
+  for (const char* name : {"first.weight", "second.weight", "x", "first", "y"}) {
+    const LayoutExplanation e = explain_layout(c, name);
+    Compilation seen = c;
+    run_passes(seen, {"canonicalise"});
+    ValueId value;
+    for (const Variable& variable : seen.graph.variables)
+      if (variable.name == name) value = variable.read;
+    for (const Node& node : seen.graph.nodes)
+      if (node.path == name || (node.op->name == "input" && node.attrs.text("name") == name)) value = node.outputs[0];
+    if (std::string_view(name) == "y") value = seen.graph.outputs[0].value;
+    std::set<Layout> layouts;
+    for (const LayoutAlternative& a : e.alternatives) {
+      EXPECT_NEAR(a.seconds, cheapest(seen, value, a.layout), 1e-12) << name << " as " << print(a.layout);
+      EXPECT_GE(a.seconds, e.alternatives.front().seconds) << "the choice is the best";
+      EXPECT_THAT(a.report, HasSubstr("optimal"));
+      layouts.insert(a.layout);
+    }
+    EXPECT_EQ(layouts.size(), e.alternatives.size()) << "each once";
+    std::set<Layout> legal;
+    for (const NodeChoice& choice : choices_of(seen.graph, seen.graph.value(value).producer, c.options.costs))
+      legal.insert(choice.out(0));
+    EXPECT_EQ(layouts, legal);
+    asked += layouts.size();
+  }
+  EXPECT_GT(asked, 12u);
+}
+
+TEST(Explain, CallsAndTransfersAddUpToTheCost) {
+  for (int microbatches : {1, 2}) {
+    Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
+    c.options.costs = costs();
+    c.options.microbatches = microbatches;
+    run_passes(c, {"canonicalise", "microbatch"});
+    const ShardedGraph made = shard(c.graph, c.options.costs);
+    const CostBreakdown priced = passes::cost_breakdown(made.graph, made.wanted, c.options.costs);
+    double sum = 0;
+    for (double seconds : priced.calls) sum += seconds;
+    for (double seconds : priced.moves) sum += seconds;
+    EXPECT_NEAR(sum, made.cost, 1e-12 * made.cost) << microbatches;
+  }
+}
+
+TEST(Explain, WhatTakesLongerComesLargestFirst) {
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
+  c.options.costs = costs();
+  std::size_t several = 0;
+  for (const LayoutAlternative& a : explain_layout(c, "fc1.weight").alternatives) {
+    std::vector<double> numbers;
+    for (const std::string& reason : a.slower) numbers.push_back(std::stod(reason.substr(reason.rfind('+') + 1)));
+    EXPECT_TRUE(std::is_sorted(numbers.rbegin(), numbers.rend())) << ::testing::PrintToString(a.slower);
+    EXPECT_LE(numbers.size(), 3u);
+    several += numbers.size() > 1;
+  }
+  EXPECT_GT(several, 0u);
+}
+
+TEST(Explain, ALayoutThatWasAskedForIsComparedToo) {
+  Compilation c = two_products("model=4");
+  for (Variable& variable : c.graph.variables)
+    if (variable.name == "second.weight") variable.stored = Layout{S(1)};
+  const LayoutExplanation e = explain_layout(c, "second.weight");
+  EXPECT_TRUE(e.fixed);
+  ASSERT_GT(e.alternatives.size(), 1u) << "others than what was asked for";
+  EXPECT_EQ(e.alternatives[0].layout, Layout{S(1)});
+  EXPECT_LT(e.alternatives[1].seconds, e.alternatives[0].seconds) << "there is a better one";
+  EXPECT_THAT(print(e), HasSubstr("f32[128, 48@model]: "));
+  EXPECT_THAT(print(e), HasSubstr(", as it was asked for; optimal"));
+}
+
+TEST(Explain, ThePageSaysWhatTakesLonger) {
+  const std::string page = print(explain_layout(two_products("model=4"), "first.weight"));
+  EXPECT_THAT(page, HasSubstr("'first.weight' on mesh(model=4), predicted for a launch of the whole program with each "
+                              "layout of it\n  f32["));
+  EXPECT_THAT(page, HasSubstr(", the choice; optimal"));
+  EXPECT_THAT(page, HasSubstr("    dearer: "));
+  EXPECT_THAT(page, ::testing::ContainsRegex("\\+[0-9.]+ us"));
+  EXPECT_THAT(page, HasSubstr("net.cc:7"));
+}
+
+TEST(Explain, ALimitOnMemoryThatSteeredIsTold) {
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=4"), {64, 128, 64, 10}, 32));
+  c.options.costs.link = {1e-4, 1e-12};
+  Compilation free = c;
+  compile(free);
+  const auto bytes = planned_bytes(free.plan);
+  const std::int64_t taken = *std::max_element(bytes.begin(), bytes.end());
+  c.options.memory = taken;
+  EXPECT_THAT(print(explain_layout(c, "fc1.weight")), HasSubstr("\nthe fastest plan takes no more than the "));
+  c.options.memory = taken / 2;
+  Compilation limited = c;
+  compile(limited);
+  int otherwise = 0;
+  for (const Variable& variable : limited.graph.variables) {
+    const LayoutExplanation e = explain_layout(c, variable.name);
+    ASSERT_TRUE(e.within && e.within->layout) << variable.name;
+    EXPECT_EQ(*e.within->layout, *variable.stored) << variable.name;
+    otherwise += *e.within->layout != e.alternatives[0].layout;
+  }
+  EXPECT_GT(otherwise, 0);
+  const std::string page = print(explain_layout(c, "fc1.weight"));
+  EXPECT_THAT(
+      page,
+      ::testing::ContainsRegex(
+          ": the choice within [0-9.]+ KiB of a device\n  within [0-9.]+ KiB of a device: calls and transfers of "));
+  EXPECT_THAT(page, HasSubstr("\nand without that limit\n  f32["));
+  EXPECT_FALSE(explain_layout(c, "%5").within->layout);
+  c.options.memory = 1000;
+  EXPECT_THAT(print(explain_layout(c, "fc1.weight")),
+              HasSubstr("but 1000 B (1000 bytes) are allowed there\nand without that limit\n"));
+}
+
+// What a page should say, from prices alone: for each layout the planner's own program with it.
+std::string page_of(Compilation c, const std::string& name, ValueId value, bool fixed,
+                    const std::vector<Layout>& layouts) {
+  run_passes(c, {"canonicalise", "microbatch"});
+  const Mesh& mesh = c.graph.mesh(value);
+  std::string out =
+      cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it",
+          c.options.costs.is_default() ? "," : "", default_costs_warning(c.options.costs), "\n");
+  const ShardedGraph chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
+  const CostBreakdown before = cost_breakdown(chosen.graph, chosen.wanted, c.options.costs);
+  for (const Layout& layout : layouts) {
+    Graph graph = c.graph;
+    graph.value(value).layout = layout;
+    for (Variable& variable : graph.variables)
+      if (variable.read == value) variable.stored = layout;
+    const ShardedGraph made = shard(with_setup_nodes(graph, *c.catalog), c.options.costs);
+    const CostBreakdown after = cost_breakdown(made.graph, made.wanted, c.options.costs);
+    double calls = 0;
+    std::multimap<double, std::string, std::greater<>> more;
+    for (NodeId n : graph.nodes.ids())
+      calls += after.calls[n], more.emplace(after.calls[n] - before.calls[n], describe(graph, n));
+    for (ValueId v : graph.values.ids())
+      more.emplace(after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer)));
+    const bool first = layout == layouts[0];
+    const double percent = std::round(std::abs(made.cost - chosen.cost) / chosen.cost * 10000) / 100;
+    out += cat("  ", sbp::print(c.graph.type(value), mesh, layout), ": ", microseconds(made.cost), ", ",
+               microseconds(calls), " in calls and ", microseconds(made.cost - calls), " in transfers",
+               first ? (fixed ? ", as it was asked for" : ", the choice")
+                     : cat(made.cost < chosen.cost ? ", -" : ", +", base::number(percent), " %"),
+               "; ", made.report, "\n");
+    std::string slower;
+    int listed = 0;
+    for (const auto& [seconds, what] : more)
+      if (!first && seconds > 1e-9 && listed++ < 3)
+        slower += cat(slower.empty() ? "    dearer: " : "; ", what, " +", microseconds(seconds));
+    if (!slower.empty()) out += slower + "\n";
+  }
+  return out;
+}
+
+TEST(Explain, APageSaysOfEachLayoutWhatItsProgramTakesAndWhatOfItTakesLonger) {
+  struct ExplainCase {
+    const char* name;
+    int microbatches;
+    std::optional<Layout> fixed;  // of the value, not of what is stored
+  };
+  std::size_t others = 0, cheaper = 0;
+  for (const ExplainCase& asked :
+       {ExplainCase{"fc1.weight", 1, {}}, ExplainCase{"fc2.weight", 2, {}}, ExplainCase{"fc1", 1, {}},
+        ExplainCase{"x", 4, {}}, ExplainCase{"fc1", 1, Layout{B(), B()}},
+        ExplainCase{"fc2.bias", 2, Layout{S(0), B()}}}) {
+    Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
+    c.options.costs = costs();
+    c.options.microbatches = asked.microbatches;
+    auto named = [&](const Graph& graph) {
+      ValueId value;
+      for (const Node& node : graph.nodes)
+        if (node.path == asked.name || (node.attrs.has("name") && node.attrs.text("name") == asked.name))
+          value = node.outputs[0];
+      return value;
+    };
+    if (asked.fixed) c.graph.value(named(c.graph)).layout = asked.fixed;
+    const LayoutExplanation e = explain_layout(c, asked.name);
+    std::vector<Layout> layouts;
+    for (const LayoutAlternative& a : e.alternatives) {
+      cheaper += a.seconds < e.alternatives[0].seconds;
+      layouts.push_back(a.layout);
+    }
+    others += layouts.size() - 1;
+    EXPECT_TRUE(std::is_sorted(e.alternatives.begin() + 1, e.alternatives.end(),
+                               [](const auto& a, const auto& b) { return a.seconds < b.seconds; }));
+    EXPECT_EQ(e.fixed, asked.fixed.has_value()) << asked.name;
+    Compilation seen = c;
+    run_passes(seen, {"canonicalise", "microbatch"});
+    EXPECT_EQ(print(e), page_of(c, asked.name, named(seen.graph), asked.fixed.has_value(), layouts));
+  }
+  EXPECT_GT(others, 15u);
+  EXPECT_GT(cheaper, 0u) << "what was asked for is not always best";
+}
+
+TEST(Explain, AnUnknownNameIsAnErrorWithThoseThatAreNear) {
+  const Compilation c = two_products("model=4");
+  EXPECT_EQ(explain_layout(c, "%0").type, explain_layout(c, "x").type);
+  try {
+    explain_layout(c, "frist.weight");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "no value, module or variable is called 'frist.weight'; there are 6: first.weight, second.weight, "
+                 "first, second, x, y; or %0 to %5");
+    EXPECT_EQ(error.kind, ErrorKind::user);
+  }
+  EXPECT_THROW(explain_layout(c, "%6"), Error);
+  EXPECT_THROW(explain_layout(c, ""), Error);
+}
+
+}  // namespace
+}  // namespace karez::passes

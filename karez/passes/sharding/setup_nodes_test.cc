@@ -1,0 +1,169 @@
+// What depends on constants alone is priced as what it costs launches: nothing, where the set-up makes it.
+#include "karez/passes/sharding/setup_nodes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "karez/ops/attention.h"
+#include "karez/passes/sharding/explain.h"
+#include "karez/passes/test_programs.h"
+#include "karez/passes/test_random_graphs.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+
+constexpr std::int64_t n = 4096;  // numbers of f32 in a row: more than folding makes
+
+struct Program {
+  Graph graph;
+  Builder b;
+  explicit Program(const char* mesh) : b(graph, table()) { graph.meshes = {Mesh::parse(mesh)}; }
+  ValueId input(const char* name, Shape shape) { return build::input(b, name, {DType::f32, std::move(shape)}); }
+  ValueId wave() { return build::exp(b, build::iota(b, {DType::f32, {n}}, 0)); }
+  void output(ValueId v) { graph.outputs.push_back({"y", v}); }
+  Compilation compiled(std::vector<std::string> off = {}) {
+    Compilation c = testing::compilation(graph);
+    c.options.off = std::move(off);
+    compile(c);
+    return c;
+  }
+};
+
+std::ptrdiff_t marked(const Graph& graph) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.setup; });
+}
+std::int64_t constant_bytes(const Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const plan::Block& block : plan.blocks)
+    if (block.kind == plan::BlockKind::constant) bytes += block.bytes;
+  return bytes;
+}
+// Bytes of what collectives of one launch bring, of one type of element.
+std::int64_t brought(const Plan& plan, DType dtype) {
+  std::int64_t bytes = 0;
+  for (const plan::Actor& actor : plan.actors)
+    if (actor.collective && actor.collective->out.view.dtype == dtype) bytes += actor.collective->out.view.bytes();
+  return bytes;
+}
+
+TEST(SetupNodes, LaunchesPayNothingForWhatTheSetUpMakes) {
+  Program with("data=2"), without("data=2");
+  with.output(build::add(with.b, with.input("x", {n}), with.wave()));
+  without.output(build::add(without.b, without.input("x", {n}), without.input("wave", {n})));
+  const Compilation held = with.compiled(), again = with.compiled({"hoist"}), bare = without.compiled();
+  EXPECT_DOUBLE_EQ(held.cost, bare.cost);
+  EXPECT_GT(again.cost, bare.cost);
+  EXPECT_EQ(marked(held.graph), 1) << print(held.graph);
+  EXPECT_EQ(marked(again.graph), 0);
+  EXPECT_EQ(print(parse_graph(print(held.graph), table())), print(held.graph));
+  const auto sum = [](const Compilation& c) {
+    Graph graph = c.graph;
+    const ShardedGraph laid = shard(with_setup_nodes(std::move(graph), *c.catalog), c.options.costs);
+    const CostBreakdown parts = cost_breakdown(laid.graph, laid.wanted, c.options.costs);
+    return std::accumulate(parts.calls.begin(), parts.calls.end(), 0.0) +
+           std::accumulate(parts.moves.begin(), parts.moves.end(), 0.0);
+  };
+  EXPECT_DOUBLE_EQ(sum(testing::compilation(with.graph)), held.cost);
+}
+
+TEST(SetupNodes, ExplanationsSayThePriceOfThePlan) {
+  Program p("data=2");
+  p.output(build::add(p.b, p.input("x", {n}), p.wave()));
+  for (const bool off : {false, true}) {
+    Compilation c = testing::compilation(p.graph);
+    if (off) c.options.off = {"hoist"};
+    const LayoutExplanation said = explain_layout(c, "x");
+    EXPECT_DOUBLE_EQ(said.alternatives[0].seconds, p.compiled(c.options.off).cost);
+  }
+}
+
+TEST(SetupNodes, ACausalMaskIsNotGatheredInLaunches) {
+  for (const char* mesh : {"data=2", "data=2,model=2"}) {
+    Program p(mesh);
+    const std::int64_t t = 256;
+    ValueId q = p.input("q", {4, 2, t, 8}), k = p.input("k", {4, 2, t, 8}), v = p.input("v", {4, 2, t, 8});
+    p.output(build::attention(p.b, q, k, v, {.causal = true}));
+    const Compilation c = p.compiled();
+    EXPECT_GT(marked(c.graph), 0);
+    EXPECT_EQ(brought(c.plan, DType::b8), 0) << mesh << "\n" << print(c.graph);
+    EXPECT_EQ(brought(c.plan, DType::i64), 0) << mesh;
+    for (const LocalSegment& segment : c.local.segments)
+      for (const LocalCall& call : segment.calls) EXPECT_NE(call.spec.out[0].dtype, DType::b8) << mesh;
+  }
+}
+
+TEST(SetupNodes, AConstantThatAllReadInPartsIsMadeInParts) {
+  Program p("data=2");
+  const ValueId x = p.input("x", {n});
+  p.graph.value(x).layout = Layout{S(0)};
+  p.output(build::add(p.b, x, p.wave()));
+  p.graph.outputs[0].layout = Layout{S(0)};
+  const Compilation c = p.compiled();
+  EXPECT_EQ(constant_bytes(c.plan), 4 * n) << "a half on each device\n" << print(c.graph);
+  Program fixed("data=2");
+  const ValueId wave = fixed.wave(), y = fixed.input("x", {n});
+  fixed.graph.value(wave).layout = Layout{B()};
+  fixed.graph.value(y).layout = Layout{S(0)};
+  fixed.output(build::add(fixed.b, y, wave));
+  fixed.graph.outputs[0].layout = Layout{S(0)};
+  EXPECT_EQ(constant_bytes(fixed.compiled().plan), 2 * 4 * n) << "as the user asked";
+}
+
+TEST(SetupNodes, WhatReadsAValueThatTheUserSplitIsPricedAsPartOfLaunches) {
+  Program p("data=2");
+  const ValueId wave = p.wave();
+  p.graph.value(wave).layout = Layout{S(0)};
+  p.output(build::add(p.b, p.input("x", {n}), build::exp(p.b, wave)));
+  const Compilation c = p.compiled();
+  EXPECT_EQ(marked(c.graph), 1) << print(c.graph);
+}
+
+// Says of matmuls that they need many bytes to work in.
+class WorkspaceCatalog : public testing::AnyCatalog {
+ public:
+  std::optional<KernelChoice> find(const CallSpec& call) const override {
+    auto choice = AnyCatalog::find(call);
+    if (choice && call.op == "matmul") choice->workspace = 1 << 20;
+    return choice;
+  }
+};
+
+TEST(SetupNodes, WhatHoistLeavesInTheLaunchHasItsPrice) {
+  Program p("data=2");
+  const ValueId a = build::exp(p.b, build::iota(p.b, {DType::f32, {64, 64}}, 0));
+  p.output(build::add(p.b, p.input("x", {64, 64}), build::matmul(p.b, a, a)));
+  WorkspaceCatalog large;
+  Compilation c = testing::compilation(p.graph);
+  c.catalog = &large;
+  compile(c);
+  for (const Node& node : c.graph.nodes) EXPECT_TRUE(node.op->name != "matmul" || !node.setup);
+  EXPECT_GT(c.cost, p.compiled().cost);
+}
+
+TEST(SetupNodes, NoLaunchMakesWhatIsMarked) {
+  int all = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    testing::Random random(seed);
+    const Mesh mesh = Mesh::parse(testing::pick(random, 2) ? "a=2" : "a=2,b=2");
+    Compilation c =
+        testing::compilation(testing::random_graph(random, mesh, 5 + testing::pick(random, 8), false, true));
+    c.options.fold_bytes = 0;
+    try {
+      compile(c);
+    } catch (const Error&) { continue; }  // a layout was fixed that does not fit
+    all += static_cast<int>(marked(c.graph));
+    for (const LocalSegment& segment : c.local.segments) {
+      EXPECT_FALSE(segment.collective.valid() && c.graph.node(segment.collective).setup);
+      for (const LocalCall& call : segment.calls)
+        EXPECT_FALSE(c.graph.node(call.node).setup) << "seed " << seed << "\n" << print(c.graph);
+    }
+  }
+  EXPECT_GT(all, 200);
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,89 @@
+// What the planner pays for programs whose best layouts are known by name is the closed form of their communication
+// (test_forms.h).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "karez/passes/sharding/test_known_optima.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::KnownOptimum;
+namespace known_optima = testing::known_optima;
+
+Compilation planned(const KnownOptimum& form) {
+  Compilation c = testing::compilation(form.graph);
+  c.options.costs = form.costs;
+  run_passes(c, {"canonicalise", "shard"});
+  return c;
+}
+
+Compilation expect_closed_form(const KnownOptimum& form) {
+  Compilation c = planned(form);
+  EXPECT_TRUE(c.optimal) << form.name << ": " << c.shard_report;
+  // Rewrites may share products, so that these are counted as planned.
+  const double products =
+      known_optima::flops_of(c.graph) / known_optima::rate / (form.name == "tiny" ? 1 : c.graph.meshes[0].size());
+  const double paid = (c.cost - products) / form.byte;
+  EXPECT_GE(paid, form.bytes * (1 - 1e-6) - 1e-3) << form.name << "\n" << print(c.graph);
+  EXPECT_LE(paid, form.bytes * (1 + 1e-6) + form.few) << form.name << "\n" << print(c.graph);
+  return c;
+}
+
+TEST(ShardKnownOptima, ManyTokensAndNarrowLayersAreDataParallel) { expect_closed_form(known_optima::data_parallel()); }
+TEST(ShardKnownOptima, FewTokensAndWideLayersAlternateColumnsAndRows) {
+  expect_closed_form(known_optima::columns_and_rows());
+}
+TEST(ShardKnownOptima, ABlockOfTwoLayersIsMegatrons) { expect_closed_form(known_optima::megatron_mlp()); }
+TEST(ShardKnownOptima, AttentionIsSplitByHeadsAndItsMlpByColumnsAndRows) {
+  expect_closed_form(known_optima::attention_and_mlp(false));
+}
+
+TEST(ShardKnownOptima, SequenceParallelismSendsAsManyBytes) {
+  const Compilation whole = expect_closed_form(known_optima::attention_and_mlp(false)),
+                    split = expect_closed_form(known_optima::attention_and_mlp(true));
+  EXPECT_NEAR(split.cost, whole.cost, 64 * known_optima::beta);
+}
+
+TEST(ShardKnownOptima, AWideClassifierIsSplitByClassesAndANarrowOneByRows) {
+  expect_closed_form(known_optima::wide_classifier());
+  expect_closed_form(known_optima::narrow_classifier());
+}
+
+TEST(ShardKnownOptima, AnEmbeddingIsSplitByColumnsWhichTakesAnNthOfRows) {
+  for (const bool by_rows : {false, true}) expect_closed_form(known_optima::embedding(by_rows));
+}
+
+TEST(ShardKnownOptima, TinyTensorsAreReplicated) {
+  const Compilation c = expect_closed_form(known_optima::tiny());
+  for (const Node& node : c.graph.nodes)
+    if (node.op->name == "matmul") {
+      EXPECT_EQ(*c.graph.value(node.outputs[0]).layout, broadcast_layout(c.graph.meshes[0]));
+    }
+}
+
+TEST(ShardKnownOptima, BatchesAreSplitOnTheSlowAxisAndLayersOnTheFastOne) {
+  for (const bool slow_first : {true, false}) {
+    const Compilation c = expect_closed_form(known_optima::slow_and_fast(slow_first));
+    for (const Node& node : c.graph.nodes) {
+      if (node.op->name != "tanh") continue;
+      EXPECT_EQ((*c.graph.value(node.outputs[0]).layout)[slow_first ? 0 : 1], S(0))
+          << print(*c.graph.value(node.outputs[0]).layout);
+    }
+  }
+}
+
+// bench/plans holds them as text.
+TEST(ShardKnownOptima, ReadBackFromTheirText) {
+  for (const KnownOptimum& form : known_optima::all()) {
+    KnownOptimum read = form;
+    read.graph = parse_graph(print(form.graph), testing::table());
+    EXPECT_EQ(print(read.graph), print(form.graph)) << form.name;
+    EXPECT_EQ(planned(read).cost, planned(form).cost) << form.name;
+  }
+}
+
+}  // namespace
+}  // namespace karez::passes

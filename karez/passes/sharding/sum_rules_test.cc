@@ -1,0 +1,48 @@
+// Tests of which sums a product may pass.
+#include "karez/passes/sharding/sum_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "karez/ops/build.h"
+#include "karez/passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+
+// Whether rows of a table that lies in parts may meet these numbers before they are added up.
+template <class T> bool passes(const char* op, const std::vector<T>& numbers) {
+  const DType dtype = sizeof(T) == 4 ? DType::f32 : DType::f64;
+  const Shape shape = {static_cast<std::int64_t>(numbers.size())};
+  Graph graph;
+  graph.meshes = {Mesh::parse("a=2")};
+  Builder b(graph, table());
+  const ValueId rows =
+      build::gather(b, build::input(b, "t", {dtype, {4, shape[0]}}), build::input(b, "i", {DType::i64, {}}));
+  const ValueId by = build::constant(b, {dtype, shape}, std::as_bytes(std::span(numbers)));
+  const NodeId product = graph.value(build::binary(b, op, rows, by)).producer;
+  const Layout ins[] = {{P()}, {B()}}, outs[] = {{P()}};
+  return SumRules(graph).in(product, ins, outs).has_value();
+}
+
+TEST(SumRules, MaskedSumsMeetNumbersThatAreKnownToBeFiniteAlone) {
+  EXPECT_TRUE(passes<double>("mul", {1, 0, -3.5}));
+  EXPECT_TRUE(passes<float>("mul", {1, 0, -3.5f}));
+  for (const double bad : {inf, -inf, nan}) {
+    EXPECT_FALSE(passes<double>("mul", {1, 2, bad})) << bad;
+    EXPECT_FALSE(passes<float>("mul", {static_cast<float>(bad), 1, 2})) << bad;
+    EXPECT_FALSE(passes<double>("div", {bad, 1})) << bad;
+  }
+  EXPECT_TRUE(passes<double>("div", {2, -0.5}));
+  EXPECT_FALSE(passes<double>("div", {2, 0})) << "0 / 0";
+  EXPECT_FALSE(passes<float>("div", {-0.0f, 2})) << "0 / 0";
+}
+
+}  // namespace
+}  // namespace karez::passes

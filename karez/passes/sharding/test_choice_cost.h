@@ -1,0 +1,33 @@
+// Reads the planner's tables for one choice of every node.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "karez/passes/namespace.h"
+#include "karez/passes/sharding/shard_tables.h"
+
+namespace karez::passes {
+
+// What the problem costs with every node's choice fixed: the sets along its chains follow.
+inline double cost_of_choices(const LayoutProblem& problem, const Choices& choices, const ById<NodeId, int>& chosen) {
+  std::vector<int> state(problem.sum.domain.size(), 0);
+  for (NodeId n : choices.ids()) state[static_cast<std::size_t>(problem.variable[n])] = chosen[n];
+  for (const solve::Factor& link : problem.sum.factors) {
+    if (link.cells->follows.empty()) continue;
+    std::size_t at = 0;
+    for (std::size_t a = 0; a + 1 < link.scope.size(); ++a) {
+      const auto v = static_cast<std::size_t>(link.scope[a]);
+      const auto& of = link.cells->classes[a];
+      const int classes = of.empty() ? problem.sum.domain[v] : 1 + *std::max_element(of.begin(), of.end());
+      at = at * static_cast<std::size_t>(classes) +
+           static_cast<std::size_t>(of.empty() ? state[v] : of[static_cast<std::size_t>(state[v])]);
+    }
+    if (link.cells->follows[at] < 0) return INFINITY;
+    state[static_cast<std::size_t>(link.scope.back())] = link.cells->follows[at];
+  }
+  return solve::cost_of(problem.sum, state) + problem.constant;
+}
+
+}  // namespace karez::passes
