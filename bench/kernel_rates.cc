@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench/namespace.h"
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/kernel_bench.h"

@@ -6,6 +6,7 @@
 #include "karez/base/expr.h"
 #include "karez/base/text.h"
 #include "karez/ops/pointwise.h"
+#include "tools/namespace.h"
 
 namespace karez::tools {
 namespace {

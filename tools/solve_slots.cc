@@ -12,6 +12,7 @@
 #include "karez/base/error.h"
 #include "karez/base/text.h"
 #include "karez/solve/slots.h"
+#include "tools/namespace.h"
 
 namespace {
 using namespace karez::tools;

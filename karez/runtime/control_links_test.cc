@@ -13,7 +13,7 @@ namespace karez::runtime {
 namespace {
 
 struct PerRank {
-  double looks = 0, messages = 0, bytes = 0;
+  double polls = 0, messages = 0, bytes = 0;
 };
 
 PerRank of_a_launch(int ranks) {
@@ -50,10 +50,10 @@ TEST(ControlLinks, ANoteThatComesAloneIsALookAtItsLinkAlone) {
     note.text = "a call";
     const std::int64_t before = world.counts().polls;
     for (int rank = 1; rank < ranks; ++rank) {
-      const std::int64_t looks = world.counts().polls;
+      const std::int64_t polls = world.counts().polls;
       world.send(rank, note);
       for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-           world.counts().polls < looks + 2 && std::chrono::steady_clock::now() < until;)
+           world.counts().polls < polls + 2 && std::chrono::steady_clock::now() < until;)
         std::this_thread::yield();
     }
     EXPECT_LE(world.counts().polls - before, 2 * (ranks - 1)) << ranks;

@@ -31,7 +31,7 @@ class FakeRanks::FakeLink : public comm::Link {
   std::int64_t bytes_sent() const override { return bytes_; }
   int depth() const override { return ControlLinks::depth; }
 
-  void send(const std::byte* message, std::int64_t bytes) {
+  void deliver(const std::byte* message, std::int64_t bytes) {
     const std::int64_t number = received_.load(std::memory_order_relaxed);
     while (posted_.load(std::memory_order_acquire) <= number) std::this_thread::yield();
     require(slots_[slot(number)].bytes == bytes, "a message of ", bytes, " bytes meets a receive of ",
@@ -75,7 +75,7 @@ FakeRanks::~FakeRanks() = default;
 
 void FakeRanks::send(int rank, const ControlMessage& note) {
   for (const ControlLinks::Packet& message : packets_of(encode(note)))
-    links_[static_cast<std::size_t>(rank)]->send(message.data(), static_cast<std::int64_t>(message.size()));
+    links_[static_cast<std::size_t>(rank)]->deliver(message.data(), static_cast<std::int64_t>(message.size()));
 }
 
 void FakeRanks::launch(const std::string& what, std::uint64_t hash) {

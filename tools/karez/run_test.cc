@@ -234,7 +234,7 @@ TEST(ShutdownEscalation, AHangIsBelievedBeforeAPeerThatHasGone) {
 TEST(ShutdownEscalation, TheLastLinesNameTheFaultFirstAndThenWhoEndedBecauseOfIt) {
   std::vector<RankExit> ends = {ended(2, exited(75)), ended(1, exited(64)), ended(0, exited(75)), ended(3, 0),
                                 ended(4, SIGTERM, true)};
-  ends[1].said = "the disk is full";
+  ends[1].last_error = "the disk is full";
   EXPECT_THAT(exit_report(ends, {}),
               ElementsAre("rank 1 said: the disk is full", "because of it ended rank 2 with 75, rank 0 with 75",
                           "exit code 64, because of rank 1"));

@@ -15,7 +15,7 @@ inline double cost_of_choices(const LayoutProblem& problem, const Choices& choic
   std::vector<int> state(problem.sum.domain.size(), 0);
   for (NodeId n : choices.ids()) state[static_cast<std::size_t>(problem.variable[n])] = chosen[n];
   for (const solve::Factor& link : problem.sum.factors) {
-    if (link.cells->follows.empty()) continue;
+    if (link.cells->implied_class.empty()) continue;
     std::size_t at = 0;
     for (std::size_t a = 0; a + 1 < link.scope.size(); ++a) {
       const auto v = static_cast<std::size_t>(link.scope[a]);
@@ -24,8 +24,8 @@ inline double cost_of_choices(const LayoutProblem& problem, const Choices& choic
       at = at * static_cast<std::size_t>(classes) +
            static_cast<std::size_t>(of.empty() ? state[v] : of[static_cast<std::size_t>(state[v])]);
     }
-    if (link.cells->follows[at] < 0) return INFINITY;
-    state[static_cast<std::size_t>(link.scope.back())] = link.cells->follows[at];
+    if (link.cells->implied_class[at] < 0) return INFINITY;
+    state[static_cast<std::size_t>(link.scope.back())] = link.cells->implied_class[at];
   }
   return solve::cost_of(problem.sum, state) + problem.constant;
 }
