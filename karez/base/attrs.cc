@@ -1,4 +1,4 @@
-// Attributes: lookups, printing, parsing.
+// Attributes: lookup, printing and parsing.
 #include "karez/base/attrs.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ Attrs& Attrs::set(std::string_view name, Attr value) {
   bool is_word = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
   for (char c : name) is_word = is_word && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
   require(is_word, "an attribute cannot be named ", quote(name),
-          ": letters, digits and '_' are taken");  // or its text would not read back
+          ": names consist of letters, digits and '_' and do not begin with a digit");  // so that their text parses
   auto at = std::lower_bound(items_.begin(), items_.end(), name,
                              [](const auto& item, std::string_view n) { return item.first < n; });
   if (at != items_.end() && at->first == name) {
@@ -136,7 +136,7 @@ Attrs Attrs::parse(Scanner& in) {
 Attrs Attrs::parse(std::string_view text) {
   Scanner in(text, "attributes");
   Attrs out = parse(in);
-  if (!in.at_end()) in.fail_here("something follows the attributes");
+  if (!in.at_end()) in.fail_here("unexpected text after the attributes");
   return out;
 }
 

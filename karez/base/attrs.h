@@ -1,4 +1,4 @@
-// Attributes: a small ordered map from names to a closed set of value kinds, with a text form that reads back.
+// Attributes: a small ordered map from names to a closed set of value kinds, with a text form that can be parsed.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Scanner;
 using Ints = std::vector<std::int64_t>;
 using Attr = std::variant<bool, std::int64_t, double, std::string, Ints>;
 
-// {axis=1, eps=1e-05, shape=[2, 3], to="f32", transpose=true}; names sorted, so equal attributes have equal text.
+// {axis=1, eps=1e-05, shape=[2, 3], to="f32", transpose=true}; names are sorted, so equal attributes have equal text.
 class Attrs {
  public:
   Attrs();
@@ -27,11 +27,11 @@ class Attrs {
   ~Attrs();
   Attrs(std::initializer_list<std::pair<std::string, Attr>> items);
 
-  Attrs& set(std::string_view name, Attr value);  // a name is letters, digits and '_'
+  Attrs& set(std::string_view name, Attr value);  // a name consists of letters, digits and '_'
   template <class T>
   requires std::is_arithmetic_v<T> Attrs& set(
       std::string_view name,
-      T value) {  // of the number's own kind: an overload for int alone would take bools and doubles too
+      T value) {  // a template keeps the number's kind: an overload for int would convert bools and doubles too
     if constexpr (std::is_same_v<T, bool>) return set(name, Attr(value));
     else if constexpr (std::is_integral_v<T>) return set(name, Attr(static_cast<std::int64_t>(value)));
     else return set(name, Attr(static_cast<double>(value)));
@@ -42,12 +42,12 @@ class Attrs {
   bool empty() const { return items_.empty(); }
   const std::vector<std::pair<std::string, Attr>>& items() const { return items_; }
 
-  // Typed reads: a missing name or another kind is an error that shows the attributes; the second form has a default.
+  // Typed reads: a missing name or another kind is an error that shows the attributes; the second form takes a default.
   bool flag(std::string_view name) const;
   bool flag(std::string_view name, bool otherwise) const;
   std::int64_t integer(std::string_view name) const;
   std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
-  double real(std::string_view name) const;  // an integer is taken too
+  double real(std::string_view name) const;  // also converts an integer
   double real(std::string_view name, double otherwise) const;
   const std::string& text(std::string_view name) const;
   std::string text(std::string_view name, std::string_view otherwise) const;
@@ -55,7 +55,7 @@ class Attrs {
 
   std::string print() const;  // "{}" when empty
   static Attrs parse(std::string_view text);
-  static Attrs parse(Scanner& in);  // takes "{...}" and leaves what follows
+  static Attrs parse(Scanner& in);  // consumes "{...}" and no more
   bool operator==(const Attrs&) const;
 
  private:

@@ -14,7 +14,7 @@
 namespace karez::base {
 namespace {
 
-TEST(Attrs, TheirTextIsSortedAndReadsBack) {
+TEST(Attrs, TextIsSortedAndParsesToEqualAttributes) {
   Attrs attrs{{"to", "f32"}, {"shape", Ints{2, 3}}, {"eps", 1e-5}, {"axis", 1},
               {"on", true},  {"none", Ints{}},      {"whole", 2.0}};
   const char* text = R"({axis=1, eps=1e-05, none=[], on=true, shape=[2, 3], to="f32", whole=2.0})";
@@ -24,7 +24,7 @@ TEST(Attrs, TheirTextIsSortedAndReadsBack) {
   EXPECT_EQ(Attrs().print(), "{}");
 }
 
-TEST(Attrs, OrderOfSettingDoesNotMatterAndTheLastValueStands) {
+TEST(Attrs, OrderOfSettingDoesNotMatterAndTheLastValueIsKept) {
   Attrs a, b;
   a.set("x", 1).set("y", 2).set("x", 3);
   b.set("y", 2).set("x", 3);
@@ -50,7 +50,7 @@ TEST(Attrs, EveryKindOfNumberKeepsItsKindAndItsBits) {
   EXPECT_EQ(attrs.integer("big"), big);
 }
 
-TEST(Attrs, TypedReadsTakeDefaultsAndIntegersForReals) {
+TEST(Attrs, TypedReadsTakeDefaultsAndConvertIntegersToReals) {
   Attrs attrs{{"axis", 1}, {"to", "f32"}};
   EXPECT_EQ(attrs.integer("axis"), 1);
   EXPECT_EQ(attrs.real("axis"), 1.0);
@@ -60,7 +60,7 @@ TEST(Attrs, TypedReadsTakeDefaultsAndIntegersForReals) {
   EXPECT_EQ(attrs.real("other", 0.5), 0.5);
 }
 
-TEST(Attrs, AMissingNameOrAnotherKindIsAnErrorThatShowsThem) {
+TEST(Attrs, AMissingNameOrAnotherKindIsAnErrorThatShowsTheAttributes) {
   Attrs attrs{{"axis", 1}};
   EXPECT_EQ(error_of([&] { attrs.integer("axes"); }), "attribute 'axes' is missing in {axis=1}");
   EXPECT_EQ(error_of([&] { attrs.flag("axis"); }), "attribute 'axis' is not true or false in {axis=1}");
@@ -68,34 +68,35 @@ TEST(Attrs, AMissingNameOrAnotherKindIsAnErrorThatShowsThem) {
   EXPECT_EQ(error_of([&] { attrs.text("axis", "x"); }), "attribute 'axis' is not a text in {axis=1}");
 }
 
-TEST(Attrs, NamesThatWouldNotReadBackAreRefused) {
+TEST(Attrs, NamesThatWouldNotParseAreRejected) {
   Attrs attrs;
   for (const char* name : {"", "a b", "1a", "a=", "a-b"})
     EXPECT_THAT(error_of([&] { attrs.set(name, 1); }), ::testing::HasSubstr("cannot be named")) << name;
 }
 
-TEST(Attrs, BadTextIsRefusedWithItsPlace) {
+TEST(Attrs, BadTextIsRejectedWithItsPosition) {
   auto error = [](std::string_view text) { return error_of([&] { Attrs::parse(text); }); };
   EXPECT_EQ(error("{a=1"), "attributes: line 1, column 5: expected ',' at the end");
   EXPECT_EQ(error("{a=1, a=2}"), "attributes: line 1, column 7: attribute 'a' is given twice at 'a=2}'");
   EXPECT_EQ(error("{a=b}"), "attributes: line 1, column 4: expected a number at 'b}'");
   EXPECT_EQ(error("{a=[1, x]}"), "attributes: line 1, column 8: expected an integer at 'x]}'");
-  EXPECT_EQ(error("{a=1} b"), "attributes: line 1, column 7: something follows the attributes at 'b'");
+  EXPECT_EQ(error("{a=1} b"), "attributes: line 1, column 7: unexpected text after the attributes at 'b'");
   EXPECT_EQ(error("a=1"), "attributes: line 1, column 1: expected '{' at 'a=1'");
 }
 
-TEST(Attrs, TheyAreReadOutOfALongerText) {
+TEST(Attrs, AttributesAreParsedFromALongerText) {
   Scanner in("{a=1} : rest", "text");
   EXPECT_EQ(Attrs::parse(in).print(), "{a=1}");
   EXPECT_TRUE(in.accept(":"));
 }
 
-TEST(Attrs, IntegersKeepAll64BitsWhenRead) {
-  EXPECT_EQ(Attrs::parse("{a=9007199254740993}").integer("a"), 9007199254740993);  // 2^53 + 1, which no double is
+TEST(Attrs, ParsedIntegersKeepAll64Bits) {
+  EXPECT_EQ(Attrs::parse("{a=9007199254740993}").integer("a"),
+            9007199254740993);  // 2^53 + 1, which no double represents
   EXPECT_EQ(Attrs::parse("{a=-9223372036854775807}").integer("a"), -9223372036854775807);
 }
 
-TEST(Attrs, AnIntegerBeyond32BitsIsARealNumberToo) { EXPECT_EQ(Attrs::parse("{a=5000000000}").real("a"), 5e9); }
+TEST(Attrs, AnIntegerBeyond32BitsConvertsToReal) { EXPECT_EQ(Attrs::parse("{a=5000000000}").real("a"), 5e9); }
 
 }  // namespace
 }  // namespace karez::base

@@ -1,4 +1,4 @@
-// A list by id: indexed by the id itself, so that no index is cast and no two kinds of id are mixed up.
+// A list indexed by an id type, so that indices need no casts and two kinds of id cannot be confused.
 #pragma once
 
 #include <cassert>
@@ -26,7 +26,7 @@ template <class Key, class T> class ById {
   reference operator[](Key id) { return items_[place(id)]; }
   const_reference operator[](Key id) const { return items_[place(id)]; }
 
-  // Adds one and says under which id.
+  // Appends an item and returns its id.
   Key add(T item) {
     items_.push_back(std::move(item));
     return Key(items_.size() - 1);
@@ -54,7 +54,7 @@ template <class Key, class T> class ById {
   reference back() { return items_.back(); }
   const_reference back() const { return items_.back(); }
 
-  // Every id there is, in order.
+  // All ids, in order.
   class Ids {
    public:
     class iterator {

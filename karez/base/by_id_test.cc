@@ -1,4 +1,4 @@
-// ById: a list that only its own kind of id may index.
+// Tests of ById, a list that only its own kind of id can index.
 #include "karez/base/by_id.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ concept Indexed = requires(List list, Key key) {
   list[key];
 };
 
-TEST(ById, TheIdThatAddGivesFindsTheItemAgain) {
+TEST(ById, TheIdThatAddReturnsFindsTheItem) {
   ById<WellId, std::string> names;
   WellId first = names.add("upper"), second = names.add("lower");
   EXPECT_EQ(names[first], "upper");
@@ -35,7 +35,7 @@ TEST(ById, NoOtherKindOfIdAndNoNumberIndexesIt) {
   EXPECT_FALSE((Indexed<ById<WellId, int>, std::size_t>));
 }
 
-TEST(ById, IdsGoThroughAllInOrder) {
+TEST(ById, IdsListsAllIdsInOrder) {
   ById<WellId, int> depths(3, 7);
   int next = 0;
   for (WellId id : depths.ids()) {
@@ -45,7 +45,7 @@ TEST(ById, IdsGoThroughAllInOrder) {
   EXPECT_EQ(next, 3);
 }
 
-TEST(ById, HasKnowsNoneAndTooLarge) {
+TEST(ById, HasIsFalseForNoneAndForTooLargeIds) {
   ById<WellId, bool> dry(2);
   EXPECT_TRUE(dry.has(WellId(1)));
   EXPECT_FALSE(dry.has(WellId(2)));

@@ -1,4 +1,4 @@
-// Concatenation: what each kind of part writes.
+// Concatenation: how each kind of part is written.
 #include "karez/base/cat.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Concatenation: the text of any number of parts, as errors, logs and printers write it.
+// Concatenation of any number of parts as text, for errors, logs and printers.
 #pragma once
 
 #include <concepts>
@@ -11,19 +11,18 @@
 
 namespace karez::base {
 
-// The shortest decimal text that reads back to the same double; always shows that it is not an integer ("1.0", "0.1",
-// "inf").
+// The shortest decimal text that parses to the same double; always distinct from an integer's ("1.0", "0.1", "inf").
 std::string number(double value);
 
-// One part of a text, seen and not copied: it lives as long as the call that takes it. One type for all kinds of value,
-// so that `cat` and `require` are compiled once and not for each combination of parts.
+// One part of a text, referenced and not copied: it is valid during the call that takes it. One type covers all kinds
+// of value, so that `cat` and `require` are compiled once instead of for each combination of parts.
 class TextPart {
  public:
   TextPart(const char* text) : TextPart(std::string_view(text)) {}
   TextPart(std::string_view text) : kind_(Kind::text), text_(text.data()), size_(text.size()) {}
   TextPart(const std::string& text) : TextPart(std::string_view(text)) {}
-  // A number, a truth or a character; what turns into text; a list of sizes, "[2, 3]"; or else what writes itself to a
-  // stream.
+  // A number, bool or character; a value that converts to text; a list of sizes, "[2, 3]"; or any value that a stream
+  // accepts.
   template <class T> TextPart(const T& value) {
     if constexpr (std::same_as<T, bool>) *this = TextPart(std::string_view(value ? "true" : "false"));
     else if constexpr (std::same_as<T, char>) kind_ = Kind::character, character_ = value;
@@ -38,7 +37,7 @@ class TextPart {
   }
 
   void append_to(std::string& out) const;
-  std::size_t expected_size() const;  // of texts and characters; a guess of the rest: 4
+  std::size_t expected_size() const;  // exact for texts and characters; otherwise a guess of 4
 
  private:
   enum class Kind : std::uint8_t { text, character, integer, natural, real, sizes, streamed };

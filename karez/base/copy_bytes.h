@@ -1,4 +1,4 @@
-// Copies of bytes that are as fast wherever source and destination lie.
+// A byte copy whose speed does not depend on the alignment of source and destination.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace karez::base {
 
-// std::memcpy, in pieces of 2 KB if the destination's offset in its page is 1 to 63 bytes above the source's: there
-// AMD's Zen 3 and 4 run `rep movsb` 15 times slower, which glibc 2.36 uses from 2,112 bytes on
+// std::memcpy, in pieces of 2 KB if the destination's offset in its page is 1 to 63 bytes above the source's: AMD's Zen
+// 3 and 4 then run `rep movsb`, which glibc 2.36 uses from 2,112 bytes on, 15 times slower
 // (sourceware.org/bugzilla/show_bug.cgi?id=30994).
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t piece = 2048, page = 4096, line = 64;

@@ -1,4 +1,4 @@
-// Copies at every offset within a page, and how long they take.
+// Tests of byte copies at many offsets within a page, and of their speed.
 #include "karez/base/copy_bytes.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Pages {
   std::unique_ptr<unsigned char, void (*)(void*)> memory;
 };
 
-TEST(CopyBytes, CopiesThemAllAndNoneBeside) {
+TEST(CopyBytes, CopiesAllBytesAndNoOthers) {
   constexpr std::size_t room = 1 << 16;
   Pages a(room), b(room);
   for (std::size_t i = 0; i < room; ++i) a.memory.get()[i] = static_cast<unsigned char>(i * 7 + i / 251);
@@ -37,7 +37,7 @@ TEST(CopyBytes, CopiesThemAllAndNoneBeside) {
       }
 }
 
-// Seconds of the fastest of many copies of 64 KB to an address `above` bytes above the start of a page.
+// Seconds of the fastest of 200 copies of 64 KB to an address `above` bytes above the start of a page.
 double seconds_of_copy(const Pages& from, const Pages& to, std::size_t above) {
   double best = 1;
   for (int i = 0; i < 200; ++i) {
@@ -48,7 +48,7 @@ double seconds_of_copy(const Pages& from, const Pages& to, std::size_t above) {
   return best;
 }
 
-TEST(CopyBytes, AreAsQuickAtEveryOffset) {
+TEST(CopyBytes, SpeedDoesNotDependOnTheOffset) {
   Pages from(1 << 17), to(1 << 17);
   std::fill_n(from.memory.get(), 1 << 17, 1);
   std::fill_n(to.memory.get(), 1 << 17, 2);

@@ -1,4 +1,4 @@
-// Names and exit codes of the kinds of error.
+// Names and exit codes of the error kinds.
 #include "karez/base/error.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// The one way things fail: an exception whose kind says whose fault it is, and whose text says what is wrong, both
-// values, and where.
+// The only exception class: its kind classifies the cause, and its text states the problem, both values and the source
+// line.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 namespace karez::base {
 
 enum class ErrorKind {
-  user,    // a call or option that cannot be meant
-  shape,   // sizes that do not fit
-  type,    // dtypes that do not fit
-  layout,  // a sharding or placement that is not legal
-  name,    // something is called by a name that nobody has, or that two have
+  user,    // an invalid call or option
+  shape,   // sizes do not match
+  type,    // dtypes do not match
+  layout,  // a sharding or placement is not legal
+  name,    // a name is unknown or ambiguous
   device,  // a device, its memory or a kernel for it
   peer,    // another rank is gone
-  hang,    // nothing moves any more
-  data,    // a file or source does not hold what it should
+  hang,    // the program makes no progress
+  data,    // a file or source has unexpected contents
 };
 std::string_view name_of(ErrorKind kind);
 
-// What a program that ends because of such an error returns to its shell: 64 the user's (user, shape, type, layout,
-// name, device), 75 peer, 76 hang, 77 data.
+// The exit code of a program that ends because of such an error: 64 for user, shape, type, layout, name and device, 75
+// for peer, 76 for hang, 77 for data.
 int exit_code(ErrorKind kind);
 
 class Error : public std::runtime_error {
@@ -38,7 +38,7 @@ class Error : public std::runtime_error {
   ~Error() override;
 
   ErrorKind kind;
-  std::string where;  // the user's source line, "net.cc:12", where it is known
+  std::string where;  // the user's source line, "net.cc:12"; empty if unknown
 };
 
 [[noreturn]] void fail_parts(ErrorKind kind, std::initializer_list<TextPart> parts);
@@ -50,7 +50,7 @@ template <class... Parts> [[noreturn, gnu::always_inline]] inline void fail(cons
   fail_parts(ErrorKind::user, {TextPart(parts)...});
 }
 
-// The parts become text only where the check fails.
+// The parts are converted to text only if the check fails.
 template <class... Parts> [[gnu::always_inline]] inline void require(ErrorKind kind, bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
     fail_parts(kind, {TextPart(parts)...});
@@ -60,7 +60,7 @@ template <class... Parts> [[gnu::always_inline]] inline void require(bool ok, co
     fail_parts(ErrorKind::user, {TextPart(parts)...});
 }
 
-// Products and sums of sizes: an overflow is an error, never a small number.
+// Products and sums of sizes; overflow is an error.
 inline std::int64_t checked_mul(std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
   require(ErrorKind::shape, !__builtin_mul_overflow(a, b, &out), "size overflows 64 bits: ", a, " x ", b);

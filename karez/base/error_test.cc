@@ -1,4 +1,4 @@
-// Errors: their kinds, texts and exit codes.
+// Tests of the kinds, texts and exit codes of errors.
 #include "karez/base/error.h"
 
 #include <gtest/gtest.h>
@@ -22,22 +22,22 @@ template <class Body> Error thrown_by(Body&& body) {
   return Error("nothing was thrown");
 }
 
-TEST(Error, WhatIsUnsaidIsTheUsers) {
+TEST(Error, TheDefaultKindIsUser) {
   Error error = thrown_by([] { require(1 > 2, "one ", 1, " is not more than ", 2.0); });
   EXPECT_EQ(error.kind, ErrorKind::user);
   EXPECT_STREQ(error.what(), "one 1 is not more than 2.0");
   EXPECT_EQ(error.where, "");
 }
 
-TEST(Error, AKindTravelsWithTheText) {
+TEST(Error, AnErrorHasItsKindAndText) {
   Error error = thrown_by([] { require(ErrorKind::shape, false, "sizes ", 3, " and ", 4); });
   EXPECT_EQ(error.kind, ErrorKind::shape);
   EXPECT_STREQ(error.what(), "sizes 3 and 4");
   EXPECT_EQ(thrown_by([] { fail(ErrorKind::peer, "rank ", 3); }).kind, ErrorKind::peer);
-  EXPECT_EQ(thrown_by([] { fail("nobody"); }).kind, ErrorKind::user);
+  EXPECT_EQ(thrown_by([] { fail("a message"); }).kind, ErrorKind::user);
 }
 
-TEST(Error, WhatHoldsThrowsNothing) {
+TEST(Error, ATrueConditionThrowsNothing) {
   EXPECT_NO_THROW(require(true, "never"));
   EXPECT_NO_THROW(require(ErrorKind::data, true, "never"));
 }
@@ -53,7 +53,9 @@ TEST(Error, ExitCodesFollowFromTheKind) {
   EXPECT_EQ(name_of(ErrorKind::data), "data");
 }
 
-TEST(Error, APartThatStreamsItselfIsShown) { EXPECT_EQ(cat("a ", Well{12}, ", ", true, 'x'), "a well of 12 m, truex"); }
+TEST(Error, APartWithAStreamOperatorIsShown) {
+  EXPECT_EQ(cat("a ", Well{12}, ", ", true, 'x'), "a well of 12 m, truex");
+}
 
 TEST(Error, AnOverflowOfSizesIsAShapeError) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();

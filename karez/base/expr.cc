@@ -1,4 +1,4 @@
-// Scalar expressions: building, parsing, printing, flattening.
+// Scalar expressions: construction, parsing, printing and flattening.
 #include "karez/base/expr.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr int max_depth = 1000;
 constexpr int max_variables = 64;
 
-// In the order of ExprKind. An operator has a level of binding (1 weakest, 7 unary); a function has 0.
+// One row per ExprKind, in its order. An operator has a precedence (1 weakest, 7 unary); a function has 0.
 struct Row {
   std::string_view name;
   int operands;
@@ -31,7 +31,7 @@ constexpr Row rows[] = {
 static_assert(std::size(rows) == static_cast<std::size_t>(ExprKind::select) + 1);
 const Row& row(ExprKind kind) { return rows[static_cast<std::size_t>(kind)]; }
 
-// Binary operators of each level, longer texts first so that "<=" is not read as "<".
+// Binary operators by precedence, longer texts first so that "<=" is not parsed as "<".
 constexpr ExprKind operators[] = {ExprKind::or_, ExprKind::and_, ExprKind::eq,  ExprKind::ne,
                                   ExprKind::le,  ExprKind::ge,   ExprKind::lt,  ExprKind::gt,
                                   ExprKind::add, ExprKind::sub,  ExprKind::mul, ExprKind::div};
@@ -42,7 +42,7 @@ class Parser {
 
   Expr parse() {
     Expr out = binary(1);
-    if (!in_.at_end()) in_.fail_here("something follows the expression");
+    if (!in_.at_end()) in_.fail_here("unexpected text after the expression");
     return out;
   }
 
@@ -64,7 +64,7 @@ class Parser {
     if (in_.peek_number()) {  // "-2" is a constant; "-(2)" is a negation
       bool is_integer = false;
       double value = in_.number(is_integer);
-      if (is_integer && std::abs(value) >= 9007199254740992.0) in_.fail_here("an integer beyond 2^53 stands before");
+      if (is_integer && std::abs(value) >= 9007199254740992.0) in_.fail_here("the preceding integer is beyond 2^53");
       out = expr_constant(value);
     } else if (in_.accept("-")) {
       out = expr_of(ExprKind::neg, unary());
@@ -98,7 +98,7 @@ class Parser {
       in_.expect(")");
       return expr_of(static_cast<ExprKind>(i), operands[0], operands[1], operands[2]);
     }
-    before.fail_here(cat("'", name, "' is no variable (x0 to x", max_variables - 1, ") and no function"));
+    before.fail_here(cat("'", name, "' is neither a variable (x0 to x", max_variables - 1, ") nor a function"));
   }
 
   Scanner in_;
@@ -127,7 +127,7 @@ void write(std::string& out, const Expr& e, int least) {
   } else {
     bool enclose = r.precedence < least;
     if (enclose) out += "(";
-    if (r.operands == 2) {  // all operators lean left: a - b - c is (a - b) - c
+    if (r.operands == 2) {  // all operators associate to the left: a - b - c is (a - b) - c
       write(out, a, r.precedence);
       out += cat(" ", r.name, " ");
       write(out, b, r.precedence + 1);
@@ -142,14 +142,14 @@ void write(std::string& out, const Expr& e, int least) {
   }
 }
 
-// Value numbering, then registers by last use.
+// Value numbering, then register allocation by last use.
 class Flattener {
  public:
   ExprProgram run(const Expr& expr) {
     out_.variables = variable_count(expr);
     int result = visit(expr);
     int fixed = out_.variables + static_cast<int>(out_.constants.size());
-    // Names so far: variables >= 0 as they are; constants -1 - i; temporaries 1000 + i.
+    // Operand numbers at this point: variable i is i, constant i is -1 - i, temporary i is 1000 + i.
     std::vector<int> last(out_.ops.size(), -1);
     for (std::size_t i = 0; i < out_.ops.size(); ++i)
       for (int r : {out_.ops[i].a, out_.ops[i].b, out_.ops[i].c})
@@ -199,7 +199,7 @@ class Flattener {
       if (fresh) out_.constants.push_back(e->value);
       return name = at->second;
     }
-    // The deepest operand first: it needs the most registers while the others hold none yet.
+    // The deepest operand comes first: it needs the most registers, and the others occupy none yet.
     std::array<int, 3> order{0, 1, 2}, value{nothing, nothing, nothing};
     auto depth = [&](int k) {
       return e->operands[static_cast<std::size_t>(k)] ? e->operands[static_cast<std::size_t>(k)]->depth : 0;
@@ -228,14 +228,14 @@ Expr expr_constant(double value) {
 }
 
 Expr expr_variable(int index) {
-  require(index >= 0 && index < max_variables, "an expression has variables x0 to x", max_variables - 1, ", not x",
+  require(index >= 0 && index < max_variables, "an expression's variable must be x0 to x", max_variables - 1, ", got x",
           index);
   return std::make_shared<const ExprNode>(ExprNode{ExprKind::variable, 0, index, 1, {}});
 }
 
 Expr expr_of(ExprKind kind, Expr a, Expr b, Expr c) {
   int given = (a != nullptr) + (b != nullptr) + (c != nullptr);
-  require(given == operands_of(kind) && given > 0, "'", name_of(kind), "' has ", operands_of(kind), " operands, not ",
+  require(given == operands_of(kind) && given > 0, "'", name_of(kind), "' takes ", operands_of(kind), " operands, got ",
           given);
   int depth = 0;
   for (const Expr* e : {&a, &b, &c})

@@ -1,4 +1,4 @@
-// Scalar expressions over x0, x1, ...: parse, print, evaluate, derive, substitute, and flatten to a register program.
+// Scalar expressions over x0, x1, ...: parse, print, evaluate, derive, substitute and flatten to a register program.
 #pragma once
 
 #include <array>
@@ -29,10 +29,10 @@ enum class ExprKind : std::uint8_t {
   tanh,
   sigmoid,
   erf,
-  phi,  // the normal distribution function: (1 + erf(x / sqrt(2))) / 2, without its cancellation below 0
+  phi,  // the normal distribution function (1 + erf(x / sqrt(2))) / 2, computed without cancellation below 0
   abs,
   sin,
-  cos,  // of one operand
+  cos,  // last kind with one operand
   add,
   sub,
   mul,
@@ -48,11 +48,11 @@ enum class ExprKind : std::uint8_t {
   pow,
   max,
   min,
-  fmod,  // what is left of a after whole times b, exact, with the sign of a
+  fmod,  // the exact remainder of a / b, with the sign of a
   bit_and,
   bit_or,
-  bit_xor,  // of two; the last three of integers alone
-  select,   // select(c, a, b): a where c is not zero, else b
+  bit_xor,  // last kind with two operands; the three bit operations take integers only
+  select,   // select(c, a, b): a if c is not zero, otherwise b
 };
 std::string_view name_of(ExprKind kind);  // as written: "+", "max", "&&"; "constant", "variable"
 int operands_of(ExprKind kind);           // 0 to 3
@@ -62,13 +62,13 @@ constexpr bool is_boolean(ExprKind kind) {
   return kind == ExprKind::not_ || (kind >= ExprKind::lt && kind <= ExprKind::or_);
 }
 
-// An immutable tree; equal parts may be shared.
+// An immutable tree; equal subtrees may be shared.
 struct ExprNode;
 using Expr = std::shared_ptr<const ExprNode>;
 struct ExprNode {
   ExprKind kind = ExprKind::constant;
-  double value = 0;  // of a constant
-  int variable = 0;  // of a variable
+  double value = 0;  // if a constant
+  int variable = 0;  // if a variable
   int depth = 1;     // bounded, so that recursion is safe
   std::array<Expr, 3> operands;
 };
@@ -77,26 +77,26 @@ Expr expr_variable(int index);  // 0 to 63
 Expr expr_of(ExprKind kind, Expr a, Expr b = nullptr, Expr c = nullptr);
 
 // Grammar, weakest first: || ; && ; == != ; < <= > >= ; + - ; * / ; unary - ! ; numbers, inf, nan, x0 to x63 (x, y, z
-// are x0, x1, x2), functions, parentheses. Errors name line and column.
+// are x0, x1, x2), functions, parentheses. Errors give line and column.
 Expr parse_expr(std::string_view text);
 // Canonical text with the fewest parentheses; parses to the same tree: "max(x0, 0)", "x0 * (x1 + 1)".
 std::string print(const Expr& expr);
 bool same(const Expr& a, const Expr& b);
 int variable_count(const Expr& expr);  // the highest index used plus one
 
-// d expr / d x_variable, lightly simplified (0 and 1 as factors and terms, constants). Comparisons have derivative 0;
-// max(a, b) is a where a >= b; abs has 0 at 0.
+// d expr / d x_variable, simplified a little (factors and terms 0 and 1, constants). Comparisons have derivative 0;
+// max(a, b) has that of a if a >= b; abs has derivative 0 at 0.
 Expr derive(const Expr& expr, int variable);
-// Every x_i becomes with[i]; a missing or null entry is an error.
+// Replaces every x_i by with[i]; a missing or null entry is an error.
 Expr substitute(const Expr& expr, std::span<const Expr> with);
 
-// A straight line of operations over numbered registers. The first `variables` registers are x0, x1, ... and the next
-// ones the constants; operations never write those, so an interpreter over blocks points them at its inputs and at
-// blocks filled once. Equal parts are computed once; temporaries are reused after their last reader, and an operation
-// may write the register that it reads.
+// A sequence of operations on numbered registers. The first `variables` registers are x0, x1, ..., followed by the
+// constants; operations never write these, so an interpreter over blocks points them at its inputs and at blocks filled
+// once. Equal subtrees are computed once; a temporary is reused after its last use, and an operation may write a
+// register that it reads.
 struct ExprOp {
   ExprKind op = ExprKind::constant;
-  int a = -1, b = -1, c = -1;  // registers; -1 where the operation has fewer operands
+  int a = -1, b = -1, c = -1;  // registers; -1 for absent operands
   int dst = -1;
   bool operator==(const ExprOp&) const = default;
 };
@@ -105,13 +105,13 @@ struct ExprProgram {
   std::vector<double> constants;
   std::vector<ExprOp> ops;
   int registers = 0;  // variables + constants + temporaries
-  int result = 0;     // may be a variable or a constant when there are no operations
+  int result = 0;     // a variable or constant if there are no operations
 };
 ExprProgram flatten(const Expr& expr);
 
-// One operation on elements of T: float, double, int32, int64. Integers wrap; dividing them by zero, a negative power
-// of one and functions that integers do not have are errors. max and min are larger and smaller of
-// karez/base/ieee_min_max.h. This is the meaning that every kernel must reproduce.
+// One operation on elements of T: float, double, int32, int64. Integers wrap; dividing an integer by zero, raising it
+// to a negative power and functions not defined for integers are errors. max and min are ieee_maximum and ieee_minimum
+// of karez/base/ieee_min_max.h. Every kernel must reproduce these results.
 template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   constexpr bool real = std::is_floating_point_v<T>;
   using Wrapping = typename std::conditional_t<real, std::type_identity<T>, std::make_unsigned<T>>::type;
@@ -159,7 +159,7 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
       case ExprKind::sqrt: return std::sqrt(a);
       case ExprKind::rsqrt: return 1 / std::sqrt(a);
       case ExprKind::tanh: return std::tanh(a);
-      case ExprKind::sigmoid: {  // the exponential of what is not positive: it never overflows
+      case ExprKind::sigmoid: {  // the exponent is never positive, so exp does not overflow
         const T e = std::exp(-std::abs(a));
         return a < 0 ? e / (1 + e) : 1 / (1 + e);
       }
@@ -183,20 +183,20 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   fail("'", name_of(op), "' does not exist for integers");
 }
 
-// A constant as an element of T; integers refuse what they cannot hold.
+// A constant converted to T; a value that an integer type does not represent is an error.
 template <class T> T constant_as(double value) {
   if constexpr (!std::is_floating_point_v<T>) {
     constexpr double bound = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;  // 2^31 or 2^63, exactly
-    require(value == std::trunc(value) && value >= -bound && value < bound, "the constant ", value, " is no ",
+    require(value == std::trunc(value) && value >= -bound && value < bound, "the constant ", value, " is not a ",
             sizeof(T) * 8, "-bit integer");
   }
   return static_cast<T>(value);
 }
 
-// The value at x_i = values[i]. Both values of a select are computed.
+// The value at x_i = values[i]. Both branches of a select are computed.
 template <class T> T evaluate(const ExprProgram& program, std::span<const T> values) {
   require(static_cast<int>(values.size()) >= program.variables, "an expression over ", program.variables,
-          " variables gets ", values.size());
+          " variables needs a value for each, got ", values.size());
   std::vector<T> registers(static_cast<std::size_t>(program.registers));
   std::size_t next = 0;
   for (int i = 0; i < program.variables; ++i) registers[next++] = values[static_cast<std::size_t>(i)];

@@ -1,4 +1,4 @@
-// Scalar expressions rewritten: derivatives and substitution.
+// Derivatives of scalar expressions and substitution in them.
 #include <map>
 #include <numbers>
 
@@ -9,8 +9,8 @@ namespace {
 
 bool is(const Expr& e, double value) { return e->kind == ExprKind::constant && e->value == value; }
 
-// The node of kind(a, b), simplified by what holds for derivatives: a factor or term of exactly 0 or 1 is dropped,
-// constants are computed.
+// The node kind(a, b), simplified as is valid for derivatives: neutral factors and terms are dropped, a product with 0
+// is 0, and constants are folded.
 Expr simple(ExprKind kind, const Expr& a, const Expr& b = nullptr) {
   bool constants = a->kind == ExprKind::constant && (b == nullptr || b->kind == ExprKind::constant);
   if (constants) return expr_constant(apply<double>(kind, a->value, b ? b->value : 0) + 0.0);  // never -0
@@ -92,8 +92,8 @@ class Derivative {
       case sub: return difference(da, db);
       case mul: return sum(product(da, b), product(a, db));
       case div: return difference(ratio(da, b), ratio(product(db, e), b));
-      // b a^(b-1) a' + log(a) a^b b'; the second term is gone where b is constant, so that negative a are fine there.
-      // The slope of a^0 is 0, at a = 0 too, where the first term is 0 times infinity; that of 0^b in b is 0.
+      // b a^(b-1) a' + log(a) a^b b'; the second term is dropped if b is constant, so that a may then be negative. The
+      // slope of a^0 is 0, even at a = 0, where the first term is 0 times infinity; the slope of 0^b in b is 0.
       case pow: {
         Expr in_a = product(product(da, b), simple(pow, a, difference(b, one)));
         if (b->kind != constant) in_a = choose(expr_of(eq, b, zero), zero, in_a);
@@ -122,7 +122,7 @@ Expr substitute(const Expr& expr, std::span<const Expr> with) {
     if (e == nullptr || e->kind == ExprKind::constant) return e;
     if (e->kind == ExprKind::variable) {
       auto index = static_cast<std::size_t>(e->variable);
-      require(index < with.size() && with[index] != nullptr, "nothing is given for x", e->variable, " of ",
+      require(index < with.size() && with[index] != nullptr, "no replacement is given for x", e->variable, " of ",
               print(expr));
       return with[index];
     }

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 double value_of(std::string_view text, std::vector<double> x = {}) { return evaluate<double>(parse_expr(text), x); }
 
-// A random tree over x0..x2 whose values stay tame; functions with poles get shifted operands.
+// A random tree over x0..x2 whose values stay moderate; functions with poles get shifted operands.
 Expr random_expr(std::mt19937_64& random, int depth, bool smooth) {
   auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   if (depth == 0 || pick(6) == 0) return pick(3) == 0 ? expr_constant((pick(9) - 4) * 0.5) : expr_variable(pick(3));
@@ -53,7 +53,7 @@ std::uint64_t seed() {
   return text ? std::strtoull(text, nullptr, 10) : 20240;
 }
 
-TEST(Expr, FmodIsExactAndBitsAreOfIntegersAlone) {
+TEST(Expr, FmodIsExactAndBitOperationsTakeIntegersOnly) {
   EXPECT_EQ(value_of("fmod(x, y)", {1e30, 3}), std::fmod(1e30, 3.0));
   EXPECT_EQ(value_of("fmod(x, y)", {1, 0.1}), 0.09999999999999995);
   EXPECT_EQ(value_of("fmod(x, y)", {-3, HUGE_VAL}), -3);
@@ -69,11 +69,11 @@ TEST(Expr, FmodIsExactAndBitsAreOfIntegersAlone) {
   EXPECT_EQ(of("bitor(x, y)", 4, 3), 7);
   EXPECT_THAT(error_of([&] { of("fmod(x, y)", 3, 0); }), HasSubstr("divided by zero"));
   EXPECT_THAT(error_of([&] { value_of("bitxor(x, y)", {1, 2}); }), HasSubstr("does not exist for floats"));
-  EXPECT_EQ(evaluate<double>(derive(parse_expr("fmod(x, y)"), 1), std::vector{-7.5, 2.0}), 3) << "by trunc(-7.5 / 2)";
+  EXPECT_EQ(evaluate<double>(derive(parse_expr("fmod(x, y)"), 1), std::vector{-7.5, 2.0}), 3) << "-trunc(-7.5 / 2)";
   EXPECT_EQ(evaluate<double>(derive(parse_expr("fmod(x, y)"), 0), std::vector{-7.5, 2.0}), 1);
 }
 
-TEST(Expr, TheSlopeOfAPowerIsFiniteWhereThePowerIsConstant) {
+TEST(Expr, TheSlopeOfAPowerIsFiniteIfThePowerIsConstant) {
   const Expr slope = derive(parse_expr("pow(x, y)"), 0), second = derive(slope, 0);
   for (double y : {0.0, 1.0}) EXPECT_EQ(evaluate<double>(slope, std::vector{0.0, y}), y);
   EXPECT_EQ(evaluate<double>(second, std::vector{0.0, 1.0}), 0) << "x has no curvature at 0 either";
@@ -116,7 +116,7 @@ TEST(Expr, CanonicalTextHasTheFewestParentheses) {
   EXPECT_EQ(canonical("-0.0"), "-0.0");
 }
 
-TEST(Expr, WhatIsPrintedParsesToTheSameTree) {
+TEST(Expr, PrintedTextParsesToTheSameTree) {
   std::mt19937_64 random(seed());
   for (int i = 0; i < 3000; ++i) {
     Expr e = random_expr(random, 5, false);
@@ -138,7 +138,7 @@ TEST(Expr, DerivativesAgreeWithFiniteDifferences) {
       high[static_cast<std::size_t>(v)] += step;
       low[static_cast<std::size_t>(v)] -= step;
       double want = (evaluate<double>(e, high) - evaluate<double>(e, low)) / (2 * step);
-      if (std::abs(want) > 1e3) continue;  // too steep for a difference quotient to tell
+      if (std::abs(want) > 1e3) continue;  // too steep for an accurate difference quotient
       ASSERT_NEAR(got, want, 1e-5 * (1 + std::abs(want))) << print(e) << " by x" << v << " with KAREZ_SEED=" << seed();
     }
   }
@@ -160,7 +160,7 @@ TEST(Expr, DerivativesAreSimplified) {
   EXPECT_EQ(by_x("cos(y)"), "0");
 }
 
-TEST(Expr, DerivativesOfRootsAndKinksHold) {
+TEST(Expr, DerivativesOfRootsAndKinksAreCorrect) {
   for (const char* text : {"sqrt(x)", "rsqrt(x)", "log(x)", "abs(x)", "abs(-x)", "1 / x", "pow(x, -0.5)", "pow(2, x)",
                            "select(x > 0, x * x, 0)"}) {
     Expr e = parse_expr(text);
@@ -178,7 +178,7 @@ TEST(Expr, SubstitutionComposes) {
   EXPECT_EQ(print(substitute(parse_expr("x * y"), with)), "(x0 + x1) * -2");
   EXPECT_EQ(print(substitute(parse_expr("-y"), with)), "-(-2)");
   EXPECT_THAT(error_of([&] { substitute(parse_expr("x + x3"), with); }),
-              HasSubstr("nothing is given for x3 of x0 + x3"));
+              HasSubstr("no replacement is given for x3 of x0 + x3"));
 }
 
 TEST(Expr, RepeatedSubstitutionStaysSmall) {  // a tree of 2^60 leaves, 60 nodes
@@ -189,7 +189,7 @@ TEST(Expr, RepeatedSubstitutionStaysSmall) {  // a tree of 2^60 leaves, 60 nodes
   EXPECT_EQ(evaluate<double>(derive(e, 0), std::vector{1.0}), std::ldexp(1.0, 60));
 }
 
-TEST(Expr, FlatteningSharesEqualPartsAndReusesRegisters) {
+TEST(Expr, FlatteningSharesEqualSubtreesAndReusesRegisters) {
   ExprProgram program = flatten(parse_expr("tanh(x + y) * tanh(x + y) + 2 * (x + y) + 2"));
   std::vector<ExprKind> kinds;
   for (const auto& op : program.ops) kinds.push_back(op.op);
@@ -214,7 +214,7 @@ TEST(Expr, ALeafNeedsNoOperation) {
   EXPECT_EQ(value_of("42"), 42);
 }
 
-TEST(Expr, RegistersNeverLoseALiveValue) {  // the program against direct recursion
+TEST(Expr, RegistersNeverLoseALiveValue) {  // compares the program with direct recursion
   std::mt19937_64 random(seed());
   auto direct = [](auto&& self, const Expr& e, const std::vector<double>& x) -> double {
     if (e->kind == ExprKind::constant) return e->value;
@@ -242,44 +242,45 @@ TEST(Expr, IntegersWrapAndKeepAllTheirBits) {
   EXPECT_EQ(evaluate<std::int32_t>(parse_expr("pow(x, 3)"), std::vector<std::int32_t>{-3}), -27);
 }
 
-TEST(Expr, IntegersRefuseWhatTheyCannotDo) {
+TEST(Expr, OperationsNotDefinedForIntegersAreErrors) {
   auto error = [](std::string_view text, std::int32_t x) {
     return error_of([&] { evaluate<std::int32_t>(parse_expr(text), std::vector{x}); });
   };
   EXPECT_EQ(error("1 / x", 0), "an integer is divided by zero: 1 / 0");
   EXPECT_EQ(error("exp(x)", 0), "'exp' does not exist for integers");
-  EXPECT_EQ(error("x * 0.5", 1), "the constant 0.5 is no 32-bit integer");
-  EXPECT_EQ(error("x + 4000000000", 1), "the constant 4e+09 is no 32-bit integer");
+  EXPECT_EQ(error("x * 0.5", 1), "the constant 0.5 is not a 32-bit integer");
+  EXPECT_EQ(error("x + 4000000000", 1), "the constant 4e+09 is not a 32-bit integer");
   EXPECT_EQ(error("pow(x, -1)", 2), "an integer is raised to a negative power: pow(2, -1)");
 }
 
-TEST(Expr, MaxAndMinHandNanOn) {
+TEST(Expr, MaxAndMinPropagateNan) {
   double nan = std::nan("");
   EXPECT_TRUE(std::isnan(value_of("max(x, 0)", {nan})));
   EXPECT_TRUE(std::isnan(value_of("min(0, x)", {nan})));
 }
 
-TEST(Expr, FloatIsComputedInFloat) {
+TEST(Expr, FloatsAreComputedInFloatPrecision) {
   EXPECT_EQ(evaluate<float>(parse_expr("x + 1"), std::vector{16777216.0f}), 16777216.0f);
   EXPECT_EQ(evaluate<float>(parse_expr("0.1"), {}), 0.1f);
 }
 
-TEST(Expr, BadTextIsRefusedWithItsPlace) {
+TEST(Expr, BadTextIsRejectedWithItsPosition) {
   auto error = [](std::string_view text) { return error_of([&] { parse_expr(text); }); };
   EXPECT_EQ(error("x +"), "expression: line 1, column 4: expected a number, a variable, a function or '(' at the end");
   EXPECT_EQ(error("foo(x)"),
-            "expression: line 1, column 1: 'foo' is no variable (x0 to x63) and no function at 'foo(x)'");
-  EXPECT_EQ(error("x64"), "expression: line 1, column 1: 'x64' is no variable (x0 to x63) and no function at 'x64'");
+            "expression: line 1, column 1: 'foo' is neither a variable (x0 to x63) nor a function at 'foo(x)'");
+  EXPECT_EQ(error("x64"),
+            "expression: line 1, column 1: 'x64' is neither a variable (x0 to x63) nor a function at 'x64'");
   EXPECT_EQ(error("max(x)"), "expression: line 1, column 6: expected ',' at ')'");
   EXPECT_EQ(error("exp(x, y)"), "expression: line 1, column 6: expected ')' at ', y)'");
-  EXPECT_EQ(error("x y"), "expression: line 1, column 3: something follows the expression at 'y'");
+  EXPECT_EQ(error("x y"), "expression: line 1, column 3: unexpected text after the expression at 'y'");
   EXPECT_THAT(error("1.2.3"), HasSubstr("column 1: a number is malformed"));
   EXPECT_THAT(error("9007199254740993"), HasSubstr("beyond 2^53"));
   EXPECT_THAT(error(std::string(100000, '(')), HasSubstr("nested too deeply"));
   std::string chain = "x";
   for (int i = 0; i < 5000; ++i) chain += "+x";
   EXPECT_EQ(error(chain), "an expression is nested deeper than 1000");
-  EXPECT_THAT(error_of([] { value_of("x + y", {1}); }), HasSubstr("over 2 variables gets 1"));
+  EXPECT_THAT(error_of([] { value_of("x + y", {1}); }), HasSubstr("over 2 variables needs a value for each, got 1"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Globs as a small automaton: all states that the name's beginning allows are walked at once, so no pattern takes long.
+// Globs as nondeterministic automata: all states that a prefix reaches are tracked together, so matching is linear.
 #include "karez/base/glob.h"
 
 #include "karez/base/error.h"
@@ -6,7 +6,7 @@
 namespace karez::base {
 namespace {
 
-constexpr int max_depth = 32;  // braces within braces
+constexpr int max_depth = 32;  // of nested braces
 
 std::size_t index_of(char c) { return static_cast<unsigned char>(c); }
 
@@ -16,12 +16,12 @@ std::size_t index_of(char c) { return static_cast<unsigned char>(c); }
 class Glob::Compiler {
  public:
   Compiler(std::string_view pattern, std::vector<Step>& steps) : text_(pattern), steps_(steps) {
-    require(!text_.empty(), "a pattern is empty; \"**\" matches every name");
+    require(!text_.empty(), "a pattern must not be empty; \"**\" matches every name");
     in_part_.set();
     in_part_.reset(index_of('.'));
     any_.set();
     pieces(0);
-    require(at_ == text_.size(), error_prefix(), "'", text_[at_], "' at character ", at_ + 1, " closes nothing");
+    require(at_ == text_.size(), error_prefix(), "'", text_[at_], "' at character ", at_ + 1, " has no matching '{'");
     steps_.push_back({});
   }
 
@@ -31,7 +31,7 @@ class Glob::Compiler {
   int next() const { return static_cast<int>(steps_.size()); }
   void character(const std::bitset<256>& set) { steps_.push_back({Step::Kind::character, set, next() + 1}); }
 
-  // As often as one likes: a fork into the loop and past it.
+  // Any number of times, even zero: a fork into the loop and past it.
   void repeat(const std::bitset<256>& set) {
     const int fork = next();
     steps_.push_back({Step::Kind::fork, {}, fork + 1, fork + 2});
@@ -43,7 +43,7 @@ class Glob::Compiler {
     while (at_ < text_.size() && text_[at_] != '}' && !(depth > 0 && text_[at_] == ',')) {
       const char c = text_[at_];
       const bool begins = std::exchange(part_begins, c == '.');
-      if (begins && at("**.")) {  // perhaps some parts with their dots
+      if (begins && at("**.")) {  // any number of parts with their dots, even none
         at_ += 3;
         const int fork = next();
         steps_.push_back({Step::Kind::fork, {}, fork + 1, 0});
@@ -65,7 +65,7 @@ class Glob::Compiler {
       } else if (c == '{') {
         alternatives(depth);
       } else {
-        require(c != ']', error_prefix(), "']' at character ", at_ + 1, " closes nothing");
+        require(c != ']', error_prefix(), "']' at character ", at_ + 1, " has no matching '['");
         ++at_;
         character(std::bitset<256>().set(index_of(c)));
       }
@@ -85,13 +85,13 @@ class Glob::Compiler {
         to = text_[at_ + 1];
         at_ += 2;
       }
-      require(index_of(from) <= index_of(to), error_prefix(), "the range ", from, "-", to, " runs backwards");
+      require(index_of(from) <= index_of(to), error_prefix(), "the range ", from, "-", to, " is reversed");
       require(from != '.' && to != '.', error_prefix(),
-              "a set holds no dot; sets stand for characters within one part");
+              "a set must not contain a dot; it matches one character within a part");
       for (std::size_t i = index_of(from); i <= index_of(to); ++i) out.set(i);
     }
     require(at_ < text_.size(), error_prefix(), "'[' at character ", begin + 1, " is not closed");
-    require(at_ > first, error_prefix(), "the set at character ", begin + 1, " has no element");
+    require(at_ > first, error_prefix(), "the set at character ", begin + 1, " is empty");
     ++at_;
     character((negated ? ~out : out) & in_part_);
   }
@@ -99,7 +99,7 @@ class Glob::Compiler {
   void alternatives(int depth) {
     require(depth < max_depth, error_prefix(), "braces nest more than ", max_depth, " deep");
     const std::size_t begin = at_++;
-    std::vector<std::size_t> ends;  // forks that jump behind the last alternative
+    std::vector<std::size_t> ends;  // forks that jump past the last alternative
     while (true) {
       const int fork = next();
       steps_.push_back({Step::Kind::fork, {}, fork + 1, -1});
@@ -123,7 +123,7 @@ Glob::Glob(std::string_view pattern) { Compiler(pattern, steps_); }
 
 bool Glob::matches(std::string_view name) const {
   std::vector<int> now, next, open;
-  std::vector<std::size_t> seen(steps_.size(), 0);  // the round in which a step was reached
+  std::vector<std::size_t> seen(steps_.size(), 0);  // the last round in which each step was reached
   bool end = false;
   auto reach = [&](std::vector<int>& list, int step, std::size_t round) {
     open.push_back(step);
@@ -141,7 +141,7 @@ bool Glob::matches(std::string_view name) const {
   };
   reach(now, 0, 1);
   for (std::size_t i = 0; i < name.size(); ++i) {
-    if (end && name[i] == '.' && i > 0) return true;  // the pattern names a module, and this lies below it
+    if (end && name[i] == '.' && i > 0) return true;  // the pattern names a module that contains this name
     end = false;
     next.clear();
     for (int step : now)

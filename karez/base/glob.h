@@ -1,4 +1,4 @@
-// Patterns over dotted names, "block?.fc*.weight": compiled once, matched in time proportional to the name.
+// Glob patterns over dotted names such as "block?.fc*.weight", matched in time linear in the length of the name.
 #pragma once
 
 #include <bitset>
@@ -8,12 +8,12 @@
 
 namespace karez::base {
 
-// '*'      any run of characters within one part (a part is what stands between dots)
-// '?'      one character of a part;  [abc], [a-c], [!a-c]  one that is listed, or not
-// "**"     any run, dots too; "**." in front of a part also stands for no part at all: "**.bias" matches "bias" and
-// "a.b.bias" {a,b}    either pattern; they may nest A pattern that matches a module's whole name means all below it:
-// "block0" matches "block0.fc.weight". What is malformed (a bracket that is not closed or not opened, a set without an
-// element, with a dot or a range that runs backwards, no pattern at all) is an error.
+// '*'    any characters within one part (the text between two dots)
+// '?'    one character of a part;  [abc], [a-c], [!a-c]  one that is listed, or not listed
+// "**"   any characters and dots; "**." before a part also matches no part: "**.bias" matches "bias" and "a.b.bias"
+// {a,b}  either pattern; braces may nest
+// A pattern that matches a module's full name matches all names below it: "block0" matches "block0.fc.weight". A
+// malformed pattern (unmatched bracket, empty set, set with a dot or a reversed range, empty pattern) is an error.
 class Glob {
  public:
   explicit Glob(std::string_view pattern);
@@ -22,7 +22,7 @@ class Glob {
  private:
   class Compiler;
   struct Step {
-    enum class Kind : std::uint8_t { character, fork, end };  // one of `set`; go on at `to` and at `other`; matched
+    enum class Kind : std::uint8_t { character, fork, end };  // one of `set`; continue at `to` and `other`; a match
     Kind kind = Kind::end;
     std::bitset<256> set = {};
     int to = 0, other = -1;

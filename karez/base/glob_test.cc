@@ -1,4 +1,4 @@
-// Tests of globs: what each piece matches, against a slow matcher written another way, and what is malformed.
+// Tests of globs: the matches of each element, a comparison with regular expressions, and malformed patterns.
 #include "karez/base/glob.h"
 
 #include <gtest/gtest.h>
@@ -53,29 +53,29 @@ TEST(Glob, TwoStarsCrossDots) {
   EXPECT_TRUE(match("**", ""));
 }
 
-TEST(Glob, APatternThatNamesAModuleMeansAllBelow) {
+TEST(Glob, APatternThatNamesAModuleMatchesAllNamesBelowIt) {
   EXPECT_TRUE(match("block0", "block0.fc.weight"));
   EXPECT_TRUE(match("block0.fc", "block0.fc.weight"));
   EXPECT_TRUE(match("block*", "block12.fc.weight"));
   EXPECT_FALSE(match("block0", "block01.fc"));
   EXPECT_FALSE(match("block0", "net.block0.fc"));
-  EXPECT_FALSE(match("fc.weight", "fc")) << "what is above is not meant";
+  EXPECT_FALSE(match("fc.weight", "fc")) << "names above do not match";
   EXPECT_FALSE(match("a*", ".a"));
 }
 
-TEST(Glob, SetsHoldCharactersAndRanges) {
+TEST(Glob, SetsContainCharactersAndRanges) {
   EXPECT_TRUE(match("block[0-3].w", "block2.w"));
   EXPECT_FALSE(match("block[0-3].w", "block4.w"));
   EXPECT_TRUE(match("[qkv]", "k"));
   EXPECT_FALSE(match("[qkv]", "w"));
   EXPECT_TRUE(match("[!qkv]x", "wx"));
   EXPECT_FALSE(match("[!qkv]x", "kx"));
-  EXPECT_FALSE(match("a[!x]b", "a.b")) << "a dot is between parts, not in one";
+  EXPECT_FALSE(match("a[!x]b", "a.b")) << "a dot separates parts and is not in a set";
   EXPECT_TRUE(match("[a-]", "-"));
   EXPECT_TRUE(match("[a-cx-z]", "y"));
 }
 
-TEST(Glob, BracesHoldAlternativesThatNest) {
+TEST(Glob, BracesContainAlternativesAndMayNest) {
   EXPECT_TRUE(match("{q,k,v}.weight", "v.weight"));
   EXPECT_FALSE(match("{q,k,v}.weight", "w.weight"));
   EXPECT_TRUE(match("fc{,1}.b", "fc.b"));
@@ -83,32 +83,32 @@ TEST(Glob, BracesHoldAlternativesThatNest) {
   EXPECT_TRUE(match("x{a,b{1,2}c}y", "xb2cy"));
   EXPECT_FALSE(match("x{a,b{1,2}c}y", "xb3cy"));
   EXPECT_TRUE(match("{**.bias,fc*}", "a.b.bias"));
-  EXPECT_TRUE(match("a,b", "a,b")) << "outside of braces a comma is itself";
+  EXPECT_TRUE(match("a,b", "a,b")) << "a comma outside of braces is an ordinary character";
 }
 
 TEST(Glob, MalformedPatternsAreErrors) {
   EXPECT_EQ(error_of("block[0-3"), "pattern 'block[0-3': '[' at character 6 is not closed");
   EXPECT_EQ(error_of("{a,b"), "pattern '{a,b': '{' at character 1 is not closed");
   EXPECT_EQ(error_of("a{b,{c}"), "pattern 'a{b,{c}': '{' at character 2 is not closed");
-  EXPECT_EQ(error_of("a}b"), "pattern 'a}b': '}' at character 2 closes nothing");
-  EXPECT_EQ(error_of("a]b"), "pattern 'a]b': ']' at character 2 closes nothing");
-  EXPECT_EQ(error_of("[]"), "pattern '[]': the set at character 1 has no element");
-  EXPECT_EQ(error_of("[!]"), "pattern '[!]': the set at character 1 has no element");
-  EXPECT_EQ(error_of("[z-a]"), "pattern '[z-a]': the range z-a runs backwards");
-  EXPECT_EQ(error_of("[.]"), "pattern '[.]': a set holds no dot; sets stand for characters within one part");
-  EXPECT_EQ(error_of(""), "a pattern is empty; \"**\" matches every name");
+  EXPECT_EQ(error_of("a}b"), "pattern 'a}b': '}' at character 2 has no matching '{'");
+  EXPECT_EQ(error_of("a]b"), "pattern 'a]b': ']' at character 2 has no matching '['");
+  EXPECT_EQ(error_of("[]"), "pattern '[]': the set at character 1 is empty");
+  EXPECT_EQ(error_of("[!]"), "pattern '[!]': the set at character 1 is empty");
+  EXPECT_EQ(error_of("[z-a]"), "pattern '[z-a]': the range z-a is reversed");
+  EXPECT_EQ(error_of("[.]"), "pattern '[.]': a set must not contain a dot; it matches one character within a part");
+  EXPECT_EQ(error_of(""), "a pattern must not be empty; \"**\" matches every name");
   EXPECT_EQ(error_of(std::string(40, '{') + std::string(40, '}')),
             cat("pattern '", std::string(40, '{') + std::string(40, '}'), "': braces nest more than 32 deep"));
 }
 
-TEST(Glob, ManyStarsEndSoon) {
+TEST(Glob, ManyStarsAreMatchedFast) {
   auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(match("*a*a*a*a*a*a*a*a*a*a*b", std::string(2000, 'a')));
   EXPECT_FALSE(match("{a,**}{a,**}{a,**}{a,**}{a,**}{a,**}{a,**}{a,**}{a,**}b", std::string(2000, 'a')));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
-// The oracle is POSIX's regular expressions, on a translation made piece by piece together with the pattern.
+// The oracle is a POSIX regular expression, built element by element together with the pattern.
 TEST(Glob, AgreesWithRegularExpressions) {
   const unsigned seed = 7;
   std::mt19937 random(seed);
@@ -117,7 +117,7 @@ TEST(Glob, AgreesWithRegularExpressions) {
   for (int round = 0; round < 500; ++round) {
     std::string glob, regex;
     std::function<void(int)> piece = [&](int depth) {
-      const bool after_star = !glob.empty() && glob.back() == '*';  // two stars that meet would be another piece
+      const bool after_star = !glob.empty() && glob.back() == '*';  // two adjacent stars would form "**"
       switch (int kind = below(depth > 1 ? 6 : 7); kind == 0 && after_star ? 5 : kind) {
         case 0: glob += '*', regex += "[^.]*"; break;
         case 1: glob += '?', regex += "[^.]"; break;

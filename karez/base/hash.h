@@ -1,4 +1,4 @@
-// 64-bit hashes of text and numbers, the same on every machine; for keys and agreement between ranks, not for secrets.
+// 64-bit hashes of text and numbers, equal on every machine; for keys and agreement between ranks, not for secrets.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ class Hash {
     for (int i = 0; i < 8; ++i) state_ = (state_ ^ ((word >> (8 * i)) & 0xff)) * 0x100000001b3ull;
     return *this;
   }
-  std::uint64_t value() const {  // final mix (the 64-bit finaliser of MurmurHash3): FNV alone leaves high bits weak
+  std::uint64_t value() const {  // the 64-bit finaliser of MurmurHash3, because FNV alone mixes high bits poorly
     std::uint64_t h = state_;
     h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdull;
     h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53ull;

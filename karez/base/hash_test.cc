@@ -14,25 +14,25 @@
 namespace karez::base {
 namespace {
 
-TEST(Hash, IsTheSameEverywhere) {  // pinned: ranks on other machines compare it
+TEST(Hash, IsTheSameEverywhere) {  // a fixed value, since ranks on different machines compare hashes
   EXPECT_EQ(hash_text(""), Hash().add("").value());
   EXPECT_EQ(hash_text("karez"), 0x7bbb079494061f8dull);
 }
 
-TEST(Hash, PiecesAreNotConfusedWithTheirConcatenation) {
+TEST(Hash, PiecesDifferFromTheirConcatenation) {
   EXPECT_NE(Hash().add("ab").add("c").value(), Hash().add("a").add("bc").value());
   EXPECT_NE(Hash().add("").value(), Hash().value());
   EXPECT_NE(Hash().add(1).add(2).value(), Hash().add(2).add(1).value());
 }
 
-TEST(Hash, NumbersOfEveryWidthCountByTheirValue) {
+TEST(Hash, NumbersOfEveryWidthAreHashedByValue) {
   EXPECT_EQ(Hash().add(-1).value(), Hash().add(std::int64_t{-1}).value());
   EXPECT_EQ(Hash().add(7u).value(), Hash().add(std::uint64_t{7}).value());
   EXPECT_NE(Hash().add(0.25).value(), Hash().add(0.5).value());
   EXPECT_NE(Hash().add(1.0).value(), Hash().add(1).value());
 }
 
-TEST(Hash, OneChangedBitChangesHalfOfAll) {
+TEST(Hash, OneChangedBitChangesHalfOfTheHash) {
   double flipped = 0;
   for (std::uint64_t i = 0; i < 64; ++i)
     flipped += std::popcount(Hash().add(std::uint64_t{0}).value() ^ Hash().add(std::uint64_t{1} << i).value());
@@ -45,7 +45,7 @@ TEST(Hash, ManyNamesDoNotCollide) {
   EXPECT_EQ(seen.size(), 100000u);
 }
 
-// The known answers of the Random123 library that came with the paper.
+// The known-answer tests of the Random123 library, published with the paper.
 TEST(Philox, GivesThePublishedWords) {
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -54,7 +54,7 @@ TEST(Philox, GivesThePublishedWords) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, AnElementsWordDependsOnNothingButItsIndex) {
+TEST(Philox, AnElementsWordDependsOnlyOnSeedStreamAndIndex) {
   for (std::uint64_t e = 0; e < 8; ++e) {
     auto block = philox({static_cast<std::uint32_t>(e / 4), 0, 5, 0}, {9, 0});
     EXPECT_EQ(philox_word(9, 5, e), block[e % 4]);
@@ -62,12 +62,12 @@ TEST(Philox, AnElementsWordDependsOnNothingButItsIndex) {
   EXPECT_NE(philox_word(9, 5, 0), philox_word(9, 6, 0));
   EXPECT_NE(philox_word(9, 5, 0), philox_word(10, 5, 0));
   EXPECT_NE(philox_word(9, 5, 1), philox_word(9, 5, 1 + (std::uint64_t{4} << 32)))
-      << "the high half of the index counts";
+      << "the high half of the index is used";
   EXPECT_NE(philox_word(9, 5, 1), philox_word(9 + (std::uint64_t{1} << 32), 5, 1))
-      << "the high half of the seed counts";
+      << "the high half of the seed is used";
 }
 
-TEST(Philox, UnitsLieInTheHalfOpenInterval) {
+TEST(Philox, UnitFloatsAreInTheHalfOpenInterval) {
   EXPECT_EQ(unit_float(0), 0.0f);
   EXPECT_LT(unit_float(~0u), 1.0f);
   EXPECT_EQ(unit_double(0), 0.0);

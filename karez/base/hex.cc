@@ -1,4 +1,4 @@
-// Hexadecimal digits of bytes, and back.
+// Conversion between bytes and hexadecimal text.
 #include "karez/base/hex.h"
 
 #include "karez/base/error.h"
@@ -10,7 +10,7 @@ unsigned value_of(char digit) {
   if (digit >= '0' && digit <= '9') return static_cast<unsigned>(digit - '0');
   if (digit >= 'a' && digit <= 'f') return static_cast<unsigned>(digit - 'a' + 10);
   if (digit >= 'A' && digit <= 'F') return static_cast<unsigned>(digit - 'A' + 10);
-  fail("'", digit, "' is no hexadecimal digit");
+  fail("'", digit, "' is not a hexadecimal digit");
 }
 
 }  // namespace

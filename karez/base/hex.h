@@ -1,4 +1,4 @@
-// Bytes as text, two lower-case hexadecimal digits each.
+// Bytes as text, with two lower-case hexadecimal digits per byte.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace karez::base {
 
 std::string hex_of(std::span<const std::byte> bytes);
 
-// Of digits of either case; anything else, or half a byte, is an error.
+// Accepts digits of either case; another character or an odd number of digits is an error.
 std::vector<std::byte> bytes_of_hex(std::string_view digits);
 
 }  // namespace karez::base

@@ -1,4 +1,4 @@
-// Bytes to hexadecimal text and back, and what is no such text.
+// Tests of the conversion between bytes and hexadecimal text, and of invalid text.
 #include "karez/base/hex.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace karez::base {
 namespace {
 
-TEST(Hex, BytesComeBackFromTheirText) {
+TEST(Hex, BytesRoundTripThroughText) {
   std::vector<std::byte> all;
   for (int b = 0; b < 256; ++b) all.push_back(static_cast<std::byte>(b));
   const std::string text = hex_of(all);
@@ -20,7 +20,7 @@ TEST(Hex, BytesComeBackFromTheirText) {
   EXPECT_TRUE(bytes_of_hex("").empty());
 }
 
-TEST(Hex, HalfAByteAndOtherLettersAreErrors) {
+TEST(Hex, AnOddNumberOfDigitsAndOtherLettersAreErrors) {
   EXPECT_THROW(bytes_of_hex("abc"), Error);
   EXPECT_THROW(bytes_of_hex("0g"), Error);
 }

@@ -1,4 +1,4 @@
-// Ids: small integers that cannot be mixed up with one another; -1 is none.
+// Ids: integers with a distinct type for each kind of object; -1 means none.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Tests of the one rule for the larger and the smaller of two, and of numbers as elements of other types.
+// Tests of maximum and minimum, of attribute casts, and of expressions near overflow and cancellation.
 #include "karez/base/ieee_min_max.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@ template <class T> void check_extremes() {
   EXPECT_EQ(ieee_minimum(T{2}, inf), 2);
 }
 
-TEST(IeeeMinMax, NanWinsAndZerosHaveAnOrder) {
+TEST(IeeeMinMax, NanPropagatesAndZerosAreOrdered) {
   check_extremes<float>();
   check_extremes<double>();
   EXPECT_EQ(ieee_maximum(3, -4), 3);
   EXPECT_EQ(ieee_minimum<std::int64_t>(3, -4), -4);
 }
 
-TEST(AttrCast, KeepsAllBitsOrRefuses) {
+TEST(AttrCast, KeepsAllBitsOrThrows) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(attr_cast<std::int64_t>(Attr(most)), most);
   EXPECT_EQ(attr_cast<std::int64_t>(Attr(-9223372036854775808.0)), std::numeric_limits<std::int64_t>::min());
@@ -52,8 +52,8 @@ TEST(AttrCast, KeepsAllBitsOrRefuses) {
   EXPECT_THROW(attr_at(Attrs{{"value", most}}, "values"), Error);
 }
 
-// Forms that neither overflow nor cancel where the mathematics is tame.
-TEST(Expr, SigmoidAndPhiKeepTheirDigitsFarOut) {
+// The implementations neither overflow nor cancel where the mathematical function is well behaved.
+TEST(Expr, SigmoidAndPhiAreAccurateInTheTails) {
   EXPECT_EQ(apply<double>(ExprKind::sigmoid, -1000), 0);
   EXPECT_EQ(apply<double>(ExprKind::sigmoid, 1000), 1);
   EXPECT_NEAR(apply<double>(ExprKind::sigmoid, -740) / std::exp(-740.0), 1, 1e-2) << "a subnormal";

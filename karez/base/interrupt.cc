@@ -1,4 +1,4 @@
-// Asking by the clock.
+// Calls of interrupt checks at intervals of time.
 #include "karez/base/interrupt.h"
 
 #include <utility>

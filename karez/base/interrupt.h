@@ -1,4 +1,4 @@
-// Long work that somebody may want to end: who begins it says whom to ask, and its loops ask now and then.
+// Interruption of long work: its caller installs a check, and its loops call the check at intervals.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,8 @@
 
 namespace karez::base {
 
-// While it lives, `check_interrupt` of this thread calls `ask` (unless it is empty), some twenty times a second; what
-// that throws leaves the work. Scopes nest.
+// While it exists, `check_interrupt` on this thread calls `check` (unless it is empty) some twenty times a second; an
+// exception that `check` throws ends the work. Scopes nest.
 class InterruptScope {
  public:
   explicit InterruptScope(std::function<void()> check);
@@ -22,8 +22,7 @@ class InterruptScope {
   InterruptScope* outer_;
 };
 
-// Stands in loops whose turns take less than some milliseconds; takes 30 ns. Where nobody is to be asked it does
-// nothing.
+// For loops whose iterations take at most a few milliseconds; takes 30 ns. Does nothing outside of a scope.
 void check_interrupt();
 
 }  // namespace karez::base

@@ -1,4 +1,4 @@
-// Asking whether to go on.
+// Tests of interrupt scopes.
 #include "karez/base/interrupt.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace karez::base {
 namespace {
 
-TEST(Interrupt, WorkAsksNowAndThenAndLeavesByWhatIsThrown) {
+TEST(Interrupt, WorkCallsTheCheckAtIntervalsAndEndsByItsException) {
   int asked = 0, turns = 0;
   auto work = [&] {
     InterruptScope scope([&] {
@@ -19,10 +19,10 @@ TEST(Interrupt, WorkAsksNowAndThenAndLeavesByWhatIsThrown) {
   };
   EXPECT_THROW(work(), std::runtime_error);
   EXPECT_EQ(asked, 3);
-  EXPECT_GT(turns, 3) << "not at every turn";
+  EXPECT_GT(turns, 3) << "the check is not called in every iteration";
 }
 
-TEST(Interrupt, NobodyIsAskedOutsideOfAScopeAndTheInnermostWithinOne) {
+TEST(Interrupt, OnlyTheInnermostScopeIsChecked) {
   int outer = 0, inner = 0;
   auto until = [](int& count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -1,4 +1,4 @@
-// Notes to people on standard error.
+// Log lines on standard error.
 #include "karez/base/log.h"
 
 #include <cstdio>
@@ -7,7 +7,7 @@
 namespace karez::base {
 
 bool log_enabled(LogLevel level) {
-  static const int lowest = [] {  // read once: the environment of a process does not change under it
+  static const int lowest = [] {  // read once, since the environment does not change
     const char* text = std::getenv("KAREZ_LOG");
     std::string_view name = text == nullptr ? "warning" : text;
     return name == "debug" ? 0 : name == "info" ? 1 : 2;

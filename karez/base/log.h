@@ -1,4 +1,4 @@
-// Notes to people on standard error: a line with its level; quiet unless KAREZ_LOG names a level or lower.
+// Log lines on standard error, each with its level; KAREZ_LOG (default: warning) names the lowest level that is shown.
 #pragma once
 
 #include <string_view>

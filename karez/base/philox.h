@@ -6,7 +6,7 @@
 
 namespace karez::base {
 
-// Four random words from a 128-bit counter and a 64-bit key; the same on every machine and device.
+// Four random words from a 128-bit counter and a 64-bit key; equal on every machine and device.
 inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0];
@@ -18,8 +18,8 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-// One word for one logical element: element e takes lane e % 4 of counter (e / 4, step), so a shard of any shape draws
-// what the whole would.
+// One word for one logical element: element e takes lane e % 4 of counter (e / 4, stream), so a shard of any shape gets
+// the same numbers as the whole tensor.
 inline std::uint32_t philox_word(std::uint64_t seed, std::uint64_t stream, std::uint64_t element) {
   std::uint64_t block = element / 4;
   auto words = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),

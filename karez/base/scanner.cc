@@ -79,7 +79,7 @@ std::string Scanner::quoted() {
     }
     out += c;
   }
-  if (at_ == text_.size()) fail_here("a quoted text does not end");
+  if (at_ == text_.size()) fail_here("a quoted text is not closed");
   ++at_;
   return out;
 }
@@ -135,7 +135,7 @@ std::int64_t Scanner::integer() {
 
 void Scanner::fail_here(std::string_view message) const {
   Scanner here = *this;
-  here.skip_space();  // the place is that of the next token, however the caller got there
+  here.skip_space();  // report the position of the next token
   std::size_t line = 1, column = 1;
   for (std::size_t i = 0; i < here.at_; ++i) text_[i] == '\n' ? (++line, column = 1) : ++column;
   std::string_view rest = text_.substr(here.at_);

@@ -1,5 +1,5 @@
-// A cursor over text for the hand-written parsers (attributes, expressions, graphs, plans): one error style, with line
-// and column.
+// A cursor over text for the hand-written parsers (attributes, expressions, graphs, plans), whose errors give line and
+// column.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ class Scanner {
   void skip_space();  // white space and '#' comments to the end of the line
   bool at_end();
   bool peek(std::string_view token);    // after white space
-  bool accept(std::string_view token);  // takes it if it is next
+  bool accept(std::string_view token);  // consumes the token if it is next
   void expect(std::string_view token);
-  std::string name();  // [A-Za-z_][A-Za-z0-9_.:/-]*   (a trailing '-' is not taken when '>' follows)
+  std::string name();  // [A-Za-z_][A-Za-z0-9_.:/-]*   (without a trailing ':', and without a '-' before '>')
   std::string word();  // [A-Za-z_][A-Za-z0-9_]*
   bool peek_name();
-  std::string quoted();  // what `quote` wrote
+  std::string quoted();  // the text that `quote` wrote
   std::int64_t integer();
   bool peek_number();
-  // A number; `is_integer` tells whether it had neither point nor exponent. Knows inf, -inf and nan.
+  // A number, inf, -inf or nan; sets `is_integer` if it has neither point nor exponent.
   double number(bool& is_integer);
   std::size_t position() const { return at_; }
   [[noreturn]] void fail_here(std::string_view message) const;

@@ -1,4 +1,4 @@
-// Near names: an edit distance, and the ten smallest.
+// Suggestion of names: the ten with the smallest edit distance.
 #include "karez/base/suggest_names.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t most = 10;
 
-// Levenshtein's distance: how many letters to insert, drop or replace.
+// Levenshtein's distance: the number of letters to insert, delete or replace.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// What an error says when a name is unknown: how many names there are, and those that are nearest to it.
+// Text for errors about an unknown name: the number of known names and the most similar ones.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace karez::base {
 
-// "there is none", "there is 1: a", "there are 3: a, b, c", "of 128 the nearest are: ..." with ten of them. Nearest
-// first: by Levenshtein's distance; a name that holds the wanted one, or shares the last of its dotted parts, counts as
-// near.
+// "there is none", "there is 1: a", "there are 3: a, b, c", "of 128 the nearest are: ..." with ten names. Names are
+// sorted by Levenshtein's distance; one that contains the wanted name has distance 1, and one with the same last dotted
+// part has distance 2.
 std::string suggest_names(std::string_view wanted, std::vector<std::string> names);
 
-// The same of items, each shown as a name.
+// The same for items, of which `show` gives the names.
 template <class Items, class Show> std::string suggest_names(std::string_view wanted, const Items& items, Show show) {
   std::vector<std::string> names;
   for (const auto& item : items) names.emplace_back(show(item));

@@ -1,4 +1,4 @@
-// For tests: the text of the error that something throws.
+// For tests: the text of the error that a function throws.
 #pragma once
 
 #include <string>

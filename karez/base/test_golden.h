@@ -1,5 +1,5 @@
-// For tests: golden texts and pinned numbers, which `./dev test --update` rewrites in their source. A failure of texts
-// shows only the lines that differ.
+// For tests: golden texts and pinned numbers, which `./dev test --update` rewrites in their source. A text that differs
+// is reported by its differing lines only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,16 +18,15 @@
 
 namespace karez::base {
 
-// For EXPECT_TRUE(same_lines(again, text)), which are both made. A longest common subsequence decides which lines stand
-// on both sides; of the others
-// "-" is a golden line that is missing and "+" one that came instead, each with its number in its own text:
+// For EXPECT_TRUE(same_lines(again, text)) of two computed texts. A longest common subsequence gives the lines in
+// common; of the others, "-" marks a golden line and "+" a line that was got, each with its number in its own text:
 //   - 3: %2 = relu(%1)
 //   + 3: %2 = tanh(%1)
 inline ::testing::AssertionResult same_lines(std::string_view got, std::string_view golden) {
   if (got == golden) return ::testing::AssertionSuccess();
   const auto a = split(golden, '\n'), b = split(got, '\n');
   std::vector<std::vector<int>> common(a.size() + 1,
-                                       std::vector<int>(b.size() + 1, 0));  // of the lines from i and from j on
+                                       std::vector<int>(b.size() + 1, 0));  // lines in common from i and j on
   for (std::size_t i = a.size(); i-- > 0;)
     for (std::size_t j = b.size(); j-- > 0;)
       common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
@@ -42,7 +41,7 @@ inline ::testing::AssertionResult same_lines(std::string_view got, std::string_v
   return failure;
 }
 
-// The line that a call begins on, as a default argument: clang-tidy 14 cannot read <source_location>.
+// The source line of a call, for use as a default argument: clang-tidy 14 cannot parse <source_location>.
 struct SourceLocation {
   const char* file;
   unsigned line;
@@ -51,8 +50,8 @@ struct SourceLocation {
   }
 };
 
-// Where KAREZ_UPDATE names a folder, a test does not compare with what stands in its source: it leaves there, for
-// tools/testing/goldens.py, what the source has and what it should have. Whether it did.
+// If KAREZ_UPDATE names a folder, a test does not compare with the text in its source: it writes the text of the source
+// and the new text to that folder, for tools/testing/goldens.py. Returns whether it did.
 inline bool record_update(const char* kind, std::string_view stands, std::string_view got, const SourceLocation& at) {
   const char* folder = std::getenv("KAREZ_UPDATE");
   if (folder == nullptr || *folder == '\0') return false;
@@ -64,13 +63,13 @@ inline bool record_update(const char* kind, std::string_view stands, std::string
   return (std::fclose(out) == 0) && whole;
 }
 
-// EXPECT_TRUE(golden(print(graph), R"(...)")). A helper that takes the text as an argument takes and hands on `at` too.
+// EXPECT_TRUE(golden(print(graph), R"(...)")). A helper that takes the text as an argument must take and pass `at` too.
 inline ::testing::AssertionResult golden(std::string_view got, std::string_view text,
                                          SourceLocation at = SourceLocation::here()) {
   return record_update("golden", text, got, at) ? ::testing::AssertionSuccess() : same_lines(got, text);
 }
 
-// A pinned number of type T: the literal behind it is written as `shown`.
+// A pinned number of type T: `shown` gives the text of its literal.
 template <class T>
 ::testing::AssertionResult pinned_as(const char* kind, const char* must, bool holds, T got, T wanted,
                                      const SourceLocation& at) {
@@ -79,16 +78,17 @@ template <class T>
   };
   if (record_update(kind, shown(wanted), shown(got), at) || holds) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << shown(got) << must << shown(wanted)
-                                       << "; if that is meant: ./dev test --update";
+                                       << "; if this is intended, run ./dev test --update";
 }
 
-// EXPECT_TRUE(pinned(cases, 39'530)): a count that nobody may change unseen.
+// EXPECT_TRUE(pinned(cases, 39'530)): a count that must not change unnoticed.
 template <class T>
 ::testing::AssertionResult pinned(T got, std::type_identity_t<T> wanted, SourceLocation at = SourceLocation::here()) {
-  return pinned_as("pinned", " came instead of ", got == wanted, got, wanted, at);
+  return pinned_as("pinned", " instead of ", got == wanted, got, wanted, at);
 }
 
-// The same for what may get better unseen, but not worse: work, or the bytes that a search leaves.
+// The same for a number that may improve unnoticed but not get worse, such as the work of a search or the bytes it
+// finds.
 template <class T>
 ::testing::AssertionResult pinned_at_most(T got, std::type_identity_t<T> most,
                                           SourceLocation at = SourceLocation::here()) {

@@ -1,4 +1,4 @@
-// Golden texts and pinned numbers: what they let pass, what a failure shows, and what is left for an update.
+// Tests of golden texts and pinned numbers: passes, failure messages and records for an update.
 #include "karez/base/test_golden.h"
 
 #include <gtest/gtest.h>
@@ -30,16 +30,17 @@ TEST(SameLines, OnlyTheLinesThatDifferAreShown) {
 
 TEST(Golden, APinnedNumberThatDiffersShowsBoth) {
   EXPECT_TRUE(pinned(3, 3));
-  EXPECT_STREQ(pinned(4, 3).message(), "4 came instead of 3; if that is meant: ./dev test --update");
+  EXPECT_STREQ(pinned(4, 3).message(), "4 instead of 3; if this is intended, run ./dev test --update");
   EXPECT_TRUE(pinned_at_most(2, 3));
   EXPECT_TRUE(pinned_at_most(3, 3));
-  EXPECT_STREQ(pinned_at_most(4L, 3).message(), "4 is more than 3; if that is meant: ./dev test --update");
+  EXPECT_STREQ(pinned_at_most(4L, 3).message(), "4 is more than 3; if this is intended, run ./dev test --update");
   EXPECT_TRUE(pinned_at_least(1.5, 1.5));
-  EXPECT_STREQ(pinned_at_least(1.25, 1.5).message(), "1.25 is less than 1.5; if that is meant: ./dev test --update");
+  EXPECT_STREQ(pinned_at_least(1.25, 1.5).message(),
+               "1.25 is less than 1.5; if this is intended, run ./dev test --update");
 }
 
-// Of what a test of this file would leave in a folder: kind, line, sizes, file, and both texts.
-TEST(Golden, AnUpdateIsLeftBothTextsInsteadOfAFailure) {
+// The record that a test of this file writes to the folder: kind, line, sizes, file and both texts.
+TEST(Golden, InUpdateModeBothTextsAreRecordedInsteadOfAFailure) {
   const auto folder = std::filesystem::temp_directory_path() / cat("karez-golden-", ::getpid());
   std::filesystem::create_directory(folder);
   ::setenv("KAREZ_UPDATE", folder.c_str(), 1);
@@ -56,11 +57,11 @@ TEST(Golden, AnUpdateIsLeftBothTextsInsteadOfAFailure) {
                       "\n712\n"));
 }
 
-TEST(Golden, WithoutAnUpdateNothingIsLeft) {
+TEST(Golden, WithoutUpdateModeNothingIsRecorded) {
   ::setenv("KAREZ_UPDATE", "", 1);
   EXPECT_FALSE(golden("new", "old"));
   ::setenv("KAREZ_UPDATE", "/nowhere/at/all", 1);
-  EXPECT_FALSE(golden("new", "old")) << "what cannot be left is a failure";
+  EXPECT_FALSE(golden("new", "old")) << "a record that cannot be written is a failure";
   ::unsetenv("KAREZ_UPDATE");
 }
 

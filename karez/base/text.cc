@@ -1,4 +1,4 @@
-// Text in small pieces: the parts that need no template.
+// Splitting, trimming and quoting of text.
 #include "karez/base/text.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Text in small pieces: joining, splitting, quoting.
+// Joining, splitting and quoting of text.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace karez::base {
 
-// join({1, 2, 3}, ", ") == "1, 2, 3"; `show` turns an item into something `cat` takes.
+// join({1, 2, 3}, ", ") == "1, 2, 3"; `show` converts an item to a value that `cat` accepts.
 template <class Items, class Show> std::string join(const Items& items, std::string_view separator, Show show) {
   std::string out;
   bool first = true;
@@ -30,7 +30,7 @@ template <class Items> std::string join(const Items& items, std::string_view sep
 std::vector<std::string> split(std::string_view text, char separator);  // keeps empty pieces
 std::string_view trim(std::string_view text);                           // without white space at both ends
 bool starts_with(std::string_view text, std::string_view prefix);
-std::string quote(std::string_view text);    // "a \"b\"\n" in C's escapes
-std::string bytes_text(std::int64_t bytes);  // "1.50 MiB", for people
+std::string quote(std::string_view text);    // "a \"b\"\n" with C's escapes
+std::string bytes_text(std::int64_t bytes);  // "1.50 MiB"
 
 }  // namespace karez::base

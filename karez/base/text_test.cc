@@ -1,4 +1,4 @@
-// Tests of text in small pieces, of checked sizes, ids and notes.
+// Tests of text functions, checked sizes, ids and log lines.
 #include "karez/base/text.h"
 
 #include <gmock/gmock.h>
@@ -25,12 +25,12 @@ TEST(Text, CatTakesEveryKindOfPart) {
   EXPECT_EQ(cat(), "");
   EXPECT_EQ(cat(std::numeric_limits<std::int64_t>::min(), " ", std::numeric_limits<std::uint64_t>::max()),
             "-9223372036854775808 18446744073709551615");
-  EXPECT_EQ(cat(Id<struct SomeTag>(4)), "4") << "what prints to a stream is taken";
+  EXPECT_EQ(cat(Id<struct SomeTag>(4)), "4") << "a value with a stream operator is accepted";
   const std::vector<std::int64_t> none, one{-7}, two{0, std::numeric_limits<std::int64_t>::max()};
   EXPECT_EQ(cat("sizes ", none, one, two), "sizes [][-7][0, 9223372036854775807]");
 }
 
-TEST(Text, JoinPutsTheSeparatorBetween) {
+TEST(Text, JoinPutsTheSeparatorBetweenItems) {
   EXPECT_EQ(join(std::vector{1, 2, 3}, ", "), "1, 2, 3");
   EXPECT_EQ(join(std::vector<int>{}, ", "), "");
   EXPECT_EQ(join(std::vector<std::string>{"", "", ""}, "-"), "--");
@@ -42,7 +42,7 @@ TEST(Text, SplitKeepsEmptyPieces) {
   EXPECT_THAT(split("", ','), ElementsAre(""));
 }
 
-TEST(Text, TrimTakesWhiteSpaceOffBothEnds) {
+TEST(Text, TrimRemovesWhiteSpaceAtBothEnds) {
   EXPECT_EQ(trim(" \t a b\r\n"), "a b");
   EXPECT_EQ(trim(" \n "), "");
   EXPECT_EQ(trim(""), "");
@@ -54,7 +54,7 @@ TEST(Text, StartsWithIsFalseForLongerPrefixes) {
   EXPECT_FALSE(starts_with("me", "mesh"));
 }
 
-TEST(Text, NumbersShowThatTheyAreNoIntegersAndReadBackToTheSameBits) {
+TEST(Text, NumbersAreDistinctFromIntegersAndParseToTheSameBits) {
   EXPECT_EQ(number(1), "1.0");
   EXPECT_EQ(number(-0.0), "-0.0");
   EXPECT_EQ(number(0.1), "0.1");
@@ -75,9 +75,9 @@ TEST(Text, NumbersShowThatTheyAreNoIntegersAndReadBackToTheSameBits) {
   }
 }
 
-TEST(Text, QuotesEscapeWhatWouldEndThem) { EXPECT_EQ(quote("a \"b\"\\\n\t"), "\"a \\\"b\\\"\\\\\\n\\t\""); }
+TEST(Text, QuoteEscapesSpecialCharacters) { EXPECT_EQ(quote("a \"b\"\\\n\t"), "\"a \\\"b\\\"\\\\\\n\\t\""); }
 
-TEST(Text, BytesAreShownForPeople) {
+TEST(Text, BytesAreShownWithAUnit) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(1023), "1023 B");
   EXPECT_EQ(bytes_text(1536), "1.50 KiB");
@@ -98,7 +98,7 @@ TEST(Error, AnOverflowOfSizesIsAnErrorWithBothValues) {
   EXPECT_EQ(round_up(64, 64), 64);
 }
 
-TEST(Error, RequireThrowsOnlyWhereItDoesNotHold) {
+TEST(Error, RequireThrowsOnlyIfTheConditionIsFalse) {
   require(true, "fine");
   EXPECT_THROW(require(false, "sizes differ: ", 3, " and ", 4), Error);
 }
@@ -112,7 +112,7 @@ TEST(Id, NoneIsNotValidAndIdsAreOrdered) {
   EXPECT_EQ(set.size(), 2u);
 }
 
-TEST(Log, ALineNamesItsLevel) {
+TEST(Log, ALineShowsItsLevel) {
   ::testing::internal::CaptureStderr();
   log_line(LogLevel::warning, "a hidden copy of 8 bytes");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "karez warning: a hidden copy of 8 bytes\n");

@@ -1,5 +1,4 @@
-// A mutex that can be waited for so long and no longer. (std::timed_mutex waits by a call that the ThreadSanitizer of
-// GCC 12 does not know.)
+// A mutex with a timeout. (std::timed_mutex waits with a call that the ThreadSanitizer of GCC 12 does not support.)
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Tests of a mutex that is waited for so long.
+// Tests of the mutex with a timeout.
 #include "karez/base/timed_mutex.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace karez::base {
 namespace {
 
-TEST(TimedMutex, OneAtATimeHasIt) {
+TEST(TimedMutex, OneThreadAtATimeHoldsIt) {
   TimedMutex mutex;
   int count = 0;
   std::vector<std::thread> threads;
@@ -26,7 +26,7 @@ TEST(TimedMutex, OneAtATimeHasIt) {
   EXPECT_EQ(count, 4000);
 }
 
-TEST(TimedMutex, WhoWaitsInVainDoesNotHaveIt) {
+TEST(TimedMutex, ATimeoutDoesNotAcquireIt) {
   TimedMutex mutex;
   {
     const std::lock_guard held(mutex);
@@ -34,7 +34,7 @@ TEST(TimedMutex, WhoWaitsInVainDoesNotHaveIt) {
     EXPECT_FALSE(std::unique_lock(mutex, std::chrono::milliseconds(-1)));
   }
   EXPECT_TRUE(std::unique_lock(mutex, std::chrono::milliseconds(0)));
-  EXPECT_TRUE(std::unique_lock(mutex, std::chrono::milliseconds(0))) << "and lets go of it";
+  EXPECT_TRUE(std::unique_lock(mutex, std::chrono::milliseconds(0))) << "the lock above was released";
 }
 
 }  // namespace

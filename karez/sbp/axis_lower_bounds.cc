@@ -1,4 +1,4 @@
-// Steps at their cheapest, and the trees of one axis that are made of them.
+// Least seconds of the steps on one axis, and of the trees made of them.
 #include "karez/sbp/axis_lower_bounds.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::vector<Sbp> entries_of(const TensorType& type) {
   return entries;
 }
 
-// Calls visit(layout) for all ways in which the axes but one split the tensor.
+// Calls visit() for all splits of the tensor by the other axes, with `layout` set to each.
 template <class Visit>
 void for_each_rest(const TensorType& type, const Mesh& mesh, int axis, int other, Layout& layout, Visit visit) {
   if (other == mesh.rank()) return visit();
@@ -29,7 +29,7 @@ void for_each_rest(const TensorType& type, const Mesh& mesh, int axis, int other
   }
 }
 
-// Floyd and Warshall.
+// Shortest paths by Floyd and Warshall.
 void shorten(std::vector<std::vector<double>>& distances) {
   for (std::size_t k = 0; k < distances.size(); ++k)
     for (auto& row : distances)
@@ -70,7 +70,7 @@ double AxisLowerBounds::seconds(int axis, Sbp from, unsigned wanted) {
   return rest == none ? 0 : tree(axis, rest)[static_cast<std::size_t>(number(from))];
 }
 
-// Dreyfus and Wagner, over few entries.
+// The algorithm of Dreyfus and Wagner, over few entries.
 const std::vector<double>& AxisLowerBounds::tree(int axis, unsigned wanted) {
   Trees& trees = trees_[static_cast<std::size_t>(axis)];
   if (const auto known = trees.find(wanted); known != trees.end()) return known->second;
@@ -82,7 +82,7 @@ const std::vector<double>& AxisLowerBounds::tree(int axis, unsigned wanted) {
       if (wanted == 1U << e) branch[e] = 0;
   }
   for (unsigned part = (wanted - 1) & wanted; part != 0; part = (part - 1) & wanted) {
-    if ((part & first) == 0) continue;  // each way to part them once
+    if ((part & first) == 0) continue;  // visit each partition once
     const auto &one = tree(axis, part), &other = tree(axis, wanted ^ part);
     for (std::size_t e = 0; e < distances.size(); ++e) branch[e] = std::min(branch[e], one[e] + other[e]);
   }

@@ -1,5 +1,5 @@
-// What a transition costs on one mesh axis at least, whatever the other axes do meanwhile: a bound on trees that are
-// too many to price.
+// Lower bounds on the cost of a transition on one mesh axis for any layout of the other axes, used where there are too
+// many transition trees to price each.
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@
 
 namespace karez::sbp {
 
-// Every step of a tree changes the entry of one axis, so the steps of one axis lead from its entry of the start to its
-// entries of all targets. A step costs no less than on the parts that the other axes may leave to its group. So the
-// floors of all axes together are at most the tree's price.
+// Every step of a tree changes the entry of one axis, so the steps of one axis form a tree from its entry at the start
+// to its entries in all targets. A step costs at least its minimum over all splits of the other axes. So the sum of the
+// bounds of all axes is at most the price of the tree.
 class AxisLowerBounds {
  public:
   AxisLowerBounds(const TensorType& type, const Mesh& mesh, const CostTable& costs);
 
   static constexpr unsigned none = 0;
-  unsigned with(unsigned set, Sbp entry) const { return set | 1U << number(entry); }  // one more entry that is wanted
+  unsigned with(unsigned set, Sbp entry) const { return set | 1U << number(entry); }  // the set with one more entry
   double seconds(int axis, Sbp from, unsigned wanted);
 
  private:
-  // Least seconds from each entry to all of a set.
+  // By set of entries: the least seconds from each entry to the whole set.
   using Trees = std::map<unsigned, std::vector<double>>;
 
   int number(Sbp entry) const;

@@ -1,4 +1,4 @@
-// What an axis costs at least: by hand, on one axis exactly, and never more than the cheapest tree.
+// Tests of axis lower bounds: computed by hand, exact on one axis, and never above the cheapest tree.
 #include "karez/sbp/axis_lower_bounds.h"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ TEST(AxisLowerBounds, AStepIsPricedOnThePartsThatOtherAxesLeave) {
   EXPECT_NEAR(beside.seconds(0, S(0), whole), 1 + 32, 1e-9);  // of a quarter
 }
 
-// A split is free from the whole: both splits cost what the whole costs.
-TEST(AxisLowerBounds, WhatFollowsFromTheWholeIsFree) {
+// A split of the whole is free, so requiring it in addition costs nothing.
+TEST(AxisLowerBounds, SplitsOfTheWholeAreFree) {
   const TensorType type{DType::f32, {8, 8}};
   AxisLowerBounds bounds(type, Mesh::parse("a=2,b=2"), costs_of(1, 1, 1e30));
   const unsigned whole = bounds.with(AxisLowerBounds::none, B()), all = bounds.with(bounds.with(whole, S(0)), S(1));
@@ -38,8 +38,8 @@ TEST(AxisLowerBounds, WhatFollowsFromTheWholeIsFree) {
   EXPECT_EQ(bounds.seconds(0, S(1), AxisLowerBounds::none), 0);
 }
 
-// The whole is a maximum's summand as it stands; for a sum most members hold zeros.
-TEST(AxisLowerBounds, EachKindOfPartialIsAnEntryOfItsOwn) {
+// The whole value is a valid term of a maximum; for a sum, other members must hold zeros.
+TEST(AxisLowerBounds, EachKindOfPartialIsASeparateEntry) {
   AxisLowerBounds bounds({DType::f32, {8}}, Mesh::parse("a=2"), costs_of(1, 1, 1));
   auto to = [&](Sbp from, Reduce reduce) {
     return bounds.seconds(0, from, bounds.with(AxisLowerBounds::none, P(reduce)));
@@ -51,15 +51,15 @@ TEST(AxisLowerBounds, EachKindOfPartialIsAnEntryOfItsOwn) {
   EXPECT_GT(to(P(Reduce::max), Reduce::min), 0);
 }
 
-// One axis cannot change a dimension that a later one splits too: then that axis leaves more.
-TEST(AxisLowerBounds, ALaterAxisDoesNotSplitWhatTheStepChanges) {
+// An axis cannot change a dimension that a later axis also splits, so the later axis does not reduce the bytes.
+TEST(AxisLowerBounds, ALaterAxisDoesNotSplitTheDimensionThatTheStepChanges) {
   AxisLowerBounds bounds({DType::f32, {8}}, Mesh::parse("a=2,b=2"), costs_of(1, 1, 1e30));
   const unsigned whole = bounds.with(AxisLowerBounds::none, B());
   EXPECT_NEAR(bounds.seconds(0, S(0), whole), 1 + 16, 1e-9);
   EXPECT_NEAR(bounds.seconds(1, S(0), whole), 1 + 8, 1e-9);
 }
 
-TEST(AxisLowerBounds, TogetherTheyCostNoMoreThanTheCheapestTreeAndOnOneAxisAsMuch) {
+TEST(AxisLowerBounds, TheirSumIsAtMostTheCheapestTreeAndEqualToItOnOneAxis) {
   const char* given = std::getenv("KAREZ_SEED");
   const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 1;
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
@@ -103,8 +103,8 @@ TEST(AxisLowerBounds, TogetherTheyCostNoMoreThanTheCheapestTreeAndOnOneAxisAsMuc
     if (mesh.rank() == 1) { ASSERT_NEAR(least, price, 1e-9 * price) << "seed " << seed << ", case " << tried; }
     (least < price * (1 - 1e-9) ? less : equal) += 1;
   }
-  EXPECT_GT(equal, 100);  // or it is a poor bound
-  EXPECT_GT(less, 20);    // or the trees were too small to tell
+  EXPECT_GT(equal, 100);  // otherwise the bound is weak
+  EXPECT_GT(less, 20);    // otherwise the trees are too small for the test
 }
 
 }  // namespace

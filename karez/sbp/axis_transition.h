@@ -1,4 +1,4 @@
-// One axis' entry changes: which move that is, where it may, and its price from the shape that the axis' group holds
+// Changes of one axis' entry: the move, its legality and its price, given the shape that the axis' group holds
 // together.
 #pragma once
 
@@ -11,21 +11,21 @@
 
 namespace karez::sbp {
 
-// None where no single move does it: equal entries, or one Partial to another.
+// The move between two entries; none if they are equal or both Partial.
 std::optional<Move> move_between(Sbp from, Sbp to);
 
-// No later axis splits a dimension that the entry of `axis` gives up or takes. Only then are the parts of a group's
-// members neighbours in one range: on (2, 2), S(0) S(0) gives device (0, 1) the second quarter, and (B, S(0)) wants it
-// to have the second half, of which its group (0, 1), (1, 1) holds the second and the fourth quarter. Axes of one
-// device split nothing.
+// Whether no later axis splits a dimension that `from` or `to` splits. Only then are the parts of a group's members
+// contiguous in one range: on (2, 2), (S(0), S(0)) gives device (0, 1) the second quarter, and (B, S(0)) requires the
+// second half, of which its group (0, 1), (1, 1) holds the second and the fourth quarter. Axes of one device split
+// nothing.
 bool boxes_nest(const Mesh& mesh, std::span<const Sbp> layout, int axis, Sbp from, Sbp to);
 
-// Seconds on the busiest device of a group of n that holds `shape` together; see `seconds` in transition.h.
+// Seconds on the busiest device of a group of n devices that hold `shape` together; see `seconds` in transition.h.
 double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int64_t> shape, std::int64_t element_bytes,
                     const LinkCost& link, double memory_bytes);
 
-// The cheapest way of an all_reduce of n members with `bytes` each, and its price; `range`: bytes of the longest of n
-// ranges.
+// The cheapest algorithm for an all_reduce of n members with `bytes` each, and its price; `range` is the bytes of the
+// longest of n ranges.
 struct AllReduceChoice {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::direct;
   double seconds = 0;

@@ -1,4 +1,4 @@
-// The cost table: lookup, the price of a call, and its text.
+// The cost table: lookup, the price of a call, and the text format.
 #include "karez/sbp/cost.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ void check(const LinkCost& link, std::string_view of) {
   check(link.beta, 0, "beta", of);
 }
 
-// Of a set what is not known is 0.
+// Unknown rates of a set are 0.
 void check_rates(const Rates& rates, std::string_view of) {
   for (std::size_t i = 0; i < rate_count; ++i)
     if (rates[i] != 0) check(rates[i], 1e-300, cat("rate ", rate_name(i)), of);
@@ -52,13 +52,13 @@ std::string print_rates(std::string_view before, const Rates& rates) {
   return out;
 }
 
-// "matmul.square=1e11", which counts, or "avx512 team 2 matmul.square=1e11", of a set.
+// "matmul.square=1e11", a rate in effect, or "avx512 team 2 matmul.square=1e11", a rate of a set.
 void parse_rate(Scanner& in, CostTable& out) {
   std::string name = in.name();
   Rates* into = &out.rates;
   if (in.accept("team")) {
     const std::int64_t team = in.integer();
-    if (team < 1 || team > 1024) in.fail_here(cat("a team of ", team, " threads; there are 1 to 1024"));
+    if (team < 1 || team > 1024) in.fail_here(cat("a team of ", team, " threads; it must have 1 to 1024"));
     auto set = std::find_if(out.sets.begin(), out.sets.end(),
                             [&](const RateSet& s) { return s.isa == name && s.team == team; });
     if (set == out.sets.end()) set = out.sets.insert(set, {name, static_cast<int>(team), {}});
@@ -66,7 +66,7 @@ void parse_rate(Scanner& in, CostTable& out) {
     name = in.name();
   }
   const std::size_t rate = find_rate(name);
-  if (rate == rate_count) in.fail_here(cat("'", name, "' is no rate; this build of Karez has no such class of work"));
+  if (rate == rate_count) in.fail_here(cat("'", name, "' is not a rate that this build of Karez supports"));
   if ((*into)[rate] != 0) in.fail_here(cat("rate ", name, " appears twice"));
   check((*into)[rate] = number_after(in, "="), 1e-300, cat("rate ", name));
 }
@@ -80,11 +80,11 @@ void CostTable::check() const {
     sbp::check(at->second, cat(" of @", at->first));
   }
   for (const Rate& rate : coarse_rates)
-    sbp::check(this->*rate.field, rate.field == &CostTable::call ? 0 : 1e-300, rate.name);  // one divides by rates
+    sbp::check(this->*rate.field, rate.field == &CostTable::call ? 0 : 1e-300, rate.name);  // rates are divisors
   check_rates(rates, "");
   for (auto at = sets.begin(); at != sets.end(); ++at) {
     const std::string of = cat(" of ", at->isa, " team ", at->team);
-    require(at->team >= 1 && at->team <= 1024, "costs: rates", of, "; a team has 1 to 1024 threads");
+    require(at->team >= 1 && at->team <= 1024, "costs: rates", of, "; a team must have 1 to 1024 threads");
     for (auto before = sets.begin(); before != at; ++before)
       require(before->isa != at->isa || before->team != at->team, "costs: rates", of, " appear twice");
     check_rates(at->rates, of);
@@ -100,7 +100,7 @@ bool CostTable::is_default() const {
 std::string origin_text(const CostTable& costs) {
   if (!costs.origin.empty()) return costs.origin;
   return costs.is_default() ? cat(default_origin, "; `karez doctor --kernels --costs FILE` measures this one")
-                            : "of a table that names no origin";
+                            : "from a table without an origin";
 }
 
 std::string_view default_costs_warning(const CostTable& costs) {
@@ -117,7 +117,7 @@ namespace {
 
 bool is_product(WorkClass work) { return work != WorkClass::none && work < WorkClass::memory; }
 
-// Of a set for so many threads; sets are of one processor.
+// The rates of the given number of threads, from sets of one processor.
 Rates rates_of(const std::vector<RateSet>& sets, int team) {
   const RateSet *below = nullptr, *above = nullptr;
   for (const RateSet& set : sets) {
@@ -137,7 +137,7 @@ Rates rates_of(const std::vector<RateSet>& sets, int team) {
 
 double CostTable::seconds(const Work& work) const {
   const std::size_t rate = rate_of(work);
-  if (rate == rate_count) return 0;  // a view: nothing is called
+  if (rate == rate_count) return 0;  // a view, without a kernel call
   const std::size_t moving = is_product(work.work) ? rate_of({.work = WorkClass::memory, .bytes = work.bytes}) : rate;
   const double of_bytes = work.bytes / (rates[moving] > 0 ? rates[moving] : memory_bytes);
   const double coarse = work.work == WorkClass::matmul ? matmul_flops : conv_flops;
@@ -155,7 +155,7 @@ CostTable CostTable::with_threads(int team, int devices) const {
   CostTable out = *this;
   if (!sets.empty()) out.rates = rates_of(sets, team);
   out.sets.clear();
-  if (out.rates == Rates()) return out;  // what no processor was measured for does not hang on how many threads one has
+  if (out.rates == Rates()) return out;  // rates that were not measured do not depend on the number of threads
   const double turns = devices;
   for (double& rate : out.rates) rate /= turns;
   for (double* rate : {&out.matmul_flops, &out.conv_flops, &out.memory_bytes}) *rate /= turns;
@@ -200,7 +200,7 @@ CostTable CostTable::parse(std::string_view text) {
     auto rate =
         std::find_if(std::begin(coarse_rates), std::end(coarse_rates), [&](const Rate& r) { return r.name == name; });
     if (rate == std::end(coarse_rates))
-      in.fail_here(cat("'", name, "' is no cost; there are origin, link, rate, ",
+      in.fail_here(cat("'", name, "' is not a cost; there are origin, link, rate, ",
                        join(coarse_rates, ", ", [](const Rate& r) { return r.name; })));
     out.*(rate->field) = number_after(in, "=");
   }

@@ -1,4 +1,4 @@
-// The cost table: alpha-beta of each mesh axis' links and compute rates; the one source of prices for every decision.
+// The cost table: link latencies and bandwidths per mesh axis, and compute rates; all predicted times derive from it.
 #pragma once
 
 #include <string>
@@ -18,43 +18,43 @@ struct LinkCost {
 };
 
 struct CostTable {
-  LinkCost link;  // of every axis that has no entry below
+  LinkCost link;  // for every axis without an entry below
   std::vector<std::pair<std::string, LinkCost>> axis_links;
-  double matmul_flops = 1e11;  // floating point operations a second of one device, where no rate below says more
+  double matmul_flops = 1e11;  // floating point operations a second of one device, unless a rate below applies
   double conv_flops = 8e10;
-  double memory_bytes = 1e10;  // bytes a second that one device reads and writes in pointwise work, and where it copies
-                               // and adds up what it receives
+  double memory_bytes = 1e10;  // bytes a second that one device reads and writes in pointwise work, and when it copies
+                               // or reduces received data
   double call = 1e-6;          // seconds of overhead per kernel call
-  Rates rates = {};            // that count
-  std::vector<RateSet> sets = {};  // measured: by instructions and threads, from which `on` takes those that count
-  std::string origin = {};         // "measured on ... 2026-11-23"; "": nobody said
+  Rates rates = {};            // the rates in effect
+  std::vector<RateSet> sets = {};  // measured rates by instruction set and threads, from which with_threads chooses
+  std::string origin = {};         // "measured on ... 2026-11-23"; "" if not given
 
-  // Whether nobody measured or gave these numbers.
+  // Whether all numbers are defaults, neither measured nor given.
   bool is_default() const;
 
   const LinkCost& of_axis(std::string_view name) const;
-  // Seconds of one call on one device: of its operations or the bytes that it touches, whichever take longer, plus the
-  // call.
+  // Seconds of one call on one device: the time of its operations or of the bytes that it accesses, whichever is
+  // longer, plus the overhead.
   double seconds(const Work& work) const;
 
-  // The table for devices with these instructions (no others' sets are left), by calls of `team` threads, of which each
-  // worker thread serves `devices` in turn: work takes so many times longer, and so do the bytes of links of the class
-  // "local", within a process; messages do not, for whoever waits for one leaves the worker to others. Between two
-  // teams rates grow by a power of the threads. Of no rates: the table as it is.
+  // with_isa keeps only the sets of these instructions. with_threads gives the table for calls of `team` threads when
+  // each worker thread serves `devices` devices in turn: work takes that many times longer, and so do the bytes of
+  // "local" links, within a process; messages do not, because a device that waits for one leaves the worker to others.
+  // Between two measured teams, rates grow by a power of the threads. Without rates the table does not change.
   CostTable with_isa(std::string_view isa) const;
   CostTable with_threads(int team, int devices) const;
 
-  void check() const;         // throws on what is not finite, on a rate of zero or less, and on two links of one axis
-  std::string print() const;  // text that `parse` reads back; part of the program hash
-  static CostTable parse(std::string_view text);  // and checks
+  void check() const;         // throws if a number is not finite, a rate is not positive, or an axis has two links
+  std::string print() const;  // text that `parse` accepts; part of the program hash
+  static CostTable parse(std::string_view text);  // also checks the table
   bool operator==(const CostTable&) const = default;
 };
 
-// What origins of default tables begin with.
-inline constexpr std::string_view default_origin = "defaults, which no processor was measured for";
-// Where the numbers come from, in one line.
+// The prefix of the origins of default tables.
+inline constexpr std::string_view default_origin = "defaults, not measured on any processor";
+// The origin of the numbers, in one line.
 std::string origin_text(const CostTable& costs);
-// What is printed next to a number that such a table predicts: "" or " with default costs (`karez doctor` measures this
+// The text printed after a number that such a table predicts: "" or " with default costs (`karez doctor` measures this
 // machine)".
 std::string_view default_costs_warning(const CostTable& costs);
 

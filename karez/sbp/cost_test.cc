@@ -1,4 +1,4 @@
-// The cost table: prices, lookup and text.
+// Tests of the cost table: prices, lookup and text.
 #include "karez/sbp/cost.h"
 
 #include <gtest/gtest.h>
@@ -23,13 +23,13 @@ CostTable table() {
   return out;
 }
 
-TEST(CostTable, AnAxisHasItsOwnLinkOrTheCommonOne) {
+TEST(CostTable, AnAxisHasItsOwnLinkOrTheDefaultLink) {
   CostTable costs = table();
   EXPECT_EQ(costs.of_axis("model").alpha, 3e-7);
   EXPECT_EQ(costs.of_axis("data").alpha, 1e-6);
 }
 
-TEST(CostTable, ACallCostsTheLargerOfWorkAndMemoryAndItsOverhead) {
+TEST(CostTable, ACallCostsTheMaximumOfWorkAndMemoryPlusItsOverhead) {
   CostTable costs = table();
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1e9, 1e6}), 1e-2 + 1e-6);
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1e3, 1e9}), 1e-1 + 1e-6);
@@ -38,7 +38,7 @@ TEST(CostTable, ACallCostsTheLargerOfWorkAndMemoryAndItsOverhead) {
   EXPECT_EQ(costs.seconds({WorkClass::none, 1e12, 1e12}), 0);
 }
 
-TEST(CostTable, ItsTextReadsBack) {
+TEST(CostTable, TextRoundTrips) {
   CostTable costs = table();
   costs.matmul_flops = 1.0 / 3.0;
   EXPECT_EQ(CostTable::parse(costs.print()), costs);
@@ -46,14 +46,14 @@ TEST(CostTable, ItsTextReadsBack) {
   EXPECT_EQ(CostTable::parse("memory_bytes=5 # measured\n").memory_bytes, 5);
 }
 
-TEST(CostTable, BadTextIsRefused) {
+TEST(CostTable, BadTextIsRejected) {
   for (auto text : {"matmul_flop=1", "matmul_flops=0.0", "matmul_flops=-1", "link alpha=1", "link alpha=-1 beta=0",
                     "call=inf", "call=nan", "link @model alpha=0 beta=0 link @model alpha=0 beta=0", "memory_bytes"})
     EXPECT_THROW(CostTable::parse(text), Error) << text;
 }
 
-// Tables that a program fills in are held to the same.
-TEST(CostTable, FieldsThatPriceNothingAreRefusedByName) {
+// Tables that a program fills in are checked like parsed ones.
+TEST(CostTable, InvalidFieldsAreRejectedByName) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   auto fault = [](const CostTable& costs) -> std::string {
     try {
@@ -75,11 +75,11 @@ TEST(CostTable, FieldsThatPriceNothingAreRefusedByName) {
   EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = 0}), "");
 }
 
-TEST(CostTable, NumbersThatNobodyMeasuredOrGaveAreDefaults) {
+TEST(CostTable, NumbersNeitherMeasuredNorGivenAreDefaults) {
   CostTable costs;
   EXPECT_TRUE(costs.is_default());
   EXPECT_EQ(origin_text(costs),
-            "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one");
+            "defaults, not measured on any processor; `karez doctor --kernels --costs FILE` measures this one");
   EXPECT_EQ(default_costs_warning(costs), " with default costs (`karez doctor` measures this machine)");
   EXPECT_TRUE(costs.with_isa("avx2").with_threads(4, 2).is_default());
   costs.origin = cat(default_origin, "; of some machine");
@@ -91,7 +91,7 @@ TEST(CostTable, NumbersThatNobodyMeasuredOrGaveAreDefaults) {
     EXPECT_FALSE(given.is_default()) << given.print();
     EXPECT_EQ(default_costs_warning(given), "");
   }
-  EXPECT_EQ(origin_text(CostTable::parse("call=2e-6")), "of a table that names no origin");
+  EXPECT_EQ(origin_text(CostTable::parse("call=2e-6")), "from a table without an origin");
 }
 
 constexpr std::size_t square = 3, pointwise_l1 = 13, pointwise_l2 = 14;
@@ -104,19 +104,19 @@ CostTable measured() {
   return out;
 }
 
-TEST(CostTable, ARateOfItsClassCountsWhereTheTableHasItAndElseTheCoarseOne) {
+TEST(CostTable, TheRateOfTheClassIsUsedIfKnownAndOtherwiseTheCoarseRate) {
   const CostTable costs = measured();
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 2e9, 1e4, 64}), 1e-2 + 1e-6);
-  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 2e9, 1e4, 8}), 2e-2 + 1e-6) << "no rate of thin ones";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 2e9, 1e4, 8}), 2e-2 + 1e-6) << "no rate for thin products";
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::conv, 5e8, 1e4, 64}), 1e-2 + 1e-6);
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e4}), 4e-7 + 1e-6);
-  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e5}), 2e-5 + 1e-6) << "no rate of the second cache";
-  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 1e6, 2e4}), 1e-3 + 1e-6) << "a million of e^x";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e5}), 2e-5 + 1e-6) << "no rate for the second cache";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 1e6, 2e4}), 1e-3 + 1e-6) << "a million evaluations of e^x";
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1, 2e4, 64}), 4e-7 + 1e-6)
-      << "a product's bytes are those of a pointwise call";
+      << "a product's bytes are priced like those of a pointwise call";
 }
 
-TEST(CostTable, SetsAreOfInstructionsAndThreads) {
+TEST(CostTable, SetsAreChosenByInstructionsAndThreads) {
   CostTable costs = table();
   costs.sets = {{"avx2", 1, {}}, {"avx512", 1, {}}, {"avx512", 4, {}}};
   for (std::size_t i = 0; i < 3; ++i)
@@ -125,26 +125,28 @@ TEST(CostTable, SetsAreOfInstructionsAndThreads) {
   ASSERT_EQ(own.sets.size(), 2u);
   EXPECT_EQ(own.with_threads(1, 1).rates[square], 2e11);
   EXPECT_EQ(own.with_threads(4, 1).rates[square], 3e11);
-  EXPECT_EQ(own.with_threads(64, 1).rates[square], 3e11) << "no more than was measured";
-  EXPECT_NEAR(own.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "half way in threads that double";
+  EXPECT_EQ(own.with_threads(64, 1).rates[square], 3e11) << "not extrapolated beyond the measured teams";
+  EXPECT_NEAR(own.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1)
+      << "the geometric mean for a doubling of threads";
   EXPECT_NEAR(own.with_threads(2, 1).rates[pointwise_l2], 1e10, 1);
   EXPECT_TRUE(own.with_threads(2, 1).sets.empty());
-  EXPECT_EQ(own.with_threads(1, 1).rates[0], 0) << "not known";
+  EXPECT_EQ(own.with_threads(1, 1).rates[0], 0) << "unknown";
   EXPECT_EQ(costs.with_isa("avx2").with_threads(4, 1).rates[square], 1e11);
   CostTable wider = own;
   wider.sets.push_back({"avx512", 16, {}});
   wider.sets.back().rates[square] = 9e11;
-  EXPECT_NEAR(wider.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "between those that are nearest";
+  EXPECT_NEAR(wider.with_threads(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1)
+      << "interpolated between the nearest teams";
   EXPECT_NEAR(wider.with_threads(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
   wider.sets[0].rates[square] = 0;
-  EXPECT_EQ(wider.with_threads(2, 1).rates[square], 3e11) << "the only one that is known";
+  EXPECT_EQ(wider.with_threads(2, 1).rates[square], 3e11) << "only the larger team's rate is known";
   wider.sets[0].rates[square] = 2e11, wider.sets[1].rates[square] = 0;
-  EXPECT_EQ(wider.with_threads(2, 1).rates[square], 2e11) << "the other way about";
-  EXPECT_EQ(costs.with_isa("neon").with_threads(1, 1), table()) << "coarse rates alone";
+  EXPECT_EQ(wider.with_threads(2, 1).rates[square], 2e11) << "only the smaller team's rate is known";
+  EXPECT_EQ(costs.with_isa("neon").with_threads(1, 1), table()) << "coarse rates only";
   EXPECT_EQ(table().with_threads(3, 1), table());
 }
 
-TEST(CostTable, DevicesThatShareAWorkerTakeTurnsInCallsAndInLinksOfTheirProcess) {
+TEST(CostTable, DevicesThatShareAWorkerSlowDownCallsAndLinksOfTheirProcess) {
   CostTable costs = measured();
   costs.axis_links.emplace_back("local", LinkCost{1e-6, 1e-10});
   const CostTable three = costs.with_threads(1, 3);
@@ -153,14 +155,14 @@ TEST(CostTable, DevicesThatShareAWorkerTakeTurnsInCallsAndInLinksOfTheirProcess)
         Work{WorkClass::memory, 1e6, 2e4}, Work{WorkClass::reduce, 0, 1e9}})
     EXPECT_DOUBLE_EQ(three.seconds(work), 3 * costs.seconds(work));
   EXPECT_EQ(three.of_axis("local"), (LinkCost{1e-6, 3 * 1e-10}))
-      << "who waits for a message leaves the worker to others";
-  EXPECT_EQ(three.of_axis("model"), costs.of_axis("model")) << "a wire is no processor";
+      << "a device that waits for a message leaves the worker to others";
+  EXPECT_EQ(three.of_axis("model"), costs.of_axis("model")) << "a network link is not slowed down";
   EXPECT_EQ(three.link, costs.link);
   EXPECT_DOUBLE_EQ(three.memory_bytes, costs.memory_bytes / 3);
-  EXPECT_EQ(table().with_threads(1, 3), table()) << "coarse rates alone are no processor's";
+  EXPECT_EQ(table().with_threads(1, 3), table()) << "coarse rates do not depend on devices per worker";
 }
 
-TEST(CostTable, RatesSetsAndTheirOriginReadBack) {
+TEST(CostTable, RatesSetsAndOriginRoundTrip) {
   CostTable costs = measured();
   costs.origin = "measured on \"this\", 2026-11-23";
   costs.sets = {{"avx512", 1, {}}, {"avx512", 2, {}}, {"avx2", 1, {}}};
@@ -168,10 +170,10 @@ TEST(CostTable, RatesSetsAndTheirOriginReadBack) {
     for (RateSet& set : costs.sets) set.rates[i] = 1e9 / static_cast<double>(i + 3) * set.team;
   EXPECT_EQ(CostTable::parse(costs.print()), costs);
   EXPECT_EQ(CostTable::parse("rate avx512 team 2 matmul.square=1e11\nrate matmul.thin=2").sets[0].rates[square], 1e11);
-  EXPECT_NE(costs.print(), measured().print()) << "what plans are known by";
+  EXPECT_NE(costs.print(), measured().print()) << "the text is part of the program hash";
 }
 
-TEST(CostTable, BadRatesAreRefused) {
+TEST(CostTable, BadRatesAreRejected) {
   for (auto text : {"rate matmul.cube=1", "rate matmul.square=0", "rate matmul.square=-1", "rate matmul.square=inf",
                     "rate avx2 team 0 matmul.thin=1", "rate avx2 team 1025 matmul.thin=1",
                     "rate avx2 team 4294967297 matmul.thin=1", "rate matmul.thin=1 rate matmul.thin=1",

@@ -1,4 +1,4 @@
-// Entries of axes of one device, as they come to and as they agree.
+// Effective layouts and the comparison of layouts on axes of one device.
 #include "karez/sbp/effective_layout.h"
 
 namespace karez::sbp {

@@ -1,5 +1,5 @@
-// Layouts on meshes some of whose axes have one device: they take every layout that longer ones would, so that one
-// program runs at every size.
+// Layouts on mesh axes of one device, which accept every entry that longer axes accept, so that one program runs on
+// meshes of any size.
 #pragma once
 
 #include "karez/sbp/namespace.h"
@@ -7,10 +7,10 @@
 
 namespace karez::sbp {
 
-// What a layout comes to: an axis of one device cuts nothing, whatever it was asked to, so its entry is Broadcast.
+// The layout with Broadcast for each axis of one device, since such an axis splits nothing.
 Layout effective_layout(const Mesh& mesh, Layout layout);
-// Whether what is stored is what is wanted. On an axis of one device of which nothing was said when it was stored
-// (Broadcast) anything is.
+// Whether the stored layout satisfies the required one. On an axis of one device, a stored Broadcast satisfies every
+// entry.
 bool layouts_agree(const Mesh& mesh, const Layout& stored, const Layout& wanted);
 
 }  // namespace karez::sbp

@@ -1,5 +1,5 @@
-// A user's rule for the stored layout of variables: which axes of the mesh split their dimensions, by glob over their
-// names.
+// A user's rule for the stored layout of variables: a glob pattern over their names, and the mesh axes that split their
+// dimensions.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 namespace karez::sbp {
 
 struct LayoutRule {
-  std::string pattern;  // "fc*.weight", or "block0" for all below it; see karez/base/glob.h
+  std::string pattern;  // "fc*.weight", or "block0" for all names below it; see karez/base/glob.h
   std::vector<std::string>
       axes;  // per dimension: the mesh axis that splits it ("model", "data+model" for both), or "" for none
   std::vector<AxisSplit> splits =
-      {};  // or by axes of the mesh: {"fc*.weight", {}, {{"model", -1}}} splits the last dimension, whatever the rank
+      {};  // alternatively by mesh axis: {"fc*.weight", {}, {{"model", -1}}} splits the last dimension at any rank
 };
 
 }  // namespace karez::sbp

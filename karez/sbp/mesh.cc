@@ -1,4 +1,4 @@
-// Meshes: building, parsing, and the arithmetic of coordinates.
+// Meshes: construction, parsing and coordinates.
 #include "karez/sbp/mesh.h"
 
 #include "karez/base/error.h"
@@ -21,13 +21,13 @@ Mesh Mesh::of(std::vector<MeshAxis> axes) {
   for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
     const MeshAxis& axis = mesh.axes[a];
     require(ErrorKind::name, !axis.name.empty(), "mesh: axis ", a, " of size ", axis.size, " has no name");
-    require(axis.size >= 1, "mesh: axis ", axis.name, " has size ", axis.size, "; the least is 1");
+    require(axis.size >= 1, "mesh: axis ", axis.name, " has size ", axis.size, "; it must be at least 1");
     for (std::size_t b = 0; b < a; ++b)
       require(ErrorKind::name, mesh.axes[b].name != axis.name, "mesh: axis ", axis.name, " appears twice, as number ",
               b, " and ", a);
     size = checked_mul(size, axis.size);
   }
-  require(ErrorKind::device, size <= 1 << 24, "mesh: ", size, " devices; the most is ", 1 << 24);
+  require(ErrorKind::device, size <= 1 << 24, "mesh: ", size, " devices; the maximum is ", 1 << 24);
   for (int d = 0; d < size; ++d) mesh.devices.push_back({0, d});
   return mesh;
 }
@@ -70,8 +70,8 @@ int Mesh::position(const std::vector<int>& coordinates) const {
     fail("mesh: ", coordinates.size(), " coordinates for the ", rank(), " axes of ", print(*this));
   int out = 0;
   for (int a = 0; a < rank(); ++a) {
-    require(coordinates[a] >= 0 && coordinates[a] < axes[a].size, "mesh: coordinate ", coordinates[a], " on axis ",
-            axes[a].name, " of size ", axes[a].size);
+    require(coordinates[a] >= 0 && coordinates[a] < axes[a].size, "mesh: coordinate ", coordinates[a],
+            " is outside of axis ", axes[a].name, " of size ", axes[a].size);
     out = out * axes[a].size + coordinates[a];
   }
   return out;
@@ -79,7 +79,7 @@ int Mesh::position(const std::vector<int>& coordinates) const {
 
 std::vector<int> Mesh::group(int axis, int position) const {
   if (axis < 0 || axis >= rank())
-    fail(ErrorKind::device, "mesh: axis number ", axis, " in ", print(*this), " of ", rank(), " axes");
+    fail(ErrorKind::device, "mesh: axis number ", axis, " is outside of ", print(*this), " of ", rank(), " axes");
   std::vector<int> at = coordinates(position);
   std::vector<int> out(axes[axis].size);
   for (int i = 0; i < axes[axis].size; ++i) {

@@ -1,4 +1,4 @@
-// A mesh: logical devices arranged along named axes.
+// A mesh: devices arranged along named axes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace karez::sbp {
 
-// One device of the world: a rank (one process' share) and the device's number within it.
+// One device of the world: its rank (process) and its number within the rank.
 struct DeviceName {
   int rank = 0;
   int device = 0;
@@ -25,8 +25,8 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
-// Devices in row-major order of their coordinates: on (data=2, model=2), devices[1] is (0, 1). An empty mesh is one
-// device and has no axis.
+// Devices in row-major order of their coordinates: on (data=2, model=2), devices[1] is (0, 1). A mesh without axes has
+// one device.
 struct Mesh {
   Mesh();
   Mesh(std::vector<MeshAxis> axes, std::vector<DeviceName> devices);
@@ -49,7 +49,7 @@ struct Mesh {
   std::vector<int> coordinates(int position) const;  // of devices[position]
   int position(const std::vector<int>& coordinates) const;
   std::vector<int> group(int axis, int position)
-      const;  // positions that differ from `position` on `axis` alone, by their coordinate on it
+      const;  // positions that differ from `position` only on `axis`, sorted by their coordinate on it
   bool operator==(const Mesh&) const;
 };
 std::string print(const Mesh& mesh);  // "mesh(data=2, model=2)"

@@ -1,4 +1,4 @@
-// Meshes: coordinates, groups, text, and what is refused.
+// Tests of meshes: coordinates, groups, text and errors.
 #include "karez/sbp/mesh.h"
 
 #include <gtest/gtest.h>
@@ -18,20 +18,20 @@ TEST(Mesh, DevicesAreInRowMajorOrderOfTheirCoordinates) {
   EXPECT_EQ(mesh.devices[4], (DeviceName{0, 4}));
 }
 
-TEST(Mesh, AGroupDiffersOnOneAxisAlone) {
+TEST(Mesh, AGroupDiffersOnOneAxisOnly) {
   Mesh mesh = Mesh::of({{"data", 2}, {"model", 3}});
   EXPECT_EQ(mesh.group(0, 4), (std::vector<int>{1, 4}));
   EXPECT_EQ(mesh.group(1, 4), (std::vector<int>{3, 4, 5}));
 }
 
-TEST(Mesh, ItsTextIsReadAndWritten) {
+TEST(Mesh, TextIsParsedAndPrinted) {
   Mesh mesh = Mesh::parse("data=2,model=2");
   EXPECT_EQ(mesh, Mesh::of({{"data", 2}, {"model", 2}}));
   EXPECT_EQ(print(mesh), "mesh(data=2, model=2)");
   EXPECT_EQ(mesh.axis("model"), 1);
 }
 
-TEST(Mesh, NoAxisIsOneDevice) {
+TEST(Mesh, AMeshWithoutAxesHasOneDevice) {
   Mesh mesh = Mesh::parse("");
   EXPECT_EQ(mesh.size(), 1);
   EXPECT_EQ(mesh.rank(), 0);
@@ -39,13 +39,13 @@ TEST(Mesh, NoAxisIsOneDevice) {
   EXPECT_EQ(print(mesh), "mesh()");
 }
 
-TEST(Mesh, BadMeshesAreRefused) {
-  EXPECT_EQ(error_of([] { Mesh::of({{"data", 0}}); }), "mesh: axis data has size 0; the least is 1");
+TEST(Mesh, BadMeshesAreRejected) {
+  EXPECT_EQ(error_of([] { Mesh::of({{"data", 0}}); }), "mesh: axis data has size 0; it must be at least 1");
   EXPECT_EQ(error_of([] { Mesh::of({{"data", 2}, {"data", 2}}); }), "mesh: axis data appears twice, as number 0 and 1");
   EXPECT_EQ(error_of([] { Mesh::of({{"", 2}}); }), "mesh: axis 0 of size 2 has no name");
   EXPECT_NE(error_of([] {
               Mesh::of({{"a", 1 << 20}, {"b", 1 << 20}});
-            }).find("devices; the most is"),
+            }).find("devices; the maximum is"),
             std::string::npos);
   EXPECT_NE(error_of([] { Mesh::parse("data=2 model=2"); }), "no error");
   EXPECT_NE(error_of([] { Mesh::parse("data"); }), "no error");
@@ -60,7 +60,7 @@ TEST(Mesh, MeshesOfOtherDevicesOrAxesDiffer) {
   EXPECT_NE(mesh, Mesh({{"model", 2}}, {{0, 0}, {0, 1}}));
 }
 
-TEST(Mesh, UnknownAxesAndPositionsAreRefused) {
+TEST(Mesh, UnknownAxesAndPositionsAreErrors) {
   Mesh mesh = Mesh::parse("data=2,model=2");
   EXPECT_EQ(error_of([&] { mesh.axis("batch"); }),
             "mesh: no axis is called 'batch'; mesh(data=2, model=2) has data, model");

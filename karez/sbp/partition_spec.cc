@@ -1,4 +1,4 @@
-// One entry per mesh axis from one word per dimension, or from one dimension per axis.
+// Conversion between partition specs and layouts.
 #include "karez/sbp/partition_spec.h"
 
 #include "karez/base/error.h"
@@ -24,7 +24,7 @@ Layout layout_from(const std::vector<std::string>& spec, int rank, const Mesh& m
     if (spec[d].empty()) continue;
     const std::vector<std::string> axes = split(spec[d], '+');
     for (const std::string& axis : axes) split_by(layout, mesh, axis, static_cast<int>(d), what);
-    std::vector<std::string> nested;  // as the mesh has them
+    std::vector<std::string> nested;  // in the order of the mesh
     for (std::size_t a = 0; a < layout.size(); ++a)
       if (layout[a].is_split(static_cast<int>(d))) nested.push_back(mesh.axes[a].name);
     require(ErrorKind::layout, axes == nested, what, " splits dimension ", d, " by '", spec[d],
@@ -38,8 +38,8 @@ Layout layout_from(const std::vector<AxisSplit>& splits, int rank, const Mesh& m
   for (const auto& [axis, dim] : splits) {
     require(ErrorKind::layout, -rank <= dim && dim < rank, what, " splits dimension ", dim, " on the mesh axis '", axis,
             "'; ",
-            rank == 0 ? std::string("there is none")
-                      : cat("there are ", rank, ", 0 to ", rank - 1, ", or -", rank, " to -1 from the end"));
+            rank == 0 ? std::string("the rank is 0")
+                      : cat("the rank is ", rank, ": use 0 to ", rank - 1, ", or -", rank, " to -1 from the end"));
     split_by(layout, mesh, axis, dim < 0 ? dim + rank : dim, what);
   }
   return layout;

@@ -1,4 +1,5 @@
-// Words for a layout: per dimension, the mesh axes that split it, or per mesh axis the dimension that it splits.
+// Partition specs: layouts given per dimension, by the mesh axes that split it, or per mesh axis, by the dimension that
+// it splits.
 #pragma once
 
 #include <string>
@@ -18,15 +19,14 @@ struct AxisSplit {
 };
 
 // {"model", ""} for rank 2 on mesh(data=2, model=2) is (B, S(0)); "data+model" splits one dimension on both axes; ""
-// and dimensions behind the last one named are not split. Errors: more dimensions than `rank`, an axis that the mesh
-// does not have, one that is named twice, and "model+data", since splits nest in the order of the mesh's axes; they
-// begin with `what`, "a layout for f32[10, 784]".
+// and dimensions after the last one given are not split. Errors: more dimensions than `rank`, an unknown axis, an axis
+// given twice, and "model+data", since splits nest in the order of the mesh's axes. Error texts begin with `what`, such
+// as "a layout for f32[10, 784]".
 Layout layout_from(const std::vector<std::string>& spec, int rank, const Mesh& mesh, std::string_view what);
-// {{"model", -1}} for rank 2 is (B, S(1)); axes that are not named split nothing. Errors as above, and a dimension that
-// is not there.
+// {{"model", -1}} for rank 2 is (B, S(1)); other axes split nothing. Errors as above, and a dimension out of range.
 Layout layout_from(const std::vector<AxisSplit>& splits, int rank, const Mesh& mesh, std::string_view what);
 
-// The words that layout_from takes back, one for each of the dimensions. Of what is Partial they say nothing.
+// The inverse of layout_from, with one entry per dimension. Partial entries of the layout are not represented.
 std::vector<std::string> partition_spec_of(const Layout& layout, int rank, const Mesh& mesh);
 
 }  // namespace karez::sbp

@@ -1,4 +1,4 @@
-// Names and sizes of rates.
+// Names of the rates, and the rate that applies to given work.
 #include "karez/sbp/rates.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Rates by the kind of work and its size: which there are, and those of one processor.
+// Compute rates by class and size of work.
 #pragma once
 
 #include <array>
@@ -9,32 +9,34 @@
 
 namespace karez::sbp {
 
-// What kind of work a node is; each has rates.
+// The class of a node's work; each has its own rates.
 enum class WorkClass { none, matmul, conv, conv_input, conv_weight, memory, reduce, pool, index, move, update };
 
-// What one device does in a call.
+// The work of one device in a call.
 struct Work {
   WorkClass work = WorkClass::memory;
   double flops =
-      0;  // of products; elsewhere evaluations of functions (e^x, tanh, ...), where 0 leaves the bytes alone to count
+      0;  // operations of products and convolutions; otherwise evaluations of functions (e^x, tanh, ...), 0 if none
   double bytes = 0;       // read and written
-  double min_extent = 0;  // of a product the least of m, n and k; of a convolution the channels that it makes: few of
-                          // them leave vectors empty
+  double min_extent = 0;  // of a product, the least of m, n and k; of a convolution, the channels of its result: if
+                          // they are few, vectors are not filled
 };
 
-// A rate is of a kind of work and a size:
-//   matmul        .vector (least < 4), .thin (< 16), .small (at most 2^20 operations), .square      operations a second
-//   conv, conv_input, conv_weight     .few (least <= 4), .some (<= 8), .many                        operations a second
-//   pointwise, reduce, pool, index, move, update     .l1 (at most 32 KiB), .l2 (1 MiB), .l3 (16 MiB), .memory bytes a
-//   second functions     e^x, tanh, ... of one element each                                                a second
+// Each rate is for a class and a size of work:
+//   matmul                         operations/s   .vector (min_extent < 4), .thin (< 16), .small (at most 2^20
+//                                                 operations), .square
+//   conv, conv_input, conv_weight  operations/s   .few (min_extent <= 4), .some (<= 8), .many
+//   pointwise, reduce, pool, index, move, update
+//                                  bytes/s        .l1 (at most 32 KiB), .l2 (1 MiB), .l3 (16 MiB), .memory
+//   functions                      evaluations/s  e^x, tanh, ... of one element
 inline constexpr std::size_t rate_count = 38, functions_rate = rate_count - 1;
 std::string_view rate_name(std::size_t rate);  // "matmul.square"
-std::size_t find_rate(std::string_view name);  // rate_count: there is none
-std::size_t rate_of(const Work& work);         // rate_count: nothing is done
+std::size_t find_rate(std::string_view name);  // rate_count if there is none
+std::size_t rate_of(const Work& work);         // rate_count for WorkClass::none
 
-using Rates = std::array<double, rate_count>;  // 0: not known
+using Rates = std::array<double, rate_count>;  // 0 if unknown
 
-// What processors of these instructions reach with so many threads a call.
+// The rates of a processor with these instructions and `team` threads per call.
 struct RateSet {
   std::string isa;  // "avx512", see karez/device/processor.h
   int team = 1;

@@ -1,4 +1,4 @@
-// Which work is of which rate.
+// Tests of the rates that apply to given work.
 #include "karez/sbp/rates.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 std::string rate(const Work& work) { return std::string(rate_name(rate_of(work))); }
 
-TEST(Rates, HaveNamesOfTheirOwn) {
+TEST(Rates, NamesAreDistinct) {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < rate_count; ++i) {
     EXPECT_EQ(find_rate(rate_name(i)), i);
@@ -21,7 +21,7 @@ TEST(Rates, HaveNamesOfTheirOwn) {
   EXPECT_EQ(find_rate(""), rate_count);
 }
 
-TEST(Rates, AProductIsOfItsLeastSideAndItsOperations) {
+TEST(Rates, AProductIsClassifiedByItsLeastExtentAndItsOperations) {
   EXPECT_EQ(rate({WorkClass::matmul, 1e9, 1, 1}), "matmul.vector");
   EXPECT_EQ(rate({WorkClass::matmul, 1e9, 1, 4}), "matmul.thin");
   EXPECT_EQ(rate({WorkClass::matmul, 1e9, 1, 15}), "matmul.thin");
@@ -29,14 +29,14 @@ TEST(Rates, AProductIsOfItsLeastSideAndItsOperations) {
   EXPECT_EQ(rate({WorkClass::matmul, (1 << 20) + 1, 1, 16}), "matmul.square");
 }
 
-TEST(Rates, AConvolutionIsOfTheChannelsThatFillVectors) {
+TEST(Rates, AConvolutionIsClassifiedByItsChannels) {
   EXPECT_EQ(rate({WorkClass::conv, 1, 1, 4}), "conv.few");
   EXPECT_EQ(rate({WorkClass::conv, 1, 1, 5}), "conv.some");
   EXPECT_EQ(rate({WorkClass::conv_input, 1, 1, 8}), "conv_input.some");
   EXPECT_EQ(rate({WorkClass::conv_weight, 1, 1, 9}), "conv_weight.many");
 }
 
-TEST(Rates, WhatMovesBytesIsOfTheCacheThatHoldsThem) {
+TEST(Rates, MemoryBoundWorkIsClassifiedByTheCacheThatHoldsItsBytes) {
   EXPECT_EQ(rate({WorkClass::memory, 0, 32 << 10}), "pointwise.l1");
   EXPECT_EQ(rate({WorkClass::reduce, 0, (32 << 10) + 1}), "reduce.l2");
   EXPECT_EQ(rate({WorkClass::pool, 0, 1 << 20}), "pool.l2");

@@ -1,4 +1,4 @@
-// Layouts: their text, their boxes, and which of them make sense.
+// Layouts: text, boxes and validity.
 #include "karez/sbp/sbp.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Sbp sbp_from(std::string_view text) {
   Sbp out;
   if (in.accept("S(")) {
     std::int64_t dim = in.integer();
-    require(ErrorKind::layout, dim >= 0 && dim < 1 << 16, "layout: no dimension ", dim, " can be split (in '", text,
+    require(ErrorKind::layout, dim >= 0 && dim < 1 << 16, "layout: dimension ", dim, " is out of range (in '", text,
             "')");
     out = S(static_cast<int>(dim));
     in.expect(")");
@@ -89,7 +89,7 @@ Box full_box(const Shape& shape) {
 }
 
 Box intersect(const Box& a, const Box& b) {
-  require(a.size() == b.size(), "boxes of rank ", a.size(), " and ", b.size(), " do not meet");
+  require(a.size() == b.size(), "boxes of rank ", a.size(), " and ", b.size(), " cannot be intersected");
   Box out;
   for (std::size_t d = 0; d < a.size(); ++d) {
     std::int64_t begin = std::max(a[d].begin, b[d].begin);
@@ -103,7 +103,7 @@ bool empty(const Box& box) {
 }
 
 Range part_of(Range range, int parts, int index) {
-  require(parts >= 1 && index >= 0 && index < parts, "no part ", index, " of ", parts);
+  require(parts >= 1 && index >= 0 && index < parts, "there is no part ", index, " of ", parts);
   std::int64_t each = range.size() / parts, longer = range.size() % parts;
   std::int64_t begin = range.begin + each * index + std::min<std::int64_t>(index, longer);
   return {begin, begin + each + (index < longer ? 1 : 0)};
@@ -140,9 +140,10 @@ bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, st
       return wrong("there is no dimension ", entry.dim);
     if (!entry.is_partial()) continue;
     if (entry.reduce == Reduce::sum && !has_partial_sums(type.dtype))
-      return wrong("a ", type.dtype, " has no sum",
-                   is_half(type.dtype) ? " in parts: it is made of an f32 that is whole" : "");
-    if (partial && *partial != entry) return wrong("a value has one kind of Partial, not ", *partial, " and ", entry);
+      return wrong("a ", type.dtype, " cannot be a partial sum",
+                   is_half(type.dtype) ? ": it is rounded from a complete f32 sum" : "");
+    if (partial && *partial != entry)
+      return wrong("a value must have one kind of Partial, got ", *partial, " and ", entry);
     partial = &entry;
   }
   return true;

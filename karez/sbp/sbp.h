@@ -1,4 +1,5 @@
-// Split, Broadcast, Partial: how one logical tensor lies on one mesh axis, and layouts of one entry per axis.
+// Split, Broadcast, Partial (SBP): the distribution of a logical tensor on one mesh axis, and layouts with one entry
+// per axis.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@ std::string_view name_of(Reduce reduce);
 struct Sbp {
   enum class Kind : std::uint8_t { split, broadcast, partial };
   Kind kind = Kind::broadcast;
-  int dim = 0;                  // of a split
-  Reduce reduce = Reduce::sum;  // of a partial
+  int dim = 0;                  // if a split
+  Reduce reduce = Reduce::sum;  // if a partial
 
   bool is_split() const { return kind == Kind::split; }
   bool is_split(int d) const { return kind == Kind::split && dim == d; }
   bool is_broadcast() const { return kind == Kind::broadcast; }
   bool is_partial() const { return kind == Kind::partial; }
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees the 0 that a default comparison is compared with
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of the defaulted comparison for a pointer
   auto operator<=>(const Sbp&) const = default;  // total order; S(0) < S(1) < B < P(sum) < P(max) < P(min)
 };
 inline Sbp S(int dim) { return {Sbp::Kind::split, dim, Reduce::sum}; }
@@ -39,10 +40,10 @@ using Layout = std::vector<Sbp>;          // one entry per mesh axis
 std::string print(const Layout& layout);  // "(S(0), B)"
 Layout broadcast_layout(const Mesh& mesh);
 
-// "f32[1024@data, 512]"; "f32[8@data@model, 4; sum@model]"; all Broadcast is "f32[8, 4;]" where a layout is chosen.
+// "f32[1024@data, 512]"; "f32[8@data@model, 4; sum@model]"; a layout of Broadcast entries only is "f32[8, 4;]".
 std::string print(const TensorType& type, const Mesh& mesh, const Layout& layout);
 
-// A half-open range of one dimension, and a box of one range per dimension.
+// A half-open range of one dimension; a Box has one range per dimension.
 struct Range {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
@@ -51,18 +52,18 @@ struct Range {
 using Box = std::vector<Range>;
 Shape shape_of(const Box& box);
 Box full_box(const Shape& shape);
-Box intersect(const Box& a, const Box& b);  // an empty range where they do not meet
+Box intersect(const Box& a, const Box& b);  // has an empty range if they are disjoint
 bool empty(const Box& box);
 
-// Part `index` of `parts` of a range; the first size mod parts are one longer: 6 in 4 is 2, 2, 1, 1.
+// Part `index` of `parts` parts of a range; the first (size mod parts) parts are one longer: 6 in 4 is 2, 2, 1, 1.
 Range part_of(Range range, int parts, int index);
 
-// The box of the logical tensor that the device at `position` holds (for Partial: the box it has a summand of). Splits
-// nest in mesh-axis order.
+// The box of the logical tensor that the device at `position` holds (for Partial: the box of its summand). Splits nest
+// in mesh-axis order.
 Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position);
 
-// True where the layout makes sense for the shape: one entry per axis, split dimensions exist, one kind of Partial.
-// Otherwise `why` (if given) says what is wrong.
+// Whether the layout is valid for the type: one entry per axis, split dimensions exist, at most one kind of Partial.
+// Otherwise sets `why` (if given) to the reason.
 bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, std::string* why = nullptr);
 
 }  // namespace karez::sbp

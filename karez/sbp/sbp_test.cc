@@ -1,4 +1,4 @@
-// Layouts: parts, nested boxes, text, validity.
+// Tests of layouts: parts, nested boxes, text and validity.
 #include "karez/sbp/sbp.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ TEST(Sbp, TheFirstPartsAreOneLonger) {
   for (int i = 0; i < 4; ++i) sizes.push_back(part_of({0, 6}, 4, i).size());
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{2, 2, 1, 1}));
   EXPECT_EQ(part_of({10, 16}, 4, 2), (Range{14, 15}));
-  EXPECT_EQ(part_of({0, 2}, 3, 2), (Range{2, 2}));  // nothing is left for the last
+  EXPECT_EQ(part_of({0, 2}, 3, 2), (Range{2, 2}));  // the last part is empty
   EXPECT_EQ(part_of({5, 5}, 3, 1), (Range{5, 5}));
   EXPECT_THROW(part_of({0, 6}, 4, 4), Error);
 }
@@ -46,13 +46,13 @@ TEST(Sbp, BroadcastAndPartialHoldTheWholeBox) {
   EXPECT_EQ(local_box({}, two_by_two, {P(), B()}, 3), Box{});
 }
 
-TEST(Sbp, BoxesOfBadLayoutsAreRefused) {
+TEST(Sbp, BoxesOfBadLayoutsAreErrors) {
   EXPECT_THROW(local_box({6}, two_by_two, {S(0)}, 0), Error);
   EXPECT_THROW(local_box({6}, two_by_two, {S(1), B()}, 0), Error);
   EXPECT_THROW(local_box({6}, two_by_two, {B(), B()}, 4), Error);
 }
 
-TEST(Sbp, BoxesMeetOrAreEmpty) {
+TEST(Sbp, IntersectionsOfDisjointBoxesAreEmpty) {
   EXPECT_EQ(intersect({{0, 4}, {2, 6}}, {{2, 8}, {0, 3}}), (Box{{2, 4}, {2, 3}}));
   EXPECT_TRUE(empty(intersect({{0, 4}}, {{5, 8}})));
   EXPECT_EQ(intersect({{0, 4}}, {{5, 8}})[0].size(), 0);
@@ -61,7 +61,7 @@ TEST(Sbp, BoxesMeetOrAreEmpty) {
   EXPECT_EQ(shape_of({{2, 5}, {1, 1}}), (Shape{3, 0}));
 }
 
-TEST(Sbp, TextShowsLayoutsWhereTheyBelong) {
+TEST(Sbp, TextShowsEachAxisAtTheDimensionItSplits) {
   EXPECT_EQ(print(S(1)), "S(1)");
   EXPECT_EQ(print(B()), "B");
   EXPECT_EQ(print(P(Reduce::max)), "P(max)");
@@ -82,7 +82,7 @@ TEST(Sbp, EntriesHaveATotalOrder) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-TEST(Sbp, LayoutsThatMakeNoSenseAreRefusedWithAReason) {
+TEST(Sbp, InvalidLayoutsAreRejectedWithAReason) {
   auto why = [](const TensorType& type, const Layout& layout) {
     std::string text;
     EXPECT_FALSE(is_valid(type, two_by_two, layout, &text));
@@ -92,14 +92,16 @@ TEST(Sbp, LayoutsThatMakeNoSenseAreRefusedWithAReason) {
   TensorType type{DType::f32, {8}};
   EXPECT_EQ(why(type, {B()}), "layout (B) of f32[8] on mesh(data=2, model=2): 1 entries for 2 axes");
   EXPECT_EQ(why(type, {B(), S(1)}), "layout (B, S(1)) of f32[8] on mesh(data=2, model=2): there is no dimension 1");
-  EXPECT_EQ(why(type, {P(), P(Reduce::max)}),
-            "layout (P(sum), P(max)) of f32[8] on mesh(data=2, model=2): a value has one kind of Partial, not P(sum) "
-            "and P(max)");
+  EXPECT_EQ(
+      why(type, {P(), P(Reduce::max)}),
+      "layout (P(sum), P(max)) of f32[8] on mesh(data=2, model=2): a value must have one kind of Partial, got P(sum) "
+      "and P(max)");
   EXPECT_EQ(why({DType::b8, {8}}, {P(), B()}),
-            "layout (P(sum), B) of bool[8] on mesh(data=2, model=2): a bool has no sum");
-  EXPECT_EQ(why({DType::bf16, {8}}, {P(), B()}),
-            "layout (P(sum), B) of bf16[8] on mesh(data=2, model=2): a bf16 has no sum in parts: it is made of an f32 "
-            "that is whole");
+            "layout (P(sum), B) of bool[8] on mesh(data=2, model=2): a bool cannot be a partial sum");
+  EXPECT_EQ(
+      why({DType::bf16, {8}}, {P(), B()}),
+      "layout (P(sum), B) of bf16[8] on mesh(data=2, model=2): a bf16 cannot be a partial sum: it is rounded from "
+      "a complete f32 sum");
   EXPECT_TRUE(is_valid({DType::f16, {8}}, two_by_two, {P(Reduce::max), B()}));
   EXPECT_TRUE(is_valid({DType::b8, {8}}, two_by_two, {P(Reduce::max), S(0)}));
   EXPECT_TRUE(is_valid({DType::f32, {0}}, two_by_two, {S(0), S(0)}));

@@ -1,4 +1,4 @@
-// Transfers between meshes: pieces by intersecting boxes.
+// Transfers between meshes: pieces as intersections of boxes.
 #include "karez/sbp/transfer.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@ namespace {
 
 struct BoxHolders {
   Box box;
-  std::vector<int> at;  // positions of those who hold it
+  std::vector<int> at;  // positions of the devices that hold it
 };
 
-// The different boxes of a layout without Partial: they do not meet, and together they are the tensor.
+// The distinct boxes of a layout without Partial: they are disjoint and cover the tensor.
 std::vector<BoxHolders> distinct_boxes(const Shape& shape, PlacedLayout placed) {
   std::vector<BoxHolders> out;
   for (int position = 0; position < placed.mesh.size(); ++position) {
@@ -38,7 +38,7 @@ int sender(const BoxHolders& held, PlacedLayout from, DeviceName receiver, int t
 void require_whole(const Layout& layout) {
   for (Sbp entry : layout)
     require(ErrorKind::layout, !entry.is_partial(), "transfer: ", print(layout),
-            " has a Partial; it is summed before it travels");
+            " has a Partial; reduce it before the transfer");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Transfers between meshes, against what every device holds element by element.
+// Tests of transfers between meshes, compared element by element with the contents of every device.
 #include "karez/sbp/transfer.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ Mesh lying(std::string_view text, std::vector<int> devices) {
 
 using Index = std::vector<std::int64_t>;
 
-// Elements in a box; its own loop.
+// The elements in a box, enumerated independently of the tested code.
 std::set<Index> elements(const Box& box) {
   std::set<Index> out = {{}};
   for (const Range& range : box) {
@@ -36,7 +36,7 @@ std::set<Index> elements(const Box& box) {
   return out;
 }
 
-TEST(Transfer, EachReceiverGetsEachElementOnceFromOneThatHoldsIt) {
+TEST(Transfer, EachReceiverGetsEachElementOnceFromADeviceThatHoldsIt) {
   std::mt19937 random(3);
   const std::vector<Mesh> meshes = {lying("", {0}),
                                     lying("a=2", {0, 1}),
@@ -60,11 +60,11 @@ TEST(Transfer, EachReceiverGetsEachElementOnceFromOneThatHoldsIt) {
       EXPECT_EQ(piece.is_local, from == to);
       for (const Index& index : elements(piece.box)) {
         EXPECT_TRUE(held.count(index)) << "the sender does not hold it";
-        EXPECT_TRUE(got[piece.to].insert(index).second) << "twice";
+        EXPECT_TRUE(got[piece.to].insert(index).second) << "received twice";
         crossed += !piece.is_local;
         for (std::size_t p = 0; p < a.devices.size() && !piece.is_local; ++p)
           EXPECT_FALSE(a.devices[p] == to && elements(local_box(shape, a, before, static_cast<int>(p))).count(index))
-              << "it was there already";
+              << "the receiver held it already";
       }
     }
     for (int p = 0; p < b.size(); ++p) EXPECT_EQ(got[p], elements(local_box(shape, b, after, p))) << "round " << round;
@@ -73,14 +73,14 @@ TEST(Transfer, EachReceiverGetsEachElementOnceFromOneThatHoldsIt) {
   }
 }
 
-TEST(Transfer, ReceiversTakeTurnsAtReplicasAndAskTheirOwnRankFirst) {
+TEST(Transfer, ReceiversAlternateBetweenReplicasAndPreferTheirOwnRank) {
   const Mesh two = lying("a=2", {0, 1}), others = lying("a=4", {2, 3, 4, 5}), apart = lying("a=2", {0, 10}),
              there = lying("a=2", {11, 12});
   std::vector<int> from;
   for (const auto& piece : transfer_pieces({8}, {two, {B()}}, {others, {S(0)}})) from.push_back(piece.from);
   EXPECT_EQ(from, (std::vector<int>{0, 1, 0, 1}));
   for (const auto& piece : transfer_pieces({8}, {apart, {B()}}, {there, {B()}}))
-    EXPECT_EQ(piece.from, 1) << "rank 1 has it";
+    EXPECT_EQ(piece.from, 1) << "rank 1 holds it";
 }
 
 TEST(Transfer, SecondsAreThoseOfTheBusiestDevice) {
@@ -89,22 +89,22 @@ TEST(Transfer, SecondsAreThoseOfTheBusiestDevice) {
   costs.memory_bytes = 4;
   const Mesh one = lying("", {0}), two = lying("a=2", {1, 2}), with = lying("a=2", {0, 1});
   const TensorType type{DType::f32, {8}};  // 32 bytes
-  EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {two, {B()}}, costs), 2 + 0.5 * 64) << "the one sends it twice";
+  EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {two, {B()}}, costs), 2 + 0.5 * 64) << "one device sends it twice";
   EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {two, {S(0)}}, costs), 2 + 0.5 * 32);
   EXPECT_DOUBLE_EQ(transfer_seconds(type, {two, {S(0)}}, {one, {}}, costs), 2 + 0.5 * 32)
-      << "the one receives two halves";
+      << "one device receives two halves";
   EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {with, {S(0)}}, costs), 1 + 0.5 * 16 + 16 / 4.0)
       << "half of it stays and is copied";
   EXPECT_DOUBLE_EQ(transfer_seconds(type, {with, {B()}}, {with, {B()}}, costs), 32 / 4.0);
 }
 
-TEST(Transfer, WhatIsPartialIsRefused) {
+TEST(Transfer, PartialLayoutsAreErrors) {
   const Mesh two = lying("a=2", {0, 1});
   try {
     transfer_pieces({4}, {two, {P()}}, {two, {B()}});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "transfer: (P(sum)) has a Partial; it is summed before it travels");
+    EXPECT_STREQ(error.what(), "transfer: (P(sum)) has a Partial; reduce it before the transfer");
   }
   EXPECT_THROW(transfer_pieces({4}, {two, {B()}}, {two, {P()}}), Error);
   for (const Layout& layout : layouts_without_partial({DType::f32, {4, 2}}, lying("a=2,b=2", {0, 1, 2, 3})))

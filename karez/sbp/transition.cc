@@ -1,4 +1,4 @@
-// The one-axis table of transitions, its bytes and its seconds.
+// Transitions on one axis: legality, bytes and seconds.
 #include "karez/sbp/transition.h"
 
 #include <algorithm>
@@ -24,18 +24,19 @@ void require_step(const TensorType& type, const Mesh& mesh, const TransitionStep
   require(ErrorKind::layout, is_valid(type, mesh, step.from, &why) && is_valid(type, mesh, step.to, &why),
           "transition: ", why);
   if (step.axis < 0 || step.axis >= mesh.rank())
-    fail(ErrorKind::layout, "transition: axis number ", step.axis, " in ", print(mesh), " of ", mesh.rank(), " axes");
+    fail(ErrorKind::layout, "transition: axis number ", step.axis, " is outside of ", print(mesh), " of ", mesh.rank(),
+         " axes");
   for (int a = 0; a < mesh.rank(); ++a)
     if (a != step.axis && step.from[a] != step.to[a])
       fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to), " changes axis ",
            mesh.axes[a].name, ", but the step is on ", mesh.axes[step.axis].name);
   auto move = move_between(step.from[step.axis], step.to[step.axis]);
   if (move != step.move)
-    fail(ErrorKind::layout, "transition: ", step.from[step.axis], " -> ", step.to[step.axis], " is ",
-         move ? name_of(*move) : "no single move", ", not ", name_of(step.move));
+    fail(ErrorKind::layout, "transition: ", step.from[step.axis], " -> ", step.to[step.axis], " requires ",
+         move ? name_of(*move) : "zero or several moves", ", not ", name_of(step.move));
   if (!boxes_nest(mesh, step.from, step.axis, step.from[step.axis], step.to[step.axis]))
     fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to),
-         " changes a dimension that an axis after ", mesh.axes[step.axis].name, " splits too");
+         " changes a dimension that an axis after ", mesh.axes[step.axis].name, " also splits");
 }
 }  // namespace
 
@@ -94,7 +95,7 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
                     const LinkCost& link, double memory_bytes) {
   double all = static_cast<double>(element_bytes);
   for (std::int64_t size : shape) all *= static_cast<double>(size);
-  // Bytes of the part of `all` that falls to one member; the first parts are the longest.
+  // Bytes of member `index`'s part of `all`; the first parts are the longest.
   auto part = [&](int dim, int index) {
     std::int64_t size = shape[dim];
     return size == 0 ? 0.0 : all / static_cast<double>(size) * static_cast<double>(part_of({0, size}, n, index).size());
@@ -113,8 +114,8 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
     case Move::all_to_all: {
       messages = n - 1;
       double keeps_of_one = 1.0 / static_cast<double>(std::max<std::int64_t>(shape[to.dim], 1));
-      // Both parts become shorter with the position: most is sent by the first of those that keep as little as any, or
-      // by the first of all.
+      // Both parts shrink with the position, so the most is sent by the first member that keeps the least, or by the
+      // first of all.
       for (int i : {0, static_cast<int>(shape[to.dim] % n)}) {
         double held = part(from.dim, i);
         double kept = held * keeps_of_one * static_cast<double>(part_of({0, shape[to.dim]}, n, i).size());
@@ -184,7 +185,7 @@ double seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& s
 }
 
 namespace {
-// What the group of position 0 holds together: the largest, since first parts are the longest.
+// The shape that the group of position 0 holds together: the largest of all groups, since first parts are the longest.
 Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
   Shape shape = type.shape;
   for (int a = 0; a < mesh.rank(); ++a)
@@ -204,7 +205,7 @@ std::string_view name_of(AllReduceAlgorithm algorithm) {
   return "?";
 }
 
-// All pairs at once take the fewest rounds, which is what counts among few members of one host.
+// Exchanging between all pairs at once takes the fewest rounds, which determines the time of few members on one host.
 bool uses_ring(int members) { return members > 8; }
 
 AllReduceAlgorithm all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step,

@@ -1,5 +1,5 @@
-// Every one-axis transition by direct evaluation: devices hold arrays, a step is applied by its definition, the logical
-// tensor stays.
+// Tests of every one-axis transition by direct evaluation: each device has an array, a step is applied by its
+// definition, and the logical tensor must not change.
 #include "karez/sbp/transition.h"
 #include "karez/base/test_error.h"
 #include "karez/base/test_golden.h"
@@ -19,7 +19,7 @@ namespace {
 
 using Index = std::vector<std::int64_t>;
 
-// What one device holds: its box of the logical tensor, by logical index.
+// The contents of one device: its box of the logical tensor, by logical index.
 template <class T> using Held = std::map<Index, T>;
 
 template <class T> T combine(Reduce kind, T a, T b) {
@@ -31,14 +31,14 @@ template <class T> T identity(Reduce kind) {
   return kind == Reduce::max ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
 }
 
-// The oracle's own arithmetic: it shares none with what it checks.
+// The oracle's own arithmetic, independent of the tested code.
 std::vector<int> place_of(const Mesh& mesh, int position) {  // the last axis runs fastest
   std::vector<int> at(mesh.axes.size(), 0);
   for (int step = 0; step < position; ++step)
     for (std::size_t a = at.size(); a-- > 0 && ++at[a] == mesh.axes[a].size;) at[a] = 0;
   return at;
 }
-// Splits nest in mesh-axis order; of a range's parts, counted out one by one, the first size mod n are one longer.
+// Splits nest in mesh-axis order; the first (size mod n) of the n parts of a range are one longer.
 Box box_of(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
   Box box;
   for (std::int64_t size : shape) box.push_back({0, size});
@@ -59,7 +59,7 @@ std::int64_t elements_of(const Box& box) {
   for (Range range : box) count *= range.end - range.begin;
   return count;
 }
-// Positions that differ from `position` on one axis alone, by their coordinate on it.
+// Positions that differ from `position` only on one axis, sorted by their coordinate on it.
 std::vector<int> members_of(const Mesh& mesh, int axis, int position) {
   std::vector<int> out, mine = place_of(mesh, position);
   for (int p = 0; p < mesh.size(); ++p) {
@@ -81,14 +81,14 @@ void each_index(const Box& box, auto body) {
   }
 }
 
-// A logical tensor laid out on a mesh.
+// A logical tensor distributed on a mesh.
 template <class T> struct Laid {
   TensorType type;
   Mesh mesh;
   Layout layout;
   std::vector<Held<T>> devices;
 
-  // Devices that differ on Partial axes alone, as one list each.
+  // Lists of devices that differ only on Partial axes.
   std::vector<std::vector<int>> sums() const {
     std::map<std::vector<int>, std::vector<int>> groups;
     for (int p = 0; p < mesh.size(); ++p) {
@@ -121,7 +121,7 @@ Laid<T> lay(const Held<T>& logical, const TensorType& type, const Mesh& mesh, co
   std::map<std::pair<Index, std::size_t>, T> drawn;
   auto groups = out.sums();
   Reduce kind = out.kind();
-  // All replicas of a summand must be equal: draw it once for each coordinate on the Partial axes.
+  // All replicas of a summand must be equal, so it is drawn once for each coordinate on the Partial axes.
   for (const auto& group : groups) {
     for (std::size_t i = 0; i < group.size(); ++i) out.devices[group[i]] = {};
     each_index(box_of(type.shape, mesh, layout, group[0]), [&](const Index& index) {
@@ -144,7 +144,7 @@ Laid<T> lay(const Held<T>& logical, const TensorType& type, const Mesh& mesh, co
   return out;
 }
 
-// "" if every device (or sum of devices) that should hold an element of the logical tensor does.
+// "" if every device (or sum of devices) holds the elements of the logical tensor that it should, otherwise the error.
 template <class T> std::string difference(const Laid<T>& laid, const Held<T>& logical) {
   Held<int> seen;
   for (const auto& group : laid.sums()) {
@@ -164,7 +164,7 @@ template <class T> std::string difference(const Laid<T>& laid, const Held<T>& lo
     if (!wrong.empty()) return wrong;
   }
   for (const auto& [index, value] : logical)
-    if (!seen.count(index)) return cat("nobody holds ", index);
+    if (!seen.count(index)) return cat("no device holds ", index);
   return "";
 }
 
@@ -180,7 +180,7 @@ template <class T> Laid<T> apply(const Laid<T>& before, const TransitionStep& st
     each_index(box_of(before.type.shape, before.mesh, step.to, p), [&](const Index& index) {
       T& value = after.devices[p][index];
       switch (step.move) {
-        case Move::slice: value = mine.at(index); break;  // throws where the new box is not inside the old one
+        case Move::slice: value = mine.at(index); break;  // throws if the new box is not inside the old one
         case Move::to_partial:
           value = mine.count(index) && (from.is_split() || own == 0 || to.reduce != Reduce::sum)
                       ? mine.at(index)
@@ -203,8 +203,8 @@ template <class T> Laid<T> apply(const Laid<T>& before, const TransitionStep& st
           value = before.devices[group[0]].at(index);
           for (std::size_t i = 1; i < group.size(); ++i)
             value = combine(from.reduce, value, before.devices[group[i]].at(index));
-          // One member gets the others' terms; of an all_reduce it then gives them the result: n-1 each way, split over
-          // the n members.
+          // Each element's owner receives n-1 terms; in an all_reduce it then sends the result to n-1 members. The
+          // elements are divided among the n members.
           if (step.move == Move::reduce_scatter) crossed += static_cast<std::int64_t>(group.size()) - 1;
           if (step.move == Move::all_reduce && own == 0) crossed += 2 * (static_cast<std::int64_t>(group.size()) - 1);
           break;
@@ -244,7 +244,7 @@ const std::vector<Mesh>& meshes() {
 const std::vector<Shape> shapes{{}, {1}, {5}, {0}, {6}, {5, 3}, {0, 3}, {2, 7}};
 constexpr DType dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8};
 
-TEST(Transition, EveryStepKeepsTheLogicalTensorAndMovesItsBytes) {
+TEST(Transition, EveryStepKeepsTheLogicalTensorAndSendsThePredictedBytes) {
   std::mt19937_64 random(11);
   int transitions = 0;
   for (DType dtype : dtypes)
@@ -273,7 +273,7 @@ TEST(Transition, EveryStepKeepsTheLogicalTensorAndMovesItsBytes) {
   EXPECT_TRUE(pinned(transitions, 39530));
 }
 
-TEST(Transition, EveryDeviceHoldsTheBoxThatIsCountedOut) {
+TEST(Transition, LocalBoxesAndGroupsEqualTheOracle) {
   for (const Mesh& mesh : meshes())
     for (const Shape& shape : shapes)
       for (const Layout& layout : all_layouts({DType::f32, shape}, mesh))
@@ -285,7 +285,7 @@ TEST(Transition, EveryDeviceHoldsTheBoxThatIsCountedOut) {
         }
 }
 
-TEST(Transition, TheTableOfOneAxisIsComplete) {
+TEST(Transition, StepsFromListsAllMovesOfOneAxis) {
   Mesh mesh = Mesh::parse("a=2");
   TensorType type{DType::f32, {4, 4}};
   auto from = [&](Sbp sbp) {
@@ -299,7 +299,7 @@ TEST(Transition, TheTableOfOneAxisIsComplete) {
   EXPECT_EQ(from(B()), "slice>S(0) slice>S(1) to_partial>P(max) to_partial>P(min)");
 }
 
-TEST(Transition, ADimensionThatALaterAxisSplitsTooIsNotChangedOnAnEarlierOne) {
+TEST(Transition, AnAxisDoesNotChangeADimensionThatALaterAxisAlsoSplits) {
   Mesh mesh = Mesh::parse("a=2,b=2");
   TensorType type{DType::f32, {8}};
   auto to = [&](const Layout& from) {
@@ -320,11 +320,12 @@ TEST(Transition, BytesOfUnevenPartsAreExact) {
       if (step.axis == axis && step.to[axis] == to) return bytes_sent(type, mesh, step);
     return std::int64_t{-1};
   };
-  EXPECT_EQ(bytes({B(), S(1)}, 1, B()), 2 * (2 * 35 * 4));                         // two groups, each (3-1) S
-  EXPECT_EQ(bytes({S(0), S(1)}, 1, B()), 2 * 35 * 4);                              // groups of 3 and 2 rows
-  EXPECT_EQ(bytes({P(), S(1)}, 0, B()), 2 * 35 * 4);                               // groups of 3, 2, 2 columns
-  EXPECT_EQ(bytes({P(), B()}, 0, S(0)), 3 * 35 * 4);                               // three groups, each (2-1) S
-  EXPECT_EQ(bytes({B(), S(1)}, 1, S(0)), 2 * (35 - (2 * 3 + 2 * 2 + 1 * 2)) * 4);  // what a member keeps stays
+  EXPECT_EQ(bytes({B(), S(1)}, 1, B()), 2 * (2 * 35 * 4));  // two groups, each (3-1) S
+  EXPECT_EQ(bytes({S(0), S(1)}, 1, B()), 2 * 35 * 4);       // groups of 3 and 2 rows
+  EXPECT_EQ(bytes({P(), S(1)}, 0, B()), 2 * 35 * 4);        // groups of 3, 2, 2 columns
+  EXPECT_EQ(bytes({P(), B()}, 0, S(0)), 3 * 35 * 4);        // three groups, each (2-1) S
+  EXPECT_EQ(bytes({B(), S(1)}, 1, S(0)),
+            2 * (35 - (2 * 3 + 2 * 2 + 1 * 2)) * 4);  // without the part that each member keeps
 }
 
 TEST(Transition, SecondsCountMessagesBytesAndLocalCopies) {
@@ -352,7 +353,7 @@ TEST(Transition, SecondsCountMessagesBytesAndLocalCopies) {
   EXPECT_EQ(parts(S(0), S(1)), (std::vector<double>{3, 40 - 40 * 1 / 5.0, 2 * 2 * 4}));
 }
 
-// Each keeps what it has of what it will have and sends the rest: counted out for every member.
+// Each member keeps the intersection of its old and new boxes and sends the rest; computed for every member.
 TEST(Transition, AnAllToAllTakesAsLongAsItsBusiestMember) {
   CostTable sent, kept;
   sent.link = {0, 1}, kept.link = {0, 0};
@@ -376,9 +377,9 @@ TEST(Transition, AnAllToAllTakesAsLongAsItsBusiestMember) {
       }
 }
 
-// Two members send each other all they have at once where a message costs more than the longer sum; eight exchange
-// ranges with everyone; sixteen halve and double; nine go round.
-TEST(Transition, AnAllReduceGoesTheCheapestWay) {
+// Two members exchange their whole tensors if a message costs more than the longer reduction; up to eight members
+// exchange ranges directly; sixteen use recursive halving and doubling; nine use a ring.
+TEST(Transition, AnAllReduceUsesTheCheapestAlgorithm) {
   auto way = [&](const char* name, std::int64_t elements, const CostTable& costs) {
     Mesh mesh = Mesh::parse(name);
     TensorType type{DType::f32, {elements}};
@@ -392,13 +393,13 @@ TEST(Transition, AnAllReduceGoesTheCheapestWay) {
   EXPECT_EQ(way("a=2", 4, costs), (Way{"flat", 10 + 16 + 2 * 16 / 2}));
   EXPECT_EQ(way("a=2", 6, costs), (Way{"direct", 20 + 24 + 24 / 2}));
   EXPECT_EQ(way("a=2", 5, costs),
-            (Way{"flat", 10 + 20 + 2 * 20 / 2}));  // in two ranges: 20 + 20 + 2 * 12 / 2, the longer is 3 of the 5
+            (Way{"flat", 10 + 20 + 2 * 20 / 2}));  // direct: 20 + 20 + 2 * 12 / 2, as the longer range has 3 elements
   EXPECT_EQ(way("a=4", 4, costs), (Way{"direct", 6 * 10 + 12 + 3 * 4 + 4 * 4 / 2}));
   EXPECT_EQ(way("a=8", 8, costs).first, "direct");
   EXPECT_EQ(way("a=9", 9, costs), (Way{"ring", 16 * 10 + 32 + 8 * 4 + 36 / 2}));
   EXPECT_EQ(way("a=12", 12, costs), (Way{"ring", 22 * 10 + 44 + 11 * 4 + 48 / 2}));
   EXPECT_EQ(way("a=16", 16, costs), (Way{"recursive", 8 * 10 + 60 + 15 * 4 + 64 / 2}));
-  TensorType type{DType::f32, {4, 5}};  // two rows a group: 40 bytes
+  TensorType type{DType::f32, {4, 5}};  // two rows per group: 40 bytes
   EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
             AllReduceAlgorithm::direct);
   costs.axis_links = {{"b", {50, 1}}};
@@ -415,7 +416,7 @@ TEST(Transition, AnAxisIsPricedByItsOwnLink) {
     EXPECT_EQ(seconds(type, mesh, step, costs) > 0.5, step.axis == 1);
 }
 
-TEST(Transition, StepsThatAreNoneAreRefused) {
+TEST(Transition, InvalidStepsAreErrors) {
   Mesh mesh = Mesh::parse("a=2,b=2");
   TensorType type{DType::f32, {8}};
   auto refused = [&](TransitionStep step) {
@@ -424,10 +425,10 @@ TEST(Transition, StepsThatAreNoneAreRefused) {
     return text;
   };
   EXPECT_EQ(refused({0, Move::all_gather, {S(0), S(0)}, {B(), S(0)}}),
-            "transition: (S(0), S(0)) -> (B, S(0)) changes a dimension that an axis after a splits too");
-  EXPECT_EQ(refused({0, Move::slice, {S(0), B()}, {B(), B()}}), "transition: S(0) -> B is all_gather, not slice");
+            "transition: (S(0), S(0)) -> (B, S(0)) changes a dimension that an axis after a also splits");
+  EXPECT_EQ(refused({0, Move::slice, {S(0), B()}, {B(), B()}}), "transition: S(0) -> B requires all_gather, not slice");
   EXPECT_EQ(refused({0, Move::slice, {P(), B()}, {P(Reduce::max), B()}}),
-            "transition: P(sum) -> P(max) is no single move, not slice");
+            "transition: P(sum) -> P(max) requires zero or several moves, not slice");
   EXPECT_EQ(refused({1, Move::slice, {B(), B()}, {S(0), S(0)}}),
             "transition: (B, B) -> (S(0), S(0)) changes axis a, but the step is on b");
   EXPECT_NE(refused({2, Move::slice, {B(), B()}, {B(), B()}}), "no error");

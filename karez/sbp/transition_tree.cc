@@ -1,4 +1,4 @@
-// TransitionTable: numbers for layouts and sets of targets, and the trees that the search finds for them.
+// TransitionTable: numbers of layouts and sets of targets, and the trees found for them.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -9,7 +9,7 @@
 
 namespace karez::sbp {
 
-// What is remembered.
+// Numbers, sets and cached results.
 struct TransitionTable::State {
   TensorType type;
   Mesh mesh;
@@ -19,15 +19,15 @@ struct TransitionTable::State {
   std::vector<std::vector<int>> sets = {{}};  // by number: layouts, in the order of layouts
   std::map<std::vector<int>, int> set_of = {{{}, 0}};
   std::unordered_map<std::int64_t, int> extended;                      // by set and layout: the set with it
-  std::vector<std::vector<double>> seconds;                            // by set and start; negative where not known
+  std::vector<std::vector<double>> seconds;                            // by set and start; negative if unknown
   std::map<unsigned, TreeSearch> searches;                             // by kinds of Partial
-  std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds, likewise, by both ends
+  std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds by kinds of Partial and both ends
   std::int64_t key(int set, int layout) const { return static_cast<std::int64_t>(set) << 32 | layout; }
 
   struct FoundTree {
     const TreeSearch* search = nullptr;
     unsigned kinds = 0;
-    std::vector<std::pair<int, int>> pairs;  // of states: the steps
+    std::vector<std::pair<int, int>> pairs;  // the steps, as pairs of states
   };
   int with(int set, int layout);
   FoundTree find_tree(int from, int set);
@@ -78,8 +78,8 @@ int TransitionTable::State::with(int set, int layout) {
 int TransitionTable::with(int set, int layout) { return state_->with(set, layout); }
 
 TransitionTable::State::FoundTree TransitionTable::State::find_tree(int from, int set) {
-  // A copy, less the start itself; the result does not depend on the order of consumers, for members stand in the order
-  // of layouts.
+  // A copy without the start; the result does not depend on the order of consumers, since members are in the order of
+  // layouts.
   std::vector<int> members = sets[set];
   if (std::erase(members, from) != 0) {
     set = 0;
@@ -87,18 +87,18 @@ TransitionTable::State::FoundTree TransitionTable::State::find_tree(int from, in
   }
   if (set == 0) return {};
   require(ErrorKind::layout, members.size() <= 16, "transition: ", members.size(),
-          " different targets; trees are exact up to 16");
+          " different targets; at most 16 are supported");
   unsigned kinds = kinds_of(layouts[from]);
   for (int member : members) kinds |= kinds_of(layouts[member]);
   auto search = searches.try_emplace(kinds, type, mesh, kinds, costs).first;
   const LayoutSpace& space = search->second.space();
   if (!search->second.has_result(set)) {
-    std::vector<int> subsets = {0};  // by the bits of the members in it
+    std::vector<int> subsets = {0};  // indexed by a bit mask of members
     for (int member : members)
       for (std::size_t i = 0, count = subsets.size(); i < count; ++i) subsets.push_back(with(subsets[i], member));
     for (std::size_t bits = 1; bits < subsets.size(); ++bits) {
       if (search->second.has_result(subsets[bits])) continue;
-      std::vector<int> below = {0};  // the subsets of `bits`, in the numbering of its own members
+      std::vector<int> below = {0};  // the subsets of `bits`, indexed by a bit mask of its own members
       std::size_t last = 0;
       for (std::size_t m = 0; m < members.size(); ++m) {
         if ((bits >> m & 1U) == 0) continue;

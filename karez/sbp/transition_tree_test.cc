@@ -1,4 +1,4 @@
-// Transition trees against exhaustive search over every layout and every place where a tree may branch.
+// Tests of transition trees against an exhaustive search over all layouts and all branch points.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace karez::sbp {
 namespace {
 
-// All layouts reachable from one by way of the given kinds of Partial, and the cheapest way between each two (Floyd and
+// All layouts reachable from one with the given kinds of Partial, and the cheapest path between each two (Floyd and
 // Warshall).
 struct AllPaths {
   std::vector<Layout> layouts;
@@ -49,7 +49,7 @@ struct AllPaths {
     return static_cast<std::size_t>(std::find(layouts.begin(), layouts.end(), layout) - layouts.begin());
   }
 
-  // A tree to at most three targets branches at most twice: at v, and below it at w.
+  // A tree to at most three targets branches at most twice: at v and, below v, at w.
   double cheapest(const std::vector<Layout>& targets) const {
     std::vector<std::size_t> t;
     for (const Layout& target : targets) t.push_back(number(target));
@@ -67,22 +67,22 @@ struct AllPaths {
   }
 };
 
-// "" or what is wrong with a tree.
+// "" or the error in a tree.
 std::string fault(const TransitionTree& tree, const TensorType& type, const Mesh& mesh, const Layout& from,
                   const std::vector<Layout>& targets, const CostTable& costs) {
   std::set<Layout> reached{from};
   double sum = 0;
   for (const TransitionStep& step : tree.steps) {
-    if (!reached.count(step.from)) return cat(print(step.from), " is used before it is there");
+    if (!reached.count(step.from)) return cat(print(step.from), " is used before it exists");
     auto legal = steps_from(type, mesh, step.from);
     if (std::find(legal.begin(), legal.end(), step) == legal.end())
       return cat(print(step.from), " -> ", print(step.to), " is not legal");
-    if (!reached.insert(step.to).second) return cat(print(step.to), " is made twice");
+    if (!reached.insert(step.to).second) return cat(print(step.to), " is produced twice");
     sum += seconds(type, mesh, step, costs);
   }
   for (const Layout& target : targets)
     if (!reached.count(target)) return cat(print(target), " is not reached");
-  return std::abs(sum - tree.seconds) <= 1e-12 * sum ? "" : cat("costs ", tree.seconds, ", its steps ", sum);
+  return std::abs(sum - tree.seconds) <= 1e-12 * sum ? "" : cat("the tree costs ", tree.seconds, ", its steps ", sum);
 }
 
 std::string show(const TransitionTree& tree) {
@@ -138,14 +138,14 @@ TEST(TransitionTree, RandomTreesAreAsCheapAsExhaustiveSearchFinds) {
   }
 }
 
-TEST(TransitionTree, ATableRemembersTheSameTrees) {
+TEST(TransitionTree, ATableGivesTheSameTreesFromItsCache) {
   std::uint64_t seed = base_seed();
   for (std::uint64_t i = 0; i < 40; ++i) {
     std::mt19937_64 random(seed * 1000 + i);
     Mesh mesh = Mesh::parse(i % 2 ? "a=2,b=2" : "a=4");
     TensorType type{DType::f32, {64, i % 3 ? 1000 : 3}};
     TransitionTable table(type, mesh, CostTable{});
-    for (int query = 0; query < 30; ++query) {  // one table for all: later ones meet what earlier ones left
+    for (int query = 0; query < 30; ++query) {  // one table for all queries, so that later ones use cached results
       Layout from = walk(type, mesh, broadcast_layout(mesh), 4, random);
       std::vector<Layout> targets;
       int set = 0, start = table.number(from);
@@ -159,13 +159,13 @@ TEST(TransitionTree, ATableRemembersTheSameTrees) {
   }
   TransitionTable table({DType::f32, {8}}, Mesh::parse("a=2"), CostTable{});
   const int whole = table.with(0, table.number({B()})), both = table.with(whole, table.number({S(0)}));
-  EXPECT_EQ(table.with(both, table.number({B()})), both) << "it is wanted already";
+  EXPECT_EQ(table.with(both, table.number({B()})), both) << "it is in the set already";
   EXPECT_EQ(table.with(table.with(0, table.number({S(0)})), table.number({B()})), both) << "in another order";
   EXPECT_THROW(table.number({S(1)}), Error);
-  EXPECT_THROW(table.number({S(1)}), Error);  // nothing of it stayed
+  EXPECT_THROW(table.number({S(1)}), Error);  // the failed call left no entry
 }
 
-TEST(TransitionTree, PartialWantedAsSplitAndAsBroadcastIsOneAllReduceAndAFreeSlice) {
+TEST(TransitionTree, FromPartialToSplitAndBroadcastIsOneAllReduceAndAFreeSlice) {
   TensorType type{DType::f32, {64, 64}};
   for (auto text : {"a=2", "a=4"}) {
     Mesh mesh = Mesh::parse(text);
@@ -175,7 +175,7 @@ TEST(TransitionTree, PartialWantedAsSplitAndAsBroadcastIsOneAllReduceAndAFreeSli
   }
 }
 
-TEST(TransitionTree, NothingWantedOrNothingNewIsAnEmptyTree) {
+TEST(TransitionTree, WithoutNewTargetsTheTreeIsEmpty) {
   Mesh mesh = Mesh::parse("a=2");
   TensorType type{DType::f32, {8}};
   EXPECT_TRUE(transition_tree(type, mesh, {S(0)}, {}, CostTable{}).steps.empty());
@@ -184,7 +184,7 @@ TEST(TransitionTree, NothingWantedOrNothingNewIsAnEmptyTree) {
   EXPECT_TRUE(transition_tree(type, one, {}, {{}}, CostTable{}).steps.empty());
 }
 
-TEST(TransitionTree, ManyTargetsShareTheirWay) {
+TEST(TransitionTree, ManyTargetsShareSteps) {
   Mesh mesh = Mesh::parse("a=2,b=2");
   TensorType type{DType::f32, {64, 64}};
   std::vector<Layout> targets{{B(), B()}, {S(0), B()}, {B(), S(0)}, {S(0), S(1)}, {B(), B()}};
@@ -194,7 +194,7 @@ TEST(TransitionTree, ManyTargetsShareTheirWay) {
             transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, CostTable{}).seconds);  // the rest is slices
 }
 
-TEST(TransitionTree, TwoAxesReduceInTwoLevelsWhereBytesCost) {
+TEST(TransitionTree, TwoAxesReduceInTwoLevelsIfBytesAreExpensive) {
   Mesh mesh = Mesh::parse("host=2,local=4");
   CostTable costs;
   costs.axis_links = {{"host", {0, 1e-8}}, {"local", {0, 1e-10}}};
@@ -217,9 +217,9 @@ TEST(TransitionTree, OfEqualCostsTheFewestStepsWin) {
   EXPECT_EQ(transition_tree(type, mesh, {S(0), S(0)}, {{B(), S(0)}}, free).steps.size(), 3u);
 }
 
-// From each layout on, of the steps that lie on a cheapest way, of those on one of fewest steps, that to the first
-// layout.
-TEST(TransitionTree, OfEqualCostsAndStepsTheFirstLayoutsAreTaken) {
+// From each layout, the tree takes a step on a cheapest path; of these a path of fewest steps; of these the step to the
+// first layout.
+TEST(TransitionTree, OfEqualCostsAndStepsTheFirstLayoutsWin) {
   CostTable costs;
   costs.link = {1, 0};
   costs.memory_bytes = std::numeric_limits<double>::infinity();
@@ -265,8 +265,8 @@ TEST(TransitionTree, OfEqualCostsAndStepsTheFirstLayoutsAreTaken) {
   EXPECT_GT(choices, 100);
 }
 
-// Whether messages or bytes count turns with the bytes of an element.
-TEST(TransitionTree, AnElementHasTheBytesOfItsType) {
+// The element size decides whether messages or bytes dominate the cost.
+TEST(TransitionTree, ElementsHaveTheSizeOfTheirType) {
   const Mesh mesh = Mesh::parse("a=2,b=2");
   const CostTable costs;
   std::set<std::size_t> lengths;
@@ -281,7 +281,7 @@ TEST(TransitionTree, AnElementHasTheBytesOfItsType) {
   EXPECT_GE(lengths.size(), 2u);
 }
 
-TEST(TransitionTree, TooManyLayoutsAreRefused) {
+TEST(TransitionTree, TooManyLayoutsAreAnError) {
   const TensorType type{DType::f32, std::vector<std::int64_t>(8, 1)};
   const Mesh seven = Mesh::parse("a=1,b=1,c=1,d=1,e=1,f=1,g=1");
   try {
@@ -290,13 +290,13 @@ TEST(TransitionTree, TooManyLayoutsAreRefused) {
   } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find("has too many layouts"), std::string::npos); }
 }
 
-TEST(TransitionTree, OnePartialBecomesAnotherByWayOfASplit) {
+TEST(TransitionTree, OnePartialBecomesAnotherThroughASplit) {
   Mesh mesh = Mesh::parse("a=2");
   TransitionTree tree = transition_tree({DType::f32, {8}}, mesh, {P()}, {{P(Reduce::max)}}, CostTable{});
   EXPECT_EQ(show(tree), "reduce_scatter@0 (P(sum))->(S(0)); to_partial@0 (S(0))->(P(max))");
 }
 
-TEST(TransitionTree, MoreThanSixteenTargetsAreRefused) {
+TEST(TransitionTree, MoreThanSixteenTargetsAreAnError) {
   Mesh mesh = Mesh::parse("a=2,b=2");
   std::vector<Layout> targets;
   for (Sbp a : {S(0), S(1), S(2), S(3), B()})
@@ -306,11 +306,11 @@ TEST(TransitionTree, MoreThanSixteenTargetsAreRefused) {
     transition_tree({DType::f32, {4, 4, 4, 4}}, mesh, {P(), P()}, targets, CostTable{});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "transition: 17 different targets; trees are exact up to 16");
+    EXPECT_STREQ(error.what(), "transition: 17 different targets; at most 16 are supported");
   }
 }
 
-TEST(TransitionTree, BadLayoutsAreRefused) {
+TEST(TransitionTree, BadLayoutsAreErrors) {
   Mesh mesh = Mesh::parse("a=2");
   TensorType type{DType::f32, {8}};
   EXPECT_THROW(transition_tree(type, mesh, {S(1)}, {{B()}}, CostTable{}), Error);

@@ -13,8 +13,8 @@ namespace {
 constexpr double finest = 17592186044416.0;  // 2^44
 constexpr CostUnits per_step = 16;
 
-// Every split, even of a dimension of size 1 (P(min) -> S -> P(max) has half the messages of the way by Broadcast). Of
-// Partial only the kinds that somebody has: to add zeros where nobody asked for a sum would turn -0 into 0.
+// All splits, even of a dimension of size 1 (P(min) -> S -> P(max) has half the messages of the path through
+// Broadcast). Partial only of the kinds that the start or a target has: adding zeros without need would turn -0 into 0.
 LayoutSpace space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs) {
   LayoutSpace out{type, mesh, {}, {}, 1, {}, costs.memory_bytes, 0};
   for (int d = 0; d < type.rank(); ++d) out.entries.push_back(S(d));
@@ -107,7 +107,7 @@ void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& s
   while (true) {
     const BestTree& here = best_[set][state];
     require(ErrorKind::layout, here.units < infinite_cost,
-            "transition: a target cannot be reached");  // cannot be: everything meets in all Broadcast
+            "transition: a target cannot be reached");  // cannot happen: all layouts connect to all Broadcast
     if (here.part != 0) {
       collect(here.part, state, steps);
       set = here.rest;
@@ -123,7 +123,7 @@ void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& s
 void TreeSearch::merge(int set, const std::vector<int>& subsets) {
   std::size_t full = subsets.size() - 1;
   for (std::size_t part = (full - 1) & full; part > (full ^ part);
-       part = (part - 1) & full) {  // each split of the set once
+       part = (part - 1) & full) {  // each partition of the set once
     const std::vector<BestTree>&one = best_[subsets[part]], &other = best_[subsets[full ^ part]];
     for (int s = 0; s < space_.states; ++s) {
       CostUnits units = one[s].units + other[s].units;
@@ -143,7 +143,7 @@ void TreeSearch::grow(std::vector<BestTree>& best) {
     std::pop_heap(heap_.begin(), heap_.end());
     heap_.pop_back();
     int to = -at;
-    if (-negated != best[to].units) continue;  // a cheaper way was found since
+    if (-negated != best[to].units) continue;  // a cheaper path has been found since
     const CostUnits* steps = predecessors_.of(to);
     for (int a = 0; a < space_.mesh.rank(); ++a) {
       int rest = to - space_.digit(to, a) * space_.stride[a];

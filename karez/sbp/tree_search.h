@@ -1,5 +1,5 @@
-// Cheapest trees of steps, searched backwards from sets of targets over all layouts of one tensor: the machine behind
-// TransitionTable.
+// The search of TransitionTable for cheapest trees of steps, run backwards from sets of targets over all layouts of one
+// tensor.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,15 @@
 
 namespace karez::sbp {
 
-// Costs are compared as integers, so that sums in another order still tie. One unit is 2^-44 of what a step could cost
-// at most; each step adds a little, so that of equal costs the one of fewer steps wins, whatever the rounding of
-// doubles did.
+// Costs are compared as integers, so that sums in a different order are still equal. One unit is 2^-44 of a bound on
+// the cost of a step; each step adds 16 units, so that of equal costs the tree of fewer steps wins in spite of
+// rounding.
 using CostUnits = std::int64_t;
-inline constexpr CostUnits infinite_cost = std::numeric_limits<CostUnits>::max() / 4;  // two may be added up
+inline constexpr CostUnits infinite_cost =
+    std::numeric_limits<CostUnits>::max() / 4;  // the sum of two does not overflow
 
-// All layouts of a tensor, numbered in their order: entry lists as digits, the first axis most significant.
+// All layouts of a tensor, numbered in their order: each axis' entry is a digit, that of the first axis most
+// significant.
 struct LayoutSpace {
   const TensorType& type;
   const Mesh& mesh;
@@ -45,11 +47,11 @@ struct LayoutSpace {
 
 unsigned kinds_of(const Layout& layout);  // kinds of Partial as bits
 
-// The steps into one state, by axis and by the digit they come from; worked out when first asked for.
+// Costs of the steps into one state, by axis and by the digit that they start from; computed on first use.
 class PredecessorCosts {
  public:
   explicit PredecessorCosts(const LayoutSpace& space);
-  // Units of each predecessor of `state`: [axis * entries + digit], `never` where there is no step.
+  // Units of each step into `state`, at [axis * entries + digit]; infinite_cost if there is no step.
   const CostUnits* of(int state);
 
  private:
@@ -64,29 +66,28 @@ class PredecessorCosts {
   Shape shape_;
 };
 
-// All searches in one space: one serves every start. Sets of targets go by numbers that the caller gives; 0 is the
-// empty one.
+// All searches in one space; each serves every start. The caller numbers the sets of targets; 0 is the empty set.
 class TreeSearch {
  public:
   TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds,
-             const CostTable& costs);      // of Partial only these kinds
-  TreeSearch(const TreeSearch&) = delete;  // into_ looks at space_
+             const CostTable& costs);      // allows only these kinds of Partial
+  TreeSearch(const TreeSearch&) = delete;  // predecessors_ refers to space_
 
   const LayoutSpace& space() const { return space_; }
   bool has_result(int set) const { return static_cast<std::size_t>(set) < best_.size() && !best_[set].empty(); }
-  // The search for one set. `subsets` are the numbers of its subsets, by the bits of the targets in it: all smaller
-  // ones are known. A set of one target starts at the state `only`.
+  // Runs the search for one set. `subsets` has the numbers of its subsets, indexed by a bit mask of targets; all
+  // smaller ones must have results. A set of one target starts at `target_state`.
   void run(int set, const std::vector<int>& subsets, int target_state);
-  // Pairs of states, in pre-order: each step starts where an earlier one ended, or at the root.
+  // Appends the steps as pairs of states, in pre-order: each starts where an earlier one ended, or at the root.
   void collect(int set, int state, std::vector<std::pair<int, int>>& steps) const;
 
  private:
-  // What stands at one state for one set of targets: the cheapest tree from here that reaches them, and its first
+  // For one state and one set of targets: the cost of the cheapest tree from the state to the targets, and its first
   // branch.
   struct BestTree {
     CostUnits units = infinite_cost;
-    int part = 0;   // 0: one step to the state `rest`, or none where that is -1
-    int rest = -1;  // else two trees start here, for the sets `part` and `rest`
+    int part = 0;   // 0: one step to the state `rest`, or none if `rest` is -1
+    int rest = -1;  // otherwise two trees start here, for the sets `part` and `rest`
   };
   void merge(int set, const std::vector<int>& subsets);
   void grow(std::vector<BestTree>& best);
@@ -94,7 +95,7 @@ class TreeSearch {
   LayoutSpace space_;
   PredecessorCosts predecessors_;
   std::vector<std::vector<BestTree>> best_;      // by set of targets, by state
-  std::vector<std::pair<CostUnits, int>> heap_;  // negated: the standard heap has its largest first
+  std::vector<std::pair<CostUnits, int>> heap_;  // negated, since the standard heap has its largest element first
 };
 
 }  // namespace karez::sbp

@@ -10,7 +10,7 @@ namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
 
-constexpr int most_slots = 32767;  // of a register: messages carry a slot in 16 bits
+constexpr int most_slots = 32767;  // per register, since messages carry a slot in 16 bits
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
@@ -20,9 +20,11 @@ void check_register(const SlotProblem& p, int r) {
   const auto& reg = p.registers[r];
   const int actors = static_cast<int>(p.actors.size());
   auto check_end = [&](int actor, int period, const char* role) {
-    require(actor >= 0 && actor < actors, "slots: register ", r, " has ", role, " ", actor, " of ", actors, " actors");
+    require(actor >= 0 && actor < actors, "slots: register ", r, " has ", role, " ", actor, ", but there are ", actors,
+            " actors");
     require(period >= 1 && p.actors[actor].acts % period == 0, "slots: register ", r, " has period ", period, " at ",
-            role, " ", actor, ", which acts ", p.actors[actor].acts, " times a launch: not a multiple");
+            role, " ", actor, ", which acts ", p.actors[actor].acts,
+            " times a launch: the acts must be a multiple of the period");
     return p.actors[actor].acts / period;
   };
   int pieces = check_end(reg.producer, reg.period, "producer");
@@ -30,7 +32,7 @@ void check_register(const SlotProblem& p, int r) {
   for (const auto& c : reg.consumers) {
     int read = check_end(c.actor, c.period, "consumer");
     require(read == pieces, "slots: register ", r, " gets ", pieces, " pieces a launch from actor ", reg.producer,
-            ", and actor ", c.actor, " reads ", read);
+            ", but actor ", c.actor, " reads ", read);
     require(is_time(c.arrives) && is_time(c.returns), "slots: register ", r, " takes ", c.arrives, " seconds to actor ",
             c.actor, " and ", c.returns, " back");
   }
@@ -41,13 +43,13 @@ void check_register(const SlotProblem& p, int r) {
           reg.most, " slots full");
 }
 
-// Numbers of an actor's acts in an order rise by one, `acts` of them.
+// An order must have `acts` acts of each of its actors, with consecutive numbers.
 void check_order(const SlotProblem& p, int s) {
   std::vector<std::int64_t> seen(p.actors.size(), 0), last(p.actors.size(), 0);
   constexpr std::int64_t far = std::int64_t{1} << 40;
   for (const auto& a : p.streams[s].order) {
     require(a.actor >= 0 && a.actor < static_cast<int>(p.actors.size()), "slots: stream ", s, " orders actor ", a.actor,
-            " of ", p.actors.size());
+            ", but the number of actors is ", p.actors.size());
     require(a.act > -far && a.act < far, "slots: stream ", s, " orders act ", a.act, " of actor ", a.actor);
     require(seen[a.actor]++ == 0 || a.act == last[a.actor] + 1, "slots: stream ", s, " orders act ", a.act,
             " of actor ", a.actor, " after act ", last[a.actor]);
@@ -70,7 +72,7 @@ ActGraph::ActGraph(const SlotProblem& problem, const SlotLimits& limits) : probl
     seconds += actor.seconds * actor.acts;
   }
   const std::int64_t acts = acts_of(problem);
-  require(acts <= limits.acts, "slots: a launch has ", acts, " acts, of at most ", limits.acts);
+  require(acts <= limits.acts, "slots: a launch has ", acts, " acts; the limit is ", limits.acts);
   for (int r = 0; r < static_cast<int>(problem.registers.size()); ++r) {
     check_register(problem, r);
     const auto& reg = problem.registers[r];
@@ -109,8 +111,8 @@ void ActGraph::add_stream(int s) {
   load.tokens = 1;
   std::vector<char> seen(problem_.actors.size(), 0);
   for (int a : stream.actors) {
-    require(a >= 0 && a < static_cast<int>(problem_.actors.size()), "slots: stream ", s, " has actor ", a, " of ",
-            problem_.actors.size());
+    require(a >= 0 && a < static_cast<int>(problem_.actors.size()), "slots: stream ", s, " has actor ", a,
+            ", but the number of actors is ", problem_.actors.size());
     require(seen[a]++ == 0, "slots: stream ", s, " has actor ", a, " twice");
     load.seconds += problem_.actors[a].seconds * problem_.actors[a].acts;
     load.steps.push_back({a, 0, WaitKind::stream, s});
@@ -119,7 +121,8 @@ void ActGraph::add_stream(int s) {
   if (load.seconds > load_.seconds) load_ = std::move(load);
 }
 
-// The act `then_act` of each launch begins `delay` after the end of `from_act`. Tokens: how many launches before.
+// Act `then_act` of each launch begins `delay` after the end of `from_act`. The edge has a token for each launch
+// between them.
 void ActGraph::add(WaitEdges& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
                    Wait wait) const {
   std::int64_t from_acts = problem_.actors[from].acts, then_acts = problem_.actors[then].acts;
@@ -146,8 +149,8 @@ SlotCycle ActGraph::cycle_of(const WaitEdges& all, const std::vector<int>& edges
 }
 
 namespace {
-// Counts each act's launches from another one, so that no edge has less than no tokens and no cycle's tokens change
-// (retiming; shortest paths). Where that is impossible: the edges of a cycle with less than none.
+// Shifts the launch numbers of acts so that no edge has a negative number of tokens; the tokens of cycles do not change
+// (retiming by shortest paths). If that is impossible, returns the edges of a cycle with a negative number of tokens.
 std::vector<int> retime(int nodes, std::vector<TimedEdge>& edges) {
   std::vector<std::int64_t> shift(nodes, 0);
   std::vector<int> by(nodes, -1);

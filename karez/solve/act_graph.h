@@ -1,5 +1,5 @@
-// One launch of a synchronous dataflow program, act by act: the graph of waits that given slots make, and its worst
-// cycle.
+// The graph of waits between the acts of one launch of a synchronous dataflow program with given slots, and its
+// critical cycle.
 #pragma once
 
 #include "karez/solve/cycle_ratio.h"
@@ -10,11 +10,11 @@ namespace karez::solve {
 
 class ActGraph {
  public:
-  // Checks the problem; an error says what does not fit.
+  // Checks the problem and throws an error if it is inconsistent.
   ActGraph(const SlotProblem& problem, const SlotLimits& limits);
 
-  // The cycle with the largest ratio, or the load of a stream without order where that is more. At least `filled` slots
-  // a register.
+  // The cycle with the largest ratio, or the load of a stream without order if that is larger. Each register must have
+  // at least `filled` slots.
   SlotCycle critical_cycle(std::span<const int> slots) const;
 
   std::int64_t pieces(int reg) const { return pieces_[reg]; }  // in a launch
@@ -27,7 +27,7 @@ class ActGraph {
   struct WaitEdges {
     std::vector<TimedEdge> edges;
     std::vector<Wait> waits;
-    bool backward = false;  // some edge has less than no tokens
+    bool backward = false;  // some edge has a negative number of tokens
   };
   void add(WaitEdges& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
            Wait wait) const;
@@ -36,9 +36,9 @@ class ActGraph {
 
   const SlotProblem& problem_;
   std::vector<int> first_;  // node of each actor's first act
-  std::vector<int> actor_;  // of each node
+  std::vector<int> actor_;  // by node
   std::vector<std::int64_t> pieces_;
-  WaitEdges fixed_;  // all but those for slots
+  WaitEdges fixed_;  // all edges except those for slots
   SlotCycle load_;   // of the busiest stream without order
 };
 

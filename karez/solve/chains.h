@@ -1,4 +1,4 @@
-// Long chains in a graph without circles: nodes of which each comes before the next.
+// Long chains in an acyclic graph: sequences of nodes, each of which precedes the next.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,17 @@ namespace karez::solve {
 
 struct Chains {
   std::vector<int> length;        // by chain
-  std::vector<int> chain, place;  // by node; -1: on none
+  std::vector<int> chain, place;  // by node; -1 if on no chain
 
   int count() const { return static_cast<int>(length.size()); }
 };
 
 struct ChainLimits {
-  int shortest = 8, most = 48;  // only the first may be shorter
+  int shortest = 8, most = 48;  // only the first chain may be shorter
 };
 
-// One after the other the way that meets most nodes of no chain yet. `order` names every node behind all to which
-// `each_next` leads from it, which are those that come after it: a chain is walked from its beginning to its end.
+// Repeatedly takes the path that visits the most nodes that are on no chain yet. `order` lists every node after all its
+// successors, which `each_next` visits; places on a chain are numbered from predecessors to successors.
 //
 //   a -> b -> c, a -> d: one chain a b c of places 0 1 2
 template <class EachNext>

@@ -1,4 +1,4 @@
-// Chains against longest ways counted out, as many and as long as the limits say.
+// Tests of chains: their lengths against longest paths, and the limits.
 #include "karez/solve/chains.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace karez::solve {
 namespace {
 
-// The most nodes of no chain on a way from any node, and so from all; a node's larger numbers come after it.
+// The most nodes on any path that are on none of the first `chains` chains; edges lead to larger numbers.
 int longest(const std::vector<std::vector<int>>& next, const std::vector<int>& chain, int chains) {
   std::vector<int> most(next.size(), 0);
   int all = 0;
@@ -22,7 +22,7 @@ int longest(const std::vector<std::vector<int>>& next, const std::vector<int>& c
   return all;
 }
 
-TEST(Chains, EachIsTheLongestOfWhatIsLeft) {
+TEST(Chains, EachChainIsTheLongestPathOfRemainingNodes) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// Building of cost graphs, and sums over them.
+// Construction of cost graphs, and sums over them.
 #include "karez/solve/cost_graph.h"
 
 #include <algorithm>
@@ -15,64 +15,66 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 void check(const MinSumProblem& problem) {
   for (std::size_t v = 0; v < problem.domain.size(); ++v)
     require(problem.domain[v] > 0, "min_sum: variable ", v, " has domain ", problem.domain[v],
-            ", needs at least one state");
+            "; it must have at least one state");
   std::map<const CostCells*, bool> seen;
   for (std::size_t f = 0; f < problem.factors.size(); ++f) {
     const Factor& factor = problem.factors[f];
     require(factor.cells != nullptr, "min_sum: factor ", f, " has no cells");
     const CostCells& cells = *factor.cells;
-    require(cells.classes.size() == factor.scope.size(), "min_sum: factor ", f, " has classes of ",
-            cells.classes.size(), " axes, its scope ", factor.scope.size());
+    require(cells.classes.size() == factor.scope.size(), "min_sum: factor ", f, " has classes for ",
+            cells.classes.size(), " axes, but the size of its scope is ", factor.scope.size());
     std::int64_t count = 1;
     for (std::size_t a = 0; a < factor.scope.size(); ++a) {
       const int v = factor.scope[a];
       require(v >= 0 && v < static_cast<int>(problem.domain.size()), "min_sum: factor ", f, " names variable ", v,
-              " of ", problem.domain.size());
+              ", but the number of variables is ", problem.domain.size());
       const auto& of = cells.classes[a];
       if (of.empty()) {
         count = checked_mul(count, problem.domain[v]);
         continue;
       }
-      require(static_cast<int>(of.size()) == problem.domain[v], "min_sum: factor ", f, " parts ", of.size(),
+      require(static_cast<int>(of.size()) == problem.domain[v], "min_sum: factor ", f, " has classes for ", of.size(),
               " states of variable ", v, ", which has ", problem.domain[v]);
       std::vector<char> there(of.size(), 0);
       int most = -1;
       for (int c : of) {
-        require(c >= 0 && c < static_cast<int>(of.size()), "min_sum: factor ", f, " has class ", c, " of ", of.size(),
-                " states");
+        require(c >= 0 && c < static_cast<int>(of.size()), "min_sum: factor ", f, " has class ", c,
+                " for a variable of ", of.size(), " states");
         there[static_cast<std::size_t>(c)] = 1;
         most = std::max(most, c);
       }
       require(std::count(there.begin(), there.end(), 1) == most + 1, "min_sum: factor ", f,
-              " leaves out a class of variable ", v);
+              " skips a class number of variable ", v);
       count = checked_mul(count, most + 1);
     }
     if (!cells.implied_class.empty()) {
       require(cells.cost.empty() && !factor.scope.empty(), "min_sum: factor ", f,
-              " has costs, or no axis, beside what follows");
+              " has implied classes, which require a scope and exclude costs");
       const int last = factor.scope.back();
       const auto& of = cells.classes.back();
       const int classes = of.empty() ? problem.domain[last] : 1 + *std::max_element(of.begin(), of.end());
       require(static_cast<std::int64_t>(cells.implied_class.size()) * classes == count, "min_sum: factor ", f,
-              " says what follows from ", cells.implied_class.size(), " classes, its scope has ", count / classes);
+              " has implied classes for ", cells.implied_class.size(), " joint classes, its scope has ",
+              count / classes);
       for (int c : cells.implied_class)
-        require(c >= -1 && c < classes, "min_sum: factor ", f, " has class ", c, " follow, of ", classes);
+        require(c >= -1 && c < classes, "min_sum: factor ", f, " has implied class ", c,
+                ", but the number of classes is ", classes);
       continue;
     }
     require(static_cast<std::int64_t>(cells.cost.size()) == count, "min_sum: factor ", f, " has ", cells.cost.size(),
-            " costs, its scope ", count);
+            " costs, but the number of cells in its scope is ", count);
     if (!seen.try_emplace(&cells, true).second) continue;
-    for (double c : cells.cost) require(!(std::isnan(c) || c == -inf), "min_sum: factor ", f, " holds the cost ", c);
+    for (double c : cells.cost) require(!(std::isnan(c) || c == -inf), "min_sum: factor ", f, " has the cost ", c);
   }
 }
 
-// A factor's axes in the order of their variables, those of one variable as one, those of one class gone.
+// A factor's axes in the order of their variables; axes of the same variable are merged and axes of one class removed.
 struct ArrangedFactor {
   Table table;
   std::vector<int> sizes;
   AxisOffsets step;
-  bool as_given = true;    // the cells need not move
-  std::vector<int> given;  // sizes as the factor has them
+  bool as_given = true;    // the cells keep their order
+  std::vector<int> given;  // the factor's own sizes
 };
 
 ArrangedFactor arrange(CostGraph& graph, const Factor& factor) {
@@ -196,7 +198,7 @@ void add_gathered(std::span<double> out, std::span<const double> cells, const Ax
 }
 
 namespace {
-// The sheet of a factor with its axes arranged.
+// The cost array of a factor with its axes arranged.
 CostArray cost_array_of(const CostCells& cells, const ArrangedFactor& made) {
   CostArray cost_array{made.sizes, {}, cells.cost, {}};
   if (cells.implied_class.empty()) {
@@ -222,7 +224,7 @@ CostGraph cost_graph(const MinSumProblem& problem) {
   check(problem);
   CostGraph graph;
   graph.states = problem.domain;
-  std::map<std::pair<const CostCells*, std::vector<int>>, int> known;  // by cells and the order of axes: the sheet
+  std::map<std::pair<const CostCells*, std::vector<int>>, int> known;  // cost array by cells and order of axes
   for (const Factor& factor : problem.factors) {
     ArrangedFactor made = arrange(graph, factor);
     if (made.table.scope.empty()) {
@@ -231,7 +233,7 @@ CostGraph cost_graph(const MinSumProblem& problem) {
                                                              : 0;
       continue;
     }
-    // How the axes were turned: with the cells' own classes it says which cell goes where.
+    // The permutation of the axes: with the cells' own classes, it determines where each cell goes.
     std::vector<int> turn = made.sizes;
     for (std::size_t a = 0; a < factor.scope.size(); ++a) {
       auto at = std::lower_bound(made.table.scope.begin(), made.table.scope.end(), factor.scope[a]);

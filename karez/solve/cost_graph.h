@@ -1,4 +1,4 @@
-// A factor graph in the form min_sum works on: tables over classes of states, their cells and their classes each kept
+// A factor graph in the form that min_sum uses: tables over classes of states, with distinct cells and classes stored
 // once.
 #pragma once
 
@@ -8,24 +8,24 @@
 #include <utility>
 #include <vector>
 
-#include "karez/solve/min_sum.h"
+#include "karez/solve/min_sum_problem.h"
 #include "karez/solve/namespace.h"
 
 namespace karez::solve {
 
-// A way to part the states of a variable into classes, which are numbered in the order of their first states.
+// A division of a variable's states into classes, numbered in the order of their first states.
 struct StatePartition {
   std::vector<int> of;     // class by state
   std::vector<int> first;  // by class
   int count() const { return static_cast<int>(first.size()); }
 };
 
-// Every parting once, by number.
+// Distinct state partitions, by number.
 class StatePartitions {
  public:
   int number(const std::vector<int>& class_of);  // any numbering of classes
   int finest(int states);
-  int common_refinement(int a, int b);  // states are together where both have them together
+  int common_refinement(int a, int b);  // two states share a class if they do in both
   const StatePartition& operator[](int number) const { return all_[static_cast<std::size_t>(number)]; }
 
  private:
@@ -36,17 +36,17 @@ class StatePartitions {
 
 struct Table {
   std::vector<int> scope;       // ascending variables
-  std::vector<int> partitions;  // by axis, of two classes or more
+  std::vector<int> partitions;  // by axis; each has two classes or more
   int cost_array = -1;
 };
 
-// Distinct cells, which any number of tables have.
+// Distinct cells, shared by any number of tables.
 struct CostArray {
   std::vector<int> sizes;            // by axis
-  std::vector<double> own;           // the cells, unless they are the caller's
-  std::span<const double> borrowed;  // which are read in place
+  std::vector<double> own;           // the cells, unless the caller owns them
+  std::span<const double> borrowed;  // the caller's cells
   std::span<const int>
-      implied_class;  // or, where the last axis follows from the others, its class (see CostCells): the caller's too
+      implied_class;  // or the class of the last axis, if the others imply it (see CostCells); owned by the caller
   std::span<const double> cells() const { return own.empty() ? borrowed : std::span<const double>(own); }
 };
 
@@ -54,31 +54,31 @@ struct CostGraph {
   std::vector<int> states;  // by variable
   StatePartitions partitions;
   std::vector<CostArray> cost_arrays;
-  std::vector<Table> tables;  // of one variable or more
+  std::vector<Table> tables;  // each of one variable or more
   double constant = 0;
 
   int variables() const { return static_cast<int>(states.size()); }
 };
 
-// Checks the problem. Borrows its cells.
+// Checks the problem. The graph refers to the problem's cells.
 CostGraph cost_graph(const MinSumProblem&);
 
 // Cost of one choice.
 double cost_of(const CostGraph&, std::span<const int> choice);
 double cell_of(const CostGraph&, const Table&, std::span<const int> choice);
 
-// Sum over tables of the largest finite magnitude: what rounding errors are measured against.
+// Sum over tables of the largest finite magnitude, relative to which rounding errors are measured.
 double magnitude(const CostGraph&);
 
 // Row-major strides; the last is 1.
 std::vector<std::size_t> strides_of(std::span<const int> sizes);
 std::size_t cell_count(std::span<const int> sizes);
-std::vector<double> dense_cells(const CostArray&);  // those that `follows` stands for
+std::vector<double> dense_cells(const CostArray&);  // the cells that `implied_class` represents
 
-using AxisOffsets = std::vector<std::vector<std::size_t>>;  // by axis and index: how far the cell lies
+using AxisOffsets = std::vector<std::vector<std::size_t>>;  // by axis and index: the offset of the cell
 
-// out[i, j, ...] += cells[step[0][i] + step[1][j] + ...], out row-major: restricts, transposes, broadcasts and takes
-// diagonals.
+// out[i, j, ...] += cells[step[0][i] + step[1][j] + ...] with row-major out: restricts, transposes, broadcasts and
+// takes diagonals.
 void add_gathered(std::span<double> out, std::span<const double> cells, const AxisOffsets& step);
 
 }  // namespace karez::solve

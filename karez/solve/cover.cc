@@ -1,4 +1,4 @@
-// The dual simplex method of covering programs.
+// The dual simplex method for covering programs.
 #include "karez/solve/cover.h"
 
 #include <cmath>
@@ -6,7 +6,7 @@
 
 namespace karez::solve {
 namespace {
-constexpr double tight = 1e-7;  // a row that lacks less holds
+constexpr double tight = 1e-7;  // tolerance within which a row counts as satisfied
 }  // namespace
 
 CoverProgram::CoverProgram(std::vector<double> prices, std::span<const int> low)
@@ -21,7 +21,7 @@ CoverProgram::CoverProgram(std::vector<double> prices, std::span<const int> low)
 CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::span<const int> low,
                                           std::span<const int> high, int most_pivots) {
   for (int pivots = 0;; ++pivots) {
-    // The row or bound that lacks most.
+    // Find the row or bound with the largest violation.
     double lacks = tight;
     int row = -1, variable = -1;
     double sign = 1;
@@ -80,8 +80,8 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
   }
 }
 
-// Any weights on rows give a bound: sum of weight * least plus each variable at the better end of what remains of its
-// price.
+// Any weights on rows give a bound: the sum of weight * least, plus each variable's reduced price times its cheaper
+// bound.
 double CoverProgram::dual_value(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high,
                                 std::span<const double> prices, std::span<const std::pair<int, double>> weights) const {
   std::vector<double> rest(prices.begin(), prices.end());
@@ -98,7 +98,7 @@ double CoverProgram::dual_value(std::span<const CoverRow> rows, std::span<const 
     }
   }
   for (std::size_t i = 0; i < count_; ++i) count(rest[i] * (rest[i] >= 0 ? low[i] : high[i]));
-  return sum - 1e-13 * size;  // what is left of rounding
+  return sum - 1e-13 * size;  // subtracts a bound on the rounding error
 }
 
 double CoverProgram::bound(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high) const {

@@ -1,4 +1,4 @@
-// Linear programs of covering rows: an answer that holds, at a price that the rows' own prices prove.
+// Tests of covering linear programs: feasible solutions whose price equals the dual bound.
 #include "karez/solve/cover.h"
 
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ bool holds(const CoverRow& row, auto value, double slack) {
   return sum >= 0;
 }
 
-// Factors are positive: if anything holds, the highest values do. What is solved holds and costs what the bound says,
-// so nothing is cheaper.
+// Factors are positive, so the program is feasible if the highest values satisfy all rows. A solution must satisfy the
+// rows and cost as much as the bound, so no other is cheaper.
 bool expect_solved(const Program& p, CoverProgram& program) {
   auto outcome = program.solve(p.rows, p.low, p.high, 10'000);
   bool possible = true;
@@ -74,7 +74,7 @@ bool expect_solved(const Program& p, CoverProgram& program) {
   return true;
 }
 
-TEST(CoverProgram, CostsWhatItsBoundProves) {
+TEST(CoverProgram, TheSolutionCostsAsMuchAsTheBound) {
   int solved = 0, infeasible = 0, whole = 0;
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -85,7 +85,7 @@ TEST(CoverProgram, CostsWhatItsBoundProves) {
     if (HasFailure()) return;
     (possible ? solved : infeasible) += 1;
     for (double v : program.values()) whole += possible && std::abs(v - std::round(v)) < 1e-9;
-    // A child of it: a bound moves and a row is new.
+    // A child of the program: one bound changes and one row is added.
     std::size_t i = random() % p.low.size();
     CoverProgram child = program;
     if (random() % 2 == 0) p.low[i] = std::min(p.low[i] + 1, p.high[i]);
@@ -99,8 +99,8 @@ TEST(CoverProgram, CostsWhatItsBoundProves) {
   EXPECT_GT(whole, 0);
 }
 
-// Where all values come out whole they are a choice of integers, and the bound is not above it by a rounding either.
-TEST(CoverProgram, NoRoundingLiftsTheBoundAboveAWholeChoice) {
+// If all values are integers, the bound must not exceed the price of this choice, not even by rounding.
+TEST(CoverProgram, RoundingDoesNotLiftTheBoundAboveAnIntegerSolution) {
   int whole = 0, pivots = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {
     std::mt19937 random(seed);
@@ -129,7 +129,7 @@ TEST(CoverProgram, NoRoundingLiftsTheBoundAboveAWholeChoice) {
   EXPECT_TRUE(pinned_at_most(pivots, 8410));
 }
 
-TEST(CoverProgram, StoppedEarlyHasABoundAllTheSame) {
+TEST(CoverProgram, AStoppedProgramHasAValidBound) {
   std::vector<CoverRow> rows{{{{0, 1}, {1, 1}}, 5}, {{{1, 1}, {2, 1}}, 5}, {{{0, 1}, {2, 1}}, 5}};
   std::vector<int> low{1, 1, 1}, high{9, 9, 9};
   CoverProgram program({1, 1, 1}, low);

@@ -17,7 +17,7 @@ using Lists = std::vector<std::vector<int>>;  // edges per node
 CycleRatio measure(std::span<const TimedEdge> edges, std::vector<int> cycle) {
   auto first =
       std::min_element(cycle.begin(), cycle.end(), [&](int a, int b) { return edges[a].from < edges[b].from; });
-  std::rotate(cycle.begin(), first, cycle.end());  // so that the sum does not depend on where the cycle was entered
+  std::rotate(cycle.begin(), first, cycle.end());  // so that the sum does not depend on the first edge found
   CycleRatio out;
   for (int e : cycle) {
     out.time += edges[e].time;
@@ -28,7 +28,7 @@ CycleRatio measure(std::span<const TimedEdge> edges, std::vector<int> cycle) {
   return out;
 }
 
-// Some cycle of edges without tokens, by depth-first walk; empty if there is none.
+// A cycle of edges without tokens, found by depth-first search; empty if there is none.
 std::vector<int> tokenless_cycle(std::span<const TimedEdge> edges, const Lists& leaving) {
   std::vector<char> colour(leaving.size(), 0);  // 1: on the path, 2: done
   std::vector<std::size_t> next(leaving.size(), 0);
@@ -58,7 +58,7 @@ std::vector<int> tokenless_cycle(std::span<const TimedEdge> edges, const Lists& 
   return {};
 }
 
-// Each node follows one edge, so every walk ends in a cycle; improving an edge never lowers the ratio a node ends in.
+// Each node follows one edge, so every path ends in a cycle; improving an edge never lowers the ratio of that cycle.
 class Policy {
  public:
   Policy(std::span<const TimedEdge> edges, const Lists& leaving)
@@ -76,7 +76,7 @@ class Policy {
   CycleRatio run() {
     int rounds = 0;
     do {
-      require(++rounds < most_rounds, "max_cycle_ratio: ", leaving_.size(), " nodes have not settled after ", rounds,
+      require(++rounds < most_rounds, "max_cycle_ratio: ", leaving_.size(), " nodes have not converged after ", rounds,
               " rounds");
       evaluate();
     } while (improve());
@@ -87,8 +87,8 @@ class Policy {
   }
 
  private:
-  // Finds the cycle each node ends in and its value: time beyond the ratio gathered on the way to the cycle's first
-  // node.
+  // For each node, finds the cycle that its path ends in and its value: the sum of time - ratio * tokens on the path to
+  // the cycle's first node.
   void evaluate() {
     cycles_.clear();
     std::fill(cycle_of_.begin(), cycle_of_.end(), -1);
@@ -131,7 +131,7 @@ class Policy {
   bool improve() {
     bool changed = false;
     for (bool moved = true; moved;
-         changed |= moved) {  // a better ratio spreads to all that can reach it before the next evaluation
+         changed |= moved) {  // a better ratio spreads to all nodes that reach it before the next evaluation
       base::check_interrupt();
       moved = false;
       for (std::size_t u = leaving_.size(); u-- > 0;)
@@ -147,7 +147,7 @@ class Policy {
     for (std::size_t u = 0; u < leaving_.size(); ++u)
       if (chosen_[u] >= 0) scale = std::max({scale, std::abs(value_[u]), std::abs(edges_[chosen_[u]].time)});
     for (std::size_t u = 0; u < leaving_.size(); ++u) {
-      double best = value_[u] + 1e-13 * scale;  // less is rounding
+      double best = value_[u] + 1e-13 * scale;  // smaller differences are rounding
       for (int e : leaving_[u]) {
         const TimedEdge& edge = edges_[e];
         if (ratio_[edge.to] < ratio_[u] || gain(edge) + value_[edge.to] <= best) continue;
@@ -173,14 +173,14 @@ CycleRatio max_cycle_ratio(int nodes, std::span<const TimedEdge> edges) {
   for (int e = 0; e < static_cast<int>(edges.size()); ++e) {
     const TimedEdge& edge = edges[e];
     require(edge.from >= 0 && edge.from < nodes && edge.to >= 0 && edge.to < nodes, "max_cycle_ratio: edge ", e,
-            " from ", edge.from, " to ", edge.to, " of ", nodes, " nodes");
+            " from ", edge.from, " to ", edge.to, " in a graph of ", nodes, " nodes");
     require(edge.tokens >= 0, "max_cycle_ratio: edge ", e, " has ", edge.tokens, " tokens");
-    require(std::isfinite(edge.time), "max_cycle_ratio: edge ", e, " takes ", edge.time);
+    require(std::isfinite(edge.time), "max_cycle_ratio: edge ", e, " has time ", edge.time);
     leaving[edge.from].push_back(e);
     entering[edge.to].push_back(e);
   }
   if (std::vector<int> stuck = tokenless_cycle(edges, leaving); !stuck.empty()) return measure(edges, std::move(stuck));
-  // Nodes from which every walk ends are on no cycle.
+  // Remove nodes from which no cycle is reachable.
   std::vector<int> ends;
   std::vector<std::size_t> out(nodes);
   for (int u = 0; u < nodes; ++u)

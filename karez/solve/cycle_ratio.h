@@ -1,4 +1,4 @@
-// The maximum of time over tokens among the cycles of a graph: the best interval between launches of a synchronous
+// The maximum ratio of time to tokens over the cycles of a graph: the least interval between launches of a synchronous
 // dataflow program.
 #pragma once
 
@@ -17,17 +17,16 @@ struct TimedEdge {
 
 struct CycleRatio {
   double ratio = 0;        // time / tokens of the cycle; 0 without a cycle; +inf for a cycle without tokens
-  std::vector<int> cycle;  // its edges in order; empty: the graph has no cycle
+  std::vector<int> cycle;  // its edges in order; empty if the graph has no cycle
   double time = 0;
   long tokens = 0;
 
-  // A cycle on which nothing can ever move: `cycle` is the proof, for the caller to name its nodes.
+  // Whether the cycle has no tokens, so that none of its nodes can ever run.
   bool is_deadlock() const { return !cycle.empty() && tokens == 0; }
 };
 
 // Policy iteration (Howard; Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",
-// 1998). The ratio is that of the returned cycle, no cycle's is larger by more than rounding; equal inputs give equal
-// cycles.
+// 1998). No cycle has a larger ratio than the returned one, except for rounding; equal inputs give equal cycles.
 CycleRatio max_cycle_ratio(int nodes, std::span<const TimedEdge> edges);
 
 }  // namespace karez::solve

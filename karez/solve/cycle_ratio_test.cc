@@ -1,4 +1,4 @@
-// The maximum cycle ratio equals enumeration of simple cycles, and stuck cycles are named.
+// Tests of the maximum cycle ratio against enumeration of simple cycles, and of deadlocks.
 #include "karez/solve/cycle_ratio.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace karez::solve {
 namespace {
-// Walks every simple cycle once: from its smallest node through larger ones.
+// Visits every simple cycle once: from its smallest node through larger ones.
 class Enumeration {
  public:
   Enumeration(int nodes, const std::vector<TimedEdge>& edges) : edges_(edges), on_path_(nodes, 0) {
@@ -85,7 +85,7 @@ TEST(CycleRatio, EqualsEnumerationOfSimpleCycles) {
   EXPECT_GT(acyclic, 100);
 }
 
-TEST(CycleRatio, NamesACycleWithoutTokens) {
+TEST(CycleRatio, ReturnsACycleWithoutTokens) {
   std::vector<TimedEdge> edges{{0, 1, 1, 1}, {1, 2, 1, 0}, {2, 3, 1, 0}, {3, 1, 1, 0}, {3, 0, 9, 1}};
   CycleRatio r = max_cycle_ratio(4, edges);
   EXPECT_TRUE(r.is_deadlock());
@@ -93,8 +93,8 @@ TEST(CycleRatio, NamesACycleWithoutTokens) {
 }
 
 TEST(CycleRatio, IsTheSlowestStageOfAPipelineWithEnoughSlots) {
-  // Stage i works for time[i]; a stage is a cycle with one token, the register between two stages an edge and `slots`
-  // tokens back.
+  // Stage i takes time[i]. A stage is a cycle with one token; the register between two stages is a forward edge without
+  // tokens and a backward edge with `slots` tokens.
   std::vector<double> time{3, 5, 4};
   for (long slots : {1L, 2L}) {
     std::vector<TimedEdge> edges;
@@ -107,7 +107,7 @@ TEST(CycleRatio, IsTheSlowestStageOfAPipelineWithEnoughSlots) {
   }
 }
 
-TEST(CycleRatio, SettlesOnALongGraph) {
+TEST(CycleRatio, ConvergesOnALongGraph) {
   std::mt19937 random(11);
   constexpr int nodes = 20000;
   std::vector<TimedEdge> edges;
@@ -117,7 +117,7 @@ TEST(CycleRatio, SettlesOnALongGraph) {
     if (i + 1 < nodes) edges.push_back({i + 1, i, static_cast<double>(random() % 1000) / 1000, 2});
     if (i % 100 == 99) edges.push_back({i, static_cast<int>(random() % i), 1, 1 + nodes});
   }
-  double least = 0;  // of the cycles of one and of two edges
+  double least = 0;  // the maximum over cycles of one and of two edges
   for (std::size_t e = 0; e + 2 < edges.size(); ++e) {
     const TimedEdge &a = edges[e], &b = edges[e + 1];
     if (a.from == a.to) least = std::max(least, a.time);
@@ -130,12 +130,12 @@ TEST(CycleRatio, SettlesOnALongGraph) {
   EXPECT_LT(r.ratio, 1.1 * least);
 }
 
-TEST(CycleRatio, ALittleSlowerIsSlower) {  // than a circle of one: by less than one in a million
+TEST(CycleRatio, ASlightlySlowerCycleIsFound) {  // slower than a self-loop by less than one in a million
   const std::vector<TimedEdge> edges{{0, 0, 1e7, 1}, {0, 1, 1e7 - 5, 1}, {1, 0, 1e7 + 15, 1}};
   EXPECT_EQ(max_cycle_ratio(2, edges).ratio, 1e7 + 5);
 }
 
-TEST(CycleRatio, RefusesWhatIsNotAGraph) {
+TEST(CycleRatio, InvalidGraphsAreErrors) {
   EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 1, 1, 1}}), Error);
   EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 0, 1, -1}}), Error);
   for (double time : {HUGE_VAL, -HUGE_VAL, std::nan("")})

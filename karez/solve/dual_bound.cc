@@ -1,7 +1,7 @@
 // Sequential reweighted message passing (Kolmogorov, "A new look at reweighted message passing", 2015) with
-// single-variable separators. Each pass collects at a variable what its tables know about it, then hands equal shares
-// on to the tables that reach further; on a chain one pass is dynamic programming and the bound is exact. The bound
-// never falls. A table knows classes of states, and is told what is least of a class.
+// single-variable separators. Each pass collects the min-marginals of a variable's tables at the variable, then passes
+// equal shares to the tables that have later variables; on a chain, one pass is dynamic programming and the bound is
+// exact. The bound never falls. Tables have classes of states; a message to a class is the least of its states' costs.
 #include "karez/solve/dual_bound.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double most_looked_at = 5000;  // joint classes of a step's result
+constexpr double most_looked_at = 5000;  // joint classes of a step's result that states_within enumerates
 
 const Table& table_of(const Elimination& plan, int table) { return plan.graph.tables[static_cast<std::size_t>(table)]; }
 const CostArray& cost_array_of(const Elimination& plan, int table) {
@@ -30,7 +30,7 @@ Axes axes_of(const Elimination& plan, const Reweighting& r, int table) {
   return axes;
 }
 
-// What is least for each class of one axis.
+// The least cost for each class of one axis.
 void compute_min_marginal(const Elimination& plan, Reweighting::Use use, const Axes& axes, std::span<double> least) {
   const CostArray& cost_array = cost_array_of(plan, use.table);
   if (cost_array.implied_class.empty()) {
@@ -40,7 +40,7 @@ void compute_min_marginal(const Elimination& plan, Reweighting::Use use, const A
   }
 }
 
-// Does the table have variables after / before this axis in the direction of the walk? Scopes are ascending.
+// Whether the table has variables after this axis in the direction of the pass. Scopes are ascending.
 bool reaches_on(const Elimination& plan, Reweighting::Use use, bool ascending) {
   const int last = static_cast<int>(table_of(plan, use.table).scope.size()) - 1;
   return ascending ? use.axis < last : use.axis > 0;
@@ -84,7 +84,7 @@ void run_pass(const Elimination& plan, Reweighting& r, bool ascending) {
       const bool from_before = reaches_on(plan, use, !ascending);
       in += from_before;
       out += reaches_on(plan, use, ascending);
-      if (!from_before && !r.first_pass) continue;  // untouched since the opposite pass asked it
+      if (!from_before && !r.first_pass) continue;  // unchanged since the opposite pass read it
       const StatePartition& partition = partition_of(plan, use);
       least.resize(partition.first.size());
       compute_min_marginal(plan, use, axes_of(plan, r, use.table), least);
@@ -95,9 +95,9 @@ void run_pass(const Elimination& plan, Reweighting& r, bool ascending) {
     }
     const double floor = *std::min_element(node.begin(), node.end());
     r.bound += floor;
-    if (floor == inf) return;  // everything is forbidden
+    if (floor == inf) return;  // every choice is forbidden
     for (double& cost : node) cost -= floor;
-    if (!r.first_pass)  // all other tables and variables are at least zero now
+    if (!r.first_pass)  // the minima of all other tables and variables are now at least zero
       for (std::size_t s = 0; s < node.size(); ++s) r.min_cost[v][s] = std::max(r.min_cost[v][s], r.bound + node[s]);
     if (out == 0) continue;
     const double share = 1.0 / std::max(in, out);
@@ -124,7 +124,7 @@ StateMasks states_within(const Elimination& plan, const Reweighting& r, double e
   std::vector<double> least;
   for (int v : plan.remaining) {
     std::vector<double> cost = r.node[v];
-    for (Reweighting::Use use : r.uses[v]) {  // all other tables and variables are at least zero
+    for (Reweighting::Use use : r.uses[v]) {  // the minima of all other tables and variables are at least zero
       const StatePartition& partition = partition_of(plan, use);
       least.resize(partition.first.size());
       compute_min_marginal(plan, use, axes_of(plan, r, use.table), least);
@@ -132,7 +132,8 @@ StateMasks states_within(const Elimination& plan, const Reweighting& r, double e
     }
     for (std::size_t s = 0; s < cost.size(); ++s) keep[v][s] = std::max(cost[s], r.min_cost[v][s] - r.bound) <= excess;
   }
-  // What a step's state costs more than its best, in the best case of what others may still choose.
+  // A state of an eliminated variable is kept if its excess over the best state is small enough for some choice of the
+  // others' kept states.
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
     base::check_interrupt();
     const EliminationStep& step = plan.steps[i];
@@ -148,11 +149,10 @@ StateMasks states_within(const Elimination& plan, const Reweighting& r, double e
       for (std::size_t c = 0; c < seen.size(); ++c)
         if (seen[c]) may.back().push_back(partition.first[c]);
     }
-    if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); }))
-      continue;  // nothing is kept at all
+    if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); })) continue;  // no choice is kept
     double cells = 1;
     for (const auto& m : may) cells *= static_cast<double>(m.size());
-    if (cells > most_looked_at) {  // where others may still do so much, little is ruled out
+    if (cells > most_looked_at) {  // with so many joint classes, few states would be excluded
       std::fill(mine.begin(), mine.end(), 1);
       continue;
     }
@@ -180,7 +180,7 @@ std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, boo
     std::vector<double> cost = r.node[v];
     for (Reweighting::Use use : r.uses[v]) {
       if (!reaches_on(plan, use, !ascending))
-        continue;  // none of its variables is chosen, and its least is zero for every state
+        continue;  // none of its variables is chosen yet, and its minimum is zero for every state
       Axes axes = axes_of(plan, r, use.table);
       const auto& scope = table_of(plan, use.table).scope;
       for (std::size_t a = 0; a < axes.size(); ++a)
@@ -207,7 +207,7 @@ double recomputed_bound(const Elimination& plan, const Reweighting& r) {
     compute_min_marginal(plan, {t, 0}, axes_of(plan, r, t), least);
     sum += *std::min_element(least.begin(), least.end());
   }
-  for (int v : plan.remaining) {  // its own costs, less all that its tables were told
+  for (int v : plan.remaining) {  // its own costs minus all messages to its tables
     std::vector<double> node = r.unary_cost[v];
     for (Reweighting::Use use : r.uses[v])
       for (std::size_t s = 0; s < node.size(); ++s) {

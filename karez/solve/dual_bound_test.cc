@@ -1,5 +1,5 @@
-// The dual bound moves costs without changing a sum, never passes the optimum, is exact on chains and keeps all that is
-// within reach.
+// Tests of the dual bound: moved costs keep their sums, the bound never exceeds the optimum and is exact on chains, and
+// all possible states are kept.
 #include "karez/solve/dual_bound.h"
 
 #include <gtest/gtest.h>
@@ -48,8 +48,8 @@ MinSumProblem random_problem(std::mt19937& random, bool forbidding) {
   return p;
 }
 
-// What the reweighted tables and variables say a choice costs: of the variables left, with those eliminated at their
-// best.
+// The cost of a choice by the reweighted tables and variables: of the remaining variables, with eliminated ones at
+// their best.
 double moved_cost(const Elimination& plan, const Reweighting& r, const std::vector<int>& choice) {
   double sum = r.bound;
   for (int v : plan.remaining) sum += r.node[v][choice[v]];
@@ -63,7 +63,7 @@ double moved_cost(const Elimination& plan, const Reweighting& r, const std::vect
   return sum;
 }
 
-TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
+TEST(DualBound, MovesCostsAndKeepsPossibleStates) {
   int dropped = 0, feasible = 0;
   for (int seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -77,7 +77,7 @@ TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
       best = std::min(best, cost);
       for (std::size_t v = 0; v < choice.size(); ++v) best_with[v][choice[v]] = std::min(best_with[v][choice[v]], cost);
     });
-    // Sometimes no variable is cheap, sometimes some are, sometimes all.
+    // Eliminates no variable, some variables or all variables.
     Elimination plan = plan_elimination(cost_graph(problem), EliminationRule::smallest, 20,
                                         std::vector<double>{-1, 8, 40}[random() % 3]);
     fill(plan);
@@ -88,7 +88,7 @@ TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
       ASSERT_GE(r.bound, before - 1e-9);
       before = r.bound;
     }
-    ASSERT_EQ(r.bound, r.bound) << "no number";
+    ASSERT_EQ(r.bound, r.bound) << "not a number";
     if (best == inf) continue;
     ++feasible;
     ASSERT_LE(r.bound, best + 1e-9);
@@ -96,7 +96,7 @@ TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
     for_each_choice(problem.domain, [&](std::vector<int> choice) {
       double cost = cost_of(problem, choice);
       if (cost == inf) return;
-      decode_choice(plan, choice);  // those eliminated follow
+      decode_choice(plan, choice);  // chooses the eliminated variables
       ASSERT_NEAR(moved_cost(plan, r, choice), cost_of(problem, choice), 1e-9);
       ASSERT_LE(cost_of(problem, choice), cost + 1e-9);
     });
@@ -109,7 +109,7 @@ TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
           ++dropped;
         }
   }
-  EXPECT_GT(dropped, 4700);  // of 4,834 that this bound and its passes tell apart
+  EXPECT_GT(dropped, 4700);  // of 4,834 that this bound and its passes exclude
   EXPECT_GT(feasible, 400);
 }
 
@@ -132,8 +132,8 @@ TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
   run_pass(plan, r, false);
   EXPECT_NEAR(r.bound, best, 1e-9);
   EXPECT_NEAR(cost_of(problem, round_choice(plan, r, true)), best, 1e-9);
-  // Of the variable that the pass came to last all is known, of the others no less than of the best choice; whole
-  // numbers are exact.
+  // The mask of the variable visited last is exact; those of the others include the states of all good choices.
+  // Integer costs are exact.
   for (double excess : {0.0, 100.0, 500.0}) {
     const StateMasks keep = states_within(plan, r, excess);
     std::vector<double> first(3, inf);
@@ -155,7 +155,7 @@ TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
   });
 }
 
-// Ascending after a descending pass and the other way about; on chains whose states are numbered in any way.
+// Ascending after a descending pass and vice versa, on random chains.
 TEST(DualBound, RoundsToTheOptimumOfEveryChain) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
@@ -180,8 +180,8 @@ TEST(DualBound, RoundsToTheOptimumOfEveryChain) {
   }
 }
 
-// A variable that went, between three that together have more states than are looked at one by one.
-TEST(DualBound, AllIsKeptWhereAllIsWithinReach) {
+// An eliminated variable between three others that have more joint states than are enumerated.
+TEST(DualBound, AllStatesAreKeptIfAllArePossible) {
   std::mt19937 random(1);
   std::vector<double> cost;
   for (int c = 0; c < 20 * 20 * 20 * 20; ++c) cost.push_back(static_cast<double>(random() % 1000));
@@ -195,8 +195,8 @@ TEST(DualBound, AllIsKeptWhereAllIsWithinReach) {
     EXPECT_EQ(std::count(states.begin(), states.end(), 1), static_cast<long>(states.size()));
 }
 
-TEST(DualBound, IsInfiniteWhereEverythingIsForbidden) {
-  for (unsigned seed = 0; seed < 200; ++seed) {  // the first states forbid each other somewhere, the last are forbidden
+TEST(DualBound, IsInfiniteIfEveryChoiceIsForbidden) {
+  for (unsigned seed = 0; seed < 200; ++seed) {  // one table allows only the last states, the others only the first
     std::mt19937 random(seed);
     MinSumProblem problem{.domain = {2, 2, 2, 2, 2}, .factors = {}};
     const int at = static_cast<int>(random() % 4);

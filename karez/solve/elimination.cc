@@ -1,4 +1,4 @@
-// Planning and filling of eliminations.
+// Planning and execution of eliminations.
 #include "karez/solve/elimination.h"
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 namespace karez::solve {
 namespace {
 
-constexpr std::size_t most_dense = 1 << 18;  // cells: what follows from others is written out up to here
-constexpr double most_written_out = 6;       // times the cells that are cheap
+constexpr std::size_t most_dense = 1 << 18;  // cells up to which implied classes are expanded
+constexpr double most_written_out = 6;       // largest expanded result, as a multiple of most_cells
 constexpr double too_many_cells = 1e300, inf = std::numeric_limits<double>::infinity();
 
-// The scope of what a step makes.
+// The scope and the size of a step's result.
 struct StepResult {
   std::vector<int> scope, partitions;
   double cells = 1, stored = 0,
-         written_out = 0;  // its own, and those that it replaces: as they are kept, and with what follows as cells
+         written_out = 0;  // cells of the result, and of the tables it replaces as stored and expanded
 };
 
 class EliminationPlanner {
@@ -50,7 +50,7 @@ class EliminationPlanner {
       const int v = queue_.begin()->second;
       queue_.erase(queue_.begin());
       const StepResult result = result_of(v);
-      if (!is_cheap(result)) continue;  // it may come again when a neighbour has gone
+      if (!is_cheap(result)) continue;  // it is queued again when a neighbour is eliminated
       eliminated_.insert(v);
       eliminate(v, result);
     }
@@ -62,7 +62,7 @@ class EliminationPlanner {
  private:
   const Table& table(int t) const { return made_.graph.tables[static_cast<std::size_t>(t)]; }
 
-  // Where what follows from others is written out, what comes next knows more, but has more to read.
+  // Expanding implied classes permits further eliminations, but costs reads.
   bool is_cheap(const StepResult& result) const {
     return result.cells <= most_cells_ || result.cells <= result.stored ||
            (result.cells <= result.written_out && result.cells <= most_written_out * most_cells_);
@@ -77,7 +77,7 @@ class EliminationPlanner {
 
   StepResult result_of(int v) {
     StepResult result;
-    std::vector<std::pair<int, int>> axes;  // variable and parting
+    std::vector<std::pair<int, int>> axes;  // variable and partition
     for (int t : tables_[v]) {
       const CostArray& cost_array = made_.graph.cost_arrays[static_cast<std::size_t>(table(t).cost_array)];
       if (!cost_array.implied_class.empty() && cell_count(cost_array.sizes) > most_dense) result.cells = too_many_cells;
@@ -107,7 +107,7 @@ class EliminationPlanner {
     const StepResult result = result_of(v);
     double score = result.cells;
     if (rule_ == EliminationRule::min_fill) {
-      score = 1e-9 * std::min(result.cells, 1e9);  // of equal links the smaller result
+      score = 1e-9 * std::min(result.cells, 1e9);  // ties go to the smaller result
       auto size = [&](std::size_t i) {
         return static_cast<double>(made_.graph.partitions[result.partitions[i]].count());
       };
@@ -119,8 +119,8 @@ class EliminationPlanner {
     queue_.emplace(score, v);
   }
 
-  // The sheet that a step makes: known where an earlier one made the same from the same. Tables of one sheet part their
-  // variables alike.
+  // The cost array of a step's result, shared with an earlier step that had the same inputs. Tables with the same cost
+  // array have the same partitions.
   int cost_array_of(int v, const EliminationStep& step, const StepResult& result) {
     std::vector<int> key;
     for (int t : step.inputs) {
@@ -176,8 +176,8 @@ class EliminationPlanner {
   EliminationRule rule_;
   double most_cells_, most_stored_;
   Elimination made_;
-  std::vector<std::vector<int>> tables_;   // by variable: alive ones
-  std::vector<std::set<int>> neighbours_;  // by variable: who shares a table with it
+  std::vector<std::vector<int>> tables_;   // by variable: its alive tables
+  std::vector<std::set<int>> neighbours_;  // by variable: variables that share a table with it
   std::vector<double> scores_;
   std::set<std::pair<double, int>> queue_;
   std::set<int> eliminated_;
@@ -202,7 +202,7 @@ void with_join(const Elimination& plan, const EliminationStep& step, const std::
   sizes.reserve(states.size());
   for (const auto& axis : states) sizes.push_back(static_cast<int>(axis.size()));
   Join join(sizes, graph.states[static_cast<std::size_t>(step.variable)]);
-  std::deque<std::vector<double>> dense;  // of inputs that say what follows
+  std::deque<std::vector<double>> dense;  // expanded cells of inputs with implied classes
   for (int t : step.inputs) {
     const Table& table = graph.tables[static_cast<std::size_t>(t)];
     const CostArray& from = graph.cost_arrays[static_cast<std::size_t>(table.cost_array)];

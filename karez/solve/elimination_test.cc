@@ -1,4 +1,4 @@
-// Eliminations: what a step makes is its own, the smaller plan is taken, and what is stored is counted.
+// Tests of eliminations: shared results of steps, the choice of the smaller plan, and counted cells.
 #include "karez/solve/elimination.h"
 
 #include <gtest/gtest.h>
@@ -19,14 +19,12 @@ std::vector<double> random_cells(std::mt19937& random, int count) {
   return cells;
 }
 
-// Variables 2 and 3 have the same tables, but the one by (0, 1) and the other by (1, 0): what becomes of one is what
-// becomes of the other, turned.
-TEST(StatePartitions, AreNumberedByTheirClassesInTheOrderOfFirstStates) {
+TEST(StatePartitions, ClassesAreNumberedInTheOrderOfTheirFirstStates) {
   StatePartitions partitions;
   const int two = partitions.number({2, 0, 2});
   EXPECT_EQ(partitions[two].of, (std::vector<int>{0, 1, 0}));
   EXPECT_EQ(partitions[two].first, (std::vector<int>{0, 1}));
-  EXPECT_EQ(partitions.number({1, 2, 1}), two) << "under whatever names";
+  EXPECT_EQ(partitions.number({1, 2, 1}), two) << "class names do not matter";
   const int other = partitions.number({0, 0, 1});
   EXPECT_NE(other, two);
   EXPECT_EQ(partitions.common_refinement(two, other), partitions.finest(3));
@@ -44,7 +42,8 @@ TEST(StatePartitions, TheFinestHasAClassForEachState) {
   }
 }
 
-TEST(Elimination, WhatIsTurnedIsNotTheSame) {
+// Variables 2 and 3 have the same tables, but one with (0, 1) and the other with (1, 0): the results are transposes.
+TEST(Elimination, ATransposedResultIsNotShared) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     std::mt19937 random(seed);
     const auto a = factor({2, 0}, random_cells(random, 12)), b = factor({2, 1}, random_cells(random, 12));
@@ -61,7 +60,7 @@ TEST(Elimination, WhatIsTurnedIsNotTheSame) {
   }
 }
 
-// A circle of tables with a hub: variables differ in states, so that the rules differ.
+// A cycle of tables with random chords; variables differ in states, so that the rules differ.
 MinSumProblem wheel(std::mt19937& random, int rim) {
   MinSumProblem problem;
   for (int v = 0; v < rim; ++v) problem.domain.push_back(2 + static_cast<int>(random() % 5));
@@ -74,7 +73,7 @@ MinSumProblem wheel(std::mt19937& random, int rim) {
   return problem;
 }
 
-TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
+TEST(Elimination, CountsStoredAndVisitedCellsAndStopsAtTheLimit) {
   int stopped = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
@@ -89,7 +88,7 @@ TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
             last *= problem.domain[static_cast<std::size_t>(w)];
           stored += last, work += last * problem.domain[static_cast<std::size_t>(step.variable)];
         }
-        ASSERT_EQ(plan.stored, stored) << "seed " << seed;  // every table is of its own, and tells all states apart
+        ASSERT_EQ(plan.stored, stored) << "seed " << seed;  // tables share no cells and distinguish all states
         ASSERT_EQ(plan.work, work) << "seed " << seed;
         ASSERT_LE(stored - last, most);
         stopped += !plan.remaining.empty();
@@ -98,19 +97,18 @@ TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
   EXPECT_GT(stopped, 50);
 }
 
-TEST(Elimination, WhatBecomesNoLargerGoes) {  // 16 cells from twice 8
+TEST(Elimination, AVariableWhoseResultIsNoLargerIsEliminated) {  // 16 cells replace twice 8
   std::mt19937 random(1);
   const MinSumProblem problem{
       .domain = {2, 4, 4},
       .factors = {factor({0, 1}, random_cells(random, 8)), factor({0, 2}, random_cells(random, 8))}};
   EXPECT_TRUE(plan_elimination(cost_graph(problem), EliminationRule::smallest, 0, 1e9).remaining.empty());
   EXPECT_EQ(plan_elimination(cost_graph(problem), EliminationRule::smallest, -1, 15).steps.size(), 3u)
-      << "stored after the last look: 4, 5 and 6";
+      << "no result has more cells than the tables that it replaces";
 }
 
-// Variable 3 follows from 0 and 1, and 540 cells take its place: 210 are stored of what they replace, 1,920 are there
-// once it is written out.
-TEST(Elimination, WhatFollowsIsWrittenOutForSixTimesWhatIsCheapAtMost) {
+// Variables 0 and 1 imply variable 3. A result of 540 cells replaces tables with 210 stored cells, 1,920 when expanded.
+TEST(Elimination, ImpliedClassesAreExpandedUpToSixTimesTheCheapSize) {
   std::mt19937 random(1);
   auto follows = std::make_shared<CostCells>();
   follows->classes = {{}, {}, {}};
@@ -128,7 +126,7 @@ TEST(Elimination, WhatFollowsIsWrittenOutForSixTimesWhatIsCheapAtMost) {
   EXPECT_EQ(gone(89), -1);
 }
 
-// Four tables of two cells and the last of one.
+// The results are four tables of two cells and one of one cell.
 TEST(Elimination, AllTablesTogetherAreAtMostFourTimesOne) {
   std::mt19937 random(1);
   MinSumProblem problem{.domain = std::vector<int>(5, 2), .factors = {}};
@@ -137,7 +135,7 @@ TEST(Elimination, AllTablesTogetherAreAtMostFourTimesOne) {
   EXPECT_TRUE(plan_exact(cost_graph(problem), 3));
 }
 
-TEST(Elimination, WhatFollowsIsNotWrittenOutWhereItIsLarge) {
+TEST(Elimination, LargeImpliedClassesAreNotExpanded) {
   for (int states : {64, 65}) {  // 2^18 cells, and more
     auto cells = std::make_shared<CostCells>(
         CostCells{{}, {{}, {}, {}}, std::vector<int>(static_cast<std::size_t>(states) * states, 0)});
@@ -147,8 +145,8 @@ TEST(Elimination, WhatFollowsIsNotWrittenOutWhereItIsLarge) {
   }
 }
 
-// Rungs whose tables are given in any order: what becomes of one is what becomes of all.
-TEST(Elimination, WhatIsAlikeIsMadeOnce) {
+// Equal groups of tables, given in different orders: their results are shared.
+TEST(Elimination, EqualResultsAreComputedOnce) {
   std::mt19937 random(1);
   const auto one = factor({0}, random_cells(random, 4)), link = factor({0, 1}, random_cells(random, 8));
   MinSumProblem problem{.domain = {4, 2, 4, 2, 4, 2}, .factors = {}};
@@ -159,7 +157,7 @@ TEST(Elimination, WhatIsAlikeIsMadeOnce) {
   EXPECT_EQ(plan_elimination(cost_graph(problem), EliminationRule::smallest, 1e9, 1e9).stored, 2 + 1);
 }
 
-TEST(Elimination, VisitsNoMoreCellsThanItsRulesAreKnownTo) {
+TEST(Elimination, VisitedCellsDoNotExceedThePinnedNumbers) {
   double smallest = 0, links = 0;
   for (unsigned seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
@@ -180,7 +178,7 @@ TEST(Elimination, TheRuleThatVisitsFewerCellsIsTaken) {
                       links = plan_elimination(graph, EliminationRule::min_fill, 1e9, 1e9);
     const auto taken = plan_exact(graph, 1e9);
     ASSERT_TRUE(taken);
-    if (links.stored > smallest.stored) {  // of what stores more nobody asks further
+    if (links.stored > smallest.stored) {  // a plan that stores more is not considered
       ASSERT_EQ(taken->work, smallest.work) << "seed " << seed;
       continue;
     }

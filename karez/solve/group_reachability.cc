@@ -1,4 +1,4 @@
-// Last places on chains for closed groups, lists for open ones.
+// Group reachability by last places on chains for closed groups, and by lists for open ones.
 #include "karez/solve/group_reachability.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ GroupReachability::GroupReachability(std::vector<std::vector<int>> waits_for)
       of_(waits_for_.size(), -1) {
   for (std::size_t n = 0; n < waits_for_.size(); ++n)
     for (int from : waits_for_[n])
-      require(from >= 0 && from < static_cast<int>(n), "group reach: node ", n, " waits for node ", from);
+      require(from >= 0 && from < static_cast<int>(n), "group reachability: node ", n, " waits for node ", from);
   std::vector<int> order(waits_for_.size());
   std::iota(order.begin(), order.end(), 0);
   ChainLimits limits;
@@ -23,7 +23,7 @@ GroupReachability::GroupReachability(std::vector<std::vector<int>> waits_for)
     for (int from : waits_for_[n]) visit(from);
   };
   chains_ = long_chains(order, each_before, limits);
-  for (std::size_t n = 0; n < order.size(); ++n)  // they were walked from their ends
+  for (std::size_t n = 0; n < order.size(); ++n)  // the chains were followed from their ends
     if (chains_.chain[n] >= 0) chains_.place[n] = chains_.length[chains_.chain[n]] - 1 - chains_.place[n];
 }
 
@@ -35,10 +35,10 @@ int GroupReachability::begin() {
 }
 
 void GroupReachability::put(int node, int group) {
-  require(groups_[group].open, "group reach: group ", group, " is closed");
+  require(groups_[group].open, "group reachability: group ", group, " is closed");
   for (int n : waits_for_[node]) {
     const int from = of_[n];
-    require(from >= 0, "group reach: node ", node, " waits for node ", n, ", which is in no group yet");
+    require(from >= 0, "group reachability: node ", node, " waits for node ", n, ", which is in no group yet");
     if (from == group) continue;
     if (auto& next = groups_[from].next; next.empty() || next.back() != group) next.push_back(group);
     inherit(group, from);
@@ -78,9 +78,9 @@ bool GroupReachability::is_after_open(int open, int group) const {
   return std::find(all.begin(), all.end(), open) != all.end();
 }
 
-// With all that come behind it, if it is open itself: they do so of closed groups by what those hand on.
+// Also adds it to the groups after `group` if that is open; groups after a closed group inherit the predecessors.
 void GroupReachability::add_open_predecessor(int open, int group) {
-  require(open != group, "group reach: group ", group, " would come before itself");
+  require(open != group, "group reachability: group ", group, " would come before itself");
   if (is_after_open(open, group)) return;
   auto note = [&](int behind) {
     groups_[behind].open_predecessors.push_back(open);
@@ -91,7 +91,7 @@ void GroupReachability::add_open_predecessor(int open, int group) {
     if (!is_after_open(open, behind)) note(behind);
 }
 
-// Whoever has the same place of a chain before it, or a later one, comes behind the group.
+// A group comes after `from` if its last place on the chain of `from` is the same or later.
 bool GroupReachability::comes_on_chain(const Group& from, int to) const {
   const auto chain = static_cast<std::size_t>(from.chain);
   int last = last_of(to)[chain];

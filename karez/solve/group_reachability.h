@@ -1,4 +1,4 @@
-// Which group always comes before which other, while groups take the nodes of a graph one after the other.
+// Reachability between groups of nodes, while the nodes of a graph are put into groups one after the other.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,36 @@
 
 namespace karez::solve {
 
-// Nodes are numbered so that each comes behind those that it waits for, and are put into groups in that order. A group
-// waits for all that its nodes wait for; those in other groups close no circle of groups (ask `before` first). Several
-// groups may be open at a time; a closed one takes no more.
+// Each node has a larger number than the nodes it waits for, and nodes are put into groups in that order. A group waits
+// for the groups of all nodes that its nodes wait for; this must not form a cycle of groups (check `before` first).
+// Several groups may be open at a time; a closed group takes no more nodes.
 //
-// Each group knows of every long chain of nodes (chains.h) the last place that comes before it or lies in it. Those
-// behind an open group are listed with it and take over what it knows when it is closed. Groups on no chain are walked
-// over: what is left are short ways. Time and memory grow with nodes and edges times chains, and with open groups times
-// those behind them.
+// For every long chain of nodes (chains.h), each group stores the last place that precedes it or is in it. Groups after
+// an open group are listed with it and inherit its places when it is closed. Groups without a node on a chain are
+// traversed; such paths are short. Time and memory grow with nodes and edges times chains, and with open groups times
+// the groups after them.
 //
 //   nodes a -> b -> c, a -> d; groups {a d} {b} {c}: before(0, 1), before(0, 2), before(1, 2)
 class GroupReachability {
  public:
-  explicit GroupReachability(std::vector<std::vector<int>> waits_for);  // by node: smaller ones
+  explicit GroupReachability(std::vector<std::vector<int>> waits_for);  // by node: smaller node numbers
 
-  int begin();  // a group, which is open
+  int begin();  // opens a new group
   void put(int node, int group);
   void close(int group);
 
-  // Along all ways there are by now. No group comes before itself.
+  // Whether `to` is reachable from `from` along all waits added so far. No group comes before itself.
   bool before(int from, int to) const;
 
-  std::int64_t work() const { return work_; }  // places of chains and groups looked at
+  std::int64_t work() const { return work_; }  // chain places and groups visited
 
  private:
   struct Group {
     bool open = true;
-    int chain = -1, place = 0;           // the first of its nodes on some chain
-    std::vector<int> next;               // who waits for it directly
-    std::vector<int> open_predecessors;  // open groups that come before it
-    std::vector<int> later_groups;       // of an open one
+    int chain = -1, place = 0;           // of its first node that is on a chain
+    std::vector<int> next;               // groups that wait for it directly
+    std::vector<int> open_predecessors;  // open groups before it
+    std::vector<int> later_groups;       // if open: the groups after it
   };
   const int* last_of(int group) const {
     return &last_[static_cast<std::size_t>(group) * static_cast<std::size_t>(chains_.count())];
@@ -52,9 +52,9 @@ class GroupReachability {
   std::vector<std::vector<int>> waits_for_;
   Chains chains_;
   std::vector<Group> groups_;
-  std::vector<int> of_;  // by node
+  std::vector<int> of_;  // group by node
   std::vector<int>
-      last_;  // by group and chain: the last place before it or in it, but for what comes by way of open groups
+      last_;  // by group and chain: the last place before it or in it, not counting paths through open groups
   mutable std::vector<int> seen_;
   mutable int round_ = 0;
   mutable std::int64_t work_ = 0;

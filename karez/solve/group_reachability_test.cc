@@ -1,4 +1,4 @@
-// Which group comes before which, against a walk over all that groups wait for.
+// Tests of group reachability against a traversal of all waits.
 #include "karez/solve/group_reachability.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace karez::solve {
 namespace {
 
-// Groups and who waits for whom, by walks alone.
+// Groups with their waits; reachability by plain traversal.
 struct ReferenceGroups {
   std::vector<std::set<int>> next;
 
@@ -39,8 +39,9 @@ std::vector<std::vector<int>> random_graph(std::mt19937& random, int nodes, int 
   return waits;
 }
 
-// Nodes go into one of several open groups, or one of their own; what would close a circle opens a new group.
-TEST(GroupReachability, AgreesWithWalksAfterEveryNode) {
+// Nodes go into one of several open groups or into a group of their own; a node that would form a cycle opens a new
+// group.
+TEST(GroupReachability, AgreesWithTraversalAfterEveryNode) {
   std::mt19937 random(7);
   std::int64_t work = 0;
   for (int round = 0; round < 200; ++round) {
@@ -80,9 +81,8 @@ TEST(GroupReachability, AgreesWithWalksAfterEveryNode) {
   EXPECT_TRUE(pinned_at_most(work, 2'412'484));
 }
 
-// As a training step is cut: layers forward and backward in groups of their own, of each backward one a transfer, which
-// an update in one large group takes, and behind each update a transfer again. Four times the layers is four times the
-// work, give or take.
+// Groups as in a training step: each forward and backward layer is a group, each backward layer has a transfer to an
+// update in one large group, and a transfer follows each update. Four times the layers is about four times the work.
 TEST(GroupReachability, WorkGrowsWithGroups) {
   auto work = [](int layers) {
     std::vector<std::vector<int>> waits;
@@ -122,7 +122,7 @@ TEST(GroupReachability, WorkGrowsWithGroups) {
   EXPECT_TRUE(pinned_at_most(once, 6501));
 }
 
-TEST(GroupReachability, RefusesWhatIsOutOfTurn) {
+TEST(GroupReachability, InvalidNodesAndGroupsAreErrors) {
   using Waits = std::vector<std::vector<int>>;
   EXPECT_THROW(GroupReachability(Waits{{0}}), std::exception);  // a node that waits for itself
   EXPECT_THROW(GroupReachability(Waits{{}, {-1}}), std::exception);

@@ -1,4 +1,4 @@
-// Nested loops over the scope's axes; what does not depend on the inner axes is summed further out.
+// Nested loops over the scope's axes; tables that do not depend on the inner axes are summed in outer loops.
 #include "karez/solve/join.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ void Join::add(std::span<const double> cells, AxisOffsets step, const std::vecto
   bool runs = true;
   for (std::size_t x = 0; x < of_x.size(); ++x) runs &= of_x[x] == x;
   if (!runs) {
-    // The cells with x last and by state: offset i of the other axes becomes the number of its run.
+    // Copy the cells with x as the last axis; offsets of the other axes become offsets of rows in the copy.
     std::vector<std::size_t> starts = {0};
     for (auto& axis : part.step) {
       if (axis.empty()) continue;
@@ -108,7 +108,7 @@ void Join::descend(std::size_t axis, const double* sum) {
         part.at[axis + 1] =
             part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
     const double* total = sum;
-    const std::size_t kept = last && !ends.empty() ? 1 : 0;  // the last one is added while minimising
+    const std::size_t kept = last && !ends.empty() ? 1 : 0;  // the last table is added while minimising
     for (std::size_t e = 0; e + kept < ends.size(); ++e, total = partial)
       add_row(ends[e]->at[axis + 1], total, partial);
     if (kept) out_.push_back(min_plus(ends.back()->at[axis + 1], total, states_));

@@ -1,4 +1,4 @@
-// Minimises one variable out of a sum of tables: the inner loop of elimination.
+// Minimisation of one variable out of a sum of tables: the inner loop of elimination.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@ class Join {
  public:
   Join(std::vector<int> sizes, int states);  // of the scope's axes, and of x
 
-  // Where the cell of index i on each axis of the scope, and of state x, lies; empty for an axis the table does not
-  // have. It has x.
+  // Adds a table: `step` has the offset of index i on each axis of the scope, empty for axes that the table does not
+  // have; `of_x` has the offset of state x, which every table has.
   void add(std::span<const double> cells, AxisOffsets step, const std::vector<std::size_t>& of_x);
   std::vector<double> minimise();
-  // The sums at (i..., x) for all x, once for each i, until `visit` says false.
+  // Visits the sums at (i..., x) for all x, once for each i, until `visit` returns false.
   void for_each(const std::function<bool(std::span<const double>)>& visit);
 
  private:
   struct Part {
-    std::vector<double> own;        // cells with a run over x at the end, unless they come so
+    std::vector<double> own;        // copy of the cells with x contiguous, if the given cells are not so
     AxisOffsets step;               // by axis of the scope
-    std::size_t deepest = 0;        // 1 + the last axis it depends on; 0: none
-    std::vector<const double*> at;  // by axis: where the walk stands before it
+    std::size_t deepest = 0;        // 1 + the last axis it depends on; 0 if none
+    std::vector<const double*> at;  // by axis: current cell, without the offsets of this axis and later ones
     std::span<const double> cells;
   };
 
@@ -41,8 +41,8 @@ class Join {
   int states_;
   std::vector<double> base_;
   std::vector<Part> parts_;
-  std::vector<std::vector<Part*>> ends_;      // per axis: parts whose deepest axis it is
-  std::vector<std::vector<double>> partial_;  // per axis: sum so far for each state of x
+  std::vector<std::vector<Part*>> ends_;      // by axis: parts that depend on no later axis
+  std::vector<std::vector<double>> partial_;  // by axis: partial sum for each state of x
   std::vector<double> out_;
 };
 

@@ -1,4 +1,4 @@
-// Joins against sums cell by cell, and a walk that ends where it is told to.
+// Tests of joins against sums cell by cell, and of visits that stop early.
 #include "karez/solve/join.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct Part {
   std::vector<std::size_t> of_x;
 };
 
-// Tables of some of the scope's axes and of x, which stands anywhere among them; classes of states, so that steps
+// A table over some of the scope's axes and x, with x at any position; axes have classes of states, so that offsets
 // repeat.
 Part random_part(std::mt19937& random, const std::vector<int>& sizes, int states) {
   Part part{{}, AxisOffsets(sizes.size()), {}};
@@ -43,7 +43,7 @@ Part random_part(std::mt19937& random, const std::vector<int>& sizes, int states
   return part;
 }
 
-TEST(Join, SumsAreThoseOfTheCells) {
+TEST(Join, SumsEqualThoseOfTheCells) {
   for (unsigned seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// A tree over times, whose nodes know which bytes are taken there.
+// Packing with a segment tree over times, whose nodes have the occupied bytes.
 #include "karez/solve/lifetime_packing.h"
 
 #include <algorithm>
@@ -12,12 +12,13 @@
 namespace karez::solve {
 namespace {
 
-// From, to; plain, so that those of a list are moved as bytes.
+// Begin and end; a trivial type, so that list elements are moved as bytes.
 struct ByteRange {
   long first, second;
 };
 
-// Disjoint stretches in order; those with less than a gap between them are one, for who looks for larger ones.
+// Disjoint ranges in ascending order; ranges with less than `gap` bytes between them are merged, for searches of larger
+// gaps only.
 class OccupiedRanges {
  public:
   void add(long from, long to, long gap) {
@@ -39,7 +40,8 @@ class OccupiedRanges {
   std::vector<ByteRange> list_;
 };
 
-// Bytes by time: of each node what is taken at some time that it stands for, and what is taken all the while.
+// A segment tree over times. Each node has the bytes occupied at some time of its interval, and those occupied
+// throughout.
 class TimeTree {
  public:
   TimeTree(int times, long gap)
@@ -78,7 +80,7 @@ class TimeTree {
   std::vector<Node> nodes_;
 };
 
-// The most bytes in use at some time from one to another.
+// The maximum of bytes in use over an interval of times.
 class Pressure {
  public:
   Pressure(const Timeline& timeline, std::span<const Block> blocks)
@@ -109,13 +111,13 @@ class Pressure {
   std::vector<long> most_;
 };
 
-// What is placed so far, by one clock.
+// The blocks placed so far, on one timeline.
 struct TimelineOccupancy {
   TimeTree now, next;
   TimelineOccupancy(int times, long gap) : now(times, gap), next(times, gap) {}
 };
 
-// The largest sizes, down to powers of two, and before them 1: who is as large need not look at smaller gaps.
+// 1 and the largest block sizes, rounded down to powers of two: a block of at least such a size ignores smaller gaps.
 std::vector<long> gaps_of(std::span<const Block> blocks) {
   constexpr std::size_t most = 3;
   std::set<long, std::greater<>> powers;
@@ -136,9 +138,9 @@ class LifetimePacker {
         timeline_of_(timeline_of),
         gaps_(gaps_of(blocks)) {}
 
-  // Empty where the peak would not be below `limit`.
+  // Empty if the peak would not be below `limit`.
   std::vector<long> pack_in_order(const std::vector<int>& order, long limit, std::int64_t& work) {
-    std::vector<std::vector<TimelineOccupancy>> occupancy(timelines_.size());  // by clock and gap
+    std::vector<std::vector<TimelineOccupancy>> occupancy(timelines_.size());  // by timeline and gap
     for (std::size_t c = 0; c < timelines_.size(); ++c)
       for (long gap : gaps_) occupancy[c].emplace_back(timelines_[c].times, gap);
     std::vector<long> offset(blocks_.size(), 0);
@@ -192,21 +194,22 @@ class LifetimePacker {
 };
 
 void check(std::span<const Block> blocks, std::span<const Timeline> timelines, std::span<const int> timeline_of) {
-  require(timeline_of.size() == blocks.size(), "pack: ", timeline_of.size(), " clocks are named for ", blocks.size(),
+  require(timeline_of.size() == blocks.size(), "pack: ", timeline_of.size(), " timelines are given for ", blocks.size(),
           " blocks");
   for (const Timeline& timeline : timelines) {
-    require(timeline.lifetimes.size() == blocks.size(), "pack: a clock knows ", timeline.lifetimes.size(), " of ",
-            blocks.size(), " lives");
+    require(timeline.lifetimes.size() == blocks.size(), "pack: a timeline has ", timeline.lifetimes.size(), " of ",
+            blocks.size(), " lifetimes");
     for (const BlockLifetime& l : timeline.lifetimes)
       require(0 <= l.begin && l.begin <= l.end && l.end <= timeline.times && 0 <= l.next_round_end &&
                   l.next_round_end <= timeline.times,
-              "pack: a life of ", l.begin, " to ", l.end, " and ", l.next_round_end, " is not within ", timeline.times);
+              "pack: a lifetime of ", l.begin, " to ", l.end, " and ", l.next_round_end, " is not within ",
+              timeline.times);
   }
   for (std::size_t b = 0; b < blocks.size(); ++b)
     require(blocks[b].size >= 0 && blocks[b].align > 0 && timeline_of[b] >= 0 &&
                 static_cast<std::size_t>(timeline_of[b]) < timelines.size(),
-            "pack: block ", b, " has size ", blocks[b].size, ", align ", blocks[b].align, " and clock ", timeline_of[b],
-            " of ", timelines.size());
+            "pack: block ", b, " has size ", blocks[b].size, ", align ", blocks[b].align, " and timeline ",
+            timeline_of[b], " of ", timelines.size());
 }
 
 }  // namespace

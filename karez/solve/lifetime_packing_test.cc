@@ -1,4 +1,4 @@
-// Packings by times: nothing overlaps that some clock does not tell apart, and little is wasted.
+// Tests of packings by lifetimes: blocks overlap only if a timeline shows them disjoint, and little memory is wasted.
 #include "karez/solve/lifetime_packing.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace karez::solve {
 namespace {
 
-// Whether a time and a time of the next round are in use by both.
+// Whether both blocks are in use at some time of this or the next round.
 bool meet(const BlockLifetime& a, const BlockLifetime& b, int times) {
   auto now = [](const BlockLifetime& l, int t) { return l.begin <= t && t < l.end; };
   auto next = [](const BlockLifetime& l, int t) { return t < l.next_round_end; };
@@ -48,7 +48,7 @@ bool overlap(const Problem& p, const LifetimePacking& packed, std::size_t a, std
          packed.offset[b] < packed.offset[a] + p.blocks[a].size;
 }
 
-TEST(LifetimePacking, WhatMeetsByEveryClockNeverOverlaps) {
+TEST(LifetimePacking, BlocksInConflictOnEveryTimelineNeverOverlap) {
   std::mt19937 random(3);
   for (int round = 0; round < 60; ++round) {
     const Problem p = random_problem(random, 2 + random() % 40, 1 + random() % 3, 12);
@@ -68,8 +68,8 @@ TEST(LifetimePacking, WhatMeetsByEveryClockNeverOverlaps) {
   }
 }
 
-// Sums of peaks, and of stretches looked at, that these orders are known to come to.
-TEST(LifetimePacking, WastesNoMoreThanItsOrdersAreKnownTo) {
+// Sums of peaks and of ranges visited.
+TEST(LifetimePacking, PeaksAndWorkDoNotExceedThePinnedNumbers) {
   std::mt19937 random(4);
   long peaks = 0, first = 0;
   std::int64_t work = 0, least = 0;
@@ -82,7 +82,7 @@ TEST(LifetimePacking, WastesNoMoreThanItsOrdersAreKnownTo) {
     peaks += packed.peak, work += packed.work, first += given.peak, least += given.work;
     EXPECT_EQ(pack(p.blocks, p.timelines, p.timeline_of, {.target_peak = packed.peak}).peak, packed.peak);
     EXPECT_EQ(pack(p.blocks, p.timelines, p.timeline_of, {.target_peak = given.peak}).work, given.work)
-        << "what is enough is not sought again";
+        << "a sufficient peak ends the search";
   }
   EXPECT_TRUE(pinned_at_most(peaks, 27'758));
   EXPECT_TRUE(pinned_at_most(first, 31'074));
@@ -90,7 +90,7 @@ TEST(LifetimePacking, WastesNoMoreThanItsOrdersAreKnownTo) {
   EXPECT_TRUE(pinned_at_most(least, 212'763));
 }
 
-// forward i makes what backward i reads, between them scratch: nothing is lost.
+// Backward i reads the result of forward i, and each step has scratch: no memory is wasted.
 TEST(LifetimePacking, NestsTheActivationsOfATrainingStep) {
   Problem p;
   p.timelines.push_back({80, {}});
@@ -102,8 +102,8 @@ TEST(LifetimePacking, NestsTheActivationsOfATrainingStep) {
   EXPECT_EQ(pack(p.blocks, p.timelines, p.timeline_of).peak, 40 * 64 + 256);
 }
 
-// Of a chain of layers, gradients that stay lie in what activations leave: four times the layers is four times the
-// work, give or take.
+// A chain of layers, whose gradients are kept in memory that activations release. Four times the layers is about four
+// times the work.
 TEST(LifetimePacking, WorkGrowsWithBlocks) {
   auto work = [](int layers) {
     Problem p;
@@ -121,7 +121,7 @@ TEST(LifetimePacking, WorkGrowsWithBlocks) {
   EXPECT_LT(more / once, 6.5) << once << " and " << more;
 }
 
-TEST(LifetimePacking, RefusesLivesOutsideOfTheirTimes) {
+TEST(LifetimePacking, LifetimesOutsideOfTheirTimesAreErrors) {
   const std::vector<Block> blocks = {{8}};
   const std::vector<int> first = {0};
   auto with = [&](BlockLifetime life) { return pack(blocks, std::vector<Timeline>{{4, {life}}}, first); };

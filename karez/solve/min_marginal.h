@@ -1,5 +1,4 @@
-// Walks over the cells of a row-major table with a vector added along each axis: the inner loop of everything in
-// min_sum.
+// Min-marginals of a row-major table with a vector added along each axis: the inner loop of min_sum.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +14,12 @@ namespace karez::solve {
 struct Axis {
   int size;
   const double* add;  // one summand per state
-  int fixed = -1;     // >= 0: only this state is visited
+  int fixed = -1;     // if >= 0, only this state is visited
 };
 using Axes = std::vector<Axis>;
 
-// Least of row[i] + add[i]. Four chains in one array: -O2 makes vector code of this form; the result is the same in any
-// order.
+// The least of row[i] + add[i]. -O2 vectorises this form with four minima in one array; the result does not depend on
+// the order.
 inline double min_plus(const double* row, const double* add, int count) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   double least[4] = {inf, inf, inf, inf};
@@ -34,7 +33,7 @@ inline double min_plus(const double* row, const double* add, int count) {
   return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
 }
 
-// least[i] = min(least[i], row[i] + base), likewise.
+// least[i] = min(least[i], row[i] + base), in the same form.
 inline void lower(double* least, const double* row, double base, int count) {
   int i = 0;
   for (; i + 4 <= count; i += 4) {
@@ -45,10 +44,9 @@ inline void lower(double* least, const double* row, double base, int count) {
   for (; i < count; ++i) least[i] = std::min(least[i], row[i] + base);
 }
 
-// Calls visit(index, row, base) for each visited row, a run along the last axis; base is the sum of the other axes'
-// summands there.
+// Calls visit(index, row, base) for each visited row along the last axis; base is the sum of the other axes' summands.
 template <class Visit> void for_each_row(std::span<const double> cells, const Axes& axes, Visit visit) {
-  std::size_t count = axes.size() - 1;  // axes that are walked, the last is the row
+  std::size_t count = axes.size() - 1;  // axes that are iterated; the last is the row
   std::vector<int> index(count);
   std::vector<std::size_t> offset(count + 1, 0), stride(count + 1, 1);
   std::vector<double> base(count + 1, 0.0);
@@ -75,8 +73,7 @@ template <class Visit> void for_each_row(std::span<const double> cells, const Ax
   }
 }
 
-// least[s] = least of cell plus summands among the visited cells whose state on `axis` is s; +inf where none is
-// visited.
+// least[s] = the least of cell plus summands over the visited cells with state s on `axis`; +inf if none is visited.
 inline void min_marginal(std::span<const double> cells, const Axes& axes, std::size_t axis, std::span<double> least) {
   const Axis& last = axes.back();
   std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
@@ -97,7 +94,7 @@ inline void min_marginal(std::span<const double> cells, const Axes& axes, std::s
   }
 }
 
-// The same where the last axis follows from the others, which are `follows.size()` joint classes: see CostCells.
+// The same if the other axes, with `implied_class.size()` joint classes, imply the last axis: see CostCells.
 inline void min_marginal(std::span<const int> implied_class, const Axes& axes, std::size_t axis,
                          std::span<double> least) {
   const std::size_t last = axes.size() - 1, inner = last - 1;

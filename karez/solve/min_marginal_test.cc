@@ -1,4 +1,4 @@
-// Walks over tables against loops that visit every cell.
+// Tests of min-marginals against loops that visit every cell.
 #include "karez/solve/min_marginal.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct MarginalCase {
     for (std::size_t a = 0; a < sizes.size(); ++a) out.push_back({sizes[a], add[a].data(), fixed[a]});
     return out;
   }
-  // By state on the axis; cells row-major.
+  // The least cost by state on the axis; cells are row-major.
   std::vector<double> least(const std::vector<double>& cells, std::size_t axis) const {
     std::vector<double> out(static_cast<std::size_t>(sizes[axis]), inf);
     for (std::size_t at = 0; at < cells.size(); ++at) {
@@ -53,7 +53,7 @@ MarginalCase random_case(std::mt19937& random, std::size_t axes) {
   return made;
 }
 
-TEST(MinMarginal, TheLeastOfEachStateIsThatOfItsCells) {
+TEST(MinMarginal, TheMinimumOfEachStateIsThatOfItsCells) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -64,7 +64,7 @@ TEST(MinMarginal, TheLeastOfEachStateIsThatOfItsCells) {
     for (; cells.size() < count;) cells.push_back(random() % 5 == 0 ? inf : static_cast<double>(random() % 100));
     for (std::size_t axis = 0; axis < all.sizes.size(); ++axis) {
       MarginalCase sample = all;
-      sample.fixed[axis] = -1;  // who asks for every state fixes none
+      sample.fixed[axis] = -1;  // the axis of the result is not fixed
       std::vector<double> least(static_cast<std::size_t>(sample.sizes[axis]));
       min_marginal(std::span<const double>(cells), sample.axes(), axis, least);
       ASSERT_EQ(least, sample.least(cells, axis));
@@ -72,7 +72,7 @@ TEST(MinMarginal, TheLeastOfEachStateIsThatOfItsCells) {
   }
 }
 
-TEST(MinMarginal, WhatFollowsIsAsItsCellsWrittenOut) {
+TEST(MinMarginal, ImpliedClassesEqualTheirExpandedCells) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -88,7 +88,7 @@ TEST(MinMarginal, WhatFollowsIsAsItsCellsWrittenOut) {
     }
     for (std::size_t axis = 0; axis < all.sizes.size(); ++axis) {
       MarginalCase sample = all;
-      sample.fixed[axis] = -1;  // who asks for every state fixes none
+      sample.fixed[axis] = -1;  // the axis of the result is not fixed
       std::vector<double> least(static_cast<std::size_t>(sample.sizes[axis]));
       min_marginal(std::span<const int>(follows), sample.axes(), axis, least);
       ASSERT_EQ(least, sample.least(cells, axis));

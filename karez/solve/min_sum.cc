@@ -1,4 +1,5 @@
-// Eliminates exactly where tables stay small; else a bound, and choices among the states it leaves within reach.
+// Exact elimination if tables stay small; otherwise a lower bound and a search among the states that it leaves
+// possible.
 #include "karez/solve/min_sum.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr std::size_t cheap_cells = 16'000;
 
-// The problem with fewer states: classes keep their numbers' order.
+// The problem restricted to the kept states; classes keep their order.
 MinSumProblem restricted(const MinSumProblem& problem, const StateMasks& keep) {
   MinSumProblem made;
   for (const auto& states : keep) made.domain.push_back(static_cast<int>(std::count(states.begin(), states.end(), 1)));
@@ -64,36 +65,6 @@ std::vector<int> with_all_states(const std::vector<int>& choice, const StateMask
 }
 }  // namespace
 
-Factor factor(std::vector<int> scope, std::vector<double> cost) {
-  auto cells = std::make_shared<CostCells>();
-  cells->cost = std::move(cost);
-  cells->classes.resize(scope.size());
-  return {std::move(scope), std::move(cells)};
-}
-
-double cost_of(const MinSumProblem& problem, const std::vector<int>& choice) {
-  double cost = 0;
-  for (const Factor& factor : problem.factors) {
-    std::size_t at = 0;
-    for (std::size_t a = 0; a < factor.scope.size(); ++a) {
-      const auto v = static_cast<std::size_t>(factor.scope[a]), s = static_cast<std::size_t>(choice[v]);
-      const auto& of = factor.cells->classes[a];
-      const int size = of.empty() ? problem.domain[v] : 1 + *std::max_element(of.begin(), of.end());
-      at = at * static_cast<std::size_t>(size) + static_cast<std::size_t>(of.empty() ? static_cast<int>(s) : of[s]);
-    }
-    const auto& implied_class = factor.cells->implied_class;
-    if (implied_class.empty()) {
-      cost += factor.cells->cost[at];
-      continue;
-    }
-    const auto& of = factor.cells->classes.back();
-    const auto last = static_cast<std::size_t>(of.empty() ? problem.domain[factor.scope.back()]
-                                                          : 1 + *std::max_element(of.begin(), of.end()));
-    if (implied_class[at / last] != static_cast<int>(at % last)) return inf;
-  }
-  return cost;
-}
-
 MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
   require(limits.table_cells > 0 && limits.passes >= 0, "min_sum: limits must be positive: ", limits.table_cells,
           " cells, ", limits.passes, " passes");
@@ -105,7 +76,7 @@ MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
             .cost = inf,
             .lower_bound = inf,
             .optimal = true,
-            .method = "the bound forbids everything"};
+            .method = "the bound proves that every choice is forbidden"};
   std::vector<int> choice = least.rounded_choice();
   double cost = cost_of(problem, choice);
   if (cost == inf)
@@ -130,7 +101,7 @@ MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
           .cost = cost,
           .lower_bound = core.optimal ? cost : std::min(cost, core.bound),
           .optimal = core.optimal || cost - core.bound <= 2 * least.rounding(),
-          .method = "bound and cores"};
+          .method = "bound and reduced problems"};
 }
 
 }  // namespace karez::solve

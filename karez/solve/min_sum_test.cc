@@ -1,4 +1,4 @@
-// min_sum against brute force on small graphs, and against plain dynamic programming on long ones.
+// Tests of min_sum against brute force on small graphs and against dynamic programming on long ones.
 #include "karez/solve/min_sum.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-// By its own reading of classes.
+// The cost of a choice, computed independently of the tested code.
 double sum_of(const MinSumProblem& p, const std::vector<int>& choice) {
   double cost = 0;
   for (const Factor& f : p.factors) {
@@ -52,7 +52,7 @@ double brute_force(const MinSumProblem& p) {
 
 enum class Costs { real, ties, forbidding, signs };
 
-// Classes of a variable's states, all of them there, in any order.
+// Random classes of a variable's states; each class has a state.
 std::vector<int> random_classes(std::mt19937& random, int states) {
   std::vector<int> classes;
   int count = 1 + static_cast<int>(random() % states);
@@ -61,8 +61,8 @@ std::vector<int> random_classes(std::mt19937& random, int states) {
   return classes;
 }
 
-// Scopes in any order, sometimes with a variable twice, sometimes empty or repeated; half of the axes know classes
-// alone, and some factors have the cells of an earlier one.
+// Scopes are in any order, sometimes with a variable twice, sometimes empty or repeated; half of the axes have classes,
+// and some factors share the cells of an earlier one.
 MinSumProblem random_problem(std::mt19937& random, int variables, int domain, int factors, int arity, Costs kind) {
   MinSumProblem p;
   auto below = [&](int n) { return static_cast<int>(random() % n); };
@@ -86,7 +86,7 @@ MinSumProblem random_problem(std::mt19937& random, int variables, int domain, in
       cells->cost.push_back(cost);
     }
     factor.cells = cells;
-    for (const Factor& before : p.factors)  // the same cells on other variables of as many states
+    for (const Factor& before : p.factors)  // the same cells on other variables with the same numbers of states
       if (below(4) == 0 && before.scope.size() == factor.scope.size()) {
         bool fits = true;
         for (std::size_t a = 0; a < factor.scope.size(); ++a)
@@ -98,7 +98,7 @@ MinSumProblem random_problem(std::mt19937& random, int variables, int domain, in
   return p;
 }
 
-// Of some factors the last axis follows from the others, one class or none; others have the same cells.
+// Gives some factors implied classes, one class or none per joint class; factors that shared cells still do.
 void let_some_follow(std::mt19937& random, MinSumProblem& p) {
   std::map<const CostCells*, std::shared_ptr<const CostCells>> made;
   for (Factor& f : p.factors) {
@@ -116,7 +116,7 @@ void let_some_follow(std::mt19937& random, MinSumProblem& p) {
   }
 }
 
-// `tolerance`: what the sums of `best` may differ by in rounding.
+// `tolerance` is the rounding error permitted in `best`.
 void expect_optimum(const MinSumProblem& p, const MinSumResult& r, double best, double tolerance = 1e-11) {
   ASSERT_TRUE(r.optimal) << r.method;
   ASSERT_EQ(r.feasible, best < inf) << r.method;
@@ -148,7 +148,7 @@ TEST(MinSum, EqualsBruteForceOnRandomGraphs) {
   EXPECT_GT(forbidden, 100);
 }
 
-TEST(MinSum, StatesAValidBoundWhenTablesAreTooSmallForElimination) {
+TEST(MinSum, GivesAValidBoundIfTablesAreTooSmallForElimination) {
   int open = 0, proven = 0, hit = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -171,8 +171,8 @@ TEST(MinSum, StatesAValidBoundWhenTablesAreTooSmallForElimination) {
   EXPECT_GT(hit, 290);
 }
 
-// Tables that hold the few states a bound leaves, not all of them.
-TEST(MinSum, SolvesReducedProblemsOfWhatIsTooLarge) {
+// Tables are large enough for the few states that a bound leaves, but not for all states.
+TEST(MinSum, SolvesReducedProblemsOfLargeProblems) {
   int proven = 0, open = 0;
   for (int seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -192,15 +192,15 @@ TEST(MinSum, SolvesReducedProblemsOfWhatIsTooLarge) {
     if (r.feasible) { ASSERT_EQ(sum_of(p, r.choice), r.cost) << r.method; }
     if (r.optimal) expect_optimum(p, r, best);
     if (HasFatalFailure()) return;
-    proven += r.optimal && r.method == "bound and cores";
+    proven += r.optimal && r.method == "bound and reduced problems";
     open += !r.optimal;
   }
   EXPECT_GT(proven, 50);
   EXPECT_GT(open, 10);
 }
 
-// Costs of the same few sums but for some 1e-10: who calls these differences rounding is caught. Rounding itself is
-// below 1e-14 here.
+// Sums differ by about 1e-10, so that a solver that takes these differences for rounding fails. Rounding is below 1e-14
+// here.
 TEST(MinSum, OptimalMeansEqualToBruteForceTo1e11) {
   for (int seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -219,7 +219,7 @@ TEST(MinSum, OptimalMeansEqualToBruteForceTo1e11) {
   }
 }
 
-TEST(MinSum, WhatFollowsIsAllowedAndNothingElse) {
+TEST(MinSum, OnlyImpliedClassesAreAllowed) {
   int feasible = 0, forbidden = 0;
   for (int seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -239,7 +239,7 @@ TEST(MinSum, WhatFollowsIsAllowedAndNothingElse) {
   EXPECT_GT(forbidden, 300);
 }
 
-TEST(MinSum, AnswersForAnEmptyProblem) {
+TEST(MinSum, SolvesAnEmptyProblem) {
   MinSumResult r = min_sum({});
   EXPECT_TRUE(r.feasible && r.optimal);
   EXPECT_EQ(r.cost, 0);
@@ -250,21 +250,21 @@ TEST(MinSum, PrefersTheFirstOfEqualStates) {
   EXPECT_EQ(min_sum(p).choice, (std::vector<int>{0, 0}));
 }
 
-TEST(MinSum, RefusesWhatIsNotAProblem) {
+TEST(MinSum, InvalidProblemsAreErrors) {
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {factor({0}, {1, 2, 3})}}), Error);
   EXPECT_EQ(error_of([] {
               min_sum({.domain = {2}, .factors = {factor({1}, {1, 2})}});
             }),
-            "min_sum: factor 0 names variable 1 of 1");
+            "min_sum: factor 0 names variable 1, but the number of variables is 1");
   auto following = [](std::vector<int> follows) {
     return MinSumProblem{
         .domain = {2, 3},
         .factors = {{{0, 1}, std::make_shared<CostCells>(CostCells{{}, {{}, {}}, std::move(follows)})}}};
   };
   EXPECT_EQ(min_sum(following({2, -1})).choice, (std::vector<int>{0, 2}));
-  EXPECT_THROW(min_sum(following({2, 3})), Error);  // of three classes
+  EXPECT_THROW(min_sum(following({2, 3})), Error);  // there are three classes
   EXPECT_THROW(min_sum(following({2, -2})), Error);
-  EXPECT_THROW(min_sum(following({2})), Error);  // from two
+  EXPECT_THROW(min_sum(following({2})), Error);  // two are required
   const auto both = std::make_shared<CostCells>(CostCells{std::vector<double>(6, 1.0), {{}, {}}, {2, -1}});
   EXPECT_THROW(min_sum({.domain = {2, 3}, .factors = {{{0, 1}, both}}}), Error);
   EXPECT_THROW(min_sum({.domain = {0}, .factors = {}}), Error);
@@ -277,7 +277,7 @@ TEST(MinSum, RefusesWhatIsNotAProblem) {
         .factors = {{{0}, std::make_shared<CostCells>(CostCells{std::move(cost), std::move(classes), {}})}}};
   };
   EXPECT_EQ(min_sum(with({{0, 1, 1}}, {2, 1})).cost, 1);
-  EXPECT_THROW(min_sum(with({{0, 1}}, {2, 1})), Error);        // of two states
+  EXPECT_THROW(min_sum(with({{0, 1}}, {2, 1})), Error);        // classes of two states only
   EXPECT_THROW(min_sum(with({{0, 2, 2}}, {3, 2, 1})), Error);  // no state has class 1
   EXPECT_THROW(min_sum(with({{0, 3, 1}}, {2, 1})), Error);
   EXPECT_THROW(min_sum(with({{0, -1, 1}}, {2, 1})), Error);
@@ -307,8 +307,8 @@ TEST(MinSum, EqualsDynamicProgrammingOnAChain) {
   expect_optimum(p, min_sum(p), *std::min_element(reach.begin(), reach.end()), 1e-9);
 }
 
-// A forward chain 0..n-1, a backward chain 2n-1..n and rungs between, as a training step has them. With `ternary` each
-// value's factor holds its producer, the next node and the backward node that reads it.
+// A forward chain 0..n-1, a backward chain 2n-1..n and rungs between them, as in a training step. With `ternary`, each
+// value's factor has its producer, the next node and the backward node that reads it.
 MinSumProblem ladder(std::mt19937& random, int n, int d, bool ternary) {
   MinSumProblem p{.domain = std::vector<int>(2 * n, d), .factors = {}};
   auto forward = [](int i) { return i; };
@@ -325,7 +325,7 @@ MinSumProblem ladder(std::mt19937& random, int n, int d, bool ternary) {
   return p;
 }
 
-// Sweeps over the rungs; the state is (forward, backward) of one rung.
+// Dynamic programming over the rungs; the state is (forward, backward) of one rung.
 double ladder_optimum(const MinSumProblem& p, int n, int d, bool ternary) {
   std::vector<double> reach(static_cast<std::size_t>(d) * d, 0.0);
   std::size_t f = 0;
@@ -334,7 +334,7 @@ double ladder_optimum(const MinSumProblem& p, int n, int d, bool ternary) {
     const auto& own = p.factors[f++].cells->cost;
     const std::vector<double>* on = i + 1 < n ? &p.factors[f++].cells->cost : nullptr;
     const std::vector<double>* rung = !ternary || i + 1 == n ? &p.factors[f++].cells->cost : nullptr;
-    if (i > 0) {  // backward(i), backward(i - 1): both rungs known only now
+    if (i > 0) {  // backward(i), backward(i - 1): needs both rungs
       const auto& back = p.factors[f++].cells->cost;
       const auto previous = reach;
       reach.assign(reach.size(), inf);

@@ -1,4 +1,4 @@
-// Greedy packings, lower bounds, and the schedule of the search between them.
+// Greedy packings, lower bounds, and the order of searches between them.
 #include "karez/solve/packing.h"
 
 #include <algorithm>
@@ -13,13 +13,14 @@
 
 namespace karez::solve {
 namespace {
-constexpr long most_greedy_work = 250'000'000;  // blocks looked at: a second or two; the first order is always finished
+constexpr long most_greedy_work = 250'000'000;  // blocks visited, one to two seconds; the first order always ends
 constexpr std::size_t most_searched = 4000;     // blocks; the memory of a search grows with their square
 constexpr std::size_t most_seeds = 2000;        // blocks from which cliques of a general conflict graph are grown
-constexpr long least_share = 100;               // of the lower bound: what is more is no trifle
-constexpr std::size_t most_in_rows = 20'000;    // blocks; a bit for each pair of them, 50 MB: of more none are grown
+constexpr long least_share = 100;               // the tolerance is at most the lower bound divided by this
+constexpr std::size_t most_in_rows = 20'000;    // blocks up to which cliques are grown; a bit per pair, 50 MB
 
-// What orders look at: how long a block lives (or with how many it conflicts) and the heaviest clique it is in.
+// Sort keys of orders: the length of a block's lifetime (or its number of conflicts) and the size of its largest
+// clique.
 struct BlockTraits {
   long life = 0, pressure = 0, begin = 0;
 };
@@ -32,7 +33,7 @@ long total(const PackProblem& p, const std::vector<int>& blocks) {
 
 // Orders to try, each as the blocks from first to last.
 std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<BlockTraits>& traits) {
-  using Key = std::tuple<double, double, double>;  // larger first
+  using Key = std::tuple<double, double, double>;  // sorted in descending order
   auto by = [&](auto key) {
     std::vector<int> order(p.blocks.size());
     std::iota(order.begin(), order.end(), 0);
@@ -52,14 +53,14 @@ std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<Blo
           by([&](int b) { return Key(-static_cast<double>(traits[b].begin), size(b), life(b)); })};
 }
 
-// The blocks placed so far, from the lowest up.
+// The blocks placed so far, in ascending order of offset.
 class PlacedBlocks {
  public:
   explicit PlacedBlocks(const PackProblem& p) : p_(p), offset_(p.blocks.size(), -1), wanted_(p.blocks.size(), 0) {}
   const std::vector<long>& offset() const { return offset_; }
 
-  // From where to where the placed blocks in conflict with b reach, in order: sorted, or picked from all where that
-  // costs less.
+  // The ranges of the placed blocks that conflict with b, in ascending order: by sorting, or by filtering all blocks if
+  // that is cheaper.
   void find(int b, std::vector<std::pair<long, long>>& taken, long& work) {
     taken.clear();
     const auto& conflicts = p_.conflicts[b];
@@ -86,13 +87,13 @@ class PlacedBlocks {
  private:
   static constexpr std::size_t sort_cost_factor = 8;
   const PackProblem& p_;
-  std::vector<long> offset_;  // -1: not placed
+  std::vector<long> offset_;  // -1 if not placed
   std::vector<char> wanted_;
   std::vector<std::tuple<long, long, int>> all_;  // offset, end, block
 };
 
-// Places blocks in order, each into the lowest gap among those placed that it conflicts with, or into the tightest.
-// Gives up, with an empty answer, when the peak would not be below `limit`. Every block looked at costs one `work`.
+// Places blocks in order, each into the lowest or the tightest gap between the placed blocks that it conflicts with.
+// Returns an empty list if the peak would not be below `limit`. Every block visited costs one unit of `work`.
 std::vector<long> greedy(const PackProblem& p, const std::vector<int>& order, bool tightest, long limit, long& work) {
   PlacedBlocks placed(p);
   std::vector<std::pair<long, long>> taken;
@@ -122,7 +123,8 @@ long peak_of(const PackProblem& p, const std::vector<long>& offset) {
   return peak;
 }
 
-// Everything in units that divide all sizes and alignments, so that "one byte less" means something.
+// Computes in units of the greatest common divisor of all sizes and alignments, so that each smaller peak is a
+// meaningful target.
 Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackLimits& limits) {
   if (p.blocks.empty()) return {.optimal = true};
   long unit = 0;
@@ -134,7 +136,7 @@ Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackL
   best.offset.assign(p.blocks.size(), 0);
   best.peak = std::numeric_limits<long>::max();
   const long tolerance = std::min(limits.tolerance / unit, best.lower_bound / least_share);
-  auto offer = [&](std::vector<long> offset) {  // one better than the best
+  auto offer = [&](std::vector<long> offset) {  // takes a better packing
     best.peak = peak_of(p, offset);
     best.offset = std::move(offset);
   };
@@ -151,8 +153,8 @@ Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackL
     ranks.emplace_back(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) ranks.back()[order[i]] = static_cast<int>(i);
   }
-  // First what is enough, with half of the work (seven eighths where the caller named it), then halving the gap with
-  // half of what is left each time.
+  // First search for a sufficient peak, with half of the work (seven eighths if the caller gave a capacity), then halve
+  // the gap, each time with half of the remaining work.
   long enough = std::max(best.lower_bound, limits.capacity / unit), infeasible_peak = enough - 1, target = enough;
   std::vector<long> offset;
   for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0;
@@ -175,7 +177,7 @@ Packing solve(PackProblem p, const std::vector<BlockTraits>& traits, const PackL
 
 void check(std::size_t number, long size, long align) {
   require(size >= 0, "pack: block ", number, " has size ", size);
-  require(align > 0, "pack: block ", number, " has align ", align, ", needs at least 1");
+  require(align > 0, "pack: block ", number, " has align ", align, "; it must be at least 1");
 }
 
 void sort_unique(std::vector<int>& list) {
@@ -183,7 +185,7 @@ void sort_unique(std::vector<int>& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-// Blocks of no bytes take no part: they stay at offset 0.
+// Adds the blocks of zero bytes, which have offset 0.
 Packing with_empty_blocks(const Packing& packed, const std::vector<int>& number, std::size_t count) {
   Packing out = packed;
   out.offset.assign(count, 0);
@@ -191,8 +193,8 @@ Packing with_empty_blocks(const Packing& packed, const std::vector<int>& number,
   return out;
 }
 
-// Cliques grown from each block over its largest neighbours: blocks are numbered from the largest down, and those that
-// conflict with all of a clique so far are a row of bits.
+// Cliques grown from each block by adding its largest neighbours first: blocks are ranked by descending size, and the
+// blocks that conflict with all members so far are a row of bits.
 std::vector<std::vector<int>> grown_cliques(const PackProblem& p) {
   constexpr std::size_t bits = 64;
   const std::size_t blocks = p.blocks.size(), words = (blocks + bits - 1) / bits;
@@ -240,7 +242,7 @@ Packing pack(std::span<const Interval> intervals, const PackLimits& limits) {
     traits.push_back({.life = v.end - v.begin, .begin = v.begin});
     number.push_back(static_cast<int>(i));
   }
-  // Sweep over begins; a set of live blocks is maximal if one of them ends before the next begin.
+  // Sweep over the begins; a set of live blocks is maximal if one of them ends before the next begin.
   std::vector<int> by_begin(number.size()), live;
   std::iota(by_begin.begin(), by_begin.end(), 0);
   std::stable_sort(by_begin.begin(), by_begin.end(), [&](int a, int b) { return traits[a].begin < traits[b].begin; });

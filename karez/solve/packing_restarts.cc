@@ -1,9 +1,9 @@
-// Turns of a search for a packing: blocks that failed come earlier in the next turn.
+// Restarts of the search for a packing: blocks on which it failed come earlier in the next run.
 //
-// A search that began badly seldom recovers, so it is begun again and again. What made it fail tells which blocks are
-// hard to place: their place in the rank moves forward ("squeaky wheel": Joslin, Clements, "Squeaky Wheel
-// Optimization", JAIR 10, 1999). All in integers: the ranks of a world must decide alike. Now and then one search of
-// the first rank gets as much as a quarter of what all turns had: a proof that nothing fits needs a long one.
+// A search that began badly seldom recovers, so it is restarted repeatedly. Its failures show which blocks are hard to
+// place: these move forward in the order ("squeaky wheel": Joslin, Clements, "Squeaky Wheel Optimization", JAIR 10,
+// 1999). All computations use integers, since the ranks of a world must decide alike. From time to time, a search in
+// the first order gets up to a quarter of the work spent so far: a proof that no packing fits needs one long search.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -12,17 +12,17 @@
 
 namespace karez::solve {
 namespace {
-constexpr long one = 1024;                // fixed point
-constexpr long min_run_work = 1'000'000;  // search work
-constexpr long descents = 3;              // that a turn can pay for
+constexpr long one = 1024;                // 1 in fixed point
+constexpr long min_run_work = 1'000'000;  // least work of a run
+constexpr long descents = 3;              // least number of full descents of a run
 
-// log2 of x / one, in fixed point, straight between powers of two.
+// log2 of x / one, in fixed point, linear between powers of two.
 long log2_of(long x) {
   int power = std::bit_width(static_cast<unsigned long>(x)) - 1;
   return (power - 10) * one + ((x << 10) >> power) - one;
 }
 
-// Blame decays, and the blame of one turn is `one` a block on average.
+// Blame decays, and one run adds `one` per block on average.
 void add_blame(std::vector<long>& blame, const std::vector<long>& turn) {
   long total = 0;
   for (long b : turn) total += b;
@@ -30,7 +30,7 @@ void add_blame(std::vector<long>& blame, const std::vector<long>& turn) {
     blame[i] = blame[i] * 7 / 10 + turn[i] * one * static_cast<long>(blame.size()) / std::max(total, 1L);
 }
 
-// The rank again, each doubling of a block's blame moving it forward past a fifth of all blocks.
+// The rank adjusted by blame: each doubling of a block's blame moves it forward by a fifth of all blocks.
 std::vector<int> reranked(const std::vector<int>& rank, const std::vector<long>& blame) {
   std::vector<std::pair<long, int>> key;
   for (std::size_t i = 0; i < rank.size(); ++i)
@@ -40,7 +40,7 @@ std::vector<int> reranked(const std::vector<int>& rank, const std::vector<long>&
   for (std::size_t i = 0; i < key.size(); ++i) out[key[i].second] = static_cast<int>(i);
   return out;
 }
-// About what it costs to place every block once: all open ones are looked at for each, and the cliques that it is in.
+// Approximate work of placing every block once: each placement visits all open blocks and the block's cliques.
 long descent(const PackProblem& p) {
   const long count = static_cast<long>(p.blocks.size());
   long work = 4 * count * count;
@@ -67,7 +67,7 @@ Feasibility search_with_restarts(const PackProblem& p, const std::vector<std::ve
   while (spent < work) {
     for (std::size_t r = 0; r < ranks.size() && spent < work; ++r) {
       Feasibility answer = run_once(next[r], turn);
-      if (answer != Feasibility::unknown) return answer;  // a proof by any rank is a proof
+      if (answer != Feasibility::unknown) return answer;  // any run that is decisive ends the search
       add_blame(blame[r], fresh);
       next[r] = reranked(ranks[r], blame[r]);
     }

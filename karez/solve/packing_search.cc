@@ -1,13 +1,13 @@
-// Any packing can be pushed down until every block stands on the floor or on a block it conflicts with. Such packings
-// are built in order of (offset, rank): the lowest block that can be placed either is placed where it is, or never
-// stands at that height ("waits"). The order of heights, the pruning of blocks that could have been lower and the split
-// into independent parts follow Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine
+// In any packing, blocks can be moved down until each has offset 0 or is on top of a block it conflicts with. Such
+// packings are built in order of (offset, rank): the block with the lowest floor is either placed at it, or is never at
+// that offset ("waits"). The order by offset, the pruning of blocks that could have been lower and the split into
+// independent parts follow Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine
 // Learning" (ASPLOS 2023).
 //
-// Order by height means that two far ends of time take turns, so a failure at one end is mostly not the fault of the
-// last block placed. Therefore every bound carries its reasons: the placed blocks from which it follows. A failure is a
-// set of placed blocks too, and only a placement in that set is tried otherwise (conflict-directed backjumping:
-// Prosser, "Hybrid algorithms for the constraint satisfaction problem", 1993).
+// In the order by offset, blocks of distant times alternate, so a failure at one time is mostly not caused by the last
+// block placed. Therefore every bound has its reasons: the placed blocks from which it follows. The reason of a failure
+// is also a set of placed blocks, and only placements in that set are retried (conflict-directed backjumping: Prosser,
+// "Hybrid algorithms for the constraint satisfaction problem", 1993).
 #include "karez/solve/packing_search.h"
 
 #include <algorithm>
@@ -70,18 +70,18 @@ class Search {
 
  private:
   struct State {
-    long floor = 0;     // the lowest offset that placed blocks leave
-    long derived = 0;   // a bound on the offset it will get, from who may be the lowest of a clique; 0: none
-    long earliest = 0;  // the best bound on that offset
+    long floor = 0;     // the lowest offset that the placed blocks permit
+    long derived = 0;   // a lower bound on the offset from the "not first" rule in a clique; 0 if none
+    long earliest = 0;  // the best lower bound on the offset
     bool waits = false;
   };
   struct Change {
     int block;
     State was;
-    std::size_t reasons;  // where its reasons were saved, or `none`
+    std::size_t reasons;  // position of its saved reasons, or `none`
   };
-  // Three sets of placed blocks for each block: why it lies no lower than its floor, why not at its floor, why at
-  // `derived` or above.
+  // Three sets of placed blocks for each block: reasons that its offset is at least its floor, that it is not its
+  // floor, and that it is at least `derived`.
   enum Kind { why_floor, why_waits, why_derived, kinds };
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -95,8 +95,8 @@ class Search {
   void copy(const Word* from, Word* to) { std::copy_n(from, words_, to); }
   void clear(std::vector<Word>& set) { set.assign(words_, 0); }
 
-  // Are the open neighbours of a block just placed still linked with each other? Mostly they conflict, and the walk is
-  // short.
+  // Whether the open neighbours of a block just placed are still connected with each other. Mostly they conflict with
+  // each other, and the search is short.
   bool still_linked(int placed) {
     int missing = 0, start = -1;
     for (int w : p_.conflicts[placed])
@@ -118,8 +118,8 @@ class Search {
     return missing == 0;
   }
 
-  // Splits blocks (by rank) into parts without conflicts between them and places each. Small parts first: they fail
-  // sooner.
+  // Splits blocks (by rank) into parts without conflicts between them and places each, small parts first because they
+  // fail sooner.
   bool place_parts(const std::vector<int>& blocks) {
     std::vector<std::vector<int>> parts = parts_of(blocks);
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
@@ -152,8 +152,8 @@ class Search {
     return parts;
   }
 
-  // Places all blocks of one part; or restores everything, leaves in `conflict_` placed blocks that are reason enough,
-  // and says no.
+  // Places all blocks of one part. If that fails, restores the state, sets `conflict_` to placed blocks that are the
+  // reason, and returns false.
   bool place(const std::vector<int>& part) {
     std::size_t start = trail_.size();
     auto key = state(part);
@@ -164,7 +164,7 @@ class Search {
     }
     while (true) {
       base::check_interrupt();
-      work_ -= 3 * static_cast<long>(part.size());  // who is lowest, is it promising, what is left
+      work_ -= 3 * static_cast<long>(part.size());  // for the three loops over the part
       if (work_ <= 0) break;
       int lowest = -1;
       for (int b : part)
@@ -184,7 +184,7 @@ class Search {
       placed_[lowest] = 0;
       undo(before);
       if (work_ <= 0) break;
-      if (!contains(conflict_.data(), lowest)) break;  // whatever is done with this block, the same fails
+      if (!contains(conflict_.data(), lowest)) break;  // the failure does not depend on this block
       erase(conflict_.data(), lowest);
       wait(lowest, conflict_.data());
     }
@@ -199,7 +199,7 @@ class Search {
     is_[b].waits = true;
   }
 
-  // The reasons of everything that the rest of the search of a part depends on.
+  // Sets `conflict_` to the reasons of the whole state of a part.
   void blame_part(const std::vector<int>& part) {
     clear(conflict_);
     work_ -= static_cast<long>(part.size() * words_);
@@ -212,8 +212,8 @@ class Search {
     }
   }
 
-  // Adds to `out` why block b lies at `bound` or above. A waiting block does because of every neighbour: each would
-  // have to lift it, and lifts it that high, or lies above it.
+  // Adds to `out` the reasons that block b has an offset of at least `bound`. For a waiting block these include every
+  // neighbour: each either supports it at that offset or is above it.
   void explain(int b, long bound, Word* out) {
     todo_.assign(1, {b, bound});
     ++explaining_;
@@ -240,8 +240,7 @@ class Search {
     }
   }
 
-  // Two hashes of which blocks are open, how low they may stand and who waits: whatever lies below, the rest of the
-  // search is the same.
+  // Two hashes of the open blocks, their floors and which of them wait. The rest of the search depends on nothing else.
   std::pair<Word, Word> state(const std::vector<int>& part) {
     Word a = 1, b = 1;  // never {0, 0}, which marks an unused entry
     for (int i : part) {
@@ -260,7 +259,7 @@ class Search {
     for (int w : p_.conflicts[b]) {
       if (placed_[w] || is_[w].floor >= top) continue;
       change(w, true);
-      if (offset_[b] < p_.blocks[w].size) {  // there is no room for it below b, whatever else is placed
+      if (offset_[b] < p_.blocks[w].size) {  // it cannot fit below b, whatever other blocks are placed
         std::fill_n(reasons(w, why_floor), words_, 0);
       } else if (is_[w].waits) {
         clear(why_);
@@ -289,15 +288,15 @@ class Search {
     }
   }
 
-  // Can the part still fit when nothing more is placed below `level`? Only cliques in which something rose are looked
-  // at again.
+  // Whether the part can still fit if nothing more is placed below `level`. Only cliques with a block whose bound rose
+  // are checked again.
   bool promising(const std::vector<int>& part, long level) {
     for (int b : risen_) queued_[b] = 0;
     risen_.clear();
     for (int b : part) {
       const State& s = is_[b];
       long earliest = s.floor;
-      if (s.waits) {  // it must be lifted by a block that reaches below its top, or it could stand lower in the end
+      if (s.waits) {  // another block must be placed below its top, otherwise it could be lower in the end
         long top = s.floor + p_.blocks[b].size;
         earliest = infinite_offset;
         work_ -= static_cast<long>(p_.conflicts[b].size());
@@ -320,7 +319,7 @@ class Search {
       risen_.push_back(b);
       queued_[b] = 1;
     }
-    for (std::size_t from = 0; from < risen_.size();) {  // a clique looked at may raise others
+    for (std::size_t from = 0; from < risen_.size();) {  // checking a clique may raise further blocks
       ++clique_round_;
       std::size_t to = risen_.size();
       for (std::size_t i = from; i < to; ++i) queued_[risen_[i]] = 0;
@@ -334,8 +333,8 @@ class Search {
     return true;
   }
 
-  // Brings the open blocks of clique k into `open_`, by (earliest, number). The clique keeps that order, so that little
-  // is to be sorted the next time.
+  // Sets `open_` to the open blocks of clique k, sorted by (earliest, number). The clique keeps that order, so that the
+  // next sort is cheap.
   void sort_open(int k) {
     open_.clear();
     closed_.clear();
@@ -354,7 +353,7 @@ class Search {
     std::copy(closed_.begin(), closed_.end(), by_earliest_[k].begin() + static_cast<long>(open_.size()));
   }
 
-  // Stacks the open blocks of a clique, each no lower than its earliest: the top of such a stack is a lower bound.
+  // Stacks the open blocks of a clique, each at or above its earliest offset: the top of the stack is a lower bound.
   bool stackable(int k) {
     sort_open(k);
     work_ -= static_cast<long>(open_.size());
@@ -376,15 +375,14 @@ class Search {
     return true;
   }
 
-  // Of the open blocks of a clique, `total` bytes in all, one is the lowest. Whoever reaches beyond the capacity when
-  // all others stand on it is not, and so lies on one that may be ("not first": Baptiste, Le Pape, Nuijten,
-  // "Constraint-Based Scheduling", 2001).
-  //   capacity 10; sizes 3, 3, 4 with earliest 0, 0, 1: the third is not the lowest, so it lies at 3 or above
-  // The same is said of all but the first in `open_`, all but the first two, and so on.
+  // Of the open blocks of a clique, `total` bytes in all, one is the lowest. A block is not the lowest if the stack of
+  // all others on top of it would exceed the capacity; then it is above one that may be the lowest ("not first":
+  // Baptiste, Le Pape, Nuijten, "Constraint-Based Scheduling", 2001).
+  //   capacity 10; sizes 3, 3, 4 with earliest 0, 0, 1: the third is not the lowest, so its offset is at least 3
+  // The same rule applies to all but the first in `open_`, all but the first two, and so on.
   void raise_all_but_firsts(long total) {
     std::size_t others = 0;
-    least_top_.clear();  // of those from `first` to `others`: places in `open_` of falling tops from the back, so that
-                         // the least is in front
+    least_top_.clear();  // monotonic queue of places in `open_` from `first` to `others`, with the least top in front
     std::size_t front = 0;
     auto top_of = [&](std::size_t i) { return open_[i].first + p_.blocks[open_[i].second].size; };
     for (std::size_t first = 0; first < open_.size(); ++first) {
@@ -427,20 +425,19 @@ class Search {
   std::vector<State> is_;
   std::vector<long> offset_;
   std::vector<char> placed_, mark_, queued_;
-  std::vector<std::vector<int>> of_;  // cliques of a block
+  std::vector<std::vector<int>> of_;  // by block: its cliques
   std::vector<long> clique_mark_;
   long clique_round_ = 0;
   std::vector<Word> reasons_, saved_, conflict_, why_;
-  std::vector<std::pair<long, long>> explained_;  // by block: in which explanation, and which bound
+  std::vector<std::pair<long, long>> explained_;  // by block: the last explanation that included it, and the bound
   long explaining_ = 0;
-  std::vector<std::vector<int>> by_earliest_;  // the cliques, as they were last sorted
+  std::vector<std::vector<int>> by_earliest_;  // the cliques, in the order of the last sort
   std::vector<std::pair<int, long>> todo_;
   std::vector<std::pair<long, int>> open_;
   std::vector<std::size_t> least_top_;
   std::vector<int> risen_, reached_, closed_;
   std::vector<Change> trail_;
-  std::vector<std::pair<Word, Word>>
-      failed_;  // states that cannot be completed; a newer one takes the place of an older
+  std::vector<std::pair<Word, Word>> failed_;  // states that cannot be completed; newer ones replace older ones
 };
 }  // namespace
 

@@ -1,5 +1,4 @@
-// Decides whether blocks fit under a capacity, by depth-first search over packings in which no block could be moved
-// down.
+// Decides whether blocks fit into a capacity, by depth-first search over packings in which no block can be moved down.
 #pragma once
 
 #include <vector>
@@ -9,22 +8,22 @@
 
 namespace karez::solve {
 
-// What is to be packed: conflicts as ascending lists, and sets of blocks that all conflict with each other.
+// A packing problem: conflicts as ascending lists, and cliques of blocks that all conflict with each other.
 struct PackProblem {
   std::vector<Block> blocks;
   std::vector<std::vector<int>> conflicts;
-  std::vector<std::vector<int>> cliques;  // each is a lower bound: its sizes must be stacked
+  std::vector<std::vector<int>> cliques;  // the total size of each is a lower bound
 };
 
 enum class Feasibility { yes, no, unknown };
 
-// Fits all blocks under `capacity`? `rank` orders blocks at equal height; `work` is spent. On yes, `offset` holds the
-// packing. `blame` counts for each block how often a bound failed on it: placed earlier it might have found room.
+// Whether all blocks fit into `capacity`. `rank` orders blocks of equal offset; the search decreases `work` and stops
+// at 0. On yes, `offset` has the packing. `blame` counts for each block how often a bound failed on it; placed earlier,
+// it might have fitted.
 Feasibility search_packing(const PackProblem&, long capacity, const std::vector<int>& rank, long& work,
                            std::vector<long>& offset, std::vector<long>& blame);
 
-// The same in many turns of bounded work, starting from several ranks; blocks that were blamed come earlier the next
-// time.
+// The same in many runs of bounded work, starting from several ranks; blocks with blame come earlier in the next run.
 Feasibility search_with_restarts(const PackProblem&, const std::vector<std::vector<int>>& ranks, long capacity,
                                  long work, std::vector<long>& offset);
 

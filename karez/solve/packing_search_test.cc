@@ -1,5 +1,4 @@
-// The search says yes where pushing blocks down in every order does, and no where it does not, within the work it is
-// pinned to.
+// Tests of the packing search: it agrees with placing blocks in every order, within pinned work.
 #include "karez/solve/packing_search.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@ struct Instance {
   std::vector<int> rank;
 };
 
-// Conflicts at random or of lives; none, some or all of the cliques that grow from one block each.
+// Random conflicts, or those of lifetimes; none, some or all of the cliques grown from each block.
 Instance random_instance(unsigned seed) {
   std::mt19937 random(seed);
   auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -72,7 +71,7 @@ SearchRun run_search(const Instance& instance, long capacity, long work) {
   return made;
 }
 
-// Yes at the least peak, with a packing; no below it; nothing else where work ends before.
+// Yes at the least peak, with a packing; no below it; with less work no wrong answer.
 void expect_truth(const Instance& instance, long best, long& work, long& blame) {
   const auto& blocks = instance.problem.blocks;
   const SearchRun yes = run_search(instance, best, 10'000'000), no = run_search(instance, best - 1, 10'000'000);
@@ -99,7 +98,7 @@ long best_of(const Instance& instance) {
   return least_peak(blocks, instance.pairs, pack(blocks, instance.pairs, {.search_work = 0}).peak);
 }
 
-TEST(PackingSearch, SaysWhatPushingBlocksDownInEveryOrderSays) {
+TEST(PackingSearch, AgreesWithPlacingBlocksInEveryOrder) {
   long work = 0, blame = 0;
   for (unsigned seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));

@@ -1,4 +1,4 @@
-// Packings never overlap, equal brute force on small cases and reach the bound on nested lifetimes.
+// Tests of packings: no overlaps, brute force on small cases, and the bound on nested lifetimes.
 #include "karez/solve/packing.h"
 
 #include <gtest/gtest.h>
@@ -46,8 +46,8 @@ void expect_valid(const std::vector<Block>& blocks, const Pairs& conflicts, cons
   }
 }
 
-// In order of their offsets each block of a best packing can be pushed down onto those before it: so some order of
-// pushing is best.
+// In a best packing, each block in order of offsets can be moved down onto the blocks before it, so some order of
+// placing blocks is optimal.
 long brute_force(const std::vector<Block>& blocks, const Pairs& conflicts) {
   std::vector<int> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
@@ -73,7 +73,7 @@ struct Rectangle {
   long from, to, low, high;
 };
 
-// Cuts one rectangle into `count`: blocks that fill a capacity without a gap.
+// Cuts one rectangle into `count` rectangles: blocks that fill a capacity without a gap.
 std::vector<Rectangle> cut(std::mt19937& random, std::size_t count, long time, long capacity) {
   std::vector<Rectangle> areas{{0, time, 0, capacity}};
   while (areas.size() < count) {
@@ -136,7 +136,7 @@ TEST(Packing, EqualsBruteForceOnSmallConflictGraphs) {
   }
 }
 
-TEST(Packing, NeverOverlapsWhateverTheWork) {
+TEST(Packing, BlocksNeverOverlapWithAnyWork) {
   for (int seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -151,7 +151,7 @@ TEST(Packing, NeverOverlapsWhateverTheWork) {
   }
 }
 
-TEST(Packing, ReachesTheBoundWhereAllSectionsAreFull) {  // rectangles cut from one rectangle: no byte may be lost
+TEST(Packing, ReachesTheBoundIfAllTimesAreFull) {  // rectangles cut from one rectangle: no byte may be wasted
   for (int seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -163,13 +163,13 @@ TEST(Packing, ReachesTheBoundWhereAllSectionsAreFull) {  // rectangles cut from 
   }
 }
 
-TEST(Packing, EqualsAnExhaustiveSearchOnMoreBlocks) {  // many of these need more than the most bytes live at once: the
-                                                       // proof is the search's own
+// Many of these need more than the most bytes live at once, so that only the search can prove the bound.
+TEST(Packing, EqualsAnExhaustiveSearchOnMoreBlocks) {
   int above = 0;
   for (int seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
-    const bool general = seed % 5 != 0;  // mostly: there the heights differ most
+    const bool general = seed % 5 != 0;  // mostly general conflicts, with which peaks differ most
     auto intervals = random_intervals(random, 8 + seed % 2, 7, 3 + static_cast<long>(random() % 10), seed % 2 == 0);
     auto blocks = blocks_of(intervals);
     auto conflicts = conflicts_of(intervals);
@@ -191,7 +191,7 @@ TEST(Packing, EqualsAnExhaustiveSearchOnMoreBlocks) {  // many of these need mor
 }
 
 TEST(Packing, FillsACapacityThatWasCutIntoManyBlocks) {
-  int missed = 0;  // by all greedy orders
+  int missed = 0;  // cases in which all greedy orders fail
   for (int seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -205,8 +205,8 @@ TEST(Packing, FillsACapacityThatWasCutIntoManyBlocks) {
   EXPECT_GE(missed, 8);
 }
 
-TEST(Packing, ProvesOnlyWhatItsReasonsCarry) {  // drawn from thousands: with one reason left out of a bound, these came
-                                                // out too high
+// Selected from thousands of cases: if a bound misses one of its reasons, these peaks are too high.
+TEST(Packing, ProofsHaveAllTheirReasons) {
   for (int seed : {168, 384, 444, 448, 572, 652, 692, 1232}) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -230,7 +230,7 @@ TEST(Packing, ProvesOnlyWhatItsReasonsCarry) {  // drawn from thousands: with on
   }
 }
 
-TEST(Packing, BeginsAgainWithTheBlocksThatFailedInFront) {  // no fixed rank finds these with this work
+TEST(Packing, RestartsWithFailedBlocksFirst) {  // no fixed rank finds these packings with this work
   for (auto [seed, count] : {std::pair(6, 150), std::pair(5, 200)}) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -239,7 +239,7 @@ TEST(Packing, BeginsAgainWithTheBlocksThatFailedInFront) {  // no fixed rank fin
   }
 }
 
-TEST(Packing, NeverProvesAgainstAPackingThatExists) {  // cut from one rectangle, some of them left out
+TEST(Packing, TheBoundNeverExceedsAnExistingPacking) {  // blocks cut from one rectangle, some of them removed
   for (int seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -264,7 +264,7 @@ TEST(Packing, WithoutASearchIsNoWorseThanFirstFit) {
     long peak = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Interval& b = blocks[order[i]];
-      for (std::size_t j = 0; j < i;) {  // up to the next free place, until nobody placed is in the way
+      for (std::size_t j = 0; j < i;) {  // move up until no placed block overlaps
         const Interval& w = blocks[order[j]];
         const long at = offset[order[i]], other = offset[order[j]];
         const bool in_the_way = b.begin < w.end && w.begin < b.end && at < other + w.size && other < at + b.size;
@@ -293,12 +293,12 @@ TEST(Packing, WithoutASearchIsNoWorseThanFirstFit) {
   EXPECT_GE(better, 5);
 }
 
-TEST(Packing, WithoutASearchGapsThatFitExactlyAreTaken) {
+TEST(Packing, WithoutASearchGapsThatFitExactlyAreUsed) {
   const std::vector<Interval> blocks{{5, 8, 6}, {0, 4, 6}, {2, 6, 6}};
   EXPECT_EQ(pack(blocks, {.search_work = 0}).peak, brute_force(blocks_of(blocks), conflicts_of(blocks)));
 }
 
-TEST(Packing, WithoutASearchTheBoundIsWhatLivesAtOnce) {
+TEST(Packing, WithoutASearchTheBoundIsTheMostLiveBytes) {
   for (int seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
     const auto blocks = random_intervals(random, 12, 10, 50, false);
@@ -312,7 +312,7 @@ TEST(Packing, WithoutASearchTheBoundIsWhatLivesAtOnce) {
   }
 }
 
-TEST(Packing, ProvesThatACapacityCannotHold) {  // three stairs: each two blocks fit into 4 bytes, but not all together
+TEST(Packing, ProvesThatACapacityIsTooSmall) {  // blocks 0 and 1 need 5 bytes
   const std::vector<Block> blocks{{3}, {2}, {2}, {2}, {1}};
   const Pairs ring{{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 0}};
   const Packing p = pack(blocks, ring, {.capacity = 4});
@@ -333,8 +333,8 @@ TEST(Packing, ProvesThatACapacityCannotHold) {  // three stairs: each two blocks
   }
 }
 
-TEST(Packing,
-     NestsTheActivationsOfATrainingStep) {  // forward i makes what backward i reads, between them short-lived scratch
+// Backward i reads the result of forward i, and each step has short-lived scratch.
+TEST(Packing, NestsTheActivationsOfATrainingStep) {
   std::vector<Interval> intervals;
   std::mt19937 random(5);
   constexpr long layers = 100;
@@ -348,14 +348,14 @@ TEST(Packing,
   EXPECT_LE(p.peak, 1.01 * static_cast<double>(p.lower_bound));
 }
 
-TEST(Packing, StopsAtACapacityThatIsGoodEnough) {
+TEST(Packing, StopsAtASufficientCapacity) {
   std::vector<Interval> intervals{{0, 2, 3}, {1, 3, 5}, {2, 4, 3}};
   Packing p = pack(intervals, {.search_work = 1'000'000, .capacity = 100});
   EXPECT_LE(p.peak, 100);
   EXPECT_EQ(p.lower_bound, 8);
 }
 
-TEST(Packing, DoesNotSearchForTrifles) {
+TEST(Packing, DoesNotSearchWithinTheTolerance) {
   int left = 0, kept = 0, large = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -372,7 +372,8 @@ TEST(Packing, DoesNotSearchForTrifles) {
     const long share = best.lower_bound / 100;
     ASSERT_EQ(none.offset, best.offset);
     ASSERT_LE(few.peak, std::max(best.peak, best.lower_bound + 3));
-    ASSERT_LE(many.peak, std::max(best.peak, best.lower_bound + share)) << "a hundredth of much is no trifle";
+    ASSERT_LE(many.peak, std::max(best.peak, best.lower_bound + share))
+        << "the tolerance is at most a hundredth of the bound";
     if (greedy.peak > best.lower_bound + share) continue;
     ASSERT_LE(many.peak - many.lower_bound, share);
     ASSERT_EQ(many.optimal, many.peak == many.lower_bound);
@@ -383,7 +384,7 @@ TEST(Packing, DoesNotSearchForTrifles) {
   EXPECT_GT(large, 5);
 }
 
-TEST(Packing, OfLargerUnitsIsTheSame) {
+TEST(Packing, LargerUnitsGiveTheSamePacking) {
   for (int seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -402,7 +403,7 @@ TEST(Packing, OfLargerUnitsIsTheSame) {
   }
 }
 
-TEST(Packing, TheLargestBlockIsABoundWhereBlocksAreTooManyForCliques) {
+TEST(Packing, TheLargestBlockIsABoundIfThereAreTooManyBlocksForCliques) {
   std::vector<Block> blocks(20'001, {1});
   blocks[7].size = 9;
   const Packing p = pack(blocks, Pairs{});
@@ -410,9 +411,9 @@ TEST(Packing, TheLargestBlockIsABoundWhereBlocksAreTooManyForCliques) {
   EXPECT_TRUE(p.optimal);
 }
 
-// Sums of peaks that greedy orders, a little work and turns come to: of lives, of conflicts at random, and of blocks
-// cut from one rectangle.
-TEST(Packing, ComesToPeaksNoHigherThanTheseOrdersAndTurnsAreKnownTo) {
+// Sums of peaks of greedy orders, short searches and restarts, for lifetimes, random conflicts and blocks cut from one
+// rectangle.
+TEST(Packing, PeaksDoNotExceedThePinnedNumbers) {
   long lives = 0, conflicts = 0, little = 0, bounds = 0;
   for (int seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
@@ -440,14 +441,14 @@ TEST(Packing, ComesToPeaksNoHigherThanTheseOrdersAndTurnsAreKnownTo) {
   EXPECT_TRUE(pinned_at_least(bounds, 198'016));
 }
 
-TEST(Packing, TakesNothingAndEmptyBlocks) {
+TEST(Packing, AcceptsNoBlocksAndEmptyBlocks) {
   EXPECT_EQ(pack(std::vector<Interval>{}).peak, 0);
   Packing p = pack(std::vector<Interval>{{0, 5, 0}, {3, 3, 7}, {0, 9, 4}});
   EXPECT_EQ(p.peak, 4);
   EXPECT_TRUE(p.optimal);
 }
 
-TEST(Packing, WithoutASearchNothingTakesNothing) {
+TEST(Packing, WithoutASearchEmptyBlocksNeedNoBytes) {
   const PackLimits greedy{.search_work = 0};
   for (const Packing& none : {pack(std::span<const Interval>(), greedy), pack(std::span<const Block>(), {}, greedy)}) {
     EXPECT_EQ(none.peak, 0);
@@ -459,7 +460,7 @@ TEST(Packing, WithoutASearchNothingTakesNothing) {
   EXPECT_EQ(packed.offset, (std::vector<long>{0, 0}));
 }
 
-TEST(Packing, RefusesWhatIsNotABlock) {
+TEST(Packing, InvalidBlocksAreErrors) {
   EXPECT_THROW(pack(std::vector<Interval>{{0, 1, -1}}), Error);
   EXPECT_THROW(pack(std::vector<Interval>{{0, 1, 1, 0}}), Error);
   EXPECT_THROW(pack(std::vector<Block>{{1}}, Pairs{{0, 1}}), Error);

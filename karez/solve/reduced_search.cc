@@ -1,4 +1,4 @@
-// The lower bound as one thing, and the search of cores.
+// The lower bound with its passes, and the search of reduced problems.
 #include "karez/solve/reduced_search.h"
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double patience = 60;  // groups of passes that may take to reach the ceiling
+constexpr double patience = 60;  // groups of passes continue while the ceiling is within reach of this many
 constexpr double worth =
-    3e-4;  // or that raise the bound by this share, though the ceiling is far: it may come down to meet it
-constexpr int pass_group = 4;  // passes that must raise the bound
-constexpr double idle = 1e-6;  // by more than this share, or they were the last
+    3e-4;  // or while a group raises the bound by this share, even far below the ceiling, since that may fall
+constexpr int pass_group = 4;  // passes per group
+constexpr double idle = 1e-6;  // passes end with a group that raises the bound by at most this share
 constexpr double all_to_one =
-    256;  // cells of all tables that the elimination of cheap variables may make, to those of one
-constexpr double little_work = 1e6;       // cells visited: done sooner than another plan is made
-constexpr double first_share = 1.0 / 64;  // of the gap: the first core
+    256;  // most cells of all tables that the elimination of cheap variables makes, as a multiple of cheap_cells
+constexpr double little_work = 1e6;       // cells visited: faster than making another plan
+constexpr double first_share = 1.0 / 64;  // excess of the first reduced problem, as a share of the gap
 }  // namespace
 
 LowerBound::LowerBound(const MinSumProblem& problem, const PassLimits& passes)

@@ -1,5 +1,6 @@
-// Cores: bounds that no choice undercuts and proofs that are true, wherever the exact searches end.
+// Tests of reduced problems: valid bounds and proofs, also if the exact searches stop early.
 #include "karez/solve/reduced_search.h"
+#include "karez/solve/min_sum.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@ namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-// The best choice of the states marked, by trying them all.
+// The best choice of the kept states, by enumeration.
 ReducedSolution best_among(const MinSumProblem& p, const StateMasks& keep) {
   std::vector<int> choice(p.domain.size(), 0);
   ReducedSolution found{{}, inf, true};
@@ -29,13 +30,13 @@ ReducedSolution best_among(const MinSumProblem& p, const StateMasks& keep) {
   }
 }
 
-TEST(ReducedSearch, BoundsAndProofsHoldWhereverItEnds) {
+TEST(ReducedSearch, BoundsAndProofsAreValidWhereverItStops) {
   int proven = 0, open = 0, raised = 0;
   for (int seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
     MinSumProblem p{.domain = std::vector<int>(6, 3), .factors = {}};
-    for (int v = 0; v < 6; ++v)  // circles of three: the bound alone is loose
+    for (int v = 0; v < 6; ++v)  // cycles of three tables, for which the bound alone is loose
       for (int w = v + 1; w < 6; ++w) {
         std::vector<double> cost;
         for (int c = 0; c < 9; ++c) cost.push_back(1000 + static_cast<double>(random() % 1000));
@@ -67,7 +68,7 @@ TEST(ReducedSearch, BoundsAndProofsHoldWhereverItEnds) {
   EXPECT_GT(raised, 50);
 }
 
-// Random tables over pairs that close circles.
+// Random tables over all pairs, which form cycles.
 MinSumProblem circles(std::mt19937& random, int variables) {
   MinSumProblem p{.domain = std::vector<int>(static_cast<std::size_t>(variables), 3), .factors = {}};
   for (int v = 0; v < variables; ++v)
@@ -79,8 +80,8 @@ MinSumProblem circles(std::mt19937& random, int variables) {
   return p;
 }
 
-// On a chain the bound is exact but for rounding, and rounding does not lift it above a choice.
-TEST(ReducedSearch, NoRoundingLiftsTheBound) {
+// On a chain the bound is exact except for rounding, and rounding does not lift it above a choice.
+TEST(ReducedSearch, RoundingDoesNotLiftTheBound) {
   for (int seed = 0; seed < 500; ++seed) {
     std::mt19937 random(seed);
     const double sign = seed % 2 == 0 ? 1 : -1;
@@ -97,7 +98,7 @@ TEST(ReducedSearch, NoRoundingLiftsTheBound) {
   }
 }
 
-TEST(ReducedSearch, PassesGoOnWhileTheyHelp) {
+TEST(ReducedSearch, PassesContinueWhileTheyHelp) {
   int more = 0, beyond = 0;
   for (int seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
@@ -106,7 +107,7 @@ TEST(ReducedSearch, PassesGoOnWhileTheyHelp) {
                  sixty = LowerBound(p, {60, 0}).bound();
     const double wanted = LowerBound(p, {6, 0, sixty}).bound();
     ASSERT_LE(one, six + 1e-9);
-    ASSERT_LE(six, wanted + 1e-9) << "with something to reach no fewer passes are made";
+    ASSERT_LE(six, wanted + 1e-9) << "with a ceiling no fewer passes are made";
     more += sixty > six + 1e-6;
     beyond += wanted > six + 1e-6;
   }
@@ -114,7 +115,7 @@ TEST(ReducedSearch, PassesGoOnWhileTheyHelp) {
   EXPECT_GT(beyond, 90);
 }
 
-TEST(ReducedSearch, WhatRestsGoesOnAsIfItHadNot) {
+TEST(ReducedSearch, APausedBoundResumesAsIfItHadNotPaused) {
   for (int seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -135,8 +136,8 @@ TEST(ReducedSearch, WhatRestsGoesOnAsIfItHadNot) {
   }
 }
 
-// As many passes, calls and states as it takes, and what is reached by them.
-TEST(ReducedSearch, ReachesItsBoundsInAsManyPassesAndItsProofsInAsManyReducedProblems) {
+// Sums of bounds, costs, passes, reduced problems and states.
+TEST(ReducedSearch, BoundsAndWorkMeetThePinnedNumbers) {
   double first = 0, few = 0, reached = 0, within = 0;
   int passes = 0, calls = 0;
   long states = 0;
@@ -167,9 +168,9 @@ TEST(ReducedSearch, ReachesItsBoundsInAsManyPassesAndItsProofsInAsManyReducedPro
   EXPECT_TRUE(pinned_at_most(states, 3475));
 }
 
-// Two of three equal states cost nothing, all three cost a little beside much else: not one of them is proven by the
-// bound.
-TEST(ReducedSearch, ALittleIsNotNothing) {
+// Each of three tables can cost 0, but not all of them together: the minimum is a large constant plus a little, and the
+// bound alone proves no choice.
+TEST(ReducedSearch, ASmallCostIsNotTakenForRounding) {
   for (double little : {1e-7, 5e-8}) {
     MinSumProblem p{.domain = {2, 2, 2, 1}, .factors = {factor({3}, {1000})}};
     for (auto [v, w] : {std::pair(0, 1), {1, 2}, {0, 2}}) p.factors.push_back(factor({v, w}, {little, 0, 0, little}));
@@ -179,8 +180,8 @@ TEST(ReducedSearch, ALittleIsNotNothing) {
   }
 }
 
-// Who has found something but has not seen all proves nothing; what is chosen stands among what may be chosen.
-TEST(ReducedSearch, WhatIsNotSeenWholeProvesNothing) {
+// A solver that does not return the best choice proves no bound; the current choice's states are always kept.
+TEST(ReducedSearch, AnIncompleteSolverProvesNothing) {
   int better = 0;
   for (int seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -195,7 +196,7 @@ TEST(ReducedSearch, WhatIsNotSeenWholeProvesNothing) {
         [&](const StateMasks& keep) -> std::optional<ReducedSolution> {
           ReducedSolution some{std::vector<int>(5), 0, false};
           for (std::size_t v = 0; v < 5; ++v) {
-            EXPECT_TRUE(keep[v][static_cast<std::size_t>(choice[v])]) << "what is chosen";
+            EXPECT_TRUE(keep[v][static_cast<std::size_t>(choice[v])]) << "the current choice's states are kept";
             while (!keep[v][static_cast<std::size_t>(some.choice[v] = static_cast<int>(random() % 3))]) continue;
           }
           some.cost = cost_of(p, some.choice);
@@ -211,7 +212,7 @@ TEST(ReducedSearch, WhatIsNotSeenWholeProvesNothing) {
   EXPECT_GT(better, 50);
 }
 
-// A grid, whose bound rises slowly.
+// A grid, for which the bound rises slowly.
 TEST(ReducedSearch, AFarCeilingDoesNotEndPassesThatRaiseTheBoundByMuch) {
   constexpr int side = 12;
   std::mt19937 random(7);

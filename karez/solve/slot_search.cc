@@ -12,8 +12,8 @@ namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
 
-constexpr double whole = 1e-6;                    // a value nearer to an integer is one
-constexpr std::int64_t largest_unit = 1'000'000;  // rows of larger factors are left out
+constexpr double whole = 1e-6;                    // tolerance within which a value counts as an integer
+constexpr std::int64_t largest_unit = 1'000'000;  // rows with larger factors are omitted
 }  // namespace
 
 bool meets_interval(const SlotCycle& cycle, double interval) {
@@ -90,7 +90,8 @@ SlowCycle SlotSearch::slow_cycle(const SlotCycle& cycle, const Slots& x) const {
 CoverRow SlotSearch::row_of(const SlowCycle& cycle) const {
   CoverRow row;
   double needs = interval_ > 0 ? static_cast<double>(cycle.symmetry) * cycle.seconds / (interval_ * (1 + 1e-9)) : 0;
-  needs = std::max(1.0, std::ceil(needs * (1 - 1e-12)));  // tokens, in steps of symmetry; none at all would be stuck
+  needs = std::max(
+      1.0, std::ceil(needs * (1 - 1e-12)));  // tokens, in units of 1 / symmetry; with none the cycle is a deadlock
   std::int64_t steps = static_cast<std::int64_t>(needs) - cycle.symmetry * cycle.tokens;
   std::int64_t all = 1;
   for (const auto& part : cycle.parts) {
@@ -107,7 +108,8 @@ CoverRow SlotSearch::row_of(const SlowCycle& cycle) const {
   return row;
 }
 
-// What no integer x >= low_ notices: a factor above all that the row still needs, and a common divisor of all factors.
+// Changes that keep all integer solutions x >= low_: limits each factor to what the row still needs, and divides by the
+// common divisor of all factors.
 void SlotSearch::tighten(CoverRow& row) const {
   std::int64_t needs = row.least, divisor = 0;
   for (auto [v, factor] : row.terms) needs -= factor * low_[v];
@@ -121,7 +123,7 @@ void SlotSearch::tighten(CoverRow& row) const {
   row.least = ceil_div(row.least, divisor);
 }
 
-// True if the cycle's row tells `point` from the vectors that are fast enough.
+// Adds the cycle's row if it excludes `point`. Returns whether it does.
 bool SlotSearch::learn(const SlotCycle& why, const Slots& x, std::span<const double> point) {
   SlowCycle cycle = slow_cycle(why, x);
   CoverRow row = row_of(cycle);
@@ -133,8 +135,8 @@ bool SlotSearch::learn(const SlotCycle& why, const Slots& x, std::span<const dou
   return true;
 }
 
-// Of a slow x: one of these registers needs more than so many slots. All others have their most there, and these as
-// many as stay too slow.
+// For a slow x: one of these registers needs more than its count here. With these counts, and all others at their most,
+// the program is still too slow.
 std::vector<SlotSearch::SlotLowerBound> SlotSearch::alternatives(const SlotCycle& why, const Slots& x) {
   Slots slow = high_;
   SlowCycle cycle = slow_cycle(why, x);
@@ -152,7 +154,7 @@ std::vector<SlotSearch::SlotLowerBound> SlotSearch::alternatives(const SlotCycle
   return out;
 }
 
-// The dearest first.
+// Lowers x, the most expensive registers first, and keeps it if it is the cheapest so far.
 void SlotSearch::offer(Slots x) {
   std::vector<int> order(x.size());
   std::iota(order.begin(), order.end(), 0);
@@ -165,7 +167,7 @@ void SlotSearch::offer(Slots x) {
   best_slots_ = std::move(x);
 }
 
-// Intervals asked before lie on either side: shorter ones need no fewer, longer ones no more.
+// Earlier calls limit the result: a longer interval gives a lower bound, a shorter one an upper bound.
 void SlotSearch::raise_least() {
   auto longer = raised_.lower_bound(interval_);
   const Slots from = longer == raised_.end() ? least_ : longer->second,
@@ -178,7 +180,7 @@ void SlotSearch::raise_least() {
   raised_[interval_] = low_;
 }
 
-// Those that are enough together are so each alone, beside all others' most.
+// Counts that are enough together are also enough for each variable alone if all others have their most.
 void SlotSearch::raise(std::span<const int> which, const Slots& from, const Slots& to, Slots& x) {
   if (which.size() == 1) {
     const int v = which[0];
@@ -204,7 +206,7 @@ std::int64_t SlotSearch::Node::least_price() const {
   return bound < static_cast<double>(most) ? static_cast<std::int64_t>(std::ceil(bound)) : most;
 }
 
-// One of the floors is too low: children where it is the first, the second, ...
+// At least one variable must exceed its lower bound: makes a child for the first that does, the second, ...
 void SlotSearch::split(const Node& node, std::span<const SlotLowerBound> lower_bounds) {
   Node rest = node;
   std::vector<Node> children;
@@ -226,7 +228,7 @@ void SlotSearch::halve(Node node, int v) {
   higher.low[v] = node.high[v] + 1;
   if (value - std::floor(value) > 0.5) std::swap(node, higher);
   open_.push_back(std::move(higher));
-  open_.push_back(std::move(node));  // the nearer first
+  open_.push_back(std::move(node));  // the half nearer to the value is explored first
 }
 
 void SlotSearch::explore(Node node) {
@@ -244,7 +246,7 @@ void SlotSearch::explore(Node node) {
 
     auto point = node.program.values();
     Slots up(count), near(count);
-    int between = -1, open = -1;  // the variable that is farthest from an integer; one that has a choice
+    int between = -1, open = -1;  // the variable farthest from an integer; one that still has a choice
     double farthest = whole;
     for (int v = 0; v < count; ++v) {
       double nearest = std::floor(point[v] + 0.5), away = std::abs(point[v] - nearest);
@@ -270,7 +272,7 @@ void SlotSearch::explore(Node node) {
       if (!meets_interval(why, interval_) && learn(why, near, point)) continue;
       return halve(std::move(node), between);
     }
-    if (open >= 0) halve(std::move(node), open);  // the linear program was not solved to its end
+    if (open >= 0) halve(std::move(node), open);  // the linear program was stopped before its optimum
     return;
   }
 }

@@ -1,5 +1,5 @@
-// The cheapest slots that reach an interval, by branch and bound over a covering program whose rows are cycles that
-// were too slow.
+// The cheapest slots that reach an interval, by branch and bound over a covering program whose rows come from slow
+// cycles.
 #pragma once
 
 #include <algorithm>
@@ -14,36 +14,36 @@
 
 namespace karez::solve {
 
-// A slot vector that is too slow, and why: what holds for every vector that is not. With G launches' worth of the
-// cycle's own symmetry (a cycle through registers of g_1, g_2, … pieces a launch looks the same shifted by 1 / gcd(g)
-// of a launch), u_r = ceil((slots_r - had_r) / (g_r / G)) more steps of register r move the cycle's tokens by u_r / G
-// each time it passes, and they must come to seconds / interval.
+// A cycle that was too slow with some slot vector, and the condition that it implies for every fast enough vector. A
+// cycle through registers of g_1, g_2, ... pieces per launch repeats when shifted by 1 / G of a launch, G = gcd(g). So
+// u_r = ceil((slots_r - had_r) / (g_r / G)) additional steps of register r add u_r / G tokens each time the cycle
+// passes it, and the cycle's tokens must reach seconds / interval.
 struct SlowCycle {
   struct Part {
     int variable;
-    int had;             // slots
-    std::int64_t times;  // the cycle passes the register's slots
-    std::int64_t unit;   // slots in a step
+    int had;             // slots with which it was too slow
+    std::int64_t times;  // number of times that the cycle passes the register's slots
+    std::int64_t unit;   // slots per step
   };
   double seconds = 0;
   std::int64_t tokens = 0, symmetry = 1;
   std::vector<Part> parts;
 };
 
-// Whether the program is live and the interval is reached, to one part in 10^9.
+// Whether the program is live and reaches the interval, to one part in 10^9.
 bool meets_interval(const SlotCycle& cycle, double interval);
 
-// The fewest of `least` to `most` that are enough; more than enough is enough, and `most` is. Few are tried first: they
-// often are.
+// The smallest count from `least` to `most` that is enough. `enough` must be monotonic and true for `most`. Small
+// counts are tried first, since they often suffice.
 template <class Enough> int fewest(int least, int most, Enough enough) {
   int too_few = least - 1;
   for (int at = least; too_few + 1 < most; at = too_few + (most - too_few) / 2) (enough(at) ? most : too_few) = at;
   return most;
 }
 
-// Each of `which` in turn: the fewest slots, from `least` on, that are enough while those behind it have what they
-// have. `enough` looks at `slots`. What is enough stays so with more, so stretches that may all have their least are
-// found at once.
+// Lowers each of `which` in turn to the fewest slots, at least `least`, that are enough while the registers after it
+// keep theirs. `enough` reads `slots` and must be monotonic, so that a range of registers that can all have their least
+// is found with one test.
 template <class Enough>
 void lower_each(std::span<const int> which, std::span<const int> least, std::vector<int>& slots, Enough enough) {
   if (std::all_of(which.begin(), which.end(), [&](int r) { return slots[r] <= least[r]; })) return;
@@ -66,34 +66,34 @@ void lower_each(std::span<const int> which, std::span<const int> least, std::vec
 
 class SlotSearch {
  public:
-  // `least` and `most` slots of each register; what costs no bytes stays at most.
+  // `least` and `most` slots of each register; registers of 0 bytes always have `most`.
   SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::vector<int> least, std::vector<int> most);
 
   struct Result {
-    bool found = false;      // slots of less than `below` bytes
-    std::vector<int> slots;  // of each register
+    bool found = false;      // whether slots of less than `below` bytes were found
+    std::vector<int> slots;  // by register
     std::int64_t bytes = 0;
-    std::int64_t bound = 0;  // no slots that reach the interval take fewer; `below` if none was found and there is none
-    bool finished = false;   // bytes == bound; if none was found: there is none
+    std::int64_t bound = 0;  // lower bound on bytes; `below` if none were found and none exist
+    bool finished = false;   // bytes == bound, or none were found and none exist
   };
-  // Slots with an interval of at most `interval`, which the most slots must reach. `any`: the first that are found
-  // below `below` bytes. What it learns of cycles it keeps for the next call.
+  // Finds slots with an interval of at most `interval`, which the `most` slots must reach. With `any`, returns the
+  // first slots found below `below` bytes. The slow cycles found are kept for the next call.
   Result run(double interval, std::int64_t below, bool any, std::int64_t steps);
 
  private:
-  using Slots = std::vector<int>;  // of variables: registers that cost bytes and have a choice
+  using Slots = std::vector<int>;  // by variable: the registers that cost bytes and have a choice
   struct Node {
     Slots low, high;
     CoverProgram program;
-    double bound;  // no x here costs less
+    double bound;  // a lower bound on the price of all x in this node
 
     std::int64_t least_price() const;
   };
   struct SlotLowerBound {
-    int variable, slots;  // more are needed
+    int variable, slots;  // the variable needs more than this
   };
 
-  Slots all_slots(const Slots& x) const;  // of registers
+  Slots all_slots(const Slots& x) const;  // by register
   std::int64_t price_of(const Slots& x) const;
   SlotCycle measure(const Slots& x);
   bool is_slow(const Slots& x);
@@ -114,16 +114,16 @@ class SlotSearch {
   const ActGraph& graph_;
   std::vector<int> most_, register_of_, variable_of_;
   Slots least_, high_;
-  std::vector<std::int64_t> price_;  // of a slot, in units of `unit_` bytes
+  std::vector<std::int64_t> price_;  // by variable: bytes of a slot, in units of `unit_`
   std::int64_t unit_ = 1, fixed_bytes_ = 0;
-  std::vector<SlowCycle> cycles_;   // learnt, at whatever interval
+  std::vector<SlowCycle> cycles_;   // found so far, at any interval
   std::map<double, Slots> raised_;  // low_ by interval
 
-  // Of one call.
+  // State of one call.
   double interval_ = 0;
-  Slots low_;  // each register's fewest where all others have their most
+  Slots low_;  // by variable: the fewest slots if all others have their most
   std::vector<CoverRow> rows_;
-  std::int64_t steps_ = 0, best_ = 0;  // best_: a price; only what is below it is sought
+  std::int64_t steps_ = 0, best_ = 0;  // best_: only lower prices are sought
   bool any_ = false, found_ = false;
   Slots best_slots_;
   std::vector<Node> open_;

@@ -1,4 +1,4 @@
-// Tests of how slots are lowered: stretches at once, and the same as one after the other.
+// Tests of lowering slots: ranges at once give the same result as one register after the other.
 #include "karez/solve/slot_search.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace karez::solve {
 namespace {
 
-// Enough where each of some sums of slots is at least so much: more is never less enough.
+// A monotonic condition: each of some sums of slots is at least its limit.
 struct Sums {
   std::vector<std::pair<std::vector<int>, int>> least;
   bool hold(const std::vector<int>& slots) const {
@@ -20,7 +20,7 @@ struct Sums {
   }
 };
 
-TEST(SlotSearch, StretchesAreLoweredAsOneAfterTheOtherWouldBe) {
+TEST(SlotSearch, RangesAreLoweredAsOneRegisterAfterTheOther) {
   std::mt19937 random(11);
   for (int round = 0; round < 500; ++round) {
     const int count = 1 + static_cast<int>(random() % 12);
@@ -52,17 +52,17 @@ TEST(SlotSearch, StretchesAreLoweredAsOneAfterTheOtherWouldBe) {
   }
 }
 
-TEST(SlotSearch, TheFewestAreFoundByHalving) {
+TEST(SlotSearch, TheFewestSlotsAreFoundByBisection) {
   for (int enough : {1, 2, 500, 999, 1000}) {
     int asked = 0;
     EXPECT_EQ(fewest(1, 1000, [&](int slots) { return ++asked, slots >= enough; }), enough);
     EXPECT_LE(asked, enough == 1 ? 1 : 11);
   }
   std::vector<int> order{0, 1}, least{2, 3}, slots{2, 3};
-  lower_each(order, least, slots, [] { return ADD_FAILURE() << "nothing is to be lowered", true; });
+  lower_each(order, least, slots, [] { return ADD_FAILURE() << "no slots can be lowered", true; });
 }
 
-TEST(SlotSearch, WhatMayAllHaveTheirLeastIsAskedOnce) {
+TEST(SlotSearch, ARangeThatCanHaveItsLeastIsTestedOnce) {
   std::vector<int> order(1000), least(1000, 1), slots(1000, 2);
   for (int r = 0; r < 1000; ++r) order[static_cast<std::size_t>(r)] = r;
   int asked = 0;

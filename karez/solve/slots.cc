@@ -12,7 +12,7 @@
 namespace karez::solve {
 namespace {
 using WaitKind = SlotCycle::WaitKind;
-constexpr double step = 3e-9;  // intervals nearer to each other are not told apart
+constexpr double step = 3e-9;  // relative difference below which intervals count as equal
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<int> most_slots(const SlotProblem& p) {
@@ -33,7 +33,7 @@ std::int64_t bytes_of(const SlotProblem& p, std::span<const int> slots) {
   return bytes;
 }
 
-// Registers from the dearest to those that cost nothing lose slots while the interval stays.
+// Removes slots while the interval stays, from the most expensive registers to those of 0 bytes.
 void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, double interval) {
   std::vector<int> order(slots.size()), least = least_slots(p);
   std::iota(order.begin(), order.end(), 0);
@@ -87,7 +87,7 @@ std::int64_t acts_of(const SlotProblem& problem) {
 
 SlotCycle interval_of(const SlotProblem& problem, std::span<const int> slots, const SlotLimits& limits) {
   ActGraph graph(problem, limits);
-  require(slots.size() == problem.registers.size(), "slots: ", slots.size(), " numbers of slots for ",
+  require(slots.size() == problem.registers.size(), "slots: ", slots.size(), " slot counts for ",
           problem.registers.size(), " registers");
   for (int r = 0; r < static_cast<int>(slots.size()); ++r) {
     const auto& reg = problem.registers[r];
@@ -98,7 +98,7 @@ SlotCycle interval_of(const SlotProblem& problem, std::span<const int> slots, co
 }
 
 SlotPlan cheapest_slots(const SlotProblem& problem, double interval, const SlotLimits& limits) {
-  require(interval >= 0, "slots: an interval of ", interval, " seconds");
+  require(interval >= 0, "slots: the interval must be at least 0, got ", interval, " seconds");
   ActGraph graph(problem, limits);
   SlotCycle fastest = graph.critical_cycle(most_slots(problem));
   require_live(fastest);
@@ -117,8 +117,8 @@ SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimi
   constexpr auto any_bytes = std::numeric_limits<std::int64_t>::max();
   const std::int64_t below = cap + (cap < any_bytes ? 1 : 0);
 
-  // Halves what lies between a refused interval and one that was reached; after a success it asks whether anything is
-  // just below that.
+  // Bisects between an interval that was not reached and one that was; after a success it tries an interval just below
+  // the one reached.
   double refused = fastest.interval, reached = fastest.interval, proven = refused;
   auto held = search.run(refused, below, true, limits.steps);
   if (!held.found) {

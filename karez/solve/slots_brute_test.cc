@@ -1,4 +1,4 @@
-// Cheapest slots equal a search through every slot vector, each of them played token by token.
+// Tests of the cheapest slots against all slot vectors, each simulated token by token.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -26,7 +26,7 @@ SlotProblem::Consumer reader(int actor, int acts, int pieces, RandomSource& draw
   return out;
 }
 
-// Acts of some actors, shuffled; now and then an actor some acts behind.
+// Acts of some actors, shuffled; some actors begin some acts late.
 std::vector<SlotProblem::Act> order_of(const SlotProblem& p, const std::vector<int>& members, RandomSource& draw) {
   std::vector<int> row;
   for (int a : members) row.insert(row.end(), p.actors[a].acts, a);
@@ -80,8 +80,8 @@ SlotProblem random_problem(int seed) {
   return p;
 }
 
-// Three registers in a row, and beside each two neighbours of them a slow way: what one lacks the other may have, for a
-// price.
+// Three registers in a row, and a slow path parallel to each two neighbours: slots can be added to either register, at
+// different prices.
 SlotProblem problem_with_a_choice(int seed) {
   RandomSource draw{std::mt19937(static_cast<unsigned>(seed))};
   const int rates[] = {1, 2, 3, 4, 6}, common = rates[draw.below(4)];
@@ -155,7 +155,7 @@ void expect_plan(const SlotProblem& p, const std::vector<SlotTrial>& all, const 
   ASSERT_TRUE(plan.optimal) << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least "
                             << plan.least_interval;
   ASSERT_EQ(plan.bound, plan.bytes);
-  for (std::size_t r = 0; r < plan.slots.size(); ++r) {  // nothing is left to trim, not even what costs nothing
+  for (std::size_t r = 0; r < plan.slots.size(); ++r) {  // no slot can be removed, not even from registers of 0 bytes
     auto fewer = plan.slots;
     if (fewer[r]-- == std::max(p.registers[r].least, p.registers[r].filled)) continue;
     auto less = std::find_if(all.begin(), all.end(), [&](const auto& t) { return t.slots == fewer; });
@@ -170,12 +170,12 @@ std::string failure_of(auto act) {
   return "";
 }
 
-TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
+TEST(Slots, PlansEqualTheBestOfAllSlotVectorsSimulatedTokenByToken) {
   int dead = 0, moving = 0, several = 0, rates = 0;
   std::vector<int> seeds(1000);
   std::iota(seeds.begin(), seeds.end(), 0);
   seeds.insert(seeds.end(),
-               {1707, 2336});  // a slow cycle that passes a register twice; one through an order of several acts
+               {1707, 2336});  // a slow cycle that passes a register twice; one through an order with several acts
   for (int seed : seeds) {
     SCOPED_TRACE(cat("seed ", seed));
     SlotProblem p = seed < 800 ? random_problem(seed) : problem_with_a_choice(seed);
@@ -228,9 +228,9 @@ TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
   EXPECT_GT(rates, 150);
 }
 
-// With few steps: slots that suffice, a bound that is none too high, no plan called the best that is not; sums of what
-// is come to.
-TEST(Slots, OfFewStepsHoldWhatTheySayAndComeAsFarAsTheyAreKnownTo) {
+// With few steps, slots suffice, bounds are valid, and only optimal plans are called optimal. Sums of the results are
+// pinned.
+TEST(Slots, PlansOfFewStepsAreValidAndMeetThePinnedNumbers) {
   long bytes = 0, bounds = 0, best = 0;
   int proven = 0, fastest = 0;
   for (int seed = 0; seed < 240; ++seed) {
@@ -274,8 +274,8 @@ TEST(Slots, OfFewStepsHoldWhatTheySayAndComeAsFarAsTheyAreKnownTo) {
   EXPECT_TRUE(pinned_at_least(fastest, 957));
 }
 
-// Ten million seconds and one are not ten million seconds.
-TEST(Slots, IntervalsThatHardlyDifferAreToldApart) {
+// An interval of ten million and one seconds differs from one of ten million seconds.
+TEST(Slots, IntervalsThatHardlyDifferAreDistinguished) {
   int near = 0;
   for (int seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));

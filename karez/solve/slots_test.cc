@@ -1,4 +1,4 @@
-// Slots of pipelines are those of 1F1B, and what no slots can do is said with the cycle that forbids it.
+// Tests of slots: pipelines get those of 1F1B, and errors show the cycle that prevents an interval.
 #include "karez/solve/slots.h"
 
 #include <gmock/gmock.h>
@@ -30,8 +30,8 @@ std::string failure_of(auto act) {
   return "";
 }
 
-// Stage i of p: forward is actor i, backward actor p + i; one stream a stage. Register i is the stash of stage i;
-// between stages two slots.
+// Stage i of p: forward is actor i, backward is actor p + i; each stage has one stream. Register i has the activations
+// of stage i; registers between stages have two slots.
 SlotProblem pipeline(int p, int acts, double forward, double backward) {
   SlotProblem out;
   for (int i = 0; i < 2 * p; ++i) out.actors.push_back({i < p ? forward : backward, acts});
@@ -55,14 +55,14 @@ std::vector<int> one_f_one_b(const SlotProblem& problem, int p) {
   return slots;
 }
 
-TEST(Slots, OfAPipelineAreOneForEachStageThatFollows) {
+TEST(Slots, APipelineStageNeedsOneSlotForItselfAndEachLaterStage) {
   for (int p = 2; p <= 8; ++p) {
     SlotProblem problem = pipeline(p, 1, 1, 2);
     SlotPlan plan = cheapest_slots(problem, 3);
     EXPECT_TRUE(plan.optimal);
     EXPECT_EQ(plan.slots, one_f_one_b(problem, p));
     EXPECT_EQ(TokenGame(problem, plan.slots, backward_first(p)).interval(), 3);
-    // With a cap of just these bytes nothing faster is found, and 1F1B as one order of acts is as fast.
+    // With exactly these bytes as the cap no faster slots are found, and 1F1B as an order of acts is as fast.
     EXPECT_EQ(best_slots(problem, plan.bytes).slots, plan.slots);
     for (int i = 0; i < p; ++i) problem.streams[i] = {{}, {{i, 0}, {p + i, i + 1 - p}}};
     EXPECT_EQ(interval_of(problem, plan.slots).interval, 3);
@@ -70,7 +70,7 @@ TEST(Slots, OfAPipelineAreOneForEachStageThatFollows) {
   }
 }
 
-TEST(Slots, OfAPipelineLeaveTheBubbleThatItsLengthSays) {
+TEST(Slots, APipelineHasTheBubbleOfItsLength) {
   for (int p = 2; p <= 8; ++p)
     for (int m = 4; m <= 64; ++m) {
       SlotProblem problem = pipeline(p, m, 2, 4);
@@ -80,7 +80,7 @@ TEST(Slots, OfAPipelineLeaveTheBubbleThatItsLengthSays) {
     }
 }
 
-TEST(Slots, OneLessInAPipelineCostsWhatTheCycleSays) {
+TEST(Slots, OneSlotLessInAPipelineGivesTheIntervalOfTheCycle) {
   for (int p = 2; p <= 8; ++p)
     for (int i = 0; i + 1 < p; ++i) {
       SCOPED_TRACE(cat("stage ", i, " of ", p));
@@ -88,7 +88,7 @@ TEST(Slots, OneLessInAPipelineCostsWhatTheCycleSays) {
       auto slots = one_f_one_b(problem, p);
       --slots[i];
       SlotCycle cycle = interval_of(problem, slots);
-      EXPECT_DOUBLE_EQ(cycle.interval, 6.0 * (p - i) / (p - i - 1));  // there and back through the stages that follow
+      EXPECT_DOUBLE_EQ(cycle.interval, 6.0 * (p - i) / (p - i - 1));  // forward and back through the later stages
       EXPECT_EQ(cycle.tokens, p - i - 1);
       EXPECT_NEAR(TokenGame(problem, slots, backward_first(p)).interval(), cycle.interval, 1e-9);
       problem.registers[i].most = p - i - 1;
@@ -96,7 +96,7 @@ TEST(Slots, OneLessInAPipelineCostsWhatTheCycleSays) {
     }
 }
 
-TEST(Slots, HideALinkAsFarAsItsWayThereAndBack) {
+TEST(Slots, SlotsHideTheRoundTripOfALink) {
   SlotProblem p;
   p.actors = {{2}, {2}};
   p.registers = {edge(0, 1, 1, 1, 9)};
@@ -106,8 +106,9 @@ TEST(Slots, HideALinkAsFarAsItsWayThereAndBack) {
   EXPECT_EQ(cheapest_slots(p, 4).slots, (std::vector<int>{3}));
 }
 
-TEST(Slots, OfAnUpdateThatTakesAllMicroBatches) {
-  // Four backwards fill a sum that one update reads; weights go back, full at the start, and are held for four acts.
+TEST(Slots, AnUpdateMayReadTheSumOfAllMicroBatches) {
+  // Four backward acts fill a sum that one update reads; the weights return, filled at the start, and are held for four
+  // acts.
   SlotProblem p;
   p.actors = {{1, 4}, {2, 1}};
   p.registers = {edge(0, 1, 100, 1, 4), edge(1, 0, 10, 1, 4, 1)};
@@ -115,15 +116,15 @@ TEST(Slots, OfAnUpdateThatTakesAllMicroBatches) {
   p.registers[1].consumers[0].period = 4;
   EXPECT_EQ(interval_of(p, std::vector{1, 1}).interval, 6);
   EXPECT_EQ(best_slots(p, 1000).slots, (std::vector<int>{1, 1}));
-  p.registers[1].filled = 2;  // one launch behind, so that the update runs beside the next launch
+  p.registers[1].filled = 2;  // one launch late, so that the update overlaps with the next launch
   EXPECT_EQ(interval_of(p, std::vector{1, 2}).interval,
-            6);  // the next sum has no place while the update reads this one
+            6);  // the next sum has no slot while the update reads this one
   SlotPlan plan = best_slots(p, 1000);
   EXPECT_EQ(plan.interval, 4);
   EXPECT_EQ(plan.slots, (std::vector<int>{2, 2}));
 }
 
-TEST(Slots, TheCriticalCycleIsNamed) {
+TEST(Slots, TheCriticalCycleIsPrinted) {
   SlotProblem p;
   p.actors = {{1, 2}, {3, 1}};
   p.registers = {edge(0, 1, 1, 1, 9)};
@@ -141,7 +142,7 @@ TEST(Slots, TheCriticalCycleIsNamed) {
   EXPECT_EQ(print(cycle), "actor 1 act 2 -register 3-> actor 4 -next act-> actor 1 act 2: 5.0 seconds over 1 token");
 }
 
-TEST(Slots, ACycleWithoutTokensIsNamed) {
+TEST(Slots, ADeadlockIsReportedWithItsCycle) {
   SlotProblem p;
   p.actors = {{1}, {1}, {1}};
   p.registers = {edge(0, 1, 1, 1, 2), edge(1, 2, 1, 1, 2), edge(2, 1, 1, 1, 2)};
@@ -161,11 +162,11 @@ TEST(Slots, ACycleWithoutTokensIsNamed) {
   EXPECT_EQ(interval_of(p, std::vector{1, 1, 1}).interval, 2);
 }
 
-TEST(Slots, AnOrderThatWaitsForLaterLaunchesIsStuck) {
+TEST(Slots, AnOrderThatWaitsForLaterLaunchesIsADeadlock) {
   SlotProblem p;
   p.actors = {{1}, {1}};
   p.registers = {edge(0, 1, 1, 1, 3)};
-  p.streams = {{{}, {{1, 2}, {0, 0}}}};  // before 0's first act, 1's third
+  p.streams = {{{}, {{1, 2}, {0, 0}}}};  // the third act of actor 1 before the first of actor 0
   SlotCycle cycle = interval_of(p, std::vector{3});
   EXPECT_TRUE(cycle.is_deadlock());
   EXPECT_EQ(print(cycle), "actor 0 -register 0-> actor 1 -stream 0-> actor 0: 2.0 seconds over -2 tokens");
@@ -177,11 +178,11 @@ TEST(Slots, AnOrderThatWaitsForLaterLaunchesIsStuck) {
   p.actors.pop_back();
   p.registers.pop_back();
   p.streams[0].order = {{0, 0}, {1, -2}};
-  EXPECT_TRUE(interval_of(p, std::vector{2}).is_deadlock());  // two behind takes three slots
+  EXPECT_TRUE(interval_of(p, std::vector{2}).is_deadlock());  // a lag of two launches needs three slots
   EXPECT_EQ(interval_of(p, std::vector{3}).interval, 2);
 }
 
-TEST(Slots, ZeroSecondsAreAnIntervalToo) {
+TEST(Slots, AnIntervalMayBeZero) {
   SlotProblem p;
   p.actors = {{0}, {0}};
   p.registers = {edge(0, 1, 8, 1, 3)};
@@ -193,7 +194,7 @@ TEST(Slots, ZeroSecondsAreAnIntervalToo) {
       "user: slots: no slots reach an interval of 0.0 seconds: actor 1 -next act-> actor 1: 1.0 seconds over 1 token");
 }
 
-TEST(Slots, OfARegisterWithoutBoundsThereIsOne) {
+TEST(Slots, ARegisterHasOneSlotByDefault) {
   SlotProblem problem;
   problem.actors = {{1, 1}, {2, 1}};
   SlotProblem::Register reg;
@@ -205,7 +206,7 @@ TEST(Slots, OfARegisterWithoutBoundsThereIsOne) {
   EXPECT_EQ(plan.bytes, 8);
 }
 
-TEST(Slots, NoRegistersCostNothing) {
+TEST(Slots, AProgramWithoutRegistersNeedsNoBytes) {
   SlotProblem p;
   EXPECT_TRUE(cheapest_slots(p, 0).optimal);
   EXPECT_EQ(best_slots(p, 0).interval, 0);
@@ -215,7 +216,7 @@ TEST(Slots, NoRegistersCostNothing) {
   EXPECT_EQ(plan.interval, 3);
 }
 
-TEST(Slots, ACapBelowWhatIsLiveSaysTheLeastBytes) {
+TEST(Slots, ATooSmallCapIsAnErrorThatGivesTheLeastBytes) {
   SlotProblem p;
   p.actors = {{1}, {1}};
   p.registers = {edge(0, 1, 100, 1, 4), edge(1, 0, 7, 1, 4, 2)};
@@ -227,9 +228,9 @@ TEST(Slots, ACapBelowWhatIsLiveSaysTheLeastBytes) {
   EXPECT_EQ(best_slots(p, std::numeric_limits<std::int64_t>::max()).slots, (std::vector<int>{2, 2}));
 }
 
-TEST(Slots, WithoutStepsAreGreedyAndSayHowFarTheyMayBeOff) {
-  // Two slow ways, beside registers 0 and 1 and beside 1 and 2: each pair needs three slots. The dearest is the one to
-  // add to.
+TEST(Slots, WithoutStepsPlansAreGreedyAndHaveABound) {
+  // Two slow paths, parallel to registers 0 and 1 and to registers 1 and 2: each pair needs three slots. The best
+  // register for the additional slot is the most expensive one.
   SlotProblem p;
   p.actors = {{1}, {1}, {1}, {1}, {5}, {5}, {5}, {5}};
   p.registers = {edge(0, 1, 9, 1, 6), edge(1, 2, 10, 1, 6), edge(2, 3, 9, 1, 6)};
@@ -248,14 +249,14 @@ TEST(Slots, WithoutStepsAreGreedyAndSayHowFarTheyMayBeOff) {
   SlotPlan under = best_slots(p, 50), vague = best_slots(p, 50, {.steps = 0});
   EXPECT_EQ(under.slots, best.slots);
   EXPECT_TRUE(under.optimal);
-  EXPECT_GT(vague.interval, 5);  // greedy finds nothing as fast, and does not say that there is nothing
+  EXPECT_GT(vague.interval, 5);  // greedy finds no slots as fast, but does not claim that there are none
   EXPECT_FALSE(vague.optimal);
   EXPECT_LE(vague.least_interval, 5);
   EXPECT_LE(vague.bytes, 50);
 }
 
-TEST(Slots, RatesWithoutACommonDivisorAreExactToo) {
-  // Pieces 37, 41, 43 and 31 a launch: rows of sums say little here, and the registers of a slow cycle are tried one
+TEST(Slots, RatesWithoutACommonDivisorAreExact) {
+  // 37, 41, 43 and 31 pieces per launch: covering rows are weak here, and the registers of a slow cycle are tried one
   // after the other.
   SlotProblem p;
   p.actors = {{1, 31 * 37}, {1, 37 * 41}, {1, 41 * 43}, {1, 43 * 31}};
@@ -279,7 +280,7 @@ TEST(Slots, RatesWithoutACommonDivisorAreExactToo) {
   EXPECT_TRUE(plan.optimal);
 }
 
-TEST(Slots, WhatDoesNotFitIsSaid) {
+TEST(Slots, InvalidProblemsAreErrors) {
   SlotProblem good;
   good.actors = {{1, 4}, {1, 2}};
   good.registers = {edge(0, 1, 8, 1, 3)};
@@ -298,16 +299,17 @@ TEST(Slots, WhatDoesNotFitIsSaid) {
               HasSubstr("the seconds of a launch are not finite"));
   EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 0; }), HasSubstr("actor 1 acts 0 times a launch"));
   EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 20'000; }),
-              HasSubstr("a launch has 20004 acts, of at most 20000"));
+              HasSubstr("a launch has 20004 acts; the limit is 20000"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].producer = 2; }),
-              HasSubstr("register 0 has producer 2 of 2 actors"));
+              HasSubstr("register 0 has producer 2, but there are 2 actors"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].actor = -1; }),
-              HasSubstr("register 0 has consumer -1 of 2 actors"));
+              HasSubstr("register 0 has consumer -1, but there are 2 actors"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers.clear(); }), HasSubstr("register 0 has no consumer"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 3; }),
-              HasSubstr("period 3 at producer 0, which acts 4 times a launch: not a multiple"));
+  EXPECT_THAT(
+      failure([](auto& p) { p.registers[0].period = 3; }),
+      HasSubstr("period 3 at producer 0, which acts 4 times a launch: the acts must be a multiple of the period"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 1; }),
-              HasSubstr("gets 4 pieces a launch from actor 0, and actor 1 reads 2"));
+              HasSubstr("gets 4 pieces a launch from actor 0, but actor 1 reads 2"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].arrives = -1; }),
               HasSubstr("takes -1.0 seconds to actor 1 and 0.0 back"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].bytes = -8; }), HasSubstr("slots of -8 bytes"));
@@ -319,7 +321,10 @@ TEST(Slots, WhatDoesNotFitIsSaid) {
   EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = 4; }), HasSubstr("begins with 4 of 3 slots full"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = -1; }), HasSubstr("begins with -1 of 3 slots full"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{0, 0}, {}}}; }), HasSubstr("stream 0 has actor 0 twice"));
-  EXPECT_THAT(failure([](auto& p) { p.streams = {{{7}, {}}}; }), HasSubstr("stream 0 has actor 7 of 2"));
+  EXPECT_THAT(failure([](auto& p) {
+                p.streams = {{{7}, {}}};
+              }),
+              HasSubstr("stream 0 has actor 7, but the number of actors is 2"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{0}, {{1, 0}, {1, 1}}}}; }), HasSubstr("both actors and an order"));
   EXPECT_THAT(failure([](auto& p) {
                 p.streams = {{{}, {{1, 0}}}};
@@ -333,7 +338,10 @@ TEST(Slots, WhatDoesNotFitIsSaid) {
                 p.streams = {{{}, {{1, 0}, {1, 2}}}};
               }),
               HasSubstr("orders act 2 of actor 1 after act 0"));
-  EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{3, 0}}}}; }), HasSubstr("orders actor 3 of 2"));
+  EXPECT_THAT(failure([](auto& p) {
+                p.streams = {{{}, {{3, 0}}}};
+              }),
+              HasSubstr("orders actor 3, but the number of actors is 2"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 4; }), HasSubstr("may have 4 to 3 slots"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].returns = -1; }),
               HasSubstr("takes 0.0 seconds to actor 1 and -1.0 back"));
@@ -345,11 +353,9 @@ TEST(Slots, WhatDoesNotFitIsSaid) {
   EXPECT_NE(failure_of([&] { interval_of(good, std::vector{32768}); }), "");
   EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 6}); }), "") << "six acts";
   EXPECT_NE(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 5}); }), "");
-  EXPECT_EQ(failure_of([&] { cheapest_slots(good, -1); }), "user: slots: an interval of -1.0 seconds");
-  EXPECT_EQ(failure_of([&] {
-              interval_of(good, std::vector{1, 1});
-            }),
-            "user: slots: 2 numbers of slots for 1 registers");
+  EXPECT_EQ(failure_of([&] { cheapest_slots(good, -1); }),
+            "user: slots: the interval must be at least 0, got -1.0 seconds");
+  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{1, 1}); }), "user: slots: 2 slot counts for 1 registers");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The least peak of a packing, for tests: blocks pushed down in every order of their offsets.
+// For tests: the least peak of a packing, found by placing blocks in every order of their offsets.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace karez::solve {
 using Pairs = std::vector<std::pair<int, int>>;
 
-// For more blocks than all orders allow: the same pushing in order of offsets (a block never below the one before it),
-// given up at once when the rest cannot come out lower than the best. Heights in units of one byte.
+// For more blocks than a search over all orders permits: places blocks in order of offsets (no block below the one
+// before it), and cuts a branch when it cannot be lower than the best. Offsets are in bytes.
 struct ExhaustivePacker {
   const std::vector<Block>& blocks;
   std::vector<std::vector<int>> neighbours;
@@ -39,8 +39,8 @@ struct ExhaustivePacker {
       for (int w : neighbours[b])
         if (offset[w] >= 0) at = std::max(at, offset[w] + blocks[w].size);
       at = round_up(at, blocks[b].align);
-      if (at + blocks[b].size >= best) return;  // it only rises
-      if (at < low) continue;                   // it would have come earlier
+      if (at + blocks[b].size >= best) return;  // later offsets of it are no lower
+      if (at < low) continue;                   // it belongs earlier in the order
       offset[b] = at;
       push(at, std::max(peak, at + blocks[b].size), placed + 1);
       offset[b] = -1;
@@ -48,7 +48,7 @@ struct ExhaustivePacker {
   }
 };
 
-// The least peak, which is not above `reached`.
+// The least peak, given that `reached` is possible.
 inline long least_peak(const std::vector<Block>& blocks, const Pairs& conflicts, long reached) {
   ExhaustivePacker all(blocks, conflicts, reached);
   all.push(0, 0, 0);

@@ -1,5 +1,5 @@
-// A synchronous dataflow program played token by token, for tests: it counts slots and pieces, and knows of no graph,
-// cycle or token edge.
+// For tests: a synchronous dataflow program simulated token by token, by counting slots and pieces without a graph of
+// waits.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace karez::solve {
 
-// Seconds must be whole. Actors begin as soon as they may, those with small numbers first where an unordered stream
-// leaves a choice: `rank`, if given, says the order instead.
+// Seconds must be integers. Actors begin as early as possible; if an unordered stream permits several, the one with the
+// smallest number, or with the smallest `rank` if given, begins first.
 class TokenGame {
  public:
   TokenGame(const SlotProblem& problem, std::vector<int> slots, std::vector<int> rank = {})
@@ -35,7 +35,7 @@ class TokenGame {
     busy_.resize(problem.streams.size(), 0);
   }
 
-  // Seconds a launch takes once the game repeats itself, of the slowest actor; infinite if nothing moves any more.
+  // Seconds per launch of the slowest actor in the periodic state; infinite in a deadlock.
   double interval() {
     std::map<std::vector<long>, std::pair<long, std::vector<long>>> seen;
     for (;;) {
@@ -56,7 +56,7 @@ class TokenGame {
     }
   }
 
-  // Seconds until every actor has acted for so many launches, and no more; infinite if nothing moves before.
+  // Seconds until every actor has acted for exactly so many launches; infinite if there is a deadlock before.
   double makespan(int launches) {
     launches_ = launches;
     for (begin_all(); !events_.empty(); begin_all()) advance();
@@ -74,7 +74,7 @@ class TokenGame {
     bool operator<(const Event& other) const { return std::pair(kind, index) < std::pair(other.kind, other.index); }
   };
 
-  // The stream's next act, skipping those that lie before the first.
+  // The stream's next act, without those before the first launch.
   SlotProblem::Act next(std::size_t s) {
     const auto& order = problem_.streams[s].order;
     for (;; ++place_[s]) {
@@ -163,7 +163,7 @@ class TokenGame {
     }
   }
 
-  // All that the future depends on.
+  // The whole state that determines the future.
   std::vector<long> state() {
     std::vector<long> out;
     for (std::size_t a = 0; a < acts_.size(); ++a) out.push_back(acts_[a] % problem_.actors[a].acts);

@@ -1,4 +1,4 @@
-// Long chains without a token, who is nearest to each node on them, and walks over what lies beside.
+// Token reachability by long chains without tokens, the nearest places on them, and traversal of the other nodes.
 #include "karez/solve/token_reachability.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ TokenReachability::TokenReachability(int nodes, std::span<const TokenEdge> edges
     : out_(static_cast<std::size_t>(nodes)),
       in_(out_.size()) {
   for (const TokenEdge& e : edges) {
-    require(e.from >= 0 && e.from < nodes && e.to >= 0 && e.to < nodes && e.tokens >= 0, "token reach: an edge ",
+    require(e.from >= 0 && e.from < nodes && e.to >= 0 && e.to < nodes && e.tokens >= 0, "token reachability: an edge ",
             e.from, " -> ", e.to, " with ", e.tokens, " tokens among ", nodes, " nodes");
     if (e.tokens > 1) continue;
     out_[static_cast<std::size_t>(e.from)].push_back({e.to, e.tokens});
@@ -34,7 +34,7 @@ void TokenReachability::sort(int nodes) {
   for (std::size_t i = 0; i < order_.size(); ++i)
     for (const Step& s : out_[static_cast<std::size_t>(order_[i])])
       if (s.tokens == 0 && --waiting[static_cast<std::size_t>(s.node)] == 0) order_.push_back(s.node);
-  require(order_.size() == out_.size(), "token reach: edges without tokens close a circle");
+  require(order_.size() == out_.size(), "token reachability: edges without tokens form a cycle");
   rank_.resize(order_.size());
   for (std::size_t i = 0; i < order_.size(); ++i) rank_[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
 }
@@ -69,7 +69,7 @@ void TokenReachability::fill() {
       each(*n, s.node, next_after_, s.tokens == 0 ? next_after_ : after_, sooner);
 }
 
-// From a node beside all chains forward, until they are met.
+// A node on no chain is followed forward until the paths reach chains.
 bool TokenReachability::reaches(int from, int to, int tokens) const {
   auto behind = [&](int node, int left) {
     return (left == 0 ? before_ : next_before_)[at(to, chain_of(node))] >= place_of(node);

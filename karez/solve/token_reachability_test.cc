@@ -1,4 +1,4 @@
-// What comes before what, against a walk over acts one by one.
+// Tests of token reachability against a traversal of acts one by one.
 #include "karez/solve/token_reachability.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace karez::solve {
 namespace {
 
-// Acts 0 to 9 of every node, unrolled: what is reached from act 4.
+// The nodes and acts below 10 that are reached from act 4 of `from`, in the unrolled graph.
 std::set<std::pair<int, int>> unrolled(int nodes, const std::vector<TokenEdge>& edges, int from) {
   std::set<std::pair<int, int>> seen;
   std::vector<std::pair<int, int>> open = {{from, 4}};
@@ -41,7 +41,7 @@ TEST(TokenReachability, AgreesWithActsOneByOne) {
       edges.push_back({a, b, tokens});
     }
     const TokenReachability reach(nodes, edges);
-    std::vector<std::vector<int>> on(static_cast<std::size_t>(reach.chains()));  // by chain and place: the node
+    std::vector<std::vector<int>> on(static_cast<std::size_t>(reach.chains()));  // node by chain and place
     for (int c = 0; c < reach.chains(); ++c)
       on[static_cast<std::size_t>(c)].assign(static_cast<std::size_t>(reach.length(c)), -1);
     for (int n = 0; n < nodes; ++n)
@@ -75,7 +75,7 @@ TEST(TokenReachability, AgreesWithActsOneByOne) {
   }
 }
 
-TEST(TokenReachability, ACircleWithoutTokensAndAnEdgeToNowhereAreErrors) {
+TEST(TokenReachability, ACycleWithoutTokensAndAnUnknownNodeAreErrors) {
   const TokenEdge circle[] = {{0, 1, 0}, {1, 0, 0}}, nowhere[] = {{0, 2, 0}};
   EXPECT_THROW(TokenReachability(2, circle), std::exception);
   EXPECT_THROW(TokenReachability(2, nowhere), std::exception);

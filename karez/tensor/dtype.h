@@ -1,4 +1,4 @@
-// Element types: name, size, and dispatch from the run-time tag to the C++ type.
+// Element types: name, size and dispatch from the run-time tag to the C++ type.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ inline DType dtype_from(std::string_view name) {
 }
 constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64 || is_half(dtype); }
-// Whether sums of this type may lie in parts on several devices. Halves' may not: a product of halves is an f32 until
-// it is whole.
+// Whether a sum of this type may be Partial, with summands on several devices. Halves may not: a product of halves is
+// accumulated in f32 and rounded once the sum is complete.
 constexpr bool has_partial_sums(DType dtype) { return dtype != DType::b8 && !is_half(dtype); }
 
 template <class T> constexpr DType dtype_of();
@@ -61,7 +61,7 @@ template <> constexpr DType dtype_of<bool>() { return DType::b8; }
 template <> constexpr DType dtype_of<Bf16>() { return DType::bf16; }
 template <> constexpr DType dtype_of<F16>() { return DType::f16; }
 
-// with_type(dtype, [&]<class T>() { ... }): runs the body with T the element type.
+// with_type(dtype, [&]<class T>() { ... }) runs the body with T as the element type.
 template <class Body> decltype(auto) with_type(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::f32: return body.template operator()<float>();

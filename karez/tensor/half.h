@@ -1,5 +1,5 @@
-// Floats of 16 bits: what they hold is a float of 32 bits exactly; numbers become one by rounding once, to nearest,
-// ties to even.
+// 16-bit floats: each converts to a 32-bit float exactly; numbers convert to one by rounding once, to nearest, ties to
+// even.
 #pragma once
 
 #include <bit>
@@ -11,20 +11,21 @@
 
 namespace karez::tensor {
 
-// The pattern nearest to x with so many bits of exponent and fraction: beyond the largest infinity, below the smallest
-// zero, subnormals as IEEE 754 has them. NaN stays NaN, quiet, with its sign and the highest bits of its payload.
+// The bits of the number nearest to x with the given bits of exponent and fraction: infinity beyond the largest number,
+// zero below the smallest, subnormals as in IEEE 754. NaN becomes quiet and keeps its sign and the highest bits of its
+// payload.
 template <int exponent_bits, int fraction_bits> constexpr std::uint16_t round_to_half(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const auto sign = static_cast<std::uint16_t>(bits >> 63 << 15);
   const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
   const int exponent = static_cast<int>(bits >> 52 & 2047) - 1023;
-  constexpr int least = 2 - (1 << (exponent_bits - 1));  // of a normal number
+  constexpr int least = 2 - (1 << (exponent_bits - 1));  // least exponent of a normal number
   constexpr std::int64_t infinity = ((std::int64_t{1} << exponent_bits) - 1) << fraction_bits;
   if (exponent == 1024 && fraction != 0)
     return static_cast<std::uint16_t>(sign | infinity | (std::uint64_t{1} << (fraction_bits - 1)) |
                                       fraction >> (52 - fraction_bits));
   const int below = exponent < least ? least - exponent : 0, shift = 52 - fraction_bits + below;
-  if (shift > 53) return sign;  // less than half of the smallest; subnormal doubles too
+  if (shift > 53) return sign;  // less than half of the smallest number; includes subnormal doubles
   const std::uint64_t whole = fraction | std::uint64_t{1} << 52, half = std::uint64_t{1} << (shift - 1),
                       rest = whole & (2 * half - 1);
   std::uint64_t kept = whole >> shift;
@@ -34,7 +35,7 @@ template <int exponent_bits, int fraction_bits> constexpr std::uint16_t round_to
   return static_cast<std::uint16_t>(sign | (out < infinity ? out : infinity));
 }
 
-// One bit of sign, eight of exponent, seven of fraction: the upper half of an f32.
+// One sign bit, eight exponent bits, seven fraction bits: the upper half of an f32.
 struct Bf16 {
   std::uint16_t bits = 0;
 
@@ -58,7 +59,7 @@ struct Bf16 {
   template <class T> static constexpr std::uint16_t rounded(T x) { return round_to_half<8, 7>(static_cast<double>(x)); }
 };
 
-// One bit of sign, five of exponent (bias 15), ten of fraction, as in IEEE 754.
+// One sign bit, five exponent bits (bias 15), ten fraction bits, as in IEEE 754.
 struct F16 {
   std::uint16_t bits = 0;
 

@@ -1,4 +1,4 @@
-// Tests of halves: every pattern by its definition, and rounding against the nearest of all numbers.
+// Tests of 16-bit floats: the value of every bit pattern, and rounding to the nearest number.
 #include "karez/tensor/half.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 namespace karez::tensor {
 namespace {
 
-// By their definition: (-1)^s * 2^(e - bias) * (1 + f / 2^bits), and without the 1 where the exponent is 0.
+// The definition: (-1)^s * 2^(e - bias) * (1 + f / 2^fraction_bits); if e is 0, (-1)^s * 2^(1 - bias) * f /
+// 2^fraction_bits.
 double by_definition(int bits, int fraction_bits, int exponent_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1, e = bits >> fraction_bits & ((1 << exponent_bits) - 1),
             f = bits & ((1 << fraction_bits) - 1);
@@ -28,7 +29,7 @@ template <class T> class Halves : public ::testing::Test {};
 using Types = ::testing::Types<Bf16, F16>;
 TYPED_TEST_SUITE(Halves, Types);
 
-TYPED_TEST(Halves, EveryPatternIsItsDefinitionAndRoundsToItself) {
+TYPED_TEST(Halves, EveryPatternHasItsDefinedValueAndRoundsToItself) {
   using F = Format<TypeParam>;
   for (int bits = 0; bits < 65536; ++bits) {
     const auto half = TypeParam::from_bits(static_cast<std::uint16_t>(bits));
@@ -48,8 +49,8 @@ TYPED_TEST(Halves, EveryPatternIsItsDefinitionAndRoundsToItself) {
   }
 }
 
-// The positive patterns stand in order of their numbers, so the nearest is one of two neighbours; of two equally near
-// the even pattern. Infinity is what would be the next number.
+// Positive patterns are sorted by value, so the nearest is one of two neighbours; of two equally near, the even
+// pattern. Infinity counts as the next number after the largest.
 template <class T> int nearest(double x) {
   using F = Format<T>;
   const int infinity = ((1 << F::exponent) - 1) << F::fraction;
@@ -65,7 +66,7 @@ template <class T> int nearest(double x) {
   return chosen | (std::signbit(x) ? 0x8000 : 0);
 }
 
-TYPED_TEST(Halves, NumbersRoundToTheNearestTiesToEven) {
+TYPED_TEST(Halves, NumbersRoundToNearestTiesToEven) {
   using F = Format<TypeParam>;
   std::vector<double> numbers = {0.0,    -0.0,   HUGE_VAL,  -HUGE_VAL, 1e300, -1e300,
                                  5e-324, 3.4e38, 65519.999, 65520,     65504, 65536};
@@ -90,11 +91,11 @@ TYPED_TEST(Halves, NumbersRoundToTheNearestTiesToEven) {
   }
 }
 
-TYPED_TEST(Halves, RoundAnF64OnceAndNotThroughAnF32) {
+TYPED_TEST(Halves, AnF64IsRoundedOnceAndNotThroughAnF32) {
   const double one_up =
       by_definition(TypeParam(1.0).bits + 1, Format<TypeParam>::fraction, Format<TypeParam>::exponent);
   const double just_above =
-      std::nextafter((1 + one_up) / 2, 2.0);  // an f32 of it is the middle, which goes to the even 1
+      std::nextafter((1 + one_up) / 2, 2.0);  // as an f32 it is the middle, which rounds to the even 1
   EXPECT_EQ(static_cast<float>(TypeParam(just_above)), static_cast<float>(one_up));
   EXPECT_EQ(static_cast<float>(TypeParam(static_cast<float>(just_above))), 1);
 }

@@ -1,4 +1,4 @@
-// What a tensor is: sizes, strides, text.
+// Sizes, strides and text of tensors and views.
 #include "karez/tensor/tensor.h"
 
 #include <algorithm>
@@ -108,7 +108,7 @@ View parse_view(Scanner& in) {
   if (!in.peek("{")) return View(type);
   View view(type.dtype, type.shape, parse_list(in, "{", "}"));
   if (view.strides.size() != view.shape.size())
-    in.fail_here("a view has another number of strides than of dimensions before");
+    in.fail_here("the preceding view must have one stride for each dimension");
   return view;
 }
 

@@ -1,4 +1,4 @@
-// What a tensor is: element type, logical shape, strides; never who owns its bytes.
+// Descriptions of tensors: element type, logical shape and strides, without ownership of bytes.
 #pragma once
 
 #include <cstddef>
@@ -34,15 +34,14 @@ std::string print(const TensorType& type);
 TensorType parse_type(Scanner& in);
 inline std::ostream& operator<<(std::ostream& out, const TensorType& type) { return out << print(type); }
 
-// How logical dimensions are laid in memory. Logical order is always n c h w; channels-last is a matter of strides
-// alone.
+// The order of logical dimensions in memory. Logical order is always n c h w; channels-last differs in strides only.
 Strides row_major(const Shape& shape);
-Strides channels_last(const Shape& shape);                  // [n, c, h, w] with c fastest; other ranks are row-major
+Strides channels_last(const Shape& shape);                  // [n, c, h, w] with c fastest; row-major for other ranks
 bool is_dense(const Shape& shape, const Strides& strides);  // a permutation of row-major without gaps or overlap
 bool same_order(const Shape& shape, const Strides& a,
-                const Strides& b);  // equal up to dimensions of size one (or no element at all)
+                const Strides& b);  // equal except in dimensions of size one; true for empty shapes
 
-// A typed window on bytes: shape and strides in elements; the address comes from elsewhere.
+// A typed view of bytes: shape and strides in elements, without an address.
 struct View {
   DType dtype = DType::f32;
   Shape shape;
@@ -61,17 +60,17 @@ struct View {
   TensorType type() const { return {dtype, shape}; }
   int rank() const { return static_cast<int>(shape.size()); }
   std::int64_t count() const { return count_of(shape); }
-  std::int64_t extent() const;  // elements from the first to one past the last touched; 0 when empty
+  std::int64_t extent() const;  // elements from the first to the last that is accessed; 0 when empty
   std::int64_t bytes() const { return checked_mul(extent(), size_of(dtype)); }
   bool contiguous() const { return same_order(shape, strides, row_major(shape)); }
   bool operator==(const View&) const = default;
 };
-// "f32[2, 3]" when row-major, else "f32[2, 3]{1, 2}" with the strides in braces; reads back.
+// "f32[2, 3]" if row-major, otherwise "f32[2, 3]{1, 2}" with the strides in braces; parse_view parses it.
 std::string print(const View& view);
 View parse_view(Scanner& in);
 inline std::ostream& operator<<(std::ostream& out, const View& view) { return out << print(view); }
 
-// A view with its address: what kernels get.
+// A view with an address, as kernels receive it.
 struct TensorRef {
   std::byte* data = nullptr;
   const View* view = nullptr;

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(DType, NamesReadBackAndBodiesGetTheType) {
+TEST(DType, NamesParseAndWithTypePassesTheElementType) {
   for (DType d : all_dtypes) {
     EXPECT_EQ(dtype_from(name_of(d)), d);
     with_type(d, [&]<class T>() {
@@ -30,13 +30,13 @@ TEST(DType, NamesReadBackAndBodiesGetTheType) {
   EXPECT_THROW(with_type(static_cast<DType>(9), []<class T>() {}), Error);
 }
 
-TEST(DType, NamesAreThoseOfTexts) {
+TEST(DType, NamesAreThoseOfTheTextFormat) {
   std::vector<std::string_view> names;
   for (DType d : all_dtypes) names.push_back(name_of(d));
   EXPECT_THAT(names, ElementsAre("f32", "f64", "i32", "i64", "bool", "bf16", "f16"));
 }
 
-TEST(Shape, CountsMultiplyAndOverflowIsAnError) {
+TEST(Shape, TheCountIsTheProductAndOverflowIsAnError) {
   EXPECT_EQ(count_of({}), 1);
   EXPECT_EQ(count_of({2, 3, 4}), 24);
   EXPECT_EQ(count_of({2, 0, 4}), 0);
@@ -45,7 +45,7 @@ TEST(Shape, CountsMultiplyAndOverflowIsAnError) {
   EXPECT_THAT(error_of([] { (TensorType{DType::f64, {std::int64_t{1} << 61}}).bytes(); }), HasSubstr("overflows"));
 }
 
-TEST(TensorType, ItsTextReadsBack) {
+TEST(TensorType, TextRoundTrips) {
   for (const char* text : {"f32[64, 10]", "i64[]", "bool[0]", "bf16[2]", "f16[]"}) {
     Scanner in(text, "type");
     EXPECT_EQ(print(parse_type(in)), text);
@@ -68,7 +68,7 @@ TEST(TensorType, ItsTextReadsBack) {
 TEST(Strides, RowMajorHasTheLastDimensionFastest) {
   EXPECT_THAT(row_major({2, 3, 4}), ElementsAre(12, 4, 1));
   EXPECT_THAT(row_major({}), ElementsAre());
-  EXPECT_THAT(row_major({2, 0, 4}), ElementsAre(4, 4, 1)) << "an empty dimension leaves the others' strides positive";
+  EXPECT_THAT(row_major({2, 0, 4}), ElementsAre(4, 4, 1)) << "an empty dimension keeps the other strides positive";
 }
 
 TEST(Strides, ChannelsLastHasChannelsFastest) {
@@ -81,12 +81,12 @@ TEST(Strides, ChannelsLastHasChannelsFastest) {
   EXPECT_EQ(*offsets.rbegin(), 119);
 }
 
-TEST(Strides, DenseIsAPermutationWithoutGapsOrOverlap) {
+TEST(Strides, DenseMeansAPermutationWithoutGapsOrOverlap) {
   Shape shape{2, 3, 4, 5};
   EXPECT_TRUE(is_dense(shape, row_major(shape)));
   EXPECT_TRUE(is_dense(shape, channels_last(shape)));
   EXPECT_TRUE(is_dense({2, 3}, {1, 2}));
-  EXPECT_TRUE(is_dense({2, 1, 3}, {3, 77, 1})) << "the stride of a dimension of size one means nothing";
+  EXPECT_TRUE(is_dense({2, 1, 3}, {3, 77, 1})) << "the stride of a dimension of size one is ignored";
   EXPECT_TRUE(is_dense({}, {}));
   EXPECT_TRUE(is_dense({0, 3}, {9, 9}));
   EXPECT_FALSE(is_dense({2, 3}, {4, 1})) << "a gap";
@@ -95,7 +95,7 @@ TEST(Strides, DenseIsAPermutationWithoutGapsOrOverlap) {
   EXPECT_FALSE(is_dense({3}, {2}));
 }
 
-TEST(Strides, SameOrderIgnoresWhatIsNeverStepped) {
+TEST(Strides, SameOrderIgnoresStridesThatAreNeverUsed) {
   EXPECT_TRUE(same_order({1, 3}, {100, 1}, {3, 1}));
   EXPECT_TRUE(same_order({0, 3}, {7, 7}, {3, 1}));
   EXPECT_FALSE(same_order({2, 3}, {1, 2}, {3, 1}));
@@ -104,16 +104,16 @@ TEST(Strides, SameOrderIgnoresWhatIsNeverStepped) {
   EXPECT_FALSE(View(DType::f32, {2, 3, 4, 5}, channels_last({2, 3, 4, 5})).contiguous());
 }
 
-TEST(View, TheExtentReachesToTheLastElementTouched) {
+TEST(View, TheExtentReachesToTheLastAccessedElement) {
   EXPECT_EQ(View(DType::f32, {2, 3}).extent(), 6);
   EXPECT_EQ(View(DType::f32, {2, 3}, {10, 1}).extent(), 13);
-  EXPECT_EQ(View(DType::f32, {2, 3}, {0, 1}).extent(), 3) << "a broadcast alias touches one row";
+  EXPECT_EQ(View(DType::f32, {2, 3}, {0, 1}).extent(), 3) << "a broadcast alias accesses one row";
   EXPECT_EQ(View(DType::f32, {}).extent(), 1);
   EXPECT_EQ(View(DType::f32, {2, 0}).extent(), 0);
   EXPECT_EQ(View(DType::f64, {2, 3}, {10, 1}).bytes(), 104);
 }
 
-TEST(View, ItsTextReadsBack) {
+TEST(View, TextRoundTrips) {
   for (const char* text : {"f32[2, 3]", "f32[2, 3]{1, 2}", "bool[]", "f32[4, 4]{0, 1}", "i32[1, 3]{9, 1}"}) {
     Scanner in(text, "view");
     View view = parse_view(in);
@@ -127,7 +127,7 @@ TEST(View, ItsTextReadsBack) {
       parse_view(in);
     });
   };
-  EXPECT_THAT(error("f32[2, 3]{1}"), HasSubstr("another number of strides than of dimensions"));
+  EXPECT_THAT(error("f32[2, 3]{1}"), HasSubstr("must have one stride for each dimension"));
   EXPECT_THAT(error("f32[2, 3]{1, -2}"), HasSubstr("column 14: a size or a stride is negative"));
 }
 
@@ -139,7 +139,7 @@ TEST(Index, EveryIndexIsVisitedInRowMajorOrder) {
   for_each_index({}, [&](const auto&) { ++visits; });
   EXPECT_EQ(visits, 1) << "a scalar has one index";
   for_each_index({3, 0}, [&](const auto&) { ++visits; });
-  EXPECT_EQ(visits, 1) << "no index in an empty shape";
+  EXPECT_EQ(visits, 1) << "an empty shape has no index";
 }
 
 }  // namespace
