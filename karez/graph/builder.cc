@@ -1,4 +1,4 @@
-// Adding nodes: operands checked, types inferred, errors with the user's line.
+// The Builder: adds nodes to a graph, checks operands, infers types, and reports errors with the user's source line.
 #include <utility>
 
 #include "karez/graph/op.h"
@@ -12,8 +12,8 @@ std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<con
           op.inputs == 1 ? " operand" : " operands", ", not ", inputs.size());
   std::vector<TensorType> types;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is no value of the graph (%", inputs[i], " of ",
-            graph.values.size(), ")");
+    require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is %", inputs[i],
+            ", which does not exist; the graph has ", graph.values.size(), " values");
     types.push_back(graph.type(inputs[i]));
   }
   return op.infer(types, attrs);
@@ -21,7 +21,8 @@ std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<con
 
 }  // namespace
 
-// Mesh 0 of a trace is no decision; who wants nodes on a mesh of that kind gives it a second number.
+// Mesh 0 of a trace means that no mesh is chosen yet. To choose a mesh equal to it, a caller lists that mesh again
+// under another number.
 int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) const {
   if (mesh != 0 || op.role == Role::transfer) return mesh;
   std::int64_t largest = -1;
@@ -101,7 +102,7 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
 
 ValueId Builder::one(std::string_view op, std::initializer_list<ValueId> inputs, Attrs attrs) {
   std::vector<ValueId> out = add(op, std::span<const ValueId>(inputs.begin(), inputs.size()), std::move(attrs));
-  require(out.size() == 1, op, " has ", out.size(), " results, not one");
+  require(out.size() == 1, op, " has ", out.size(), " results, not 1");
   return out[0];
 }
 

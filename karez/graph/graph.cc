@@ -1,4 +1,4 @@
-// Reading a graph: types of a node, its description, readers of values.
+// Queries on a graph: operand and result types, the description of a node, and the uses of values.
 #include "karez/graph/graph.h"
 
 #include "karez/graph/op.h"

@@ -27,7 +27,7 @@ using NodeId = Id<struct NodeTag>;
 
 struct Value {
   NodeId producer;  // invalid for an argument of a region
-  int output = 0;   // which of the producer's
+  int output = 0;   // index among the producer's results
   TensorType type;
   int mesh = 0;                  // index in Graph::meshes: the value's placement
   std::optional<Layout> layout;  // fixed by the user before `shard`, chosen by it after
@@ -46,19 +46,18 @@ struct Node {
   std::vector<ValueId> inputs;
   Attrs attrs;
   std::vector<ValueId> outputs;
-  std::string path;           // module path, "fc1"
-  std::string where;          // the user's source line, "net.cc:12"
-  std::vector<NodeId> after;  // control edges (from `order`): must not begin before these are done
-  int acts = 1;               // how often it acts in one launch: 1, or once for each micro-batch
-  std::vector<Attrs>
-      act_attrs;  // by act: the attributes that tell of its place, where acts differ (see attrs_at); else empty
+  std::string path;              // module path, "fc1"
+  std::string where;             // the user's source line, "net.cc:12"
+  std::vector<NodeId> after;     // control edges (from `order`): nodes that must be done before this one begins
+  int acts = 1;                  // number of acts in one launch: 1, or one for each micro-batch
+  std::vector<Attrs> act_attrs;  // by act: the attributes that differ from act to act (see attrs_at); empty if none do
   bool setup =
-      false;  // depends on constants alone, and runs when the plan is loaded instead of in launches (from `shard` on)
-  std::vector<Graph> regions;  // bodies of scan, while, cond; closed: what they read comes in as arguments
+      false;  // depends on constants alone; runs when the plan is loaded instead of in launches (set by `shard`)
+  std::vector<Graph> regions;  // bodies of scan, while, cond; closed: every outer value that they read is an argument
 };
 
-// A parameter, optimiser state, running statistic or counter: lives in the Session under its name. How it is
-// initialised is a small graph of its own with one output (`init`).
+// A parameter, optimiser state, running statistic or counter: stored in the Session under its name. A small graph of
+// its own with one output (`init`) initialises it.
 struct Variable {
   std::string name;  // "fc1.weight"
   TensorType type;
@@ -72,7 +71,7 @@ struct Variable {
 struct Output {
   std::string name;
   ValueId value;
-  std::optional<Layout> layout = {};  // in which whoever called gets it; none: Broadcast
+  std::optional<Layout> layout = {};  // in which the caller receives it; none: Broadcast
   bool operator==(const Output&) const = default;
 };
 
@@ -86,9 +85,9 @@ struct Graph {
 
   std::string name = "main";
   std::vector<Mesh> meshes = {Mesh::of({})};
-  ById<NodeId, Node> nodes;  // always in an order in which producers stand before consumers
+  ById<NodeId, Node> nodes;  // always ordered: producers before consumers
   ById<ValueId, Value> values;
-  std::vector<ValueId> arguments;  // of a region; empty for a whole program, whose inputs are `input` nodes
+  std::vector<ValueId> arguments;  // of a region; empty for a whole program, which has `input` nodes instead
   std::vector<Variable> variables;
   std::vector<Output> outputs;
 
@@ -100,19 +99,19 @@ struct Graph {
   const Mesh& mesh(ValueId id) const { return meshes[static_cast<std::size_t>(value(id).mesh)]; }
 };
 
-// How often its results are filled in one launch: once where it joins what its acts made (see joins() in op.h), else
-// once an act.
+// The number of times that its results are filled in one launch: once if it combines the results of its acts (see
+// combines_acts() in op.h), otherwise once per act.
 int fills_per_launch(const Node& node);
 int fills_per_launch(const Graph& graph, ValueId value);
 
-// The node's attributes in one of its acts: `attrs`, and over them those of its place.
+// The node's attributes in one of its acts: `attrs`, overridden by the entry of `act_attrs`.
 Attrs attrs_at(const Node& node, int act);
 
-// One node with its graph: what index functions, localise hooks, gradients and costs look at.
+// One node with its graph: the argument of index functions, localise hooks, gradients and costs.
 struct NodeView {
   const Graph* graph = nullptr;
   NodeId id;
-  const Attrs* resolved_attrs = nullptr;  // its attributes in one act, where those are meant
+  const Attrs* resolved_attrs = nullptr;  // its attributes in one act; null: those of the node
 
   const Node& node() const { return graph->node(id); }
   const Attrs& attrs() const { return resolved_attrs != nullptr ? *resolved_attrs : node().attrs; }
@@ -126,14 +125,14 @@ struct NodeView {
   std::vector<TensorType> out_types() const;
 };
 
-Layout layout_of(const Graph& graph, const Output& output);  // as its user gets it
+Layout layout_of(const Graph& graph, const Output& output);  // in which the caller receives it
 
-int mesh_of(const Graph& graph, NodeId id);  // index in Graph::meshes of where its results lie; 0 where it has none
+int mesh_of(const Graph& graph, NodeId id);  // index in Graph::meshes of the mesh of its results; 0 if it has none
 
-// "matmul at net.cc:12 (fc1)": how errors and traces name a node.
+// The name of a node in errors and traces: "matmul at net.cc:12 (fc1)".
 std::string describe(const Graph& graph, NodeId id);
 
-// Who reads each value, as (node, operand number). Outputs and variables' updates are not in it.
+// A consumer of a value and the number of its operand. Outputs and updates of variables are not listed.
 struct Use {
   NodeId node;
   int operand = 0;
@@ -141,7 +140,7 @@ struct Use {
 };
 ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 
-// Text: one line a node; `parse_graph(print(g))` prints the same again.
+// Text: one line per node; `print(parse_graph(print(g)))` equals `print(g)`.
 //   graph main mesh(data=2, model=2) {
 //     variable "fc.weight" : f32[10, 784@model] read %1 updated %9
 //     %0 = input() {name="x"} : f32[64@data, 784] at "net.cc:3"
@@ -156,9 +155,9 @@ ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 std::string print(const Graph& graph);
 Graph parse_graph(std::string_view text, const OpTable& ops);
 
-// Throws when something does not hold: order, ids, types as inferred, layouts valid, equal dtypes, variables read and
-// written once; and rates: who acts several times in a launch reads what acts as often or once, and nothing that waits
-// for all its acts.
+// Throws unless ids exist, producers precede consumers, types equal the inferred ones, layouts are valid, and variables
+// are read and written once. Rates must match too: a node with several acts in a launch reads values that are filled
+// once per act or once per launch, and none that waits for all acts.
 void verify(const Graph& graph);
 
 }  // namespace karez::graph

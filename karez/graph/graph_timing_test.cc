@@ -1,4 +1,4 @@
-// How long graphs of ten thousand nodes take to verify, print and parse.
+// Measures the time to verify, print and parse a graph of ten thousand nodes.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -31,8 +31,8 @@ TEST(Graph, TenThousandNodesAreHandledInMilliseconds) {
   RecordProperty("milliseconds", cat("verify ", verified, ", print ", printed, ", parse ", parsed, ", uses ", used));
   std::printf("10,001 nodes: verify %.1f ms, print %.1f ms, parse %.1f ms, uses %.1f ms\n", verified, printed, parsed,
               used);
-  // Far above what is seen and far below what anything quadratic would take (seconds), so that sanitizers and busy
-  // machines pass.
+  // Far above the measured time and far below that of a quadratic algorithm (seconds), so that the test passes with
+  // sanitizers and on busy machines.
   EXPECT_LT(verified + printed + parsed + used, 2000);
 }
 

@@ -1,4 +1,4 @@
-// The table of ops, and the default rules for what a row leaves out.
+// The table of ops, with the default localise and cost rules for rows without their own.
 #include "karez/graph/op.h"
 
 #include "karez/base/suggest_names.h"

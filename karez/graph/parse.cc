@@ -1,15 +1,15 @@
-// The text of a graph read back: errors name line and column.
+// The parser of a graph's text; errors name line and column.
 #include "karez/base/scanner.h"
 #include "karez/graph/op.h"
 
 namespace karez::graph {
 namespace {
 
-// A type whose layout still speaks of axis names: the mesh it lies on is named behind it.
+// A type with a layout of axis names: the text names its mesh after it.
 struct ParsedType {
-  Scanner at;  // where it stands, for errors
+  Scanner at;  // its position, for errors
   TensorType type;
-  bool has_layout = false;  // a layout is written
+  bool has_layout = false;  // the text gives a layout
   std::vector<std::pair<std::string, Sbp>> entries;
 };
 
@@ -25,7 +25,7 @@ class Parser {
 
   Graph parse_all() {
     Graph graph = parse(Graph().meshes);
-    if (!in_.at_end()) in_.fail_here("something follows the graph");
+    if (!in_.at_end()) in_.fail_here("unexpected text after the graph");
     return graph;
   }
 
@@ -35,7 +35,7 @@ class Parser {
     Graph graph;
     keyword("graph");
     graph.name = in_.peek("\"") ? in_.quoted() : in_.word();
-    // Arguments stand before the meshes that their types speak of, so they are read twice.
+    // Arguments precede the meshes that their types name, so they are read twice.
     Scanner arguments = in_;
     bool has_arguments = in_.accept("(");
     if (has_arguments) skip_arguments();
@@ -52,7 +52,7 @@ class Parser {
       in_ = after_meshes;
     }
     in_.expect("{");
-    std::vector<std::pair<Scanner, ValueId>> unresolved;  // values that variables name before they are defined
+    std::vector<std::pair<Scanner, ValueId>> unresolved;  // values that variables refer to before their definition
     while (!in_.accept("}")) {
       if (in_.at_end()) in_.fail_here("expected '}'");
       if (accept_line("variable")) {
@@ -82,7 +82,7 @@ class Parser {
     return false;
   }
 
-  // `variable "w"` and `output "y"` are lines of their own; `variable()` is a node.
+  // `variable "w"` and `output "y"` are declarations; `variable()` is a node.
   bool accept_line(std::string_view word) {
     Scanner before = in_;
     if (accept_keyword(word) && in_.peek("\"")) return true;
@@ -90,7 +90,7 @@ class Parser {
     return false;
   }
 
-  // Runs what may throw without knowing the place, and adds the place.
+  // Calls a function and adds the position to the errors that it throws.
   template <class Act> static auto with_position(const Scanner& at, Act act) -> decltype(act()) {
     std::string message;
     try {
@@ -141,7 +141,7 @@ class Parser {
     return static_cast<int>(value);
   }
 
-  // %12. A text of n characters defines fewer than n values, so a slip of a digit cannot ask for all memory.
+  // %12. A text of n characters defines fewer than n values, so a mistyped digit cannot request all memory.
   ValueId value_name() {
     Scanner before = in_;
     in_.expect("%");
@@ -174,7 +174,8 @@ class Parser {
     if (in_.accept(":")) {
       PlacedType at = placed_type(graph);
       if (at.type != graph.type(value) || at.mesh != graph.value(value).mesh || !at.layout)
-        before.fail_here(cat("an output of %", value, " is a laid ", graph.type(value), " on its mesh"));
+        before.fail_here(
+            cat("the type of output %", value, " must be ", graph.type(value), " with a layout on its mesh"));
       layout = std::move(at.layout);
     }
     graph.outputs.push_back({std::move(name), value, std::move(layout)});
@@ -188,7 +189,8 @@ class Parser {
     std::size_t size = static_cast<std::size_t>(id.index) + 1;
     if (size > graph.values.size()) {
       values_ += size - graph.values.size();
-      if (values_ > length_) before.fail_here("graph and regions number more values than the text has characters");
+      if (values_ > length_)
+        before.fail_here("the value numbers of graph and regions exceed the number of characters of the text");
       graph.values.resize(size);
     }
     return id;
@@ -347,7 +349,7 @@ class Parser {
     graph.nodes.push_back(std::move(node));
   }
 
-  bool is_node_name() {  // n12, and not the op of the next line
+  bool is_node_name() {  // n12, if it is not the op of the next line
     Scanner ahead = in_;
     if (!ahead.peek_name()) return false;
     std::string word = ahead.word();
@@ -359,8 +361,7 @@ class Parser {
   std::size_t length_;
   const OpTable& ops_;
   int nested_ = 0;
-  // What a short text may ask for in all, regions included: a slip of a digit is an error and not a machine without
-  // memory.
+  // Limits for the whole text, regions included, so that a mistyped digit is an error and does not exhaust the memory.
   static constexpr std::int64_t most_devices = 1 << 20;
   std::int64_t devices_ = 0;
   std::size_t values_ = 0;

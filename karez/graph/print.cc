@@ -1,4 +1,4 @@
-// A graph as text: one line a node; karez/graph/parse.cc reads it back.
+// The printer of a graph: one line per node; karez/graph/parse.cc parses the text.
 #include <algorithm>
 #include <cctype>
 
@@ -10,7 +10,7 @@ namespace {
 
 std::string value_name(ValueId id) { return cat("%", id); }
 
-// Bare where it reads back as one word, else quoted.
+// Quoted unless it is one word.
 std::string graph_name(const std::string& name) {
   bool word = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
   for (unsigned char c : name) word = word && (std::isalnum(c) != 0 || c == '_');
@@ -20,11 +20,11 @@ std::string graph_name(const std::string& name) {
 // "f32[64@data, 10; sum@model] on mesh1"; the default mesh is not named.
 std::string type_text(const Graph& graph, const TensorType& type, int mesh, const std::optional<Layout>& layout) {
   std::string text = print(type);
-  if (layout) {  // a graph under repair prints too, though a layout that makes no sense does not read back
+  if (layout) {  // an invalid layout is printed too, but does not parse
     bool sound = mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() &&
                  is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
     text = sound ? print(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout)
-                 : cat(text, " laid ", print(*layout));
+                 : cat(text, " with layout ", print(*layout));
   }
   return mesh == 0 ? text : cat(text, " on mesh", mesh);
 }
@@ -40,7 +40,7 @@ std::string mesh_text(const Mesh& mesh) {
 
 class Printer {
  public:
-  // A region says its meshes only where they are not those around it.
+  // Meshes of a region are printed only if they differ from those of the outer graph.
   void write(const Graph& graph, const std::vector<Mesh>& outer_meshes, const std::string& margin) {
     out_ += cat(margin, "graph ", graph_name(graph.name));
     if (!graph.arguments.empty())

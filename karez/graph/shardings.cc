@@ -1,4 +1,4 @@
-// From an index signature to all legal ways to lay a node on a mesh.
+// Derives all legal shardings of a node on a mesh from its index signature.
 #include <algorithm>
 
 #include "karez/base/text.h"
@@ -18,7 +18,7 @@ std::vector<std::string> letters_of(const Signature& s) {
   return letters;
 }
 
-// The dimension of an operand that carries the letter; -1: none.
+// The dimension of an operand that has the letter; -1: none.
 int dim_of(const std::vector<std::string>& operand, const std::string& letter) {
   auto at = std::find(operand.begin(), operand.end(), letter);
   return at == operand.end() ? -1 : static_cast<int>(at - operand.begin());
@@ -28,8 +28,9 @@ bool can_be_partial(const TensorType& type, Reduce reduce) {
   return reduce != Reduce::sum || has_partial_sums(type.dtype);
 }
 
-// The letter split: who carries it is Split there, other operands are Broadcast, other results Partial of the letter's
-// kind. (A letter that no operand carries is not summed over: results without it are whole.)
+// The sharding that splits a letter: operands and results with the letter are Split in its dimension, other operands
+// are Broadcast, other results Partial of the letter's kind. (A letter that no operand has is not summed over: results
+// without it are Broadcast.)
 std::optional<Sharding> split(const NodeView& node, const Signature& s, const std::string& letter) {
   auto kind = s.reduced.find(letter);
   Reduce reduce = kind == s.reduced.end() ? Reduce::sum : kind->second;
@@ -50,7 +51,7 @@ std::optional<Sharding> split(const NodeView& node, const Signature& s, const st
   return out;
 }
 
-// Partial passing through: the operands of the group Partial, the others Broadcast, all results Partial.
+// The sharding that passes Partial through: operands of the group and all results are Partial, the others Broadcast.
 std::optional<Sharding> pass_partial(const NodeView& node, const std::vector<int>& group, Reduce reduce) {
   Sharding out{std::vector<Sbp>(node.in_count(), B()), std::vector<Sbp>(node.out_count(), P(reduce))};
   for (int operand : group) {
@@ -62,7 +63,7 @@ std::optional<Sharding> pass_partial(const NodeView& node, const std::vector<int
   return out;
 }
 
-// One way for one axis, and which `divides` letter it splits.
+// A sharding on one axis, and the `divides` letter that it splits.
 struct AxisSharding {
   Sharding sharding;
   std::string divides;
@@ -92,10 +93,10 @@ std::vector<AxisSharding> axis_shardings(const NodeView& node, const Signature& 
   return out;
 }
 
-// Whether one way per axis makes sense together.
+// Whether the shardings of the axes are legal together.
 bool is_consistent(const NodeView& node, const Signature& s, const Mesh& mesh,
                    const std::vector<const AxisSharding*>& chosen) {
-  // A split of a merged dimension is one of its major factor only if all axes that split it together divide that
+  // A split of a merged dimension splits its major factor only if the product of the axes that split it divides that
   // factor.
   std::map<std::string, std::int64_t> parts;
   for (std::size_t axis = 0; axis < chosen.size(); ++axis)
@@ -103,7 +104,7 @@ bool is_consistent(const NodeView& node, const Signature& s, const Mesh& mesh,
       parts.try_emplace(chosen[axis]->divides, 1).first->second *= mesh.axes[axis].size;
   for (const auto& [letter, count] : parts)
     if (s.divides.at(letter) % count != 0) return false;
-  // Each value has one kind of Partial (is_valid says so): a maximum of sums is not a sum of maxima.
+  // Each value has one kind of Partial (is_valid checks it): a maximum of sums is not a sum of maxima.
   auto valid = [&](const TensorType& type, auto entry) {
     Layout layout;
     for (const AxisSharding* choice : chosen) layout.push_back(entry(choice->sharding));

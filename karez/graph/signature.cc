@@ -1,4 +1,4 @@
-// Index signatures: their text, and the checked signature of a node.
+// Index signatures: their parser and printer, and the checked signature of a node.
 #include <algorithm>
 
 #include "karez/base/scanner.h"
@@ -59,7 +59,7 @@ void parse_clause(Scanner& in, Signature& s) {
     std::string letter = in.word();
     if (letter == never_split) before.fail_here("a dimension that is never split has no letter");
     if (!appears(s.in, letter) && !(of_results && appears(s.out, letter)))
-      before.fail_here(cat("no operand carries the letter '", letter, "'"));
+      before.fail_here(cat("no operand has the letter '", letter, "'"));
     return letter;
   };
   auto operand = [&] {
@@ -106,7 +106,7 @@ std::string print_operand_list(const std::vector<std::vector<std::string>>& side
   return join(side, ", ", [](const auto& operand) { return operand.empty() ? std::string("()") : join(operand, " "); });
 }
 
-// What the checks of a node's signature walk over: each dimension of each operand and result.
+// One dimension of an operand or result with its letter, for the checks of a node's signature.
 struct LabelledDim {
   const std::string& letter;
   std::int64_t size;
@@ -120,16 +120,17 @@ struct LabelledDim {
 std::vector<LabelledDim> labelled_dims(const NodeView& node, const Signature& s) {
   std::vector<LabelledDim> out;
   auto side = [&](const auto& letters, std::size_t count, auto type, const char* what) {
-    require(letters.size() == count, "its signature ", s, " has ", letters.size(), " ", what, "s, the node ", count);
+    require(letters.size() == count, "its signature ", s, " has ", letters.size(), " ", what, "s; the node has ",
+            count);
     for (std::size_t i = 0; i < count; ++i) {
       const TensorType& t = type(i);
       require(letters[i].size() == t.shape.size(), "its signature ", s, " gives ", what, " ", i, " ", letters[i].size(),
-              " dimensions; it is ", t);
+              " dimensions, but its type is ", t);
       for (std::size_t d = 0; d < letters[i].size(); ++d) {
         const std::string& letter = letters[i][d];
         if (letter == never_split) continue;
         require(!letter.empty(), "its signature gives ", what, " ", i, " no letter in dimension ", d,
-                "; what is never split carries '", never_split, "'");
+                "; a dimension that is never split has '", never_split, "'");
         require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", s, " has '", letter,
                 "' twice in ", what, " ", i);
         out.push_back({letter, t.shape[d], what, i, t});
@@ -148,9 +149,9 @@ void check(const NodeView& node, const Signature& s) {
   std::vector<LabelledDim> all = labelled_dims(node, s);
   for (const LabelledDim& dim : all) {
     if (auto divides = s.divides.find(dim.letter); divides != s.divides.end()) {
-      require(divides->second > 0 && dim.size % divides->second == 0, "its signature ", s, " lets '", dim.letter,
-              "' divide ", divides->second, ", which does not divide ", dim.size, " of ", dim.side, " ", dim.index, " ",
-              dim.type);
+      require(divides->second > 0 && dim.size % divides->second == 0, "its signature ", s, " limits splits of '",
+              dim.letter, "' to divisors of ", divides->second, ", which does not divide size ", dim.size, " of ",
+              dim.side, " ", dim.index, " ", dim.type);
       continue;  // a merged dimension is a multiple of its major factor
     }
     auto [at, fresh] = first.try_emplace(dim.letter, &dim);
@@ -173,7 +174,7 @@ Signature parse_signature(std::string_view text) {
   in.expect("->");
   s.out = parse_operand_list(in);
   while (in.accept("|")) parse_clause(in, s);
-  if (!in.at_end()) in.fail_here("something follows the signature");
+  if (!in.at_end()) in.fail_here("unexpected text after the signature");
   return s;
 }
 
@@ -203,7 +204,7 @@ Signature signature_of(const NodeView& node) {
   try {
     Signature s = index.index() == 0 ? parse_signature(std::get<0>(index)) : std::get<1>(index)(node);
     if (s.in.empty() && node.in_count() == 1)
-      s.in.emplace_back();  // nothing before "->" is no operand or one scalar: the node tells
+      s.in.emplace_back();  // an empty left side means no operand or one scalar, by the node's operands
     check(node, s);
     return s;
   } catch (const Error& error) { fail(error.kind, describe(*node.graph, node.id), ": ", error.what()); }

@@ -53,7 +53,7 @@ std::vector<std::string> mesh_texts(std::string_view op, std::vector<TensorType>
 
 const TensorType a{DType::f32, {64, 10}}, b{DType::f32, {10, 50}};
 
-TEST(Signature, ItsTextReadsBack) {
+TEST(Signature, TextRoundTrips) {
   for (const char* text :
        {"m k, k n -> m n | linear {0} {1}", "i j -> i | j by max", "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}",
         "i j -> j i | moves", "a b -> a | a divides 12", "a _, () -> a, () | linear {0, 1}", "-> n _", "() -> a",
@@ -64,18 +64,16 @@ TEST(Signature, ItsTextReadsBack) {
   EXPECT_EQ(print(parse_signature("a,->")), "a, () -> ()");
 }
 
-TEST(Signature, BadTextIsRefusedWithItsPlace) {
+TEST(Signature, BadTextIsRejectedWithItsPosition) {
   auto error = [](std::string_view text) { return error_of([&] { parse_signature(text); }); };
   EXPECT_EQ(error("a b c"), "signature: line 1, column 6: expected '->' at the end");
-  EXPECT_EQ(error("a -> a | b by max"),
-            "signature: line 1, column 10: no operand carries the letter 'b' at 'b by max'");
+  EXPECT_EQ(error("a -> a | b by max"), "signature: line 1, column 10: no operand has the letter 'b' at 'b by max'");
   EXPECT_EQ(error("a b -> a | b by mean"), "signature: line 1, column 17: expected sum, max or min at 'mean'");
   EXPECT_EQ(error("a -> a | linear {1}"), "signature: line 1, column 18: there is no operand 1 at '1}'");
   EXPECT_EQ(error("a _ -> a | _ by max"),
             "signature: line 1, column 12: a dimension that is never split has no letter at '_ by max'");
-  EXPECT_EQ(error("a -> a | fixed a"),
-            "signature: line 1, column 10: no operand carries the letter 'fixed' at 'fixed a'");
-  EXPECT_EQ(error("a -> a; moves"), "signature: line 1, column 7: something follows the signature at '; moves'");
+  EXPECT_EQ(error("a -> a | fixed a"), "signature: line 1, column 10: no operand has the letter 'fixed' at 'fixed a'");
+  EXPECT_EQ(error("a -> a; moves"), "signature: line 1, column 7: unexpected text after the signature at '; moves'");
 }
 
 TEST(Shardings, AMatmulHasExactlySix) {
@@ -99,11 +97,11 @@ TEST(Shardings, OperandsOfALinearGroupArePartialTogether) {
               ElementsAre("B, B -> B", "S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)", "P(sum), P(sum) -> P(sum)"));
 }
 
-TEST(Shardings, WhatIsNotLinearTakesNoPartial) {
+TEST(Shardings, ANonlinearOpTakesNoPartial) {
   EXPECT_THAT(texts_of("relu", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> S(1)"));
 }
 
-TEST(Shardings, AReducedLetterNamesItsKind) {
+TEST(Shardings, SplittingAReducedLetterGivesPartialOfItsKind) {
   EXPECT_THAT(texts_of("reduce_max", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> P(max)"));
   EXPECT_THAT(texts_of("reduce_sum", {a}, 2),
               ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> P(sum)", "P(sum) -> P(sum)"));
@@ -119,7 +117,7 @@ TEST(Shardings, BoolsAreNotSummed) {
   EXPECT_THAT(texts_of("add", {{DType::i32, {4, 4}}, {DType::i32, {4, 4}}}, 2), Contains("P(sum), P(sum) -> P(sum)"));
 }
 
-TEST(Shardings, WhatMovesPassesPartialOfAnyKind) {
+TEST(Shardings, AnOpThatMovesElementsPassesPartialOfAnyKind) {
   EXPECT_THAT(texts_of("transpose", {a}, 2), ElementsAre("B -> B", "S(0) -> S(1)", "S(1) -> S(0)", "P(sum) -> P(sum)",
                                                          "P(max) -> P(max)", "P(min) -> P(min)"));
 }
@@ -128,7 +126,7 @@ TEST(Shardings, ADimensionWithoutLetterIsNeverSplitAndMayChangeItsSize) {
   EXPECT_THAT(texts_of("crop", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)"));
 }
 
-TEST(Shardings, AMergedDimensionIsSplitOnlyWhereItsMajorFactorDivides) {
+TEST(Shardings, AMergedDimensionIsSplitOnlyIfTheMeshDividesItsMajorFactor) {
   TensorType merged{DType::f32, {12, 4}};
   EXPECT_THAT(texts_of("flatten", {merged}, 4), Contains("S(0) -> S(0)"));
   EXPECT_THAT(texts_of("flatten", {merged}, 5), Not(Contains("S(0) -> S(0)")));
@@ -155,21 +153,21 @@ TEST(Shardings, ALetterOfResultsAloneIsNotSummed) {
   EXPECT_THAT(texts(shardings({&graph, NodeId(0)}, 2)), ElementsAre("B -> B, B", "S(0) -> S(0), S(0)", "B -> B, S(1)"));
 }
 
-TEST(Shardings, SourcesAndScalarsHaveTheirs) {
+TEST(Shardings, SourcesAndScalarsHaveShardings) {
   EXPECT_THAT(texts_of("input", {}, 2, {{"shape", Ints{8, 4}}}), ElementsAre("-> B", "-> S(0)"));
   EXPECT_THAT(texts_of("fill", {{DType::f32, {}}}, 2, {{"shape", Ints{8}}}), ElementsAre("B -> B", "B -> S(0)"))
-      << "one scalar operand is written as none";
+      << "the signature omits a single scalar operand";
 }
 
-TEST(Shardings, AxesComposeToTheProductOfTheirWays) {
+TEST(Shardings, ShardingsOfAMeshAreTheProductOverItsAxes) {
   auto all = mesh_texts("matmul", {a, b}, "data=2,model=2");
   EXPECT_EQ(all.size(), 36u);
   EXPECT_EQ(all[0], "B, B -> B; B, B -> B");
-  EXPECT_EQ(all[1], "B, B -> B; S(0), B -> S(0)") << "the last axis runs fastest";
+  EXPECT_EQ(all[1], "B, B -> B; S(0), B -> S(0)") << "the last axis varies fastest";
   EXPECT_THAT(all, Contains("S(0), B -> S(0); S(0), B -> S(0)"));
   EXPECT_THAT(all, Contains("P(sum), B -> P(sum); B, P(sum) -> P(sum)")) << "products of sums are sums of products";
   EXPECT_EQ(mesh_texts("matmul", {a, b}, "data=2,model=1").size(), 6u);
-  EXPECT_EQ(mesh_texts("matmul", {a, b}, "").size(), 1u) << "one device without axes has one way";
+  EXPECT_EQ(mesh_texts("matmul", {a, b}, "").size(), 1u) << "a mesh without axes has one sharding";
 }
 
 TEST(Shardings, AValueHasOneKindOfPartial) {
@@ -180,7 +178,7 @@ TEST(Shardings, AValueHasOneKindOfPartial) {
   EXPECT_EQ(all.size(), 36u - 6u);
 }
 
-TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
+TEST(Signature, AMismatchWithTheNodeIsAnErrorThatNamesIt) {
   EXPECT_EQ(error_of([] {
               texts_of("wrong", {{DType::f32, {3, 3}}}, 2);
             }),
@@ -192,17 +190,17 @@ TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
   EXPECT_EQ(error_of([] {
               texts_of("relu", {{DType::f32, {3}}}, 2);
             }),
-            "relu at net.cc:7: its signature a b -> a b gives operand 0 2 dimensions; it is f32[3]");
+            "relu at net.cc:7: its signature a b -> a b gives operand 0 2 dimensions, but its type is f32[3]");
   EXPECT_EQ(error_of([] { texts_of("scan", {a}, 2); }),
             "scan at net.cc:7: signature: line 1, column 1: expected '->' at the end");
   EXPECT_THAT(error_of([] {
                 texts_of("flatten", {{DType::f32, {9, 4}}}, 2);
               }),
-              HasSubstr("lets 'a' divide 12, which does not divide 9 of operand 0 f32[9, 4]"));
+              HasSubstr("limits splits of 'a' to divisors of 12, which does not divide size 9 of operand 0 f32[9, 4]"));
   EXPECT_THAT(error_of([] { texts_of("top", {{DType::f32, {9, 4}}}, 2); }), "no error");
 }
 
-TEST(Signature, ItHasAsManyOperandsAndResultsAsTheNode) {
+TEST(Signature, OperandAndResultCountsMatchTheNode) {
   auto error = [](std::string_view index) {
     OpDef op{.name = "counted", .inputs = 2, .infer = infer_first};
     op.index = [index](const NodeView&) { return parse_signature(index); };
@@ -210,14 +208,14 @@ TEST(Signature, ItHasAsManyOperandsAndResultsAsTheNode) {
     return error_of([&] { shardings(node.view(), 2); });
   };
   EXPECT_EQ(error("i j, i j -> i j"), "no error");
-  EXPECT_EQ(error("i j -> i j"), "counted at net.cc:7: its signature i j -> i j has 1 operands, the node 2");
+  EXPECT_EQ(error("i j -> i j"), "counted at net.cc:7: its signature i j -> i j has 1 operands; the node has 2");
   EXPECT_EQ(error("i j, i j, i j -> i j"),
-            "counted at net.cc:7: its signature i j, i j, i j -> i j has 3 operands, the node 2");
+            "counted at net.cc:7: its signature i j, i j, i j -> i j has 3 operands; the node has 2");
   EXPECT_EQ(error("i j, i j -> i j, i"),
-            "counted at net.cc:7: its signature i j, i j -> i j, i has 2 results, the node 1");
+            "counted at net.cc:7: its signature i j, i j -> i j, i has 2 results; the node has 1");
 }
 
-TEST(Signature, ADimensionWithNothingInItsPlaceIsAnError) {
+TEST(Signature, AnEmptyLetterIsAnError) {
   OpDef unnamed{.name = "unnamed", .inputs = 1, .infer = infer_first};
   unnamed.index = [](const NodeView&) {
     Signature s;
@@ -226,13 +224,13 @@ TEST(Signature, ADimensionWithNothingInItsPlaceIsAnError) {
     return s;
   };
   SingleNodeGraph node("unnamed", {a}, {}, OpTable({test_ops().at("variable"), unnamed}));
-  EXPECT_EQ(
-      error_of([&] { shardings(node.view(), 2); }),
-      "unnamed at net.cc:7: its signature gives operand 0 no letter in dimension 1; what is never split carries '_'");
+  EXPECT_EQ(error_of([&] { shardings(node.view(), 2); }),
+            "unnamed at net.cc:7: its signature gives operand 0 no letter in dimension 1; a dimension that is never "
+            "split has '_'");
 }
 
-// A letter that no operand carries is summed over nowhere: a result without it is whole, of whatever dtype.
-TEST(Signature, AResultWithoutALetterThatOnlyAnotherResultCarriesIsWhole) {
+// A letter that no operand has is not summed over: a result without it is Broadcast, whatever its dtype.
+TEST(Signature, AResultWithoutALetterThatOnlyAnotherResultHasIsBroadcast) {
   OpDef made;
   made.name = "made";
   made.inputs = 0;

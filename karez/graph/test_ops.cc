@@ -1,4 +1,4 @@
-// A few ops for tests of the graph.
+// The op table for tests of graphs.
 #include "karez/graph/test_ops.h"
 
 namespace karez::graph {

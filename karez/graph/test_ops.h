@@ -1,4 +1,4 @@
-// A small op table for the graph room's tests: one op for each feature of signatures and text.
+// A small op table for the tests of this component: one op for each feature of signatures and text.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Tests of a graph's text: what is printed reads back, and bad text is refused with its place.
+// Tests of a graph's text: printed text parses to the same graph, and bad text is rejected with its position.
 #include "karez/graph/test_ops.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ std::string reprint(std::string_view text) {
   return print(parse_graph(text, ops));
 }
 
-TEST(GraphText, EveryFeatureReadsBackAsItWasPrinted) {
+TEST(GraphText, EveryFeatureRoundTrips) {
   const char* text = R"(graph main mesh(data=2, model=2) mesh(pipe=2) [0:2, 1:0] mesh() {
   variable "fc.weight" : f32[784, 10@model] read %1 updated %9
   variable "fc.bias \"b\"" : f32[10;]
@@ -60,15 +60,15 @@ TEST(GraphText, EveryFeatureReadsBackAsItWasPrinted) {
   EXPECT_TRUE(same_lines(reprint(text), text));
 }
 
-TEST(GraphText, AnEmptyGraphReadsBack) { EXPECT_TRUE(golden(reprint("graph main{}"), "graph main {\n}\n")); }
+TEST(GraphText, AnEmptyGraphRoundTrips) { EXPECT_TRUE(golden(reprint("graph main{}"), "graph main {\n}\n")); }
 
-TEST(GraphText, LayoutsStandInTheOrderOfTheMesh) {
+TEST(GraphText, LayoutsArePrintedInTheOrderOfMeshAxes) {
   EXPECT_TRUE(
       golden(reprint("graph g mesh(a=2, b=2) { %0 = input() : f32[8@b@a, 4] %1 = input() : f32[8, 4; sum@a sum@b] }"),
              "graph g mesh(a=2, b=2) {\n  %0 = input() : f32[8@a@b, 4]\n  %1 = input() : f32[8, 4; sum@a@b]\n}\n"));
 }
 
-TEST(GraphText, NoLayoutAndAllBroadcastAreTwoThings) {
+TEST(GraphText, NoLayoutDiffersFromAllBroadcast) {
   OpTable ops = test_ops();
   Graph g = parse_graph(
       "graph g mesh(a=2) { %0 = input() : f32[8, 4] %1 = input() : f32[8, 4;] %2 = input() : f32[;] }", ops);
@@ -77,7 +77,7 @@ TEST(GraphText, NoLayoutAndAllBroadcastAreTwoThings) {
   EXPECT_EQ(g.values[ValueId(2)].type, (TensorType{DType::f32, {}}));
 }
 
-TEST(GraphText, ARegionTakesTheMeshesAroundIt) {
+TEST(GraphText, ARegionInheritsTheMeshesOfTheOuterGraph) {
   OpTable ops = test_ops();
   Graph g = parse_graph(
       "graph g mesh(a=2) { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { graph body(%0: f32[4@a]) {} } }",
@@ -91,19 +91,19 @@ TEST(GraphText, CommentsAndWhiteSpaceAreSkipped) {
                      "graph main {\n  %0 = input() : f32[2]\n}\n"));
 }
 
-TEST(GraphText, NumbersOfValuesAreKept) {  // what a pass prints is what an error names
+TEST(GraphText, ValueNumbersAreKept) {  // so errors name values as passes print them
   const char* text = "graph main {\n  %7 = input() : f32[2]\n  %3 = relu(%7) : f32[2]\n}\n";
   EXPECT_TRUE(same_lines(reprint(text), text));
 }
 
-TEST(GraphText, AnUnsoundLayoutStillPrints) {
+TEST(GraphText, AnInvalidLayoutIsPrinted) {
   OpTable ops = test_ops();
   Graph g = parse_graph("graph g mesh(a=2) { %0 = input() : f32[8, 4] }", ops);
   g.values[ValueId(0)].layout = Layout{S(7)};
-  EXPECT_THAT(print(g), HasSubstr("f32[8, 4] laid (S(7))"));
+  EXPECT_THAT(print(g), HasSubstr("f32[8, 4] with layout (S(7))"));
 }
 
-TEST(GraphText, RandomGraphsReadBack) {
+TEST(GraphText, RandomGraphsRoundTrip) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 7;
   std::mt19937_64 random(seed);
@@ -140,11 +140,11 @@ TEST(GraphText, RandomGraphsReadBack) {
   }
 }
 
-TEST(GraphText, BadTextIsRefusedWithItsPlace) {
+TEST(GraphText, BadTextIsRejectedWithItsPosition) {
   auto error = [](std::string_view text) { return error_of([&] { reprint(text); }); };
   EXPECT_EQ(error("graph main"), "graph: line 1, column 11: expected '{' at the end");
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n"), "graph: line 3, column 1: expected '}' at the end");
-  EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: something follows the graph at 'x'");
+  EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: unexpected text after the graph at 'x'");
   EXPECT_EQ(error("graph main {\n  %0 = matmull(%1) : f32[2]\n}"),
             "graph: line 2, column 8: no op is called 'matmull'; of 22 the nearest are: matmul, fill, total, add, "
             "flatten, input, part, relu, top, "
@@ -161,7 +161,7 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
             "graph: line 1, column 25: a value is used before it is defined at '%0 }'");
   for (const char* wrong : {"f32[4]", "f64[4@data]", "f32[2@data]"})
     EXPECT_THAT(error(cat("graph main mesh(data=2) { %0 = input() : f32[4] output \"y\" %0 : ", wrong, " }")),
-                HasSubstr("column 63: an output of %0 is a laid f32[4] on its mesh"));
+                HasSubstr("column 63: the type of output %0 must be f32[4] with a layout on its mesh"));
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@modle] }"),
             "graph: line 1, column 42: mesh: no axis is called 'modle'; mesh(data=2) has data at 'f32[4@modle] }'");
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@data, 4@data] }"),
@@ -180,7 +180,7 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
   EXPECT_THAT(error("graph main { %99999999 = input() : f32[4] }"), HasSubstr("beyond the text's length"));
 }
 
-TEST(GraphText, AShortTextCannotAskForAllMemory) {
+TEST(GraphText, AShortTextCannotRequestAllMemory) {
   OpTable ops = test_ops();
   auto error = [&](const std::string& text) { return error_of([&] { parse_graph(text, ops); }); };
   EXPECT_THAT(error("graph main mesh(data=1048576) mesh(a=1) {}"),
@@ -188,17 +188,17 @@ TEST(GraphText, AShortTextCannotAskForAllMemory) {
   EXPECT_THAT(error("graph main mesh(data=1048576) {}"), "no error");
   EXPECT_THAT(error("graph main mesh(a=1000000000, b=1000000000, c=1000000000) {}"),
               HasSubstr("size overflows 64 bits"));
-  // Regions that name no mesh hold those of the graph around them, each its own copy.
+  // A region without a mesh copies the meshes of the outer graph.
   std::string regions, values;
   for (int i = 0; i < 9; ++i) regions += "graph r {} ";
   EXPECT_THAT(error("graph main mesh(data=200000) { %0 = scan() : f32[4] regions { " + regions + "} }"),
               HasSubstr("over 1048576 devices"));
   for (int i = 0; i < 9; ++i) values += "graph r { %90 = input() : f32[4] } ";
   EXPECT_THAT(error("graph main { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { " + values + "} }"),
-              HasSubstr("number more values than the text has characters"));
+              HasSubstr("the value numbers of graph and regions exceed the number of characters of the text"));
 }
 
-TEST(GraphText, NoTextCrashesTheParser) {  // every prefix of a good text, and single damaged letters
+TEST(GraphText, NoTextCrashesTheParser) {  // every prefix of a valid text, and single damaged characters
   OpTable ops = test_ops();
   std::string text = print(parse_graph(R"(graph main mesh(data=2) [0:1, 0:2] { variable "w" : f32[4;] read %1
     %0 = input() {a=[1, 2], s="x"} : f32[4@data] in "a" at "b" after n0 %1 = scan(%0) : f32[4] regions { graph r(%0: f32[2]) { output "o" %0 } } })",

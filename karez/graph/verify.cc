@@ -1,4 +1,4 @@
-// What must hold in every graph, checked between passes; errors name the node as the user knows it.
+// The graph verifier, which runs between passes; errors describe a node by its op and source line.
 #include <set>
 
 #include "karez/graph/op.h"
@@ -6,7 +6,7 @@
 namespace karez::graph {
 namespace {
 
-// A node as the user knows it, which becomes text only in an error.
+// The description of a node, which is formatted only in an error.
 struct NodeName {
   const Graph& graph;
   NodeId id;
@@ -36,8 +36,8 @@ class Verifier {
     for (NodeId n : graph_.nodes.ids()) node(n);
     for (ValueId v : graph_.values.ids()) {
       NodeId producer = graph_.values[v].producer;
-      require(!producer.valid() || known_[v], "graph ", graph_.name, ": value %", v, " says that node n", producer,
-              " makes it, which does not list it");
+      require(!producer.valid() || known_[v], "graph ", graph_.name, ": value %", v, " names node n", producer,
+              " as its producer, which does not list it as a result");
     }
     variables();
     outputs();
@@ -59,7 +59,7 @@ class Verifier {
     std::string why;
     const Mesh& on = graph_.meshes[static_cast<std::size_t>(mesh)];
     if (layout && !is_valid(type, on, *layout, &why))
-      fail(ErrorKind::layout, what(), ": ", type, " cannot lie as ", print(*layout), " on ", print(on), ": ", why);
+      fail(ErrorKind::layout, what(), ": ", type, " cannot have layout ", print(*layout), " on ", print(on), ": ", why);
   }
 
   void node(NodeId id) {
@@ -72,7 +72,7 @@ class Verifier {
       ValueId in = node.inputs[i];
       require(exists(in), name, ": operand ", i, " is %", in, ", which does not exist; the graph has ",
               graph_.values.size(), " values");
-      require(known(in), name, ": operand ", i, " is %", in, ", which no earlier node makes");
+      require(known(in), name, ": operand ", i, " is %", in, ", which no earlier node produces");
       require(graph_.value(in).mesh == graph_.value(node.inputs[0]).mesh, name, ": operand ", i, " is on mesh",
               graph_.value(in).mesh, ", operand 0 on mesh", graph_.value(node.inputs[0]).mesh);
     }
@@ -81,9 +81,9 @@ class Verifier {
       require(exists(out), name, ": result ", i, " is %", out, ", which does not exist; the graph has ",
               graph_.values.size(), " values");
       const Value& value = graph_.value(out);
-      require(!known(out), name, ": result ", i, " is %", out, ", which node n", value.producer, " makes too");
+      require(!known(out), name, ": result ", i, " is %", out, ", which node n", value.producer, " also produces");
       require(value.producer == id && value.output == static_cast<int>(i), name, ": result ", i, " is %", out,
-              ", which says it is result ", value.output, " of node n", value.producer);
+              ", which is recorded as result ", value.output, " of node n", value.producer);
       layout([&] { return cat(name, ": result ", i); }, out);
       int mesh = graph_.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).mesh;
       require(value.mesh == mesh || node.op->role == Role::transfer, name, ": result ", i, " is on mesh", value.mesh,
@@ -93,7 +93,7 @@ class Verifier {
     rates(name, node);
     for (ValueId out : node.outputs) known_[out] = true;
     for (NodeId before : node.after)
-      require(before.valid() && before < id, name, " comes after node n", before, ", which does not stand before it (n",
+      require(before.valid() && before < id, name, " must run after node n", before, ", which does not precede it (n",
               id, ")");
     for (const Graph& region : node.regions) {
       try {
@@ -109,30 +109,31 @@ class Verifier {
     try {
       inferred = view.node().op->infer(view.in_types(), view.attrs());
     } catch (const Error& error) { fail(error.kind, name, ": ", error.what()); }
-    require(inferred.size() == view.out_count(), name, " has ", view.out_count(), " results; its op gives ",
+    require(inferred.size() == view.out_count(), name, " has ", view.out_count(), " results; its op infers ",
             inferred.size());
     for (std::size_t i = 0; i < inferred.size(); ++i)
-      require(inferred[i] == view.out_type(i), name, ": result ", i, " is ", view.out_type(i), "; its operands give ",
-              inferred[i]);
+      require(inferred[i] == view.out_type(i), name, ": result ", i, " is ", view.out_type(i),
+              "; inferred from its operands: ", inferred[i]);
   }
 
-  // An operand comes once an act, or once a launch and stays for all acts. A node that acts several times must not
-  // wait, over whatever way, for what another one makes of all its acts.
+  // An operand is filled once per act, or once per launch and then kept for all acts. A node with several acts must not
+  // wait, directly or indirectly, for a result of all acts of another node.
   void rates(const NodeName& name, const Node& node) {
-    require(node.acts >= 1, name, " acts ", node.acts, " times in a launch");
+    require(node.acts >= 1, name, " acts ", node.acts, " times in a launch; must be at least 1");
     require(node.act_attrs.empty() || (node.acts > 1 && node.act_attrs.size() == static_cast<std::size_t>(node.acts)),
-            name, " acts ", node.acts, " times in a launch, but has ", node.act_attrs.size(), " places");
+            name, " acts ", node.acts, " times in a launch, but has ", node.act_attrs.size(),
+            " sets of act attributes");
     const Role role = node.op->role;
     bool waits = combines_acts(role) && node.acts > 1;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
       const int filled = fills_per_launch(graph_, in);
       require(filled == node.acts || (filled == 1 && !combines_acts(role)), name, " acts ", node.acts,
-              " times in a launch, but operand ", i, ", %", in, ", is made ", filled, " times");
-      require(role != Role::micro_slice || filled == 1, name, " takes parts of %", in, ", which is made ", filled,
-              " times in a launch");
+              " times in a launch, but operand ", i, ", %", in, ", is produced ", filled, " times");
+      require(role != Role::micro_slice || filled == 1, name, " slices %", in, ", which is produced ", filled,
+              " times in a launch, not once");
       require(node.acts == 1 || !waits_for_all_acts_[in], name, " acts ", node.acts, " times in a launch, but operand ",
-              i, ", %", in, ", waits for all acts of nodes before it");
+              i, ", %", in, ", waits for all acts of earlier nodes");
       waits = waits || waits_for_all_acts_[in];
     }
     if (role == Role::micro_join || role == Role::micro_slice)
@@ -142,8 +143,8 @@ class Verifier {
   }
 
   void once(const std::string& what, ValueId value) const {
-    require(fills_per_launch(graph_, value) == 1, what, " is %", value, ", which is made ",
-            fills_per_launch(graph_, value), " times in a launch");
+    require(fills_per_launch(graph_, value) == 1, what, " is %", value, ", which is produced ",
+            fills_per_launch(graph_, value), " times in a launch, not once");
   }
 
   void variables() const {
@@ -155,17 +156,17 @@ class Verifier {
       verify_layout([&] { return what; }, v.type, v.mesh, v.stored);
       for (auto [id, verb] : {std::pair{v.read, "read as"}, std::pair{v.updated, "updated to"}}) {
         if (!id.valid()) continue;
-        require(known(id), what, " is ", verb, " %", id, ", which no node makes");
+        require(known(id), what, " is ", verb, " %", id, ", which no node produces");
         require(graph_.type(id) == v.type, what, " is ", v.type, " and ", verb, " %", id, ", a ", graph_.type(id));
         require(graph_.value(id).mesh == v.mesh, what, " is on mesh", v.mesh, " and ", verb, " %", id, " on mesh",
                 graph_.value(id).mesh);
       }
       if (v.updated.valid()) once(cat("the next version of ", what), v.updated);
       if (!v.read.valid()) continue;
-      require(read.insert(v.read).second, what, " is read as %", v.read, ", as which another variable is read too");
+      require(read.insert(v.read).second, what, " is read as %", v.read, ", and so is another variable");
       NodeId reader = graph_.value(v.read).producer;
       require(reader.valid() && graph_.node(reader).op->role == Role::state, what, " is read as %", v.read,
-              ", which no node 'variable' makes");
+              ", which is not the result of a node 'variable'");
       const Attrs& attrs = graph_.node(reader).attrs;
       require(attrs.text("name", v.name) == v.name, what, " is read as %", v.read, ", which is named '",
               attrs.text("name", v.name), "'");
@@ -174,7 +175,7 @@ class Verifier {
       const Node& node = graph_.nodes[n];
       if (node.op->role != Role::state) continue;
       require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, NodeName{graph_, n}, " ",
-              node.attrs.print(), " reads a variable that the graph does not list, or a second time");
+              node.attrs.print(), " reads a variable that the graph does not list or that another node reads");
     }
   }
 
@@ -182,20 +183,20 @@ class Verifier {
     std::set<std::string> names;
     for (const Output& output : graph_.outputs) {
       require(ErrorKind::name, names.insert(output.name).second, "two outputs are called '", output.name, "'");
-      require(known(output.value), "output '", output.name, "' is %", output.value, ", which no node makes");
+      require(known(output.value), "output '", output.name, "' is %", output.value, ", which no node produces");
       once(cat("output '", output.name, "'"), output.value);
       if (!output.layout) continue;
       const std::string what = cat("output '", output.name, "'");
       verify_layout([&] { return what; }, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
       for (Sbp entry : *output.layout)
-        require(ErrorKind::layout, !entry.is_partial(), what, " is wanted as ", print(*output.layout),
-                "; a part of a sum is no result");
+        require(ErrorKind::layout, !entry.is_partial(), what, " has layout ", print(*output.layout),
+                "; an output must not be Partial");
     }
   }
 
   const Graph& graph_;
   ById<ValueId, bool> known_;
-  ById<ValueId, bool> waits_for_all_acts_;  // it waits for all acts of what acts several times
+  ById<ValueId, bool> waits_for_all_acts_;  // whether it waits for all acts of a node with several acts
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The table of all ops: the only list.
+// The table of all ops, composed of the rows of each file.
 #include "karez/ops/all_ops.h"
 
 #include <iterator>

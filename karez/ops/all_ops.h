@@ -6,7 +6,7 @@
 
 namespace karez::ops {
 
-// Every op of this room, by name. A user's own op is one more row beside these: OpTable({all_op_rows()..., mine}).
+// All ops of this component, by name. A user's own op is one more row: OpTable({all_op_rows()..., mine}).
 OpTable all_ops();
 std::vector<OpDef> all_op_rows();
 

@@ -1,4 +1,4 @@
-// Every op's types and legal shardings, pinned in one table.
+// Tests of the types and legal shardings of every op, pinned in one table.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -10,7 +10,7 @@
 namespace karez::ops {
 namespace {
 
-// An example of each op: operands, attributes, results; below it what one mesh axis of two devices may do.
+// An example of each op: operands, attributes, results; below it its shardings on one mesh axis of two devices.
 constexpr const char* table = R"golden(
 input() {dtype="f32", name="x", shape=[6, 4]} -> f32[6, 4]
   -> B | -> S(0)
@@ -255,7 +255,7 @@ std::vector<Example> examples() {
   return out;
 }
 
-TEST(AllOps, EveryOpsTypesAndShardingsAreThoseOfTheTable) {
+TEST(AllOps, TypesAndShardingsOfEveryOpMatchTheTable) {
   OpTable ops = all_ops();
   std::string text = "\n";
   for (const Example& e : examples()) {
@@ -265,7 +265,7 @@ TEST(AllOps, EveryOpsTypesAndShardingsAreThoseOfTheTable) {
   EXPECT_TRUE(golden(text, table));
 }
 
-TEST(AllOps, EachHasAnExampleButThoseThatOnlyMove) {
+TEST(AllOps, EachOpExceptBoxAndTransferHasAnExample) {
   OpTable ops = all_ops();
   std::set<std::string> shown{"box", "transfer"};
   for (const Example& e : examples()) shown.insert(e.op);
@@ -285,30 +285,30 @@ TEST(AllOps, TheReasonsForNoGradientAreKnown) {
   std::set<std::string> reasons;
   for (const OpDef& op : all_op_rows())
     if (!op.grad) reasons.insert(cat(op.no_grad == "its result is bool" ? "a comparison" : op.name, ": ", op.no_grad));
-  EXPECT_EQ(reasons,
-            (std::set<std::string>{
-                "a comparison: its result is bool",
-                "accumulate: it is made after differentiation",
-                "micro_join: it is made after differentiation",
-                "micro_slice: it is made after differentiation",
-                "adam: an update",
-                "adam_if: an update",
-                "arg_max: its result is an index",
-                "assign: an update",
-                "box: boxes are made after differentiation",
-                "constant: it has no operands",
-                "input: it has no operands",
-                "iota: it has no operands",
-                "max_pool_grad: a second derivative of max pooling would read x at the window's index, and no op does",
-                "one_hot: its operand is an index",
-                "random_uniform: its operand is a seed and a step",
-                "sgd: an update",
-                "sgd_if: an update",
-                "variable: it has no operands",
-            }));
+  EXPECT_EQ(reasons, (std::set<std::string>{
+                         "a comparison: its result is bool",
+                         "accumulate: it is inserted after differentiation",
+                         "micro_join: it is inserted after differentiation",
+                         "micro_slice: it is inserted after differentiation",
+                         "adam: an update",
+                         "adam_if: an update",
+                         "arg_max: its result is an index",
+                         "assign: an update",
+                         "box: boxes are inserted after differentiation",
+                         "constant: it has no operands",
+                         "input: it has no operands",
+                         "iota: it has no operands",
+                         "max_pool_grad: a second derivative of max pooling would read x at the window's index, for "
+                         "which there is no op",
+                         "one_hot: its operand is an index",
+                         "random_uniform: its operand is a seed and a step",
+                         "sgd: an update",
+                         "sgd_if: an update",
+                         "variable: it has no operands",
+                     }));
 }
 
-// What may overwrite its operand must have its size.
+// A result that may overwrite an operand must have its type.
 TEST(AllOps, ResultsInPlaceAreAsLargeAsTheirOperands) {
   OpTable ops = all_ops();
   for (const Example& e : examples()) {
@@ -333,7 +333,7 @@ TEST(AllOps, CostsCountEveryMultiplicationTwiceAndEveryByteOnce) {
   EXPECT_EQ(cost_text(ops, "matmul", "f32[64, 10], f32[10, 50]", ""), "matmul 64000 flops 17360 bytes");
   EXPECT_EQ(cost_text(ops, "matmul", "f32[10, 64], f32[10, 50]", "{transpose_a=true}"),
             "matmul 64000 flops 17360 bytes");
-  // 2 * (8 * 4 * 6 * 6) results * (3 * 3 * 3) products, the same for the three of them.
+  // 2 * (8 * 4 * 6 * 6) results * (3 * 3 * 3) products, the same for all three ops.
   EXPECT_EQ(cost_text(ops, "conv2d", "f32[8, 3, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], stride=[1, 1]}"),
             "conv 62208 flops 8496 bytes");
   EXPECT_EQ(cost_text(ops, "conv2d_grad_input", "f32[8, 4, 6, 6], f32[4, 3, 3, 3]",

@@ -1,5 +1,5 @@
-// Ops that hand on a value as it is: assign stores it as a variable's next version, copy keeps an old one for late
-// readers, layout lays it as the user says.
+// Ops that return their operand unchanged: assign stores it as a variable's next version, copy keeps an old version for
+// later consumers, layout applies the user's layout.
 #include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
@@ -21,7 +21,7 @@ std::vector<OpDef> assign_ops() {
   assign.call_name = "copy";
   assign.half_policy = HalfPolicy::keep;
 
-  OpDef copy{.name = "copy", .doc = "x itself in bytes of its own.", .inputs = 1};
+  OpDef copy{.name = "copy", .doc = "A copy of x in separate memory.", .inputs = 1};
   copy.work = WorkClass::move;
   copy.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };
   copy.index = [](const NodeView& node) {
@@ -32,12 +32,12 @@ std::vector<OpDef> assign_ops() {
   copy.half_policy = HalfPolicy::keep;
   copy.grad = [](Builder&, const NodeView&, std::span<const ValueId> dy) { return std::vector{dy[0]}; };
 
-  OpDef layout{.name = "layout",
-               .doc =
-                   "x itself. A layout that the user gives its result holds for this value alone, not for x. Where "
-                   "{planned} names axes of the "
-                   "mesh, the planner chooses one that splits it along none but these.",
-               .inputs = 1};
+  OpDef layout{
+      .name = "layout",
+      .doc =
+          "x itself. A layout that the user fixes for the result applies to this value alone, not to x. If {planned} "
+          "names axes of the mesh, the planner chooses a layout that splits the value only along these.",
+      .inputs = 1};
   layout.infer = copy.infer;
   layout.index = copy.index;
   layout.grad = copy.grad;

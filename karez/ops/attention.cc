@@ -1,4 +1,5 @@
-// Attention as two products and a softmax, grouped queries as rows of one head; Einstein's sum as products of matrices.
+// Attention as two products and a softmax (grouped queries as rows of one head), rotary positions, and einsum as matrix
+// products.
 #include "karez/ops/attention.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace karez::ops::build {
 namespace {
 
-// What stands for a score that is not seen: the lowest number, for infinity would make check_nan speak.
+// The score of a masked key: the lowest number, since infinity would trigger check_nan.
 ValueId masked_score_like(Builder& b, ValueId scores) {
   const bool single = b.type(scores).dtype == DType::f32;
   return full_like(
@@ -23,22 +24,23 @@ ValueId masked_score_like(Builder& b, ValueId scores) {
 void check_attention(const TensorType& q, const TensorType& k, const TensorType& v) {
   auto texts = [&] { return cat("q ", q, ", k ", k, ", v ", v); };
   require(ErrorKind::type, is_float(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype,
-          "attention: operands are of one float dtype: ", texts());
+          "attention: operands must have one float dtype: ", texts());
   const bool ranks = q.rank() >= 3 && k.rank() == q.rank() && v.rank() == q.rank();
   require(ErrorKind::shape, ranks,
-          "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] have equal ranks: ", texts());
+          "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] must have equal ranks: ", texts());
   const auto r = static_cast<std::size_t>(q.rank());
   const bool leading = std::equal(q.shape.begin(), q.shape.end() - 3, k.shape.begin()) &&
                        std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin());
-  require(ErrorKind::shape, leading,
-          "attention: k and v differ in more than their last dimension, or from q in a leading one: ", texts());
-  require(ErrorKind::shape, q.shape[r - 1] == k.shape[r - 1], "attention: queries of ", q.shape[r - 1],
-          " elements, keys of ", k.shape[r - 1], ": ", texts());
+  require(
+      ErrorKind::shape, leading,
+      "attention: k and v may differ only in their last dimension, and must match q in the leading ones: ", texts());
+  require(ErrorKind::shape, q.shape[r - 1] == k.shape[r - 1], "attention: queries have ", q.shape[r - 1],
+          " elements, keys have ", k.shape[r - 1], ": ", texts());
   require(ErrorKind::shape, k.shape[r - 3] > 0 && q.shape[r - 3] % k.shape[r - 3] == 0, "attention: ", k.shape[r - 3],
           " heads of keys do not divide ", q.shape[r - 3], " of queries: ", texts());
 }
 
-// softmax over the last axis, of seen ones alone; 0 where nothing is.
+// softmax over the last axis, of visible keys alone; 0 if none is visible.
 ValueId masked_softmax(Builder& b, ValueId scores, ValueId seen) {
   const TensorType type = b.type(scores);
   ValueId far = select(b, seen, scores, masked_score_like(b, scores));
@@ -51,21 +53,21 @@ ValueId masked_softmax(Builder& b, ValueId scores, ValueId seen) {
   return binary(b, "div", e, select(b, gt(b, total, full_like(b, total, 0)), total, full_like(b, total, 1)));
 }
 
-// [n..., heads, rows, columns], n... as of the queries.
+// [n..., heads, rows, columns] with the n... of the queries.
 Shape heads_of(const TensorType& q, std::int64_t heads, std::int64_t rows, std::int64_t columns) {
   Shape shape(q.shape.begin(), q.shape.end() - 3);
   shape.insert(shape.end(), {heads, rows, columns});
   return shape;
 }
 
-// [n..., h, t, s] in f32 of halves.
+// [n..., h, t, s]; f32 for halves.
 ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options, std::optional<ValueId> mask) {
   const TensorType tq = b.type(q), tk = b.type(k);
   const auto r = static_cast<std::size_t>(tq.rank());
   const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], d = tq.shape[r - 1], g = tk.shape[r - 3],
                      s = tk.shape[r - 2];
   q = widened(b, q);
-  // The queries that share keys are rows of one matrix: nothing is repeated.
+  // Queries that share keys become rows of one matrix, so keys are not repeated.
   if (g != h) q = reshape(b, q, heads_of(tq, g, h / g * t, d));
   q = mul(b, q, full_like(b, q, options.scale.value_or(1 / std::sqrt(static_cast<double>(d)))));
   k = widened(b, k);
@@ -73,7 +75,7 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
   const Shape whole = heads_of(tq, h, t, s);
   if (g != h) scores = reshape(b, scores, whole);
   std::optional<ValueId> seen;
-  if (options.causal) {  // positions along one dimension each, so that no table of integers stands in memory
+  if (options.causal) {  // positions along one dimension each, so that no [t, s] table of integers is stored
     auto positions = [&](const Shape& shape, int axis) {
       return broadcast_to(b, iota(b, {DType::i64, shape}, axis), {t, s});
     };
@@ -84,9 +86,9 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
                    seen ? select(b, *seen, scores, masked_score_like(b, scores)) : scores);  // every query sees key 0
   const TensorType given = b.type(*mask);
   const bool flags = given.dtype == DType::b8;
-  require(ErrorKind::type, flags || given.dtype == tq.dtype, "attention: the mask is bool or ", name_of(tq.dtype),
-          ", not ", given);
-  ValueId open = *mask;  // what the mask lets be seen: where -inf is added, nothing
+  require(ErrorKind::type, flags || given.dtype == tq.dtype, "attention: the mask must be bool or ", name_of(tq.dtype),
+          ", got ", given);
+  ValueId open = *mask;  // keys that the mask leaves visible: those to which it does not add -inf
   if (!flags) {
     const ValueId added = widened(b, *mask);
     open = ne(b, added, full_like(b, added, -std::numeric_limits<double>::infinity()));
@@ -123,7 +125,7 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
   require(ErrorKind::shape, type.rank() >= 2 && type.shape.back() % 2 == 0 && is_float(type.dtype),
           "rotary: takes f32 or f64 [..., t, d] with an even d, not ", type);
   require(options.base > 0 && options.first >= 0, "rotary: base ", options.base, " and first position ", options.first,
-          "; positive, and not below 0");
+          "; the base must be positive, the position at least 0");
   const std::int64_t t = type.shape[type.shape.size() - 2], d = type.shape.back(), half = d / 2;
   x = widened(b, x);
   const TensorType table{b.type(x).dtype, {t, half}};
@@ -133,7 +135,7 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
   ValueId angle = mul(b, place, speed);
   ValueId c = cos(b, angle), s = sin(b, angle);
   const auto axis = static_cast<std::int64_t>(options.interleaved ? type.rank() : type.rank() - 1);
-  Shape split = type.shape;  // where pairs are neighbours: they get an axis of their own
+  Shape split = type.shape;  // interleaved pairs get an axis of their own
   if (options.interleaved) {
     split.back() = half, split.push_back(2);
     x = reshape(b, x, split);
@@ -161,7 +163,7 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
 
 namespace {
 
-using Label = int;                  // a letter, or beyond 255 a dimension under "..."
+using Label = int;                  // a letter, or from 256 on a dimension of "..."
 using Labels = std::vector<Label>;  // of a value's dimensions
 
 struct Subscripts {
@@ -171,7 +173,7 @@ struct Subscripts {
 
 bool has(const Labels& labels, Label label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
 
-// One operand's (or the result's) labels; "..." stands for `under` dimensions.
+// The labels of one operand or the result; "..." stands for `under` dimensions.
 Labels labels_of(std::string_view text, std::string_view all, int under) {
   Labels labels;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -179,15 +181,14 @@ Labels labels_of(std::string_view text, std::string_view all, int under) {
       require(!labels.empty()
                   ? labels.front() < 256 && std::none_of(labels.begin(), labels.end(), [](Label l) { return l >= 256; })
                   : true,
-              "einsum '", all, "': '...' stands twice in '", text, "'");
+              "einsum '", all, "': '...' occurs twice in '", text, "'");
       for (int d = under; d-- > 0;) labels.push_back(256 + d);
       i += 2;
       continue;
     }
     const char c = text[i];
-    require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "einsum '", all, "': '", c, "' is no letter");
-    require(!has(labels, c), "einsum '", all, "': '", c, "' stands twice in '", text,
-            "'; a diagonal is not taken here");
+    require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "einsum '", all, "': '", c, "' is not a letter");
+    require(!has(labels, c), "einsum '", all, "': '", c, "' occurs twice in '", text, "'; diagonals are not supported");
     labels.push_back(c);
   }
   return labels;
@@ -206,7 +207,7 @@ Subscripts parse_subscripts(Builder& b, std::string_view written, std::span<cons
     at = comma == std::string::npos ? comma : comma + 1;
   }
   require(!operands.empty() && parts.size() == operands.size(), "einsum '", written, "': ", parts.size(),
-          " operands are named, ", operands.size(), " given");
+          " operands in the subscripts, ", operands.size(), " given");
   Subscripts made;
   int under = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -235,11 +236,11 @@ Subscripts parse_subscripts(Builder& b, std::string_view written, std::span<cons
       require(
           ErrorKind::shape, known->second == size, "einsum '", written, "': ",
           made.in[i][d] < 256 ? cat("'", static_cast<char>(made.in[i][d]), "'") : std::string("a dimension of '...'"),
-          " is ", known->second, " and ", size);
+          " has sizes ", known->second, " and ", size);
     }
   for (Label l : made.out)
     require(sizes.count(l) > 0, "einsum '", written, "': '", l < 256 ? std::string(1, static_cast<char>(l)) : "...",
-            "' of the result is in no operand");
+            "' of the result is not in any operand");
   return made;
 }
 
@@ -265,7 +266,8 @@ ValueId permuted(Builder& b, const LabelledValue& x, const Labels& wanted) {
   return std::is_sorted(perm.begin(), perm.end()) ? x.id : transpose(b, x.id, perm);
 }
 
-// Labels of a product: in both and kept, of one alone, summed over.
+// The product of two values. Labels are in both and kept (batch), in x alone (rows), in y alone (columns), or in both
+// and summed over (inner).
 LabelledValue product(Builder& b, LabelledValue x, LabelledValue y, const Labels& kept) {
   Labels batch, rows, columns, inner;
   for (Label l : x.labels) (has(y.labels, l) ? has(kept, l) ? batch : inner : rows).push_back(l);
@@ -299,7 +301,7 @@ LabelledValue product(Builder& b, LabelledValue x, LabelledValue y, const Labels
 
 ValueId einsum(Builder& b, std::string_view written, std::span<const ValueId> operands) {
   const Subscripts s = parse_subscripts(b, written, operands);
-  auto needed = [&](std::size_t from) {  // by the result and by operands from there on
+  auto needed = [&](std::size_t from) {  // labels of the result and of the operands from `from` on
     Labels labels = s.out;
     for (std::size_t i = from; i < s.in.size(); ++i) labels.insert(labels.end(), s.in[i].begin(), s.in[i].end());
     return labels;

@@ -1,5 +1,4 @@
-// Along one axis: running sums, sorting, and elements picked by an index for each place, with the sum back that is its
-// gradient.
+// Ops along one axis: cumsum, sort, take_along, and add_along, which is the gradient of take_along.
 #include "karez/ops/build.h"
 #include "karez/ops/index_bounds.h"
 #include "karez/ops/op_rows.h"
@@ -8,7 +7,7 @@
 namespace karez::ops {
 namespace {
 
-// Letters of a shape, with the axis as said.
+// The letters of a shape, with `as` for the axis.
 std::vector<std::string> letters_with_axis(const Shape& shape, int axis, const std::string& as) {
   std::vector<std::string> out = letters(shape);
   out[static_cast<std::size_t>(axis)] = as;
@@ -18,11 +17,10 @@ std::vector<std::string> letters_with_axis(const Shape& shape, int axis, const s
 int axis_attr(const NodeView& node) { return static_cast<int>(node.attrs().integer("axis")); }
 
 OpDef cumsum() {
-  OpDef op{.name = "cumsum",
-           .doc =
-               "Sum along {axis} of all elements up to each, itself among them; with {reverse} of all from it on. "
-               "Integers wrap.",
-           .inputs = 1};
+  OpDef op{
+      .name = "cumsum",
+      .doc = "Inclusive running sum along {axis}; with {reverse} from the last element to the first. Integers wrap.",
+      .inputs = 1};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("cumsum", in[0]);
@@ -45,16 +43,16 @@ OpDef cumsum() {
 OpDef sort() {
   OpDef op{.name = "sort",
            .doc =
-               "Elements along {axis} from the smallest on, with {descending} from the largest on, and their places "
-               "(i64) before; with {first} as many "
-               "of them. Equal ones keep their order; NaN counts as larger than every number.",
+               "Elements sorted along {axis}, ascending or with {descending} descending, and their original indices "
+               "(i64); with {first} only the first {first} of them. Equal elements keep their order; NaN is larger "
+               "than every number.",
            .inputs = 1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("sort", in[0]);
     const auto axis = static_cast<std::size_t>(axis_of("sort", attrs, in[0]));
     const std::int64_t size = in[0].shape[axis], first = attrs.integer("first", size);
-    require(ErrorKind::shape, first >= 0 && first <= size, "sort: the first ", first, " along axis ", axis, " of ",
-            in[0], ", which has ", size);
+    require(ErrorKind::shape, first >= 0 && first <= size, "sort: first is ", first, ", but axis ", axis, " of ", in[0],
+            " has size ", size);
     Shape shape = in[0].shape;
     shape[axis] = first;
     return std::vector<TensorType>{{in[0].dtype, shape}, {DType::i64, shape}};
@@ -70,7 +68,7 @@ OpDef sort() {
     const int axis = axis_attr(n);
     return {build::add_along(b, n.out(1), dy[0], n.in_type(0).shape[static_cast<std::size_t>(axis)], axis)};
   };
-  // A comparison of each element with about as many others as its place has binary digits.
+  // Each element is compared with about log2(size) others.
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
     const std::int64_t size = in[0].shape[static_cast<std::size_t>(attrs.integer("axis"))];
     double rounds = 1;
@@ -80,7 +78,7 @@ OpDef sort() {
   return op;
 }
 
-// Equal but for the axis.
+// Requires shapes that are equal except along the axis.
 void require_same_but_axis(std::string_view op, const TensorType& a, const TensorType& b, std::size_t axis) {
   Shape left = a.shape, right = b.shape;
   const bool ranks = left.size() == right.size();
@@ -91,10 +89,9 @@ void require_same_but_axis(std::string_view op, const TensorType& a, const Tenso
 OpDef take_along() {
   OpDef op{.name = "take_along",
            .doc =
-               "For each place of an index (i32 or i64) the element of x that stands there along {axis} where the "
-               "index says; an index outside is an "
-               "error of the launch. Sizes but that of the axis are equal. Local: {offset}, {limit} and {begin} as "
-               "gather's.",
+               "For each element of an index (i32 or i64), the element of x at that index along {axis} and at the same "
+               "position in the other dimensions, which have equal sizes; an index out of range is an error of the "
+               "launch. Local: {offset}, {limit} and {begin} as in gather.",
            .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -130,9 +127,9 @@ OpDef take_along() {
 OpDef add_along() {
   OpDef op{.name = "add_along",
            .doc =
-               "Zeros with {size} elements along {axis}, to which each update is added where the index (i32 or i64) "
-               "says; an index outside is an error "
-               "of the launch. Index and updates have one shape. Local: {offset}, {limit} and {begin} as gather's.",
+               "Zeros with {size} elements along {axis}, to which each update is added at its index (i32 or i64); an "
+               "index out of range is an error of the launch. Index and updates have the same shape. Local: {offset}, "
+               "{limit} and {begin} as in gather.",
            .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -140,7 +137,7 @@ OpDef add_along() {
     require_index("add_along", index);
     require_number("add_along", updates);
     require(ErrorKind::shape, index.shape == updates.shape, "add_along: the index ", index, " and updates ", updates,
-            " have other shapes");
+            " have different shapes");
     const auto axis = static_cast<std::size_t>(axis_of("add_along", attrs, updates));
     const std::int64_t size = attrs.integer("size");
     require(ErrorKind::type, size >= 0, "add_along: the size is negative: ", size);

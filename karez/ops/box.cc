@@ -1,4 +1,4 @@
-// A change of layout along one mesh axis; the pass `box` makes these, and nobody else.
+// box: a change of layout along one mesh axis, inserted only by the pass `box`.
 #include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
@@ -7,8 +7,8 @@ namespace karez::ops {
 std::vector<OpDef> box_ops() {
   OpDef op{.name = "box",
            .doc =
-               "x itself, laid {to} instead of {from} on mesh axis number {axis} by the transition {move}. Its bytes "
-               "are priced by sbp, not here.",
+               "x with layout {to} instead of {from} on mesh axis number {axis}, by the transition {move}. Its cost is "
+               "computed by sbp, not here.",
            .inputs = 1,
            .infer =
                [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -19,7 +19,7 @@ std::vector<OpDef> box_ops() {
                  attrs.text("to");
                  return std::vector{in[0]};
                },
-           .no_grad = "boxes are made after differentiation",
+           .no_grad = "boxes are inserted after differentiation",
            .cost = no_cost,
            .role = Role::transition};
   return {op};

@@ -1,4 +1,4 @@
-// Repeats a tensor along new dimensions.
+// broadcast: repeats a tensor along new dimensions.
 #include <algorithm>
 
 #include "karez/ops/build.h"
@@ -18,7 +18,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   for (std::size_t i = 0; i < dims.size(); ++i) {
     require(ErrorKind::shape, dims[i] >= 0 && dims[i] < static_cast<std::int64_t>(shape.size()),
             "broadcast: dimension ", dims[i], " is not in ", shape);
-    require(ErrorKind::shape, i == 0 || dims[i] > dims[i - 1], "broadcast: dims do not increase: ", dims);
+    require(ErrorKind::shape, i == 0 || dims[i] > dims[i - 1], "broadcast: dims must increase, got ", dims);
     auto size = shape[static_cast<std::size_t>(dims[i])];
     require(ErrorKind::shape, size == x.shape[i], "broadcast: sizes differ: dimension ", i, " of ", x,
             " and dimension ", dims[i], " of ", shape);
@@ -26,7 +26,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   return {{x.dtype, shape}};
 }
 
-// New dimensions have letters that no operand carries: each device makes its own copies.
+// New dimensions have letters that no operand has: each device makes its own copies.
 Signature index(const NodeView& node) {
   Signature s;
   s.moves = true;
@@ -52,13 +52,13 @@ std::optional<OffsetView> window(const View& x, const Shape& shape, const Attrs&
 
 std::vector<OpDef> broadcast_ops() {
   return {{.name = "broadcast",
-           .doc = "x repeated to {shape}: dimension i of x is dimension {dims}[i] of the result and as large; the "
-                  "other dimensions are new.",
+           .doc = "x repeated to {shape}: dimension i of x is dimension {dims}[i] of the result, with the same size; "
+                  "the other dimensions are new.",
            .inputs = 1,
            .infer = infer,
            .index = index,
            .grad = grad,
-           .cost = no_cost,  // an alias with stride 0 wherever its reader takes one
+           .cost = no_cost,  // an alias with stride 0 if its consumer accepts one
            .role = Role::window,
            .window = window}};
 }

@@ -1,4 +1,4 @@
-// Typed wrappers: each writes the attributes of one op.
+// Typed wrappers: each sets the attributes of one op.
 #include "karez/ops/build.h"
 
 #include <cmath>
@@ -96,7 +96,7 @@ ValueId pointwise(Builder& b, std::string_view expr, std::span<const ValueId> in
 }
 
 ValueId matmul(Builder& b, ValueId a, ValueId w, MatmulOptions options) {
-  Attrs attrs;  // only what differs from the plain product: the common case prints short
+  Attrs attrs;  // only attributes that are set, so that the plain product prints short
   if (options.transpose_a) attrs.set("transpose_a", Attr(true));
   if (options.transpose_b) attrs.set("transpose_b", Attr(true));
   return b.one("matmul", {a, w}, attrs);

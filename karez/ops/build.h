@@ -15,15 +15,15 @@
 
 namespace karez::ops::build {
 
-// Sources: values that no other value makes.
+// Sources.
 ValueId input(Builder& b, std::string_view name, const TensorType& type);
 ValueId prefetched_input(Builder& b, std::string_view name,
-                         const TensorType& type);  // fed by a source that takes its time: read a launch ahead
+                         const TensorType& type);  // fed by a slow source and read one launch ahead
 ValueId array_input(Builder& b, std::string_view name, const TensorType& type,
-                    Layout layout);  // on the mesh already, in this layout
+                    Layout layout);  // already on the mesh, in this layout
 ValueId variable(Builder& b, std::string_view name, const TensorType& type);
 ValueId constant(Builder& b, const TensorType& type,
-                 double value);  // every element is `value`; an integer must be whole
+                 double value);  // every element is `value`, which must be whole for integers
 ValueId constant(Builder& b, const TensorType& type,
                  std::span<const std::byte> row_major);      // little-endian bytes, row-major
 ValueId iota(Builder& b, const TensorType& type, int axis);  // the logical index along `axis`
@@ -47,7 +47,7 @@ ValueId erf(Builder& b, ValueId x);
 ValueId abs(Builder& b, ValueId x);
 ValueId sin(Builder& b, ValueId x);
 ValueId cos(Builder& b, ValueId x);
-ValueId stop_gradient(Builder& b, ValueId x);  // x itself; no gradient passes
+ValueId stop_gradient(Builder& b, ValueId x);  // x itself, without a gradient
 ValueId add(Builder& b, ValueId x, ValueId y);
 ValueId sub(Builder& b, ValueId x, ValueId y);
 ValueId mul(Builder& b, ValueId x, ValueId y);
@@ -55,7 +55,7 @@ ValueId div(Builder& b, ValueId x, ValueId y);
 ValueId pow(Builder& b, ValueId x, ValueId y);
 ValueId max(Builder& b, ValueId x, ValueId y);
 ValueId min(Builder& b, ValueId x, ValueId y);
-ValueId eq(Builder& b, ValueId x, ValueId y);  // compares give bool
+ValueId eq(Builder& b, ValueId x, ValueId y);  // comparisons give bool
 ValueId ne(Builder& b, ValueId x, ValueId y);
 ValueId lt(Builder& b, ValueId x, ValueId y);
 ValueId le(Builder& b, ValueId x, ValueId y);
@@ -64,9 +64,9 @@ ValueId ge(Builder& b, ValueId x, ValueId y);
 ValueId and_(Builder& b, ValueId x, ValueId y);  // of bools; ops "and", "or", "not"
 ValueId or_(Builder& b, ValueId x, ValueId y);
 ValueId not_(Builder& b, ValueId x);
-ValueId select(Builder& b, ValueId condition, ValueId x, ValueId y);  // x where the bool holds, else y
+ValueId select(Builder& b, ValueId condition, ValueId x, ValueId y);  // x if the bool is true, otherwise y
 ValueId cast(Builder& b, ValueId x, DType to);                        // to the same dtype: x itself, no node
-// A free expression over x0, x1, ... (karez/base/expr's grammar), for rows nobody wrote.
+// Any expression over x0, x1, ... (in the grammar of karez/base/expr.h), for functions without an op of their own.
 ValueId pointwise(Builder& b, std::string_view expr, std::span<const ValueId> inputs);
 
 struct MatmulOptions {
@@ -88,14 +88,14 @@ struct PoolOptions {
   Ints kernel = {2, 2}, stride = {2, 2}, padding = {0, 0};  // height, width
 };
 struct MaxPool {
-  ValueId value, index;  // index i32: place of the first maximum in its window, r * width + s
+  ValueId value, index;  // index i32: position of the first maximum in its window, r * width + s
 };
 MaxPool max_pool(Builder& b, ValueId x, const PoolOptions& options = {});
 ValueId max_pool_grad(Builder& b, ValueId dy, ValueId index, const PoolOptions& options, const Shape& shape);
 ValueId avg_pool(Builder& b, ValueId x, const PoolOptions& options = {});  // padding counts as zeros
 ValueId avg_pool_grad(Builder& b, ValueId dy, const PoolOptions& options, const Shape& shape);
 
-ValueId reduce_sum(Builder& b, ValueId x, const Ints& axes);  // the axes go
+ValueId reduce_sum(Builder& b, ValueId x, const Ints& axes);  // removes the axes
 ValueId reduce_max(Builder& b, ValueId x, const Ints& axes);
 ValueId reduce_min(Builder& b, ValueId x, const Ints& axes);
 
@@ -113,14 +113,14 @@ ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype = DTy
 ValueId arg_max(Builder& b, ValueId x, int axis);  // i64; the first maximum wins
 
 ValueId cumsum(Builder& b, ValueId x, int axis,
-               bool reverse = false);  // up to each element, itself among them; reverse: from it on
+               bool reverse = false);  // inclusive; reverse: from the last element to the first
 struct SortResult {
   ValueId values, indices;  // indices i64
 };
-// Stable; NaN is the largest. first: that many alone.
+// Stable; NaN is the largest. first: the number of elements kept.
 SortResult sort(Builder& b, ValueId x, int axis, bool descending = false, std::optional<std::int64_t> first = {});
-ValueId take_along(Builder& b, ValueId x, ValueId index, int axis);  // x's element at the index's place along the axis
-ValueId add_along(Builder& b, ValueId index, ValueId updates, std::int64_t size, int axis);  // the sum back
+ValueId take_along(Builder& b, ValueId x, ValueId index, int axis);  // elements of x at the indices along the axis
+ValueId add_along(Builder& b, ValueId index, ValueId updates, std::int64_t size, int axis);  // take_along's gradient
 
 struct SgdOptions {
   double momentum = 0, weight_decay = 0;
@@ -129,13 +129,13 @@ struct SgdOptions {
 struct SgdResult {
   ValueId w, m;
 };
-// lr: a scalar of w's dtype. apply: a scalar bool, where there is one; false leaves w and m as they are.
+// lr: a scalar of w's dtype. apply: an optional scalar bool; false leaves w and m unchanged.
 SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& options = {},
               ValueId apply = {});
 
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool decoupled = false;  // weight decay apart from the gradient: AdamW
+  bool decoupled = false;  // weight decay separate from the gradient: AdamW
 };
 struct AdamResult {
   ValueId w, m, v;

@@ -1,5 +1,4 @@
-// What works by channel, dimension 1 of [n, c, ...]: batch and group normalisation, convolution along one dimension. Of
-// primitive ops.
+// Batch and group normalisation by channel (dimension 1 of [n, c, ...]) and conv1d, composed of primitive ops.
 #include <algorithm>
 #include <cmath>
 
@@ -10,16 +9,17 @@ namespace karez::ops::build {
 namespace {
 
 void require_channels(std::string_view what, const TensorType& x) {
-  require(ErrorKind::shape, x.rank() >= 2, what, ": x is [n, c, ...], not ", x);
+  require(ErrorKind::shape, x.rank() >= 2, what, ": x must be [n, c, ...], got ", x);
   require(ErrorKind::type, is_float(x.dtype), what, ": takes f32 or f64, not ", x, "; cast it first");
 }
 
 void require_per_channel(std::string_view what, const TensorType& v, const TensorType& x) {
-  require(ErrorKind::shape, v.shape == Shape{x.shape[1]} && v.dtype == x.dtype, what, ": ", v, " beside ", x,
-          "; it has ", x.shape[1], " channels");
+  require(ErrorKind::shape, v.shape == Shape{x.shape[1]} && v.dtype == x.dtype, what, ": ", v, " does not match ", x,
+          ", which has ", x.shape[1], " channels");
 }
 
-// [c], widened, as [c, 1, ...], which broadcasts over what follows the channels of x, which is widened too.
+// v [c], widened and reshaped to [c, 1, ...], which broadcasts over the dimensions after the channels of x; x is
+// widened too.
 ValueId by_channel(Builder& b, std::string_view what, ValueId v, const TensorType& x) {
   v = widened(b, v);
   require_per_channel(what, b.type(v), x);
@@ -36,7 +36,7 @@ ValueId in_parts(Builder& b, ValueId x, std::int64_t parts) {
   return reshape(b, x, shape);
 }
 
-// v [parts, c] beside that.
+// v [parts, c] as [parts, 1, c, 1, ...], which broadcasts with in_parts(x).
 ValueId by_part(Builder& b, ValueId v, const TensorType& x) {
   Shape shape(static_cast<std::size_t>(x.rank() + 1), 1);
   shape[0] = b.type(v).shape[0];
@@ -57,8 +57,8 @@ ChannelStatistics channel_statistics(Builder& b, ValueId x, std::int64_t parts) 
   x = widened(b, x);
   const TensorType type = b.type(x);
   require(ErrorKind::shape, type.count() > type.shape[1] * parts, "batch_norm: ", type, " has ",
-          type.shape[1] == 0 ? 0 : type.count() / type.shape[1] / parts, " elements a channel",
-          parts == 1 ? "" : " and micro-batch", "; statistics of a batch take more than 1");
+          type.shape[1] == 0 ? 0 : type.count() / type.shape[1] / parts, " elements per channel",
+          parts == 1 ? "" : " and micro-batch", "; batch statistics require more than 1");
   if (parts > 1) {
     const ValueId parted = in_parts(b, x, parts);
     Ints axes{1};

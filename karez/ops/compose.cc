@@ -5,15 +5,15 @@
 
 #include "karez/ops/losses.h"
 
-// At most one operand of a call makes nodes: C++ leaves the order of operands open, and all ranks must number nodes
-// alike.
+// At most one argument of a call adds nodes: C++ does not fix the order in which arguments are evaluated, and all ranks
+// must number nodes equally.
 namespace karez::ops::build {
 namespace {
 
 // Axes counted from 0; -1 is the last.
 Ints from_start(std::string_view what, const TensorType& x, Ints axes) {
   for (auto& axis : axes) {
-    require(ErrorKind::type, axis >= -x.rank() && axis < x.rank(), what, ": axis ", axis, " is no dimension of ", x);
+    require(ErrorKind::type, axis >= -x.rank() && axis < x.rank(), what, ": axis ", axis, " is not a dimension of ", x);
     if (axis < 0) axis += x.rank();
   }
   std::sort(axes.begin(), axes.end());
@@ -26,7 +26,7 @@ Ints all_axes(const TensorType& x) {
   return axes;
 }
 
-// y, from which `axes` of x went, repeated to x's shape again.
+// Broadcasts y, which lacks `axes` of x, to the shape of x.
 ValueId broadcast_back(Builder& b, ValueId y, const Shape& shape, const Ints& axes) {
   Ints kept;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d)
@@ -34,7 +34,7 @@ ValueId broadcast_back(Builder& b, ValueId y, const Shape& shape, const Ints& ax
   return broadcast(b, y, shape, kept);
 }
 
-// x less its maximum along the axis, through which no gradient needs to pass: softmax does not change under shifts.
+// x minus its maximum along the axis. The maximum needs no gradient, since softmax does not change under shifts.
 ValueId subtract_max(Builder& b, ValueId x, const Ints& axis) {
   Shape shape = b.type(x).shape;
   return sub(b, x, broadcast_back(b, stop_gradient(b, reduce_max(b, x, axis)), shape, axis));
@@ -82,7 +82,7 @@ ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape) {
   Shape from = b.type(x).shape;
   if (from == shape) return x;
   require(ErrorKind::shape, broadcast_shape(from, shape) == shape, "shape ", from, " does not broadcast to ", shape);
-  // Dimensions of size 1 that grow are dropped first: a broadcast's own dimensions keep their size.
+  // Dimensions of size 1 that are enlarged are removed first: broadcast keeps the sizes of its operand.
   Shape kept;
   Ints dims;
   std::size_t lead = shape.size() - from.size();
@@ -126,7 +126,7 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
   std::int64_t count = 1;
   for (auto axis : from_start("mean", type, axes))
     count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
-  require(ErrorKind::shape, count > 0, "mean: of no elements: axes ", axes, " of ", type);
+  require(ErrorKind::shape, count > 0, "mean: there are no elements along axes ", axes, " of ", type);
   ValueId total = sum(b, widened(b, x), axes, keep);
   return cast(b, mul(b, total, full_like(b, total, 1.0 / static_cast<double>(count))), type.dtype);
 }
@@ -156,7 +156,7 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
   logits = widened(b, logits);
   if (weights) weights = widened(b, *weights);
   const TensorType x = b.type(logits), t = b.type(labels);
-  ValueId zero, counts;  // where rows are left out: which are not
+  ValueId zero, counts;  // with ignore_index: whether each row counts
   if (ignore_index) {
     ValueId left_out =
         b.one("constant", {}, {{"dtype", std::string(name_of(t.dtype))}, {"shape", Ints{}}, {"value", *ignore_index}});
@@ -166,10 +166,10 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
     weights = weights ? select(b, counts, *weights, zero) : cast(b, counts, x.dtype);
   }
   // The label's entry is picked before the logarithm of the sum is subtracted, so that only vectors [n] cross devices
-  // where classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
+  // if classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
   ValueId s = subtract_max(b, logits, {1});
   ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
-  // Selected, not multiplied: a class that is masked out by a logit of -inf is no 0 * inf.
+  // Selected, not multiplied: a class masked by a logit of -inf would give 0 * inf.
   ValueId label =
       b.one("one_hot", {labels},
             {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
@@ -192,7 +192,7 @@ ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<
 ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t site) {
   const DType dtype = b.type(x).dtype;
   require(is_float(dtype), "dropout: takes f32 or f64, not ", b.type(x));
-  require(p >= 0 && p <= 1, "dropout: the probability is ", p, ", not from 0 to 1");
+  require(p >= 0 && p <= 1, "dropout: the probability is ", p, "; it must be from 0 to 1");
   if (p == 0) return x;
   x = widened(b, x);
   const TensorType type = b.type(x);
@@ -205,11 +205,11 @@ ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t sit
 
 ValueId linear(Builder& b, ValueId x, ValueId w, std::optional<ValueId> bias) {
   TensorType in = b.type(x), weight = b.type(w);
-  require(ErrorKind::shape, weight.rank() == 2, "linear: the weight is [out, in], not ", weight);
+  require(ErrorKind::shape, weight.rank() == 2, "linear: the weight must be [out, in], got ", weight);
   require(ErrorKind::shape, in.rank() >= 1 && in.shape.back() == weight.shape[1],
           "linear: inner sizes differ: ", in.shape.empty() ? 0 : in.shape.back(), " and ", weight.shape[1], " (x ", in,
           ", weight ", weight, ")");
-  // Leading dimensions are one batch to the product.
+  // The product sees leading dimensions as one batch.
   Shape out = in.shape;
   out.back() = weight.shape[0];
   std::int64_t rows = 1;

@@ -1,4 +1,4 @@
-// Compositions as text, and the shardings that emerge from them.
+// Tests of compositions as text, and of their shardings.
 #include "karez/ops/compose.h"
 #include "karez/base/text.h"
 
@@ -21,7 +21,7 @@ struct Program {
   Builder b{graph, ops};
 
   ValueId in(const char* name, DType dtype, Shape shape) { return input(b, name, {dtype, std::move(shape)}); }
-  std::string text() const {  // without the frame and the types
+  std::string text() const {  // without declarations, inputs and types
     verify(graph);
     std::string out;
     for (const auto& line : split(print(graph), '\n'))
@@ -80,7 +80,7 @@ TEST(Compose, CrossEntropyMayBeSplitByClasses) {
   EXPECT_TRUE(allows(9, "B -> S(1)"));
   EXPECT_TRUE(allows(12, "S(1), S(1), S(1) -> S(1)"));
   EXPECT_TRUE(allows(13, "S(1) -> P(sum)"));
-  EXPECT_TRUE(allows(15, "S(0) -> P(sum)")) << "and the batch";
+  EXPECT_TRUE(allows(15, "S(0) -> P(sum)")) << "the batch may be split too";
   EXPECT_TRUE(allows(17, "P(sum), B -> P(sum)")) << "the mean is linear";
 }
 
@@ -98,8 +98,8 @@ TEST(Compose, WeightedCrossEntropyDividesByTheSumOfWeights) {
 )"));
 }
 
-// Ignored rows read class 0 instead, weigh nothing and lose nothing, whatever stands in their logits.
-TEST(Compose, IgnoredLabelsAreSelectedAway) {
+// Ignored rows use class 0 and have weight 0 and loss 0, whatever their logits are.
+TEST(Compose, IgnoredLabelsAreRemovedBySelect) {
   Program p;
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8});
   cross_entropy(p.b, logits, labels, {}, -100);
@@ -177,7 +177,7 @@ TEST(Compose, DropoutSelectsByLogicalRandomNumbers) {
 %10 = mul(%0, %9)
 %11 = select(%7, %3, %10)
 )"));
-  EXPECT_EQ(error([&] { dropout(p.b, x, 1.5, state, 0); }), "dropout: the probability is 1.5, not from 0 to 1");
+  EXPECT_EQ(error([&] { dropout(p.b, x, 1.5, state, 0); }), "dropout: the probability is 1.5; it must be from 0 to 1");
 }
 
 TEST(Compose, LinearFlattensLeadingDimensions) {
@@ -197,7 +197,7 @@ TEST(Compose, LinearFlattensLeadingDimensions) {
             "linear: inner sizes differ: 3 and 4 (x f32[2, 3], weight f32[5, 4])");
 }
 
-TEST(Compose, CorrectCountComparesWholeNumbers) {
+TEST(Compose, CorrectCountComparesIntegers) {
   Program p;
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8}),
           weights = p.in("weights", DType::f32, {8});
@@ -220,7 +220,7 @@ TEST(Broadcast, FollowsNumPy) {
   EXPECT_EQ(error([] { broadcast_shape({8, 10}, {8}); }), "shapes do not broadcast: [8, 10] and [8]");
 }
 
-TEST(Broadcast, GrownDimensionsAreDroppedFirst) {
+TEST(Broadcast, EnlargedDimensionsAreRemovedFirst) {
   Program p;
   ValueId x = p.in("x", DType::f32, {8, 1}), y = p.in("y", DType::f32, {10});
   binary(p.b, "lt", x, y);
@@ -236,7 +236,7 @@ TEST(Broadcast, GrownDimensionsAreDroppedFirst) {
                      "add: shapes do not broadcast: [8, 1] and [3, 2]\n  at net.cc:4"));
 }
 
-TEST(Compose, WrongOperandsAreNamed) {
+TEST(Compose, ErrorsNameInvalidOperands) {
   Program p;
   ValueId x = p.in("x", DType::f32, {8, 10}), labels = p.in("labels", DType::f32, {8}),
           good = p.in("good", DType::i64, {8});
@@ -248,14 +248,17 @@ TEST(Compose, WrongOperandsAreNamed) {
   for (ValueId wrong : {p.in("w", DType::f32, {9}), p.in("w", DType::f64, {10}), p.in("w", DType::f32, {8, 1}),
                         p.in("w", DType::f32, {1, 8, 10})}) {
     EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, wrong); }),
-              cat("layer_norm: ", p.b.type(wrong), " beside f32[8, 10]; weight and bias have the last dimensions"));
+              cat("layer_norm: ", p.b.type(wrong),
+                  " does not match f32[8, 10]; weight and bias must have its last dimensions"));
     EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, {}, wrong); }),
-              cat("layer_norm: ", p.b.type(wrong), " beside f32[8, 10]; weight and bias have the last dimensions"));
+              cat("layer_norm: ", p.b.type(wrong),
+                  " does not match f32[8, 10]; weight and bias must have its last dimensions"));
   }
   EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, p.in("w", DType::f32, {10}), x); }), "");
-  EXPECT_EQ(error([&] { softmax(p.b, x, 2); }), "softmax: axis 2 is no dimension of f32[8, 10]");
+  EXPECT_EQ(error([&] { softmax(p.b, x, 2); }), "softmax: axis 2 is not a dimension of f32[8, 10]");
   EXPECT_EQ(error([&] { mean(p.b, good); }), "mean: takes f32 or f64, not i64[8]; cast it first");
-  EXPECT_EQ(error([&] { mean(p.b, p.in("e", DType::f32, {0})); }), "mean: of no elements: axes [0] of f32[0]");
+  EXPECT_EQ(error([&] { mean(p.b, p.in("e", DType::f32, {0})); }),
+            "mean: there are no elements along axes [0] of f32[0]");
 }
 
 }  // namespace

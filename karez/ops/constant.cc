@@ -1,4 +1,4 @@
-// A tensor that is known when the program is compiled: one number everywhere, or bytes.
+// constant: a tensor known at compile time, given as one number or as bytes.
 #include "karez/base/attr_cast.h"
 #include "karez/ops/build.h"
 #include "karez/ops/op_rows.h"
@@ -9,20 +9,20 @@ namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
   TensorType type = type_attr("constant", attrs);
-  require(attrs.has("value") != attrs.has("data"), "constant: has either a value or data, not ",
+  require(attrs.has("value") != attrs.has("data"), "constant: must have either a value or data, got ",
           attrs.has("value") ? "both" : "neither");
   if (attrs.has("data")) {
     const std::string& hex = attrs.text("data");
     std::int64_t wanted = checked_mul(2, type.bytes());
-    require(static_cast<std::int64_t>(hex.size()) == wanted, "constant: data of ", type, " is ", wanted,
-            " hexadecimal digits, not ", hex.size());
+    require(static_cast<std::int64_t>(hex.size()) == wanted, "constant: data of ", type, " must have ", wanted,
+            " hexadecimal digits, got ", hex.size());
     require(hex.find_first_not_of("0123456789abcdef") == std::string::npos, "constant: data of ", type,
             " is not lower-case hexadecimal");
     return {type};
   }
   if (type.dtype == DType::b8) {
     double value = attrs.real("value");
-    require(value == 0 || value == 1, "constant: a bool is 0 or 1, not ", value);
+    require(value == 0 || value == 1, "constant: a bool must be 0 or 1, got ", value);
     return {type};
   }
   try {
@@ -31,7 +31,7 @@ std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
   return {type};
 }
 
-// The bytes of this part of the whole, in its own row-major order.
+// Replaces {data} by the bytes of the device's part, in row-major order.
 Attrs localise_constant(const LocalView& view) {
   Attrs attrs = with_local_shape(view);
   if (!attrs.has("data")) return attrs;
@@ -53,14 +53,15 @@ Attrs localise_constant(const LocalView& view) {
 }  // namespace
 
 std::vector<OpDef> constant_ops() {
-  return {{.name = "constant",
-           .doc = "{dtype} of {shape}: the number {value} everywhere, or {data}, its row-major little-endian bytes in "
-                  "hexadecimal.",
-           .infer = infer,
-           .index = same_shape_signature,
-           .localise = localise_constant,
-           .no_grad = "it has no operands",
-           .role = Role::constant}};
+  return {
+      {.name = "constant",
+       .doc =
+           "{dtype} of {shape}: {value} in every element, or {data}, its row-major little-endian bytes in hexadecimal.",
+       .infer = infer,
+       .index = same_shape_signature,
+       .localise = localise_constant,
+       .no_grad = "it has no operands",
+       .role = Role::constant}};
 }
 
 }  // namespace karez::ops

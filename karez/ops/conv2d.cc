@@ -17,7 +17,7 @@ void check_operands(std::string_view op, const TensorType& a, const TensorType& 
   require_float(op, a);
 }
 
-// How many; they divide the channels on both sides.
+// The number of groups, which must divide the channels of operand and result.
 std::int64_t groups_of(std::string_view op, const Attrs& attrs, std::int64_t channels, std::int64_t outputs) {
   const std::int64_t groups = attrs.integer("groups", 1);
   require(ErrorKind::shape, groups >= 1 && channels % groups == 0 && outputs % groups == 0, op, ": ", groups,
@@ -50,7 +50,7 @@ std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const A
   Shape shape = shape_attr("conv2d_grad_input", attrs);
   const std::int64_t groups = groups_of("conv2d_grad_input", attrs, shape.size() == 4 ? shape[1] : 0, w.shape[0]);
   require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1] * groups,
-          "conv2d_grad_input: shape ", shape, " does not fit ", dy, " x ", w);
+          "conv2d_grad_input: shape ", shape, " does not match ", dy, " x ", w);
   Ints kernel = spatial(w);
   require_output_size("conv2d_grad_input", window_of("conv2d_grad_input", attrs, &kernel), shape, dy);
   return {{product_dtype("conv2d_grad_input", dy.dtype, attrs), shape}};
@@ -70,15 +70,15 @@ std::vector<TensorType> infer_grad_weight(std::span<const TensorType> in, const 
            {dy.shape[1], x.shape[1] / groups, window.kernel[0], window.kernel[1]}}};
 }
 
-// Every product of the convolution is counted once in each of the three: n o p q c r s of them, a multiplication and an
-// addition each. Vectors hold channels of the result (of a gradient of weights, those of y).
+// Each of the three ops computes n o p q c r s products, with one multiplication and one addition each. Vectors hold
+// channels of the result (for the gradient of weights, those of y).
 Cost price(WorkClass work, std::int64_t channels, const TensorType& y, const Shape& w, std::span<const TensorType> in,
            std::span<const TensorType> out) {
   double per_result = static_cast<double>(checked_mul(w[1], checked_mul(w[2], w[3])));
   return {work, 2 * static_cast<double>(y.count()) * per_result, bytes_of(in, out), static_cast<double>(channels)};
 }
 
-// One convolution splits along all its channels, one in groups along whole groups.
+// Without groups all channels may be split, with groups only whole groups.
 std::function<Signature(const NodeView&)> index_of(const char* one, const char* many) {
   return [one, many](const NodeView& n) {
     const std::int64_t groups = n.attrs().integer("groups", 1);
@@ -86,7 +86,7 @@ std::function<Signature(const NodeView&)> index_of(const char* one, const char* 
   };
 }
 
-// Of as many groups as lie here; `outputs`: where [o, ...] or [n, o, ...] says how many results do.
+// Sets the number of groups on this device. `outputs`: the dimension o of [o, ...] or [n, o, ...].
 Attrs localise_groups(const LocalView& view, const Box& local, const Shape& logical, std::size_t outputs) {
   Attrs attrs = view.node.attrs();
   if (attrs.has("shape")) attrs.set("shape", shape_of(view.out[0]));
@@ -100,8 +100,7 @@ OpDef forward() {
   return {.name = "conv2d",
           .doc =
               "y[n, o, p, q] = sum over c, r, s of x[n, c, p stride + r dilation - padding, ...] w[o, c, r, s]; x is 0 "
-              "outside. In {groups} of "
-              "channels each result sees the c of its own group.",
+              "outside of its bounds. With {groups}, c runs over the channels of the result's own group.",
           .inputs = 2,
           .infer = infer_forward,
           .index = index_of("n c _ _, o c _ _ -> n o _ _ | linear {0} {1}", "n g _ _, g _ _ _ -> n g _ _"),

@@ -1,4 +1,4 @@
-// What kind of work ops say they are, and how much of it.
+// Tests of the class and the amount of work of ops.
 #include <gtest/gtest.h>
 
 #include "karez/ops/all_ops.h"
@@ -24,7 +24,7 @@ void expect(const Cost& got, WorkClass work, double flops, double bytes, double 
   EXPECT_EQ(got.min_extent, least);
 }
 
-TEST(Cost, AProductKnowsItsLeastSide) {
+TEST(Cost, AMatmulReportsItsSmallestExtent) {
   expect(cost("matmul", {f32({8, 20}), f32({20, 30})}, {f32({8, 30})}), WorkClass::matmul, 2 * 8 * 20 * 30,
          4 * (160 + 600 + 240), 8);
   expect(cost("matmul", {f32({2, 40, 20}), f32({2, 30, 20})}, {f32({2, 40, 30})}, {{"transpose_b", true}}),
@@ -32,7 +32,7 @@ TEST(Cost, AProductKnowsItsLeastSide) {
   EXPECT_EQ(cost("matmul", {f32({40, 20}), f32({20, 3})}, {f32({40, 3})}).min_extent, 3);
 }
 
-TEST(Cost, AConvolutionKnowsTheChannelsThatItMakes) {
+TEST(Cost, AConvolutionReportsTheChannelsInItsVectors) {
   const TensorType x = f32({2, 3, 10, 10}), w = f32({5, 3, 3, 3}), y = f32({2, 5, 8, 8});
   const double flops = 2.0 * 2 * 5 * 64 * 27, bytes = 4.0 * (600 + 135 + 640);
   expect(cost("conv2d", {x, w}, {y}), WorkClass::conv, flops, bytes, 5);
@@ -49,7 +49,7 @@ TEST(Cost, FunctionsAreCountedForEachElement) {
          WorkClass::memory, 40, 80);
 }
 
-TEST(Cost, EveryKindOfWorkHasItsOps) {
+TEST(Cost, EveryWorkClassHasItsOps) {
   auto ops_of = [](WorkClass work) {
     std::string names;
     for (const OpDef* op : table().rows())

@@ -1,4 +1,4 @@
-// Rows of a table by index, and the sum of rows into a table, which is its gradient.
+// gather: rows of a table by index; scatter_add: its gradient, which adds rows into a table.
 #include <algorithm>
 
 #include "karez/ops/build.h"
@@ -20,9 +20,8 @@ OpDef gather() {
   OpDef op{.name = "gather",
            .doc =
                "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; an index outside 0 to v - 1 is "
-               "an error of the launch. "
-               "Local: {offset} is the logical number of the first row here, {limit} that of all rows, {begin} the "
-               "first index's place.",
+               "an error of the launch. Local: {offset} is the logical number of the device's first row, {limit} the "
+               "number of all rows, {begin} the logical position of the device's first index.",
            .inputs = 2};
   op.infer = [](std::span<const TensorType> in, const Attrs&) {
     const auto &table = in[0], &index = in[1];
@@ -44,7 +43,7 @@ OpDef gather() {
     auto rows = n.in_type(0).shape[0];
     return {build::scatter_add(b, n.in(1), dy[0], rows), ValueId()};
   };
-  // Reads as many rows as it writes, not the whole table.
+  // Reads the rows that it writes, not the whole table.
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
     return Cost{WorkClass::index, 0, bytes_of(in.subspan(1), out) + static_cast<double>(out[0].bytes())};
   };
@@ -56,9 +55,8 @@ OpDef gather() {
 OpDef scatter_add() {
   OpDef op{.name = "scatter_add",
            .doc =
-               "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index "
-               "outside is an error of the "
-               "launch. Local: {offset}, {limit} and {begin} as gather's.",
+               "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index out of "
+               "range is an error of the launch. Local: {offset}, {limit} and {begin} as in gather.",
            .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -78,7 +76,7 @@ OpDef scatter_add() {
   op.index = [](const NodeView& node) {
     int indices = node.in_type(0).rank();
     std::string i = numbered("i", indices), d = numbered("d", node.in_type(1).rank() - indices);
-    // A device whose indices do not name a row adds nothing to it: its part is 0 there.
+    // A device without an index of a row adds nothing to it: its partial sum is 0 there.
     Signature s = parse_signature(cat(i, ", ", i, d, " -> v ", d, " | linear {1}"));
     for (int k = 0; k < indices; ++k) s.masked.insert(cat("i", k));
     return s;

@@ -1,4 +1,4 @@
-// Reverse accumulation: from the loss back, one op's grad after the other, contributions added.
+// Reverse accumulation: calls the grad of each op from the loss backward, and adds contributions.
 #include "karez/ops/gradient.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace karez::ops {
 namespace {
 
-// Which values depend on `wrt` through floats: only these get a gradient. A comparison or an index ends a path.
+// The values that depend on `wrt` through floats; only these get a gradient. A comparison or an index ends a path.
 ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& stops) {
   ById<ValueId, bool> reached(graph.values.size());
   for (ValueId v : wrt) reached[v] = true;
@@ -21,8 +21,8 @@ ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wr
   return reached;
 }
 
-// Drops the nodes from `first_node` on that no value of `keep` needs: an op's grad builds the gradients of all its
-// operands, wanted or not. New ids take the places of dropped ones, in `keep` too.
+// Removes the nodes from `first_node` on that no value of `keep` depends on: the grad of an op builds the gradients of
+// all operands, required or not. The remaining nodes and values are renumbered, also in `keep`.
 void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, std::vector<ValueId>& keep) {
   ById<NodeId, bool> used(graph.nodes.size());
   auto use = [&](ValueId v) {
@@ -42,7 +42,7 @@ void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, 
     if (!used[NodeId(n)]) continue;
     Node node = std::move(graph.node(NodeId(n)));
     for (ValueId& v : node.inputs) rename(v);
-    for (ValueId& v : node.outputs) {  // outputs only move to the front, past nothing that is still wanted
+    for (ValueId& v : node.outputs) {  // ids only decrease, so no used value is overwritten
       Value value = graph.value(v);
       value.producer = NodeId(nodes);
       renamed[v] = ValueId(values);
@@ -56,7 +56,7 @@ void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, 
   graph.values.resize(values);
 }
 
-// Gives the builder a node's path and line, and takes them back.
+// Sets the builder's path, line and mesh to those of a node, and restores them at the end.
 class BuilderLocation {
  public:
   explicit BuilderLocation(Builder& b) : b_(&b), path_(b.path), where_(b.where), mesh_(b.mesh) {}
@@ -73,15 +73,15 @@ class BuilderLocation {
   int mesh_;
 };
 
-// The gradients of a node's operands that are reached; invalid where none flows.
+// The gradients of the operands of a node that are reached; invalid for the others.
 std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const ValueId> dy,
                                        const ById<ValueId, bool>& reached) {
   Graph& graph = b.graph();
   NodeView view{&graph, id};
   const OpDef& op = *view.node().op;
-  require(static_cast<bool>(op.grad), describe(graph, id), ": no gradient passes ", op.name, ": ",
-          op.no_grad.empty() ? "none is defined" : op.no_grad, "; stop_gradient before it ends the path");
-  std::vector<ValueId> inputs = view.node().inputs;  // a copy: the node may move while others are added
+  require(static_cast<bool>(op.grad), describe(graph, id), ": no gradient passes through ", op.name, ": ",
+          op.no_grad.empty() ? "none is defined" : op.no_grad, "; insert stop_gradient before it to end the path");
+  std::vector<ValueId> inputs = view.node().inputs;  // a copy: adding nodes may move this one
   std::size_t first_node = graph.nodes.size(), first_value = graph.values.size();
   std::vector<ValueId> out = op.grad(b, view, dy);
   require(out.size() == inputs.size(), op.name, ": its gradient has ", out.size(), " values for ", inputs.size(),
@@ -90,7 +90,7 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
     if (!reached[inputs[i]]) out[i] = {};
     if (out[i].valid())
       require(graph.type(out[i]) == graph.type(inputs[i]), op.name, ": the gradient of operand ", i, " is ",
-              graph.type(out[i]), ", the operand ", graph.type(inputs[i]));
+              graph.type(out[i]), ", but the operand is ", graph.type(inputs[i]));
   }
   drop_unused(graph, first_node, first_value, out);
   return out;
@@ -105,7 +105,7 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   NodeId last = graph.value(loss).producer;
   std::string line = last.valid() ? cat(" (", describe(graph, last), ")") : "";
   require(ErrorKind::type, type.shape.empty() && is_float(type.dtype),
-          "a gradient starts from a loss of one float, f32[] or f64[], not from ", type, line);
+          "the loss of a gradient must be a float scalar, f32[] or f64[], got ", type, line);
   for (ValueId v : wrt) {
     NodeId from = graph.value(v).producer;
     require(ErrorKind::type, is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v),
@@ -116,7 +116,7 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   ById<ValueId, bool> is_stop(graph.values.size());
   for (ValueId v : stops) is_stop[v] = true;
   ById<ValueId, bool> reached = reached_from(graph, wrt, is_stop);
-  ById<ValueId, ValueId> gradients(graph.values.size());  // the gradient of each value, as far as it is summed up
+  ById<ValueId, ValueId> gradients(graph.values.size());  // the gradient of each value, summed so far
   auto gradient_of = [&](ValueId v) -> ValueId& { return gradients[v]; };
   if (reached[loss]) {
     if (last.valid()) location.at(graph.node(last), graph.value(loss).mesh);

@@ -9,11 +9,11 @@
 
 namespace karez::ops {
 
-// The gradients of a scalar float loss with respect to each value of `wrt` (of its type; zeros where the loss does not
-// depend on it). Only what `wrt` needs is built: a first layer's input gradient is not. No gradient passes the values
-// of `ends` to what made them. `seed`, of the loss' type, is what all of them are multiplied by; none: one. New nodes
-// carry the forward node's source line and its module path with ".grad" behind. Errors: a loss that is no float scalar,
-// `wrt` of integers, an op on the way that has no gradient.
+// The gradients of a scalar float loss with respect to each value of `wrt`, of the type of that value; zeros if the
+// loss does not depend on it. Only gradients that `wrt` requires are built: the input gradient of a first layer is not.
+// Gradients do not pass from the values of `stops` to their producers. `seed`, of the type of the loss, multiplies all
+// gradients; invalid: 1. New nodes have the source line of the forward node, and its module path followed by ".grad".
+// Errors: a loss that is not a float scalar, `wrt` of integers, an op on the path without a gradient.
 std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt,
                               std::span<const ValueId> stops = {}, ValueId seed = {});
 

@@ -1,4 +1,4 @@
-// Differentiation as text: what is built, what is left out, what is refused.
+// Tests of differentiation as text: the nodes that are built, those that are omitted, and errors.
 #include "karez/ops/gradient.h"
 #include "karez/base/text.h"
 
@@ -32,7 +32,7 @@ struct Program {
     verify(graph);
     return out;
   }
-  // The lines of the new nodes, without types and what stands behind them.
+  // The lines of the new nodes, cut off before their types.
   std::string added() const {
     std::string text;
     auto lines = split(print(graph), '\n');
@@ -48,7 +48,7 @@ struct Program {
   }
 };
 
-TEST(Gradient, NonePassesAnEndUnlessItIsAskedForThere) {
+TEST(Gradient, GradientsEndAtStopsUnlessRequestedThere) {
   Program p;
   ValueId w = p.f32("w", {4}), v = p.f32("v", {4}), lr = constant(p.b, {DType::f32, {}}, 1);
   ValueId next = sgd(p.b, w, v, mul(p.b, w, v), lr).w;  // an op without gradient
@@ -60,8 +60,8 @@ TEST(Gradient, NonePassesAnEndUnlessItIsAskedForThere) {
            p.graph.node(p.graph.value(out.back()).producer).op->name;
   };
   EXPECT_EQ(of({v, next}), "mul of mul");
-  EXPECT_EQ(of({w}), "broadcast of broadcast") << "zeros: nothing comes through the end";
-  EXPECT_NE(p.error(loss, {w}).find("no gradient passes sgd"), std::string::npos) << "without the end";
+  EXPECT_EQ(of({w}), "broadcast of broadcast") << "zeros: no gradient passes the stop";
+  EXPECT_NE(p.error(loss, {w}).find("no gradient passes through sgd"), std::string::npos) << "without the stop";
 }
 
 TEST(Gradient, APerceptronsWeightNeedsNoInputGradient) {
@@ -91,7 +91,7 @@ TEST(Gradient, APerceptronsWeightNeedsNoInputGradient) {
   output "dw" %8
 }
 )"));
-  EXPECT_EQ(p.b.path, "") << "the builder's place is given back";
+  EXPECT_EQ(p.b.path, "") << "the builder's path is restored";
   EXPECT_EQ(p.b.where, "net.cc:3");
 }
 
@@ -102,7 +102,7 @@ TEST(Gradient, EveryTransposeOfAProductHasItsOwnForm) {
     ValueId loss = build::sum(p.b, matmul(p.b, a, w, {ta, tb}));
     p.grad(loss, {a, w});
     std::string text = p.added();
-    return text.substr(text.find("%6"));  // behind the seed and its broadcast
+    return text.substr(text.find("%6"));  // after the seed and its broadcast
   };
   EXPECT_TRUE(golden(products(false, false),
                      "%6 = matmul(%5, %1) {transpose_b=true}\n%7 = matmul(%0, %5) {transpose_a=true}\n"));
@@ -126,7 +126,7 @@ TEST(Gradient, AConvolutionsFirstLayerHasNoInputGradient) {
 )"));
 }
 
-TEST(Gradient, ContributionsOfEveryReaderAreAdded) {
+TEST(Gradient, ContributionsOfEveryConsumerAreAdded) {
   Program p;
   ValueId x = p.f32("x", {3});
   ValueId loss = build::sum(p.b, mul(p.b, x, x));
@@ -139,7 +139,7 @@ TEST(Gradient, ContributionsOfEveryReaderAreAdded) {
 )"));
 }
 
-TEST(Gradient, ValuesOffThePathGetZerosOfTheirType) {
+TEST(Gradient, ValuesOutsideThePathGetZerosOfTheirType) {
   Program p;
   ValueId x = p.f32("x", {3}), other = p.f32("other", {2, 2}), d = p.state("d", {DType::f64, {}});
   ValueId loss = build::sum(p.b, x);
@@ -161,7 +161,7 @@ TEST(Gradient, TheLossItselfHasGradientOne) {
   EXPECT_EQ(p.added(), "%1 = constant() {dtype=\"f32\", shape=[], value=1.0}\n");
 }
 
-TEST(Gradient, MovesGoBack) {
+TEST(Gradient, GradientsOfMovesAreMoves) {
   Program p;
   ValueId x = p.f32("x", {4, 6});
   ValueId t = transpose(p.b, reshape(p.b, slice(p.b, x, {1, 0}, {2, 6}), {2, 3, 2}), {2, 0, 1});
@@ -189,7 +189,7 @@ TEST(Gradient, ATablesGradientIsAScatter) {
 )"));
 }
 
-TEST(Gradient, MaximaShareEqually) {
+TEST(Gradient, MaximaShareTheGradientEqually) {
   Program p;
   ValueId x = p.f32("x", {3, 4});
   p.grad(build::sum(p.b, reduce_max(p.b, x, {1})), {x});
@@ -238,19 +238,19 @@ TEST(Gradient, ComparisonsIndicesAndStopsEndAPath) {
 )"));
 }
 
-TEST(Gradient, OfAGradientIsDerivedFromTheExpression) {
+TEST(Gradient, OfAGradientIsDerivedFromItsExpression) {
   Program p;
   ValueId x = p.f32("x", {3});
   ValueId first = p.grad(build::sum(p.b, tanh(p.b, x)), {x})[0];
   p.grad(build::sum(p.b, mul(p.b, first, first)), {x});
   std::string text = p.added();
-  // tanh_grad(r, dy) = (1 - r r) dy, by r: -(r + r) dy; then on through tanh itself.
+  // tanh_grad(r, dy) = (1 - r r) dy, by r: -(r + r) dy; then through tanh itself.
   EXPECT_NE(text.find("pointwise("), std::string::npos) << text;
   EXPECT_NE(text.find("{expr=\"-(x0 + x0) * x1 * x2\"}"), std::string::npos) << text;
   EXPECT_NE(text.find("tanh_grad(%1,"), std::string::npos) << text;
 }
 
-TEST(Gradient, OfAFreeExpressionReadsOnlyWhatItNeeds) {
+TEST(Gradient, OfAFreeExpressionReadsOnlyRequiredValues) {
   Program p;
   ValueId in[] = {p.f32("a", {3}), p.f32("b", {3}), p.f32("c", {3})};
   ValueId y = pointwise(p.b, "x0 * x1 + x2", in);
@@ -261,28 +261,28 @@ TEST(Gradient, OfAFreeExpressionReadsOnlyWhatItNeeds) {
 )"));
 }
 
-TEST(Gradient, ALossMustBeOneFloat) {
+TEST(Gradient, ALossMustBeAFloatScalar) {
   Program p;
   p.b.where = "net.cc:7";
   ValueId x = p.f32("x", {3});
   ValueId i = reduce_sum(p.b, cast(p.b, x, DType::i64), {0});
   EXPECT_EQ(p.error(x, {x}),
-            "a gradient starts from a loss of one float, f32[] or f64[], not from f32[3] (variable at net.cc:7)");
+            "the loss of a gradient must be a float scalar, f32[] or f64[], got f32[3] (variable at net.cc:7)");
   EXPECT_EQ(p.error(i, {x}),
-            "a gradient starts from a loss of one float, f32[] or f64[], not from i64[] (reduce_sum at net.cc:7)");
+            "the loss of a gradient must be a float scalar, f32[] or f64[], got i64[] (reduce_sum at net.cc:7)");
   EXPECT_EQ(p.error(build::sum(p.b, x), {i}), "no gradient exists with respect to i64[] (reduce_sum at net.cc:7)");
 }
 
-TEST(Gradient, AnOpWithoutOneOnTheWayIsNamedWithItsLine) {
+TEST(Gradient, AnOpWithoutGradientIsNamedWithItsLine) {
   Program p;
   ValueId x = p.f32("x", {1, 1, 4, 4});
   MaxPool pooled = max_pool(p.b, x);
   p.b.where = "net.cc:9";
   ValueId back = max_pool_grad(p.b, pooled.value, pooled.index, {}, {1, 1, 4, 4});
-  EXPECT_EQ(p.error(build::sum(p.b, back), {x}),
-            "max_pool_grad at net.cc:9: no gradient passes max_pool_grad: a second derivative of max pooling would "
-            "read x at the window's index, and no op "
-            "does; stop_gradient before it ends the path");
+  EXPECT_EQ(
+      p.error(build::sum(p.b, back), {x}),
+      "max_pool_grad at net.cc:9: no gradient passes through max_pool_grad: a second derivative of max pooling would "
+      "read x at the window's index, for which there is no op; insert stop_gradient before it to end the path");
   EXPECT_EQ(
       p.error(build::sum(p.b, max_pool_grad(p.b, stop_gradient(p.b, pooled.value), pooled.index, {}, {1, 1, 4, 4})),
               {x}),
@@ -301,7 +301,7 @@ TEST(Gradient, EveryPartOfAConcatenationGetsItsOwnSlice) {
 }
 
 // h <- h * w + x for each row x of its sequence.
-TEST(Gradient, OfAScanIsAScanTheOtherWayWithSumsOfWhatIsRead) {
+TEST(Gradient, OfAScanIsAReverseScanWithSumsForOuterValues) {
   Program p;
   const TensorType row{DType::f32, {4}};
   ValueId h = p.f32("h", {4}), x = p.f32("x", {3, 4}), w = p.f32("w", {4});

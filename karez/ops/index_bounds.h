@@ -1,4 +1,4 @@
-// What a kernel must know to name a wrong index by its place in the logical tensor, for ops that read rows by index.
+// Attributes with which a kernel reports an invalid index by its logical position, for ops that read rows by index.
 #pragma once
 
 #include <utility>
@@ -8,9 +8,9 @@
 
 namespace karez::ops {
 
-// Of the local call: "offset", the logical number of the first row here, "limit", how many rows there are on all
-// devices, and "begin", where the part of the index here begins. What says nothing (0, all rows, the first element) is
-// left out. Attributes that have a place already (of a micro-batch) are those of the whole that the boxes are parts of.
+// Attributes of the local call: "offset", the logical number of the device's first row, "limit", the number of rows on
+// all devices, and "begin", the logical position of the device's first index. Defaults (0, all rows, the first element)
+// are omitted. If `attrs` has them already (of a micro-batch), they describe the whole of which the boxes are parts.
 inline Attrs with_index_bounds(Attrs attrs, const Box& index, const Range& rows, std::int64_t all_rows) {
   if (rows.begin != 0) attrs.set("offset", attrs.integer("offset", 0) + rows.begin);
   if (rows.size() != all_rows && !attrs.has("limit")) attrs.set("limit", all_rows);

@@ -1,4 +1,4 @@
-// Operands that do not fit: each is refused with both sizes.
+// Tests of errors for operands that do not match: each names both sizes.
 #include <gtest/gtest.h>
 
 #include "karez/ops/test_node.h"
@@ -48,66 +48,69 @@ const InvalidCase invalid_cases[] = {
     {"conv2d", "f32[8, 3, 6, 6], f32[4, 3, 3, 3]", "{padding=[0, 0], stride=[0, 1]}",
      "conv2d: stride [0, 1] has an entry below 1"},
     {"conv2d_grad_input", "f32[8, 4, 5, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], shape=[8, 3, 6, 6], stride=[1, 1]}",
-     "conv2d_grad_input: windows over an image [8, 3, 6, 6] make [6, 6] results, not [5, 6]"},
+     "conv2d_grad_input: windows over an image [8, 3, 6, 6] give [6, 6] results, not [5, 6]"},
     {"conv2d_grad_weight", "f32[8, 3, 6, 6], f32[7, 4, 6, 6]", "{kernel=[3, 3], padding=[1, 1], stride=[1, 1]}",
      "conv2d_grad_weight: batch sizes differ: 8 and 7 (f32[8, 3, 6, 6] x f32[7, 4, 6, 6])"},
     {"max_pool", "f32[8, 3, 6, 6]", "{kernel=[2, 2], padding=[2, 0], stride=[2, 2]}",
      "max_pool: padding [2, 0] is more than half of the kernel [2, 2]"},
     {"max_pool_grad", "f32[8, 3, 3, 3], i64[8, 3, 3, 3]",
      "{kernel=[2, 2], padding=[0, 0], shape=[8, 3, 6, 6], stride=[2, 2]}",
-     "max_pool_grad: the index is i32 of dy's shape f32[8, 3, 3, 3], not i64[8, 3, 3, 3]"},
+     "max_pool_grad: the index must be i32 with the shape of dy f32[8, 3, 3, 3], got i64[8, 3, 3, 3]"},
     {"avg_pool", "i32[8, 3, 6, 6]", "{kernel=[2, 2], padding=[0, 0], stride=[2, 2]}",
      "avg_pool: takes f32 or f64, not i32[8, 3, 6, 6]; cast it first"},
-    {"reduce_sum", "f32[6, 4]", "{axes=[2]}", "reduce_sum: axis 2 is no dimension of f32[6, 4]"},
-    {"reduce_sum", "f32[6, 4]", "{axes=[1, 1]}", "reduce_sum: axis 1 stands twice in [1, 1]"},
+    {"reduce_sum", "f32[6, 4]", "{axes=[2]}", "reduce_sum: axis 2 is not a dimension of f32[6, 4]"},
+    {"reduce_sum", "f32[6, 4]", "{axes=[1, 1]}", "reduce_sum: axis 1 occurs twice in [1, 1]"},
     {"reduce_sum", "bool[6, 4]", "{axes=[1]}", "reduce_sum: takes numbers, not bool[6, 4]; cast it first"},
     {"broadcast", "f32[4]", "{dims=[0], shape=[6, 4]}",
      "broadcast: sizes differ: dimension 0 of f32[4] and dimension 0 of [6, 4]"},
-    {"broadcast", "f32[4, 6]", "{dims=[1, 0], shape=[6, 4]}", "broadcast: dims do not increase: [1, 0]"},
+    {"broadcast", "f32[4, 6]", "{dims=[1, 0], shape=[6, 4]}", "broadcast: dims must increase, got [1, 0]"},
     {"reshape", "f32[6, 4]", "{shape=[5, 5]}", "reshape: f32[6, 4] has 24 elements, [5, 5] has 25"},
     {"reshape", "f32[6, 4]", "{shape=[-1, 4]}", "reshape: a size is negative: [-1, 4]"},
-    {"transpose", "f32[6, 4]", "{perm=[1, 1]}", "transpose: perm [1, 1] is no order of the dimensions of f32[6, 4]"},
+    {"transpose", "f32[6, 4]", "{perm=[1, 1]}",
+     "transpose: perm [1, 1] is not a permutation of the dimensions of f32[6, 4]"},
     {"slice", "f32[6, 4]", "{begin=[0, 3], size=[6, 2]}", "slice: 3 to 5 is not within dimension 1 of f32[6, 4]"},
     {"concat", "f32[6, 4], f32[5, 4]", "{axis=1}", "concat: shapes differ beyond axis 1: f32[6, 4] and f32[5, 4]"},
     {"concat", "", "{axis=0}", "concat: takes at least one operand"},
-    {"pad", "i32[6]", "{high=[1], low=[0], value=0.5}", "pad: 0.5 is no i32"},
+    {"pad", "i32[6]", "{high=[1], low=[0], value=0.5}", "pad: 0.5 is not a valid i32"},
     {"pad", "f32[6]", "{high=[1], low=[-1]}", "pad: low [-1] has an entry below 0"},
-    {"gather", "f32[10, 4], f32[6]", "", "gather: an index is i32 or i64, not f32[6]"},
+    {"gather", "f32[10, 4], f32[6]", "", "gather: an index must be i32 or i64, got f32[6]"},
     {"scatter_add", "i64[6, 5], f32[5, 6, 4]", "{rows=10}",
      "scatter_add: updates f32[5, 6, 4] do not begin with the shape of the index i64[6, 5]"},
-    {"cumsum", "f32[6]", "{axis=1}", "cumsum: axis 1 is no dimension of f32[6]"},
+    {"cumsum", "f32[6]", "{axis=1}", "cumsum: axis 1 is not a dimension of f32[6]"},
     {"cumsum", "bool[6]", "{axis=0}", "cumsum: takes numbers, not bool[6]; cast it first"},
-    {"sort", "f32[6, 4]", "{axis=1, first=5}", "sort: the first 5 along axis 1 of f32[6, 4], which has 4"},
+    {"sort", "f32[6, 4]", "{axis=1, first=5}", "sort: first is 5, but axis 1 of f32[6, 4] has size 4"},
     {"take_along", "f32[6, 4], i64[5, 3]", "{axis=1}",
      "take_along: f32[6, 4] and i64[5, 3] differ in more than axis 1"},
     {"take_along", "f32[6, 4], i64[6]", "{axis=1}", "take_along: f32[6, 4] and i64[6] differ in more than axis 1"},
-    {"add_along", "f32[6, 3], f32[6, 3]", "{axis=1, size=4}", "add_along: an index is i32 or i64, not f32[6, 3]"},
+    {"add_along", "f32[6, 3], f32[6, 3]", "{axis=1, size=4}", "add_along: an index must be i32 or i64, got f32[6, 3]"},
     {"add_along", "i64[6, 3], f32[6, 4]", "{axis=1, size=4}",
-     "add_along: the index i64[6, 3] and updates f32[6, 4] have other shapes"},
-    {"one_hot", "f32[6]", R"({depth=10, dtype="f32"})", "one_hot: an index is i32 or i64, not f32[6]"},
+     "add_along: the index i64[6, 3] and updates f32[6, 4] have different shapes"},
+    {"one_hot", "f32[6]", R"({depth=10, dtype="f32"})", "one_hot: an index must be i32 or i64, got f32[6]"},
     {"arg_max", "f32[6, 0]", "{axis=1}", "arg_max: axis 1 of f32[6, 0] is empty"},
     {"sgd", "f32[6], f32[5], f32[6], f32[]", "{momentum=0.9}", "sgd: operands differ: f32[6] and f32[5]"},
-    {"sgd", "f32[6], f32[6], f32[6], f64[]", "{momentum=0.9}", "sgd: the learning rate is a scalar f32[], not f64[]"},
-    {"sgd", "f32[6], f32[6], f32[6], f32[]", "{momentum=-0.5}", "sgd: momentum is -0.5, not from 0 to below inf"},
+    {"sgd", "f32[6], f32[6], f32[6], f64[]", "{momentum=0.9}",
+     "sgd: the learning rate must be a scalar f32[], got f64[]"},
+    {"sgd", "f32[6], f32[6], f32[6], f32[]", "{momentum=-0.5}",
+     "sgd: momentum is -0.5; it must be at least 0 and below inf"},
     {"adam", "f32[6], f32[6], f32[6], f32[6], f32[], i64[]", "{beta1=1.0, beta2=0.999, eps=1e-08}",
-     "adam: beta1 is 1.0, not from 0 to below 1.0"},
+     "adam: beta1 is 1.0; it must be at least 0 and below 1.0"},
     {"adam", "f32[6], f32[6], f32[6], f32[6], f32[], i32[]", "{beta1=0.9, beta2=0.999, eps=1e-08}",
-     "adam: the step is a scalar i64[], not i32[]"},
+     "adam: the step must be a scalar i64[], got i32[]"},
     {"sgd_if", "f32[6], f32[6], f32[6], f32[], i32[]", "{momentum=0.9}",
-     "sgd_if: what says whether to apply it is a scalar bool[], not i32[]"},
+     "sgd_if: apply must be a scalar bool[], got i32[]"},
     {"adam_if", "f32[6], f32[6], f32[6], f32[6], f32[], i32[], bool[]", "{beta1=0.9, beta2=0.999, eps=1e-08}",
-     "adam: the step is a scalar i64[], not i32[]"},
-    {"constant", "", R"({dtype="f32", shape=[2]})", "constant: has either a value or data, not neither"},
-    {"constant", "", R"({dtype="i32", shape=[], value=3000000000})", "constant: 3000000000 is no i32"},
-    {"constant", "", R"({dtype="i32", shape=[], value=0.5})", "constant: 0.5 is no i32"},
-    {"constant", "", R"({dtype="bool", shape=[], value=2})", "constant: a bool is 0 or 1, not 2.0"},
+     "adam: the step must be a scalar i64[], got i32[]"},
+    {"constant", "", R"({dtype="f32", shape=[2]})", "constant: must have either a value or data, got neither"},
+    {"constant", "", R"({dtype="i32", shape=[], value=3000000000})", "constant: 3000000000 is not a valid i32"},
+    {"constant", "", R"({dtype="i32", shape=[], value=0.5})", "constant: 0.5 is not a valid i32"},
+    {"constant", "", R"({dtype="bool", shape=[], value=2})", "constant: a bool must be 0 or 1, got 2.0"},
     {"constant", "", R"({data="00", dtype="f32", shape=[1]})",
-     "constant: data of f32[1] is 8 hexadecimal digits, not 2"},
+     "constant: data of f32[1] must have 8 hexadecimal digits, got 2"},
     {"constant", "", R"({data="0000803g", dtype="f32", shape=[1]})",
      "constant: data of f32[1] is not lower-case hexadecimal"},
-    {"iota", "", R"({axis=2, dtype="f32", shape=[6, 4]})", "iota: axis 2 is no dimension of f32[6, 4]"},
+    {"iota", "", R"({axis=2, dtype="f32", shape=[6, 4]})", "iota: axis 2 is not a dimension of f32[6, 4]"},
     {"random_uniform", "i64[3]", R"({dtype="f32", shape=[6], site=0})",
-     "random_uniform: the state is i64[2] (seed, step), not i64[3]"},
+     "random_uniform: the state must be i64[2] (seed, step), got i64[3]"},
     {"random_uniform", "i64[2]", R"({dtype="i32", shape=[6], site=0})",
      "random_uniform: takes f32 or f64, not i32[6]; cast it first"},
     {"input", "", R"({dtype="f32", name="", shape=[6]})", "input: its name is empty"},
@@ -115,7 +118,7 @@ const InvalidCase invalid_cases[] = {
      "size overflows 64 bits: 4611686018427387904 x 4"},
 };
 
-TEST(Infer, OperandsThatDoNotFitAreRefusedWithBothSizes) {
+TEST(Infer, MismatchedOperandsAreRejectedWithBothSizes) {
   OpTable ops = all_ops();
   for (const InvalidCase& m : invalid_cases)
     EXPECT_EQ(construction_error(ops, m.op, m.types, m.attrs), m.says) << m.op << "(" << m.types << ") " << m.attrs;
@@ -142,7 +145,7 @@ TEST(Infer, DilationAndStrideCountAsInPyTorch) {
 }
 
 // Half of [4, 3] is 2 rows of 3 or 3 rows of 2; a quarter is 1 row of 3, but not of 2.
-TEST(Shardings, AReshapeIsSplitWhereItsPartsAreWholeRowsOnBothSides) {
+TEST(Shardings, AReshapeIsSplitIfItsPartsAreWholeRowsOnBothSides) {
   const OpTable ops = all_ops();
   SingleNodeGraph node = single_node_graph(ops, "reshape", "f32[4, 3]", "{shape=[6, 2]}");
   EXPECT_NE(shardings_of(node, 2).find("S(0) -> S(0)"), std::string::npos) << shardings_of(node, 2);

@@ -16,7 +16,7 @@ ValueId binary_of_bools(Builder& b, std::string_view op, ValueId x, ValueId y) {
   if (op == "le") return binary(b, "or", no(x), y);
   if (op == "ge") return binary(b, "or", x, no(y));
   require(ErrorKind::type, op != "sub", "sub: takes numbers, not ", b.type(x), " and ", b.type(y),
-          "; x != y says where two bools differ");
+          "; use x != y to compare bools");
   return binary(b, op, x, y);
 }
 

@@ -1,15 +1,15 @@
-// Strides of windows on bytes that are there already.
+// Strides of windows, which show existing bytes.
 #include "karez/ops/local_views.h"
 
 namespace karez::ops {
 
 std::optional<Strides> reshape_strides(const View& view, const Shape& shape) {
-  require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view, " has another number of elements than ",
-          shape);
+  require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view,
+          " has a different number of elements than ", shape);
   if (view.count() == 0) return row_major(shape);
   Strides out(shape.size(), 1);
-  // Walk both shapes from the last dimension; a run of source dimensions that are contiguous to each other serves a run
-  // of target ones.
+  // Walks both shapes from the last dimension; a run of mutually contiguous source dimensions maps to a run of target
+  // dimensions.
   int target = static_cast<int>(shape.size()) - 1;
   std::int64_t run = 1, filled = 1, base = 0;
   bool fresh = true;
@@ -33,7 +33,7 @@ std::optional<Strides> reshape_strides(const View& view, const Shape& shape) {
     if (filled == run) fresh = true;
   }
   if (!fresh) return std::nullopt;
-  for (; target >= 0; --target) out[static_cast<std::size_t>(target)] = 1;  // only sizes of one are left
+  for (; target >= 0; --target) out[static_cast<std::size_t>(target)] = 1;  // only dimensions of size 1 remain
   return out;
 }
 

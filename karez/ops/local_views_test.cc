@@ -1,4 +1,4 @@
-// Strides of windows against brute force over every index.
+// Tests of the strides of windows against brute force over every index.
 #include "karez/ops/local_views.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::vector<std::int64_t> addresses(const Shape& shape, const Strides& strides) 
   return out;
 }
 
-// Whether any strides at all show these addresses under `shape`: a dimension's stride must be the step to its second
+// Whether any strides give these addresses for `shape`: the stride of a dimension must be the step to its second
 // element.
 bool can_be_seen_as(const std::vector<std::int64_t>& wanted, const Shape& shape) {
   Strides strides(shape.size(), 0), rows = row_major(shape);
@@ -40,7 +40,7 @@ Shape random_split(std::mt19937_64& random, std::int64_t count, bool ones) {  //
   return shape;
 }
 
-TEST(ReshapeStrides, AreRightAndFoundWheneverThereAreAny) {
+TEST(ReshapeStrides, AreCorrectAndFoundIfTheyExist) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 5;
   RecordProperty("seed", std::to_string(seed));
@@ -51,7 +51,7 @@ TEST(ReshapeStrides, AreRightAndFoundWheneverThereAreAny) {
     std::int64_t count = counts[random() % 9];
     View view;
     view.shape = random_split(random, count, true);
-    // Strides: a permutation of dense ones, now and then with a gap, a repetition, or anything where the size is one.
+    // Strides: a permutation of dense ones, sometimes with a gap, a repetition, or any stride for size 1.
     std::vector<std::size_t> order(view.shape.size());
     for (std::size_t d = 0; d < order.size(); ++d) order[d] = d;
     if (random() % 3 == 0) std::shuffle(order.begin(), order.end(), random);
@@ -103,12 +103,12 @@ TEST(ReshapeStrides, NoElementsAndOneElementFitAnyShape) {
     reshape_strides(View(DType::f32, {2, 3}), {5});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "reshape: f32[2, 3] has another number of elements than [5]");
+    EXPECT_STREQ(error.what(), "reshape: f32[2, 3] has a different number of elements than [5]");
   }
 }
 
-TEST(WindowView, ABoxOfAPartStartsWhereItsCornerLies) {
-  Box origin = {{4, 10}, {2, 7}}, box = {{6, 9}, {3, 5}};  // of a logical tensor whose part begins at (4, 2)
+TEST(WindowView, ABoxOfAPartStartsAtItsCorner) {
+  Box origin = {{4, 10}, {2, 7}}, box = {{6, 9}, {3, 5}};  // of a logical tensor; the part begins at (4, 2)
   View part(DType::f64, {6, 5});
   std::int64_t offset = -1;
   View window = slice_view(part, origin, box, offset);
@@ -128,7 +128,7 @@ TEST(WindowView, AnEmptyPartStaysAtTheFirstByte) {
   std::int64_t offset = -1;
   View window = slice_view(whole, {{0, 3}}, {{3, 3}}, offset);
   EXPECT_EQ(window.count(), 0);
-  EXPECT_EQ(offset, 0) << "one past the end may lie outside the block";
+  EXPECT_EQ(offset, 0) << "one past the end may be outside the block";
 }
 
 TEST(BroadcastView, NewDimensionsRepeatAndOldOnesKeepTheirStrides) {

@@ -1,4 +1,4 @@
-// Local calls: what each op's attributes become for one device's part.
+// Tests of local calls: the attributes of each op for one device's part.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -22,7 +22,7 @@ std::string localised(std::string_view op, std::string_view types, std::string_v
   return localise(view).print();
 }
 
-TEST(Localise, SourcesKnowTheirPlaceInTheWhole) {
+TEST(Localise, SourcesGetTheirPositionInTheWhole) {
   EXPECT_EQ(localised("iota", "", R"({axis=0, dtype="i64", shape=[5, 4]})", {}, {{S(0)}}, 1),
             R"({axis=0, dtype="i64", shape=[2, 4], start=3})");
   EXPECT_EQ(localised("iota", "", R"({axis=0, dtype="i64", shape=[5, 4]})", {}, {{S(1)}}, 1),
@@ -31,7 +31,7 @@ TEST(Localise, SourcesKnowTheirPlaceInTheWhole) {
             R"({begin=[3, 0], dtype="f32", logical=[5, 4], shape=[2, 4], site=7})");
   EXPECT_EQ(localised("random_uniform", "i64[2]", R"({dtype="f32", shape=[5, 4, 3], site=7})", {{B()}}, {{S(2)}}, 1),
             R"({begin=[0, 0, 2], dtype="f32", logical=[5, 4, 3], shape=[5, 4, 1], site=7})")
-      << "a later dimension's place counts like the first's";
+      << "the position in a later dimension counts like that in the first";
   EXPECT_EQ(localised("random_uniform", "i64[2]", R"({dtype="f32", shape=[5, 4], site=7})", {{B(), B()}},
                       {{S(1), S(0)}}, 3, Mesh::of({{"x", 2}, {"y", 2}})),
             R"({begin=[3, 2], dtype="f32", logical=[5, 4], shape=[2, 2], site=7})");
@@ -41,7 +41,7 @@ TEST(Localise, SourcesKnowTheirPlaceInTheWhole) {
             R"({dtype="f32", name="w", shape=[2]})");
 }
 
-TEST(Localise, ConstantDataIsCutElementByElement) {
+TEST(Localise, ConstantDataIsSlicedElementByElement) {
   const char* attrs = R"({data="0001020304050607", dtype="bool", shape=[2, 4]})";
   EXPECT_EQ(localised("constant", "", attrs, {}, {{S(1)}}, 1), R"({data="02030607", dtype="bool", shape=[2, 2]})");
   EXPECT_EQ(localised("constant", "", attrs, {}, {{S(0)}}, 0), R"({data="00010203", dtype="bool", shape=[1, 4]})");
@@ -55,7 +55,7 @@ TEST(Localise, ConstantDataIsCutElementByElement) {
             R"({data="", dtype="bool", shape=[0]})");
 }
 
-TEST(Localise, RowsOfATableKnowTheirFirstNumber) {
+TEST(Localise, RowsOfATableGetTheirOffset) {
   EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{S(0)}, {B()}}, {{P()}}, 1), "{limit=5, offset=3}");
   EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{S(0)}, {B()}}, {{P()}}, 0), "{limit=5}");
   EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{B()}, {S(0)}}, {{S(0)}}, 1), "{begin=[3]}");
@@ -77,7 +77,7 @@ TEST(Localise, RowsOfATableKnowTheirFirstNumber) {
             R"({begin=[3], depth=5, dtype="f32"})");
 }
 
-TEST(Localise, ShapesBecomeLocalOnes) {
+TEST(Localise, ShapesBecomeLocal) {
   EXPECT_EQ(localised("broadcast", "f32[4]", "{dims=[1], shape=[5, 4]}", {{B()}}, {{S(0)}}, 1),
             "{dims=[1], shape=[2, 4]}");
   EXPECT_EQ(localised("reshape", "f32[6, 4]", "{shape=[24]}", {{S(0)}}, {{S(0)}}, 1), "{shape=[12]}");
@@ -93,7 +93,7 @@ TEST(Localise, ShapesBecomeLocalOnes) {
             "{kernel=[2, 2], padding=[0, 0], shape=[5, 2, 6, 6], stride=[2, 2]}");
 }
 
-// A local call's own infer must make the local box: what localise writes and what the kernels see agree.
+// The infer of a local call must give the local box, so that the attributes from localise match the views of kernels.
 TEST(Localise, LocalCallsInferTheirOwnBoxes) {
   OpTable ops = all_ops();
   struct Case {

@@ -1,4 +1,4 @@
-// Losses that say more than those of karez/ops/compose.h: cross-entropy that leaves rows out.
+// Losses with more options than those of karez/ops/compose.h: cross-entropy that ignores rows.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace karez::ops::build {
 
-// cross_entropy without the rows whose label is ignore_index, which count neither in the sum nor in the mean; NaN where
-// no row is left (PyTorch's rule). The mean divides by a count that devices sum before any gradient begins, so that
-// this is asked for and not the default.
+// cross_entropy without the rows with label ignore_index, which count neither in the sum nor in the mean; NaN if no
+// row remains (PyTorch's rule). The mean divides by a count that devices sum before any gradient begins, so this form
+// is not the default.
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights,
                       std::optional<std::int64_t> ignore_index);
 

@@ -46,7 +46,7 @@ Signature index(const NodeView& node) {
       cat(batch, ta ? "k m" : "m k", ", ", batch, tb ? "n k" : "k n", " -> ", batch, "m n | linear {0} {1}"));
 }
 
-// With a' and b' the operands as multiplied: da' = dy b'^T and db' = a'^T dy. A transposed operand's gradient is the
+// Let a' and b' be the operands as multiplied: da' = dy b'^T and db' = a'^T dy. A transposed operand's gradient is the
 // transposed product, which is the product with the factors exchanged.
 std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId> dy) {
   bool ta = n.attrs().flag("transpose_a", false), tb = n.attrs().flag("transpose_b", false);
@@ -72,7 +72,7 @@ std::vector<OpDef> matmul_ops() {
   return {{.name = "matmul",
            .doc = "Matrix product of a [..., m, k] and b [..., k, n] with equal leading dimensions; {transpose_a}, "
                   "{transpose_b}: the last two "
-                  "dimensions of that operand are stored the other way round; {wide}: of halves an f32.",
+                  "dimensions of that operand are exchanged; {wide}: the product of halves is f32.",
            .inputs = 2,
            .infer = infer,
            .index = index,

@@ -1,12 +1,13 @@
-// What stands between micro-batches and the whole batch: their sum, their putting together, and parts of what is there
-// whole. The pass `microbatch` makes these, and nobody else.
+// Ops between micro-batches and the whole batch: their sum, their concatenation, and slices of whole values. Only the
+// pass `microbatch` inserts them.
 #include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
 namespace {
 
-// A letter for every dimension but the one that is cut in time: a part of a device's part is no interval of the whole.
+// A letter for every dimension except the one that is sliced in time: a slice of a device's part is not an interval of
+// the whole.
 Signature letters_but_axis(const NodeView& node) {
   Signature s;
   s.in = {letters(node.in_type(0).shape)};
@@ -18,7 +19,7 @@ Signature letters_but_axis(const NodeView& node) {
 
 std::int64_t parts_of(std::string_view op, const Attrs& attrs) {
   std::int64_t parts = attrs.integer("parts");
-  require(ErrorKind::shape, parts >= 1, op, ": of ", parts, " parts");
+  require(ErrorKind::shape, parts >= 1, op, ": parts is ", parts, "; it must be at least 1");
   return parts;
 }
 
@@ -26,7 +27,7 @@ std::int64_t parts_of(std::string_view op, const Attrs& attrs) {
 
 std::vector<OpDef> microbatch_ops() {
   OpDef accumulate{.name = "accumulate",
-                   .doc = "The sum of x over all acts of a launch, in their order; it is there after the last.",
+                   .doc = "The sum of x over all acts of a launch, in their order; complete after the last act.",
                    .inputs = 1};
   accumulate.infer = [](std::span<const TensorType> in, const Attrs&) {
     require_number("accumulate", in[0]);
@@ -37,14 +38,14 @@ std::vector<OpDef> microbatch_ops() {
     s.linear = {{0}};
     return s;
   };
-  accumulate.no_grad = "it is made after differentiation";
+  accumulate.no_grad = "it is inserted after differentiation";
   accumulate.cost = [](std::span<const TensorType> in, std::span<const TensorType>, const Attrs&) {
     return Cost{WorkClass::memory, 0, 3 * bytes_of(in, {})};
   };
   accumulate.role = Role::accumulate;
 
   OpDef join{.name = "micro_join",
-             .doc = "x of all {parts} acts of a launch, one behind the other along {axis}; it is there after the last.",
+             .doc = "x of all {parts} acts of a launch, concatenated along {axis}; complete after the last act.",
              .inputs = 1};
   join.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     TensorType out = in[0];
@@ -57,7 +58,7 @@ std::vector<OpDef> microbatch_ops() {
   join.role = Role::micro_join;
 
   OpDef part{.name = "micro_slice",
-             .doc = "Of x, which is there once a launch, in each act the next of {parts} equal parts along {axis}.",
+             .doc = "In each act, the next of {parts} equal parts along {axis} of x, which is filled once per launch.",
              .inputs = 1};
   part.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     TensorType out = in[0];

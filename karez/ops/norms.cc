@@ -1,4 +1,4 @@
-// Statistics and normalisation, of primitive ops.
+// Statistics and normalisation, composed of primitive ops.
 #include "karez/ops/norms.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ std::int64_t count_over(const TensorType& x, const Ints& axes) {
 
 ValueId plus(Builder& b, ValueId x, double number) { return add(b, x, full_like(b, x, number)); }
 
-// x times the normaliser, weight and bias, as a value of this type.
+// x times the normaliser and weight, plus bias, as a value of this type.
 ValueId scaled(Builder& b, std::string_view what, const TensorType& type, ValueId x, ValueId normaliser,
                std::optional<ValueId> weight, std::optional<ValueId> bias) {
   for (auto operand : {weight, bias})
@@ -33,8 +33,8 @@ ValueId scaled(Builder& b, std::string_view what, const TensorType& type, ValueI
       const TensorType& given = b.type(*operand);
       const bool fits = given.dtype == type.dtype && given.rank() <= type.rank() &&
                         std::equal(given.shape.rbegin(), given.shape.rend(), type.shape.rbegin());
-      require(ErrorKind::shape, fits, what, ": ", given, " beside ", type,
-              "; weight and bias have the last dimensions");
+      require(ErrorKind::shape, fits, what, ": ", given, " does not match ", type,
+              "; weight and bias must have its last dimensions");
     }
   ValueId y = binary(b, "mul", x, normaliser);
   if (weight) y = binary(b, "mul", y, widened(b, *weight));
@@ -50,15 +50,15 @@ ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep, std::int64_
   ValueId centred = binary(b, "sub", x, mean(b, x, axes, true));
   ValueId squares = sum(b, mul(b, centred, centred), axes, keep);
   const std::int64_t count = count_over(b.type(x), axes);
-  require(ErrorKind::shape, correction >= 0 && count > correction, "variance: of ", count, " elements with correction ",
-          correction, "; more elements than the correction are needed");
+  require(ErrorKind::shape, correction >= 0 && count > correction, "variance: ", count, " elements with correction ",
+          correction, "; there must be more elements than the correction");
   return cast(b, mul(b, squares, full_like(b, squares, 1.0 / static_cast<double>(count - correction))), dtype);
 }
 
 ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep) {
   const TensorType type = b.type(x);
   require(ErrorKind::type, is_float(type.dtype), "norm: takes f32 or f64, not ", type, "; cast it first");
-  require(p >= 0, "norm: p is ", p, "; it must not be below 0");
+  require(p >= 0, "norm: p is ", p, "; it must be at least 0");
   auto squeezed = [&](ValueId y) {
     if (keep) return y;
     Shape shape;
@@ -81,7 +81,7 @@ ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep
   if (p == 0) return cast(b, sum(b, cast(b, ne(b, x, full_like(b, x, 0)), b.type(x).dtype), axes, keep), type.dtype);
   if (p == 1) return cast(b, sum(b, abs(b, x), axes, keep), type.dtype);
   ValueId total = p == 2 ? sum(b, mul(b, x, x), axes, true) : sum(b, pow(b, abs(b, x), full_like(b, x, p)), axes, true);
-  // No root of 0, whose slope is infinite: 1 in its place, and 0 in the end.
+  // The slope of the root is infinite at 0: 1 replaces 0 before the root, and 0 the result.
   ValueId zero = full_like(b, total, 0), some = ne(b, total, zero);
   ValueId safe = select(b, some, total, full_like(b, total, 1));
   ValueId root = p == 2 ? sqrt(b, safe) : pow(b, safe, full_like(b, safe, 1 / p));
@@ -91,7 +91,7 @@ ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep
 ValueId clip(Builder& b, ValueId x, std::optional<double> low, std::optional<double> high) {
   require(!(low && high) || *low <= *high, "clip: the lower bound ", low.value_or(0), " is above the upper one, ",
           high.value_or(0));
-  // Not by max and min, which halve the gradient at a bound.
+  // max and min are not used, since they halve the gradient at a bound.
   const auto bounded = [&](std::string_view text, double bound) {
     const ValueId operands[] = {x, full_like(b, x, bound)};
     x = pointwise(b, text, operands);

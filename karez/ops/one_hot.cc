@@ -1,4 +1,4 @@
-// Between indices and vectors: one_hot and arg_max.
+// one_hot and arg_max: conversions between indices and vectors.
 #include "karez/ops/build.h"
 #include "karez/ops/index_bounds.h"
 #include "karez/ops/op_rows.h"
@@ -10,11 +10,10 @@ namespace {
 OpDef one_hot() {
   OpDef op{.name = "one_hot",
            .doc =
-               "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, else 0; an "
-               "index outside is an error of the "
-               "launch, which calls it {of} ('the index' unless said). Local: {offset} is the logical number of the "
-               "rows' first element here, "
-               "{limit} the whole depth, {begin} the first index's place.",
+               "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, otherwise "
+               "0; an index out of range is an error of the launch, which names it {of} (default 'the index'). Local: "
+               "{offset} is the logical position in a row of the device's first element, {limit} the whole depth, "
+               "{begin} the logical position of the device's first index.",
            .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -45,7 +44,7 @@ OpDef one_hot() {
 
 OpDef arg_max() {
   OpDef op{.name = "arg_max",
-           .doc = "Place (i64) of the largest element along {axis}, which goes; the first maximum wins.",
+           .doc = "Index (i64) of the largest element along {axis}, which is removed; the first maximum wins.",
            .inputs = 1};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {

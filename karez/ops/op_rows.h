@@ -1,4 +1,4 @@
-// What each file of this room gives: rows of the op table. all_ops.cc puts them together, and nothing else calls them.
+// The rows of the op table that each file of this component defines; only all_ops.cc calls these functions.
 #pragma once
 
 #include <vector>
@@ -18,15 +18,15 @@ std::vector<OpDef> reduce_ops();  // reduce_sum, reduce_max, reduce_min
 std::vector<OpDef> broadcast_ops();
 std::vector<OpDef> reshape_ops();
 std::vector<OpDef> transpose_ops();
-std::vector<OpDef> slice_ops();   // slice, concat, pad: one another's gradients
+std::vector<OpDef> slice_ops();   // slice, concat, pad
 std::vector<OpDef> gather_ops();  // gather, scatter_add
 std::vector<OpDef> axis_ops();    // cumsum, sort, take_along, add_along
 std::vector<OpDef> index_ops();   // one_hot, arg_max
 std::vector<OpDef> scan_ops();
 std::vector<OpDef> update_ops();  // sgd, adam, sgd_if, adam_if
-std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
+std::vector<OpDef> assign_ops();  // assign, copy, layout
 std::vector<OpDef> box_ops();
 std::vector<OpDef> transfer_ops();
-std::vector<OpDef> microbatch_ops();  // accumulate, micro_join, micro_slice: made by a pass
+std::vector<OpDef> microbatch_ops();  // accumulate, micro_join, micro_slice
 
 }  // namespace karez::ops

@@ -1,4 +1,4 @@
-// The table of pointwise ops and what is derived from a row.
+// The table of pointwise ops, with the gradient ops, linear groups and outside effects derived from its rows.
 #include "karez/ops/pointwise.h"
 
 #include <algorithm>
@@ -11,13 +11,13 @@ namespace karez::ops {
 namespace {
 
 // One line of the table. Expressions: x, y, z are the operands, r the result, dy the gradient of the result; a gradient
-// expression becomes an op of its own over the names in it, in order of appearance, unless some row already has that
-// expression: "r * dy" is just mul(r, dy). "dy" alone passes it on; "" lets none flow.
+// expression becomes an op of its own over the names in it, in order of appearance, unless a row already has that
+// expression: "r * dy" is mul(r, dy). "dy" alone passes the gradient through; "" means none.
 struct Line {
   const char* name;
   OperandDTypes dtypes;
   const char* expr;
-  std::vector<const char*> grads;  // per operand; a single reason in words is a no_grad
+  std::vector<const char*> grads;  // per operand; if the result is bool, the reason for no_grad
   const char* doc;
 };
 
@@ -35,14 +35,14 @@ const Line lines[] = {
      OperandDTypes::floats,
      "max(x, 0)",
      {"select(r <= 0, 0, dy)"},
-     "The larger of x and 0; NaN stays NaN and passes the gradient on, which is 0 at 0."},
-    // Beyond 40 either way nothing is left of the bell but 0, which infinity must not multiply.
+     "The larger of x and 0; NaN stays NaN and passes the gradient; the gradient at 0 is 0."},
+    // Beyond 40 and -40 the normal density is 0, which must not be multiplied by infinity.
     {"gelu",
      OperandDTypes::floats,
      "max(x, -40) * phi(x)",
      {"(phi(x) + max(min(x, 40), -40) * 0.3989422804014327 * exp(-0.5 * x * x)) * dy"},
      "x times the probability that a standard normal number is below x (the erf form)."},
-    // (1 + tanh(u)) / 2 is sigmoid(2 u), which does not cancel below 0.
+    // (1 + tanh(u)) / 2 is sigmoid(2 u), which has no cancellation below 0.
     {"gelu_tanh",
      OperandDTypes::floats,
      "max(x, -40) * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))",
@@ -64,7 +64,7 @@ const Line lines[] = {
      "x without its sign; the gradient at 0 is 0."},
     {"sin", OperandDTypes::floats, "sin(x)", {"cos(x) * dy"}, "Sine of x (radians)."},
     {"cos", OperandDTypes::floats, "cos(x)", {"-sin(x) * dy"}, "Cosine of x (radians)."},
-    {"stop_gradient", OperandDTypes::any, "x", {""}, "x itself; no gradient passes."},
+    {"stop_gradient", OperandDTypes::any, "x", {""}, "x itself, without a gradient."},
     {"add", OperandDTypes::numbers, "x + y", {"dy", "dy"}, "x plus y; integers wrap."},
     {"sub", OperandDTypes::numbers, "x - y", {"dy", "-dy"}, "x minus y; integers wrap."},
     {"mul", OperandDTypes::numbers, "x * y", {"dy * y", "x * dy"}, "x times y; integers wrap."},
@@ -72,39 +72,39 @@ const Line lines[] = {
      OperandDTypes::numbers,
      "x / y",
      {"dy / y", "-dy * r / y"},
-     "x over y; integers round toward zero, and division of one by zero is an error."},
+     "x over y; integers round toward zero, and their division by zero is an error."},
     {"pow",
      OperandDTypes::floats,
      "pow(x, y)",
      {"select(y == 0, 0, y * pow(x, y - 1)) * dy", "select(x == 0, 0, log(x) * r) * dy"},
-     "x to the power y; the gradient in y is 0 where x is 0, that in x is 0 where y is 0."},
-    // Equal operands share the gradient, so that it does not depend on their order.
+     "x to the power y; the gradient in y is 0 if x is 0, that in x is 0 if y is 0."},
+    // Equal operands share the gradient, so that it is independent of their order.
     {"max",
      OperandDTypes::numbers,
      "max(x, y)",
      {"select(x < y, 0, select(x == y, 0.5 * dy, dy))", "select(y < x, 0, select(y == x, 0.5 * dy, dy))"},
-     "The larger of x and y; NaN where one is, +0 above -0. Equal operands each get half of the gradient; beside a NaN "
-     "both get all of it."},
+     "The larger of x and y; NaN if one is NaN; +0 is above -0. Equal operands each get half of the gradient; if one "
+     "is NaN, both get all of it."},
     {"min",
      OperandDTypes::numbers,
      "min(x, y)",
      {"select(x > y, 0, select(x == y, 0.5 * dy, dy))", "select(y > x, 0, select(y == x, 0.5 * dy, dy))"},
-     "The smaller of x and y; NaN where one is, -0 below +0. Equal operands each get half of the gradient; beside a "
-     "NaN both get all of it."},
+     "The smaller of x and y; NaN if one is NaN; -0 is below +0. Equal operands each get half of the gradient; if one "
+     "is NaN, both get all of it."},
     {"eq", OperandDTypes::any, "x == y", {to_bool}, "Whether x equals y."},
     {"ne", OperandDTypes::any, "x != y", {to_bool}, "Whether x differs from y."},
     {"lt", OperandDTypes::numbers, "x < y", {to_bool}, "Whether x is below y."},
     {"le", OperandDTypes::numbers, "x <= y", {to_bool}, "Whether x is at most y."},
     {"gt", OperandDTypes::numbers, "x > y", {to_bool}, "Whether x is above y."},
     {"ge", OperandDTypes::numbers, "x >= y", {to_bool}, "Whether x is at least y."},
-    {"and", OperandDTypes::bools, "x && y", {to_bool}, "Whether both hold."},
-    {"or", OperandDTypes::bools, "x || y", {to_bool}, "Whether one holds."},
-    {"not", OperandDTypes::bools, "!x", {to_bool}, "Whether x does not hold."},
+    {"and", OperandDTypes::bools, "x && y", {to_bool}, "Whether both are true."},
+    {"or", OperandDTypes::bools, "x || y", {to_bool}, "Whether x or y is true."},
+    {"not", OperandDTypes::bools, "!x", {to_bool}, "Whether x is false."},
     {"select",
      OperandDTypes::any,
      "select(x, y, z)",
      {"", "select(x, dy, 0)", "select(x, 0, dy)"},
-     "y where the bool x holds, else z."},
+     "y if the bool x is true, otherwise z."},
 };
 
 // "r * dy" with names {"r", "dy"} becomes "x0 * x1".
@@ -132,7 +132,7 @@ std::string canonical(std::string_view text, std::vector<std::string>& names) {
 
 std::vector<Pointwise> build_rows() {
   std::vector<Pointwise> rows;
-  std::vector<std::string> forward;  // canonical expressions of the lines, for gradients that are one of them
+  std::vector<std::string> forward;  // canonical expressions of the lines, to find gradients that equal one
   for (const Line& line : lines) forward.push_back(print(parse_expr(line.expr)));
 
   for (std::size_t i = 0; i < std::size(lines); ++i) {
@@ -179,7 +179,7 @@ std::vector<Pointwise> build_rows() {
   return rows;
 }
 
-// What an expression is in a set of variables: exactly zero, free of them, linear in them, or unknown.
+// The dependence of an expression on a set of variables: exactly zero, free of them, linear in them, or unknown.
 enum class Linearity { zero, constant, linear, unknown };
 
 Linearity linearity_in(const Expr& e, const std::vector<int>& group) {
@@ -198,7 +198,7 @@ Linearity linearity_in(const Expr& e, const std::vector<int>& group) {
     return fine ? Linearity::linear : Linearity::unknown;
   };
   if (all_free) return Linearity::constant;
-  // A literal infinity makes NaN of a part that is 0.
+  // A literal infinity turns a partial value of 0 into NaN.
   if (e->kind == ExprKind::mul || e->kind == ExprKind::div)
     for (const Expr& operand : e->operands)
       if (operand && operand->kind == ExprKind::constant && !std::isfinite(operand->value)) return Linearity::unknown;
@@ -218,7 +218,7 @@ Linearity linearity_in(const Expr& e, const std::vector<int>& group) {
 
 using OutsideEffect = Signature::OutsideEffect;
 
-// From harmless to worst, whatever the order of the names.
+// The order from harmless to worst, independent of the enum's.
 int rank_of(OutsideEffect outside) {
   switch (outside) {
     case OutsideEffect::condition: return 0;
@@ -229,7 +229,7 @@ int rank_of(OutsideEffect outside) {
   return 3;
 }
 
-// Notes of every variable in `e`, which stands in a place of this kind, what it does there.
+// Records the effect of every variable in `e`, which is a subexpression with the effect `place`.
 void find_outside_effects(const Expr& e, OutsideEffect place, std::map<int, OutsideEffect>& found) {
   if (e->kind == ExprKind::variable) {
     auto [at, fresh] = found.try_emplace(e->variable, place);

@@ -21,9 +21,9 @@ enum class OperandDTypes {
 };  // dtypes of the operands (a select's condition is always bool)
 std::string_view name_of(OperandDTypes dtypes);
 
-// How the gradient of one operand is made: one op of this table, on values of the forward node.
+// The gradient of one operand: one op of this table, applied to values of the forward node.
 struct PointwiseGradient {
-  std::string op;                     // "mul", "tanh_grad"; "" where none flows; "=" where dy itself is the gradient
+  std::string op;                     // "mul", "tanh_grad"; "" for no gradient; "=" if dy itself is the gradient
   std::vector<std::string> operands;  // "x", "y", "z" (operands), "r" (the result), "dy"
   bool operator==(const PointwiseGradient&) const = default;
 };
@@ -34,23 +34,22 @@ struct Pointwise {
   int operands = 1;
   OperandDTypes dtypes = OperandDTypes::floats;
   bool returns_bool = false;
-  std::vector<PointwiseGradient>
-      grads;  // one an operand; empty for gradient ops, whose derivative is derived, and where `no_grad` says why
+  std::vector<PointwiseGradient> grads;  // one per operand; empty for gradient ops, which are differentiated
+                                         // symbolically, and if there is a `no_grad`
   std::string no_grad;
   std::string doc;
 };
 
-// All rows in the order of the table, each gradient op behind the row it belongs to. Constant data, built at first use.
+// All rows in the order of the table, each gradient op after its row. Constant data, built at first use.
 const std::vector<Pointwise>& pointwise_rows();
-const Pointwise* pointwise_row(std::string_view name);  // null: no pointwise op of that name
+const Pointwise* pointwise_row(std::string_view name);  // null: no such pointwise op
 
-// The sets of variables in which an expression is linear (additive and homogeneous, the others held): "x0 - x1": {0,
-// 1}; "x0 * x1": {0}, {1}. Partial sums may pass through those operands together. Proved from the form alone: what it
-// cannot prove is left out.
+// The sets of variables in which an expression is linear (additive and homogeneous, the others fixed): "x0 - x1": {0,
+// 1}; "x0 * x1": {0}, {1}. Partial sums may pass through those operands together. Proved from the form alone: a set
+// that cannot be proved is omitted.
 std::vector<std::vector<int>> linear_groups(const Expr& expr);
 
-// What each operand does to those that it stands beside, where it does another thing than multiply: "x0 / x1": 1
-// divides.
+// The effect of each operand on the others, if it is not a factor: in "x0 / x1", operand 1 is a divisor.
 std::map<int, graph::Signature::OutsideEffect> outside_effects(const Expr& expr);
 
 }  // namespace karez::ops

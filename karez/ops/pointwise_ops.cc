@@ -11,7 +11,7 @@
 namespace karez::ops {
 namespace {
 
-// Which variables stand where a truth is wanted: conditions of select, operands of &&, || and !.
+// Marks the variables that are used as bools: conditions of select, operands of &&, || and !.
 void find_bool_operands(const Expr& e, std::vector<bool>& truth) {
   for (int k = 0; k < operands_of(e->kind); ++k) {
     const Expr& operand = e->operands[static_cast<std::size_t>(k)];
@@ -22,7 +22,7 @@ void find_bool_operands(const Expr& e, std::vector<bool>& truth) {
   }
 }
 
-// Dtype of the result: bool for comparisons, else that of the operands that are no conditions.
+// The type of the result: bool for comparisons, otherwise the dtype of the operands that are not conditions.
 TensorType infer_pointwise(std::string_view op, const Expr& expr, OperandDTypes dtypes,
                            std::span<const TensorType> in) {
   require(!in.empty(), op, ": takes at least one operand");
@@ -72,7 +72,7 @@ Signature index_pointwise(const NodeView& node, const Expr& expr) {
   return s;
 }
 
-// The gradient of operand i by its slope: one more `pointwise` node, over those of (inputs, dy) that the slope reads.
+// The gradient of an operand from its slope: a `pointwise` node over those of (inputs, dy) that the product reads.
 ValueId gradient_by_slope(Builder& b, const NodeView& n, const Expr& slope, int operand, ValueId dy) {
   int count = static_cast<int>(n.in_count());
   if (!is_float(n.in_type(static_cast<std::size_t>(operand)).dtype) || !is_float(n.out_type(0).dtype)) return {};
@@ -103,13 +103,13 @@ std::vector<ValueId> derived_gradients(Builder& b, const NodeView& n, const Expr
   return out;
 }
 
-// By slopes that are written out, one for each operand and ";" between them, where the derivative of the value would
-// cancel or overflow.
+// Gradients from explicit slopes, one per operand and separated by ";", for expressions with a symbolic derivative that
+// would cancel or overflow.
 std::vector<ValueId> written_gradients(Builder& b, const NodeView& n, std::string_view slopes, ValueId dy) {
   std::vector<ValueId> out;
   for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i) {
     const auto end = slopes.find(';');
-    require((end == slopes.npos) == (i == count - 1), "pointwise: ", count, " operands have as many slopes, not '",
+    require((end == slopes.npos) == (i == count - 1), "pointwise: ", count, " operands require one slope each, got '",
             n.attrs().text("slopes"), "'");
     out.push_back(gradient_by_slope(b, n, parse_expr(slopes.substr(0, end)), i, dy));
     slopes.remove_prefix(end == slopes.npos ? slopes.size() : end + 1);
@@ -137,7 +137,7 @@ std::vector<ValueId> row_gradients(Builder& b, const NodeView& n, const Pointwis
   return out;
 }
 
-// x + y and the like: one operation on the two operands themselves that gives the same when they are swapped.
+// Whether it is one operation on its two operands that gives the same result if they are swapped, such as x + y.
 bool is_commutative(const Expr& expr) {
   switch (expr->kind) {
     case ExprKind::add:
@@ -154,13 +154,13 @@ bool is_commutative(const Expr& expr) {
   return a->kind == ExprKind::variable && b->kind == ExprKind::variable && a->variable != b->variable;
 }
 
-// Functions whose results halves are too coarse for: e^x, x^y, and what falls from the infinite near zero.
+// Functions with results for which halves are too coarse: e^x, x^y, and functions that are infinite at zero.
 bool is_steep(const Expr& e) {
   return e->kind == ExprKind::exp || e->kind == ExprKind::log || e->kind == ExprKind::pow || e->kind == ExprKind::rsqrt;
 }
 
-// How many evaluations of e^x take as long as the functions in the expression. Read off the text, for planners ask
-// often.
+// The time of the functions in the expression, in evaluations of e^x. It scans the text without parsing, since planners
+// call it often.
 double transcendentals_in(std::string_view expr) {
   constexpr std::pair<std::string_view, double> weights[] = {{"exp", 1},   {"sigmoid", 1}, {"log", 1.5}, {"tanh", 1.5},
                                                              {"sin", 1.5}, {"cos", 1.5},   {"erf", 3},   {"phi", 3},
@@ -194,7 +194,8 @@ OpDef op_of(const Pointwise& row) {
       return row_gradients(b, n, row, dy[0]);
     };
   }
-  // The result may overwrite any operand of its own dtype: comparisons only bools, select not its condition.
+  // The result may overwrite any operand of its own dtype: not the operands of a comparison of numbers, nor the
+  // condition of select.
   std::vector<bool> truth(static_cast<std::size_t>(row.operands));
   find_bool_operands(expr, truth);
   bool bools = row.dtypes == OperandDTypes::bools;
@@ -205,7 +206,7 @@ OpDef op_of(const Pointwise& row) {
   op.half_policy = is_steep(expr) ? HalfPolicy::widen : HalfPolicy::widen_and_round;
   op.elementwise = true;
   op.commutative = is_commutative(expr);
-  // Maxima could be regrouped too, but share nothing in programs that people write.
+  // Maxima could be regrouped too, but real programs would not share work by it.
   op.associative = op.commutative && (expr->kind == ExprKind::add || expr->kind == ExprKind::mul);
   op.overflows_regrouped = op.associative && expr->kind == ExprKind::mul;
   return op;
@@ -214,9 +215,9 @@ OpDef op_of(const Pointwise& row) {
 OpDef free_form() {
   OpDef op{.name = "pointwise",
            .doc =
-               "The scalar expression {expr} over x0, x1, ... at every element; operands of equal shape, conditions "
-               "bool, the others of one "
-               "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise; {slopes}, if "
+               "The scalar expression {expr} over x0, x1, ... at every element; operands have equal shapes, conditions "
+               "are bool, the others have one dtype. {dtype_out}, if given, is the dtype of a comparison's result, "
+               "bool otherwise; {slopes}, if "
                "given, are the derivatives.",
            .inputs = -1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -238,7 +239,7 @@ OpDef free_form() {
   op.half_policy = HalfPolicy::widen_and_round;
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
     const double transcendentals =
-        attrs.has("expr") ? transcendentals_in(attrs.text("expr")) : 0;  // a plan by hand may lack it
+        attrs.has("expr") ? transcendentals_in(attrs.text("expr")) : 0;  // a hand-written plan may lack it
     return Cost{WorkClass::memory, transcendentals * static_cast<double>(out[0].count()), bytes_of(in, out)};
   };
   return op;
@@ -255,7 +256,7 @@ OpDef cast() {
   };
   op.index = [](const NodeView& node) {
     Signature s = same_shape_signature(node);
-    // Dropping fractions of summands is not dropping the fraction of the sum: only float to float lets Partial through.
+    // Truncating summands differs from truncating their sum: only float to float passes Partial.
     if (is_float(node.in_type(0).dtype) && is_float(node.out_type(0).dtype)) s.linear = {{0}};
     return s;
   };

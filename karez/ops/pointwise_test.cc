@@ -1,4 +1,4 @@
-// The pointwise table: what is derived from a row agrees with the row's own expression, in numbers.
+// Tests of the pointwise table: gradients and linear groups agree numerically with the row's expression.
 #include "karez/ops/pointwise.h"
 #include "karez/base/text.h"
 
@@ -22,7 +22,7 @@ double at(const std::string& expr, const std::vector<double>& values) {
   return evaluate<double>(parse_expr(expr), std::span<const double>(values));
 }
 
-// Which variables are bools: those that a select asks or && and so on combine.
+// Whether an operand is a bool: the condition of a select, or an operand of &&, || or !.
 bool is_condition(const Pointwise& row, int operand) {
   return row.dtypes == OperandDTypes::bools || (operand == 0 && (row.name.rfind("select", 0) == 0));
 }
@@ -36,7 +36,7 @@ TEST(Pointwise, ExpressionsAreCanonical) {
   EXPECT_EQ(pointwise_row("matmul"), nullptr);
 }
 
-// A gradient that is a product uses mul; the others are ops of their own over what they read.
+// A gradient that is a product uses mul; the others are ops of their own over the values that they read.
 TEST(Pointwise, GradientsUseRowsThatExist) {
   auto grads = [](const char* name) {
     return join(pointwise_row(name)->grads, "; ", [](const PointwiseGradient& g) {
@@ -58,7 +58,7 @@ TEST(Pointwise, GradientsUseRowsThatExist) {
   for (const Pointwise& row : pointwise_rows())
     for (const auto& grad : row.grads)
       EXPECT_TRUE(grad.op.empty() || grad.op == "=" || pointwise_row(grad.op) != nullptr)
-          << row.name << " wants " << grad.op;
+          << row.name << " requires " << grad.op;
 }
 
 TEST(Pointwise, GradientsAreDerivatives) {
@@ -92,15 +92,15 @@ TEST(Pointwise, GradientsAreDerivatives) {
   EXPECT_GT(compared, 1000);
 }
 
-TEST(Pointwise, TheGradientAtCornersIsWhatTheDocSays) {
+TEST(Pointwise, TheGradientAtCornersMatchesTheDoc) {
   EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {0, 5}), 0);
   EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {0, INFINITY}), 0) << "no 0 * inf";
   EXPECT_EQ(at(pointwise_row("abs_grad")->expr, {0, 5}), 0);
   EXPECT_EQ(at(pointwise_row("max_grad")->expr, {1, 1, 4}), 2) << "equal operands share";
   const double nan = std::nan("");
-  EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {nan, 5}), 5) << "a NaN hands it on, as in PyTorch";
+  EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {nan, 5}), 5) << "a NaN passes it, as in PyTorch";
   for (const char* op : {"max_grad", "min_grad"}) {
-    EXPECT_EQ(at(pointwise_row(op)->expr, {nan, 1, 4}), 4) << "so do both operands beside a NaN";
+    EXPECT_EQ(at(pointwise_row(op)->expr, {nan, 1, 4}), 4) << "so do both operands if one is NaN";
     EXPECT_EQ(at(pointwise_row(op)->expr, {1, nan, 4}), 4);
   }
   EXPECT_EQ(at(pointwise_row("min_grad")->expr, {1, 2, 4}), 4);
@@ -109,8 +109,8 @@ TEST(Pointwise, TheGradientAtCornersIsWhatTheDocSays) {
   EXPECT_EQ(at(pointwise_row("pow_grad2")->expr, {0, 0, 3}), 0) << "0 to any power is constant in the power";
 }
 
-// Where the mathematics is finite, so are values and gradients.
-TEST(Pointwise, FarArgumentsGiveFiniteNumbers) {
+// Values and gradients are finite if the mathematical results are.
+TEST(Pointwise, LargeArgumentsGiveFiniteNumbers) {
   for (double x : {-HUGE_VAL, -1e300, -1e3, -88.0, -1e-6, -5e-324, 0.0, 5e-324, 1e-6, 88.0, 1e3, HUGE_VAL}) {
     for (const char* op : {"tanh", "sigmoid", "erf"})
       EXPECT_TRUE(std::abs(at(pointwise_row(op)->expr, {x})) <= 1) << op << " of " << x;
@@ -132,7 +132,7 @@ std::string groups(const char* expr) {
   return join(linear_groups(parse_expr(expr)), " ", [](const auto& g) { return cat("{", join(g, ","), "}"); });
 }
 
-TEST(LinearGroups, AreReadOffTheForm) {
+TEST(LinearGroups, AreDerivedFromTheForm) {
   EXPECT_EQ(groups("x0 + x1"), "{0,1}");
   EXPECT_EQ(groups("x0 * x1"), "{0} {1}");
   EXPECT_EQ(groups("x0 / x1"), "{0}");
@@ -147,8 +147,8 @@ TEST(LinearGroups, AreReadOffTheForm) {
   EXPECT_EQ(groups("1 / x0"), "");
 }
 
-// Additive and homogeneous in numbers, for every group of every row: f(a + b) = f(a) + f(b).
-TEST(LinearGroups, HoldInNumbers) {
+// Checks f(a + b) = f(a) + f(b) numerically for every group of every row.
+TEST(LinearGroups, HoldNumerically) {
   std::mt19937 random(seed());
   std::uniform_real_distribution<double> positive(0.3, 2.0), any(-2.0, 2.0);
   int compared = 0;

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* image = "x [n, c, h, w]";
 constexpr const char* result = "dy [n, c, p, q]";
 
-// PyTorch's rule: padding of at most half the kernel, so that no window sees padding alone.
+// PyTorch's rule: padding of at most half the kernel, so that no window contains only padding.
 void check_padding(std::string_view op, const Window& window) {
   for (std::size_t i = 0; i < 2; ++i)
     require(ErrorKind::shape, 2 * window.padding[i] <= window.kernel[i], op, ": padding ", window.padding,
@@ -31,7 +31,7 @@ TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs
   require_float(op, dy);
   Shape shape = shape_attr(op, attrs);
   require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == dy.shape[1], op, ": shape ",
-          shape, " does not fit ", dy);
+          shape, " does not match ", dy);
   Window window = window_of(op, attrs);
   check_padding(op, window);
   require_output_size(op, window, shape, dy);
@@ -41,9 +41,8 @@ TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs
 OpDef max_pool() {
   return {.name = "max_pool",
           .doc =
-              "Largest element of each {kernel} window of x [n, c, h, w], {stride} apart, and its place r * kernel "
-              "width + s in the window as "
-              "i32; the first maximum wins, {padding} never.",
+              "Largest element of each {kernel} window of x [n, c, h, w], {stride} apart, and its position r * kernel "
+              "width + s in the window as i32; the first maximum wins, {padding} never does.",
           .inputs = 1,
           .infer =
               [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -65,11 +64,11 @@ OpDef max_pool_grad() {
           .infer =
               [](std::span<const TensorType> in, const Attrs& attrs) {
                 require(ErrorKind::type, in[1] == TensorType{DType::i32, in[0].shape},
-                        "max_pool_grad: the index is i32 of dy's shape ", in[0], ", not ", in[1]);
+                        "max_pool_grad: the index must be i32 with the shape of dy ", in[0], ", got ", in[1]);
                 return std::vector{infer_gradient("max_pool_grad", in[0], attrs)};
               },
           .index = "n c _ _, n c _ _ -> n c _ _ | linear {0}",
-          .no_grad = "a second derivative of max pooling would read x at the window's index, and no op does"};
+          .no_grad = "a second derivative of max pooling would read x at the window's index, for which there is no op"};
 }
 
 OpDef avg_pool() {

@@ -1,4 +1,4 @@
-// Sum, maximum and minimum over axes, which go.
+// reduce_sum, reduce_max and reduce_min over axes, which they remove.
 #include <algorithm>
 
 #include "karez/ops/compose.h"
@@ -11,8 +11,8 @@ namespace {
 std::vector<bool> reduced_axes(std::string_view op, const TensorType& x, const Attrs& attrs) {
   std::vector<bool> gone(x.shape.size());
   for (auto axis : attrs.ints("axes")) {
-    require(ErrorKind::type, axis >= 0 && axis < x.rank(), op, ": axis ", axis, " is no dimension of ", x);
-    require(ErrorKind::shape, !gone[static_cast<std::size_t>(axis)], op, ": axis ", axis, " stands twice in ",
+    require(ErrorKind::type, axis >= 0 && axis < x.rank(), op, ": axis ", axis, " is not a dimension of ", x);
+    require(ErrorKind::shape, !gone[static_cast<std::size_t>(axis)], op, ": axis ", axis, " occurs twice in ",
             attrs.ints("axes"));
     gone[static_cast<std::size_t>(axis)] = true;
   }
@@ -54,7 +54,7 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
     TensorType type = n.in_type(0);
     Ints kept = kept_axes(reduced_axes(name, type, n.attrs()));
     if (kind == Reduce::sum) return {build::broadcast(b, dy[0], type.shape, kept)};
-    // Every extreme element gets an equal part of the gradient; where a NaN is the result, every NaN.
+    // Every extreme element gets an equal part of the gradient; if the result is NaN, every NaN does.
     Ints axes = n.attrs().ints("axes");
     ValueId operands[] = {x, build::broadcast(b, y, type.shape, kept)};
     ValueId extreme = build::pointwise(b, "x0 == x1 || x0 != x0", operands);
@@ -68,15 +68,14 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
 }  // namespace
 
 std::vector<OpDef> reduce_ops() {
-  return {reduction("reduce_sum", "Sum over {axes}, which go; 0 of nothing. Integers wrap.", Reduce::sum),
+  return {reduction("reduce_sum", "Sum over {axes}, which are removed; 0 of no elements. Integers wrap.", Reduce::sum),
           reduction("reduce_max",
-                    "Largest element over {axes}, which go; NaN if there is one, of nothing the lowest number. The "
-                    "gradient goes to all maxima in equal parts.",
+                    "Largest element over {axes}, which are removed; NaN if there is one, the lowest number of no "
+                    "elements. All maxima get equal parts of the gradient.",
                     Reduce::max),
           reduction("reduce_min",
-                    "Smallest element over {axes}, which go; NaN if there is one, of nothing the highest number. The "
-                    "gradient goes to all minima in "
-                    "equal parts.",
+                    "Smallest element over {axes}, which are removed; NaN if there is one, the highest number of no "
+                    "elements. All minima get equal parts of the gradient.",
                     Reduce::min)};
 }
 

@@ -1,4 +1,4 @@
-// The same elements in the same logical row-major order under another shape.
+// reshape: the same elements in the same logical row-major order with another shape.
 #include <numeric>
 
 #include "karez/ops/build.h"
@@ -23,10 +23,10 @@ std::vector<std::size_t> dims_above_one(const Shape& shape) {
   return dims;
 }
 
-// Both shapes, without sizes of 1, are cut into the smallest groups of equal product. [6, 4, 5] -> [24, 5] has groups
-// (6, 4 | 24) and (5 | 5). A dimension alone on both sides keeps its letter. In other groups the first dimensions share
-// one, and equal parts of the one must be whole rows of the other: 24 in parts of 24 / k is rows of 4 only if k divides
-// 6; in general k must divide both, hence their greatest common divisor.
+// Both shapes, without sizes of 1, are divided into the smallest groups of equal product. [6, 4, 5] -> [24, 5] has
+// groups (6, 4 | 24) and (5 | 5). A dimension alone on both sides keeps its letter. In other groups the first
+// dimensions share a letter, and equal parts of one must be whole rows of the other: parts of size 24 / k are whole
+// rows of 4 only if k divides 6. In general k must divide both, hence their greatest common divisor.
 Signature index(const NodeView& node) {
   const Shape &from = node.in_type(0).shape, &to = node.out_type(0).shape;
   Signature s;
@@ -67,12 +67,12 @@ std::optional<OffsetView> window(const View& x, const Shape& shape, const Attrs&
 
 std::vector<OpDef> reshape_ops() {
   return {{.name = "reshape",
-           .doc = "x as {shape}, which has as many elements; logical row-major order stays.",
+           .doc = "x with {shape}, which has the same number of elements in the same logical row-major order.",
            .inputs = 1,
            .infer = infer,
            .index = index,
            .grad = grad,
-           .cost = no_cost,  // an alias, unless x lies otherwise in memory
+           .cost = no_cost,  // an alias, unless the strides of x require a copy
            .role = Role::window,
            .window = window}};
 }

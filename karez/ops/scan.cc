@@ -1,4 +1,5 @@
-// scan and its gradient, which is a scan the other way: of each trip the body once more, and gradients of that.
+// scan and its gradient, a scan in the opposite direction that computes the body of each trip again and differentiates
+// it.
 #include "karez/ops/scan.h"
 
 #include "karez/base/scanner.h"
@@ -20,7 +21,7 @@ std::vector<TensorType> parse_types(const std::string& text) {
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
   const ScanShape s = scan_shape(attrs);
   const auto carries = static_cast<std::size_t>(s.carries), sequences = static_cast<std::size_t>(s.sequences);
-  require(s.trips >= 1, "scan: ", s.trips, " trips; it takes at least one");
+  require(s.trips >= 1, "scan: ", s.trips, " trips; there must be at least 1");
   require(in.size() >= carries + sequences, "scan: ", in.size(), " operands for ", carries, " carries and ", sequences,
           " sequences");
   for (std::size_t i = carries; i < carries + sequences; ++i)
@@ -31,7 +32,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   return out;
 }
 
-// It is taken apart before anything is laid out.
+// Nothing is split: scans are unrolled before layouts are chosen.
 Signature index(const NodeView& node) {
   Signature s;
   for (const TensorType& type : node.in_types()) s.in.emplace_back(type.shape.size(), never_split);
@@ -39,7 +40,7 @@ Signature index(const NodeView& node) {
   return s;
 }
 
-// Copies a body's nodes behind what the builder's graph has. `now`: by value of the body; its arguments are there.
+// Appends the nodes of a body to the builder's graph. `now`: by value of the body; the arguments are set already.
 void copy_nodes(Builder& b, const Graph& body, ById<ValueId, ValueId>& now) {
   for (const Node& node : body.nodes) {
     b.path = node.path, b.where = node.where;
@@ -54,7 +55,7 @@ void copy_nodes(Builder& b, const Graph& body, ById<ValueId, ValueId>& now) {
   }
 }
 
-// A region that is being written: its arguments and its outputs.
+// A region under construction.
 struct Body {
   Graph graph;
   std::vector<ValueId> add_arguments(const std::vector<TensorType>& types) {
@@ -82,7 +83,7 @@ std::vector<TensorType> types_of(const Graph& graph, std::span<const ValueId> id
   return out;
 }
 
-// Differentiates one scan node. Everything about floats alone: no gradient flows to or from anything else.
+// Differentiates one scan node. It considers floats alone: other values have no gradient.
 class Backward {
  public:
   Backward(Builder& b, const NodeView& view, std::span<const ValueId> dy)
@@ -99,7 +100,7 @@ class Backward {
     ScanShape shape{.trips = s_.trips, .reverse = !s_.reverse};
     std::vector<ValueId> operands, sequences = before;
     for (std::size_t i = 0; i < inputs_.size();
-         ++i)  // gradients that go from trip to trip: of carries, and sums for what is read
+         ++i)  // gradients that pass from trip to trip: of carries, and sums for outer values
       if (carried(i)) operands.push_back(i < carries_ && dy_[i].valid() ? dy_[i] : build::full_like(b_, inputs_[i], 0));
     shape.carries = static_cast<int>(operands.size());
     sequences.insert(sequences.end(), inputs_.begin() + at(carries_), inputs_.begin() + at(carries_ + sequences_));
@@ -120,7 +121,7 @@ class Backward {
   bool is_sequence(std::size_t operand) const { return operand >= carries_ && operand < carries_ + sequences_; }
   bool carried(std::size_t operand) const { return is_a_float(operand) && !is_sequence(operand); }
 
-  // The same scan, which hands out each trip's carries too. What it computes a second time is found equal later.
+  // The same scan, which also returns the carries before each trip. A later pass merges the repeated computation.
   std::vector<ValueId> carries_before() {
     Graph body = body_;
     ScanShape shape = s_;
@@ -139,7 +140,7 @@ class Backward {
     const auto first = static_cast<std::size_t>(shape.carries);
     for (std::size_t i = first; i < first + static_cast<std::size_t>(shape.sequences); ++i) types[i] = row_of(types[i]);
     const std::vector<ValueId> arguments = out.add_arguments(types);
-    // Behind the carried gradients: carries, rows of the sequences, gradients of the rows handed out, what is read.
+    // After the carried gradients: carries, rows of the sequences, gradients of the returned rows, outer values.
     std::size_t next = first;
     ById<ValueId, ValueId> now(body_.values.size());
     for (std::size_t i = 0; i < carries_ + sequences_; ++i) now[body_.arguments[i]] = arguments[next++];
@@ -166,7 +167,7 @@ class Backward {
     return std::move(out.graph);
   }
 
-  // The trip's results times their gradients, summed: the scalar whose gradient is wanted.
+  // The sum of the trip's results times their gradients: the scalar to differentiate.
   ValueId product(Builder& b, std::span<const ValueId> arguments, std::span<const ValueId> of_rows,
                   const ById<ValueId, ValueId>& now) const {
     ValueId sum;
@@ -194,7 +195,7 @@ class Backward {
   }
 
   Builder& b_;
-  const Graph body_;  // copies: nodes move while others are added
+  const Graph body_;  // copies: adding nodes moves others
   const std::vector<ValueId> inputs_;
   const ScanShape s_;
   const std::vector<ValueId> dy_;
@@ -232,7 +233,7 @@ std::vector<ValueId> build::scan(Builder& b, Graph body, std::span<const ValueId
 
 std::vector<OpDef> scan_ops() {
   return {{.name = "scan",
-           .doc = "Its region, once for each row of its sequences, each with the carries that the one before left; see "
+           .doc = "Runs its region once for each row of its sequences, with the carries of the previous run; see "
                   "karez/ops/scan.h.",
            .inputs = -1,
            .infer = infer,

@@ -9,15 +9,15 @@
 
 namespace karez::ops {
 
-// Operands: first carries, then sequences (the first dimension is `trips`), then what the body reads of outside. The
-// region has as many arguments: carries as the trip before left them, rows of the sequences, what is read. Its outputs:
-// the next carries, then `rows`, which the node gives one behind the other. The node's results: last carries, then
-// those stacks.
+// Operands: first carries, then sequences (with first dimension `trips`), then the outer values that the body
+// reads. The region has one argument for each: the carries of the previous trip, rows of the sequences, outer values.
+// Its outputs: the next carries, then `rows`, which the node stacks. The node's results: the last carries, then those
+// stacks.
 struct ScanShape {
   int carries = 0, sequences = 0;
   std::int64_t trips = 1;
   bool reverse = false;               // from the last row to the first
-  std::vector<TensorType> rows = {};  // that a trip adds
+  std::vector<TensorType> rows = {};  // types of the rows that a trip adds
 };
 ScanShape scan_shape(const Attrs& attrs);
 TensorType stacked(const TensorType& row, std::int64_t trips);

@@ -1,4 +1,4 @@
-// Letters, checks of operands, sums of bytes.
+// Letters of dimensions, checks of operands and attributes, sums of bytes.
 #include "karez/ops/shapes.h"
 
 namespace karez::ops {
@@ -35,13 +35,13 @@ void require_number(std::string_view op, const TensorType& type) {
 }
 
 void require_index(std::string_view op, const TensorType& type) {
-  require(ErrorKind::type, type.dtype == DType::i32 || type.dtype == DType::i64, op, ": an index is i32 or i64, not ",
-          type);
+  require(ErrorKind::type, type.dtype == DType::i32 || type.dtype == DType::i64, op,
+          ": an index must be i32 or i64, got ", type);
 }
 
 DType product_dtype(std::string_view op, DType operands, const Attrs& attrs) {
   if (!attrs.flag("wide", false)) return operands;
-  require(ErrorKind::type, is_half(operands), op, ": {wide} makes an f32 of halves, not of ", operands);
+  require(ErrorKind::type, is_half(operands), op, ": {wide} requires operands of bf16 or f16, got ", operands);
   return DType::f32;
 }
 
@@ -61,7 +61,7 @@ Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std
 Shape shape_attr(std::string_view op, const Attrs& attrs) {
   const Shape& shape = attrs.ints("shape");
   for (auto size : shape) require(ErrorKind::shape, size >= 0, op, ": a size is negative: ", shape);
-  count_of(shape);  // overflow is an error here, not later
+  count_of(shape);  // throws on overflow
   return shape;
 }
 
@@ -71,7 +71,7 @@ TensorType type_attr(std::string_view op, const Attrs& attrs) {
 
 int axis_of(std::string_view op, const Attrs& attrs, const TensorType& type) {
   std::int64_t axis = attrs.integer("axis");
-  require(ErrorKind::type, axis >= 0 && axis < type.rank(), op, ": axis ", axis, " is no dimension of ", type);
+  require(ErrorKind::type, axis >= 0 && axis < type.rank(), op, ": axis ", axis, " is not a dimension of ", type);
   return static_cast<int>(axis);
 }
 

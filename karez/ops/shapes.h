@@ -1,4 +1,4 @@
-// What the ops' type rules and index functions share: letters, checks of operands, sums of bytes.
+// Common functions of the ops' type rules and index functions: letters, checks of operands, sums of bytes.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace karez::ops {
 
 // Letter number i: a, b, ... z, d26, d27, ...
 std::string letter(std::size_t i);
-std::vector<std::string> letters(const Shape& shape);  // one a dimension
+std::vector<std::string> letters(const Shape& shape);  // one per dimension
 // Operands and results that all have the same shape (or are scalars): a letter for every dimension.
 Signature same_shape_signature(const NodeView& node);
 
@@ -21,7 +21,7 @@ Signature same_shape_signature(const NodeView& node);
 void require_same_type(std::string_view op, const TensorType& a, const TensorType& b);
 void require_same_dtype(std::string_view op, const TensorType& a, const TensorType& b);
 void require_float(std::string_view op, const TensorType& type);
-// Of a product with operands of this type: f32 where {wide} says so of halves.
+// The dtype of a product of these operands: f32 for halves with {wide}, otherwise theirs.
 DType product_dtype(std::string_view op, DType operands, const Attrs& attrs);
 void require_number(std::string_view op, const TensorType& type);  // not bool
 void require_index(std::string_view op, const TensorType& type);   // i32 or i64
@@ -32,14 +32,14 @@ Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std
 // The attribute "shape" with no negative size, and the dtype of the attribute "dtype".
 Shape shape_attr(std::string_view op, const Attrs& attrs);
 TensorType type_attr(std::string_view op, const Attrs& attrs);
-// The attribute names a dimension of the type: 0 to rank - 1.
+// The attribute "axis", which must be a dimension of the type: 0 to rank - 1.
 int axis_of(std::string_view op, const Attrs& attrs, const TensorType& type);
 
 double bytes_of(std::span<const TensorType> in, std::span<const TensorType> out);
-// A cost of nothing: the value is a name, an alias or comes from elsewhere.
+// Zero cost: the value is a name, an alias or comes from outside.
 Cost no_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs);
 
-// Attributes of the local call with "shape" that of output 0's box.
+// Attributes of the local call, with "shape" set to that of output 0's box.
 Attrs with_local_shape(const LocalView& view);
 
 }  // namespace karez::ops

@@ -1,4 +1,4 @@
-// Parts of tensors and their putting together: slice, concat, pad. Each one's gradient is made of the others.
+// slice, concat and pad; the gradient of each uses the others.
 #include "karez/base/attr_cast.h"
 #include "karez/ops/build.h"
 #include "karez/ops/op_rows.h"
@@ -7,7 +7,8 @@
 namespace karez::ops {
 namespace {
 
-// A letter for every dimension that is as large in x as in y: what is cut or filled must lie whole on a device.
+// A letter for every dimension that has the same size in x and y; a sliced or padded dimension must be whole on each
+// device.
 Signature uncut_letters(const NodeView& node, const Ints& begin) {
   const Shape &x = node.in_type(0).shape, &y = node.out_type(0).shape;
   Signature s;
@@ -19,7 +20,7 @@ Signature uncut_letters(const NodeView& node, const Ints& begin) {
 }
 
 OpDef slice() {
-  OpDef op{.name = "slice", .doc = "The box of {size} elements from {begin} on, in every dimension.", .inputs = 1};
+  OpDef op{.name = "slice", .doc = "The box of {size} elements of x that begins at {begin}.", .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     auto rank = in[0].shape.size();
@@ -55,7 +56,7 @@ OpDef slice() {
 
 OpDef concat() {
   OpDef op{.name = "concat",
-           .doc = "The operands one behind the other along {axis}; their other dimensions are equal.",
+           .doc = "The operands concatenated along {axis}; their other dimensions are equal.",
            .inputs = -1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -101,7 +102,7 @@ OpDef concat() {
 
 OpDef pad() {
   OpDef op{.name = "pad",
-           .doc = "x with {low} elements of {value} before it and {high} behind it in every dimension.",
+           .doc = "x with {low} elements of {value} before it and {high} after it in every dimension.",
            .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -116,7 +117,7 @@ OpDef pad() {
   };
   op.index = [](const NodeView& node) {
     Signature s = uncut_letters(node, node.attrs().ints("low"));
-    // Summands padded with v would make a sum padded with several v.
+    // If every summand were padded with v, the sum would be padded with a multiple of v.
     if (node.attrs().real("value", 0) == 0) s.linear = {{0}};
     return s;
   };

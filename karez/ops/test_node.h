@@ -1,4 +1,4 @@
-// For tests: a graph of one node, from texts.
+// A graph of one node for tests, built from text.
 #pragma once
 
 #include <string>
@@ -48,7 +48,7 @@ inline std::string shardings_of(const SingleNodeGraph& node, int size) {
   return join(shardings(node.view(), size), " | ", [](const Sharding& s) { return print(s); });
 }
 
-// What the construction of a node says that does not work; "" if it does.
+// The error of constructing a node; "" if there is none.
 inline std::string construction_error(const OpTable& ops, std::string_view op, std::string_view types,
                                       std::string_view attrs) {
   try {

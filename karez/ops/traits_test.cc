@@ -1,4 +1,4 @@
-// What passes ask about ops: which op is what in a step, and that what a row says of itself is so.
+// Tests of the properties of ops that passes use: roles, and that the properties which rows claim hold.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string names_of(Role role) {
   return names_where([&](const OpDef& op) { return op.role == role; });
 }
 
-TEST(Traits, EveryOpThatIsNoPlainKernelSaysWhatItIsInAStep) {
+TEST(Traits, EveryOpThatIsNotComputeHasItsRole) {
   EXPECT_EQ(names_of(Role::source), "input");
   EXPECT_EQ(names_of(Role::state), "variable");
   EXPECT_EQ(names_of(Role::constant), "constant iota");
@@ -41,7 +41,7 @@ TEST(Traits, EveryOpThatIsNoPlainKernelSaysWhatItIsInAStep) {
   EXPECT_EQ(names_where([](const OpDef& op) { return !op.call_name.empty(); }), "assign layout");
 }
 
-TEST(Traits, ARoleComesWithWhatPassesNeedForIt) {
+TEST(Traits, ARoleComesWithTheFieldsThatPassesRequire) {
   for (const OpDef* op : table().rows()) {
     EXPECT_EQ(op->role == Role::window, static_cast<bool>(op->window)) << op->name;
     if (op->role == Role::window) { EXPECT_EQ(op->inputs, 1) << op->name; }
@@ -51,14 +51,14 @@ TEST(Traits, ARoleComesWithWhatPassesNeedForIt) {
     if (op->role == Role::update || op->role == Role::store) { EXPECT_FALSE(op->in_place.empty()) << op->name; }
     if (op->shared_operands) {
       EXPECT_LT(*op->shared_operands + static_cast<int>(op->in_place.size()), op->inputs)
-          << op->name << " has a gradient, too";
+          << op->name << " must also have a gradient operand";
     }
     EXPECT_TRUE(op->expr.empty() || op->elementwise) << op->name;
     EXPECT_TRUE(!op->associative || op->commutative) << op->name;
   }
 }
 
-// The operands of shared updates: states first, each overwritten by the result of its place.
+// The operands of shared updates: states first, each overwritten by the result of the same index.
 TEST(Traits, AnUpdateOverwritesItsFirstOperandsInOrder) {
   for (const char* name : {"sgd", "adam", "sgd_if", "adam_if"}) {
     const auto& pairs = table().at(name).in_place;
@@ -67,7 +67,7 @@ TEST(Traits, AnUpdateOverwritesItsFirstOperandsInOrder) {
   }
 }
 
-TEST(Traits, CommutativeOpsAreThoseThatGiveTheSameWhenSwapped) {
+TEST(Traits, CommutativeOpsGiveTheSameResultWhenSwapped) {
   const double inf = std::numeric_limits<double>::infinity();
   const double numbers[] = {0, -0.0, 1, -2.5, 1e308, inf, -inf, std::nan("")};
   for (const OpDef* op : table().rows()) {
@@ -91,22 +91,22 @@ TEST(Traits, CommutativeOpsAreThoseThatGiveTheSameWhenSwapped) {
   EXPECT_EQ(names_where([](const OpDef& op) { return op.overflows_regrouped; }), "mul");
 }
 
-// A window's view and offset against the elements it must show, counted one by one.
-TEST(Traits, AWindowSeesTheElementsItsOpMeans) {
+// A window's view and offset against the elements that it must show.
+TEST(Traits, AWindowShowsTheElementsOfItsOp) {
   View x(DType::f32, {4, 6}, {6, 1});
   auto slice = table().at("slice").window(x, {2, 3}, Attrs().set("begin", Ints{1, 2}).set("size", Ints{2, 3}));
   ASSERT_TRUE(slice);
   EXPECT_EQ(slice->view, View(DType::f32, {2, 3}, {6, 1}));
   EXPECT_EQ(slice->offset, 4 * (6 + 2));
   auto none = table().at("slice").window(x, {0, 3}, Attrs().set("begin", Ints{4, 2}).set("size", Ints{0, 3}));
-  EXPECT_EQ(none->offset, 0) << "nothing lies nowhere, least of all behind the end";
+  EXPECT_EQ(none->offset, 0) << "an empty result has offset 0, not one past the end";
   auto turned = table().at("transpose").window(x, {6, 4}, Attrs().set("perm", Ints{1, 0}));
   EXPECT_EQ(turned->view, View(DType::f32, {6, 4}, {1, 6}));
   auto repeated = table().at("broadcast").window(View(DType::f32, {6}, {1}), {4, 6}, Attrs().set("dims", Ints{1}));
   EXPECT_EQ(repeated->view, View(DType::f32, {4, 6}, {0, 1}));
   EXPECT_TRUE(table().at("reshape").window(x, {2, 12}, {}));
   EXPECT_FALSE(table().at("reshape").window(View(DType::f32, {4, 6}, {1, 4}), {2, 12}, {}))
-      << "columns first: no strides read this in rows";
+      << "column-major: no strides show it in row-major order";
 }
 
 }  // namespace

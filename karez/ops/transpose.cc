@@ -1,4 +1,4 @@
-// Dimensions in another order.
+// transpose: permutes dimensions.
 #include "karez/ops/build.h"
 #include "karez/ops/local_views.h"
 #include "karez/ops/op_rows.h"
@@ -16,7 +16,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
           " entries, but x is ", x);
   for (auto d : perm) {
     require(ErrorKind::type, d >= 0 && d < x.rank() && !seen[static_cast<std::size_t>(d)], "transpose: perm ", perm,
-            " is no order of the dimensions of ", x);
+            " is not a permutation of the dimensions of ", x);
     seen[static_cast<std::size_t>(d)] = true;
     out.shape.push_back(x.shape[static_cast<std::size_t>(d)]);
   }

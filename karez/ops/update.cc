@@ -1,5 +1,4 @@
-// One step of an optimiser on one parameter, in PyTorch's form: sgd and adam, and sgd_if and adam_if, which may leave
-// all as it is.
+// One step of an optimiser on one parameter, in PyTorch's form: sgd and adam, and the conditional sgd_if and adam_if.
 #include <cmath>
 
 #include "karez/ops/build.h"
@@ -9,17 +8,17 @@
 namespace karez::ops {
 namespace {
 
-// w and the states and gradient beside it have one float type; lr is a scalar of its dtype.
+// w, its states and its gradient must have one float type, and lr must be a scalar of its dtype.
 void check(std::string_view op, std::span<const TensorType> tensors, const TensorType& lr) {
   require_float(op, tensors[0]);
   for (const auto& t : tensors.subspan(1)) require_same_type(op, tensors[0], t);
-  require(ErrorKind::type, (lr == TensorType{tensors[0].dtype, {}}), op, ": the learning rate is a scalar ",
-          name_of(tensors[0].dtype), "[], not ", lr);
+  require(ErrorKind::type, (lr == TensorType{tensors[0].dtype, {}}), op, ": the learning rate must be a scalar ",
+          name_of(tensors[0].dtype), "[], got ", lr);
 }
 
 void check_range(std::string_view op, const Attrs& attrs, std::string_view name, double otherwise, double below) {
   double value = attrs.real(name, otherwise);
-  require(value >= 0 && value < below, op, ": ", name, " is ", value, ", not from 0 to below ", below);
+  require(value >= 0 && value < below, op, ": ", name, " is ", value, "; it must be at least 0 and below ", below);
 }
 
 OpDef sgd() {
@@ -49,11 +48,12 @@ OpDef adam() {
            .doc =
                "(w, m, v, g, lr, step) -> (w', m', v') with {beta1}, {beta2}, {eps}, {weight_decay}; step is i64[] and "
                "1 at the first update. "
-               "{decoupled}: w shrinks by lr times weight_decay and g stays as it is (AdamW).",
+               "{decoupled}: w is multiplied by 1 - lr {weight_decay}, and g is unchanged (AdamW).",
            .inputs = 6};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     check("adam", in.first(4), in[4]);
-    require(ErrorKind::type, (in[5] == TensorType{DType::i64, {}}), "adam: the step is a scalar i64[], not ", in[5]);
+    require(ErrorKind::type, (in[5] == TensorType{DType::i64, {}}), "adam: the step must be a scalar i64[], got ",
+            in[5]);
     attrs.real("beta1");
     attrs.real("beta2");
     check_range("adam", attrs, "beta1", 0.9, 1);
@@ -72,14 +72,14 @@ OpDef adam() {
   return op;
 }
 
-// The same with one more operand, `apply`: a bool[] whose false keeps every bit of what the step would write over.
+// The same op with one more operand, `apply`, a bool[]: if false, every bit of the old values is kept.
 OpDef conditional(OpDef op) {
   const std::string step = op.name;
   op.name += "_if";
-  op.doc += " With a last operand, apply: where that bool[] is false, all results are the old ones.";
+  op.doc += " A last operand, apply, is a bool[]: if false, all results are the old values.";
   op.infer = [step, infer = op.infer](std::span<const TensorType> in, const Attrs& attrs) {
-    require(ErrorKind::type, (in.back() == TensorType{DType::b8, {}}), step,
-            "_if: what says whether to apply it is a scalar bool[], not ", in.back());
+    require(ErrorKind::type, (in.back() == TensorType{DType::b8, {}}), step, "_if: apply must be a scalar bool[], got ",
+            in.back());
     return infer(in.first(in.size() - 1), attrs);
   };
   ++op.inputs;

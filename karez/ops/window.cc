@@ -1,4 +1,4 @@
-// Sliding windows: attributes and sizes.
+// Sliding windows of convolutions and pools: attributes and the sizes of results.
 #include "karez/ops/window.h"
 
 #include "karez/ops/shapes.h"
@@ -30,7 +30,7 @@ Ints output_size(std::string_view op, const Window& window, const Shape& image) 
 void require_output_size(std::string_view op, const Window& window, const Shape& image, const TensorType& got) {
   Ints want = output_size(op, window, image);
   require(ErrorKind::shape, got.shape[2] == want[0] && got.shape[3] == want[1], op, ": windows over an image ", image,
-          " make ", want, " results, not ", Shape{got.shape[2], got.shape[3]});
+          " give ", want, " results, not ", Shape{got.shape[2], got.shape[3]});
 }
 
 build::ConvOptions conv_options(const Attrs& attrs) {

@@ -1,4 +1,4 @@
-// The plan as a slot problem, and its worst cycle.
+// Builds the slot problem of a plan and finds its critical cycle.
 #include "karez/page/critical_cycle.h"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ class Model {
       SlotProblem::Stream stream;
       for (const Event& event : launch.events[worker].events) {
         if (event.kind != EventKind::began || event.piece >= acts_[event.actor])
-          continue;  // those without inputs run ahead
+          continue;  // actors without inputs run ahead
         stream.order.push_back(
             {arrivals_[event.actor] >= 0 ? arrivals_[event.actor] : number_[event.actor], event.piece});
       }
@@ -121,7 +121,7 @@ class Model {
       for (ActorId one : position.order) order.push_back(number_[one]);
       if (!known.emplace(order, "").second) continue;
       SlotProblem::Stream stream;
-      std::map<int, int> acts;  // that had their turn
+      std::map<int, int> acts;  // acts with an earlier turn
       for (int one : order) stream.order.push_back({one, acts[one]++});
       problem_.streams.push_back(std::move(stream));
       out_.streams.push_back(cat("turns of communicator ", position.communicator));
@@ -135,8 +135,8 @@ class Model {
   CollectiveSequence sequence_;
   SlotProblem problem_;
   std::vector<int> slots_;
-  ById<ActorId, int> number_;    // a collective's is that of all its members
-  ById<ActorId, int> arrivals_;  // of a collective: the moment at which a worker lets this member in, an act of no time
+  ById<ActorId, int> number_;    // the members of a collective share one
+  ById<ActorId, int> arrivals_;  // of a collective: an act without duration in which the worker starts this member
   int session_ = 0;
   CriticalCycle out_;
 };

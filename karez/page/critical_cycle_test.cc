@@ -1,4 +1,4 @@
-// The critical cycle against the simulator: what the one finds by cycle ratios the other does act by act.
+// Tests of the critical cycle, found by cycle ratios, against the simulator, which runs act by act.
 #include "karez/page/critical_cycle.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ double makespan(const Plan& plan, const ById<ActorId, double>& seconds) {
   return simulate(plan, options).makespan;
 }
 
-TEST(CriticalCycle, ALaunchOfRandomPlansTakesAsLongAsTheSimulatorSays) {
+TEST(CriticalCycle, TheIntervalOfRandomPlansEqualsTheSimulatedTime) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     const int workers = 1 + static_cast<int>(seed % 3);
     const Plan plan = RandomGraph(seed, workers).s.plan;
@@ -31,7 +31,7 @@ TEST(CriticalCycle, ALaunchOfRandomPlansTakesAsLongAsTheSimulatorSays) {
   }
 }
 
-// Two devices on two workers; an all_reduce of both, and one more by turn. The second device comes late to each.
+// Two devices on two workers, with two all_reduces of both in turn. The second device is late for each.
 const char* pair = R"(
 plan "pair" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -73,7 +73,7 @@ std::string path_of(const CriticalCycle& critical) {
   });
 }
 
-TEST(CriticalCycle, CollectivesBeginWithTheirLastMemberAndByTurn) {
+TEST(CriticalCycle, CollectivesBeginWithTheirLastMemberInTurn) {
   const Plan plan = parse_plan(pair);
   const ById<ActorId, double> seconds = {1, 5, 10, 10, 0, 0, 20, 20};
   const CriticalCycle critical = critical_cycle(plan, seconds, false);
@@ -84,14 +84,14 @@ TEST(CriticalCycle, CollectivesBeginWithTheirLastMemberAndByTurn) {
   EXPECT_EQ(path.find("a0"), std::string::npos) << path;
 }
 
-TEST(CriticalCycle, AWorkerLetsItsMemberInBetweenTwoActs) {
+TEST(CriticalCycle, AWorkerStartsItsMemberBetweenTwoActs) {
   const Plan plan = parse_plan(pair);
   const ById<ActorId, double> seconds = {1,  5, 1, 1,
-                                         50, 3, 1, 1};  // a6 is ready at 1, but its turn comes while worker 0 does a4
+                                         50, 3, 1, 1};  // a6 is ready at 1, but its turn comes while worker 0 runs a4
   EXPECT_DOUBLE_EQ(critical_cycle(plan, seconds, false).cycle.interval, makespan(plan, seconds));
 }
 
-TEST(CriticalCycle, LaunchesThatOverlapAreHeldUpByTheSlowestPartAlone) {
+TEST(CriticalCycle, OverlappingLaunchesAreLimitedByTheSlowestPartAlone) {
   const Plan plan = parse_plan(R"(
 plan "chain" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -107,7 +107,7 @@ actor a1: compute "second" stream 1 in r1 out r2
   EXPECT_DOUBLE_EQ(critical_cycle(plan, {3, 4}, true).cycle.interval, 4);
 }
 
-TEST(Origin, APlaceIsOpLineAndModule) {
+TEST(Origin, AnOriginIsOpLineAndModule) {
   auto text = [](std::string_view where) {
     const Origin o = origin_of(where);
     return cat(o.op, "|", o.line, "|", o.module);

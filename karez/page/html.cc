@@ -1,5 +1,5 @@
-// A page as an HTML document: one file, no script, nothing fetched. Drawings stretch with the window, since their
-// places are percents.
+// A page as an HTML document: one file without scripts or external resources. Drawings scale with the window, since
+// coordinates are percentages.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -65,7 +65,7 @@ std::string escape_html(std::string_view text) {
 
 std::string percent_of(double value, double whole) { return fixed(whole > 0 ? 100 * value / whole : 0, 3) + "%"; }
 
-// Borders would hide what is thin.
+// Thin rectangles have no border, which would hide them.
 std::string rectangle(const std::string& kind, const std::string& x, const std::string& width, const std::string& y,
                       const std::string& height, const std::string& label) {
   return cat("<rect", std::stod(width) > 0.4 && std::stod(height) > 2 ? " class=\"wide\"" : "", " style=\"fill:var(--",
@@ -82,7 +82,7 @@ std::string legend(const std::set<std::string>& kinds) {
              "</div>\n");
 }
 
-// 1, 2 or 5 times a power of ten, so that four to ten steps make the whole.
+// 1, 2 or 5 times a power of ten, so that there are four to ten steps.
 double axis_step(double whole) {
   double step = std::pow(10, std::floor(std::log10(whole / 4)));
   for (double factor : {5.0, 2.0})
@@ -100,7 +100,7 @@ std::string time_axis(double seconds) {
   return cat("<div class=\"lane\"><span></span><svg class=\"axis\" height=\"16\">", marks, "</svg></div>\n");
 }
 
-// Neighbours of one kind that are too narrow to be seen become one.
+// Merges neighbouring spans of one kind that are too narrow to be visible.
 std::vector<Span> merge_narrow_spans(const std::vector<Span>& spans, double narrow) {
   std::vector<Span> out;
   std::vector<int> counts;
@@ -117,9 +117,9 @@ std::vector<Span> merge_narrow_spans(const std::vector<Span>& spans, double narr
   return out;
 }
 
-// Acts that overlap in time stand below each other.
+// Acts that overlap in time are drawn in different rows.
 std::string lane_text(const Lane& lane, const std::string& name, double seconds) {
-  std::vector<double> free;  // by row: from when on
+  std::vector<double> free;  // by row: the time from which it is free
   std::string shapes;
   for (const Span& span : merge_narrow_spans(lane.spans, seconds / 1500)) {
     auto row = std::find_if(free.begin(), free.end(), [&](double from) { return from <= span.begin; });
@@ -162,14 +162,14 @@ std::string memory(const Page& page) {
                           percent_of(top, whole), percent_of(bytes, whole), span.label);
     }
     const std::string name = cat(page.device_names[static_cast<std::size_t>(d.index)], ", ", bytes_text(memory.bytes));
-    out += cat("<h3>", escape_html(name),
-               "</h3>\n<div class=\"lane\"><span>offsets, 0 below</span><svg role=\"img\" aria-label=\"memory of ",
-               escape_html(name), "\" height=\"", memory_height, "\">\n", shapes, "</svg></div>\n",
-               time_axis(page.seconds));
+    out += cat(
+        "<h3>", escape_html(name),
+        "</h3>\n<div class=\"lane\"><span>offsets, 0 at the bottom</span><svg role=\"img\" aria-label=\"memory of ",
+        escape_html(name), "\" height=\"", memory_height, "\">\n", shapes, "</svg></div>\n", time_axis(page.seconds));
     if (memory.omitted > 0)
-      out += cat("<p>", memory.omitted, " more, each smaller than those drawn, are left out.</p>\n");
+      out += cat("<p>", memory.omitted, " more, each smaller than those drawn, are omitted.</p>\n");
   }
-  return cat("<section id=\"memory\"><h2>Memory over the time of a launch</h2>\n", legend(kinds), out, "</section>\n");
+  return cat("<section id=\"memory\"><h2>Memory during a launch</h2>\n", legend(kinds), out, "</section>\n");
 }
 
 bool is_number(const std::string& cell) {
@@ -201,8 +201,8 @@ std::string figures(const Page& page) {
   auto one = [](const std::string& value, const char* name) { return cat("<div><b>", value, "</b>", name, "</div>"); };
   return cat("<div class=\"figures\">",
              one(microseconds(page.seconds) + " us", cat("a launch, predicted", escape_html(page.caution)).c_str()),
-             one(cat(page.device_names.size()), "devices"), one(bytes_text(most), "peak memory, on the fullest device"),
-             one(bytes_text(page.transfer_bytes), "between devices a launch"), "</div>\n");
+             one(cat(page.device_names.size()), "devices"), one(bytes_text(most), "peak memory of the fullest device"),
+             one(bytes_text(page.transfer_bytes), "between devices per launch"), "</div>\n");
 }
 
 }  // namespace

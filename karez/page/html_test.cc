@@ -1,4 +1,4 @@
-// The document: what users wrote stays text, and what is drawn lies where the simulator has it.
+// Tests of the HTML document: users' texts are escaped, and drawings match the simulation.
 #include <gmock/gmock.h>
 
 #include "karez/page/page.h"
@@ -29,14 +29,14 @@ Page page() {
                  CostTable::parse("link alpha=0 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
 }
 
-TEST(Html, WhatUsersWroteStaysText) {
+TEST(Html, UsersTextsAreEscaped) {
   const std::string text = html_of(page());
   EXPECT_THAT(text, HasSubstr("<title>Plan a&lt;b&gt;</title>"));
   EXPECT_THAT(text, HasSubstr("x&quot;&amp;&#39;"));
   EXPECT_THAT(text, Not(HasSubstr("a<b>")));
 }
 
-TEST(Html, ASlotIsHeldFromItsFirstWriterToItsLastReader) {
+TEST(Html, ASlotLastsFromItsWriterToItsLastConsumer) {
   Page drawn = page();
   EXPECT_DOUBLE_EQ(drawn.seconds, 4);
   const MemoryTimeline& memory = drawn.memory[DeviceId(0)];
@@ -50,21 +50,21 @@ TEST(Html, ASlotIsHeldFromItsFirstWriterToItsLastReader) {
   EXPECT_THAT(html_of(drawn), HasSubstr("x=\"0.000%\" width=\"100.000%\" y=\"6.250%\" height=\"6.250%\""));
 }
 
-TEST(Html, ThePageSaysByWhichCostsAndWhetherTheyAreDefaults) {
+TEST(Html, ThePageNamesTheOriginOfItsCostsAndWarnsOfDefaults) {
   EXPECT_THAT(html_of(page()), HasSubstr("<b>4000000.0 us</b>a launch, predicted</div>"));
   EXPECT_THAT(html_of(page()),
-              HasSubstr("<p>Times are predicted, not measured. Costs: of a table that names no origin</p>"));
+              HasSubstr("<p>Times are predicted, not measured. Costs: from a table without an origin</p>"));
   const std::string text = html_of(page_of(parse_plan(two_acts)));
   EXPECT_THAT(text,
               HasSubstr(" us</b>a launch, predicted with default costs (`karez doctor` measures this machine)</div>"));
-  EXPECT_THAT(text, HasSubstr("Costs: defaults, which no processor was measured for; the plan keeps no cost table"));
+  EXPECT_THAT(text, HasSubstr("Costs: defaults, not measured on any processor; the plan has no cost table"));
   Plan kept = parse_plan(two_acts);
   kept.costs = "origin \"<mine>\"\nlink alpha=0 beta=0\nmemory_bytes=1e18\ncall=7\n";
   EXPECT_DOUBLE_EQ(page_of(kept).seconds, 7);
   EXPECT_THAT(html_of(page_of(kept)), HasSubstr("Costs: &lt;mine&gt;</p>"));
 }
 
-TEST(Html, LanesAreTheStreamsOnWhichSomethingActs) {
+TEST(Html, LanesAreTheStreamsWithActs) {
   Page drawn = page();
   ASSERT_EQ(drawn.lanes.size(), 2u);
   EXPECT_EQ(drawn.lanes[0].name, "one");
@@ -74,7 +74,7 @@ TEST(Html, LanesAreTheStreamsOnWhichSomethingActs) {
 }
 
 TEST(Html, TheAxisHasFourToTenMarksAndItsUnitOnce) {
-  Page drawn = page();  // of 4 seconds
+  Page drawn = page();  // 4 seconds
   EXPECT_THAT(
       html_of(drawn),
       HasSubstr("<svg class=\"axis\" height=\"16\">"
@@ -95,7 +95,7 @@ TEST(Html, ADeviceWithoutMemoryHasNoDrawing) {
   EXPECT_THAT(html_of(drawn), HasSubstr("aria-label=\"memory of "));
 }
 
-TEST(Html, WhatIsTooMuchIsCutAndSaid) {
+TEST(Html, LongTablesAndDrawingsAreTruncatedWithANote) {
   Page drawn = page();
   for (int i = 0; i < 3000; ++i) drawn.actors.rows.push_back({"a", "n"});
   drawn.memory[DeviceId(0)].omitted = 7;

@@ -1,4 +1,4 @@
-// Parting the text of a place.
+// Parses the origin of a call.
 #include "karez/page/origin.h"
 
 namespace karez::page {
@@ -18,7 +18,7 @@ Origin origin_of(std::string_view where) {
   const std::size_t at = where.find(" at ");
   out.op = where.substr(0, at);
   if (at != std::string_view::npos) out.line = where.substr(at + 4);
-  else if (out.op.find(':') != std::string::npos) out.line.swap(out.op);  // an actor's place is a line alone
+  else if (out.op.find(':') != std::string::npos) out.line.swap(out.op);  // the text of an actor is a line alone
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Where a call came from, read off the text that the plan keeps for people: "matmul at net.cc:12 (fc1)".
+// The origin of a call, parsed from the text that a plan stores for people: "matmul at net.cc:12 (fc1)".
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace karez::page {
 struct Origin {
   std::string op;      // "matmul"
   std::string line;    // "net.cc:12"; "" if the text has none
-  std::string module;  // "fc1"; of a gradient ("fc1.grad") the module it is the gradient of; "" for what is in none
+  std::string module;  // "fc1"; for a gradient ("fc1.grad") the module of the forward call; "" if there is none
 };
 Origin origin_of(std::string_view where);
 

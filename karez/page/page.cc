@@ -1,4 +1,4 @@
-// A page put together: prices, a launch in virtual time, tables.
+// Builds a page from predicted times, a launch in virtual time, and tables.
 #include "karez/page/page.h"
 
 #include "karez/page/predictor.h"
@@ -8,7 +8,7 @@
 
 namespace karez::page {
 
-constexpr std::size_t most_held = 2000;  // of a device, or browsers grow slow
+constexpr std::size_t most_held = 2000;  // per device; more would make browsers slow
 
 Page page_of(const Plan& plan) { return page_of(plan, costs_of(plan)); }
 

@@ -1,5 +1,5 @@
-// What people are shown of a plan: tables, the launch as the simulator foresees it, and the bytes over its time. As
-// data; as text and as HTML elsewhere.
+// The page: a report about a plan, with tables, the predicted timeline of a launch, and memory over time. Here are its
+// data; other files print them as text and as HTML.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 namespace karez::page {
 
 struct Section {
-  std::string title;                           // a sentence with the sums
-  std::vector<std::vector<std::string>> rows;  // the heads first; none where there is nothing to list
+  std::string title;                           // a sentence with totals
+  std::vector<std::vector<std::string>> rows;  // the headings first; empty if there is nothing to list
   std::string note;
 };
 
-// Something that lasts: an act in a lane of the timeline.
+// A span of time: an act in a lane of the timeline.
 struct Span {
   double begin = 0, end = 0;  // seconds
   std::string kind;           // "compute", "collective", "input", "fetch", "state"
@@ -31,18 +31,18 @@ struct Lane {
   std::vector<Span> spans;
 };
 
-// Bytes of a device in use for a time. Blocks stand one over the other, so `offset` counts from the first byte of the
+// Bytes of a device that are in use for a time. Blocks are stacked, so `offset` counts from the first byte of the
 // device's first block.
 struct MemorySpan {
   double begin = 0, end = 0;
   std::int64_t offset = 0, bytes = 0;
-  std::string kind;   // of its use: "variable", "constant", "register", "scratch", "external"
+  std::string kind;   // "variable", "constant", "register", "scratch", "external"
   std::string label;  // "r12 slot 0 of 2: f32[64, 256], 64.00 KiB at 1024 of b3"
 };
 
 struct MemoryTimeline {
   std::int64_t bytes = 0;    // of all the device's blocks
-  std::int64_t omitted = 0;  // how many are not listed, each smaller than those that are
+  std::int64_t omitted = 0;  // number of spans not listed, each smaller than the listed ones
   std::vector<MemorySpan> spans;
 };
 
@@ -50,30 +50,30 @@ struct Page {
   std::string name;                       // the plan's
   std::string header;                     // two lines of counts
   double seconds = 0;                     // of a launch, as predicted
-  std::string costs;                      // by which table: where its numbers come from
-  std::string caution;                    // is printed next to predicted numbers; "": costs are measured or given
-  std::int64_t transfer_bytes = 0;        // bytes between devices a launch
+  std::string costs;                      // the origin of the cost table
+  std::string caution;                    // printed after predicted numbers; "": costs are measured or given
+  std::int64_t transfer_bytes = 0;        // bytes between devices per launch
   std::vector<std::string> device_names;  // of the devices: "cpu 0.1"
-  std::vector<Section>
-      sections;  // what crosses, memory by module, source lines, the critical cycle, what holds up overlapping launches
-  Section actors;           // all of them
-  std::vector<Lane> lanes;  // those in which something acts, device by device
+  std::vector<Section> sections;  // transfers, memory by module, source lines, critical cycles of launches one at a
+                                  // time and of overlapping launches
+  Section actors;                 // all actors
+  std::vector<Lane> lanes;        // the streams with acts, by device
   ById<DeviceId, MemoryTimeline> memory;
 };
 
-// Times are predicted by the cost table; without one by the plan's own. The plan must be sound.
+// Times are predicted by the cost table; without one by the plan's own. The plan must be valid.
 Page page_of(const Plan& plan, const CostTable& costs);
 Page page_of(const Plan& plan);
 
-// As text; rows beyond the most are counted, not shown: "... and 3 more (--rows)" with `how` "--rows".
+// As text; rows beyond `most` are counted, not printed: "... and 3 more (--rows)" with `how` "--rows".
 std::string text_of(const Section& section, std::int64_t most, std::string_view how = "");
 
-// The counts, memory and transfers of `plan::summary`, then where the costs come from (after them `beside`, whole
-// lines), and what sets the pace.
+// The counts, memory and transfers of `plan::summary`, then the origin of the costs, `extra_lines` (whole lines), and
+// the critical cycles.
 std::string summary_of(const Plan& plan, std::string_view extra_lines = "");
 
-// A document that asks for nothing beyond itself: no script, no network. Long tables and drawings with very many parts
-// are cut, and say so.
+// A self-contained document: no script, no network. Long tables and drawings with very many parts are truncated, with a
+// note.
 std::string html_of(const Page& page);
 
 }  // namespace karez::page

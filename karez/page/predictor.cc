@@ -1,4 +1,4 @@
-// Prices of calls, collectives and copies by the cost table.
+// Predicted times of calls, collectives and copies by the cost table.
 #include "karez/page/predictor.h"
 
 #include <algorithm>
@@ -27,14 +27,11 @@ std::vector<TensorType> types_of(const std::vector<Operand>& operands) {
 }  // namespace
 
 const char* const prediction_method =
-    "What an act lasts is predicted from the cost table, not measured: matrix products and convolutions by their "
-    "operations or the bytes they "
-    "touch, whichever takes longer; every other call by its bytes or the functions (e^x, tanh, ...) that it evaluates; "
-    "a plain row gives a twentieth "
-    "of the rates; inputs and fetches by the bytes "
-    "they copy; a collective by messages, the bytes its member sends and what it copies and reduces. Caches, teams of "
-    "threads and cores that "
-    "devices share are not in it.";
+    "The time of an act is predicted from the cost table, not measured: matrix products and convolutions by their "
+    "operations or the bytes they access, whichever takes longer; every other call by its bytes or the functions (e^x, "
+    "tanh, ...) that it evaluates; plain kernels at a twentieth of the rates; inputs and fetches by the bytes they "
+    "copy; a collective by its messages, the bytes that its member sends, and the bytes that it copies and reduces. "
+    "Caches, teams of threads and cores shared by devices are not modelled.";
 
 double bytes_touched(const Call& call) {
   double bytes = 0;
@@ -54,12 +51,13 @@ double Predictor::call(const Call& call) const {
     rate = row->rate;
     if (const OpDef* op = ops_.find(row->op)) work = cost_of(*op, types_of(call.in), types_of(call.out), call.attrs);
   }
-  if (work.work == WorkClass::none) work.work = WorkClass::memory;  // an alias to the planner: here it was called
+  if (work.work == WorkClass::none)
+    work.work = WorkClass::memory;  // the planner prices it as an alias, but here it is called
   work.bytes = bytes_touched(call);
   return (costs_.seconds(work) - costs_.call) / rate + costs_.call;
 }
 
-// As sbp prices the step the collective came from, but for this member's own part.
+// Priced as the transition step in sbp, but for this member's own part.
 double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
   const Actor& actor = plan.actor(id);
   const Collective& c = *actor.collective;
@@ -114,7 +112,7 @@ std::string_view link_axis(const Transfer& transfer) {
 }
 
 std::vector<int> transfer_indices(const Plan& plan) {
-  std::map<std::string, int> known;  // by the collective's name, which all its members bear
+  std::map<std::string, int> known;  // by the collective's name, which all its members share
   std::vector<int> out(plan.actors.size(), -1);
   std::vector<char> taken(plan.transfers.size());
   for (ActorId a : plan.actors.ids()) {
@@ -138,8 +136,8 @@ std::vector<int> transfer_indices(const Plan& plan) {
 CostTable costs_of(const Plan& plan) {
   if (!plan.costs.empty()) return CostTable::parse(plan.costs);
   CostTable out;
-  out.origin = cat(default_origin,
-                   "; the plan keeps no cost table (`karez doctor --kernels --costs FILE` measures this machine)");
+  out.origin =
+      cat(default_origin, "; the plan has no cost table (`karez doctor --kernels --costs FILE` measures this machine)");
   return out;
 }
 

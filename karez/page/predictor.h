@@ -1,5 +1,5 @@
-// What a plan's acts and its launch are predicted to last. A plan has calls and no longer the ops they came from, so
-// prices are read off the calls.
+// Predicted times of a plan's acts and launches. A plan contains calls without their original ops, so prices are
+// derived from the calls.
 #pragma once
 
 #include <string>
@@ -15,22 +15,22 @@
 
 namespace karez::page {
 
-// In one sentence for each kind of act, for help texts.
+// The method of prediction for each kind of act, for help texts.
 extern const char* const prediction_method;
 
-// Bytes a call reads and writes: of each operand the distinct ones (a value that is broadcast by a stride of 0 counts
-// once). No workspace.
+// The bytes that a call reads and writes: the distinct bytes of each operand (a value that is broadcast by a stride of
+// 0 counts once), without the workspace.
 double bytes_touched(const Call& call);
 
-// Seconds by the cost table of the rates; a kernel that no row names is priced by its bytes.
+// Seconds by the rates of the cost table; a kernel without a row is priced by its bytes.
 class Predictor {
  public:
   explicit Predictor(CostTable costs);
   double call(const Call& call) const;
   double act(const Plan& plan,
-             ActorId actor) const;  // of a collective its member's own part, from the arrival of the last
-  ById<ActorId, double> acts(const Plan& plan)
-      const;  // of all; a collective's members last as long as the longest: a receiver waits for its sender
+             ActorId actor) const;  // for a collective, the member's own part from the arrival of the last member
+  ById<ActorId, double> acts(const Plan& plan) const;  // of all actors; members of a collective take as long as the
+                                                       // slowest, since a receiver waits for its sender
   const CostTable& costs() const { return costs_; }
 
  private:
@@ -41,24 +41,24 @@ class Predictor {
   OpTable ops_;
 };
 
-// By collective actor, which of the plan's transfers it is a part of; -1 where none fits. Transfers and collectives
-// stand in the same order and both begin with the line they came from.
+// By actor, the index of the transfer that a collective belongs to; -1 if none matches. Transfers and collectives are
+// in the same order, and the texts of both begin with their origin.
 std::vector<int> transfer_indices(const Plan& plan);
 
-// The name by which a cost table knows its links.
+// The axis name of its links in the cost table.
 std::string_view link_axis(const Transfer& transfer);
 
-// The table that the plan keeps; without one the defaults, which say so.
+// The cost table of the plan; without one the defaults, with an origin that states it.
 CostTable costs_of(const Plan& plan);
 
-// Launches of a plan in virtual time. Whatever tells of a plan's times has them from here.
+// Launches of a plan in virtual time: the source of all reported times of a plan.
 struct Prediction {
   Predictor predictor;
-  ById<ActorId, double> acts;  // seconds of each
+  ById<ActorId, double> acts;  // seconds of an act, by actor
   Simulation run;
   double seconds = 0;  // of a launch
 };
-// Of the options all but `duration` count. The plan must be sound.
+// Uses all options except `duration`. The plan must be valid.
 Prediction predict(const Plan& plan, CostTable costs, SimulationOptions options = {});
 
 }  // namespace karez::page

@@ -1,4 +1,4 @@
-// Prices against sums by hand.
+// Tests of predicted times against hand-computed sums.
 #include "karez/page/predictor.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 namespace karez::page {
 namespace {
 
-// Rates that tell the terms apart: a call 1 s, a byte 1e-3 s, an operation 10 s (matmul) or 100 s (conv); a message 1e6
-// s, a byte sent 1e4 s.
+// Rates that distinguish the terms: a call 1 s, a byte 1e-3 s, an operation 10 s (matmul) or 100 s (conv); a message
+// 1e6 s, a byte sent 1e4 s.
 CostTable costs() {
   return CostTable::parse(
       "link alpha=1e6 beta=1e4 link @far alpha=3e6 beta=1e4 matmul_flops=0.1 conv_flops=0.01 memory_bytes=1000 call=1");
@@ -43,15 +43,15 @@ TEST(Predictor, AConvolutionIsPricedByItsOperations) {
                    100.0 * 2 * 27 * 18 + 1);
 }
 
-TEST(Predictor, OtherCallsArePricedByTheDistinctBytesTheyTouch) {
+TEST(Predictor, OtherCallsArePricedByTheDistinctBytesTheyAccess) {
   EXPECT_DOUBLE_EQ(
       seconds("hwy.pointwise", {{f32, {4, 6}}, {f32, {4, 6}, {1, 0}}}, {f32, {4, 6}}, {{"expr", "x0 + x1"}}),
       (96 + 16 + 96) / 1000.0 + 1);
   EXPECT_DOUBLE_EQ(seconds("hwy.pointwise", {{f32, {4}, {10}}}, {f32, {4}}), 32 / 1000.0 + 1)
-      << "what lies between strided elements is not touched";
+      << "bytes between strided elements do not count";
 }
 
-TEST(Predictor, ACallIsOfTheRateOfItsKindAndSize) {
+TEST(Predictor, ACallHasTheRateOfItsKindAndSize) {
   CostTable rates = costs();
   rates.rates[find_rate("matmul.vector")] = 10;
   rates.rates[find_rate("reduce.l1")] = 100;
@@ -68,16 +68,16 @@ TEST(Predictor, ACallIsOfTheRateOfItsKindAndSize) {
   EXPECT_DOUBLE_EQ(of("hwy.pointwise", {{f32, {4}}}, {f32, {4}}, {{"expr", "exp(x0)"}}), 4 / 2.0 + 1);
 }
 
-TEST(Predictor, APlainRowTakesTwentyTimesAsLong) {
+TEST(Predictor, APlainKernelTakesTwentyTimesAsLong) {
   EXPECT_DOUBLE_EQ(seconds("plain.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}),
                    20 * 10.0 * 2 * 2 * 3 * 5 + 1);
 }
 
-TEST(Predictor, AKernelThatIsNotOursIsPricedByItsBytes) {
+TEST(Predictor, AnUnknownKernelIsPricedByItsBytes) {
   EXPECT_DOUBLE_EQ(seconds("mine.matmul", {{f32, {10}}}, {f32, {10}}), 80 / 1000.0 + 1);
 }
 
-// One collective among two devices, its plan's transfer on an axis.
+// One collective between two devices, with a transfer on an axis.
 Plan with_collective(std::string kind, View in, View out, std::vector<plan::PeerBox> sends, std::string axis) {
   Plan plan;
   plan.devices = {{0, 0, "cpu"}, {0, 1, "cpu"}};
@@ -111,7 +111,7 @@ TEST(Predictor, ACollectiveSendsMessagesAndBytesButNotToItself) {
                    1e6 + 20 * 1e4 + 2 * 16 / 1000.0 + 1);
 }
 
-TEST(Predictor, AMemberInTheMiddleSendsToBothSides) {
+TEST(Predictor, AMemberInTheMiddleSendsToBothNeighbours) {
   Plan plan =
       with_collective("all_to_all", {f32, {6}}, {f32, {6}}, {{0, {0}, {1}}, {1, {1}, {2}}, {2, {3}, {3}}}, "near");
   plan.devices.push_back({0, 2, "cpu"});
@@ -119,12 +119,12 @@ TEST(Predictor, AMemberInTheMiddleSendsToBothSides) {
   EXPECT_DOUBLE_EQ(collective_seconds(plan), 2e6 + (1 + 3) * 4 * 1e4 + 24 / 1000.0 + 1);
 }
 
-TEST(Predictor, ACollectiveTakesTheLinkOfItsAxis) {
+TEST(Predictor, ACollectiveUsesTheLinkOfItsAxis) {
   EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "far")),
                    6e6 + 32 * 1e4 + 32 / 1000.0 + 1);
 }
 
-TEST(Predictor, MembersOfOneCollectiveShareATransferAndTheNextHasItsOwn) {
+TEST(Predictor, MembersOfACollectiveShareATransferAndTheNextCollectiveHasItsOwn) {
   Plan plan = with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "near");
   Actor other = plan.actors[ActorId(0)];
   plan.actors.push_back(other);
@@ -137,7 +137,7 @@ TEST(Predictor, MembersOfOneCollectiveShareATransferAndTheNextHasItsOwn) {
   EXPECT_EQ(transfer_indices(plan), (std::vector<int>{1, 1, -1}));
 }
 
-TEST(Predictor, ATransferBetweenPlacementsTakesTheLinkThatThePlannerPricesItBy) {
+TEST(Predictor, ATransferBetweenPlacementsUsesTheLinkOfThePlanner) {
   CostTable table = costs();
   const Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "mesh0 to mesh1");
   const double common = Predictor(table).act(plan, ActorId(0));
@@ -145,7 +145,7 @@ TEST(Predictor, ATransferBetweenPlacementsTakesTheLinkThatThePlannerPricesItBy) 
   EXPECT_DOUBLE_EQ(Predictor(table).act(plan, ActorId(0)), common + 5);
 }
 
-TEST(Predictor, AMemberThatOnlyReceivesLastsAsLongAsTheOneThatSends) {
+TEST(Predictor, AMemberThatOnlyReceivesTakesAsLongAsTheSender) {
   Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "near");
   Actor receiver = plan.actors[ActorId(0)];
   receiver.stream = plan.streams.add({DeviceId(0), "comm", 0});

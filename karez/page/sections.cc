@@ -1,4 +1,4 @@
-// What crosses devices, memory by module, which of the user's lines take the time, and what sets the pace.
+// The tables of a page: traffic between devices, memory by module, time by source line, and critical cycles.
 #include "karez/page/sections.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 Section transfer_section(const Plan& plan, const ById<ActorId, double>& seconds, std::string_view caution) {
-  if (plan.transfers.empty()) return {"What crosses devices: nothing", {}, ""};
+  if (plan.transfers.empty()) return {"Traffic between devices: none", {}, ""};
   const auto transfer = transfer_indices(plan);
   std::vector<double> lasts(plan.transfers.size());
   std::vector<std::string> where(plan.transfers.size());
@@ -35,9 +35,9 @@ Section transfer_section(const Plan& plan, const ById<ActorId, double>& seconds,
     rows.push_back({microseconds(lasts[t]), cat(one.bytes), one.kind, one.axis, one.value});
     all += lasts[t], bytes += one.bytes;
   }
-  return {cat("What crosses devices: ", plan.transfers.size(),
+  return {cat("Traffic between devices: ", plan.transfers.size(),
               plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(bytes), " (", bytes,
-              " bytes) a launch, ", microseconds(all), " us if one followed the other, predicted", caution),
+              " bytes) a launch, ", microseconds(all), " us in sequence, predicted", caution),
           std::move(rows), ""};
 }
 
@@ -46,7 +46,7 @@ struct ModuleMemory {
   std::int64_t sum() const { return variables + state + registers; }
 };
 
-// "fc1.weight" is of module fc1; "adam.m.fc1.weight" is state of it, because a variable fc1.weight exists too.
+// "fc1.weight" belongs to module fc1; "adam.m.fc1.weight" is its state, because a variable fc1.weight exists too.
 std::map<std::string, ModuleMemory> memory_of_modules(const Plan& plan) {
   std::set<std::string> names;
   for (const Block& block : plan.blocks)
@@ -100,7 +100,7 @@ Section memory_by_module(const Plan& plan) {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.sum() > b.second.sum(); });
   auto bytes = [](std::int64_t n) { return n == 0 ? std::string("-") : bytes_text(n); };
-  Rows rows = {{"together", "variables", "their state", "registers", "module"}};
+  Rows rows = {{"total", "variables", "state", "registers", "module"}};
   for (const auto& [module, memory] : order)
     rows.push_back({bytes(memory.sum()), bytes(memory.variables), bytes(memory.state), bytes(memory.registers),
                     module.empty() ? "(no module)" : module});
@@ -126,7 +126,7 @@ std::string name_of_step(const Plan& plan, const CriticalCycle& critical, const 
   return step.act > 0 ? cat(out, ", act ", step.act) : out;
 }
 
-// "" where the register holds none.
+// The variable in the register; "" if there is none.
 std::string variable_of(const Plan& plan, RegisterId r) {
   const BlockId block = r.valid() ? plan.reg(r).block : BlockId();
   return block.valid() && plan.block(block).kind == BlockKind::variable ? plan.block(block).name : std::string();
@@ -146,7 +146,7 @@ std::string reason_of_step(const Plan& plan, const CriticalCycle& critical, cons
         return cat("returns variable ", name);
       if (!critical.registers[index].valid()) return "ends before its member joins again";
       return cat("returns the slot of r", critical.registers[index], " (", plan.reg(critical.registers[index]).slots,
-                 " in all)");
+                 " in total)");
     case SlotCycle::WaitKind::actor: return "its own next act";
     case SlotCycle::WaitKind::stream: return cat("next on ", critical.streams[index]);
   }
@@ -154,7 +154,7 @@ std::string reason_of_step(const Plan& plan, const CriticalCycle& critical, cons
 }
 
 Rows steps_of(const Plan& plan, const CriticalCycle& critical, const ById<ActorId, double>& seconds) {
-  Rows rows = {{"us", "actor", "on which waits the next, because it"}};
+  Rows rows = {{"us", "actor", "why the next one waits for it"}};
   for (const SlotCycle::Step& step : critical.cycle.steps) {
     double lasts = 0;
     const auto& members = critical.actors[static_cast<std::size_t>(step.actor)];
@@ -192,7 +192,7 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
   std::vector<std::pair<std::string, Line>> order(lines.begin(), lines.end());
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  Rows rows = {{"us", "share", "calls", "MiB touched", "line", "ops, the dearest first"}};
+  Rows rows = {{"us", "share", "calls", "MiB accessed", "line", "ops, most expensive first"}};
   for (const auto& [name, line] : order) {
     std::vector<std::pair<std::string, double>> ops(line.ops.begin(), line.ops.end());
     std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -200,7 +200,7 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
     rows.push_back({microseconds(line.seconds), percent(all > 0 ? line.seconds / all : 0), cat(line.calls),
                     fixed(line.bytes / (1 << 20), 2), name, join(ops, ", ", [](const auto& op) { return op.first; })});
   }
-  return {cat("Source lines, all devices and forward and backward together: ", microseconds(all),
+  return {cat("Source lines, summed over devices, forward and backward: ", microseconds(all),
               " us of work a launch, predicted", default_costs_warning(predictor.costs())),
           std::move(rows), ""};
 }
@@ -238,7 +238,7 @@ Section actors_of(const Plan& plan, const ById<ActorId, double>& seconds) {
       return port.period == 1 ? cat("r", port.reg) : cat("r", port.reg, "/", port.period);
     });
   };
-  Rows rows = {{"actor", "name", "device", "stream", "acts", "calls", "us an act", "reads", "fills", "at"}};
+  Rows rows = {{"actor", "name", "device", "stream", "acts", "calls", "us per act", "reads", "fills", "at"}};
   for (ActorId a : plan.actors.ids()) {
     const Actor& actor = plan.actor(a);
     const Stream& stream = plan.stream(actor.stream);

@@ -13,7 +13,7 @@ std::vector<Section> sections_of(const Plan& plan, const Prediction& launch);
 Section actors_of(const Plan& plan,
                   const ById<ActorId, double>& seconds);  // with the predicted seconds of an act, by actor
 
-// What a launch waits for when it begins after the one before has ended, and what holds up launches that overlap.
+// The critical cycles of launches that run one at a time, and of launches that overlap.
 std::vector<Section> critical_cycle_sections(const Plan& plan, const Prediction& launch);
 
 std::string device_text(const Plan& plan, DeviceId device);  // "cpu 0.1"

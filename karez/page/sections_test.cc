@@ -1,4 +1,4 @@
-// Tables of a page, by plans of few actors.
+// Tests of the tables of a page, with plans of few actors.
 #include <gmock/gmock.h>
 
 #include <tuple>
@@ -24,7 +24,7 @@ Page page(const std::string& plan) {
                  CostTable::parse("link alpha=1 beta=0 matmul_flops=1 conv_flops=1 memory_bytes=1e18 call=4"));
 }
 
-// An all_reduce of so many devices.
+// A plan with one all_reduce of the given number of devices.
 std::string all_reduce(int devices) {
   std::string out = "plan \"p\" world 1 rank 0 hash 0\n", members;
   for (int d = 0; d < devices; ++d)
@@ -39,7 +39,7 @@ std::string all_reduce(int devices) {
   return out + "communicator 0: chunk 64 members " + members + " sequence \"all_reduce %1\"\n";
 }
 
-TEST(Sections, ACollectiveInTheCriticalCycleSaysHowManyMembersItHas) {
+TEST(Sections, ACollectiveInTheCriticalCycleHasItsNumberOfMembers) {
   auto actors = [](int devices) {
     const Section section = section_of(page(all_reduce(devices)), "Critical cycle");
     std::string out;
@@ -51,9 +51,9 @@ TEST(Sections, ACollectiveInTheCriticalCycleSaysHowManyMembersItHas) {
   EXPECT_THAT(actors(3), HasSubstr("a0 all_reduce %1 and its 2 other members\n"));
 }
 
-// A step that updates what it read cannot begin again before its update: launches that overlap wait for the variable,
-// one at a time for the last act too.
-TEST(Sections, WhatHoldsUpLaunchesThatOverlapIsNamedWithItsVariable) {
+// A step that updates a variable cannot begin again before its update: overlapping launches wait for the variable, and
+// launches one at a time also for the last act.
+TEST(Sections, TheCriticalCycleOfOverlappingLaunchesNamesItsVariable) {
   const Page drawn = page(R"plan(
 plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -121,7 +121,7 @@ actor a0: compute "x" stream 0 in r0 out r1
 )plan"),
                                      "Memory by module");
   EXPECT_EQ(section.title, "Memory by module, on its device: 1.00 KiB in blocks (register 256 B, variable 768 B)");
-  EXPECT_THAT(section.rows, ElementsAre(ElementsAre("together", "variables", "their state", "registers", "module"),
+  EXPECT_THAT(section.rows, ElementsAre(ElementsAre("total", "variables", "state", "registers", "module"),
                                         ElementsAre("768 B", "768 B", "-", "-", "fc"),
                                         ElementsAre("128 B", "-", "-", "128 B", "act")));
 }

@@ -1,4 +1,4 @@
-// Tables and numbers for people.
+// Tables and numbers as text.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace karez::page {
 
-// Rows of cells, two blanks before each; columns are as wide as their widest cell. What reads as a number stands to the
-// right; the last column is not padded.
+// Rows of cells, two blanks before each; columns are as wide as their widest cell. Numbers are right-aligned; the last
+// column is not padded.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
 std::string fixed(double value, int digits);  // 12.345 -> "12.3"

@@ -1,4 +1,4 @@
-// Reading lanes and lifetimes off the simulated acts.
+// Derives lanes and lifetimes from simulated acts.
 #include "karez/page/timeline.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string text_of(const Plan& plan, const SimulatedAct& act, std::int64_t acts
              where.empty() ? "" : cat(", ", where));
 }
 
-// When acts of one launch begin and end.
+// The times at which the acts of one launch begin and end.
 class Times {
  public:
   Times(const Plan& plan, const Simulation& run) : whole_{0, run.makespan}, acts_(plan.actors.size()) {
@@ -56,7 +56,7 @@ class MemoryTimelineBuilder {
         makespan_(run.makespan),
         first_(plan.blocks.size()) {
     out_.resize(plan.devices.size());
-    for (bool lasting : {true, false})  // what is always held lies below
+    for (bool lasting : {true, false})  // memory that is always in use is at the bottom
       for (BlockId b : plan.blocks.ids()) {
         if (lasts(b) != lasting) continue;
         MemoryTimeline& memory = out_[plan.block(b).device];
@@ -138,7 +138,7 @@ class MemoryTimelineBuilder {
   const Plan& plan_;
   const Times times_;
   const double makespan_;
-  ById<BlockId, std::int64_t> first_;  // byte of the device's blocks
+  ById<BlockId, std::int64_t> first_;  // its first byte among the device's blocks
   ById<DeviceId, MemoryTimeline> out_;
 };
 

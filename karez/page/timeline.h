@@ -1,4 +1,4 @@
-// A launch in virtual time as what can be drawn: lanes of acts, and bytes in use.
+// The drawable data of a launch in virtual time: lanes of acts, and bytes in use.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace karez::page {
 
-// The launch's own acts; those that run ahead of the next one are left out. Streams on which nothing acts have no lane.
+// The acts of the launch, without those that run ahead for the next one. Streams without acts have no lane.
 std::vector<Lane> lanes_of(const Plan& plan, const Simulation& run);
 
-// A slot of a register from the act that begins to fill it until its last reader has acted; scratch while its act
-// lasts; the other blocks always. At most `most` of a device are listed, the largest.
+// A slot of a register lasts from the act that begins to fill it until its last consumer has acted, scratch as long as
+// its act, the other blocks always. At most `most` spans of a device are listed, the largest.
 ById<DeviceId, MemoryTimeline> memory_of(const Plan& plan, const Simulation& run, std::size_t most);
 
 }  // namespace karez::page

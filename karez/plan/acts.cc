@@ -1,4 +1,4 @@
-// How often each actor acts in one launch: rates spread from the session along registers, both ways.
+// The number of acts of each actor in one launch: rates propagate from the session along registers, in both directions.
 #include "karez/plan/acts.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Rate scaled(Rate rate, std::int64_t num, std::int64_t den) {
   return {out.num / common, out.den / common};
 }
 
-// By register: the periods at its two sides.
+// The periods of the ports at both ends of each register.
 class PortPeriods {
  public:
   explicit PortPeriods(const Plan& plan) : written_(plan.registers.size(), 0), read_(plan.registers.size()) {
@@ -61,7 +61,7 @@ struct RatePropagation {
   std::vector<ActorId> reached;
   ById<RegisterId, bool> propagated;
 
-  // Fills of the register per launch, as one of its ends sees them.
+  // Fills of the register per launch, by the rate of one of its ends.
   Rate fills(RegisterId reg, ActorId end, bool produces) {
     if (end == session_actor) return {1, 1};
     return scaled(acts[end], 1, periods.of(reg, end, produces));
@@ -69,21 +69,21 @@ struct RatePropagation {
   void set_rate(RegisterId reg, Rate fill, ActorId end, bool produces) {
     if (end == session_actor) {
       require(fill == Rate{1, 1}, "plan: register ", reg, " (", plan.reg(reg).type,
-              ") is between the session and an actor, but moves ", text_of(fill), " times in a launch");
+              ") connects the session with an actor, but is filled ", text_of(fill), " times in a launch");
       return;
     }
     const Actor& actor = plan.actor(end);
     Rate rate = scaled(fill, periods.of(reg, end, produces), 1);
     Rate& known = acts[end];
     require(!known.known() || known == rate, "plan: actor ", end, " '", actor.name, "' would act ", text_of(known),
-            " times in a launch, but register ", reg, " asks for ", text_of(rate));
+            " times in a launch, but register ", reg, " requires ", text_of(rate));
     if (!known.known()) {
       known = rate;
       reached.push_back(end);
     }
   }
   void propagate(RegisterId reg, Rate fill) {
-    if (propagated[reg]) return;  // who was told agrees, or was refused
+    if (propagated[reg]) return;  // all its ends have this rate already
     propagated[reg] = true;
     const Register& r = plan.reg(reg);
     set_rate(reg, fill, r.producer, true);
@@ -113,7 +113,7 @@ ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
   ById<ActorId, std::int64_t> counts;
   for (ActorId i : plan.actors.ids()) {
     const Rate& rate = propagation.acts[i];
-    require(rate.known(), "plan: nothing connects actor ", i, " '", plan.actors[i].name, "' with the session");
+    require(rate.known(), "plan: actor ", i, " '", plan.actors[i].name, "' is not connected to the session");
     require(rate.den == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate),
             " times in a launch");
     counts.push_back(rate.num);

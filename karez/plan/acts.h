@@ -1,4 +1,4 @@
-// How often each actor acts in one launch, and how many messages that makes: the balance equations of the plan's ports.
+// The numbers of acts and messages in one launch, from the balance equations of the plan's ports.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 namespace karez::plan {
 
 // By actor. A start register is filled once, a done register is read once; a port of period k moves on every k-th act.
-// Throws where two ways to an actor disagree, where a count is no whole number, and where nothing connects an actor
-// with the session.
+// Throws if two paths to an actor disagree, if a count is not an integer, or if an actor is not connected to the
+// session.
 ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan);
 
-// Both kinds, the session's own included: each fill of a register makes one `filled` and one `returned` per consumer.
+// Both kinds of messages, including the session's own: each fill of a register causes one `filled` and one `returned`
+// per consumer.
 std::int64_t messages_per_launch(const Plan& plan);
 
 }  // namespace karez::plan

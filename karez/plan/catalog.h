@@ -1,5 +1,4 @@
-// What the compile half asks about kernels without seeing one: which kernel runs a call, what strides it takes, what
-// workspace it needs.
+// The compiler's interface to kernels: which kernel runs a call, the strides it takes and the workspace it requires.
 #pragma once
 
 #include <optional>
@@ -13,7 +12,7 @@
 
 namespace karez::plan {
 
-// A local op to be run: what `call_of` lowers a node to.
+// A local op to run: `call_of` lowers a node to it.
 struct CallSpec {
   CallSpec();
   CallSpec(const CallSpec&);
@@ -33,17 +32,17 @@ std::string print(const CallSpec& call);  // "matmul(f32[8, 4], f32[4, 6]) {..} 
 struct KernelChoice {
   std::string kernel;          // "onednn.matmul"
   std::int64_t workspace = 0;  // bytes
-  double rate = 1;             // of what the cost table promises; a plain row gives a twentieth
+  double rate = 1;             // relative to the speed in the cost table; 1/20 for a plain kernel
 };
 
 class KernelCatalog {
  public:
   virtual ~KernelCatalog() = default;
-  // The best kernel for the call as it stands, or none: strides matter.
+  // The best kernel for the call with its strides, or none.
   virtual std::optional<KernelChoice> find(const CallSpec& call) const = 0;
-  // The strides under which the best kernel takes this call, all operands row-major or channels-last otherwise.
+  // The call with the strides that allow the best kernel: its own, all channels-last, or all row-major.
   virtual std::optional<CallSpec> suggest(const CallSpec& call) const = 0;
-  // For the error of a missing kernel: what there is for this op.
+  // The kernels of this op, for the error of a missing kernel.
   virtual std::string list(std::string_view op) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The rule of turns: seats and meetings as a plan gives them.
+// The sequence positions and groups of a plan's collectives.
 #include "karez/plan/collective_sequence.h"
 
 #include <map>
@@ -8,12 +8,12 @@ namespace karez::plan {
 
 void SequencePosition::begin(ActorId actor) {
   require(may_begin(actor), "actor ", actor, " begins out of turn: communicator ", communicator, " is at turn ", turn,
-          ", which is of actor ", due(), running ? " and runs" : "");
+          ", which belongs to actor ", due(), running ? " and is running" : "");
   running = true;
 }
 
 void SequencePosition::end() {
-  require(running, "communicator ", communicator, ": turn ", turn, " ends, but was never begun");
+  require(running, "communicator ", communicator, ": turn ", turn, " ends, but has not begun");
   running = false;
   if (++turn == static_cast<int>(order.size())) turn = 0;
 }

@@ -1,6 +1,6 @@
-// The rule of turns, for compiler, engine and simulator: a device's collectives of one communicator begin one after the
-// other, in the order of its sequence, and the sequence begins anew when its last one ended. A collective that acts
-// several times in a launch has a turn for each.
+// The rule of turns, for compiler, engine and simulator: a device's collectives of one communicator begin one after
+// another, in the order of its sequence, which starts again when its last collective has ended. A collective with
+// several acts in a launch has a turn for each.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,15 @@
 
 namespace karez::plan {
 
-// One device's place in one communicator.
+// The state of one device in one communicator's sequence.
 //
-//   sequence [a, b, c]   may begin: a | a runs: nobody | a ended: b | b ended: c | c ended: a
-//
-// However early the ports of c are ready, c waits: another device may be ready in another order, and they would wait
-// for each other.
+//   sequence [a, b, c]   may begin: a | a runs: none | a ended: b | b ended: c | c ended: a
+// c waits even if its ports are ready first: another device may be ready in another order, and the two would deadlock.
 struct SequencePosition {
   CommunicatorId communicator;
   DeviceId device;
-  std::vector<ActorId> order;  // by turn; its acts come in their order, so an actor's next turn is that of its next act
-  int turn = 0;                // whose turn it is, or who runs
+  std::vector<ActorId> order;  // by turn; an actor acts in order, so its next turn is that of its next act
+  int turn = 0;                // the turn that is due or running
   bool running = false;
 
   ActorId due() const { return order[static_cast<std::size_t>(turn)]; }
@@ -30,7 +28,7 @@ struct SequencePosition {
   void end();
 };
 
-// All seats of a plan. Two seats share nothing, so each may be used by a thread of its own.
+// All sequence positions of a plan. They share no state, so each may be used by its own thread.
 class CollectiveSequence {
  public:
   explicit CollectiveSequence(const Plan& plan);
@@ -57,7 +55,7 @@ class CollectiveSequence {
 
   std::vector<SequencePosition> positions_;
   std::vector<std::vector<ActorId>> groups_;
-  ById<ActorId, int> position_of_, group_of_;  // -1: it has no collective
+  ById<ActorId, int> position_of_, group_of_;  // -1: no collective
 };
 
 }  // namespace karez::plan

@@ -1,4 +1,4 @@
-// Tests of the rule of turns, and of the seats that a plan's collectives take.
+// Tests of the rule of turns, and of the sequence positions of a plan's collectives.
 #include "karez/plan/collective_sequence.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ std::vector<ActorId> may_begin(const CollectiveSequence& turns, int actors) {
   return out;
 }
 
-TEST(CollectiveSequence, OneAfterTheOtherAndRoundAgain) {
+TEST(CollectiveSequence, CollectivesBeginInOrderAndTheSequenceRepeats) {
   CollectivePlan collectives(3);
   ActorId apart = collectives.s.actor("apart");
   collectives.s.start(apart);
@@ -49,11 +49,11 @@ TEST(CollectiveSequence, OneAfterTheOtherAndRoundAgain) {
   EXPECT_EQ(now(), (Actors{collectives.at(0, 0), collectives.at(1, 0), apart}));
   for (int round = 0; round < 2; ++round)
     for (int t = 0; t < 3; ++t) {
-      SequencePosition& position = turns.position(collectives.at(0, 2 - t));  // any of its actors names the seat
+      SequencePosition& position = turns.position(collectives.at(0, 2 - t));  // any of its actors gives the position
       EXPECT_EQ(position.due(), collectives.at(0, t));
       position.begin(collectives.at(0, t));
       EXPECT_EQ(now(), (Actors{collectives.at(1, 0), apart}))
-          << "while one runs its device begins no other, nor the same again";
+          << "while one runs, its device begins neither another nor the same again";
       position.end();
       EXPECT_EQ(now(), (Actors{collectives.at(0, (t + 1) % 3), collectives.at(1, 0), apart}));
     }
@@ -64,10 +64,10 @@ TEST(CollectiveSequence, AnActorThatIsNotDueMayNotBegin) {
   CollectiveSequence turns(collectives.s.plan);
   SequencePosition& position = turns.position(collectives.at(1, 0));
   EXPECT_THROW(position.begin(collectives.at(1, 1)), Error);
-  EXPECT_THROW(position.end(), Error) << "none runs";
+  EXPECT_THROW(position.end(), Error) << "none is running";
   position.begin(collectives.at(1, 0));
-  EXPECT_THROW(position.begin(collectives.at(1, 0)), Error) << "it runs";
-  EXPECT_TRUE(turns.may_begin(collectives.at(0, 0))) << "another device's seat is its own";
+  EXPECT_THROW(position.begin(collectives.at(1, 0)), Error) << "it is running";
+  EXPECT_TRUE(turns.may_begin(collectives.at(0, 0))) << "another device has its own position";
 }
 
 TEST(CollectiveSequence, PositionsAreByCommunicatorAndDeviceAndGroupsByCommunicatorAndTurn) {
@@ -77,14 +77,14 @@ TEST(CollectiveSequence, PositionsAreByCommunicatorAndDeviceAndGroupsByCommunica
     collectives.s.plan.actors[collectives.at(d, 1)].collective->communicator = CommunicatorId(1);
   for (int d = 0; d < 2; ++d) collectives.s.plan.actors[collectives.at(d, 1)].collective->turns = {0};
   CollectiveSequence turns(collectives.s.plan);
-  EXPECT_EQ(may_begin(turns, 4).size(), 4u) << "each is the first of its seat";
+  EXPECT_EQ(may_begin(turns, 4).size(), 4u) << "each is the first of its sequence";
   EXPECT_EQ(turns.groups(), 2);
   EXPECT_EQ(turns.members(collectives.at(0, 1)), (std::vector<ActorId>{collectives.at(0, 1), collectives.at(1, 1)}));
   EXPECT_EQ(turns.members(collectives.at(1, 0)), (std::vector<ActorId>{collectives.at(0, 0), collectives.at(1, 0)}));
   EXPECT_NE(turns.group_number(collectives.at(0, 0)), turns.group_number(collectives.at(0, 1)));
 }
 
-TEST(CollectiveSequence, ASequenceWithAHoleIsRefused) {
+TEST(CollectiveSequence, ASequenceWithAGapIsRejected) {
   auto error_with = [](std::vector<int> turns) {
     CollectivePlan collectives(2);
     collectives.s.plan.actors[collectives.at(1, 0)].collective->turns = {turns[0]};
@@ -109,10 +109,10 @@ TEST(CollectiveSequence, MembersOfACollectiveWaitForEachOtherInADryRun) {
     s.done(other);
   }
   EXPECT_THROW(dry_run(s.plan), Error);
-  EXPECT_EQ(dry_run(s.plan, false).order.size(), 4u) << "without turns nobody waits for members";
+  EXPECT_EQ(dry_run(s.plan, false).order.size(), 4u) << "without turns, collectives do not wait for members";
 }
 
-TEST(CollectiveSequence, ADryRunKeepsThemWhateverThePriorities) {
+TEST(CollectiveSequence, ADryRunKeepsTurnsWhateverThePriorities) {
   CollectivePlan collectives(3);
   for (int t = 0; t < 3; ++t)
     collectives.s.plan.actors[collectives.at(0, t)].priority = -t;  // device 0 would begin with the last
@@ -125,7 +125,7 @@ TEST(CollectiveSequence, ADryRunKeepsThemWhateverThePriorities) {
     EXPECT_EQ(own, (std::vector<ActorId>{collectives.at(d, 0), collectives.at(d, 1), collectives.at(d, 2)}));
   }
   EXPECT_EQ(dry_run(collectives.s.plan, false).order.front(), collectives.at(0, 2))
-      << "without turns priorities decide";
+      << "without turns, priorities decide";
 }
 
 }  // namespace

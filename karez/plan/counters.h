@@ -1,4 +1,4 @@
-// What a session counted while it ran plans, where it happened: to hold against what the plans say.
+// Counters of a session, taken where the events happen, for comparison with the numbers in plans.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Counters {
   std::int64_t messages = 0;                       // both kinds, the session's own start and done included
   std::map<std::string, std::int64_t> sent_bytes;  // by kind of collective, counted at the copy
   std::map<std::string, std::int64_t> peak_bytes;  // by device ("0.1"): blocks and variables
-  std::map<std::string, std::int64_t> held_bytes;  // by device: of arrays that somebody holds, at this moment
+  std::map<std::string, std::int64_t> held_bytes;  // by device: of arrays held at this moment
   int workers = 0;
 };
 

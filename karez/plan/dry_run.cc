@@ -1,4 +1,4 @@
-// A launch without data: every actor's ports, one ready queue, and messages that arrive at once.
+// A launch without data: every actor's ports, one ready queue, and messages that arrive immediately.
 #include "karez/plan/dry_run.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Runner {
 
   DryRun launch() {
     require(session_start_.output_count() > 0 && session_done_.input_count() > 0, "plan '", plan_.name,
-            "': without a start and a done register nothing runs");
+            "': a start register and a done register are required");
     session_start_.begin();
     session_start_.complete([&](const Message& m) { deliver(m); });
     while (!ready_.empty()) act(order_[ready_.pop()]);
@@ -103,7 +103,7 @@ class Runner {
   const Plan& plan_;
   bool with_turns_;
   CollectiveSequence sequence_;
-  std::vector<std::vector<ActorId>> arrived_;  // by meeting
+  std::vector<std::vector<ActorId>> arrived_;  // by group
   PortNumbers port_numbers_;
   ById<ActorId, Ports> ports_;
   Ports session_start_, session_done_;

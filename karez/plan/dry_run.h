@@ -1,5 +1,5 @@
-// A launch without data, threads or time: the same ports and the same picking rule, to prove that a plan runs through
-// and in which order.
+// A launch without data, threads or time, with the engine's ports and priority rule: it proves that a plan completes
+// and finds the order of its acts.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace karez::plan {
 
 struct DryRun {
-  std::vector<ActorId> order;  // every act of the launch, as one worker that serves all streams would do them
+  std::vector<ActorId> order;  // every act of the launch, in the order of one worker that serves all streams
   std::int64_t messages = 0;
 };
 
-// Token counts alone decide what can run, so a plan that stalls in one order stalls in all, and one run proves it live.
-// With `turns` a collective waits for its turn and for the other members; without, `order` is what a communicator's
-// sequence can be read from. Throws on a stall: who waits for whom, the circle first.
+// Token counts alone decide which actors can run, so a plan that stalls in one order stalls in all, and one run proves
+// it live. With `turns` a collective waits for its turn and for the other members; without, `order` gives the order for
+// a communicator's sequence. Throws on a stall, with the waits between actors, a cycle first.
 DryRun dry_run(const Plan& plan, bool turns = true);
 
 }  // namespace karez::plan

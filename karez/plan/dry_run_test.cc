@@ -1,4 +1,4 @@
-// Tests of rates, dry runs, the picking rule, and of what an actor waits for.
+// Tests of rates, dry runs, the priority rule, and the waits of actors.
 #include "karez/plan/dry_run.h"
 
 #include <gtest/gtest.h>
@@ -28,10 +28,10 @@ TEST(Acts, PeriodsMultiplyAndDivide) {
   s.done(end);
   EXPECT_EQ(acts_per_launch(s.plan), (ById<ActorId, std::int64_t>{1, 4, 4, 1}));
   EXPECT_EQ(messages_per_launch(s.plan), 2 * (1 + 1 + 1 + 4 + 1 + 1));
-  EXPECT_EQ(dry_run(s.plan).messages, messages_per_launch(s.plan)) << "the formula and the count agree";
+  EXPECT_EQ(dry_run(s.plan).messages, messages_per_launch(s.plan)) << "the formula matches the count";
 }
 
-TEST(Acts, HalfAnActAndAnActorNobodyStartsAreErrors) {
+TEST(Acts, FractionalActsAndUnconnectedActorsAreErrors) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a);
@@ -43,11 +43,11 @@ TEST(Acts, HalfAnActAndAnActorNobodyStartsAreErrors) {
   PlanBuilder t;
   ActorId x = t.actor("x"), y = t.actor("y");
   t.edge(x, {y});
-  EXPECT_NE(error_of([&] { acts_per_launch(t.plan); }).find("nothing connects actor 0 'x' with the session"),
+  EXPECT_NE(error_of([&] { acts_per_launch(t.plan); }).find("actor 0 'x' is not connected to the session"),
             std::string::npos);
 }
 
-TEST(DryRun, GivesTheOrderOfPriorities) {
+TEST(DryRun, OrdersActsByPriority) {
   PlanBuilder s;
   ActorId a = s.actor("a"), late = s.actor("late"), soon = s.actor("soon");
   s.plan.actors[late].priority = 2;
@@ -69,7 +69,7 @@ TEST(ReadyQueue, SmallestPriorityThenSmallestId) {
             (std::vector<ActorId>{ActorId(1), ActorId(3), ActorId(2), ActorId(0)}));
 }
 
-TEST(ReadyQueue, TheReadyQueueIsASortedSet) {
+TEST(ReadyQueue, IsASortedSet) {
   std::mt19937 random(7);
   for (int places : {1, 63, 64, 65, 5000}) {
     ReadyQueue queue(places);
@@ -92,7 +92,7 @@ TEST(ReadyQueue, TheReadyQueueIsASortedSet) {
   }
 }
 
-TEST(Waits, TheyNameRegisterAndNeighbour) {
+TEST(Waits, TheyNameRegisterAndOtherActor) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   RegisterId begin = s.start(a, 2);

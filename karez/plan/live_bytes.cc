@@ -12,7 +12,7 @@ struct Access {
   BlockId block;
   std::int64_t begin = 0, end = 0;  // bytes of the block
   int time = 0;
-  bool writes = false, parts = false;  // parts: what lies between the elements stays
+  bool writes = false, parts = false;  // parts: bytes between the elements are kept
 };
 
 bool counts(BlockKind kind) { return kind == BlockKind::scratch || kind == BlockKind::reg; }
@@ -26,7 +26,7 @@ class Accesses {
   int time = 0;
 
  private:
-  // An act's slot follows from its number: pieces take slots in turn.
+  // The slot of an act follows from its number: pieces use slots in rotation.
   void add(const Actor& actor, std::int64_t act, const Operand& o, bool writes) {
     Access access{o.block, o.offset, 0,
                   time,    writes,   writes && o.view.bytes() != o.view.count() * size_of(o.view.dtype)};
@@ -62,10 +62,10 @@ class Accesses {
   ById<ActorId, std::int64_t> acts_;
 };
 
-// Bytes between two neighbouring ends of operands: all are touched together.
+// Bytes between two neighbouring ends of operands, which are always accessed together.
 struct ByteRange {
-  int begin = -1, last = -1;  // of what it holds: written, touched
-  bool by_parts = false;      // touched last by a write of parts
+  int begin = -1, last = -1;  // calls of the current value: its write, its last access
+  bool by_parts = false;      // last accessed by a write of parts
 };
 
 }  // namespace
@@ -96,7 +96,7 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
          bounds[at] < a.end; ++at) {
       ByteRange& s = held[a.block][at];
       const bool goes_on =
-          !a.writes || (a.parts && s.by_parts) || s.last == a.time;  // the last: read and written by one call
+          !a.writes || (a.parts && s.by_parts) || s.last == a.time;  // last condition: one call reads and writes it
       if (s.begin < 0) s.begin = a.writes ? a.time : 0;
       else if (!goes_on) close(a.block, at), s.begin = a.time;
       s.last = a.time;

@@ -1,4 +1,4 @@
-// The bound of live bytes and the check of sharing, on plans by hand.
+// Tests of the bound of live bytes and of the sharing verifier, on hand-written plans.
 #include "karez/plan/live_bytes.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 const View line(DType::f32, {16});
 
-// a -> b -> c, one slot each, and a guard whose register says that a's next act comes behind `last`.
+// a -> b -> c -> d, one slot each, and a guard with a register that makes a's next act wait for `last`.
 struct Chain {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
@@ -37,32 +37,32 @@ struct Chain {
 
 TEST(LiveBytes, CountsFromTheWriteToTheLastRead) {
   Chain chain(ActorId(3));
-  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "two of three at once";
+  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "two of three are live at once";
   EXPECT_EQ(arena_bytes(chain.s.plan)[DeviceId(0)], 192);
   chain.share(chain.cd, chain.ab);
-  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "wherever they lie";
+  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "independent of placement";
   chain.s.plan.registers[chain.bc].slots = 3;
   chain.s.plan.blocks[chain.s.plan.registers[chain.bc].block].bytes = 192;
-  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "one piece a launch";
+  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 128) << "one piece per launch";
   EXPECT_EQ(run_ahead_bytes(chain.s.plan)[DeviceId(0)], 128);
 }
 
-TEST(LiveBytes, AGapBetweenTwoLivesOfTheSameBytesIsNotLive) {
+TEST(LiveBytes, AGapBetweenTwoValuesInTheSameBytesIsNotLive) {
   Chain chain(ActorId(3));
   BlockId x = chain.s.block(BlockKind::scratch, 0, 64), y = chain.s.block(BlockKind::scratch, 0, 128);
   chain.s.call(chain.a, "test.any", {}, {in_block(x, line)});
   chain.s.call(chain.a, "test.any", {in_block(x, line)}, {});
   chain.s.call(chain.a, "test.any", {}, {in_block(y, View(DType::f32, {32}))});
   chain.s.call(chain.a, "test.any", {}, {in_block(x, line)});
-  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 64 + 128) << "ab, and y while x is dead";
+  EXPECT_EQ(live_bytes(chain.s.plan)[DeviceId(0)], 64 + 128) << "ab, and y while x is not live";
 }
 
-TEST(Sharing, IsAllowedWhereTokensKeepTheTwoApart) {
+TEST(Sharing, IsAllowedIfTokensSeparateTheTwo) {
   Chain chain(ActorId(3));
   chain.share(chain.cd, chain.ab);
   EXPECT_EQ(chain.error(), "");
   chain.s.plan.registers[chain.ab].slots = 1;
-  Chain open(ActorId(1));  // a's next act waits for b alone: d may yet read
+  Chain open(ActorId(1));  // a's next act waits for b alone: d may still read
   open.share(open.cd, open.ab);
   EXPECT_NE(
       open.error().find("register r0 and register r2 share bytes 0 to 64 of block b0, but no tokens keep them apart"),
@@ -73,14 +73,14 @@ TEST(Sharing, IsAllowedWhereTokensKeepTheTwoApart) {
   EXPECT_NE(neighbours.error().find("no tokens keep them apart"), std::string::npos) << neighbours.error();
 }
 
-TEST(Sharing, TwoSlotsOfTheGuardKeepNobodyApart) {
+TEST(Sharing, TwoSlotsOfTheGuardSeparateNothing) {
   Chain chain(ActorId(3));
   chain.share(chain.cd, chain.ab);
   chain.s.plan.registers[RegisterId(3)].slots = 2;
   EXPECT_NE(chain.error().find("no tokens keep them apart"), std::string::npos) << chain.error();
 }
 
-TEST(Sharing, PiecesOfOneLaunchAreKeptApartAsLaunchesAre) {
+TEST(Sharing, PiecesOfOneLaunchAreSeparatedLikeLaunches) {
   auto twice = [](Chain& chain) {
     for (Register& r : chain.s.plan.registers) {
       if (r.producer == session_actor) chain.s.plan.actors[r.consumers[0]].inputs.back().period = 2;
@@ -93,9 +93,9 @@ TEST(Sharing, PiecesOfOneLaunchAreKeptApartAsLaunchesAre) {
   EXPECT_NE(open.error().find("no tokens keep them apart"), std::string::npos) << open.error();
 }
 
-TEST(Sharing, WhatIsLeftOfACutStretchIsStillHeld) {
-  // ab holds both lines until b has read it; cd takes the first of them behind that, and y, which nobody keeps back,
-  // the second.
+TEST(Sharing, TheRestOfASplitRangeKeepsItsOwner) {
+  // ab holds both lines until b has read it; afterwards cd uses the first line, and yz, which waits for nothing unless
+  // `kept`, the second.
   for (const bool kept : {true, false}) {
     PlanBuilder s;
     ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c"), d = s.actor("d"),
@@ -129,8 +129,9 @@ TEST(Sharing, WhatIsLeftOfACutStretchIsStillHeld) {
   }
 }
 
-TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
-  // x adds up in two acts what z takes in two, and so acts twice before z does; yz lies where xy was read by y.
+TEST(Sharing, ValuesAccumulatedOverActsShareNothing) {
+  // With period 2, z waits for two acts of x, so x acts twice before z does; yz shares the bytes of xy, which y has
+  // read.
   auto plan_with = [](int period) {
     PlanBuilder s;
     ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
@@ -148,7 +149,7 @@ TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
   EXPECT_NO_THROW(verify(plan_with(1)));
   EXPECT_NE(error_of([&] { verify(plan_with(2)); }).find("no tokens keep them apart"), std::string::npos);
 
-  // p hands on once what x and z look at in two acts each, which so wait for it and for nothing of each other.
+  // x and z read one piece of p in two acts each, so both wait for p but not for each other.
   PlanBuilder s;
   ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);
   RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
@@ -163,21 +164,22 @@ TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
   s.plan.registers[yz].block = s.plan.registers[xy].block;
   EXPECT_NE(error_of([&] { verify(s.plan); }).find("no tokens keep them apart"), std::string::npos);
 
-  Chain whole(ActorId(3));  // what b keeps is written in some of its acts only
+  Chain whole(ActorId(3));  // b's value is written in some of its acts only
   whole.s.call(whole.b, "test.any", {in_register(whole.ab, line)},
                {in_block(whole.s.plan.registers[whole.cd].block, line)});
   EXPECT_EQ(whole.error(), "");
   whole.s.plan.actors[whole.b].calls.back().acts = {0, 1};
   EXPECT_NE(whole.error().find("no tokens keep them apart"), std::string::npos) << whole.error();
 
-  Chain last(ActorId(3));  // nor may what the last keeps from act to act lie where the first writes
+  Chain last(ActorId(
+      3));  // a value that the last actor keeps from act to act may not share bytes with the first actor's output
   last.s.call(last.d, "test.any", {in_register(last.cd, line)}, {in_block(last.s.plan.registers[last.ab].block, line)});
   EXPECT_EQ(last.error(), "");
   last.s.plan.actors[last.d].calls.back().acts = {0, 1};
   EXPECT_NE(last.error().find("no tokens keep them apart"), std::string::npos) << last.error();
 }
 
-TEST(Sharing, ARegisterThatCallsOfSomeActsTouchIsInUseForAllOfTheAct) {
+TEST(Sharing, ARegisterAccessedInSomeActsIsInUseForTheWholeAct) {
   Chain chain(ActorId(3));
   auto& calls = chain.s.plan.actors[chain.b].calls;
   calls.clear();
@@ -189,8 +191,8 @@ TEST(Sharing, ARegisterThatCallsOfSomeActsTouchIsInUseForAllOfTheAct) {
   EXPECT_NE(chain.error().find("no tokens keep them apart"), std::string::npos) << chain.error();
 }
 
-// x, y: collectives of one seat that act twice; a register of each lies in the same bytes.
-TEST(Sharing, TurnsKeepPiecesApart) {
+// x, y: collectives of one sequence position that act twice and share the bytes of their staging.
+TEST(Sharing, TurnsSeparatePieces) {
   auto plan_with = [](std::vector<int> x_turns, std::vector<int> y_turns) {
     PlanBuilder s;
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
@@ -229,16 +231,16 @@ TEST(Sharing, ValuesOfTwoActorsShareOnOneStreamOnly) {
   BlockId y = apart.s.block(BlockKind::scratch, 0, 64);
   apart.s.call(apart.a, "test.any", {}, {in_block(y, line)});
   apart.s.call(apart.c, "test.any", {}, {in_block(y, line)});  // on another stream, and a may be an act ahead
-  EXPECT_NE(apart.error().find("what actor a0 'a' keeps at bytes 0 to 64"), std::string::npos) << apart.error();
+  EXPECT_NE(apart.error().find("the value of actor a0 'a' at bytes 0 to 64"), std::string::npos) << apart.error();
 }
 
-TEST(Sharing, WhatIsKeptFromActToActSharesWithNobodyOnItsStream) {
-  Chain read(ActorId(3));  // a reads what its last act left, and b writes there
+TEST(Sharing, ValuesKeptFromActToActShareNothingOnTheirStream) {
+  Chain read(ActorId(3));  // a reads the value of its previous act, and b writes to the same bytes
   BlockId x = read.s.block(BlockKind::scratch, 0, 64);
   read.s.call(read.a, "test.any", {in_block(x, line)}, {in_block(x, line)});
   EXPECT_EQ(read.error(), "");
   read.s.call(read.b, "test.any", {}, {in_block(x, line)});
-  EXPECT_NE(read.error().find("what actor a0 'a' keeps at bytes 0 to 64"), std::string::npos) << read.error();
+  EXPECT_NE(read.error().find("the value of actor a0 'a' at bytes 0 to 64"), std::string::npos) << read.error();
 
   Chain begun(ActorId(3));  // written in some acts only
   BlockId y = begun.s.block(BlockKind::scratch, 0, 64);

@@ -1,4 +1,5 @@
-// A Plan from its text: the same fields in the same order as text.cc prints them, so `parse_plan(print(p)) == p`.
+// The parser of a plan's text, with the same fields in the same order as text.cc prints them, so that
+// `parse_plan(print(p)) == p`.
 #include <fstream>
 #include <sstream>
 
@@ -38,10 +39,11 @@ class PlanReader {
     in_.expect(letter);
     return IdType(small_int());
   }
-  // Things of a kind are numbered in order; the number is there for the reader.
+  // Items of a kind are numbered in order; the number is for human readers.
   template <class Items> typename Items::value_type& numbered(Items& items, std::string_view letter) {
     in_.expect(letter);
-    if (static_cast<std::size_t>(in_.integer()) != items.size()) in_.fail_here(cat("number ", items.size(), " is due"));
+    if (static_cast<std::size_t>(in_.integer()) != items.size())
+      in_.fail_here(cat("number ", items.size(), " is expected"));
     in_.expect(":");
     return items.emplace_back();
   }
@@ -82,7 +84,7 @@ class PlanReader {
          {BlockKind::scratch, BlockKind::reg, BlockKind::variable, BlockKind::constant, BlockKind::external})
       if (name_of(k) == kind) b.kind = k, known = true;
     if (!known)
-      in_.fail_here(cat("'", kind, "' is no kind of block (scratch, register, variable, constant, external)"));
+      in_.fail_here(cat("'", kind, "' is not a kind of block (scratch, register, variable, constant, external)"));
     in_.expect("device");
     b.device = DeviceId(small_int());
     in_.expect("bytes");
@@ -125,7 +127,7 @@ class PlanReader {
     while (in_.accept(","));
     return list;
   }
-  // {..} up to its brace; texts inside may hold braces.
+  // {..} up to its closing brace; texts inside may contain braces.
   Attrs attrs() {
     if (!in_.peek("{")) return {};
     std::size_t begin = in_.position(), end = begin;
@@ -134,7 +136,7 @@ class PlanReader {
       if (text_[end] == '\\' && inside) ++end;
       else if (text_[end] == '"') inside = !inside;
     }
-    if (end >= text_.size()) in_.fail_here("attributes do not end");
+    if (end >= text_.size()) in_.fail_here("attributes have no closing '}'");
     std::string_view whole = text_.substr(begin, end + 1 - begin);
     in_.expect(whole);
     return Attrs::parse(whole);
@@ -211,7 +213,7 @@ class PlanReader {
     bool known = false;
     for (BodyKind k : {BodyKind::compute, BodyKind::input, BodyKind::fetch, BodyKind::state, BodyKind::collective})
       if (name_of(k) == body) a.body = k, known = true;
-    if (!known) in_.fail_here(cat("'", body, "' is no kind of actor (compute, input, fetch, state, collective)"));
+    if (!known) in_.fail_here(cat("'", body, "' is not a kind of actor (compute, input, fetch, state, collective)"));
     a.name = in_.quoted();
     in_.expect("stream");
     a.stream = StreamId(small_int());
@@ -262,7 +264,7 @@ class PlanReader {
     plan_.transfers.push_back(t);
   }
 
-  // A line of a cost table, which who predicts reads.
+  // A line of the cost table, which predictions use.
   void cost() {
     const std::string_view line = trim(text_.substr(in_.position(), text_.find('\n', in_.position()) - in_.position()));
     if (line.empty() || line[0] == '#') in_.fail_here("expected a line of a cost table");

@@ -1,4 +1,4 @@
-// How a plan was made, for people: how long each pass took, and what it made.
+// The time and the result of a pass, for reports on compilation.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace karez::plan {
 struct PassTime {
   std::string name;
   double seconds = 0;
-  std::string text;  // what it made, if kept
+  std::string text;  // its result, if kept
 };
 
 }  // namespace karez::plan

@@ -1,5 +1,5 @@
-// The Plan: actors, registers, blocks, links and communicators of one rank, as plain data. The waist between compile
-// half and run half.
+// The Plan: actors, registers, blocks, links and communicators of one rank, as plain data. It is the only interface
+// between compiler and runtime.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ using RegisterId = Id<struct RegisterTag>;
 using ActorId = Id<struct ActorTag>;
 using CommunicatorId = Id<struct CommunicatorTag>;
 
-// The session itself as a neighbour: producer of `start` registers, consumer of `done` registers.
+// The session as an end of registers: producer of `start` registers, consumer of `done` registers.
 inline constexpr ActorId session_actor{-1};
 
 struct PlanDevice {
@@ -36,12 +36,12 @@ struct PlanDevice {
 struct Stream {
   DeviceId device;
   std::string name;  // "compute", "comm", "host"
-  int worker = 0;    // which worker thread serves it, see deal.h
+  int worker = 0;    // the worker thread that serves it, see stream_assignment.h
   bool operator==(const Stream&) const = default;
 };
 
-// constant: filled by Plan::setup when loaded, read only after. external: results that the user holds, which are made
-// anew for each launch.
+// constant: filled by Plan::setup when the plan is loaded, read-only afterwards. external: results that the user holds,
+// allocated for each launch.
 enum class BlockKind { scratch, reg, variable, constant, external };
 std::string_view name_of(BlockKind kind);
 
@@ -54,11 +54,11 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-// One memory on one device, written by one producer, read by its consumers; `slots` copies, slot i at offset + i *
+// Memory on one device, written by one producer and read by its consumers, in `slots` copies; slot i is at offset + i *
 // stride.
 struct Register {
   ActorId producer;
-  std::vector<ActorId> consumers;  // each once; may hold session_actor
+  std::vector<ActorId> consumers;  // each once; may contain session_actor
   int slots = 1;
   std::int64_t bytes = 0;  // of one slot; 0: control only
   BlockId block;           // invalid when bytes is 0
@@ -68,16 +68,16 @@ struct Register {
   bool operator==(const Register&) const;
 };
 
-// Where a call's operand lies: in the slot its actor holds of a register, or at a fixed place of a block.
+// The location of a call's operand: in the slot of a register that its actor holds, or at a fixed offset of a block.
 struct Operand {
-  RegisterId reg;           // either this
-  BlockId block;            // or this
+  RegisterId reg;           // invalid for an operand in a block
+  BlockId block;            // invalid for an operand in a register
   std::int64_t offset = 0;  // bytes
   View view;
   bool operator==(const Operand&) const;
 };
 
-// Some acts of a launch, counted from 0: from `begin` on to before `end`; where `end` is 0, all.
+// A range [begin, end) of the acts of a launch, counted from 0; all acts if `end` is 0.
 struct ActRange {
   int begin = 0, end = 0;
   bool all() const { return end == 0; }
@@ -85,7 +85,7 @@ struct ActRange {
   bool operator==(const ActRange&) const = default;
 };
 
-// A kernel by name with its attributes and operands. `workspace` (if any) is the last thing a kernel gets.
+// A kernel by name with its attributes and operands. `workspace` (if any) is the last operand of the kernel.
 struct Call {
   Call();
   Call(const Call&);
@@ -99,35 +99,35 @@ struct Call {
   std::vector<Operand> in, out;
   std::optional<Operand> workspace;
   int team = 1;       // threads; equal on all replicas, because results depend on it
-  ActRange acts;      // in which of its actor's acts it runs
+  ActRange acts;      // the acts of its actor in which it runs
   std::string where;  // "matmul at net.cc:12 (fc1)"
   bool operator==(const Call&) const;
 };
 
-// A box of a member's local tensor that goes to, or comes from, another member.
+// A box of a member's local tensor that is sent to, or received from, another member.
 struct PeerBox {
   int peer = 0;                           // member number in the communicator
-  std::vector<std::int64_t> begin, size;  // in the local tensor of the one who holds this list
+  std::vector<std::int64_t> begin, size;  // in the local tensor of the member with this list
   bool operator==(const PeerBox&) const = default;
 };
 
-// One collective as one member sees it.
+// One member's part in a collective.
 struct Collective {
   CommunicatorId communicator;
   std::string kind;    // "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
   std::string reduce;  // "sum", "max", "min" or ""
   std::vector<int> turns = {
-      0};  // by act of a launch, rising: positions in the communicator's sequence; it begins only at its turn
+      0};  // by act of a launch, ascending: positions in the communicator's sequence; it begins only at its turn
   Operand in, out;
   std::vector<PeerBox> sends,
-      receives;  // one per member and in their order, the own included; all_reduce: empty (flat ranges)
+      receives;  // one per member in their order, including itself; all_reduce: empty (flat ranges)
   std::optional<Operand> staging;
   std::string where;
-  std::string algorithm = "direct";  // the same for all members; karez/comm/collective.h names them
+  std::string algorithm = "direct";  // the same for all members; karez/comm/collective.h lists them
   bool operator==(const Collective&) const;
 };
 
-// A port's period k: it fills, frees or returns on every k-th act.
+// A port of period k fills, frees or returns a slot on every k-th act.
 struct Port {
   RegisterId reg;
   int period = 1;
@@ -136,9 +136,9 @@ struct Port {
 
 enum class BodyKind {
   compute,     // runs `calls`
-  input,       // fills its outputs from what `binding` is fed with: a source, or its device's part of an array
+  input,       // fills its outputs from the feed of `binding`: a source, or its device's part of an array
   fetch,       // copies its input to its device's part of the array that `binding` names
-  state,       // grants variables: no work
+  state,       // grants access to variables, without work
   collective,  // runs `collective`
 };
 std::string_view name_of(BodyKind kind);
@@ -158,17 +158,16 @@ struct Actor {
   std::vector<Call> calls;
   std::optional<Collective> collective;
   std::string binding;
-  std::vector<Operand> bound;  // input: what the source writes, in order; fetch: what is read
-  // Per bound operand, {begin=[..], shape=[..]} of the logical tensor; fetch: none if it is the whole. Of an input
-  // several times as many: act k reads with the k-th lot, and after the last lot from the first, of the source's next
-  // batch.
+  std::vector<Operand> bound;  // input: the operands that the source writes, in order; fetch: the one to read
+  // Per bound operand, {begin=[..], shape=[..]} of the logical tensor; none for a fetch of the whole. An input may have
+  // several sets: act k reads with the k-th set, and after the last set the first one reads the source's next batch.
   std::vector<Attrs> slices;
-  int priority = 0;  // smaller acts first
+  int priority = 0;  // the actor with the smaller one acts first
   std::string where;
   bool operator==(const Actor&) const;
 };
 
-// A transfer between two devices over links, as the plan foresees it: what `sum(planned) == sum(counted)` sums.
+// A planned transfer between devices over links; the planned bytes of all of them equal the bytes counted at run time.
 struct Transfer {
   std::string kind;        // "all_reduce"
   std::string axis;        // mesh axis
@@ -179,12 +178,13 @@ struct Transfer {
 
 struct Communicator {
   std::vector<PlanDevice> members;
-  std::int64_t chunk = 1 << 18;       // bytes
-  std::vector<std::string> sequence;  // what runs in one step, in order (names for people; the length counts)
+  std::int64_t chunk = 1 << 18;  // bytes
+  std::vector<std::string>
+      sequence;  // the collectives of one launch, in order (names for people; only the length matters)
   bool operator==(const Communicator&) const;
 };
 
-// A register whose contents go to (send) or come from (receive) a device of another actor chain.
+// A register that is sent to, or received from, a device of another actor chain.
 struct Link {
   RegisterId reg;
   PlanDevice peer;
@@ -214,8 +214,8 @@ struct Plan {
   std::vector<Transfer> transfers;
   std::vector<Call> setup;  // run once when loaded: constants
   std::uint64_t program_hash = 0;
-  std::string costs;  // the cost table by which the plan is predicted, as `sbp::CostTable` prints it; "": none. No
-                      // launch reads it
+  std::string
+      costs;  // the cost table for predictions, as `sbp::CostTable` prints it; "": none. Launches do not read it
   bool operator==(const Plan&) const;
 
   const Actor& actor(ActorId id) const { return actors[id]; }
@@ -228,17 +228,17 @@ std::string print(const Plan& plan);  // `parse_plan(print(p)) == p`
 Plan parse_plan(std::string_view text);
 void save(const Plan& plan, const std::string& path);
 Plan load_plan(const std::string& path);
-std::uint64_t rank_hash(const Plan& plan);  // of everything but the lines for people and the cost table
+std::uint64_t rank_hash(const Plan& plan);  // of everything except texts for people and the cost table
 
-// Throws on what cannot run: ids out of range, a register whose producer or consumers do not list it, operands outside
-// their slot or block, two members of one sequence that disagree in length, overlapping registers of a block, a cycle
-// without tokens.
+// Throws if a plan cannot run: ids out of range, a register that its producer or consumers do not list, operands
+// outside their slot or block, two members of one sequence that disagree in length, overlapping registers of a block, a
+// cycle without tokens.
 void verify(const Plan& plan);
 
-// Bytes of all its blocks on each device: the peak, as planned.
+// Bytes of all its blocks on each device: the planned peak.
 ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan);
 
-// A page for people: actors, registers, each transfer with kind, axis and bytes, peak memory per device.
+// A text page for people: actors, registers, each transfer with kind, axis and bytes, peak memory per device.
 std::string summary(const Plan& plan);
 
 }  // namespace karez::plan

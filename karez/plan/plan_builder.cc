@@ -1,4 +1,4 @@
-// Small plans by hand: each call keeps the plan consistent.
+// The builder of small plans; each call keeps the plan consistent.
 #include "karez/plan/plan_builder.h"
 
 namespace karez::plan {

@@ -1,4 +1,4 @@
-// Small plans by hand, for tests and benchmarks: actors and registers one call each, consistent by construction.
+// A builder of small plans for tests and benchmarks: one call per actor or register, consistent by construction.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace karez::plan {
 
-// One rank; a stream is made for each (device, name) that is asked for; every register with bytes gets its own block.
+// A plan of one rank. Each requested (device, name) gets a stream, every register with bytes its own block.
 struct PlanBuilder {
   Plan plan;
 

@@ -1,4 +1,5 @@
-// Which actors list a register among their ports, and which a register names: sorted once, then asked for each operand.
+// An index of the actors that list a register among their ports, and of those that a register names; sorted once and
+// then queried for each operand.
 #pragma once
 
 #include <algorithm>

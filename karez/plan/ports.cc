@@ -1,4 +1,4 @@
-// The protocol: how an actor's ports are laid out from a plan, and what is said when a message breaks the rules.
+// The protocol: the construction of an actor's ports from a plan, and the errors for messages that break the rules.
 #include "karez/plan/ports.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ void Ports::add_output(const Plan& plan, const Port& port, const PortNumbers& po
   require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ",
           r.slots, " slots");
   require(!r.consumers.empty(), "plan: register ", port.reg, " (", r.type,
-          ") has no consumer: its slots would never come back");
+          ") has no consumer, so its slots would never be returned");
   Output output;
   output.reg = port.reg;
   output.period = port.period;
@@ -133,12 +133,12 @@ std::string Ports::text() const {
 }
 
 void Ports::fail_begin() const {
-  if (running_) fail("actor ", actor_, " begins while it runs");
+  if (running_) fail("actor ", actor_, " begins while it is running");
   fail("actor ", actor_, " begins or completes out of turn: ", missing_, " of its ports are not ready");
 }
 
 void Ports::fail_take(const Message& message, const char* why) const {
-  fail("actor ", actor_, " was sent '", print(message), "', port ", message.port, ", but ", why);
+  fail("actor ", actor_, " received '", print(message), "' at port ", message.port, ", but ", why);
 }
 
 }  // namespace karez::plan

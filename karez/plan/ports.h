@@ -1,5 +1,5 @@
-// The protocol: an actor without a thread. Which messages it may take, when it may begin, and what it sends when it
-// completes.
+// The protocol of an actor, without a thread: the messages it may take, when it may begin, and the messages it sends
+// when it completes.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace karez::plan {
 
-// The only two messages there are: `filled` goes down to a consumer, `returned` up to the producer. They carry numbers,
-// never data.
+// The two kinds of messages: `filled` goes to a consumer, `returned` to the producer. They carry numbers, never data.
 struct Message {
   enum class Kind : std::uint8_t { filled, returned };
   Kind kind = Kind::filled;
@@ -22,13 +21,13 @@ struct Message {
   ActorId to;             // session_actor: the session itself
   RegisterId reg;
   std::int32_t lane =
-      0;  // numbers the sender's possible messages: at most one message of a lane is on its way at any time
-  std::int64_t piece = 0;  // filled: how many of this register were filled before
+      0;  // numbers the sender's possible messages: at most one message of a lane is in flight at any time
+  std::int64_t piece = 0;  // filled: the number of earlier fillings of this register
 };
 static_assert(sizeof(Message) <= 64 && std::is_trivially_copyable_v<Message>);
 std::string print(const Message& message);  // "filled r3 slot 1 piece 7 to actor 4"
 
-// Which port of its actor, or of the session, each register is.
+// The port number of each register in its actors, or in the session.
 class PortNumbers {
  public:
   explicit PortNumbers(const Plan& plan);
@@ -36,26 +35,25 @@ class PortNumbers {
   int of_consumer(const Plan& plan, RegisterId reg, ActorId consumer) const;  // among its inputs
 
  private:
-  ById<RegisterId, int> written_;                                   // -1: by nobody who lists it
+  ById<RegisterId, int> written_;                                   // -1: no producer lists it
   ById<RegisterId, std::vector<std::pair<ActorId, int>>> readers_;  // ascending
 };
 
-// The state of one actor's ports. It allocates when constructed and never again; it knows no thread, clock or socket.
+// The state of one actor's ports. It allocates only when constructed and uses no thread, clock or socket.
 //
-//   input    slots ready to be read, in the order they were filled; the first one is held for `period` acts and then
-//   returned output   slots free to be written; one is taken at the first of `period` acts and filled at the last; it
-//   is free again when
-//            every consumer has returned it
+//   input    slots ready to be read, in the order in which they were filled;
+//            the first one is held for `period` acts and then returned
+//   output   slots free to be written; one is taken at the first of `period` acts and filled at the last;
+//            it is free again when every consumer has returned it
 //
 // An act: `ready()`, then `begin()`, then (later, if the work is asynchronous) `complete(send)`. Messages may be taken
-// at any time. A message that breaks the protocol (a slot filled twice, returned unread, out of turn) is an error, not
-// a guess.
+// at any time. A message that breaks the protocol (a slot filled twice, returned unread, out of turn) is an error.
 class Ports {
  public:
   Ports(const Plan& plan, ActorId actor, const PortNumbers& port_numbers);
   Ports(const Plan& plan, ActorId actor) : Ports(plan, actor, PortNumbers(plan)) {}
-  // The session as two actors: one whose outputs are the `start` registers, one whose inputs are the `done` registers.
-  // An act of the first begins a launch; the second is ready when the launch is over.
+  // The session as two actors: one with the `start` registers as outputs, one with the `done` registers as inputs.
+  // An act of the first begins a launch; the second is ready when the launch has ended.
   static Ports session_start(const Plan& plan, const PortNumbers& port_numbers);
   static Ports session_done(const Plan& plan, const PortNumbers& port_numbers);
   static Ports session_start(const Plan& plan) { return session_start(plan, PortNumbers(plan)); }
@@ -63,10 +61,10 @@ class Ports {
 
   bool ready() const { return missing_ == 0; }
   bool running() const { return running_; }
-  std::int64_t acts() const { return acts_; }  // completed ones
+  std::int64_t acts() const { return acts_; }  // completed acts
 
-  // True if the actor was not ready before and is now. Always inlined, as is `complete`: where the sender knows the
-  // message's kind and fields, most of what is done here is known too (7 of a hop's 50 ns).
+  // True if the message makes the actor ready. Always inlined, as is `complete`: if the sender knows the message's kind
+  // and fields, the compiler removes most of the code (7 of a hop's 50 ns).
   [[gnu::always_inline]] bool take(const Message& message) {
     return message.kind == Message::Kind::filled ? take_filled(message) : take_returned(message);
   }
@@ -78,20 +76,20 @@ class Ports {
     for (Output& out : outputs_)
       if (out.phase == 0) out.slot = store_[out.free + --out.free_count];
   }
-  // Sends exactly one `returned` per input and one `filled` per consumer whose period is due: send(const Message&),
-  // which must not call back into these ports. Returned slots go first, so that when the last consumer has acted all
-  // that this act sent has been sent.
+  // Calls send(const Message&) for exactly one `returned` per input and one `filled` per consumer with a due period;
+  // send must not call these ports. Slots are returned first, so that all messages of this act have been sent when the
+  // last consumer acts.
   template <class Send> void complete(Send&& send);
 
   int input_count() const { return static_cast<int>(inputs_.size()); }
   int output_count() const { return static_cast<int>(outputs_.size()); }
-  // Between begin and complete: the slot each port works on.
+  // Between begin and complete: the slot that each port uses.
   int input_slot(int port) const { return store_[in(port).ring + in(port).head]; }
   int output_slot(int port) const { return out(port).slot; }
-  bool first_of_period(int output) const { return out(output).phase == 0; }  // the slot was taken by this act
+  bool first_of_period(int output) const { return out(output).phase == 0; }  // this act took the slot
   int lanes() const { return lanes_; }
 
-  // For whoever asks why nothing moves, and for tests.
+  // For the diagnosis of stalls, and for tests.
   RegisterId input_register(int port) const { return in(port).reg; }
   RegisterId output_register(int port) const { return out(port).reg; }
   ActorId producer(int input) const { return in(input).producer; }
@@ -100,16 +98,16 @@ class Ports {
   bool needs_free_slot(int output) const { return out(output).phase == 0; }  // the next act needs a free slot
   int holders(int output, int slot) const {
     return store_[out(output).holders + slot];
-  }  // consumers that have yet to return it
+  }  // consumers that have not returned it yet
   std::int64_t pieces(int output) const { return out(output).piece; }
-  std::string text() const;  // the whole state in a line
+  std::string text() const;  // the whole state in one line
 
  private:
   struct Input {
     RegisterId reg;
     ActorId producer;
     std::int32_t producer_port = 0, period = 1, phase = 0;
-    std::int32_t ring = 0, slots = 1, head = 0, count = 0, lane = 0;  // ring: where in store_ the slot numbers lie
+    std::int32_t ring = 0, slots = 1, head = 0, count = 0, lane = 0;  // ring: index in store_ of the slot numbers
     std::int64_t piece = 0;                                           // the next one expected
   };
   struct Consumer {
@@ -120,7 +118,7 @@ class Ports {
     RegisterId reg;
     std::int32_t period = 1, phase = 0, slot = -1, slots = 1, lane = 0;
     std::int32_t free = 0, free_count = 0,
-                 holders = 0;  // where in store_: free slots (a stack: warm memory first), holders per slot
+                 holders = 0;  // indices in store_: free slots (a stack: warm memory first), holders per slot
     std::int32_t first_consumer = 0, consumer_count = 0;
     std::int64_t piece = 0;
   };
@@ -140,9 +138,9 @@ class Ports {
     if (input.reg != m.reg || m.slot < 0 || m.slot >= input.slots) [[unlikely]]
       fail_take(m, "that input reads another register or has no such slot");
     if (input.count == input.slots) [[unlikely]]
-      fail_take(m, "every slot of it is held already");
+      fail_take(m, "all slots of that input are filled");
     if (input.piece != m.piece) [[unlikely]]
-      fail_take(m, "another piece was due");
+      fail_take(m, "another piece was expected");
     ++input.piece;
     std::int32_t at = input.head + input.count;
     if (at >= input.slots) at -= input.slots;
@@ -167,7 +165,7 @@ class Ports {
   std::vector<Output> outputs_;
   std::vector<Consumer> consumers_;
   std::vector<std::int32_t> store_;
-  std::int32_t missing_ = 0;  // ports that keep the actor from acting
+  std::int32_t missing_ = 0;  // the number of ports that keep the actor from acting
   bool running_ = false;
   ActorId actor_;
   std::int32_t lanes_ = 0;

@@ -1,4 +1,5 @@
-// Tests of the protocol: single ports fed by hand, then every order of messages and acts on small graphs.
+// Tests of the protocol: single ports with hand-written messages, then every order of messages and acts on small
+// graphs.
 #include "karez/plan/ports.h"
 #include "karez/base/text.h"
 
@@ -36,14 +37,14 @@ struct Diamond {
 TEST(Ports, AFullInputWaitsWhileNoOutputSlotIsFree) {
   Diamond g(1);
   Ports a(g.s.plan, g.a);
-  EXPECT_FALSE(a.ready()) << "nothing is filled";
+  EXPECT_FALSE(a.ready()) << "no input is filled";
   EXPECT_TRUE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}));
   EXPECT_TRUE(a.ready());
   a.begin();
   sent_by(a);
-  EXPECT_FALSE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1})) << "its one slot is with b and c";
+  EXPECT_FALSE(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1})) << "b and c hold its one slot";
   EXPECT_FALSE(a.ready());
-  EXPECT_FALSE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab})) << "c still reads it";
+  EXPECT_FALSE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab})) << "c has not returned it";
   EXPECT_EQ(a.holders(0, 0), 1);
   EXPECT_TRUE(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab}));
   EXPECT_TRUE(a.ready());
@@ -55,7 +56,7 @@ TEST(Ports, AnActSendsOneMessagePerInputAndPerConsumerReturnsFirst) {
   a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0});
   a.begin();
   EXPECT_TRUE(a.running());
-  EXPECT_FALSE(a.ready()) << "it runs";
+  EXPECT_FALSE(a.ready()) << "it is running";
   auto sent = sent_by(a);
   ASSERT_EQ(sent.size(), 3u);
   EXPECT_EQ(print(sent[0]), "returned r0 slot 0 to actor -1");
@@ -63,7 +64,7 @@ TEST(Ports, AnActSendsOneMessagePerInputAndPerConsumerReturnsFirst) {
   EXPECT_EQ(print(sent[2]), "filled r1 slot 0 piece 0 to actor 2");
   std::set<int> lanes;
   for (const Message& m : sent) lanes.insert(m.lane);
-  EXPECT_EQ(lanes.size(), 3u) << "each has a lane of its own";
+  EXPECT_EQ(lanes.size(), 3u) << "each has its own lane";
   EXPECT_EQ(a.lanes(), 1 + 2 * 2);
 }
 
@@ -76,9 +77,9 @@ TEST(Ports, AMessageTakenDuringAnActCounts) {
   Ports ports(s.plan, b);
   ports.take({.port = 0, .to = b, .reg = ab, .piece = 0});
   ports.begin();
-  EXPECT_FALSE(ports.take({.slot = 1, .port = 0, .to = b, .reg = ab, .piece = 1})) << "it runs";
+  EXPECT_FALSE(ports.take({.slot = 1, .port = 0, .to = b, .reg = ab, .piece = 1})) << "it is running";
   sent_by(ports);
-  EXPECT_TRUE(ports.ready()) << "the next piece is there already";
+  EXPECT_TRUE(ports.ready()) << "the next piece has arrived already";
 }
 
 TEST(Ports, AnInputOfPeriodThreeReturnsItsSlotOnEveryThirdAct) {
@@ -93,7 +94,7 @@ TEST(Ports, AnInputOfPeriodThreeReturnsItsSlotOnEveryThirdAct) {
     EXPECT_EQ(ports.input_slot(0), 0);
     EXPECT_EQ(ports.first_of_period(0), act == 0) << "the output's slot is taken at the first act";
     auto sent = sent_by(ports);
-    EXPECT_EQ(sent.size(), act == 2 ? 2u : 0u) << "and filled at the last";
+    EXPECT_EQ(sent.size(), act == 2 ? 2u : 0u) << "and is filled at the last";
     if (act == 2) {
       EXPECT_EQ(sent[0].reg, begin);
       EXPECT_EQ(sent[1].reg, end);
@@ -103,7 +104,7 @@ TEST(Ports, AnInputOfPeriodThreeReturnsItsSlotOnEveryThirdAct) {
   EXPECT_EQ(ports.acts(), 3);
 }
 
-TEST(Ports, WhatBreaksTheProtocolIsAnError) {
+TEST(Ports, BreakingTheProtocolIsAnError) {
   Diamond g(1);
   Ports a(g.s.plan, g.a);
   EXPECT_THROW(a.begin(), Error) << "not ready";
@@ -112,16 +113,17 @@ TEST(Ports, WhatBreaksTheProtocolIsAnError) {
   EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.ab}), Error) << "another register";
   EXPECT_THROW(a.take({.slot = 1, .port = 0, .to = g.a, .reg = g.begin}), Error) << "no such slot";
   EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "piece 0 was lost";
-  EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab}), Error) << "nobody has it";
+  EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 0, .to = g.a, .reg = g.ab}), Error)
+      << "no consumer holds it";
   EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 4, .to = g.a, .reg = g.ab}), Error) << "no such output";
   a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0});
   EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}), Error) << "filled twice";
-  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "its one slot is held";
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "its one slot is in use";
   a.begin();
   EXPECT_THROW(a.begin(), Error) << "begun twice";
 }
 
-TEST(Ports, APlanTheyCannotBeBuiltFromIsAnError) {
+TEST(Ports, AnInvalidPlanIsAnError) {
   Diamond g(1);
   Plan plan = g.s.plan;
   plan.registers[g.ab].slots = 0;
@@ -133,12 +135,12 @@ TEST(Ports, APlanTheyCannotBeBuiltFromIsAnError) {
   EXPECT_THROW(Ports(plan, g.b), Error);
   plan = g.s.plan;
   plan.actors[g.c].inputs.clear();
-  EXPECT_THROW(Ports(plan, g.a), Error) << "c does not list what a sends it";
+  EXPECT_THROW(Ports(plan, g.a), Error) << "c does not list the register of a";
 }
 
 // Explores every order in which messages of different pairs may arrive and acts may begin and end, over one launch.
-// Memory is modelled: a slot holds garbage while it is written and then its piece; who reads it must find that piece
-// when it begins and when it ends.
+// Memory is modelled: a slot holds garbage while it is written and then its piece; a consumer must find that piece when
+// it begins and when it ends.
 class Explorer {
  public:
   explicit Explorer(const Plan& plan)
@@ -146,7 +148,7 @@ class Explorer {
         messages_due_(messages_per_launch(plan)),
         acts_due_(acts_per_launch(plan)) {}
 
-  // The number of states seen; fails the test on a state that must not be.
+  // The number of states seen; an invalid state fails the test.
   std::size_t explore() {
     State first{{}, Ports::session_start(plan_), Ports::session_done(plan_), {}, {}, 0, false};
     for (ActorId i : plan_.actors.ids()) first.ports.emplace_back(plan_, i);
@@ -175,7 +177,7 @@ class Explorer {
       if (state.session_done.ready()) go(end_launch(state));
       if (!moved) check_final(state);
     }
-    EXPECT_GT(finals_, 0u) << "no order came to an end";
+    EXPECT_GT(finals_, 0u) << "no order ended";
     return seen_.size();
   }
 
@@ -284,7 +286,7 @@ TEST(PortsInEveryOrder, ASlotIsFreeWhenItsLastConsumerReturnsIt) {
   }
 }
 
-TEST(PortsInEveryOrder, WaysOfDifferentLengthMeetAgain) {
+TEST(PortsInEveryOrder, PathsOfDifferentLengthMeetAgain) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), d = s.actor("d");
   s.start(a, 3);
@@ -294,14 +296,14 @@ TEST(PortsInEveryOrder, WaysOfDifferentLengthMeetAgain) {
   Explorer(s.plan).explore();
 }
 
-TEST(PortsInEveryOrder, AnAccumulatorFillsOnEverySecondActAndAWeightStays) {
+TEST(PortsInEveryOrder, AnAccumulatorFillsOnEverySecondActAndAWeightIsKept) {
   PlanBuilder s;
   ActorId w = s.actor("w"), a = s.actor("a"), sum = s.actor("sum"), end = s.actor("end");
   s.start(w);
   s.start(a, 4);
   s.edge(w, {sum}, 1, 0, 1, 4);  // read by four acts
   s.edge(a, {sum}, 2);
-  s.edge(sum, {end}, 2, 0, 2, 1);  // filled by every second
+  s.edge(sum, {end}, 2, 0, 2, 1);  // filled by every second act
   s.done(end, 2);
   Explorer(s.plan).explore();
 }

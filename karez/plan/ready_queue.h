@@ -1,4 +1,4 @@
-// The one rule that picks among a worker's ready actors, shared by compiler, engine and simulator: smallest priority,
+// The rule that selects one of a worker's ready actors, shared by compiler, engine and simulator: smallest priority,
 // then smallest id.
 #pragma once
 
@@ -18,14 +18,14 @@ inline bool precedes_in_priority(const Plan& plan, ActorId a, ActorId b) {
   return pa != pb ? pa < pb : a < b;
 }
 
-// The actors of one worker, most wanted first. An actor's place in this list is what ReadyQueue knows it by.
+// The actors of one worker in the order of priority. ReadyQueue identifies an actor by its place in this list.
 inline std::vector<ActorId> priority_order(const Plan& plan, std::vector<ActorId> actors) {
   std::sort(actors.begin(), actors.end(), [&](ActorId a, ActorId b) { return precedes_in_priority(plan, a, b); });
   return actors;
 }
 
 // The set of ready places; `pop` gives the smallest. A bitmap of two levels, fixed when constructed: a few instructions
-// an operation.
+// per operation.
 class ReadyQueue {
  public:
   explicit ReadyQueue(int places = 0)
@@ -56,7 +56,7 @@ class ReadyQueue {
     if (words_[word] == 0) summary_[word / 64] &= ~(std::uint64_t{1} << (word % 64));
     --count_;
   }
-  int pop() {  // top, and erase what it found
+  int pop() {  // removes and returns the top
     assert(count_ > 0);
     std::size_t s = 0;
     while (summary_[s] == 0) ++s;

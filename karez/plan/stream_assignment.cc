@@ -1,4 +1,4 @@
-// Dealing streams out to workers.
+// The assignment of streams to workers.
 #include "karez/plan/stream_assignment.h"
 
 #include <algorithm>

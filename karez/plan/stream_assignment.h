@@ -1,4 +1,4 @@
-// Which worker thread serves which stream.
+// The assignment of streams to worker threads.
 #pragma once
 
 #include "karez/plan/namespace.h"
@@ -6,8 +6,8 @@
 
 namespace karez::plan {
 
-// At most `most` workers compute: a stream's worker counts modulo them. A worker that serves comm streams alone mostly
-// waits for links, and takes no core from those: it is one more, behind those of the plan that compute.
+// At most `most` workers compute: the worker number of a stream is taken modulo `most`. A worker that serves only comm
+// streams mostly waits for links and occupies no core: it is an additional worker, numbered after those that compute.
 //
 //   workers  compute 0, comm 1; compute 2, comm 1       most 4: 0 3, 2 3     most 1: 0 1, 0 1
 ById<StreamId, int> assign_streams(const Plan& plan, int most);

@@ -1,4 +1,4 @@
-// Tests of dealing streams out to workers.
+// Tests of the assignment of streams to workers.
 #include "karez/plan/stream_assignment.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ std::vector<int> assigned(const std::vector<std::pair<const char*, int>>& stream
   return {by_stream.begin(), by_stream.end()};
 }
 
-TEST(StreamAssignment, StreamsCountTheirWorkersModuloThoseThatCompute) {
+TEST(StreamAssignment, WorkerNumbersAreTakenModuloTheComputingWorkers) {
   const std::vector<std::pair<const char*, int>> streams{{"compute", 0}, {"comm", 0},    {"compute", 1},
                                                          {"comm", 1},    {"compute", 2}, {"host", 0}};
   EXPECT_EQ(assigned(streams, 4), (std::vector{0, 0, 1, 1, 2, 0}));
@@ -21,13 +21,13 @@ TEST(StreamAssignment, StreamsCountTheirWorkersModuloThoseThatCompute) {
   EXPECT_EQ(assigned(streams, 1), (std::vector{0, 0, 0, 0, 0, 0}));
 }
 
-TEST(StreamAssignment, AWorkerOfCommStreamsAloneStandsBesideThoseThatCompute) {
+TEST(StreamAssignment, AWorkerOfOnlyCommStreamsIsAddedToThoseThatCompute) {
   EXPECT_EQ(assigned({{"compute", 0}, {"comm", 1}, {"host", 0}}, 1), (std::vector{0, 1, 0}));
   EXPECT_EQ(assigned({{"compute", 0}, {"comm", 1}, {"host", 0}}, 8), (std::vector{0, 1, 0}));
   EXPECT_EQ(assigned({{"compute", 0}, {"comm", 2}, {"compute", 1}, {"comm", 2}}, 1), (std::vector{0, 1, 0, 1}));
   EXPECT_EQ(assigned({{"compute", 0}, {"comm", 1}, {"compute", 2}, {"comm", 1}}, 4), (std::vector{0, 3, 2, 3}));
   EXPECT_EQ(assigned({{"compute", 0}, {"comm", 0}, {"compute", 1}, {"comm", 7}}, 2), (std::vector{0, 0, 1, 2}))
-      << "one that computes serves its own";
+      << "a worker that computes also serves its comm stream";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A plan for people: a page with counts, peak memory per device and a table of every transfer.
+// The summary of a plan: counts, peak memory per device and a table of all transfers.
 #include <algorithm>
 #include <map>
 
@@ -36,7 +36,8 @@ std::string counts_of_actors(const Plan& plan) {
   for (const Actor& a : plan.actors) calls += a.calls.size();
   return cat(plan.actors.size(), " actors (",
              join(kinds, ", ", [](const auto& kind) { return cat(kind.second, " ", kind.first); }), "), ", calls,
-             " kernel calls, ", plan.registers.size(), " registers, ", messages_per_launch(plan), " messages a launch");
+             " kernel calls, ", plan.registers.size(), " registers, ", messages_per_launch(plan),
+             " messages per launch");
 }
 
 std::string ratio_text(std::int64_t bytes, std::int64_t bound) {
@@ -45,7 +46,7 @@ std::string ratio_text(std::int64_t bytes, std::int64_t bound) {
   return cat(thousandths / 1000, ".", digits.substr(1));
 }
 
-// What registers and scratch take together, over the values that are live at once.
+// The bytes of registers and scratch, relative to those of the values that are live at once.
 std::string arenas(const Plan& plan) {
   const auto peak = arena_bytes(plan), bound = live_bytes(plan), ahead = run_ahead_bytes(plan);
   std::vector<std::vector<std::string>> rows;
@@ -55,10 +56,10 @@ std::string arenas(const Plan& plan) {
     rows.push_back({cat(device.kind, " ", device.rank, ".", device.device), cat("planned ", bytes_text(peak[d]), ","),
                     cat("bound ", bytes_text(bound[d]), ","), cat("ratio ", ratio_text(peak[d], bound[d]))});
     if (ahead[d] > 0)
-      rows.back().back() +=
-          cat("; ", ratio_text(peak[d], bound[d] + ahead[d]), " with ", bytes_text(ahead[d]), " of launches ahead");
+      rows.back().back() += cat("; ", ratio_text(peak[d], bound[d] + ahead[d]), " with ", bytes_text(ahead[d]),
+                                " of launches that run ahead");
   }
-  return rows.empty() ? "" : "registers and scratch over the bytes of values live at once\n" + table(rows);
+  return rows.empty() ? "" : "registers and scratch, relative to the bytes live at once\n" + table(rows);
 }
 
 std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
@@ -71,8 +72,8 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
           kinds.empty() ? "" : cat("(", join(kinds, ", ", one), ")")};
 }
 
-// Calls on the plain rows, which are the oracle and slow: never in silence. Shares are of the bytes that all calls
-// touch.
+// Calls on plain kernels, which are slow references and therefore always reported. Shares are of the bytes that all
+// calls access.
 std::string plain_calls(const Plan& plan) {
   auto touched = [](const Call& call) {
     double bytes = 0;
@@ -84,7 +85,7 @@ std::string plain_calls(const Plan& plan) {
   struct Found {
     int calls = 0;
     double bytes = 0;
-    std::string where;  // of the first
+    std::string where;  // of the first call
   };
   std::map<std::string, Found> found;
   double all = 0;
@@ -99,16 +100,17 @@ std::string plain_calls(const Plan& plan) {
       one.bytes += touched(call);
     }
   if (found.empty()) return "";
-  std::vector<std::vector<std::string>> rows = {{"kernel", "calls", "share of bytes", "first of them"}};
+  std::vector<std::vector<std::string>> rows = {{"kernel", "calls", "share of bytes", "first call"}};
   for (const auto& [kernel, one] : found) {
     auto tenths = static_cast<long>(1000 * one.bytes / std::max(all, 1.0) + 0.5);
     rows.push_back({kernel, cat(one.calls), cat(tenths / 10, ".", tenths % 10, " %"), one.where});
   }
   return cat(plain, plain == 1 ? " call runs" : " calls run",
-             " on a plain row, where no fast kernel takes the types or strides\n", table(rows));
+             " on a plain kernel, because no fast kernel supports the types or strides\n", table(rows));
 }
 
-// Where halves become f32 and back: calls that do nothing else, and calls that do it to what they read or write.
+// Conversions between halves and other types: calls that only convert, and calls that convert their operands or
+// results.
 std::string casts(const Plan& plan) {
   int alone = 0, within = 0;
   for (const Actor& actor : plan.actors)
@@ -121,7 +123,7 @@ std::string casts(const Plan& plan) {
       within += halves && others && !cast;
     }
   if (alone + within == 0) return "";
-  return cat("mixed precision: ", alone, " casts in calls of their own, ", within, " within other calls\n");
+  return cat("mixed precision: ", alone, " separate cast calls, ", within, " other calls that convert\n");
 }
 
 }  // namespace
@@ -150,7 +152,7 @@ std::string summary(const Plan& plan) {
   }
   return out +
          cat(plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(sum), " (",
-             sum, " bytes) a launch\n") +
+             sum, " bytes) per launch\n") +
          table(transfers);
 }
 

@@ -1,5 +1,5 @@
-// Every state that a small plan can reach with some launches under way, over Ports and Turns, with memory as marks of
-// who wrote what: no call may ever read bytes that hold anything but what it asks for.
+// A search over all states that a small plan can reach with several active launches, over Ports and CollectiveSequence:
+// memory holds marks of writers, and a call must never read bytes with another mark than it expects.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace karez::plan::testing {
 
-// `placed` is `bare` with registers and values moved: calls, ports and operands are the same, one by one. In `bare` no
-// two share bytes, so an operand's place there says whose bytes it means. A collective, input or fetch without calls
-// reads and writes its registers as one call each. Messages arrive at once: whatever a late one allows, it allows at
-// once too. An act is a step to begin, one for each call, and one to end.
+// `placed` is `bare` with registers and values moved: calls, ports and operands correspond one to one. In `bare` no two
+// values share bytes, so the place of an operand there identifies its value. A collective, input or fetch without calls
+// reads and writes its registers as one call each. Messages arrive immediately, which allows every state that late
+// messages allow. An act is a step to begin, one for each call, and one to end.
 class StateSearch {
  public:
   StateSearch(const Plan& bare, const Plan& placed, int launches) : bare_(bare), placed_(placed), launches_(launches) {
@@ -26,9 +26,9 @@ class StateSearch {
   }
 
   std::size_t states = 0;
-  bool complete = true;  // false: more than `most` states, and not all were seen
+  bool complete = true;  // false: there are more than `most` states, and not all were visited
 
-  // What a call found that it did not ask for; empty: in no state does any.
+  // The first wrong mark that a call read; empty: none in any state.
   std::string run(std::size_t most = 200'000) {
     State first(placed_);
     first.memory.assign(placed_.blocks.size(), {});
@@ -85,7 +85,7 @@ class StateSearch {
   }
 
  private:
-  static constexpr std::int64_t grain = 16;  // bytes that carry one mark
+  static constexpr std::int64_t grain = 16;  // bytes with one mark
 
   struct OperandAccess {
     const Operand *bare, *placed;
@@ -101,8 +101,8 @@ class StateSearch {
     ById<ActorId, Ports> ports;
     Ports session_start, session_done;
     CollectiveSequence sequence;
-    ById<ActorId, int> at;                             // the call due; -1: it does not act
-    ById<BlockId, std::vector<std::uint64_t>> memory;  // by grain: the mark of who wrote it
+    ById<ActorId, int> at;                             // the next call; -1: it does not act
+    ById<BlockId, std::vector<std::uint64_t>> memory;  // by grain: the mark of its writer
     int launched = 0;
   };
 
@@ -123,7 +123,7 @@ class StateSearch {
                       {&bare.collective->out, &placed.collective->out, true}});
       if (bare.collective->staging)
         made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, true});
-      made.push_back({{&bare.collective->in, &placed.collective->in, false}});  // it looks at both to its end
+      made.push_back({{&bare.collective->in, &placed.collective->in, false}});  // it reads its operands until its end
       if (bare.collective->staging)
         made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, false});
     }
@@ -143,7 +143,7 @@ class StateSearch {
     else (m.kind == Message::Kind::filled ? s.session_done : s.session_start).take(m);
   }
 
-  // Its place in the bare plan, and which piece: pieces of a register are counted alike by who writes and who reads.
+  // Its place in the bare plan and the number of the piece, which writer and readers of a register count alike.
   std::uint64_t mark(const State& s, ActorId a, const Operand& bare) const {
     const auto act = static_cast<std::uint64_t>(s.ports[a].acts()) + 1;
     const std::uint64_t whose = bare.reg.valid() ? 1000 + static_cast<std::uint64_t>(bare.reg.index)
@@ -174,8 +174,8 @@ class StateSearch {
           auto& there = s.memory[block][static_cast<std::size_t>(g)];
           if (writes) there = want;
           else if (there != want && wrong_.empty())
-            wrong_ = cat("actor a", a, " '", placed_.actor(a).name, "' wants mark ", want, " at byte ", g * grain,
-                         " of block b", block, " and finds ", there);
+            wrong_ = cat("actor a", a, " '", placed_.actor(a).name, "' expects mark ", want, " at byte ", g * grain,
+                         " of block b", block, " but reads ", there);
         }
       }
   }

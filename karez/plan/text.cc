@@ -1,4 +1,5 @@
-// A Plan as text, one readable line per thing; and its hash, which is that of the text without the words for people.
+// The printer of a plan, with one readable line per item; and its hash, which is that of the text without names for
+// people.
 #include <fstream>
 
 #include "karez/base/hash.h"
@@ -37,7 +38,7 @@ std::string print(const CallSpec& call) {
              call.team == 1 ? "" : cat(" team ", call.team));
 }
 
-// Printing. A field that has its usual value is left out; ids are written r3 (register), b0 (block), a7 (actor).
+// Printing. A field with its default value is omitted; ids are written r3 (register), b0 (block), a7 (actor).
 namespace {
 
 std::string actor_text(ActorId id) { return id == session_actor ? "session" : cat("a", id.index); }

@@ -1,4 +1,4 @@
-// Tests of a plan's text: what it looks like, that it reads back, what is said of a bad one; hashes and the summary.
+// Tests of a plan's text: its form, that it parses to an equal plan, errors of bad text; of hashes and the summary.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ Plan small_plan() {
   return s.plan;
 }
 
-TEST(PlanText, OneReadableLinePerThing) {
+TEST(PlanText, OneReadableLinePerItem) {
   EXPECT_TRUE(golden(print(small_plan()), R"(plan "small" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "stream 0" device 0 worker 0
@@ -70,7 +70,7 @@ actor a3: fetch "loss" stream 1 in r4 out r5 binding "loss" at "loss at sketch.c
 )"));
 }
 
-TEST(PlanText, TheCostTableStandsAtTheEndALineEach) {
+TEST(PlanText, TheLinesOfTheCostTableComeLast) {
   Plan plan = small_plan();
   const std::string bare = print(plan);
   const std::uint64_t hash = rank_hash(plan);
@@ -79,17 +79,16 @@ TEST(PlanText, TheCostTableStandsAtTheEndALineEach) {
             bare + "cost origin \"measured on a # of machines\"\ncost link @data alpha=1 beta=2\ncost call=3\n");
   EXPECT_EQ(parse_plan(print(plan)), plan);
   EXPECT_EQ(parse_plan(bare).costs, "");
-  EXPECT_EQ(rank_hash(plan), hash) << "no launch reads it";
+  EXPECT_EQ(rank_hash(plan), hash) << "launches do not read it";
 }
 
-TEST(PlanText, AVerifiedPlanReadsBackEqual) {
+TEST(PlanText, AVerifiedPlanRoundTrips) {
   Plan plan = small_plan();
   EXPECT_NO_THROW(verify(plan));
   EXPECT_EQ(parse_plan(print(plan)), plan);
 }
 
-// Plans that need not make sense, every field at random: texts with quotes and braces, ids that name nothing, empty
-// lists.
+// Random plans that need not be valid: texts with quotes and braces, ids that name nothing, empty lists.
 class RandomPlan {
  public:
   explicit RandomPlan(unsigned seed) : random_(seed) {}
@@ -194,7 +193,7 @@ class RandomPlan {
   std::mt19937 random_;
 };
 
-TEST(PlanText, AnyPlanReadsBackEqual) {
+TEST(PlanText, AnyPlanRoundTrips) {
   const char* given = std::getenv("KAREZ_SEED");
   unsigned first = given ? static_cast<unsigned>(std::atoi(given)) : 1;
   for (unsigned seed = first; seed < first + 300; ++seed) {
@@ -206,7 +205,7 @@ TEST(PlanText, AnyPlanReadsBackEqual) {
   }
 }
 
-TEST(PlanText, QuotesBracesAndLineEndsInsideAttributesComeBack) {
+TEST(PlanText, QuotesBracesAndLineEndsInsideAttributesRoundTrip) {
   for (std::string text :
        {"}", "{", "\"", "\\", "\\\"", "a=1, b=2}", "{x=\"y\"}", "\n} in r0 f32[1]", "]", "' \" at \"z", "tab\t\r"}) {
     Plan plan = small_plan();
@@ -234,7 +233,7 @@ std::string error_of(const std::string& text) {
   return "no error";
 }
 
-TEST(PlanText, ABadTextIsAnErrorWithItsLine) {
+TEST(PlanText, BadTextIsAnErrorWithItsLine) {
   const std::string head = "plan \"x\" world 1 rank 0 hash 0\n";
   const std::pair<std::string, std::string> rows[] = {
       {"", "plan: line 1, column 1: expected 'plan' at the end"},
@@ -243,12 +242,12 @@ TEST(PlanText, ABadTextIsAnErrorWithItsLine) {
        "at"},
       {head + "cost \n", "expected a line of a cost table"},
       {head + "cost # call=1", "expected a line of a cost table"},
-      {head + "device 1: 0 0 \"cpu\"\n", "number 0 is due at ': 0 0 \"cpu\"'"},
+      {head + "device 1: 0 0 \"cpu\"\n", "number 0 is expected at ': 0 0 \"cpu\"'"},
       {head + "block b0: attic device 0 bytes 1\n",
-       "'attic' is no kind of block (scratch, register, variable, constant, external) at"},
+       "'attic' is not a kind of block (scratch, register, variable, constant, external) at"},
       {head + "actor a0: dance \"x\" stream 0\n",
-       "'dance' is no kind of actor (compute, input, fetch, state, collective) at"},
-      {head + "setup \"k\" {a=\"}", "attributes do not end at '{a=\"}'"},
+       "'dance' is not a kind of actor (compute, input, fetch, state, collective) at"},
+      {head + "setup \"k\" {a=\"}", "attributes have no closing '}' at '{a=\"}'"},
       {head + "stream 0: \"s\" device 99999999999 worker 0\n", "99999999999 is out of range at"},
       {head + "device 0: 0 0 \"cpu\"\nregister r0: b1\n", "line 3, column 14: expected 'a' at 'b1'"},
   };
@@ -258,7 +257,7 @@ TEST(PlanText, ABadTextIsAnErrorWithItsLine) {
   }
 }
 
-TEST(PlanText, EveryPrefixOfAPlanIsReadOrRefused) {
+TEST(PlanText, EveryPrefixOfAPlanIsReadOrRejected) {
   std::string text = print(small_plan());
   for (std::size_t n = 0; n < text.size(); ++n) {
     try {
@@ -283,7 +282,7 @@ TEST(PlanText, SavedPlansAreLoadedAndMissingFilesNamed) {
   EXPECT_THROW(save(small_plan(), "/nowhere/at/all"), Error);
 }
 
-TEST(PlanText, TheHashSeesWhatRunsAndNotWhatPeopleRead) {
+TEST(PlanText, TheHashCoversWhatRunsButNotTextsForPeople) {
   Plan plan = small_plan(), other = plan;
   other.name = "other";
   other.actors[ActorId(2)].name = "renamed";
@@ -316,23 +315,23 @@ TEST(PlanText, ACallIsPrintedWithItsTypes) {
 TEST(PlanSummary, CountsMemoryAndTransfers) {
   Plan plan = small_plan();
   EXPECT_TRUE(golden(summary(plan), R"(plan 'small' of rank 0 of 1: 1 device, 2 streams
-4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls, 6 registers, 12 messages a launch
+4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls, 6 registers, 12 messages per launch
 peak memory by device
   cpu 0.0  352 B  (scratch 64 B, register 192 B, variable 96 B)
-registers and scratch over the bytes of values live at once
-  cpu 0.0  planned 256 B,  bound 80 B,  ratio 3.200; 2.286 with 32 B of launches ahead
-2 calls run on a plain row, where no fast kernel takes the types or strides
-  kernel            calls  share of bytes  first of them
+registers and scratch, relative to the bytes live at once
+  cpu 0.0  planned 256 B,  bound 80 B,  ratio 3.200; 2.286 with 32 B of launches that run ahead
+2 calls run on a plain kernel, because no fast kernel supports the types or strides
+  kernel            calls  share of bytes  first call
   plain.matmul      1      71.0 %          plain.matmul at sketch.cc:2
   plain.reduce_sum  1      29.0 %          plain.reduce_sum at sketch.cc:3
 no transfers between devices
 )"));
   for (Actor& actor : plan.actors)
     for (Call& call : actor.calls) call.kernel = "fast.any";
-  EXPECT_EQ(summary(plan).find("plain row"), std::string::npos) << "nothing is said where there is none";
+  EXPECT_EQ(summary(plan).find("plain kernel"), std::string::npos) << "not reported if there is none";
   plan.transfers = {{"all_reduce", "data", "fc.weight gradient", 1024}, {"all_gather", "model", "loss", 96}};
   std::string text = summary(plan);
-  EXPECT_NE(text.find(R"(2 transfers, 1.09 KiB (1120 bytes) a launch
+  EXPECT_NE(text.find(R"(2 transfers, 1.09 KiB (1120 bytes) per launch
   kind        axis   bytes  value
   all_reduce  data   1024   fc.weight gradient
   all_gather  model  96     loss

@@ -1,4 +1,4 @@
-// Lanes of acts, from the longest on, and who waits first on each of them.
+// Chains of actors, the longest first, and the first actor of each chain that waits for a given actor.
 #include "karez/plan/token_distances.h"
 
 #include <algorithm>
@@ -70,13 +70,13 @@ void TokenDistances::add_register(RegisterId id) {
   for (ActorId c : r.consumers) {
     const std::size_t to = c == session_actor ? plan_.actors.size() + 1 : node(c);
     add(from, to, 0);
-    // A slot comes back when all have read it; one slot says the next act waits for this reader.
+    // A slot is returned when all consumers have read it; with one slot, the next act waits for this consumer.
     if (r.slots == 1) add(to, from, 1);
   }
 }
 
-// Of the collectives of one seat that act equally often: act k of one before act k of another, or before its act k + 1,
-// as their places in the sequence say. Those that act once need to be told of their neighbours alone.
+// Adds the order of the collectives of one sequence that have equal numbers of acts: by their turns, act k of one
+// precedes act k or act k + 1 of another. For collectives that act once, steps between neighbours suffice.
 void TokenDistances::add_sequence(std::vector<ActorId>& sequence) {
   auto turns = [&](ActorId a) -> const std::vector<int>& { return plan_.actor(a).collective->turns; };
   if (acts_[sequence[0]] == 1) {
@@ -105,7 +105,7 @@ void TokenDistances::sort() {
   for (std::size_t i = 0; i < order_.size(); ++i) topological_rank_[order_[i]] = static_cast<int>(i);
 }
 
-// A lane after the other: the chain of most actors that stand in none yet.
+// Builds one chain after another: the path with the most actors that are in no chain yet.
 void TokenDistances::build_chains() {
   constexpr std::size_t none = SIZE_MAX;
   chain_.assign(steps_.size(), -1);

@@ -1,4 +1,4 @@
-// How many tokens lie between the end of one act and the beginning of another, as a plan's registers and turns say.
+// The number of tokens between the end of one act and the beginning of another, by a plan's registers and turns.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,23 @@
 
 namespace karez::plan {
 
-// Acts that come one after the other in every launch stand in a lane; for each actor it is known which act of each lane
-// is the first that waits for it, in this launch and in the next. Actors outside of lanes are walked over, which is
-// short: lanes are taken, from the longest on, until no chain of eight is left. Time and memory grow with actors times
-// lanes, whose number is about that of streams.
+// Actors that act one after another in every launch form a chain; for each actor, the first actor of each chain that
+// waits for it is stored, for this launch and for the next. Actors outside of chains are searched, over short
+// distances: chains are taken, the longest first, until no path of eight actors remains. Time and memory grow with
+// actors times chains; the number of chains is about that of streams.
 class TokenDistances {
  public:
   TokenDistances(const Plan& plan, const ById<ActorId, std::int64_t>& acts);
 
-  // Act k of a reader takes what act k of the writer made: as many acts, and a piece in each.
+  // Whether act k of each consumer reads the piece of act k of the producer: equal numbers of acts, and a piece in
+  // each.
   bool in_step(RegisterId id) const { return in_step_[id]; }
-  // Fewest tokens between the end of an act and the beginning of another: 0, 1, or 2 for more. To its own next act: 1.
+  // Fewest tokens between the end of an act and the beginning of another: 0, 1, or 2 for more. From an actor to its own
+  // next act: 1.
   int tokens(ActorId from, ActorId to) const;
-  // False where acts wait for each other in a circle: then nothing else is known.
+  // False if acts wait for each other in a cycle: the other functions are then invalid.
   bool is_acyclic() const { return order_.size() == steps_.size(); }
-  // Whoever waits for another in the same launch has a larger one.
+  // An actor that waits for another in the same launch has a larger rank.
   int topological_rank(ActorId a) const { return topological_rank_[node(a)]; }
 
  private:
@@ -46,14 +48,14 @@ class TokenDistances {
 
   const Plan& plan_;
   const ById<ActorId, std::int64_t>& acts_;
-  Steps steps_, reverse_steps_;  // the session is two nodes behind the actors: it starts, it ends
+  Steps steps_, reverse_steps_;  // after the actors come two nodes of the session: its start and its end
   ById<RegisterId, bool> in_step_;
   std::vector<std::size_t> order_;
   std::vector<int> topological_rank_;
   std::size_t chain_count_ = 0;
-  std::vector<int> chain_, position_;  // by node; -1: in none
+  std::vector<int> chain_, position_;  // by node; -1: in no chain
   std::vector<int> first_,
-      later_;  // by node and lane: the first place that waits for it without a token, and with one at most
+      later_;  // by node and chain: the first position that waits for the node without a token, and with at most one
 };
 
 }  // namespace karez::plan

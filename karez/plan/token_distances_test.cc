@@ -1,4 +1,4 @@
-// How many tokens lie between acts, against a walk over acts one by one.
+// Tests of token distances against a search over single acts.
 #include "karez/plan/token_distances.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,7 @@
 namespace karez::plan {
 namespace {
 
-// What must wait for act 0 of an actor, by (actor, act), of acts 0 to 3: registers, slots that come back, turns that go
-// round.
+// The acts 0 to 3, as (actor, act), that must wait for act 0 of an actor, by registers, returned slots and turns.
 std::set<std::pair<int, int>> waiting_acts(const Plan& plan, ActorId from) {
   constexpr int acts = 4;
   std::set<std::pair<int, int>> seen;
@@ -40,7 +39,7 @@ std::set<std::pair<int, int>> waiting_acts(const Plan& plan, ActorId from) {
   return seen;
 }
 
-// Two long chains, the second of collectives in turn, and actors beside them that hang on one or two others.
+// Two long chains, the second of collectives with turns, and other actors that depend on one or two actors.
 Plan random_plan(std::mt19937& random) {
   PlanBuilder s;
   auto below = [&](std::size_t n) { return random() % static_cast<unsigned>(n); };
@@ -64,7 +63,7 @@ Plan random_plan(std::mt19937& random) {
   return s.plan;
 }
 
-TEST(TokenDistances, AgreeWithActsOneByOne) {
+TEST(TokenDistances, AgreeWithASearchOverSingleActs) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
     const Plan plan = random_plan(random);
@@ -82,8 +81,8 @@ TEST(TokenDistances, AgreeWithActsOneByOne) {
   }
 }
 
-// Beside a chain of eight each layer has an actor of its own, which nobody waits for in the same launch.
-TEST(TokenDistances, ActsBesideALongChainAreWalkedOver) {
+// Each actor of a long chain feeds one actor outside of it, for which no actor waits in the same launch.
+TEST(TokenDistances, ActorsOutsideOfALongChainAreSearched) {
   PlanBuilder s;
   std::vector<ActorId> chain, beside;
   for (int i = 0; i < 20; ++i) chain.push_back(s.actor(cat("c", i))), beside.push_back(s.actor(cat("b", i)));
@@ -94,13 +93,13 @@ TEST(TokenDistances, ActsBesideALongChainAreWalkedOver) {
   const ById<ActorId, std::int64_t> once(s.plan.actors.size(), 1);
   const TokenDistances lanes(s.plan, once);
   EXPECT_EQ(lanes.tokens(chain[3], beside[7]), 0);
-  EXPECT_EQ(lanes.tokens(chain[7], beside[6]), 1) << "the slot comes back";
+  EXPECT_EQ(lanes.tokens(chain[7], beside[6]), 1) << "by the returned slot";
   EXPECT_EQ(lanes.tokens(chain[7], beside[3]), 2);
   EXPECT_EQ(lanes.tokens(beside[3], beside[7]), 1);
   EXPECT_EQ(lanes.tokens(beside[7], beside[3]), 2);
 }
 
-TEST(TokenDistances, ActsThatWaitForEachOtherInACircleHaveNoOrder) {
+TEST(TokenDistances, ActsThatWaitForEachOtherInACycleHaveNoOrder) {
   PlanBuilder s;
   const ActorId a = s.actor("a", 0, 0, BodyKind::collective), b = s.actor("b", 0, 0, BodyKind::collective);
   for (ActorId c : {a, b}) {

@@ -1,5 +1,5 @@
-// What a plan must be to run: ids in range, registers and actors that agree, operands inside their memory, sequences
-// that agree, liveness.
+// The plan verifier: ids in range, consistent registers and actors, operands inside their memory, consistent sequences,
+// liveness.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,8 +26,8 @@ std::string name_of_actor(const Plan& plan, ActorId i) {
 }
 
 void verify_devices_and_blocks(const Plan& plan) {
-  require(plan.world >= 1 && plan.rank >= 0 && plan.rank < plan.world, "plan: rank ", plan.rank, " of a world of ",
-          plan.world);
+  require(plan.world >= 1 && plan.rank >= 0 && plan.rank < plan.world, "plan: rank ", plan.rank,
+          " is not in a world of size ", plan.world);
   for (DeviceId i : plan.devices.ids())
     for (DeviceId j : plan.devices.ids())
       require(
@@ -38,7 +38,7 @@ void verify_devices_and_blocks(const Plan& plan) {
     require(plan.streams[i].worker >= 0, "stream ", i, " is served by worker ", plan.streams[i].worker);
   }
   std::set<std::pair<DeviceId, std::string>> variables;
-  std::int64_t all_bytes = 0, moved = 0;  // sums that others take unchecked
+  std::int64_t all_bytes = 0, moved = 0;  // sums that other code computes unchecked
   for (const Transfer& t : plan.transfers) {
     require(t.bytes >= 0, "transfer of '", t.value, "' has ", t.bytes, " bytes");
     moved = checked_add(moved, t.bytes);
@@ -55,7 +55,7 @@ void verify_devices_and_blocks(const Plan& plan) {
   }
 }
 
-constexpr ActorId no_actor;  // whose calls are the set-up's
+constexpr ActorId no_actor;  // the owner of the set-up calls
 
 void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId id) {
   const Register& r = plan.reg(id);
@@ -67,7 +67,7 @@ void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId i
     require(port_index.has_output(r.producer, id), subject, " names ", name_of_actor(plan, r.producer),
             " as its producer, which does not list it");
   }
-  require(!r.consumers.empty(), subject, " has no consumer: its slots would never come back");
+  require(!r.consumers.empty(), subject, " has no consumer, so its slots would never be returned");
   std::set<ActorId> seen;
   for (ActorId consumer : r.consumers) {
     require(seen.insert(consumer).second, subject, " names consumer ", consumer, " twice");
@@ -76,14 +76,15 @@ void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId i
     require(port_index.has_input(consumer, id), subject, " names ", name_of_actor(plan, consumer),
             " as a consumer, which does not list it");
   }
-  require(r.producer != session_actor || !seen.count(session_actor), subject, " goes from the session to itself");
+  require(r.producer != session_actor || !seen.count(session_actor), subject,
+          " has the session as producer and as consumer");
   bool of_session = r.producer == session_actor || seen.count(session_actor);
   require(!of_session || r.bytes == 0, subject, " is a start or done register, but has ", r.bytes, " bytes");
-  require(r.bytes > 0 || !r.block.valid(), subject, " has no bytes, but lies in block ", r.block);
+  require(r.bytes > 0 || !r.block.valid(), subject, " has no bytes, but is in block ", r.block);
   if (r.bytes == 0) return;
   require_in_range(r.block, plan.blocks, subject, "block");
-  require(plan.block(r.block).kind != BlockKind::constant, subject, " lies in the constant block b", r.block,
-          ", which nobody may write");
+  require(plan.block(r.block).kind != BlockKind::constant, subject, " is in the constant block b", r.block,
+          ", which must not be written");
   require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), subject, ": offset ", r.offset, ", stride ", r.stride,
           " for slots of ", r.bytes, " bytes");
   std::int64_t end = checked_add(r.offset, checked_add(checked_mul(r.slots - 1, r.stride), r.bytes));
@@ -100,7 +101,7 @@ void verify_operand(const Plan& plan, const PortIndex& port_index, ActorId actor
   require(o.offset >= 0, subject, ": an operand has offset ", o.offset);
   std::int64_t bytes = o.view.bytes(), end = checked_add(o.offset, bytes);
   if (!o.reg.valid() && !o.block.valid()) {
-    require(bytes == 0, subject, ": an operand ", o.view, " lies nowhere");
+    require(bytes == 0, subject, ": an operand ", o.view, " has neither register nor block");
     return;
   }
   if (!o.reg.valid()) {
@@ -112,14 +113,14 @@ void verify_operand(const Plan& plan, const PortIndex& port_index, ActorId actor
     return;
   }
   require(!o.block.valid(), subject, ": an operand names register r", o.reg, " and block b", o.block,
-          "; one of them is meant");
-  require(actor != no_actor, subject, ": a call of the set-up names register r", o.reg, ", of which it holds no slot");
+          "; it must name only one of them");
+  require(actor != no_actor, subject, ": a set-up call names register r", o.reg, ", of which it has no slot");
   require_in_range(o.reg, plan.registers, subject, "register");
   const Register& r = plan.reg(o.reg);
   require(end <= r.bytes, subject, ": an operand ", o.view, " ends at byte ", end, " of register r", o.reg,
-          ", whose slots have ", r.bytes);
+          ", which has slots of ", r.bytes);
   bool in = port_index.has_input(actor, o.reg), out = port_index.has_output(actor, o.reg);
-  require(in || out, subject, ": an operand lies in register r", o.reg, ", which is none of the actor's ports");
+  require(in || out, subject, ": an operand is in register r", o.reg, ", which is not a port of the actor");
   bool variable = r.bytes > 0 && plan.block(r.block).kind == BlockKind::variable;
   require(!written || out || variable, subject, ": writes register r", o.reg, ", which it only reads");
 }
@@ -128,8 +129,8 @@ void verify_call(const Plan& plan, const PortIndex& port_index, ActorId actor, c
                  const std::string& owner) {
   const std::string subject = cat(owner, ", call ", call.kernel, call.where.empty() ? "" : " (" + call.where + ")");
   require(!call.kernel.empty(), subject, ": a call has no kernel");
-  require(actor != no_actor || call.acts.all(), subject, ": a call of the set-up has no acts");
-  require(call.team >= 1, subject, ": a team of ", call.team);
+  require(actor != no_actor || call.acts.all(), subject, ": a set-up call must not name acts");
+  require(call.team >= 1, subject, ": team must be at least 1, got ", call.team);
   for (const Operand& o : call.in) verify_operand(plan, port_index, actor, o, false, subject);
   for (const Operand& o : call.out) verify_operand(plan, port_index, actor, o, true, subject);
   if (call.workspace) verify_operand(plan, port_index, actor, *call.workspace, true, subject);
@@ -142,18 +143,19 @@ void verify_collective(const Plan& plan, const PortIndex& port_index, ActorId ac
   require(!c.turns.empty(), subject, " has no turn of communicator ", c.communicator);
   for (int turn : c.turns)
     require(turn >= 0 && static_cast<std::size_t>(turn) < group.sequence.size(), subject, ": turn ", turn,
-            " of communicator ", c.communicator, ", whose sequence has ", group.sequence.size());
+            " of communicator ", c.communicator, ", which has a sequence of length ", group.sequence.size());
   verify_operand(plan, port_index, actor, c.in, false, subject);
   verify_operand(plan, port_index, actor, c.out, true, subject);
   if (c.staging) verify_operand(plan, port_index, actor, *c.staging, true, subject);
   const PlanDevice& here = plan.devices[plan.stream(plan.actor(actor).stream).device];
   require(std::find(group.members.begin(), group.members.end(), here) != group.members.end(), subject, ": device ",
-          here.rank, ".", here.device, " is no member of communicator ", c.communicator);
+          here.rank, ".", here.device, " is not a member of communicator ", c.communicator);
   for (const auto* pieces : {&c.sends, &c.receives}) {
-    require(pieces->empty() || pieces->size() == group.members.size(), subject, ": ", pieces->size(), " pieces for ",
-            group.members.size(), " members");
+    require(pieces->empty() || pieces->size() == group.members.size(), subject, ": ", pieces->size(),
+            " peer boxes for ", group.members.size(), " members");
     for (std::size_t m = 0; m < pieces->size(); ++m)
-      require((*pieces)[m].peer == static_cast<int>(m), subject, ": piece ", m, " is member ", (*pieces)[m].peer, "'s");
+      require((*pieces)[m].peer == static_cast<int>(m), subject, ": peer box ", m, " names member ", (*pieces)[m].peer,
+              " instead");
   }
 }
 
@@ -180,13 +182,13 @@ void verify_actor(const Plan& plan, const PortIndex& port_index, ActorId i) {
           a.collective ? ", but it has a" : ", but it has no", " collective");
   bool binds = a.body == BodyKind::input || a.body == BodyKind::fetch;
   require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), subject,
-          " binds something, but its body is ", name_of(a.body));
+          " has bindings, but its body is ", name_of(a.body));
   require(!binds || !a.binding.empty(), subject, " has no binding");
-  require(a.body != BodyKind::input || !a.bound.empty(), subject, " reads input '", a.binding, "' into nothing");
+  require(a.body != BodyKind::input || !a.bound.empty(), subject, " reads input '", a.binding, "' without an operand");
   require(a.body != BodyKind::input || (!a.slices.empty() && a.slices.size() % a.bound.size() == 0), subject, ": ",
           a.slices.size(), " slices for ", a.bound.size(), " operands");
   require(a.body != BodyKind::fetch || a.bound.size() == 1, subject, " fetches ", a.bound.size(),
-          " operands; one is meant");
+          " operands; it must fetch one");
   require(a.body != BodyKind::fetch || a.slices.size() <= 1, subject, ": ", a.slices.size(), " slices for one operand");
   for (std::size_t k = 0; k < a.bound.size(); ++k) {
     const Operand& o = a.bound[k];
@@ -197,15 +199,15 @@ void verify_actor(const Plan& plan, const PortIndex& port_index, ActorId i) {
       for (std::size_t d = 0; fits && d < shape.size(); ++d)
         fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
       require(fits, subject, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape, " is not within the whole");
-      require(shape == a.slices[k].ints("shape"), subject, ": slices of operand ", k, " are of a whole ",
-              a.slices[k].ints("shape"), " and of ", shape);
+      require(shape == a.slices[k].ints("shape"), subject, ": slices of operand ", k, " have different whole shapes, ",
+              a.slices[k].ints("shape"), " and ", shape);
     }
   }
   for (const Call& call : a.calls) verify_call(plan, port_index, i, call, subject);
   if (a.collective) verify_collective(plan, port_index, i, subject);
 }
 
-// Registers carry no token at first, so actors that feed each other in a circle would all wait.
+// Registers have no tokens at first, so actors that feed each other in a cycle would all wait.
 void verify_acyclic(const Plan& plan) {
   ById<ActorId, int> waiting(plan.actors.size(), 0);
   std::vector<ActorId> free;
@@ -223,11 +225,12 @@ void verify_acyclic(const Plan& plan) {
   std::string names;
   for (ActorId a : waiting.ids())
     if (waiting[a] > 0) names += cat(names.empty() ? "" : ", ", "a", a, " '", plan.actor(a).name, "'");
-  fail("plan '", plan.name, "': a circle of registers without tokens holds up ", names);
+  fail("plan '", plan.name, "': a cycle of registers without tokens blocks ", names);
 }
 
-// A launch lasts from its start tokens to its last done token. What reads its feeds or writes its outputs must begin
-// after the one, and all that it sets going must be over before the other: the host reads results and variables then.
+// A launch lasts from its start tokens to its last done token. Actors that read its feeds or write its outputs must
+// begin after its start, and all actors that it triggers must end before its end, because the host then reads results
+// and variables.
 void verify_within_launch(const Plan& plan) {
   ById<ActorId, char> begins(plan.actors.size(), 0), ends(plan.actors.size(), 0);
   std::vector<ActorId> reached;
@@ -261,13 +264,13 @@ void verify_within_launch(const Plan& plan) {
     const Actor& a = plan.actors[i];
     bool serves_launch = a.body == BodyKind::input || a.body == BodyKind::fetch;
     require(!serves_launch || begins[i], name_of_actor(plan, i), ": its body is ", name_of(a.body),
-            ", but no start register leads to it: it would act before there is a launch");
+            ", but no start register leads to it: it would act before a launch begins");
     require(!begins[i] || ends[i], name_of_actor(plan, i),
-            " leads to no done register: the launch would be over before it");
+            " leads to no done register: the launch would end before it");
   }
 }
 
-// What a fetch keeps of the whole.
+// The part of the whole that a fetch copies.
 struct FetchedPart {
   Ints begin, size, whole;
 };
@@ -277,7 +280,7 @@ FetchedPart part_of(const Actor& fetch) {
   return {fetch.slices[0].ints("begin"), size, fetch.slices[0].ints("shape")};
 }
 
-// The fetches of one output: a part of each device at most; parts are equal or apart, and those of all ranks make the
+// The fetches of one output: at most one part per device; parts are equal or disjoint, and those of all ranks cover the
 // whole.
 void verify_parts(const Plan& plan, const std::string& output, const std::vector<ActorId>& fetches) {
   const FetchedPart first = part_of(plan.actor(fetches[0]));
@@ -305,10 +308,10 @@ void verify_parts(const Plan& plan, const std::string& output, const std::vector
     if (!again) covered = checked_add(covered, count_of(part.size));
   }
   require(plan.world > 1 || covered == count_of(first.whole), "plan '", plan.name, "': the fetches of '", output,
-          "' have ", covered, " of its ", count_of(first.whole), " elements");
+          "' cover ", covered, " of its ", count_of(first.whole), " elements");
 }
 
-// What the launch's feeds and outputs ask of the actors that serve them.
+// Checks the input and fetch actors against the launch's feeds and outputs.
 void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) {
   std::map<std::string, ActorId> inputs;
   std::map<std::string, std::vector<ActorId>> outputs;
@@ -322,7 +325,7 @@ void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) 
     if (a.body == BodyKind::input) {
       auto [other, first] = inputs.emplace(a.binding, i);
       const auto lots = static_cast<std::int64_t>(a.slices.size() / a.bound.size());
-      require(acts[i] % lots == 0, name_of_actor(plan, i), " has ", lots, " lots of slices, but acts ", acts[i],
+      require(acts[i] % lots == 0, name_of_actor(plan, i), " has ", lots, " sets of slices, but acts ", acts[i],
               " times in a launch");
       require(first || acts[i] == acts[other->second], name_of_actor(plan, i), " reads input '", a.binding, "' ",
               acts[i], " times in a launch, but ", name_of_actor(plan, other->second), " reads it ",
@@ -332,7 +335,7 @@ void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) 
   for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);
 }
 
-// What is said of single acts must be of acts that there are.
+// Turns and act ranges must refer to existing acts.
 void verify_acts(const Plan& plan, ActorId i, std::int64_t acts) {
   const Actor& a = plan.actors[i];
   const std::int64_t turns = a.collective ? static_cast<std::int64_t>(a.collective->turns.size()) : acts;
@@ -360,11 +363,11 @@ void verify_sequences(const Plan& plan) {
               ": turn ", turn, " of communicator ", c.communicator, " is ", c.kind, " ", c.reduce, " here, but ",
               other->second->kind, " ", other->second->reduce, " for another member");
       require(alone || other->second->algorithm == c.algorithm, name_of_actor(plan, i), ": turn ", turn,
-              " of communicator ", c.communicator, " is by ", c.algorithm, " here, but by ", other->second->algorithm,
-              " for another member");
+              " of communicator ", c.communicator, " uses algorithm ", c.algorithm, " here, but ",
+              other->second->algorithm, " for another member");
       require(alone || c.kind != "all_reduce" || other->second->in.view.type() == c.in.view.type(),
-              name_of_actor(plan, i), ": turn ", turn, " of communicator ", c.communicator, " is of ", c.in.view,
-              " here, but of ", other->second->in.view, " for another member");
+              name_of_actor(plan, i), ": turn ", turn, " of communicator ", c.communicator, " has type ", c.in.view,
+              " here, but ", other->second->in.view, " for another member");
       require(alone || other->second->turns == c.turns, name_of_actor(plan, i), ": with turn ", turn,
               " of communicator ", c.communicator, " it has the turns ", join(c.turns, ", "), " here, but ",
               join(other->second->turns, ", "), " for another member");
@@ -406,7 +409,7 @@ void verify(const Plan& plan) {
   auto acts = acts_per_launch(plan);
   std::int64_t work = messages_per_launch(plan), most = 1 << 24;  // the dry run handles each act and each message
   for (std::int64_t count : acts) work = checked_add(work, count);
-  require(work <= most, "plan '", plan.name, "' takes ", work, " acts and messages in a launch; the most is ", most);
+  require(work <= most, "plan '", plan.name, "' has ", work, " acts and messages in a launch; the limit is ", most);
   verify_bindings(plan, acts);
   verify_sharing(plan, acts);
   for (ActorId i : plan.actors.ids()) verify_acts(plan, i, acts[i]);

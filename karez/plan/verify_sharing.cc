@@ -1,4 +1,4 @@
-// Who uses which bytes from when to when, and the tokens between those who share some.
+// The lifetimes of values in bytes, and the tokens between values that share bytes.
 #include "karez/plan/verify_sharing.h"
 
 #include <algorithm>
@@ -12,27 +12,27 @@
 namespace karez::plan {
 namespace {
 
-constexpr int before_all = -1, after_all = INT_MAX;  // as numbers of calls
+constexpr int before_all = -1, after_all = INT_MAX;  // as call numbers
 
-// Bytes in use from a call of one actor until calls of others: a register, or what an actor writes at a fixed place and
-// reads again.
+// Bytes in use from a call of one actor until calls of others: a register, or a value that an actor stores at a fixed
+// offset.
 struct Lifetime {
   std::int64_t begin = 0, end = 0;
-  RegisterId reg;  // or of an actor alone: `writer`
+  RegisterId reg;  // invalid for a value inside the actor `writer`
   ActorId writer;
   int from = before_all;
   std::vector<std::pair<ActorId, int>> until;
-  bool carried = false;  // from one act to the next, perhaps
-  bool own = true;       // or what its actor only reads: another's
+  bool carried = false;  // possibly kept from one act to the next
+  bool own = true;       // false: its actor only reads it
 };
 
 std::string name_of(const Plan& plan, const Lifetime& s) {
   if (s.reg.valid())
     return cat("register r", s.reg, plan.reg(s.reg).type.empty() ? "" : " (" + plan.reg(s.reg).type + ")");
-  return cat("what actor a", s.writer, " '", plan.actor(s.writer).name, "' keeps at bytes ", s.begin, " to ", s.end);
+  return cat("the value of actor a", s.writer, " '", plan.actor(s.writer).name, "' at bytes ", s.begin, " to ", s.end);
 }
 
-// Who has which bytes: stretches, each of one holder.
+// Disjoint byte ranges, each with one owner.
 class RangeOwners {
  public:
   template <class Visit> void each(std::int64_t begin, std::int64_t end, Visit visit) const {
@@ -43,7 +43,7 @@ class RangeOwners {
     by_.erase(by_.lower_bound(begin), by_.lower_bound(end));
     by_[begin] = {end, lifetime};
   }
-  // Where nobody is.
+  // Assigns the bytes of the range that have no owner.
   void assign_free(std::int64_t begin, std::int64_t end, const Lifetime* lifetime) {
     for (auto at = first_overlap(begin); begin < end; ++at) {
       const bool none = at == by_.end() || at->first >= end;
@@ -94,7 +94,7 @@ class SharingVerifier {
   }
 
   void check() {
-    if (!distances_.is_acyclic()) return;  // who waits for whom in a circle, the dry run tells
+    if (!distances_.is_acyclic()) return;  // the dry run reports cycles of waits
     for (BlockId b : plan_.blocks.ids())
       if (!is_totally_ordered(lifetimes_[b])) check_pairs(b);
   }
@@ -119,8 +119,8 @@ class SharingVerifier {
     }
   }
 
-  // The first and the last call of an act that touches the register; all of it where no call does, or one that is not
-  // in all acts.
+  // The first and the last call of an act that access the register; the whole act if no call does, or one that runs in
+  // some acts only.
   std::pair<int, int> calls_of(ActorId id, RegisterId reg) const {
     const auto& list = call_ranges_[reg];
     const auto at =
@@ -138,7 +138,8 @@ class SharingVerifier {
     lifetimes_[r.block].push_back(std::move(s));
   }
 
-  // What one act writes outside of registers, each stretch of bytes from a write to the last read before the next.
+  // Adds the values that an act writes outside of registers, each byte range from a write to the last read before the
+  // next write.
   void add_fixed(ActorId id) {
     const Actor& actor = plan_.actor(id);
     struct FixedAccess {
@@ -193,7 +194,8 @@ class SharingVerifier {
           written[k] = written[k] || t.writes;
         }
       }
-      std::map<std::tuple<int, int, bool, bool>, std::size_t> open;  // neighbours in use at the same time are one
+      std::map<std::tuple<int, int, bool, bool>, std::size_t>
+          open;  // neighbouring ranges in use at the same time are merged
       auto& made = lifetimes_[block];
       for (std::size_t k = 0; k < of_stretch.size(); ++k)
         for (Lifetime& s : of_stretch[k]) {
@@ -209,13 +211,13 @@ class SharingVerifier {
     }
   }
 
-  // In one launch.
+  // Whether a ends before b begins in the same launch.
   bool ends_before(const Lifetime& a, const Lifetime& b) const {
     return std::all_of(a.until.begin(), a.until.end(), [&](const auto& last) {
       return last.first == b.writer ? last.second < b.from : distances_.tokens(last.first, b.writer) == 0;
     });
   }
-  // Before the other begins in the next launch.
+  // Whether b ends before a begins in the next launch.
   bool ends_before_next_launch(const Lifetime& b, const Lifetime& a) const {
     return std::all_of(b.until.begin(), b.until.end(),
                        [&](const auto& last) { return distances_.tokens(last.first, a.writer) <= 1; });
@@ -225,8 +227,8 @@ class SharingVerifier {
   }
   bool in_step(const Lifetime& s) const { return s.reg.valid() ? distances_.in_step(s.reg) : !s.carried; }
 
-  // Whether all who have the same byte come one after the other, and the last of them before the first of the next
-  // launch. From those who follow each other it follows for any two, as tokens add up along the way.
+  // Whether the lifetimes of each byte follow one another, and the last ends before the first of the next launch
+  // begins. It suffices to compare neighbours, since tokens add up along a path.
   bool is_totally_ordered(std::vector<Lifetime>& list) {
     std::sort(list.begin(), list.end(), [&](const Lifetime& x, const Lifetime& y) {
       return std::tuple(distances_.topological_rank(x.writer), x.from, x.begin) <
@@ -267,8 +269,8 @@ class SharingVerifier {
     if (in_step(a) && in_step(b) && (always_ends_before(a, b) || always_ends_before(b, a))) return;
     fail(name_of(plan_, a), " and ", name_of(plan_, b), " share bytes ", std::max(a.begin, b.begin), " to ",
          std::min(a.end, b.end), " of block b", block,
-         ", but no tokens keep them apart: neither is read by all before the other is written, in this launch and the "
-         "next");
+         ", but no tokens keep them apart: neither is read by all its consumers before the other is written, in this "
+         "launch and the next");
   }
 
   const Plan& plan_;
@@ -276,9 +278,9 @@ class SharingVerifier {
   struct CallRange {
     ActorId actor;
     int first, last;  // calls
-    bool some_acts;   // by a call that others of the actor's acts leave out
+    bool some_acts;   // by a call that does not run in all acts of the actor
   };
-  ById<RegisterId, std::vector<CallRange>> call_ranges_;  // by actors, ascending
+  ById<RegisterId, std::vector<CallRange>> call_ranges_;  // ascending by actor
   ById<BlockId, std::vector<Lifetime>> lifetimes_;
 };
 

@@ -1,5 +1,5 @@
-// Bytes that two registers, or a register and a value inside an actor, both lie in: never in use at once, however many
-// launches are under way.
+// Verifies that bytes shared by two registers, or by a register and a value inside an actor, are never in use by both
+// at once, however many launches are active.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace karez::plan {
 
-// Throws (both names, the bytes, what is missing) where two may meet. It asks the plan's tokens anew and knows nothing
-// of the pass that placed them. The plan must hold together otherwise. Left out: versions of a variable, which replace
-// each other where they lie, and values of one actor, whose calls run in their order.
+// Throws, with both names and the bytes, if two may be in use at once. It derives this from the plan's tokens,
+// independent of the pass that placed the values. The plan must be valid otherwise. Excluded: versions of a variable,
+// which overwrite each other, and values of one actor, since its calls run in order.
 void verify_sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts_per_launch);
 
 }  // namespace karez::plan

@@ -1,4 +1,4 @@
-// Tests of what the plan's verifier refuses.
+// Tests of the plan verifier's errors.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 const View four(DType::f32, {4});
 
-// Two devices, each with a producer and an all_reduce; a fetch on the first.
+// Two devices, each with a producer, an all_reduce and a consumer.
 struct Sample {
   PlanBuilder s{2};
   ActorId p[2], c[2];
@@ -42,8 +42,8 @@ struct Sample {
   }
 };
 
-// A launch of many acts or messages would keep the dry run, which goes through each of them, busy for ever.
-TEST(Verify, ALaunchOfMoreActsAndMessagesThanOneCanGoThroughIsRefused) {
+// The dry run handles each act and each message, so it would never finish a launch with too many of them.
+TEST(Verify, ALaunchWithTooManyActsAndMessagesIsRejected) {
   auto acts = [](int pieces) {
     PlanBuilder s;
     ActorId a = s.actor("a");
@@ -61,15 +61,15 @@ TEST(Verify, ALaunchOfMoreActsAndMessagesThanOneCanGoThroughIsRefused) {
   };
   EXPECT_EQ(error_of([&] { verify(messages(1000)); }), "no error");
   EXPECT_EQ(error_of([&] { verify(acts(1 << 30)); }),
-            "plan 'sketch' takes 1073741828 acts and messages in a launch; the most is 16777216");
+            "plan 'sketch' has 1073741828 acts and messages in a launch; the limit is 16777216");
   EXPECT_EQ(error_of([&] { verify(messages(1 << 30)); }),
-            "plan 'sketch' takes 4294967300 acts and messages in a launch; the most is 16777216");
+            "plan 'sketch' has 4294967300 acts and messages in a launch; the limit is 16777216");
 }
 
-TEST(Verify, ASoundPlanPasses) { EXPECT_NO_THROW(verify(Sample().s.plan)); }
+TEST(Verify, AValidPlanPasses) { EXPECT_NO_THROW(verify(Sample().s.plan)); }
 
-// Each row breaks one thing; the error must say it.
-TEST(Verify, EveryFaultIsNamed) {
+// Each row breaks one property; the error must name it.
+TEST(Verify, EveryFaultIsReported) {
   using Break = std::function<void(Plan&)>;
   const std::pair<const char*, Break> rows[] = {
       {"transfer of 'w' has -1 bytes",
@@ -81,7 +81,7 @@ TEST(Verify, EveryFaultIsNamed) {
          p.transfers = {{"a", "", "", INT64_MAX}, {"a", "", "", 1}};
        }},
       {"size overflows 64 bits", [](Plan& p) { p.blocks[BlockId(0)].bytes = INT64_MAX; }},
-      {"plan: rank 3 of a world of 1", [](Plan& p) { p.rank = 3; }},
+      {"plan: rank 3 is not in a world of size 1", [](Plan& p) { p.rank = 3; }},
       {"device 1 and device 0 are both 0.0", [](Plan& p) { p.devices[DeviceId(1)].device = 0; }},
       {"stream 1 names device 7, of which there are 2", [](Plan& p) { p.streams[StreamId(1)].device = DeviceId(7); }},
       {"block b0 has -1 bytes", [](Plan& p) { p.blocks[BlockId(0)].bytes = -1; }},
@@ -103,7 +103,7 @@ TEST(Verify, EveryFaultIsNamed) {
       {"register r1 has no consumer", [](Plan& p) { p.registers[RegisterId(1)].consumers.clear(); }},
       {"names consumer 1 twice", [](Plan& p) { p.registers[RegisterId(1)].consumers.push_back(ActorId(1)); }},
       {"is a start or done register, but has 4 bytes", [](Plan& p) { p.registers[RegisterId(0)].bytes = 4; }},
-      {"has no bytes, but lies in block 0", [](Plan& p) { p.registers[RegisterId(1)].bytes = 0; }},
+      {"has no bytes, but is in block 0", [](Plan& p) { p.registers[RegisterId(1)].bytes = 0; }},
       {"stride 8 for slots of 16 bytes", [](Plan& p) { p.registers[RegisterId(1)].stride = 8; }},
       {"register r1: offset -8, stride 64", [](Plan& p) { p.registers[RegisterId(1)].offset = -8; }},
       {"ends at byte 80 of block b0, which has 79", [](Plan& p) { p.blocks[BlockId(0)].bytes = 79; }},
@@ -116,45 +116,46 @@ TEST(Verify, EveryFaultIsNamed) {
          p.registers[RegisterId(2)].block = BlockId(0);
          p.registers[RegisterId(2)].offset = 79;
        }},
-      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16",
+      {"an operand f32[4] ends at byte 24 of register r1, which has slots of 16",
        [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].offset = 8; }},
       {"an operand f32[4] ends at byte 80 of block b1, which has 64",
        [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0] = in_block(BlockId(1), View(DType::f32, {4}), 64); }},
-      {"which is none of the actor's ports", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].reg = RegisterId(2); }},
+      {"which is not a port of the actor", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].reg = RegisterId(2); }},
       {"writes register r1, which it only reads",
        [](Plan& p) { p.actors[ActorId(1)].collective->out.reg = RegisterId(1); }},
-      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16",
+      {"an operand f32[4] ends at byte 24 of register r1, which has slots of 16",
        [](Plan& p) { p.actors[ActorId(1)].collective->in.offset = 8; }},
-      {"an operand f32[4] ends at byte 24 of register r2, whose slots have 16",
+      {"an operand f32[4] ends at byte 24 of register r2, which has slots of 16",
        [](Plan& p) { p.actors[ActorId(1)].collective->out.offset = 8; }},
       {"an operand f32[4] ends at byte 80 of block b1, which has 64",
        [](Plan& p) { p.actors[ActorId(1)].collective->staging = in_block(BlockId(1), four, 64); }},
       {"has a negative stride", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].view.strides[0] = -1; }},
-      {"lies nowhere", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].reg = RegisterId(); }},
+      {"has neither register nor block", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].reg = RegisterId(); }},
       {"writes the constant block",
        [](Plan& p) {
          p.blocks.push_back({BlockKind::constant, DeviceId(0), 16, "", ""});
          p.actors[ActorId(0)].calls[0].out[0] = in_block(BlockId(p.blocks.size() - 1), View(DType::f32, {4}));
        }},
-      {"a team of 0", [](Plan& p) { p.actors[ActorId(0)].calls[0].team = 0; }},
+      {"team must be at least 1, got 0", [](Plan& p) { p.actors[ActorId(0)].calls[0].team = 0; }},
       {"a call has no kernel", [](Plan& p) { p.actors[ActorId(0)].calls[0].kernel.clear(); }},
-      {"of the set-up names register r1", [](Plan& p) { p.setup.push_back(p.actors[ActorId(0)].calls[0]); }},
+      {"a set-up call names register r1", [](Plan& p) { p.setup.push_back(p.actors[ActorId(0)].calls[0]); }},
       {"lists register r1 twice",
        [](Plan& p) { p.actors[ActorId(0)].outputs.push_back(p.actors[ActorId(0)].outputs[0]); }},
       {"register r1 has period 0", [](Plan& p) { p.actors[ActorId(0)].outputs[0].period = 0; }},
       {"has calls, but its body is state", [](Plan& p) { p.actors[ActorId(0)].body = BodyKind::state; }},
       {"its body is compute, but it has a collective", [](Plan& p) { p.actors[ActorId(1)].body = BodyKind::compute; }},
       {"has no binding", [](Plan& p) { p.actors[ActorId(2)].body = BodyKind::fetch; }},
-      {"binds something, but its body is compute", [](Plan& p) { p.actors[ActorId(2)].binding = "x"; }},
+      {"has bindings, but its body is compute", [](Plan& p) { p.actors[ActorId(2)].binding = "x"; }},
       {"names communicator 5, of which there are 1",
        [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(5); }},
-      {"turn 1 of communicator 0, whose sequence has 1", [](Plan& p) { p.actors[ActorId(1)].collective->turns = {1}; }},
-      {"device 0.0 is no member of communicator 0",
+      {"turn 1 of communicator 0, which has a sequence of length 1",
+       [](Plan& p) { p.actors[ActorId(1)].collective->turns = {1}; }},
+      {"device 0.0 is not a member of communicator 0",
        [](Plan& p) { p.communicators[CommunicatorId(0)].members[0].device = 5; }},
-      {"1 pieces for 2 members", [](Plan& p) { p.actors[ActorId(1)].collective->sends.resize(1); }},
+      {"1 peer boxes for 2 members", [](Plan& p) { p.actors[ActorId(1)].collective->sends.resize(1); }},
       {"is all_gather sum here, but all_reduce sum for another member",
        [](Plan& p) { p.actors[ActorId(4)].collective->kind = "all_gather"; }},
-      {"turn 0 of communicator 0 is by flat here, but by direct for another member",
+      {"turn 0 of communicator 0 uses algorithm flat here, but direct for another member",
        [](Plan& p) { p.actors[ActorId(4)].collective->algorithm = "flat"; }},
       {"its sequence has 2 turns, but device 0.0 has 1 collectives",
        [](Plan& p) { p.communicators[CommunicatorId(0)].sequence.push_back("x"); }},
@@ -165,7 +166,7 @@ TEST(Verify, EveryFaultIsNamed) {
        }},
       {"turn 0 of communicator 0 is all_reduce max here, but all_reduce sum for another member",
        [](Plan& p) { p.actors[ActorId(4)].collective->reduce = "max"; }},
-      {"turn 0 of communicator 0 is of f32[2] here, but of f32[4] for another member",
+      {"turn 0 of communicator 0 has type f32[2] here, but f32[4] for another member",
        [](Plan& p) {
          p.actors[ActorId(4)].collective->in.view = p.actors[ActorId(4)].collective->out.view = View(DType::f32, {2});
        }},
@@ -180,7 +181,7 @@ TEST(Verify, EveryFaultIsNamed) {
       {"register r1 has 40000 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = 40000; }},
       {"register r1 names producer 77", [](Plan& p) { p.registers[RegisterId(1)].producer = ActorId(77); }},
       {"register r1 names consumer -3", [](Plan& p) { p.registers[RegisterId(1)].consumers[0] = ActorId(-3); }},
-      {"register r1 lies in the constant block b0", [](Plan& p) { p.blocks[BlockId(0)].kind = BlockKind::constant; }},
+      {"register r1 is in the constant block b0", [](Plan& p) { p.blocks[BlockId(0)].kind = BlockKind::constant; }},
       {"register r1 has period -1", [](Plan& p) { p.actors[ActorId(1)].inputs[0].period = -1; }},
       {"has a negative size", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].view.shape[0] = -4; }},
       {"runs in acts 0..2, but the actor acts 1 times in a launch",
@@ -201,7 +202,7 @@ TEST(Verify, EveryFaultIsNamed) {
   }
 }
 
-// An input, twice `in`, a compute and a fetch.
+// An input, a compute actor that reads it twice, and a fetch.
 struct InputFetchPlan {
   PlanBuilder s;
   ActorId in, twice, out;
@@ -227,10 +228,10 @@ struct InputFetchPlan {
   }
 };
 
-TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
+TEST(Verify, ActorsThatServeALaunchMustActBetweenItsStartAndItsEnd) {
   EXPECT_NO_THROW(verify(InputFetchPlan().s.plan));
 
-  InputFetchPlan unfed;  // another actor has the start: the input would read the feed of a launch that is not there yet
+  InputFetchPlan unfed;  // another actor has the start: the input would read the feed of a launch that has not begun
   unfed.s.plan.actors[unfed.in].inputs.clear();
   ActorId other = unfed.s.actor("other");
   unfed.s.plan.registers[RegisterId(0)].consumers = {other};
@@ -238,11 +239,11 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
   unfed.s.done(other);
   EXPECT_NE(error_of([&] { verify(unfed.s.plan); })
                 .find("actor a0 'in' (in at sketch.cc:1): its body is input, but no start register leads to it: it "
-                      "would act before there is a launch"),
+                      "would act before a launch begins"),
             std::string::npos)
       << error_of([&] { verify(unfed.s.plan); });
 
-  InputFetchPlan fetched_early = InputFetchPlan();  // all of it runs ahead but for one actor beside
+  InputFetchPlan fetched_early = InputFetchPlan();  // all actors but one run ahead of the launch
   fetched_early.s.plan.actors[fetched_early.in].body = BodyKind::compute;
   Actor& in = fetched_early.s.plan.actors[fetched_early.in];
   in.binding.clear(), in.bound.clear(), in.slices.clear(), in.inputs.clear();
@@ -255,29 +256,28 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
             }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),
             std::string::npos);
 
-  InputFetchPlan unawaited;  // the launch ends with `twice`, though the fetch may not have run
+  InputFetchPlan unawaited;  // the launch ends with `twice`, although the fetch may not have run
   unawaited.s.plan.actors[unawaited.out].outputs.clear();
   RegisterId done(unawaited.s.plan.registers.size() - 1);
   unawaited.s.plan.registers[done].producer = unawaited.twice;
   unawaited.s.plan.actors[unawaited.twice].outputs.push_back({done, 1});
-  EXPECT_NE(
-      error_of([&] {
-        verify(unawaited.s.plan);
-      }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would be over before it"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              verify(unawaited.s.plan);
+            }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would end before it"),
+            std::string::npos);
 
-  InputFetchPlan aside;  // so for a compute actor: a variable it writes would change under the host's eyes
+  InputFetchPlan aside;  // the same for a compute actor: a variable that it writes would change while the host reads it
   ActorId writer = aside.s.actor("writer");
   aside.s.edge(aside.in, {writer});
   EXPECT_NE(error_of([&] { verify(aside.s.plan); }).find("'writer' (writer at sketch.cc:1) leads to no done register"),
             std::string::npos);
 }
 
-TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
+TEST(Verify, BindingsMustMatchTheFeedsAndOutputsOfALaunch) {
   InputFetchPlan empty;
   empty.s.plan.actors[empty.in].bound.clear();
   empty.s.plan.actors[empty.in].slices.clear();
-  EXPECT_NE(error_of([&] { verify(empty.s.plan); }).find("'in' (in at sketch.cc:1) reads input 'x' into nothing"),
+  EXPECT_NE(error_of([&] { verify(empty.s.plan); }).find("'in' (in at sketch.cc:1) reads input 'x' without an operand"),
             std::string::npos);
 
   InputFetchPlan both;
@@ -306,7 +306,7 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
             }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but 'y' is fetched once"),
             std::string::npos);
 
-  InputFetchPlan uneven;  // a second reader of x takes two pieces where the first takes one
+  InputFetchPlan uneven;  // a second reader of x takes two pieces, the first takes one
   ActorId more = uneven.s.actor("more", 0, 0, BodyKind::input), sink = uneven.s.actor("sink");
   uneven.s.start(more, 2);
   RegisterId reg = uneven.s.edge(more, {sink}, 1, 16);
@@ -320,7 +320,7 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
   EXPECT_NO_THROW(verify(uneven.s.plan));
 }
 
-TEST(Verify, PartsOfAnOutputMakeTheWholeAndAreEqualOrApart) {
+TEST(Verify, PartsOfAnOutputCoverTheWholeAndAreEqualOrDisjoint) {
   struct Parts {
     PlanBuilder s = PlanBuilder(2);
     ActorId out[2];
@@ -346,27 +346,27 @@ TEST(Verify, PartsOfAnOutputMakeTheWholeAndAreEqualOrApart) {
   EXPECT_EQ(parts.with(0, 4, 8), "no error");
   EXPECT_EQ(parts.with(4, 0, 8), "no error");
   EXPECT_NE(parts.with(0, 2, 6).find("fetch parts of 'y' that overlap and differ"), std::string::npos);
-  EXPECT_EQ(parts.with(0, 0, 8), "plan 'sketch': the fetches of 'y' have 4 of its 8 elements");
-  EXPECT_EQ(parts.with(0, 5, 9), "plan 'sketch': the fetches of 'y' have 8 of its 9 elements");
+  EXPECT_EQ(parts.with(0, 0, 8), "plan 'sketch': the fetches of 'y' cover 4 of its 8 elements");
+  EXPECT_EQ(parts.with(0, 5, 9), "plan 'sketch': the fetches of 'y' cover 8 of its 9 elements");
   EXPECT_NE(parts.with(0, 4, 7).find("a slice {begin=[4], shape=[7]} of shape [4] is not within the whole"),
             std::string::npos);
   EXPECT_NE(parts.with(0, 4, 8, 9)
                 .find("fetches 'y' as a part of f32[9], but actor a1 'out.0' (out.0 at sketch.cc:1) of f32[8]"),
             std::string::npos);
   parts.s.plan.world = 2;
-  EXPECT_EQ(parts.with(0, 0, 8), "no error") << "the rest is another rank's";
+  EXPECT_EQ(parts.with(0, 0, 8), "no error") << "another rank has the rest";
 }
 
-TEST(Verify, APeriodBeyondAllBoundsIsRefusedBeforeTheDryRun) {
+TEST(Verify, AHugePeriodIsRejectedBeforeTheDryRun) {
   PlanBuilder s;
   ActorId a = s.actor("a");
   s.start(a, 2'000'000'000);
   s.done(a, 2'000'000'000);
   EXPECT_EQ(error_of([&] { verify(s.plan); }),
-            "plan 'sketch' takes 2000000004 acts and messages in a launch; the most is 16777216");
+            "plan 'sketch' has 2000000004 acts and messages in a launch; the limit is 16777216");
 }
 
-TEST(Verify, ACircleWithoutTokensIsNamed) {
+TEST(Verify, ACycleWithoutTokensIsNamed) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a);
@@ -374,10 +374,10 @@ TEST(Verify, ACircleWithoutTokensIsNamed) {
   s.edge(b, {a});
   s.done(b);
   EXPECT_EQ(error_of([&] { verify(s.plan); }),
-            "plan 'sketch': a circle of registers without tokens holds up a0 'a', a1 'b'");
+            "plan 'sketch': a cycle of registers without tokens blocks a0 'a', a1 'b'");
 }
 
-TEST(Verify, APlanThatStallsForWantOfSlotsIsRefused) {
+TEST(Verify, APlanThatStallsForLackOfSlotsIsRejected) {
   PlanBuilder s;  // a's second piece waits for b, b waits for two pieces of c, and c for a's second
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
   s.start(a, 2);
@@ -392,8 +392,8 @@ TEST(Verify, APlanThatStallsForWantOfSlotsIsRefused) {
   EXPECT_NO_THROW(verify(s.plan));
 }
 
-TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
-  PlanBuilder s(2);  // device 0 does x before y because y needs it; device 1's turns say y first
+TEST(Verify, CollectivesInIncompatibleOrdersAreRejected) {
+  PlanBuilder s(2);  // both devices run x before y, which depends on x; later the turns demand y first
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "y"}});
   for (int d = 0; d < 2; ++d) {
     ActorId x = s.actor(cat("x.", d), 0, d, BodyKind::collective),
@@ -417,7 +417,7 @@ TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
       << error;
 }
 
-// Two devices whose collective x acts three times in a launch, and y once, behind x's acts.
+// Two devices with a collective x that acts three times in a launch, and y that acts once after them.
 struct Rates {
   PlanBuilder s{2};
   ActorId x[2], y[2];
@@ -454,8 +454,8 @@ TEST(Verify, ACollectiveHasATurnForEachAct) {
   EXPECT_NE(few.error().find("acts 3 times in a launch, but has 2 turns"), std::string::npos) << few.error();
 }
 
-TEST(Verify, ASequenceThatNoOrderOfActsCanFollowIsRefused) {
-  Rates early;  // y waits for all acts of x, whose last comes after it
+TEST(Verify, ASequenceThatNoOrderOfActsFollowsIsRejected) {
+  Rates early;  // y waits for all acts of x, but the last of them has a later turn
   early.turns({0, 1, 3}, {2});
   EXPECT_NE(early.error().find("stalls: "), std::string::npos) << early.error();
   EXPECT_NE(early.error().find("turn 2 of communicator 0"), std::string::npos) << early.error();
@@ -471,14 +471,14 @@ TEST(Verify, MembersAgreeOnAllTurnsOfACollective) {
       << apart.error();
 }
 
-TEST(Verify, LotsOfSlicesDivideTheActsOfAnInput) {
+TEST(Verify, SetsOfSlicesDivideTheActsOfAnInput) {
   InputFetchPlan fed;
   Actor& in = fed.s.plan.actors[fed.in];
   in.slices.push_back(in.slices[0]);
-  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("has 2 lots of slices, but acts 1 times in a launch"),
+  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("has 2 sets of slices, but acts 1 times in a launch"),
             std::string::npos);
   in.slices[1].set("shape", Ints{8});
-  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("slices of operand 0 are of a whole [4] and of [8]"),
+  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("slices of operand 0 have different whole shapes, [4] and [8]"),
             std::string::npos);
   in.slices[1].set("begin", Ints{6});
   EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("is not within the whole"), std::string::npos);

@@ -1,4 +1,4 @@
-// Who waits for whom: waits of ports as text, and a circle among them.
+// Waits between actors as text, and a cycle among them.
 #include "karez/plan/waits.h"
 
 #include <map>
@@ -43,7 +43,7 @@ std::string print(const Plan& plan, std::span<const Wait> waits) {
 std::string cycle_text(const Plan& plan, std::span<const Wait> waits) {
   std::multimap<ActorId, const Wait*> from;
   for (const Wait& wait : waits) from.emplace(wait.waiter, &wait);
-  // Depth first; `way` is the chain of waits that led here.
+  // Depth first; `path` is the chain of waits that led here.
   std::set<ActorId> finished;
   std::vector<const Wait*> path;
   std::string found;
