@@ -1,4 +1,4 @@
-// Special members of the large types, compiled once.
+// Special member functions of the large types, compiled once.
 #include "karez/passes/compilation.h"
 
 namespace karez::passes {

@@ -1,4 +1,4 @@
-// What the passes hand on: the graph, then the order, segments, local program, and at last the plan.
+// The data that passes exchange: the graph, streams, segments, the local program and finally the plan.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 namespace karez::passes {
 
-// Runs a call on host bytes: one byte vector per operand in its view. The caller of the compiler backs it with the
-// plain kernels.
+// Runs a call on host bytes: one byte vector per operand in its view. The caller of the compiler implements it with
+// the plain kernels.
 using HostBytes = std::vector<std::byte>;
 using Evaluate = std::function<std::vector<HostBytes>(const CallSpec&, const std::vector<HostBytes>&)>;
 
@@ -37,18 +37,17 @@ struct CompileOptions {
   int world = 1;
   int team = 1;     // threads of one kernel call
   int workers = 1;  // worker threads that serve this rank's streams
-  int slots = 2;    // at most, of registers between streams that are filled once a launch
+  int slots = 2;    // the most slots of a register between streams that is filled once per launch
   int microbatches = 1;
-  std::int64_t batch =
-      0;  // the whole one's size, where there are micro-batches; 0: of the first input that has dimensions
-  std::int64_t memory = 0;         // bytes of each device that the plan may take (see fit.h). 0: no limit
-  std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
+  std::int64_t batch = 0;   // with micro-batches: rows of the whole batch; 0: those of the first input with dimensions
+  std::int64_t memory = 0;  // bytes of each device that the plan may use (see fit_memory.h); 0: no limit
+  std::int64_t fold_bytes = 4096;  // folding creates no larger constants
   std::optional<DType> amp;        // mixed precision: products in this type
-  std::vector<std::string> remat;  // modules, by glob, whose values gradients compute again
-  bool reassociate = false;        // products too may be paired otherwise where that shares work
-  std::vector<std::string> off;    // passes switched off by name
-  bool check_nan = false;          // kernels look at what they make
-  bool keep_text = false;          // keep what each pass made, as text
+  std::vector<std::string> remat;  // globs of modules whose values gradients recompute
+  bool reassociate = false;        // products too may be regrouped if that shares work
+  std::vector<std::string> off;    // names of passes that are switched off
+  bool check_nan = false;          // kernels check their results for NaN
+  bool keep_text = false;          // keep the result of each pass as text
 };
 
 enum class StreamKind { host, compute, comm };
@@ -56,15 +55,15 @@ std::string_view name_of(StreamKind kind);
 
 using SegmentId = Id<struct SegmentTag>;
 using LocalId = Id<struct LocalTag>;
-using OperandLayouts = ById<NodeId, std::vector<Layout>>;  // by operand: the layout that the node takes it in
+using OperandLayouts = ById<NodeId, std::vector<Layout>>;  // by operand: the layout in which the node reads it
 using Streams = ById<NodeId, StreamKind>;
-using DimensionOrders = ById<ValueId, Ints>;  // dimensions from the outermost in memory; empty: row-major
+using DimensionOrders = ById<ValueId, Ints>;  // dimensions, outermost in memory first; empty: row-major
 
-// Nodes that become one actor on each device: an interval of the order on one stream.
+// Nodes that become one actor on each device: an interval of the node order, on one stream.
 struct Segment {
   StreamKind stream = StreamKind::compute;
   std::vector<NodeId> nodes;
-  int mesh = 0;  // index in Graph::meshes: where its results lie
+  int mesh = 0;  // index in Graph::meshes: the mesh of its results
 };
 
 struct Segmentation {
@@ -79,9 +78,9 @@ struct Segmentation {
   ById<NodeId, SegmentId> segment_of;
 };
 
-// Which actor of a segment acts first if several may: smaller ones. Segments stand in the program's order; among those
-// of micro-batches who is nearer to the end comes first, so that a micro-batch under way makes room before another one
-// begins.
+// Priority of a segment's actors when several actors are ready; the smallest number acts first. Segments are in the
+// program's order; among segments of micro-batches the later one has priority, so that a micro-batch frees its memory
+// before another one begins.
 int priority_of(const Graph& graph, const Segmentation& segmentation, SegmentId segment);
 
 struct SlotAssignment {
@@ -92,23 +91,23 @@ struct SlotAssignment {
   SlotAssignment& operator=(SlotAssignment&&) noexcept;
   ~SlotAssignment();
 
-  double interval = 0;       // predicted seconds between launches that follow each other; 0: not looked for
-  std::string memory_note;   // what a limit on memory did to the program, in lines for people; "": nothing
-  ById<ValueId, int> slots;  // of the register that carries it between segments
-  ById<NodeId, std::vector<int>>
-      turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators
+  double interval = 0;       // predicted seconds between consecutive launches; 0: not computed
+  std::string memory_note;   // the changes that a memory limit made to the program, as lines of text; "": none
+  ById<ValueId, int> slots;  // slots of the register that carries the value between segments
+  // Of box nodes that cross devices, by act: positions in the sequence of the communicators of their axis.
+  ById<NodeId, std::vector<int>> turns;
 };
 
-// What one device holds of one value, or a copy of it in other strides. Aliases share the bytes of their root.
+// The part of a value on one device, or a copy of it in other strides. Aliases share the bytes of their root.
 struct LocalValue {
-  ValueId value;   // invalid: made by a pass (a copy)
+  ValueId value;   // invalid: created by a pass (a copy)
   int device = 0;  // own device number; -1: the rank's host
   Box box;         // of the logical tensor
   View view;
-  LocalId root;             // the local value whose bytes these are; itself if it has its own
-  std::int64_t offset = 0;  // bytes from the root's first
-  SegmentId segment;        // that produces it (of a root)
-  int variable = -1;        // index in Graph::variables if its bytes are a variable's
+  LocalId root;             // the local value that owns the bytes; itself if it owns them
+  std::int64_t offset = 0;  // in bytes, from the root's first byte
+  SegmentId segment;        // the producing segment (of a root)
+  int variable = -1;        // index in Graph::variables if its bytes are those of a variable
   bool constant = false;    // filled by the plan's setup
 };
 
@@ -124,8 +123,8 @@ struct LocalCall {
   std::vector<LocalId> in, out;
   std::string kernel;  // chosen by localise and fuse
   std::int64_t workspace = 0;
-  NodeId node;          // where it came from
-  plan::ActRange acts;  // of its actor, in which it runs
+  NodeId node;          // the node that it implements
+  plan::ActRange acts;  // acts of its actor in which it runs
 };
 
 // One segment on one own device.
@@ -142,17 +141,17 @@ struct LocalSegment {
   int device = 0;
   std::vector<LocalCall> calls;
   NodeId collective;                   // of a comm segment: its box node
-  std::vector<LocalId> reads, writes;  // collectives, inputs and fetches: local values beside those of calls
+  std::vector<LocalId> reads, writes;  // local values of collectives, inputs and fetches, in addition to those of calls
 };
 
-// One own device's part of a graph output.
+// The part of a graph output on one own device.
 struct LocalOutput {
   std::string output;
   int device = 0;
   LocalId value;
 };
 
-// This rank's part of the program: what its devices hold and call.
+// This rank's part of the program: the values and calls of its devices.
 struct LocalProgram {
   LocalProgram();
   LocalProgram(const LocalProgram&);
@@ -162,14 +161,14 @@ struct LocalProgram {
   ~LocalProgram();
 
   ById<LocalId, LocalValue> values;
-  std::vector<LocalSegment> segments;  // in the order of segments, devices within
+  std::vector<LocalSegment> segments;  // by segment, then by device
   std::vector<LocalCall> setup;
-  int copies = 0;  // inserted because a kernel takes other strides
+  int copies = 0;  // copies inserted because a kernel requires other strides
   std::vector<LocalOutput> outputs;
 };
 
-// What goes in, and what each pass made that later ones read. Only the pipeline writes it: a pass takes what it needs
-// and returns what it makes.
+// The compiler's input, and the results of passes that later passes read. Only the pipeline writes it: a pass takes its
+// arguments and returns its result.
 struct Compilation {
   Compilation();
   Compilation(const Compilation&);
@@ -184,25 +183,25 @@ struct Compilation {
   Evaluate evaluate;
   CompileOptions options;
 
-  double cost = 0, cost_bound = 0;  // of shard, seconds: of the choice, and proven lower bound
+  double cost = 0, cost_bound = 0;  // of shard, in seconds: of the chosen layouts, and the proven lower bound
   bool optimal = false;
   std::string shard_report;  // "optimal" or "gap <= 3.1 %", with the method
   OperandLayouts wanted;
-  std::shared_ptr<const Graph> before_remat;           // where memory is limited: the program before recompute
-  std::shared_ptr<const struct ShardedGraph> sharded;  // and as it is laid
+  std::shared_ptr<const Graph> before_remat;           // if memory is limited: the program before recompute
+  std::shared_ptr<const struct ShardedGraph> sharded;  // if memory is limited: the program with its layouts
   Streams stream;
   Segmentation segmentation;
   SlotAssignment slot_assignment;
   DimensionOrders orders;
-  std::int64_t hoist_bytes = INT64_MAX;  // that calls moved to the set-up may make on each device
+  std::int64_t hoist_bytes = INT64_MAX;  // the most bytes per device of the results of calls moved to the set-up
   LocalProgram local;
   Plan plan;
   std::vector<PassTime> passes;
 };
 
-// This rank's devices on any mesh of the graph, each once: its own device numbers count along this list.
+// This rank's devices on all meshes of the graph, each once: own device numbers are indices in this list.
 std::vector<DeviceName> own_devices(const Graph& graph, int rank);
-// Where the device stands in the mesh; -1: it is not part of it.
+// The device's position in the mesh; -1 if it is not in the mesh.
 int position_on(const Mesh& mesh, DeviceName device);
 
 }  // namespace karez::passes

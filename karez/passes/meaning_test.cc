@@ -1,5 +1,5 @@
-// Whole compiles of random training steps, run by a small interpreter on every device: the plan means what the graph
-// says.
+// Tests whole compilations of random training steps, run by a small interpreter on every device: the plan computes the
+// same values as the graph.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "karez/passes/pipeline.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/test_interpreter.h"
 #include "karez/passes/test_programs.h"
 
@@ -17,8 +17,8 @@ namespace {
 
 using testing::table;
 
-// A random step over f64[5, 6] (or another shape of 6 columns): windows, products, sums, updates in place and not, old
-// and new versions mixed, layouts fixed at random.
+// A random step over f64[5, 6] (or another shape of 6 columns): windows, products, sums, updates (in place or not), old
+// and new versions of variables mixed, layouts fixed at random.
 Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape = {5, 6}, int steps = 14) {
   Graph graph;
   graph.meshes = {mesh};
@@ -44,7 +44,7 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
     const auto& picked = layouts[below(layouts.size())];
     Layout layout;
     for (const Sharding& axis : picked) layout.push_back(axis.out[static_cast<std::size_t>(graph.value(value).output)]);
-    // A sum that comes out of a product is legal only where a sum comes in.
+    // A partial result of a product is legal only if an operand is partial.
     const bool sum = std::find(layout.begin(), layout.end(), P()) != layout.end();
     if (!sum || graph.node(graph.value(value).producer).op->name != "mul") graph.value(value).layout = layout;
     return value;
@@ -91,8 +91,8 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
   return graph;
 }
 
-// Whether there was anything to compare. `buckets`: counts the plans in which some all_reduces go together; messages
-// are dear then.
+// Returns whether results could be compared. `buckets`: makes messages expensive and counts the plans in which some
+// all_reduces are bucketed.
 bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches = 1, int* buckets = nullptr) {
   auto wanted = testing::meaning_of(graph);
   Compilation c = testing::compilation(graph);
@@ -102,11 +102,10 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches 
   try {
     compile(c);
   } catch (const Error& error) {
-    // Layouts that were drawn may contradict one another, and some steps need the whole batch; everything else is a
-    // defect.
+    // Drawn layouts may contradict each other, and some steps need the whole batch; every other error is a defect.
     using ::testing::HasSubstr;
     const auto refused = ::testing::AnyOf(HasSubstr("shard: no choice of layouts satisfies everything that is fixed"),
-                                          HasSubstr(" cannot give f64["));
+                                          HasSubstr(" cannot produce f64["));
     if (microbatches == 1)
       EXPECT_STREQ(error.what(), "shard: no choice of layouts satisfies everything that is fixed") << print(graph);
     else
@@ -124,7 +123,7 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches 
     return *std::find_if(c.graph.variables.begin(), c.graph.variables.end(),
                          [&](const Variable& v) { return v.name == block.name; });
   };
-  auto each_element = [&](const Block& block, auto body) {  // (place in the block, logical index)
+  auto each_element = [&](const Block& block, auto body) {  // body(position in the block, logical index)
     const Variable& variable = variable_of(block);
     Box box = local_box(variable.type.shape, c.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored,
                         block.device.index);
@@ -181,7 +180,7 @@ TEST(Meaning, RandomStepsMeanTheSameOnEveryMeshInAnyOrderOfActs) {
   EXPECT_GT(compared, 60) << "most drawn layouts should be possible";
 }
 
-// Sums of rows that the first axis splits, which so come out Partial; some are read again.
+// Adds sums over rows that the first axis splits, so that the sums are Partial; some have a consumer.
 void add_sums(Graph& graph, std::mt19937_64& random) {
   Builder b(graph, table());
   Layout rows = broadcast_layout(graph.meshes[0]);
@@ -196,7 +195,7 @@ void add_sums(Graph& graph, std::mt19937_64& random) {
   }
 }
 
-TEST(Meaning, RandomStepsMeanTheSameWhereTheirSumsGoInBuckets) {
+TEST(Meaning, RandomStepsMeanTheSameWhenTheirSumsAreBucketed) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 31;
   RecordProperty("seed", std::to_string(seed));
@@ -213,8 +212,8 @@ TEST(Meaning, RandomStepsMeanTheSameWhereTheirSumsGoInBuckets) {
   EXPECT_GT(buckets, 4) << "of " << compared;
 }
 
-// A random step is refused or means the same, whatever the order of acts. Layouts fixed for whole values may not suit
-// micro-batches.
+// A random step is rejected or means the same, in any order of acts. Layouts fixed for whole values may be impossible
+// for micro-batches.
 TEST(Meaning, RandomStepsMeanTheSameInMicroBatches) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 977;
@@ -233,9 +232,9 @@ TEST(Meaning, RandomStepsMeanTheSameInMicroBatches) {
   EXPECT_GT(compared, 80) << "most drawn steps should be possible";
 }
 
-// Two placements in one graph, of their own shapes, apart or overlapping: each value's place is its own mesh's
-// business.
-TEST(Meaning, PartsOfOneGraphMayLieOnMeshesOfTheirOwn) {
+// Two placements of different shapes in one graph, on disjoint or overlapping devices: each value's layout refers to
+// its own mesh.
+TEST(Meaning, OneGraphMayHaveValuesOnSeveralMeshes) {
   for (int overlap = 0; overlap < 2; ++overlap) {
     Mesh pair = Mesh::parse("data=2"), other = Mesh::parse("model=3");
     for (int d = 0; d < 3; ++d) other.devices[static_cast<std::size_t>(d)] = {0, 2 - overlap + d};
@@ -293,7 +292,7 @@ TEST(Meaning, AnOutputThatNoDeviceOfTheRankHoldsIsKeptByTheOtherRanks) {
                   actor.body == plan::BodyKind::fetch ? (rank == 0 ? "a" : "b") : (rank == 0 ? "x" : "y"));
         ++bound;
       }
-    EXPECT_EQ(bound, 3) << "one input, and what two devices hold of one output";
+    EXPECT_EQ(bound, 3) << "one input, and the parts of one output on two devices";
   }
 }
 

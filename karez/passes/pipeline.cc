@@ -1,4 +1,4 @@
-// The pipeline: the only order of passes, with its reasons.
+// The pipeline: the fixed order of the passes, with the reason for each position.
 #include "karez/passes/pipeline.h"
 
 #include <algorithm>
@@ -20,7 +20,6 @@
 #include "karez/passes/lowering/layout.h"
 #include "karez/passes/lowering/localise.h"
 #include "karez/passes/lowering/memory.h"
-#include "karez/passes/memory_limit/fit_memory.h"
 #include "karez/passes/scheduling/anchor.h"
 #include "karez/passes/scheduling/order.h"
 #include "karez/passes/scheduling/segment.h"
@@ -33,18 +32,21 @@
 namespace karez::passes {
 namespace {
 
-constexpr long page = 4096;  // bytes; memory comes in no smaller pieces
+constexpr long page = 4096;  // bytes; memory is committed in pages
 
 void run_unroll(Compilation& c) {
   if (std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); }))
     c.graph = unroll(c.graph, *c.ops);
-  c.graph = with_effective_layouts(
-      std::move(c.graph));  // here, where bodies have come out: no pass and no search sees what comes to nothing
+  // Here, after regions are unrolled, so that no later pass sees an axis that splits nothing.
+  c.graph = with_effective_layouts(std::move(c.graph));
 }
 void run_canonicalise(Compilation& c) {
   c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes, c.options.reassociate}).graph;
 }
-void run_cast(Compilation& c) { c.graph = cast_halves(std::move(c.graph), *c.ops, *c.catalog, c.options.amp); }
+void run_cast(Compilation& c) {
+  c.graph = cast_halves(std::move(c.graph), *c.ops, *c.catalog, c.options.amp);
+  if (c.options.memory > 0) c.before_remat = std::make_shared<const Graph>(c.graph);
+}
 void run_recompute(Compilation& c) { c.graph = recompute(std::move(c.graph), c.options.remat); }
 void run_microbatch(Compilation& c) { c.graph = microbatch(c.graph, *c.ops, c.options.microbatches, c.options.batch); }
 bool is_off(const Compilation& c, std::string_view pass) {
@@ -81,7 +83,7 @@ void run_slots(Compilation& c) {
 }
 void run_layout(Compilation& c) { c.orders = layout(c.graph, *c.catalog, c.options.costs); }
 void run_localise(Compilation& c) {
-  c.orders.resize(c.graph.values.size());  // row-major all of them where layout is off
+  c.orders.resize(c.graph.values.size());  // all row-major if the pass layout is off
   c.local = localise(c.graph, c.stream, c.segmentation, c.orders, *c.catalog, c.options);
 }
 void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c.catalog, c.hoist_bytes); }
@@ -90,41 +92,39 @@ void run_fuse(Compilation& c) {
 }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.segmentation); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
-// Less than a page is sought where there is a limit alone.
+// If memory is limited, packs as tightly as possible; otherwise to within a page.
 void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.tolerance = c.options.memory > 0 ? 0 : page}); }
 
+using enum PassResult;
 constexpr Pass passes[] = {
-    {"unroll", run_unroll, false},             // first: nobody else knows of regions
-    {"canonicalise", run_canonicalise, true},  // before all that costs: what is gone need not be placed
-    {"cast", run_cast, false},  // behind canonicalise: one value, one cast; before shard, which lays what is cast
-    {"recompute", run_recompute, true},     // behind canonicalise, which would make one of a node and its copy
-    {"microbatch", run_microbatch, false},  // before shard: types are from here on those of one micro-batch
-    {"shard", run_shard, false},
-    {"box", run_box, false},            // after shard: boxes stand where neighbours disagree
-    {"bucket", run_bucket, true},       // after box: it groups what box inserted
-    {"order", run_order, false},        // after them: transfers are nodes to be ordered like any other
-    {"segment", run_segment, false},    // after order: actors are intervals of it
-    {"anchor", run_anchor, true},       // after segment: segments are what floats
-    {"slots", run_slots, false},        // after segment: registers are what crosses segments
-    {"layout", run_layout, true},       // before localise: it says in which strides values are made
-    {"localise", run_localise, false},  // from here on one rank and its devices
-    {"hoist", run_hoist, true},  // after localise: calls say what they read; before fuse, which might make one of them
-                                 // with a call of the launch
-    {"fuse", run_fuse, true},    // after localise: kernels are known, actors are cut
-    {"in_place", run_in_place, true},  // after fuse: it looks at the calls that are left
-    {"emit", run_emit, false},
-    {"memory", run_memory, true},       // after emit: who may share bytes follows from actors, registers and turns
-    {"fit_memory", fit_memory, false},  // after memory: it makes the plan anew where that takes too much
+    {"unroll", run_unroll, graph},                    // first: no other pass supports regions
+    {"canonicalise", run_canonicalise, graph, true},  // before the expensive passes: removed nodes need no layouts
+    // After canonicalise: each value is cast once; before shard, which also chooses the layouts of casts.
+    {"cast", run_cast, graph},
+    {"recompute", run_recompute, graph, true},  // after canonicalise, which would merge a node and its copy
+    {"microbatch", run_microbatch, graph},      // before shard: from here on types are those of one micro-batch
+    {"shard", run_shard, graph},
+    {"box", run_box, graph},                    // after shard: inserts boxes between nodes of different layouts
+    {"bucket", run_bucket, graph, true},        // after box: groups the boxes that box inserted
+    {"order", run_order, graph},                // after bucket: transfers are nodes to be ordered like all others
+    {"segment", run_segment, segments},         // after order: segments are intervals of the order
+    {"anchor", run_anchor, graph, true},        // after segment: it fixes when segments run
+    {"slots", run_slots, segments},             // after segment: registers carry the values between segments
+    {"layout", run_layout, orders, true},       // before localise: it decides in which strides values are produced
+    {"localise", run_localise, local_program},  // from here on the program is that of one rank and its devices
+    // After localise: operands of calls are known; before fuse, which might merge a call to be hoisted with a call of
+    // the launch.
+    {"hoist", run_hoist, local_program, true},
+    {"fuse", run_fuse, local_program, true},          // after localise: kernels and the calls of each actor are known
+    {"in_place", run_in_place, local_program, true},  // after fuse: it examines the remaining calls
+    {"emit", run_emit, plan},
+    {"memory", run_memory, plan, true},  // after emit: actors, registers and turns determine which blocks share bytes
 };
 
-// Passes that read the graph and hand on something else: it needs no verifying behind them.
-constexpr std::string_view read_graph[] = {"segment", "slots",    "layout", "localise", "hoist",
-                                           "fuse",    "in_place", "emit",   "memory"};
-
-// What a pass made, as text: the graph, the orders in memory, at last the plan.
-std::string text_of(const Compilation& c, std::string_view pass) {
-  if (pass == "layout") return orders_text(c.graph, c.orders);
-  return pass == "emit" || pass == "memory" || pass == "fit_memory" ? print(c.plan) : print(c.graph);
+// The result of a pass as text.
+std::string text_of(const Compilation& c, PassResult result) {
+  if (result == orders) return orders_text(c.graph, c.orders);
+  return result == plan ? print(c.plan) : print(c.graph);
 }
 
 }  // namespace
@@ -142,22 +142,20 @@ void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
   for (std::string_view name : names) pass_named(name).run(c);
 }
 
-void compile(Compilation& c) {
+void run_pipeline(Compilation& c) {
   for (const std::string& name : c.options.off)
     require(pass_named(name).may_be_off, "the pass '", name, "' cannot be switched off");
   verify(c.graph);
   check_remat(c.graph, c.options.remat);
   c.passes.clear();
   for (const Pass& pass : passes) {
-    if (c.options.memory > 0 && pass.name == std::string_view("recompute"))
-      c.before_remat = std::make_shared<const Graph>(c.graph);
     if (is_off(c, pass.name)) continue;
     check_interrupt();
     auto begin = std::chrono::steady_clock::now();
     pass.run(c);
-    if (std::find(std::begin(read_graph), std::end(read_graph), pass.name) == std::end(read_graph)) verify(c.graph);
+    if (pass.result == graph) verify(c.graph);
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    c.passes.push_back({pass.name, seconds, c.options.keep_text ? text_of(c, pass.name) : std::string()});
+    c.passes.push_back({pass.name, seconds, c.options.keep_text ? text_of(c, pass.result) : std::string()});
   }
 }
 

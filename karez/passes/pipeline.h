@@ -1,4 +1,4 @@
-// The pipeline: runs every pass in the one order, verifies and times each.
+// The pipeline: runs all passes in a fixed order, and verifies and times each.
 #pragma once
 
 #include <initializer_list>
@@ -11,16 +11,20 @@
 
 namespace karez::passes {
 
+enum class PassResult { graph, segments, orders, local_program, plan };
+
 struct Pass {
   const char* name;
   void (*run)(Compilation&);
-  bool may_be_off;  // legal to switch off by name
+  PassResult result;
+  bool may_be_off = false;  // whether it can be switched off by name
 };
 std::span<const Pass> pipeline();
 const Pass& pass_named(std::string_view name);
-void run_passes(Compilation& c, std::initializer_list<std::string_view> names);  // these alone, in this order
+void run_passes(Compilation& c, std::initializer_list<std::string_view> names);  // only these, in this order
 
-// From a traced graph to c.plan. Errors name the pass, and the node with the user's line where there is one.
-void compile(Compilation& c);
+// Runs all passes on a traced graph, without regard to the memory limit: see compile.h. Errors name the pass, and the
+// node with the user's line if there is one.
+void run_pipeline(Compilation& c);
 
 }  // namespace karez::passes

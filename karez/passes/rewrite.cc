@@ -1,4 +1,4 @@
-// Building a graph anew from an old one.
+// Copies nodes, values and control edges into the new graph.
 #include "karez/passes/rewrite.h"
 
 namespace karez::passes {

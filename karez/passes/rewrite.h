@@ -1,4 +1,4 @@
-// Building a graph anew from an old one: what passes use that add, drop or move nodes.
+// Rewrite: builds a new graph from an old one, for passes that add, remove or move nodes.
 #pragma once
 
 #include <vector>
@@ -8,24 +8,24 @@
 
 namespace karez::passes {
 
-// Copies nodes of `from` one by one into `to`, translating values. A pass decides, node by node, to keep, replace or
-// add.
+// Copies nodes of `from` one by one into a new graph and translates values. For each node a pass decides whether to
+// keep it, replace it or add others.
 class Rewrite {
  public:
   explicit Rewrite(const Graph& from);
 
-  // The new name of an old value; set by keep() or map().
+  // The new id of an old value; set by keep() or map().
   ValueId at(ValueId old) const { return values_[old]; }
   void map(ValueId old, ValueId now) { values_[old] = now; }
   NodeId node_at(NodeId old) const { return nodes_[old]; }
 
   NodeId keep(NodeId old);                               // with its inputs translated
   NodeId keep(NodeId old, std::vector<ValueId> inputs);  // with these (new) inputs
-  // A new node with outputs of the given types; path and source line as of `like`.
+  // Adds a node with outputs of the given types and the path and source line of `like`.
   NodeId add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, std::span<const TensorType> types, int mesh,
              NodeId like);
-  // Translates control edges, variables and outputs, and hands over the new graph. Values that were never kept become
-  // invalid ids where only a variable's `read` named them.
+  // Translates control edges, variables and outputs, and returns the new graph. A variable's `read` becomes invalid if
+  // its value was not kept.
   Graph finish();
 
   Graph& graph() { return to_; }

@@ -1,4 +1,4 @@
-// What a graph means, by short code of its own.
+// Evaluates each op by a short direct implementation.
 #include "karez/passes/test_evaluate.h"
 
 namespace karez::passes::testing {
@@ -133,7 +133,7 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
     return {w, m};
   }
   if (op == "assign") return {in[1]};
-  fail("the test's evaluator does not know ", op);
+  fail("the test's evaluator does not support ", op);
 }
 
 Array drawn(const std::string& name, const Shape& shape) {
@@ -146,11 +146,11 @@ std::map<std::string, Array> meaning_of(const Graph& graph) { return meaning_of(
 bool same_bits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b)); }
 
 double difference(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b) {
-  require(a.size() == b.size(), "other results: ", a.size(), " and ", b.size());
+  require(a.size() == b.size(), "the numbers of results differ: ", a.size(), " and ", b.size());
   double most = 0;
   for (const auto& [name, x] : a) {
     const Array& y = b.at(name);
-    require(x.shape == y.shape, name, " has other shapes");
+    require(x.shape == y.shape, "the shapes of ", name, " differ");
     for (std::size_t i = 0; i < x.data.size(); ++i)
       most =
           std::max(most, std::abs(x.data[i] - y.data[i]) / std::max({1.0, std::abs(x.data[i]), std::abs(y.data[i])}));
@@ -159,7 +159,7 @@ double difference(const std::map<std::string, Array>& a, const std::map<std::str
 }
 
 Array joined(const std::vector<Array>& in, const std::vector<std::int64_t>& shape) {
-  require(shape.size() == 1, "the test's interpreter joins lists alone");
+  require(shape.size() == 1, "the test's interpreter concatenates rank-1 arrays only");
   Array out{shape, {}};
   for (const Array& list : in) out.data.insert(out.data.end(), list.data.begin(), list.data.end());
   return out;

@@ -1,4 +1,4 @@
-// A direct evaluator of small graphs in double precision, for tests that ask whether a pass kept the meaning.
+// A direct evaluator of small graphs in double precision, for tests of whether a pass preserves a graph's meaning.
 #pragma once
 
 #include <algorithm>
@@ -29,12 +29,12 @@ template <class F> Array filled(const Shape& shape, F&& element) {
 }
 double at(const Array& a, const std::vector<std::int64_t>& index);
 
-// max and min hand NaN on, pooling too.
+// The maximum; NaN if either is NaN, as in max, min and pooling.
 double larger(double a, double b);
 
 Array pointwise_of(const std::string& text, const std::vector<Array>& in);
 
-// Each window's first maximum and its place in the window.
+// Each window's first maximum and its position in the window.
 std::vector<Array> max_pool_of(const Array& x, const Shape& out, const Attrs& attrs);
 Array max_pool_grad_of(const Array& dy, const Array& place, const Attrs& attrs);
 
@@ -57,10 +57,10 @@ Array product(const Array& a, const Array& b, const Shape& shape, const Attrs& a
 
 std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in);
 
-// What an input or variable holds: drawn from a hash of its name, so that equal names have equal values in any graph.
+// The random value of an input or variable, seeded by its name, so that equal names have equal values in all graphs.
 Array drawn(const std::string& name, const Shape& shape);
 
-// `fill(name, shape)` gives what inputs and variables hold.
+// `fill(name, shape)` returns the values of inputs and variables.
 template <class Fill> ById<ValueId, Array> run_graph(const Graph& graph, Fill&& fill) {
   ById<ValueId, Array> values(graph.values.size());
   for (NodeId n : graph.nodes.ids()) {
@@ -78,7 +78,7 @@ template <class Fill> ById<ValueId, Array> run_graph(const Graph& graph, Fill&& 
   return values;
 }
 
-// What a graph means: its outputs and its variables' next versions, by name.
+// The meaning of a graph: its outputs and its variables' next versions, by name.
 template <class Fill> std::map<std::string, Array> meaning_of(const Graph& graph, Fill&& fill) {
   auto values = run_graph(graph, fill);
   std::map<std::string, Array> out;
@@ -90,7 +90,7 @@ template <class Fill> std::map<std::string, Array> meaning_of(const Graph& graph
 
 std::map<std::string, Array> meaning_of(const Graph& graph);
 
-// Numbers on which rules that are almost right fail.
+// Numbers on which almost correct rules fail.
 inline const std::vector<double>& special_numbers() {
   static const double inf = std::numeric_limits<double>::infinity(), least = std::numeric_limits<double>::denorm_min();
   static const std::vector<double> numbers = {0,   -0.0, 1e-6,  -1e-6,  1,           -1,     88,
@@ -101,10 +101,10 @@ inline const std::vector<double>& special_numbers() {
 
 bool same_bits(double a, double b);
 
-// The largest difference relative to the larger magnitude (or to one).
+// The largest difference of two elements, relative to the larger magnitude but at least to 1.
 double difference(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b);
 
-// Lists end to end.
+// The concatenation of rank-1 arrays.
 Array joined(const std::vector<Array>& in, const std::vector<std::int64_t>& shape);
 
 int count_op(const Graph& graph, std::string_view op);

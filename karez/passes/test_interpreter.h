@@ -1,5 +1,5 @@
-// Runs a whole plan on doubles, one actor at a time in a seeded order, for tests that ask whether a plan means what its
-// graph says.
+// Runs a whole plan on doubles, one actor at a time in a seeded order, for tests of whether a plan computes the same as
+// its graph.
 #pragma once
 
 #include <cstring>
@@ -24,7 +24,7 @@ class Interpreter {
 
   double* block(BlockId id) { return blocks_[id].data(); }
 
-  // `input` gives the whole logical array of a name.
+  // `inputs` are whole logical arrays by name.
   void launch(const std::map<std::string, Array>& inputs) {
     ById<ActorId, Ports> ports;
     for (ActorId a : plan_.actors.ids()) ports.emplace_back(plan_, a);
@@ -39,7 +39,7 @@ class Interpreter {
     };
     session_start.begin();
     session_start.complete(deliver);
-    std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // collectives under way, by communicator and turn
+    std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // begun collectives, by communicator and turn
     const auto due = acts_per_launch(plan_);
     std::int64_t all = 0;
     for (std::int64_t acts : due) all += acts;
@@ -83,14 +83,14 @@ class Interpreter {
   std::map<std::string, Array> outputs;
 
  private:
-  // Operands are those of this act from here on: in the slots that it holds.
+  // From here on, operands are read from the slots that this act holds.
   void look_from(const Actor& actor, const Ports& ports) { actor_ = &actor, ports_ = &ports; }
   int slot_of(RegisterId reg) const {
     for (std::size_t i = 0; i < actor_->outputs.size(); ++i)
       if (actor_->outputs[i].reg == reg) return ports_->output_slot(static_cast<int>(i));
     for (std::size_t i = 0; i < actor_->inputs.size(); ++i)
       if (actor_->inputs[i].reg == reg) return ports_->input_slot(static_cast<int>(i));
-    fail("an act names r", reg, ", which is none of its ports");
+    fail("an act uses r", reg, ", which is not one of its ports");
   }
   double* address(const Operand& o) {
     if (o.reg.valid()) {
@@ -99,7 +99,7 @@ class Interpreter {
     }
     return block(o.block) + o.offset / 8;
   }
-  // A device's part of an output, or all of it.
+  // Fetches one device's part of an output, or all of it.
   void fetch(const Actor& actor) {
     Array part = read(actor.bound[0]);
     if (actor.slices.empty()) {
@@ -120,7 +120,7 @@ class Interpreter {
     return filled(o.view.shape, [&](const auto& index) { return from[offset_of(index, o.view.strides)]; });
   }
   void write(const Operand& o, const Array& from) {
-    require(from.data.size() == static_cast<std::size_t>(o.view.count()), "an operand ", o.view, " gets ",
+    require(from.data.size() == static_cast<std::size_t>(o.view.count()), "an operand ", o.view, " received ",
             from.data.size(), " elements");
     double* to = address(o);
     std::size_t i = 0;
@@ -184,8 +184,7 @@ class Interpreter {
     std::vector<Array> in;
     for (const Operand& o : call.in) in.push_back(read(o));
     const Shape& shape = call.out[0].view.shape;
-    if (op ==
-        "sgd") {  // many at once, element by element in memory: an operand that aliases another's result would show
+    if (op == "sgd") {  // several updates, written one after another: results that share bytes would be detected
       std::size_t k = (call.in.size() - 1) / 3;
       for (std::size_t t = 0; t < k; ++t) {
         auto out = run_sgd(in[3 * t], in[3 * t + 1], in[3 * t + 2], in.back().data[0], call.attrs.real("momentum"));
@@ -220,7 +219,7 @@ class Interpreter {
       }
       return y;
     }
-    fail("the test's interpreter does not know ", op);
+    fail("the test's interpreter does not support ", op);
   }
 
   const Plan& plan_;

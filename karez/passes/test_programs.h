@@ -1,4 +1,4 @@
-// Small training steps and a catalog that runs everything, for the tests of this room.
+// Small training steps and a catalog that supports every op, for the tests of this component.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 #include "karez/ops/build.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/gradient.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/namespace.h"
 #include "karez/passes/pipeline.h"
 
 namespace karez::passes::testing {
 
-// Says yes to every call whose operands lie as they are stored by default or repeat (stride 0); names the kernel after
-// the op.
+// Supports every call except those of the op `missing`, in any strides; names the kernel after the op.
 class AnyCatalog : public KernelCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -39,7 +39,7 @@ inline const AnyCatalog& catalog() {
 
 ValueId parameter(Builder& b, const std::string& name, const TensorType& type);
 
-// One step of an MLP with sizes[0] inputs and sizes.back() classes by SGD with momentum.
+// One step of SGD with momentum on an MLP with sizes[0] inputs and sizes.back() classes.
 Graph mlp_step(const Mesh& mesh, const std::vector<std::int64_t>& sizes, std::int64_t batch);
 
 Compilation compilation(Graph graph);

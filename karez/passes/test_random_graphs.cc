@@ -1,4 +1,4 @@
-// Draws ops until the program is long enough.
+// Draws random ops until the program is long enough.
 #include "karez/passes/test_random_graphs.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes, bool pic
   Builder b(graph, table());
   b.where = "random.cc:1";
   const std::int64_t sizes[] = {1, 2, 3, 5, 64, 250, 1000};
-  std::int64_t some[] = {sizes[pick(random, 7)], sizes[pick(random, 7)]};  // few sizes, so that operands meet
+  std::int64_t some[] = {sizes[pick(random, 7)], sizes[pick(random, 7)]};  // few sizes, so that operands often fit
   auto size = [&] { return some[pick(random, 2)]; };
   auto any = [&] { return ValueId(pick(random, graph.values.size())); };
   std::uint64_t sources = 1 + pick(random, std::min<std::size_t>(3, nodes - 1));
@@ -30,7 +30,7 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes, bool pic
     ValueId x = any(), y = any();
     Shape s = graph.type(x).shape, t = graph.type(y).shape;
     if (graph.type(x).dtype != DType::f32 || graph.type(y).dtype != DType::f32) continue;
-    if (picks && pick(random, 4) == 0) {  // rows of a table, or a product by what is finite
+    if (picks && pick(random, 4) == 0) {  // rows of a table, or a product with a finite constant
       if (pick(random, 3) == 0) build::mul(b, x, build::constant(b, {DType::f32, s}, 2));
       else if (graph.nodes.size() + 1 < nodes && !s.empty())
         build::gather(b, x, build::input(b, cat("i", graph.nodes.size()), {DType::i32, {size()}}));
@@ -68,7 +68,7 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes, bool pic
   }
   graph.outputs.push_back({"last", ValueId(graph.values.size() - 1)});
   if (pick(random, 3) == 0) graph.outputs.push_back({"other", any()});
-  for (Output& output : graph.outputs)  // the user wants it split
+  for (Output& output : graph.outputs)  // the user requires that it is split
     if (!graph.type(output.value).shape.empty() && pick(random, 4) == 0) output.layout = Layout(mesh.axes.size(), S(0));
   if (pick(random, 4) == 0) {  // the user fixed a layout that the op can give
     NodeId node(sources + pick(random, nodes - sources));

@@ -1,4 +1,4 @@
-// canonicalise: dead nodes and the order of the parts; algebra, folding, sharing and merging have files of their own.
+// canonicalise: the order of its steps, dead node removal and the application of the algebraic rules.
 #include "karez/passes/logical/canonicalise.h"
 
 #include "karez/passes/logical/algebra/rules.h"
@@ -13,7 +13,7 @@ int remove_dead(Graph& graph) {
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid()) continue;
     need(variable.updated);
-    if (variable.read.valid()) need(variable.read);  // its place is where the new version goes
+    if (variable.read.valid()) need(variable.read);  // the new version is written to its memory
   }
   for (std::size_t n = graph.nodes.size(); n-- > 0;)
     if (needed[NodeId(n)])
@@ -47,7 +47,7 @@ int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
       if (rule.at_node == nullptr || node.outputs.size() != 1) continue;
       instead = rule.at_node(graph, node);
       if (instead && !instead->as_operand && graph.value(node.outputs[0]).layout)
-        instead.reset();  // the user fixed it: it stays itself
+        instead.reset();  // the user fixed its layout: it stays
       if (!instead) continue;
       ++rule_counts[rule.name], ++at_nodes;
       break;
@@ -69,7 +69,7 @@ CanonicalGraph canonicalise(Graph graph, const FoldOptions& folding) {
   rule_counts["remove_dead"] += remove_dead(graph);
   simplify_algebra(graph, rule_counts);
   rule_counts["fold_constants"] += fold_constants(graph, folding);
-  simplify_algebra(graph, rule_counts);  // a folded factor may be one
+  simplify_algebra(graph, rule_counts);  // a folded factor may be 1
   rule_counts["reassociate_shared_terms"] += reassociate_shared_terms(graph, folding.reassociate);
   rule_counts["eliminate_common_subexpressions"] += eliminate_common_subexpressions(graph);
   rule_counts["remove_dead"] += remove_dead(graph);

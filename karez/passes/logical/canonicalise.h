@@ -1,4 +1,4 @@
-// canonicalise: algebra, constant folding, common subexpressions and dead nodes on the logical graph.
+// canonicalise: algebraic rules, constant folding, common subexpressions and dead node removal on the logical graph.
 #pragma once
 
 #include <map>
@@ -9,10 +9,10 @@
 
 namespace karez::passes {
 
-// How often each rule fired, by its name: the rows of algebra_rules() and the parts below.
+// The number of times each rule was applied, by name: the rows of algebra_rules() and the functions below.
 using RuleCounts = std::map<std::string, int>;
 
-// What folding needs: how to evaluate a call, and how large a constant it may make; and what else is asked for.
+// Options of canonicalise: how to evaluate a call, the largest constant that folding creates, and regrouping.
 struct FoldOptions {
   const OpTable* ops = nullptr;
   Evaluate evaluate;
@@ -20,14 +20,13 @@ struct FoldOptions {
   bool reassociate = false;  // see CompileOptions
 };
 
-// Each part alone, for tests; every one returns how many nodes it removed or replaced.
+// The steps of canonicalise, separate for tests; each returns the number of nodes that it removed or replaced.
 int simplify_algebra(Graph& graph, RuleCounts& rule_counts);
 int fold_constants(Graph& graph, const FoldOptions& folding);
-int reassociate_shared_terms(
-    Graph& graph,
-    bool reassociate);  // a + b + c and a + b + d share a + b, however they were written; asked for, products too
+// a + b + c and d + b + a share a + b; products too if `reassociate` is set.
+int reassociate_shared_terms(Graph& graph, bool reassociate);
 int eliminate_common_subexpressions(Graph& graph);
-int remove_dead(Graph& graph);  // what no output and no variable needs
+int remove_dead(Graph& graph);  // removes nodes that no output and no variable depends on
 
 struct CanonicalGraph {
   Graph graph;

@@ -1,5 +1,5 @@
-// Ten thousand random programs mean the same before and after canonicalise, and every rule has had its say in a hundred
-// of them or more.
+// Tests that ten thousand random programs mean the same before and after canonicalise, and that every rule is applied
+// at least a hundred times.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -16,9 +16,10 @@ using testing::table;
 
 const Shape shape = {2, 3};
 
-// Pointwise calls, sums, padding and concatenation of one operand, all of f64: what the programs below fold.
+// Evaluates the calls that the programs below fold: pointwise calls, sums, padding and concatenation of one operand,
+// all on f64.
 std::vector<HostBytes> evaluate_calls(const CallSpec& call, const std::vector<HostBytes>& in) {
-  require(call.out[0].dtype == DType::f64, "the test evaluates no ", print(call));
+  require(call.out[0].dtype == DType::f64, "the test does not evaluate ", print(call));
   std::vector<testing::Array> arrays;
   for (std::size_t i = 0; i < in.size(); ++i) {
     arrays.push_back({call.in[i].shape, std::vector<double>(in[i].size() / 8)});
@@ -31,7 +32,7 @@ std::vector<HostBytes> evaluate_calls(const CallSpec& call, const std::vector<Ho
   else if (call.op == "reduce_sum")
     out = testing::reduced(arrays[0], call.out[0].shape, call.attrs.ints("axes"), 0,
                            [](double a, double b) { return a + b; });
-  else fail("the test evaluates no ", print(call));
+  else fail("the test does not evaluate ", print(call));
   HostBytes bytes(out.data.size() * 8);
   std::memcpy(bytes.data(), out.data.data(), bytes.size());
   return {bytes};
@@ -84,7 +85,7 @@ class RandomProgram {
     }
   }
 
-  // A convolution's bias, its ReLU, pooling, and the bias' gradient.
+  // A convolution's bias, its ReLU, pooling, and the gradient of the bias.
   void pooled() {
     ValueId bias = build::input(b_, "bias", {DType::f64, {2}}),
             image = build::input(b_, "image", {DType::f64, {1, 2, 4, 4}});
@@ -106,7 +107,7 @@ int pinned_in(const Graph& graph) {
   return count;
 }
 
-TEST(Canonicalise, TenThousandRandomProgramsKeepTheirMeaningAndEveryRuleFires) {
+TEST(Canonicalise, TenThousandRandomProgramsKeepTheirMeaningAndEveryRuleIsApplied) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 20250311;
   RecordProperty("seed", std::to_string(seed));
@@ -115,7 +116,7 @@ TEST(Canonicalise, TenThousandRandomProgramsKeepTheirMeaningAndEveryRuleFires) {
     RandomProgram program(seed + round);
     CanonicalGraph done = canonicalise(program.graph, {&table(), evaluate_calls, 4096});
     auto before = testing::meaning_of(program.graph), after = testing::meaning_of(done.graph);
-    double near = 0;  // sums and products in another order differ by roundings of the largest numbers on the way
+    double near = 0;  // reordered sums and products differ by rounding, relative to the largest intermediate numbers
     if (done.rule_counts["reassociate_shared_terms"] > 0 || done.rule_counts["pooled_gradient_sum"] > 0) {
       double largest = 1;
       for (const testing::Array& array : testing::run_graph(program.graph, testing::drawn))
@@ -126,7 +127,7 @@ TEST(Canonicalise, TenThousandRandomProgramsKeepTheirMeaningAndEveryRuleFires) {
       const auto& is = after.at(name);
       for (std::size_t i = 0; i < was.data.size(); ++i) {
         double a = was.data[i], b = is.data[i];
-        // Which zero a maximum of 0 and -0 gives is nobody's business, so == and not the bits.
+        // The maximum of 0 and -0 may be either zero, so this compares by == and not by bits.
         bool same = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= near;
         ASSERT_TRUE(same) << name << " was " << a << " and is " << b << "; KAREZ_SEED=" << seed + round << "\n"
                           << print(program.graph) << print(done.graph);
@@ -135,7 +136,7 @@ TEST(Canonicalise, TenThousandRandomProgramsKeepTheirMeaningAndEveryRuleFires) {
     Graph live = program.graph;
     remove_dead(live);
     ASSERT_EQ(pinned_in(live), pinned_in(done.graph))
-        << "a layout that the user fixed is gone; KAREZ_SEED=" << seed + round << "\n"
+        << "a layout that the user fixed was lost; KAREZ_SEED=" << seed + round << "\n"
         << print(live) << print(done.graph);
     for (const auto& [rule, times] : done.rule_counts) total[rule] += times;
   }

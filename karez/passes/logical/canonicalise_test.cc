@@ -1,4 +1,4 @@
-// canonicalise: what goes, what is shared, what is folded, and that nothing else changes.
+// Tests of canonicalise: removal, sharing, folding, and that nothing else changes.
 #include "karez/passes/logical/canonicalise.h"
 
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ using testing::table;
 
 const TensorType vec{DType::f64, {4}};
 
-// Runs pointwise calls and sums of f64 host bytes: enough to fold with.
+// Evaluates pointwise calls and sums of f64 host bytes, which is sufficient for folding here.
 std::vector<HostBytes> tiny_evaluate(const CallSpec& call, const std::vector<HostBytes>& in) {
-  require(call.out[0].dtype == DType::f64, "the test evaluates f64 alone, not ", print(call));
+  require(call.out[0].dtype == DType::f64, "the test evaluates only f64, not ", print(call));
   if (call.op == "reduce_sum") {
     testing::Array x{call.in[0].shape, std::vector<double>(in[0].size() / 8)};
     std::memcpy(x.data.data(), in[0].data(), in[0].size());
@@ -31,7 +31,7 @@ std::vector<HostBytes> tiny_evaluate(const CallSpec& call, const std::vector<Hos
     std::memcpy(out.data(), y.data.data(), out.size());
     return {out};
   }
-  require(call.op == "pointwise", "the test evaluates no ", print(call));
+  require(call.op == "pointwise", "the test does not evaluate ", print(call));
   ExprProgram program = flatten(parse_expr(call.attrs.text("expr")));
   HostBytes out(static_cast<std::size_t>(call.out[0].count()) * 8);
   for (std::size_t i = 0; i < out.size(); i += 8) {
@@ -58,12 +58,12 @@ struct Program {
   }
 };
 
-std::string body(const Graph& graph) {  // without the lines that say nothing new
+std::string body(const Graph& graph) {  // without the first line
   std::string text = print(graph);
   return text.substr(text.find('\n') + 1);
 }
 
-TEST(Canonicalise, WhatNoOutputAndNoVariableNeedsIsGone) {
+TEST(Canonicalise, NodesThatNoOutputAndNoVariableNeedsAreRemoved) {
   Program p;
   ValueId x = p.input("x"), dead = build::exp(p.b, build::neg(p.b, x));
   (void)dead;
@@ -77,10 +77,10 @@ TEST(Canonicalise, WhatNoOutputAndNoVariableNeedsIsGone) {
   EXPECT_EQ(count_op(g, "tanh"), 1) << "a variable needs it";
   EXPECT_EQ(count_op(g, "variable"), 1);
   EXPECT_FALSE(g.variables[1].read.valid());
-  EXPECT_EQ(g.variables.size(), 2u) << "the variable itself stays known";
+  EXPECT_EQ(g.variables.size(), 2u) << "the variable itself stays in the list";
 }
 
-TEST(Canonicalise, AVariableThatIsOnlyWrittenKeepsTheNodeThatNamesItsPlace) {
+TEST(Canonicalise, AVariableThatIsOnlyWrittenKeepsItsNode) {
   Program p;
   ValueId x = p.input("x");
   testing::parameter(p.b, "w", vec);
@@ -99,7 +99,7 @@ TEST(Canonicalise, EqualNodesMergeAndOperandsOfCommutativeOnesMayBeSwapped) {
   EXPECT_EQ(count_op(g, "div"), 3) << "x / y is not y / x";
 }
 
-TEST(Canonicalise, SumsShareTheirCommonPartHoweverTheyAreWritten) {
+TEST(Canonicalise, SumsShareCommonTermsInAnyOrder) {
   for (int form = 0; form < 4; ++form) {
     Program p;
     ValueId a = p.input("a"), b = p.input("b"), c = p.input("c"), d = p.input("d");
@@ -118,7 +118,7 @@ TEST(Canonicalise, SumsShareTheirCommonPartHoweverTheyAreWritten) {
   }
 }
 
-TEST(Canonicalise, AskedForProductsShareTooAndARepeatedOperandCountsAsOftenAsItStands) {
+TEST(Canonicalise, ProductsShareCommonFactorsOnRequestIncludingRepeatedOnes) {
   Program p;
   ValueId a = p.input("a"), b = p.input("b"), c = p.input("c");
   auto mul = [&](ValueId x, ValueId y) { return build::mul(p.b, x, y); };
@@ -131,7 +131,7 @@ TEST(Canonicalise, AskedForProductsShareTooAndARepeatedOperandCountsAsOftenAsItS
   EXPECT_LT(testing::difference(before, testing::meaning_of(g)), 1e-14);
 }
 
-TEST(Canonicalise, ALoneSumStaysAsItIsWritten) {
+TEST(Canonicalise, ASingleSumIsNotChanged) {
   Program p;
   ValueId a = p.input("a"), b = p.input("b"), c = p.input("c");
   p.output(build::add(p.b, c, build::add(p.b, b, a)));
@@ -139,7 +139,7 @@ TEST(Canonicalise, ALoneSumStaysAsItIsWritten) {
   EXPECT_EQ(print(p.canonical()), before);
 }
 
-TEST(Canonicalise, ASumThatIsNeededItselfIsNoInnerPart) {
+TEST(Canonicalise, ASumThatIsAnOutputIsNotRegrouped) {
   Program p;
   ValueId a = p.input("a"), b = p.input("b"), c = p.input("c");
   ValueId inner = build::add(p.b, a, b);
@@ -174,7 +174,7 @@ TEST(Canonicalise, ImpureNodesNeverMerge) {
   EXPECT_EQ(count_op(canonicalise(graph, {&ops, {}}).graph, "roll"), 2);
 }
 
-TEST(Canonicalise, AValueWhoseLayoutTheUserFixedStaysItself) {
+TEST(Canonicalise, AValueWhoseLayoutTheUserFixedIsNeitherMergedNorRemoved) {
   Program p;
   p.graph.meshes = {Mesh::parse("data=2")};
   ValueId x = p.input("x");
@@ -185,13 +185,13 @@ TEST(Canonicalise, AValueWhoseLayoutTheUserFixedStaysItself) {
   p.output(build::mul(p.b, a, same));
   Graph g = p.canonical();
   EXPECT_EQ(count_op(g, "exp"), 2);
-  EXPECT_EQ(count_op(g, "add"), 1) << "adding zero is where the layout changes";
+  EXPECT_EQ(count_op(g, "add"), 1) << "the layout changes at the addition of zero";
   ValueId root = g.node(g.value(g.outputs[0].value).producer).inputs[1];
   ASSERT_TRUE(g.value(root).layout);
   EXPECT_EQ(*g.value(root).layout, Layout{S(0)});
 }
 
-TEST(Canonicalise, ConstantsFoldAndSplatsStaySplatsHoweverLarge) {
+TEST(Canonicalise, ConstantsFoldAndSplatsOfAnySizeStaySplats) {
   Program p;
   ValueId x = p.input("x", {DType::f64, {100, 100}});
   ValueId two = build::full(p.b, DType::f64, {100, 100}, 2), three = build::full(p.b, DType::f64, {100, 100}, 3);
@@ -205,8 +205,8 @@ TEST(Canonicalise, ConstantsFoldAndSplatsStaySplatsHoweverLarge) {
   }
 }
 
-TEST(Canonicalise, DataFoldsUpToTheCapAndNotBeyond) {
-  for (std::int64_t size : {512, 513}) {  // 4,096 bytes and eight more
+TEST(Canonicalise, DataIsFoldedUpToTheLimitAndNotBeyond) {
+  for (std::int64_t size : {512, 513}) {  // 4096 and 4104 bytes
     Program p;
     TensorType type{DType::f64, {size}};
     std::vector<double> numbers;
@@ -220,7 +220,7 @@ TEST(Canonicalise, DataFoldsUpToTheCapAndNotBeyond) {
   }
 }
 
-// Sums of i64, exactly.
+// Evaluates exact sums of i64.
 std::vector<HostBytes> add_i64(const CallSpec& call, const std::vector<HostBytes>& in) {
   require(call.op == "pointwise" && call.attrs.text("expr") == "x0 + x1" && call.out[0].dtype == DType::i64, "not ",
           print(call));
@@ -234,8 +234,8 @@ std::vector<HostBytes> add_i64(const CallSpec& call, const std::vector<HostBytes
   return {out};
 }
 
-TEST(Canonicalise, FoldingKeepsIntegersThatNoDoubleNames) {
-  const std::int64_t large = std::int64_t{1} << 53;  // the next one up is no double
+TEST(Canonicalise, FoldingKeepsIntegersThatNoDoubleRepresents) {
+  const std::int64_t large = std::int64_t{1} << 53;  // no double represents large + 1
   for (std::int64_t count : {1, 2}) {
     for (std::int64_t sum : {large + 1, -large - 1, std::int64_t{41}}) {
       Graph graph;
@@ -261,7 +261,7 @@ TEST(Canonicalise, FoldingKeepsIntegersThatNoDoubleNames) {
       EXPECT_EQ(is, sum) << attrs.print();
     }
   }
-  Graph graph;  // a splat of many elements that no double names stays a sum of two that are
+  Graph graph;  // if no double represents the sum of two large splats, the sum is not folded
   Builder b(graph, table());
   TensorType type{DType::i64, {1000}};
   ValueId sum = build::add(b, build::full(b, DType::i64, type.shape, static_cast<double>(large)),
@@ -270,7 +270,7 @@ TEST(Canonicalise, FoldingKeepsIntegersThatNoDoubleNames) {
   EXPECT_EQ(count_op(canonicalise(graph, {&table(), add_i64}).graph, "add"), 2);
 }
 
-TEST(Canonicalise, SmallDataThatWouldGrowBeyondTheCapIsNotFolded) {
+TEST(Canonicalise, SmallDataThatWouldExceedTheLimitIsNotFolded) {
   Program p;
   std::vector<double> numbers(500, 0.25);
   ValueId data = build::constant(p.b, {DType::f64, {500}}, std::as_bytes(std::span(numbers)));
@@ -287,7 +287,7 @@ TEST(Canonicalise, WithoutAnEvaluatorOnlyWindowsOnSplatsFold) {
   EXPECT_EQ(count_op(g, "broadcast"), 0);
 }
 
-TEST(Canonicalise, IdentitiesVanish) {
+TEST(Canonicalise, IdentitiesAreRemoved) {
   auto f = [](auto make) {
     Program p;
     ValueId x = p.input("x", {DType::f64, {2, 3}});
@@ -314,7 +314,7 @@ TEST(Canonicalise, IdentitiesVanish) {
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return pad(b, x, {0, 0}, {0, 0}); }), 1);
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return transpose(b, x, {0, 1}); }), 1);
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return concat(b, std::vector{x}, 0); }), 1);
-  // And what looks alike but is none.
+  // Similar expressions that are not identities.
   EXPECT_GT(f([](Builder& b, ValueId x, auto n) { return add(b, x, n(0)); }), 1) << "-0 + 0 is 0";
   EXPECT_GT(f([](Builder& b, ValueId x, auto n) { return add(b, n(0), x); }), 1);
   EXPECT_GT(f([](Builder& b, ValueId x, auto n) { return sub(b, x, n(-0.0)); }), 1);
@@ -325,7 +325,7 @@ TEST(Canonicalise, IdentitiesVanish) {
   EXPECT_GT(f([](Builder& b, ValueId x, auto) { return neg(b, exp(b, neg(b, x))); }), 1);
 }
 
-TEST(Canonicalise, AnIdentityBehindAnOutputOrAVariableKeepsItsName) {
+TEST(Canonicalise, AnOutputOrVariableThatIsAnIdentityKeepsItsName) {
   Program p;
   ValueId w = testing::parameter(p.b, "w", vec);
   ValueId same = build::mul(p.b, w, build::full_like(p.b, w, 1));
@@ -360,7 +360,7 @@ struct Pooled : Program {
   }
 };
 
-TEST(Canonicalise, ReluMovesBehindMaxPoolingForwardAndBackward) {
+TEST(Canonicalise, ReluMovesAfterMaxPoolingForwardAndBackward) {
   Pooled p;
   EXPECT_TRUE(
       golden(body(p.canonical()), R"(  %0 = input() {dtype="f64", name="x", shape=[2, 3, 4, 4]} : f64[2, 3, 4, 4]
@@ -378,7 +378,7 @@ TEST(Canonicalise, ReluMovesBehindMaxPoolingForwardAndBackward) {
   EXPECT_TRUE(Pooled().fires());
 }
 
-TEST(Canonicalise, ReluStaysBeforePoolingWhereSomebodyElseSeesTheDifference) {
+TEST(Canonicalise, ReluStaysBeforePoolingIfAnotherReaderWouldSeeTheDifference) {
   Pooled also_read;
   also_read.output(build::exp(also_read.b, also_read.active), "active");
   EXPECT_FALSE(also_read.fires());
@@ -409,7 +409,7 @@ TEST(Canonicalise, ReluStaysBeforePoolingWhereSomebodyElseSeesTheDifference) {
   }
 }
 
-TEST(Canonicalise, AForwardPassAloneMovesItsReluToo) {
+TEST(Canonicalise, ReluMovesAfterMaxPoolingWithoutGradientsToo) {
   Program p;
   auto pool = build::max_pool(p.b, build::relu(p.b, p.input("x", {DType::f64, {1, 1, 4, 4}})));
   p.output(pool.value);

@@ -1,4 +1,4 @@
-// cast: where halves are computed with, where they are only stored, and the casts between.
+// cast: decides which ops compute in bf16 or f16 and which values are only stored in them, and inserts the casts.
 #include "karez/passes/logical/cast.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace karez::passes {
 namespace {
 
-// Windows, transfers and the like move elements whatever their op says.
+// Windows, transfers and similar nodes only move elements, so they keep the type whatever their op's policy is.
 HalfPolicy half_policy_of(const OpDef& op) {
   switch (op.role) {
     case Role::source:
@@ -24,7 +24,7 @@ HalfPolicy half_policy_of(const OpDef& op) {
   }
 }
 
-// Whether the kernels multiply this type at the speed of f32 or above.
+// Whether a kernel multiplies this type about as fast as f32 or faster (a rate of at least 0.5).
 bool has_fast_matmul(const KernelCatalog& catalog, DType dtype) {
   CallSpec call;
   call.op = "matmul";
@@ -34,7 +34,7 @@ bool has_fast_matmul(const KernelCatalog& catalog, DType dtype) {
   return kernel && kernel->rate >= 0.5;
 }
 
-// Nodes of the old graph written anew, and casts between them.
+// Copies the nodes of a graph into a new one, with casts between them.
 class CastRewriter {
  public:
   CastRewriter(const Graph& graph, const OpTable& ops) : graph_(graph), op_(&ops.at("cast")), rewrite_(graph) {}
@@ -48,7 +48,7 @@ class CastRewriter {
         rewrite_.add(op_, {value}, Attrs{{"to", std::string(name_of(to))}}, std::span(&type, 1), from.mesh, like);
     return rewrite_.graph().node(made).outputs[0];
   }
-  // The node with these operands, its types inferred from them.
+  // Copies the node with these operands and the result types that follow from them.
   std::vector<ValueId> rebuild(NodeId id, std::vector<ValueId> inputs, Attrs attrs) {
     const Node& node = graph_.node(id);
     std::vector<TensorType> types;
@@ -69,7 +69,7 @@ class CastRewriter {
   Rewrite rewrite_;
 };
 
-// A program of f32 in mixed precision.
+// Converts an f32 program to mixed precision.
 class MixedPrecision : public CastRewriter {
  public:
   MixedPrecision(const Graph& graph, const OpTable& ops, DType low, bool multiplied)
@@ -96,7 +96,7 @@ class MixedPrecision : public CastRewriter {
 
  private:
   struct CastVersions {
-    ValueId wide, low, back;  // as it was computed, rounded, and what was rounded as f32 again
+    ValueId wide, low, back;  // as computed, rounded, and the rounded one as f32 again
   };
 
   bool is_f32(ValueId value) const { return graph_.type(value).dtype == DType::f32; }
@@ -106,13 +106,13 @@ class MixedPrecision : public CastRewriter {
            std::any_of(node.outputs.begin(), node.outputs.end(), other);
   }
 
-  // Which results are of the low type. Constants and variables, also seen through windows, follow those beside them.
+  // Decides which results have the low type. Constants and variables, also through windows, follow the other operands.
   void decide(NodeId id) {
     const Node& node = graph_.node(id);
     const HalfPolicy half_policy = half_policy_of(*node.op);
     require(ErrorKind::type, half_policy != HalfPolicy::multiply || graph_.type(node.inputs[0]).dtype != DType::f64,
             "amp: ", describe(graph_, id),
-            " multiplies f64, and mixed precision is of f32; cast its operands to f32, or leave amp away");
+            " multiplies f64, but mixed precision requires f32; cast its operands to f32, or omit amp");
     const bool fixed = node.op->role == Role::constant || node.op->role == Role::state;
     is_weak_[node.outputs[0]] = fixed || (node.op->role == Role::window && is_weak_[node.inputs[0]]);
     if (has_other_floats(node) || half_policy == HalfPolicy::widen) return;
@@ -126,7 +126,8 @@ class MixedPrecision : public CastRewriter {
     for (ValueId out : node.outputs) is_low_[out] = low && is_f32(out);
   }
 
-  // Rounded are those that somebody reads so. The one reader of a value that computes in f32 takes it as it is.
+  // A low value is stored rounded if a consumer reads it rounded. A single consumer that computes in f32 reads it
+  // unrounded.
   void choose_stored() {
     const auto uses = uses_of(graph_);
     ById<ValueId, bool> kept_alive(graph_.values.size());
@@ -187,12 +188,12 @@ class MixedPrecision : public CastRewriter {
   }
 
   DType low_;
-  bool multiplied_;  // by a kernel of its own; else in f32
+  bool multiplied_;  // a kernel multiplies the low type; otherwise products run in f32
   ById<ValueId, bool> is_low_, is_weak_, stored_low_;
   ById<ValueId, CastVersions> made_;
 };
 
-// The program's own halves, where they are not computed with.
+// Computes ops on the program's own bf16 and f16 values in f32.
 class HalfWidening : public CastRewriter {
  public:
   HalfWidening(const Graph& graph, const OpTable& ops, bool multiplied)

@@ -1,4 +1,4 @@
-// cast: mixed precision, and casts to f32 and back around what is not computed in halves.
+// cast: mixed precision, and casts to f32 and back around ops that are not computed in bf16 or f16.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,13 @@
 
 namespace karez::passes {
 
-// With `low`, products of f32 take their operands in that type; what their results go through stays in it as far as
-// OpDef::halves says; variables, updates, sums and outputs stay f32. A value of that type is rounded where it is
-// stored: once, and only if a reader takes it so; who reads a product alone and in f32 reads it as it was summed. Each
-// value is cast once. A product of f64 is an error. With or without it, ops on the program's own bf16 and f16 are
-// computed in f32 between casts, but for those that move elements and, where the catalog has a fast kernel, products of
-// bf16. A product gives f32, and the cast behind it rounds, so that Partial sums are f32.
+// With `low`, f32 products take their operands in that type, and the ops on their results stay in it as far as
+// OpDef::half_policy allows; variables, updates, sums and outputs stay f32. A value of that type is rounded once, when
+// it is stored, and only if a consumer reads the rounded value; a single consumer that computes in f32 reads the
+// unrounded sum of a product. Each value is cast once. An f64 product is an error. With or without `low`, ops on the
+// program's own bf16 and f16 values are computed in f32 between casts, except ops that move elements and, if the
+// catalog has a fast kernel, bf16 products. A product's result is f32 and the cast after it rounds, so that Partial
+// sums are f32.
 Graph cast_halves(Graph graph, const OpTable& ops, const KernelCatalog& catalog, std::optional<DType> low);
 
 }  // namespace karez::passes

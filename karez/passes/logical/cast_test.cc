@@ -1,4 +1,4 @@
-// Which values mixed precision rounds, where, and how often: text in, text out.
+// Tests of cast: which values mixed precision rounds, and how many times.
 #include "karez/passes/logical/cast.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::table;
 
-// With products of bf16, or without.
+// A catalog with or without fast bf16 products.
 class HalfCatalog : public testing::AnyCatalog {
  public:
   explicit HalfCatalog(bool has) : has_(has) {}
@@ -27,7 +27,7 @@ class HalfCatalog : public testing::AnyCatalog {
   bool has_;
 };
 
-// The nodes alone, without names of inputs.
+// The nodes of the result except inputs, with its variables and outputs.
 std::string nodes(std::string_view program, std::optional<DType> low, bool has_products = true) {
   const HalfCatalog catalog(has_products);
   const Graph graph = cast_halves(parse_graph(program, table()), table(), catalog, low);
@@ -58,7 +58,7 @@ constexpr const char* layer = R"(graph main {
 }
 )";
 
-TEST(Cast, ProductsAreOfHalvesAndEachValueIsCastOnce) {
+TEST(Cast, ProductsReadHalvesAndEachValueIsCastOnce) {
   EXPECT_TRUE(golden(nodes(layer, DType::bf16), R"(variable "w" : f32[4, 4] read %1 updated %13
 %3 = cast(%0) {to="bf16"} : bf16[2, 4]
 %4 = cast(%1) {to="bf16"} : bf16[4, 4]
@@ -75,7 +75,7 @@ output "loss" %10
 )"));
 }
 
-TEST(Cast, WhereNobodyMultipliesHalvesTheyAreStorage) {
+TEST(Cast, WithoutFastProductsHalvesAreOnlyStored) {
   const std::string bf16 = nodes(layer, DType::bf16, false), f16 = nodes(layer, DType::f16);
   for (const std::string& text : {bf16, f16}) {
     EXPECT_THAT(text, HasSubstr("= matmul(%4, %6) : f32[2, 4]"));
@@ -84,7 +84,7 @@ TEST(Cast, WhereNobodyMultipliesHalvesTheyAreStorage) {
   EXPECT_THAT(f16, HasSubstr("%3 = cast(%0) {to=\"f16\"} : f16[2, 4]\n%4 = cast(%3) {to=\"f32\"} : f32[2, 4]\n"));
 }
 
-TEST(Cast, WhatSeveralReadIsRoundedForAllAndMovesAsHalves) {
+TEST(Cast, AValueWithSeveralReadersIsRoundedForAllAndMovedAsHalves) {
   EXPECT_TRUE(golden(nodes(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = matmul(%0, %0) {transpose_b=true} : f32[2, 2]
@@ -107,7 +107,7 @@ output "y" %8
 )"));
 }
 
-TEST(Cast, OfTwoThatComputeInF32BothReadWhatWasRounded) {
+TEST(Cast, TwoReadersThatComputeInF32BothReadTheRoundedValue) {
   EXPECT_TRUE(golden(nodes(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = matmul(%0, %0) {transpose_b=true} : f32[2, 2]
@@ -129,7 +129,7 @@ output "z" %6
 )"));
 }
 
-TEST(Cast, AnF32BesideAHalfDecidesUnlessItIsAParameterOrAConstant) {
+TEST(Cast, AnF32OperandNextToAHalfMakesTheResultF32UnlessItIsAParameterOrAConstant) {
   const auto text = [](const char* other) {
     return cat(R"(graph main {
   variable "w" : f32[2, 2] read %1
@@ -147,7 +147,7 @@ TEST(Cast, AnF32BesideAHalfDecidesUnlessItIsAParameterOrAConstant) {
   EXPECT_THAT(nodes(text("%0"), DType::bf16), HasSubstr("transpose(%5) {perm=[1, 0]} : f32[2, 2]"));
 }
 
-TEST(Cast, AProgramWithoutHalvesStaysAndItsOwnAreComputedInF32) {
+TEST(Cast, AProgramWithoutHalvesIsNotChangedAndItsOwnHalvesAreComputedInF32) {
   const Graph graph = parse_graph(layer, table());
   EXPECT_EQ(print(cast_halves(graph, table(), HalfCatalog(true), {})), print(graph));
   constexpr const char* program = R"(graph main {

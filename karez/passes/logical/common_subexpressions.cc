@@ -1,4 +1,4 @@
-// canonicalise's common subexpressions: of nodes with equal op, attributes and operands one is enough.
+// canonicalise's common subexpressions: merges nodes with equal op, attributes and operands.
 #include <algorithm>
 #include <map>
 
@@ -22,7 +22,7 @@ int eliminate_common_subexpressions(Graph& graph) {
     for (ValueId out : node.outputs) key += cat(" ", graph.value(out).mesh);
     for (ValueId out : node.outputs)
       if (graph.value(out).layout)
-        key += cat(" ", out, print(*graph.value(out).layout));  // the user fixed it: it stays itself
+        key += cat(" ", out, print(*graph.value(out).layout));  // the user fixed its layout: it is not merged
     bool stays = !node.op->pure || !node.regions.empty() || node.op->role == Role::source;
     auto at = stays ? seen.end() : seen.find(key);
     if (at == seen.end()) {

@@ -1,4 +1,4 @@
-// canonicalise's constant folding: what depends on constants alone is computed now, through the caller's evaluate.
+// canonicalise's constant folding: nodes that depend only on constants are evaluated now, by the caller's evaluate.
 #include <cstring>
 #include <optional>
 
@@ -29,7 +29,7 @@ HostBytes bytes_of(const Attr& number, DType dtype) {
   });
 }
 
-// A double names every i64 up to 2^53: beyond that a splat would be another number.
+// A double represents every i64 up to 2^53; beyond that a splat would be a different number.
 bool survives(double number, DType dtype) { return dtype != DType::i64 || (number > -9e15 && number < 9e15); }
 
 class Folder {
@@ -73,11 +73,11 @@ class Folder {
     bool splats = true;
     for (ValueId in : node.inputs) splats &= constant_of(in).attrs.has("value");
     bool window = node.op->role == Role::window, moved = node.op->role == Role::transfer;
-    if (moved) return add_constant(id, type, Attrs(constant_of(node.inputs[0]).attrs));  // made there too
+    if (moved) return add_constant(id, type, Attrs(constant_of(node.inputs[0]).attrs));  // created on both meshes
     if (splats && window)
       return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
     if (!folding_.evaluate) return false;
-    bool one = splats && node.op->elementwise;  // one element says it all, however large the shape
+    bool one = splats && node.op->elementwise;  // all elements are equal: one is computed, for any shape
     if (!one && type.bytes() > folding_.max_bytes) return false;
     std::vector<View> in;
     std::vector<HostBytes> bytes;
@@ -96,7 +96,7 @@ class Folder {
       bytes.push_back(std::move(value));
     }
     View out(type.dtype, one ? Shape() : type.shape);
-    if (window) return false;  // of data: strides say it at no cost
+    if (window) return false;  // of constant data: a view costs nothing
     HostBytes result = folding_.evaluate(call_of(view, std::move(in), {out}, node.attrs), bytes)[0];
     if (one || type.count() == 1) {
       double number = number_of(result, type.dtype);

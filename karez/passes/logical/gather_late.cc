@@ -1,12 +1,12 @@
-// Boxes of variables copied to where they are wanted.
+// Copies the boxes of variables to their readers.
 #include "karez/passes/logical/gather_late.h"
 
 #include <map>
 #include <set>
 
 #include "karez/graph/op.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/rewrite.h"
-#include "karez/passes/scheduling/order.h"
 
 namespace karez::passes {
 namespace {
@@ -56,16 +56,15 @@ class GatherLate {
   }
 
  private:
-  NodeId& last_on_mesh(NodeId n) {
-    return last_[static_cast<std::size_t>(mesh_of(graph_, n))];
-  }  // new, on the same mesh
+  // The last (new) compute node on the mesh of `n`.
+  NodeId& last_on_mesh(NodeId n) { return last_[static_cast<std::size_t>(mesh_of(graph_, n))]; }
   ValueId root_of(ValueId value) const {
     while (graph_.node(graph_.value(value).producer).op->role == Role::transition)
       value = graph_.node(graph_.value(value).producer).inputs[0];
     return value;
   }
 
-  // The value (new) as this half of the launch has it.
+  // The (new) value for the forward or backward half of the launch.
   ValueId gathered(ValueId value, bool backward) {
     const NodeId box = graph_.value(value).producer;
     if (!late_[box]) return rewrite_.at(value);
@@ -84,11 +83,11 @@ class GatherLate {
   }
 
   const Graph& graph_;
-  std::map<NodeId, ValueId> roots_;  // of boxes: the variable
+  std::map<NodeId, ValueId> roots_;  // by box: the variable
   ById<NodeId, bool> late_;
   bool any_ = false;
   Rewrite rewrite_;
-  std::vector<NodeId> last_;  // by mesh: the (new) call that came last
+  std::vector<NodeId> last_;  // by mesh: the last (new) compute node so far
   std::map<ValueId, ValueId> made_[2];
 };
 

@@ -1,5 +1,4 @@
-// gather_late: parameters that are stored in parts are put together right before they are read, and once more for the
-// gradients.
+// gather_late: sharded parameters are gathered right before they are read, and again for the gradients.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -7,17 +6,18 @@
 
 namespace karez::passes {
 
-// Of a boxed graph. Where a variable travels between devices to be read, its boxes stand before the first node that
-// reads them, behind the call before that (Node::after), instead of at the launch's begin, where nothing says that a
-// layer's whole parameter is not wanted yet; and what nodes behind the first gradient read is put together again for
-// them, so that no whole parameter is held from the forward pass to the backward one.
+// Takes a boxed graph. If a variable is transferred between devices to be read, its boxes move right before the first
+// node that reads them, after the preceding call (Node::after). Without that edge they could run at the start of the
+// launch, when the whole parameter is not needed yet. Nodes from the first gradient on read a second copy, so that no
+// whole parameter is held from the forward pass to the backward pass.
 //   w' = box(w) all_gather                              h = ...
 //   h = ...                                             w' = box(w) all_gather after h
 //   y = matmul(h, w')                                   y = matmul(h, w')
 //   dh = matmul(dy, w')                        ->       dy = ...
 //                                                       w'' = box(w) all_gather after dy
 //                                                       dh = matmul(dy, w'')
-// What micro-batches read is put together once for all of them, and stays. The graph itself, where no variable travels.
+// A variable that micro-batches read is gathered once for all of them. If no variable is transferred, the graph is
+// returned unchanged.
 Graph gather_late(Graph graph);
 
 }  // namespace karez::passes

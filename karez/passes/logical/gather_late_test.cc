@@ -1,4 +1,4 @@
-// Tests of where parameters that lie in parts are gathered.
+// Tests of gather_late: the positions at which sharded parameters are gathered.
 #include "karez/passes/logical/gather_late.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@ namespace {
 
 using testing::table;
 
-// A parameter in two parts, read by the forward pass and by a gradient.
-TEST(GatherLate, PutsAParameterTogetherBeforeItsReaderAndOnceMoreForGradients) {
+// A parameter in two shards, read by the forward pass and by a gradient.
+TEST(GatherLate, GathersAParameterBeforeItsReaderAndAgainForGradients) {
   Graph graph = parse_graph(R"(graph main mesh(data=2) {
   variable "w" : f32[4@data, 4] read %1
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4;]
@@ -41,7 +41,7 @@ TEST(GatherLate, PutsAParameterTogetherBeforeItsReaderAndOnceMoreForGradients) {
   EXPECT_TRUE(golden(out, "input\nvariable\ntanh\nbox after tanh\nmatmul\nexp\nbox after exp\nmatmul\n"));
 }
 
-// Who reads a parameter in parts, by line: what it reads it from, and what stands before that.
+// The nodes, one per line: number, op, move, producers of operands, and nodes that it must follow.
 std::string gathered(const char* program) {
   Graph graph = parse_graph(program, table());
   for (Variable& variable : graph.variables)
@@ -61,9 +61,9 @@ std::string gathered(const char* program) {
   return out;
 }
 
-// Two who read it forward share what is put together, two behind the first gradient share another, be they gradients or
-// not, with whoever asked for it from outside.
-TEST(GatherLate, EachHalfOfALaunchPutsAParameterTogetherOnce) {
+// Two readers in the forward pass share one gathered value; readers after the first gradient, gradients or not, share
+// another one with the outputs.
+TEST(GatherLate, EachHalfOfALaunchGathersAParameterOnce) {
   EXPECT_TRUE(golden(gathered(R"(graph main mesh(data=2) {
   variable "w" : f32[4@data, 4] read %1 updated %6
   %0 = input() {dtype="f32", name="x", shape=[4, 4]} : f32[4, 4;]
@@ -90,7 +90,7 @@ TEST(GatherLate, EachHalfOfALaunchPutsAParameterTogetherOnce) {
 }
 )"),
                      "0 input\n1 box all_gather 0\n2 variable\n3 tanh 1\n4 matmul 3 2\n"))
-      << "no parameter travels";
+      << "no parameter is transferred";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// microbatch: how values lie in time, and the graph of one micro-batch.
+// microbatch: chooses the layout of each value in time and builds the graph of one micro-batch.
 #include "karez/passes/logical/microbatch.h"
 
 #include <algorithm>
@@ -15,24 +15,24 @@
 namespace karez::passes {
 namespace {
 
-// How a value lies on the axis of micro-batches, and what it waits for.
+// A value's layout on the axis of micro-batches, and the sum that it waits for.
 struct BatchLayout {
   Sbp lies = B();
-  NodeId late;  // B: what was summed over all micro-batches before it, if anything was
+  NodeId late;  // if Broadcast: a sum over all micro-batches on which the value depends, if there is one
 };
 
-// Whether a node acts once for each micro-batch, and how its operands and results lie then.
+// Whether a node acts once for each micro-batch, and the layouts of its operands and results if it does.
 struct NodeSplit {
   bool micro = false;
   Sharding sharding;
 };
 
-// What the batch is made of, and what is known of it from an earlier look.
+// The batch, with results of earlier attempts to split it.
 struct Batch {
   int count = 1;
   std::int64_t rows = 0;
-  std::set<NodeId> aligned_inputs;  // inputs of other sizes whose rows go with the batch's all the same
-  std::set<NodeId> early;           // sums over the whole of it that are made before the first micro-batch
+  std::set<NodeId> aligned_inputs;  // inputs of other sizes that are split in time with the batch
+  std::set<NodeId> early;           // sums over the whole batch that are computed before the first micro-batch
 };
 
 class BatchSplitter {
@@ -53,9 +53,9 @@ class BatchSplitter {
         whole_(graph.values.size()),
         rewrite_(graph) {}
 
-  // Inputs whole in time that only parts are asked of: labels [64 * 10] beside a batch of 64.
+  // Inputs that are Broadcast in time although nodes read parts of them: labels [64 * 10] next to a batch of 64.
   const std::set<NodeId>& inputs_read_in_parts() const { return inputs_read_in_parts_; }
-  // Sums that are to be made early and are not yet.
+  // Sums that must be computed early and are not yet in Batch::early.
   const std::set<NodeId>& pending_sums() const { return pending_sums_; }
 
   void place_all() {
@@ -74,7 +74,7 @@ class BatchSplitter {
     for (std::size_t i = 0; i < graph_.variables.size(); ++i)
       if (graph_.variables[i].updated.valid()) made.variables[i].updated = whole_[graph_.variables[i].updated];
     for (Node& node : made.nodes) drop_frontend_attrs(node);
-    for (Node& node : made.nodes)  // what acts once cannot wait for each of several acts
+    for (Node& node : made.nodes)  // a node that acts once cannot wait for each of several acts
       std::erase_if(node.after,
                     [&](NodeId before) { return made.node(before).acts > 1 && made.node(before).acts != node.acts; });
     remove_dead(made);
@@ -96,33 +96,33 @@ class BatchSplitter {
       if (node.attrs.has("groups")) groups_ = node.attrs.integer("groups");
     }
     require(batch_ > 0 && !names.empty(), "microbatches=", count_, ", but no input of '", graph_.name,
-            "' has a batch: a first dimension that is not empty");
+            "' has a batch (a dimension 0 that is not empty)");
     require_divides(batch_, count_);
     batch_text_ =
         cat("; the batch of ", batch_, " is dimension 0 of ", names.size() == 1 ? "input " : "the inputs ",
             join(names, ", "),
-            names.size() == 1 ? "" : "; one that has this length and is no batch is to be declared as unbatched");
+            names.size() == 1 ? "" : "; an input of this length that is not a batch must be declared as unbatched");
   }
 
-  // What the front says of an input, and no later pass needs.
+  // Attributes that the front end sets on inputs and no later pass reads.
   static bool is_unbatched(const Node& node) { return node.attrs.flag("unbatched", false); }
   static void drop_frontend_attrs(Node& node) {
     if (node.op->role != Role::source) return;
     for (const char* word : {"unbatched", "parts"}) node.attrs.erase(word);
   }
 
-  // Of a batch whose rows come in groups of equal size a micro-batch has some of each group, one group after the other,
-  // so that each device finds its rows of every micro-batch among those of its own group:
+  // If the rows of a batch form groups of equal size, a micro-batch has some rows of each group, in the order of
+  // groups, so that each device has its rows of every micro-batch in its own group:
   //
   //   2 groups of rows 0 1 2 3 | 4 5 6 7, 2 micro-batches  ->  0 1 4 5, then 2 3 6 7
   //
-  // What is there once a launch has the rows in their own order. Rows of whole values seen as [group, micro-batch, row
-  // of both]:
+  // A whole value has its rows in the original order. Returns its shape with dimension `dim` replaced by [outer, inner,
+  // row of both], where outer and inner are the numbers of groups and micro-batches, or the reverse.
   Shape in_groups(const Shape& shape, int dim, std::int64_t outer, std::int64_t inner) const {
     const auto at = shape.begin() + dim;
     require(ErrorKind::shape, *at % (outer * inner) == 0, "microbatches=", count_, " of parts by local() on ", groups_,
-            " devices: ", outer * inner, " does not divide a dimension of ", *at, " that goes along with the batch of ",
-            batch_, ", so that rows of different devices would come together in it; give the whole batch", batch_text_);
+            " devices: ", outer * inner, " does not divide a dimension of ", *at, " that is split with the batch of ",
+            batch_, ", so that rows of different devices would be mixed in it; pass the whole batch", batch_text_);
     Shape out(shape.begin(), at);
     out.insert(out.end(), {outer, inner, *at / (outer * inner)});
     out.insert(out.end(), at + 1, shape.end());
@@ -169,10 +169,10 @@ class BatchSplitter {
                     part, count_, value);
   }
 
-  // It lies on the mesh when the launch begins, all of it: its parts are cut there.
+  // An array is whole on the mesh when the launch begins; micro_slice nodes take its parts.
   static bool is_array(const Node& node) { return node.op->role == Role::source && node.attrs.flag("array", false); }
 
-  // ---- how nodes lie in time
+  // ---- layouts of nodes in time
 
   bool is_late(ValueId value) const { return time_[value].late.valid(); }
 
@@ -212,7 +212,7 @@ class BatchSplitter {
     for (ValueId out : node.outputs) time_[out] = {B(), late};
   }
 
-  // All ways to lay the node in time; what travels to another placement lies there as it lay here.
+  // All layouts of the node in time; a transfer to another placement keeps the layout of its operand.
   std::vector<Sharding> shardings_of(NodeId n) const {
     const Node& node = graph_.node(n);
     if (node.op->role != Role::transfer) return shardings({&graph_, n}, count_);
@@ -223,7 +223,7 @@ class BatchSplitter {
     return ways;
   }
 
-  // The inputs that a part of this value is a function of parts of.
+  // Records the inputs of which a part suffices for a part of this value.
   void request_parts(ValueId value, int dim) {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
@@ -255,7 +255,7 @@ class BatchSplitter {
     placed_[n] = {true, std::move(sharding)};
   }
 
-  // The way in which operands that are split in time stay so, with the fewest of the others to be cut.
+  // The layouts that keep split operands split in time and split the fewest others.
   Sharding sharding_of(NodeId n) const {
     const Node& node = graph_.node(n);
     for (ValueId in : node.inputs) {
@@ -263,7 +263,7 @@ class BatchSplitter {
       const NodeId sum = is_late(in) ? time_[in].late : time_[in].lies.is_partial() ? producer : NodeId();
       if (!sum.valid() || add_pending_sums(in)) continue;
       fail(describe(graph_, n), " works on one micro-batch, but waits for ", describe(graph_, producer),
-           producer == sum ? "" : cat(", which follows from ", describe(graph_, sum)),
+           producer == sum ? "" : cat(", which depends on ", describe(graph_, sum)),
            ", a sum over the whole batch: statistics of a batch cannot be accumulated with microbatches=", count_,
            batch_text_);
     }
@@ -274,7 +274,7 @@ class BatchSplitter {
       bool fits = true;
       for (std::size_t i = 0; fits && i < node.inputs.size(); ++i) {
         const Sbp lies =
-            time_[node.inputs[i]].lies.is_partial() ? B() : time_[node.inputs[i]].lies;  // a Partial one is awaited
+            time_[node.inputs[i]].lies.is_partial() ? B() : time_[node.inputs[i]].lies;  // a Partial is summed before
         fits = sharding.in[i] == lies || (lies.is_broadcast() && sharding.in[i].is_split());
         cuts += sharding.in[i] != lies;
       }
@@ -287,9 +287,9 @@ class BatchSplitter {
     return *best;
   }
 
-  // ---- sums that are made before the first micro-batch
+  // ---- sums that are computed before the first micro-batch
 
-  // Whether the value on the whole batch costs no product, and follows from what is there when a launch begins.
+  // Whether the value of the whole batch needs no product and depends only on values that exist when a launch begins.
   bool can_be_early(ValueId value) const {
     const auto known = can_be_early_.find(value);
     if (known != can_be_early_.end()) return known->second;
@@ -305,7 +305,7 @@ class BatchSplitter {
     return can_be_early_[value] = can;
   }
 
-  // Whether all sums over the batch that stand behind the value can be made early; they are then awaited.
+  // Whether all sums over the batch on which the value depends can be computed early; adds them to pending_sums_ if so.
   bool add_pending_sums(ValueId value) const {
     if (!can_be_early(value)) return false;
     std::vector<ValueId> open = {value};
@@ -322,7 +322,7 @@ class BatchSplitter {
     return true;
   }
 
-  // The inputs of which an early sum takes all.
+  // Marks the inputs that an early sum reads whole.
   void find_inputs(NodeId n) {
     const Node& node = graph_.node(n);
     if (node.op->role == Role::source) comes_whole_[n] = placed_[n].micro;
@@ -330,7 +330,7 @@ class BatchSplitter {
       if (seen_early_.insert(in).second) find_inputs(graph_.value(in).producer);
   }
 
-  // The value on the whole batch.
+  // The value of the whole batch.
   ValueId early(ValueId value) {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
@@ -358,7 +358,7 @@ class BatchSplitter {
     return local_box(graph_.type(value).shape, axis_, {lies.is_split() ? lies : B()}, act);
   }
 
-  // A node on one micro-batch: what is the same in all of them, and what differs by act.
+  // A node on one micro-batch: the attributes that are equal in all acts, and those that differ by act.
   struct MicrobatchNode {
     Attrs attrs;
     std::vector<Attrs> act_attrs;
@@ -393,8 +393,8 @@ class BatchSplitter {
     return made;
   }
 
-  // Whether the node needs to know which rows of the batch its micro-batch has, beyond naming them in an error and
-  // drawing random numbers for them.
+  // Whether the node's result depends on which rows of the batch its micro-batch has, except for row numbers in errors
+  // and for random numbers.
   bool counts_rows(NodeId n, const MicrobatchNode& local) const {
     const Node& node = graph_.node(n);
     return !local.act_attrs.empty() && !node.op->indices && !node.op->name.starts_with("random");
@@ -412,7 +412,7 @@ class BatchSplitter {
     }
     const NodeId now = rewrite_.keep(n, std::move(inputs));
     if (micro && (is_array(node) || comes_whole_[n])) {
-      rewrite_.graph().node(now).attrs.erase("groups");  // its rows come in their own order
+      rewrite_.graph().node(now).attrs.erase("groups");  // its rows are in the original order
       const ValueId whole = rewrite_.at(node.outputs[0]);
       whole_[node.outputs[0]] = whole;
       rewrite_.map(node.outputs[0], part_of(node.outputs[0], whole, 0));
@@ -422,13 +422,13 @@ class BatchSplitter {
     if (micro) {
       MicrobatchNode local = local_of(n, sharding);
       require(groups_ == 1 || !counts_rows(n, local), describe(graph_, n),
-              " depends on where rows stand in the batch, which micro-batches of parts by ",
-              "local() change: give the whole batch, or call a function with microbatches=1", batch_text_);
+              " depends on the positions of rows in the batch, which micro-batches of parts by ",
+              "local() change: pass the whole batch, or call a function with microbatches=1", batch_text_);
       to.node(now).acts = count_;
       to.node(now).attrs = std::move(local.attrs);
       if (groups_ > 1 && node.op->role == Role::source) to.node(now).attrs.set("groups", groups_);
-      for (std::size_t o = 0; o < node.outputs.size() && groups_ > 1;
-           ++o)  // what puts rows together puts those of one group together
+      // An op that merges rows must merge rows of one group.
+      for (std::size_t o = 0; o < node.outputs.size() && groups_ > 1; ++o)
         if (sharding.out[o].is_split())
           in_groups(graph_.type(node.outputs[o]).shape, sharding.out[o].dim, groups_, count_);
       to.node(now).act_attrs = std::move(local.act_attrs);
@@ -438,7 +438,7 @@ class BatchSplitter {
     for (ValueId out : node.outputs) make_whole(n, out);
   }
 
-  // Behind its producer, so that what one micro-batch made lives no longer than it must.
+  // Joins or accumulates right after the producer, so that the result of one micro-batch is freed as early as possible.
   void make_whole(NodeId n, ValueId value) {
     const Sbp lies = time_[value].lies;
     whole_[value] = rewrite_.at(value);
@@ -456,11 +456,11 @@ class BatchSplitter {
     whole_[value] = rewrite_.graph().node(node).outputs[0];
   }
 
-  // ---- values that are there whole, and wanted in parts
+  // ---- whole values that are read in parts
 
-  // How the node makes the part of its result, if it can without more work than for the whole: windows and pointwise
-  // ops on parts that can be made likewise, whatever needs its operands whole anyway, constants that are everywhere the
-  // same.
+  // The sharding in which the node computes a part of its result, if that needs no more work than the whole: windows
+  // and pointwise ops on parts that can be computed in the same way, nodes that read their operands whole in any case,
+  // and constants whose parts are equal.
   std::optional<Sharding> sharding_of_part(ValueId value, int dim) const {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
@@ -534,8 +534,8 @@ class BatchSplitter {
   ById<ValueId, BatchLayout> time_;
   ById<NodeId, NodeSplit> placed_;
   ById<ValueId, bool> wanted_whole_;
-  ById<NodeId, bool> comes_whole_;  // an input, for the sake of early sums
-  ById<ValueId, ValueId> whole_;    // by old value: what is there once a launch
+  ById<NodeId, bool> comes_whole_;  // inputs that early sums read
+  ById<ValueId, ValueId> whole_;    // by old value: the value of the whole batch, filled once per launch
   Rewrite rewrite_;
   std::map<std::pair<ValueId, int>, ValueId> parts_;  // by old value and dimension
 };
@@ -553,7 +553,7 @@ void require_divides(std::int64_t batch, int count) {
 }
 
 Graph microbatch(const Graph& graph, const OpTable& ops, int count, std::int64_t rows) {
-  require(count >= 1, "microbatches=", count, "; at least 1 is meant");
+  require(count >= 1, "microbatches must be at least 1, got ", count);
   if (count == 1) return graph;
   Batch batch{count, rows, {}, {}};
   const auto placed = [&] {
@@ -569,7 +569,7 @@ Graph microbatch(const Graph& graph, const OpTable& ops, int count, std::int64_t
     std::unique_ptr<BatchSplitter> other;
     try {
       other = placed();
-    } catch (const Error&) { break; }  // somebody needs them whole: they are cut behind the input
+    } catch (const Error&) { break; }  // a node needs them whole: they are split after the input
     const std::size_t before = batch.aligned_inputs.size();
     batch.aligned_inputs.insert(other->inputs_read_in_parts().begin(), other->inputs_read_in_parts().end());
     if (batch.aligned_inputs.size() == before) return other->run();

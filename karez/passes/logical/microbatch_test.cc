@@ -1,4 +1,4 @@
-// microbatch: text in, text out; what is refused, and with which words.
+// Tests of microbatch: graph text in, graph text out; errors and their messages.
 #include "karez/passes/logical/microbatch.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ TEST(MicroBatch, TheBatchIsSplitWeightsAreWholeAndGradientsAreAccumulated) {
 )"));
 }
 
-TEST(MicroBatch, OneLeavesTheGraphAsItIs) {
+TEST(MicroBatch, OneMicroBatchDoesNotChangeTheGraph) {
   const std::string lines = R"(
   %0 = input() {dtype="f32", name="x", shape=[8, 3]} : f32[8, 3]
   %9 = exp(%0) : f32[8, 3]
@@ -60,9 +60,9 @@ TEST(MicroBatch, OneLeavesTheGraphAsItIs) {
   EXPECT_EQ(cut(lines, 1).find("acts"), std::string::npos);
 }
 
-// Constants everywhere the same and windows on them are made small; what differs by place is cut, or tells its place;
-// sums of sums are summed once.
-TEST(MicroBatch, WhatIsThereWholeAndWantedInPartsIsMadeSmallOrCut) {
+// Splats and windows on them are created in the size of a part; values that differ by position are sliced or get an
+// offset; sums of sums are accumulated once.
+TEST(MicroBatch, WholeValuesThatAreReadInPartsAreCreatedSmallOrSliced) {
   EXPECT_TRUE(golden(cut(R"(
   %0 = input() {dtype="f64", name="x", shape=[4, 3]} : f64[4, 3]
   %1 = constant() {dtype="f64", shape=[], value=2} : f64[]
@@ -100,7 +100,7 @@ TEST(MicroBatch, WhatIsThereWholeAndWantedInPartsIsMadeSmallOrCut) {
 )"));
 }
 
-TEST(MicroBatch, WhatIsFetchedIsPutTogetherAndUpdatesWaitForAll) {
+TEST(MicroBatch, OutputsAreJoinedAndUpdatesWaitForAllMicroBatches) {
   EXPECT_TRUE(golden(cut(R"(
   variable "w" : f32[3] read %1 updated %9
   %0 = input() {dtype="f32", name="x", shape=[6, 3]} : f32[6, 3]
@@ -128,9 +128,8 @@ TEST(MicroBatch, WhatIsFetchedIsPutTogetherAndUpdatesWaitForAll) {
 )"));
 }
 
-// Each device has its rows of every micro-batch among those of its own group; what is there once a launch has the rows
-// in their own order.
-TEST(MicroBatch, RowsInGroupsAreTakenOfEachGroupAndPutBackInTheirOrder) {
+// Each device has its rows of every micro-batch in its own group; whole values have the rows in the original order.
+TEST(MicroBatch, AMicroBatchHasRowsOfEachGroupAndResultsHaveTheOriginalOrder) {
   EXPECT_TRUE(golden(cut(R"(
   %0 = input() {dtype="f32", groups=2, name="x", shape=[12, 3]} : f32[12, 3]
   %1 = input() {array=true, dtype="f32", groups=2, name="y", shape=[12, 3]} : f32[12, 3]
@@ -157,8 +156,8 @@ TEST(MicroBatch, RowsInGroupsAreTakenOfEachGroupAndPutBackInTheirOrder) {
   %9 = exp(%0) : f32[6, 3]
 )",
                       2),
-              HasSubstr("4 does not divide a dimension of 6 that goes along with the batch of 6"));
-  const auto pairs = [](int rows) {  // of neighbours
+              HasSubstr("4 does not divide a dimension of 6 that is split with the batch of 6"));
+  const auto pairs = [](int rows) {  // the maximum of each two adjacent rows
     return cat("  %0 = input() {dtype=\"f32\", groups=2, name=\"x\", shape=[", rows, "]} : f32[", rows,
                "]\n  %1 = reshape(%0) {shape=[", rows / 2, ", 2]} : f32[", rows / 2,
                ", 2]\n  %2 = reduce_max(%1) {axes=[1]} : f32[", rows / 2,
@@ -168,11 +167,11 @@ TEST(MicroBatch, RowsInGroupsAreTakenOfEachGroupAndPutBackInTheirOrder) {
   EXPECT_THAT(
       refusal(pairs(4), 2),
       HasSubstr(
-          "4 does not divide a dimension of 2 that goes along with the batch of 4, so that rows of different devices"));
+          "4 does not divide a dimension of 2 that is split with the batch of 4, so that rows of different devices"));
 }
 
-// A variable of the batch's size: its gradient is there in parts, its update needs all of them.
-TEST(MicroBatch, AnUpdateActsOnceWhateverItsGradientsLayout) {
+// The gradient of a variable of the batch's size is computed in parts, and its update needs all of them.
+TEST(MicroBatch, AnUpdateActsOnceForAnyLayoutOfItsGradient) {
   const std::string text = cut(R"(
   variable "w" : f32[4] read %1 updated %8
   variable "m" : f32[4] read %2 updated %9
@@ -189,8 +188,8 @@ TEST(MicroBatch, AnUpdateActsOnceWhateverItsGradientsLayout) {
                           HasSubstr("sgd(%1, %2, %6, %3) {momentum=0.5} : f32[4], f32[4]\n")));
 }
 
-// Flat labels go with their sequences: 8 labels beside a batch of 4 are cut with it, at the input.
-TEST(MicroBatch, AnInputOfAnotherSizeIsCutToWhereOnlyItsPartsAreUsed) {
+// Flat labels are split with their sequences: 8 labels next to a batch of 4 are split at the input.
+TEST(MicroBatch, AnInputOfAnotherSizeIsSplitTooIfOnlyItsPartsAreRead) {
   const std::string lines = R"(
   %0 = input() {dtype="f32", name="x", shape=[4, 2, 5]} : f32[4, 2, 5]
   %1 = input() {dtype="i32", name="y", shape=[8]} : i32[8]
@@ -200,7 +199,7 @@ TEST(MicroBatch, AnInputOfAnotherSizeIsCutToWhereOnlyItsPartsAreUsed) {
   %9 = reduce_sum(%4) {axes=[0, 1]} : f32[]
 )";
   EXPECT_THAT(cut(lines, 2), AllOf(HasSubstr("name=\"y\", shape=[4]} : i32[4] acts 2"), Not(HasSubstr("micro_slice"))));
-  // Wanted whole besides, so it is cut behind the input.
+  // The labels are also an output, which joins the parts.
   EXPECT_THAT(cut(lines, 2, "  output \"y\" %9\n  output \"labels\" %1\n"),
               HasSubstr("input() {dtype=\"i32\", name=\"y\", shape=[4]} : i32[4] acts 2"));
   EXPECT_THAT(cut(R"(
@@ -222,24 +221,24 @@ const std::string x = R"(
   %0 = input() {dtype="f32", name="x", shape=[12, 3]} : f32[12, 3]
 )";
 
-TEST(MicroBatch, ANumberThatDoesNotDivideTheBatchIsRefusedWithTheNearestThatDo) {
+TEST(MicroBatch, ACountThatDoesNotDivideTheBatchIsRejectedWithTheNearestThatDo) {
   const std::string lines = x + "  %9 = exp(%0) : f32[12, 3]\n";
   EXPECT_EQ(refusal(lines, 5), "microbatches=5 does not divide the batch of 12; nearest: 4, 6");
   EXPECT_EQ(refusal(lines, 7), "microbatches=7 does not divide the batch of 12; nearest: 6, 12");
   EXPECT_EQ(refusal(lines, 13), "microbatches=13 does not divide the batch of 12; nearest: 12");
-  EXPECT_EQ(refusal(lines, 0), "microbatches=0; at least 1 is meant");
+  EXPECT_EQ(refusal(lines, 0), "microbatches must be at least 1, got 0");
   EXPECT_EQ(refusal("  %9 = constant() {dtype=\"f32\", shape=[4], value=1} : f32[4]\n", 2),
-            "microbatches=2, but no input of 'main' has a batch: a first dimension that is not empty");
+            "microbatches=2, but no input of 'main' has a batch (a dimension 0 that is not empty)");
 }
 
-TEST(MicroBatch, AMaximumOverTheBatchIsRefusedWithItsLine) {
+TEST(MicroBatch, AMaximumOverTheBatchIsRejectedWithItsLine) {
   EXPECT_EQ(refusal(x + "  %9 = reduce_max(%0) {axes=[0]} : f32[3] in \"norm\" at \"net.cc:5\"\n", 4),
             "reduce_max at net.cc:5 (norm) takes the max over the batch, which cannot be accumulated over "
             "microbatches=4: only sums can be; the batch of "
             "12 is dimension 0 of input 'x'");
 }
 
-TEST(MicroBatch, BatchStatisticsAreRefusedWithTheWaitingNodeAndItsProducer) {
+TEST(MicroBatch, BatchStatisticsAreRejectedWithTheWaitingNodeAndItsProducer) {
   EXPECT_EQ(refusal(x + R"(
   %4 = input() {dtype="f32", name="w", shape=[3, 3]} : f32[3, 3]
   %5 = matmul(%0, %4) : f32[12, 3]
@@ -249,13 +248,13 @@ TEST(MicroBatch, BatchStatisticsAreRefusedWithTheWaitingNodeAndItsProducer) {
   %9 = add(%0, %3) : f32[12, 3] at "norm.cc:6"
 )",
                     4),
-            "add at norm.cc:6 works on one micro-batch, but waits for broadcast at norm.cc:5, which follows from "
+            "add at norm.cc:6 works on one micro-batch, but waits for broadcast at norm.cc:5, which depends on "
             "reduce_sum at norm.cc:3, a sum over the "
             "whole batch: statistics of a batch cannot be accumulated with microbatches=4; the batch of 12 is "
             "dimension 0 of input 'x'");
 }
 
-TEST(MicroBatch, WhatMixesRowsOfDifferentPartsIsRefused) {
+TEST(MicroBatch, ANodeThatMixesRowsOfDifferentPartsIsRejected) {
   EXPECT_EQ(refusal(x + R"(
   %1 = input() {dtype="f32", name="t", shape=[12, 3]} : f32[12, 3]
   %9 = concat(%0, %1) {axis=0} : f32[24, 3] at "net.cc:9"
@@ -263,14 +262,12 @@ TEST(MicroBatch, WhatMixesRowsOfDifferentPartsIsRefused) {
                     4),
             "concat at net.cc:9 needs more of the batch than one micro-batch of microbatches=4: its operands are "
             "f32[12, 3] with the batch in dimension 0, "
-            "f32[12, 3] with the batch in dimension 0; the batch of 12 is dimension 0 of the inputs 'x', 't'; one that "
-            "has this length and is no batch is "
-            "to be "
-            "declared as unbatched");
+            "f32[12, 3] with the batch in dimension 0; the batch of 12 is dimension 0 of the inputs 'x', 't'; an input "
+            "of this length that is not a batch must be declared as unbatched");
 }
 
-// A count of labels is made of the whole batch, once; the sum of the loss as ever.
-TEST(MicroBatch, SumsOfInputsAloneAreMadeBeforeTheFirstOfThem) {
+// The number of labels is computed once, from the whole batch; the loss is accumulated as usual.
+TEST(MicroBatch, SumsOfInputsAreComputedBeforeTheFirstMicroBatch) {
   EXPECT_TRUE(golden(cut(R"(
   %0 = input() {dtype="f32", name="x", shape=[8, 3]} : f32[8, 3]
   %1 = input() {dtype="f32", name="weight", shape=[8]} : f32[8]
@@ -298,7 +295,7 @@ TEST(MicroBatch, SumsOfInputsAloneAreMadeBeforeTheFirstOfThem) {
 )"));
 }
 
-TEST(MicroBatch, AnInputOfTheBatchsLengthMayBeNone) {
+TEST(MicroBatch, AnUnbatchedInputOfTheBatchsLengthIsNotSplit) {
   const Graph graph = parse_graph(R"(graph main {
   %0 = input() {dtype="f32", name="mask", shape=[4, 4], unbatched=true} : f32[4, 4]
   %1 = input() {dtype="f32", name="x", shape=[4, 4]} : f32[4, 4]
@@ -313,8 +310,8 @@ TEST(MicroBatch, AnInputOfTheBatchsLengthMayBeNone) {
   EXPECT_THAT(print(made), HasSubstr("matmul(%1, %0) : f32[2, 4] acts 2"));
 }
 
-// Work and transfers of a node that acts four times are paid four times; what it joins once.
-TEST(MicroBatch, ShardPaysForEachAct) {
+// The cost of a node that acts four times counts four times, for work and transfers.
+TEST(MicroBatch, ShardCountsTheCostOfEachAct) {
   auto cost = [](const std::string& acts) {
     const std::string text = cat(R"(graph main mesh(data=2) {
   %0 = input() {dtype="f32", name="x", shape=[6, 1000]} : f32[6@data, 1000])",
@@ -331,7 +328,7 @@ TEST(MicroBatch, ShardPaysForEachAct) {
   EXPECT_DOUBLE_EQ(cost(" acts 4"), 4 * cost(""));
 }
 
-// Gradients of shared weights that have a third reader are accumulated one by one.
+// Gradients of shared weights that have another reader are accumulated separately.
 TEST(MicroBatch, ASumThatIsReadTwiceIsAccumulatedBeforeItsReaders) {
   const std::string text = cut(x + R"(
   %1 = reduce_sum(%0) {axes=[0]} : f32[3]

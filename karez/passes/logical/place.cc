@@ -1,4 +1,4 @@
-// place: undecided values go to their first reader; what is read elsewhere too travels.
+// place: assigns undecided values to the mesh of their first reader, and transfers values that other meshes read.
 #include "karez/passes/logical/place.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace karez::passes {
 namespace {
 
-// One value after the other takes the placement of who reads it, of the update it gets, or, if nobody placed does
-// either, of what it is made of.
+// Assigns values one after another to the mesh of a reader, of a variable's update, or, if neither has a mesh, of an
+// operand.
 class MeshAssigner {
  public:
   explicit MeshAssigner(Graph& graph) : graph_(graph), uses_(uses_of(graph)), update_(graph.nodes.size()) {
@@ -30,7 +30,7 @@ class MeshAssigner {
     return mesh != 0;
   }
 
-  // From the last node on, so that all readers of a value are asked before it.
+  // In reverse order, so that all readers of a value are assigned before it.
   bool backward() {
     bool changed = false;
     for (std::size_t n = graph_.nodes.size(); n-- > 0;)
@@ -48,7 +48,7 @@ class MeshAssigner {
     return 0;
   }
 
-  // What only the undecided read, like the next step of a counter, stays with its largest operand.
+  // Values without an assigned reader, such as the next step of a counter, get the mesh of their largest operand.
   bool forward() {
     for (NodeId n : graph_.nodes.ids()) {
       if (mesh_of(graph_, n) != 0) continue;
@@ -64,10 +64,10 @@ class MeshAssigner {
 
   Graph& graph_;
   ById<ValueId, std::vector<Use>> uses_;
-  ById<NodeId, ValueId> update_;  // of a variable's node
+  ById<NodeId, ValueId> update_;  // by node of a variable
 };
 
-// Equal meshes become one, and those on which nothing lies go.
+// Merges equal meshes and removes unused ones.
 void merge_meshes(Graph& graph) {
   std::vector<int> now(graph.meshes.size(), -1);
   std::vector<Mesh> kept;
@@ -93,8 +93,7 @@ class TransferInserter {
   Graph run() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.node(n);
-      if (node.op->role ==
-          Role::transfer) {  // from the trace; between meshes that turned out to be one it is the value itself
+      if (node.op->role == Role::transfer) {  // from the trace; between meshes that are merged it is the operand itself
         rewrite_.map(node.outputs[0], value_on_mesh(node.inputs[0], graph_.value(node.outputs[0]).mesh, n));
         continue;
       }

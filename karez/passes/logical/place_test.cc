@@ -1,4 +1,4 @@
-// place: where undecided values go, and what travels.
+// Tests of place: the meshes of undecided values, and the transfers.
 #include "karez/passes/logical/place.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ std::string placed(std::string_view text) {
   return print(graph);
 }
 
-TEST(Place, AnInputGoesToItsFirstReaderAndTravelsOnceToEachOther) {
+TEST(Place, AnInputIsOnTheMeshOfItsFirstReaderAndIsTransferredOnceToEachOther) {
   EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh(a=2) [0:2, 0:3] {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
   %1 = copy(%0) : f32[4] on mesh1
@@ -38,7 +38,7 @@ TEST(Place, AnInputGoesToItsFirstReaderAndTravelsOnceToEachOther) {
 )"));
 }
 
-TEST(Place, AConstantIsMadeWhereverItIsReadAndWhatNobodyPlacesStays) {
+TEST(Place, AConstantIsCreatedOnEachMeshThatReadsItAndAnUnreadInputStays) {
   EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   %0 = constant() {dtype="f32", shape=[4], value=2} : f32[4]
   %1 = input() {dtype="f32", name="x", shape=[4]} : f32[4] on mesh1
@@ -65,8 +65,8 @@ TEST(Place, AConstantIsMadeWhereverItIsReadAndWhatNobodyPlacesStays) {
 )"));
 }
 
-// A counter that two placements read lies on the first, is advanced there, and travels.
-TEST(Place, AVariableIsUpdatedWhereItLies) {
+// A counter that two placements read is stored and updated on the first and transferred to the second.
+TEST(Place, AVariableIsUpdatedOnItsOwnMesh) {
   EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   variable "n" : f32[4] read %0 updated %4
   %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
@@ -91,7 +91,7 @@ TEST(Place, AVariableIsUpdatedWhereItLies) {
 )"));
 }
 
-TEST(Place, AVariableLiesWhereItsUpdateIsMade) {
+TEST(Place, AVariableIsOnTheMeshOfItsUpdate) {
   EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   variable "n" : f32[4] read %0 updated %2
   %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
@@ -110,8 +110,8 @@ TEST(Place, AVariableLiesWhereItsUpdateIsMade) {
 )"));
 }
 
-// Of two numbers for one mesh one is left, and what travelled between them is the value itself.
-TEST(Place, EqualMeshesBecomeOne) {
+// Equal meshes get one number, and transfers between them are removed.
+TEST(Place, EqualMeshesAreMerged) {
   EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4] on mesh2
   %1 = transfer(%0) : f32[4] on mesh1

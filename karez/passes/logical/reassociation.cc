@@ -1,5 +1,5 @@
-// canonicalise's sharing of common parts: a + b + c and d + b + a share a + b, however they are written; products only
-// if asked.
+// canonicalise's sharing of common terms: a + b + c and d + b + a share a + b, in any order of terms; products only if
+// `reassociate` is set.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,7 +13,7 @@
 namespace karez::passes {
 namespace {
 
-// a + b + c as the tree's root and its operands: nodes inside are used once and have no layout of their own.
+// A sum such as a + b + c as the tree's root and its operands: inner nodes are used once and have no fixed layout.
 struct Terms {
   NodeId root;
   std::vector<ValueId> operands;  // sorted; one entry per occurrence
@@ -30,7 +30,7 @@ class TermLists {
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid()) kept_[variable.updated] = true;
     for (NodeId n : graph.nodes.ids()) {
-      // A sum whose layout the user fixed stays as it is: as a part of another it would lend its layout to both.
+      // A sum whose layout the user fixed stays: as a term of another sum it would impose its layout on both.
       if (graph.nodes[n].op != op || is_inner(n) || graph.value(graph.nodes[n].outputs[0]).layout) continue;
       Terms chain{n, {}};
       collect(n, chain.operands);
@@ -39,7 +39,7 @@ class TermLists {
     }
   }
 
-  // A link of the chain above it: nobody else needs its value.
+  // Whether the node is inside a larger sum, the only user of its value.
   bool is_inner(NodeId node) const {
     ValueId out = graph_.node(node).outputs[0];
     const auto& users = uses_[out];
@@ -68,10 +68,10 @@ class TermLists {
 
 using Pair = std::pair<ValueId, ValueId>;
 
-// The pair of operands that most chains share (at least two), the smallest one of equals.
+// The pair of operands that the most sums share (at least two); of several, the smallest pair.
 std::optional<Pair> shared_pair(const std::vector<Terms>& chains) {
   std::map<Pair, int> count;
-  constexpr std::size_t longest = 32;  // a longer sum is left as it is written: pairs grow with the square
+  constexpr std::size_t longest = 32;  // longer sums are not changed: the number of pairs is quadratic
   for (const Terms& chain : chains) {
     if (chain.operands.size() > longest) continue;
     std::set<Pair> pairs;
@@ -91,7 +91,7 @@ int reassociate_shared_terms_of(Graph& graph, const OpDef* op) {
   bool any_long = std::any_of(found.chains.begin(), found.chains.end(),
                               [](const Terms& chain) { return chain.operands.size() > 2; });
   if (!any_long) return 0;
-  // New values are numbered after the old ones while chains are cut; each stands for a pair.
+  // Each new value stands for a pair; new values are numbered after the old ones.
   std::vector<Pair> made;
   std::set<NodeId> changed;
   auto first = graph.values.size();
@@ -129,8 +129,8 @@ int reassociate_shared_terms_of(Graph& graph, const OpDef* op) {
       NodeId node = rewrite.add(root.op, {a, b}, root.attrs, std::span(&type, 1), mesh, n);
       return rewrite.graph().node(node).outputs[0];
     };
-    auto value = [&](auto& self,
-                     ValueId id) -> ValueId {  // a part is made where its first chain ends: its operands exist there
+    // A pair is computed at the root of the first sum that contains it: its operands exist there.
+    auto value = [&](auto& self, ValueId id) -> ValueId {
       if (static_cast<std::size_t>(id.index) < first) return rewrite.at(id);
       auto k = static_cast<std::size_t>(id.index) - first;
       if (!parts[k].valid()) parts[k] = join(self(self, made[k].first), self(self, made[k].second));

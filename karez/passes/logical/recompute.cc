@@ -1,4 +1,4 @@
-// recompute: which nodes a region has, which of its values are kept, and copies of the others for the gradients that
+// recompute: finds the nodes of each region and the values to keep, and copies the other nodes for the gradients that
 // read them.
 #include "karez/passes/logical/recompute.h"
 
@@ -20,13 +20,13 @@ using RegionId = Id<struct RegionTag>;
 
 bool of_gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
 
-// What may be computed twice: neither what the user feeds, nor state and its writers, nor what travels.
+// Whether a node may be computed twice; inputs, variables, updates and transfers may not.
 bool repeatable(const Node& node) {
   return node.op->pure && node.regions.empty() && !node.outputs.empty() &&
          (node.op->role == Role::compute || node.op->role == Role::window);
 }
 
-// The modules around and at a path: "a", "a.b", "a.b.c".
+// All prefixes of a module path: "a", "a.b", "a.b.c".
 std::vector<std::string> modules_of(const std::string& path) {
   std::vector<std::string> out;
   if (path.empty()) return out;
@@ -46,7 +46,7 @@ struct Regions {
   ById<RegionId, std::vector<NodeId>> nodes;  // in the program's order
 };
 
-// A region for each outermost module that is matched, with the nodes under it.
+// A region for each outermost module that a glob matches, with the nodes under it.
 Regions matched(const Graph& graph, std::span<const std::string> globs) {
   const std::vector<base::Glob> patterns(globs.begin(), globs.end());
   Regions made;
@@ -74,15 +74,15 @@ Regions matched(const Graph& graph, std::span<const std::string> globs) {
   return made;
 }
 
-// Adds what lies on a way from a region to itself. A module's own functions have its path or, where it only calls
-// others, none.
+// Adds the nodes on a path from a region to itself. Functions that a module calls directly have its path, or none if
+// the module only calls other modules.
 void add_between(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, Regions& regions) {
   for (RegionId region : regions.nodes.ids()) {
     std::vector<NodeId>& nodes = regions.nodes[region];
     const NodeId first = nodes.front(), last = nodes.back();
     const auto size = static_cast<std::size_t>(last.index - first.index) + 1;
-    std::vector<bool> behind(size),
-        before(size);  // of the nodes from first to last: reached from the region; needed by it
+    // For the nodes from first to last: whether the region reaches them; whether they reach the region.
+    std::vector<bool> behind(size), before(size);
     auto at = [&](NodeId n) { return static_cast<std::size_t>(n.index - first.index); };
     auto is_free = [&](const Node& node, NodeId n) {
       return !regions.of[n].valid() && !of_gradient(node) && repeatable(node) &&
@@ -112,7 +112,7 @@ void add_between(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses
   }
 }
 
-// By value: made in a region, and needed outside of it by more than gradients.
+// For each value: whether an output, a variable, or a node outside of its region and of gradients needs it.
 ById<ValueId, bool> kept_values(const Graph& graph, const Regions& regions) {
   ById<ValueId, bool> kept(graph.values.size(), false);
   for (NodeId n : graph.nodes.ids()) {
@@ -136,7 +136,7 @@ class Recomputation {
         copy_(graph.nodes.size()),
         last_(graph.meshes.size()) {}
 
-  // Nothing where no gradient reads what is not kept.
+  // The new graph; none if gradients read only kept values.
   std::optional<Graph> run() {
     bool any = false;
     for (NodeId n : graph_.nodes.ids()) {
@@ -157,14 +157,13 @@ class Recomputation {
   }
 
  private:
-  NodeId& last_on_mesh(NodeId n) {
-    return last_[static_cast<std::size_t>(mesh_of(graph_, n))];
-  }  // new, on the same mesh
+  // The last (new) gradient node on the mesh of `n`.
+  NodeId& last_on_mesh(NodeId n) { return last_[static_cast<std::size_t>(mesh_of(graph_, n))]; }
   bool is_recomputed(ValueId value) const { return regions_.of[graph_.value(value).producer].valid() && !kept_[value]; }
 
-  // The copy of a region's value, made if it is not there yet with all that it needs.
+  // The copy of a region's value; creates it, and the copies that it depends on, if they do not exist.
   ValueId copied(ValueId wanted) {
-    std::set<NodeId> missing;  // in the order in which they stood
+    std::set<NodeId> missing;  // in program order
     std::vector<NodeId> stack = {graph_.value(wanted).producer};
     while (!stack.empty()) {
       const NodeId n = stack.back();
@@ -184,7 +183,7 @@ class Recomputation {
   void add_copy(NodeId n) {
     const Node& node = graph_.node(n);
     std::vector<ValueId> inputs;
-    bool follows = false;  // another copy that was made for the same reader
+    bool follows = false;  // whether it reads another copy that was created for the same reader
     for (ValueId in : node.inputs) {
       inputs.push_back(is_recomputed(in) ? copy_of(in) : rewrite_.at(in));
       follows |= fresh_.count(rewrite_.graph().value(inputs.back()).producer) > 0;
@@ -200,8 +199,8 @@ class Recomputation {
     fresh_.insert(made);
   }
 
-  // What stands before the copy on its mesh: the gradient made last, or, where none is yet, the region's last node
-  // there.
+  // The node after which the copy runs: the last gradient node so far on its mesh, or, if there is none, the region's
+  // last node there.
   NodeId predecessor_of_copy(NodeId n) {
     if (last_on_mesh(n).valid()) return last_on_mesh(n);
     NodeId found;
@@ -214,9 +213,9 @@ class Recomputation {
   const Regions& regions_;
   ById<ValueId, bool> kept_;
   Rewrite rewrite_;
-  ById<NodeId, NodeId> copy_;  // (new) of each old node
-  std::set<NodeId> fresh_;     // copies made for the node at hand
-  std::vector<NodeId> last_;   // by mesh: the (new) node of a gradient that came last
+  ById<NodeId, NodeId> copy_;  // the (new) copy of each old node
+  std::set<NodeId> fresh_;     // copies created for the current node
+  std::vector<NodeId> last_;   // by mesh: the last (new) gradient node so far
 };
 
 }  // namespace
@@ -252,7 +251,7 @@ Graph recompute(Graph graph, std::span<const std::string> globs) {
   add_between(graph, uses_of(graph), regions);
   if (auto made = Recomputation(graph, regions).run()) {
     graph = std::move(*made);
-    remove_dead(graph);  // what only gradients read is made once, for them
+    remove_dead(graph);  // removes originals that only gradients read
   }
   return graph;
 }

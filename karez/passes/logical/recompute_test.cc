@@ -1,4 +1,4 @@
-// What recompute takes into a region, keeps, and makes again: text in, text out.
+// Tests of recompute: the nodes of a region, the values that are kept and those that are recomputed.
 #include "karez/passes/logical/recompute.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::table;
 
-// The nodes alone, without types and lines.
+// The nodes of the result, without types and source lines.
 std::string nodes(std::string_view program, std::vector<std::string> globs) {
   Graph graph = recompute(parse_graph(program, table()), globs);
   verify(graph);
@@ -30,7 +30,7 @@ std::string nodes(std::string_view program, std::vector<std::string> globs) {
   return out;
 }
 
-// Two layers with a free function between, a free one behind, and their gradients.
+// Two layers with a free function between them and one after them, and their gradients.
 constexpr const char* two = R"(graph main {
   variable "w" : f32[4, 4] read %1
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
@@ -51,7 +51,7 @@ constexpr const char* two = R"(graph main {
 }
 )";
 
-TEST(Recompute, WhatLiesBetweenAModulesNodesIsMadeAgainOnceBehindTheGradientThatCameBefore) {
+TEST(Recompute, NodesBetweenAModulesNodesAreRecomputedOnceAfterThePrecedingGradient) {
   EXPECT_TRUE(golden(nodes(two, {"block"}), R"(%0 = input() {dtype="f32", name="x", shape=[2, 4]}
 %1 = variable() {dtype="f32", name="w", shape=[4, 4]}
 %2 = matmul(%0, %1) in "block.up"
@@ -69,31 +69,31 @@ TEST(Recompute, WhatLiesBetweenAModulesNodesIsMadeAgainOnceBehindTheGradientThat
 )"));
 }
 
-TEST(Recompute, TheOutermostModuleCountsAndOnesOwnIsARegionOfItsOwn) {
+TEST(Recompute, TheOutermostMatchingModuleIsTheRegion) {
   EXPECT_EQ(nodes(two, {"block", "block.up"}), nodes(two, {"block"}));
   EXPECT_EQ(nodes(two, {"b*"}), nodes(two, {"block"}));
-  EXPECT_EQ(nodes(two, {"block.*"}), nodes(two, {})) << "each hands on all it makes";
+  EXPECT_EQ(nodes(two, {"block.*"}), nodes(two, {})) << "all their results are kept";
   EXPECT_EQ(nodes(two, {"block.up"}), nodes(two, {}));
 }
 
-TEST(Recompute, AnotherModuleBetweenIsNotTaken) {
+TEST(Recompute, AnotherModuleBetweenIsNotInTheRegion) {
   std::string program = two;
   const std::string free = "tanh(%2) : f32[2, 4]\n";
   program.replace(program.find(free), free.size(), "tanh(%2) : f32[2, 4] in \"other\"\n");
   EXPECT_EQ(nodes(program, {"block"}), nodes(program, {}));
 }
 
-TEST(Recompute, WhatOthersReadOfARegionIsKept) {
+TEST(Recompute, ValuesThatNodesOutsideOfTheRegionReadAreKept) {
   std::string program = two;
   const std::string behind = "sigmoid(%4)";
   program.replace(program.find(behind), behind.size(), "mul(%4, %3)");
-  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "by a free function";
+  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "read by a free function";
   program = two;
   program.insert(program.find("  output \"a\""), "  output \"h\" %3\n");
-  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "by the caller";
+  EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "an output";
 }
 
-TEST(Recompute, WhatOneRegionHandsToTheNextIsKept) {
+TEST(Recompute, ValuesThatTheNextRegionReadsAreKept) {
   constexpr const char* program = R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = tanh(%0) : f32[2, 4] in "a"
@@ -107,9 +107,9 @@ TEST(Recompute, WhatOneRegionHandsToTheNextIsKept) {
   EXPECT_EQ(nodes(program, {"a", "b"}), nodes(program, {}));
 }
 
-// The whole program, loss too, in one module: no gradient comes before the copies, so they stand behind the region's
-// last node.
-TEST(Recompute, ALossInTheRegionIsKeptAndCopiesComeBehindIt) {
+// The whole program, including the loss, is one module: no gradient precedes the copies, so they come after the
+// region's last node.
+TEST(Recompute, ALossInTheRegionIsKeptAndCopiesFollowIt) {
   constexpr const char* program = R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = tanh(%0) : f32[2, 4] in "net"
@@ -130,7 +130,7 @@ TEST(Recompute, ALossInTheRegionIsKeptAndCopiesComeBehindIt) {
 )"));
 }
 
-TEST(Recompute, WhatOnlyGradientsReadIsMadeOnlyForThem) {
+TEST(Recompute, ValuesThatOnlyGradientsReadAreComputedOnce) {
   constexpr const char* program = R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
   %1 = tanh(%0) : f32[4] in "net"
@@ -149,7 +149,7 @@ TEST(Recompute, WhatOnlyGradientsReadIsMadeOnlyForThem) {
 )"));
 }
 
-TEST(Recompute, AFunctionWithoutGradientsStaysAsItIs) {
+TEST(Recompute, AFunctionWithoutGradientsIsNotChanged) {
   constexpr const char* program = R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = tanh(%0) : f32[2, 4] in "net"
@@ -171,17 +171,17 @@ TEST(Recompute, AGlobThatMatchesNoModuleIsAnErrorWithTheNearest) {
   EXPECT_EQ(error_of({"block", "**.up"}), "");
   EXPECT_EQ(error_of({"block", "blokc.up"}),
             "remat: 'blokc.up' matches no module of this function; there are 3: block.up, block, block.down");
-  EXPECT_THAT(error_of({"block.up.grad"}), HasSubstr("matches no module")) << "gradients are no module's";
-  EXPECT_THAT(error_of({"w"}), HasSubstr("matches no module")) << "nor are parameters";
+  EXPECT_THAT(error_of({"block.up.grad"}), HasSubstr("matches no module")) << "gradients are in no module";
+  EXPECT_THAT(error_of({"w"}), HasSubstr("matches no module")) << "a parameter is not a module";
   EXPECT_THAT(error_of({"blo["}), HasSubstr("blo["));
 }
 
-// A weight that is overwritten before the copies that read its old version can come: they read a copy of it.
+// If a weight is overwritten before recomputed nodes that need its old version can run, they read a copy of it.
 TEST(Recompute, ACopyReadsTheVersionThatItsOriginalRead) {
   std::string program = two;
   program.replace(program.find("read %1"), 7, "read %1 updated %12");
-  program.insert(program.find("  %8 ="),
-                 "  %12 = exp(%1) : f32[4, 4] in \"grad\"\n");  // in place, and the last gradient before the copies
+  // Written in place, and the last gradient before the copies.
+  program.insert(program.find("  %8 ="), "  %12 = exp(%1) : f32[4, 4] in \"grad\"\n");
   Compilation c = testing::compilation(parse_graph(program, table()));
   c.options.remat = {"block"};
   compile(c);
@@ -190,7 +190,7 @@ TEST(Recompute, ACopyReadsTheVersionThatItsOriginalRead) {
   EXPECT_TRUE(copied) << print(c.graph);
 }
 
-TEST(Recompute, CopiesLieAsTheirOriginalsAndThoseAsWithout) {
+TEST(Recompute, CopiesHaveTheLayoutsOfTheirOriginalsWhichDoNotChange) {
   for (const char* mesh : {"data=2,model=2", "model=4"}) {
     Graph graph = testing::mlp_step(Mesh::parse(mesh), {16, 32, 32, 8}, 12);
     for (Node& node : graph.nodes)

@@ -1,4 +1,4 @@
-// Whom a rewrite may look through to.
+// Finds the node that produces a value, unless the user fixed the value's layout.
 #include "karez/passes/logical/rewritable_producer.h"
 
 namespace karez::passes {

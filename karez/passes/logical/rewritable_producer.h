@@ -1,4 +1,4 @@
-// Whom a rewrite may look through to.
+// rewritable_producer: the producer of a value, if a rewrite may bypass the value.
 #pragma once
 
 #include "karez/graph/graph.h"
@@ -6,9 +6,9 @@
 
 namespace karez::passes {
 
-// The node that makes the value, unless the user fixed the value's layout: a rule that looked through it would lose the
-// place where the user wants the bytes laid so. Every rule that looks behind an operand asks here. Before `shard` only:
-// afterwards every value has a layout.
+// The producer of the value; null if the user fixed the value's layout, which a rule that bypassed the value would
+// lose. Every rule that matches the producer of an operand uses this function. Valid only before `shard`: after it
+// every value has a layout.
 const Node* rewritable_producer(const Graph& graph, ValueId value);
 
 }  // namespace karez::passes

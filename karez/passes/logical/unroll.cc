@@ -1,4 +1,4 @@
-// Writing bodies out, trip by trip.
+// Copies the body of each scan into the graph once for each trip.
 #include "karez/passes/logical/unroll.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Unrolling {
   }
 
  private:
-  // Last carries and stacks of one scan. `trips`: of the scans around it, hashed.
+  // The last carries and the stacks of one scan. `trips`: hash of the trips of the enclosing scans.
   std::vector<ValueId> unrolled(const Node& node, const std::vector<ValueId>& operands, std::uint64_t trips) {
     const ops::ScanShape s = ops::scan_shape(node.attrs);
     const Graph& body = node.regions.at(0);
@@ -107,8 +107,8 @@ class Unrolling {
   const Graph& graph_;
   Rewrite rewrite_;
   Builder b_;
-  std::map<ValueId, std::vector<ValueId>> stacks_;            // of rows that were made one by one
-  std::map<std::pair<ValueId, std::int64_t>, ValueId> rows_;  // taken of sequences
+  std::map<ValueId, std::vector<ValueId>> stacks_;            // the rows of each stack
+  std::map<std::pair<ValueId, std::int64_t>, ValueId> rows_;  // slices of sequences, by sequence and trip
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// unroll: a scan's region once for each trip, in the scan's place.
+// unroll: replaces each scan by a copy of its region for each trip.
 #pragma once
 
 #include "karez/graph/op.h"
@@ -6,8 +6,8 @@
 
 namespace karez::passes {
 
-// Graph of no regions. Rows of a sequence that another scan stacked are taken as they were before. A node's site of
-// random numbers becomes one of its trip.
+// Returns a graph without regions. A row of a sequence that another scan stacked is used directly, without the stack. A
+// random node gets a site of its own in each trip.
 Graph unroll(const Graph& graph, const OpTable& ops);
 
 }  // namespace karez::passes

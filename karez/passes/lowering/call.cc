@@ -1,4 +1,4 @@
-// Lowering one node to the local call that a kernel runs.
+// Lowers one node to the local call that a kernel runs.
 #include "karez/passes/lowering/call.h"
 
 namespace karez::passes {
@@ -16,7 +16,7 @@ CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> o
   call.op = op.call_name.empty() ? op.name : op.call_name;
   call.attrs = local;
   for (const char* said : {"name", "shape", "dtype", "dtype_out"}) call.attrs.erase(said);
-  if (op.role == Role::store) call.in.erase(call.in.begin());  // the old version is only where the bytes go
+  if (op.role == Role::store) call.in.erase(call.in.begin());  // the old version is only the destination
   return call;
 }
 

@@ -1,4 +1,4 @@
-// Lowering one node to the local call that a kernel runs: the one place where logical ops become kernel calls.
+// Lowers one node to the local call that a kernel runs: the only place where logical ops become kernel calls.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace karez::passes {
 
-// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names and
-// shapes that views say already are dropped.
+// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names are
+// dropped, and so are shapes and types, which the views have.
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
 
-// How variables are stored, which no one function decides: four dimensions channels-last (conv weights), all others
+// How variables are stored, in all functions alike: channels-last with four dimensions (conv weights), otherwise
 // row-major.
 View stored_view(DType dtype, const Shape& shape);
 

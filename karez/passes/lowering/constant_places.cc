@@ -1,4 +1,4 @@
-// Lives of the set-up's values, counted in its calls, and a packing of those that end.
+// Packs the results of the set-up by their lifetimes, which are counted in its calls.
 #include "karez/passes/lowering/constant_places.h"
 
 #include <algorithm>
@@ -12,16 +12,16 @@ namespace {
 
 constexpr long alignment = 64, for_good = LONG_MAX;
 
-// Bytes of a block over a time: of a value, or of the workspace of a call.
+// The size and lifetime of a value, or of the workspace of a call.
 struct Piece {
   solve::Interval life;
   std::int64_t* offset;
 };
 
-// Returns the bytes that all take. What is there for good before anything else begins shares with nothing: it needs no
-// packing, whose work grows with the square of what it packs.
+// Returns the total size. Permanent pieces that begin before any temporary one share bytes with no other, so they are
+// placed without packing, whose work is quadratic.
 std::int64_t pack(std::vector<Piece> pieces) {
-  long first_end = for_good;  // when what ends begins
+  long first_end = for_good;  // the time at which the first temporary piece begins
   for (const Piece& piece : pieces)
     if (piece.life.end != for_good) first_end = std::min(first_end, piece.life.begin);
   std::int64_t bytes = 0;

@@ -1,11 +1,11 @@
-// Values that leave their actor.
+// Finds the values that other actors or launches read.
 #include "karez/passes/lowering/cross_actor_values.h"
 
 namespace karez::passes {
 
 ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmentation& segmentation) {
   constexpr std::size_t nobody = SIZE_MAX;
-  ById<LocalId, std::size_t> maker(program.values.size(), nobody);  // a local segment
+  ById<LocalId, std::size_t> maker(program.values.size(), nobody);  // index of a local segment
   for (std::size_t s = 0; s < program.segments.size(); ++s) {
     for (const LocalCall& call : program.segments[s].calls)
       for (LocalId out : call.out) maker[program.values[out].root] = s;

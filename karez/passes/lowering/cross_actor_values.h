@@ -1,4 +1,4 @@
-// Which values of the local program leave the actor that makes them.
+// The values of the local program that actors other than the producer read.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,10 +6,10 @@
 
 namespace karez::passes {
 
-// True where a local value's bytes are taken by another actor than the one that makes them (so it needs a register).
+// True for a root that another actor than its producer reads, so that it needs a register.
 ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmentation& segmentation);
 
-// Roots that a launch reads or hands out.
+// True for roots that a launch reads or returns as outputs.
 ById<LocalId, bool> read_by_launches(const LocalProgram& program);
 
 }  // namespace karez::passes

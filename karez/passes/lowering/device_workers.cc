@@ -1,4 +1,4 @@
-// Which worker thread serves which device.
+// Assigns devices to worker threads by load.
 #include "karez/passes/lowering/device_workers.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr double max_time_ratio = 0.95;  // of the busiest worker's time, or devices take turns
+constexpr double max_time_ratio = 0.95;  // of the busiest worker's time; at more, the assignment is round-robin
 
 double busiest(const std::vector<double>& seconds, const std::vector<int>& worker, int workers) {
   std::vector<double> load(static_cast<std::size_t>(workers), 0.0);

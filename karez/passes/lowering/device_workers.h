@@ -1,4 +1,4 @@
-// Which worker thread serves which device.
+// The worker thread that serves each device.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,11 @@
 
 namespace karez::passes {
 
-// By device, of which each is busy for so many seconds of a launch. The busiest goes first, each to the worker that has
-// least to do so far (Graham's longest processing time); numbered in the order of devices. Devices in turn, 0 1 0 1
-// ..., where that is as good: beyond a twentieth of the busiest worker's time. With {8, 1, 8, 1} and two workers: {0,
-// 0, 1, 1}, where turns would leave the second worker with 2 of 18 seconds.
+// The worker of each device; `seconds` is the time for which each device is busy in a launch. The busiest device is
+// assigned first, each to the worker with the least load so far (Graham's longest processing time); workers are
+// numbered in the order of devices. The assignment is round-robin, 0 1 0 1 ..., unless assigning by load shortens
+// the busiest worker's time by more than a twentieth. With {8, 1, 8, 1} and two workers: {0, 0, 1, 1}; round-robin
+// would leave the second worker with 2 of 18 seconds.
 std::vector<int> device_workers(const std::vector<double>& seconds, int workers);
 
 }  // namespace karez::passes

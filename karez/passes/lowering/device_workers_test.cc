@@ -1,4 +1,4 @@
-// Devices dealt to workers, beside turns and beside the best of all ways.
+// Tests of device_workers, compared with round-robin and with the best of all assignments.
 #include "karez/passes/lowering/device_workers.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace karez::passes {
 namespace {
 
-// Each worker's seconds, summed anew.
+// The seconds of the busiest worker.
 double longest(const std::vector<double>& seconds, const std::vector<int>& worker) {
   std::map<int, double> load;
   double most = 0;
@@ -34,7 +34,7 @@ double best_of_all(const std::vector<double>& seconds, int workers) {
   return best;
 }
 
-TEST(DeviceWorkers, AreAsGoodAsTurnsAndWithinAThirdOfTheBest) {
+TEST(DeviceWorkers, AreAsGoodAsRoundRobinAndWithinAThirdOfTheBest) {
   int better = 0;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -57,13 +57,14 @@ TEST(DeviceWorkers, AreAsGoodAsTurnsAndWithinAThirdOfTheBest) {
   EXPECT_GT(better, 60);
 }
 
-TEST(DeviceWorkers, TakeTurnsWhereDevicesAreAlike) {
+TEST(DeviceWorkers, AreAssignedRoundRobinIfDevicesAreSimilar) {
   EXPECT_EQ(device_workers({5, 5, 5, 5}, 2), (std::vector<int>{0, 1, 0, 1}));
-  EXPECT_EQ(device_workers({5, 5.1, 5.2, 5}, 2), (std::vector<int>{0, 1, 0, 1})) << "a hundredth better is not";
-  EXPECT_EQ(device_workers({0, 0, 0}, 2), (std::vector<int>{0, 1, 0})) << "nothing to do";
+  EXPECT_EQ(device_workers({5, 5.1, 5.2, 5}, 2), (std::vector<int>{0, 1, 0, 1}))
+      << "a gain of a hundredth is not enough";
+  EXPECT_EQ(device_workers({0, 0, 0}, 2), (std::vector<int>{0, 1, 0})) << "no work";
   EXPECT_EQ(device_workers({8, 1, 8, 1}, 2), (std::vector<int>{0, 0, 1, 1}));
   EXPECT_EQ(device_workers({1, 8, 1, 8}, 2), (std::vector<int>{0, 0, 1, 1})) << "numbered in the order of devices";
-  EXPECT_EQ(device_workers({1, 2, 9}, 8), (std::vector<int>{0, 1, 2})) << "a worker each";
+  EXPECT_EQ(device_workers({1, 2, 9}, 8), (std::vector<int>{0, 1, 2})) << "one worker per device";
 }
 
 }  // namespace

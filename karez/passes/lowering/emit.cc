@@ -1,4 +1,4 @@
-// emit: actors from local segments, registers from values that cross them, blocks, start and done.
+// emit: creates actors from local segments, registers for values between actors, blocks, and start and done registers.
 #include "karez/passes/lowering/emit.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 #include "karez/passes/lowering/cross_actor_values.h"
 #include "karez/passes/lowering/device_workers.h"
 #include "karez/passes/lowering/emit_collective.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/launch_simulation.h"
-#include "karez/passes/scheduling/order.h"
 
 namespace karez::passes {
 namespace {
@@ -85,7 +85,7 @@ class Emitter {
     }
     plan_.streams.push_back({DeviceId(0), "host", 0});
   }
-  // That each own device is busy for in a launch, as predicted.
+  // The predicted seconds for which each own device is busy in a launch.
   std::vector<double> seconds_by_device() const {
     std::vector<double> seconds(own_.size(), 0.0);
     for (const LocalSegment& local : c_.local.segments) {
@@ -96,8 +96,8 @@ class Emitter {
     }
     return seconds;
   }
-  // Whether transfers between ranks are worth a worker of their own: it goes on with them while acts run, at the price
-  // of waking it for each.
+  // Whether transfers between ranks justify a separate worker: it continues them while acts run, but must be woken for
+  // each.
   bool transfers_need_worker() const {
     constexpr double long_enough = 2e-4;  // ten wake-ups
     double seconds = 0;
@@ -113,8 +113,8 @@ class Emitter {
     return kind == StreamKind::host ? StreamId(plan_.streams.size() - 1)
                                     : StreamId(device * 2 + (kind == StreamKind::comm ? 1 : 0));
   }
-  // By device: registers with what lives inside actors, each in bytes of its own; constants. Who may share with whom
-  // says `memory`.
+  // Blocks of each device: the arena has registers and values inside actors, each in its own bytes; the second block
+  // has constants. The pass `memory` decides later which of them share bytes.
   static constexpr int arena = 0, constants = 1, blocks_of_device = 2;
   BlockId block(int device, int which) const { return BlockId(std::max(device, 0) * blocks_of_device + which); }
   std::int64_t grow(BlockId id, std::int64_t bytes) {
@@ -162,7 +162,7 @@ class Emitter {
     }
   }
 
-  // Where the part lies in the whole is said of parts alone.
+  // Sets the slice only if the device has a part of the output.
   void bind_fetch(Actor& fetch, LocalId part) {
     fetch.bound = {operand(part, false)};
     const Shape& logical = c_.graph.type(value(part).value).shape;
@@ -175,7 +175,7 @@ class Emitter {
     return Attrs().set("begin", begin).set("shape", Ints(logical));
   }
 
-  // Which actors make, read and write each root.
+  // Finds the actors that read and write each root.
   void find_users() {
     readers_.resize(c_.local.values.size());
     writers_.resize(c_.local.values.size());
@@ -192,8 +192,8 @@ class Emitter {
     for (const auto& [actor, fetched] : fetch_) readers_[root(fetched)].insert(actor);
   }
 
-  // `fills`: how often it is filled in a launch; who acts more often fills it, or returns it, on the last of several
-  // acts.
+  // `fills`: how many times per launch it is filled; an actor with more acts fills or returns it on the last act of
+  // each period.
   RegisterId connect(ActorId producer, std::vector<ActorId> consumers, int fills = 1) {
     Register reg;
     reg.producer = producer;
@@ -229,7 +229,7 @@ class Emitter {
       plan_.blocks[block(static_cast<int>(d), constants)].bytes = constants_.bytes[d];
   }
 
-  // Gives a root its place: variables, scratch or a register.
+  // Assigns a root to a variable's block, to scratch or to a register.
   void place(LocalId v) {
     const LocalValue& local = value(v);
     if (local.constant) return;
@@ -251,7 +251,7 @@ class Emitter {
       reg.type = type_text(local);
       return;
     }
-    if (writers_[v].empty()) return;  // never made: an alias chain nobody uses
+    if (writers_[v].empty()) return;  // never written: unused aliases
     ActorId producer = *writers_[v].begin();
     if (!crosses_[v]) {
       location.block = block(local.device, arena);
@@ -260,7 +260,7 @@ class Emitter {
     }
     users.erase(producer);
     std::vector<ActorId> consumers(users.begin(), users.end());
-    if (consumers.empty()) {  // a member of a collective whose result is read on other devices alone
+    if (consumers.empty()) {  // the result of a collective that only other devices read
       location.block = block(local.device, arena);
       location.offset = grow(location.block, bytes);
       return;
@@ -276,7 +276,7 @@ class Emitter {
     reg.type = type_text(local);
   }
 
-  // A variable that is written is named by its block: the writer owns it, and its register's slot is the same bytes.
+  // A writer of a variable names its block, a reader its register; the register's slot has the same bytes.
   Operand operand(LocalId v, bool written) const {
     const Operand& location = locations_.at(root(v));
     Operand out = location;
@@ -342,14 +342,14 @@ class Emitter {
     } else if (made.body == BodyKind::collective) {
       std::int64_t staging = 0;
       const DType dtype = c_.graph.type(c_.graph.node(local.collective).outputs[0]).dtype;
-      Operand nothing;  // of a transfer: who only sends has no result, who only receives no operand
+      Operand nothing;  // for a transfer: a device that only sends has no result, one that only receives no operand
       nothing.block = block(local.device, arena);
       nothing.view = View(dtype, {0});
       Operand in = local.reads.empty() ? nothing : operand(local.reads[0], false);
       Operand out = local.writes.empty() ? nothing : operand(local.writes[0], true);
       for (Operand* side : {&in, &out})
         if (side->view.shape.empty())
-          side->view = View(dtype, {1});  // see Communicators: a scalar travels as a list of one
+          side->view = View(dtype, {1});  // see Communicators: a scalar is sent as an array of one element
       Collective collective = communicators_.collective(local.collective, own_[static_cast<std::size_t>(local.device)],
                                                         in.view, out.view, staging);
       collective.in = in;
@@ -382,14 +382,14 @@ class Emitter {
     return before;
   }
 
-  // Every reader of a variable's old bytes comes before its writer, and every node after those of its control edges;
-  // where no data path says so, a register without bytes does.
+  // Orders every reader of a variable's old bytes before its writer, and every node after those of its control edges;
+  // if no data path does so, a register without bytes is added.
   void add_order_edges() {
     auto before = predecessors();
     ById<ActorId, int> seen(plan_.actors.size(), 0);
     int round = 0;
-    // Backward, and deep first from those that are nearest to `from`: who reads old bytes mostly hands something on to
-    // the writer at once. Segments are numbered in their order.
+    // A backward depth-first search that begins with the predecessors nearest to `from`: a reader of old bytes is often
+    // a direct predecessor of the writer. Actors are numbered in the order of segments.
     auto reaches = [&](ActorId from, ActorId to) {
       ++round;
       std::vector<std::pair<ActorId, std::set<ActorId>::const_iterator>> way;
@@ -424,7 +424,7 @@ class Emitter {
       for (NodeId before : c_.graph.node(n).after)
         controls.insert({c_.segmentation.segment_of[before], c_.segmentation.segment_of[n]});
     if (controls.empty()) return;
-    constexpr int host = -1;                                           // of inputs, which all devices read
+    constexpr int host = -1;                                           // the device of inputs, which all devices read
     std::map<std::pair<SegmentId, int>, std::vector<ActorId>> actors;  // by segment and device
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
       if (actor_of_[s].valid())
@@ -453,7 +453,7 @@ class Emitter {
         plan_.blocks[block(d, which)].bytes = round_up(plan_.blocks[block(d, which)].bytes, 64);
   }
 
-  // Of what all ranks must agree on: no paths, no source lines.
+  // Hashes everything that must be equal on all ranks, without paths and source lines.
   std::uint64_t program_hash() const {
     Graph bare = c_.graph;
     for (Node& node : bare.nodes) node.path.clear(), node.where.clear();
@@ -470,9 +470,9 @@ class Emitter {
   std::vector<DeviceName> own_;
   ById<LocalId, bool> crosses_;
   Communicators communicators_;
-  ById<ActorId, int> acts_;        // in a launch
+  ById<ActorId, int> acts_;        // per launch
   std::vector<ActorId> actor_of_;  // by local segment
-  ActorId first_fetch_;            // before it actors are numbered as segments are
+  ActorId first_fetch_;            // actors before it are numbered in the order of segments
   std::vector<std::pair<ActorId, LocalId>> fetch_;
   ById<LocalId, std::set<ActorId>> readers_, writers_;  // of roots
   std::map<int, ActorId> state_;                        // by device

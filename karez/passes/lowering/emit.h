@@ -1,4 +1,4 @@
-// emit: the local program as a Plan.
+// emit: converts the local program to a Plan.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,7 +6,7 @@
 
 namespace karez::passes {
 
-// It reads what every pass before it made.
+// Reads the results of all earlier passes.
 Plan emit(const Compilation& c);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// One box node as a Collective: pieces by intersecting the members' boxes.
+// Converts a box node to a Collective: its pieces are intersections of the members' boxes.
 #include "karez/passes/lowering/emit_collective.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ PeerBox piece(int peer, const Box& box, const Box& within) {
 
 std::int64_t bytes_of(const PeerBox& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
 
-// Elements that the device at `position` sends in a step: comm's formula, from boxes. On a ring a member hands on what
-// reaches it, so what it sends depends on its neighbour's part too.
+// Elements that the device at `position` sends in a step, by the formula of comm. On a ring a member forwards what it
+// receives, so the number depends on the next member's part too.
 std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs,
                            int position) {
   const Shape& shape = type.shape;
@@ -32,7 +32,7 @@ std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const Trans
   const bool ring = uses_ring(n);
   const Box from = local_box(shape, mesh, step.from, position), to = local_box(shape, mesh, step.to, position);
   const std::int64_t held = count_of(shape_of(from)), kept = count_of(shape_of(to));
-  auto range = [&](int m) { return part_of({0, held}, n, m).size(); };  // that member m reduces
+  auto range = [&](int m) { return part_of({0, held}, n, m).size(); };  // elements that member m reduces
   switch (step.move) {
     case Move::all_reduce:
       switch (all_reduce_of(type, mesh, step, costs)) {
@@ -88,7 +88,7 @@ CommunicatorId Communicators::communicator(NodeId node, std::vector<DeviceName> 
   return at->second;
 }
 
-// Of what goes between two meshes: all_to_all among the devices of both, in which most pieces are empty.
+// A transfer between two meshes is an all_to_all among the devices of both, in which most pieces are empty.
 Collective Communicators::transfer_between(NodeId id, DeviceName device, std::int64_t& staging) {
   const Graph& graph = c_.graph;
   const Node& node = graph.node(id);
@@ -96,7 +96,7 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
   const Layout &before = *graph.value(node.inputs[0]).layout, &after = *graph.value(node.outputs[0]).layout;
   TensorType type = graph.type(node.outputs[0]);
   if (type.shape.empty())
-    type.shape = {1};  // a scalar travels as a list of one: pieces of no dimension could not be empty
+    type.shape = {1};  // a scalar is sent as an array of one element: a piece without dimensions could not be empty
   std::vector<DeviceName> members = from.devices;
   for (DeviceName name : to.devices)
     if (std::find(members.begin(), members.end(), name) == members.end()) members.push_back(name);
@@ -116,7 +116,7 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
                      receiver = to.devices[static_cast<std::size_t>(each.to)];
     auto note = [&](std::vector<PeerBox>& list, DeviceName peer, const Box& within) {
       PeerBox& there = list[member(peer)];
-      require(there.size.empty(), "emit: two pieces of one transfer between the same devices, of ", made.where);
+      require(there.size.empty(), "emit: a transfer has two pieces between the same two devices: ", made.where);
       there = piece(there.peer, each.box, within);
       staging += round_up(bytes_of(there, type.dtype), 64);
     };
@@ -151,7 +151,7 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
     made.sends.push_back(piece(peer, intersect(my_in, their_out), my_in));
     made.receives.push_back(piece(peer, intersect(their_in, my_out), my_out));
   }
-  // The bound of comm's staging formula in which no box is contiguous.
+  // The bound of comm's staging formula if no box is contiguous.
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
   auto n = static_cast<std::int64_t>(group.size());
   std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0,

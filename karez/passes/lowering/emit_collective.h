@@ -1,4 +1,4 @@
-// One box node as the Collective that a member runs, its communicator, and what it will send.
+// Converts a box node to the Collective that a member runs, its communicator, and the transfer that the plan lists.
 #pragma once
 
 #include <map>
@@ -13,21 +13,21 @@
 
 namespace karez::passes {
 
-// The step that a box node stands for.
+// The transition step of a box node.
 TransitionStep step_of(const Graph& graph, NodeId box);
-// "all_reduce", "transfer": what a node of a comm stream is called in the plan.
+// The plan's name for a node of a comm stream: "all_reduce", "transfer".
 std::string kind_of_transfer(const Node& node);
 
-// Communicators of one plan, made as they are asked for: one per mesh, axis and group of devices along it, and one per
-// pair of meshes between which values travel.
+// The communicators of one plan, created when first needed: one per mesh, axis and group of devices along it, and one
+// per pair of meshes with transfers.
 class Communicators {
  public:
-  // They and their transfers are added to the plan.
+  // Communicators and transfers are added to `plan`.
   Communicators(const Compilation& c, Plan& plan) : c_(c), plan_(plan) {}
-  // Everything but the operands of what the device does in this box or transfer node; `staging` bytes are an upper
-  // bound of what it needs.
+  // The device's part in this box or transfer node, without its operands; `staging` becomes an upper bound of the bytes
+  // that it needs.
   Collective collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging);
-  void transfer(NodeId box);  // notes the bytes that this rank's devices will send
+  void transfer(NodeId box);  // adds a transfer with the bytes that this rank's devices send
 
  private:
   CommunicatorId communicator(NodeId node, std::vector<DeviceName> members);

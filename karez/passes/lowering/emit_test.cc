@@ -1,10 +1,11 @@
-// emit: the plan's wiring, its collectives, hashes and bytes, on meshes of one to eight devices.
+// Tests of emit: the plan's registers, collectives, hashes and bytes, on meshes of one to twelve devices.
 #include "karez/passes/lowering/emit.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "karez/passes/compile.h"
 #include "karez/passes/lowering/emit_collective.h"
 #include "karez/passes/lowering/memory.h"
 #include "karez/passes/pipeline.h"
@@ -18,7 +19,7 @@ using testing::table;
 
 constexpr const char* meshes[] = {"", "data=2", "model=3", "data=4", "model=4", "data=2,model=2", "a=2,b=2,c=2"};
 
-// With layouts that make several kinds of transfer: the batch on the first axis, weights on the last.
+// A step with layouts that need several kinds of transfer: the batch on the first axis, weights on the last.
 const Compilation& compiled(const char* mesh) {
   static std::map<std::string, Compilation> known;
   auto found = known.find(mesh);
@@ -49,7 +50,7 @@ TEST(Emit, PlansVerifyAndReadBackOnEveryMesh) {
   EXPECT_GE(kinds.size(), 2u);
 }
 
-// The actors whose calls, collective or bound operands name the register, or the variable block behind it.
+// The actors whose calls, collective or bound operands name the register or its variable block.
 std::set<int> users_of(const Plan& plan, RegisterId reg) {
   std::set<int> users;
   for (ActorId a : plan.actors.ids()) {
@@ -69,7 +70,7 @@ std::set<int> users_of(const Plan& plan, RegisterId reg) {
   return users;
 }
 
-TEST(Emit, RegistersGoToTheirReadersAlone) {
+TEST(Emit, RegistersHaveOnlyTheirReadersAsConsumers) {
   for (const char* mesh : meshes) {
     const Compilation& c = compiled(mesh);
     const Plan& plan = c.plan;
@@ -96,7 +97,7 @@ TEST(Emit, EveryActorIsStartedAndTheLastOnesEndTheLaunch) {
       starts += start, dones += done;
       if (start) {
         ASSERT_EQ(reg.consumers.size(), 1u);
-        EXPECT_EQ(c.plan.actor(reg.consumers[0]).inputs.size(), 1u) << "who waits for others needs no start";
+        EXPECT_EQ(c.plan.actor(reg.consumers[0]).inputs.size(), 1u) << "an actor that waits for others needs no start";
       }
     }
     EXPECT_GT(starts, 0);
@@ -105,7 +106,7 @@ TEST(Emit, EveryActorIsStartedAndTheLastOnesEndTheLaunch) {
   }
 }
 
-TEST(Emit, TheProgramHashKnowsNoPathsAndNoLines) {
+TEST(Emit, TheProgramHashDoesNotDependOnPathsAndLines) {
   auto hash = [](auto change, CompileOptions options = {}) {
     Graph graph = testing::mlp_step(Mesh::parse("data=2"), {6, 9, 5}, 10);
     change(graph);
@@ -131,16 +132,16 @@ TEST(Emit, TheProgramHashKnowsNoPathsAndNoLines) {
   };
   EXPECT_NE(hash(read_ahead), plain);
   EXPECT_NE(hash(read_ahead, slots), hash(read_ahead));
-  EXPECT_NE(hash(nothing, team), plain) << "a team's size changes bits";
+  EXPECT_NE(hash(nothing, team), plain) << "results depend on the team's size";
   EXPECT_NE(hash(nothing, costs), plain);
   const Compilation& other = compiled("data=2");
   EXPECT_NE(other.plan.program_hash, plain);
 }
 
-TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
+TEST(Emit, MembersOfACommunicatorHaveTheSameTurns) {
   for (const char* mesh : meshes) {
     const Compilation& c = compiled(mesh);
-    // By communicator and turn: what each member does.
+    // By communicator and turn: the collective of each member.
     std::map<std::pair<int, int>, std::vector<const Collective*>> turns;
     for (const Actor& actor : c.plan.actors)
       if (actor.collective)
@@ -155,8 +156,9 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
   }
 }
 
-// Bytes that a member sends by its pieces; an all_reduce moves its flat memory twice, less what it owns. On a ring a
-// member begins with its own part and hands on every one that reaches it but the last, which is its successor's.
+// Bytes that a member sends by its pieces; an all_reduce sends its flat memory twice, except the member's own range. On
+// a ring a member first sends its own part and forwards every part that it receives except the last, which is that of
+// the next member.
 std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
   auto members = static_cast<std::int64_t>(plan.communicators[c.communicator].members.size());
   std::int64_t size = size_of(c.in.view.dtype), total = 0;
@@ -171,7 +173,7 @@ std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
     for (int range = 0; range < static_cast<int>(members); ++range) {
       const std::int64_t bytes = part_of({0, c.in.view.count()}, static_cast<int>(members), range).size() * size;
       total += (range == member ? 0 : bytes) +
-               (range == next ? 0 : bytes);  // on the way to its owner, and on the way to all
+               (range == next ? 0 : bytes);  // when it is reduced, and when the result is distributed
     }
     return total;
   }
@@ -200,7 +202,7 @@ TEST(Emit, PlannedBytesAreTheSumOfThePieces) {
   }
 }
 
-TEST(Emit, PiecesFitTogetherAndCoverWhatArrives) {
+TEST(Emit, SentAndReceivedPiecesMatchAndCoverTheResult) {
   for (const char* mesh : meshes) {
     const Compilation& c = compiled(mesh);
     std::map<std::pair<int, int>, std::map<int, const Collective*>> by_turn;
@@ -225,8 +227,7 @@ TEST(Emit, PiecesFitTogetherAndCoverWhatArrives) {
   }
 }
 
-// The bound that a collective states for its staging when none of its pieces lies contiguously: see the formulas of its
-// documentation.
+// The staging that a collective requires if none of its pieces is contiguous: see the formulas in its documentation.
 std::int64_t staging_wanted(const Communicator& group, const Collective& c, int member) {
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
   auto n = static_cast<std::int64_t>(group.members.size());
@@ -250,7 +251,7 @@ std::int64_t staging_wanted(const Communicator& group, const Collective& c, int 
   return sum(c.sends, false) + sum(c.receives, false);
 }
 
-// One transfer of each kind by hand.
+// A program with one transfer, of which the box nodes are added by hand.
 Compilation one_transfer(const Mesh& mesh, std::string move, Sbp from, Sbp to, Shape shape, int rank = 0,
                          const CostTable& costs = {}) {
   Graph graph;
@@ -282,7 +283,7 @@ Compilation one_transfer(const Mesh& mesh, std::string move, Sbp from, Sbp to, S
   return c;
 }
 
-TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
+TEST(Emit, StagingIsAtLeastThatOfTheCollectiveAndAtMostTwiceThat) {
   struct Case {
     const char* move;
     Sbp from, to;
@@ -292,7 +293,7 @@ TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
                  {"all_to_all", S(0), S(1)},
                  {"reduce_scatter", P(), S(1)},
                  {"all_reduce", P(), B()}})
-    for (const char* mesh : {"d=2", "d=3", "d=9"}) {  // nine take the ring
+    for (const char* mesh : {"d=2", "d=3", "d=9"}) {  // nine members use the ring
       Compilation c = one_transfer(Mesh::parse(mesh), k.move, k.from, k.to, {10, 11});
       for (const Actor& actor : c.plan.actors) {
         if (!actor.collective) continue;
@@ -308,23 +309,24 @@ TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
   EXPECT_EQ(checked, 4 * (2 + 3 + 9));
 }
 
-// A world of two ranks, two devices each: every rank compiles for itself, and plans the bytes of its own devices. All
-// add up to the step's.
-TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
+// A world of two ranks with half of the devices each: every rank compiles separately and plans the bytes of its own
+// devices. Their sum is the total of the step.
+TEST(Emit, PlannedBytesAreThoseOfOneRankAndAddUpToTheTotal) {
   struct Case {
     const char* mesh;
     Move move;
     Sbp from, to;
     Shape shape;
   };
-  for (const Case& k : {Case{"d=4", Move::all_gather, S(1), B(), {6, 7}},
-                        {"d=4", Move::all_to_all, S(0), S(1), {5, 7}},
-                        {"d=4", Move::reduce_scatter, P(), S(0), {6, 3}},
-                        {"d=4", Move::all_reduce, P(Reduce::max), B(), {5, 3}},
-                        {"d=12", Move::all_gather, S(0), B(), {17, 2}},
-                        {"d=12", Move::all_reduce, P(), B(), {5, 7}},
-                        {"d=12", Move::all_reduce, P(), B(), {5, 3}},  // parts of 2 and 1: the ranks send differently
-                        {"d=12", Move::reduce_scatter, P(), S(0), {17, 2}}}) {  // twelve take the ring
+  for (const Case& k :
+       {Case{"d=4", Move::all_gather, S(1), B(), {6, 7}},
+        {"d=4", Move::all_to_all, S(0), S(1), {5, 7}},
+        {"d=4", Move::reduce_scatter, P(), S(0), {6, 3}},
+        {"d=4", Move::all_reduce, P(Reduce::max), B(), {5, 3}},
+        {"d=12", Move::all_gather, S(0), B(), {17, 2}},
+        {"d=12", Move::all_reduce, P(), B(), {5, 7}},
+        {"d=12", Move::all_reduce, P(), B(), {5, 3}},           // parts of 2 and 1: the ranks send different amounts
+        {"d=12", Move::reduce_scatter, P(), S(0), {17, 2}}}) {  // twelve members use the ring
     Mesh mesh = Mesh::parse(k.mesh);
     const int per_rank = mesh.size() / 2;
     for (int p = 0; p < mesh.size(); ++p) mesh.devices[static_cast<std::size_t>(p)] = {p / per_rank, p % per_rank};
@@ -344,9 +346,9 @@ TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
       EXPECT_EQ(c.plan.transfers[0].bytes, sent) << k.mesh << " " << name_of(k.move) << " on rank " << rank;
       total += c.plan.transfers[0].bytes;
     }
-    // All elements of all members but one, to each: worked out here from sizes alone.
+    // Each member receives all elements of all other members: computed here only from sizes.
     const std::int64_t n = mesh.size(), all = 4 * count_of(k.shape);
-    const std::int64_t stays = 4 * (2 * 2 + 1 * 2 + 1 * 2 + 1 * 1);  // of 5 rows in 2 1 1 1 and 7 columns in 2 2 2 1
+    const std::int64_t stays = 4 * (2 * 2 + 1 * 2 + 1 * 2 + 1 * 1);  // rows split into 2 1 1 1, columns into 2 2 2 1
     const std::int64_t whole = k.move == Move::all_to_all   ? all - stays
                                : k.move == Move::all_reduce ? 2 * (n - 1) * all
                                                             : (n - 1) * all;
@@ -354,9 +356,8 @@ TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
   }
 }
 
-// Acts of a compute stream hold its worker up; what another rank sends meanwhile is taken by who has nothing else to
-// do.
-TEST(Emit, TransfersBetweenRanksHaveAWorkerOfTheirOwnWhereTheyLast) {
+// A worker is blocked while an act of a compute stream runs; an otherwise idle worker continues transfers meanwhile.
+TEST(Emit, TransfersBetweenRanksHaveASeparateWorkerIfTheyAreLong) {
   auto workers = [](int ranks, double beta) {
     Mesh mesh = Mesh::parse("d=4");
     for (int p = 0; p < 4; ++p) mesh.devices[static_cast<std::size_t>(p)] = {p * ranks / 4, p % (4 / ranks)};
@@ -370,10 +371,10 @@ TEST(Emit, TransfersBetweenRanksHaveAWorkerOfTheirOwnWhereTheyLast) {
   const std::vector<int> shared{0, 0, 0, 0, 0}, apart{0, 1, 0, 1, 0};  // compute and comm of both devices, host
   EXPECT_EQ(workers(2, 1e-7), apart) << "6 ms";
   EXPECT_EQ(workers(2, 1e-10), shared) << "a few microseconds";
-  EXPECT_EQ(workers(1, 1e-7), std::vector<int>(9, 0)) << "within one rank the copies are its own work";
+  EXPECT_EQ(workers(1, 1e-7), std::vector<int>(9, 0)) << "within one rank the worker copies the data itself";
 }
 
-TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output's fetch knows nothing of the update
+TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // no data path orders the output's fetch and the update
   Graph graph;
   Builder b(graph, table());
   ValueId w = testing::parameter(b, "w", {DType::f32, {4}}), m = testing::parameter(b, "m", {DType::f32, {4}});
@@ -395,7 +396,7 @@ TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output's fetch k
   EXPECT_TRUE(ordered) << print(c.plan);
 }
 
-TEST(Emit, EachDeviceReadsItsPartOfAnArrayAndKeepsItsPartOfAnOutput) {
+TEST(Emit, EachDeviceReadsItsPartOfAnArrayAndFetchesItsPartOfAnOutput) {
   Graph graph;
   graph.meshes = {Mesh::parse("data=2")};
   Builder b(graph, table());
@@ -447,7 +448,7 @@ TEST(Emit, AnOldVersionFetchedUnderTwoNamesIsFetchedTwiceBeforeItIsOverwritten) 
   EXPECT_EQ(fetches, 3);
 }
 
-TEST(Emit, RegistersBetweenActorsHaveTheSlotsTheyWereGiven) {
+TEST(Emit, RegistersBetweenActorsHaveTheirAssignedSlots) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {256, 256, 16}, 4096));
   run_passes(c, {"canonicalise", "shard", "box", "order", "segment", "slots", "layout"});
   for (ValueId v : c.graph.values.ids()) c.slot_assignment.slots[v] = 2 + v.index % 3;
@@ -465,10 +466,10 @@ TEST(Emit, RegistersBetweenActorsHaveTheSlotsTheyWereGiven) {
   EXPECT_EQ(found.count(1), 0u);
 }
 
-TEST(Emit, NoRegisterWithoutBytesStandsWhereDataGivesTheOrder) {  // forward reads a weight; its update needs what
-                                                                  // forward made
+// The forward pass reads a weight, and its update depends on results of the forward pass.
+TEST(Emit, NoRegisterWithoutBytesIsAddedIfDataDeterminesTheOrder) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {256, 256, 16}, 4096));
-  c.options.off = {"anchor"};  // whose edges say what no data says
+  c.options.off = {"anchor"};  // it adds edges without data
   compile(c);
   int updates = 0, transfers = 0, control = 0;
   for (const Actor& actor : c.plan.actors) {
@@ -480,7 +481,7 @@ TEST(Emit, NoRegisterWithoutBytesStandsWhereDataGivesTheOrder) {  // forward rea
     control += reg.bytes == 0 && !of_session;
   }
   EXPECT_GT(updates, 0);
-  EXPECT_GT(transfers, 0) << "or forward and update are one actor";
+  EXPECT_GT(transfers, 0) << "otherwise the forward pass and the update are one actor";
   EXPECT_EQ(control, 0) << print(c.plan);
 }
 

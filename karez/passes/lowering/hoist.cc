@@ -1,4 +1,4 @@
-// hoist: which calls depend on constants alone, and their values as constants.
+// hoist: finds the calls that depend only on constants, moves them to the set-up and marks their results as constants.
 #include "karez/passes/lowering/hoist.h"
 
 #include <algorithm>
@@ -13,8 +13,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::int64_t free_workspace =
-    65536;  // bytes of workspace that may stay with the constants, however small the result
+constexpr std::int64_t free_workspace = 65536;  // bytes of workspace that are allowed for any size of the results
 
 class Hoister {
  public:
@@ -78,7 +77,7 @@ class Hoister {
     return op.pure && op.role == Role::compute;
   }
 
-  // The call as the set-up runs it, on one thread.
+  // The call for the set-up, on one thread; none if it cannot move.
   std::optional<LocalCall> setup_call(const LocalCall& call) {
     if (!is_invariant(call)) return {};
     const std::int64_t made = result_bytes(call);
@@ -111,10 +110,10 @@ class Hoister {
   const Graph& graph_;
   const KernelCatalog& catalog_;
   const std::int64_t most_bytes_;
-  std::map<int, std::int64_t> bytes_;    // by device: made by calls that were moved
-  ById<LocalId, int> writers_;           // of roots: calls and transfers of launches
-  ById<LocalId, bool> in_setup_;         // of roots: the set-up makes it
-  ById<LocalId, LocalId> duplicate_of_;  // of roots: the equal one that is made instead
+  std::map<int, std::int64_t> bytes_;    // by device: bytes of results of moved calls
+  ById<LocalId, int> writers_;           // by root: calls and transfers of launches that write it
+  ById<LocalId, bool> in_setup_;         // by root: whether the set-up computes it
+  ById<LocalId, LocalId> duplicate_of_;  // by root: the equal root that replaces it
   std::map<std::string, std::vector<LocalId>> made_;
 };
 

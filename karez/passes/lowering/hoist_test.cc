@@ -1,4 +1,4 @@
-// hoist: calls on constants run once, when the plan is loaded, and hold no more bytes than their results.
+// Tests of hoist: calls on constants run once, when the plan is loaded, and hold no more bytes than their results.
 #include "karez/passes/lowering/hoist.h"
 
 #include <gtest/gtest.h>
@@ -50,9 +50,9 @@ std::int64_t constant_bytes(const Plan& plan) {
   return bytes;
 }
 
-constexpr std::int64_t n = 4096;  // numbers of f32 in a row: more than folding makes
+constexpr std::int64_t n = 4096;  // f32 elements: more bytes than folding creates
 
-TEST(Hoist, ALaunchCallsOnlyWhatDependsOnItsInputs) {
+TEST(Hoist, ALaunchRunsOnlyCallsThatDependOnItsInputs) {
   Program p;
   ValueId table = build::exp(p.b, build::iota(p.b, {DType::f32, {n}}, 0));
   p.output(build::add(p.b, p.input("x", {n}), table));
@@ -65,7 +65,7 @@ TEST(Hoist, ALaunchCallsOnlyWhatDependsOnItsInputs) {
   EXPECT_EQ(launch_kernels(off.plan).size(), 2u);
 }
 
-TEST(Hoist, AChainHoldsTheBytesOfItsResultAlone) {
+TEST(Hoist, AChainHoldsOnlyTheBytesOfItsResult) {
   Program p;
   ValueId table = build::iota(p.b, {DType::f32, {n}}, 0);
   for (int i = 0; i < 5; ++i) table = build::exp(p.b, table);
@@ -73,7 +73,7 @@ TEST(Hoist, AChainHoldsTheBytesOfItsResultAlone) {
   EXPECT_EQ(constant_bytes(p.compiled().plan), 4 * n);
 }
 
-TEST(Hoist, StepsOfAnotherTypeShareBytesWithLaterOnes) {
+TEST(Hoist, IntermediateValuesOfAnotherTypeShareBytesWithLaterOnes) {
   Program p;
   ValueId wide = build::iota(p.b, {DType::f64, {n}}, 0);
   ValueId narrow = build::cast(p.b, build::exp(p.b, wide), DType::f32);
@@ -81,7 +81,7 @@ TEST(Hoist, StepsOfAnotherTypeShareBytesWithLaterOnes) {
   ValueId x = p.input("x", {n});
   p.output(build::add(p.b, build::add(p.b, x, narrow), more));
   const Plan plan = p.compiled().plan;
-  EXPECT_LE(constant_bytes(plan), (8 + 8 + 4) * n) << "two steps in f64 at once, and a result";
+  EXPECT_LE(constant_bytes(plan), (8 + 8 + 4) * n) << "two f64 values at the same time, and a result";
   for (std::size_t i = 0; i < plan.setup.size(); ++i) {
     const plan::Operand& held = plan.setup[i].out[0];
     if (held.view.dtype != DType::f32) continue;
@@ -93,8 +93,8 @@ TEST(Hoist, StepsOfAnotherTypeShareBytesWithLaterOnes) {
   }
 }
 
-// What a launch reads as well may not be overwritten by the next step.
-TEST(Hoist, AStepThatLaunchesReadKeepsItsBytes) {
+// A value that launches read too may not be overwritten by the next call.
+TEST(Hoist, AnIntermediateValueThatLaunchesReadKeepsItsBytes) {
   Program p;
   ValueId first = build::exp(p.b, build::iota(p.b, {DType::f32, {n}}, 0)), second = build::exp(p.b, first);
   ValueId x = p.input("x", {n});
@@ -115,7 +115,7 @@ TEST(Hoist, ABroadcastIsHeldAsAWindow) {
   EXPECT_EQ(launch_kernels(c.plan).size(), 1u);
 }
 
-TEST(Hoist, WhatReadsInputsOrVariablesStaysInTheLaunch) {
+TEST(Hoist, CallsThatReadInputsOrVariablesStayInTheLaunch) {
   Program p;
   ValueId w = testing::parameter(p.b, "w", {DType::f32, {n}});
   p.output(build::add(p.b, build::exp(p.b, p.input("x", {n})), build::exp(p.b, w)));
@@ -124,7 +124,7 @@ TEST(Hoist, WhatReadsInputsOrVariablesStaysInTheLaunch) {
   EXPECT_EQ(launch_kernels(c.plan).size(), 3u);
 }
 
-// Needs bytes to work in.
+// Its reduce_sum needs workspace.
 class WorkspaceCatalog : public testing::AnyCatalog {
  public:
   std::int64_t bytes = 0;
@@ -158,7 +158,7 @@ TEST(Hoist, AKernelWithMoreWorkspaceThanResultStaysInTheLaunch) {
   }
 }
 
-TEST(Hoist, EveryDeviceMakesItsOwnPart) {
+TEST(Hoist, EveryDeviceComputesItsOwnPart) {
   Program p("data=2");
   ValueId x = p.input("x", {n});
   p.graph.value(x).layout = Layout{S(0)};
@@ -176,7 +176,7 @@ TEST(Hoist, EveryDeviceMakesItsOwnPart) {
   EXPECT_EQ(constant_bytes(c.plan), 4 * n);
 }
 
-TEST(Hoist, NoDeviceReadsWhatAnotherMade) {
+TEST(Hoist, NoDeviceReadsConstantsOfAnother) {
   Program p("data=2");
   ValueId place = build::iota(p.b, {DType::f32, {n}}, 0);
   p.graph.value(place).layout = Layout{B()};
@@ -191,8 +191,8 @@ TEST(Hoist, NoDeviceReadsWhatAnotherMade) {
       EXPECT_EQ(plan.block(in.block).device, plan.block(call.out[0].block).device);
 }
 
-// Twelve tables that the launch reads one at a time: made again, they take the bytes of one.
-TEST(Hoist, OfConstantsThatDoNotAllFitAPlanHoldsSome) {
+// Twelve tables that the launch reads one at a time: if it computes them, they need the bytes of only one.
+TEST(Hoist, IfNotAllConstantsFitThePlanHoldsSomeOfThem) {
   Program p;
   ValueId x = p.input("x", {n});
   for (int i = 1; i <= 12; ++i) {
@@ -210,17 +210,17 @@ TEST(Hoist, OfConstantsThatDoNotAllFitAPlanHoldsSome) {
   EXPECT_LT(launch_kernels(c.plan).size(), launch_kernels(p.compiled({"hoist"}).plan).size())
       << c.slot_assignment.memory_note;
   EXPECT_GT(launch_kernels(c.plan).size(), 12u);
-  EXPECT_NE(c.slot_assignment.memory_note.find("values of constants that do not fit are made in every launch: "),
+  EXPECT_NE(c.slot_assignment.memory_note.find("constants that do not fit are computed in every launch: "),
             std::string::npos)
       << c.slot_assignment.memory_note;
   Compilation least = testing::compilation(p.graph);
   least.options.memory = again;
   compile(least);
-  EXPECT_EQ(bytes(least), again) << "none";
+  EXPECT_EQ(bytes(least), again) << "no constant is held";
   Compilation with_memory = testing::compilation(p.graph);
   with_memory.options.memory = held;
   compile(with_memory);
-  EXPECT_EQ(launch_kernels(with_memory.plan).size(), 12u) << "what fits is held";
+  EXPECT_EQ(launch_kernels(with_memory.plan).size(), 12u) << "constants that fit are held";
 }
 
 Compilation attention(std::int64_t t) {
@@ -230,7 +230,7 @@ Compilation attention(std::int64_t t) {
   return p.compiled();
 }
 
-TEST(Hoist, ACausalMaskIsOneTableOfBoolsThatNoLaunchMakes) {
+TEST(Hoist, ACausalMaskIsOneTableOfBoolsThatNoLaunchComputes) {
   const std::int64_t t = 2048;
   const Compilation c = attention(t);
   EXPECT_LE(constant_bytes(c.plan), t * t + 2 * 8 * t + 1024) << print(c.plan);

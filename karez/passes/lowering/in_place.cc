@@ -1,4 +1,4 @@
-// in_place: a result takes the bytes of an operand that nobody reads any more.
+// in_place: finds operands that are not read later and gives their bytes to results.
 #include "karez/passes/lowering/in_place.h"
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace karez::passes {
 
 namespace {
 
-using RootPredicate = std::function<bool(LocalId)>;  // give its bytes, or take another's
+using RootPredicate = std::function<bool(LocalId)>;  // whether it may give its bytes, or take those of another root
 using Windows = std::map<LocalId, std::vector<LocalId>>;
 
-// `windows`: by root, every value on its bytes that anything reads.
+// `windows`: by root, every value on its bytes that is used.
 int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
                Windows windows, const RootPredicate& may_give, const RootPredicate& may_take) {
   auto local = [&](LocalId v) -> LocalValue& { return values[v]; };
-  std::map<LocalId, std::size_t> last;  // by root: the last call that touches its bytes
+  std::map<LocalId, std::size_t> last;  // by root: the last call that accesses its bytes
   for (std::size_t i = 0; i < calls.size(); ++i) {
     for (LocalId in : calls[i].in) last[local(in).root] = i;
     for (LocalId out : calls[i].out) last[local(out).root] = i;
@@ -29,7 +29,7 @@ int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std:
     const LocalCall& call = calls[i];
     LocalId from = call.in[operand], to = call.out[result], root = local(from).root;
     if (local(to).root != to || root == to || !may_take(to) || !may_give(root) || last[root] != i) return false;
-    const std::vector<LocalId>& all = windows[root];  // former roots included, whose bytes these have become
+    const std::vector<LocalId>& all = windows[root];  // includes results that took these bytes before
     if (!std::all_of(all.begin(), all.end(), may_give)) return false;
     if (local(from).view != local(root).view || call.spec.in[operand] != call.spec.out[result] ||
         local(to).view != local(root).view)
@@ -60,7 +60,7 @@ int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std:
   return count;
 }
 
-// Only a value that no launch reads gives its bytes; its result may be read by anything.
+// Only a value that no launch reads may give its bytes; any result may take them.
 void write_set_up_in_place(LocalProgram& program, const Graph& graph) {
   const ById<LocalId, bool> read = read_by_launches(program);
   Windows windows;

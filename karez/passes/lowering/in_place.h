@@ -1,4 +1,4 @@
-// in_place: inside an actor a result takes the bytes of an operand that nobody reads any more.
+// in_place: inside an actor a result reuses the bytes of an operand that is not read later.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,13 +6,13 @@
 
 namespace karez::passes {
 
-// Where an op allows it (OpDef::in_place): the operand is scratch of this actor, seen whole, in the strides of the
-// result, and read here for the last time. The result becomes a window on it, so the plan names the same bytes as
-// operand and result. Returns how many.
+// Applies if the op allows it (OpDef::in_place) and the operand is scratch of this actor, viewed whole in the strides
+// of the result, and read for the last time. The result becomes a window on it, so that the plan names the same bytes
+// as operand and result. Returns the number of such results.
 int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
                    const ById<LocalId, bool>& crosses);
 
-// On every actor.
+// Applies write_in_place to every actor, and the same rule to the set-up.
 LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmentation& segmentation);
 
 }  // namespace karez::passes

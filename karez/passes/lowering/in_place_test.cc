@@ -1,9 +1,9 @@
-// in_place: which results take an operand's bytes, that the plan says so, that bytes are saved and nothing changes.
+// Tests of in_place: results that reuse an operand's bytes in the plan, saved bytes, and unchanged results.
 #include "karez/passes/lowering/in_place.h"
 
 #include <gtest/gtest.h>
 
-#include "karez/passes/pipeline.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/test_interpreter.h"
 #include "karez/passes/test_programs.h"
 #include "karez/plan/live_bytes.h"
@@ -18,7 +18,7 @@ const TensorType vec{DType::f64, {64}};
 struct Program {
   Graph graph;
   Builder b{graph, table()};
-  // Read ahead, so that nothing else lies in its bytes.
+  // Read ahead, so that no other value shares its bytes.
   ValueId input(const std::string& name, const TensorType& type = vec) {
     return build::prefetched_input(b, name, type);
   }
@@ -32,7 +32,7 @@ struct Program {
   }
 };
 
-// "exp neg!": the calls of the only device in order, a mark behind those that write over an operand.
+// "exp, neg!": the calls of the only device in order; ! marks those that overwrite an operand.
 std::string calls_of(const Compilation& c) {
   std::string text;
   for (const Actor& actor : c.plan.actors)
@@ -59,7 +59,7 @@ std::map<std::string, testing::Array> run(const Program& p, const Compilation& c
 
 std::int64_t arena(const Compilation& c) { return plan::arena_bytes(c.plan)[DeviceId(0)]; }
 
-// The calls with in_place on; and that the results are those without it, bit for bit.
+// Returns the calls with in_place on, and checks that results are equal to those without it in every bit.
 std::string checked(const Program& p) {
   Compilation with = p.compiled(true), without = p.compiled(false);
   EXPECT_EQ(calls_of(without).find('!'), std::string::npos) << calls_of(without);
@@ -69,23 +69,23 @@ std::string checked(const Program& p) {
   return calls_of(with);
 }
 
-TEST(InPlace, AChainInsideAnActorLivesInOnePlaceAndSavesBytes) {
+TEST(InPlace, AChainInsideAnActorUsesOneBufferAndSavesBytes) {
   Program p;
   ValueId a = build::exp(p.b, p.input("x"));
   p.output(build::reduce_sum(p.b, build::tanh(p.b, build::neg(p.b, build::sqrt(p.b, a))), {0}));
   EXPECT_EQ(checked(p), "exp(x0), sqrt(x0)!, -x0!, tanh(x0)!, any.reduce_sum");
   EXPECT_GE(arena(p.compiled(false)) - arena(p.compiled(true)), 512 - 64)
-      << "but for the result, which may lie in the second";
+      << "except for the result, which may be in the second buffer";
 }
 
-TEST(InPlace, WhatIsReadAgainLaterKeepsItsBytes) {
+TEST(InPlace, AnOperandThatIsReadLaterKeepsItsBytes) {
   Program p;
   ValueId a = build::exp(p.b, p.input("x")), b = build::neg(p.b, a);
   p.output(build::reduce_sum(p.b, build::mul(p.b, b, a), {0}));
   EXPECT_EQ(checked(p), "exp(x0), -x0, x0 * x1!, any.reduce_sum");
 }
 
-TEST(InPlace, WhatAWindowReadsLaterKeepsItsBytes) {
+TEST(InPlace, AnOperandThatIsReadLaterThroughAWindowKeepsItsBytes) {
   Program p;
   ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}})), turned = build::transpose(p.b, a, {1, 0}),
           b = build::neg(p.b, a);
@@ -93,7 +93,7 @@ TEST(InPlace, WhatAWindowReadsLaterKeepsItsBytes) {
   EXPECT_EQ(checked(p), "exp(x0), -x0, x0 * x1!, any.reduce_sum");
 }
 
-TEST(InPlace, NotOverAnOperandThatIsSeenInTwoWaysAtOnce) {
+TEST(InPlace, AnOperandThatTheCallReadsThroughTwoViewsIsNotOverwritten) {
   Program p;
   ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}}));
   p.output(build::reduce_sum(p.b, build::mul(p.b, a, build::transpose(p.b, a, {1, 0})), {0, 1}));
@@ -105,7 +105,7 @@ TEST(InPlace, NotOverAnOperandThatIsSeenInTwoWaysAtOnce) {
   EXPECT_EQ(checked(square), "exp(x0), x0 * x1!, any.reduce_sum");
 }
 
-TEST(InPlace, NotOverPartOfAnOperandNorInOtherStrides) {
+TEST(InPlace, AnOperandThatIsReadInPartOrInOtherStridesIsNotOverwritten) {
   Program part;
   ValueId a = build::exp(part.b, part.input("x"));
   part.output(build::reduce_sum(part.b, build::neg(part.b, build::slice(part.b, a, {0}, {32})), {0}));
@@ -121,7 +121,7 @@ TEST(InPlace, NotOverPartOfAnOperandNorInOtherStrides) {
   EXPECT_EQ(checked(repeated), "exp(x0), -x0, any.reduce_sum");
 }
 
-TEST(InPlace, NeitherInputsNorVariablesNorConstantsNorWhatTheHostReadsAreOverwritten) {
+TEST(InPlace, InputsVariablesConstantsAndOutputsAreNotOverwritten) {
   Program p;
   ValueId w = testing::parameter(p.b, "w", vec);
   p.output(build::reduce_sum(
@@ -131,15 +131,15 @@ TEST(InPlace, NeitherInputsNorVariablesNorConstantsNorWhatTheHostReadsAreOverwri
   p.output(shown);
   p.output(build::reduce_sum(p.b, build::neg(p.b, shown), {0}));
   std::string calls = calls_of(p.compiled(true));
-  EXPECT_EQ(std::count(calls.begin(), calls.end(), '!'), 1) << calls << ": the product alone";
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), '!'), 1) << calls << ": only the product";
 }
 
-TEST(InPlace, OnlyWhereTheOpAllowsIt) {
+TEST(InPlace, AnOperandIsOverwrittenOnlyIfTheOpAllowsIt) {
   Program p;
   ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}}));
   p.output(build::reduce_sum(p.b, build::matmul(p.b, a, p.input("w", {DType::f64, {8, 8}})), {0, 1}));
   EXPECT_EQ(checked(p).find('!'), std::string::npos);
-  Program compare;  // a bool lies in other bytes than what was compared
+  Program compare;  // a bool has another size than the compared operands
   a = build::exp(compare.b, compare.input("x"));
   compare.output(
       build::select(compare.b, build::gt(compare.b, a, compare.input("y")), compare.input("y"), compare.input("z")));

@@ -1,4 +1,4 @@
-// layout: regions of values that share an order, the orders their calls ask for, and the cheapest choice among them.
+// layout: finds regions of values that share an order and the orders that their calls prefer, and chooses the cheapest.
 #include "karez/passes/lowering/layout.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "karez/ops/local_views.h"
 #include "karez/passes/lowering/call.h"
 #include "karez/passes/lowering/stride_choice.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/order.h"
 #include "karez/passes/sharding/device_cost.h"
 #include "karez/sbp/transition.h"
@@ -17,7 +18,7 @@
 namespace karez::passes {
 namespace {
 
-// Dimensions from the outermost in memory; those of size one stay where the logical order has them.
+// Dimensions, outermost in memory first; of equal strides, in logical order.
 Ints order_of(const View& view) {
   Ints order(view.shape.size());
   std::iota(order.begin(), order.end(), 0);
@@ -27,11 +28,11 @@ Ints order_of(const View& view) {
   return order;
 }
 
-// Values that lie alike: all results of a chain of pointwise calls, both ends of a transfer.
+// Values with the same order: all results of a chain of pointwise calls, operand and result of a transfer.
 struct Region {
-  std::vector<Ints> orders;  // to choose from; the first is row-major
+  std::vector<Ints> orders;  // candidates; the first is row-major
   std::size_t chosen = 0;
-  int variable = -1;  // of the factor graph, where there is a choice
+  int variable = -1;  // of the factor graph; -1 for a single candidate
 };
 
 class OrderChooser {
@@ -59,11 +60,11 @@ class OrderChooser {
 
  private:
   enum class Kind : std::uint8_t {
-    free,       // a call's result: its order is ours to choose
-    window,     // bytes of another value, seen through other strides
-    repeated,   // one number seen everywhere
+    free,       // a call's result: its order is chosen here
+    window,     // bytes of another value, viewed through other strides
+    repeated,   // a splat: all strides are 0
     row_major,  // filled by the host
-    stored,     // a variable's bytes, now or updated in place
+    stored,     // a variable's bytes, before or after an update in place
   };
   Kind kind(ValueId value) const { return kind_[value]; }
   const Node& producer(ValueId value) const { return graph_.node(graph_.value(value).producer); }
@@ -99,7 +100,7 @@ class OrderChooser {
   void join_regions() {
     for (const Node& node : graph_.nodes) {
       if (crosses_devices(node) || (node.op->role == Role::transition && kind(node.outputs[0]) == Kind::free)) {
-        // What a transfer takes lies as what it gives: where the source does not, it is copied first.
+        // A transfer's operand has the order of its result; an operand with another order is copied first.
         if (kind(node.inputs[0]) != Kind::free) laid_for_transfer_.push_back(node.inputs[0]);
         join(node.inputs[0], node.outputs[0]);
       }
@@ -128,7 +129,7 @@ class OrderChooser {
     return shape_of(local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, 0));
   }
 
-  // How a value is seen on the first device under the regions' present choices.
+  // The view of a value on the first device under the current choices of the regions.
   View view_of(ValueId value) {
     const TensorType type{graph_.type(value).dtype, local_shape(value)};
     switch (kind(value)) {
@@ -141,12 +142,12 @@ class OrderChooser {
     const Node& node = producer(value);
     View source = view_of(node.inputs[0]);
     if (node.op->role == Role::transition)
-      return View(type.dtype, type.shape, source.strides);  // a slice of what is there whole
+      return View(type.dtype, type.shape, source.strides);  // a slice of a whole value
     auto seen = window_at(graph_.value(value).producer, source);
     return seen ? *seen : *window_at(graph_.value(value).producer, View(source.type()));
   }
 
-  // What a window shows of an operand that is seen so; none where strides cannot say it.
+  // The view of a window's result for this view of its operand; none if strides cannot express it.
   std::optional<View> window_at(NodeId id, const View& source) const {
     const Node& node = graph_.node(id);
     auto seen = node.op->window(source, local_shape(node.outputs[0]), graph::localise(local_at(id)));
@@ -161,7 +162,7 @@ class OrderChooser {
     return local;
   }
 
-  // The free values whose choice decides how `value` is seen.
+  // Adds the region of the free value that determines the view of `value`, if there is one.
   void roots_of(ValueId value, std::vector<ValueId>& roots) {
     while (kind(value) == Kind::window) value = producer(value).inputs[0];
     if (kind(value) == Kind::free) roots.push_back(find(value));
@@ -181,7 +182,7 @@ class OrderChooser {
     return node.op->role == Role::compute || node.op->role == Role::update || node.op->role == Role::store;
   }
 
-  // One node as the call that localise makes of it on the first device.
+  // The call that localise creates for the node on the first device.
   CallSpec call_at(NodeId id) {
     NodeView view{&graph_, id};
     std::vector<View> in, out;
@@ -190,8 +191,8 @@ class OrderChooser {
     return call_of(view, std::move(in), std::move(out), graph::localise(local_at(id)));
   }
 
-  // Orders that somebody asks for: kernels, stored operands of the same shape, windows that strides cannot say,
-  // elementwise calls on windows and on what is stored.
+  // Collects candidate orders from kernels, stored operands of the same shape, windows that strides cannot express, and
+  // elementwise calls on windows and stored values.
   void gather_orders() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
@@ -217,8 +218,8 @@ class OrderChooser {
     }
   }
 
-  // reshape(transpose(x)) is a window if x lies so that its transpose is row-major. Asked while everything lies
-  // row-major: then strides tell the dimensions of the source apart.
+  // reshape(transpose(x)) is a window if the order of x makes its transpose row-major. This runs while all values are
+  // row-major, so that strides identify the dimensions of the source.
   void ask_for_window(const Node& node) {
     ValueId source = node.inputs[0];
     const View seen = view_of(source);
@@ -252,8 +253,7 @@ class OrderChooser {
     auto [at, fresh] = known_.try_emplace(print(call), 0.0);
     if (!fresh) return at->second;
     auto choice = choose_strides(catalog_, costs_, call, work);
-    constexpr double missing =
-        1.0;  // seconds: localise will say which kernel there is none of, if nothing else is left
+    constexpr double missing = 1.0;  // seconds; if no other choice remains, localise reports the missing kernel
     at->second = choice ? choice->seconds : missing;
     return at->second;
   }
@@ -262,9 +262,9 @@ class OrderChooser {
     return same_order(from.shape, from.strides, to.strides) ? 0 : call_seconds(copy_call(from, to), copy_work(from));
   }
 
-  // A cost for each joint choice of the regions in `roots`, by trying them all. Where those are too many (a concat of
-  // many values), by trying each region alone beside the first that is named, the others row-major: what one adds is
-  // taken to hang on that one only.
+  // Adds the cost of each joint choice of the regions in `roots`. If there are too many (a concat of many values), it
+  // tries each region only together with the first one, with the others row-major, and assumes that each region's
+  // additional cost depends only on these two.
   template <class Seconds>
   void add_factor(solve::MinSumProblem& problem, std::vector<ValueId> roots, Seconds&& seconds) {
     std::erase_if(roots, [&](ValueId r) { return regions_.at(r).variable < 0; });
@@ -293,7 +293,7 @@ class OrderChooser {
     for (ValueId r : roots) variables.push_back(regions_.at(r).variable);
     return variables;
   }
-  // By the roots' joint choices, of which the last varies fastest. All others lie row-major.
+  // The costs of the roots' joint choices, of which the last varies fastest. All others are row-major.
   template <class Seconds> std::vector<double> costs_of(const std::vector<ValueId>& roots, Seconds&& seconds) {
     std::vector<double> cost;
     while (true) {
@@ -317,7 +317,7 @@ class OrderChooser {
       region.variable = static_cast<int>(of.size());
       of.push_back(root);
       problem.domain.push_back(static_cast<int>(region.orders.size()));
-      std::vector<double> first;  // of equals the first: row-major
+      std::vector<double> first;  // of equal costs, the first order wins: row-major
       constexpr double nothing = 1e-12;
       for (std::size_t i = 0; i < region.orders.size(); ++i) first.push_back(nothing * static_cast<double>(i));
       problem.factors.push_back(solve::factor({region.variable}, std::move(first)));
@@ -326,7 +326,7 @@ class OrderChooser {
     std::map<ValueId, std::vector<NodeId>> windows;  // by operand
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
-      std::vector<ValueId> roots;  // what is made first
+      std::vector<ValueId> roots;  // those of results first
       if (node.op->role == Role::window) windows[node.inputs[0]].push_back(n);
       if (!is_call(node)) continue;
       for (ValueId out : node.outputs) roots_of(out, roots);
@@ -335,7 +335,7 @@ class OrderChooser {
       Cost work = device_work(graph_, view.id);
       add_factor(problem, roots, [&] { return node.acts * call_seconds(call_at(n), work); });
     }
-    for (const auto& [source, users] : windows) {  // those that strides cannot say take the same copy
+    for (const auto& [source, users] : windows) {  // all windows that strides cannot express share one copy
       std::vector<ValueId> roots;
       roots_of(source, roots);
       add_factor(problem, roots, [&, source = source, &users = users] {
@@ -354,7 +354,7 @@ class OrderChooser {
       });
     }
     solve::MinSumResult best = solve::min_sum(problem);
-    require(best.feasible, "layout: no choice of strides was found: ", best.method);
+    require(best.feasible, "layout: found no choice of strides: ", best.method);
     for (std::size_t v = 0; v < of.size(); ++v) regions_.at(of[v]).chosen = static_cast<std::size_t>(best.choice[v]);
   }
 
@@ -363,8 +363,8 @@ class OrderChooser {
   const CostTable& costs_;
   ById<ValueId, Kind> kind_;
   ById<ValueId, ValueId> parent_;           // of the forest of regions
-  ById<ValueId, bool> is_laid_;             // whether its region says how it, or its copy for a transfer, lies
-  std::vector<ValueId> laid_for_transfer_;  // windows and stored values that a transfer takes
+  ById<ValueId, bool> is_laid_;             // whether its region determines its order, or that of its transfer copy
+  std::vector<ValueId> laid_for_transfer_;  // windows and stored values that a transfer reads
   std::map<ValueId, Region> regions_;       // by the forest's roots
   std::map<std::string, double> known_;     // seconds by call
 };

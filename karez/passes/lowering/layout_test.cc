@@ -1,4 +1,4 @@
-// layout: what lies channels-last and what row-major, copies where they pay, and one answer for all ranks.
+// Tests of layout: channels-last and row-major values, copies if they pay off, and the same choice on all ranks.
 #include "karez/passes/lowering/layout.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "karez/base/text.h"
 #include "karez/passes/lowering/localise.h"
 #include "karez/passes/lowering/stride_choice.h"
-#include "karez/passes/scheduling/order.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/segment.h"
 #include "karez/passes/scheduling/slots.h"
 #include "karez/passes/sharding/box.h"
@@ -23,8 +23,8 @@ namespace {
 
 using testing::table;
 
-// As the CPU's: convolutions and pools are fast on channels-last data, pointwise calls where all that do not repeat lie
-// alike, the rest on whatever has one contiguous dimension. All else is left to the plain rows.
+// Similar to the CPU's kernels: convolutions and pools are fast on channels-last data, pointwise calls on operands that
+// have the order of the result or stride 0, other ops on any strides. Plain kernels run all other calls.
 class RatedCatalog : public KernelCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -67,7 +67,7 @@ struct Program {
   }
 };
 
-// "conv2d 0231": the order of every value of four dimensions, by the op that made it; row-major ones too.
+// "conv2d 0231": the order of every value of four dimensions, with its op; row-major ones too.
 std::string orders_of(const Compilation& c) {
   std::string text;
   const DimensionOrders orders = layout(c.graph, *c.catalog, c.options.costs);
@@ -101,12 +101,12 @@ TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
   EXPECT_TRUE(
       golden(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n"));
   run_passes(c, {"layout", "localise"});
-  EXPECT_EQ(c.local.copies, 2) << "of the image and of the weight, which the host filled";
+  EXPECT_EQ(c.local.copies, 2) << "of the image and of the weight, which are inputs";
   EXPECT_EQ(calls_with(c, "plain."), 0);
 }
 
-// Joint choices of what a concat takes grow with two to the number of values: sixteen and sixty lie as three do.
-TEST(Layout, AConcatOfManyConvolutionsLiesAsOneOfThree) {
+// The joint choices of a concat's operands are 2 to the power of their number: 16 and 60 get the same orders as 3.
+TEST(Layout, AConcatOfManyConvolutionsHasTheSameOrdersAsOneOfThree) {
   for (const int groups : {3, 16, 60}) {
     Program p;
     const ValueId w = p.input("w", {4, 8, 3, 3});
@@ -132,7 +132,7 @@ TEST(Layout, AnAttentionScoreStaysRowMajor) {
   EXPECT_EQ(calls_with(c, "plain."), 0);
 }
 
-TEST(Layout, AProductLiesSoThatTheReshapeBehindItsTransposeIsAWindow) {
+TEST(Layout, AProductHasTheOrderInWhichTheReshapeAfterItsTransposeIsAWindow) {
   Program p;
   ValueId weights = p.input("weights", {2, 3, 8, 8}), v = heads(p.b, p.input("v", {2, 8, 12}), 2, 8, 3, 4);
   ValueId y = build::matmul(p.b, weights, v);
@@ -143,7 +143,7 @@ TEST(Layout, AProductLiesSoThatTheReshapeBehindItsTransposeIsAWindow) {
   EXPECT_EQ(c.local.copies, 0);
 }
 
-TEST(Layout, WhereTwoKernelsDisagreeACountedCopyStands) {
+TEST(Layout, KernelsThatPreferDifferentOrdersNeedACountedCopy) {
   Program p;
   ValueId x = build::exp(p.b, p.input("x", {2, 8, 16, 16}));
   p.output(build::max_pool(p.b, x).value);
@@ -154,7 +154,7 @@ TEST(Layout, WhereTwoKernelsDisagreeACountedCopyStands) {
   EXPECT_EQ(calls_with(c, "plain."), 0);
 }
 
-TEST(Layout, BothEndsOfATransferLieAlikeAndAWindowIsCopiedForIt) {
+TEST(Layout, OperandAndResultOfATransferHaveTheSameOrderAndAWindowIsCopiedForIt) {
   Program p("data=2");
   ValueId x = p.input("x", {4, 6});
   p.graph.value(x).layout = Layout{S(0)};
@@ -173,8 +173,8 @@ TEST(Layout, BothEndsOfATransferLieAlikeAndAWindowIsCopiedForIt) {
     }
 }
 
-TEST(Layout,
-     AReshapeBehindATransposeIsAWindowWhereSizesAreEqualToo) {  // sizes do not tell the dimensions apart, strides do
+// Dimensions of equal sizes are identified by their strides.
+TEST(Layout, AReshapeAfterATransposeIsAWindowForEqualSizesToo) {
   Program p;
   p.output(build::reshape(
       p.b, build::transpose(p.b, build::matmul(p.b, p.input("x", {4, 4, 6}), p.input("y", {4, 6, 6})), {1, 0, 2}),
@@ -204,7 +204,7 @@ TEST(Layout, IsAPassThatCanBePrintedAndSwitchedOff) {
       std::none_of(off.passes.begin(), off.passes.end(), [](const PassTime& pass) { return pass.name == "layout"; }));
 }
 
-TEST(Layout, AllRanksChooseAlikeThoughTheirPartsDiffer) {
+TEST(Layout, AllRanksChooseTheSameOrdersAlthoughTheirPartsDiffer) {
   auto orders = [](int rank) {
     Program p("data=3");
     for (std::size_t d = 0; d < 3; ++d) p.graph.meshes[0].devices[d] = {static_cast<int>(d), 0};
@@ -218,7 +218,7 @@ TEST(Layout, AllRanksChooseAlikeThoughTheirPartsDiffer) {
   EXPECT_EQ(orders(0), orders(2));
 }
 
-// Of what localise calls, copies too.
+// The seconds of the calls that localise creates, including copies.
 double seconds_of_calls(Compilation c, const DimensionOrders& orders) {
   c.orders = orders;
   run_passes(c, {"localise"});
@@ -231,7 +231,7 @@ double seconds_of_calls(Compilation c, const DimensionOrders& orders) {
   return seconds;
 }
 
-// Images through convolutions, pools, sums, turned and flattened, and what is updated in place.
+// Adds convolutions, pools, sums, transposes and reshapes of images, and an update in place.
 void add_random_calls(Program& p, std::mt19937_64& random, std::size_t calls) {
   auto below = [&](std::size_t count) { return random() % count; };
   std::vector<ValueId> made;
@@ -307,11 +307,12 @@ TEST(Layout, NoOtherOrdersOfRandomProgramsCostLess) {
     }
     chosen += mine / best;
   }
-  EXPECT_GT(other, 100) << "laid otherwise than row-major";
-  EXPECT_TRUE(pinned_at_most(chosen / programs, 1.00634)) << "mean of cost over the least; 57 of the programs have it";
+  EXPECT_GT(other, 100) << "values that are not row-major";
+  EXPECT_TRUE(pinned_at_most(chosen / programs, 1.00634))
+      << "mean ratio of cost to the least cost; 1 for 57 of the programs";
 }
 
-// A concat that is fast where all that it takes lies as what it makes.
+// A concat is fast if all operands and the result are channels-last, or none is.
 class ConcatCatalog : public RatedCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -333,8 +334,8 @@ class ConcatCatalog : public RatedCatalog {
   static bool is_last(const View& v) { return same_order(v.shape, v.strides, channels_last(v.shape)); }
 };
 
-// Each gains by itself, for copies are made of the others: none is forgotten.
-TEST(Layout, EachOfManyOperandsLiesAsTheReaderBehindThemWantsIt) {
+// Changing one operand's order saves one copy, whatever the others have: no operand is skipped.
+TEST(Layout, EachOfManyOperandsHasTheOrderThatItsReaderPrefers) {
   const ConcatCatalog catalog;
   for (const int operands : {3, 12, 24}) {
     Program p;
@@ -349,7 +350,7 @@ TEST(Layout, EachOfManyOperandsLiesAsTheReaderBehindThemWantsIt) {
   }
 }
 
-TEST(StrideChoice, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
+TEST(StrideChoice, AnOperandIsCopiedOnlyIfThatCostsLessThanTheSlowKernel) {
   RatedCatalog catalog;
   CostTable costs;
   CallSpec call;
@@ -369,13 +370,13 @@ TEST(StrideChoice, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
       costs.seconds({WorkClass::memory, 0, 12.0 * 512 * 512}) + costs.seconds({WorkClass::move, 0, 8.0 * 512 * 512}),
       1e-12);
 
-  costs.memory_bytes = 1e30;  // a copy costs as much as the call here, and a plain row twenty of it
+  costs.memory_bytes = 1e30;  // now a copy costs as much as the fast call, and a plain call costs twenty times as much
   EXPECT_EQ(with_size(512)->choice.kernel, "fast.pointwise");
   EXPECT_NEAR(with_size(512)->seconds, 2 * costs.call, 1e-12);
   call.in = {View(DType::f32, {4, 4}), View(DType::f32, {4, 4})}, call.out = {View(DType::f32, {4, 4})};
   EXPECT_EQ(choose_strides(catalog, costs, call, {WorkClass::memory, 0, 192})->copied,
             (std::vector<bool>{false, false}))
-      << "it is fast as it stands";
+      << "it is fast without copies";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// localise: every node on every own device as calls, windows on bytes that are there, or collectives.
+// localise: converts every node on every own device to calls, windows on existing bytes, or collectives.
 #include "karez/passes/lowering/localise.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #include "karez/passes/lowering/call.h"
 #include "karez/passes/lowering/layout.h"
 #include "karez/passes/lowering/stride_choice.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/rewrite.h"
-#include "karez/passes/scheduling/order.h"
 #include "karez/passes/sharding/device_cost.h"
 #include "karez/sbp/transition.h"
 
@@ -38,7 +38,7 @@ int position_on(const Mesh& mesh, DeviceName device) {
 
 namespace {
 
-// What a Partial is that adds nothing. Integers stay integers: no double is the largest i64.
+// The identity element of a reduction. For integer types it is an integer, since no double equals the largest i64.
 Attr identity_of(Reduce reduce, DType dtype) {
   return with_type(dtype, [&]<class T>() -> Attr {
     using Limits = std::numeric_limits<T>;
@@ -48,7 +48,7 @@ Attr identity_of(Reduce reduce, DType dtype) {
       return static_cast<std::int64_t>(max ? Limits::lowest() : Limits::max());
     } else {
       if (reduce == Reduce::sum) return 0.0;
-      constexpr double infinity = std::numeric_limits<double>::infinity();  // which every float has
+      constexpr double infinity = std::numeric_limits<double>::infinity();  // every float type has it
       return max ? -infinity : infinity;
     }
   });
@@ -57,7 +57,7 @@ Attr identity_of(Reduce reduce, DType dtype) {
 Reduce reduce_from(const std::string& sbp) {
   for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min})
     if (sbp == print(P(r))) return r;
-  fail("box: '", sbp, "' is no Partial");
+  fail("box: '", sbp, "' is not a Partial");
 }
 
 class Localiser {
@@ -115,10 +115,10 @@ class Localiser {
   LocalSegment& here() { return made_.segments.back(); }
   LocalValue& local(LocalId id) { return made_.values[id]; }
   LocalId at(ValueId value) const { return table_[static_cast<std::size_t>(device_)][value]; }
-  // Of the device at hand in the value's mesh.
+  // The position of the current device in the value's mesh.
   int position(ValueId value) const { return position_on(graph_.mesh(value), own_[static_cast<std::size_t>(device_)]); }
   bool is_local(ValueId value) const { return position(value) >= 0; }
-  bool takes_part(NodeId id) const {  // in a transfer both sides do
+  bool takes_part(NodeId id) const {  // in a transfer, senders and receivers do
     const Node& node = graph_.node(id);
     return is_local(node.outputs[0]) || (node.op->role == Role::transfer && is_local(node.inputs[0]));
   }
@@ -133,7 +133,7 @@ class Localiser {
   }
   void define(ValueId value, LocalId index) { table_[static_cast<std::size_t>(device_)][value] = index; }
 
-  // A value that is made here: dense, in its own order.
+  // The view of a value that is produced on this device: dense, in its own order.
   View made_view(ValueId value, const Shape& shape) const {
     const Ints& order = orders_[value];
     return order.empty() ? View(graph_.type(value).dtype, shape) : laid_out(graph_.type(value).dtype, shape, order);
@@ -153,13 +153,13 @@ class Localiser {
     return add(std::move(out));
   }
 
-  // Every device keeps its own part; what lies on other ranks' devices alone is kept there.
+  // Every own device outputs its part; values that only other ranks have are output there.
   void fetch(const Output& output) {
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_)
       if (is_local(output.value)) made_.outputs.push_back({output.name, device_, at(output.value)});
   }
 
-  // A value that lies on the mesh already: each device reads its own part.
+  // An array that is already on the mesh: each device reads its own part.
   void array_input(SegmentId segment, ValueId value) {
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
       if (!is_local(value)) continue;
@@ -172,13 +172,13 @@ class Localiser {
     }
   }
 
-  // A batch input: registers on the rank's host, on which its devices have windows. Which strides those have may not
-  // depend on what else the rank holds, since kernels are chosen by them: along the batch one register holds all, and
-  // what is split otherwise is a register for each part.
+  // A batch input: registers on the rank's host, with windows for its devices. The strides of windows may not depend on
+  // the other parts that the rank has, since kernels are chosen by strides: parts along the batch share one register,
+  // and parts along other dimensions have a register each.
   void input(SegmentId segment, NodeId node) {
     ValueId value = graph_.node(node).outputs[0];
     if (graph_.node(node).attrs.flag("array", false)) return array_input(segment, value);
-    std::map<std::string, LocalId> parts;  // by box, "" for the one that holds all
+    std::map<std::string, LocalId> parts;  // by box as text
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
       if (!is_local(value)) continue;
       Box box = read_of_batch(value);
@@ -195,7 +195,7 @@ class Localiser {
     }
   }
 
-  // The rows that the device at hand reads: of what it has whole and only takes slices of, those.
+  // The box that the current device reads: if all readers are slices, only the rows that they use.
   Box read_of_batch(ValueId value) const {
     Box box = box_of(value);
     if (box.empty() || uses_[value].empty() || fetched_[value]) return box;
@@ -210,7 +210,7 @@ class Localiser {
     return box;
   }
 
-  // What the device at hand has of it, with the rows between the first and the last that own devices read.
+  // The current device's box, with the rows from the first to the last that own devices read.
   Box held_of_batch(ValueId value) {
     const int device = device_;
     Box held = read_of_batch(value);
@@ -223,7 +223,7 @@ class Localiser {
     return held;
   }
 
-  // A constant that is filled when the plan is loaded: one element seen everywhere, or its data.
+  // A splat: one element, filled when the plan is loaded, and a window with strides 0 on it.
   LocalId splat(ValueId value, DType dtype, const Attr& number, const Box& box) {
     auto key = std::make_tuple(device_, dtype, Attrs().set("value", number).print());
     auto found = splats_.find(key);
@@ -247,8 +247,8 @@ class Localiser {
 
   void choose_plain(LocalCall& call) {
     auto choice = catalog_.find(call.spec);
-    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call.spec),
-            "; for this op there are: ", catalog_.list(call.spec.op));
+    require(ErrorKind::device, choice.has_value(), "no kernel supports ", print(call.spec),
+            "; kernels of this op: ", catalog_.list(call.spec.op));
     call.kernel = choice->kernel;
     call.workspace = choice->workspace;
   }
@@ -272,21 +272,21 @@ class Localiser {
     return to;
   }
 
-  // What goes to a collective lies in the one order that all members agree on.
+  // A collective's operand must have the order that all members use.
   void make_stored(ValueId value) {
     const View& view = local(at(value)).view;
     View stored = made_view(value, view.shape);
     if (same_order(view.shape, view.strides, stored.strides)) return;
     LocalId copy = copy_to(at(value), stored);
-    local(copy).value = value;  // on this device the value is its copy from here on, with the value's slots
+    local(copy).value = value;  // from here on the copy represents the value on this device, with the value's slots
     define(value, copy);
   }
 
-  // Picks the kernel; where one that takes other strides of the inputs is cheaper, counted copies come first.
+  // Chooses the kernel; if one with other input strides is cheaper, even with copies, the copies are inserted before.
   void emit_call(LocalCall call, const Cost& work) {
     auto choice = choose_strides(catalog_, options_.costs, call.spec, work);
-    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
-            "; for this op there are: ", catalog_.list(call.spec.op));
+    require(ErrorKind::device, choice.has_value(), "no kernel supports ", print(call.spec), " of ",
+            describe(graph_, node_), "; kernels of this op: ", catalog_.list(call.spec.op));
     for (std::size_t i = 0; i < call.in.size(); ++i)
       if (choice->copied[i]) call.in[i] = copy_to(call.in[i], choice->call.in[i]);
     call.spec = std::move(choice->call);
@@ -298,7 +298,7 @@ class Localiser {
   int team_of(const Cost& work) const {
     if (options_.team == 1) return 1;
     double seconds = options_.costs.seconds(work);
-    constexpr double worth = 1.5e-5;  // below this, waking a second thread costs more than it brings
+    constexpr double worth = 1.5e-5;  // seconds; below this, waking a second thread costs more than it saves
     return seconds >= worth ? options_.team : 1;
   }
 
@@ -346,7 +346,7 @@ class Localiser {
     Reduce reduce = reduce_from(node.attrs.text("to"));
     bool whole_here = node.attrs.text("from") == "B";
     int coordinate = graph_.mesh(out).coordinates(position(out))[static_cast<std::size_t>(node.attrs.integer("axis"))];
-    if (whole_here && (coordinate == 0 || reduce != Reduce::sum)) {  // a max of equals is that value
+    if (whole_here && (coordinate == 0 || reduce != Reduce::sum)) {  // the max of equal values is the value itself
       define(out, window(out, source, local(source).view, 0, std::move(box)));
       return;
     }
@@ -375,7 +375,7 @@ class Localiser {
     define(out, result);
   }
 
-  // A window where strides can say it, else on a copy in row-major order.
+  // Defines the result as a window, on a row-major copy of the operand if strides cannot express it.
   bool windowed(const NodeView& view, const Attrs& attrs) {
     const OpDef& op = *view.node().op;
     if (op.role != Role::window) return false;
@@ -387,7 +387,7 @@ class Localiser {
     if (!seen) {
       source = copy_to(source, View(local(source).view.type()));
       seen = op.window(local(source).view, shape, attrs);
-      require(seen.has_value(), "localise: ", describe(graph_, view.id), " cannot see ", local(source).view, " as ",
+      require(seen.has_value(), "localise: ", describe(graph_, view.id), " cannot view ", local(source).view, " as ",
               shape);
     }
     define(out, window(out, source, std::move(seen->view), seen->offset, std::move(box)));
@@ -444,7 +444,7 @@ class Localiser {
     Attrs attrs = graph::localise(local_view);
     if (constant(view, attrs) || windowed(view, attrs)) {
       require(node.act_attrs.empty(), "localise: ", describe(graph_, id),
-              " calls no kernel, so it cannot differ by act");
+              " calls no kernel, so its attributes cannot differ by act");
       return;
     }
 
@@ -460,7 +460,7 @@ class Localiser {
       int over = overwrites_[value];
       LocalId index;
       if (over >= 0) {
-        const LocalId old = variables_.at({device_, over});  // not a copy of it that collectives read
+        const LocalId old = variables_.at({device_, over});  // the variable itself, not its copy for collectives
         index = window(value, old, local(old).view, 0, std::move(box));
       } else {
         View made = made_view(value, shape_of(box));
@@ -486,7 +486,7 @@ class Localiser {
     }
   }
 
-  // What joins the acts of a launch, or parts what is there once: copies to or from another place in each act; a sum
+  // Nodes that join the results of acts, or split a whole value: each act copies to or from another offset; a sum
   // begins with a copy.
   void between_acts(const NodeView& view, const LocalView& local_view) {
     const Node& node = view.node();
@@ -540,10 +540,10 @@ class Localiser {
   NodeId node_;
   ById<ValueId, std::vector<Use>> uses_;
   ById<ValueId, bool> feeds_comm_, fetched_;
-  ById<ValueId, int> overwrites_;              // the variable whose old bytes it overwrites, or -1
+  ById<ValueId, int> overwrites_;              // the variable whose bytes the value overwrites, or -1
   std::vector<ById<ValueId, LocalId>> table_;  // by own device
   std::map<std::string, int, std::less<>> variable_named_;
-  std::map<std::pair<int, int>, LocalId> variables_;  // by own device and variable: its bytes, as the launch finds them
+  std::map<std::pair<int, int>, LocalId> variables_;  // by own device and variable: its bytes at the start of a launch
   std::map<std::tuple<int, DType, std::string>, LocalId> splats_;
   std::map<std::pair<LocalId, std::string>, LocalId> copied_;  // within one local segment
 };

@@ -1,4 +1,4 @@
-// localise: this rank's nodes, once for each own device, with local shapes, offsets, kernels and windows.
+// localise: converts this rank's nodes to calls on each own device, with local shapes, offsets, kernels and windows.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,7 +6,7 @@
 
 namespace karez::passes {
 
-// Every value lies in its order of `orders`, dense, unless it is a window on another.
+// Every value is dense in its order of `orders`, unless it is a window on another.
 LocalProgram localise(const Graph& graph, const Streams& stream, const Segmentation& segmentation,
                       const DimensionOrders& orders, const KernelCatalog& catalog, const CompileOptions& options);
 

@@ -1,4 +1,4 @@
-// localise: local shapes, windows and copies, Partial from Broadcast, inputs on the host, and missing kernels.
+// Tests of localise: local shapes, windows and copies, Partial from Broadcast, inputs on the host, and missing kernels.
 #include "karez/passes/lowering/localise.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "karez/base/test_golden.h"
 #include "karez/passes/lowering/call.h"
-#include "karez/passes/scheduling/order.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/segment.h"
 #include "karez/passes/scheduling/slots.h"
 #include "karez/passes/sharding/box.h"
@@ -32,7 +32,7 @@ struct Program {
     return build::input(b, name, {dtype, std::move(shape)});
   }
   void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
-  Compilation localised(bool sharded = true) {  // not sharded: all layouts and boxes are there already
+  Compilation localised(bool sharded = true) {  // false: the graph already has all layouts and boxes
     Compilation c = testing::compilation(graph);
     c.catalog = &catalog;
     if (sharded) run_passes(c, {"shard", "box"});
@@ -53,13 +53,13 @@ std::string calls_of(const Compilation& c, int device = 0) {
   return text;
 }
 
-// The device's part of what the first node of this op made.
+// The device's part of the result of the first node of this op.
 const LocalValue& made_by(const Compilation& c, std::string_view op, int device = 0) {
   for (const LocalValue& local : c.local.values)
     if (local.device == device && local.value.valid() &&
         c.graph.node(c.graph.value(local.value).producer).op->name == op)
       return local;
-  fail("nothing was made by ", op);
+  fail("no value of ", op);
 }
 const LocalValue& root_of(const Compilation& c, const LocalValue& local) { return c.local.values[local.root]; }
 
@@ -87,7 +87,7 @@ pointwise(i32[2]) {expr="-x0"} -> i32[2]
   EXPECT_EQ(print(c.local.setup[1].spec), "iota() {axis=0, start=3} -> i32[2]");
 }
 
-TEST(Localise, APartWithoutElementsIsAPartLikeAnother) {
+TEST(Localise, APartMayHaveNoElements) {
   Program p("data=4");
   ValueId x = p.fix(p.input("x", {3, 2}), {S(0)});
   p.output(p.fix(build::exp(p.b, x), {S(0)}));
@@ -96,7 +96,7 @@ TEST(Localise, APartWithoutElementsIsAPartLikeAnother) {
   EXPECT_EQ(made_by(c, "input", 3).offset, 0);
 }
 
-TEST(Localise, WindowsMakeNoCallsAndAReshapeOfChannelsLastOneCountedCopy) {
+TEST(Localise, WindowsNeedNoCallsAndReshapesOfChannelsLastDataOneCountedCopy) {
   Program p;
   ValueId x = p.input("x", {2, 3, 4, 5});
   ValueId seen =
@@ -109,26 +109,25 @@ TEST(Localise, WindowsMakeNoCallsAndAReshapeOfChannelsLastOneCountedCopy) {
   EXPECT_EQ(made_by(c, "slice").offset, (60 + 5) * 4);
 
   Program flat;
-  ValueId y =
-      build::transpose(flat.b, flat.input("x", {2, 4, 5, 3}), {0, 3, 1, 2});  // channels-last to those who see it so
+  ValueId y = build::transpose(flat.b, flat.input("x", {2, 4, 5, 3}), {0, 3, 1, 2});  // NCHW over channels-last bytes
   flat.output(build::exp(flat.b, build::reshape(flat.b, y, {2, 60})));
   flat.output(build::tanh(flat.b, build::reshape(flat.b, y, {120})), "z");
   c = flat.localised();
-  EXPECT_EQ(c.local.copies, 1) << "both take the same one";
+  EXPECT_EQ(c.local.copies, 1) << "both read the same copy";
   EXPECT_TRUE(golden(calls_of(c), R"--(copy(f32[2, 3, 4, 5]{60, 1, 15, 3}) -> f32[2, 3, 4, 5]
 pointwise(f32[2, 60]) {expr="exp(x0)"} -> f32[2, 60]
 pointwise(f32[120]) {expr="tanh(x0)"} -> f32[120]
 )--"));
 }
 
-TEST(Localise, ASliceThatTakesNothingStaysAtTheFirstByte) {
+TEST(Localise, AnEmptySliceHasOffsetZero) {
   Program p;
   p.output(build::exp(p.b, build::slice(p.b, p.input("x", {4}), {4}, {0})));
   Compilation c = p.localised();
   EXPECT_EQ(made_by(c, "slice").offset, 0);
 }
 
-TEST(Localise, ARowParallelMatmulTakesItsBiasOnOneCoordinateAlone) {
+TEST(Localise, ARowParallelMatmulAddsItsBiasOnOnlyOneCoordinate) {
   Program p("model=3");
   ValueId x = p.fix(p.input("x", {4, 6}), {B()});
   ValueId w = testing::parameter(p.b, "w", {DType::f32, {6, 2}});
@@ -150,7 +149,7 @@ TEST(Localise, ARowParallelMatmulTakesItsBiasOnOneCoordinateAlone) {
     EXPECT_TRUE(d == 0 || print(add->spec.in[1]) == "f32[4, 2]{0, 0}") << print(add->spec.in[1]);
     EXPECT_TRUE(d != 0 || c.graph.node(c.graph.value(taken.value).producer).attrs.text("name") == "bias");
   }
-  ASSERT_EQ(c.local.setup.size(), 2u) << "one zero a device";
+  ASSERT_EQ(c.local.setup.size(), 2u) << "one zero per device";
   EXPECT_EQ(print(c.local.setup[0].spec), "constant() {value=0.0} -> f32[]");
 }
 
@@ -161,7 +160,7 @@ Attrs all_reduce(const char* from) {
   return Attrs().set("axis", 0).set("move", "all_reduce").set("from", from).set("to", "B");
 }
 
-TEST(Localise, AMaximumOfEqualsIsThatValueOnEveryCoordinate) {
+TEST(Localise, ABroadcastBecomesAPartialMaximumWithoutCalls) {
   Program p("data=2");
   ValueId x = p.fix(p.input("x", {4}), {B()});
   ValueId partial = p.fix(p.b.one("box", {x}, to_partial("B", "P(max)")), {P(Reduce::max)});
@@ -183,7 +182,7 @@ TEST(Localise, ASplitBecomesPartialByPaddingWithTheIdentity) {
                  {Reduce::sum, DType::i64, "0"},
                  {Reduce::max, DType::i32, "-2147483648"},
                  {Reduce::min, DType::i32, "2147483647"},
-                 {Reduce::max, DType::i64, "-9223372036854775808"},  // integers: no double is the largest i64
+                 {Reduce::max, DType::i64, "-9223372036854775808"},  // an integer, since no double equals it
                  {Reduce::min, DType::i64, "9223372036854775807"}}) {
     Program p("data=2");
     std::string kind = print(P(k.reduce));
@@ -223,11 +222,11 @@ TEST(Localise, AnInputIsOneRegisterOnTheHostWithAWindowForEachDevice) {
     EXPECT_EQ(print(root_of(c, window).view), "f32[5, 4]");
     EXPECT_EQ(window.offset, d < 2 ? 0 : 3 * 4 * 4);
     EXPECT_EQ(print(window.view), d < 2 ? "f32[3, 4]" : "f32[2, 4]");
-    EXPECT_EQ(made_by(c, "box", d).offset, window.offset + (d % 2) * 2 * 4) << "a free slice of the window";
+    EXPECT_EQ(made_by(c, "box", d).offset, window.offset + (d % 2) * 2 * 4) << "a slice of the window without a call";
   }
 }
 
-TEST(Localise, AnInputThatLiesOnTheMeshIsAPartOnEachDevice) {
+TEST(Localise, AnArrayInputIsAPartOnEachDevice) {
   Program p("data=2,model=2");
   ValueId x = build::array_input(p.b, "x", {DType::f32, {5, 4}}, {B(), S(0)});
   p.output(p.fix(build::exp(p.b, x), {S(1), S(0)}));
@@ -238,7 +237,7 @@ TEST(Localise, AnInputThatLiesOnTheMeshIsAPartOnEachDevice) {
     EXPECT_EQ(root_of(c, part).device, d);
     EXPECT_EQ(print(part.view), d % 2 == 0 ? "f32[3, 4]" : "f32[2, 4]");
     EXPECT_EQ(part.box, (Box{d % 2 == 0 ? Range{0, 3} : Range{3, 5}, {0, 4}}));
-    EXPECT_EQ(made_by(c, "box", d).offset, d / 2 * 2 * 4) << "a free slice of it";
+    EXPECT_EQ(made_by(c, "box", d).offset, d / 2 * 2 * 4) << "a slice of it without a call";
   }
   ASSERT_EQ(c.local.outputs.size(), 4u);
   for (int d = 0; d < 4; ++d) {
@@ -249,7 +248,7 @@ TEST(Localise, AnInputThatLiesOnTheMeshIsAPartOnEachDevice) {
   }
 }
 
-TEST(Localise, ARankHoldsOnlyWhatItsDevicesNeedOfAnInput) {
+TEST(Localise, ARankHoldsOnlyThePartOfAnInputThatItsDevicesNeed) {
   Program p("data=4");
   for (std::size_t d = 0; d < 4; ++d) p.graph.meshes[0].devices[d] = {static_cast<int>(d / 2), static_cast<int>(d % 2)};
   ValueId x = p.fix(p.input("x", {8, 2}), {S(0)});
@@ -264,8 +263,8 @@ TEST(Localise, ARankHoldsOnlyWhatItsDevicesNeedOfAnInput) {
   EXPECT_THROW(run_passes(c, {"localise"}), Error);
 }
 
-// Kernels are chosen by strides, and ranks that hold more or less of an input must choose alike.
-TEST(Localise, TheStridesOfAnInputDoNotDependOnWhatElseTheRankHolds) {
+// Kernels are chosen by strides, and ranks that hold different amounts of an input must make the same choice.
+TEST(Localise, TheStridesOfAnInputDoNotDependOnOtherPartsOfTheRank) {
   auto windows = [](const Layout& layout, int each) {
     std::map<std::pair<int, int>, std::string> found;  // by coordinates on the mesh
     std::int64_t held = 0;
@@ -292,11 +291,11 @@ TEST(Localise, TheStridesOfAnInputDoNotDependOnWhatElseTheRankHolds) {
     const auto alone = windows(layout, 1), pairs = windows(layout, 2), all = windows(layout, 4);
     EXPECT_EQ(alone.first, all.first) << print(layout);
     EXPECT_EQ(pairs.first, all.first) << print(layout);
-    EXPECT_EQ(all.second, 48) << print(layout) << ": the whole, each element once";
+    EXPECT_EQ(all.second, 48) << print(layout) << ": the whole input, each element once";
   }
 }
 
-TEST(Localise, OfAnInputThatIsSlicedAtOnceARankHoldsTheSlicesAlone) {
+TEST(Localise, IfAllReadersOfAnInputAreSlicesARankHoldsOnlyThese) {
   Program p("data=4");
   for (int d = 0; d < 4; ++d) p.graph.meshes[0].devices[static_cast<std::size_t>(d)] = {d / 2, d % 2};
   ValueId x = p.fix(p.input("x", {8, 2}), {B()}), y = p.fix(p.input("y", {8, 2}), {B()});
@@ -311,16 +310,16 @@ TEST(Localise, OfAnInputThatIsSlicedAtOnceARankHoldsTheSlicesAlone) {
     for (const LocalValue& local : c.local.values)
       if (local.device == -1) held.push_back(local.box);
     EXPECT_EQ(held, (std::vector<Box>{{{4 * rank, 4 * rank + 4}, {0, 2}}, {{0, 8}, {0, 2}}}))
-        << "of y somebody takes the whole";
+        << "another node reads the whole of y";
   }
 }
 
-TEST(Localise, WhatATransferTakesLiesInTheStoredOrder) {
+TEST(Localise, TheOperandOfATransferHasTheStoredOrder) {
   Program p("data=2");
   ValueId x = p.fix(p.input("x", {4, 6}), {S(0)});
   p.output(p.fix(build::transpose(p.b, p.fix(build::exp(p.b, x), {S(0)}), {1, 0}), {S(1)}));
   Compilation c = p.localised();
-  EXPECT_EQ(c.local.copies, 2) << "one a device";
+  EXPECT_EQ(c.local.copies, 2) << "one per device";
   for (const LocalSegment& segment : c.local.segments)
     if (segment.collective.valid()) {
       const LocalValue& taken = c.local.values[segment.reads[0]];
@@ -343,7 +342,7 @@ TEST(Localise, UpdatesWriteTheVariablesOwnBytes) {
   EXPECT_EQ(written, 2) << calls_of(c);
 }
 
-TEST(Localise, ATeamIsWorthItForWhatOneDeviceDoes) {  // of a product that every device does whole that is all of it
+TEST(Localise, ATeamIsChosenByTheWorkOfOneDevice) {  // for a replicated product, that is the whole product
   CostTable costs;
   std::int64_t rows = 4;
   auto seconds = [&] {
@@ -353,7 +352,7 @@ TEST(Localise, ATeamIsWorthItForWhatOneDeviceDoes) {  // of a product that every
     return costs.seconds(cost);
   };
   while (seconds() < 1.5e-5) rows += 4;
-  ASSERT_LT(seconds(), 2 * 1.5e-5) << "a quarter of it is not worth waking anybody";
+  ASSERT_LT(seconds(), 2 * 1.5e-5) << "a quarter of it must not justify a second thread";
   for (Sbp entry : {B(), S(0)}) {
     Program p("data=4");
     p.output(
@@ -384,8 +383,8 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsWhatExists) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "no kernel runs matmul(f32[2, 3], f32[3, 4]) -> f32[2, 4] of matmul at net.cc:4 (fc); "
-                 "for this op there are: none");
+                 "no kernel supports matmul(f32[2, 3], f32[3, 4]) -> f32[2, 4] of matmul at net.cc:4 (fc); "
+                 "kernels of this op: none");
   }
   Program constant;
   constant.output(build::exp(constant.b, build::full(constant.b, DType::f32, {2}, 3)));
@@ -394,11 +393,11 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsWhatExists) {
     constant.localised();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "no kernel runs constant() {value=3.0} -> f32[]; for this op there are: none");
+    EXPECT_STREQ(error.what(), "no kernel supports constant() {value=3.0} -> f32[]; kernels of this op: none");
   }
 }
 
-// A kernel that wants its second operand in columns.
+// A matmul kernel that is fast, or works at all, only with a column-major second operand.
 class ColumnMajorCatalog : public testing::AnyCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -415,7 +414,7 @@ class ColumnMajorCatalog : public testing::AnyCatalog {
   bool strict = false;
 };
 
-TEST(Localise, AKernelThatTakesOtherStridesGetsACountedCopy) {
+TEST(Localise, AKernelThatRequiresOtherStridesGetsACountedCopy) {
   for (bool strict : {false, true}) {
     Program p;
     ValueId w = p.input("w", {3, 4});
@@ -433,7 +432,8 @@ TEST(Localise, AKernelThatTakesOtherStridesGetsACountedCopy) {
   }
 }
 
-TEST(Localise, AMergedDimensionThatTheMeshDoesNotDivideIsGatheredFirst) {  // [3, 4] -> [12] in parts of 2 rows and 1
+// [3, 4] -> [12] with parts of 2 rows and 1 row.
+TEST(Localise, AMergedDimensionThatTheMeshDoesNotDivideIsGatheredFirst) {
   Program p("data=2");
   ValueId x = p.fix(p.input("x", {3, 4}), {S(0)});
   p.output(build::reshape(p.b, x, {12}));
@@ -454,11 +454,11 @@ TEST(Localise, AMergedDimensionThatTheMeshDoesNotDivideIsGatheredFirst) {  // [3
   } catch (const Error& error) {
     std::string text = error.what();
     EXPECT_EQ(text.substr(0, text.find(" (B)")),
-              "reshape at net.cc:9 cannot give f32[12] the layout (S(0)) on mesh(data=2); it can give")
+              "reshape at net.cc:9 cannot produce f32[12] in the layout (S(0)) on mesh(data=2); it can produce")
         << text;
   }
 
-  Program divides("data=3");  // 3 rows in 3 parts are 4 elements each
+  Program divides("data=3");  // 3 parts of 1 row, or 4 elements, each
   x = divides.fix(divides.input("x", {3, 4}), {S(0)});
   divides.output(divides.fix(build::exp(divides.b, divides.fix(build::reshape(divides.b, x, {12}), {S(0)})), {S(0)}));
   c = divides.localised();

@@ -1,4 +1,4 @@
-// memory: who may share, and the packing of all of them together.
+// memory: decides which buffers may share bytes, and packs them.
 #include "karez/passes/lowering/memory.h"
 
 #include <algorithm>
@@ -17,18 +17,16 @@ namespace karez::passes {
 namespace {
 
 constexpr std::int64_t line = 64;
-constexpr std::size_t max_retry_ratio =
-    3;  // times `max_pairwise`: up to there pairs are asked as well where times waste bytes
-constexpr double max_peak_ratio = 1.05;  // of what lives at once
-constexpr int before_act = -1,
-              whole_act = INT_MAX;  // as numbers of calls; the latter also as the last of an act without any
+constexpr std::size_t max_retry_ratio = 3;  // times `max_pairwise` buffers: pairs are tried too if clocks waste bytes
+constexpr double max_peak_ratio = 1.05;     // of the live bytes
+constexpr int before_act = -1, whole_act = INT_MAX;  // call numbers; whole_act: the last call, or an act without calls
 
 bool in_arena(const Plan& plan, BlockId b) {
   return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg);
 }
 
-// Edges between acts of actors that act equally often in a launch, act by act. The session is two nodes behind the
-// actors: what starts launches and what ends them, once a launch each.
+// Edges between acts of actors with the same number of acts per launch, act by act. The session is two nodes after the
+// actors: one starts launches and one ends them, once per launch.
 class HappensBefore {
  public:
   explicit HappensBefore(const Plan& plan)
@@ -37,7 +35,7 @@ class HappensBefore {
         in_step_(stepping()),
         reach_(static_cast<int>(plan.actors.size()) + 2, edges()) {}
 
-  // Whether all that touch the register act equally often, and each of their acts is about a piece of its own.
+  // Whether all actors of the register have the same number of acts, and each act uses a piece of its own.
   bool in_step(RegisterId id) const { return in_step_[id]; }
   bool same(ActorId from, ActorId to) const { return reach_.before_same_act(from.index, to.index); }
   bool next(ActorId from, ActorId to) const { return reach_.before_next_act(from.index, to.index); }
@@ -76,8 +74,8 @@ class HappensBefore {
     return made;
   }
 
-  // Of the collectives of one seat that act equally often: act k of one comes before act k of the next, and before act
-  // k + 1 of what went before, where their turns say so.
+  // Adds edges between the collectives of one communicator and device that have the same number of acts: from act k of
+  // one to act k of the next, and to act k + 1 of an earlier one, if their turns have this order.
   void add_turns(std::vector<solve::TokenEdge>& made) const {
     std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::map<int, ActorId>> sequences;  // by first turn
     for (ActorId a : plan_.actors.ids())
@@ -107,31 +105,31 @@ class HappensBefore {
   solve::TokenReachability reach_;
 };
 
-// A call of an act; of an act without calls, all of it.
+// A call of an act, or a whole act without calls.
 struct CallPoint {
   ActorId actor;
   int call = 0;
 };
 
-// Bytes that lie together: all slots of a register, or what operands inside one actor touch in common.
+// A contiguous range of bytes: all slots of a register, or overlapping operands of one actor.
 struct ArenaBuffer {
-  RegisterId reg;                     // either this
-  BlockId block;                      // or a range of this
+  RegisterId reg;                     // the register; invalid for operands
+  BlockId block;                      // of operands: the block of the range
   std::int64_t begin = 0, bytes = 0;  // of the range
   DeviceId device;
-  bool alone = false;  // shares with nobody
+  bool alone = false;  // shares bytes with no other buffer
   CallPoint first;
   std::vector<CallPoint> last;  // of every reader
-  StreamId stream;              // of a compute actor within whose acts it lives
+  StreamId stream;              // of the compute actor, if it lives within one act
 };
 
-// What a register or an operand at a fixed place takes of a block.
+// The range of a block that a register, or an operand at a fixed offset, uses.
 struct BlockUse {
   std::int64_t begin = 0, end = 0;
-  RegisterId reg;  // either this
-  ActorId actor;   // or of this actor; neither: of the set-up
+  RegisterId reg;  // of a register
+  ActorId actor;   // of an operand; both are invalid for the set-up
   int first = 0, last = 0;
-  bool writes = false, some_acts = false;  // the latter: writes by a call that others of the actor's acts leave out
+  bool writes = false, some_acts = false;  // some_acts: written by a call that does not run in every act
   bool same_owner(const BlockUse& other) const {
     return reg == other.reg && actor == other.actor && (reg.valid() || actor.valid());
   }
@@ -157,7 +155,7 @@ class BufferTable {
     for (auto& [block, taken] : taken_) add_block(block, taken);
   }
   std::vector<ArenaBuffer> made;
-  std::set<BlockId> packed;  // whose contents all are among `made`; of others nobody knows who uses what
+  std::set<BlockId> packed;  // blocks whose contents are all in `made`; uses of other blocks are not known
 
  private:
   void look_at(ActorId id) {
@@ -178,8 +176,7 @@ class BufferTable {
 
   void touch(ActorId actor, int first, int last, const Operand& o, bool writes, bool some_acts = false) {
     if (o.reg.valid()) {
-      if (some_acts)
-        first = before_act, last = whole_act;  // which of the act's calls is the first to touch it differs by act
+      if (some_acts) first = before_act, last = whole_act;  // the first call that accesses it differs by act
       auto at = touched_[o.reg].try_emplace(actor, std::pair(first, last)).first;
       at->second = {std::min(at->second.first, first), std::max(at->second.second, last)};
     } else if (in_arena(plan_, o.block) && o.view.bytes() > 0) {
@@ -188,7 +185,7 @@ class BufferTable {
     }
   }
 
-  // Operands of one actor that touch common bytes are one value. A block in which anything else meets stays as it is.
+  // Overlapping operands of one actor are one buffer. A block with any other overlap is not packed.
   void add_block(BlockId block, std::vector<BlockUse>& taken) {
     std::sort(taken.begin(), taken.end(),
               [](const BlockUse& a, const BlockUse& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
@@ -218,7 +215,7 @@ class BufferTable {
     p.bytes = r.slots * round_up(r.bytes, line);
     p.device = plan_.block(r.block).device;
     p.alone = linked_.count(id) > 0 || !before_.in_step(id);
-    auto calls = [&](ActorId a) {  // an act that never names the bytes may have them all the while
+    auto calls = [&](ActorId a) {  // an act that never names the bytes may use them at any time
       auto at = touched_[id].find(a);
       return at == touched_[id].end() ? std::pair(0, whole_act) : at->second;
     };
@@ -231,10 +228,10 @@ class BufferTable {
     ArenaBuffer p;
     p.block = block;
     p.begin = all.begin;
-    p.bytes = round_up(all.end, line) - all.begin / line * line;  // it stays as far from a line as it is
+    p.bytes = round_up(all.end, line) - all.begin / line * line;  // it keeps its offset within a line
     p.device = plan_.block(block).device;
-    p.alone = written > all.first ||
-              all.some_acts;  // what is read first, or written in some acts only, may be from another act
+    // Bytes that are read first, or written in only some acts, may be from another act.
+    p.alone = written > all.first || all.some_acts;
     p.first = {all.actor, all.first};
     p.last = {{all.actor, all.last}};
     if (plan_.actor(all.actor).body == BodyKind::compute) p.stream = plan_.actor(all.actor).stream;
@@ -266,9 +263,9 @@ bool may_share(const HappensBefore& before, const ArenaBuffer& p, const ArenaBuf
   return ends_before(before, p, q) || ends_before(before, q, p);
 }
 
-// The places of a device as the chains of acts tell their lives, a clock for each chain on which many of them begin. A
-// time is a place on the chain and a call of its act; what begins beside the chain begins behind the last act before
-// it.
+// The lifetimes of a device's buffers, with one clock for each chain of acts on which many of them begin. A time is a
+// position on the chain and a call of that act; a buffer that begins on another chain begins after the last act of this
+// chain that precedes it.
 class LifetimeClocks {
  public:
   LifetimeClocks(const solve::TokenReachability& reach, const std::vector<ArenaBuffer>& places)
@@ -292,7 +289,7 @@ class LifetimeClocks {
   std::vector<int> of;  // by place
 
  private:
-  using Time = std::pair<int, int>;  // place on the chain, call of its act
+  using Time = std::pair<int, int>;  // position on the chain, call of that act
   static constexpr std::size_t most_clocks = 4;
   static constexpr int all_calls = INT_MAX - 1, behind_it = INT_MAX;
 
@@ -339,7 +336,8 @@ class LifetimeClocks {
   std::vector<int> chains_;
 };
 
-// Slots that can never be used go: each reader's act comes before the producer's next one anyway.
+// Reduces registers to one slot if others can never be used, because each reader's act precedes the producer's next
+// act.
 void trim_slots(Plan& plan, const HappensBefore& before) {
   for (RegisterId id : plan.registers.ids()) {
     Register& r = plan.registers[id];
@@ -349,11 +347,11 @@ void trim_slots(Plan& plan, const HappensBefore& before) {
   }
 }
 
-// Every operand and register of the plan at its new place, and blocks that nothing lies in any more left out.
+// Moves every operand and register of the plan to its new offset, and removes blocks that become empty.
 class BufferMover {
  public:
   BufferMover(Plan& plan, const BufferTable& places) : plan_(plan), packed_(places.packed), to_(plan.blocks.size()) {
-    ById<DeviceId, BlockId> arena(plan.devices.size());  // the first of a device's blocks that are packed
+    ById<DeviceId, BlockId> arena(plan.devices.size());  // the first packed block of each device
     ById<BlockId, plan::Block> kept;
     for (BlockId b : plan.blocks.ids()) {
       const bool packed = places.packed.count(b) > 0;
@@ -405,7 +403,7 @@ class BufferMover {
   void operand(Operand& o) {
     if (!o.block.valid()) return;
     if (packed_.count(o.block) > 0)
-      o.offset = o.view.bytes() == 0 ? 0 : o.offset + shift(o);  // what is empty lies nowhere
+      o.offset = o.view.bytes() == 0 ? 0 : o.offset + shift(o);  // an empty operand has no buffer
     o.block = to_[o.block];
   }
 
@@ -419,16 +417,16 @@ class BufferMover {
   Plan& plan_;
   const std::set<BlockId>& packed_;
   ById<BlockId, BlockId> to_;
-  std::map<BlockId, std::vector<std::pair<std::int64_t, std::int64_t>>> moved_;  // by old block: from where, to where
+  std::map<BlockId, std::vector<std::pair<std::int64_t, std::int64_t>>> moved_;  // by old block: old and new offsets
 };
 
-// One device's packing.
+// The packing of one device.
 struct DevicePacking {
   std::vector<long> offset;
   long peak = 0;
 };
 
-// By pairs of places that may not share. Devices of a mesh are much alike: the same question is asked once.
+// Packs by the pairs of buffers that may not share. Devices of a mesh often have equal problems, which are solved once.
 class ConflictPacker {
  public:
   DevicePacking packed(const HappensBefore& before, const std::vector<ArenaBuffer>& places,
@@ -462,9 +460,9 @@ class ConflictPacker {
   std::deque<PackingProblem> tasks_;
 };
 
-// By the times of their lives. What lives within acts of a compute stream that stand beside the chain on which most of
-// them do has no time that tells it from the others of its stream, so it lies in a stretch that is kept for them, each
-// act's from its beginning.
+// Packs by lifetimes on clocks. If a buffer lives within an act that is not on the main chain of its compute stream,
+// lifetimes cannot separate it from other buffers of the stream. Such buffers are stored in a separate range; those of
+// each act start at the beginning of the range.
 class ClockPacker {
  public:
   ClockPacker(const solve::TokenReachability& reach, const std::vector<ArenaBuffer>& places)
@@ -474,7 +472,7 @@ class ClockPacker {
       if (p.stream.valid()) ++chains_of_[p.stream][chain(p)];
   }
 
-  // The most bytes that must be in use when some act of a chain is over.
+  // The most bytes in use at the end of any act of a chain.
   long live() const {
     long most = 0;
     for (int c = 0; c < reach_.chains(); ++c) {
@@ -533,7 +531,7 @@ class ClockPacker {
     return act.peak;
   }
 
-  // Above what is packed already, given in the order in which they begin.
+  // Packs above the bytes that are packed already, in the order in which buffers begin.
   void pack_by_time(std::vector<std::size_t> order, DevicePacking& packed, long live) const {
     auto begin = [&](std::size_t i) {
       return std::tuple(reach_.rank(places_[i].first.actor.index), places_[i].first.call, -places_[i].bytes);
@@ -552,7 +550,7 @@ class ClockPacker {
 
   const solve::TokenReachability& reach_;
   const std::vector<ArenaBuffer>& places_;
-  std::map<StreamId, std::map<int, int>> chains_of_;  // of compute streams: how much begins on which chain
+  std::map<StreamId, std::map<int, int>> chains_of_;  // by compute stream and chain: buffers that begin there
 };
 
 DevicePacking pack_by_clocks(const HappensBefore& before, const std::vector<ArenaBuffer>& places,

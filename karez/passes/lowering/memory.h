@@ -1,5 +1,5 @@
-// memory: offsets in one arena per device; registers and values inside actors share bytes where the plan's tokens keep
-// them apart.
+// memory: assigns offsets in one arena per device; registers and values inside actors share bytes if the plan's tokens
+// prove that they are never in use at the same time.
 #pragma once
 
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace karez::passes {
 
-// The plan that emit makes gives every register, and every value inside an actor, bytes of its own. This one packs what
-// lies in scratch and register blocks of a device into one block. Two of them may share bytes iff no act, of however
-// many launches under way, can find both in use:
+// emit gives every register, and every value inside an actor, bytes of its own. This pass packs those of a device's
+// scratch and register blocks into one block. Two of these buffers, r and s, may share bytes if and only if they are
+// never in use at the same time, with any number of launches active:
 //
-//   one is over before the other begins  every reader's last call on r comes before the first call on s: in the same
-//   actor by the order of calls,
-//                                        else along edges without tokens; and every reader's last call on s comes
-//                                        before the next launch's first call on r, with at most one token on the way
-//   one stream                           both live within one act, of two compute actors of one stream
+//   one ends before the other begins  every reader's last call on r comes before the first call on s (in the same actor
+//                                     by the order of calls, otherwise along edges without tokens), and every reader's
+//                                     last call on s comes before the next launch's first call on r, along a path with
+//                                     at most one token
+//   both are on one stream            each lives within one act of a compute actor of this stream
 //
-// Edges are registers (forward without token, back with their slots), the session's starts and ends, and the turns of
-// communicators. What has another rate than once a launch, lies behind a link, or is touched by actors that hold no
-// register of it keeps its own bytes. A register whose further slots can never be used, because each reader's act comes
-// before the producer's next one anyway, is left with one.
+// Edges are registers (forward without tokens, back with as many tokens as slots), the session's starts and ends, and
+// the turns of communicators. A register keeps its own bytes if its actors act at different rates or if a link uses it.
+// A block is not packed if operands overlap with a register or with operands of another actor. A register gets one slot
+// if others could never be used, because each reader's act comes before the producer's next act in any case.
 //
-// Up to so many places of a device are packed by all pairs that may not share. Of more, whose pairs are too many, lives
-// are told by times along the longest chains of acts, which now and then keeps apart what might share, never the other
-// way about.
+// Up to `max_pairwise` buffers of a device are packed by all pairs that may not share. With more buffers there are too
+// many pairs, and lifetimes are intervals of time along the longest chains of acts. Such lifetimes sometimes forbid
+// sharing that is possible, but never permit sharing that is not.
 Plan memory(Plan plan, const solve::PackLimits& limits = {}, std::size_t max_pairwise = 4000);
 
 }  // namespace karez::passes

@@ -1,5 +1,5 @@
-// memory: in no state of a small plan with several launches under way does anybody read what he did not mean to;
-// sharing that breaks the rule does.
+// Tests of memory by state search: no call of a small plan with several active launches reads overwritten bytes, and
+// sharing that violates the rule is detected.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ struct RandomPlan {
     Call& c = s.plan.actors[a].calls[call];
     (writes ? c.out : c.in).push_back(std::move(o));
   }
-  // At a call, or as the collective's operand.
+  // Adds the register as an operand of a random call or of the collective.
   void use(ActorId a, RegisterId r, bool writes) {
     Actor& actor = s.plan.actors[a];
     const View& view = s.plan.reg(r).bytes == small.bytes() ? small : large;
@@ -31,9 +31,9 @@ struct RandomPlan {
     else touch(a, upto(actor.calls.size()), in_register(r, view), writes);
   }
 
-  // A few actors on one or two streams, edges from earlier to later ones, a guard that says a launch's forward comes
-  // after the last one's update (as a variable does), perhaps a collective or two in one sequence, and values inside
-  // actors. All of them act `pieces` times in a launch.
+  // A few actors on one or two streams, edges from earlier to later ones, a guard that orders a launch's forward pass
+  // after the update of the preceding launch (as a variable does), sometimes one or more collectives in one sequence,
+  // and values inside actors. All of them act `pieces` times per launch.
   explicit RandomPlan(std::uint64_t seed, int pieces = 1) : random(seed) {
     const std::size_t count = 3 + upto(3);
     std::vector<ActorId> actors;
@@ -57,8 +57,8 @@ struct RandomPlan {
       }
     }
     add_rounds(pieces);
-    for (std::size_t i = 0; i + 1 < count;
-         ++i) {  // each makes one thing for some later actors; a collective takes one and makes one
+    // Each actor produces one register for some later actors; a collective reads one and produces one.
+    for (std::size_t i = 0; i + 1 < count; ++i) {
       std::vector<ActorId> readers;
       for (std::size_t j = i + 1; j < count; ++j) {
         const auto& c = s.plan.actors[actors[j]].collective;
@@ -103,7 +103,7 @@ struct RandomPlan {
         a.collective->turns.push_back(a.collective->turns[0] + k * round);
   }
 
-  // Of several pieces, now and then an actor behind them all that acts once.
+  // With several pieces, sometimes adds a last actor that acts once per launch.
   void end(ActorId last, int pieces) {
     if (pieces == 1 || upto(2) > 0) return void(s.done(last, pieces));
     ActorId once = s.actor("once", static_cast<int>(upto(2)));
@@ -136,7 +136,7 @@ bool refused(const Plan& plan) {
   return false;
 }
 
-TEST(MemoryStates, NoCallEverFindsAnothersBytes) {
+TEST(MemoryStates, NoCallReadsBytesOfAnotherValue) {
   const std::uint64_t seed = seed_given(1);
   std::size_t states = 0, whole = 0, shared = 0, often = 0;
   for (std::uint64_t round = 0; round < 90; ++round) {
@@ -147,12 +147,13 @@ TEST(MemoryStates, NoCallEverFindsAnothersBytes) {
     EXPECT_EQ(search.run(20'000), "") << "KAREZ_SEED=" << seed + round << "\n" << print(packed);
     states += search.states;
     whole += search.complete;
-    std::int64_t apart = 0;  // had none shared
+    std::int64_t apart = 0;  // bytes without sharing
     for (const Register& r : packed.registers) apart += r.slots * round_up(r.bytes, 64);
     (round < 60 ? shared : often) += bytes_of(packed) < apart;
   }
   std::printf(
-      "%zu states; %zu of 90 plans seen whole; in %zu of 60 even registers alone take more bytes than the arena, in "
+      "%zu states; %zu of 90 plans searched completely; registers have more bytes than the arena in %zu of 60 plans, "
+      "in "
       "%zu of 30 that act twice\n",
       states, whole, shared, often);
   EXPECT_GT(whole, 75u);
@@ -160,8 +161,8 @@ TEST(MemoryStates, NoCallEverFindsAnothersBytes) {
   EXPECT_GE(often, 2u);
 }
 
-// The same for plans packed as very large ones are.
-TEST(MemoryStates, NoCallFindsAnothersBytesWherePlansArePackedByTimes) {
+// The same with the packing that is used for very large plans.
+TEST(MemoryStates, NoCallReadsBytesOfAnotherValueIfPlansArePackedByClocks) {
   const std::uint64_t seed = seed_given(5000);
   for (std::uint64_t round = 0; round < 60; ++round) {
     const RandomPlan drawn(seed + round, round < 40 ? 1 : 2);
@@ -171,9 +172,9 @@ TEST(MemoryStates, NoCallFindsAnothersBytesWherePlansArePackedByTimes) {
   }
 }
 
-// Planted bugs: a register moved to where another place lies. What the search finds wrong must be refused by `verify`;
-// and what is refused goes wrong in some state, but for a few for which three launches are too few.
-TEST(MemoryStates, SharingThatBreaksTheRuleIsFoundAndRefused) {
+// Moves a register to the bytes of another one. If the search finds an error, `verify` must reject the plan; rejected
+// plans have an error in some state, except a few that need more than three launches.
+TEST(MemoryStates, SharingThatViolatesTheRuleIsRejected) {
   const std::uint64_t seed = seed_given(1000);
   int wrong = 0, refusals = 0, fine = 0, strict = 0;
   for (std::uint64_t round = 0; round < 180; ++round) {
@@ -184,7 +185,7 @@ TEST(MemoryStates, SharingThatBreaksTheRuleIsFoundAndRefused) {
       if (packed.registers[r].bytes > 0) held.push_back(r);
     if (held.size() < 2) continue;
     std::int64_t& end = packed.blocks[packed.registers[held[0]].block].bytes;
-    for (RegisterId r : held) {  // apart from each other first
+    for (RegisterId r : held) {  // first gives each register its own bytes
       packed.registers[r].offset = end;
       end += packed.registers[r].slots * packed.registers[r].stride;
     }
@@ -198,8 +199,8 @@ TEST(MemoryStates, SharingThatBreaksTheRuleIsFoundAndRefused) {
     wrong += goes_wrong, refusals += is_refused, fine += !goes_wrong && !is_refused;
     strict += is_refused && !goes_wrong && search.complete;
   }
-  std::printf("%d go wrong, %d are refused, %d are fine; %d are refused though no state is wrong\n", wrong, refusals,
-              fine, strict);
+  std::printf("%d have errors, %d are rejected, %d are correct; %d are rejected without an error in any state\n", wrong,
+              refusals, fine, strict);
   EXPECT_GT(wrong, 40);
   EXPECT_GT(fine, 2);
   EXPECT_LE(strict, refusals / 3);

@@ -1,4 +1,4 @@
-// memory: no two values that live at once share a byte, on compiled random programs and on plans by hand.
+// Tests of memory: values that are live at the same time share no byte, in random programs and in plans built by hand.
 #include "karez/passes/lowering/memory.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <random>
 
 #include "karez/base/test_golden.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/lowering/cross_actor_values.h"
-#include "karez/passes/pipeline.h"
 #include "karez/passes/test_programs.h"
 #include "karez/plan/live_bytes.h"
 #include "karez/plan/plan_builder.h"
@@ -19,7 +19,7 @@ namespace {
 
 using testing::table;
 
-// Some kernels want workspace.
+// Its matmul needs workspace.
 class LargeWorkspaceCatalog : public testing::AnyCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -61,10 +61,10 @@ struct OperandAccess {
   bool writes;
 };
 
-// In the bare plan a value has bytes of its own. Whoever reads must find, in the packed one, what was written there
-// last by its own actor.
+// In the bare plan a value has bytes of its own. Every read in the packed plan must find the value that its own actor
+// wrote there last.
 std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId arena) {
-  std::map<std::int64_t, std::int64_t> holds;  // by byte / 4 of the packed plan: the byte of the bare one
+  std::map<std::int64_t, std::int64_t> holds;  // by byte / 4 in the packed plan: the byte in the bare plan
   for (std::size_t i = 0; i < bare.calls.size(); ++i) {
     std::vector<OperandAccess> touches;
     auto add = [&](const Operand& from, const Operand& to, bool writes) {
@@ -81,18 +81,18 @@ std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId aren
           const std::int64_t meant = t.bare->offset + byte - t.begin;
           if (writes) holds[byte / 4] = meant;
           else if (holds.count(byte / 4) == 0 || holds[byte / 4] != meant)
-            return cat(packed.name, " call ", i, " reads another's byte ", byte);
+            return cat(packed.name, " call ", i, " reads byte ", byte, " of another value");
         }
-        for (const OperandAccess& other : touches)  // nothing is written over what the same call reads, but in place
+        for (const OperandAccess& other : touches)  // a call may overwrite its own operand only in place
           if (writes && !other.writes && t.begin < other.end && other.begin < t.end &&
               t.begin - t.bare->offset != other.begin - other.bare->offset)
-            return cat(packed.name, " call ", i, " writes over what it reads");
+            return cat(packed.name, " call ", i, " overwrites its own operand");
       }
   }
   return "";
 }
 
-TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
+TEST(Memory, ValuesThatAreLiveAtTheSameTimeDoNotOverlap) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 31;
   RecordProperty("seed", std::to_string(seed));
@@ -114,19 +114,19 @@ TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
       EXPECT_EQ(first_clobbered(bare.plan.actor(a), c.plan.actor(a), arena), "") << "KAREZ_SEED=" << seed + round;
     }
     const auto peak = plan::arena_bytes(c.plan), bound = plan::live_bytes(c.plan), alone = plan::arena_bytes(bare.plan);
-    EXPECT_EQ(bound, plan::live_bytes(bare.plan)) << "the bound looks at values, not at where they lie";
+    EXPECT_EQ(bound, plan::live_bytes(bare.plan)) << "the bound depends on values, not on their offsets";
     for (DeviceId d : c.plan.devices.ids()) {
       ASSERT_GE(peak[d], bound[d]);
       peaks += static_cast<double>(peak[d]), bounds += static_cast<double>(bound[d]),
           before += static_cast<double>(alone[d]);
     }
   }
-  std::printf("bytes over the bound of live ones: %.3f; %.3f without sharing\n", peaks / bounds, before / bounds);
+  std::printf("bytes / live bytes: %.3f; %.3f without sharing\n", peaks / bounds, before / bounds);
   EXPECT_LT(peaks, before * 0.75);
 }
 
-// As very large plans are packed; what comes of it is verified as any plan is.
-TEST(Memory, ByTimesInPlaceOfPairsNoSharingIsMadeThatTokensDoNotAllow) {
+// The packing that is used for very large plans; memory() verifies the result.
+TEST(Memory, PackingByClocksAllowsNoSharingThatTokensForbid) {
   LargeWorkspaceCatalog catalog;
   double by_times = 0, by_pairs = 0, apart = 0;
   for (std::uint64_t round = 0; round < 40; ++round) {
@@ -143,12 +143,11 @@ TEST(Memory, ByTimesInPlaceOfPairsNoSharingIsMadeThatTokensDoNotAllow) {
           apart += static_cast<double>(alone[d]);
     }
   }
-  std::printf("bytes by times over those by pairs: %.3f; %.3f without sharing\n", by_times / by_pairs,
-              apart / by_pairs);
+  std::printf("bytes by clocks / bytes by pairs: %.3f; %.3f without sharing\n", by_times / by_pairs, apart / by_pairs);
   EXPECT_LT(by_times, apart);
 }
 
-// a -> b -> c -> d by registers of their own; `guard` says that a's next act comes when `last` is over.
+// a -> b -> c -> d, each edge a register; `guard` orders a's next act after the act of `last`.
 struct Chain {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
@@ -167,33 +166,33 @@ struct Chain {
   }
 };
 
-TEST(Memory, RegistersShareWhereTokensKeepThemApartInThisLaunchAndTheNext) {
+TEST(Memory, RegistersShareBytesIfTokensSeparateThemInThisLaunchAndTheNext) {
   Chain whole(1, ActorId(3));
   Plan packed = memory(whole.s.plan);
   EXPECT_EQ(packed.reg(whole.ab).offset, packed.reg(whole.cd).offset)
-      << "b, which has read ab, comes before c, which writes cd";
-  EXPECT_NE(packed.reg(whole.ab).offset, packed.reg(whole.bc).offset) << "b reads the one while it writes the other";
+      << "b, which reads ab, comes before c, which writes cd";
+  EXPECT_NE(packed.reg(whole.ab).offset, packed.reg(whole.bc).offset) << "b reads ab while it writes bc";
   EXPECT_EQ(packed.blocks.size(), 1u);
   EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 128);
 
-  Chain open(1, ActorId(1));  // a's next act waits for b alone: cd may yet be read when ab is filled anew
+  Chain open(1, ActorId(1));  // a's next act waits only for b: cd may still be read when ab is filled again
   packed = memory(open.s.plan);
   EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192);
   EXPECT_NE(packed.reg(open.ab).offset, packed.reg(open.cd).offset);
 }
 
-TEST(Memory, SlotsThatNoLaunchCanUseGo) {
+TEST(Memory, SlotsThatNoLaunchCanUseAreRemoved) {
   Chain whole(2, ActorId(3));
   Plan packed = memory(whole.s.plan);
   for (RegisterId r : {whole.ab, whole.bc, whole.cd}) EXPECT_EQ(packed.reg(r).slots, 1) << r;
   Chain open(2, ActorId(1));
   packed = memory(open.s.plan);
   EXPECT_EQ(packed.reg(open.ab).slots, 1) << "b comes before a's next act";
-  EXPECT_EQ(packed.reg(open.bc).slots, 2) << "b may act while c reads what it made before";
+  EXPECT_EQ(packed.reg(open.bc).slots, 2) << "b may act while c reads its previous result";
   EXPECT_EQ(packed.reg(open.cd).slots, 2);
 }
 
-// All of it twice a launch.
+// A chain whose actors act twice per launch.
 Chain twice(ActorId last) {
   Chain often(1, last);
   for (Register& r : often.s.plan.registers) {
@@ -203,14 +202,14 @@ Chain twice(ActorId last) {
   return often;
 }
 
-TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) {
+TEST(Memory, RegistersWithSeveralPiecesPerLaunchShareBytesIfTokensSeparateThePieces) {
   Chain whole = twice(ActorId(3));
   EXPECT_EQ(memory(whole.s.plan).blocks[BlockId(0)].bytes, 128);
   Chain open = twice(ActorId(1));
   EXPECT_EQ(memory(open.s.plan).blocks[BlockId(0)].bytes, 192);
 
-  // x adds up over two pieces what z takes twice, so x's second act comes before z's first, whatever else x and z hand
-  // on piece by piece.
+  // x accumulates `sum` over two acts and z reads it in two acts, so x's second act comes before z's first, although xy
+  // and yz carry single pieces.
   PlanBuilder s;
   ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
   RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64), sum = s.edge(x, {z}, 1, 64, 2, 2);
@@ -227,10 +226,10 @@ TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) 
       for (Port& port : *ports)
         if (port.reg == sum) port.period = 1;
   EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128)
-      << "piece by piece, x waits for z, and yz may lie where xy was read";
+      << "with single pieces, x waits for z, and yz may have the bytes of xy";
 }
 
-TEST(Memory, WhatCallsOfSomeActsTouchIsTakenForAWholeAct) {
+TEST(Memory, BytesThatOnlySomeActsAccessAreInUseForTheWholeAct) {
   for (bool some : {false, true}) {
     Chain chain = twice(ActorId(3));
     const View view(DType::f32, {16});
@@ -246,8 +245,8 @@ TEST(Memory, WhatCallsOfSomeActsTouchIsTakenForAWholeAct) {
   }
 }
 
-TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
-  PlanBuilder s;  // x and z look at p's in two acts each
+TEST(Memory, ReadersOfOneVersionInSeveralActsDoNotWaitForEachOther) {
+  PlanBuilder s;  // x and z read p's register in two acts each
   ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);
   RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
   s.edge(p, {x, z}, 1, 0, 1, 2);
@@ -261,9 +260,9 @@ TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
   EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128);
 }
 
-// x and y take turns, twice each; what they stage may share bytes where each act of one comes before the same act of
-// the other and behind its last.
-TEST(Memory, TurnsKeepPiecesApart) {
+// x and y have two turns each; their staging may share bytes if each act of one comes before the same act of the other
+// and after the preceding one.
+TEST(Memory, StagingSharesBytesIfTurnsAlternate) {
   auto bytes = [](std::vector<int> x_turns, std::vector<int> y_turns) {
     PlanBuilder s;
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
@@ -295,21 +294,22 @@ TEST(Memory, TurnsKeepPiecesApart) {
 TEST(Memory, LinksAndBlocksOfUnknownUseKeepTheirBytes) {
   Chain linked(1, ActorId(3));
   linked.s.plan.links.push_back({linked.ab, {0, 0, "cpu"}, false, 1024});
-  EXPECT_EQ(memory(linked.s.plan).blocks[BlockId(0)].bytes, 128 + 64 - 64 + 64) << "cd may share with nobody else";
+  EXPECT_EQ(memory(linked.s.plan).blocks[BlockId(0)].bytes, 128 + 64 - 64 + 64)
+      << "cd can share bytes with no other register";
 
-  Chain shared(1, ActorId(3));  // d reads, by its place, what c wrote there
+  Chain shared(1, ActorId(3));  // d reads scratch that c wrote
   BlockId scratch = shared.s.block(BlockKind::scratch, 0, 64);
   const View view(DType::f32, {16});
   shared.s.call(shared.c, "test.any", {}, {in_block(scratch, view)});
   shared.s.call(shared.d, "test.any", {in_block(scratch, view)}, {});
   shared.s.plan.actors[shared.c].stream = shared.s.plan.actors[shared.d].stream;
   Plan packed = memory(shared.s.plan);
-  ASSERT_EQ(packed.blocks.size(), 2u) << "a block in which two actors meet stays as it is";
+  ASSERT_EQ(packed.blocks.size(), 2u) << "a block that two actors access is not packed";
   EXPECT_EQ(packed.actor(shared.d).calls[1].in[0].offset, 0);
   EXPECT_EQ(packed.actor(shared.d).calls[1].in[0].block, packed.actor(shared.c).calls[1].out[0].block);
 }
 
-TEST(Memory, AnActorsOwnValuesTakeTheBytesOfWhatItHasRead) {
+TEST(Memory, AnActorsOwnValuesReuseTheBytesOfItsReadOperands) {
   Chain whole(1, ActorId(3));
   PlanBuilder& s = whole.s;
   BlockId scratch = s.block(BlockKind::scratch, 0, 128);
@@ -317,12 +317,11 @@ TEST(Memory, AnActorsOwnValuesTakeTheBytesOfWhatItHasRead) {
   s.call(whole.b, "test.any", {}, {in_block(scratch, view)});
   s.call(whole.b, "test.any", {in_block(scratch, view)}, {in_block(scratch, view, 64)});
   Plan packed = memory(s.plan);
-  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192)
-      << "bc, and two values, of which the first lies where ab was read before";
+  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192) << "bc and two values, of which the first has the bytes of ab";
   EXPECT_EQ(packed.actor(whole.b).calls[1].out[0].offset, packed.reg(whole.ab).offset);
 }
 
-TEST(Memory, WhatAnotherActorOrTheHostTakesLiesInNoScratch) {
+TEST(Memory, ValuesThatAnotherActorOrTheHostReadsAreNotInScratch) {
   Graph graph;
   graph.meshes = {Mesh::parse("data=2")};
   Builder b(graph, table());

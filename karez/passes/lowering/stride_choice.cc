@@ -1,4 +1,4 @@
-// Which strides a call takes its operands in: as they lie, or after copies, whichever costs less.
+// Tries other strides for a call's operands and compares kernel and copy times.
 #include "karez/passes/lowering/stride_choice.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace karez::passes {
 namespace {
 
-// Ways to lay the inputs, fewest changes first.
+// Candidate strides of the inputs, fewest changes first.
 std::vector<CallSpec> stride_candidates(const KernelCatalog& catalog, const CallSpec& call) {
   std::vector<CallSpec> out;
   if (auto suggested = catalog.suggest(call)) {

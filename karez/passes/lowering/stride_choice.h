@@ -1,4 +1,4 @@
-// Which strides a call takes its operands in: as they lie, or after copies, whichever costs less.
+// The strides in which a call reads its operands: their own, or others after copies, whichever costs less.
 #pragma once
 
 #include <optional>
@@ -10,22 +10,22 @@
 
 namespace karez::passes {
 
-bool has_zero_stride(const View& view);  // whether an element is seen at more than one index
-// Seconds of one call of `work` at the rate of the kernel chosen.
+bool has_zero_stride(const View& view);  // whether an element has more than one index
+// Seconds of one call of `work` at the rate of the chosen kernel.
 double kernel_seconds(const CostTable& costs, const Cost& work, const KernelChoice& choice);
-// Work of moving every element of a view once.
+// The work of copying every element of a view once.
 Cost copy_work(const View& view);
 CallSpec copy_call(const View& from, const View& to);
 
 struct StrideChoice {
-  CallSpec call;             // its inputs may lie otherwise than those of the call that was asked about
+  CallSpec call;             // its inputs may have other strides than those of the given call
   std::vector<bool> copied;  // by input
   KernelChoice choice;
-  double seconds = 0;  // with the copies
+  double seconds = 0;  // including the copies
 };
 
-// None where no kernel takes the call in any of the ways tried. Outputs stay as they are. A call that a kernel takes at
-// the full rate is left as it stands; of equals the one with the fewest copies wins.
+// None if no kernel supports the call with any of the strides tried. Outputs keep their strides. A call that a kernel
+// supports at the full rate is not changed; of equal costs, the choice with the fewest copies wins.
 std::optional<StrideChoice> choose_strides(const KernelCatalog& catalog, const CostTable& costs, const CallSpec& call,
                                            const Cost& work);
 

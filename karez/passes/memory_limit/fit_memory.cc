@@ -1,4 +1,4 @@
-// Ways in the order of their predicted time; the first that fits is taken.
+// Tries variants in the order of their predicted time and takes the first that fits.
 #include "karez/passes/memory_limit/fit_memory.h"
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 #include "karez/passes/memory_limit/memory_estimate.h"
 #include "karez/passes/memory_limit/memory_limit.h"
 #include "karez/passes/memory_limit/recompute_candidates.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/scheduling/critical_cycle.h"
 #include "karez/passes/scheduling/launch_simulation.h"
-#include "karez/passes/scheduling/order.h"
 #include "karez/passes/scheduling/slots.h"
 #include "karez/passes/sharding/box.h"
 #include "karez/passes/sharding/layout_copy.h"
@@ -31,15 +31,15 @@
 namespace karez::passes {
 namespace {
 
-// Of the bytes in the order of a graph: its plan was never seen to hold fewer than 0.95 of them.
+// Assumed least ratio of a plan's bytes to the peak bytes of its graph in program order; the least seen is 0.95.
 constexpr double min_plan_share = 0.85;
 
-// How a program may run: laid, gathered, recomputed.
+// One variant of the program: its layouts, late gathering and recomputation.
 struct MemoryVariant {
   ShardedGraph laid;
   Graph boxed;
   double seconds = 0;  // of its calls and transfers
-  bool late = false;   // parameters put together late
+  bool late = false;   // parameters gathered late
   std::vector<std::string> remat;
 };
 
@@ -54,7 +54,7 @@ double seconds_of_all(const Graph& boxed, const CostTable& costs) {
   return total;
 }
 
-// A way with slots that it is to have; the plan is made when it is looked at.
+// A variant and its slots. It is planned when it is tried.
 struct Candidate {
   double seconds = 0;
   std::size_t variant = 0;
@@ -93,8 +93,8 @@ class MemoryFit {
       if (!is_off(pass)) run_passes(there, {pass});
   }
 
-  // What a device takes at least: what one launch holds when its acts run one after the other, and what shares no
-  // bytes.
+  // A lower bound for the fullest device: the live bytes of a launch that runs one act after the other, and the blocks
+  // that share no bytes.
   static std::int64_t min_device_bytes(const Plan& plan) {
     const auto planned = planned_bytes(plan), arena = plan::arena_bytes(plan), live = plan::live_bytes(plan);
     std::int64_t most = 0;
@@ -113,8 +113,8 @@ class MemoryFit {
     run_on(there, {"localise", "hoist", "fuse", "in_place", "emit"});
     return there;
   }
-  // Slots are every rank's, so where there are several ranks those are asked too whose devices hold the largest parts:
-  // each mesh's first device.
+  // All ranks have the same slots, so the plans of the ranks with the largest parts are checked too: those of each
+  // mesh's first device.
   std::set<int> other_ranks() const {
     std::set<int> ranks;
     if (c_.options.world > 1)
@@ -123,7 +123,7 @@ class MemoryFit {
     return ranks;
   }
 
-  // Whether a plan fits that has come as far as emit.
+  // Whether a plan that has passed `emit` fits.
   bool fits(const Compilation& made) {
     ++plans_;
     if (!fits_here(made)) return false;
@@ -146,11 +146,11 @@ class MemoryFit {
     Compilation there;
     there.graph = std::move(graph);
     there.ops = c_.ops, there.catalog = c_.catalog, there.evaluate = c_.evaluate, there.options = c_.options;
-    there.hoist_bytes = 0;  // launches make constants again in bytes that others use too
+    there.hoist_bytes = 0;  // launches recompute constants in memory that other values use too
     return there;
   }
 
-  // The program up to shard.
+  // The program before `shard`.
   Graph before_shard(std::span<const std::string> remat) const {
     Graph graph = is_off("recompute") ? *c_.before_remat : recompute(*c_.before_remat, remat);
     return microbatch(graph, *c_.ops, c_.options.microbatches, c_.options.batch);
@@ -162,7 +162,7 @@ class MemoryFit {
     if (late) {
       Graph gathered = gather_late(variant.boxed);
       if (remat.size() == c_.options.remat.size() && gathered.nodes.size() == variant.boxed.nodes.size())
-        return;  // nothing travels
+        return;  // nothing is gathered
       variant.boxed = std::move(gathered);
     }
     variant.seconds = seconds_of_all(variant.boxed, c_.options.costs);
@@ -172,12 +172,13 @@ class MemoryFit {
   void list_variants() {
     const auto& own = c_.options.remat;
     const Graph once = before_shard({});
-    auto fastest = copy_layouts(once, *c_.sharded);  // a program that computes nothing twice lies like one that does
+    auto fastest = copy_layouts(once, *c_.sharded);  // recomputation changes no layout
     require(fastest.has_value(), "fit: a node of plan '", c_.graph.name,
             "' has no equal in the program without recomputation");
     const Graph& held = c_.sharded->graph;
-    if (std::any_of(held.nodes.begin(), held.nodes.end(),
-                    [](const Node& node) { return node.setup; }))  // launches make here what it held
+    if (std::any_of(held.nodes.begin(), held.nodes.end(), [](const Node& node) {
+          return node.setup;
+        }))  // here launches compute the values that its set-up stored
       fastest = shard(once, c_.options.costs);
     unlimited_seconds_ = seconds_of_all(box(held, *c_.ops, c_.sharded->wanted, c_.options.costs), c_.options.costs);
     const auto laid = frontier(once, *c_.ops, c_.options.costs, *fastest);
@@ -197,7 +198,7 @@ class MemoryFit {
 
   Compilation ordered(const MemoryVariant& variant) const {
     Compilation there = compilation_of(variant.boxed);
-    if (!variant.late) run_on(there, {"bucket"});  // which holds copies of what it lays end to end
+    if (!variant.late) run_on(there, {"bucket"});  // which copies the values that it concatenates
     run_on(there, {"order"});
     return there;
   }
@@ -209,7 +210,8 @@ class MemoryFit {
     plan(there);
     return there;
   }
-  // What is not worth a plan: whether it is asks for no less memory, so that less of it still leaves fewer ways.
+  // Whether a graph is too large to be worth a plan. With less memory this holds for more graphs, so fewer variants
+  // remain.
   bool cannot_fit(const Graph& graph) const {
     return !every_layout_ &&
            min_plan_share * static_cast<double>(peak_device_bytes(graph)) > static_cast<double>(bytes_);
@@ -219,7 +221,7 @@ class MemoryFit {
     run_on(there, {"emit"});
   }
 
-  // With the most slots with which it fits, if with any.
+  // The candidate with the most slots with which it fits, if any.
   std::optional<Candidate> fitted(const Candidate& now) {
     const MemoryVariant& variant = variants_[now.variant];
     tried_.push_back({peak_device_bytes(variant.boxed), now.variant});
@@ -245,7 +247,7 @@ class MemoryFit {
       return fits(there);
     };
     if (fewer.empty() || !fits_with(fewer.size() - 1)) return std::nullopt;
-    std::size_t first = 0, end = fewer.size() - 1;  // it fits with `end`, and with none before `first` that was tried
+    std::size_t first = 0, end = fewer.size() - 1;  // it fits with `end`, and with none tried before `first`
     while (first < end) {
       const std::size_t tried = first + (end - first) / 2;
       if (fits_with(tried)) end = tried;
@@ -263,7 +265,7 @@ class MemoryFit {
     return bytes;
   }
 
-  // By the calls that `hoist` moved, on the device of most.
+  // Bytes of the results of calls that `hoist` moved, on the device with most of them.
   static std::int64_t moved_bytes(const LocalProgram& program) {
     std::map<int, std::int64_t> bytes;
     std::int64_t most = 0;
@@ -274,7 +276,7 @@ class MemoryFit {
     return most;
   }
 
-  // The way's plan with as many of its constants held as fit, in eighths of them.
+  // The candidate's plan that stores as many of its constants as fit, in eighths of them.
   Compilation holding_constants(const Candidate& chosen, double& interval) {
     constexpr int shares = 8;
     auto planned_with = [&](std::int64_t hoist_bytes) {
@@ -311,13 +313,14 @@ class MemoryFit {
     there.optimal = c_.optimal && there.cost <= c_.cost * (1 + 1e-11);
     there.wanted = variant.laid.wanted;
     const double gap = there.cost > 0 ? 100 * (there.cost - there.cost_bound) / there.cost : 0;
-    there.shard_report =
-        there.optimal ? c_.shard_report
-                      : cat("gap <= ", base::number(std::ceil(std::max(gap, 0.0) * 10) / 10), " % (laid for memory)");
+    there.shard_report = there.optimal ? c_.shard_report
+                                       : cat("gap <= ", base::number(std::ceil(std::max(gap, 0.0) * 10) / 10),
+                                             " % (layouts for memory)");
     c_ = std::move(there);
   }
 
-  // With the smallest plan; a few are made whose values seem to take least, since how they pack is seen only then.
+  // Reports the smallest plan. The few variants with the smallest lower bounds are planned, since their packed size is
+  // known only then.
   [[noreturn]] void refuse() {
     constexpr std::size_t most_packed = 8;
     std::stable_sort(tried_.begin(), tried_.end(), [](const Tried& a, const Tried& b) { return a.least < b.least; });
@@ -342,25 +345,25 @@ class MemoryFit {
 
   std::string_view caution() const { return default_costs_warning(c_.options.costs); }
 
-  // Intervals of launches: with the slots of the way, and with those that fit.
+  // `interval` between launches with the variant's own slots, `limited` with those that fit.
   std::string memory_note(const Candidate& chosen, const Plan& made, double interval, double limited) const {
     const MemoryVariant& variant = variants_[chosen.variant];
     std::string out;
     const std::int64_t held = constant_bytes(made);
     if (chosen.variant > 0 || variants_.size() > 1 || held < all_constants_) {
-      out = cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds),
+      out = cat("within ", bytes_text(bytes_), " per device: calls and transfers of ", microseconds(chosen.seconds),
                 " a launch, predicted", caution(), "; without that limit ", microseconds(unlimited_seconds_), "; ",
-                plans_, " plans tried of ", variants_.size(), " ways\n");
+                plans_, " plans tried of ", variants_.size(), " variants\n");
       if (held < all_constants_)
-        out += cat("  values of constants that do not fit are made in every launch: ", bytes_text(held), " of ",
-                   bytes_text(all_constants_), " are held\n");
-      if (variant.late) out += "  parameters in parts are put together right before they are read\n";
+        out += cat("  constants that do not fit are computed in every launch: ", bytes_text(held), " of ",
+                   bytes_text(all_constants_), " are stored\n");
+      if (variant.late) out += "  sharded parameters are gathered right before use\n";
       if (variant.remat.size() > c_.options.remat.size())
         out += cat("  recomputed: ", join(variant.remat, " ", [](const std::string& module) { return module; }), "\n");
     }
     if (chosen.slots && interval > 0)
       out +=
-          cat("slots given up to take ", bytes_text(bytes_), " of a device: by the planner's bound a launch every ",
+          cat("slots given up to fit ", bytes_text(bytes_), " per device: by the planner's bound a launch every ",
               microseconds(limited), ", predicted", caution(), "; without that limit ", microseconds(interval), "\n");
     return out;
   }
@@ -369,14 +372,14 @@ class MemoryFit {
   const std::int64_t bytes_;
   std::vector<MemoryVariant> variants_;
   bool every_layout_ = false;
-  std::int64_t all_constants_ = 0;  // bytes that the set-up of the way that is taken would hold
+  std::int64_t all_constants_ = 0;  // bytes, if the set-up of the chosen variant stores all of them
   double unlimited_seconds_ = 0;    // of the calls and transfers of the plan that does not fit
   std::size_t plans_ = 0;
   struct Tried {
     std::int64_t least = 0;  // bytes
     std::size_t variant = 0;
   };
-  std::vector<Tried> tried_;  // in vain, or not worth it
+  std::vector<Tried> tried_;  // without success, or not worth a plan
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// fit: where a plan takes more of a device than is allowed, the fastest of other ways to run the program that takes no
-// more; or a refusal.
+// fit_memory: if a plan exceeds the memory limit of a device, finds the fastest variant of the program that fits, or
+// refuses the program.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -7,13 +7,13 @@
 
 namespace karez::passes {
 
-// The ways, none of which depends on the limit: layouts along the frontier of time and memory (frontier.h), each of
-// them as it is, with parameters put together late (gather_late.h), and with ever more modules recomputed
-// (recompute_candidates.h); of each ever fewer slots (slots.h). A way's seconds are those of all its calls and
-// transfers, and what launches behind each other lose by slots given up. They are tried from the fastest on, so with
-// less memory the chosen one is never predicted to be faster. `c` becomes that plan, and says in `slotted.memory_note`
-// which way it is and how many were tried. Where none is small enough: an error (kind device) with what the smallest
-// takes, its ten largest tensors, and what would help.
+// The variants, none of which depends on the limit, are the layouts along the frontier of time and memory (frontier.h),
+// each unchanged, with parameters gathered late (gather_late.h), and with more and more modules recomputed
+// (recompute_candidates.h); of each, fewer and fewer slots (slots.h). A variant's seconds are those of all its calls
+// and transfers, plus the time that successive launches lose by fewer slots. Variants are tried from the fastest on, so
+// with less memory the chosen one is never predicted to be faster. `c` becomes that plan; `slot_assignment.memory_note`
+// names the variant and the number of plans tried. If no variant is small enough, the error (kind device) has the bytes
+// of the smallest, its ten largest tensors, and suggestions.
 void fit_memory(Compilation& c);
 
 }  // namespace karez::passes

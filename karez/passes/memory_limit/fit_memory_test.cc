@@ -1,4 +1,4 @@
-// What fit chooses under a limit, against every layout of small programs, each planned and measured.
+// The choice of fit_memory under a limit, compared with every layout of small programs, each planned and measured.
 #include "karez/passes/memory_limit/fit_memory.h"
 
 #include <gmock/gmock.h>
@@ -16,9 +16,9 @@
 #include "karez/passes/memory_limit/frontier.h"
 #include "karez/passes/memory_limit/memory_estimate.h"
 #include "karez/passes/memory_limit/recompute_candidates.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/critical_cycle.h"
 #include "karez/passes/scheduling/launch_simulation.h"
-#include "karez/passes/scheduling/order.h"
 #include "karez/passes/scheduling/slots.h"
 #include "karez/passes/sharding/box.h"
 #include "karez/passes/sharding/layout_copy.h"
@@ -34,7 +34,7 @@ using Random = std::mt19937_64;
 
 std::size_t below(Random& random, std::size_t count) { return random() % count; }
 
-// A parameter, what is made of it and an input, and its next version.
+// An op on a parameter and an input, and perhaps the parameter's next version.
 Graph random_step(Random& random, const Mesh& mesh) {
   const std::int64_t sizes[] = {2, 3, 8, 64};
   const std::int64_t m = sizes[below(random, 4)], k = sizes[below(random, 4)], n = sizes[below(random, 4)];
@@ -67,7 +67,7 @@ Compilation to_compile(const Graph& graph, const CostTable& costs, std::int64_t 
   c.options.costs = costs;
   c.options.slots = 1;
   c.options.memory = memory;
-  c.options.off = {"canonicalise"};  // the program that is laid is the one written
+  c.options.off = {"canonicalise"};  // the planned program is the written one
   return c;
 }
 
@@ -81,7 +81,7 @@ struct PlannedLayout {
   double seconds = 0;
 };
 
-// All layouts of all nodes: seconds of what the boxed program calls and sends, and bytes of its plan.
+// All layouts of all nodes: seconds of the boxed program's calls and transfers, and bytes of its plan.
 std::vector<PlannedLayout> all_layouts(const Graph& graph, const CostTable& costs) {
   const Mesh& mesh = graph.meshes[0];
   ById<NodeId, std::vector<std::vector<Sharding>>> ways;
@@ -132,7 +132,7 @@ std::vector<PlannedLayout> all_layouts(const Graph& graph, const CostTable& cost
   }
 }
 
-// Seconds of the plan that fits, or nothing.
+// Seconds of the plan that fits; nullopt if none fits.
 std::optional<double> fitted(const Graph& graph, const CostTable& costs, std::int64_t memory) {
   Compilation c = to_compile(graph, costs, memory);
   try {
@@ -145,8 +145,8 @@ std::optional<double> fitted(const Graph& graph, const CostTable& costs, std::in
   return c.cost;
 }
 
-// On two axes, where each node has the square of the ways: few nodes, of which one in eight programs has enough for a
-// thousand layouts.
+// A program on two axes, on which a node has the square of the choices: few nodes; one in eight programs has enough for
+// a thousand layouts.
 Graph random_on_two_axes(Random& random) {
   const std::int64_t sizes[] = {2, 3, 8, 64};
   const std::int64_t m = sizes[below(random, 4)], k = sizes[below(random, 4)];
@@ -209,7 +209,7 @@ std::uint64_t programs(std::uint64_t in_all, std::uint64_t sampled) {
   return std::getenv("KAREZ_ALL") != nullptr ? in_all : sampled;
 }
 
-TEST(FitMemory, RefusesSmallProgramsOnlyWhereNoLayoutFitsAndTakesTheFastestThatDoes) {
+TEST(FitMemory, RefusesSmallProgramsOnlyIfNoLayoutFitsAndTakesTheFastestThatFits) {
   std::vector<std::pair<Graph, CostTable>> made;
   for (std::uint64_t seed = 1; seed <= programs(200, 12); ++seed) {
     Random random(seed);
@@ -221,7 +221,7 @@ TEST(FitMemory, RefusesSmallProgramsOnlyWhereNoLayoutFitsAndTakesTheFastestThatD
   EXPECT_GT(seen.slower, 2) << "less memory took time";
 }
 
-TEST(FitMemory, DoesSoOnTwoAxes) {
+TEST(FitMemory, OnTwoAxesRefusesOnlyIfNoLayoutFitsAndTakesTheFastestThatFits) {
   std::vector<std::pair<Graph, CostTable>> made;
   for (std::uint64_t seed = 1; seed <= programs(200, 6); ++seed) {
     Random random(seed);
@@ -233,7 +233,7 @@ TEST(FitMemory, DoesSoOnTwoAxes) {
   EXPECT_GT(seen.slower, 0) << "less memory took time";
 }
 
-// One way to run a program, with some slots.
+// One variant of a program with its slots.
 struct PlannedVariant {
   std::int64_t bytes = 0;
   double seconds = 0;
@@ -241,8 +241,8 @@ struct PlannedVariant {
   bool own_slots = false, late = false, remat = false;
 };
 
-// Every way of the frontier, late and recomputed, each with all its slots, planned one by one. `wide` was compiled with
-// room for anything.
+// Every variant of the frontier, late and recomputed, each with all its slot counts, planned one by one. `wide` was
+// compiled without an effective limit.
 std::vector<PlannedVariant> all_variants(const Compilation& wide) {
   const CompileOptions& options = wide.options;
   auto before_shard = [&](const std::vector<std::string>& remat) {
@@ -284,11 +284,11 @@ std::vector<PlannedVariant> all_variants(const Compilation& wide) {
 }
 
 struct VariantCounts {
-  int late = 0, remat = 0, fewer = 0;  // limits at which such a way is the fastest
+  int late = 0, remat = 0, fewer = 0;  // limits at which such a variant is the fastest
 };
 
 void expect_the_fastest_run(Compilation wide, VariantCounts& seen) {
-  wide.options.off.emplace_back("hoist");  // how many constants are held is no part of a way
+  wide.options.off.emplace_back("hoist");  // the number of stored constants is not part of a variant
   const CompileOptions options = wide.options;
   const Graph graph = wide.graph;
   wide.options.memory = 1 << 30;
@@ -312,24 +312,22 @@ void expect_the_fastest_run(Compilation wide, VariantCounts& seen) {
     EXPECT_TRUE(std::any_of(
         runs.begin(), runs.end(),
         [&](const PlannedVariant& run) { return run.seconds <= best->seconds * (1 + 1e-12) && run.plan == plan; }))
-        << asked[i] << " bytes: not the way that takes " << best->seconds << "\n"
+        << asked[i] << " bytes: not the variant that takes " << best->seconds << "\n"
         << c.slot_assignment.memory_note;
     EXPECT_THAT(c.slot_assignment.memory_note, HasSubstr(cat("without that limit ", microseconds(runs[0].seconds))));
     seen.late += best->late && !best->remat, seen.remat += best->remat, seen.fewer += !best->own_slots;
-    if (best->late) {
-      EXPECT_THAT(c.slot_assignment.memory_note, HasSubstr("put together right before they are read"));
-    }
+    if (best->late) { EXPECT_THAT(c.slot_assignment.memory_note, HasSubstr("gathered right before use")); }
   }
   Compilation refused = testing::compilation(graph);
   refused.options = options;
   refused.options.memory = least - 1;
   try {
     compile(refused);
-    ADD_FAILURE() << "nothing takes less than " << least;
+    ADD_FAILURE() << "no variant takes less than " << least;
   } catch (const Error& error) { EXPECT_THAT(error.what(), HasSubstr(cat("(", least, " bytes) on device"))); }
 }
 
-// Modules whose values gradients read, beside a small parameter: what recomputing them frees is most of the launch.
+// Modules with values that gradients read, and a small parameter: recomputation frees most of the launch's bytes.
 Graph chain_step(const Mesh& mesh) {
   Graph graph;
   graph.name = "chain";
@@ -350,7 +348,7 @@ Graph chain_step(const Mesh& mesh) {
   return graph;
 }
 
-TEST(FitMemory, TakesTheFastestOfAllWaysAndSlotsAndNamesTheSmallestWhereItRefuses) {
+TEST(FitMemory, TakesTheFastestOfAllVariantsAndSlotsAndRefusesWithTheSmallest) {
   struct Program {
     Graph graph;
     LinkCost link;
@@ -378,7 +376,7 @@ TEST(FitMemory, TakesTheFastestOfAllWaysAndSlotsAndNamesTheSmallestWhereItRefuse
   EXPECT_GT(seen.fewer, 0);
 }
 
-TEST(FitMemory, WithoutALimitNothingIsKeptForIt) {
+TEST(FitMemory, WithoutALimitNoStateIsKeptForIt) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {20, 24, 10}, 12));
   compile(c);
   EXPECT_EQ(c.before_remat, nullptr);
@@ -387,10 +385,10 @@ TEST(FitMemory, WithoutALimitNothingIsKeptForIt) {
   Compilation wide = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {20, 24, 10}, 12));
   wide.options.memory = taken(c.plan);
   compile(wide);
-  EXPECT_EQ(print(wide.plan), plan) << "what fits stays as it is";
+  EXPECT_EQ(print(wide.plan), plan) << "a plan that fits is not changed";
 }
 
-TEST(Frontier, EachStepTakesLongerAndIsLaidOtherwise) {
+TEST(Frontier, EachStepTakesLongerAndHasOtherLayouts) {
   const Graph graph = testing::mlp_step(Mesh::parse("data=4"), {64, 128, 64, 10}, 32);
   CostTable costs;
   costs.link = {1e-4, 1e-12};
@@ -405,9 +403,9 @@ TEST(Frontier, EachStepTakesLongerAndIsLaidOtherwise) {
   }
 }
 
-// What the frontier comes to on some programs: over the fastest way the sum of seconds, and of bytes in the order of
-// the program. Whoever changes the search writes the new figures here, and says why if they are worse.
-TEST(Frontier, ComesAsFarAsItDid) {
+// The frontier of some programs: the sums of seconds and of peak bytes in program order, relative to the fastest
+// layouts. A change of the search updates these numbers, with a reason if they get worse.
+TEST(Frontier, ReachesThePinnedSecondsAndBytes) {
   struct ExpectedFrontier {
     const char* mesh;
     std::vector<std::int64_t> sizes;
@@ -435,7 +433,7 @@ TEST(Frontier, ComesAsFarAsItDid) {
   }
 }
 
-TEST(RecomputeCandidates, AreThoseThatDifferInANumberAndFreeWhatGradientsRead) {
+TEST(RecomputeCandidates, AreModulesThatDifferInANumberAndFreeValuesThatGradientsRead) {
   const Graph graph = parse_graph(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = exp(%0) : f32[2, 4] in "stem"
@@ -454,7 +452,7 @@ TEST(RecomputeCandidates, AreThoseThatDifferInANumberAndFreeWhatGradientsRead) {
 )",
                                   table());
   const std::vector<std::vector<std::string>> want = {
-      {"block0"}};  // the copies of the last one would stand where the values do
+      {"block0"}};  // recomputing the last one would free nothing: its copies would be live as long as its values
   EXPECT_EQ(recompute_candidates(graph, {}), want);
   const std::vector<std::string> already = {"block1"};
   EXPECT_EQ(recompute_candidates(graph, already), (std::vector<std::vector<std::string>>{{"block1", "block0"}}));
@@ -473,10 +471,10 @@ std::string refusal(const std::vector<std::string>& off) {
   return "not refused";
 }
 
-TEST(FitMemory, ARefusalNamesTheLargestTensorsAndWhatWouldHelp) {
+TEST(FitMemory, ARefusalListsTheLargestTensorsAndSuggestions) {
   EXPECT_TRUE(golden(
       refusal({}),
-      R"(plan 'step' takes 72.73 KiB (74472 bytes) on device 0.0, but 1000 B (1000 bytes) are allowed there; the largest 10 of its 36 tensors, in the smallest of 6 plans that were tried:
+      R"(plan 'step' needs 72.73 KiB (74472 bytes) on device 0.0, but the limit is 1000 B (1000 bytes); the largest 10 of its 36 tensors, in the smallest of 6 plans tried:
   16.00 KiB  variable 'fc1.weight' f32[128@data, 64]
   16.00 KiB  f32[128@data, 64] of matmul at mlp.cc:2 (fc1.grad)
   16.00 KiB  variable 'm.fc1.weight' f32[128@data, 64]
@@ -487,10 +485,10 @@ TEST(FitMemory, ARefusalNamesTheLargestTensorsAndWhatWouldHelp) {
   8.00 KiB  f32[32, 128@data] of matmul at mlp.cc:3 (fc2.grad)
   2.50 KiB  variable 'fc2.weight' f32[10, 128@data]
   2.50 KiB  f32[10, 128@data] of matmul at mlp.cc:3 (fc2.grad)
-what would help:
-  more devices, to part the 37.54 KiB of variables
+suggestions:
+  more devices, to split the 37.54 KiB of variables
   a smaller batch, or microbatches, for the 35.19 KiB of the launch's values
-  amp="bf16", for what is f32 of them)"));
+  amp="bf16", for the f32 values among them)"));
   EXPECT_THAT(refusal({"recompute"}), HasSubstr("\n  recomputation, which is switched off\n"));
 }
 
@@ -502,7 +500,7 @@ std::string refusal_of(Compilation c, std::int64_t memory = 64) {
   return "not refused";
 }
 
-TEST(FitMemory, ARefusalSaysWhatWouldHelpThisProgramAlone) {
+TEST(FitMemory, ARefusalSuggestsOnlyChangesThatHelpThisProgram) {
   Compilation micro = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {64, 128, 10}, 32));
   micro.options.microbatches = 2;
   const std::string halves = refusal_of(micro, 1000);
@@ -510,23 +508,23 @@ TEST(FitMemory, ARefusalSaysWhatWouldHelpThisProgramAlone) {
   micro.options.amp = DType::bf16;
   EXPECT_THAT(refusal_of(micro, 1000), ::testing::Not(HasSubstr("amp=")));
 
-  Graph fed;  // nothing stored, nothing in f32, on a device that is not the first
+  Graph fed;  // no variables, no f32 values, and not on the first device
   fed.meshes = {Mesh({{"a", 1}}, {{0, 1}})};
   Builder b(fed, table());
   fed.outputs.push_back({"y", build::exp(b, build::input(b, "x", {DType::f64, {100, 10}}))});
   const std::string without = refusal_of(testing::compilation(fed));
-  EXPECT_THAT(without, HasSubstr(" on device 0.1, but 64 B (64 bytes) are allowed"));
-  EXPECT_THAT(without, HasSubstr("\nwhat would help:\n  a smaller batch, or microbatches, for the "));
+  EXPECT_THAT(without, HasSubstr(" on device 0.1, but the limit is 64 B (64 bytes)"));
+  EXPECT_THAT(without, HasSubstr("\nsuggestions:\n  a smaller batch, or microbatches, for the "));
   EXPECT_THAT(without, ::testing::Not(HasSubstr("more devices")));
   EXPECT_THAT(without, ::testing::Not(HasSubstr("amp=")));
 
-  Graph stored;  // nothing fed
+  Graph stored;  // no inputs
   stored.meshes = {Mesh::parse("a=1")};
   Builder c(stored, table());
   const ValueId w = testing::parameter(c, "w", {DType::f32, {100, 10}});
   stored.variables[0].updated = build::tanh(c, w);
   const std::string alone = refusal_of(testing::compilation(stored));
-  EXPECT_THAT(alone, HasSubstr("more devices, to part the 3.91 KiB of variables"));
+  EXPECT_THAT(alone, HasSubstr("more devices, to split the 3.91 KiB of variables"));
   EXPECT_THAT(alone, ::testing::Not(HasSubstr("a smaller batch")));
 }
 

@@ -1,4 +1,4 @@
-// The hull of time and memory, corner by corner; of very small programs all ways to lay them.
+// The hull of time and memory, corner by corner; for very small programs all assignments.
 #include "karez/passes/memory_limit/frontier.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace karez::passes {
 namespace {
 
 constexpr double max_penalty =
-    1e4;  // times seconds over bytes of the fastest: where time only decides among those that take as few bytes
+    1e4;  // times seconds over bytes of the fastest: so large that time only decides between layouts of equal bytes
 
 struct Corner {
   ShardedGraph laid;
@@ -64,8 +64,8 @@ class Hull {
     return made;
   }
 
-  // A corner between the two neighbours with the largest rectangle between them; false where none is left to be looked
-  // into.
+  // Adds a corner between the two neighbours with the largest rectangle between them; false if no rectangle is left to
+  // search.
   bool divide() {
     auto area = [&](std::size_t i) {
       return (corners_[i + 1].laid.cost - corners_[i].laid.cost) * (corners_[i].bytes - corners_[i + 1].bytes);
@@ -87,13 +87,13 @@ class Hull {
 
   MemoryPenaltySearch& search_;
   MemoryEstimate held_;
-  std::vector<Corner> corners_;  // ever fewer bytes
-  std::vector<bool> open_;       // by corner but the last: what lies behind it was not searched in vain
+  std::vector<Corner> corners_;  // in decreasing order of bytes
+  std::vector<bool> open_;       // by corner except the last: whether the gap after it may hold another corner
 };
 
-// The same with parameters stored as they are read, where all that read them but their updates agree; else nothing.
-// State of the optimiser stays as it is: what is put together before it is read and what is put together behind its
-// update travels as far, but the one lies there twice, in parts and whole.
+// The same with parameters stored as they are read, if all readers except their updates agree; nullopt otherwise. The
+// optimiser's state keeps its layouts. Gathering a parameter before it is read and gathering it after its update
+// transfer the same bytes, but the former has it in memory twice, in parts and whole.
 std::optional<ShardedGraph> stored_as_read(const Graph& graph, const CostTable& costs, ShardedGraph laid) {
   const auto uses = uses_of(graph);
   bool any = false;
@@ -119,7 +119,7 @@ std::optional<ShardedGraph> stored_as_read(const Graph& graph, const CostTable& 
   return laid;
 }
 
-// Every choice of every node.
+// All combinations of the nodes' choices.
 std::vector<ShardedGraph> all_assignments(const Graph& graph, const Choices& choices, const CostTable& costs) {
   TransitionCostCache prices(costs);
   std::vector<ShardedGraph> made;

@@ -1,9 +1,9 @@
-// Who is held at the fullest moments of a launch, in the order of the program.
+// Which values are live at the peak nodes of a launch, in program order.
 #include "karez/passes/memory_limit/memory_estimate.h"
 
 #include <algorithm>
 
-#include "karez/passes/scheduling/order.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/readers.h"
 #include "karez/passes/sharding/box.h"
 #include "karez/passes/sharding/device_cost.h"
@@ -27,7 +27,8 @@ double part_bytes(const Graph& graph, ValueId value, const Layout& layout) {
                              size_of(type.dtype));
 }
 
-// By placement and node of a boxed graph: bytes that come to be live with it, less those that nobody reads any more.
+// By placement and node of a boxed graph: bytes that become live at the node, minus bytes that were last read before
+// it.
 std::vector<std::vector<std::int64_t>> changes_of(const Graph& boxed) {
   const auto uses = uses_of(boxed);
   std::vector<std::vector<std::int64_t>> change(boxed.meshes.size(),
@@ -68,7 +69,7 @@ PeakNodes peak_nodes(const ShardedGraph& laid, const OpTable& ops, const CostTab
   PeakNodes out;
   for (const auto& here : change) {
     std::int64_t live = 0, most = 0;
-    NodeId fullest(0), node;  // of the laid graph: boxes stand behind what made their value
+    NodeId fullest(0), node;  // of the graph without boxes, which come after the producer of their operand
     auto at = here.begin();
     for (NodeId n : boxed.nodes.ids()) {
       if (boxed.node(n).op->role != Role::transition) node = node.valid() ? NodeId(node.index + 1) : NodeId(0);

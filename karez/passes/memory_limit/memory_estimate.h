@@ -1,5 +1,4 @@
-// What a layout keeps in the memory of one device, as a sum over nodes: what memory is priced by before any plan is
-// made.
+// Estimates the bytes of one device that layouts require, as a sum over nodes, before any plan is made.
 #pragma once
 
 #include <vector>
@@ -9,25 +8,25 @@
 
 namespace karez::passes {
 
-// Nodes at which most is held, by placement (Graph::meshes).
+// The nodes at which most bytes are live, by placement (Graph::meshes).
 using PeakNodes = std::vector<NodeId>;
 
-// Of a laid program, with the copies that changes of layout make, in the order in which it stands.
+// The peak nodes of a program with layouts, in program order, including the copies that layout changes make.
 PeakNodes peak_nodes(const ShardedGraph& laid, const OpTable& ops, const CostTable& costs);
 
-// Bytes of a device that variables take and what is live at the fullest moment of a boxed graph as it stands. Within a
-// few percent above or a third below what the plan's acts hold one after the other, which fuses calls and hands on
-// windows and buffers, and knows of inputs on the host.
+// Bytes per device of the variables and of the values that are live at the peak of a boxed graph in program order. The
+// result is between a few percent above and a third below the bytes of the plan when its acts run one after the other,
+// because a plan fuses calls, passes on windows and buffers, and includes inputs on the host.
 std::int64_t peak_device_bytes(const Graph& boxed);
 
-// Bytes of a device, in one of two accounts, for no sum over nodes is right: which readers share a copy, and when the
-// fullest moment of another layout is, no node knows. Both count variables as they are stored, and a small part of all
-// that calls read and make.
-//   made  what is live at the first moment counts in full, in the layout in which it is made
-//   read  what readers at a moment or behind it want of a value counts in the layouts in which they want it, in the
-//   mean over them and over the moments
-// Windows, constants and next versions of variables lie in others' bytes. What readers want of variables counts little:
-// it is there only while they read it (see gather_late.h).
+// Bytes per device in one of two accounts, because no sum over nodes is exact: a single node does not determine which
+// readers share a copy, or at which node other layouts have their peak. Both accounts count variables as they are
+// stored, and a small share of all operands and results of calls.
+//   producer_layouts  a value that is live at a peak node counts in full, in the layout in which it is produced
+//   consumer_layouts  a value with readers at or after a peak node counts in the layouts in which these readers take
+//                     it, averaged over the readers and the peaks
+// Windows, constants and next versions of variables share other values' bytes. Layouts in which readers take variables
+// count little: such a copy exists only while it is read (see gather_late.h).
 enum class MemoryAccount { producer_layouts, consumer_layouts };
 class MemoryEstimate {
  public:

@@ -1,4 +1,4 @@
-// What an error says when no way to run a program takes as few bytes of a device as are allowed.
+// The error that is raised if no variant of a program fits the memory limit of a device.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,8 +6,8 @@
 
 namespace karez::passes {
 
-// Throws (kind device) about `c`, the smallest of so many plans: what it takes of its fullest device and what is
-// allowed, its ten largest tensors there with their layouts and lines, and what would help.
+// Throws (kind device) about `c`, the smallest of `plans` plans: the bytes of its fullest device and the limit, its ten
+// largest tensors there with their layouts and lines, and suggestions.
 [[noreturn]] void fail_memory_limit(const Compilation& c, std::int64_t bytes, std::size_t plans);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// A price on memory changes what single nodes cost and nothing between them.
+// A memory penalty changes the costs of single nodes, and no cost between nodes.
 #include "karez/passes/memory_limit/memory_penalty_search.h"
 
 #include <algorithm>
@@ -55,7 +55,8 @@ ShardedGraph MemoryPenaltySearch::laid(const Chosen& chosen) {
   return made;
 }
 
-// Round the axes until nothing moves: each time the best layouts on one axis, those on the others as they are.
+// Cycles through the axes until nothing changes: each time it takes the best layouts on one axis and keeps the other
+// axes.
 MemoryPenaltySearch::Chosen MemoryPenaltySearch::axis_after_axis(const Choices& penalised, Chosen chosen) {
   double cost = assignment_cost(graph_, penalised, chosen, prices_);
   for (int round = 0, still = 0; still < axes_ && round < most_rounds * axes_; ++round) {

@@ -1,4 +1,4 @@
-// Searches for layouts that minimise seconds and what memory is priced at, at one price after the other.
+// Searches for layouts that minimise seconds plus a memory penalty, for one penalty after the other.
 #pragma once
 
 #include <functional>
@@ -8,18 +8,18 @@
 
 namespace karez::passes {
 
-// By node and choice: seconds more.
+// Additional seconds of a node's choice.
 using MemoryPenalty = std::function<double(const Graph& graph, NodeId node, const NodeChoice& choice)>;
 
-// Of one graph and cost table. Nobody asks for a proof here, so each search is a short one.
+// Searches for one graph and cost table. No proof of optimality is needed, so each search is short.
 class MemoryPenaltySearch {
  public:
   MemoryPenaltySearch(const Graph& graph, const CostTable& costs);
 
-  // Layouts of a small sum; `cost` is theirs without the price. On several axes axis after axis, from the layouts of
-  // `from` on.
+  // Layouts with a small sum; `cost` leaves out the penalty. On several axes it searches axis after axis, starting with
+  // the layouts of `from`.
   ShardedGraph search_from(const MemoryPenalty& price, const ShardedGraph& from);
-  // The same on several axes from nothing on, which takes longer and ends elsewhere.
+  // The same without a starting point, which on several axes takes longer and gives other results.
   ShardedGraph search_from_scratch(const MemoryPenalty& price);
 
  private:

@@ -1,4 +1,4 @@
-// Modules by what recomputing them would free.
+// Sorts modules by the bytes that recomputing them would free.
 #include "karez/passes/memory_limit/recompute_candidates.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::string without_numbers(const std::string& path) {
   return out;
 }
 
-// By path of a node that is no gradient's: the module that it counts to, "" for none.
+// The module of each path of a node that is not part of a gradient; "" for none.
 std::map<std::string, std::string> modules_of(const Graph& graph) {
   std::set<std::string> paths;
   for (const Node& node : graph.nodes)
@@ -57,7 +57,7 @@ std::map<std::string, std::string> modules_of(const Graph& graph) {
   return out;
 }
 
-// Bytes of what stands before the first gradient and is read behind it, through windows too.
+// Bytes of the values that are computed before the first gradient and read at or after it, also through windows.
 std::int64_t activation_bytes(const Graph& graph) {
   const auto uses = uses_of(graph);
   NodeId first;
@@ -79,7 +79,7 @@ std::int64_t activation_bytes(const Graph& graph) {
 }  // namespace
 
 std::vector<std::vector<std::string>> recompute_candidates(const Graph& graph, std::span<const std::string> already) {
-  std::vector<std::string> modules;  // as they come in the program
+  std::vector<std::string> modules;  // in program order
   const auto module_at = modules_of(graph);
   for (const Node& node : graph.nodes) {
     const auto at = module_at.find(node.path);

@@ -1,4 +1,4 @@
-// Which modules recompute may take, when memory is short and nobody has said so.
+// Modules that may be recomputed if memory is short, besides those that the user named.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 
 namespace karez::passes {
 
-// Lists of ever more modules to be recomputed, each with `already` and all of the list before: first those without whom
-// fewest bytes are held from the forward pass for gradients; a quarter of them, a half, three quarters, all. Modules
-// are those that repeat: outermost ones whose paths differ in a number alone
-// ("block0", "block1"; "blocks.0", ...); where none does, the outermost. None that frees nothing. Of the program as it
-// stands before recompute.
+// Lists of more and more modules to be recomputed, each with `already` and the whole list before it. Modules are sorted
+// by the bytes, kept from the forward pass for gradients, that recomputing them frees; the lists have the first quarter
+// of them, a half, three quarters, all. Modules are those that repeat: outermost ones with paths that differ only in a
+// number ("block0", "block1"; "blocks.0", ...); if none repeats, the outermost ones. Modules that free nothing are left
+// out. `graph` is the program before recompute.
 std::vector<std::vector<std::string>> recompute_candidates(const Graph& graph, std::span<const std::string> already);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Which modules are offered to be computed twice, beside an account of bytes that is made by hand for random programs.
+// The modules offered for recomputation, compared with a separate count of bytes for random programs.
 #include "karez/passes/memory_limit/recompute_candidates.h"
 
 #include <gtest/gtest.h>
@@ -19,9 +19,8 @@ using Names = std::vector<std::string>;
 
 std::size_t below(Random& random, std::size_t count) { return random() % count; }
 
+// Consecutive blocks, with windows and small types between, then gradients that read some of the blocks' values.
 // `feeds`: inputs have modules of their own.
-// Blocks that stand one behind the other, with windows and small types between, then gradients that read some of what
-// the blocks made.
 Graph random_blocks(Random& random, const Names& names, bool feeds) {
   Graph graph;
   Builder b(graph, testing::table());
@@ -54,7 +53,8 @@ Graph random_blocks(Random& random, const Names& names, bool feeds) {
 
 bool gradient(const Node& node) { return node.path == "grad" || node.path.ends_with(".grad"); }
 
-// What calls made before the first gradient, and that or something behind it reads, perhaps through windows.
+// Bytes of the values that calls make before the first gradient and that a node from there on reads, also through
+// windows.
 std::int64_t bytes_over(const Graph& graph) {
   std::size_t first = graph.nodes.size();
   std::vector<const Node*> nodes;
@@ -80,7 +80,7 @@ std::int64_t bytes_over(const Graph& graph) {
   return bytes;
 }
 
-// Every quarter of the modules that free something, those that free most first.
+// Every quarter of the modules that free something, the largest first.
 std::vector<Names> expected(const Graph& graph, const Names& modules, const Names& already) {
   std::vector<std::pair<std::int64_t, std::string>> freed;
   for (const std::string& module : modules) {
@@ -100,9 +100,9 @@ std::vector<Names> expected(const Graph& graph, const Names& modules, const Name
   return out;
 }
 
-TEST(RecomputeCandidates, AreThoseOfWhichFewestBytesAreLeftAQuarterMoreEachTime) {
+TEST(RecomputeCandidates, AreSortedByFreedBytesAndGrowByAQuarter) {
   struct Case {
-    Names blocks, modules;  // as they are called; those that repeat
+    Names blocks, modules;  // all names; those that repeat
   };
   const Case cases[] = {
       {{"stem", "block7", "block8", "block9", "block10", "block11", "block12"},
@@ -117,7 +117,7 @@ TEST(RecomputeCandidates, AreThoseOfWhichFewestBytesAreLeftAQuarterMoreEachTime)
     Random random(seed);
     const Case& one = cases[seed % 4];
     const Graph graph = random_blocks(random, one.blocks, seed % 4 == 3);
-    // A block of nothing but windows and inputs is none.
+    // A block of windows and inputs alone is no module.
     Names modules;
     for (const std::string& module : one.modules)
       for (const Node& node : graph.nodes)

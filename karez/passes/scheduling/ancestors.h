@@ -1,4 +1,4 @@
-// What each segment waits for: directly, and along all ways.
+// The segments that each segment waits for, directly and transitively.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace karez::passes {
 
-// Asked for one segment after the other, in their order: what is added to one comes before all that is looked at later
-// and waits for it.
+// Call `compute` for one segment after the other, in their order. An `add` to a segment must come before `compute` of
+// the later segments that wait for it.
 class Ancestors {
  public:
   Ancestors(const Graph& graph, const Segmentation& segmentation)
@@ -39,11 +39,11 @@ class Ancestors {
     if (mine.size() < other.size()) mine.resize(other.size(), 0);
     for (std::size_t i = 0; i < other.size(); ++i) mine[i] |= other[i];
   }
-  bool waits_for(SegmentId s, SegmentId from) const {  // or is the same
+  bool waits_for(SegmentId s, SegmentId from) const {  // also true if they are equal
     const std::size_t word = index_of(from) / bits;
     return word < ancestors_[s].size() && (ancestors_[s][word] >> index_of(from) % bits & 1U) != 0;
   }
-  // Whether `other` waits for nothing that `s` does not wait for, s itself included.
+  // Whether every segment that `other` waits for is `s` or a segment that `s` waits for.
   bool waits_for_all_of(SegmentId s, SegmentId other) const {
     return std::all_of(predecessors_[other].begin(), predecessors_[other].end(),
                        [&](SegmentId from) { return waits_for(s, from); });

@@ -1,4 +1,4 @@
-// anchor: one edge at most for each segment.
+// anchor: adds at most one edge from each segment.
 #include "karez/passes/scheduling/anchor.h"
 
 #include <algorithm>
@@ -15,12 +15,12 @@ bool writes_state(const Node& node) { return node.op->role == Role::update || no
 
 Graph anchor(Graph graph, const Segmentation& segmentation) {
   Ancestors ancestors(graph, segmentation);
-  std::map<int, std::vector<SegmentId>> floating;  // by mesh: segments that nothing on their stream waits for yet
+  std::map<int, std::vector<SegmentId>> floating;  // by mesh: segments for which no segment of their stream waits yet
   for (SegmentId s : segmentation.segments.ids()) {
     ancestors.compute(s);
     const Segment& segment = segmentation.segments[s];
     if (segment.stream != StreamKind::compute || graph.node(segment.nodes[0]).acts != 1) continue;
-    // Edges to updates stand for readers of what they write (see emit).
+    // emit takes edges to updates for edges from the readers of the variables that they write.
     const auto first = std::find_if(segment.nodes.begin(), segment.nodes.end(),
                                     [&](NodeId n) { return !writes_state(graph.node(n)); });
     std::vector<SegmentId>& others = floating[segment.mesh];

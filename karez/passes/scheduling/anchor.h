@@ -1,5 +1,5 @@
-// anchor: control edges that fix a segment, which else may act at any time until the end of the launch, before what
-// follows it on its stream.
+// anchor: adds control edges that make a segment act before a later segment of its stream, when it could otherwise act
+// at any time until the end of the launch.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -7,11 +7,12 @@
 
 namespace karez::passes {
 
-// A weight gradient waits for what the input gradient beside it waits for, and nothing but the update at the end waits
-// for it. It acts where the order has it, since a stream does what stands first in the order; but no edge says so, and
-// what it reads would keep its bytes to itself until the end of the launch. So each compute segment that acts once a
-// launch gets an edge to the first segment behind it on its stream that waits for all that it waits for itself. That
-// costs nothing: whenever the later one could begin, the earlier one could, and goes first.
+// A weight gradient waits for the same values as the input gradient next to it, and only the update at the end of the
+// launch waits for it. It acts at its position in the order, since a stream runs its ready acts in that order; but no
+// edge requires this, so its operands would keep their bytes until the end of the launch. Each compute segment that
+// acts once per launch therefore gets an edge to the first later segment of its stream that waits for everything that
+// it waits for itself. The edge costs nothing: whenever the later one could begin, the earlier one could, and goes
+// first.
 Graph anchor(Graph graph, const Segmentation& segmentation);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// anchor: what floats is fixed before what follows it, where that costs nothing; the bytes that gives back.
+// anchor: floating segments are fixed before later ones if that costs nothing; the bytes that this frees.
 #include "karez/passes/scheduling/anchor.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <random>
 
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/launch_simulation.h"
-#include "karez/passes/scheduling/order.h"
 #include "karez/passes/scheduling/segment.h"
 #include "karez/passes/scheduling/slots.h"
 #include "karez/passes/sharding/layout_rules.h"
@@ -21,7 +21,7 @@ using testing::table;
 
 const TensorType vec{DType::f32, {8}};
 
-// On two devices; nodes are cut as they are traced.
+// A program on two devices, cut into segments in its traced order.
 struct Program {
   Graph graph;
   Builder b{graph, table()};
@@ -59,17 +59,17 @@ std::string edges(const Graph& graph) {
   return out;
 }
 
-TEST(Anchor, AWeightGradientIsFixedBeforeWhatFollowsTheTransfer) {
+TEST(Anchor, AWeightGradientIsFixedBeforeTheReaderOfTheTransfer) {
   Program p;
   ValueId dx = p.exp(p.input("dy"));                // n1
   ValueId moved = p.gathered(dx);                   // n2
-  ValueId dw = p.exp(dx);                           // n3: nobody but the user waits for it
+  ValueId dw = p.exp(dx);                           // n3: only the user reads it
   ValueId next = p.exp(moved), last = p.exp(next);  // n4, n5
   p.graph.outputs = {{"dw", dw}, {"last", last}};
   EXPECT_EQ(edges(p.anchored()), "4<3");
 }
 
-TEST(Anchor, EachIsFixedOnceBeforeTheFirstThatWaitsForAllThatItWaitsFor) {
+TEST(Anchor, EachSegmentIsFixedOnceBeforeTheFirstWithAllItsWaits) {
   Program p;
   ValueId dx = p.exp(p.input("dy"));                                 // n1
   ValueId first = p.gathered(dx), dw = p.exp(dx);                    // n2, n3
@@ -77,7 +77,7 @@ TEST(Anchor, EachIsFixedOnceBeforeTheFirstThatWaitsForAllThatItWaitsFor) {
   ValueId floats = p.exp(second), z = p.exp(p.gathered(p.exp(dx)));  // n6, n7, n8, n9
   p.graph.outputs = {{"dw", dw}, {"y", y}, {"floats", floats}, {"z", z}};
   Graph made = p.anchored();
-  // n6 waits for the second transfer, for which nobody else waits: it floats on, and is held by none.
+  // n6 waits for the second transfer, for which no other node waits: it stays floating, without an edge.
   for (const Node& node : made.nodes) EXPECT_LE(node.after.size(), 2u) << edges(made);
   auto held = [&](ValueId v) {
     int times = 0;
@@ -89,7 +89,7 @@ TEST(Anchor, EachIsFixedOnceBeforeTheFirstThatWaitsForAllThatItWaitsFor) {
   EXPECT_EQ(held(dw), 1) << edges(made);
 }
 
-TEST(Anchor, NotWhereDataSaysSoAndNotOnOneStreamAlone) {
+TEST(Anchor, NoEdgeIsAddedIfDataGivesTheOrderOrOnOneStreamAlone) {
   Program p;
   ValueId a = p.exp(p.input("x")), moved = p.gathered(a);
   ValueId b = p.exp(moved), all = p.add(b, p.gathered(a));
@@ -101,7 +101,7 @@ TEST(Anchor, NotWhereDataSaysSoAndNotOnOneStreamAlone) {
   EXPECT_EQ(edges(one.anchored()), "");
 }
 
-TEST(Anchor, NotAmongMicroBatches) {
+TEST(Anchor, NoEdgeIsAddedAmongMicroBatches) {
   Program p;
   ValueId dx = p.exp(p.input("dy"));
   ValueId moved = p.gathered(dx), dw = p.exp(dx);
@@ -110,7 +110,8 @@ TEST(Anchor, NotAmongMicroBatches) {
   EXPECT_EQ(edges(p.anchored()), "");
 }
 
-TEST(Anchor, NotBeforeUpdatesAlone) {  // emit takes an update's edges for those from the readers of what it writes
+// emit takes an update's edges for those from readers of its variable.
+TEST(Anchor, NoEdgeIsAddedBeforeASegmentOfUpdates) {
   Program p;
   ValueId lr = p.laid(build::input(p.b, "lr", {DType::f32, {}}), B());
   ValueId w = p.laid(testing::parameter(p.b, "w", vec), B()), m = p.laid(testing::parameter(p.b, "m", vec), B());
@@ -125,8 +126,7 @@ TEST(Anchor, NotBeforeUpdatesAlone) {  // emit takes an update's edges for those
     if (node.op->role == Role::update) { EXPECT_TRUE(node.after.empty()) << edges(made); }
 }
 
-TEST(Anchor, NothingWaitsForWhatTheOrderHasAfterIt) {  // x and y are one segment, between whose nodes stands what waits
-                                                       // for all micro-batches
+TEST(Anchor, NoSegmentWaitsForALaterOne) {  // x and y are one segment; a node between them waits for all micro-batches
   Program p;
   ValueId in = p.input("in"), often = p.exp(in);
   ValueId x = p.exp(in), joined = p.exp(in), y = p.exp(x);
@@ -139,7 +139,7 @@ TEST(Anchor, NothingWaitsForWhatTheOrderHasAfterIt) {  // x and y are one segmen
   EXPECT_NO_THROW(verify(made)) << edges(made);
 }
 
-TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCircles) {
+TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCycles) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 53;
   RecordProperty("seed", std::to_string(seed));
@@ -170,7 +170,7 @@ TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCircles) {
   EXPECT_GT(with_edges, 100);
 }
 
-TEST(Anchor, GivesBackTheBytesOfWhatFloated) {
+TEST(Anchor, FreesTheOperandsOfFloatingSegments) {
   std::int64_t bytes[2] = {0, 0};
   for (int with = 0; with < 2; ++with) {
     Graph graph = testing::mlp_step(Mesh::parse("model=2"), {64, 128, 128, 128, 128, 16}, 64);

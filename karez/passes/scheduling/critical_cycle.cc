@@ -1,4 +1,4 @@
-// The whole launch as a slot problem, and its worst cycle.
+// The whole launch as a slot problem, and its slowest cycle.
 #include "karez/passes/scheduling/critical_cycle.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The collapsed plan: built from segments, run over Ports in virtual time.
+// The representative plan: built from segments, run with Ports in virtual time.
 #include "karez/passes/scheduling/launch_simulation.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "karez/base/interrupt.h"
-#include "karez/passes/scheduling/order.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/sharding/device_cost.h"
 #include "karez/plan/ports.h"
 #include "karez/plan/ready_queue.h"
@@ -22,8 +22,8 @@ namespace {
 ActorId actor_of(SegmentId segment) { return ActorId(segment.index); }
 SegmentId segment_of(ActorId actor) { return SegmentId(actor.index); }
 
-// One actor per segment, which acts as often as its nodes; a register for all that goes from one segment to others as
-// often, in as many slots (control edges in one); sources hang on `start`, sinks on `done`.
+// One actor per segment, which acts as often as its nodes. One register for all values of a segment with the same
+// number of fills and slots (control edges have one slot). Sources wait for `start`, and `done` waits for sinks.
 Plan representative_plan(const Graph& graph, const Segmentation& segmentation, const ById<ValueId, int>& slots) {
   Plan plan;
   plan.name = "collapsed";
@@ -46,7 +46,8 @@ Plan representative_plan(const Graph& graph, const Segmentation& segmentation, c
   for (NodeId n : graph.nodes.ids()) {
     for (ValueId in : graph.node(n).inputs) {
       edge(graph.value(in).producer, n, fills_per_launch(graph, in), slots[in]);
-      while (may_alias(graph.node(graph.value(in).producer))) {  // who reads through a window may hold what it looks on
+      while (
+          may_alias(graph.node(graph.value(in).producer))) {  // a reader through a window may hold the windowed value
         in = graph.node(graph.value(in).producer).inputs[0];
         edge(graph.value(in).producer, n, fills_per_launch(graph, in), slots[in]);
       }
@@ -119,8 +120,9 @@ LaunchSimulation simulate_launch(const Graph& graph, const Segmentation& segment
   auto due = [&](ActorId a) { return graph.node(segmentation.segments[segment_of(a)].nodes[0]).acts; };
   auto later = [&](ActorId a, ActorId b) { return plan::precedes_in_priority(plan, b, a); };
   using ReadyActors = std::priority_queue<ActorId, std::vector<ActorId>, decltype(later)>;
-  ById<StreamId, ReadyActors> ready(plan.streams.size(),
-                                    ReadyActors(later));  // who is ready and does not run; who became so stays so
+  ById<StreamId, ReadyActors> ready(
+      plan.streams.size(),
+      ReadyActors(later));  // actors that are ready and do not run; once ready, they stay ready
   auto consider = [&](ActorId a) {
     if (ports[a].ready() && ports[a].acts() < due(a)) ready[plan.actor(a).stream].push(a);
   };

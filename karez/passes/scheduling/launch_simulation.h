@@ -1,5 +1,4 @@
-// The collapsed plan: one representative device's actors, run in virtual time to see in which order collectives become
-// ready.
+// Runs the actors of representative devices in virtual time, to find the order in which collectives begin.
 #pragma once
 
 #include <vector>
@@ -9,13 +8,13 @@
 
 namespace karez::passes {
 
-// Seconds of one act of the segment on the device that has most to do.
+// Seconds of one act of the segment on the device with the most work.
 double seconds_of(const Graph& graph, const Segment& segment, const CostTable& costs);
 
-// What a launch does when one representative device of each placement runs the step with the cost table's times: a
-// compute and a comm stream each, the same Ports and the same picking rule as the engine. All ranks hold the same
-// inputs, so all find the same. A run that stalls is a compile error. `slots`: by value, of the register that carries
-// it.
+// A launch in which one representative device of each placement runs the step with the cost table's times. Each device
+// has a compute and a comm stream, and the same Ports and the same rule for the next actor as the engine. All ranks
+// have the same inputs, so all get the same result. A run that stalls is a compile error. `slots`: by value, of the
+// register that carries it.
 struct LaunchSimulation {
   std::vector<NodeId>
       collectives;     // every node that crosses devices, once for each of its acts, in the order in which they begin

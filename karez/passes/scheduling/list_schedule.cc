@@ -1,4 +1,4 @@
-// A list schedule by the longest way to the end.
+// A list schedule by the longest path to the end.
 #include "karez/passes/scheduling/list_schedule.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class Schedule {
   }
 
   ById<NodeId, int> run() {
-    std::vector<NodeId> first;  // looked up before any is done, which makes others ready
+    std::vector<NodeId> first;  // collected before any is done, which makes others ready
     for (NodeId n : graph_.nodes.ids())
       if (dependencies_.in_degree[n] == 0) first.push_back(n);
     for (NodeId n : first) ready(n);
@@ -67,7 +67,7 @@ class Schedule {
   using LaneKey = std::pair<bool, int>;    // computes, mesh: transfers begin first
   struct Lane {
     std::set<Key> ready, ready_late;
-    int early = 0;  // nodes yet to come that wait for no update
+    int early = 0;  // nodes not begun that wait for no update
     bool busy = false;
   };
 
@@ -102,7 +102,7 @@ class Schedule {
   const Streams& stream_;
   NodeDependencies dependencies_;
   ById<NodeId, double> seconds_, path_seconds_;  // of the node; from its beginning to the end of the launch
-  ById<NodeId, bool> after_update_;              // an update, or behind one
+  ById<NodeId, bool> after_update_;              // an update, or after one
   std::map<LaneKey, Lane> lanes_;
   std::set<Key> ends_;
   ById<NodeId, int> rank_;

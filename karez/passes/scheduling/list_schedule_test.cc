@@ -1,4 +1,4 @@
-// The order by cost beside a plain simulation of random programs on two placements.
+// The list schedule of random programs on two placements, compared with a plain simulation.
 #include "karez/passes/scheduling/list_schedule.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ Graph random_graph(Random& random) {
   return graph;
 }
 
-// Every moment all streams are looked at, transfers first; an idle one begins the node from which the end is farthest.
+// Checks all streams at every step, transfers first; an idle stream begins the node with the longest path to the end.
 class Simulation {
  public:
   Simulation(const Graph& graph, const Streams& stream, const CostTable& costs)
@@ -108,7 +108,7 @@ class Simulation {
   bool is_ready(NodeId n) const {
     return std::all_of(needs_[n].begin(), needs_[n].end(), [&](NodeId from) { return done_[from]; });
   }
-  // What an idle stream begins: nothing that waits for an update as long as there is something else to come.
+  // The node that an idle stream begins. Nodes that wait for an update begin after all others.
   NodeId best(StreamKind kind, int on) const {
     bool others = false;
     for (NodeId n : graph_.nodes.ids())
@@ -137,7 +137,7 @@ class Simulation {
   ById<NodeId, int> rank_;
 };
 
-TEST(ListSchedule, IsTheOrderInWhichAPlainSimulationBegins) {
+TEST(ListSchedule, HasTheOrderOfAPlainSimulation) {
   int late = 0, both = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Random random(seed);

@@ -1,4 +1,4 @@
-// Which nodes wait for which: along data and control edges.
+// The dependencies between nodes along data and control edges.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 namespace karez::passes {
 
 struct NodeDependencies {
-  ById<NodeId, std::vector<NodeId>> successors;  // that wait for it, once for each edge
-  ById<NodeId, int> in_degree;                   // to those that it waits for itself
+  ById<NodeId, std::vector<NodeId>> successors;  // nodes that wait for it, once for each edge
+  ById<NodeId, int> in_degree;                   // number of edges from nodes that it waits for
 
   explicit NodeDependencies(const Graph& graph) : successors(graph.nodes.size()), in_degree(graph.nodes.size(), 0) {
     for (NodeId n : graph.nodes.ids()) {
@@ -19,7 +19,7 @@ struct NodeDependencies {
     }
   }
 
-  // All nodes, each after those that it waits for.
+  // All nodes, each after the nodes that it waits for.
   std::vector<NodeId> topological_order() const {
     ById<NodeId, int> left = in_degree;
     std::vector<NodeId> order;

@@ -1,4 +1,5 @@
-// order: stores what is not updated in place, makes every reader of an old version come before its writer, and sorts.
+// order: adds stores of values that are not updated in place, puts every reader of an old version before its writer,
+// and sorts.
 #include "karez/passes/scheduling/order.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "karez/passes/node_traits.h"
 #include "karez/passes/rewrite.h"
 #include "karez/passes/scheduling/launch_simulation.h"
 #include "karez/passes/scheduling/list_schedule.h"
@@ -15,20 +17,13 @@
 #include "karez/passes/scheduling/segment.h"
 #include "karez/passes/scheduling/slots.h"
 #include "karez/passes/scheduling/write_gate.h"
-#include "karez/sbp/transition.h"
 
 namespace karez::passes {
 namespace {
 
-constexpr double max_time_ratio = 0.99;  // of the traced order's launch: predictions are no better than that
+constexpr double max_time_ratio = 0.99;  // of the traced order's launch: predictions are no more accurate than that
 
-// What the value's bytes are a window on, as far as ops alone can tell: the value itself if it has bytes of its own.
-ValueId source_of(const Graph& graph, ValueId value) {
-  while (may_alias(graph.node(graph.value(value).producer))) value = graph.node(graph.value(value).producer).inputs[0];
-  return value;
-}
-
-// Updates end the step and stand together, so that they fuse; behind them stands what stores the results of others.
+// Updates end the step together, so that they fuse; after them come the nodes that store the results of others.
 enum class UpdateStage : std::uint8_t { before_updates, update, store };
 UpdateStage update_stage(const Node& node) {
   return node.op->role == Role::update  ? UpdateStage::update
@@ -36,7 +31,7 @@ UpdateStage update_stage(const Node& node) {
                                         : UpdateStage::before_updates;
 }
 
-// Every updated value that is not written in place gets an `assign` behind it.
+// Adds an `assign` after every updated value that is not written in place.
 void add_assigns(Graph& graph, const OpTable& ops) {
   const std::vector<bool> in_place = updates_in_place(graph);
   std::vector<int> late;
@@ -67,7 +62,7 @@ void add_assigns(Graph& graph, const OpTable& ops) {
   for (auto [v, value] : stored) graph.variables[static_cast<std::size_t>(v)].updated = value;
 }
 
-// Who stands behind a node, along data edges and those of `then`.
+// The nodes after a node, along data edges and those of `then`.
 class Descendants {
  public:
   Descendants(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses,
@@ -100,18 +95,18 @@ class Descendants {
   const Graph& graph_;
   const ById<ValueId, std::vector<Use>>& uses_;
   const ById<NodeId, std::vector<NodeId>>& then_;
-  ById<NodeId, int> seen_;  // by the last round in which it was met
+  ById<NodeId, int> seen_;  // the last round in which it was visited
   int round_ = 0;
 };
 
-// A reader that depends on the new version cannot come before it is written: it gets a copy of the old one. So does one
-// that would close a circle of writers, as in a, b = b, a. Returns whether any copy was made.
+// A reader that depends on the new version cannot come before its write, so it gets a copy of the old version. So does
+// a reader that would close a cycle of writers, as in a, b = b, a. Returns whether any copy was made.
 bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
   auto uses = uses_of(graph);
   std::set<std::pair<NodeId, int>> late;  // (reading node, operand)
   std::set<ValueId> copied;               // values read late
   ById<NodeId, std::vector<NodeId>> then(
-      graph.nodes.size());  // control edges: there already, and from readers to writers as far as looked at
+      graph.nodes.size());  // control edges: existing ones, and from readers to writers visited so far
   for (NodeId n : graph.nodes.ids())
     for (NodeId before : graph.node(n).after) then[before].push_back(n);
   Descendants descendants(graph, uses, then);
@@ -168,8 +163,8 @@ void add_control_edges(Graph& graph) {
   }
 }
 
-// Where micro-batches are: what they all read comes first, then what acts for each of them, then what waits for all
-// their acts. Nodes that act as often so stand together, and few actors hold them.
+// With micro-batches, the nodes that all of them read come first, then the nodes that act for each of them, then the
+// nodes that wait for all their acts. So nodes with the same number of acts are adjacent and need few actors.
 enum class MicrobatchPhase : std::uint8_t { before, during, after };
 ById<NodeId, MicrobatchPhase> phases_of(const Graph& graph) {
   ById<NodeId, MicrobatchPhase> phases;
@@ -184,8 +179,8 @@ ById<NodeId, MicrobatchPhase> phases_of(const Graph& graph) {
   return phases;
 }
 
-// Kahn's algorithm; of ready nodes of one phase and place that of the smallest rank comes first, of equals the one
-// traced first.
+// Kahn's algorithm; of the ready nodes of one phase and update stage, the node of the smallest rank comes first, and of
+// equal ranks the node traced first.
 std::vector<NodeId> sorted(const Graph& graph, const ById<NodeId, int>& rank) {
   NodeDependencies dependencies(graph);
   const auto phases = phases_of(graph);
@@ -222,7 +217,7 @@ OrderedGraph in_order(const Graph& graph, const std::vector<NodeId>& list) {
   return made;
 }
 
-// Of one launch, as `slots` will find it.
+// Seconds of one launch, with the slots that `slots` will choose.
 double seconds_of(const OrderedGraph& ordered, const CostTable& costs, int streams_meet) {
   const Segmentation segmentation = segment(ordered.graph, ordered.stream);
   return simulate_launch(ordered.graph, segmentation, slot_counts(ordered.graph, segmentation, costs, streams_meet),
@@ -232,54 +227,13 @@ double seconds_of(const OrderedGraph& ordered, const CostTable& costs, int strea
 
 }  // namespace
 
-std::vector<bool> updates_in_place(const Graph& graph) {
-  ById<ValueId, int> writers(graph.values.size(), 0);  // variables that take the value
-  ById<ValueId, bool> read(graph.values.size(), false);
-  for (const Variable& variable : graph.variables)
-    if (variable.updated.valid()) ++writers[variable.updated];
-  for (const Node& node : graph.nodes)
-    for (ValueId in : node.inputs) read[in] = true;
-  for (const Output& output : graph.outputs) read[output.value] = true;
-  auto in_place = [&](const Variable& variable) {
-    if (!variable.read.valid() || !variable.updated.valid() || writers[variable.updated] > 1 || read[variable.updated])
-      return false;
-    const Value& updated = graph.value(variable.updated);
-    const Node& node = graph.node(updated.producer);
-    if (updated.layout != graph.value(variable.read).layout) return false;
-    bool declared = false;
-    for (auto [in, out] : node.op->in_place)
-      declared |= out == updated.output && node.inputs[static_cast<std::size_t>(in)] == variable.read;
-    if (!declared) return false;
-    int reads = 0;  // the writer takes the old version once, as the operand it overwrites: another window on it would
-                    // change under its hands
-    for (ValueId in : node.inputs) reads += source_of(graph, in) == variable.read;
-    return reads == 1;
-  };
-  std::vector<bool> made;
-  for (const Variable& variable : graph.variables) made.push_back(in_place(variable));
-  return made;
-}
-
-bool updates_in_place(const Graph& graph, const Variable& variable) {
-  return updates_in_place(graph)[static_cast<std::size_t>(&variable - graph.variables.data())];
-}
-
-bool crosses_devices(const Node& node) {
-  return node.op->role == Role::transfer ||
-         (node.op->role == Role::transition && !is_local(move_from(node.attrs.text("move"))));
-}
-
-bool may_alias(const Node& node) {
-  return node.op->role == Role::window || (node.op->role == Role::transition && !crosses_devices(node));
-}
-
 OrderedGraph order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet, bool check_nan) {
   add_assigns(graph, ops);
   copy_for_late_readers(graph, ops);
   add_control_edges(graph);
   gate_writes(graph, check_nan);
   OrderedGraph traced = in_order(graph, sorted(graph, ById<NodeId, int>(graph.nodes.size(), 0)));
-  // One compute stream takes as long in any order.
+  // One compute stream takes the same time in any order.
   if (std::find(traced.stream.begin(), traced.stream.end(), StreamKind::comm) == traced.stream.end()) return traced;
   traced.seconds = seconds_of(traced, costs, streams_meet);
   OrderedGraph by_cost =

@@ -1,4 +1,4 @@
-// order: old versions are read before they are overwritten, updates come last, and what is not in place is assigned.
+// order: old versions are read before they are overwritten, updates come last, and other new versions are assigned.
 #include "karez/passes/scheduling/order.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/list_schedule.h"
 #include "karez/passes/scheduling/peak_live_bytes.h"
 #include "karez/passes/sharding/box.h"
@@ -97,7 +98,7 @@ TEST(Order, ReadersThroughWindowsComeFirstToo) {
   NodeId writer = place_of(g, "sgd");
   for (const char* op : {"transpose", "reshape", "broadcast", "box", "exp"})
     EXPECT_TRUE(after(g, writer, place_of(g, op))) << op << "\n" << print(g);
-  EXPECT_FALSE(after(g, writer, place_of(g, "box", 1))) << "the gather reads what exp made";
+  EXPECT_FALSE(after(g, writer, place_of(g, "box", 1))) << "the gather reads the result of exp";
   EXPECT_FALSE(after(g, writer, place_of(g, "input")));
 }
 
@@ -106,18 +107,18 @@ TEST(Order, AReaderThatNeedsTheNewVersionGetsACopyOfTheOld) {
   ValueId w = s.parameter("w");
   ValueId next = build::add(s.b, build::exp(s.b, w), s.input("x"));
   s.update(0, next);
-  ValueId delta = build::sub(s.b, next, build::transpose(s.b, w, {1, 0}));  // old and new together
+  ValueId delta = build::sub(s.b, next, build::transpose(s.b, w, {1, 0}));  // reads old and new
   s.graph.outputs = {{"delta", delta}};
   Graph g = s.ordered();
   EXPECT_EQ(count_op(g, "assign"), 1) << "the new version has other readers";
-  EXPECT_EQ(count_op(g, "copy"), 0) << "delta can be made before the assignment";
+  EXPECT_EQ(count_op(g, "copy"), 0) << "delta can be computed before the assignment";
 
   Step late;
   w = late.parameter("w");
   late.parameter("m");
   late.sgd(0, late.input("g"));
   ValueId momentum =
-      late.graph.variables[1].updated;  // sgd writes both; this reader comes after it and wants the old weight
+      late.graph.variables[1].updated;  // sgd writes both; this reader comes after it and needs the old weight
   late.graph.outputs = {{"y", build::mul(late.b, build::transpose(late.b, w, {1, 0}), build::neg(late.b, momentum))}};
   g = late.ordered();
   EXPECT_EQ(count_op(g, "copy"), 1) << print(g);
@@ -170,7 +171,7 @@ TEST(Order, AValueThatIsNoUpdateOfItsVariableIsAssignedInTheStoredLayout) {
   EXPECT_EQ(*g.value(g.variables[0].updated).layout, Layout{S(0)});
 }
 
-TEST(Order, AWriterThatSeesItsOldVersionThroughAnotherWindowDoesNotWriteInPlace) {
+TEST(Order, AWriterThatReadsItsOldVersionThroughAnotherWindowDoesNotWriteInPlace) {
   Step s;
   ValueId w = s.parameter("w");
   s.parameter("m");
@@ -192,7 +193,7 @@ TEST(Order, AWriterThatSeesItsOldVersionThroughAnotherWindowDoesNotWriteInPlace)
   same.ordered();
 }
 
-TEST(Order, VariablesThatTakeEachOthersOldVersionGetACopyNotACircle) {
+TEST(Order, VariablesThatTakeEachOthersOldVersionGetACopyNotACycle) {
   Step swap;
   ValueId a = swap.parameter("a"), b = swap.parameter("b");
   swap.update(0, b), swap.update(1, a);
@@ -206,7 +207,7 @@ TEST(Order, VariablesThatTakeEachOthersOldVersionGetACopyNotACircle) {
   EXPECT_EQ(count_op(g, "copy"), 1);
   EXPECT_EQ(count_op(g, "assign"), 0);
 
-  Step line;  // a delay line needs none: the farther one is stored first
+  Step line;  // a delay line needs no copy: b is stored before a
   a = line.parameter("a"), b = line.parameter("b");
   line.update(0, line.input("x")), line.update(1, a);
   g = line.ordered();
@@ -215,8 +216,8 @@ TEST(Order, VariablesThatTakeEachOthersOldVersionGetACopyNotACircle) {
 
 // ---- by cost
 
-// On two devices, f32[512, 512]. A product of whole operands takes 2.7 ms of the default cost table, one of split rows
-// half of that.
+// Values of f32[512, 512] on two devices. By the default cost table, a product of whole operands takes 2.7 ms, one of
+// split rows half of that.
 struct Priced {
   Graph graph;
   Builder b{graph, table()};
@@ -243,7 +244,7 @@ NodeId maker(const Graph& graph, std::string_view output) {
   return {};
 }
 
-// A weight's gradient, written first, and an input's, which travels before the next product takes it.
+// A weight gradient, written first, and an input gradient, which is gathered before the next product takes it.
 Priced backward(double seconds_per_byte) {
   Priced p;
   p.costs.link.beta = seconds_per_byte;
@@ -256,23 +257,24 @@ Priced backward(double seconds_per_byte) {
   return p;
 }
 
-TEST(Order, AnInputsGradientComesBeforeAWeightsWhereThatShortensTheLaunch) {
+TEST(Order, AnInputGradientComesBeforeAWeightGradientIfThatShortensTheLaunch) {
   OrderedGraph made = backward(4e-9).ordered();
   EXPECT_LT(maker(made.graph, "dx"), maker(made.graph, "dw")) << print(made.graph);
-  EXPECT_LT(place_of(made.graph, "box", 1), maker(made.graph, "dw")) << "the transfer stands where its operand is made";
-  // 1.3 ms of dx, 2.7 of dw while 2.1 of the transfer, 2.7 of the next product; as traced the transfer comes on top.
+  EXPECT_LT(place_of(made.graph, "box", 1), maker(made.graph, "dw")) << "the transfer comes right after its operand";
+  // 1.3 ms of dx, 2.7 of dw during 2.1 of the transfer, 2.7 of the next product; as traced, the transfer is added.
   EXPECT_LT(made.seconds, 0.8 * made.traced_seconds);
   EXPECT_GT(made.seconds, 0.7 * made.traced_seconds);
 }
 
-TEST(Order, TheTracedOneStaysWhereLessThanAHundredthIsWon) {
+TEST(Order, TheTracedOrderStaysIfLessThanAHundredthIsSaved) {
   OrderedGraph made = backward(1e-11).ordered();
   EXPECT_LT(maker(made.graph, "dw"), maker(made.graph, "dx")) << print(made.graph);
   EXPECT_GT(made.seconds, 0);
   EXPECT_EQ(made.seconds, made.traced_seconds);
 }
 
-// Beside the way through a transfer some sums, each of a value as large as x, which they alone read; all written first.
+// A path through a transfer, and `count` sums, each of a value as large as x that it alone reads; sums are written
+// first.
 Priced with_sums(int count) {
   Priced p;
   p.costs.link.beta = 4e-9;
@@ -286,21 +288,21 @@ Priced with_sums(int count) {
   return p;
 }
 
-TEST(Order, TheTracedOneStaysWhereTheOtherHoldsMoreThanItWins) {
+TEST(Order, TheTracedOrderStaysIfTheOtherNeedsMoreBytesThanItSavesTime) {
   OrderedGraph one = with_sums(1).ordered(), many = with_sums(8).ordered();
   EXPECT_LT(one.seconds, 0.99 * one.traced_seconds);
-  EXPECT_EQ(many.seconds, many.traced_seconds) << "all eight values would be there before the first sum";
+  EXPECT_EQ(many.seconds, many.traced_seconds) << "all eight values would be live before the first sum";
   EXPECT_LT(place_of(many.graph, "reduce_sum"), place_of(many.graph, "exp", 1));
 }
 
-TEST(Order, BytesInAnOrderAreThoseOfValuesYetToBeRead) {
+TEST(Order, PeakLiveBytesCountValuesUntilTheirLastReader) {
   Priced p;
   const std::int64_t whole = 512 * 512 * 4;
   ValueId a = p.laid(build::exp(p.b, p.input("x", B())), B());
   ValueId turned = p.laid(build::transpose(p.b, a, {1, 0}), B());
   ValueId b = p.laid(build::exp(p.b, a), B());
   EXPECT_EQ(peak_live_bytes(p.graph), 2 * whole);
-  ValueId c = p.product(b, turned, B());  // a lives until here, b too
+  ValueId c = p.product(b, turned, B());  // a and b live until here
   EXPECT_EQ(peak_live_bytes(p.graph), 3 * whole);
   p.laid(build::exp(p.b, c), B());
   EXPECT_EQ(peak_live_bytes(p.graph), 3 * whole);
@@ -309,7 +311,7 @@ TEST(Order, BytesInAnOrderAreThoseOfValuesYetToBeRead) {
   EXPECT_EQ(peak_live_bytes(half.graph), whole / 2);
 }
 
-TEST(Order, ATransferThatTheNextProductWaitsForComesBeforeOneThatIsWantedLate) {
+TEST(Order, ATransferForTheNextProductComesBeforeOneThatIsNeededLater) {
   Priced p;
   p.costs.link.beta = 4e-9;
   ValueId a = p.input("a", S(0)), b = p.input("b", S(0)), w = p.input("w", B());
@@ -321,7 +323,7 @@ TEST(Order, ATransferThatTheNextProductWaitsForComesBeforeOneThatIsWantedLate) {
   EXPECT_LT(made.seconds, 0.9 * made.traced_seconds);
 }
 
-TEST(Order, WhereTheOrderMakesNoDifferenceTheTracedOneStays) {
+TEST(Order, IfTheOrderMakesNoDifferenceTheTracedOneStays) {
   Priced p;
   ValueId x = p.input("x", S(0)), w = p.input("w", B());
   ValueId small = p.laid(build::exp(p.b, x), S(0)), large = p.product(x, w, S(0));
@@ -330,11 +332,10 @@ TEST(Order, WhereTheOrderMakesNoDifferenceTheTracedOneStays) {
   EXPECT_LT(place_of(made.graph, "exp"), place_of(made.graph, "matmul"));
   EXPECT_EQ(made.seconds, made.traced_seconds);
   auto rank = list_schedule(made.graph, made.stream, p.costs);
-  EXPECT_GT(rank[place_of(made.graph, "exp")], rank[place_of(made.graph, "matmul")])
-      << "or there was nothing to choose";
+  EXPECT_GT(rank[place_of(made.graph, "exp")], rank[place_of(made.graph, "matmul")]) << "otherwise there was no choice";
 }
 
-TEST(Order, WithoutTransfersNothingIsPriced) {
+TEST(Order, WithoutTransfersNoTimeIsPredicted) {
   Priced p;
   ValueId x = p.input("x", B());
   p.graph.outputs = {{"a", p.laid(build::exp(p.b, x), B())}, {"b", p.product(x, x, B())}};
@@ -343,7 +344,7 @@ TEST(Order, WithoutTransfersNothingIsPriced) {
   EXPECT_LT(maker(made.graph, "a"), maker(made.graph, "b"));
 }
 
-TEST(Order, RanksOfUpdatesAndOfWhatTakesNoTime) {
+TEST(Order, RanksOfUpdatesAndOfNodesThatTakeNoTime) {
   Priced p;
   ValueId x = p.input("x", B()), lr = p.laid(build::input(p.b, "lr", {DType::f32, {}}), B());
   ValueId w = p.laid(testing::parameter(p.b, "w", {DType::f32, {512, 512}}), B()),
@@ -408,7 +409,7 @@ TEST(Order, RandomProgramsKeepTheirEdgesAndAreNeverSlowerThanTraced) {
   EXPECT_LT(changed, 200);
 }
 
-TEST(Order, ControlEdgesThatFormACircleAreAnError) {
+TEST(Order, ControlEdgesThatFormACycleAreAnError) {
   Step s;
   ValueId x = s.input("x"), y = build::exp(s.b, x);
   s.graph.outputs = {{"y", y}};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/readers.h"
 #include "karez/passes/sharding/device_cost.h"
 
@@ -10,7 +11,7 @@ namespace karez::passes {
 
 std::int64_t peak_live_bytes(const Graph& graph) {
   const auto uses = uses_of(graph);
-  // By placement, by node: how many bytes more are live when it acts, and before it fewer.
+  // By placement and node: bytes that become live when it acts, minus bytes that were last read before it.
   std::vector<std::vector<std::int64_t>> change(graph.meshes.size(),
                                                 std::vector<std::int64_t>(graph.nodes.size() + 1, 0));
   for (ValueId v : graph.values.ids()) {

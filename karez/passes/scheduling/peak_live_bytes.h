@@ -1,4 +1,4 @@
-// The bytes that a device holds at once when the nodes of its placement act one after the other, as they stand.
+// The peak bytes of live values on a device when the nodes of its placement act one after the other, in graph order.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace karez::passes {
 
-// The most on any placement's busiest device: each value from the node that makes it to the last that reads it, through
-// windows too. Variables, constants and inputs are left out, and so is what calls share in place.
+// The maximum over all placements, on their busiest devices. A value is live from the node that makes it to its last
+// reader, also through windows. Variables, constants, inputs and the results of updates are left out.
 std::int64_t peak_live_bytes(const Graph& graph);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Who reads a value's bytes, through windows on them too.
+// The readers of a value's bytes, also through windows on them.
 #pragma once
 
 #include <set>
@@ -6,11 +6,11 @@
 
 #include "karez/passes/compilation.h"
 #include "karez/passes/namespace.h"
-#include "karez/passes/scheduling/order.h"
+#include "karez/passes/node_traits.h"
 
 namespace karez::passes {
 
-// Windows among them.
+// Windows count as readers.
 inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, ValueId value,
                             std::set<NodeId>& readers) {
   for (const Use& use : uses[value]) {
@@ -21,7 +21,7 @@ inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<
   }
 }
 
-// Without segments that only look at them.
+// Segments that only make windows do not count.
 inline std::set<SegmentId> reading_segments(const Graph& graph, const Segmentation& segmentation,
                                             const ById<ValueId, std::vector<Use>>& uses, ValueId value) {
   std::set<NodeId> readers;

@@ -1,4 +1,4 @@
-// segment: where actors are cut.
+// segment: decides for each node whether it extends the open segment of its stream.
 #include "karez/passes/scheduling/segment.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace karez::passes {
 namespace {
 
-// By node: those whose results it takes, and those of its control edges.
+// By node: the producers of its operands, and the nodes at the other ends of its control edges.
 std::vector<std::vector<int>> waits_for(const Graph& graph) {
   std::vector<std::vector<int>> made;
   made.reserve(graph.nodes.size());
@@ -25,7 +25,7 @@ std::vector<std::vector<int>> waits_for(const Graph& graph) {
   return made;
 }
 
-// Numbers segments so that producers come before consumers; among the free ones, in the order of their first nodes.
+// Numbers segments so that producers come before consumers; ready segments are in the order of their first nodes.
 void number_in_order(const Graph& graph, Segmentation& made) {
   ById<SegmentId, std::set<SegmentId>> next(made.segments.size());
   ById<SegmentId, int> waiting(made.segments.size(), 0);
@@ -90,8 +90,8 @@ class Segmenter {
     bool in_updates = false;  // its last node is an update
   };
   struct Needs {
-    bool new_wait = false;  // for a transfer for which the open segment does not wait
-    bool cycle = false;     // something that comes behind the open segment
+    bool new_wait = false;  // a transfer for which the open segment does not wait
+    bool cycle = false;     // a node that comes after the open segment
   };
 
   SegmentId start(NodeId first) {
@@ -113,8 +113,7 @@ class Segmenter {
       const SegmentId from = made_.segment_of[NodeId(before)];
       if (from == open) continue;
       if (open.valid() && reach_.before(open.index, from.index)) found.cycle = true;
-      if (made_.segments[from].stream != StreamKind::comm)
-        continue;  // sources act when the launch begins: nothing to wait for
+      if (made_.segments[from].stream != StreamKind::comm) continue;  // sources act when the launch begins: no wait
       if (!found.new_wait) found.new_wait = !open.valid() || !reach_.before(from.index, open.index);
     }
     return found;
@@ -138,10 +137,10 @@ class Segmenter {
   const std::vector<std::vector<int>> waits_for_;  // by node
   solve::GroupReachability reach_;
   ById<NodeId, bool> feeds_transfer_;
-  ById<NodeId, bool> waits_for_all_;  // acts of micro-batches
-  // By placement (a stream for each: only transfers lead from one to another), by how often its nodes act (an actor
-  // acts as often as all of them), and whether they wait for all acts of micro-batches, which may need what else is
-  // done once before the first.
+  ById<NodeId, bool> waits_for_all_;  // for all acts of micro-batches
+  // By placement (one stream each; only transfers lead from one to another), by the number of acts of its nodes (the
+  // same for all nodes of an actor), and by whether they wait for all acts of micro-batches, which may depend on other
+  // nodes that act once.
   std::map<std::tuple<int, int, bool>, OpenSegment> compute_;
   Segmentation made_;
 };

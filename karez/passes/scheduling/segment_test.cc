@@ -1,4 +1,4 @@
-// segment: where actors are cut, and that the cuts leave no circle.
+// segment: where actors are cut, and that the cuts leave no cycle.
 #include "karez/passes/scheduling/segment.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "karez/base/text.h"
-#include "karez/passes/scheduling/order.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/sharding/box.h"
 #include "karez/passes/sharding/shard.h"
 #include "karez/passes/test_evaluate.h"
@@ -20,7 +20,7 @@ using testing::table;
 
 const TensorType vec{DType::f32, {8}};
 
-// On two devices; `gathered` is a transfer to Broadcast of a split value, everything else stays as its operands are.
+// A program on two devices; `gathered` makes a split value Broadcast, other results have the layouts of their operands.
 struct Program {
   Graph graph;
   Builder b{graph, table()};
@@ -55,7 +55,7 @@ std::string text_of(const Compilation& c) {
   });
 }
 
-// Every node in one segment of its own stream, and edges lead from lower to higher numbers.
+// Every node is in one segment of its own stream, and edges lead from lower to higher numbers.
 void check_cuts(const Compilation& c) {
   std::size_t nodes = 0;
   for (SegmentId s : c.segmentation.segments.ids()) {
@@ -77,7 +77,7 @@ void check_cuts(const Compilation& c) {
   }
 }
 
-TEST(Segment, WhatNeedsNoTransferDoesNotWaitForOne) {  // a, b, c: only c needs the network
+TEST(Segment, NodesThatNeedNoTransferDoNotWaitForOne) {  // a, b, c: only c needs the network
   Program p;
   ValueId a = p.exp(p.input("x"));
   ValueId moved = p.gathered(a);
@@ -89,7 +89,7 @@ TEST(Segment, WhatNeedsNoTransferDoesNotWaitForOne) {  // a, b, c: only c needs 
   EXPECT_EQ(text_of(cut), "host: input | compute: exp | comm: box | compute: exp exp | compute: box add");
 }
 
-TEST(Segment, WhatFeedsATransferIsCutAtOnceSoThatItNeedNotWait) {
+TEST(Segment, ASegmentEndsAfterTheOperandOfATransfer) {
   Program p;
   ValueId a = p.exp(p.input("x"));
   ValueId b = p.exp(p.exp(a));
@@ -129,7 +129,7 @@ TEST(Segment, AControlEdgeAloneCuts) {
   Compilation cut = p.cut();
   check_cuts(cut);
   EXPECT_EQ(text_of(cut), "host: input | host: input | comm: box | compute: exp | compute: add")
-      << "or exp would wait for a transfer it does not need";
+      << "otherwise exp would wait for a transfer that it does not need";
 }
 
 // Cut as traced, each node on its own stream.
@@ -143,7 +143,7 @@ Compilation cut_as_traced(const Graph& graph) {
   return c;
 }
 
-TEST(Segment, WhatWaitsForAllMicroBatchesIsNoActorWithWhatTheyRead) {
+TEST(Segment, NodesThatWaitForAllMicroBatchesShareNoActorWithNodesThatTheseRead) {
   Program p;
   ValueId x = p.input("x"), y = p.input("y");
   ValueId first = p.exp(y), read = p.exp(x);
@@ -153,12 +153,12 @@ TEST(Segment, WhatWaitsForAllMicroBatchesIsNoActorWithWhatTheyRead) {
   p.graph.outputs = {{"after", after}, {"second", second}};
   for (ValueId v : {y, first, second}) p.graph.nodes[p.graph.value(v).producer].acts = 3;
   p.graph.nodes[joined].after = {
-      p.graph.value(first).producer};  // all acts of it, and the second needs what is done once
+      p.graph.value(first).producer};  // it waits for all acts of `first`; `second` needs `read`, which acts once
   Compilation c = cut_as_traced(p.graph);
   check_cuts(c);
   auto of = [&](ValueId v) { return c.segmentation.segment_of[c.graph.value(v).producer]; };
   EXPECT_NE(of(read), of(after)) << text_of(c);
-  EXPECT_NO_THROW(run_passes(c, {"slots"})) << "or they wait for each other";
+  EXPECT_NO_THROW(run_passes(c, {"slots"})) << "otherwise they wait for each other";
 }
 
 TEST(Segment, ActorsOfOneActHaveTheOrdersPriority) {
@@ -184,7 +184,7 @@ TEST(Segment, AmongMicroBatchesTheActorNearerToTheEndActsFirst) {
   };
   EXPECT_LT(of(farther), of(far)) << text_of(c);
   EXPECT_LT(of(far), of(forward));
-  EXPECT_LT(of(once), of(farther)) << "what micro-batches read is there before them";
+  EXPECT_LT(of(once), of(farther)) << "nodes that micro-batches read come before them";
   std::set<int> all;
   for (SegmentId s : c.segmentation.segments.ids())
     EXPECT_TRUE(all.insert(priority_of(c.graph, c.segmentation, s)).second) << "no two are equal";
@@ -202,7 +202,7 @@ TEST(Segment, OneDeviceIsOneComputeSegment) {
   EXPECT_EQ(compute, 1) << text_of(c);
 }
 
-TEST(Segment, UpdatesStandTogetherThoughTheirGradientsArriveOneByOne) {
+TEST(Segment, UpdatesAreOneSegmentThoughTheirGradientsArriveOneByOne) {
   Graph graph = testing::mlp_step(Mesh::parse("data=4"), {20, 30, 30, 10}, 64);
   for (Variable& variable : graph.variables) variable.stored = Layout{B()};
   graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0)};
@@ -222,7 +222,7 @@ TEST(Segment, UpdatesStandTogetherThoughTheirGradientsArriveOneByOne) {
   EXPECT_EQ(with_updates.size(), 1u) << text_of(c);
 }
 
-TEST(Segment, AnUpdateThatNeedsWhatAnEarlierOneSentLeavesTheRun) {
+TEST(Segment, AnUpdateThatNeedsATransferOfAnEarlierOneLeavesTheRun) {
   Program p;
   ValueId lr = p.laid(build::input(p.b, "lr", {DType::f32, {}}), B()), sent;
   for (const char* name : {"a", "b"}) {
@@ -244,7 +244,7 @@ TEST(Segment, AnUpdateThatNeedsWhatAnEarlierOneSentLeavesTheRun) {
   EXPECT_EQ(with_updates.size(), 2u) << text_of(cut);
 }
 
-TEST(Segment, RandomProgramsHaveNoCircles) {
+TEST(Segment, RandomProgramsHaveNoCycles) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 77;
   RecordProperty("seed", std::to_string(seed));

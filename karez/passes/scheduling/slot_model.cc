@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/ancestors.h"
 #include "karez/passes/scheduling/launch_simulation.h"
 #include "karez/passes/scheduling/readers.h"
@@ -18,11 +19,12 @@ int acts_of(const Graph& graph, const Segmentation& segmentation, SegmentId s) {
   return graph.node(segmentation.segments[s].nodes[0]).acts;
 }
 
-// By segment: the first of those that its stream can do one behind the other without waiting for anything new.
+// By segment: the first segment of its run. A stream can execute the segments of a run one after the other without a
+// new wait.
 ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmentation& segmentation) {
   Ancestors ancestors(graph, segmentation);
   ById<SegmentId, SegmentId> run(segmentation.segments.size());
-  std::map<int, SegmentId> last;  // by mesh: the run that its compute stream has begun last
+  std::map<int, SegmentId> last;  // by mesh: the last run of its compute stream
   for (SegmentId s : segmentation.segments.ids()) {
     ancestors.compute(s);
     run[s] = s;
@@ -99,7 +101,7 @@ class SlotModelBuilder {
     }
   }
 
-  // `pieces`: how often it is filled in a launch.
+  // `pieces`: fills per launch.
   void add(SegmentId producer, const std::set<SegmentId>& readers, int pieces, SlotRange slots, int filled,
            std::int64_t bytes, SlotModel::Edge edge) {
     const bool each = pieces > 1;  // for each micro-batch
@@ -117,7 +119,7 @@ class SlotModelBuilder {
     reg.least = slots.least, reg.most = slots.most;
     reg.filled = filled;
     reg.bytes =
-        edge.value.valid() ? std::max<std::int64_t>(1, bytes) : 0;  // of what is empty no more slots than others
+        edge.value.valid() ? std::max<std::int64_t>(1, bytes) : 0;  // an empty value gets no more slots than others
     made_.problem.registers.push_back(std::move(reg));
     made_.edge.push_back(edge);
   }

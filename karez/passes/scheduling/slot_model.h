@@ -1,5 +1,4 @@
-// A program's segments as a slot problem: what waits for what between launches that follow each other, or between
-// micro-batches of one.
+// A program's segments as a slot problem: the waits between successive launches, or between micro-batches of one.
 #pragma once
 
 #include <vector>
@@ -16,12 +15,12 @@ struct SlotRange {
 using SlotRanges = ById<ValueId, SlotRange>;  // of the registers that carry values between segments
 
 struct SlotModel {
-  // What a register of the problem stands for: a value, a variable's way from its update to the next launch's readers,
-  // or a control edge.
+  // The meaning of a register of the problem: a value, a variable between its update and the next launch's readers, or
+  // a control edge.
   struct Edge {
     ValueId value = {};
     int variable = -1;
-    NodeId then = {};  // of a control edge: the node that comes later
+    NodeId then = {};  // of a control edge: the later node
   };
   solve::SlotProblem problem;
   std::vector<SegmentId> segment;  // by actor
@@ -29,14 +28,14 @@ struct SlotModel {
   std::vector<int> mesh;           // by stream, all of which are compute streams
 };
 
-// Segments at their rates, with variables as registers that are full when the launch begins. Of a stream the sum of its
-// acts counts, not their order.
+// Segments with their numbers of acts, and variables as registers that are full when the launch begins. Only the sum of
+// a stream's acts counts, not their order.
 SlotModel launch_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
                        const SlotRanges& ranges);
 
-// A steady state of micro-batches: segments that act for each of them do so once, what acts once a launch is left out.
-// Segments that a stream can do one behind the other without waiting for anything new, as a backward's input gradient,
-// which the next stage waits for, and its weight gradient, are one actor: that leaves room for any order of the two.
+// A steady state of micro-batches: segments that act for each of them act once, and segments that act once per launch
+// are left out. Segments that a stream can run one after the other without a new wait are one actor, such as an input
+// gradient, for which the next stage waits, and its weight gradient. This allows any order of the two.
 SlotModel micro_model(const Graph& graph, const Segmentation& segmentation, const CostTable& costs,
                       const SlotRanges& ranges);
 

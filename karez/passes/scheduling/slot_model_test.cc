@@ -1,5 +1,5 @@
-// Slot problems of segments: pipelines of equal stages, runs of segments, variables, control edges; and the slots that
-// come of them.
+// Slot problems of segments: pipelines of equal stages, runs of segments, variables, control edges; and the resulting
+// slots.
 #include "karez/passes/scheduling/slot_model.h"
 
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::int64_t n = 64;
 
-// A forward that is one product a stage, and a backward: first the product that the stage before waits for, then the
-// weight's gradient, which is summed over micro-batches and taken for the new weight. A product takes a second, the
-// rest next to nothing.
+// A forward pass with one product per stage, and a backward pass: first the product that the previous stage waits for,
+// then the weight gradient, which is summed over micro-batches and becomes the new weight. A product takes a second,
+// other nodes take almost no time.
 struct PipelineGraph {
   Graph graph;
   Builder b{graph, testing::table()};
@@ -25,7 +25,7 @@ struct PipelineGraph {
 
   explicit PipelineGraph(int stages, int micro, bool ahead = false) {
     const TensorType type{DType::f32, {n, n}};
-    graph.meshes = {Mesh::parse("")};  // 0 says nothing of where
+    graph.meshes = {Mesh::parse("")};  // mesh 0 is no placement
     for (int i = 0; i < stages; ++i) graph.meshes.push_back(Mesh({}, {{0, i}}));
     ValueId at;
     for (int i = 0; i < stages; ++i) {
@@ -58,7 +58,7 @@ struct PipelineGraph {
     run_passes(c, {"order", "segment", "slots"});
   }
 
-  // As numbered before `order`.
+  // Slots of the first node of this op on the stage.
   int slots_of(std::string_view op, int stage) const {
     for (const Node& node : c.graph.nodes)
       if (node.op->name == op && c.graph.value(node.outputs[0]).mesh == stage + 1)
@@ -67,29 +67,29 @@ struct PipelineGraph {
   }
 };
 
-TEST(MicroSlots, OfEqualStagesAreOneForEachStageThatFollowsAndItself) {
+TEST(MicroSlots, OfEqualStagesAreOneForTheStageAndEachLaterOne) {
   for (int p : {2, 3, 4, 5}) {
     const PipelineGraph pipe(p, 8);
     EXPECT_EQ(pipe.slots_of("input", 0), p) << p;
-    EXPECT_EQ(pipe.slots_of("matmul", p - 1), 1) << "the last stage goes back at once";
+    EXPECT_EQ(pipe.slots_of("matmul", p - 1), 1) << "the last stage begins its backward pass at once";
     for (int i = 1; i < p; ++i)
       EXPECT_EQ(pipe.slots_of("transfer", i), p - i) << p << " stages, stage " << i << "\n" << print(pipe.c.graph);
   }
 }
 
-TEST(MicroSlots, AreNoMoreThanThereAreMicroBatches) {
+TEST(MicroSlots, AreAtMostTheNumberOfMicroBatches) {
   const PipelineGraph pipe(5, 2);
   EXPECT_EQ(pipe.slots_of("input", 0), 2);
   EXPECT_EQ(pipe.slots_of("transfer", 1), 2);
   EXPECT_EQ(pipe.slots_of("transfer", 4), 1);
-  EXPECT_EQ(PipelineGraph(1, 8).slots_of("input", 0), 1) << "one device works on one after the other";
-  EXPECT_EQ(PipelineGraph(1, 8, true).slots_of("input", 0), 2) << "but for what is read ahead";
+  EXPECT_EQ(PipelineGraph(1, 8).slots_of("input", 0), 1) << "one device computes one after the other";
+  EXPECT_EQ(PipelineGraph(1, 8, true).slots_of("input", 0), 2) << "except for inputs that are read ahead";
 }
 
-TEST(MicroSlots, GoFromWhereTheyCostLeastToOneEach) {
+TEST(MicroSlots, AreReducedToOneEachStepByStep) {
   const PipelineGraph pipe(4, 8);
   const auto fewer = fewer_slots(pipe.c.graph, pipe.c.segmentation, pipe.costs, 2);
-  ASSERT_GE(fewer.size(), 6u) << "in steps no longer than what is left to give up";
+  ASSERT_GE(fewer.size(), 6u) << "in steps no larger than the remaining slots";
   double last = pipe.c.slot_assignment.interval;
   for (const auto& slots : fewer) {
     const SlotAssignment made = assign_slots(pipe.c.graph, pipe.c.segmentation, pipe.costs, slots);
@@ -125,13 +125,13 @@ TEST(SlotModel, AWeightGradientIsOneActorWithTheInputGradientBeforeIt) {
   };
   expect(0, first);
   expect(1, forward_and_backward);  // between them it waits for the last stage
-  expect(2, both);                  // which waits for nothing
+  expect(2, both);                  // the last stage waits for nothing between them
   for (const auto& actor : model.problem.actors) EXPECT_EQ(actor.acts, 1);
-  for (const auto& edge : model.edge) EXPECT_EQ(edge.variable, -1) << "variables are written once a launch";
+  for (const auto& edge : model.edge) EXPECT_EQ(edge.variable, -1) << "variables are written once per launch";
   EXPECT_EQ(model.mesh, (std::vector<int>{1, 2, 3}));
 }
 
-TEST(SlotModel, OfALaunchHasEveryActAndTheWayThroughVariables) {
+TEST(SlotModel, OfALaunchHasEveryActAndTheEdgesOfVariables) {
   const PipelineGraph pipe(2, 4);
   const SlotModel model = launch_model(pipe.c.graph, pipe.c.segmentation, pipe.costs, ranges_of(pipe, {2, 3}));
   EXPECT_EQ(model.segment.size(), pipe.c.segmentation.segments.size());
@@ -155,14 +155,14 @@ TEST(SlotModel, OfALaunchHasEveryActAndTheWayThroughVariables) {
       const Node& maker = pipe.c.graph.node(pipe.c.graph.value(edge.value).producer);
       if (maker.op->name != "accumulate") continue;
       ++sums;
-      EXPECT_EQ(reg.period, 4) << "a sum is filled behind the last";
+      EXPECT_EQ(reg.period, 4) << "a sum is filled after the last act";
     }
   }
   EXPECT_EQ(variables, 2);
   EXPECT_EQ(sums, 2);
   EXPECT_GE(values, 4);
   EXPECT_GT(pipe.c.slot_assignment.interval, 4 * 3.0)
-      << "four micro-batches of three products each on the last stage, and the way there";
+      << "four micro-batches of three products each on the last stage, and the path to it";
 }
 
 TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
@@ -192,10 +192,10 @@ TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
   EXPECT_EQ(control, 1);
 }
 
-// A stage of calls, each a segment of its own: three that need nothing but the first one's operand are one actor,
-// though between them something acts once, and another waits for what it is fed; what acts once waits for its turn, and
-// what is empty is held as one byte.
-TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
+// A stage of calls, each a segment of its own. Three calls that need only the first one's operand are one actor, though
+// a call between them acts once and another waits for its own input. The register of the edge from the call that acts
+// once has period 1, and an empty value counts as one byte.
+TEST(SlotModel, ARunOfSegmentsIsOneActorEvenIfACallBetweenThemActsOnce) {
   Graph graph;
   Builder b(graph, testing::table());
   graph.meshes = {Mesh({}, {{0, 0}})};
@@ -229,17 +229,17 @@ TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
   EXPECT_TRUE(of(micro, first).empty() && of(micro, second).empty()) << "within one actor";
   EXPECT_EQ(of(micro, empty).at(0).bytes, 1);
   const SlotModel launch = launch_model(graph, segmentation, CostTable(), ranges);
-  EXPECT_EQ(of(launch, first).at(0).consumers.size(), 2u) << "each once, though one reads it twice";
-  EXPECT_TRUE(of(launch, two).empty()) << "constants wait for nobody";
+  EXPECT_EQ(of(launch, first).at(0).consumers.size(), 2u) << "each consumer once, though one reads it twice";
+  EXPECT_TRUE(of(launch, two).empty()) << "constants need no register";
   for (std::size_t r = 0; r < launch.edge.size(); ++r) {
     const auto& reg = launch.problem.registers[r];
     EXPECT_GE(reg.period, 1);
-    if (launch.edge[r].then == later) { EXPECT_EQ(reg.period, 1) << "acts once, for four"; }
+    if (launch.edge[r].then == later) { EXPECT_EQ(reg.period, 1) << "it acts once for four acts"; }
   }
 }
 
-// A gathering, a window on what it gives, and who carries that window to other devices: with one slot each the next
-// gathering waits until it has gone, since the window is no copy. Both take a second, four times.
+// An all_gather, a window on its result, and a transfer of the window to other devices. With one slot each, the next
+// all_gather waits until the window is sent, because the window is no copy. Both take a second, four times.
 TEST(LaunchSimulation, AReaderThroughAWindowHoldsTheWindowedValue) {
   Graph graph;
   graph.meshes = {Mesh::parse(""), Mesh({{"a", 2}}, {{0, 0}, {0, 1}}), Mesh({{"a", 2}}, {{0, 2}, {0, 3}})};

@@ -1,26 +1,26 @@
-// slots: the cheapest that keep the pace, step by step slower ones; collectives take turns in the one order of the
-// graph.
+// slots: the fewest bytes of slots that keep the launch interval, then longer intervals step by step; collectives get
+// turns in the order of a simulated launch.
 #include "karez/passes/scheduling/slots.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/critical_cycle.h"
 #include "karez/passes/scheduling/launch_simulation.h"
-#include "karez/passes/scheduling/order.h"
 #include "karez/passes/scheduling/readers.h"
 #include "karez/passes/scheduling/slot_model.h"
 
 namespace karez::passes {
 namespace {
 
-constexpr double slack = 1.03;  // over the best interval: what a slot more may save and is not worth its bytes
-constexpr int steps = 16;       // from the cheapest slots that keep the pace to one slot each
+constexpr double slack = 1.03;  // of the best interval: a slot that saves less time is not worth its bytes
+constexpr int steps = 16;       // from the cheapest slots that keep the interval to one slot each
 
 using Slots = ById<ValueId, int>;
 
-// Finds slots for one pace after the other, from the fastest on, and never more than before.
+// Finds slots for increasing launch intervals, and never more slots than before.
 class SlotChooser {
  public:
   SlotChooser(const Graph& graph, const Segmentation& segmentation, const CostTable& costs, int most)
@@ -48,7 +48,7 @@ class SlotChooser {
       for (const auto& reg : model.problem.registers) least.push_back(reg.least), all.push_back(reg.most);
       if (solve::acts_of(model.problem) > solve::SlotLimits().acts) continue;
       const solve::SlotCycle best = interval_of(model.problem, all);
-      if (best.is_deadlock()) continue;  // running it says where
+      if (best.is_deadlock()) continue;  // the simulation reports where
       interval_model.best = best.interval;
       if (interval_model.best > 0)
         slowest_ = std::max(slowest_, interval_of(model.problem, least).interval / interval_model.best);
@@ -58,20 +58,20 @@ class SlotChooser {
 
   double slowest() const {
     return slowest_;
-  }  // over the best intervals, where everything has its least slots; at least `slack`
+  }  // relative to the best intervals, with the least slots everywhere; at least `slack`
 
-  // The cheapest for intervals that are so many times the best ones.
+  // The cheapest slots for intervals that are `times` the best ones.
   const Slots& at(double times) {
     for (const IntervalModel& interval_model : intervals_) {
       if (!interval_model.known) continue;
       const SlotModel model = model_of(interval_model);
       std::vector<int> all;
       for (const auto& reg : model.problem.registers) all.push_back(reg.most);
-      const double reached = interval_of(model.problem, all).interval;  // by what is left
+      const double reached = interval_of(model.problem, all).interval;  // with the slots that are left
       const solve::SlotPlan plan = cheapest_slots(model.problem, std::max(times * interval_model.best, reached));
       for (ValueId v : held_.ids())
         if (is_chosen(interval_model, v))
-          held_[v] = least_[v];  // of what is no register of the model: it stays inside of one of its actors
+          held_[v] = least_[v];  // a value without a register in the model stays within one of its actors
       for (std::size_t r = 0; r < plan.slots.size(); ++r)
         if (const ValueId v = model.edge[r].value; v.valid()) held_[v] = plan.slots[r];
     }
@@ -79,7 +79,7 @@ class SlotChooser {
   }
 
  private:
-  // What slots may slow down: micro-batches in a steady state, or launches.
+  // The interval that slots may lengthen: of micro-batches in a steady state, or of launches.
   struct IntervalModel {
     SlotModel (*model)(const Graph&, const Segmentation&, const CostTable&, const SlotRanges&);
     double best = 0;  // interval
@@ -90,7 +90,7 @@ class SlotChooser {
     return (fills_per_launch(graph_, v) > 1) == (interval_model.model == micro_model);
   }
 
-  // With a choice for the registers whose pace it is: the micro-batches' slots are chosen before those of launches.
+  // Only the registers of this interval have a choice: slots of micro-batches are chosen before those of launches.
   SlotModel model_of(const IntervalModel& interval_model) const {
     SlotRanges ranges;
     for (ValueId v : held_.ids()) ranges.push_back({is_chosen(interval_model, v) ? least_[v] : held_[v], held_[v]});
@@ -105,7 +105,7 @@ class SlotChooser {
   double slowest_ = slack;
 };
 
-// A window has as many as what it looks at.
+// A window has as many slots as its operand.
 Slots with_windows(const Graph& graph, Slots slots) {
   for (ValueId v : graph.values.ids())
     if (const Node& node = graph.node(graph.value(v).producer); may_alias(node)) slots[v] = slots[node.inputs[0]];
@@ -147,7 +147,7 @@ std::vector<Slots> fewer_slots(const Graph& graph, const Segmentation& segmentat
   };
   const double end = chooser.slowest();
   for (int i = 1; i <= steps; ++i) add(with_windows(graph, chooser.at(slack + (end - slack) * i / steps)));
-  add(Slots(graph.values.size(), 1));  // nor is anything read ahead
+  add(Slots(graph.values.size(), 1));  // inputs that are read ahead included
   return made;
 }
 

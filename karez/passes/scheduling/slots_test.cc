@@ -1,4 +1,4 @@
-// slots: the fewest that keep the pace, ever fewer where memory lacks; turns of collectives; a step that stalls.
+// slots: the fewest that keep the interval, fewer ones for less memory; turns of collectives; a step that stalls.
 #include "karez/passes/scheduling/slots.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,9 @@
 #include <map>
 #include <set>
 
+#include "karez/passes/compile.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/pipeline.h"
-#include "karez/passes/scheduling/order.h"
 #include "karez/passes/scheduling/segment.h"
 #include "karez/passes/sharding/layout_rules.h"
 #include "karez/passes/test_evaluate.h"
@@ -46,7 +47,7 @@ Attrs gather(int axis, const char* from) {
   return Attrs().set("axis", axis).set("move", "all_gather").set("from", from).set("to", "B");
 }
 
-// exp, a transfer that takes so many times as long, a chain of two that takes as long as exp.
+// exp, a transfer that takes `transfer` times as long, and a chain of two nodes that takes as long as exp.
 struct Relay : Program {
   CostTable costs;
   explicit Relay(double transfer, bool ahead = false) {
@@ -70,31 +71,31 @@ struct Relay : Program {
   }
 };
 
-// With one slot each a transfer waits for who reads it and who feeds it. Where that is more than all else takes, a
-// second one is worth its bytes.
-TEST(Slots, TwoWhereAStreamWouldWaitForAnotherAndOneElsewhere) {
+// With one slot each, a transfer waits for its consumer and its producer. If this takes longer than everything else, a
+// second slot is worth its bytes.
+TEST(Slots, TwoIfAStreamWouldWaitForAnotherAndOneOtherwise) {
   for (int most : {2, 3}) {
     Compilation c = Relay(3).until_slots(most);
     EXPECT_EQ(slots_of(c, "exp"), 2);
     EXPECT_EQ(slots_of(c, "box"), 2);
-    EXPECT_EQ(slots_of(c, "neg"), 1) << "inside of an actor";
-    EXPECT_EQ(slots_of(c, "input"), 1) << "an array is there at once";
+    EXPECT_EQ(slots_of(c, "neg"), 1) << "within an actor";
+    EXPECT_EQ(slots_of(c, "input"), 1) << "an array is available at once";
   }
   Compilation quick = Relay(0.1).until_slots();
   EXPECT_EQ(slots_of(quick, "exp"), 1);
   EXPECT_EQ(slots_of(quick, "box"), 1);
   Compilation one = Relay(3).until_slots(1);
-  EXPECT_EQ(slots_of(one, "exp"), 1) << "as the options say";
+  EXPECT_EQ(slots_of(one, "exp"), 1) << "as the options require";
 }
 
-TEST(Slots, WhatIsReadAheadHasTwo) {
+TEST(Slots, InputsThatAreReadAheadHaveTwo) {
   Compilation c = Relay(0.1, true).until_slots();
   EXPECT_EQ(slots_of(c, "input"), 2);
   EXPECT_EQ(slots_of(c, "exp"), 1);
   EXPECT_EQ(slots_of(Relay(0.1, true).until_slots(1), "input"), 1);
 }
 
-TEST(Slots, EverFewerAreNeverFasterAndEndWithOneEach) {
+TEST(Slots, FewerSlotsAreNeverFasterAndEndWithOneEach) {
   Relay relay(3, true);
   Compilation c = relay.until_slots();
   const auto fewer = fewer_slots(c.graph, c.segmentation, relay.costs, 2);
@@ -113,10 +114,10 @@ TEST(Slots, EverFewerAreNeverFasterAndEndWithOneEach) {
   EXPECT_EQ(*std::max_element(last.slots.begin(), last.slots.end()), 1);
   Compilation quick = Relay(0.1).until_slots();
   EXPECT_TRUE(fewer_slots(quick.graph, quick.segmentation, quick.options.costs, 2).empty())
-      << "there is nothing to give up";
+      << "no slot can be given up";
 }
 
-TEST(Slots, ATransferThatTakesAWindowTakesTheBytesItLooksAt) {
+TEST(Slots, ATransferOfAWindowReadsTheWindowedValue) {
   Program p;
   ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8, 2}}), {S(0)});
   ValueId a = p.laid(build::exp(p.b, x), {S(0)});
@@ -128,7 +129,7 @@ TEST(Slots, ATransferThatTakesAWindowTakesTheBytesItLooksAt) {
   Compilation c = p.until_slots();
   EXPECT_EQ(slots_of(c, "reshape"), 2);
   EXPECT_EQ(slots_of(c, "transpose"), 2);
-  EXPECT_EQ(slots_of(c, "neg"), 2) << "its register is what the transfer reads";
+  EXPECT_EQ(slots_of(c, "neg"), 2) << "the transfer reads its register";
   EXPECT_EQ(slots_of(c, "exp"), 1);
 }
 
@@ -155,7 +156,7 @@ TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
   }
 }
 
-TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
+TEST(Slots, TurnsFollowReadinessNotTheNumbering) {
   Program p;
   ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {1024, 1024}}), {S(0)});
   ValueId slow =
@@ -171,9 +172,10 @@ TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
   EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
 }
 
-// One transfer follows a product, another one a first transfer that takes longer than a quarter of the product but not
-// as long as all of it. On four devices a product that every device does whole is late, one that is split is not.
-TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
+// One transfer follows a product; another follows a first transfer that takes longer than a quarter of the product but
+// less than all of it. On four devices, a product that every device computes whole ends after the first transfer, a
+// split one before it.
+TEST(Slots, AProductThatEveryDeviceComputesWholeTakesItsWholeTime) {
   CostTable costs;
   Mesh mesh = Mesh::parse("data=2,model=2");
   const std::int64_t n = 512;
@@ -200,13 +202,13 @@ TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
     ValueId after_product = p.laid(p.b.one("box", {part}, gather(1, "S(0)")), {split ? S(0) : B(), B()});
     ValueId first = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B(), S(1)});
     ValueId after_transfer = p.laid(p.b.one("box", {first}, gather(1, "S(1)")), everywhere);
-    // What waits for the product has more to do than the second transfer takes, so it goes first where both are there.
+    // The product's consumers take longer than the second transfer, so its transfer goes first if both are ready.
     ValueId wide =
         p.laid(build::broadcast(p.b, after_product, {n, 32 * n}, {0}), split ? Layout{S(0), B()} : everywhere);
     p.graph.outputs = {{"a", p.laid(build::exp(p.b, wide), split ? Layout{S(0), B()} : everywhere)},
                        {"b", after_transfer}};
     Compilation c = p.until_slots();
-    std::map<std::string, int> turn;  // on axis 1, by what went in
+    std::map<std::string, int> turn;  // on axis 1, by the operand's entry
     for (NodeId v : c.graph.nodes.ids())
       if (!c.slot_assignment.turns[v].empty() && c.graph.nodes[v].attrs.integer("axis") == 1)
         turn[c.graph.nodes[v].attrs.text("from")] = c.slot_assignment.turns[v].at(0);

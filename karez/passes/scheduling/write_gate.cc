@@ -1,12 +1,12 @@
-// Control edges that keep a launch from writing a variable before it can no longer fail by its data.
+// Finds the nodes that may fail and adds control edges from them to writes of variables.
 #include "karez/passes/scheduling/write_gate.h"
 
 #include <algorithm>
 #include <bit>
 #include <map>
 
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/node_dependencies.h"
-#include "karez/passes/scheduling/order.h"
 
 namespace karez::passes {
 namespace {
@@ -53,10 +53,10 @@ class Gate {
  private:
   void close(std::span<const NodeId> failing) {
     ById<NodeId, Bits> follows(graph_.nodes.size(), 0),
-        across(graph_.nodes.size(), 0);  // across: by way of a collective on its mesh
+        across(graph_.nodes.size(), 0);  // across: through a collective on its mesh
     for (std::size_t i = 0; i < failing.size(); ++i) follows[failing[i]] |= Bits{1} << i;
     std::map<std::pair<int, std::int64_t>, std::vector<NodeId>>
-        first;  // by mesh and axis: the first collective that follows each of them, or none
+        first;  // by mesh and axis: the first collective after each of `failing`, or none
     for (NodeId n : order_) {
       if (!written_[n] && is_collective(n)) {
         across[n] |= follows[n];
@@ -80,7 +80,7 @@ class Gate {
     return graph_.node(n).op->role == Role::transition && crosses_devices(graph_.node(n));
   }
 
-  // A write whose result micro-batches read cannot wait for all their acts.
+  // A write cannot wait for all acts of micro-batches that read its result.
   void put_before(NodeId node, NodeId writer) {
     if (graph_.node(node).acts > 1 && precedes_acts_[writer]) return;
     auto& after = graph_.node(writer).after;
@@ -92,8 +92,8 @@ class Gate {
   const std::vector<NodeId> order_;
   std::vector<NodeId> writers_;
   ById<NodeId, char> written_;        // a write, or after one
-  ById<NodeId, char> leads_;          // to another that may fail, and comes before a write with that one
-  ById<NodeId, char> precedes_acts_;  // before what acts more than once in a launch
+  ById<NodeId, char> leads_;          // to another node that may fail; its edges to writes are enough for both
+  ById<NodeId, char> precedes_acts_;  // before a node that acts more than once in a launch
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Control edges that keep a launch from writing a variable before it can no longer fail by its data.
+// Control edges that delay a launch's writes of variables until it can no longer fail by its data.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,14 +6,14 @@
 
 namespace karez::passes {
 
-// True for what may end a launch by its data: an input that a source makes, an index outside its table, a kernel of the
-// user's.
+// True for nodes that may end a launch by its data: an input from a source, an index outside its table, a user's
+// kernel.
 bool may_fail(const Node& node);
 
-// Every node that may fail comes before every write of a variable that does not follow it, unless it reads what some
-// write makes, or acts for each micro-batch while micro-batches read what is written. With `check_nan` every call may
-// fail. A write also comes after that node on the other devices of its mesh: where it follows no collective that
-// follows the node, the first such one along each axis, if there is one, comes before it.
+// Puts every node that may fail before every write of a variable that does not depend on it, unless the node reads the
+// result of a write, or acts for each micro-batch while micro-batches read the written value. With `check_nan` every
+// call may fail. A write also waits for the node on the other devices of its mesh: unless it already depends on a
+// collective that depends on the node, the first such collective along each axis, if any, comes before it.
 void gate_writes(Graph& graph, bool check_nan);
 
 }  // namespace karez::passes

@@ -1,4 +1,4 @@
-// Tests of the edges that put writes after what may fail.
+// Tests of the edges that put writes after nodes that may fail.
 #include "karez/passes/scheduling/write_gate.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::table;
 
-// The numbers of the nodes that the writer of the variable comes after, by edges alone.
+// The numbers of the nodes with control edges to the writer of the variable.
 std::vector<int> gated(const char* text, const char* variable, bool check_nan = false) {
   Graph graph = parse_graph(text, table());
   gate_writes(graph, check_nan);
@@ -42,13 +42,13 @@ constexpr const char* step = R"(graph main mesh(data=1) {
 }
 )";
 
-TEST(WriteGate, WritesComeAfterWhatMayFail) {
-  EXPECT_THAT(gated(step, "w"), IsEmpty()) << "it follows all of that anyway";
-  EXPECT_THAT(gated(step, "steps"), ElementsAre(4)) << "the index, which follows both inputs";
+TEST(WriteGate, WritesComeAfterNodesThatMayFail) {
+  EXPECT_THAT(gated(step, "w"), IsEmpty()) << "it depends on all of these anyway";
+  EXPECT_THAT(gated(step, "steps"), ElementsAre(4)) << "the gather, which depends on both inputs";
   EXPECT_THAT(gated(step, "w", true), ElementsAre(6)) << "any call may make a NaN";
 }
 
-TEST(WriteGate, WhatReadsAWriteMayFailAfterIt) {
+TEST(WriteGate, ReadersOfAWriteMayFailAfterIt) {
   EXPECT_THAT(gated(R"(graph main mesh(data=1) {
   variable "w" : f32[4] read %1 updated %2
   %0 = input() {dtype="i64", name="i", shape=[3]} : i64[3]
@@ -83,7 +83,7 @@ TEST(WriteGate, AWriteThatMicroBatchesReadComesBeforeTheirActs) {
   EXPECT_EQ(acting("%1"), 1u);
 }
 
-TEST(WriteGate, ASecondDevicesFailureComesByTheFirstCollective) {
+TEST(WriteGate, WritesWaitForOtherDevicesThroughTheFirstCollective) {
   EXPECT_THAT(gated(R"text(graph main mesh(data=2) {
   variable "steps" : f32[] read %1 updated %5
   %0 = input() {dtype="f32", name="x", shape=[6]} : f32[6@data]

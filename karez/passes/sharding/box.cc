@@ -1,4 +1,4 @@
-// box: transition trees as nodes, where producers and consumers disagree.
+// box: transition trees as nodes, if a value's producer and consumers have different layouts.
 #include "karez/passes/sharding/box.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace karez::passes {
 namespace {
 
-// Adds the tree's steps behind `value` (new id) and returns the new value of every layout it reaches.
+// Adds the tree's steps after `value` (new id) and returns the new value of every layout that it reaches.
 std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId value,
                                     const std::vector<Layout>& targets, const CostTable& costs, NodeId like) {
   Graph& graph = rewrite.graph();
@@ -64,8 +64,8 @@ Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& wanted, 
       at[out] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
     }
   }
-  // One value may be an output and the next version of several variables, each in a layout of its own: name them one by
-  // one.
+  // One value may be an output and the next version of several variables, each in its own layout, so each gets its
+  // value separately.
   Graph boxed = rewrite.finish();
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];

@@ -1,4 +1,4 @@
-// box: where a value's layout is not what a consumer wants, the transition tree as nodes of the graph.
+// box: inserts transition trees as nodes of the graph if a consumer requires another layout than its operand has.
 #pragma once
 
 #include "karez/passes/compilation.h"
@@ -6,9 +6,9 @@
 
 namespace karez::passes {
 
-// After `shard` every value has a layout, and `wanted` says for each node which layout it takes each operand in.
-// Graph outputs are wanted Broadcast, updated variables in their stored layout. New nodes: `box {axis, from, move,
-// to}`.
+// After `shard` every value has a layout, and `wanted` gives for each node the layout in which it takes each operand.
+// Graph outputs without a layout of their own are required Broadcast, updated variables in their stored layout. New
+// nodes: `box {axis, from, move, to}`.
 Graph box(const Graph& graph, const OpTable& ops, const OperandLayouts& wanted, const CostTable& costs);
 
 }  // namespace karez::passes

@@ -1,10 +1,10 @@
-// box: trees where layouts disagree, nothing where they agree, and where outputs and variables go.
+// box: trees if layouts differ, no nodes if they agree, and the values of outputs and variables.
 #include "karez/passes/sharding/box.h"
 
 #include <gtest/gtest.h>
 
 #include "karez/base/test_golden.h"
-#include "karez/passes/scheduling/order.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/test_evaluate.h"
 #include "karez/passes/test_programs.h"
 
@@ -16,7 +16,7 @@ using testing::table;
 
 Layout on_data(Sbp entry) { return {entry}; }
 
-// Layouts as given, every operand wanted as its producer made it, but for what `want` says.
+// A graph with given layouts. Every operand is required in its producer's layout, unless a test changes `wanted`.
 struct Placed {
   Graph graph;
   Builder b{graph, table()};
@@ -48,7 +48,7 @@ struct Placed {
   }
 };
 
-TEST(Box, NothingStandsWhereLayoutsAgree) {
+TEST(Box, NoBoxIsInsertedIfLayoutsAgree) {
   Placed p;
   ValueId x = p.with(build::input(p.b, "x", {DType::f32, {4, 6}}), on_data(S(0)));
   ValueId y = p.with(build::exp(p.b, x), on_data(S(0)));
@@ -60,7 +60,7 @@ TEST(Box, NothingStandsWhereLayoutsAgree) {
   EXPECT_EQ(p.boxed(), "");
 }
 
-TEST(Box, APartialWantedSplitAndWholeIsReducedOnce) {
+TEST(Box, APartialRequiredSplitAndBroadcastIsReducedOnce) {
   Placed p;
   ValueId x = p.with(build::input(p.b, "x", {DType::f32, {4, 6}}), on_data(S(1)));
   ValueId c = p.with(build::reduce_sum(p.b, x, {1}), on_data(P()));
@@ -89,7 +89,7 @@ TEST(Box, OutputsAreBroadcastAndKeepTheirNames) {
   }
 }
 
-TEST(Box, AnOutputThatIsWantedInALayoutGetsThatAndNoMore) {
+TEST(Box, AnOutputWithALayoutGetsThatLayoutAlone) {
   Placed p;
   ValueId x = p.with(build::input(p.b, "x", {DType::f32, {5, 6}}), on_data(S(0)));
   ValueId y = p.with(build::exp(p.b, x), on_data(S(0)));
@@ -98,10 +98,10 @@ TEST(Box, AnOutputThatIsWantedInALayoutGetsThatAndNoMore) {
   EXPECT_EQ(p.boxed(), "all_to_all f32[5@data, 6] -> f32[5, 6@data]\n");
   EXPECT_EQ(*p.graph.value(p.graph.outputs[0].value).layout, on_data(S(0)));
   EXPECT_EQ(*p.graph.value(p.graph.outputs[1].value).layout, on_data(S(1)));
-  EXPECT_EQ(p.graph.outputs[1].layout, on_data(S(1))) << "later passes know it too";
+  EXPECT_EQ(p.graph.outputs[1].layout, on_data(S(1))) << "later passes see it too";
 }
 
-TEST(Box, BoxesQuoteTheSourceLineOfWhatTheyMove) {
+TEST(Box, BoxesHaveTheSourceLineOfTheirOperand) {
   Placed p;
   p.b.where = "net.cc:7";
   ValueId x = p.with(build::input(p.b, "x", {DType::f32, {4}}), on_data(S(0)));
@@ -142,7 +142,7 @@ TEST(Box, UpdatesOnSplitStateAreGatheredAndThenAssigned) {  // as a sharded opti
   EXPECT_TRUE(updates_in_place(c.graph, c.graph.variables[1]));
 }
 
-TEST(Box, OneValueMayBeTheNextVersionOfVariablesThatAreStoredDifferently) {
+TEST(Box, OneValueMayUpdateVariablesWithDifferentStoredLayouts) {
   Placed p;
   ValueId x = p.with(build::input(p.b, "x", {DType::f32, {4}}), on_data(S(0)));
   ValueId whole = p.with(testing::parameter(p.b, "whole", {DType::f32, {4}}), on_data(B()));
@@ -159,7 +159,7 @@ TEST(Box, OneValueMayBeTheNextVersionOfVariablesThatAreStoredDifferently) {
   (void)whole, (void)split;
 }
 
-TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheMeaningStays) {
+TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheResultsStayEqual) {
   Placed p("data=2,model=2");
   ValueId x = p.with(build::input(p.b, "x", {DType::f64, {4, 6}}), {S(0), S(1)});
   ValueId c = p.with(build::reduce_sum(p.b, x, {1}), {S(0), P()});
@@ -174,7 +174,7 @@ TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheMeaningStays) {
     const Layout &from = *p.graph.value(node.inputs[0]).layout, &to = *p.graph.value(node.outputs[0]).layout;
     auto axis = static_cast<std::size_t>(node.attrs.integer("axis"));
     EXPECT_NE(from[axis], to[axis]);
-    EXPECT_EQ(from[1 - axis], to[1 - axis]) << "one axis a step";
+    EXPECT_EQ(from[1 - axis], to[1 - axis]) << "one axis per step";
     EXPECT_EQ(node.attrs.text("from"), print(from[axis]));
     EXPECT_EQ(node.attrs.text("to"), print(to[axis]));
   }

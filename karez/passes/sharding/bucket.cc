@@ -1,4 +1,4 @@
-// bucket: which all_reduces may go together, in how large lots that pays, and the graph in which they do.
+// bucket: which all_reduces may be merged, the bucket size that pays, and the merged graph.
 #include "karez/passes/sharding/bucket.h"
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 namespace karez::passes {
 namespace {
 
-constexpr double min_message_seconds = 1e-5;  // seconds a message takes
-constexpr double max_time_ratio = 0.998;      // of the launch as it was
+constexpr double min_message_seconds = 1e-5;  // latency of one message
+constexpr double max_time_ratio = 0.998;      // of the launch without buckets
 
-// What members of a bucket have in common. The move is an all_reduce, so "from" says how it reduces.
+// The attributes that members of a bucket share. The move is an all_reduce, so "from" gives the reduction.
 using BucketKey = std::tuple<int, std::int64_t, std::string, DType>;  // mesh, axis, from, dtype
 
 ValueId operand(const Graph& graph, NodeId box) { return graph.node(box).inputs[0]; }
@@ -43,7 +43,7 @@ BucketKey bucket_key(const Graph& graph, NodeId box) {
 
 std::int64_t bytes_of(const Graph& graph, NodeId box) { return graph.type(operand(graph, box)).bytes(); }
 
-// One that is being filled, and who waits for its members.
+// A bucket that is being filled, and the nodes that depend on its members.
 struct OpenBucket {
   Bucket members;
   std::int64_t bytes = 0;
@@ -60,8 +60,8 @@ struct OpenBucket {
   }
 };
 
-// Nodes and buckets in an order in which nothing comes before what it waits for, as near to the old one as that goes; a
-// bucket stands at its last member. Empty where they wait for each other.
+// Nodes and buckets in a topological order as close to the old one as possible; a bucket has the position of its last
+// member. Empty if buckets depend on each other in a cycle.
 class BucketOrder {
  public:
   BucketOrder(const Graph& graph, const std::vector<Bucket>& buckets)
@@ -73,7 +73,7 @@ class BucketOrder {
       for (NodeId member : bucket) first_[member] = bucket.front(), last_[bucket.front()] = bucket.back();
   }
 
-  std::vector<NodeId> run() {  // of a bucket the first member, for all
+  std::vector<NodeId> run() {  // a bucket is represented by its first member
     const NodeDependencies dependencies(graph_);
     ById<NodeId, int> edges(graph_.nodes.size(), 0);
     ById<NodeId, std::vector<NodeId>> next(graph_.nodes.size());
@@ -82,7 +82,7 @@ class BucketOrder {
       units += first_[n] == n;
       for (NodeId to : dependencies.successors[n]) next[first_[n]].push_back(first_[to]), ++edges[first_[to]];
     }
-    using Key = std::pair<NodeId, NodeId>;  // where it stands; its name
+    using Key = std::pair<NodeId, NodeId>;  // position; node
     std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
     for (NodeId n : graph_.nodes.ids())
       if (first_[n] == n && edges[n] == 0) ready.emplace(last_[n], n);
@@ -100,7 +100,7 @@ class BucketOrder {
 
  private:
   const Graph& graph_;
-  ById<NodeId, NodeId> first_, last_;  // of the bucket of a member; the last by the first
+  ById<NodeId, NodeId> first_, last_;  // first member of a member's bucket; last member, by the first
 };
 
 class BucketRewriter {

@@ -1,4 +1,4 @@
-// bucket: who may join whom, what comes of it, and that the size chosen is as good as any.
+// bucket: which nodes may be merged, the merged graph, and that the chosen size is as good as any.
 #include "karez/passes/sharding/bucket.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ CostTable dear() {
   return costs;
 }
 
-// Sums over devices of values that stand beside each other.
+// Independent sums over devices.
 struct Sums {
   Graph graph;
   Builder b{graph, table()};
@@ -54,29 +54,30 @@ struct Sums {
   }
 };
 
-TEST(Bucket, ThoseInARowJoinAsLongAsTheyFit) {
+TEST(Bucket, ConsecutiveNodesAreMergedUpToTheSizeLimit) {
   Sums s;
   const NodeId a = s.sum({10}), b = s.sum({2, 5}), large = s.sum({100}), c = s.sum({10}), d = s.sum({10}),
                e = s.sum({});
   EXPECT_EQ(s.buckets(4000), (std::vector<Bucket>{{a, b, large, c, d, e}}));
-  EXPECT_EQ(s.buckets(120), (std::vector<Bucket>{{a, b, c}, {d, e}})) << "the large one goes alone, the others pass it";
+  EXPECT_EQ(s.buckets(120), (std::vector<Bucket>{{a, b, c}, {d, e}}))
+      << "the large one stays alone, the others skip it";
   EXPECT_EQ(s.buckets(84), (std::vector<Bucket>{{a, b}, {c, d, e}}));
-  EXPECT_EQ(s.buckets(40), std::vector<Bucket>{}) << "who finds no company stays as it is";
+  EXPECT_EQ(s.buckets(40), std::vector<Bucket>{}) << "nodes without a partner stay as they are";
 }
 
-TEST(Bucket, WhatDiffersInAxisLayoutTypeOrReductionTravelsApart) {
+TEST(Bucket, NodesThatDifferInAxisLayoutTypeOrReductionStaySeparate) {
   Sums s("data=2,model=2");
   const NodeId a = s.sum({4}, {P(), B()}), ints = s.sum({4}, {P(), B()}, DType::i32),
                most = s.sum({4}, {P(Reduce::max), B()}), b = s.sum({4}, {P(), B()}), both = s.sum({4}, {P(), P()}),
                more = s.sum({4}, {P(), B()}, DType::i32), again = s.sum({4}, {P(), P()});
-  s.sum({4}, {P(), S(0)});  // each device has other elements of it
+  s.sum({4}, {P(), S(0)});  // each device has different elements
   s.sum({4}, {P(), S(0)});
   s.graph.outputs.push_back({"z", s.reduced(s.made({4}, {B(), P()}), 1)});
   EXPECT_EQ(s.buckets(1000), (std::vector<Bucket>{{a, b}, {ints, more}, {both, again}}));
   (void)most;
 }
 
-TEST(Bucket, ANodeThatWaitsForAMemberIsNoMember) {
+TEST(Bucket, ANodeThatDependsOnAMemberIsNoMember) {
   Sums s;
   const NodeId a = s.sum({4});
   const ValueId behind = s.laid(build::exp(s.b, s.graph.node(a).outputs[0]), {B()});
@@ -88,7 +89,7 @@ TEST(Bucket, ANodeThatWaitsForAMemberIsNoMember) {
   (void)a;
 }
 
-TEST(Bucket, AnAxisOfQuickMessagesIsLeftAlone) {
+TEST(Bucket, AnAxisOfFastMessagesIsSkipped) {
   Sums s("data=2,model=2");
   s.sum({4}, {P(), B()});
   s.sum({4}, {P(), B()});
@@ -97,11 +98,11 @@ TEST(Bucket, AnAxisOfQuickMessagesIsLeftAlone) {
   EXPECT_TRUE(s.buckets(1000, costs).empty());
   EXPECT_EQ(bucket(s.graph, table(), costs, 2).bytes, 0);
   costs.axis_links = {{"data", {1e-5, 1e-9}}};
-  EXPECT_FALSE(s.buckets(1000, costs).empty()) << "whatever other links take";
+  EXPECT_FALSE(s.buckets(1000, costs).empty()) << "independent of other links";
 }
 
-// Two buckets of different axes of which each waits for the other: nothing is put together.
-TEST(Bucket, ACircleIsLeftAsItWas) {
+// Two buckets of different axes, each of which depends on the other: nothing is merged.
+TEST(Bucket, ACycleLeavesTheGraphUnchanged) {
   Sums s("data=2,model=2");
   const ValueId a1 = s.reduced(s.made({4}, {P(), B()}));
   auto part = [&](ValueId value, int axis) {
@@ -157,7 +158,7 @@ TEST(Bucket, AReaderOfAMemberComesAfterTheBucket) {
 
 // ---- sizes
 
-// A training step whose batch is split, up to where buckets are made; laid out for one network, whatever is asked then.
+// A training step with a split batch, compiled up to `bucket`. Its layouts are those for one network in all tests.
 Graph boxed_step(const std::vector<std::int64_t>& sizes, std::int64_t batch, int devices) {
   Graph graph = testing::mlp_step(Mesh::of({{"data", devices}}), sizes, batch);
   for (const Node& node : graph.nodes)
@@ -180,8 +181,9 @@ struct Network {
 };
 constexpr Network networks[] = {{"near", {1.2e-5, 1e-10}}, {"far", {1e-4, 1e-8}}, {"satellite", {5e-3, 1e-9}}};
 
-// The whole is within a twentieth of the best of a sweep, on three networks, and the best is not the same everywhere.
-TEST(Bucket, ItsSizeIsWithinATwentiethOfTheBestOfASweepAndHangsOnTheNetwork) {
+// The launch takes at most 5 % longer than the best of a sweep on each of three networks, which differ in the best
+// size.
+TEST(Bucket, TheLaunchIsWithinFivePercentOfTheBestOfASweepAndTheSizeDependsOnTheNetwork) {
   const std::vector<std::int64_t> sizes{256, 256, 256, 256, 256, 256, 256, 256, 10};
   for (int devices : {2, 4}) {
     std::vector<std::int64_t> chosen;
@@ -204,21 +206,21 @@ TEST(Bucket, ItsSizeIsWithinATwentiethOfTheBestOfASweepAndHangsOnTheNetwork) {
     }
     EXPECT_NE(chosen[0], chosen[2]);
     if (devices == 2) {
-      EXPECT_TRUE(chosen[0] < chosen[1] && chosen[1] < chosen[2]) << "the dearer a message, the fewer";
+      EXPECT_TRUE(chosen[0] < chosen[1] && chosen[1] < chosen[2]) << "the costlier a message, the larger the buckets";
     }
   }
 }
 
-TEST(Bucket, TheFirstDoesNotWaitForTheLastWhereThatCostsMoreThanAMessage) {
+TEST(Bucket, TheFirstDoesNotWaitForTheLastIfThatCostsMoreThanAMessage) {
   CostTable costs;
   costs.link = {1.2e-5, 1e-8};
   const Graph graph = boxed_step({256, 256, 256, 256, 256, 256, 256, 256, 10}, 256, 2);
   const double one = seconds_with(graph, costs, std::int64_t{1} << 30), made = bucket(graph, table(), costs, 2).seconds;
-  EXPECT_LT(made, 0.9 * one) << "all in one bucket hides nothing";
+  EXPECT_LT(made, 0.9 * one) << "one bucket for all overlaps nothing";
 }
 
-// All that travels is what travelled before, in fewer messages, and what is laid end to end has memory of its own.
-TEST(Bucket, BytesStayAndWhatIsPutTogetherIsHeld) {
+// The same bytes are sent in fewer messages, and the concatenated values have memory of their own.
+TEST(Bucket, TheSameBytesAreSentAndConcatenatedValuesHaveMemory) {
   auto compiled = [](bool off) {
     Compilation c = testing::compilation(boxed_step({256, 256, 256, 10}, 256, 2));
     c.options.costs.link = {5e-3, 1e-9};

@@ -1,7 +1,7 @@
-// What a node costs the busiest device.
+// The cost of a node on the busiest device.
 #include "karez/passes/sharding/device_cost.h"
 
-#include "karez/passes/scheduling/order.h"
+#include "karez/passes/node_traits.h"
 
 namespace karez::passes {
 

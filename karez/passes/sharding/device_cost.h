@@ -1,4 +1,4 @@
-// What a node costs the busiest device, from the layouts of what it takes and makes.
+// The cost of a node on the busiest device, from the layouts of its operands and results.
 #pragma once
 
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace karez::passes {
 
-// Seconds of the device at position 0 of the node's mesh, which has the longer part of everything that is split. What
-// is Broadcast is done whole by every device. Windows, constants, what runs in the set-up (Node::setup) and variables
-// as the launch finds them cost nothing; a change of layout is priced by sbp, not here.
+// Seconds of the device at position 0 of the node's mesh, which has the largest part of everything that is split.
+// Every device computes Broadcast results whole. Windows, constants, nodes in the set-up (Node::setup) and variables at
+// the beginning of the launch cost nothing; sbp computes the cost of a layout change.
 double device_seconds(const Graph& graph, NodeId node, const std::vector<Layout>& in, const std::vector<Layout>& out,
                       const CostTable& costs);
-double device_seconds(const Graph& graph, NodeId node, const CostTable& costs);  // in the layouts that its values have
-Cost device_work(const Graph& graph, NodeId node);                               // likewise, as work, in the set-up too
+double device_seconds(const Graph& graph, NodeId node, const CostTable& costs);  // in its values' layouts
+Cost device_work(const Graph& graph, NodeId node);  // the same as work, also for set-up nodes
 
-// Of the value, on the device that has the largest part of it.
+// Bytes of the value on the device that has the largest part of it.
 std::int64_t largest_part(const Graph& graph, ValueId value);
 
 }  // namespace karez::passes

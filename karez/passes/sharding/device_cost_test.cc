@@ -1,5 +1,4 @@
-// What the busiest device holds, by asking every device; programs laid like others; and what a launch holds in the
-// order in which it stands.
+// The largest part of a value, compared with every device; copied layouts; and peak bytes in program order.
 #include "karez/passes/sharding/device_cost.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +32,7 @@ std::int64_t most_on_any(const TensorType& type, const Mesh& mesh, const Layout&
   return most;
 }
 
-// Pointwise calls, windows, constants, inputs, variables and what they become, each laid by chance.
+// Pointwise calls, windows, constants, inputs, variables and their updates, each with a random layout.
 Graph random_laid(Random& random) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=3")};
@@ -73,8 +72,8 @@ Graph random_laid(Random& random) {
   return graph;
 }
 
-// From where a value is made to where it, or a window on it, is read last; by placement the most at once of what
-// `counts`.
+// Peak live bytes by placement, of the nodes that `counts` selects: a value lives from its producer to the last reader
+// of it or of a window on it.
 template <class Counts> std::vector<std::int64_t> held_at_most(const Graph& graph, Counts counts) {
   std::vector<std::int64_t> most(graph.meshes.size(), 0);
   for (std::size_t now = 0; now < graph.nodes.size(); ++now) {
@@ -99,7 +98,7 @@ template <class Counts> std::vector<std::int64_t> held_at_most(const Graph& grap
   return most;
 }
 
-TEST(Price, TheLargestPartIsThatOfTheDeviceWithMost) {
+TEST(Price, TheLargestPartIsTheMaximumOverDevices) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Random random(seed);
     const Graph graph = random_laid(random);
@@ -108,7 +107,7 @@ TEST(Price, TheLargestPartIsThatOfTheDeviceWithMost) {
   }
 }
 
-TEST(Price, WhatAProgramHoldsAsItStandsIsTheMostOfAnyMoment) {
+TEST(Price, PeakBytesInProgramOrderAreTheMaximumOverAllNodes) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
     const Graph graph = random_laid(random);
@@ -130,7 +129,7 @@ TEST(Price, WhatAProgramHoldsAsItStandsIsTheMostOfAnyMoment) {
   }
 }
 
-TEST(LayoutCopy, NodesThatAreAlikeButForOneThingLieAsTheirOwn) {
+TEST(LayoutCopy, NodesThatDifferInOnePropertyKeepTheirOwnLayouts) {
   const std::vector<std::string> things = {"path", "line", "acts", "attribute", "operand", "result", "mesh"};
   for (const std::string& thing : things) {
     Graph graph;

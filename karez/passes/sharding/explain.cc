@@ -1,4 +1,4 @@
-// Fixes the value in each of its legal layouts in turn and asks the planner.
+// Fixes the value in each of its legal layouts in turn and runs the planner.
 #include "karez/passes/sharding/explain.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/scheduling/critical_cycle.h"
 #include "karez/passes/sharding/setup_nodes.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr std::size_t most_reasons = 3;
 
-// By name, first come first: variables, inputs, outputs, modules.
+// Values by name. For equal names the order is variables, inputs, outputs, modules.
 std::map<std::string, ValueId> values_by_name(const Graph& graph) {
   std::map<std::string, ValueId> out;
   for (const Variable& variable : graph.variables)
@@ -79,7 +80,8 @@ std::vector<std::string> slower(const Graph& graph, const CostBreakdown& before,
   std::vector<Reason> reasons;
   for (NodeId n : before.calls.ids()) reasons.push_back({after.calls[n] - before.calls[n], describe(graph, n)});
   for (ValueId v : before.moves.ids())
-    reasons.push_back({after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer))});
+    reasons.push_back(
+        {after.moves[v] - before.moves[v], cat("transfer of ", describe(graph, graph.value(v).producer))});
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
   std::vector<std::string> out;
@@ -89,7 +91,7 @@ std::vector<std::string> slower(const Graph& graph, const CostBreakdown& before,
   return out;
 }
 
-// Plans with the limit.
+// Plans under the memory limit.
 LimitedLayout layout_within_limit(Compilation c, std::string_view name) {
   LimitedLayout out{c.options.memory, {}, {}};
   try {
@@ -111,12 +113,11 @@ double sum(const ById<NodeId, double>& seconds) { return std::accumulate(seconds
 std::string text_of(const LayoutExplanation& e) {
   const LimitedLayout& within = *e.within;
   const std::string limit = bytes_text(within.bytes);
-  if (within.why.empty())
-    return cat("the fastest plan takes no more than the ", limit, " of a device that are allowed\n");
-  const std::string lies = within.layout ? cat("  ", sbp::print(e.type, e.mesh, *within.layout), ": the choice within ",
-                                               limit, " of a device\n")
-                                         : "";
-  return cat(lies, "  ", within.why, "\nand without that limit\n");
+  if (within.why.empty()) return cat("the fastest plan needs no more than the limit of ", limit, " per device\n");
+  const std::string lies =
+      within.layout ? cat("  ", sbp::print(e.type, e.mesh, *within.layout), ": chosen within ", limit, " per device\n")
+                    : "";
+  return cat(lies, "  ", within.why, "\nwithout that limit:\n");
 }
 
 }  // namespace
@@ -155,7 +156,7 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
 
 std::string print(const LayoutExplanation& e) {
   std::string out = cat("'", e.name, "' on ", sbp::print(e.mesh),
-                        ", predicted for a launch of the whole program with each layout of it",
+                        ", predicted for a launch of the whole program with each of its layouts",
                         e.caution.empty() ? "" : ",", e.caution, "\n");
   if (e.within) out += text_of(e);
   const double best = e.alternatives.front().seconds;
@@ -164,13 +165,13 @@ std::string print(const LayoutExplanation& e) {
     out += cat("  ", sbp::print(e.type, e.mesh, a.layout), ": ");
     out += cat(microseconds(a.seconds), ", ", microseconds(a.calls), " in calls and ",
                microseconds(a.seconds - a.calls), " in transfers");
-    if (chosen) out += e.fixed ? ", as it was asked for" : ", the choice";
+    if (chosen) out += e.fixed ? ", as requested" : ", chosen";
     else
       out += cat(", ", a.seconds < best ? "-" : "+",
                  base::number(best > 0 ? std::round(std::abs(a.seconds - best) / best * 1e4) / 100 : 0), " %");
     out += cat("; ", a.report, "\n");
     if (!a.slower.empty())
-      out += cat("    dearer: ", base::join(a.slower, "; ", [](const std::string& text) { return text; }), "\n");
+      out += cat("    slower: ", base::join(a.slower, "; ", [](const std::string& text) { return text; }), "\n");
   }
   return out;
 }

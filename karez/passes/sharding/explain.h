@@ -1,5 +1,5 @@
-// Why a value lies as it does: what the program would take with each other layout of it, everything else laid anew as
-// is best then.
+// Explains a value's layout: the predicted time of the program with each other layout of it, all other layouts being
+// chosen again.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,19 @@ namespace karez::passes {
 
 struct LayoutAlternative {
   Layout layout;
-  double seconds = 0;  // of a launch, as predicted; of which calls take `calls`, and transfers the rest
+  double seconds = 0;  // predicted for a launch: `calls` in calls, the rest in transfers
   double calls = 0;
   std::string report;               // of the search: "optimal (...)" or "gap <= 3.1 % (...)"
-  std::vector<std::string> slower;  // what takes longer than in the choice, at most three, the largest first: "matmul
-                                    // ... at net.cc:12 +3.1 us"
+  std::vector<std::string> slower;  // nodes and transfers that take longer than with the chosen layout, at most three,
+                                    // the largest first: "matmul ... at net.cc:12 +3.1 us"
 };
 
-// How a limit on memory has it laid.
+// The value's layout under a memory limit.
 struct LimitedLayout {
-  std::int64_t bytes = 0;  // allowed of a device
+  std::int64_t bytes = 0;  // allowed per device
   std::optional<Layout>
-      layout;       // none: as without a limit, refused, or asked for by a number, which recomputed nodes shift
-  std::string why;  // which way was taken; empty: what is fastest takes no more
+      layout;       // none: the same as without a limit, refused, or named by a number, which recomputation shifts
+  std::string why;  // the variant taken; empty: the fastest plan needs no more
 };
 
 struct LayoutExplanation {
@@ -35,16 +35,16 @@ struct LayoutExplanation {
   Mesh mesh;
   bool fixed = false;                           // by the user, or by an earlier function
   std::vector<LayoutAlternative> alternatives;  // the choice without a limit first, then by seconds
-  std::optional<LimitedLayout> within = {};     // where memory is limited
-  std::string caution = {};                     // stands beside predicted numbers
+  std::optional<LimitedLayout> within = {};     // if memory is limited
+  std::string caution = {};                     // printed with predicted numbers
 };
 
-// Of a program that no pass has seen yet. The name is an input's, an output's, a variable's, a module's (for what its
-// last op makes; "fc1.grad" is the gradient's) or %7 as the program stands before `shard`. An unknown name is an error
-// with those that are near. Plans once for each layout, and where memory is limited once more, to say how the value
-// lies within the limit; the alternatives are those without it.
+// Takes a program before any pass. The name is that of an input, an output, a variable, a module (for the result of its
+// last op; "fc1.grad" is the gradient's) or %7 as numbered before `shard`. An unknown name is an error that lists
+// similar names. Plans once for each layout, and once more if memory is limited, to find the value's layout within the
+// limit; the alternatives are those without it.
 LayoutExplanation explain_layout(Compilation c, std::string_view name);
 
-std::string print(const LayoutExplanation& explanation);  // a page
+std::string print(const LayoutExplanation& explanation);  // as a page
 
 }  // namespace karez::passes

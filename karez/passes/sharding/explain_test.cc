@@ -1,4 +1,4 @@
-// Explanations beside a search of all assignments, which shares only the price of one with them.
+// Explanations compared with a search of all assignments, which shares only the cost of one assignment with them.
 #include "karez/passes/sharding/explain.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +12,7 @@
 #include <set>
 
 #include "karez/base/text.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/scheduling/critical_cycle.h"
 #include "karez/passes/sharding/setup_nodes.h"
@@ -49,7 +50,7 @@ Compilation two_products(const char* mesh) {
   return c;
 }
 
-// Of all assignments in which the value lies so, the cheapest.
+// The cost of the cheapest assignment in which the value has this layout.
 double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
   Choices choices;
   for (NodeId n : c.graph.nodes.ids()) choices.push_back(choices_of(c.graph, n, c.options.costs));
@@ -67,7 +68,7 @@ double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
   }
 }
 
-TEST(Explain, EachLayoutCostsWhatTheCheapestProgramWithItDoes) {
+TEST(Explain, EachLayoutHasTheCostOfTheCheapestProgramWithIt) {
   const Compilation c = two_products("model=4");
   std::size_t asked = 0;
   for (const char* name : {"first.weight", "second.weight", "x", "first", "y"}) {
@@ -112,7 +113,7 @@ TEST(Explain, CallsAndTransfersAddUpToTheCost) {
   }
 }
 
-TEST(Explain, WhatTakesLongerComesLargestFirst) {
+TEST(Explain, SlowerPartsAreListedLargestFirst) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
   c.options.costs = costs();
   std::size_t several = 0;
@@ -126,30 +127,30 @@ TEST(Explain, WhatTakesLongerComesLargestFirst) {
   EXPECT_GT(several, 0u);
 }
 
-TEST(Explain, ALayoutThatWasAskedForIsComparedToo) {
+TEST(Explain, ARequestedLayoutIsComparedToo) {
   Compilation c = two_products("model=4");
   for (Variable& variable : c.graph.variables)
     if (variable.name == "second.weight") variable.stored = Layout{S(1)};
   const LayoutExplanation e = explain_layout(c, "second.weight");
   EXPECT_TRUE(e.fixed);
-  ASSERT_GT(e.alternatives.size(), 1u) << "others than what was asked for";
+  ASSERT_GT(e.alternatives.size(), 1u) << "other layouts than the requested one";
   EXPECT_EQ(e.alternatives[0].layout, Layout{S(1)});
   EXPECT_LT(e.alternatives[1].seconds, e.alternatives[0].seconds) << "there is a better one";
   EXPECT_THAT(print(e), HasSubstr("f32[128, 48@model]: "));
-  EXPECT_THAT(print(e), HasSubstr(", as it was asked for; optimal"));
+  EXPECT_THAT(print(e), HasSubstr(", as requested; optimal"));
 }
 
-TEST(Explain, ThePageSaysWhatTakesLonger) {
+TEST(Explain, ThePageListsSlowerParts) {
   const std::string page = print(explain_layout(two_products("model=4"), "first.weight"));
   EXPECT_THAT(page, HasSubstr("'first.weight' on mesh(model=4), predicted for a launch of the whole program with each "
-                              "layout of it\n  f32["));
-  EXPECT_THAT(page, HasSubstr(", the choice; optimal"));
-  EXPECT_THAT(page, HasSubstr("    dearer: "));
+                              "of its layouts\n  f32["));
+  EXPECT_THAT(page, HasSubstr(", chosen; optimal"));
+  EXPECT_THAT(page, HasSubstr("    slower: "));
   EXPECT_THAT(page, ::testing::ContainsRegex("\\+[0-9.]+ us"));
   EXPECT_THAT(page, HasSubstr("net.cc:7"));
 }
 
-TEST(Explain, ALimitOnMemoryThatSteeredIsTold) {
+TEST(Explain, AMemoryLimitThatChangesLayoutsIsReported) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=4"), {64, 128, 64, 10}, 32));
   c.options.costs.link = {1e-4, 1e-12};
   Compilation free = c;
@@ -157,7 +158,7 @@ TEST(Explain, ALimitOnMemoryThatSteeredIsTold) {
   const auto bytes = planned_bytes(free.plan);
   const std::int64_t taken = *std::max_element(bytes.begin(), bytes.end());
   c.options.memory = taken;
-  EXPECT_THAT(print(explain_layout(c, "fc1.weight")), HasSubstr("\nthe fastest plan takes no more than the "));
+  EXPECT_THAT(print(explain_layout(c, "fc1.weight")), HasSubstr("\nthe fastest plan needs no more than the limit of "));
   c.options.memory = taken / 2;
   Compilation limited = c;
   compile(limited);
@@ -170,25 +171,24 @@ TEST(Explain, ALimitOnMemoryThatSteeredIsTold) {
   }
   EXPECT_GT(otherwise, 0);
   const std::string page = print(explain_layout(c, "fc1.weight"));
-  EXPECT_THAT(
-      page,
-      ::testing::ContainsRegex(
-          ": the choice within [0-9.]+ KiB of a device\n  within [0-9.]+ KiB of a device: calls and transfers of "));
-  EXPECT_THAT(page, HasSubstr("\nand without that limit\n  f32["));
+  EXPECT_THAT(page,
+              ::testing::ContainsRegex(
+                  ": chosen within [0-9.]+ KiB per device\n  within [0-9.]+ KiB per device: calls and transfers of "));
+  EXPECT_THAT(page, HasSubstr("\nwithout that limit:\n  f32["));
   EXPECT_FALSE(explain_layout(c, "%5").within->layout);
   c.options.memory = 1000;
   EXPECT_THAT(print(explain_layout(c, "fc1.weight")),
-              HasSubstr("but 1000 B (1000 bytes) are allowed there\nand without that limit\n"));
+              HasSubstr("but the limit is 1000 B (1000 bytes)\nwithout that limit:\n"));
 }
 
-// What a page should say, from prices alone: for each layout the planner's own program with it.
+// The expected page, from costs alone: for each layout the program that the planner makes with it.
 std::string page_of(Compilation c, const std::string& name, ValueId value, bool fixed,
                     const std::vector<Layout>& layouts) {
   run_passes(c, {"canonicalise", "microbatch"});
   const Mesh& mesh = c.graph.mesh(value);
-  std::string out =
-      cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it",
-          c.options.costs.is_default() ? "," : "", default_costs_warning(c.options.costs), "\n");
+  std::string out = cat("'", name, "' on ", sbp::print(mesh),
+                        ", predicted for a launch of the whole program with each of its layouts",
+                        c.options.costs.is_default() ? "," : "", default_costs_warning(c.options.costs), "\n");
   const ShardedGraph chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
   const CostBreakdown before = cost_breakdown(chosen.graph, chosen.wanted, c.options.costs);
   for (const Layout& layout : layouts) {
@@ -203,29 +203,29 @@ std::string page_of(Compilation c, const std::string& name, ValueId value, bool 
     for (NodeId n : graph.nodes.ids())
       calls += after.calls[n], more.emplace(after.calls[n] - before.calls[n], describe(graph, n));
     for (ValueId v : graph.values.ids())
-      more.emplace(after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer)));
+      more.emplace(after.moves[v] - before.moves[v], cat("transfer of ", describe(graph, graph.value(v).producer)));
     const bool first = layout == layouts[0];
     const double percent = std::round(std::abs(made.cost - chosen.cost) / chosen.cost * 10000) / 100;
     out += cat("  ", sbp::print(c.graph.type(value), mesh, layout), ": ", microseconds(made.cost), ", ",
                microseconds(calls), " in calls and ", microseconds(made.cost - calls), " in transfers",
-               first ? (fixed ? ", as it was asked for" : ", the choice")
+               first ? (fixed ? ", as requested" : ", chosen")
                      : cat(made.cost < chosen.cost ? ", -" : ", +", base::number(percent), " %"),
                "; ", made.report, "\n");
     std::string slower;
     int listed = 0;
     for (const auto& [seconds, what] : more)
       if (!first && seconds > 1e-9 && listed++ < 3)
-        slower += cat(slower.empty() ? "    dearer: " : "; ", what, " +", microseconds(seconds));
+        slower += cat(slower.empty() ? "    slower: " : "; ", what, " +", microseconds(seconds));
     if (!slower.empty()) out += slower + "\n";
   }
   return out;
 }
 
-TEST(Explain, APageSaysOfEachLayoutWhatItsProgramTakesAndWhatOfItTakesLonger) {
+TEST(Explain, APageListsForEachLayoutTheProgramsTimeAndItsSlowerParts) {
   struct ExplainCase {
     const char* name;
     int microbatches;
-    std::optional<Layout> fixed;  // of the value, not of what is stored
+    std::optional<Layout> fixed;  // of the value, not of a variable
   };
   std::size_t others = 0, cheaper = 0;
   for (const ExplainCase& asked :
@@ -258,10 +258,10 @@ TEST(Explain, APageSaysOfEachLayoutWhatItsProgramTakesAndWhatOfItTakesLonger) {
     EXPECT_EQ(print(e), page_of(c, asked.name, named(seen.graph), asked.fixed.has_value(), layouts));
   }
   EXPECT_GT(others, 15u);
-  EXPECT_GT(cheaper, 0u) << "what was asked for is not always best";
+  EXPECT_GT(cheaper, 0u) << "the requested layout is not always the best";
 }
 
-TEST(Explain, AnUnknownNameIsAnErrorWithThoseThatAreNear) {
+TEST(Explain, AnUnknownNameIsAnErrorWithSimilarNames) {
   const Compilation c = two_products("model=4");
   EXPECT_EQ(explain_layout(c, "%0").type, explain_layout(c, "x").type);
   try {

@@ -1,4 +1,4 @@
-// Nodes of two graphs under common names.
+// Numbers the nodes of two graphs so that equal nodes have equal numbers, and copies layouts by number.
 #include "karez/passes/sharding/layout_copy.h"
 
 #include <map>
@@ -9,7 +9,7 @@
 namespace karez::passes {
 namespace {
 
-// A number for each node, the same for equal ones, in whatever graph they stand.
+// A number for each node, the same for equal nodes of all graphs.
 class Names {
  public:
   ById<NodeId, int> of(const Graph& graph) {

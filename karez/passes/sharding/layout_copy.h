@@ -1,4 +1,4 @@
-// Layouts of one program for another that computes some of its nodes twice.
+// Copies the layouts of one program to another that computes some of its nodes twice.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace karez::passes {
 
-// Every node of `graph` as the equal one of `laid` (op, attributes, module, line, and equal operands) lies; nothing
-// where one has no equal there.
+// Gives every node of `graph` the layouts of its equal in `laid` (equal op, attributes, module, line, and operands);
+// nullopt if a node has no equal there.
 std::optional<ShardedGraph> copy_layouts(Graph graph, const ShardedGraph& laid);
 
 }  // namespace karez::passes

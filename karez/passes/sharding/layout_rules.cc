@@ -1,4 +1,4 @@
-// Every rule over every variable that its pattern matches.
+// Applies every rule to every variable that its pattern matches.
 #include "karez/passes/sharding/layout_rules.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace karez::passes {
 
 void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
-  std::vector<bool> ruled(graph.variables.size());  // by a rule before
+  std::vector<bool> ruled(graph.variables.size());  // by an earlier rule
   for (const LayoutRule& rule : rules) {
     bool any = false;
     std::vector<std::size_t> scalars;
@@ -23,7 +23,7 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       const bool splits = !rule.splits.empty() || std::any_of(rule.axes.begin(), rule.axes.end(),
                                                               [](const std::string& axis) { return !axis.empty(); });
       if (variable.type.rank() == 0 && rule.pattern != variable.name &&
-          splits) {  // a pattern speaks of what has dimensions
+          splits) {  // patterns apply only to variables with dimensions
         scalars.push_back(v);
         continue;
       }
@@ -31,21 +31,21 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
       const std::string what = cat("rule '", rule.pattern, "' for ", variable.name, ", ", variable.type, ",");
       require(ErrorKind::layout, rule.axes.empty() || rule.splits.empty(), what,
-              " goes by dimensions and by axes of the mesh; give one of both");
+              " lists both dimensions and mesh axes; give only one of them");
       const int rank = variable.type.rank();
       Layout layout =
           rule.splits.empty() ? layout_from(rule.axes, rank, mesh, what) : layout_from(rule.splits, rank, mesh, what);
       const bool agrees = !variable.stored ||
                           (ruled[v] ? *variable.stored == layout : sbp::layouts_agree(mesh, *variable.stored, layout));
-      require(ErrorKind::layout, agrees, "rule '", rule.pattern, "' wants ", variable.name, " as ",
+      require(ErrorKind::layout, agrees, "rule '", rule.pattern, "' requires ", variable.name, " as ",
               print(variable.type, mesh, layout), ", but an earlier rule or compile stored it as ",
               variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
       ruled[v] = true;
     }
     if (!any && !scalars.empty())
-      fail(ErrorKind::layout, "rule '", rule.pattern, "' splits what has no dimensions: it matches ",
-           join(scalars, ", ", [&](std::size_t v) { return graph.variables[v].name; }), " alone");
+      fail(ErrorKind::layout, "rule '", rule.pattern, "' splits variables without dimensions: it matches ",
+           join(scalars, ", ", [&](std::size_t v) { return graph.variables[v].name; }), " only");
     if (!any)
       fail(ErrorKind::name, "rule '", rule.pattern, "' matches no parameter; ",
            suggest_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));

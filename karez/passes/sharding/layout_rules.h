@@ -1,4 +1,4 @@
-// The user's rules for where variables are stored, put to a graph.
+// Applies the user's rules for the layouts of variables to a graph.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace karez::passes {
 
-// Fixes the stored layouts of variables by glob over their names before `compile`: a rule that matches nothing, that
-// does not fit a variable's shape or mesh, or that differs from what an earlier rule or compile fixed, is an error that
-// names the rule and lists what there is.
+// Fixes the stored layouts of variables by glob patterns over their names before `compile`. A rule that matches
+// nothing, does not fit a variable's shape or mesh, or contradicts an earlier rule or compile is an error that names
+// the rule and the valid alternatives.
 void apply_rules(Graph& graph, std::span<const LayoutRule> rules);
 
 }  // namespace karez::passes

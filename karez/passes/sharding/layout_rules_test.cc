@@ -1,4 +1,4 @@
-// The user's rules for where variables are stored: what they match, what they fix, and what is refused.
+// The user's layout rules for variables: the variables they match, the layouts they fix, and the rules refused.
 #include "karez/passes/sharding/layout_rules.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::string error_of(const std::function<void()>& act) {
   return "no error";
 }
 
-TEST(LayoutRules, FixWhereParametersAreStored) {
+TEST(LayoutRules, FixTheLayoutsOfParameters) {
   auto rules = [](std::vector<LayoutRule> list, const char* mesh = "data=2,model=2") {
     Graph graph = testing::mlp_step(Mesh::parse(mesh), {12, 8, 4}, 4);
     apply_rules(graph, list);
@@ -40,19 +40,20 @@ TEST(LayoutRules, FixWhereParametersAreStored) {
   Graph last = rules({{"*.bias", {}, {{"model", -1}}}, {"fc?.weight", {}, {{"data", 0}, {"model", -1}}}});
   EXPECT_EQ(print(*last.variables[0].stored), "(S(0), S(1))") << "dimensions from the end";
   EXPECT_EQ(print(*last.variables[1].stored), "(B, S(0))");
-  EXPECT_EQ(error({{"fc1.bias", {}, {{"model", -2}}}}),
-            "rule 'fc1.bias' for fc1.bias, f32[8], splits dimension -2 on the mesh axis 'model'; there are 1, 0 to 0, "
-            "or -1 to -1 from the end");
+  EXPECT_EQ(
+      error({{"fc1.bias", {}, {{"model", -2}}}}),
+      "rule 'fc1.bias' for fc1.bias, f32[8], splits dimension -2 on the mesh axis 'model'; the rank is 1: use 0 to 0, "
+      "or -1 to -1 from the end");
   EXPECT_EQ(error({{"fc1.bias", {"model"}, {{"model", 0}}}}),
-            "rule 'fc1.bias' for fc1.bias, f32[8], goes by dimensions and by axes of the mesh; give one of both");
+            "rule 'fc1.bias' for fc1.bias, f32[8], lists both dimensions and mesh axes; give only one of them");
   Graph below = rules({{"fc1", {"model"}}, {"**.fc2.{weight,bias}", {"data"}}});
-  EXPECT_TRUE(below.variables[0].stored && below.variables[1].stored) << "a module means all below it";
+  EXPECT_TRUE(below.variables[0].stored && below.variables[1].stored) << "a module stands for all variables below it";
   EXPECT_TRUE(below.variables[2].stored && below.variables[3].stored && below.variables[6].stored) << "at any depth";
   EXPECT_FALSE(below.variables[4].stored) << "m.fc1.weight is not below fc1";
   EXPECT_EQ(error({{"fc1.*", {"model"}}, {"fc1.weight", {"model", ""}}}), "no error")
-      << "to say the same again is none";
+      << "repeating the same layout is no error";
   EXPECT_EQ(error({{"fc1.*", {"model"}}, {"*.weight", {"data"}}}),
-            "rule '*.weight' wants fc1.weight as f32[8@data, 12], but an earlier rule or compile stored it as "
+            "rule '*.weight' requires fc1.weight as f32[8@data, 12], but an earlier rule or compile stored it as "
             "f32[8@model, 12]");
   EXPECT_EQ(
       error({{"fc1.weight", {"model", "model"}}}),
@@ -68,11 +69,12 @@ TEST(LayoutRules, ALayoutThatSplitsOneElementIsRefusedByTheVariable) {
   LayoutRule rule{"w", {"data"}};
   apply_rules(graph, std::span(&rule, 1));
   Compilation c = testing::compilation(graph);
-  EXPECT_EQ(error_of([&] { run_passes(c, {"shard"}); }),
-            "variable at net.cc:7 cannot give f32[1, 8] the layout (S(0)) on mesh(data=4); it can give (S(1)), (B)");
+  EXPECT_EQ(
+      error_of([&] { run_passes(c, {"shard"}); }),
+      "variable at net.cc:7 cannot produce f32[1, 8] in the layout (S(0)) on mesh(data=4); it can produce (S(1)), (B)");
 }
 
-TEST(LayoutRules, OfAPatternPassOverWhatHasNoDimensions) {
+TEST(LayoutRules, OfAPatternSkipVariablesWithoutDimensions) {
   Graph graph;
   graph.meshes = {Mesh::parse("data=2")};
   Builder b(graph, testing::table());
@@ -87,11 +89,11 @@ TEST(LayoutRules, OfAPatternPassOverWhatHasNoDimensions) {
   auto error = [&](const char* pattern) {
     return error_of([&] { apply_rules(graph, std::vector<LayoutRule>{{pattern, {"data"}}}); });
   };
-  EXPECT_EQ(error("*.step"), "rule '*.step' splits what has no dimensions: it matches bn.step alone");
+  EXPECT_EQ(error("*.step"), "rule '*.step' splits variables without dimensions: it matches bn.step only");
   EXPECT_EQ(error("bn.step"), "rule 'bn.step' for bn.step, i64[], names 1 dimensions; there are 0");
 }
 
-TEST(LayoutRules, AreReadOnTheMeshOfTheirVariable) {
+TEST(LayoutRules, ApplyToTheMeshOfTheirVariable) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=2,c=2")};
   Builder b(graph, testing::table());

@@ -1,9 +1,9 @@
-// Under a pinned cost table, the transfers that each plan of an MLP's training step must contain, so that "replicate
+// With a pinned cost table, the transfers that each plan of an MLP's training step must contain, so that "replicate
 // everything" cannot pass.
 #include <gtest/gtest.h>
 
 #include "karez/base/test_golden.h"
-#include "karez/passes/pipeline.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/sharding/layout_rules.h"
 #include "karez/passes/sharding/shard.h"
 #include "karez/passes/test_programs.h"
@@ -35,14 +35,14 @@ Compilation compiled(const char* mesh, const std::vector<LayoutRule>& rules, boo
 const std::vector<LayoutRule> column_then_row = {
     {"**.fc1.*", {"model"}}, {"**.fc2.weight", {"", "model"}}, {"**.fc2.bias", {}}, {"**.fc3.*", {}}};
 
-// "all_reduce data 1234: ..." a line each.
+// One line "all_reduce data 1234 ..." per transfer.
 std::string transfers(const Compilation& c) {
   std::string out;
   for (const Transfer& t : c.plan.transfers) out += cat(t.kind, " ", t.axis, " ", t.bytes, " ", t.value, "\n");
   return out;
 }
 
-// What the same step costs with every value on every device.
+// The cost of the same step with every value replicated on every device.
 double replicated(const char* mesh, std::int64_t batch) {
   Graph graph = testing::mlp_step(Mesh::parse(mesh), {784, 256, 128, 10}, batch);
   Choices choices;

@@ -1,4 +1,4 @@
-// Follows constants forward through pure calls and windows, and what their readers take backward.
+// Follows constants forward through pure calls and windows, and their readers' layouts backward.
 #include "karez/passes/sharding/setup_nodes.h"
 
 #include <algorithm>
@@ -52,11 +52,11 @@ class SetupNodes {
   }
 
  private:
-  // A value that the set-up makes whole on each device.
+  // A value that the set-up computes whole on each device.
   struct SetupValue {
     View view;
-    std::int64_t root_bytes = 0;  // of what the view looks on
-    bool computed = false;        // by a call, and so worth a mark
+    std::int64_t root_bytes = 0;  // of the value that the view shows
+    bool computed = false;        // by a call, so it is worth marking
   };
 
   bool may_be_whole(ValueId value) const {
@@ -80,7 +80,7 @@ class SetupNodes {
     const NodeLayouts way = whole(node);
     SetupValue made{{}, from.root_bytes, from.computed};
     auto seen = node.op->window(from.view, graph_.type(out).shape, local_attrs(id, way));
-    if (!seen) {  // on a copy, which the set-up makes only where it is no larger
+    if (!seen) {  // of a copy, which the set-up makes only if it is no larger
       const View copy(from.view.type());
       if (copy.bytes() > from.root_bytes) return;
       made.root_bytes = copy.bytes();
@@ -112,7 +112,7 @@ class SetupNodes {
     CallSpec spec = call_of({&graph_, id}, std::move(in), std::move(out), local_attrs(id, *way));
     if (spec.op == "copy" && made > read) return;
     auto choice = catalog_.find(spec);
-    if (!choice) {  // it reads copies, which the set-up makes only where they are no larger
+    if (!choice) {  // it reads copies, which the set-up makes only if they are no larger
       for (std::size_t i = 0; i < spec.in.size(); ++i) {
         if (spec.in[i].bytes() > held_[node.inputs[i]]->root_bytes) return;
         spec.in[i] = View(spec.in[i].type());
@@ -129,7 +129,7 @@ class SetupNodes {
     const Layout layout = broadcast_layout(graph_.mesh(node.outputs[0]));
     return {std::vector<Layout>(node.inputs.size(), layout), std::vector<Layout>(node.outputs.size(), layout)};
   }
-  // Whole, or as its results are fixed; nothing where no way to lay it makes them so.
+  // Broadcast layouts, or those that give its results their fixed layouts; nullopt if no sharding does.
   std::optional<NodeLayouts> laid(NodeId id) const {
     const Node& node = graph_.node(id);
     if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return may_be_whole(out); }))

@@ -1,4 +1,4 @@
-// What depends on constants alone is priced as what it costs launches: nothing, where the set-up makes it.
+// Nodes that depend on constants alone have the cost of their launches: zero, if the set-up computes them.
 #include "karez/passes/sharding/setup_nodes.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::table;
 
-constexpr std::int64_t n = 4096;  // numbers of f32 in a row: more than folding makes
+constexpr std::int64_t n = 4096;  // f32 elements: more than constant folding computes
 
 struct Program {
   Graph graph;
@@ -42,7 +42,7 @@ std::int64_t constant_bytes(const Plan& plan) {
     if (block.kind == plan::BlockKind::constant) bytes += block.bytes;
   return bytes;
 }
-// Bytes of what collectives of one launch bring, of one type of element.
+// Bytes of one element type that the collectives of one launch deliver.
 std::int64_t brought(const Plan& plan, DType dtype) {
   std::int64_t bytes = 0;
   for (const plan::Actor& actor : plan.actors)
@@ -50,7 +50,7 @@ std::int64_t brought(const Plan& plan, DType dtype) {
   return bytes;
 }
 
-TEST(SetupNodes, LaunchesPayNothingForWhatTheSetUpMakes) {
+TEST(SetupNodes, ValuesOfTheSetUpCostLaunchesNothing) {
   Program with("data=2"), without("data=2");
   with.output(build::add(with.b, with.input("x", {n}), with.wave()));
   without.output(build::add(without.b, without.input("x", {n}), without.input("wave", {n})));
@@ -70,7 +70,7 @@ TEST(SetupNodes, LaunchesPayNothingForWhatTheSetUpMakes) {
   EXPECT_DOUBLE_EQ(sum(testing::compilation(with.graph)), held.cost);
 }
 
-TEST(SetupNodes, ExplanationsSayThePriceOfThePlan) {
+TEST(SetupNodes, ExplanationsHaveTheCostOfThePlan) {
   Program p("data=2");
   p.output(build::add(p.b, p.input("x", {n}), p.wave()));
   for (const bool off : {false, true}) {
@@ -96,24 +96,24 @@ TEST(SetupNodes, ACausalMaskIsNotGatheredInLaunches) {
   }
 }
 
-TEST(SetupNodes, AConstantThatAllReadInPartsIsMadeInParts) {
+TEST(SetupNodes, AConstantThatAllReadersTakeInPartsIsComputedInParts) {
   Program p("data=2");
   const ValueId x = p.input("x", {n});
   p.graph.value(x).layout = Layout{S(0)};
   p.output(build::add(p.b, x, p.wave()));
   p.graph.outputs[0].layout = Layout{S(0)};
   const Compilation c = p.compiled();
-  EXPECT_EQ(constant_bytes(c.plan), 4 * n) << "a half on each device\n" << print(c.graph);
+  EXPECT_EQ(constant_bytes(c.plan), 4 * n) << "half on each device\n" << print(c.graph);
   Program fixed("data=2");
   const ValueId wave = fixed.wave(), y = fixed.input("x", {n});
   fixed.graph.value(wave).layout = Layout{B()};
   fixed.graph.value(y).layout = Layout{S(0)};
   fixed.output(build::add(fixed.b, y, wave));
   fixed.graph.outputs[0].layout = Layout{S(0)};
-  EXPECT_EQ(constant_bytes(fixed.compiled().plan), 2 * 4 * n) << "as the user asked";
+  EXPECT_EQ(constant_bytes(fixed.compiled().plan), 2 * 4 * n) << "as the user required";
 }
 
-TEST(SetupNodes, WhatReadsAValueThatTheUserSplitIsPricedAsPartOfLaunches) {
+TEST(SetupNodes, ReadersOfAValueThatTheUserSplitCountAsPartOfLaunches) {
   Program p("data=2");
   const ValueId wave = p.wave();
   p.graph.value(wave).layout = Layout{S(0)};
@@ -122,7 +122,7 @@ TEST(SetupNodes, WhatReadsAValueThatTheUserSplitIsPricedAsPartOfLaunches) {
   EXPECT_EQ(marked(c.graph), 1) << print(c.graph);
 }
 
-// Says of matmuls that they need many bytes to work in.
+// Reports a large workspace for matmuls.
 class WorkspaceCatalog : public testing::AnyCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -132,7 +132,7 @@ class WorkspaceCatalog : public testing::AnyCatalog {
   }
 };
 
-TEST(SetupNodes, WhatHoistLeavesInTheLaunchHasItsPrice) {
+TEST(SetupNodes, NodesThatHoistLeavesInTheLaunchHaveTheirCost) {
   Program p("data=2");
   const ValueId a = build::exp(p.b, build::iota(p.b, {DType::f32, {64, 64}}, 0));
   p.output(build::add(p.b, p.input("x", {64, 64}), build::matmul(p.b, a, a)));
@@ -144,7 +144,7 @@ TEST(SetupNodes, WhatHoistLeavesInTheLaunchHasItsPrice) {
   EXPECT_GT(c.cost, p.compiled().cost);
 }
 
-TEST(SetupNodes, NoLaunchMakesWhatIsMarked) {
+TEST(SetupNodes, NoLaunchComputesMarkedNodes) {
   int all = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     testing::Random random(seed);
@@ -154,7 +154,7 @@ TEST(SetupNodes, NoLaunchMakesWhatIsMarked) {
     c.options.fold_bytes = 0;
     try {
       compile(c);
-    } catch (const Error&) { continue; }  // a layout was fixed that does not fit
+    } catch (const Error&) { continue; }  // a fixed layout is not legal
     all += static_cast<int>(marked(c.graph));
     for (const LocalSegment& segment : c.local.segments) {
       EXPECT_FALSE(segment.collective.valid() && c.graph.node(segment.collective).setup);

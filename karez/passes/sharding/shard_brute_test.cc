@@ -1,5 +1,5 @@
-// Law 5: on random graphs the planner's choice costs what the best of all choices costs, by a search that shares only
-// the cost table.
+// Planner optimality: on random graphs the planner's choice costs as much as the best of all choices, found by a search
+// that shares only the cost table.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "karez/passes/sharding/layout_assignment.h"
 #include "karez/passes/sharding/shard_search.h"
 #include "karez/passes/sharding/test_choice_cost.h"
 #include "karez/passes/sharding/test_trees.h"
@@ -27,8 +28,8 @@ std::uint64_t base_seed() {
   return given ? std::strtoull(given, nullptr, 10) : 1;
 }
 
-// Every choice of every node, one after the other. With `constants_at_load` nothing is charged for what launches find
-// computed.
+// Tries every combination of the nodes' choices. With `constants_at_load`, values that the set-up computes cost
+// nothing.
 class BruteForce {
  public:
   BruteForce(const Graph& graph, const CostTable& costs, bool constants_at_load = false)
@@ -48,7 +49,7 @@ class BruteForce {
     return out;
   }
   using Chosen = ById<NodeId, std::size_t>;
-  // Seconds of one choice for every node; infinitely many where zeros of a masked sum may meet an infinity.
+  // Seconds of one choice for every node; infinite if zeros of a masked sum may meet an infinity.
   double price(const Chosen& chosen) {
     if (!sound(chosen)) return INFINITY;
     if (values_.empty()) {
@@ -72,7 +73,7 @@ class BruteForce {
     for (NodeId n : chosen.ids()) chosen[n] = pick(random, choices_[n].size());
     return chosen;
   }
-  // Changes one node at a time for as long as that helps; the price of where it ends.
+  // Changes one node at a time as long as that helps, and returns the final cost.
   double improved(Chosen chosen) {
     double best = price(chosen);
     for (bool better = true; better;) {
@@ -107,7 +108,7 @@ class BruteForce {
     const std::string& op = graph_.nodes[n].op->name;
     return op == "reshape" || op == "transpose" || op == "broadcast";
   }
-  // Nodes that no launch needs to run and that every device has whole.
+  // Nodes that no launch runs, and with values that every device has whole.
   std::set<NodeId> found_whole(const Chosen& chosen) const {
     std::set<NodeId> found;
     for (NodeId n : chosen.ids()) {
@@ -127,7 +128,7 @@ class BruteForce {
     return std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](ValueId in) { return found.count(graph_.value(in).producer) > 0; });
   }
-  // A call stands behind it, through views.
+  // Whether the value comes from a call, through views.
   bool has_call(NodeId n, const std::set<NodeId>& found) const {
     return is_view(n) ? has_call(maker_of(n), found) : computed_at_load(n, found);
   }
@@ -158,7 +159,7 @@ class BruteForce {
 
   const Node& maker(ValueId value) const { return graph_.node(graph_.value(value).producer); }
 
-  // Whether any layout makes sums of this value whose parts are sums themselves, and no element beside zeros.
+  // Whether some layout makes sums of this value with parts that are sums themselves, not one element and zeros.
   bool can_be_dense(ValueId value) const {
     const Node& node = maker(value);
     const std::string& op = node.op->name;
@@ -180,7 +181,7 @@ class BruteForce {
     return (node.op->name == "mul" || node.op->name == "matmul") && !is_constant(node.inputs[1 - operand]);
   }
 
-  // Whether sums of the value may come to such a product, through what passes them.
+  // Whether sums of the value may reach such a product through ops that pass them.
   bool meets_product(ValueId value) const {
     for (const Node& node : graph_.nodes)
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
@@ -190,8 +191,8 @@ class BruteForce {
     return false;
   }
 
-  // An op that is a product or stands before one passes sums if what one operand brings is dense. Those that can never
-  // be dense pass too, but through no product by what is not finite.
+  // A product, and an op before one, passes sums if one operand's sums are dense. Sums that can never be dense pass
+  // too, but not through a product with a factor that may not be finite.
   bool sound(const Chosen& chosen) const {
     std::vector<bool> dense(graph_.values.size(), false);
     for (NodeId n : chosen.ids()) {
@@ -223,7 +224,7 @@ class BruteForce {
     return true;
   }
 
-  // Of the slowest device.
+  // Seconds of the slowest device.
   double compute_seconds(NodeId n, const Axes& axes) const {
     const Node& node = graph_.nodes[n];
     for (const char* view : {"reshape", "transpose", "broadcast", "variable", "constant", "iota"})
@@ -272,7 +273,7 @@ class BruteForce {
     for (const Output& output : graph_.outputs)
       if (output.value == priced.value) targets.insert(output.layout ? *output.layout : Layout(mesh_.axes.size(), B()));
     for (const Variable& variable : graph_.variables)
-      if (variable.updated == priced.value) targets.insert(made(variable.read));  // back to where it is stored
+      if (variable.updated == priced.value) targets.insert(made(variable.read));  // back to its stored layout
     targets.erase(from);
     std::set<Sbp> partials;
     for (Sbp entry : from) partials.insert(entry);
@@ -315,9 +316,9 @@ void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, s
     CostTable costs = random_costs(random);
     BruteForce brute(graph, costs, constants != Constants::in_launches);
     if (brute.count() == 0 || brute.count() > 100000)
-      continue;  // a stored layout that a shape does not allow; too many to count in time
+      continue;  // a stored layout that is illegal for its shape; too many choices to enumerate
     double best = brute.best();
-    if (!std::isfinite(best)) continue;  // a sum was fixed that no choice makes
+    if (!std::isfinite(best)) continue;  // no choice makes the fixed sum
     ++done;
     Compilation c = testing::compilation(graph);
     c.options.costs = costs;
@@ -330,7 +331,7 @@ void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, s
     ASSERT_LE(c.cost_bound, best * (1 + 1e-9)) << what;
     for (const Value& value : c.graph.values) distributed += *value.layout != broadcast_layout(mesh);
   }
-  EXPECT_GT(distributed, graphs / 2);  // or the graphs prove nothing
+  EXPECT_GT(distributed, graphs / 2);  // otherwise the graphs prove nothing
   if (constants == Constants::at_load) { EXPECT_GT(marked, graphs / 2); }
   if (constants == Constants::in_launches) { EXPECT_EQ(marked, 0); }
 }
@@ -340,19 +341,19 @@ TEST(ShardOptimality, WithMaskedSumsTheChoiceIsTheBestOfAll) { expect_optimal_ch
 TEST(ShardOptimality, WithMaskedSumsOnTwoAxesTheChoiceIsTheBestOfAll) {
   expect_optimal_choice({"a=2,b=2"}, 60, 5, true);
 }
-TEST(ShardOptimality, WithConstantsThatAreMadeAtLoadTheChoiceIsTheBestOfAll) {
+TEST(ShardOptimality, WithConstantsComputedAtLoadTheChoiceIsTheBestOfAll) {
   expect_optimal_choice({"a=2", "a=3"}, 200, 7, false, Constants::at_load);
 }
 TEST(ShardOptimality, WithConstantsAtLoadOnTwoAxesTheChoiceIsTheBestOfAll) {
   expect_optimal_choice({"a=2,b=2"}, 60, 5, false, Constants::at_load);
 }
-TEST(ShardOptimality, WithConstantsThatEveryLaunchMakesTheChoiceIsTheBestOfAll) {
+TEST(ShardOptimality, WithConstantsComputedInEveryLaunchTheChoiceIsTheBestOfAll) {
   expect_optimal_choice({"a=2", "a=3"}, 100, 7, false, Constants::in_launches);
 }
 TEST(ShardOptimality, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_optimal_choice({"a=2,b=2"}, 100, 4); }
 
-// The search's tables, read for choices of chance.
-TEST(ShardOptimality, TablesHoldTheTruePriceOfEveryChoice) {
+// The search's tables, evaluated for random choices.
+TEST(ShardOptimality, TablesHaveTheTrueCostOfEveryChoice) {
   const std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int sound = 0;
@@ -389,11 +390,11 @@ TEST(ShardOptimality, TablesHoldTheTruePriceOfEveryChoice) {
   EXPECT_GT(sound, 600);
 }
 
-// With tables too small for these programs, so that all of the search takes part.
+// With tables too small for these programs, so that all parts of the search run.
 TEST(ShardOptimality, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
   const int graphs = std::getenv("KAREZ_ALL") ? 3000 : 300;
   const std::uint64_t seed =
-      base_seed() + 1;  // with 2 some cores are solved exactly, and what they leave out is better
+      base_seed() + 1;  // with 2, some reduced problems are solved exactly, and a choice outside of them is better
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int found = 0, proven = 0;
   for (int done = 0, tried = 0; done < graphs; ++tried) {
@@ -423,10 +424,10 @@ TEST(ShardOptimality, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
   }
   std::printf("of %d: best found %d, proven %d\n", graphs, found, proven);
   EXPECT_GE(found, 97 * graphs / 100);
-  if (graphs == 3000) { EXPECT_LT(proven, graphs); }  // or the tables were not too small
+  if (graphs == 3000) { EXPECT_LT(proven, graphs); }  // otherwise the tables were not too small
 }
 
-// Programs on which each step of the search counts: with tables that are too small for the whole it finds what it finds
+// Programs for which each step of the search matters: with tables too small for the whole problem it finds the same as
 // with large ones.
 TEST(ShardOptimality, ReducedProblemsAxesAndChainOverflowEachFindTheBest) {
   struct Case {
@@ -454,7 +455,7 @@ TEST(ShardOptimality, ReducedProblemsAxesAndChainOverflowEachFindTheBest) {
   }
 }
 
-// Programs too large to try everything: no choice that chance and small changes come to is cheaper than the bound.
+// Programs too large for enumeration: no choice found at random or by small changes is cheaper than the bound.
 void expect_no_cheaper_than_bound(const char* axes, int graphs, int each, std::size_t most_nodes) {
   const std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
@@ -481,14 +482,14 @@ void expect_no_cheaper_than_bound(const char* axes, int graphs, int each, std::s
     }
     reached += met;
   }
-  std::printf("%d graphs; chance met the planner's choice in %d\n", graphs, reached);
-  EXPECT_GT(reached, graphs / 4);  // or chance is no test of the bound
+  std::printf("%d graphs; random choices reached the planner's cost in %d\n", graphs, reached);
+  EXPECT_GT(reached, graphs / 4);  // otherwise random choices do not test the bound
 }
 
 TEST(ShardOptimality, NoChoiceOfTenThousandIsCheaperThanTheBound) {
   expect_no_cheaper_than_bound("a=2,b=2", 20, 500, 12);
 }
-// Values of two consumers and more are priced axis by axis there.
+// On three axes, values with two or more consumers have costs axis by axis.
 TEST(ShardOptimality, OnThreeAxesNoChoiceIsCheaperThanTheBound) {
   expect_no_cheaper_than_bound("a=2,b=2,c=2", 8, 100, 7);
 }
@@ -517,10 +518,10 @@ Graph searched_graph(Random& random, const Mesh& mesh, int kind) {
   return graph;
 }
 
-// What the search comes to with too little of everything, on programs that were picked because its parts matter there:
-// sums of what it finds and of what it proves, each over the cost of doing everything everywhere. Whoever changes the
-// search writes the new figures here, and says why if they are worse.
-TEST(ShardOptimality, WithLittleToSearchWithItComesAsFarAsItDid) {
+// The search with low limits, on programs that were selected because each of its parts matters there: the sums of the
+// costs that it finds and of the bounds that it proves, each relative to the cost of replicating everything. A change
+// of the search updates these numbers, with a reason if they get worse.
+TEST(ShardOptimality, WithLowLimitsItReachesThePinnedCostsAndBounds) {
   const char* meshes[] = {"a=2,b=2", "a=3,b=2", "a=2,b=2", "a=2,b=2,c=2"};
   double found = 0, proven = 0;
   int optimal = 0;
@@ -532,7 +533,7 @@ TEST(ShardOptimality, WithLittleToSearchWithItComesAsFarAsItDid) {
     if (kind == 1 && mesh.axes.size() > 2) kind = 0;
     Graph graph = searched_graph(random, mesh, kind);
     const CostTable costs = random_costs(random);
-    Builder b(graph, testing::table());  // what no choice changes
+    Builder b(graph, testing::table());  // a part that no choice changes
     const ValueId fixed = build::input(b, "fixed", {DType::f32, {16, 16}});
     graph.value(fixed).layout = Layout(mesh.axes.size(), S(0));
     graph.outputs.push_back({"fixed", fixed});

@@ -1,4 +1,4 @@
-// Chains over sets of layouts, and over sets of one axis' entries.
+// Chains over sets of layouts, and over sets of one axis's entries.
 #include "karez/passes/sharding/shard_chains.h"
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace karez::passes {
 namespace {
 
 constexpr std::size_t max_step_cells =
-    1 << 17;  // of one link: sets before it times classes; and of sets behind it times the producer's
-constexpr std::size_t most_layouts = 256;       // that the consumers of one chain may want
+    1 << 17;  // of one link: sets before it times classes, and sets after it times the producer's classes
+constexpr std::size_t most_layouts = 256;       // that the consumers of one chain may require
 constexpr std::size_t max_chain_capacity = 12;  // layouts
-constexpr int min_chain_capacity = 2;           // fewer are worth less than what each axis costs by itself
+constexpr int min_chain_capacity = 2;           // below it, chains over single axes give a better bound
 
-// Of the layouts that a chain's consumers want beside those that are wanted anyway.
+// A set of layouts that a chain's consumers require, besides those required in any case.
 struct LayoutSet {
   std::array<std::uint64_t, most_layouts / 64> bits = {};
   int count = 0;
@@ -39,10 +39,10 @@ struct LayoutSet {
   auto operator<=>(const LayoutSet&) const = default;
 };
 
-// The layouts that some consumers want and not all, and which of them become which at no cost.
+// The layouts that some but not all consumers require, and which of them become which others at no cost.
 struct RequestedLayouts {
   std::vector<int> layouts;
-  std::vector<std::vector<std::vector<int>>> wanted;  // by consumer and class: places in `layouts`
+  std::vector<std::vector<std::vector<int>>> wanted;  // by consumer and class: indices into `layouts`
   std::vector<LayoutSet> gives, given_by;             // by layout; of two that give each other the first gives
 };
 
@@ -75,10 +75,10 @@ RequestedLayouts requested_layouts(const LayoutRequest& asking) {
   return asked;
 }
 
-// The sets that may stand after a link, and how one comes to them.
+// The sets that are possible after a link, and the transitions to them.
 struct ChainStep {
   std::vector<LayoutSet> after;
-  std::vector<int> next_set;  // by position before and class: position after, -1 where it is forbidden
+  std::vector<int> next_set;  // by position before and class: position after, -1 if it is forbidden
 };
 struct LayoutSetChain {
   std::vector<ChainStep> links;
@@ -86,8 +86,8 @@ struct LayoutSetChain {
   bool truncated = false;
 };
 
-// The links of a chain that remembers `most` layouts; nothing if that is too large or too little. A layout that another
-// of the set gives is no part of it.
+// The links of a chain that tracks up to `most` layouts; nullopt if it is too large, or if it forbids everything. A set
+// leaves out layouts that another of its layouts gives at no cost.
 std::optional<LayoutSetChain> set_chain(const RequestedLayouts& asked, int most, std::size_t producers,
                                         ChainOverflow overflow) {
   LayoutSetChain chain{{}, most, false};
@@ -164,7 +164,7 @@ LayoutChain chain_over_sets(const LayoutRequest& asking, const RequestedLayouts&
   return made;
 }
 
-// Where `one` stands in the list, at its end if it was not there.
+// The index of `one` in the list, to which it is appended if it is missing.
 template <class T> int place_of(std::vector<T>& list, const T& one) {
   const auto at = std::find(list.begin(), list.end(), one);
   const auto place = static_cast<int>(at - list.begin());

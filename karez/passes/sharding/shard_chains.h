@@ -1,5 +1,5 @@
-// The price of one value of many consumers, as chains of small tables: one over sets of layouts, or one a mesh axis
-// over sets of its entries.
+// The cost of one value with many consumers, as chains of small tables: one chain over sets of layouts, or one per mesh
+// axis over sets of its entries.
 #pragma once
 
 #include <compare>
@@ -12,11 +12,11 @@
 
 namespace karez::passes {
 
-// One node as the table of one value sees it.
+// One node in the table of one value.
 struct TableMember {
   struct Class {
-    int from = -1;             // the layout it gives the value, if it is the producer
-    std::vector<int> targets;  // the layouts it wants the value in
+    int from = -1;             // the layout in which it produces the value, if it is the producer
+    std::vector<int> targets;  // the layouts in which it requires the value
     auto operator<=>(const Class&) const = default;
   };
   int node = 0;
@@ -24,33 +24,33 @@ struct TableMember {
   std::vector<int> class_of;  // by choice
 };
 
-// What a value asks of its transfers.
+// The layouts in which a value is produced and required.
 struct LayoutRequest {
   TransitionTable& table;
-  const TableMember& producer;  // of several classes
+  const TableMember& producer;  // with several classes
   std::vector<const TableMember*> consumers;
-  int base;   // the set that is wanted anyway
-  int times;  // that it is made in a launch
+  int base;   // the set of layouts that are required in any case
+  int times;  // how often a launch computes it
 };
 
-// Before each link stands the set wanted so far, except before the first, and behind it the set with what this consumer
-// wants. The price is one of the producer and the last set, if there is a link.
+// Each link joins the set of layouts required so far (except the first link), this consumer's classes, and the set that
+// includes its layouts. `price` is a table over the producer and the last set, if there is a link.
 struct LayoutChain {
   struct Link {
     std::size_t consumer;
     std::shared_ptr<const solve::CostCells> cells;
-    int states;  // behind it
+    int states;  // number of sets after it
   };
   std::vector<Link> links;
   std::shared_ptr<const solve::CostCells> price;
 };
 struct LayoutChains {
-  std::vector<LayoutChain> chains;  // their prices add up
+  std::vector<LayoutChain> chains;  // their costs add up
   bool exact = true;
 };
 
-// Where a chain over sets would remember next to nothing, and lower bounds are asked for, there is one a mesh axis in
-// its place.
+// If a chain over sets could track hardly any layouts, and lower bounds are requested, one chain per mesh axis replaces
+// it.
 LayoutChains chains_of(const LayoutRequest& asking, TransitionCostCache& prices, ChainOverflow overflow);
 
 }  // namespace karez::passes

@@ -1,5 +1,5 @@
-// shard for programs that compute some nodes twice: shards the program with equal nodes made one, and lays the copies
-// like it.
+// shard for programs that compute some nodes twice: shards the program with equal nodes merged, and gives copies the
+// same layouts.
 #include "karez/passes/sharding/shard_copies.h"
 
 #include <map>
@@ -13,11 +13,11 @@ namespace {
 
 struct DeduplicatedGraph {
   Graph graph;
-  ById<NodeId, NodeId> node;     // that stands for it
+  ById<NodeId, NodeId> node;     // the node that represents it
   ById<ValueId, ValueId> value;  // likewise
 };
 
-// A copy keeps module and line, which two calls of a user seldom share.
+// A copy keeps module and line, which two separate calls of the user seldom share.
 std::string key_of(const Graph& graph, NodeId n, const Rewrite& rewrite) {
   const Node& node = graph.node(n);
   std::string key = cat(node.op->name, node.attrs.print(), " ", node.path, " ", node.where, " ", node.acts);

@@ -1,5 +1,4 @@
-// shard for programs that compute some nodes twice (see recompute.h): every node lies as it would if it stood there
-// once.
+// shard for programs that compute some nodes twice (see recompute.h): copies do not influence the layouts.
 #pragma once
 
 #include "karez/passes/namespace.h"
@@ -7,9 +6,9 @@
 
 namespace karez::passes {
 
-// Layouts decide which sums are made in which order: chosen anew, with the copies' own time and transfers in the
-// account, they could be others than without recomputation, and so the losses' last bits. Cost and bound are those of
-// the program without copies.
+// Layouts determine the order of sums. If the time and transfers of copies counted, the layouts could differ from those
+// without recomputation, and so could the last bits of the losses. Cost and bound are those of the program without
+// copies.
 ShardedGraph shard_copies(Graph graph, const CostTable& costs);
 
 }  // namespace karez::passes

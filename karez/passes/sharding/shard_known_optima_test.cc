@@ -1,5 +1,5 @@
-// What the planner pays for programs whose best layouts are known by name is the closed form of their communication
-// (test_forms.h).
+// For programs with well-known best layouts, the planner's cost is the closed form of their communication
+// (test_known_optima.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Compilation planned(const KnownOptimum& form) {
 Compilation expect_closed_form(const KnownOptimum& form) {
   Compilation c = planned(form);
   EXPECT_TRUE(c.optimal) << form.name << ": " << c.shard_report;
-  // Rewrites may share products, so that these are counted as planned.
+  // Rewrites may merge products, so the products of the planned graph are counted.
   const double products =
       known_optima::flops_of(c.graph) / known_optima::rate / (form.name == "tiny" ? 1 : c.graph.meshes[0].size());
   const double paid = (c.cost - products) / form.byte;
@@ -36,12 +36,12 @@ TEST(ShardKnownOptima, ManyTokensAndNarrowLayersAreDataParallel) { expect_closed
 TEST(ShardKnownOptima, FewTokensAndWideLayersAlternateColumnsAndRows) {
   expect_closed_form(known_optima::columns_and_rows());
 }
-TEST(ShardKnownOptima, ABlockOfTwoLayersIsMegatrons) { expect_closed_form(known_optima::megatron_mlp()); }
+TEST(ShardKnownOptima, ABlockOfTwoLayersIsSplitAsInMegatron) { expect_closed_form(known_optima::megatron_mlp()); }
 TEST(ShardKnownOptima, AttentionIsSplitByHeadsAndItsMlpByColumnsAndRows) {
   expect_closed_form(known_optima::attention_and_mlp(false));
 }
 
-TEST(ShardKnownOptima, SequenceParallelismSendsAsManyBytes) {
+TEST(ShardKnownOptima, SequenceParallelismSendsTheSameBytes) {
   const Compilation whole = expect_closed_form(known_optima::attention_and_mlp(false)),
                     split = expect_closed_form(known_optima::attention_and_mlp(true));
   EXPECT_NEAR(split.cost, whole.cost, 64 * known_optima::beta);
@@ -52,7 +52,7 @@ TEST(ShardKnownOptima, AWideClassifierIsSplitByClassesAndANarrowOneByRows) {
   expect_closed_form(known_optima::narrow_classifier());
 }
 
-TEST(ShardKnownOptima, AnEmbeddingIsSplitByColumnsWhichTakesAnNthOfRows) {
+TEST(ShardKnownOptima, AnEmbeddingSplitByColumnsSendsAnNthOfOneSplitByRows) {
   for (const bool by_rows : {false, true}) expect_closed_form(known_optima::embedding(by_rows));
 }
 
@@ -75,8 +75,8 @@ TEST(ShardKnownOptima, BatchesAreSplitOnTheSlowAxisAndLayersOnTheFastOne) {
   }
 }
 
-// bench/plans holds them as text.
-TEST(ShardKnownOptima, ReadBackFromTheirText) {
+// bench/plans has them as text.
+TEST(ShardKnownOptima, AreEqualAfterPrintAndParse) {
   for (const KnownOptimum& form : known_optima::all()) {
     KnownOptimum read = form;
     read.graph = parse_graph(print(form.graph), testing::table());

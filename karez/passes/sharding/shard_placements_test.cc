@@ -1,5 +1,5 @@
-// Programs on two placements, with results that come several at once, variables that nobody reads and nodes of many
-// acts: the planner's cost is that of the best of all layouts, each tried.
+// Programs on two placements, with nodes of several results, variables that are never read, and nodes of many acts: the
+// planner's cost is that of the best of all layouts, each tried.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ CostTable random_costs(Random& random) {
   return costs;
 }
 
-// What is made on the first placement goes to the second, now and then back.
+// Values of the first placement go to the second, and sometimes back.
 Graph random_graph(Random& random, std::size_t nodes) {
   Graph graph;
   const char* second[] = {"b=2", "b=3", "", "b=2", "c=2"};
@@ -85,14 +85,14 @@ Graph random_graph(Random& random, std::size_t nodes) {
     log.stored = Layout(graph.mesh(kept).axes.size(), S(0));
   if (below(random, 2)) graph.variables.push_back(log);
   if (below(random, 3) ==
-      0) {  // the user has one result, maybe the second of its op, lie in a way that the op can give
+      0) {  // the user fixes one result, perhaps the second of its op, in a layout that the op can produce
     const NodeId n(sources + below(random, nodes - sources));
     const ValueId out = graph.node(n).outputs.back();
     if (graph.node(n).op->role != Role::transfer && below(random, 2)) {
       const auto ways = mesh_shardings({&graph, n}, graph.mesh(out));
       Layout layout;
       for (const Sharding& axis : ways[below(random, ways.size())]) layout.push_back(axis.out.back());
-      // A sum that comes out of a product is legal only where a sum comes in.
+      // A product may have a Partial sum as its result only if an operand is one.
       const bool sum = std::find(layout.begin(), layout.end(), P()) != layout.end();
       if (!sum || graph.node(n).op->name != "mul") graph.value(out).layout = layout;
     } else if (graph.node(n).op->role == Role::transfer) {
@@ -149,7 +149,7 @@ std::vector<NodeCost> ways_of(const Graph& graph, NodeId n, const CostTable& cos
   return all;
 }
 
-// The least seconds of all ways; nothing where those are too many to be tried.
+// The least seconds of all assignments; nullopt if there are too many to try.
 std::optional<double> best_of_all(const Graph& graph, const CostTable& costs) {
   ById<NodeId, std::vector<NodeCost>> ways;
   double count = 1;
@@ -220,9 +220,8 @@ TEST(ShardPlacements, TheChoiceIsTheBestOfAll) {
   EXPECT_GT(travelled, 100);
 }
 
-// Nodes that are alike but for one thing stand for themselves: the program costs what it does where nothing is made
-// one.
-TEST(ShardCopies, NodesThatAreAlikeButForOneThingAreNotOne) {
+// Nodes that differ in one property are not merged: the program costs the same as without merging.
+TEST(ShardCopies, NodesThatDifferInOnePropertyAreNotMerged) {
   for (const char* but : {"path", "line", "acts", "layout", "nothing"}) {
     Graph graph;
     graph.meshes = {Mesh::parse("a=2")};
@@ -250,8 +249,8 @@ TEST(ShardCopies, NodesThatAreAlikeButForOneThingAreNotOne) {
   }
 }
 
-// On an axis of one device a layout is Broadcast in effect.
-TEST(ShardCopies, EveryOutputLiesAsWithoutCopies) {
+// On an axis of one device the effective layout is Broadcast.
+TEST(ShardCopies, EveryOutputHasItsLayoutWithoutCopies) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=1")};
   Builder b(graph, testing::table());

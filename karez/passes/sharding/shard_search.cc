@@ -1,12 +1,13 @@
-// One axis at a time leaves problems of few layouts that elimination solves exactly; what is best on each axis by
-// itself is nearly best. The bound then says which layouts could still be part of a better choice, and those few are
-// solved exactly together.
+// One axis at a time gives problems of few layouts, which elimination solves exactly; the best layouts on each axis
+// alone are nearly the best. The bound then shows which layouts could still be part of a better choice, and those few
+// are solved exactly together.
 #include "karez/passes/sharding/shard_search.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "karez/passes/sharding/layout_assignment.h"
 #include "karez/passes/sharding/shard_sums.h"
 #include "karez/passes/sharding/shard_tables.h"
 #include "karez/solve/reduced_search.h"
@@ -14,24 +15,24 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t many_states = 10'000;  // where a proof to the last digit is not tried
-constexpr double good_gap = 0.005;           // in its place
+constexpr std::size_t many_states = 10'000;  // above it, a proof to the last digit is not attempted
+constexpr double good_gap = 0.005;           // which is enough then
 constexpr double fewer_of_many =
-    0.85;  // there a round takes seconds: it must leave at most this share, or it was the last
+    0.85;  // with many states a round takes seconds: it must leave at most this share, or it is the last
 constexpr double fewer_of_few = 0.95;
-constexpr std::size_t cheap_cells_beyond_two = 16'000;  // in place of those in SearchLimits
+constexpr std::size_t cheap_cells_beyond_two = 16'000;  // replaces SearchLimits::cheap_cells
 constexpr int most_rounds = 8;                          // over the axes
 constexpr int most_searches_again = 2;
 constexpr double pause_gap =
-    0.003;  // of the cost: so close a bound rests, for what it leaves open may be few enough to be solved together
+    0.003;  // of the cost: at this gap the bound pauses, since few enough layouts may be open to be solved together
 
 struct SearchEffort {
   int passes, rounds, reduced_problems;
   std::size_t table_cells;   // of one table of an exact elimination
-  bool repeat_axes = false;  // what cores found moves along single axes once more
+  bool repeat_axes = false;  // search single axes again after the reduced problems
 };
-// For one axis, the others as they are. Cores mend what few passes leave open; beyond two axes more passes lead to
-// better choices than cores do.
+// For one axis, with the others kept. Reduced problems make up for few passes; beyond two axes more passes lead to
+// better choices than reduced problems do.
 constexpr SearchEffort for_one_of_two = {6, 6, 2, 0}, for_one_of_many = {24, 6, 0, 0};
 
 class LayoutSearch {
@@ -64,10 +65,10 @@ class LayoutSearch {
         best, std::move(all),
         {limits_.passes, limits_.rounds, limits_.reduced_problems, limits_.table_cells, limits_.reduced_problems > 0});
     return {best.chosen, best.cost, best.bound, best.optimal,
-            axes_ > 1 ? "axis by axis, bound and cores" : "bound and cores"};
+            axes_ > 1 ? "axis by axis, bound and reduced problems" : "bound and reduced problems"};
   }
 
-  // Choices by which an assignment of layouts was cheaper than this, and unsound (see shard_sums.h).
+  // Choices that made an assignment unsound (see shard_sums.h) which costs less than `cost`.
   std::vector<std::pair<NodeId, int>> faults(double cost) const {
     std::vector<std::pair<NodeId, int>> out;
     for (const UnsoundChoice& fault : faults_)
@@ -75,7 +76,7 @@ class LayoutSearch {
     return out;
   }
 
-  // Numbers of the choices that stay, by node.
+  // Numbers of the remaining choices, by node.
   using ChoiceSubset = ById<NodeId, std::vector<int>>;
 
  private:
@@ -96,15 +97,15 @@ class LayoutSearch {
     return states;
   }
 
-  // Improves an answer within what is kept: drops what the bound proves to be in no better choice, and begins again
-  // with what is left.
+  // Improves `best` within the kept choices: drops those that the bound proves to be part of no better assignment, and
+  // begins again with the rest.
   void narrow(SearchState& best, ChoiceSubset kept, const SearchEffort& effort) {
     for (int round = 0; round < effort.rounds; ++round) {
       const bool everything = round == 0 && states_of(kept) == all_states_;
       const Choices some = everything ? Choices() : choices_among(kept);
       const Choices& few = everything ? choices_ : some;
       const LayoutProblem problem = layout_problem(graph_, few, prices_, ChainOverflow::free);
-      if (everything) prices_.clear_tables();  // most sets of layouts are asked for here and never again
+      if (everything) prices_.clear_tables();  // most sets of layouts are requested here and never again
       if (const auto exact = best_among(kept, problem, effort.table_cells, &few)) {
         const double lower = exact->least;
         take(best, *exact);
@@ -125,7 +126,7 @@ class LayoutSearch {
       }
       if (effort.reduced_problems > 0 && improve(best, kept, problem, least, effort)) return;
       if (effort.repeat_axes) repeat_axes(best);
-      if (!std::isfinite(best.cost)) return;  // nothing to measure other choices by
+      if (!std::isfinite(best.cost)) return;  // no cost to compare other choices with
       if (states_of(kept) > many_states && best.cost - best.bound <= good_gap * best.cost) return;
       ChoiceSubset fewer = restricted(
           kept, problem, least.candidate_states(best.cost - least.bound() - problem.constant + 2 * least.rounding()),
@@ -138,27 +139,27 @@ class LayoutSearch {
     }
   }
 
-  // Takes the choice that follows a bound, and the bound; true where it proves the best.
+  // Takes the bound, and the choice that it gives; true if it proves the best.
   bool update_from_bound(SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
                          const solve::LowerBound& least) {
     if (!least.rounded_choice().empty()) take(best, solution_of(kept, problem, least.rounded_choice()));
     best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
-    if (!std::isfinite(best.cost)) return !std::isfinite(best.bound);  // no choice is known; and none can be
+    if (!std::isfinite(best.cost)) return !std::isfinite(best.bound);  // no choice is known; true if none exists
     if (best.cost - best.bound > 2 * least.rounding()) return false;
     best.optimal = true;
     best.bound = best.cost;
     return true;
   }
 
-  // All that the bound leaves open at once, where that is at most half of all; true where that proves the best.
+  // Solves all that the bound leaves open at once, if that is at most half of all; true if that proves the best.
   bool solve_open(SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
                   const solve::LowerBound& least, const SearchEffort& effort) {
     const ChoiceSubset open = reduced_problem(best, kept, problem, least, best.cost - least.bound() - problem.constant);
     return 2 * states_of(open) <= states_of(kept) && solve_reduced(best, open, best.cost, effort) && best.optimal;
   }
 
-  // Cores: those layouts that the bound puts within little of the best, solved exactly, then those within twice as
-  // much. True where the best is proven.
+  // Reduced problems: solves the layouts that the bound puts within a small excess exactly, then those within twice the
+  // excess, and so on. True if the best is proven.
   bool improve(SearchState& best, const ChoiceSubset& kept, const LayoutProblem& problem,
                const solve::LowerBound& least, const SearchEffort& effort) {
     const double floor = least.bound() + problem.constant;
@@ -173,7 +174,7 @@ class LayoutSearch {
       before = states_of(few);
       if (!solve_reduced(best, few, floor + within, effort)) {
         if (solved || reduced + 1 == effort.reduced_problems) return false;
-        if (reduced == 0) {  // what its own bound leaves of it
+        if (reduced == 0) {  // narrow it by its own bound
           SearchState here{best.chosen, best.cost, 0, false};
           narrow(here, few, {16, 4, 0, effort.table_cells});
           if (here.cost < best.cost) best.chosen = here.chosen, best.cost = here.cost;
@@ -192,7 +193,7 @@ class LayoutSearch {
     return restricted(kept, problem, least.candidate_states(excess + 2 * least.rounding()), best.chosen);
   }
 
-  // The best of few layouts, where it can be found; every choice beside them costs at least `others`.
+  // Finds the best of few layouts, if it can; every choice outside of them costs at least `others`.
   bool solve_reduced(SearchState& best, const ChoiceSubset& few, double others, const SearchEffort& effort) {
     const Choices choices = choices_among(few);
     const LayoutProblem small = layout_problem(graph_, choices, prices_, ChainOverflow::free);
@@ -213,7 +214,7 @@ class LayoutSearch {
     return few;
   }
 
-  // Of what is kept the states marked, and what is chosen.
+  // The kept choices that are marked or chosen.
   static ChoiceSubset restricted(const ChoiceSubset& kept, const LayoutProblem& problem, const solve::StateMasks& marks,
                                  const ById<NodeId, int>& chosen) {
     ChoiceSubset fewer(kept.size());
@@ -224,7 +225,7 @@ class LayoutSearch {
     return fewer;
   }
 
-  // A choice, its true price, and what every choice among those kept costs at least.
+  // A choice, its true cost, and a lower bound for the kept choices.
   struct Solution {
     ById<NodeId, int> chosen;
     double cost = INFINITY, least = INFINITY;
@@ -243,7 +244,7 @@ class LayoutSearch {
     Solution best = solution_of(kept, problem, result->choice);
     best.least = result->cost + problem.constant;
     if (problem.inexact_values == 0 || best.cost <= best.least * (1 + 1e-11)) return best;
-    // Something was free that is not.
+    // A transition counted as free that is not.
     const LayoutProblem true_prices = layout_problem(graph_, *few, prices_, ChainOverflow::forbidden);
     const auto dear = solve::solve_by_elimination(true_prices.sum, table_cells);
     if (!dear || !dear->feasible) return best;
@@ -262,8 +263,8 @@ class LayoutSearch {
     return best;
   }
 
-  // Round the axes until nothing moves, or until it stands where another descent ended: each time the best layouts on
-  // one axis, those on the others as they are.
+  // Cycles through the axes until nothing changes, or until it reaches the result of another descent: each time it
+  // takes the best layouts on one axis and keeps the others.
   void descend(SearchState& answer, int first, const SearchState& other) {
     SearchEffort effort = axes_ > 2 ? for_one_of_many : for_one_of_two;
     effort.table_cells = limits_.table_cells / 4 + 1;
@@ -280,7 +281,8 @@ class LayoutSearch {
     }
   }
 
-  // What cores found moves along single axes once more: it is often elsewhere than where the first start led.
+  // Searches single axes again from the result of the reduced problems, which is often far from that of the first
+  // start.
   void repeat_axes(SearchState& best) {
     if (axes_ < 2 || !limits_.axis_by_axis) return;
     for (int first = 0; first < axes_ && best.cost < descended_; ++first) descend(best, first, {});
@@ -318,8 +320,8 @@ class LayoutSearch {
 
 }  // namespace
 
-// The tables forbid nearly all that is unsound. Where something else was cheaper, the choice at fault goes, and the
-// search begins again; the bound of the first search stays true.
+// The tables forbid nearly all unsound choices. If another unsound one was cheaper, that choice is removed and the
+// search begins again; the bound of the first search stays valid.
 LayoutSearchResult search_layouts(const Graph& graph, const Choices& choices, TransitionCostCache& prices,
                                   const SearchLimits& limits) {
   LayoutSearch first(graph, choices, prices, limits);
@@ -343,9 +345,8 @@ LayoutSearchResult search_layouts(const Graph& graph, const Choices& choices, Tr
     faults = search.faults(best.cost);
     for (auto& [node, choice] : faults) choice = original(node, choice);
   }
-  require(
-      ErrorKind::layout, std::isfinite(best.cost),
-      "shard: a value is wanted in more than 16 layouts, or in one that only sums of other parts than zeros may have");
+  require(ErrorKind::layout, std::isfinite(best.cost),
+          "shard: a value is required in more than 16 layouts, or in a Partial layout that masked sums must not have");
   return best;
 }
 

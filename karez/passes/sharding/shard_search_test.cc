@@ -1,4 +1,4 @@
-// The search for layouts on a saved program where choices axis by axis are poor unless each axis is nearly solved.
+// The search for layouts on a saved program for which choices axis by axis are poor unless each axis is nearly solved.
 #include "karez/passes/sharding/shard_search.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include "karez/base/test_source.h"
 #include "karez/ops/all_ops.h"
 #include "karez/ops/build.h"
+#include "karez/passes/sharding/shard.h"
 #include "karez/passes/sharding/shard_sums.h"
 
 namespace karez::passes {
@@ -21,9 +22,9 @@ std::string saved(const std::string& name) {
   return std::string((std::istreambuf_iterator<char>(in)), {});
 }
 
-// By measured rates calls cost much beside transfers, and the bound of one axis is loose: without cores a gap of 0.2 %
-// stays here.
-TEST(ShardSearch, OneAxisIsNearlySolvedWhereRatesAreMeasured) {
+// With measured rates calls cost much compared with transfers, and the bound of one axis is loose: without reduced
+// problems a gap of 0.2 % remains here.
+TEST(ShardSearch, OneAxisIsNearlySolvedWithMeasuredRates) {
   const OpTable ops = all_ops();
   Graph graph = parse_graph(saved("gpt2_rates.graph"), ops);
   graph.meshes[0] = Mesh::parse("data=2,model=2");
@@ -31,9 +32,9 @@ TEST(ShardSearch, OneAxisIsNearlySolvedWhereRatesAreMeasured) {
   EXPECT_LE((found.cost - found.cost_bound) / found.cost, 0.001) << found.report;
 }
 
-// Of the two ways to make the product Partial the cheaper one multiplies the zeros of a split table; the first choice
-// of every node does so too.
-TEST(ShardSearch, WhereWhatIsFirstAndWhatIsCheapestAreUnsoundAnotherChoiceIsFound) {
+// Of the two choices that make the product Partial, the cheaper one multiplies the zeros of a split table; the first
+// choice of every node does so too.
+TEST(ShardSearch, IfTheFirstAndTheCheapestChoiceAreUnsoundAnotherIsFound) {
   const OpTable ops = all_ops();
   Graph graph;
   graph.meshes = {Mesh::parse("a=2")};
@@ -58,8 +59,8 @@ TEST(ShardSearch, WhereWhatIsFirstAndWhatIsCheapestAreUnsoundAnotherChoiceIsFoun
   EXPECT_LE(found.bound, found.cost);
 }
 
-// A product of a whole value and a table's rows cannot be made of parts of which some are zeros.
-TEST(ShardSearch, WhereEveryChoiceIsUnsoundItIsAnError) {
+// A product of two whole values cannot be a sum of parts some of which are zeros.
+TEST(ShardSearch, IfEveryChoiceIsUnsoundItIsAnError) {
   const OpTable ops = all_ops();
   Graph graph;
   graph.meshes = {Mesh::parse("a=2")};

@@ -1,4 +1,4 @@
-// Dense sums stay so from the node that makes them to those that pass them.
+// Checks that sums are dense from the node that makes them to the nodes that pass them.
 #include "karez/passes/sharding/shard_sums.h"
 
 #include <algorithm>
@@ -18,8 +18,7 @@ bool has_sums(const Layout& layout, const std::vector<int>& axes) {
   return std::all_of(axes.begin(), axes.end(), [&](int axis) { return is_sum(layout, axis); });
 }
 
-// Whether the value comes to this target as it was made on these axes: on none of them it was added up and made Partial
-// again.
+// Whether the value reaches this target without being reduced and made Partial again on any of these axes.
 bool stays(const Graph& graph, ValueId value, const Layout& from, const std::set<Layout>& targets, const Layout& target,
            const std::vector<int>& axes, TransitionCostCache& prices) {
   if (from.size() == 1 || from == target || targets.size() > 16) return true;
@@ -38,7 +37,7 @@ bool stays(const Graph& graph, ValueId value, const Layout& from, const std::set
   return true;
 }
 
-// The sums that a node needs of one producer: by result, on which axes.
+// The sums that a node needs from one producer: pairs of result and axes.
 using NeededSums = std::vector<std::pair<int, std::vector<int>>>;
 // For each result the axes on which it is a dense sum.
 using DenseSums = std::vector<std::vector<int>>;
@@ -66,7 +65,8 @@ std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId
   for (std::size_t c = 0; c < choices.size(); ++c) {
     if (choices[c].sums == nullptr) continue;
     for (const SumPass& pass : choices[c].sums->passes) {
-      if (!pass.all && pass.operands.size() != 1) continue;  // one of several: no table between two nodes can say it
+      if (!pass.all && pass.operands.size() != 1)
+        continue;  // one of several: no table between two nodes can express it
       for (int operand : pass.operands) {
         const auto& value = graph.value(graph.node(node).inputs[static_cast<std::size_t>(operand)]);
         needed.try_emplace(value.producer, choices.size()).first->second[c].emplace_back(value.output, pass.axes);
@@ -76,7 +76,7 @@ std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId
   return needed;
 }
 
-// 0 where the producer makes dense what is needed so, else +inf. Choices that fit the same are one class.
+// 0 if the producer makes all needed sums dense, otherwise +inf. Choices that fit the same needs are one class.
 solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::vector<NeededSums>& list) {
   const std::set<NeededSums> kinds(list.begin(), list.end());
   std::map<NeededSums, std::vector<bool>> fit;  // for each choice of the producer
@@ -108,7 +108,7 @@ solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::ve
 NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
                      TransitionCostCache& prices) {
   auto pick = [&](NodeId node) -> const NodeChoice& { return choices[node][static_cast<std::size_t>(chosen[node])]; };
-  ById<ValueId, ConsumerLayouts> consumers;  // made when first asked for
+  ById<ValueId, ConsumerLayouts> consumers;  // computed when first needed
   ById<NodeId, bool> masked(choices.size(), false);
   for (NodeId n : choices.ids()) {
     const NodeChoice& choice = pick(n);
@@ -140,7 +140,7 @@ void forbid_masked_sums(const Graph& graph, const Choices& choices, LayoutProble
   auto before = [](const Cells& a, const Cells& b) {
     return std::tie(a->classes, a->cost) < std::tie(b->classes, b->cost);
   };
-  std::set<Cells, decltype(before)> known(before);  // alike tables are one
+  std::set<Cells, decltype(before)> known(before);  // equal tables are shared
   for (NodeId n : choices.ids())
     for (const auto& [producer, list] : needed_sums(graph, n, choices[n])) {
       solve::CostCells cells = cells_of(choices[producer], list);

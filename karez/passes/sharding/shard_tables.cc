@@ -1,5 +1,5 @@
-// Tables of the planner. A node enters the table of a value only by the layouts it stands for there, its classes, which
-// are fewer than its choices.
+// Tables of the planner. In the table of a value, a node has one class for all choices with the same layouts of that
+// value, so it has fewer classes than choices.
 #include "karez/passes/sharding/shard_tables.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace karez::passes {
 namespace {
 
 constexpr std::size_t most_cells =
-    1 << 12;  // of the table of one value, and so at most 12 consumers; a chain stands for a larger one
+    1 << 12;  // of the table of one value, so at most 12 consumers; a chain replaces a larger table
 
 class LayoutProblemBuilder {
  public:
@@ -45,7 +45,7 @@ class LayoutProblemBuilder {
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
 
-    int from = -1, set = 0;  // what is the same whatever is chosen
+    int from = -1, set = 0;  // equal for all choices
     for (const Layout& output : w.outputs) set = table_->with(set, table_->number(output));
     for (const Layout& stored : w.stored) set = table_->with(set, table_->number(stored));
     std::vector<TableMember> members;
@@ -72,7 +72,7 @@ class LayoutProblemBuilder {
     }
   }
 
-  // Variables get the numbers of the program's order: the bound walks along it.
+  // Numbers the variables in program order, which the bound follows.
   LayoutProblem finish() {
     std::vector<int> order(position_.size()), number(position_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -92,13 +92,12 @@ class LayoutProblemBuilder {
   LayoutProblem problem;
 
  private:
-  // What `from` becomes at no cost need not be asked for, where that is what the value is made as.
+  // `from`: the layout of the value if it is always the same, otherwise -1. Targets that it becomes at no cost are left
+  // out.
   TableMember member_of(NodeId node, const ConsumerLayouts& w, int from) const {
     TableMember member{node.index, {}, {}};
     std::map<TableMember::Class, int> seen;
-    const auto by_node = [](const Use& a, const Use& b) {
-      return a.node < b.node;
-    };  // uses stand in the order of nodes
+    const auto by_node = [](const Use& a, const Use& b) { return a.node < b.node; };  // uses are sorted by node
     const auto [first, last] = std::equal_range(w.uses.begin(), w.uses.end(), Use{node, 0}, by_node);
     for (const NodeChoice& choice : choices_[node]) {
       TableMember::Class one;
@@ -133,7 +132,7 @@ class LayoutProblemBuilder {
       fill(members, level + 1, one.from >= 0 ? one.from : from, unite(set, one), cost);
   }
 
-  // The price of the members' joint classes. Values that are asked alike share cells.
+  // The cost of the members' joint classes. Values with equal requests share cells.
   void add_factor(const std::vector<TableMember>& members, int from, int set) {
     solve::Factor factor;
     for (const TableMember& member : members) factor.scope.push_back(member.node);
@@ -152,7 +151,7 @@ class LayoutProblemBuilder {
   void add_chain(const std::vector<TableMember>& members, int base) {
     const TableMember* producer = nullptr;
     std::vector<const TableMember*> consumers;
-    for (const TableMember& member : members) {  // what a producer wants itself is what it has
+    for (const TableMember& member : members) {  // the producer's own targets are the layouts that it produces
       if (member.classes[0].from >= 0) producer = &member;
       else consumers.push_back(&member);
     }
@@ -161,8 +160,8 @@ class LayoutProblemBuilder {
     if (fresh) chains = chains_of({*table_, *producer, consumers, base, times_}, prices_, overflow_);
     problem.inexact_values += !chains.exact;
     if (chains.chains[0].links.empty() &&
-        overflow_ == ChainOverflow::forbidden)  // too many layouts even to remember one: charged by consumer, which is
-                                                // never too little
+        overflow_ == ChainOverflow::forbidden)  // too many layouts to track even one: each consumer is charged alone,
+                                                // which is never too little
       for (const TableMember* consumer : consumers) add_factor({*producer, *consumer}, -1, 0);
     for (const LayoutChain& chain : chains.chains) add_links(chain, *producer, consumers);
   }
@@ -186,8 +185,8 @@ class LayoutProblemBuilder {
     problem.sum.factors.push_back(std::move(price));
   }
 
-  // A crowd around a value that is made in one way: each asks for itself, of which all together cost at least the mean
-  // and at most the sum.
+  // Many consumers of a value with one layout: each has a table of its own. All together cost at least the mean of
+  // these and at most the sum.
   void add_each(const std::vector<TableMember>& members, int from, int set) {
     ++problem.inexact_values;
     for (const TableMember& member : members) {
@@ -205,7 +204,7 @@ class LayoutProblemBuilder {
     if (overflow_ == ChainOverflow::forbidden) problem.constant += seconds(from, set);
   }
 
-  // All that cells depend on.
+  // Everything that cells depend on.
   struct TableKey {
     const TransitionTable* table;
     int times, from, set;
@@ -222,12 +221,12 @@ class LayoutProblemBuilder {
   const Choices& choices_;
   TransitionCostCache& prices_;
   ChainOverflow overflow_;
-  TransitionTable* table_ = nullptr;  // of the value at hand
-  int times_ = 1;                     // that it is made in a launch
+  TransitionTable* table_ = nullptr;  // of the current value
+  int times_ = 1;                     // how often a launch computes it
   std::map<TableKey, std::shared_ptr<const solve::CostCells>> known_;
   std::map<TableKey, LayoutChains> chains_;
   std::map<std::vector<double>, std::shared_ptr<const solve::CostCells>> nodes_;
-  std::vector<int> position_;  // by variable: the node that it stands behind
+  std::vector<int> position_;  // by variable: the node after which it is ordered
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The planner's sum of tables: compute seconds by node, transfer seconds by value. Its minimum is the best choice of
+// The planner's min-sum problem: compute seconds by node, transfer seconds by value. Its minimum is the best choice of
 // layouts.
 #pragma once
 
@@ -7,43 +7,44 @@
 #include <vector>
 
 #include "karez/passes/namespace.h"
-#include "karez/passes/sharding/shard.h"
+#include "karez/passes/sharding/layout_choices.h"
 #include "karez/solve/min_sum.h"
 
 namespace karez::passes {
 
-// What one value asks: who makes it, in which layouts it is wanted, as functions of the nodes' choices.
+// The producer of one value and the layouts in which it is required, as functions of the nodes' choices.
 struct ConsumerLayouts {
   NodeId producer;
   int output = 0;
   std::vector<Use> uses;
-  std::vector<Layout> outputs;               // of the graph: it goes to these
-  std::vector<NodeId> stored_as_outputs_of;  // of variables that it updates: it goes to the layouts of these nodes'
-                                             // outputs (their `variable` nodes)
-  std::vector<Layout> stored;                // or to these
+  std::vector<Layout> outputs;               // required by outputs of the graph
+  std::vector<NodeId> stored_as_outputs_of;  // `variable` nodes of variables that it updates, which require it in the
+                                             // layout of this node's output
+  std::vector<Layout> stored;                // required by variables with a fixed layout
 };
 ById<ValueId, ConsumerLayouts> consumer_layouts(const Graph& graph);
 
-// Of one value, where every node's choice is known by its number: the layouts it goes to, and the one it is made in.
+// For one value and a choice number for every node: the layouts that the value is required in, and the layout that it
+// is produced in.
 std::set<Layout> targets_of(const ConsumerLayouts& consumers, const Choices& choices, const ById<NodeId, int>& chosen);
 const Layout& producer_layout(const ConsumerLayouts& consumers, const Choices& choices,
                               const ById<NodeId, int>& chosen);
 
-// Whether the set-up makes the value whole on each device: then launches take any layout of it as a window, or 0 as a
-// part of a sum.
+// Whether the set-up computes the value whole on each device: launches then take any layout of it as a window, or 0 as
+// a part of a sum.
 bool made_whole_in_setup(const Graph& graph, const ConsumerLayouts& consumers, const Choices& choices);
 
-// A value of several consumers is a chain of tables over the set of layouts asked for so far, for one table over all
-// consumers would be large. Where there are very many sets, the chain remembers few layouts. One more than it remembers
+// A value with several consumers is a chain of tables over the set of layouts requested so far, because one table over
+// all consumers would be large. If there are very many sets, the chain tracks only a few layouts. A layout beyond these
 // is free, which keeps the minimum a lower bound (a tree that reaches more costs no less), or it is forbidden, which
-// keeps every price true.
+// keeps every cost true.
 enum class ChainOverflow { free, forbidden };
 
 struct LayoutProblem {
   solve::MinSumProblem sum;
   ById<NodeId, int> variable;  // of each node; its states are the choices
-  double constant = 0;         // of values whose price no choice changes
-  int inexact_values = 0;  // values that are not priced exactly; where there are none, the minimum is the price itself
+  double constant = 0;         // of values with a cost that no choice changes
+  int inexact_values = 0;      // values without an exact cost; if there are none, the minimum is the cost itself
 };
 LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TransitionCostCache& prices,
                              ChainOverflow overflow);

@@ -1,4 +1,4 @@
-// The planner's traps, what it finds by itself, what is fixed by the user, and values with many consumers.
+// The planner's known traps, plans that it finds unaided, layouts fixed by the user, and values with many consumers.
 #include "karez/passes/sharding/shard.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 
+#include "karez/passes/compile.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/sharding/box.h"
 #include "karez/passes/sharding/shard_copies.h"
@@ -50,7 +51,7 @@ double compute_seconds(const Compilation& c) {
   double sum = 0;
   for (NodeId n : c.graph.nodes.ids())
     for (const NodeChoice& choice : choices_of(c.graph, n, c.options.costs)) {
-      bool chosen = true;  // all outputs are fixed by now; the operands tell ways apart that give the same
+      bool chosen = true;  // all outputs are fixed by now; operands distinguish choices with equal results
       for (std::size_t i = 0; i < c.wanted[n].size(); ++i) chosen = chosen && choice.in(i) == c.wanted[n][i];
       if (chosen) sum += choice.seconds;
     }
@@ -92,7 +93,7 @@ TEST(Shard, TrapOneWithoutComputeTimeReplicateAllWouldWin) {
   }
 }
 
-TEST(Shard, TrapTwoTheWayFromUpdatedToStoredIsCharged) {
+TEST(Shard, TrapTwoTheTransferFromUpdatedToStoredIsCharged) {
   auto planned = [](bool stored) {
     Program p("data=4");
     ValueId w = p.weight("w", {1024, 256}), m = p.weight("m", {1024, 256});
@@ -115,7 +116,7 @@ TEST(Shard, TrapTwoTheWayFromUpdatedToStoredIsCharged) {
   EXPECT_EQ(std::count(moves.begin(), moves.end(), "all_gather"), 1);
 }
 
-TEST(Shard, TrapThreePartialWantedAsSplitAndAsBroadcastIsOneAllReduce) {
+TEST(Shard, TrapThreePartialRequiredAsSplitAndAsBroadcastIsOneAllReduce) {
   Program p("model=4");
   ValueId a = p.input("a", {512, 1024}), w = p.weight("w", {1024, 512});
   p.fix(w, {S(0)});
@@ -140,7 +141,7 @@ TEST(Shard, ATwoLayerBlockBecomesColumnThenRow) {
   ValueId y = build::matmul(p.b, build::relu(p.b, first), w2);
   p.graph.outputs.push_back({"y", y});
   CostTable costs;
-  costs.matmul_flops = 1e12;  // weights are large beside the batch: reading them is what takes time
+  costs.matmul_flops = 1e12;  // weights are large compared with the batch: reading them takes most of the time
   Compilation c = p.planned(costs);
   EXPECT_TRUE(c.optimal);
   auto weights = [&](ValueId of) { return print(c.wanted[c.graph.value(of).producer][1]); };
@@ -148,7 +149,7 @@ TEST(Shard, ATwoLayerBlockBecomesColumnThenRow) {
   EXPECT_EQ(weights(y), "(S(0))");
   EXPECT_EQ(print(*c.graph.value(y).layout), "(P(sum))");
   auto moves = moves_of(c);
-  std::erase(moves, "slice");  // nothing is stored back: to keep a weight whole and take a slice costs the same
+  std::erase(moves, "slice");  // no variable is updated: storing a weight whole and slicing it costs the same
   EXPECT_EQ(moves, std::vector<std::string>{"all_reduce"});
 }
 
@@ -158,14 +159,13 @@ TEST(Shard, ATrainingStepOfACnnOnTwoAxesIsPlannedExactly) {
   EXPECT_TRUE(c.optimal) << c.shard_report;
   for (const Node& node : c.graph.nodes) {
     if (node.op->name != "conv2d") continue;
-    const Layout& layout = *c.graph.value(node.outputs[0]).layout;  // the dear ops are shared by all four devices
+    const Layout& layout = *c.graph.value(node.outputs[0]).layout;  // all four devices share the expensive ops
     EXPECT_TRUE(layout[0].is_split() && layout[1].is_split()) << print(layout);
   }
 }
 
-// What crosses devices once for each of four micro-batches is paid four times, in the search as in the price of what it
-// finds.
-TEST(Shard, WhatIsMadeInEveryMicroBatchIsPaidAsOften) {
+// A transfer in each of four micro-batches is counted four times, in the search and in the cost of its result.
+TEST(Shard, TransfersInEveryMicroBatchAreCountedEachTime) {
   auto planned = [](int microbatches) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {784, 256, 128, 10}, 64));
     c.options.microbatches = microbatches;
@@ -187,25 +187,27 @@ TEST(Shard, AFixedLayoutIsHonoured) {
   EXPECT_EQ(moves_of(c), (std::vector<std::string>{"slice", "all_gather"}));
 }
 
-TEST(Shard, ALayoutThatAnOpCannotGiveIsRefused) {
+TEST(Shard, ALayoutThatAnOpCannotProduceIsRefused) {
   Program p("data=4");
   p.b.path = "fc1";
   ValueId h = build::relu(p.b, p.input("x", {64, 512}));
   p.fix(h, {P()});
   EXPECT_EQ(error_of([&] { p.planned(); }),
-            "relu at net.cc:7 (fc1) cannot give f32[64, 512] the layout (P(sum)) on mesh(data=4); it can give (S(0)), "
+            "relu at net.cc:7 (fc1) cannot produce f32[64, 512] in the layout (P(sum)) on mesh(data=4); it can produce "
+            "(S(0)), "
             "(S(1)), (B)");
   Program two("data=2,model=2");
   ValueId x = two.input("x", {64, 1});
   two.fix(x, {B(), S(1)});
-  EXPECT_EQ(error_of([&] { two.planned(); }),
-            "input at net.cc:7 cannot give f32[64, 1] the layout (B, S(1)) on mesh(data=2, model=2); it can give "
-            "(S(0), S(0)), (S(0), B), (B, S(0)), "
-            "(B, B)");
+  EXPECT_EQ(
+      error_of([&] { two.planned(); }),
+      "input at net.cc:7 cannot produce f32[64, 1] in the layout (B, S(1)) on mesh(data=2, model=2); it can produce "
+      "(S(0), S(0)), (S(0), B), (B, S(0)), "
+      "(B, B)");
 }
 
-// One value with 12 consumers, each of which may want it in any of 16 layouts: 16^13 cells. Most of these become others
-// at no cost.
+// One value with 12 consumers, each of which may require it in any of 16 layouts: 16^13 cells. Most of these layouts
+// become others at no cost.
 TEST(Shard, AValueWithTwelveConsumersIsPlannedInAChain) {
   Program p("data=2,model=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
@@ -221,7 +223,7 @@ TEST(Shard, AValueWithTwelveConsumersIsPlannedInAChain) {
   EXPECT_LT(c.cost, assignment_cost(p.graph, choices, ById<NodeId, int>(choices.size(), 0), prices));
 }
 
-// What several consumers want of one product.
+// A product with several consumers.
 void add_consumers_of_one(Program& p, int count, const Shape& batch = {}) {
   auto shape = [&](std::int64_t rows, std::int64_t columns) {
     Shape made = batch;
@@ -233,13 +235,13 @@ void add_consumers_of_one(Program& p, int count, const Shape& batch = {}) {
     p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), shape(512, 128)))});
 }
 
-// The program as it is in each of so many micro-batches.
+// The program with every node run in each of `times` micro-batches.
 Graph repeated(Graph graph, std::int64_t times) {
   for (NodeId n : graph.nodes.ids()) graph.nodes[n].acts = static_cast<int>(times);
   return graph;
 }
 
-// A random choice for every node that lets no masked sum meet a product: others have no price.
+// A random choice for every node that lets no masked sum meet a product; others have no finite cost.
 ById<NodeId, int> any_sound(const Graph& graph, const Choices& choices, TransitionCostCache& prices,
                             std::mt19937_64& random) {
   for (int tries = 0;; ++tries) {
@@ -250,8 +252,8 @@ ById<NodeId, int> any_sound(const Graph& graph, const Choices& choices, Transiti
   }
 }
 
-// What is made more often is paid as often: by the pricer, and in the tables and chains of the search.
-TEST(Shard, EveryActIsPaid) {
+// Every act of a node is counted: in the cost of an assignment, and in the tables and chains of the search.
+TEST(Shard, EveryActIsCounted) {
   struct Case {
     const char* mesh;
     int consumers;
@@ -283,9 +285,8 @@ TEST(Shard, EveryActIsPaid) {
   }
 }
 
-// A chain of consumers stands for a table too large to write down: with every node's choice fixed it has the choice's
-// true price.
-TEST(Shard, AChainHasTheTruePriceOfEveryChoice) {
+// A chain of consumers replaces a table that would be too large: with every node's choice fixed it has the true cost.
+TEST(Shard, AChainHasTheTrueCostOfEveryChoice) {
   Program p("model=4");
   add_consumers_of_one(p, 8);
   const CostTable costs;
@@ -303,9 +304,9 @@ TEST(Shard, AChainHasTheTruePriceOfEveryChoice) {
   }
 }
 
-// Three consumers on three axes, of products of batches, are too many for a chain of layouts: what each axis costs by
-// itself is never above the true price, what is left where that is forbidden never below it.
-TEST(Shard, AxesByThemselvesAreNeverPricedAboveWhatTheyCostTogether) {
+// Three consumers of a batched product on three axes are too many for a chain of layouts: the costs of single axes are
+// never above the true cost, and the costs with overflow forbidden are never below it.
+TEST(Shard, SingleAxesNeverCostMoreThanAllTogether) {
   Program p("a=2,b=2,c=2");
   add_consumers_of_one(p, 3, {8});
   for (const double alpha : {0.0, 1.0}) {
@@ -332,9 +333,9 @@ TEST(Shard, AxesByThemselvesAreNeverPricedAboveWhatTheyCostTogether) {
   }
 }
 
-// Where messages on one axis are all that costs, an axis by itself costs what all cost together, but for what later
-// axes stand in the way of.
-TEST(Shard, AnAxisByItselfRemembersAllThatIsWanted) {
+// If only messages on one axis cost anything, this axis alone costs as much as all axes together, except when other
+// axes restrict its moves.
+TEST(Shard, ASingleAxisTracksAllRequiredEntries) {
   Program p("a=2,b=2,c=2");
   add_consumers_of_one(p, 3, {8});
   CostTable costs;
@@ -359,8 +360,8 @@ TEST(Shard, AnAxisByItselfRemembersAllThatIsWanted) {
   EXPECT_GE(equal, 36);
 }
 
-// A value that lies as it was told to, and thirteen who read it: each asks for itself.
-TEST(Shard, AnOverflowingChainAroundAFixedValueIsPricedFromBothSides) {
+// A value with a fixed layout and thirteen consumers: each consumer has a table of its own.
+TEST(Shard, AnOverflowingChainOfAFixedValueIsBoundedFromBothSides) {
   Program p("a=2,b=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
   p.fix(h, {S(0), S(1)});
@@ -382,7 +383,7 @@ TEST(Shard, AnOverflowingChainAroundAFixedValueIsPricedFromBothSides) {
     for (int round = 0; round < 20; ++round) {
       ById<NodeId, int> chosen(choices.size(), 0);
       for (NodeId n : choices.ids()) chosen[n] = static_cast<int>(random() % choices[n].size());
-      for (const Use& use : uses)  // at first all take it as it lies, and the output alone is paid
+      for (const Use& use : uses)  // in round 0 all take it in its layout, and only the output costs
         for (std::size_t c = 0; round == 0 && c < choices[use.node].size(); ++c)
           if (choices[use.node][c].in(0) == Layout{S(0), S(1)}) chosen[use.node] = static_cast<int>(c);
       const double price_of_all = assignment_cost(p.graph, choices, chosen, prices);
@@ -392,9 +393,9 @@ TEST(Shard, AnOverflowingChainAroundAFixedValueIsPricedFromBothSides) {
   }
 }
 
-// Weights too dear to move, each stored so that it wants another layout of the value: more than a chain remembers,
+// Weights too expensive to move, each stored so that it requires another layout of the value: more than a chain tracks,
 // until the bound leaves few.
-TEST(Shard, MoreLayoutsThanAChainRemembersArePricedTruly) {
+TEST(Shard, MoreLayoutsThanAChainTracksHaveTheirTrueCost) {
   Program p("data=2,model=2,more=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
   const Sbp entries[] = {S(0), S(1), B()};
@@ -410,7 +411,7 @@ TEST(Shard, MoreLayoutsThanAChainRemembersArePricedTruly) {
   EXPECT_EQ(layout_problem(p.graph, choices, prices, ChainOverflow::free).inexact_values, 1);
   EXPECT_TRUE(c.optimal) << c.shard_report;
   EXPECT_EQ(c.cost_bound, c.cost);
-  double transfers = 0;  // that the cost is what the boxes will take
+  double transfers = 0;  // of the boxes
   auto uses = uses_of(c.graph);
   for (ValueId v : c.graph.values.ids()) {
     std::vector<Layout> targets;
@@ -424,7 +425,7 @@ TEST(Shard, MoreLayoutsThanAChainRemembersArePricedTruly) {
   EXPECT_NEAR(c.cost, transfers + compute_seconds(c), 1e-9 * c.cost);
 }
 
-// What a caller leaves to the planner.
+// Outputs with a layout that the caller leaves to the planner.
 TEST(Shard, AnOutputThatIsLeftOpenIsSplitAlongTheNamedAxesAlone) {
   for (const char* axes : {"a", "b", "a+b"}) {
     Program p("a=2,b=2");
@@ -442,7 +443,7 @@ TEST(Shard, AnOutputThatIsLeftOpenIsSplitAlongTheNamedAxesAlone) {
       EXPECT_EQ(layout, *made.graph.value(made.graph.outputs[0].value).layout);
     }
     std::vector<std::string> moves = moves_of(p.planned());
-    std::erase(moves, "slice");  // each device cuts its part out
+    std::erase(moves, "slice");  // each device takes its part
     EXPECT_EQ(moves, axes[0] == 'a' ? std::vector<std::string>{} : std::vector<std::string>{"all_gather"}) << axes;
   }
 }

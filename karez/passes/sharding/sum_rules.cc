@@ -1,4 +1,4 @@
-// Dense and masked sums, from the ops' signatures and from what constants hold.
+// Derives dense and masked sums from the ops' signatures and the values of constants.
 #include "karez/passes/sharding/sum_rules.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace karez::passes {
 namespace {
 bool is_sum(Sbp entry) { return entry.is_partial() && entry.reduce == Reduce::sum; }
 
-// Every element of a constant, or of what only moves its elements.
+// Whether all elements are finite: those of a constant, or of an op that only moves a constant's elements.
 bool known_finite(const Graph& graph, ValueId value, bool not_zero) {
   const NodeId id = graph.value(value).producer;
   const Node& node = graph.node(id);
@@ -45,7 +45,7 @@ bool known_finite(const Graph& graph, ValueId value, bool not_zero) {
   return good;
 }
 
-// Whether operands outside of the group may make NaN of its zeros.
+// Whether operands outside of the group may turn its zeros into NaN.
 bool multiplies(const Graph& graph, const Node& node, const Signature& s, const std::vector<int>& group) {
   for (int k = 0; k < static_cast<int>(node.inputs.size()); ++k) {
     if (std::find(group.begin(), group.end(), k) != group.end()) continue;
@@ -71,7 +71,7 @@ bool Sums::can_be_dense() const {
 std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::span<const Layout> outs) const {
   const OfNode& node = nodes_[id];
   Sums sums;
-  std::vector<const Group*> passing;  // beside sums.passes
+  std::vector<const Group*> passing;  // parallel to sums.passes
   for (std::size_t axis = 0; axis < outs[0].size(); ++axis) {
     if (std::none_of(outs.begin(), outs.end(), [&](const Layout& out) { return is_sum(out[axis]); })) continue;
     for (const auto& [operand, dim] : node.masked)
@@ -83,7 +83,7 @@ std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::sp
       return one.operands.size() == partial.size() &&
              std::is_permutation(partial.begin(), partial.end(), one.operands.begin());
     });
-    if (group == node.groups.end()) continue;  // it is made here
+    if (group == node.groups.end()) continue;  // the sum is made here
     if (group->product && group->dense.size() < group->operands.size()) return std::nullopt;
     const auto known = std::find(passing.begin(), passing.end(), &*group);
     if (known == passing.end()) {

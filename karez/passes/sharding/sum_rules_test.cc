@@ -1,4 +1,4 @@
-// Tests of which sums a product may pass.
+// Tests of the sums that a product may pass.
 #include "karez/passes/sharding/sum_rules.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using testing::table;
 constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
-// Whether rows of a table that lies in parts may meet these numbers before they are added up.
+// Whether an op may combine gathered rows of a split table with these numbers before the rows are reduced.
 template <class T> bool passes(const char* op, const std::vector<T>& numbers) {
   const DType dtype = sizeof(T) == 4 ? DType::f32 : DType::f64;
   const Shape shape = {static_cast<std::int64_t>(numbers.size())};
@@ -31,7 +31,7 @@ template <class T> bool passes(const char* op, const std::vector<T>& numbers) {
   return SumRules(graph).in(product, ins, outs).has_value();
 }
 
-TEST(SumRules, MaskedSumsMeetNumbersThatAreKnownToBeFiniteAlone) {
+TEST(SumRules, MaskedSumsMeetOnlyNumbersThatAreKnownToBeFinite) {
   EXPECT_TRUE(passes<double>("mul", {1, 0, -3.5}));
   EXPECT_TRUE(passes<float>("mul", {1, 0, -3.5f}));
   for (const double bad : {inf, -inf, nan}) {

@@ -10,7 +10,7 @@
 
 namespace karez::passes {
 
-// What the problem costs with every node's choice fixed: the sets along its chains follow.
+// The cost of the problem with every node's choice fixed, which determines the sets along its chains.
 inline double cost_of_choices(const LayoutProblem& problem, const Choices& choices, const ById<NodeId, int>& chosen) {
   std::vector<int> state(problem.sum.domain.size(), 0);
   for (NodeId n : choices.ids()) state[static_cast<std::size_t>(problem.variable[n])] = chosen[n];

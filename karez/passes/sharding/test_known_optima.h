@@ -1,6 +1,6 @@
-// Programs whose best layouts are known by name, with the closed form of what they cost. r = (n - 1) / n, s bytes an
-// element, B tokens, H width, L layers; a byte costs `beta`, a message nothing, only matrix products take time, and all
-// devices share them.
+// Programs with well-known best layouts, and the closed form of their cost. r = (n - 1) / n, s bytes per element,
+// B tokens, H width, L layers; a byte costs `beta`, a message nothing, only matrix products take time, and all devices
+// share them.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct KnownOptimum {
   std::string name;
   Graph graph;
   CostTable costs;
-  double bytes = 0;        // of each device, beside the products; scalars (the loss) may add `few`
+  double bytes = 0;        // sent by each device; scalars (the loss) may add `few`
   double byte = 1e-10;     // seconds
   double few = 64;         // bytes
   double seconds() const;  // of products and bytes
@@ -71,8 +71,7 @@ struct Program {
     graph.value(x).layout = broadcast_layout(graph.meshes[0]);
     return x;
   }
-  // Every weight makes a step against the loss; `more` are gradients that somebody outside wants, in their operands'
-  // layouts.
+  // Updates every weight by SGD on the loss. Gradients of `more` become outputs, in the layouts of these values.
   void train(ValueId loss, const std::vector<ValueId>& more = {}) {
     graph.outputs.push_back({"loss", loss});
     std::vector<ValueId> of = weights;
@@ -127,9 +126,9 @@ inline KnownOptimum megatron_mlp() {
   return std::move(p).known_optimum("mlp", 4 * ratio(n) * B * H * s);
 }
 
-// Attention with heads split among devices, then the MLP. What comes in, goes between both and out is whole: two
-// all_reduces forward and two backward; or it is split by tokens: an all_gather before and a reduce_scatter behind
-// each, and likewise backward. Both send 8 r B H s.
+// Attention with heads split among devices, then the MLP. The input, the value between both and the output are whole:
+// two all_reduces forward and two backward; or they are split by tokens: an all_gather before and a reduce_scatter
+// after each block, and likewise backward. Both send 8 r B H s.
 inline KnownOptimum attention_and_mlp(bool tokens_split) {
   constexpr int n = 4, H = 64, sequences = 2, length = 8, heads = 4, B = sequences * length;
   Program p("model=4");
@@ -153,9 +152,9 @@ inline KnownOptimum attention_and_mlp(bool tokens_split) {
   return std::move(p).known_optimum(tokens_split ? "sequence" : "attention", 8 * ratio(n) * B * H * s);
 }
 
-// Many classes and few rows: each device has its part of the classes; all know of a row its largest logit and the sum
-// of its exponentials. The logits of labels, 8 r B more where each is known to all, are summed into the loss by whoever
-// has them.
+// Many classes and few rows: each device has its part of the classes; all receive the largest logit of each row and the
+// sum of its exponentials. The logits of labels, which would cost 8 r B more if all received them, are summed into the
+// loss on the device that has them.
 inline KnownOptimum wide_classifier() {
   constexpr int n = 4, d = 64, B = 16, classes = 4096;
   Program p("model=4");
@@ -163,7 +162,7 @@ inline KnownOptimum wide_classifier() {
   p.train(build::cross_entropy(p.b, p.dense(x, classes), build::input(p.b, "labels", {DType::i32, {B}})), {x});
   return std::move(p).known_optimum("classes", 2 * ratio(n) * B * d * s + 4 * ratio(n) * B * s);
 }
-// Where rows are many and classes few, the weights are whole and their gradients summed.
+// With many rows and few classes, the weights are whole and their gradients are summed.
 inline KnownOptimum narrow_classifier() {
   constexpr int n = 4, d = 64, B = 4096, classes = 16;
   Program p("model=4");
@@ -172,8 +171,8 @@ inline KnownOptimum narrow_classifier() {
   return std::move(p).known_optimum("classes_flip", 2 * ratio(n) * classes * d * s);
 }
 
-// Rows of a large table go to batches that are split. By columns each device sends of its column what others' batches
-// have; by rows all of a batch is summed.
+// Rows of a large table are gathered for a split batch. With the table split by columns, each device sends the part of
+// its columns that the other devices' batches need; split by rows, the whole batch is summed.
 inline KnownOptimum embedding(bool by_rows) {
   constexpr int n = 4, d = 64, B = 256, words = 16384;
   Program p("data=4");
@@ -187,7 +186,7 @@ inline KnownOptimum embedding(bool by_rows) {
                                     2 * ratio(n) * B * d * s / (by_rows ? 1 : n));
 }
 
-// What a message costs is more than all there is to compute: every device computes all, and nobody sends.
+// One message costs more than all computation: every device computes everything, and none sends.
 inline KnownOptimum tiny() {
   Program p("data=2,model=2");
   p.train(stack(p, 4, 4, 2));
@@ -196,8 +195,8 @@ inline KnownOptimum tiny() {
   return out;
 }
 
-// Gradients cross the slow axis once a step, each device's part of the fast one; activations of every layer cross the
-// fast one, which costs little.
+// Gradients cross the slow axis once per step, each device sending its part of the fast axis; activations of every
+// layer cross the fast axis, which costs little.
 inline KnownOptimum slow_and_fast(bool slow_first) {
   constexpr int H = 64, L = 2, tokens = 512;
   Program p(slow_first ? "slow=2,fast=2" : "fast=2,slow=2");

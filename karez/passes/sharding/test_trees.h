@@ -1,4 +1,5 @@
-// For brute forces: the cheapest tree of steps between the layouts of one tensor, found without the planner's search.
+// For brute-force tests: the cheapest tree of steps between the layouts of one tensor, found without the planner's
+// search.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,8 @@
 
 namespace karez::passes::testing {
 
-// All layouts of one tensor, and by hand what the cheapest way is: distances by Floyd and Warshall, then every place
-// where a tree may branch and every way to part its targets there.
+// All layouts of one tensor and the costs of the cheapest trees: distances by the Floyd-Warshall algorithm, then every
+// layout at which a tree may branch and every division of its targets there.
 class TransitionTrees {
  public:
   TransitionTrees(const TensorType& type, const Mesh& mesh, const std::set<Sbp>& partials, const CostTable& costs) {

@@ -1,4 +1,4 @@
-// Adding or taking away a zero.
+// Removes the addition or subtraction of zero.
 #include <cmath>
 
 #include "karez/graph/op.h"
@@ -6,7 +6,7 @@
 
 namespace karez::passes {
 
-// x + 0 is not x where x is -0: it is 0, and dividing by it shows that. x + -0 and x - 0 are x for every x.
+// If x is -0, x + 0 is not x but 0, and a division by it shows the difference. x + -0 and x - 0 are x for every x.
 std::optional<Replacement> add_zero(const Graph& graph, const Node& node) {
   const std::string& op = node.op->name;
   if (op != "add" && op != "sub") return std::nullopt;

@@ -1,4 +1,4 @@
-// The negation of a negation.
+// Removes the negation of a negation.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

@@ -1,4 +1,4 @@
-// A factor or divisor of one.
+// Removes a factor or divisor of 1.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

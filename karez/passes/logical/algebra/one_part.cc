@@ -1,4 +1,4 @@
-// A concat of one operand.
+// Removes a concat of one operand.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

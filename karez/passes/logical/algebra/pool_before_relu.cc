@@ -1,4 +1,4 @@
-// ReLU behind max pooling instead of before it: the same bits of a quarter of the elements.
+// Moves ReLU after max pooling: the result is identical, and ReLU runs on a quarter of the elements.
 #include <map>
 #include <set>
 
@@ -9,8 +9,8 @@
 namespace karez::passes {
 namespace {
 
-// max_pool(relu(x)) is relu(max_pool(x)) on a quarter of the elements, and so is its gradient: where a window's maximum
-// is not positive, the first element that wins is another one, but ReLU stops that gradient anyway.
+// max_pool(relu(x)) equals relu(max_pool(x)), and so do their gradients: if a window's maximum is not positive, the two
+// may select different elements, but ReLU's gradient is zero there.
 struct PooledRelu {
   NodeId relu, pool;
   std::set<NodeId> pool_grads, relu_grads;

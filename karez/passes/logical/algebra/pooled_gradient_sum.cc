@@ -1,4 +1,4 @@
-// The sum over the pixels of a max pooling's gradient.
+// Replaces the sum over the pixels of a max pooling's gradient by the sum over the pooled pixels.
 #include <algorithm>
 
 #include "karez/graph/op.h"
@@ -6,8 +6,8 @@
 
 namespace karez::passes {
 
-// Every pooled gradient goes to one pixel, so the sum over the pixels is the sum over the pooled ones, a quarter of the
-// elements: a bias' gradient behind pooling.
+// Every pooled gradient is added to one pixel, so both sums are equal up to rounding, and the second one has a quarter
+// of the elements. Bias gradients before a pooling have this form.
 std::optional<Replacement> pooled_gradient_sum(const Graph& graph, const Node& node) {
   if (node.op->name != "reduce_sum") return std::nullopt;
   const Node* grad = rewritable_producer(graph, node.inputs[0]);

@@ -1,5 +1,5 @@
-// A rule of canonicalise's algebra. One rule a file and a row in rules.cc; each keeps every bit, NaN and the sign of
-// zero included, unless its row says that it sums in another order.
+// The algebraic rules of canonicalise. Each has a file and a row in rules.cc. Results stay identical in every bit, NaN
+// and the sign of zero included, unless the row sets reorders_sums.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@
 
 namespace karez::passes {
 
-// What becomes of a node with one result: it goes, for its result equals `value`, or it stays and takes `value` as its
-// operand 0.
+// The change to a node with one result: it is removed because its result equals `value`, or it stays and reads `value`
+// as operand 0.
 struct Replacement {
   ValueId value;
   bool as_operand = false;
 };
 using NodeRule = std::optional<Replacement> (*)(const Graph&, const Node&);
-using GraphRule = int (*)(Graph&);  // how often it fired
+using GraphRule = int (*)(Graph&);  // returns how many times it was applied
 
-// The number, if the value is a constant of one number or a window on one (and nobody fixed a layout on the way).
+// The number, if the value is a splat or a window on one, and the user fixed no layout of these values.
 std::optional<double> splat_of(const Graph& graph, ValueId value);
 
 std::optional<Replacement> stop_gradient(const Graph& graph, const Node& node);

@@ -1,4 +1,4 @@
-// The rules of canonicalise's algebra as a table.
+// The table of canonicalise's algebraic rules.
 #pragma once
 
 #include <span>
@@ -11,9 +11,9 @@ namespace karez::passes {
 struct AlgebraRule {
   const char* name;
   const char* description;
-  NodeRule at_node = nullptr;    // looks at one node with one result, whose layout nobody fixed
-  GraphRule on_graph = nullptr;  // or rewrites the graph as a whole
-  bool reorders_sums = false;    // sums in another order: equal up to rounding
+  NodeRule at_node = nullptr;    // rewrites one node with one result whose layout the user did not fix
+  GraphRule on_graph = nullptr;  // or rewrites the whole graph
+  bool reorders_sums = false;    // sums are reordered: results are equal up to rounding
 };
 std::span<const AlgebraRule> algebra_rules();
 

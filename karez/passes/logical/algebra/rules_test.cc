@@ -1,5 +1,5 @@
-// Every rewrite rule alone: it fires, every bit stays on special numbers, and it never looks through a value whose
-// layout the user fixed.
+// Tests each rewrite rule: it is applied, keeps every bit on special numbers, and never bypasses a value whose layout
+// the user fixed.
 #include "karez/passes/logical/algebra/rules.h"
 
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ using testing::table;
 const TensorType grid{DType::f64, {6, 8}};
 const TensorType image{DType::f64, {1, 2, 6, 6}};
 
-// Evaluates pointwise calls on f64: enough to fold with.
+// Evaluates pointwise calls on f64, which is sufficient for folding here.
 std::vector<HostBytes> evaluate_pointwise(const CallSpec& call, const std::vector<HostBytes>& in) {
-  require(call.op == "pointwise" && call.out[0].dtype == DType::f64, "the test evaluates no ", print(call));
+  require(call.op == "pointwise" && call.out[0].dtype == DType::f64, "the test does not evaluate ", print(call));
   std::vector<testing::Array> arrays;
   for (const HostBytes& bytes : in) {
     arrays.push_back({call.out[0].shape, std::vector<double>(bytes.size() / 8)});
@@ -37,14 +37,14 @@ struct Program {
   Graph graph;
   Builder b{graph, table()};
   ValueId x, y;
-  std::vector<ValueId> middles;  // each, pinned, stops the rule
+  std::vector<ValueId> middles;  // if the layout of any of these is fixed, the rule does not apply
   Program() {
     graph.meshes = {Mesh::parse("data=2")};
     x = build::input(b, "x", grid), y = build::input(b, "y", grid);
   }
   ValueId splat(double value) { return build::full_like(b, x, value); }
   void output(ValueId value) { graph.outputs.push_back({cat("out", graph.outputs.size()), value}); }
-  // An output that a rule of one node removes.
+  // Adds an output that a node rule removes.
   void goes(ValueId value) {
     output(value);
     middles.push_back(value);
@@ -54,7 +54,7 @@ struct Program {
   bool reassociate = false;
 };
 
-// With a splat's constant and the window on it as middles.
+// Adds a splat's constant and its window to the middles.
 void splat_middles(Program& p, ValueId splat) {
   p.middles.push_back(splat);
   const Node& node = p.graph.node(p.graph.value(splat).producer);
@@ -182,7 +182,7 @@ const std::vector<Case>& cases() {
   return list;
 }
 
-TEST(Rules, EveryRowOfTheTableHasACaseAndItFires) {
+TEST(Rules, EveryRowOfTheTableHasACaseToWhichItApplies) {
   for (const AlgebraRule& rule : algebra_rules()) {
     EXPECT_NE(rule.at_node == nullptr, rule.on_graph == nullptr) << rule.name;
     EXPECT_TRUE(std::any_of(cases().begin(), cases().end(), [&](const Case& c) {
@@ -196,8 +196,8 @@ TEST(Rules, EveryRowOfTheTableHasACaseAndItFires) {
   }
 }
 
-// Each number is drawn from the special ones; so are pairs of them, and windows of many.
-TEST(Rules, EveryBitStaysOnSpecialNumbers) {
+// Each element is drawn from the special numbers, so that pairs and windows of them occur too.
+TEST(Rules, RulesKeepEveryBitOnSpecialNumbers) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 7;
   for (const Case& c : cases()) {
@@ -210,7 +210,7 @@ TEST(Rules, EveryBitStaysOnSpecialNumbers) {
         const auto& numbers = testing::special_numbers();
         return testing::filled(shape, [&](const auto&) {
           double number = numbers[random() % numbers.size()];
-          // Where products and sums are grouped otherwise, what over- or underflows on the way may differ (1e308 +
+          // If products and sums are regrouped, intermediate results may overflow or underflow differently (1e308 +
           // 1e308 - 1e308).
           while (c.reorders_sums && std::isfinite(number) && number != 0 &&
                  (std::abs(number) > 1e300 || std::abs(number) < 1e-300))
@@ -236,8 +236,8 @@ TEST(Rules, EveryBitStaysOnSpecialNumbers) {
   }
 }
 
-// (x z) y is finite where x y is not, so that another program's (w y) x must not lend it that part.
-TEST(Rules, ProductsArePairedAsTheyAreWrittenUnlessAsked) {
+// (x z) y is finite although x y is not, so it must not share the factor x y with (w y) x.
+TEST(Rules, ProductsAreRegroupedOnlyOnRequest) {
   for (const bool asked : {false, true}) {
     Program p;
     p.reassociate = asked;
@@ -257,7 +257,7 @@ TEST(Rules, ProductsArePairedAsTheyAreWrittenUnlessAsked) {
   }
 }
 
-TEST(Rules, NoneLooksThroughAValueWhoseLayoutTheUserFixed) {
+TEST(Rules, NoRuleBypassesAValueWhoseLayoutTheUserFixed) {
   for (const Case& c : cases()) {
     Program open;
     c.make(open);
@@ -275,7 +275,7 @@ TEST(Rules, NoneLooksThroughAValueWhoseLayoutTheUserFixed) {
   }
 }
 
-TEST(Rules, WhatLooksLikeARuleAndIsNone) {
+TEST(Rules, SimilarExpressionsThatAreNotEqualStay) {
   using namespace build;
   auto nodes_left = [](auto make) {
     Program p;
@@ -299,7 +299,7 @@ TEST(Rules, WhatLooksLikeARuleAndIsNone) {
   EXPECT_GT(nodes_left([](Program& p) { return slice(p.b, p.x, {0, 1}, {6, 7}); }), 1);
 }
 
-TEST(Rules, AnyZeroOfIntegersGoes) {
+TEST(Rules, AdditionsOfAnyIntegerZeroAreRemoved) {
   Program p;
   ValueId n = build::input(p.b, "n", {DType::i32, {4}}), zero = build::full_like(p.b, n, 0);
   p.output(build::sub(p.b, build::add(p.b, zero, build::add(p.b, n, zero)), zero));
@@ -308,7 +308,7 @@ TEST(Rules, AnyZeroOfIntegersGoes) {
   EXPECT_EQ(done.graph.nodes.size(), 1u);
 }
 
-TEST(Rules, ASumOverOtherAxesThanThePixelsStays) {
+TEST(Rules, ASumOverAxesOtherThanThePixelsStays) {
   for (Ints axes : {Ints{0, 2}, Ints{0, 3}, Ints{0, 1}}) {
     Program p;
     build::PoolOptions options;
@@ -319,7 +319,7 @@ TEST(Rules, ASumOverOtherAxesThanThePixelsStays) {
   }
 }
 
-TEST(Rules, ConstantsThatDifferInOneBitStayTwo) {
+TEST(Rules, ConstantsThatDifferInOneBitAreNotMerged) {
   Program p;
   double number = 0.1, next = std::nextafter(0.1, 1.0);
   p.output(build::mul(p.b, p.x, p.splat(number))), p.output(build::mul(p.b, p.x, p.splat(next)));

@@ -1,4 +1,4 @@
-// A transpose that leaves every dimension where it is.
+// Removes a transpose that moves no dimension.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

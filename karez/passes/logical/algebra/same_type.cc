@@ -1,4 +1,4 @@
-// A reshape, broadcast, slice or pad that changes nothing.
+// Removes a reshape, broadcast, slice or pad that changes nothing.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

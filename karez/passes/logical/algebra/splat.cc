@@ -1,4 +1,4 @@
-// Values that hold one number everywhere.
+// Recognises values whose elements are all one number.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

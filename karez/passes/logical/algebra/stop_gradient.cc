@@ -1,4 +1,4 @@
-// stop_gradient(x) is x once gradients are made.
+// Removes stop_gradient: gradients have been built before.
 #include "karez/graph/op.h"
 #include "karez/passes/logical/algebra/rule.h"
 

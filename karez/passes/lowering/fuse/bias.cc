@@ -1,10 +1,10 @@
-// A bias added to a matrix product or convolution goes into the library call.
+// Fuses a bias that is added to a matrix product or convolution into the library call.
 #include "karez/graph/op.h"
 #include "karez/passes/lowering/fuse/rules.h"
 
 namespace karez::passes {
 
-// add(matmul(a, w), bias seen along the last dimension), add(conv2d(x, w), bias seen along the channels)
+// add(matmul(a, w), bias broadcast along the last dimension), add(conv2d(x, w), bias broadcast along the channels)
 int fuse_bias(SegmentCalls& segment) {
   int fired = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {

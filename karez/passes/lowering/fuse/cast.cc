@@ -1,4 +1,4 @@
-// Casts between f32 and halves go into the call that makes the value, or into the pointwise calls that read it.
+// Fuses casts between f32 and halves into the call that produces the value, or into the pointwise calls that read it.
 #include "karez/graph/op.h"
 #include "karez/passes/lowering/fuse/rules.h"
 
@@ -13,7 +13,7 @@ bool is_pointwise(const LocalCall& call) { return !SegmentCalls::is_removed(call
 
 }  // namespace
 
-// cast(matmul(a, w)), cast(add(x, y)): the call rounds what it writes.
+// cast(matmul(a, w)), cast(add(x, y)): the call rounds its result.
 int fuse_cast_after(SegmentCalls& segment) {
   int fired = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {
@@ -30,7 +30,7 @@ int fuse_cast_after(SegmentCalls& segment) {
   return fired;
 }
 
-// add(cast(x), y): the call reads the half itself.
+// add(cast(x), y): the call reads the half value directly.
 int fuse_cast_before(SegmentCalls& segment) {
   int fired = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {

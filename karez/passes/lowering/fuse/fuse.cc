@@ -1,4 +1,4 @@
-// fuse: the rules in order, on every actor of every own device.
+// fuse: applies the rules in order to every actor of every own device.
 #include "karez/passes/lowering/fuse/fuse.h"
 
 #include "karez/passes/lowering/cross_actor_values.h"
@@ -11,8 +11,8 @@ constexpr FuseRule rules[] = {
     {"bias", "add(matmul(a, w), bias) -> matmul(a, w, bias), convolutions too", fuse_bias},
     {"relu", "relu(matmul(a, w)) -> matmul(a, w) with relu, convolutions too",
      fuse_relu},  // after bias: relu(a w + bias)
-    {"cast_behind", "cast(relu(x)) -> relu(x) that writes halves, products too",
-     fuse_cast_after},  // after both: what they took in is in between
+    {"cast_after", "cast(relu(x)) -> relu(x) that writes halves, products too",
+     fuse_cast_after},  // after bias and relu, which remove calls between a product and its cast
     {"cast_before", "relu(cast(x)) -> relu(x) that reads halves", fuse_cast_before},
     {"merge_updates", "sgd(w0, ...), sgd(w1, ...) -> sgd(w0, ..., w1, ...)", merge_updates},
 };

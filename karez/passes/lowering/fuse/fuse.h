@@ -1,4 +1,5 @@
-// fuse: inside an actor, bias and ReLU into the library call before them, and all updates of one kind into one call.
+// fuse: inside an actor, fuses bias and ReLU into the library call before them, casts into neighbouring calls, and
+// equal updates into one call.
 #pragma once
 
 #include "karez/passes/compilation.h"

@@ -1,12 +1,12 @@
-// fuse: what goes into a library call, what into one update, and when it must not.
+// Tests of fuse: which calls are fused into a library call or one update, and which must not be.
 #include "karez/passes/lowering/fuse/fuse.h"
 
 #include <gtest/gtest.h>
 
 #include "karez/base/text.h"
 
+#include "karez/passes/compile.h"
 #include "karez/passes/lowering/memory.h"
-#include "karez/passes/pipeline.h"
 #include "karez/passes/test_evaluate.h"
 #include "karez/passes/test_programs.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using testing::table;
 
-// Runs everything but matmul and conv2d with what `refuses` names.
+// Supports every call except those that `refuses` names; a bias gets a slower kernel.
 class PickyCatalog : public testing::AnyCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
@@ -67,7 +67,7 @@ struct Linear : Program {
   }
 };
 
-TEST(Fuse, BiasAndReluGoIntoAMatmul) {
+TEST(Fuse, BiasAndReluAreFusedIntoAMatmul) {
   for (bool swapped : {false, true}) {
     Linear p(swapped);
     p.output(p.active);
@@ -81,20 +81,20 @@ TEST(Fuse, BiasAndReluGoIntoAMatmul) {
   }
 }
 
-TEST(Fuse, BiasAndReluGoIntoAConvolution) {
+TEST(Fuse, BiasAndReluAreFusedIntoAConvolution) {
   Program p;
   ValueId y = build::conv2d_bias(p.b, p.input("x", {2, 3, 8, 8}), p.input("w", {4, 3, 3, 3}), p.input("bias", {4}));
   p.output(build::relu(p.b, y));
   EXPECT_EQ(p.calls(), "conv2d{bias relu}");
 }
 
-TEST(Fuse, AReluAloneFusesToo) {
+TEST(Fuse, AReluWithoutABiasIsFused) {
   Program p;
   p.output(build::relu(p.b, build::matmul(p.b, p.input("x", {8, 4}), p.input("w", {4, 6}))));
   EXPECT_EQ(p.calls(), "matmul{ relu}");
 }
 
-TEST(Fuse, NotWhereAnotherReaderWantsTheProductOrTheSum) {
+TEST(Fuse, AProductOrSumWithAnotherReaderIsNotFused) {
   Linear product_read;
   product_read.output(product_read.active);
   product_read.output(build::exp(product_read.b, product_read.product), "z");
@@ -113,7 +113,8 @@ TEST(Fuse, NotWhereAnotherReaderWantsTheProductOrTheSum) {
   EXPECT_EQ(window_read.calls(), "matmul add relu exp") << "a window is a reader";
 }
 
-TEST(Fuse, NotWhatAProductThatTookItsBiasReadsToo) {  // it stands at the sum's place by then
+// The second product reads the first one too, at the position of the sum whose bias it includes.
+TEST(Fuse, AReluIsNotFusedIntoAProductThatAFusedProductReads) {
   Program p;
   ValueId product = build::matmul(p.b, p.input("x", {8, 4}), p.input("w", {4, 6}));
   ValueId second = build::matmul(p.b, product, p.input("v", {6, 6}));
@@ -122,7 +123,7 @@ TEST(Fuse, NotWhatAProductThatTookItsBiasReadsToo) {  // it stands at the sum's 
   EXPECT_EQ(p.calls(), "matmul matmul{bias} relu");
 }
 
-TEST(Fuse, NotWhatIsNoBias) {
+TEST(Fuse, OtherSummandsThanABiasAreNotFused) {
   Program full;
   full.output(build::add(full.b, build::matmul(full.b, full.input("x", {8, 4}), full.input("w", {4, 6})),
                          full.input("bias", {8, 6})));
@@ -137,7 +138,7 @@ TEST(Fuse, NotWhatIsNoBias) {
   EXPECT_EQ(twice.calls(), "matmul add");
 }
 
-TEST(Fuse, NotAcrossActors) {  // the product is Partial: its sum crosses the network before the bias is added
+TEST(Fuse, CallsOfDifferentActorsAreNotFused) {  // the product is Partial: it is reduced before the bias is added
   Program p;
   p.graph.meshes = {Mesh::parse("model=2")};
   ValueId x = p.input("x", {8, 4}), w = testing::parameter(p.b, "w", {DType::f32, {4, 6}});
@@ -150,27 +151,27 @@ TEST(Fuse, NotAcrossActors) {  // the product is Partial: its sum crosses the ne
   EXPECT_EQ(p.calls(), "matmul add relu");
 }
 
-TEST(Fuse, WhatTheKernelRefusesStaysApart) {
+TEST(Fuse, CallsThatNoKernelSupportsFusedStaySeparate) {
   Linear no_relu;
   no_relu.output(no_relu.active);
   no_relu.catalog.refuses = "relu";
   EXPECT_EQ(no_relu.calls(), "matmul{bias} relu");
-  Linear slow_bias;  // only a slower kernel takes a bias
+  Linear slow_bias;  // only a slower kernel supports a bias
   slow_bias.output(slow_bias.active);
   slow_bias.catalog.refuses = "bias";
   EXPECT_EQ(slow_bias.calls(), "matmul add relu");
 }
 
-TEST(Fuse, ACallDoesNotMoveBehindAnUpdateOfWhatItReads) {
+TEST(Fuse, ACallDoesNotMoveAfterAnUpdateOfItsOperand) {
   Program p;
   ValueId w = testing::parameter(p.b, "w", {DType::f32, {4, 6}}),
           m = testing::parameter(p.b, "m", {DType::f32, {4, 6}});
   ValueId lr = p.input("lr", {});
   auto next = build::sgd(p.b, w, m, p.input("g", {4, 6}), lr, {.momentum = 0.9});
   p.graph.variables[0].updated = next.w, p.graph.variables[1].updated = next.m;
-  ValueId bias = build::reduce_sum(p.b, next.m, {0});  // of the new momentum: exists only after the update
+  ValueId bias = build::reduce_sum(p.b, next.m, {0});  // of the new momentum, which exists only after the update
   p.output(build::add(p.b, build::matmul(p.b, p.input("x", {8, 4}), w), build::broadcast(p.b, bias, {8, 6}, {1})));
-  EXPECT_EQ(p.calls(), "matmul sgd reduce_sum add copy") << "the product takes the weight before sgd overwrites it";
+  EXPECT_EQ(p.calls(), "matmul sgd reduce_sum add copy") << "the product reads the weight before sgd overwrites it";
 }
 
 struct Updates : Program {
@@ -186,7 +187,7 @@ struct Updates : Program {
   }
 };
 
-TEST(Fuse, UpdatesOfOneKindBecomeOneCall) {
+TEST(Fuse, UpdatesOfOneKindAreMerged) {
   Updates p;
   for (const char* name : {"a", "b", "c"}) p.sgd(name, p.input(cat("g", name), {4}));
   p.sgd("d", p.input("gd", {4}), 0.5);  // other attributes
@@ -222,21 +223,21 @@ TEST(Fuse, AdamUpdatesMergeToo) {
   EXPECT_EQ(p.calls(), "adam");
 }
 
-TEST(Fuse, UpdatesStayApartWhereACallBetweenReadsWhatTheFirstWrites) {
+TEST(Fuse, UpdatesAreNotMergedIfACallBetweenReadsTheResultOfTheFirst) {
   Updates p;
   ValueId new_a = p.sgd("a", p.input("ga", {4}));
   p.sgd("b", build::exp(p.b, new_a));  // the second gradient needs the first update
   EXPECT_EQ(p.calls(), "sgd exp sgd copy");
 }
 
-TEST(Fuse, UpdatesThatTheKernelTakesOneByOneStayApart) {
+TEST(Fuse, UpdatesAreNotMergedIfTheKernelSupportsOnlyOne) {
   Updates p;
   for (const char* name : {"a", "b", "c"}) p.sgd(name, p.input(cat("g", name), {4}));
   p.catalog.refuses = "many";
   EXPECT_EQ(p.calls(), "sgd sgd sgd");
 }
 
-TEST(Fuse, SwitchedOffNothingIsFused) {
+TEST(Fuse, NothingIsFusedIfThePassIsOff) {
   Linear p;
   p.output(p.active);
   p.options.off = {"fuse"};

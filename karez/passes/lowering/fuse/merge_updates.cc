@@ -1,5 +1,5 @@
-// Updates of one kind, with equal attributes and shared operands, become one call on many parameters where the last one
-// stood.
+// Merges updates of one kind with equal attributes and shared operands into one call on many parameters, at the
+// position of the last one.
 #include <map>
 #include <set>
 
@@ -10,8 +10,8 @@
 namespace karez::passes {
 namespace {
 
-// Moving all members to the last one's place is right if no call between reads or writes what a member writes, or
-// writes what one reads.
+// Whether all members may move to the position of the last one: no call between them reads or writes a value that a
+// member writes, or writes a value that a member reads.
 bool independent(SegmentCalls& segment, const std::vector<std::size_t>& members) {
   std::set<std::size_t> inside(members.begin(), members.end());
   std::set<LocalId> written, read;
@@ -48,7 +48,7 @@ LocalCall merged_call(const std::vector<LocalCall>& calls, const std::vector<std
     elements += call.spec.out[0].count();
   }
   append(merged.in, last.in, own, last.in.size()), append(merged.spec.in, last.spec.in, own, last.in.size());
-  constexpr std::int64_t worth = 1 << 14;  // elements from which a second thread pays
+  constexpr std::int64_t worth = 1 << 14;  // elements; with fewer, a second thread does not pay off
   merged.spec.team = elements >= worth ? team : 1;
   return merged;
 }

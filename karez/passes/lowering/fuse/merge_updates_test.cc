@@ -1,5 +1,5 @@
-// merge_updates on calls written by hand: which may move to the last one's place, told by the bytes they touch and not
-// by the names of values.
+// Tests of merge_updates on calls written by hand: whether they may move to the last one's position depends on the
+// bytes that they access, not on the ids of values.
 #include <gtest/gtest.h>
 
 #include "karez/passes/lowering/fuse/rules.h"
@@ -10,7 +10,7 @@ namespace {
 
 using testing::table;
 
-// Values by number; each call by the op that it comes from.
+// A graph with one node per op, and local values and calls that the tests build.
 struct Actor {
   Graph graph;
   Builder b{graph, table()};
@@ -43,7 +43,7 @@ struct Actor {
     made.in = std::move(in), made.out = std::move(out);
     calls.push_back(std::move(made));
   }
-  // w and m overwritten through windows, as `localise` writes updates in place.
+  // Overwrites w and m through windows, as `localise` does for updates in place.
   void sgd(LocalId w, LocalId m, LocalId g, LocalId lr) { call(sgd_node, {w, m, g, lr}, {window(w), window(m)}); }
   int merged() {
     ById<LocalId, bool> crosses(locals.size(), false);
@@ -54,7 +54,7 @@ struct Actor {
   }
 };
 
-TEST(MergeUpdates, TwoInPlaceBecomeOne) {
+TEST(MergeUpdates, TwoUpdatesInPlaceAreMerged) {
   Actor a;
   LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value();
   a.sgd(w, m, g, lr), a.sgd(v, n, h, lr);
@@ -64,7 +64,7 @@ TEST(MergeUpdates, TwoInPlaceBecomeOne) {
   EXPECT_EQ(a.calls[0].out.size(), 4u);
 }
 
-TEST(MergeUpdates, OnlyWithTheSameLearningRateAndTheSameStepCounter) {
+TEST(MergeUpdates, UpdatesAreMergedOnlyWithTheSameLearningRateAndStepCounter) {
   for (int other_rate = 0; other_rate < 2; ++other_rate)
     for (int other_step = 0; other_step < 2; ++other_step) {
       Actor a;
@@ -78,7 +78,7 @@ TEST(MergeUpdates, OnlyWithTheSameLearningRateAndTheSameStepCounter) {
     }
 }
 
-TEST(MergeUpdates, NotWhereACallBetweenReadsWhatTheFirstWritesThroughAWindow) {
+TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenReadsTheFirstResultThroughAWindow) {
   Actor a;
   LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value();
   a.sgd(w, m, g, lr);
@@ -87,7 +87,7 @@ TEST(MergeUpdates, NotWhereACallBetweenReadsWhatTheFirstWritesThroughAWindow) {
   EXPECT_EQ(a.merged(), 0);
 }
 
-TEST(MergeUpdates, NotWhereACallBetweenWritesWhatTheFirstReadsOrWrites) {
+TEST(MergeUpdates, UpdatesAreNotMergedIfACallBetweenOverwritesAnOperandOrResultOfTheFirst) {
   for (int which = 0; which < 3; ++which) {
     Actor a;
     LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value(),
@@ -99,15 +99,15 @@ TEST(MergeUpdates, NotWhereACallBetweenWritesWhatTheFirstReadsOrWrites) {
   }
 }
 
-TEST(MergeUpdates, NotWhereTheSecondReadsWhatTheFirstWrites) {
+TEST(MergeUpdates, UpdatesAreNotMergedIfTheSecondReadsTheFirstResult) {
   Actor a;
   LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value();
   a.sgd(w, m, g, lr), a.sgd(v, n, a.window(w), lr);
   EXPECT_EQ(a.merged(), 0);
 }
 
-TEST(MergeUpdates, ManyElementsGetTheTeamAndFewDoNot) {
-  for (std::int64_t elements : {8191, 8192}) {  // two of them: below and at 16,384
+TEST(MergeUpdates, OnlyUpdatesOfManyElementsUseTheTeam) {
+  for (std::int64_t elements : {8191, 8192}) {  // of each of two updates; the limit is 16,384 in total
     Actor a;
     LocalId lr = a.value({});
     for (int k = 0; k < 2; ++k) {

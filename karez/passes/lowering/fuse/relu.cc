@@ -1,4 +1,4 @@
-// A ReLU of a matrix product or convolution goes into the library call.
+// Fuses a ReLU of a matrix product or convolution into the library call.
 #include "karez/graph/op.h"
 #include "karez/passes/lowering/fuse/rules.h"
 

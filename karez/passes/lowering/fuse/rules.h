@@ -1,4 +1,4 @@
-// The rules of fuse as a table: one rule a file.
+// The rules of fuse and their table.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace karez::passes {
 
-// Each goes over one actor's calls and says how often it fired.
+// Each is applied to the calls of one actor and returns how many times it changed them.
 int fuse_bias(SegmentCalls& segment);
 int fuse_relu(SegmentCalls& segment);
 int fuse_cast_after(SegmentCalls& segment);

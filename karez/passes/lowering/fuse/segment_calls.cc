@@ -1,4 +1,4 @@
-// The calls of one actor while they are fused.
+// Fuses and removes calls of one actor.
 #include "karez/passes/lowering/fuse/segment_calls.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall changed) {
   auto choice = catalog_.find(changed.spec);
   if (!choice || choice->kernel != calls_[i].kernel || overwritten_between(i, reader)) return false;
   changed.workspace = choice->workspace;
-  // The later place: operands of the reader exist there, and whoever reads the result comes after it.
+  // The reader's position: the reader's operands exist there, and readers of the result come after it.
   changed.kernel = choice->kernel;
   put(static_cast<std::size_t>(&reader - calls_.data()), std::move(changed));
   drop(i);
@@ -54,7 +54,7 @@ bool SegmentCalls::bypass(std::size_t i, bool (*may)(const LocalCall&)) {
   if (users == users_.end() || crosses_[root(out)] || values_[root(out)].variable >= 0) return false;
   std::vector<std::pair<std::size_t, LocalCall>> changed;
   for (std::size_t user : users->second) {
-    if (!changed.empty() && changed.back().first == user) continue;  // which reads it twice
+    if (!changed.empty() && changed.back().first == user) continue;  // it reads the value twice
     LocalCall call = calls_[user];
     if (!may(call) || overwritten_between(i, calls_[user])) return false;
     for (std::size_t k = 0; k < call.in.size(); ++k) {
@@ -86,7 +86,7 @@ void SegmentCalls::put(std::size_t place, LocalCall call) {
   }
 }
 
-// An update in place of what the call reads may stand between it and its reader: then it must stay before it.
+// Whether a call between the two overwrites an operand of call `i`, which then must not move after it.
 bool SegmentCalls::overwritten_between(std::size_t i, const LocalCall& reader) const {
   for (std::size_t k = i + 1; &calls_[k] != &reader; ++k)
     for (LocalId out : calls_[k].out)

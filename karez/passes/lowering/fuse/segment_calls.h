@@ -1,4 +1,4 @@
-// The calls of one actor while they are fused: who reads what, and one call taking in the next.
+// SegmentCalls: the calls of one actor while they are fused, with the readers of each value.
 #pragma once
 
 #include <cstddef>
@@ -19,40 +19,41 @@ class SegmentCalls {
   const KernelCatalog& catalog() const { return catalog_; }
   int team() const { return team_; }  // threads that a call may have
 
-  // A call that was taken in by another has no kernel.
+  // A call that was fused into another has no kernel.
   static bool is_removed(const LocalCall& call) { return call.kernel.empty(); }
   void drop(std::size_t call) { calls_[call].kernel.clear(); }
   void remove_dropped();
 
-  // The op of the node that a call came from; null for calls that passes made, and for those that are gone.
+  // The op of the node that a call implements; null for calls that passes created, and for removed calls.
   const OpDef* op_of(const LocalCall& call) const;
   LocalId root(LocalId value) const { return values_[value].root; }
   const View& view(LocalId value) const { return values_[value].view; }
 
-  // Matrix products and convolutions: what libraries append a bias and a ReLU to.
+  // Matrix products and convolutions, whose library calls can include a bias and a ReLU.
   static bool accepts_epilogue(const LocalCall& call) {
     return !is_removed(call) && (call.spec.op == "matmul" || call.spec.op == "conv2d");
   }
-  // The one call that reads what `call` makes, if nobody else does.
+  // The only reader of the result of `call`; null if there are others.
   LocalCall* only_reader(const LocalCall& call);
-  // Gives call number `i`, changed so, the place and result of its reader, if the same kernel runs it.
+  // Replaces call `i` and its reader by `changed`, with the position and result of the reader, if the kernel is the
+  // same.
   bool absorb(std::size_t i, LocalCall& reader, LocalCall changed);
 
-  // Makes all readers of call number `i`, if `may` holds of each, read its operand instead; it goes then.
+  // Removes call `i` and lets its readers read its operand instead, if `may` is true for all of them.
   bool bypass(std::size_t i, bool (*may)(const LocalCall&));
 
-  void count_uses();  // after calls have changed
+  void count_uses();  // must be called after calls have changed
 
  private:
   bool overwritten_between(std::size_t i, const LocalCall& reader) const;
-  void put(std::size_t place, LocalCall call);  // in place of the one there
+  void put(std::size_t place, LocalCall call);  // replaces the call at `place`
 
   const Graph& graph_;
   const ById<LocalId, LocalValue>& values_;
   const KernelCatalog& catalog_;
   int team_;
   std::vector<LocalCall>& calls_;
-  const ById<LocalId, bool>& crosses_;                 // another actor takes its bytes
+  const ById<LocalId, bool>& crosses_;                 // by root: whether another actor reads it
   std::map<LocalId, std::vector<std::size_t>> users_;  // by root
 };
 

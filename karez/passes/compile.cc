@@ -1,0 +1,21 @@
+// The pipeline, then the search under a memory limit.
+#include "karez/passes/compile.h"
+
+#include <chrono>
+#include <string>
+
+#include "karez/passes/memory_limit/fit_memory.h"
+#include "karez/passes/pipeline.h"
+
+namespace karez::passes {
+
+void compile(Compilation& c) {
+  run_pipeline(c);
+  if (c.options.memory == 0) return;
+  const auto begin = std::chrono::steady_clock::now();
+  fit_memory(c);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  c.passes.push_back({"fit_memory", seconds, c.options.keep_text ? print(c.plan) : std::string()});
+}
+
+}  // namespace karez::passes

@@ -1,0 +1,14 @@
+// The compiler: a traced graph becomes a plan.
+#pragma once
+
+#include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
+
+namespace karez::passes {
+
+// Compiles a traced graph to c.plan: runs the pipeline and, if the plan exceeds the memory limit, searches for a
+// variant that fits (memory_limit/fit_memory.h). Errors name the pass, and the node with the user's line if there is
+// one.
+void compile(Compilation& c);
+
+}  // namespace karez::passes

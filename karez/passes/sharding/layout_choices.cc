@@ -1,0 +1,215 @@
+// The product of a node's shardings over the mesh axes, and the limits that the user has fixed.
+#include "karez/passes/sharding/layout_choices.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "karez/base/text.h"
+#include "karez/passes/sharding/device_cost.h"
+#include "karez/sbp/transfer.h"
+
+namespace karez::passes {
+namespace {
+
+Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
+  Layout layout;
+  for (const Sharding& sharding : axes) layout.push_back(out ? sharding.out[index] : sharding.in[index]);
+  return layout;
+}
+
+// All choices for a node on its mesh: the product of its shardings; for a transfer, any two layouts on its two meshes.
+std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRules& rules) {
+  const Node& node = graph.node(id);
+  std::vector<NodeChoice> choices;
+  if (node.op->role == Role::transfer) {
+    const TensorType& type = graph.type(node.inputs[0]);
+    const auto from = layouts_without_partial(type, graph.mesh(node.inputs[0])),
+               to = layouts_without_partial(type, graph.mesh(node.outputs[0]));
+    for (const Layout& in : from)
+      for (const Layout& out : to) choices.push_back({{{in}, {out}}, 0});
+    return choices;
+  }
+  std::vector<std::shared_ptr<const Sums>> known;
+  for (const auto& axes : mesh_shardings({&graph, id}, graph.mesh(node.outputs[0]))) {
+    NodeChoice::Layouts laid;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) laid.ins.push_back(entries(axes, false, i));
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) laid.outs.push_back(entries(axes, true, o));
+    std::optional<Sums> sums = rules.in(id, laid.ins, laid.outs);
+    if (!sums) continue;
+    choices.emplace_back(std::move(laid), 0.0);
+    if (!sums->matter()) continue;
+    auto same = std::find_if(known.begin(), known.end(), [&](const auto& one) { return *one == *sums; });
+    if (same == known.end()) same = known.insert(same, std::make_shared<const Sums>(*std::move(sums)));
+    choices.back().sums = *same;
+  }
+  return choices;
+}
+
+// For each node the axes of its mesh along which it may be split; empty: all. If the planner chooses an output's
+// layout, neither the output nor the values that it is computed from are split along an axis that is not named: the
+// caller's arguments are whole there, and computing a part would end in a gather. The walk stops at layouts that the
+// user fixed.
+using AxisLimits = ById<NodeId, std::vector<bool>>;
+AxisLimits axis_limits(const Graph& graph) {
+  AxisLimits limits(graph.nodes.size());
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const NodeId n(i);
+    const Node& node = graph.node(n);
+    if (node.op->name == "layout" && node.attrs.has("planned")) {
+      const std::string names = cat("+", node.attrs.text("planned"), "+");
+      for (const MeshAxis& axis : graph.mesh(node.outputs[0]).axes)
+        limits[n].push_back(names.find(cat("+", axis.name, "+")) != names.npos);
+    }
+    if (limits[n].empty()) continue;
+    for (ValueId in : node.inputs) {
+      const Value& value = graph.value(in);
+      if (value.layout || !value.producer.valid() || value.mesh != graph.value(node.outputs[0]).mesh) continue;
+      std::vector<bool>& maker = limits[value.producer];
+      if (maker.empty()) maker = limits[n];
+      else std::transform(maker.begin(), maker.end(), limits[n].begin(), maker.begin(), std::logical_and<bool>());
+    }
+  }
+  return limits;
+}
+
+// Checks the results alone: a result of split operands is split or Partial, and operands of a transfer are on another
+// mesh.
+bool within(const std::vector<bool>& limit, const NodeChoice& choice) {
+  for (const Layout& layout : choice.outs())
+    for (std::size_t axis = 0; axis < layout.size(); ++axis)
+      if (!limit[axis] && !layout[axis].is_broadcast()) return false;
+  return true;
+}
+
+void keep_within(const std::vector<bool>& limit, std::vector<NodeChoice>& choices) {
+  if (limit.empty() ||
+      std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one); }))
+    return;
+  std::erase_if(choices, [&](const NodeChoice& one) { return !within(limit, one); });
+}
+
+bool is_partial(const Layout& layout) {
+  return std::any_of(layout.begin(), layout.end(), [](const Sbp& entry) { return entry.is_partial(); });
+}
+
+// `stored`: for a state node, the layout of its variable, if it is fixed.
+std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored,
+                                     const CostTable& costs, const SumRules& rules, const std::vector<bool>& limit) {
+  const Node& node = graph.node(id);
+  const Mesh& mesh = graph.mesh(node.outputs[0]);
+  std::vector<std::optional<Layout>> fixed;
+  for (ValueId out : node.outputs) fixed.push_back(graph.value(out).layout);
+  if (stored) fixed[0] = stored;
+  std::vector<NodeChoice> choices;
+  std::size_t wrong = fixed.size();
+  std::vector<NodeChoice> all = all_choices(graph, id, rules);
+  if (node.attrs.has("planned"))
+    std::erase_if(all, [&](const NodeChoice& choice) { return is_partial(choice.out(0)); });
+  for (NodeChoice& choice : all) {
+    bool fits = true;
+    for (std::size_t o = 0; o < fixed.size(); ++o)
+      if (fixed[o] && *fixed[o] != choice.out(o)) fits = false, wrong = std::min(wrong, o);
+    if (!fits) continue;
+    choice.seconds = node.acts * choice_seconds(graph, id, choice, costs);
+    choices.push_back(choice);
+  }
+  if (choices.empty()) {
+    std::set<Layout> legal;
+    std::size_t o = std::min(wrong, fixed.size() - 1);
+    for (const NodeChoice& choice : all) legal.insert(choice.out(o));
+    fail(ErrorKind::layout, describe(graph, id), " cannot produce ", print(graph.type(node.outputs[o])),
+         " in the layout ", fixed[o] ? print(*fixed[o]) : std::string("required"), " on ", print(mesh),
+         "; it can produce ", join(legal, ", ", [](const Layout& layout) { return print(layout); }));
+  }
+  keep_within(limit, choices);
+  return choices;
+}
+
+// Values that cost nothing when whole on every device are made whole: every split of them is then free, so no other
+// choice is ever better. This matters for constants and views of them, which would couple all layers that read them.
+void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
+  ById<ValueId, bool> free(graph.values.size(), false);  // whole on every device at no cost
+  auto whole = [](const std::vector<Layout>& layouts) {
+    return std::all_of(layouts.begin(), layouts.end(), [](const Layout& l) {
+      return std::all_of(l.begin(), l.end(), [](Sbp entry) { return entry.is_broadcast(); });
+    });
+  };
+  for (NodeId n : graph.nodes.ids()) {
+    const Node& node = graph.node(n);
+    if (node.op->role != Role::constant && node.op->role != Role::window && node.op->role != Role::compute) continue;
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return free[in]; })) continue;
+    for (const NodeChoice& choice : choices[n]) {
+      if (choice.seconds > 0 || !whole(choice.ins()) || !whole(choice.outs())) continue;
+      choices[n] = {NodeChoice(choice)};
+      for (ValueId out : node.outputs) free[out] = true;
+      break;
+    }
+  }
+}
+
+void share_layouts(Choices& choices) {
+  using Layouts = std::shared_ptr<const NodeChoice::Layouts>;
+  auto before = [](const Layouts& a, const Layouts& b) { return *a < *b; };
+  std::set<Layouts, decltype(before)> known(before);
+  for (auto& list : choices)
+    for (NodeChoice& choice : list) choice.layouts = *known.insert(choice.layouts).first;
+}
+
+}  // namespace
+
+double choice_seconds(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
+  const Node& node = graph.node(id);
+  if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins(), choice.outs(), costs);
+  return transfer_seconds(graph.type(node.inputs[0]), {graph.mesh(node.inputs[0]), choice.in(0)},
+                          {graph.mesh(node.outputs[0]), choice.out(0)}, costs);
+}
+
+bool is_planned(const Graph& graph, const Output& output) {
+  const NodeId maker = graph.value(output.value).producer;
+  return !output.layout && maker.valid() && graph.node(maker).op->name == "layout" &&
+         graph.node(maker).attrs.has("planned");
+}
+
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) {
+  return choices_of(graph, id, costs, SumRules(graph));
+}
+
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs, const SumRules& rules) {
+  std::optional<Layout> stored;
+  if (const Node& node = graph.node(id); node.op->role == Role::state)
+    for (const Variable& variable : graph.variables)
+      if (variable.name == node.attrs.text("name") && variable.stored) stored = variable.stored;
+  return choices_with(graph, id, stored, costs, rules, axis_limits(graph)[id]);
+}
+
+Choices choices_of(const Graph& graph, const CostTable& costs) {
+  std::map<std::string_view, const Layout*> stored;  // by variable
+  for (const Variable& variable : graph.variables)
+    if (variable.stored) stored[variable.name] = &*variable.stored;
+  Choices choices;
+  const SumRules rules(graph);
+  const AxisLimits limits = axis_limits(graph);
+  for (NodeId n : graph.nodes.ids()) {
+    const Node& node = graph.node(n);
+    const auto at = node.op->role == Role::state ? stored.find(node.attrs.text("name")) : stored.end();
+    choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs,
+                                   rules, limits[n]));
+    choices[n].shrink_to_fit();
+  }
+  share_layouts(choices);
+  lay_free_nodes_whole(graph, choices);
+  return choices;
+}
+
+TransitionTable& TransitionCostCache::table(const TensorType& type, const Mesh& mesh) {
+  return tables_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
+}
+
+sbp::AxisLowerBounds& TransitionCostCache::floors(const TensorType& type, const Mesh& mesh) {
+  return floors_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
+}
+
+}  // namespace karez::passes

@@ -1,0 +1,68 @@
+// The legal layouts of each node with their costs, and the costs of transitions between layouts.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "karez/passes/compilation.h"
+#include "karez/passes/namespace.h"
+#include "karez/passes/sharding/sum_rules.h"
+#include "karez/sbp/axis_lower_bounds.h"
+#include "karez/sbp/transition.h"
+
+namespace karez::passes {
+
+// One choice of layouts for a node, with the seconds of one device for its call, or for the transfer between placements
+// if it is one. Copies share the layouts, and so do equal nodes.
+struct NodeChoice {
+  struct Layouts {
+    std::vector<Layout> ins, outs;  // by operand and by result
+    auto operator<=>(const Layouts&) const = default;
+  };
+  std::shared_ptr<const Layouts> layouts;
+  double seconds = 0;
+  std::shared_ptr<const Sums> sums;  // null if no Partial sum passes through or is made
+  NodeChoice(Layouts layouts, double seconds)
+      : layouts(std::make_shared<const Layouts>(std::move(layouts))),
+        seconds(seconds) {}
+  const std::vector<Layout>& ins() const { return layouts->ins; }
+  const std::vector<Layout>& outs() const { return layouts->outs; }
+  const Layout& in(std::size_t operand) const { return layouts->ins[operand]; }
+  const Layout& out(std::size_t result) const { return layouts->outs[result]; }
+};
+
+// All choices of a node that respect the fixed layouts of values and the stored layouts of variables. If there is none,
+// the error lists the legal layouts of the value with the fixed layout.
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs,
+                                   const SumRules& rules);  // the same, for many nodes
+using Choices = ById<NodeId, std::vector<NodeChoice>>;
+Choices choices_of(const Graph& graph, const CostTable& costs);  // of all nodes, without choices that are never better
+
+// Computes the costs of transition trees and caches them by type: the planner requests the same few thousand many
+// times.
+class TransitionCostCache {
+ public:
+  explicit TransitionCostCache(CostTable costs) : costs_(std::move(costs)) {}
+  TransitionTable& table(const TensorType& type, const Mesh& mesh);
+  sbp::AxisLowerBounds& floors(const TensorType& type, const Mesh& mesh);
+  void clear_tables() { tables_.clear(); }  // invalidates references to tables
+
+ private:
+  CostTable costs_;
+  std::map<std::string, TransitionTable> tables_;
+  std::map<std::string, sbp::AxisLowerBounds> floors_;
+};
+
+// Seconds of one device for the node's call with these layouts, or for the transfer that the node is.
+double choice_seconds(const Graph& graph, NodeId node, const NodeChoice& choice, const CostTable& costs);
+
+// Whether the planner chooses the layout of this output: it is the result of a `layout` node with {planned}, before
+// `shard` has chosen.
+bool is_planned(const Graph& graph, const Output& output);
+
+}  // namespace karez::passes
