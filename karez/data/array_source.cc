@@ -1,4 +1,4 @@
-// Arrays as sources: slices are copied in runs as long as both sides are dense. And a pool of memory for copies.
+// Arrays as sources: slices are copied in runs that are contiguous on both sides. Also the pool of memory for copies.
 #include "karez/data/array_source.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace karez::data {
 namespace {
 
-constexpr int max_dimensions = 16;  // the index lives on the stack: reads allocate nothing
+constexpr int max_dimensions = 16;  // the index is on the stack: reads allocate nothing
 
-// Copies the slice that begins at `begin` out of an array whose bytes and row-major view are given.
+// Copies the slice that begins at `begin` out of the array with these bytes and this row-major view.
 void read_slice(const std::byte* bytes, const View& view, std::span<const std::int64_t> begin, const TensorRef& out) {
   if (out.count() == 0) return;
   const auto& shape = out.shape();
@@ -27,7 +27,7 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
     std::memcpy(out.data, bytes, item);
     return;
   }
-  // Dimensions from `last` on are one run: whole in the array, and dense on both sides.
+  // Dimensions from `last` on are one run: whole in the array, and contiguous on both sides.
   const std::int64_t to_step = out.strides()[rank - 1];
   std::size_t last = rank - 1;
   std::int64_t run = shape[last];
@@ -55,7 +55,7 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
   }
 }
 
-// Where that slice lies, if strides along which it extends are the array's.
+// The address of the slice, if its strides equal the array's in all dimensions of more than one element.
 const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<const std::int64_t> begin,
                             const View& view) {
   std::int64_t at = 0;
@@ -67,9 +67,9 @@ const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<co
 }
 
 void check(const HostArray& array) {
-  require(array.valid(), "a source of an array that was never made");
+  require(array.valid(), "a source needs an initialised array");
   require(array.view().rank() <= max_dimensions, "an array of ", array.view().rank(),
-          " dimensions as a source; at most ", max_dimensions);
+          " dimensions cannot be a source; the limit is ", max_dimensions);
 }
 
 class ArraySource : public Source {
@@ -122,19 +122,19 @@ std::shared_ptr<const Source> array_source(HostArray array) {
   return std::make_shared<ArraySource>(std::move(array));
 }
 
-// What lies ready, and the clock by which it ages: one tick a copy.
+// Idle blocks, and the clock by which they age: one tick per copy.
 struct ArrayCopyPool::State {
   struct IdleBlock {
     std::unique_ptr<CopySource> source;
     std::int64_t since = 0;
   };
-  static constexpr std::int64_t max_idle_ticks = 64;  // ticks that memory lies ready before it is freed
+  static constexpr std::int64_t max_idle_ticks = 64;  // ticks after which idle memory is freed
 
   std::mutex mutex;
   std::vector<IdleBlock> idle;
   std::int64_t now = 0, allocated = 0, pooled_bytes = 0;
 
-  // The smallest that holds so many bytes and is not more than twice as large.
+  // The smallest idle block of at least `bytes` and at most twice as many.
   std::unique_ptr<CopySource> find(std::int64_t bytes) {
     auto best = idle.end();
     for (auto at = idle.begin(); at != idle.end(); ++at)
@@ -154,7 +154,7 @@ std::shared_ptr<const Source> ArrayCopyPool::copy(const HostArray& array) {
   check(array);
   const std::int64_t bytes = std::max<std::int64_t>(array.view().bytes(), 1);
   std::unique_ptr<CopySource> source;
-  std::vector<State::IdleBlock> old;  // freed when the lock is open again
+  std::vector<State::IdleBlock> old;  // freed after the lock is released
   {
     std::lock_guard lock(state_->mutex);
     ++state_->now;

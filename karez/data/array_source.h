@@ -1,5 +1,5 @@
-// An array in host memory as a source, the same batch at every position; and copies of arrays as sources. How a value
-// that the user holds enters a plan.
+// Arrays in host memory as sources, with the same batch at every position, either shared or copied. Through these the
+// user's values enter a plan.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace karez::data {
 
 std::shared_ptr<const Source> array_source(HostArray array);  // shares its bytes
 
-// Sources that hold copies of arrays, in memory that is used again: when nobody holds a source any more, the next array
-// that fits takes its bytes. From any thread; sources may outlive it.
+// Makes sources that own copies of arrays, in reused memory: when the last handle of a source is destroyed, the next
+// array that fits takes its bytes. May be called from any thread; sources may outlive the pool.
 class ArrayCopyPool {
  public:
   ArrayCopyPool();
   std::shared_ptr<const Source> copy(const HostArray& array);
-  std::int64_t allocated() const;     // blocks of memory, since it began
-  std::int64_t pooled_bytes() const;  // bytes that lie ready or in use
+  std::int64_t allocated() const;     // blocks allocated so far
+  std::int64_t pooled_bytes() const;  // bytes of idle and used blocks
 
  private:
   struct State;

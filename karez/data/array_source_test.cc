@@ -1,4 +1,4 @@
-// Tests of arrays as sources: copies share nothing with what they were made of, and their memory is used again.
+// Tests of arrays as sources: copies share no memory with the originals, and their memory is reused.
 #include "karez/data/array_source.h"
 
 #include <gtest/gtest.h>
@@ -23,29 +23,29 @@ std::vector<float> read(const Source& source, std::vector<std::int64_t> begin, S
   return {out.data<float>().begin(), out.data<float>().end()};
 }
 
-TEST(ArraySource, FindsASliceWhereTheStridesAreTheArrays) {
+TEST(ArraySource, FindsASliceWithTheArraysStrides) {
   const HostArray array(TensorType{DType::f32, {6, 8}});
   const auto source = array_source(array);
   auto at = [&](std::vector<std::int64_t> begin, const View& view) { return source->find(0, begin, view); };
   EXPECT_EQ(at({0, 0}, View(DType::f32, {6, 8})), array.bytes());
   EXPECT_EQ(at({2, 0}, View(DType::f32, {3, 8})), array.bytes() + 2 * 8 * 4);
   EXPECT_EQ(at({5, 4}, View(DType::f32, {1, 4})), array.bytes() + (5 * 8 + 4) * 4) << "one row has no stride";
-  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "rows of four";
+  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "other strides";
   EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4}, {8, 1})), array.bytes() + (2 * 8 + 4) * 4);
   EXPECT_THROW(at({4, 0}, View(DType::f32, {3, 8})), base::Error);
 }
 
-TEST(ArrayCopyPool, ShareNothingWithTheArray) {
+TEST(ArrayCopyPool, ItsCopiesShareNoMemoryWithTheArray) {
   ArrayCopyPool copies;
   HostArray array = counted({2, 3});
   auto copy = copies.copy(array), shared = array_source(array);
   array.data<float>()[4] = -1;
   EXPECT_EQ(read(*copy, {1, 0}, {1, 3}), (std::vector<float>{4, 5, 6}));
-  EXPECT_EQ(read(*shared, {1, 0}, {1, 3}), (std::vector<float>{4, -1, 6})) << "a plain source does";
+  EXPECT_EQ(read(*shared, {1, 0}, {1, 3}), (std::vector<float>{4, -1, 6})) << "a plain source shares its bytes";
   EXPECT_EQ(copy->type(), array.type());
 }
 
-TEST(ArrayCopyPool, FindASliceInTheirOwnMemory) {
+TEST(ArrayCopyPool, ItsCopiesFindASliceInTheirOwnMemory) {
   ArrayCopyPool copies;
   const HostArray array = counted({6, 8});
   const auto copy = copies.copy(array);
@@ -59,15 +59,15 @@ TEST(ArrayCopyPool, FindASliceInTheirOwnMemory) {
   EXPECT_NE(whole, array.bytes());
   EXPECT_EQ(first(whole), 1);
   EXPECT_EQ(first(copy->find(0, std::vector<std::int64_t>{2, 0}, View(DType::f32, {3, 8}))), 17);
-  EXPECT_EQ(copy->find(0, std::vector<std::int64_t>{2, 4}, View(DType::f32, {3, 4})), nullptr) << "rows of four";
+  EXPECT_EQ(copy->find(0, std::vector<std::int64_t>{2, 4}, View(DType::f32, {3, 4})), nullptr) << "other strides";
   EXPECT_THROW(copy->find(0, std::vector<std::int64_t>{4, 0}, View(DType::f32, {3, 8})), Error);
 }
 
-TEST(ArrayCopyPool, MemoryIsUsedAgainOnceNobodyHoldsIt) {
+TEST(ArrayCopyPool, MemoryIsReusedAfterTheLastHandleIsGone) {
   ArrayCopyPool copies;
   auto first = copies.copy(counted({100}));
   auto second = copies.copy(counted({100}));
-  EXPECT_EQ(copies.allocated(), 2) << "the first is still held";
+  EXPECT_EQ(copies.allocated(), 2) << "the first is still in use";
   first.reset();
   auto third = copies.copy(counted({10, 9}));
   EXPECT_EQ(copies.allocated(), 2) << "a smaller array fits";
@@ -75,23 +75,23 @@ TEST(ArrayCopyPool, MemoryIsUsedAgainOnceNobodyHoldsIt) {
   EXPECT_EQ(read(*second, {99}, {1}), (std::vector<float>{100}));
   second.reset();
   auto small = copies.copy(counted({20}));
-  EXPECT_EQ(copies.allocated(), 3) << "a small array does not sit on large memory";
+  EXPECT_EQ(copies.allocated(), 3) << "a small array does not use a large block";
   auto large = copies.copy(counted({101}));
   EXPECT_EQ(copies.allocated(), 4);
 }
 
-TEST(ArrayCopyPool, MemoryThatNobodyWantsIsFreed) {
+TEST(ArrayCopyPool, IdleMemoryIsFreed) {
   ArrayCopyPool copies;
   copies.copy(counted({100000}));
   EXPECT_EQ(copies.pooled_bytes(), 400000);
   for (int i = 0; i < 64; ++i) copies.copy(counted({4}));
-  EXPECT_EQ(copies.pooled_bytes(), 400016) << "for a while it lies ready";
+  EXPECT_EQ(copies.pooled_bytes(), 400016) << "the idle block stays for a while";
   for (int i = 0; i < 2; ++i) copies.copy(counted({4}));
   EXPECT_EQ(copies.pooled_bytes(), 16);
   EXPECT_EQ(copies.allocated(), 2);
 }
 
-TEST(ArrayCopyPool, SourcesOutliveThem) {
+TEST(ArrayCopyPool, SourcesOutliveIt) {
   std::shared_ptr<const Source> source;
   {
     ArrayCopyPool copies;
@@ -113,7 +113,7 @@ TEST(ArrayCopyPool, ThreadsMayCopyAtOnce) {
       }
     });
   for (auto& thread : threads) thread.join();
-  // A thread that sleeps while the others make 64 copies finds its block freed: on a busy machine that is now and then.
+  // A thread that sleeps while the others make 64 copies loses its block, which happens occasionally on a busy machine.
   EXPECT_LE(copies.allocated(), 8 + 4 * 4 * 500 / 64);
 }
 

@@ -1,5 +1,5 @@
-// Batches of labelled images: rows are looked up by logical index when a device asks for its slice; nothing is copied
-// before.
+// Batches of labelled images: rows are looked up by logical index when a device reads its slice; nothing is copied
+// earlier.
 #include "karez/data/batch.h"
 
 #include <array>
@@ -18,8 +18,8 @@ struct Batches::Rows {
   BatchOptions options;
   std::array<float, 256> normalised;  // by grey level
 
-  // The orders of two epochs, so that readers on both sides of an epoch's end do not chase each other. Made where they
-  // stand: no allocation.
+  // The orders of two epochs, so that readers on both sides of an epoch's end do not overwrite each other's order. They
+  // are computed in place, without allocation.
   struct Epoch {
     std::int64_t number = -1;
     std::vector<std::int32_t> order;
@@ -34,7 +34,7 @@ struct Batches::Rows {
   // visit(i, row) for the slice [begin, begin + count) of the batch; row is -1 for padding.
   template <class Visit>
   void for_rows(std::int64_t position, std::int64_t begin, std::int64_t count, Visit&& visit) const {
-    require(position >= 0, "a batch's position is ", position, "; positions begin with 0");
+    require(position >= 0, "a batch's position is ", position, "; it must be at least 0");
     std::int64_t epoch = position / per_epoch(), first = position % per_epoch() * options.batch + begin;
     if (!options.train) {
       for (std::int64_t i = 0; i < count; ++i) visit(i, first + i < data.rows() ? first + i : -1);
@@ -120,15 +120,15 @@ class Batches::Weights : public Source {
 };
 
 Batches::Batches(LabelledImages rows, const BatchOptions& options) : rows_(std::make_shared<Rows>()) {
-  require(options.batch >= 1, "a batch of ", options.batch, " rows; it takes at least 1");
-  require(std::isfinite(options.mean), "a mean of ", options.mean, " to take from images; it must be finite");
+  require(options.batch >= 1, "a batch of ", options.batch, " rows; it must have at least 1");
+  require(std::isfinite(options.mean), "a mean of ", options.mean, " for images; it must be finite");
   require(std::isfinite(options.deviation) && options.deviation > 0, "a deviation of ", options.deviation,
-          " to divide images by; it must be finite and positive");
+          " for images; it must be finite and positive");
   require(ErrorKind::data, !options.train || options.batch <= rows.rows(), "a batch of ", options.batch,
-          " rows is more than the data's ", rows.rows());
-  require(ErrorKind::data, rows.rows() >= 1, "a data set without a row");
+          " rows, but the data set has only ", rows.rows());
+  require(ErrorKind::data, rows.rows() >= 1, "the data set has no rows");
   require(ErrorKind::data, rows.rows() < (std::int64_t{1} << 31), "a data set of ", rows.rows(),
-          " rows; row numbers have 31 bits");
+          " rows; it must have fewer than 2^31");
   rows_->data = std::move(rows);
   rows_->options = options;
   for (std::size_t grey = 0; grey < 256; ++grey)

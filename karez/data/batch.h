@@ -1,5 +1,5 @@
-// Batches of labelled images: position -> (epoch, batch of the epoch) -> rows, as sources that any device reads its
-// slice from.
+// Batches of labelled images: position -> (epoch, batch of the epoch) -> rows, as sources from which each device reads
+// its slice.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Tests of batches: which rows stand at a position, what slices and padding read, and that many threads may ask at
-// once.
+// Tests of batches: the rows at a position, the values of slices and padding, and reads by several threads at once.
 #include "karez/data/batch.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +42,7 @@ template <class T> std::vector<T> list(const HostArray& array) {
   return {data.begin(), data.end()};
 }
 
-TEST(Batches, AnEpochVisitsEveryRowOnceButTheLastPartialBatch) {
+TEST(Batches, AnEpochVisitsEveryRowOnceExceptTheLastPartialBatch) {
   Batches batches(rows(11), {.batch = 3, .seed = 5});
   ASSERT_EQ(batches.per_epoch(), 3);
   std::vector<std::int32_t> order(11);
@@ -67,7 +66,7 @@ TEST(Batches, ImagesAndLabelsOfAPositionAreOfTheSameRows) {
   }
 }
 
-TEST(Batches, ADevicesSliceIsThatPartOfTheWholeBatch) {
+TEST(Batches, ADevicesSliceIsItsPartOfTheWholeBatch) {
   Batches batches(rows(20), {.batch = 5});
   auto whole_batch = list<float>(read(*batches.images(), 2));
   auto tail = list<float>(read(*batches.images(), 2, {3, 0, 0, 0}, {2, 1, 2, 3}));
@@ -96,7 +95,7 @@ TEST(Batches, EvaluationGoesInOrderAndPadsWithWeightZero) {
   EXPECT_EQ(list<float>(read(*batches.images(), 1))[12], 0.0f);
 }
 
-TEST(Batches, ManyThreadsOnManyEpochsReadWhatOneWould) {
+TEST(Batches, ManyThreadsOnManyEpochsReadTheSameAsOneThread) {
   Batches batches(rows(200), {.batch = 10, .seed = 3});
   std::vector<std::vector<std::int32_t>> expected;
   {
@@ -117,14 +116,13 @@ TEST(Batches, ManyThreadsOnManyEpochsReadWhatOneWould) {
 }
 
 TEST(Batches, BadOptionsAndSlicesAreErrorsWithTheValues) {
-  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 0}); }), "a batch of 0 rows; it takes at least 1");
-  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 5}); }), "a batch of 5 rows is more than the data's 4");
+  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 0}); }), "a batch of 0 rows; it must have at least 1");
+  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 5}); }), "a batch of 5 rows, but the data set has only 4");
   EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 2, .deviation = 0}); }),
-            "a deviation of 0.0 to divide images by; it must be finite and positive");
+            "a deviation of 0.0 for images; it must be finite and positive");
   Batches batches(rows(4), {.batch = 2});
-  EXPECT_EQ(error_of([&] { read(*batches.labels(), -1); }), "a batch's position is -1; positions begin with 0");
-  EXPECT_EQ(error_of([&] { read(*batches.labels(), 0, {1}, {2}); }),
-            "a source of i32[2] was asked for a slice i32[2] at [1]");
+  EXPECT_EQ(error_of([&] { read(*batches.labels(), -1); }), "a batch's position is -1; it must be at least 0");
+  EXPECT_EQ(error_of([&] { read(*batches.labels(), 0, {1}, {2}); }), "a source of i32[2] has no slice i32[2] at [1]");
 }
 
 TEST(ArraySource, ReadsAnySliceInAnyStrides) {
@@ -137,7 +135,7 @@ TEST(ArraySource, ReadsAnySliceInAnyStrides) {
   EXPECT_THAT(list<std::int32_t>(out), ::testing::ElementsAre(0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11));
 }
 
-// Every slice of an array, into memory that is dense or has gaps behind rows, matrices or both: runs are as long as
+// Every slice of an array, into memory that is contiguous or has gaps after rows, matrices or both: runs are as long as
 // both sides allow.
 TEST(ArraySource, ReadsEverySliceIntoMemoryWithGaps) {
   const Shape whole{2, 3, 2, 2};
@@ -145,7 +143,7 @@ TEST(ArraySource, ReadsEverySliceIntoMemoryWithGaps) {
   std::iota(array.data<std::int32_t>().begin(), array.data<std::int32_t>().end(), 0);
   auto source = array_source(array);
   for_each_index(
-      Shape{2, 3, 2, 2, 2, 3, 2, 2, 4}, [&](const Ints& at) {  // begins, sizes less one, and where the gaps are
+      Shape{2, 3, 2, 2, 2, 3, 2, 2, 4}, [&](const Ints& at) {  // begins, sizes minus one, and the kind of gaps
         const Ints begin(at.begin(), at.begin() + 4);
         Shape size(at.begin() + 4, at.begin() + 8);
         for (std::size_t d = 0; d < 4; ++d)

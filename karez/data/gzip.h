@@ -11,11 +11,11 @@
 
 namespace karez::data {
 
-// True where the bytes begin as gzip does.
+// True if the bytes begin with gzip's magic number.
 bool is_gzip(std::span<const std::uint8_t> bytes);
 
-// The bytes that were compressed. `name` is what errors call the data: damage, a wrong checksum and an early end are
-// told apart. At most `most` bytes are unpacked; what would follow them is not looked at.
+// Unpacks the bytes. Errors begin with `name` and distinguish damage, a wrong checksum and an early end. Unpacks at
+// most `max_bytes` bytes and does not check the data after them.
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name,
                                  std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 

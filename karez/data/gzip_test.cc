@@ -1,4 +1,4 @@
-// Tests of gzip reading: what was compressed comes back; damage of each kind is named.
+// Tests of gzip reading: compressed bytes are restored; each kind of damage has its error.
 #include "karez/data/gzip.h"
 
 #include <gmock/gmock.h>
@@ -37,13 +37,13 @@ Bytes some(std::size_t count) {
 
 auto fails_with(const std::string& text) { return Throws<Error>(Property(&Error::what, HasSubstr(text))); }
 
-TEST(Gzip, WhatWasCompressedComesBack) {
+TEST(Gzip, CompressedBytesAreRestored) {
   for (std::size_t count : {0u, 1u, 100u, 300000u}) EXPECT_EQ(gunzip(gzip(some(count)), "x"), some(count)) << count;
 }
 
 TEST(Gzip, AZeroFileOfMegabytesGrowsTheBuffer) { EXPECT_EQ(gunzip(gzip(Bytes(5000000)), "x"), Bytes(5000000)); }
 
-TEST(Gzip, NoMoreIsUnpackedThanWasAskedFor) {
+TEST(Gzip, AtMostTheRequestedBytesAreUnpacked) {
   Bytes zeros = gzip(Bytes(5000000));
   EXPECT_EQ(gunzip(zeros, "x", 7), Bytes(7));
   EXPECT_EQ(gunzip(zeros, "x", 0), Bytes());
@@ -70,9 +70,9 @@ TEST(Gzip, AFlippedByteOfTheContentFailsTheChecksum) {
   EXPECT_THAT([&] { gunzip(all, "bad.gz"); }, fails_with("bad.gz: gzip data is damaged near byte"));
 }
 
-TEST(Gzip, RandomDamageNeverPassesForTheOriginalNorCrashes) {
+TEST(Gzip, RandomDamageIsAlwaysAnError) {
   Bytes plain = some(3000), all = gzip(plain);
-  for (std::size_t at = 10; at < all.size() - 4; ++at) {  // behind the header, whose time and flags may change freely
+  for (std::size_t at = 10; at < all.size() - 4; ++at) {  // after the header: its time and flags may change freely
     Bytes damaged = all;
     damaged[at] ^= 0x55;
     EXPECT_THROW(gunzip(damaged, "x"), Error) << "byte " << at;

@@ -24,7 +24,7 @@ std::uint32_t big_endian(std::span<const std::uint8_t> bytes, std::size_t at) {
          static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
 }
 
-// The file as it is called, or with ".gz".
+// The path of the file with this name, or with ".gz" appended.
 std::string find(const std::string& directory, const std::string& name) {
   for (const auto& candidate : {name, name + ".gz"})
     if (auto path = fs::path(directory) / candidate; fs::is_regular_file(path)) return path.string();
@@ -68,7 +68,7 @@ IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_vi
 
 IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   if (!is_gzip(bytes)) return parse_idx(bytes, rank, name);
-  // A few bytes can unpack to a thousand times as many, so the header says first how many there should be.
+  // A few bytes can unpack to a thousand times as many, so the header is read first for the expected count.
   Header header = header_of(gunzip(bytes, name, header_bytes(rank)), rank, name);
   std::int64_t whole = checked_add(header.bytes, header.count);
   std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(whole, 1)));
@@ -92,8 +92,8 @@ LabelledImages read_labelled_images(const std::string& directory, std::string_vi
   std::string image_path = find(directory, cat(part, "-images-idx3-ubyte")),
               label_path = find(directory, cat(part, "-labels-idx1-ubyte"));
   IdxArray images = read_idx(image_path, 3), labels = read_idx(label_path, 1);
-  require(ErrorKind::data, images.shape[0] == labels.shape[0], image_path, " holds ", images.shape[0], " images, but ",
-          label_path, " holds ", labels.shape[0], " labels");
+  require(ErrorKind::data, images.shape[0] == labels.shape[0], image_path, " has ", images.shape[0], " images, but ",
+          label_path, " has ", labels.shape[0], " labels");
   auto wrong =
       std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t label) { return label >= classes; });
   require(ErrorKind::data, wrong == labels.bytes.end(), label_path, ": label ",

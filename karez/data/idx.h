@@ -1,4 +1,4 @@
-// IDX files (LeCun's format of MNIST and its kin): unsigned bytes with a shape, plain or gzipped.
+// IDX files (LeCun's format of MNIST and similar data sets): unsigned bytes with a shape, plain or gzipped.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace karez::data {
 
-// What an IDX file of unsigned bytes holds, row-major.
+// The content of an IDX file of unsigned bytes, row-major.
 struct IdxArray {
   Shape shape;
   std::vector<std::uint8_t> bytes;
 };
 
-// Reads a file of `rank` dimensions. Errors name the file and what it holds: bad magic, counts beyond the file, a cut
-// or a tail, gzip damage.
+// Reads a file of `rank` dimensions. Errors have the file's name and the wrong values: a bad magic number, counts
+// beyond the file, missing or additional bytes, gzip damage.
 IdxArray read_idx(const std::string& path, int rank);
-// The same from the file's bytes, plain or gzipped. Memory taken is what the header counts, and no more than the bytes
-// can hold.
+// The same from the file's bytes, plain or gzipped. Allocates the bytes that the header counts, but no more than the
+// file can contain.
 IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
 

@@ -1,4 +1,4 @@
-// Tests of IDX files: good ones read back; each kind of bad one says what is wrong, with the values.
+// Tests of IDX files: valid files are read; each kind of invalid file has an error with the wrong values.
 #include "karez/data/idx.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ Bytes idx(std::uint32_t magic, const std::vector<std::uint32_t>& counts, const B
   return out;
 }
 
-// A directory that lives for one test.
+// A directory that exists for one test.
 struct Folder {
   fs::path path = fs::temp_directory_path() / cat("karez_idx_", getpid());
   Folder() { fs::create_directories(path); }
@@ -37,7 +37,7 @@ struct Folder {
     std::ofstream(path / name, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
-  // The text of the error with the folder's own name taken out.
+  // The text of the error, with DIR in place of the folder's path.
   std::string error() const {
     std::string text = error_of([&] { read_labelled_images(path.string(), "train"); });
     for (auto at = text.find(path.string()); at != text.npos; at = text.find(path.string()))
@@ -46,13 +46,13 @@ struct Folder {
   }
 };
 
-TEST(Idx, AGoodFileReadsBack) {
+TEST(Idx, AValidFileIsRead) {
   IdxArray a = parse_idx(idx(0x803, {2, 1, 3}, {1, 2, 3, 4, 5, 6}), 3, "x");
   EXPECT_EQ(a.shape, (Shape{2, 1, 3}));
   EXPECT_EQ(a.bytes, (Bytes{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(Idx, ABadMagicIsShownWithTheExpectedOne) {
+TEST(Idx, ABadMagicIsReportedWithTheExpectedOne) {
   EXPECT_EQ(error_of([] {
               parse_idx(idx(0xd03, {1, 1, 1}, {1}), 3, "f");
             }),
@@ -63,7 +63,7 @@ TEST(Idx, ABadMagicIsShownWithTheExpectedOne) {
             "f: bad magic 0x00000803; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
 }
 
-TEST(Idx, CountsBeyondTheFileAreShownWithWhatThereIs) {
+TEST(Idx, CountsBeyondTheFileAreReportedWithTheBytesPresent) {
   EXPECT_EQ(error_of([] {
               parse_idx(idx(0x803, {60000, 28, 28}, {1, 2}), 3, "f");
             }),
@@ -74,7 +74,7 @@ TEST(Idx, CountsBeyondTheFileAreShownWithWhatThereIs) {
             "f: the header counts [1] = 1 bytes, but 2 follow it");
 }
 
-TEST(Idx, CountsWhoseProductOverflowsAreAnErrorNotASmallNumber) {
+TEST(Idx, CountsWithAnOverflowingProductAreAnError) {
   EXPECT_THAT(error_of([] {
                 parse_idx(idx(0x803, {0xffffffff, 0xffffffff, 0xffffffff}, {}), 3, "f");
               }),
@@ -87,7 +87,7 @@ TEST(Idx, ACutHeaderIsTruncated) {
             "f: truncated: the header takes 16 bytes, the file has 8");
 }
 
-// `plain` as one stored block of gzip whose checksum is cut off.
+// `plain` as one stored block of gzip without its checksum.
 Bytes stored_gzip(const Bytes& plain) {
   Bytes out{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
   auto length = static_cast<std::uint16_t>(plain.size()), other = static_cast<std::uint16_t>(~length);
@@ -97,8 +97,8 @@ Bytes stored_gzip(const Bytes& plain) {
   return out;
 }
 
-TEST(Idx, OfGzipNoMoreIsUnpackedThanTheHeaderCounts) {
-  // The damage behind the counted bytes is never met.
+TEST(Idx, GzipUnpacksNoMoreThanTheHeaderCounts) {
+  // The damage after the counted bytes is never read.
   EXPECT_EQ(error_of([] {
               unpack_idx(stored_gzip(idx(0x801, {2}, {1, 2, 3})), 1, "f");
             }),
@@ -118,7 +118,7 @@ TEST(Idx, AMissingFileIsNamed) {
   EXPECT_EQ(error_of([] { read_idx("/tmp", 1); }), "cannot open '/tmp'");
 }
 
-TEST(LabelledImages, ThePairReadsTogether) {
+TEST(LabelledImages, ThePairIsReadTogether) {
   Folder folder;
   folder.write("train-images-idx3-ubyte", idx(0x803, {2, 1, 2}, {1, 2, 3, 4}));
   folder.write("train-labels-idx1-ubyte", idx(0x801, {2}, {9, 0}));
@@ -127,7 +127,7 @@ TEST(LabelledImages, ThePairReadsTogether) {
   EXPECT_EQ(rows.labels, (Bytes{9, 0}));
 }
 
-TEST(LabelledImages, AMissingDirectoryAndAMissingFileAreToldApart) {
+TEST(LabelledImages, AMissingDirectoryAndAMissingFileAreDistinguished) {
   EXPECT_EQ(error_of([] { read_labelled_images("/nowhere", "train"); }), "data directory '/nowhere' does not exist");
   Folder folder;
   EXPECT_EQ(folder.error(), "data directory 'DIR' has no file train-images-idx3-ubyte, neither plain nor with .gz");
@@ -137,8 +137,7 @@ TEST(LabelledImages, CountsOfImagesAndLabelsMustAgree) {
   Folder folder;
   folder.write("train-images-idx3-ubyte", idx(0x803, {2, 1, 1}, {1, 2}));
   folder.write("train-labels-idx1-ubyte", idx(0x801, {3}, {1, 2, 3}));
-  EXPECT_EQ(folder.error(),
-            "DIR/train-images-idx3-ubyte holds 2 images, but DIR/train-labels-idx1-ubyte holds 3 labels");
+  EXPECT_EQ(folder.error(), "DIR/train-images-idx3-ubyte has 2 images, but DIR/train-labels-idx1-ubyte has 3 labels");
 }
 
 TEST(LabelledImages, ALabelOutOfRangeIsNamedWithItsRow) {

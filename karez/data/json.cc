@@ -34,8 +34,8 @@ class SaxHandler : public nlohmann::json_sax<json> {
     what.remove_prefix(std::min(what.find("] ") + 2, what.size()));  // the number of the exception
     std::string shown(what.substr(0, 200));
     for (char& c : shown)
-      if (static_cast<unsigned char>(c) >= 128) c = '?';  // it may be no UTF-8, and a message must be
-    fail(ErrorKind::data, name_, ": no JSON at byte ", position, ": ", shown);
+      if (static_cast<unsigned char>(c) >= 128) c = '?';  // it may not be UTF-8, but a message must be
+    fail(ErrorKind::data, name_, ": invalid JSON at byte ", position, ": ", shown);
   }
 
  private:
@@ -58,7 +58,7 @@ std::string json_text(std::string_view text) {
   try {
     return json(std::string(text)).dump();
   } catch (const json::exception&) {
-    fail(ErrorKind::data, "a text is not UTF-8, as JSON wants it: ", text.substr(0, 200));
+    fail(ErrorKind::data, "a string is not UTF-8, which JSON requires: ", text.substr(0, 200));
   }
 }
 

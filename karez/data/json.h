@@ -1,5 +1,4 @@
-// What a JSON text says, one thing after the other: nothing is built, so no text takes more memory than its reader
-// keeps.
+// JSON as a sequence of events: no tree is built, so a text needs no more memory than its reader keeps.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +23,13 @@ enum class JsonKind : std::uint8_t {
 
 struct JsonEvent {
   JsonKind kind = JsonKind::other;
-  std::string_view text = {};  // of a key or a text; it lives as long as the call
+  std::string_view text = {};  // of a key or a text; valid during the call
   std::int64_t integer = 0;
 };
 
-// Errors are of data and begin with `name`: text that is no JSON, with the place. What `take` throws ends the scan.
+// Invalid JSON is a data error that begins with `name` and has the position. An exception from `take` ends the scan.
 void scan_json(std::string_view text, std::string_view name, const std::function<void(const JsonEvent&)>& take);
-// A text as JSON writes it, in quotes; one that is not UTF-8 is an error.
+// A string as JSON text, in quotes; one that is not UTF-8 is an error.
 std::string json_text(std::string_view text);
 
 }  // namespace karez::data

@@ -22,7 +22,7 @@ struct Header {
   Shape shape;
 };
 
-std::string python_text(Scanner& in) {  // '<f4': types hold no quotes
+std::string python_text(Scanner& in) {  // '<f4': types contain no quotes
   const bool single = in.accept("'");
   if (!single) in.expect("\"");
   std::string out;
@@ -31,7 +31,7 @@ std::string python_text(Scanner& in) {  // '<f4': types hold no quotes
     bool found = false;
     for (char c : letters)
       if (in.accept(std::string_view(&c, 1))) out += c, found = true;
-    if (!found) in.fail_here("a text ends in ' or \"");
+    if (!found) in.fail_here("a string must end with ' or \"");
   }
   return out;
 }
@@ -57,7 +57,7 @@ Header parse_header(std::string_view text, std::string_view name) {
         if (!in.accept(",") && !in.peek(")")) in.fail_here("expected ',' or ')'");
       }
     } else {
-      in.fail_here("'" + key + "' is no key of a header");
+      in.fail_here("'" + key + "' is not a key of a header");
     }
     if (!in.accept(",") && !in.peek("}")) in.fail_here("expected ',' or '}'");
   }
@@ -71,7 +71,7 @@ DType dtype_of_numpy(const std::string& type, std::string_view name) {
   if (type == "<i8") return DType::i64;
   if (type == "|b1") return DType::b8;
   if (type == "<f2") return DType::f16;
-  fail(ErrorKind::data, name, ": elements of type '", type, "'; there are <f2, <f4, <f8, <i4, <i8 and |b1");
+  fail(ErrorKind::data, name, ": elements of type '", type, "'; supported are <f2, <f4, <f8, <i4, <i8 and |b1");
 }
 
 }  // namespace
@@ -79,12 +79,12 @@ DType dtype_of_numpy(const std::string& type, std::string_view name) {
 HostArray parse_npy(std::span<const char> bytes, std::string_view name) {
   const std::string_view text(bytes.data(), bytes.size());
   require(ErrorKind::data, text.size() >= 10 && text.substr(0, magic.size()) == magic, name,
-          ": this is no .npy file: it does not begin with the magic");
+          ": not a .npy file: it does not begin with the magic number");
   const int version = static_cast<unsigned char>(text[6]);
   require(ErrorKind::data, version >= 1 && version <= 3, name, ": a .npy file of version ", version,
-          "; versions 1 to 3 are read");
+          "; versions 1 to 3 are supported");
   const std::size_t width = version == 1 ? 2 : 4;
-  require(ErrorKind::data, text.size() >= 8 + width, name, ": the header is cut");
+  require(ErrorKind::data, text.size() >= 8 + width, name, ": the header is truncated");
   std::size_t length = 0;
   for (std::size_t i = 0; i < width; ++i)
     length |= static_cast<std::size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);

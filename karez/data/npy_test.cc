@@ -1,4 +1,4 @@
-// .npy files by hand, as NumPy writes them, and damaged ones.
+// .npy files written by hand as NumPy writes them, and damaged ones.
 #include "karez/data/npy.h"
 
 #include <gtest/gtest.h>
@@ -47,14 +47,14 @@ TEST(Npy, EveryTypeHasItsName) {
   }
 }
 
-TEST(Npy, FortranOrderIsTurned) {
+TEST(Npy, FortranOrderIsConverted) {
   const auto a = parse_npy(
       npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }", bytes_of<std::int32_t>({1, 4, 2, 5, 3, 6})),
       "a.npy");
   EXPECT_EQ(values<std::int32_t>(a), (std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(Npy, ScalarsEmptyArraysAndLaterVersionsRead) {
+TEST(Npy, ScalarsEmptyArraysAndLaterVersionsAreRead) {
   EXPECT_EQ(parse_npy(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", bytes_of<double>({2.5})), "a.npy")
                 .data<double>()[0],
             2.5);
@@ -68,16 +68,16 @@ TEST(Npy, ScalarsEmptyArraysAndLaterVersionsRead) {
               1);
 }
 
-TEST(Npy, WhatIsWrongIsSaid) {
+TEST(Npy, ErrorsNameTheFileAndTheFault) {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", two = bytes_of<float>({1, 2});
-  EXPECT_EQ(error_of(""), "a.npy: this is no .npy file: it does not begin with the magic");
-  EXPECT_EQ(error_of("PK\3\4 and so on"), "a.npy: this is no .npy file: it does not begin with the magic");
-  EXPECT_EQ(error_of(npy(good, two, 4)), "a.npy: a .npy file of version 4; versions 1 to 3 are read");
+  EXPECT_EQ(error_of(""), "a.npy: not a .npy file: it does not begin with the magic number");
+  EXPECT_EQ(error_of("PK\3\4 and so on"), "a.npy: not a .npy file: it does not begin with the magic number");
+  EXPECT_EQ(error_of(npy(good, two, 4)), "a.npy: a .npy file of version 4; versions 1 to 3 are supported");
   EXPECT_EQ(error_of(npy(good, two).substr(0, 20)), "a.npy: the header has 58 bytes, but only 10 follow");
   EXPECT_EQ(error_of(npy(good, two + "x")), "a.npy: f32[2] takes 8 bytes, but the file has 9");
   EXPECT_EQ(error_of(npy(good, two.substr(1))), "a.npy: f32[2] takes 8 bytes, but the file has 7");
   EXPECT_EQ(error_of(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", two)),
-            "a.npy: elements of type '>f4'; there are <f2, <f4, <f8, <i4, <i8 and |b1");
+            "a.npy: elements of type '>f4'; supported are <f2, <f4, <f8, <i4, <i8 and |b1");
   EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", two)),
             "a.npy: line 1, column 54: a size is below 0 at ',), }'");
   EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }", two)),

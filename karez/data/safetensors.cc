@@ -1,4 +1,4 @@
-// Headers of safetensors files: read from bytes nobody vouches for, and written.
+// Parses headers of safetensors files from untrusted bytes, and prints them.
 #include "karez/data/safetensors.h"
 
 #include <algorithm>
@@ -24,14 +24,14 @@ constexpr FormatType format_types[] = {{"BOOL", 1},    {"U8", 1},  {"I8", 1},  {
                                        {"U64", 8},     {"C64", 8}};
 constexpr std::size_t max_dimensions = 64;
 
-// For messages: not all of what may be long, and no half of a character.
+// For messages: cuts long text, but not within a UTF-8 character.
 std::string abbreviate(std::string_view text) {
   std::size_t end = std::min<std::size_t>(text.size(), 100);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return quote(text.substr(0, end));
 }
 
-// The header as a machine of few states: which object is open, and what its last key was.
+// A state machine over JSON events: the state is the open object and its last key.
 class HeaderReader {
  public:
   explicit HeaderReader(std::string_view file) : file_(file) {}
@@ -45,8 +45,7 @@ class HeaderReader {
       case JsonKind::key: return key(event.text);
       case JsonKind::text: return text(event.text);
       case JsonKind::integer: return integer(event.integer);
-      case JsonKind::other:
-        fail(ErrorKind::data, file_, ": ", location(), ": neither a text nor a whole number of 64 bits");
+      case JsonKind::other: fail(ErrorKind::data, file_, ": ", location(), ": neither a string nor a 64-bit integer");
     }
   }
   WeightHeader header;
@@ -65,7 +64,7 @@ class HeaderReader {
   }
 
   void open() {
-    check(list_ == nullptr && (state_ == State::outside || state_ == State::top), "an object where none belongs");
+    check(list_ == nullptr && (state_ == State::outside || state_ == State::top), "unexpected object");
     if (state_ == State::outside) {
       state_ = State::top;
     } else if (key_ == "__metadata__") {
@@ -80,31 +79,30 @@ class HeaderReader {
   void close() {
     if (state_ == State::entry) {
       key_.clear();
-      for (std::size_t k = 0; k < std::size(keys); ++k) check(seen_[k], "it has no ", keys[k]);
+      for (std::size_t k = 0; k < std::size(keys); ++k) check(seen_[k], "missing key ", keys[k]);
     }
     state_ = state_ == State::top ? State::outside : State::top;
   }
   void key(std::string_view text) {
     key_ = text;
     if (state_ == State::top && text == "__metadata__") {
-      check(!any_notes_, "it stands there twice");
+      check(!any_notes_, "duplicate key");
       any_notes_ = true;
     }
-    if (state_ == State::notes) check(header.notes.count(key_) == 0, "it stands there twice");
+    if (state_ == State::notes) check(header.notes.count(key_) == 0, "duplicate key");
     if (state_ != State::entry) return;
     const auto k = static_cast<std::size_t>(std::find(std::begin(keys), std::end(keys), text) - std::begin(keys));
-    check(k < std::size(keys), "no key of a tensor; there are dtype, shape and data_offsets");
-    check(!seen_[k], "it stands there twice");
+    check(k < std::size(keys), "unknown key; a tensor has dtype, shape and data_offsets");
+    check(!seen_[k], "duplicate key");
     seen_[k] = true;
   }
   void begin_list() {
-    check(state_ == State::entry && list_ == nullptr && (key_ == "shape" || key_ == "data_offsets"),
-          "a list where none belongs");
+    check(state_ == State::entry && list_ == nullptr && (key_ == "shape" || key_ == "data_offsets"), "unexpected list");
     list_ = key_ == "shape" ? &header.entries.back().shape : &(offsets_ = {});
   }
   void end_list() {
     if (list_ == &offsets_) {
-      check(offsets_.size() == 2, offsets_.size(), " numbers; begin and end are meant");
+      check(offsets_.size() == 2, offsets_.size(), " numbers; expected begin and end");
       header.entries.back().begin = offsets_[0];
       header.entries.back().end = offsets_[1];
     }
@@ -112,12 +110,12 @@ class HeaderReader {
   }
   void text(std::string_view text) {
     check(list_ == nullptr && (state_ == State::notes || (state_ == State::entry && key_ == "dtype")),
-          "a text where none belongs");
+          "unexpected string");
     if (state_ == State::notes) header.notes[key_] = text;
     else header.entries.back().dtype = text;
   }
   void integer(std::int64_t value) {
-    check(list_ != nullptr, "a number where none belongs");
+    check(list_ != nullptr, "unexpected number");
     check(value >= 0, value, " is below 0");
     check(list_->size() < max_dimensions, "more than ", max_dimensions, " numbers");
     list_->push_back(value);
@@ -132,20 +130,20 @@ class HeaderReader {
   Shape offsets_, *list_ = nullptr;
 };
 
-// What shape and dtype take must be what the offsets hold.
+// Checks that the offsets have the size of shape and dtype.
 void check_entry(const WeightEntry& entry, std::int64_t data_bytes, std::string_view file) {
   const std::string location = cat(file, ": tensor ", abbreviate(entry.name), ": ");
   const std::int64_t item = item_bytes(entry.dtype);
   require(ErrorKind::data, item > 0, location, "dtype ", abbreviate(entry.dtype), " is unknown; there are ",
           join(format_types, ", ", [](const FormatType& type) { return type.name; }));
   require(ErrorKind::data, entry.begin <= entry.end && entry.end <= data_bytes, location, "its bytes are ", entry.begin,
-          " to ", entry.end, " of ", data_bytes, " behind the header");
+          " to ", entry.end, " of ", data_bytes, " after the header");
   std::int64_t bytes = item;
   bool fits = true;
   for (std::int64_t size : entry.shape) fits &= !__builtin_mul_overflow(bytes, size, &bytes);
   require(ErrorKind::data, fits && bytes == entry.end - entry.begin, location, entry.dtype, entry.shape, " takes ",
           fits ? std::to_string(bytes) : std::string("more than 2^63"), " bytes, but its offsets ", entry.begin, " to ",
-          entry.end, " hold ", entry.end - entry.begin);
+          entry.end, " have ", entry.end - entry.begin);
 }
 
 // Each tensor begins where the one before it ends, and the last ends with the file.
@@ -156,10 +154,10 @@ void check_offsets(const std::vector<WeightEntry>& entries, std::int64_t data_by
     require(ErrorKind::data, entry.begin >= at, file, ": tensors ", abbreviate(entries[i == 0 ? 0 : i - 1].name),
             " and ", abbreviate(entry.name), " overlap: ", entry.begin, " is below ", at);
     require(ErrorKind::data, entry.begin == at, file, ": bytes ", at, " to ", entry.begin, " before tensor ",
-            abbreviate(entry.name), " belong to none");
+            abbreviate(entry.name), " belong to no tensor");
     at = entry.end;
   }
-  require(ErrorKind::data, at == data_bytes, file, ": the tensors end at byte ", at, " behind the header, the file at ",
+  require(ErrorKind::data, at == data_bytes, file, ": the tensors end at byte ", at, " after the header, the file at ",
           data_bytes);
 }
 
@@ -167,7 +165,7 @@ void check_names(const std::vector<WeightEntry>& entries, std::string_view file)
   std::set<std::string_view> names;
   for (const WeightEntry& entry : entries)
     require(ErrorKind::data, names.insert(entry.name).second, file, ": tensor ", abbreviate(entry.name),
-            " stands there twice");
+            " occurs twice");
 }
 
 constexpr std::string_view checksums_note = "karez.checksums", header_note = "karez.header",
@@ -179,7 +177,7 @@ std::string hex_of(std::uint64_t value) {
   return out;
 }
 
-// Where the header's own checksum stands in it; npos: nowhere.
+// The offset of the header's own checksum in it; npos if it has none.
 std::size_t checksum_offset(std::string_view header) {
   const std::string key = cat("\"", header_note, "\":\"");
   const std::size_t at = header.find(key);
@@ -192,14 +190,14 @@ std::string length_of(std::size_t header_bytes) {
   return out;
 }
 
-// Of its length and its text, whose own checksum counts as 0.
+// The checksum of the header's length and text, with its own checksum set to 0.
 std::string checksum_of(std::string header, std::size_t place) {
   header.replace(place, no_checksum.size(), no_checksum);
   const std::string all = length_of(header.size()) + header;
   return hex_of(hash_bytes(std::as_bytes(std::span(all))));
 }
 
-// Takes the checksums from the notes to the entries, and compares the header's own. Either both are there or none.
+// Moves the checksums from the notes to the entries, and verifies the header's own. Both notes exist, or none.
 void extract_checksums(WeightHeader& header, std::string_view text, std::string_view file) {
   const auto own = header.notes.find(std::string(header_note)), list = header.notes.find(std::string(checksums_note));
   if (own == header.notes.end() && list == header.notes.end()) return;
@@ -207,16 +205,16 @@ void extract_checksums(WeightHeader& header, std::string_view text, std::string_
   const bool whole = own != header.notes.end() && list != header.notes.end() && place != text.npos &&
                      own->second == checksum_of(std::string(text), place);
   require(ErrorKind::data, whole, file,
-          ": the header does not fit its checksum: the file is damaged, or another program rewrote it ",
+          ": the header does not match its checksum: the file is damaged, or another program rewrote it ",
           "and kept the notes '", header_note, "' and '", checksums_note, "', which it must leave out");
   const std::vector<std::string> words = header.entries.empty() ? std::vector<std::string>() : split(list->second, ' ');
   require(ErrorKind::data, words.size() == header.entries.size(), file, ": it has checksums of ", words.size(),
-          " tensors, and ", header.entries.size(), " tensors");
+          " tensors, but ", header.entries.size(), " tensors");
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), value, 16);
     require(ErrorKind::data, error == std::errc() && end == words[i].data() + words[i].size(), file, ": ",
-            abbreviate(words[i]), " is no checksum");
+            abbreviate(words[i]), " is not a checksum");
     header.entries[i].checksum = value;
   }
   header.notes.erase(own);
@@ -246,13 +244,13 @@ std::string_view weight_dtype(DType dtype) {
 
 std::int64_t weight_header_bytes(std::string_view first, std::int64_t file_bytes, std::string_view file) {
   require(ErrorKind::data, first.size() >= 8, file, ": ", file_bytes,
-          " bytes; a safetensors file begins with 8 that tell the length of its header");
+          " bytes; a safetensors file begins with 8 bytes that give the length of its header");
   std::uint64_t bytes = 0;
   for (int i = 7; i >= 0; --i) bytes = bytes << 8 | static_cast<unsigned char>(first[static_cast<std::size_t>(i)]);
   require(ErrorKind::data, bytes <= static_cast<std::uint64_t>(longest_weight_header), file, ": a header of ", bytes,
-          " bytes; at most ", longest_weight_header, " are possible. This may be no safetensors file");
+          " bytes; at most ", longest_weight_header, " are allowed. This may not be a safetensors file");
   require(ErrorKind::data, static_cast<std::int64_t>(bytes) <= file_bytes - 8, file, ": a header of ", bytes,
-          " bytes, but only ", file_bytes - 8, " follow: the file is cut");
+          " bytes, but only ", file_bytes - 8, " follow: the file is truncated");
   return static_cast<std::int64_t>(bytes);
 }
 
@@ -283,7 +281,7 @@ std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightN
   std::int64_t at = 0;
   for (WeightEntry& entry : entries) {
     require(ErrorKind::name, entry.name != "__metadata__",
-            "a tensor is called __metadata__, which safetensors keeps for notes");
+            "a tensor is named __metadata__, which safetensors reserves for notes");
     std::int64_t bytes = item_bytes(entry.dtype);
     for (std::int64_t size : entry.shape) bytes = checked_mul(bytes, size);
     entry.begin = at;
@@ -294,7 +292,7 @@ std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightN
   text += "}";
   text.resize(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(text.size()), 8)), ' ');
   require(ErrorKind::data, static_cast<std::int64_t>(text.size()) <= longest_weight_header, "names and types of ",
-          entries.size(), " tensors take ", text.size(), " bytes; the format has at most ", longest_weight_header);
+          entries.size(), " tensors take ", text.size(), " bytes; the format allows at most ", longest_weight_header);
   return length_of(text.size()) + text;
 }
 
@@ -319,17 +317,17 @@ std::map<std::string, std::string> parse_weight_index(std::string_view text, std
       if (event.kind == JsonKind::object_end) return static_cast<void>((in_map = false, --depth));
       if (event.kind == JsonKind::key) return static_cast<void>(name = event.text);
       require(ErrorKind::data, event.kind == JsonKind::text, file, ": weight_map, ", abbreviate(name),
-              ": no name of a file");
+              ": not a file name");
       require(ErrorKind::data, out.emplace(name, event.text).second, file, ": weight_map: ", abbreviate(name),
-              " stands there twice");
+              " occurs twice");
       const std::string_view to = event.text;
       require(ErrorKind::data,
               !to.empty() && to != "." && to != ".." && to.find_first_of(std::string_view("/\\\0", 3)) == to.npos, file,
-              ": weight_map, ", abbreviate(name), ": ", abbreviate(to), " is no file beside the index");
+              ": weight_map, ", abbreviate(name), ": ", abbreviate(to), " is not a file in the folder of the index");
       return;
     }
     if (event.kind == JsonKind::object && depth == 1 && key == "weight_map") {
-      require(ErrorKind::data, !any, file, ": weight_map stands there twice");
+      require(ErrorKind::data, !any, file, ": weight_map occurs twice");
       any = in_map = true;
     }
     if (event.kind == JsonKind::object || event.kind == JsonKind::array) ++depth;

@@ -1,4 +1,4 @@
-// The safetensors format, version 1: eight bytes with the length of a JSON header, the header, the tensors' bytes
+// The safetensors format, version 1: eight bytes with the length of a JSON header, the header, and the tensors' bytes
 // without gaps.
 #pragma once
 
@@ -16,11 +16,11 @@ namespace karez::data {
 
 // A tensor of a file.
 struct WeightEntry {
-  std::string name, dtype;                     // dtype as the format calls it: "F32", "BF16", "BOOL"
+  std::string name, dtype;                     // dtype by its name in the format: "F32", "BF16", "BOOL"
   Shape shape;                                 // row-major
-  std::int64_t begin = 0, end = 0;             // its bytes, counted from the first byte behind the header
-  int file = 0;                                // which of several
-  std::optional<std::uint64_t> checksum = {};  // XXH3 (64 bits) of its bytes, where the file says it
+  std::int64_t begin = 0, end = 0;             // range of its bytes, from the first byte after the header
+  int file = 0;                                // index of its file
+  std::optional<std::uint64_t> checksum = {};  // XXH3 (64 bits) of its bytes, if the file has it
   bool operator==(const WeightEntry&) const = default;
 };
 using WeightNotes = std::map<std::string, std::string>;  // "__metadata__": text by name
@@ -30,27 +30,27 @@ struct WeightHeader {
   WeightNotes notes;
 };
 
-inline constexpr std::int64_t longest_weight_header = 100'000'000;  // bytes; as the format's own library has it
+inline constexpr std::int64_t longest_weight_header = 100'000'000;  // bytes; the limit of the format's own library
 
-std::int64_t item_bytes(std::string_view dtype);  // of the format's dtypes; 0: none of them
-std::string_view weight_dtype(DType dtype);       // what the format calls it
+std::int64_t item_bytes(std::string_view dtype);  // for the format's dtypes; 0 for others
+std::string_view weight_dtype(DType dtype);       // its name in the format
 
-// How long the header is, by a file's first eight bytes (or all it has, if fewer).
+// The length of the header, from a file's first eight bytes (or all its bytes, if fewer).
 std::int64_t weight_header_bytes(std::string_view first, std::int64_t file_bytes, std::string_view file);
-// The header's text. Where it has checksums (see print_checked_header) the header's own is compared, and entries get
-// theirs; `notes` are without them. Errors are of data and say the file, the tensor and what is wrong: no JSON, a name
-// twice, an unknown dtype or key, a size below 0, offsets that do not hold what shape and dtype take, that leave the
-// file, overlap or leave a gap, another checksum.
+// Parses the header's text. If it has checksums (see print_checked_header), the header's own is verified and entries
+// get theirs; `notes` leave them out. Errors are data errors with the file, the tensor and the fault: invalid JSON, a
+// duplicate name, an unknown dtype or key, a size below 0, offsets that do not match shape and dtype, exceed the file,
+// overlap or leave a gap, or a wrong checksum.
 WeightHeader parse_weight_header(std::string_view text, std::int64_t file_bytes, std::string_view file);
-// Eight bytes and the header, padded so that what follows is aligned; sets every entry's begin and end.
+// The eight bytes and the header, padded so that the tensors are aligned; sets every entry's begin and end.
 std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightNotes& notes);
-// The same with two notes more: "karez.checksums", the XXH3 (64 bits) of each tensor's bytes in 16 hexadecimal digits,
-// in the order of their places (0 where `checksum` is not there yet, and the header is as long), and "karez.header",
-// that of the eight bytes and the header, its own digits taken as 0.
+// The same with two more notes. "karez.checksums" has the XXH3 (64 bits) of each tensor's bytes in 16 hexadecimal
+// digits, in the order of the tensors' offsets (0 if `checksum` is not set yet; the header has the same length).
+// "karez.header" has the checksum of the eight bytes and the header, with its own digits set to 0.
 std::string print_checked_header(std::vector<WeightEntry>& entries, const WeightNotes& notes);
 
-// The index of a model in several files: which tensor is in which of them, by name. A file is one beside the index: a
-// name that could lead elsewhere is an error.
+// The index of a model in several files: the file of each tensor, by name. All files are in the folder of the index: a
+// name that could refer to another folder is an error.
 std::map<std::string, std::string> parse_weight_index(std::string_view text, std::string_view file);
 
 }  // namespace karez::data

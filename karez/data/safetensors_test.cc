@@ -1,4 +1,4 @@
-// Headers of safetensors files by hand, as the format's description has them, and damaged ones.
+// Headers of safetensors files, written by hand after the format's description, and damaged ones.
 #include "karez/data/safetensors.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ namespace karez::data {
 namespace {
 using ::testing::HasSubstr;
 
-// What a file says of itself: the header's text behind its length, and how many bytes follow.
+// The error for a header's text and the number of bytes after it.
 std::string error_of(const std::string& text, std::int64_t data_bytes) {
   try {
     parse_weight_header(text, 8 + static_cast<std::int64_t>(text.size()) + data_bytes, "m.safetensors");
@@ -25,7 +25,7 @@ std::string entry(const std::string& name, const std::string& dtype, const std::
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" + offsets + "]}";
 }
 
-TEST(Safetensors, AHeaderSaysWhatTheTensorsAreAndWhere) {
+TEST(Safetensors, AHeaderHasTheTensorsTypesAndOffsets) {
   const std::string text = "{\"__metadata__\":{\"format\":\"pt\",\"a\\u00e4\":\"x\\ny\"}," +
                            entry("late", "I64", "", "8,16") + ", \n" +
                            "\"early\":{\"data_offsets\":[0,8],\"shape\":[2, 1],\"dtype\":\"F32\"}," +
@@ -39,7 +39,7 @@ TEST(Safetensors, AHeaderSaysWhatTheTensorsAreAndWhere) {
   EXPECT_TRUE(parse_weight_header("{}", 10, "m").entries.empty());
 }
 
-TEST(Safetensors, TheLengthOfTheHeaderIsNotBelieved) {
+TEST(Safetensors, TheLengthOfTheHeaderIsChecked) {
   const auto error = [](const std::string& first, std::int64_t bytes) {
     try {
       weight_header_bytes(first, bytes, "m.safetensors");
@@ -48,12 +48,12 @@ TEST(Safetensors, TheLengthOfTheHeaderIsNotBelieved) {
   };
   const std::string ten("\x0a\0\0\0\0\0\0\0", 8);
   EXPECT_EQ(weight_header_bytes(ten, 18, "m"), 10);
-  EXPECT_EQ(error(ten, 17), "m.safetensors: a header of 10 bytes, but only 9 follow: the file is cut");
+  EXPECT_EQ(error(ten, 17), "m.safetensors: a header of 10 bytes, but only 9 follow: the file is truncated");
   EXPECT_EQ(error("", 0),
-            "m.safetensors: 0 bytes; a safetensors file begins with 8 that tell the length of its header");
+            "m.safetensors: 0 bytes; a safetensors file begins with 8 bytes that give the length of its header");
   EXPECT_EQ(
       error(std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), 1'000'000'000),
-      "m.safetensors: a header of 100000001 bytes; at most 100000000 are possible. This may be no safetensors file");
+      "m.safetensors: a header of 100000001 bytes; at most 100000000 are allowed. This may not be a safetensors file");
   EXPECT_EQ(weight_header_bytes(std::string("\x00\xe1\xf5\x05\0\0\0\0", 8), 100'000'008, "m"), 100'000'000);
   EXPECT_THAT(error(std::string(8, '\xff'), 1'000'000), HasSubstr("a header of 18446744073709551615 bytes"));
   EXPECT_THAT(error(std::string("\0\0\0\0\0\0\0\x80", 8), 1'000'000),
@@ -63,30 +63,30 @@ TEST(Safetensors, TheLengthOfTheHeaderIsNotBelieved) {
 TEST(Safetensors, OffsetsAndShapesMustAgreeWithEachOtherAndWithTheFile) {
   const std::string a = entry("a", "F32", "2", "0,8");
   EXPECT_EQ(error_of("{" + a + "}", 8), "no error");
-  EXPECT_EQ(error_of("{" + a + "}", 9), "m.safetensors: the tensors end at byte 8 behind the header, the file at 9");
-  EXPECT_EQ(error_of("{" + a + "}", 7), "m.safetensors: tensor \"a\": its bytes are 0 to 8 of 7 behind the header");
+  EXPECT_EQ(error_of("{" + a + "}", 9), "m.safetensors: the tensors end at byte 8 after the header, the file at 9");
+  EXPECT_EQ(error_of("{" + a + "}", 7), "m.safetensors: tensor \"a\": its bytes are 0 to 8 of 7 after the header");
   EXPECT_EQ(error_of("{" + entry("a", "F32", "2", "8,0") + "}", 8),
-            "m.safetensors: tensor \"a\": its bytes are 8 to 0 of 8 behind the header");
+            "m.safetensors: tensor \"a\": its bytes are 8 to 0 of 8 after the header");
   EXPECT_EQ(error_of("{" + entry("a", "F32", "3", "0,8") + "}", 8),
-            "m.safetensors: tensor \"a\": F32[3] takes 12 bytes, but its offsets 0 to 8 hold 8");
+            "m.safetensors: tensor \"a\": F32[3] takes 12 bytes, but its offsets 0 to 8 have 8");
   EXPECT_EQ(error_of("{" + entry("a", "F64", "4611686018427387904,4", "0,8") + "}", 8),
             "m.safetensors: tensor \"a\": F64[4611686018427387904, 4] takes more than 2^63 bytes, but its offsets 0 to "
-            "8 hold 8");
+            "8 have 8");
   EXPECT_EQ(
       error_of("{" + entry("a", "F64", "2305843009213693952", "0,0") + "}", 0),
-      "m.safetensors: tensor \"a\": F64[2305843009213693952] takes more than 2^63 bytes, but its offsets 0 to 0 hold 0")
-      << "which is 0 in 64 bits";
+      "m.safetensors: tensor \"a\": F64[2305843009213693952] takes more than 2^63 bytes, but its offsets 0 to 0 have 0")
+      << "the product is 0 in 64 bits";
   EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "4,12") + "}", 12),
             "m.safetensors: tensors \"a\" and \"b\" overlap: 4 is below 8");
   EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "0,8") + "}", 8),
             "m.safetensors: tensors \"a\" and \"b\" overlap: 0 is below 8");
   EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "12,20") + "}", 20),
-            "m.safetensors: bytes 8 to 12 before tensor \"b\" belong to none");
+            "m.safetensors: bytes 8 to 12 before tensor \"b\" belong to no tensor");
   EXPECT_EQ(error_of("{" + entry("a", "F32", "1", "4,8") + "}", 8),
-            "m.safetensors: bytes 0 to 4 before tensor \"a\" belong to none");
+            "m.safetensors: bytes 0 to 4 before tensor \"a\" belong to no tensor");
   EXPECT_EQ(
       error_of("{" + entry("a", "F32", "1", "9223372036854775804,9223372036854775807") + "}", 8),
-      "m.safetensors: tensor \"a\": its bytes are 9223372036854775804 to 9223372036854775807 of 8 behind the header");
+      "m.safetensors: tensor \"a\": its bytes are 9223372036854775804 to 9223372036854775807 of 8 after the header");
 }
 
 TEST(Safetensors, TypesHaveTheSizesOfTheFormat) {
@@ -104,56 +104,55 @@ TEST(Safetensors, TypesHaveTheSizesOfTheFormat) {
     }
 }
 
-TEST(Safetensors, WhatIsNoHeaderIsRefused) {
+TEST(Safetensors, InvalidHeadersAreRefused) {
   const std::string a = entry("a", "U8", "", "0,1");
   const std::pair<std::string, std::string> wrong[] = {
       {"", "the header does not begin with '{'"},
       {"  {}", "the header does not begin with '{'"},
       {"[]", "the header does not begin with '{'"},
-      {"{", "the header: no JSON at byte "},
-      {"{} x", "the header: no JSON at byte "},
-      {"{\"a\xff\":1}", "the header: no JSON at byte "},
+      {"{", "the header: invalid JSON at byte "},
+      {"{} x", "the header: invalid JSON at byte "},
+      {"{\"a\xff\":1}", "the header: invalid JSON at byte "},
       {"{" + a + "," + a + "}", "tensors \"a\" and \"a\" overlap"},
-      {"{\"a\":1}", "header, key \"a\": a number where none belongs"},
-      {"{\"a\":\"x\"}", "header, key \"a\": a text where none belongs"},
-      {"{\"a\":[]}", "header, key \"a\": a list where none belongs"},
-      {"{\"a\":null}", "header, key \"a\": neither a text nor a whole number of 64 bits"},
-      {"{\"a\":{}}", "tensor \"a\": it has no dtype"},
-      {"{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}", "tensor \"a\": it has no data_offsets"},
-      {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}", "tensor \"a\": dtype: it stands there twice"},
-      {"{\"a\":{\"type\":\"U8\"}}", "tensor \"a\": type: no key of a tensor"},
-      {"{\"a\":{\"shape\":\"2\"}}", "tensor \"a\": shape: a text where none belongs"},
-      {"{\"a\":{\"shape\":{}}}", "tensor \"a\": shape: an object where none belongs"},
-      {"{\"a\":{\"shape\":[[1]]}}", "tensor \"a\": shape: a list where none belongs"},
-      {"{\"a\":{\"shape\":[{}]}}", "tensor \"a\": shape: an object where none belongs"},
+      {"{\"a\":1}", "header, key \"a\": unexpected number"},
+      {"{\"a\":\"x\"}", "header, key \"a\": unexpected string"},
+      {"{\"a\":[]}", "header, key \"a\": unexpected list"},
+      {"{\"a\":null}", "header, key \"a\": neither a string nor a 64-bit integer"},
+      {"{\"a\":{}}", "tensor \"a\": missing key dtype"},
+      {"{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}", "tensor \"a\": missing key data_offsets"},
+      {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}", "tensor \"a\": dtype: duplicate key"},
+      {"{\"a\":{\"type\":\"U8\"}}", "tensor \"a\": type: unknown key"},
+      {"{\"a\":{\"shape\":\"2\"}}", "tensor \"a\": shape: unexpected string"},
+      {"{\"a\":{\"shape\":{}}}", "tensor \"a\": shape: unexpected object"},
+      {"{\"a\":{\"shape\":[[1]]}}", "tensor \"a\": shape: unexpected list"},
+      {"{\"a\":{\"shape\":[{}]}}", "tensor \"a\": shape: unexpected object"},
       {"{\"a\":{\"shape\":[-1]}}", "tensor \"a\": shape: -1 is below 0"},
-      {"{\"a\":{\"shape\":[1.5]}}", "tensor \"a\": shape: neither a text nor a whole number"},
-      {"{\"a\":{\"shape\":[18446744073709551615]}}", "tensor \"a\": shape: neither a text nor a whole number"},
-      {"{" + entry("a", "U8", "", "0") + "}", "tensor \"a\": data_offsets: 1 numbers; begin and end are meant"},
-      {"{" + entry("a", "U8", "", "0,1,1") + "}", "tensor \"a\": data_offsets: 3 numbers; begin and end are meant"},
+      {"{\"a\":{\"shape\":[1.5]}}", "tensor \"a\": shape: neither a string nor a 64-bit integer"},
+      {"{\"a\":{\"shape\":[18446744073709551615]}}", "tensor \"a\": shape: neither a string nor a 64-bit integer"},
+      {"{" + entry("a", "U8", "", "0") + "}", "tensor \"a\": data_offsets: 1 numbers; expected begin and end"},
+      {"{" + entry("a", "U8", "", "0,1,1") + "}", "tensor \"a\": data_offsets: 3 numbers; expected begin and end"},
       {"{" + entry("a", "U7", "", "0,1") + "}", "tensor \"a\": dtype \"U7\" is unknown; there are BOOL, U8, I8, "},
-      {"{\"__metadata__\":{\"a\":1}}", "__metadata__ \"a\": a number where none belongs"},
-      {"{\"__metadata__\":{\"a\":{}}}", "__metadata__ \"a\": an object where none belongs"},
-      {"{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", "__metadata__ \"a\": it stands there twice"},
-      {"{\"__metadata__\":{},\"__metadata__\":{}}", "header, key \"__metadata__\": it stands there twice"},
+      {"{\"__metadata__\":{\"a\":1}}", "__metadata__ \"a\": unexpected number"},
+      {"{\"__metadata__\":{\"a\":{}}}", "__metadata__ \"a\": unexpected object"},
+      {"{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", "__metadata__ \"a\": duplicate key"},
+      {"{\"__metadata__\":{},\"__metadata__\":{}}", "header, key \"__metadata__\": duplicate key"},
   };
   for (const auto& [text, what] : wrong) EXPECT_THAT(error_of(text, 1), HasSubstr("m.safetensors: " + what)) << text;
   const std::string empty = entry("a", "U8", "0", "0,0");
-  EXPECT_EQ(error_of("{" + empty + "," + empty + "}", 0), "m.safetensors: tensor \"a\" stands there twice")
-      << "where no bytes overlap";
+  EXPECT_EQ(error_of("{" + empty + "," + empty + "}", 0), "m.safetensors: tensor \"a\" occurs twice")
+      << "although no bytes overlap";
   EXPECT_THAT(error_of("{\"a\xff\":1}", 0), HasSubstr("last read: '\"a?'")) << "messages are UTF-8";
   std::string cut;
   for (int i = 0; i < 60; ++i) cut += "\xc3\xa4";
-  EXPECT_THAT(error_of("{\"x" + cut + "\":1}", 0), HasSubstr("key \"x" + cut.substr(0, 98) + "\": a number"))
+  EXPECT_THAT(error_of("{\"x" + cut + "\":1}", 0), HasSubstr("key \"x" + cut.substr(0, 98) + "\": unexpected number"))
       << "whole characters";
   std::string many = "0";
   for (int i = 0; i < 64; ++i) many += ",0";
   EXPECT_THAT(error_of("{" + entry("a", "U8", many, "0,0") + "}", 0), HasSubstr("shape: more than 64 numbers"));
-  EXPECT_THAT(error_of("{\"a\":" + std::string(1'000'000, '['), 0), HasSubstr("a list where none belongs"))
-      << "however deep it goes";
+  EXPECT_THAT(error_of("{\"a\":" + std::string(1'000'000, '['), 0), HasSubstr("unexpected list")) << "at any depth";
 }
 
-TEST(Safetensors, WhatIsWrittenReadsBack) {
+TEST(Safetensors, APrintedHeaderParsesToTheSameEntries) {
   std::vector<WeightEntry> entries = {
       {"w", "F64", {3, 2}}, {"a \"b\"\n\xc3\xa4", "F32", {}}, {"c", "BOOL", {0, 4}}, {"d", "BOOL", {3}}};
   const WeightNotes notes = {{"format", "karez"}, {"x\\", "\"\t"}};
@@ -161,7 +160,7 @@ TEST(Safetensors, WhatIsWrittenReadsBack) {
   EXPECT_EQ(entries[3].begin, 52);
   EXPECT_EQ(entries[3].end, 55);
   const std::int64_t bytes = static_cast<std::int64_t>(head.size()) + 55;
-  EXPECT_EQ(head.size() % 8, 0u) << "what follows is aligned";
+  EXPECT_EQ(head.size() % 8, 0u) << "the tensors are aligned";
   ASSERT_EQ(weight_header_bytes(head.substr(0, 8), bytes, "m") + 8, static_cast<std::int64_t>(head.size()));
   const WeightHeader header = parse_weight_header(head.substr(8), bytes, "m");
   EXPECT_EQ(header.entries, entries);
@@ -175,12 +174,12 @@ TEST(Safetensors, WhatIsWrittenReadsBack) {
   EXPECT_THROW(print_weight_header(bad, {}), Error);
 }
 
-TEST(Safetensors, ChecksumsAreNotesThatComeBackWithTheirTensors) {
+TEST(Safetensors, ChecksumsAreNotesThatReturnToTheirTensors) {
   std::vector<WeightEntry> entries = {{"w", "F64", {3, 2}}, {"c", "BOOL", {0, 4}}, {"d", "BOOL", {3}}};
   const std::string before = print_checked_header(entries, {{"k", "v"}});
   entries[0].checksum = 0x123456789abcdef0, entries[1].checksum = 0, entries[2].checksum = 7;
   const std::string head = print_checked_header(entries, {{"k", "v"}});
-  EXPECT_EQ(head.size(), before.size()) << "the first is replaced in its place";
+  EXPECT_EQ(head.size(), before.size()) << "the first header is overwritten";
   EXPECT_THAT(
       head,
       HasSubstr("\"karez.checksums\":\"123456789abcdef0 0000000000000000 0000000000000007\",\"karez.header\":\""));
@@ -193,7 +192,7 @@ TEST(Safetensors, ChecksumsAreNotesThatComeBackWithTheirTensors) {
   EXPECT_TRUE(parse_weight_header(empty.substr(8), static_cast<std::int64_t>(empty.size()), "m").entries.empty());
 }
 
-TEST(WeightIndex, NamesFilesBesideItself) {
+TEST(WeightIndex, NamesFilesInItsOwnFolder) {
   const auto index = parse_weight_index(R"({"metadata": {"total_size": 8, "weight_map": {"deep": 1}, "l": [[1]]},
                                             "weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}, "more": null})",
                                         "m.index.json");
@@ -210,11 +209,11 @@ TEST(WeightIndex, NamesFilesBesideItself) {
                 HasSubstr("m.index.json: weight_map, \"a\": "))
         << way;
   EXPECT_EQ(error(R"({"weight_map":{"a":"../m"}})"),
-            "m.index.json: weight_map, \"a\": \"../m\" is no file beside the index");
-  EXPECT_EQ(error(R"({"weight_map":{"a":1}})"), "m.index.json: weight_map, \"a\": no name of a file");
-  EXPECT_EQ(error(R"({"weight_map":{"a":{}}})"), "m.index.json: weight_map, \"a\": no name of a file");
-  EXPECT_EQ(error(R"({"weight_map":{"a":"m","a":"n"}})"), "m.index.json: weight_map: \"a\" stands there twice");
-  EXPECT_EQ(error(R"({"weight_map":{},"weight_map":{}})"), "m.index.json: weight_map stands there twice");
+            "m.index.json: weight_map, \"a\": \"../m\" is not a file in the folder of the index");
+  EXPECT_EQ(error(R"({"weight_map":{"a":1}})"), "m.index.json: weight_map, \"a\": not a file name");
+  EXPECT_EQ(error(R"({"weight_map":{"a":{}}})"), "m.index.json: weight_map, \"a\": not a file name");
+  EXPECT_EQ(error(R"({"weight_map":{"a":"m","a":"n"}})"), "m.index.json: weight_map: \"a\" occurs twice");
+  EXPECT_EQ(error(R"({"weight_map":{},"weight_map":{}})"), "m.index.json: weight_map occurs twice");
   EXPECT_EQ(error(R"({"weight_map":[]})"), "m.index.json: it has no object \"weight_map\"");
   EXPECT_EQ(error(R"({"metadata":{"weight_map":{}}})"), "m.index.json: it has no object \"weight_map\"");
   EXPECT_EQ(error("[]"), "m.index.json: it has no object \"weight_map\"");

@@ -1,5 +1,4 @@
-// Fisher-Yates from Philox: draws are a function of (seed, epoch, position), so nothing has to be remembered between
-// epochs.
+// Fisher-Yates with Philox: random words are a function of (seed, epoch, position), so no state is kept between epochs.
 #include "karez/data/shuffle.h"
 
 #include <numeric>

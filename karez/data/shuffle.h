@@ -1,4 +1,4 @@
-// The order in which an epoch visits its rows: a permutation that seed and epoch alone decide.
+// The order in which an epoch visits its rows: a permutation that depends only on seed and epoch.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace karez::data {
 
 // Fills `order` with a permutation of 0 .. order.size()-1: Fisher-Yates (Durstenfeld's form) with random words from
-// Philox(seed, epoch). Every machine, thread count and mesh gets the same; allocates nothing.
+// Philox(seed, epoch). The result is the same on every machine, thread count and mesh; allocates nothing.
 void shuffle(std::span<std::int32_t> order, std::uint64_t seed, std::int64_t epoch);
 
 }  // namespace karez::data

@@ -16,7 +16,7 @@ std::vector<std::int32_t> shuffled(std::size_t count, std::uint64_t seed, std::i
   return order;
 }
 
-TEST(Shuffle, KnownAnswersStandForEveryMachine) {
+TEST(Shuffle, KnownAnswersHoldOnEveryMachine) {
   EXPECT_THAT(shuffled(8, 1, 0), ::testing::ElementsAre(3, 1, 7, 6, 5, 2, 4, 0));
   EXPECT_THAT(shuffled(8, 1, 1), ::testing::ElementsAre(1, 4, 7, 2, 6, 5, 3, 0));
   EXPECT_THAT(shuffled(8, 2, 0), ::testing::ElementsAre(6, 0, 1, 5, 4, 3, 7, 2));
@@ -30,13 +30,13 @@ TEST(Shuffle, IsAPermutationOfAnyLength) {
   }
 }
 
-TEST(Shuffle, WhatStoodInTheMemoryBeforeDoesNotMatter) {
+TEST(Shuffle, PreviousContentDoesNotMatter) {
   std::vector<std::int32_t> order = shuffled(100, 9, 9);
   shuffle(order, 1, 0);
   EXPECT_EQ(order, shuffled(100, 1, 0));
 }
 
-TEST(Shuffle, AllOrdersOfThreeRowsComeEquallyOften) {
+TEST(Shuffle, AllOrdersOfThreeRowsAreEquallyFrequent) {
   std::vector<int> seen(27, 0);
   const int draws = 6000;
   for (int epoch = 0; epoch < draws; ++epoch) {

@@ -1,4 +1,4 @@
-// What every source asks first: does the slice lie within its batch?
+// The check of every source that a slice is within its batch.
 #pragma once
 
 #include "karez/base/text.h"
@@ -7,11 +7,11 @@
 
 namespace karez::data {
 
-// Slices come from the plan's own boxes; one that does not fit is a fault of the plan or its caller, said with both.
+// Slices come from the plan's own boxes; an invalid one is a fault of the plan or its caller. The error has both types.
 inline void check_slice(const TensorType& type, std::span<const std::int64_t> begin, const View& view) {
   bool ok = view.dtype == type.dtype && view.rank() == type.rank() && begin.size() == type.shape.size();
   for (std::size_t d = 0; ok && d < begin.size(); ++d) ok = begin[d] >= 0 && begin[d] + view.shape[d] <= type.shape[d];
-  require(ErrorKind::shape, ok, "a source of ", type, " was asked for a slice ", view, " at [", join(begin, ", "), "]");
+  require(ErrorKind::shape, ok, "a source of ", type, " has no slice ", view, " at [", join(begin, ", "), "]");
 }
 
 }  // namespace karez::data

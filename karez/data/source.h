@@ -1,5 +1,4 @@
-// A source: a thing that can write any slice of its batch at a position into given memory. What a plan's input actors
-// read from.
+// Source: writes any slice of its batch at a position into given memory. A plan's input actors read from sources.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +19,16 @@ class Source {
   // Writes the slice of batch `position` that begins at `begin` (one entry per dimension) and has `out`'s shape. Called
   // from worker threads, several at once; allocates nothing; throws Error on bad data.
   virtual void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const = 0;
-  // Where the bytes of such a slice lie already, with the view's strides, unchanged for as long as the source lives:
-  // who reads them there needs no copy. Null: nowhere, they must be read.
+  // The address of such a slice in memory, with the view's strides, if it exists and does not change during the
+  // source's lifetime: readers then need no copy. Null if the slice must be read.
   virtual const std::byte* find(std::int64_t position, std::span<const std::int64_t> begin, const View& view) const {
     (void)position, (void)begin, (void)view;
     return nullptr;
   }
 };
 
-// What an input is fed with: batch `position` of a source. If an input acts several times in a launch, later acts read
-// later positions.
+// Feeds an input with batch `position` of a source. If the input acts several times in a launch, later acts read later
+// positions.
 struct Feed {
   std::shared_ptr<const Source> source;
   std::int64_t position = 0;

@@ -1,4 +1,4 @@
-// Weights from files: opening, reading bytes at their places, and turning them into arrays.
+// Opens weight files, reads bytes at their offsets, and converts them to arrays.
 #include "karez/data/weight_files.h"
 
 #include <fcntl.h>
@@ -18,14 +18,14 @@
 namespace karez::data {
 namespace {
 
-// All the bytes from `at` on that are asked for, or an error.
+// Reads `bytes` bytes from offset `at` on; fewer bytes are an error.
 void read_at(int descriptor, std::byte* to, std::int64_t bytes, std::int64_t at, std::string_view file) {
   while (bytes > 0) {
     const ssize_t got = ::pread(descriptor, to, static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 30)), at);
     if (got < 0 && errno == EINTR) continue;
     require(ErrorKind::data, got >= 0, "cannot read ", file, ": ", std::strerror(errno));
-    require(ErrorKind::data, got > 0, file, ": it ends at byte ", at, ", where ", bytes,
-            " more belong: the file was cut since it was opened");
+    require(ErrorKind::data, got > 0, file, ": it ends at byte ", at, ", but ", bytes,
+            " more are expected: the file was truncated after it was opened");
     to += got;
     at += got;
     bytes -= got;
@@ -51,7 +51,7 @@ template <class Copy> void for_rows(const Shape& shape, const Strides& strides, 
   });
 }
 
-// Where the part's first element lies, and its strides; in elements.
+// The offset of the part's first element, and its strides; in elements.
 std::pair<std::int64_t, Strides> part_layout(const WeightEntry& entry, const WeightPart& part) {
   Strides strides = row_major(entry.shape);
   std::int64_t first = 0;
@@ -90,14 +90,14 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
         auto indexed = index.find(entry.name);
         const std::string& file = files_[static_cast<std::size_t>(entry.file)].path;
         require(ErrorKind::data, indexed != index.end() && numbers.at(indexed->second) == entry.file, file,
-                ": it holds tensor ", quote(entry.name), ", which ", path,
-                indexed == index.end() ? " does not name" : cat(" looks for in ", indexed->second));
+                ": it has tensor ", quote(entry.name), ", which ", path,
+                indexed == index.end() ? " does not list" : cat(" lists in ", indexed->second));
       }
       std::set<std::string> have;
       for (const WeightEntry& entry : entries_) have.insert(entry.name);
       for (const auto& [name, file] : index)
         if (have.count(name) == 0)
-          fail(ErrorKind::data, folder, file, ": ", path, " looks there for tensor ", quote(name), "; ",
+          fail(ErrorKind::data, folder, file, ": ", path, " lists it for tensor ", quote(name), "; ",
                suggest_names(name, std::vector<std::string>(have.begin(), have.end())));
     }
   } catch (...) {
@@ -113,18 +113,18 @@ WeightFiles::~WeightFiles() {
 }
 
 void WeightFiles::open(const std::string& path) {
-  // A pipe by that name must not hold us up.
+  // O_NONBLOCK: opening a named pipe must not block.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   require(ErrorKind::data, descriptor >= 0, "cannot read ", path, ": ", std::strerror(errno));
   files_.push_back({path, descriptor, 0});
   struct stat status = {};
   const bool found = ::fstat(descriptor, &status) == 0;
   require(ErrorKind::data, found, "cannot read ", path, ": ", std::strerror(errno));
-  require(ErrorKind::data, S_ISREG(status.st_mode), "cannot read ", path, ": it is no file");
+  require(ErrorKind::data, S_ISREG(status.st_mode), "cannot read ", path, ": it is not a regular file");
   const std::int64_t bytes = status.st_size;
   if (path.ends_with(".index.json")) {
     require(ErrorKind::data, bytes <= longest_weight_header, path, ": an index of ", bytes, " bytes; at most ",
-            longest_weight_header, " are read");
+            longest_weight_header, " are allowed");
     files_.back().data = bytes;
     return;
   }
@@ -144,7 +144,7 @@ std::vector<std::byte> WeightFiles::read(const WeightEntry& entry) const {
   std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
   read_at(file.descriptor, bytes.data(), entry.end - entry.begin, file.data + entry.begin, file.path);
   require(ErrorKind::data, !entry.checksum || *entry.checksum == hash_bytes(bytes), file.path, ": the bytes of tensor ",
-          quote(entry.name), " do not fit their checksum: the file is damaged");
+          quote(entry.name), " do not match their checksum: the file is damaged");
   return bytes;
 }
 
@@ -158,16 +158,16 @@ Shape shape_of(const WeightEntry& entry, const WeightPart& part) {
   const auto description = [&] { return cat("tensor ", quote(entry.name), " ", entry.dtype, entry.shape); };
   if (part.parts > 1) {
     require(ErrorKind::shape, part.axis >= 0 && part.axis < static_cast<int>(shape.size()), description(),
-            " has no axis ", part.axis, " to be cut along");
+            " has no axis ", part.axis, " to split");
     std::int64_t& size = shape[static_cast<std::size_t>(part.axis)];
-    require(ErrorKind::shape, size % part.parts == 0, description(), " has no ", part.parts, " equal parts along axis ",
-            part.axis);
+    require(ErrorKind::shape, size % part.parts == 0, description(), " cannot be split into ", part.parts,
+            " equal parts along axis ", part.axis);
     size /= part.parts;
   }
   require(ErrorKind::shape, part.part >= 0 && part.part < part.parts, description(), ": part ", part.part, " of ",
           part.parts, " does not exist");
   require(ErrorKind::shape, !part.transposed || shape.size() == 2, description(),
-          " has no two dimensions that could change places");
+          " must have two dimensions to be transposed");
   if (part.transposed) std::swap(shape[0], shape[1]);
   return shape;
 }
@@ -180,11 +180,11 @@ bool is_representable(const WeightEntry& entry, DType dtype) {
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes) {
   HostArray out(TensorType{dtype, shape_of(entry, part)});
   require(ErrorKind::type, is_representable(entry, dtype), "tensor ", quote(entry.name), " is ", entry.dtype,
-          ", which ", dtype, " does not hold");
+          ", which ", dtype, " cannot represent");
   if (dtype == DType::b8) {
     for (std::size_t i = 0; i < bytes.size(); ++i)
       require(ErrorKind::data, bytes[i] <= std::byte{1}, "tensor ", quote(entry.name), ": element ", i, " is ",
-              static_cast<int>(bytes[i]), ", no BOOL");
+              static_cast<int>(bytes[i]), ", not a BOOL");
   }
   if (item_bytes(entry.dtype) == size_of(dtype)) {
     const std::vector<std::byte> turned = bytes_of(entry, part, bytes);

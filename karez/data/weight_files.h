@@ -1,4 +1,4 @@
-// A file of weights that is open for reading, or several behind an index; and what an entry's bytes are as an array.
+// Reads weights from one open file or from several files of an index, and converts an entry's bytes to arrays.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,18 @@
 
 namespace karez::data {
 
-// Which part of an entry is meant, and how its dimensions lie.
+// A part of an entry, and the order of its dimensions.
 struct WeightPart {
-  bool transposed = false;            // its two dimensions change places, after the part was taken
-  int part = 0, parts = 1, axis = 0;  // of `parts` equal ones along an axis of the entry, this one
+  bool transposed = false;            // its two dimensions are exchanged, after the part is taken
+  int part = 0, parts = 1, axis = 0;  // number `part` of `parts` equal parts along an axis of the entry
   bool operator==(const WeightPart&) const = default;
 };
 
-// Keeps the files open: one that is replaced by another of its name meanwhile is still the old one here.
+// Keeps the files open: if a file is replaced meanwhile, this still reads the old one.
 class WeightFiles {
  public:
-  // A .safetensors file, or an index (*.index.json) with its files beside it, which hold what it says and no more.
+  // A .safetensors file, or an index (*.index.json) with its files in the same folder, which must have exactly the
+  // tensors that it lists.
   explicit WeightFiles(const std::string& path);
   ~WeightFiles();
   WeightFiles(const WeightFiles&) = delete;
@@ -30,7 +31,7 @@ class WeightFiles {
   const std::string& path() const { return path_; }
   const std::vector<WeightEntry>& entries() const { return entries_; }  // by name
   const WeightNotes& notes() const { return notes_; }
-  // All its bytes; a file that has become shorter is an error, and so are bytes that do not fit their checksum.
+  // All its bytes; a file that has become shorter is an error, and so are bytes that do not match their checksum.
   std::vector<std::byte> read(const WeightEntry& entry) const;
   void check_bytes() const;  // reads all tensors that have checksums, for the same errors
 
@@ -38,7 +39,7 @@ class WeightFiles {
   struct File {
     std::string path;
     int descriptor = -1;
-    std::int64_t data = 0;  // where the bytes behind the header begin
+    std::int64_t data = 0;  // offset of the first byte after the header
   };
   void open(const std::string& path);
   std::string path_;
@@ -47,13 +48,14 @@ class WeightFiles {
   WeightNotes notes_;
 };
 
-// The shape of a part; one that the entry does not have is an error.
+// The shape of a part; a part that the entry does not have is an error.
 Shape shape_of(const WeightEntry& entry, const WeightPart& part);
-// Whether an entry's numbers are numbers of the dtype: of the same, or of 16 bits, which f32 and f64 hold exactly.
+// Whether the dtype represents an entry's numbers exactly: its dtype is the same, or it has 16-bit floats and the dtype
+// is f32 or f64.
 bool is_representable(const WeightEntry& entry, DType dtype);
-// The part as an array of a dtype that holds it; a bool that is neither 0 nor 1 is an error.
+// The part as an array of a dtype that represents it; a bool that is neither 0 nor 1 is an error.
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes);
-// The part's bytes as they are, row-major.
+// The part's bytes without conversion, row-major.
 std::vector<std::byte> bytes_of(const WeightEntry& entry, const WeightPart& part, const std::vector<std::byte>& bytes);
 
 }  // namespace karez::data

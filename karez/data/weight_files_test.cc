@@ -1,4 +1,4 @@
-// Files of weights on disk: written whole or not at all, read in parts, and what is wrong with them.
+// Files of weights on disk: written whole or not at all, read in parts, and the errors for damaged ones.
 #include "karez/data/weight_files.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST_F(WeightFile, TensorsAreReadByName) {
               ElementsAre(1.f, -2.f));
 }
 
-TEST_F(WeightFile, PartsAreTakenAndMatricesTurned) {
+TEST_F(WeightFile, PartsAreTakenAndMatricesTransposed) {
   put("m.safetensors", matrix("w"));
   const WeightFiles file(at("m.safetensors"));
   const WeightEntry& w = file.entries()[0];
@@ -97,16 +97,16 @@ TEST_F(WeightFile, PartsAreTakenAndMatricesTurned) {
   EXPECT_THAT(taken({.transposed = true, .part = 1, .parts = 2}), ElementsAre(4, 5, 6));
   EXPECT_EQ(shape_of(w, {.transposed = true, .part = 1, .parts = 2}), (Shape{3, 1}));
   EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 1}); }),
-            "tensor \"w\" I32[2, 3] has no 2 equal parts along axis 1");
+            "tensor \"w\" I32[2, 3] cannot be split into 2 equal parts along axis 1");
   EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 2}); }),
-            "tensor \"w\" I32[2, 3] has no axis 2 to be cut along");
+            "tensor \"w\" I32[2, 3] has no axis 2 to split");
   EXPECT_EQ(error_of([&] { shape_of(w, {.part = 2, .parts = 2}); }),
             "tensor \"w\" I32[2, 3]: part 2 of 2 does not exist");
   EXPECT_EQ(error_of([&] {
               shape_of({"v", "F32", {4}}, {.transposed = true});
             }),
-            "tensor \"v\" F32[4] has no two dimensions that could change places");
-  EXPECT_EQ(error_of([&] { array_of(w, {}, DType::i64, all); }), "tensor \"w\" is I32, which i64 does not hold");
+            "tensor \"v\" F32[4] must have two dimensions to be transposed");
+  EXPECT_EQ(error_of([&] { array_of(w, {}, DType::i64, all); }), "tensor \"w\" is I32, which i64 cannot represent");
 }
 
 TEST_F(WeightFile, NumbersOf16BitsAreWidened) {
@@ -120,21 +120,21 @@ TEST_F(WeightFile, NumbersOf16BitsAreWidened) {
               ElementsAre(1., 0.5, -2., 0x1p-24));
   EXPECT_THAT(list<float>(array_of(brains, {.part = 1, .parts = 2}, DType::f32, bytes(b))), ElementsAre(-10.f));
   EXPECT_FALSE(is_representable(halves, DType::i32));
-  EXPECT_FALSE(is_representable({"f", "F32", {2}}, DType::f64)) << "a checkpoint of f32 is none of f64";
+  EXPECT_FALSE(is_representable({"f", "F32", {2}}, DType::f64)) << "a checkpoint of f32 is not one of f64";
 }
 
 TEST_F(WeightFile, ABoolIsZeroOrOne) {
   EXPECT_EQ(error_of([] {
               array_of({"b", "BOOL", {2}, 0, 2}, {}, DType::b8, {std::byte{1}, std::byte{7}});
             }),
-            "tensor \"b\": element 1 is 7, no BOOL");
+            "tensor \"b\": element 1 is 7, not a BOOL");
 }
 
-TEST_F(WeightFile, WhatIsNoFileIsRefused) {
+TEST_F(WeightFile, OnlyValidRegularFilesAreAccepted) {
   EXPECT_THAT(error_of([&] { WeightFiles file(at("none")); }), HasSubstr("none: No such file or directory"));
-  EXPECT_THAT(error_of([&] { WeightFiles file(at("")); }), HasSubstr("it is no file"));
+  EXPECT_THAT(error_of([&] { WeightFiles file(at("")); }), HasSubstr("it is not a regular file"));
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
-  EXPECT_THAT(error_of([&] { WeightFiles file(at("pipe")); }), HasSubstr("it is no file"));
+  EXPECT_THAT(error_of([&] { WeightFiles file(at("pipe")); }), HasSubstr("it is not a regular file"));
   const std::string whole = matrix("w");
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     put("cut", whole.substr(0, bytes));
@@ -142,15 +142,15 @@ TEST_F(WeightFile, WhatIsNoFileIsRefused) {
   }
 }
 
-TEST_F(WeightFile, AFileThatIsCutAfterItWasOpenedIsTold) {
+TEST_F(WeightFile, AFileThatIsTruncatedAfterItWasOpenedIsReported) {
   put("m", matrix("w"));
   const WeightFiles file(at("m"));
   fs::resize_file(at("m"), fs::file_size(at("m")) - 4);
   EXPECT_THAT(error_of([&] { file.read(file.entries()[0]); }),
-              HasSubstr("where 4 more belong: the file was cut since it was opened"));
+              HasSubstr("but 4 more are expected: the file was truncated after it was opened"));
 }
 
-TEST_F(WeightFile, AFileThatIsReplacedStaysTheOldOne) {
+TEST_F(WeightFile, AReplacedFileIsStillReadAsTheOldOne) {
   put("m", matrix("w"));
   const WeightFiles file(at("m"));
   put("other", matrix("v"));
@@ -159,7 +159,7 @@ TEST_F(WeightFile, AFileThatIsReplacedStaysTheOldOne) {
   EXPECT_EQ(file.entries()[0].name, "w");
 }
 
-TEST_F(WeightFile, AnIndexLeadsToSeveral) {
+TEST_F(WeightFile, AnIndexListsSeveralFiles) {
   put("m-1.safetensors", matrix("a"));
   put("m-2.safetensors", matrix("b"));
   const auto index = [&](const std::string& map) {
@@ -173,27 +173,27 @@ TEST_F(WeightFile, AnIndexLeadsToSeveral) {
   const auto error = [&](const std::string& map) { return error_of([&] { WeightFiles wrong(index(map)); }); };
   EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"), HasSubstr("m-1.safetensors: "));
   EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"),
-              HasSubstr("looks there for tensor \"b\"; there is 1: a"));
-  EXPECT_THAT(error(R"("a":"m-2.safetensors","b":"m-1.safetensors")"), HasSubstr("it holds tensor \""));
-  EXPECT_THAT(error(R"("c":"m-1.safetensors")"), HasSubstr("m-1.safetensors: it holds tensor \"a\", which "));
+              HasSubstr("lists it for tensor \"b\"; there is 1: a"));
+  EXPECT_THAT(error(R"("a":"m-2.safetensors","b":"m-1.safetensors")"), HasSubstr("it has tensor \""));
+  EXPECT_THAT(error(R"("c":"m-1.safetensors")"), HasSubstr("m-1.safetensors: it has tensor \"a\", which "));
   EXPECT_THAT(error(R"("a":"m-3.safetensors")"), HasSubstr("m-3.safetensors: No such file"));
-  EXPECT_THAT(error(R"("a":"../m-1.safetensors")"), HasSubstr("is no file beside the index"));
+  EXPECT_THAT(error(R"("a":"../m-1.safetensors")"), HasSubstr("is not a file in the folder of the index"));
 }
 
 using Writer = Folder;
 
-TEST_F(Writer, TheNameStandsForTheOldBytesUntilAllOfTheNewOnesAreThere) {
+TEST_F(Writer, ThePathHasTheOldBytesUntilAllNewOnesAreWritten) {
   put("m", "old");
   {
     WeightWriter writer(at("m"), {{"w", "F32", {2}}, {"v", "BOOL", {1}}}, {});
     writer.write(bytes_of_text("12345678"));
     EXPECT_EQ(content(at("m")), "old");
-    EXPECT_EQ(names().size(), 2u) << "written aside, in the same folder";
+    EXPECT_EQ(names().size(), 2u) << "written to a temporary file in the same folder";
     EXPECT_THAT(error_of([&] { writer.commit(); }), HasSubstr("1 of 2 tensors are written"));
     EXPECT_THAT(error_of([&] { writer.write(bytes_of_text("12")); }),
-                HasSubstr("tensor \"v\" takes 1 bytes; 2 are written"));
+                HasSubstr("tensor \"v\" takes 1 bytes, but 2 were given"));
   }
-  EXPECT_THAT(names(), UnorderedElementsAre("m")) << "what was dropped leaves nothing";
+  EXPECT_THAT(names(), UnorderedElementsAre("m")) << "a dropped writer leaves no file";
   EXPECT_EQ(content(at("m")), "old");
   WeightWriter writer(at("m"), {{"w", "F32", {2}}}, {{"k", "v"}});
   writer.write(bytes_of_text("12345678"));
@@ -230,12 +230,12 @@ TEST_F(Writer, EveryBitOfAFileIsCheckedWhenItIsRead) {
     return read();
   };
   EXPECT_THAT(with("xxxx", "xxyx"),
-              HasSubstr("m: the bytes of tensor \"w\" do not fit their checksum: the file is damaged"));
+              HasSubstr("m: the bytes of tensor \"w\" do not match their checksum: the file is damaged"));
   EXPECT_THAT(with("[3,2]", "[2,3]"),
-              HasSubstr("m: the header does not fit its checksum: the file is damaged, or another program"));
-  EXPECT_THAT(with("\"17\"", "\"71\""), HasSubstr("the header does not fit its checksum"));
-  EXPECT_THAT(with("karez.header", "karez.holder"), HasSubstr("the header does not fit its checksum"));
-  EXPECT_THAT(with("karez.checksums", "karez.nothing!!"), HasSubstr("the header does not fit its checksum"));
+              HasSubstr("m: the header does not match its checksum: the file is damaged, or another program"));
+  EXPECT_THAT(with("\"17\"", "\"71\""), HasSubstr("the header does not match its checksum"));
+  EXPECT_THAT(with("karez.header", "karez.holder"), HasSubstr("the header does not match its checksum"));
+  EXPECT_THAT(with("karez.checksums", "karez.nothing!!"), HasSubstr("the header does not match its checksum"));
 }
 
 TEST_F(Writer, RemovesTheTemporaryFilesOfKilledWritersOnly) {
@@ -249,7 +249,7 @@ TEST_F(Writer, RemovesTheTemporaryFilesOfKilledWritersOnly) {
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status));
-    ASSERT_EQ(names().size(), 1u) << "the second child removed what the first one left";
+    ASSERT_EQ(names().size(), 1u) << "the second child removed the file that the first one left";
     EXPECT_NE(names()[0], left.empty() ? "" : left.back());
     left.push_back(names()[0]);
   }
@@ -260,9 +260,9 @@ TEST_F(Writer, RemovesTheTemporaryFilesOfKilledWritersOnly) {
   const std::size_t others = names().size() - 1;
   {
     WeightWriter first(at("m"), {}, {});
-    EXPECT_EQ(names().size(), others + 1) << "its own instead of the one that was left";
+    EXPECT_EQ(names().size(), others + 1) << "its own file instead of the stale one";
     WeightWriter second(at("m"), {}, {});
-    EXPECT_EQ(names().size(), others + 2) << "the first is still at it";
+    EXPECT_EQ(names().size(), others + 2) << "the first still writes";
     first.commit();
     second.commit();
   }
@@ -278,7 +278,7 @@ TEST_F(Writer, LeavesNoDescriptorOpen) {
   EXPECT_EQ(open(), before);
 }
 
-TEST_F(Writer, APathWithoutAFolderIsOfTheWorkingDirectory) {
+TEST_F(Writer, APathWithoutAFolderIsInTheWorkingDirectory) {
   const fs::path before = fs::current_path();
   fs::current_path(at(""));
   const std::string error = error_of([] { WeightWriter("m", {}, {}).commit(); });

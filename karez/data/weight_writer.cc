@@ -1,4 +1,4 @@
-// Aside, synced, renamed: a crash at any moment leaves the old file or the new one.
+// Writes a temporary file, syncs it and renames it: a crash at any moment leaves the old file or the new one.
 #include "karez/data/weight_writer.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view temporary_infix = ".writing-";
 
-// Its own in this process and beside others.
+// Unique within this process and among processes.
 std::string temporary_path_of(const std::string& path) {
   static std::atomic<int> last = 0;
   return cat(path, temporary_infix, ::getpid(), "-", ++last);
@@ -39,7 +39,7 @@ bool lock(int descriptor, int how) {
   return true;
 }
 
-// Removes a file beside the path if nobody writes it any more. Where a file system has no locks nobody can tell, and it
+// Removes a temporary file if no writer has it locked. On a file system without locks this is unknown, and the file
 // stays.
 void remove_stale_temporary(const std::string& temporary_path) {
   const int descriptor = ::open(temporary_path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -50,7 +50,7 @@ void remove_stale_temporary(const std::string& temporary_path) {
   ::close(descriptor);
 }
 
-// What killed writers of the path have left: PATH.writing-123-4.
+// Removes the files that killed writers of the path have left: PATH.writing-123-4.
 void remove_stale_temporaries(const std::string& path) {
   const std::string folder = folder_of(path), begin = cat(path.substr(path.find_last_of('/') + 1), temporary_infix);
   const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(folder.c_str()), &::closedir);
@@ -91,13 +91,13 @@ WeightWriter::~WeightWriter() {
   ::unlink(temporary_path_.c_str());
 }
 
-// With a lock that tells others that it is written. Between the two steps another one may have taken it for left.
+// Opens the file and locks it, so that others do not remove it. Between the two steps another writer may have removed
+// it as stale.
 void WeightWriter::open_temporary() {
   while (true) {
     temporary_path_ = temporary_path_of(path_);
     descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno == EEXIST)
-      continue;  // of a process that had our number before us, and a child that still runs
+    if (descriptor_ < 0 && errno == EEXIST) continue;  // from an earlier process with this id; its child still runs
     if (descriptor_ < 0) fail_with_errno(path_);
     struct stat status = {};
     if (!lock(descriptor_, LOCK_EX) || ::fstat(descriptor_, &status) != 0 || status.st_nlink > 0) return;
@@ -119,26 +119,27 @@ void WeightWriter::put(std::span<const std::byte> bytes) {
 }
 
 void WeightWriter::write(std::span<const std::byte> bytes) {
-  require(next_ < entries_.size(), path_, ": more tensors than its header names");
+  require(next_ < entries_.size(), path_, ": more tensors than its header lists");
   WeightEntry& entry = entries_[next_++];
   require(static_cast<std::int64_t>(bytes.size()) == entry.end - entry.begin, path_, ": tensor ", quote(entry.name),
-          " takes ", entry.end - entry.begin, " bytes; ", bytes.size(), " are written");
+          " takes ", entry.end - entry.begin, " bytes, but ", bytes.size(), " were given");
   entry.checksum = hash_bytes(bytes);
   put(bytes);
 }
 
 void WeightWriter::commit() {
   require(next_ == entries_.size(), path_, ": ", next_, " of ", entries_.size(), " tensors are written");
-  const std::string header = print_checked_header(entries_, notes_);  // as long as before, and now with all checksums
+  const std::string header =
+      print_checked_header(entries_, notes_);  // of the same length as before, now with all checksums
   if (::lseek(descriptor_, 0, SEEK_SET) != 0) fail_with_errno(path_);
   put(std::as_bytes(std::span(header)));
   if (::fsync(descriptor_) != 0 || ::rename(temporary_path_.c_str(), path_.c_str()) != 0) fail_with_errno(path_);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno(path_);  // after the rename: it ends the lock
-  // The new name is an entry of the folder, which has bytes of its own.
+  // The new name is an entry of the folder, which must be synced too.
   const std::string folder = folder_of(path_);
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail_with_errno(folder);
-  const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL;  // some file systems have nothing to sync there
+  const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL;  // some file systems do not sync folders
   const int why = errno;
   ::close(descriptor);
   errno = why;

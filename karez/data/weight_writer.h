@@ -1,5 +1,4 @@
-// Writing a safetensors file so that its name stands for the old bytes or for all of the new ones, never for a part of
-// them.
+// Writes a safetensors file atomically: its path has either the old bytes or all of the new ones.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +11,20 @@
 
 namespace karez::data {
 
-// Writes beside the path, under a name of its own (PATH.writing-PROCESS-NUMBER), with a checksum of each tensor and of
-// the header; `commit` syncs the bytes, gives them the name and syncs the folder. Dropped before that, it leaves
-// nothing; what writers of this path have left that were killed goes when the next one begins: a writer holds a lock on
-// its file (flock) as long as it lives. Errors are of data and say the file and why: no such folder, no room.
+// Writes to a temporary file in the same folder (PATH.writing-PROCESS-NUMBER), with a checksum of each tensor and of
+// the header; `commit` syncs the bytes, renames the file to the path and syncs the folder. A writer that is destroyed
+// before that removes its file. Files of killed writers of this path are removed when the next writer begins: a writer
+// locks its file (flock) as long as it lives. Errors are data errors with the file and the reason: no such folder, no
+// space.
 class WeightWriter {
  public:
   WeightWriter(std::string path, std::vector<WeightEntry> entries,
-               const WeightNotes& notes);  // of an entry: name, dtype, shape
+               const WeightNotes& notes);  // of entries: name, dtype, shape
   ~WeightWriter();
   WeightWriter(const WeightWriter&) = delete;
   WeightWriter& operator=(const WeightWriter&) = delete;
 
-  void write(std::span<const std::byte> bytes);  // of the next entry, all of it
+  void write(std::span<const std::byte> bytes);  // all bytes of the next entry
   void commit();
 
  private:

@@ -1,4 +1,4 @@
-// An arena in reserved addresses of the host.
+// Arenas in reserved address ranges of the host.
 #include "karez/device/arena.h"
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ struct Arena::Range {
     constexpr std::int64_t usual = std::int64_t{64} << 30;
     const std::int64_t all = sysconf(_SC_PHYS_PAGES) * page();
     if (rlimit limit{}; getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-      return;  // addresses are not to be had for nothing
+      return;  // reserved addresses would count against the limit
     for (std::int64_t wanted = round_up(std::max({usual, all, least}), page()); wanted >= least;
          wanted = round_up(wanted / 2, page())) {
       void* at = mmap(nullptr, static_cast<std::size_t>(wanted), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -36,8 +36,7 @@ struct Arena::Range {
     }
   }
   ~Range() {
-    if (begin != nullptr)
-      munmap(begin, static_cast<std::size_t>(reserved));  // without a use it holds nothing that counts
+    if (begin != nullptr) munmap(begin, static_cast<std::size_t>(reserved));  // without a lease no memory is counted
   }
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
@@ -47,15 +46,15 @@ struct Arena::Range {
     return size;
   }
 
-  // With the lock. Pages that come are touched here, and not by the first launch.
+  // Call with the lock. Touches new pages here, so that the first launch need not.
   void commit(std::int64_t bytes) {
     const std::int64_t to = round_up(bytes, page()), from = round_up(committed, page());
     if (bytes > committed && from > committed)
       std::memset(begin + committed, 0,
-                  static_cast<std::size_t>(std::min(bytes, from) - committed));  // an earlier use's
+                  static_cast<std::size_t>(std::min(bytes, from) - committed));  // of an earlier lease
     if (to > from) {
       if (to > reserved || mprotect(begin + from, static_cast<std::size_t>(to - from), PROT_READ | PROT_WRITE) != 0)
-        fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ",
+        fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " requested, ",
              bytes_text(counters->current.load()), " in use");
       std::memset(begin + from, 0, static_cast<std::size_t>(to - from));
     } else if (to < from) {
@@ -70,7 +69,7 @@ struct Arena::Range {
 Arena::Arena(std::shared_ptr<MemoryCounters> counters) : counters_(std::move(counters)) {}
 
 std::optional<Arena::Lease> Arena::lease(std::int64_t bytes) {
-  require(bytes >= 0, "an arena of ", bytes, " bytes was asked for");
+  require(bytes >= 0, "an arena of ", bytes, " bytes was requested");
   if (range_ == nullptr) {
     auto range = std::make_shared<Range>(round_up(std::max<std::int64_t>(bytes, 1), Range::page()), counters_);
     if (range->begin == nullptr) return std::nullopt;

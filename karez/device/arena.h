@@ -1,4 +1,4 @@
-// An arena: memory of one device that several plans use, one after the other.
+// Arena: memory of one device that several plans use one after the other.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,16 @@
 
 namespace karez::device {
 
-// A range of addresses is reserved once, and as much of it holds memory as the largest use asks for: it grows and
-// shrinks at its end, and addresses stay. Its users keep out of each other's way themselves. Uses may outlive it.
+// Reserves a range of addresses once, and commits as much memory at its beginning as the largest lease needs. The
+// memory grows and shrinks at its end, and addresses stay the same. The arena does not synchronise leases: their owners
+// must not use them at the same time. Leases may outlive the arena.
 class Arena {
   struct Range;
 
  public:
   explicit Arena(std::shared_ptr<MemoryCounters> counters);
 
-  // So many bytes from the beginning on, as long as this lives.
+  // The right to use the first `bytes` bytes, as long as this object lives.
   class Lease {
    public:
     Lease(std::shared_ptr<Range> range, std::int64_t bytes);
@@ -29,15 +30,15 @@ class Arena {
     Lease& operator=(Lease&&) = delete;
     ~Lease();
     std::byte* data() const;
-    std::int64_t zeroed_from() const { return zeroed_from_; }  // from this byte on, what lies there is new, and zero
+    std::int64_t zeroed_from() const { return zeroed_from_; }  // bytes from here on are new, and zero
 
    private:
     std::shared_ptr<Range> range_;
     std::int64_t bytes_ = 0, zeroed_from_ = 0;
   };
-  // None where addresses are limited (`ulimit -v`), or no range of this size can be had. No memory left: an error.
+  // nullopt if addresses are limited (`ulimit -v`), or if no range of this size is free. Out of memory is an error.
   std::optional<Lease> lease(std::int64_t bytes);
-  std::int64_t bytes() const;  // that it holds
+  std::int64_t bytes() const;  // committed
 
  private:
   std::shared_ptr<MemoryCounters> counters_;

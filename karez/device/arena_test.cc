@@ -10,7 +10,7 @@
 namespace karez::device {
 namespace {
 
-TEST(Arena, HoldsWhatItsLargestUseAsksForAtOneAddress) {
+TEST(Arena, CommitsTheLargestLeaseAtOneAddress) {
   auto counters = std::make_shared<MemoryCounters>();
   Arena arena(counters);
   EXPECT_EQ(arena.bytes(), 0);
@@ -23,7 +23,7 @@ TEST(Arena, HoldsWhatItsLargestUseAsksForAtOneAddress) {
     auto large = arena.lease(10'000'000);
     EXPECT_EQ(large->data(), begin);
     EXPECT_EQ(large->zeroed_from(), 100);
-    EXPECT_EQ(begin[99], std::byte{7}) << "what another uses stays";
+    EXPECT_EQ(begin[99], std::byte{7}) << "the other lease's bytes stay";
     EXPECT_EQ(begin[100], std::byte{0});
     EXPECT_EQ(begin[9'999'999], std::byte{0});
     begin[100] = begin[9'999'999] = std::byte{1};
@@ -33,8 +33,8 @@ TEST(Arena, HoldsWhatItsLargestUseAsksForAtOneAddress) {
   EXPECT_EQ(counters->current, 100);
   EXPECT_EQ(begin[99], std::byte{7});
   auto again = arena.lease(10'000'000);
-  EXPECT_EQ(begin[9'999'999], std::byte{0}) << "it had gone";
-  EXPECT_EQ(begin[100], std::byte{0}) << "so had this, though its page stayed";
+  EXPECT_EQ(begin[9'999'999], std::byte{0}) << "it was freed";
+  EXPECT_EQ(begin[100], std::byte{0}) << "so was this, though its page stayed";
   small.reset();
   EXPECT_EQ(counters->current, 10'000'000);
   again.reset();
@@ -43,7 +43,7 @@ TEST(Arena, HoldsWhatItsLargestUseAsksForAtOneAddress) {
   EXPECT_EQ(arena.lease(0)->data(), begin);
 }
 
-TEST(Arena, MayGoBeforeItsUses) {
+TEST(Arena, MayBeDestroyedBeforeItsLeases) {
   auto counters = std::make_shared<MemoryCounters>();
   auto arena = std::make_unique<Arena>(counters);
   auto use = arena->lease(4096);
@@ -54,14 +54,14 @@ TEST(Arena, MayGoBeforeItsUses) {
   EXPECT_EQ(counters->current, 0);
 }
 
-TEST(Arena, ThatCannotGrowSoFarGivesNone) {
+TEST(Arena, ThatCannotGrowGivesNoLease) {
   Arena arena(std::make_shared<MemoryCounters>());
   auto use = arena.lease(64);
   EXPECT_FALSE(arena.lease(std::int64_t{1} << 62).has_value());
   EXPECT_EQ(arena.bytes(), 64);
   EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).lease(std::int64_t{1} << 61).has_value())
-      << "no range of addresses is as large";
-  EXPECT_EQ(error_of([&] { arena.lease(-1); }), "an arena of -1 bytes was asked for");
+      << "no range of addresses is that large";
+  EXPECT_EQ(error_of([&] { arena.lease(-1); }), "an arena of -1 bytes was requested");
 }
 
 }  // namespace

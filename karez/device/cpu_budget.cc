@@ -1,5 +1,5 @@
 // The CPU budget, read from the affinity mask and from the cpu.max (cgroup 2) or cpu.cfs_* (cgroup 1) files of this
-// process' group and those above.
+// process's group and the groups above it.
 #include "karez/device/cpu_budget.h"
 
 #include <sched.h>
@@ -26,8 +26,8 @@ void tighten(double& quota, double found) {
   if (found > 0 && (quota == 0 || found < quota)) quota = found;
 }
 
-// A limit may stand at any level above the group, so all are looked at; `mount` is where the hierarchy is mounted,
-// `group` "/a/b".
+// Any level above the group may have a limit, so all are read; `mount` is where the hierarchy is mounted, `group`
+// "/a/b".
 template <class Read> void walk_up(const std::string& mount, std::string group, Read read) {
   while (true) {
     read(mount + group);
@@ -70,14 +70,14 @@ double parse_cpu_max(std::string_view text) {
   if (both && time == "max") return 0;
   char* end = nullptr;
   double value = std::strtod(time.c_str(), &end);
-  require(both && *end == '\0' && value > 0 && period > 0, "cpu.max holds '", trim(text),
-          "', which is no quota and period");
+  require(both && *end == '\0' && value > 0 && period > 0, "cpu.max must have a quota and a period, got '", trim(text),
+          "'");
   return value / period;
 }
 
 CpuBudget cpu_budget(const std::string& root) {
   CpuBudget budget;
-  // A mask for the machine's cpus may be longer than cpu_set_t: grow it until the call takes it.
+  // A mask for the machine's CPUs may be longer than cpu_set_t: grow it until the call accepts it.
   for (std::size_t bits = 1024; bits <= (1u << 20); bits *= 2) {
     cpu_set_t* set = CPU_ALLOC(bits);
     std::size_t bytes = CPU_ALLOC_SIZE(bits);
@@ -118,7 +118,7 @@ double fair_core_share(std::span<const int> own, std::span<const std::vector<int
 }
 
 std::vector<std::vector<int>> assign_cpus(std::span<const int> cpus, std::span<const int> teams) {
-  require(!cpus.empty(), "no cpus to deal");
+  require(!cpus.empty(), "assign_cpus: there must be at least 1 CPU, got 0");
   std::vector<std::vector<int>> assigned;
   std::size_t next = 0;
   for (int team : teams) {

@@ -1,4 +1,4 @@
-// Threads are listed anew at each look, because OpenMP ends and starts some when a team's size changes.
+// Lists the threads at each update, because OpenMP ends and starts some when a team's size changes.
 #include "karez/device/cpu_contention.h"
 
 #include <dirent.h>
@@ -39,7 +39,7 @@ std::optional<SchedTimes> SchedTimesReader::since_last() {
     now[thread] = *times;
     const auto before = last_.find(thread);
     if (before == last_.end() || times->ran < before->second.ran)
-      continue;  // it is new, also under a number that another one had
+      continue;  // a new thread, possibly with the number of an ended one
     out.ran += times->ran - before->second.ran;
     out.waited = std::max(out.waited, times->waited - before->second.waited);
   }
@@ -49,15 +49,15 @@ std::optional<SchedTimes> SchedTimesReader::since_last() {
 }
 
 bool CpuContention::update(const SchedTimes& since, nanoseconds period) {
-  // Alone a thread waits for up to a twentieth of the time, for threads of the kernel; beside one busy process for a
-  // quarter and more, however it waits for its team.
+  // Without contention a thread waits up to a twentieth of the time, for threads of the kernel; next to one busy
+  // process a quarter or more, however it waits for its team.
   const bool waits = since.waited > period / 8;
   if (!contended_) {
     contended_periods_ = waits ? contended_periods_ + 1 : 0;
     if (contended_periods_ == 2) contended_ = true, uncontended_time_ = {};
     return contended_;
   }
-  if (since.ran < period / 50) return true;  // it did nothing, and has nothing to say
+  if (since.ran < period / 50) return true;  // an idle process gives no information
   uncontended_time_ = waits ? nanoseconds(0) : uncontended_time_ + period;
   if (uncontended_time_ >= std::chrono::seconds(1)) contended_ = false, contended_periods_ = 0;
   return contended_;

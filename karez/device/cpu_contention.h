@@ -1,5 +1,4 @@
-// How long the threads of this process waited for a core, by which a program that computes on the same cores is
-// noticed, whichever it is.
+// Detects other programs that compute on the cores of this process, from the time that its threads wait for a core.
 #pragma once
 
 #include <chrono>
@@ -13,16 +12,15 @@
 namespace karez::device {
 
 struct SchedTimes {
-  std::chrono::nanoseconds ran{};  // all threads together
-  std::chrono::nanoseconds
-      waited{};  // the thread that waited longest: it was ready to run, while something else had the core
+  std::chrono::nanoseconds ran{};     // all threads together
+  std::chrono::nanoseconds waited{};  // of the thread that waited longest: it was ready to run while the core was busy
 };
 
-// Reads what the kernel counts for each thread (/proc/self/task/*/schedstat of Linux).
+// Reads the kernel's counters of each thread (/proc/self/task/*/schedstat of Linux).
 class SchedTimesReader {
  public:
-  explicit SchedTimesReader(std::string root = "");  // stands for "/" (tests give another)
-  // Since the last call, of the threads that were there then. Nothing: the kernel does not count it.
+  explicit SchedTimesReader(std::string root = "");  // replaces "/" in tests
+  // Times since the last call, of the threads that existed then. nullopt if the kernel does not count them.
   std::optional<SchedTimes> since_last();
 
  private:
@@ -30,8 +28,8 @@ class SchedTimesReader {
   std::map<int, SchedTimes> last_;  // by thread
 };
 
-// Whether others compute on the cores of this process, from one look after the other: two with waits say so, and a
-// second without takes it back.
+// Whether other programs compute on the cores of this process: from two successive updates with waits on, until one
+// second has passed without waits.
 class CpuContention {
  public:
   bool update(const SchedTimes& since, std::chrono::nanoseconds period);
@@ -39,8 +37,8 @@ class CpuContention {
 
  private:
   bool contended_ = false;
-  int contended_periods_ = 0;                    // looks with waits, in a row
-  std::chrono::nanoseconds uncontended_time_{};  // without waits, while crowded
+  int contended_periods_ = 0;                    // successive updates with waits
+  std::chrono::nanoseconds uncontended_time_{};  // without waits, while contended
 };
 
 }  // namespace karez::device

@@ -1,4 +1,4 @@
-// Counting what threads waited for cores, and what follows from it.
+// The times that threads wait for cores, and the contention detected from them.
 #include "karez/device/cpu_contention.h"
 
 #include <gtest/gtest.h>
@@ -32,10 +32,10 @@ class FakeThreads : public ::testing::Test {
   }
   void remove_thread(int number) { std::filesystem::remove_all(cat(root, "/proc/self/task/", number)); }
 
-  const std::string root = cat(::testing::TempDir(), "/karez_core_waits_", getpid());  // tests run beside each other
+  const std::string root = cat(::testing::TempDir(), "/karez_core_waits_", getpid());  // tests run in parallel
 };
 
-TEST_F(FakeThreads, AreLookedAtFromLookToLook) {
+TEST_F(FakeThreads, AreReadFromCallToCall) {
   thread(7, "1000 50 3\n");
   thread(8, "2000 60 3\n");
   SchedTimesReader waits(root);
@@ -50,14 +50,14 @@ TEST_F(FakeThreads, AreLookedAtFromLookToLook) {
   EXPECT_EQ(since->waited, nanoseconds(0));
 }
 
-TEST_F(FakeThreads, CountFromTheSecondLookThatSeesThem) {
+TEST_F(FakeThreads, CountFromTheSecondCallThatFindsThem) {
   thread(7, "1000 50 3\n");
   SchedTimesReader waits(root);
-  thread(9, "5000 5000 1\n");  // a new one
+  thread(9, "5000 5000 1\n");  // a new thread
   thread(7, "1010 51 4\n");
   EXPECT_EQ(waits.since_last()->ran, nanoseconds(10));
   thread(9, "5004 5002 1\n");
-  thread(7, "3 1 1\n");  // another one under the number of one that ended
+  thread(7, "3 1 1\n");  // a new thread with the number of an ended one
   EXPECT_EQ(waits.since_last()->ran, nanoseconds(4));
   remove_thread(9);
   thread(7, "5 2 1\n");
@@ -74,7 +74,7 @@ TEST_F(FakeThreads, AreUnknownToAKernelThatDoesNotCount) {
   EXPECT_FALSE(SchedTimesReader(root + "/nowhere").since_last());
 }
 
-TEST(SchedTimesReader, SeeThisProcess) {
+TEST(SchedTimesReader, ReadsTheTimesOfThisProcess) {
   SchedTimesReader waits;
   if (!waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
   std::atomic<bool> stop = false;
@@ -95,10 +95,10 @@ TEST(SchedTimesReader, SeeThisProcess) {
   EXPECT_LT(since->waited, took + took / 2);
 }
 
-TEST(CpuContention, IsNoticedAtTheSecondLookWithWaits) {
+TEST(CpuContention, IsDetectedAtTheSecondUpdateWithWaits) {
   CpuContention contention;
   EXPECT_FALSE(contention.update(times(100, 50), milliseconds(100)));
-  EXPECT_FALSE(contention.update(times(200, 1), milliseconds(100))) << "a single one is chance";
+  EXPECT_FALSE(contention.update(times(200, 1), milliseconds(100))) << "a single one may be chance";
   EXPECT_FALSE(contention.update(times(100, 50), milliseconds(100)));
   EXPECT_TRUE(contention.update(times(100, 50), milliseconds(100)));
   EXPECT_TRUE(contention.contended());
@@ -113,10 +113,10 @@ TEST(CpuContention, EndsAfterASecondWithoutWaits) {
   CpuContention contention;
   for (int i = 0; i < 2; ++i) contention.update(times(100, 50), milliseconds(100));
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(contention.update(times(200, 1), milliseconds(100))) << i;
-  EXPECT_TRUE(contention.update(times(200, 40), milliseconds(100))) << "one look with waits begins the second anew";
+  EXPECT_TRUE(contention.update(times(200, 40), milliseconds(100))) << "one update with waits restarts the second";
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(contention.update(times(200, 1), milliseconds(100))) << i;
   for (int i = 0; i < 50; ++i)
-    EXPECT_TRUE(contention.update(times(0, 0), milliseconds(100))) << "an idle process says nothing";
+    EXPECT_TRUE(contention.update(times(0, 0), milliseconds(100))) << "an idle process gives no information";
   EXPECT_FALSE(contention.update(times(200, 1), milliseconds(100)));
 }
 

@@ -1,4 +1,4 @@
-// The cpu as a device: its memory is the host's, and its work is done when a call returns.
+// The CPU as a device: its memory is the host's, and its work is done when a call returns.
 #include "karez/device/device.h"
 
 #include "karez/base/copy_bytes.h"
@@ -29,14 +29,14 @@ class CpuDevice final : public Device {
     return allocate_host(bytes, std::move(counters));
   }
   static void move(std::byte* to, const std::byte* from, std::int64_t bytes) {
-    if (bytes > 0) copy_bytes(to, from, static_cast<std::size_t>(bytes));  // what is empty may lie nowhere
+    if (bytes > 0) copy_bytes(to, from, static_cast<std::size_t>(bytes));  // empty copies may have null pointers
   }
 };
 
 }  // namespace
 
 std::unique_ptr<Device> make_device(std::string name, std::string_view kind) {
-  require(kind == "cpu", "device ", name, " is a '", kind, "'; this build knows: cpu");
+  require(kind == "cpu", "device ", name, " has unknown kind '", kind, "'; this build supports: cpu");
   return std::make_unique<CpuDevice>(std::move(name));
 }
 

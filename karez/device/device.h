@@ -1,4 +1,5 @@
-// A device as the runtime sees it: memory and ways in and out of it. The cpu now; cuda behind the same face.
+// A device for the runtime: memory, copies to and from it, and streams. The only kind now is "cpu"; CUDA would
+// implement the same interface.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +14,12 @@
 
 namespace karez::device {
 
-// Work on a stream is done in the order it was given. On the cpu it is done when the call returns; elsewhere it is only
-// enqueued, and the next act on the same stream may begin at once while anybody else waits for `finished`.
+// A stream runs its work in order. On the CPU work is done when the call returns; elsewhere it is only enqueued, and
+// the next act on the same stream may begin at once, while other streams wait for `finished`.
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
-  virtual bool finished() const = 0;  // all that was enqueued
+  virtual bool finished() const = 0;  // all enqueued work
   virtual void wait() = 0;
 };
 
@@ -33,11 +34,11 @@ class Device {
 
   MemoryCounters& value_memory() const { return *value_counters_; }
 
-  // Zeroed, 64-byte aligned, counted: for a plan or a variable; for a value that the user keeps, which is counted
-  // apart.
+  // Zeroed, 64-byte aligned and counted memory: `allocate` for a plan or a variable, `allocate_value` for a value that
+  // the user keeps, which has counters of its own.
   Memory allocate(std::int64_t bytes) { return allocate(bytes, counters_); }
   Memory allocate_value(std::int64_t bytes) { return allocate(bytes, value_counters_); }
-  Arena& arena() { return arena_; }  // that plans share, counted as they are
+  Arena& arena() { return arena_; }  // shared by plans, counted like their memory
 
   virtual void write(std::byte* on_device, const std::byte* on_host, std::int64_t bytes) = 0;
   virtual void read(std::byte* on_host, const std::byte* on_device, std::int64_t bytes) = 0;
@@ -53,7 +54,7 @@ class Device {
   std::string name_, kind_;
 };
 
-// Kinds: "cpu". Another one is an error that lists them.
+// Kinds: "cpu". An unknown kind is an error that lists them.
 std::unique_ptr<Device> make_device(std::string name, std::string_view kind);
 
 }  // namespace karez::device

@@ -1,4 +1,4 @@
-// Tests of the device room: the CPU budget, memory with its counters, poison, the cpu device.
+// Tests of the device component: the CPU budget, memory with its counters, poison, the CPU device.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace karez::device {
 namespace {
 namespace fs = std::filesystem;
 
-// A false root directory with one cgroup in it.
+// A fake root directory with one cgroup in it.
 struct FakeRoot {
   fs::path path = fs::temp_directory_path() / cat("karez_device_test_", ::getpid());
   void write(const std::string& file, const std::string& text) {
@@ -44,9 +44,9 @@ TEST(CpuBudget, TheTightestQuotaAboveTheGroupCounts) {
   root.write("sys/fs/cgroup/outer/cpu.max", "50000 100000\n");
   CpuBudget budget = cpu_budget(root.path.string());
   EXPECT_EQ(budget.quota, 0.5);
-  EXPECT_EQ(budget.cores, 1) << "half a core is still one";
+  EXPECT_EQ(budget.cores, 1) << "half a core counts as one";
   root.write("sys/fs/cgroup/outer/inner/cpu.max", "25000 100000\n");
-  EXPECT_EQ(cpu_budget(root.path.string()).quota, 0.25) << "a group within may be tighter than those around it, too";
+  EXPECT_EQ(cpu_budget(root.path.string()).quota, 0.25) << "an inner group may have the tighter quota, too";
 }
 
 TEST(CpuBudget, TheFirstVersionOfCgroupsIsReadToo) {
@@ -68,7 +68,7 @@ TEST(CpuBudget, WithoutAQuotaTheAffinityMaskDecides) {
   EXPECT_EQ(std::set<int>(budget.cpus.begin(), budget.cpus.end()).size(), budget.cpus.size());
 }
 
-TEST(CpuBudget, ABoundThreadSeesItsCpusAlone) {
+TEST(CpuBudget, ABoundThreadHasOnlyItsCpus) {
   int before = static_cast<int>(cpu_budget().cpus.size());
   std::thread([] {
     std::vector<int> all = cpu_budget().cpus, last = {all.back()};
@@ -82,16 +82,16 @@ TEST(CpuBudget, ABoundThreadSeesItsCpusAlone) {
   EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), before) << "other threads keep theirs";
 }
 
-TEST(CpuBudget, CpusThatOthersHaveTooCountInPart) {
+TEST(CpuBudget, SharedCpusCountInPart) {
   using Sets = std::vector<std::vector<int>>;
   auto fair = [](std::vector<int> own, const Sets& all) { return fair_core_share(own, all); };
   EXPECT_EQ(fair({0, 1}, {{0, 1}}), 2);
   EXPECT_EQ(fair({0, 1}, {{0, 1}, {1, 2}}), 1.5);
   EXPECT_EQ(fair({3}, {{0, 1}, {3}, {2}}), 1) << "bound";
-  EXPECT_EQ(fair({0, 1}, Sets(4, {0, 1})), 0.5) << "crowded";
+  EXPECT_EQ(fair({0, 1}, Sets(4, {0, 1})), 0.5) << "four processes on two cores";
 }
 
-TEST(CpuBudget, TeamsGetCpusOfTheirOwnWhereThereAreEnough) {
+TEST(CpuBudget, TeamsGetCpusOfTheirOwnIfThereAreEnough) {
   using Sets = std::vector<std::vector<int>>;
   auto deal = [](std::vector<int> cpus, std::vector<int> teams) { return assign_cpus(cpus, teams); };
   EXPECT_EQ(deal({0, 1, 2, 3}, {2, 1, 1}), (Sets{{0, 1}, {2}, {3}}));
@@ -116,25 +116,25 @@ TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
     EXPECT_EQ(counters->current, 100);
     Memory moved = std::move(a);
     EXPECT_EQ(moved.bytes(), 100);
-    EXPECT_EQ(counters->current, 100) << "moving counts nothing";
+    EXPECT_EQ(counters->current, 100) << "a move changes no counter";
   }
   EXPECT_EQ(counters->current, 0);
   EXPECT_EQ(counters->peak, 128);
 }
 
-TEST(Memory, WhatCannotBeAllocatedIsAnErrorThatSaysHowMuch) {
+TEST(Memory, AFailedAllocationIsAnErrorWithTheSize) {
   auto counters = std::make_shared<MemoryCounters>();
   EXPECT_THROW(allocate_host(-1, counters), Error);
   try {
     allocate_host(std::int64_t{1} << 60, counters);
     FAIL() << "an exbibyte was allocated";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("TiB wanted"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("TiB requested"), std::string::npos) << error.what();
   }
   EXPECT_EQ(counters->current, 0);
 }
 
-TEST(Memory, PoisonIsBadHoweverItIsRead) {
+TEST(Memory, PoisonIsInvalidForAllTypes) {
   alignas(8) std::byte bytes[17];
   poison(bytes, 17);
   float f;
@@ -166,7 +166,7 @@ TEST(Memory, PoisonFillsAllBytesAndNoOther) {
   }
 }
 
-TEST(Device, WhatIsEmptyMayLieNowhere) {  // the undefined-behaviour sanitizer looks at the copy
+TEST(Device, EmptyCopiesMayHaveNullPointers) {  // the undefined-behaviour sanitizer checks the copy
   auto device = make_device("0.0", "cpu");
   EXPECT_NO_THROW(device->write(nullptr, nullptr, 0));
   EXPECT_NO_THROW(device->read(nullptr, nullptr, 0));
@@ -193,7 +193,7 @@ TEST(HostArray, CopiesShareTheirBytesAndForeignTypesAreRefused) {
   EXPECT_THROW(HostArray::of<float>({3}, {1, 2}), Error);
 }
 
-TEST(HostArray, OfATypeIsZerosAlsoWhereMemoryWasUsedBefore) {
+TEST(HostArray, OfATypeIsZerosAlsoInReusedMemory) {
   for (int round = 0; round < 3; ++round) {
     HostArray array(TensorType{DType::f32, {3, 5}});
     EXPECT_EQ(array.count(), 15);

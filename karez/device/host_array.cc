@@ -1,4 +1,4 @@
-// How an array in host memory comes by its bytes.
+// Allocates the bytes of an array in host memory, or takes existing ones.
 #include "karez/device/host_array.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ HostArray::HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes)
       bytes_(std::move(bytes)) {
   require(bytes_ != nullptr &&
               reinterpret_cast<std::uintptr_t>(bytes_.get()) % static_cast<std::uintptr_t>(size_of(view_.dtype)) == 0,
-          "an array of ", view_, " at bytes that are not aligned for it");
+          "an array of ", view_, " has bytes that are not aligned for its elements");
 }
 
 }  // namespace karez::device

@@ -1,5 +1,5 @@
-// A tensor in host memory that owns its bytes (shared): what users pass in and get out. Row-major; its own bytes are
-// 64-byte aligned.
+// A tensor in host memory with shared ownership of its bytes, for values that users pass in and get out. Row-major;
+// bytes that it allocates are 64-byte aligned.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ class HostArray {
   HostArray& operator=(HostArray&&) noexcept;
   ~HostArray();
   explicit HostArray(TensorType type);  // of zeros
-  // Bytes that another made, row-major and aligned for their elements, which nobody writes any more; who holds them
-  // last lets go of them.
+  // Takes bytes that already exist, row-major and aligned for their elements, which no code writes any more; the last
+  // owner frees them.
   HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes);
   template <class T> static HostArray of(Shape shape, const std::vector<T>& values) {
     HostArray out(TensorType{dtype_of<T>(), std::move(shape)});
@@ -34,7 +34,7 @@ class HostArray {
   }
 
   bool valid() const { return bytes_ != nullptr; }
-  bool unique() const { return bytes_.use_count() == 1; }  // nobody else holds these bytes
+  bool unique() const { return bytes_.use_count() == 1; }  // the only owner of its bytes
   TensorType type() const { return view_.type(); }
   const Shape& shape() const { return view_.shape; }
   DType dtype() const { return view_.dtype; }

@@ -35,20 +35,20 @@ Memory::~Memory() {
 }
 
 Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) {
-  require(bytes >= 0, "a block of ", bytes, " bytes was asked for");
+  require(bytes >= 0, "a block of ", bytes, " bytes was requested");
   auto rounded = round_up(std::max<std::int64_t>(bytes, 1), 64);
-  // Beyond any address space malloc need not be asked (and sanitizers abort where it would say no).
+  // Sizes beyond any address space are not passed to malloc, for which sanitizers would abort.
   auto* data =
       rounded >> 47 ? nullptr : static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(rounded)));
-  if (data == nullptr)  // texts of sizes take longer than small blocks do
-    fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ",
+  if (data == nullptr)  // formatting sizes takes longer than allocating small blocks
+    fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " requested, ",
          bytes_text(counters ? counters->current.load() : 0), " in use");
   std::memset(data, 0, static_cast<std::size_t>(rounded));
   return Memory(data, bytes, std::move(counters));
 }
 
-// 0xFBFBFBFB is a large negative f32, no NaN, so floats would pass unnoticed; hence words whose every reading is bad:
-// f32 0xFFFBFBFB and f64 0xFFFBFBFBFFFBFBFB are NaNs, i32 and i64 are negative, no byte is 0 or 1.
+// 0xFBFBFBFB is a large negative f32, not a NaN, so it would pass unnoticed. The pattern is invalid in all types: f32
+// 0xFFFBFBFB and f64 0xFFFBFBFBFFFBFBFB are NaNs, i32 and i64 are negative, no byte is 0 or 1.
 void poison(std::byte* data, std::int64_t bytes) {
   static constexpr unsigned char pattern[4] = {0xFB, 0xFB, 0xFB, 0xFF};
   for (std::int64_t i = 0; i < bytes; ++i) data[i] = std::byte{pattern[i % 4]};

@@ -1,4 +1,4 @@
-// A device's memory: blocks that free themselves, and counters of what is and was at most in use.
+// A device's memory: blocks that free themselves, and counters of the bytes in use and their peak.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace karez::device {
 
-// Bytes in use, by whoever shares these counters. Blocks may be freed on other threads.
+// Bytes in use by all blocks that share these counters. Blocks may be freed on other threads.
 struct MemoryCounters {
   std::atomic<std::int64_t> current{0}, peak{0};
   void add(std::int64_t bytes);
@@ -35,11 +35,11 @@ class Memory {
   std::shared_ptr<MemoryCounters> counters_;
 };
 
-// Zeroed host memory, counted with the bytes asked for. No memory left: an error that says how much was wanted and is
-// in use.
+// Zeroed host memory, counted with the requested bytes. Out of memory is an error with the bytes requested and the
+// bytes in use.
 Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters);
 
-// Fills dead memory with what no correct program reads: not a number in f32 and f64, negative as an index, neither 0
+// Fills unused memory with values that no correct program reads: NaN in f32 and f64, negative as an index, neither 0
 // nor 1 as a bool. `data` is aligned to 4 bytes.
 void poison(std::byte* data, std::int64_t bytes);
 

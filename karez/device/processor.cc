@@ -1,4 +1,4 @@
-// Read from /proc/cpuinfo and the processor itself.
+// Reads the processor's name from /proc/cpuinfo and its instruction sets from the processor itself.
 #include "karez/device/processor.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace karez::device {
 namespace {
 
-// The value behind "name :" on the first such line.
+// The value after "name :" on the first such line.
 std::string value_in(std::string_view text, std::string_view name) {
   for (const std::string& line : split(text, '\n')) {
     const auto colon = line.find(':');
@@ -30,7 +30,7 @@ std::string instructions() {
   return "baseline";
 }
 
-constexpr std::string_view instruction_sets[] = {"baseline", "avx2", "avx512"};  // each has those before it
+constexpr std::string_view instruction_sets[] = {"baseline", "avx2", "avx512"};  // each includes those before it
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Which processor this is, and which of the instruction sets that kernels are written for it has.
+// The processor's name, and the largest instruction set that it has of those for which kernels are written.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 namespace karez::device {
 
 struct Processor {
-  std::string name;  // "AMD EPYC, family 26 model 2"; "unnamed" where nobody says
-  std::string isa;   // "avx512" (x86-64-v4), "avx2" (v3), else "baseline"; at most instruction_limit()
+  std::string name;  // "AMD EPYC, family 26 model 2"; "unnamed" if unknown
+  std::string isa;   // "avx512" (x86-64-v4), "avx2" (v3), otherwise "baseline"; at most instruction_limit()
   bool operator==(const Processor&) const = default;
 };
 
-// `root` stands for "/" (tests give another).
+// `root` replaces "/" in tests.
 Processor processor(const std::string& root = "");
 
-// KAREZ_MAX_CPU_ISA: the largest instruction set that kernels may use, one of the names of Processor::isa; "avx512"
-// where it is not set, which limits nothing. Another word is an error.
+// KAREZ_MAX_CPU_ISA: the largest instruction set that kernels may use, one of the names of Processor::isa; if it is not
+// set, "avx512", which is no limit. Any other name is an error.
 std::string instruction_limit();
 
 // The name from the text of /proc/cpuinfo.

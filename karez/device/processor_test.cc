@@ -1,4 +1,4 @@
-// Processors by what the kernel says of them.
+// Names of processors from the kernel's description, and instruction sets with their limit.
 #include "karez/device/processor.h"
 
 #include <gtest/gtest.h>
@@ -20,19 +20,19 @@ TEST(Processor, IsNamedByModelAndFamily) {
   EXPECT_EQ(processor_name(""), "unnamed");
 }
 
-TEST(Processor, OfThisMachineHasInstructionsThatKernelsAreWrittenFor) {
+TEST(Processor, OfThisMachineHasAKnownInstructionSet) {
   const std::string isa = processor().isa;
   EXPECT_TRUE(isa == "avx512" || isa == "avx2" || isa == "baseline") << isa;
   EXPECT_EQ(processor("/nowhere"), (Processor{"unnamed", isa}));
 }
 
-// Sets KAREZ_MAX_CPU_ISA, and puts back what it was.
+// Sets KAREZ_MAX_CPU_ISA and restores the old value.
 class ScopedIsaLimit {
  public:
   explicit ScopedIsaLimit(const char* isa) : before_(std::getenv(name) == nullptr ? "" : std::getenv(name)) {
     setenv(name, isa, 1);
   }
-  ~ScopedIsaLimit() { setenv(name, before_.c_str(), 1); }  // an empty one is none
+  ~ScopedIsaLimit() { setenv(name, before_.c_str(), 1); }  // empty counts as not set
   ScopedIsaLimit(const ScopedIsaLimit&) = delete;
   ScopedIsaLimit& operator=(const ScopedIsaLimit&) = delete;
 

@@ -1,4 +1,4 @@
-// The table of kernels: the best row for a call, the strides it would rather have, and what there is.
+// The table of kernels: the best row for a call, the strides that a better row supports, and lists of rows.
 #include "karez/kernels/kernel.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ const KernelRow* best_row(const std::vector<KernelRow>& rows, const CallSpec& ca
   return best;
 }
 
-// All operands row-major, or those of four dimensions channels-last. A stride of zero stays: the operand repeats, and
-// no layout changes that.
+// All operands row-major, or those of rank 4 channels-last. A stride of zero is kept: the operand repeats in any
+// layout.
 CallSpec with_order(CallSpec call, Strides (*order)(const Shape&)) {
   for (auto* views : {&call.in, &call.out})
     for (View& view : *views)
@@ -32,8 +32,8 @@ KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     require(ErrorKind::name, rows_[i].supports && rows_[i].prepare, "kernel '", rows_[i].name,
             "' lacks `supports` or `prepare`");
-    require(rows_[i].rate > 0 && rows_[i].rate < 1e6, "kernel '", rows_[i].name, "' says it runs at ", rows_[i].rate,
-            " times the cost table's rate");
+    require(rows_[i].rate > 0 && rows_[i].rate < 1e6, "kernel '", rows_[i].name, "' has an invalid rate of ",
+            rows_[i].rate, " times the cost table's");
     for (std::size_t j = 0; j < i; ++j)
       require(ErrorKind::name, rows_[i].name != rows_[j].name, "two kernels are called '", rows_[i].name, "'");
   }
@@ -49,7 +49,7 @@ std::optional<CallSpec> KernelTable::suggest(const CallSpec& call) const {
   std::optional<CallSpec> out;
   int rank = 0;
   for (const CallSpec& candidate :
-       {call, with_order(call, channels_last), with_order(call, row_major)}) {  // as it stands wins ties
+       {call, with_order(call, channels_last), with_order(call, row_major)}) {  // the call itself wins ties
     const KernelRow* best = best_row(rows_, candidate);
     if (best == nullptr || (out && best->rank <= rank)) continue;
     out = candidate;

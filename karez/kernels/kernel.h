@@ -1,5 +1,5 @@
-// A kernel: prepared once for a call's exact views when a plan is loaded, then run on addresses alone. And the table of
-// all kernels.
+// A kernel, prepared once for a call's exact views when a plan is loaded and then run on addresses only, and the table
+// of all kernels.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct KernelArgs {
 };
 using PreparedKernel = std::function<void(const KernelArgs&)>;
 
-// One row: what it runs and how well.
+// One row: the calls that it runs, and how well.
 struct KernelRow {
   std::string name;  // "plain.matmul", "onednn.matmul", "hwy.pointwise"
   std::string op;    // op it implements
@@ -34,7 +34,7 @@ struct KernelRow {
   std::function<std::int64_t(const CallSpec&)> workspace;  // absent: none
   std::function<PreparedKernel(const CallSpec&)> prepare;  // may allocate; the prepared kernel may not
   double rate =
-      1;  // of what the cost table promises for its op: below one, copies of operands may pay that let another row run
+      1;  // relative to the cost table's rate for its op; below one, copies that let another row run may pay off
 };
 
 class KernelTable : public KernelCatalog {
@@ -43,14 +43,14 @@ class KernelTable : public KernelCatalog {
   std::optional<KernelChoice> find(const CallSpec& call) const override;
   std::optional<CallSpec> suggest(const CallSpec& call) const override;
   std::string list(std::string_view op) const override;
-  const KernelRow& row(std::string_view name) const;  // unknown: an error that lists near names
+  const KernelRow& row(std::string_view name) const;  // unknown: an error that lists similar names
   const std::vector<KernelRow>& rows() const { return rows_; }
 
  private:
   std::vector<KernelRow> rows_;
 };
 
-std::vector<KernelRow> plain_kernels();  // every op, f32 and f64 (and what else it takes): the oracle
-std::vector<KernelRow> cpu_kernels();    // plain ones and the fast ones beside them
+std::vector<KernelRow> plain_kernels();  // every op, for f32 and f64 (and other types it supports): the reference
+std::vector<KernelRow> cpu_kernels();    // plain and fast ones
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// The table of kernels: choice by rank, suggested strides, errors that list near names.
+// The table of kernels: choice by rank, suggested strides, errors that list similar names.
 #include "karez/kernels/kernel.h"
 
 #include <gmock/gmock.h>
@@ -41,18 +41,18 @@ TEST(KernelTable, TheSupportedRowOfTheHighestRankRuns) {
   EXPECT_FALSE(table.find(call_on("c", channels)).has_value());
 }
 
-TEST(KernelTable, OfEqualRowsTheFirstRuns) {
+TEST(KernelTable, TheFirstOfEqualRowsRuns) {
   KernelTable table({row("first", "a", 1, always), row("second", "a", 1, always)});
   EXPECT_EQ(table.find(call_on("a", channels))->kernel, "first");
 }
 
-TEST(KernelTable, TheChoiceTellsTheWorkspace) {
+TEST(KernelTable, TheChoiceIncludesTheWorkspace) {
   KernelRow hungry = row("a", "a", 0, always);
   hungry.workspace = [](const CallSpec& call) { return call.in[0].count(); };
   EXPECT_EQ(KernelTable({hungry}).find(call_on("a", channels))->workspace, 120);
 }
 
-TEST(KernelTable, TheChoiceTellsTheRate) {
+TEST(KernelTable, TheChoiceIncludesTheRate) {
   KernelRow slow = row("slow", "a", 0, always), fast = row("fast", "b", 0, always);
   slow.rate = 0.25;
   KernelTable table({slow, fast});
@@ -61,7 +61,7 @@ TEST(KernelTable, TheChoiceTellsTheRate) {
   for (const KernelRow& plain : plain_kernels()) EXPECT_LT(plain.rate, 1) << plain.name;
   for (double rate : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     slow.rate = rate;
-    EXPECT_THAT(error_of([&] { KernelTable({slow}); }), HasSubstr("kernel 'slow' says it runs at ")) << rate;
+    EXPECT_THAT(error_of([&] { KernelTable({slow}); }), HasSubstr("kernel 'slow' has an invalid rate of ")) << rate;
   }
 }
 
@@ -71,7 +71,7 @@ TEST(KernelTable, StridesOfABetterRowAreSuggested) {
   EXPECT_FALSE(table.suggest(call_on("b", channels)).has_value());
 }
 
-TEST(KernelTable, ACallIsLeftAsItStandsWhereNoOrderIsBetter) {
+TEST(KernelTable, ACallIsUnchangedIfNoOrderIsBetter) {
   KernelTable table({row("plain.a", "a", 0, always)});
   const View gaps(DType::f32, {2, 3}, {7, 2});
   EXPECT_EQ(table.suggest(call_on("a", gaps))->in[0], gaps);
@@ -86,13 +86,13 @@ TEST(KernelTable, ARepeatedOperandKeepsItsZeroStride) {
   EXPECT_EQ(suggested.out[0].strides, (Strides{3, 1}));
 }
 
-TEST(KernelTable, ItListsWhatThereIsBestFirst) {
+TEST(KernelTable, RowsAreListedBestFirst) {
   KernelTable table({row("plain.a", "a", 0, always), row("good.a", "a", 1, always)});
   EXPECT_EQ(table.list("a"), "kernels of 'a', best first: good.a, plain.a");
   EXPECT_EQ(table.list("b"), "no kernel implements 'b'");
 }
 
-TEST(KernelTable, AnUnknownNameIsAnErrorWithNearNames) {
+TEST(KernelTable, AnUnknownNameIsAnErrorWithSimilarNames) {
   KernelTable table(plain_kernels());
   EXPECT_EQ(table.row("plain.matmul").op, "matmul");
   EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }), HasSubstr("no kernel is called 'plain.matmull'; of "));

@@ -1,4 +1,4 @@
-// A plan's call made ready for its kernel: asked when a plan is loaded, and when it is verified.
+// Prepares a plan's call for its kernel, when a plan is loaded and when it is verified.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace karez::kernels {
 
-// An error where there is no such kernel, or where it does not take the call: other shapes, dtypes, strides or
-// attributes, or less workspace than it needs.
+// An error if there is no such kernel, or if it does not support the call: other shapes, dtypes, strides or attributes,
+// or too little workspace.
 PreparedKernel prepare_call(const KernelTable& kernels, const plan::Call& call, const std::string& device);
 
 }  // namespace karez::kernels

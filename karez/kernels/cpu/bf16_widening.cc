@@ -1,4 +1,4 @@
-// Products of bf16 as products of f32, with the conversions before and after; f32 copies of operands lie in the call's
+// Products of bf16 as products of f32, with conversions before and after; the f32 copies of operands are in the call's
 // workspace.
 #include "karez/kernels/cpu/bf16_widening.h"
 
@@ -17,25 +17,25 @@ namespace {
 
 constexpr std::string_view suffix = "_widened";
 constexpr std::size_t max_product_inputs = 3;  // with a bias
-constexpr std::int64_t grain = 32768;          // elements below which a second thread costs more than it brings
-constexpr std::int64_t alignment = 64;         // of what lies in the workspace
+constexpr std::int64_t grain = 32768;          // fewer elements are not worth a second thread
+constexpr std::int64_t alignment = 64;         // of the copies in the workspace
 
 // One operand's conversion. Operand 0 of the loops is the f32 copy, operand 1 the bf16 view.
 struct Conversion {
   Loops loops;
-  std::size_t operand = 0;  // its number among the inputs or the outputs
-  std::int64_t at = 0;      // of the copy in the workspace, in bytes
+  std::size_t operand = 0;  // its index among the inputs or the outputs
+  std::int64_t at = 0;      // offset of the copy in the workspace, in bytes
   std::int64_t outer_grain = 1;
 };
 
-// A call of bf16 as the f32 row gets it.
+// A call of bf16 as the f32 row receives it.
 struct WidenedCall {
   CallSpec call;
   std::vector<Conversion> before = {}, after = {};
   std::int64_t copies = 0;  // bytes of all f32 copies, which come first in the workspace
 };
 
-// The dimensions in the order in which the view has them in memory, without gaps.
+// Strides without gaps, with the dimensions in the order in which the view stores them.
 Strides packed_strides(const View& view) {
   std::vector<std::size_t> order(view.shape.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -52,7 +52,7 @@ Strides packed_strides(const View& view) {
 
 WidenedCall widened(const CallSpec& call) {
   WidenedCall out{.call = call};
-  out.call.attrs.erase("wide");  // which is of halves alone
+  out.call.attrs.erase("wide");  // an attribute of half types only
   for (auto [views, conversions] : {std::pair{&out.call.in, &out.before}, std::pair{&out.call.out, &out.after}})
     for (std::size_t i = 0; i < views->size(); ++i) {
       View& view = (*views)[i];
@@ -68,8 +68,8 @@ WidenedCall widened(const CallSpec& call) {
   return out;
 }
 
-// convert(f32 element, bf16 element, count) on runs that are contiguous on both sides; single elements elsewhere. The
-// team shares the outermost loop.
+// Calls convert(f32 element, bf16 element, count) on runs that are contiguous on both sides, otherwise on single
+// elements. The team shares the outermost loop.
 template <class Convert> void convert_all(const Conversion& conversion, int team, Convert convert) {
   parallel_for(team, conversion.loops.size[0], conversion.outer_grain, [&](std::int64_t begin, std::int64_t end, int) {
     Loops part = conversion.loops;
@@ -95,7 +95,7 @@ KernelRow widening_row(const KernelRow& f32) {
   KernelRow row;
   row.name = cat(f32.name, suffix);
   row.op = f32.op;
-  row.rank = f32.rank / 4;  // 10 to 20 of rows that take bf16 themselves become 2 to 5
+  row.rank = f32.rank / 4;  // 10 to 20 become 2 to 5, below the rows that support bf16 themselves
   row.supports = [supports = f32.supports](const CallSpec& call) {
     return is_product_of_bf16(call) && supports(widened(call).call);
   };
@@ -104,7 +104,7 @@ KernelRow widening_row(const KernelRow& f32) {
     return wide.copies + (workspace ? workspace(wide.call) : 0);
   };
   row.prepare = [prepare = f32.prepare](const CallSpec& call) -> PreparedKernel {
-    require_fit(is_product_of_bf16(call), call, "no product of bf16");
+    require_fit(is_product_of_bf16(call), call, "not a product of bf16");
     WidenedCall wide = widened(call);
     PreparedKernel kernel = prepare(wide.call);
     return [kernel = std::move(kernel), wide = std::move(wide), team = call.team](const KernelArgs& args) {

@@ -1,4 +1,4 @@
-// Products of bf16 computed in f32: any strides, one rounding to nearest even, and which calls the rows take.
+// Products of bf16 computed in f32: any strides, one rounding to nearest even, and the calls that the rows support.
 #include "karez/kernels/cpu/bf16_widening.h"
 
 #include <gmock/gmock.h>
@@ -57,12 +57,12 @@ void expect_as_plain(CallSpec call, const std::string& row) {
   }
 }
 
-TEST(Bf16Widening, OperandsAndResultsMayHaveGapsAndLieInAnyOrder) {
+TEST(Bf16Widening, OperandsAndResultsMayHaveGapsAndAnyOrderOfDimensions) {
   const std::int64_t m = 70, k = 33, n = 21;
   for (const View& a : {bf16({m, k}), bf16({m, k}, {k + 3, 1}), bf16({m, k}, {1, m}), bf16({m, k}, {2, 2 * m + 1})})
     for (const View& y : {bf16({m, n}), bf16({m, n}, {n + 5, 1}), bf16({m, n}, {1, m + 2}), bf16({m, n}, {3 * n, 3})}) {
       expect_as_plain(call_of("matmul", {a, bf16({k, n}, {2 * n, 2})}, y), "onednn.matmul_widened");
-      if (y.strides[0] == 1) continue;  // oneDNN adds no bias to a result that lies by columns
+      if (y.strides[0] == 1) continue;  // oneDNN adds no bias to a column-major result
       expect_as_plain(call_of("matmul", {a, bf16({k, n}), View(DType::f32, {n})}, y, {{"bias", true}, {"relu", true}}),
                       "onednn.matmul_widened");
     }
@@ -73,7 +73,7 @@ TEST(Bf16Widening, OperandsAndResultsMayHaveGapsAndLieInAnyOrder) {
                   "onednn.matmul_widened");  // a team shares the copies
 }
 
-TEST(Bf16Widening, ConvolutionsTakeChannelsLastWithGaps) {
+TEST(Bf16Widening, ConvolutionsSupportChannelsLastWithGaps) {
   const auto image = [](Shape shape, std::int64_t gap) {
     const std::int64_t c = shape[1] + gap, w = shape[3] * c, h = shape[2] * w;
     return bf16(shape, {h, 1, w, c});
@@ -89,8 +89,8 @@ TEST(Bf16Widening, ConvolutionsTakeChannelsLastWithGaps) {
   }
 }
 
-TEST(Bf16Widening, AResultIsRoundedOnceToTheNearestAndTiesGoToEven) {
-  const float half = 0x1p-8f, most = std::numeric_limits<Bf16>::max();  // half of what the last bit of 1 is worth
+TEST(Bf16Widening, AResultIsRoundedOnceToNearestEven) {
+  const float half = 0x1p-8f, most = std::numeric_limits<Bf16>::max();  // half a unit in the last place of 1
   const auto b = [](std::vector<float> numbers) { return std::vector<Bf16>(numbers.begin(), numbers.end()); };
   const float sums[][2] = {{1, half},    {1, 3 * half}, {1, half * 1.0078125f}, {-1, -half},
                            {most, most}, {NAN, 1},      {-HUGE_VALF, 1}};
@@ -107,7 +107,7 @@ TEST(Bf16Widening, AResultIsRoundedOnceToTheNearestAndTiesGoToEven) {
   }
 }
 
-TEST(Bf16Widening, ACallAsksForTheCopiesOfWhatIsBf16) {
+TEST(Bf16Widening, TheWorkspaceHoldsTheCopiesOfBf16Operands) {
   const auto extra = [](const View& y) {
     const CallSpec call = call_of("matmul", {bf16({64, 48}), bf16({48, 32})}, y);
     CallSpec wide = call;
@@ -118,7 +118,7 @@ TEST(Bf16Widening, ACallAsksForTheCopiesOfWhatIsBf16) {
   EXPECT_EQ(extra(bf16({64, 32})), 4 * (64 * 48 + 48 * 32 + 64 * 32));
 }
 
-TEST(Bf16Widening, TakesProductsOfBf16AloneAndAfterTheRowsThatNeedNoCopies) {
+TEST(Bf16Widening, SupportsOnlyProductsOfBf16AndRanksBelowTheRowsWithoutCopies) {
   const View a = bf16({8, 8}), y = a, f32(DType::f32, {8, 8}), f16(DType::f16, {8, 8});
   const KernelRow& row = table().row("onednn.matmul_widened");
   EXPECT_TRUE(row.supports(call_of("matmul", {a, a}, y)));

@@ -1,4 +1,4 @@
-// Updates that may leave all as it is: the call without its last operand, or the old states kept.
+// Conditional updates: the call without its last operand, or copies of the old states.
 #include "karez/kernels/cpu/conditional_update.h"
 
 #include "karez/kernels/cpu/loops.h"

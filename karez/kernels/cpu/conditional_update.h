@@ -1,4 +1,4 @@
-// Updates that may leave all as it is: the call without its last operand, or the old states kept.
+// Conditional updates: if `apply` is false, the old states are kept.
 #pragma once
 
 #include "karez/kernels/kernel.h"
@@ -6,11 +6,11 @@
 
 namespace karez::kernels {
 
-// The call of the update itself; what it takes of `apply`, a bool[] behind everything else, is left out.
+// The call of the update itself, without `apply`, a bool[] after all other operands.
 CallSpec without_apply(const CallSpec& call);
 bool has_apply(const CallSpec& call);
-// Of a call with per_in operands a tensor, whose results stand for all but the last of them, and `scalars` more with
-// `apply`.
+// The kernel of a call with per_in operands per tensor, whose results replace all except the last of them, followed by
+// scalars and `apply`.
 PreparedKernel conditional(const CallSpec& call, std::size_t per_in, PreparedKernel step);
 
 }  // namespace karez::kernels

@@ -9,7 +9,7 @@
 namespace karez::kernels {
 namespace {
 
-// Runs `body` with an unsigned type of the element's size: a copy needs no more of the type.
+// Calls `body` with an unsigned type of the element's size, which is all that a copy needs of the type.
 template <class Body> void with_size(std::int64_t bytes, Body&& body) {
   switch (bytes) {
     case 1: return body.template operator()<std::uint8_t>();
@@ -20,8 +20,8 @@ template <class Body> void with_size(std::int64_t bytes, Body&& body) {
   fail("no copy for elements of ", bytes, " bytes");
 }
 
-// Four rows of four as one step: loads and stores of 16 bytes, turned in registers. Instructions of every x86-64 and
-// ARMv8.
+// Transposes four rows of four elements in registers, with loads and stores of 16 bytes. Compiles to instructions of
+// every x86-64 and ARMv8.
 typedef std::uint32_t Vec4 __attribute__((vector_size(16)));
 Vec4 load_vec4(const std::uint32_t* from) {
   Vec4 out;
@@ -77,7 +77,7 @@ template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
       return for_each_run(loops, [&](const auto& at) { std::fill_n(to + at[0], count, from[at[1]]); });
     case CopyPlan::Kind::transpose: {
       const auto row = static_cast<std::size_t>(loops.rank - 2);
-      Loops outer = loops;  // the row loop belongs to the tile: one round here
+      Loops outer = loops;  // the row loop is in transpose_tiles: one iteration here
       outer.size[row] = 1;
       return for_each_run(outer, [&](const auto& at) {
         transpose_tiles(to + at[0], from + at[1], loops.size[row], count, loops.stride[0][row], from_step);
@@ -106,7 +106,7 @@ CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, s
     plan.kind = CopyPlan::Kind::fill;
     return plan;
   }
-  // `from` is contiguous along another loop: bring that one next to the last and copy in tiles.
+  // `from` is contiguous along another loop: move that one next to the last and copy in tiles.
   for (std::size_t d = 0; d < last; ++d) {
     if (loops.stride[1][d] != 1) continue;
     for (std::size_t k = d; k + 1 < last; ++k) {
@@ -126,13 +126,13 @@ void run(const CopyPlan& plan, std::byte* to, const std::byte* from) {
 }
 
 namespace {
-// The coarsest shape of which both are groupings: [6, 4] and [2, 12] give [2, 3, 4]. Empty and false where there is
-// none. Both strides are restated for it: a dimension cut in a x b walks stride * b, then stride.
+// The coarsest shape of which both are groupings: [6, 4] and [2, 12] give [2, 3, 4]. Empty and false if there is none.
+// Both strides are restated for it: a dimension split into a x b gets stride * b, then stride.
 bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, Shape& shape,
             Strides& fine_to, Strides& fine_from) {
   std::size_t i = to_shape.size(), j = from_shape.size();
   std::int64_t left_to = 1, left_from = 1, step_to = 0,
-               step_from = 0;  // what is left of the dimension in hand, and its next stride
+               step_from = 0;  // the unsplit rest of the current dimension, and its next stride
   while (true) {
     while (left_to == 1 && i > 0) left_to = to_shape[--i], step_to = to[i];
     while (left_from == 1 && j > 0) left_from = from_shape[--j], step_from = from[j];
@@ -152,7 +152,7 @@ bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, c
 ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from,
                          std::int64_t element_bytes) {
   require(ErrorKind::shape, count_of(to_shape) == count_of(from_shape), "reshape: ", from_shape,
-          " has another count than ", to_shape);
+          " has a different number of elements than ", to_shape);
   ReshapePlan plan;
   const bool dense =
       same_order(to_shape, to, row_major(to_shape)) && same_order(from_shape, from, row_major(from_shape));
@@ -176,7 +176,7 @@ ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& 
 void run(const ReshapePlan& plan, std::byte* to, const std::byte* from) {
   if (!plan.by_element) return run(plan.copy, to, from);
   with_size(plan.copy.element, [&]<class U>() {
-    // Both odometers step together; the source's is advanced by hand.
+    // Both indices advance together; the source's is advanced explicitly.
     auto* out = reinterpret_cast<U*>(to);
     const auto* in = reinterpret_cast<const U*>(from);
     std::array<std::int64_t, max_loops> index{};

@@ -1,5 +1,5 @@
-// Strided copies, planned once: any strides on both sides, merged runs by memcpy, blocked transposes where the two
-// orders differ.
+// Strided copies, planned once: any strides on both sides, memcpy for merged runs, blocked transposes if the two orders
+// differ.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace karez::kernels {
 
-// How to copy one block of elements. `from` may have strides of zero (a repeated dimension); `to` may not overlap
-// itself.
+// A copy of one block of elements. `from` may have strides of zero (a repeated dimension); elements of `to` must not
+// overlap.
 struct CopyPlan {
   enum class Kind : std::uint8_t {
     runs,       // the innermost loop is contiguous on both sides
@@ -27,8 +27,8 @@ struct CopyPlan {
 CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, std::int64_t element_bytes);
 void run(const CopyPlan& plan, std::byte* to, const std::byte* from);
 
-// Plans "element i of `from` in row-major order becomes element i of `to`", whatever the strides of both (a reshape).
-// Where the shapes have no common refinement ([2, 3] to [3, 2] with gaps), both sides are walked element by element.
+// Plans "element i of `from` in row-major order becomes element i of `to`", for any strides of both (a reshape). If the
+// shapes have no common refinement ([2, 3] to [3, 2] with gaps), it copies element by element.
 struct ReshapePlan {
   CopyPlan copy;
   bool by_element = false;

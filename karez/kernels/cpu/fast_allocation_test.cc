@@ -1,5 +1,5 @@
-// Test that a prepared kernel allocates nothing when it runs; what oneDNN allocates inside its own executes is told
-// apart and must be constant.
+// A prepared kernel allocates nothing when it runs; allocations inside oneDNN are counted separately and must be
+// constant.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-// Allocations of this thread while `counting`, by who called operator new: this program, or a shared library.
+// Allocations of this thread while `counting`, by the caller of operator new: this program, or a shared library.
 thread_local bool counting = false;
 thread_local int program_allocations = 0, library_allocations = 0;
 
@@ -41,7 +41,7 @@ void* operator new(std::size_t bytes) { return counted_malloc(bytes, __builtin_r
 void* operator new[](std::size_t bytes) { return counted_malloc(bytes, __builtin_return_address(0)); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   return counted_malloc(bytes, __builtin_return_address(0));
-}  // std::stable_sort's
+}  // used by std::stable_sort
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -59,7 +59,7 @@ int allocations_of(const std::function<void()>& body) {
 
 namespace {
 
-// Products also as those of bf16, on the row that widens them.
+// Products also with bf16 operands, on the row that widens them.
 std::vector<std::pair<std::string, CallSpec>> one_call_for_each_row(const KernelTable& table) {
   std::vector<std::pair<std::string, CallSpec>> out;
   for (const CallSpec& call : one_call_per_fast_row()) {
@@ -81,7 +81,7 @@ TEST(FastAllocation, NoPreparedKernelAllocates) {
       seen.push_back(row);
       KernelBench bench(table.row(row), call);
       fill_random(bench, 1);
-      for (int i = 0; i < 3; ++i) bench.run();  // OpenMP makes its threads, oneDNN its pools
+      for (int i = 0; i < 3; ++i) bench.run();  // OpenMP creates its threads, oneDNN its pools
       int libraries = 0;
       for (int i = 0; i < 4; ++i) {
         program_allocations = library_allocations = 0;
@@ -104,7 +104,7 @@ TEST(FastAllocation, NoPreparedKernelAllocates) {
   }
 }
 
-TEST(FastAllocation, TheCounterCounts) {
+TEST(FastAllocation, TheCounterCountsAllocations) {
   program_allocations = library_allocations = 0;
   counting = true;
   delete new int(3);

@@ -10,7 +10,7 @@
 namespace karez::kernels {
 namespace {
 
-constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
 std::optional<CopyPlan> copy_of(const CallSpec& call) {
   if (!takes(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].shape != call.out[0].shape ||
@@ -26,7 +26,7 @@ std::optional<CopyPlan> copy_of(const CallSpec& call) {
 
 PreparedKernel copy(const CallSpec& call) {
   const auto plan = copy_of(call);
-  require_fit(plan.has_value(), call, "neither side walks in runs or tiles");
+  require_fit(plan.has_value(), call, "neither side is contiguous in runs or tiles");
   const std::int64_t element = plan->element, rows = plan->loops.size[0],
                      each = std::max<std::int64_t>(call.out[0].count() / rows, 1);
   return [plan = *plan, element, rows, each, team = call.team](const KernelArgs& args) {
@@ -39,7 +39,7 @@ PreparedKernel copy(const CallSpec& call) {
   };
 }
 
-// Of the part of the result that holds x.
+// The copy of x into its part of the result.
 std::optional<CopyPlan> interior_copy_of(const CallSpec& call) {
   if (!takes(call, 1, 1) || call.in[0].dtype != call.out[0].dtype || call.in[0].count() == 0) return std::nullopt;
   const View &x = call.in[0], &y = call.out[0];
@@ -49,14 +49,13 @@ std::optional<CopyPlan> interior_copy_of(const CallSpec& call) {
   return plan;
 }
 
-// The whole result is filled, then x put into it: what is written twice is still in the cache where a result is small
-// enough to pay.
+// Fills the whole result, then copies x into it. A small result is still in the cache when it is written a second time.
 PreparedKernel pad(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
   const auto interior = interior_copy_of(call);
   require_fit(interior.has_value() && low.size() == y.shape.size() && high.size() == y.shape.size(), call,
-              "neither side walks in runs or tiles");
+              "neither side is contiguous in runs or tiles");
   for (std::size_t d = 0; d < low.size(); ++d)
     require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
                 "low and high do not add up");

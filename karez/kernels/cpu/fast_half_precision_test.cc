@@ -1,4 +1,4 @@
-// Halves in the fast rows: products of bf16 against the plain rows, conversions against karez/tensor/half.h, and
+// Half types in the fast rows: products of bf16 against the plain rows, conversions against karez/tensor/half.h, and
 // pointwise calls of mixed types.
 #include <gtest/gtest.h>
 
@@ -29,7 +29,8 @@ CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, At
   return call;
 }
 
-// Results of bf16 may be a neighbour of the plain row's, which sums in double; f32 ones are as near as f32 products.
+// A bf16 result may be a neighbour of the plain row's, which sums in double; f32 results are as close as those of f32
+// products.
 void expect_as_plain(CallSpec call, const std::string& row, double tolerance) {
   for (int team : {1, 2}) {
     call.team = team;
@@ -50,7 +51,7 @@ void expect_chosen_as_plain(const CallSpec& call, const std::string& row, double
   expect_as_plain(call, row, tolerance);
 }
 
-// oneDNN's row where it takes bf16 on this processor, else the one that widens, which is run on every processor.
+// oneDNN's row if it supports bf16 on this processor, otherwise the widening row, which is tested on every processor.
 void expect_product_as_plain(const CallSpec& call, double tolerance) {
   const std::string own = "onednn." + call.op, widened = own + "_widened";
   expect_chosen_as_plain(call, onednn_implementation(call).empty() ? widened : own, tolerance);
@@ -60,7 +61,7 @@ void expect_product_as_plain(const CallSpec& call, double tolerance) {
 const View bf16(Shape shape) { return View(DType::bf16, std::move(shape)); }
 const View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 
-TEST(FastHalfPrecision, ProductsOfBf16AreThePlainOnes) {
+TEST(FastHalfPrecision, ProductsOfBf16AgreeWithThePlainRows) {
   for (const auto& [m, n, k] :
        std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {7, 13, 5}, {64, 10, 100}, {33, 65, 17}, {64, 256, 784}})
     for (const bool ta : {false, true})
@@ -77,16 +78,16 @@ TEST(FastHalfPrecision, ProductsOfBf16AreThePlainOnes) {
                               y.dtype == DType::f32 ? 2e-5 : 0x1p-7);
 }
 
-TEST(FastHalfPrecision, AReluAfterAProductKeepsNanAndMakesNoNegativeZero) {
+TEST(FastHalfPrecision, AReluAfterAProductKeepsNanAndProducesNoNegativeZero) {
   std::vector<Buffer> in;
-  in.push_back(filled<Bf16>(
-      Shape{5, 1}, {Bf16(-2), Bf16(3), Bf16(NAN), Bf16(-0.0), Bf16::from_bits(0xFFC0)}));  // the last a NaN with a sign
+  in.push_back(filled<Bf16>(Shape{5, 1},
+                            {Bf16(-2), Bf16(3), Bf16(NAN), Bf16(-0.0), Bf16::from_bits(0xFFC0)}));  // the last is -NaN
   in.push_back(filled<Bf16>(Shape{1, 1}, {Bf16(1)}));
   const Attrs attrs{{"relu", true}, {"wide", true}};
   for (const char* row : {"onednn.matmul", "onednn.matmul_widened"}) {
     SCOPED_TRACE(row);
     if (!table().row(row).supports(call_of("matmul", {in[0].view, in[1].view}, {bf16({5, 1})}, attrs))) {
-      EXPECT_STREQ(row, "onednn.matmul") << "which not every processor has";
+      EXPECT_STREQ(row, "onednn.matmul") << "not every processor supports it";
       continue;
     }
     const auto y = logical<Bf16>(run_row(table().row(row), in, {bf16({5, 1})}, attrs)[0]);
@@ -98,7 +99,7 @@ TEST(FastHalfPrecision, AReluAfterAProductKeepsNanAndMakesNoNegativeZero) {
   }
 }
 
-TEST(FastHalfPrecision, ConvolutionsOfBf16AreThePlainOnes) {
+TEST(FastHalfPrecision, ConvolutionsOfBf16AgreeWithThePlainRows) {
   const auto image = [](Shape shape, DType dtype) { return View(dtype, shape, channels_last(shape)); };
   for (const DType out : {DType::f32, DType::bf16}) {
     const double tolerance = out == DType::f32 ? 5e-5 : 0x1p-7;
@@ -112,7 +113,7 @@ TEST(FastHalfPrecision, ConvolutionsOfBf16AreThePlainOnes) {
   }
 }
 
-// All patterns, what lies between them, and what is special, on every instruction set.
+// All bit patterns, the midpoints between them, random and special values.
 template <class T> void expect_conversions() {
   std::vector<T> halves;
   for (int bits = 0; bits < 65536; ++bits) halves.push_back(T::from_bits(static_cast<std::uint16_t>(bits)));
@@ -134,7 +135,7 @@ template <class T> void expect_conversions() {
         << i;
 }
 
-TEST(FastHalfPrecision, ConversionsAreThoseOfTheTypes) {
+TEST(FastHalfPrecision, ConversionsAgreeWithThoseOfTheTypes) {
   expect_conversions<Bf16>();
   expect_conversions<F16>();
   for (const DType half : {DType::bf16, DType::f16}) {
@@ -144,7 +145,7 @@ TEST(FastHalfPrecision, ConversionsAreThoseOfTheTypes) {
   }
 }
 
-TEST(FastHalfPrecision, PointwiseCallsReadAndWriteThemAsTheyLie) {
+TEST(FastHalfPrecision, PointwiseCallsReadAndWriteHalvesInPlace) {
   for (const DType half : {DType::bf16, DType::f16}) {
     const double tolerance = half == DType::bf16 ? 0x1p-7 : 0x1p-10;
     const auto h = [&](Shape shape, Strides strides = {}) {

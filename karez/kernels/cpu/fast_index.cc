@@ -1,4 +1,4 @@
-// Rows by index, where every row lies in one piece: gather and scatter_add of f32, one_hot of any dtype.
+// Rows by index, if every row is contiguous: gather and scatter_add of f32, one_hot of any dtype.
 #include <cstring>
 
 #include "karez/kernels/cpu/fast_row.h"
@@ -11,7 +11,7 @@ namespace {
 bool is_nonempty_contiguous(const View& view) { return view.count() > 0 && view.contiguous(); }
 bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
 
-// Which row of the local table an index means: rows offset to offset + count - 1 of `limit` lie here.
+// The rows of a table that are stored locally: rows offset to offset + count - 1 of `limit`.
 struct LocalTable {
   std::int64_t offset = 0, count = 0, limit = 0, width = 0;
   bool wide = false;  // i64 indices
@@ -19,7 +19,7 @@ struct LocalTable {
   std::int64_t index(const std::byte* at, std::int64_t i) const {
     return wide ? reinterpret_cast<const std::int64_t*>(at)[i] : reinterpret_cast<const std::int32_t*>(at)[i];
   }
-  // Whether all indices are rows of the whole table. Where one is not, the plain row says what happens.
+  // Whether all indices are rows of the whole table. If one is not, the plain row defines the result.
   bool all_in_range(const std::byte* at, std::int64_t n) const {
     for (std::int64_t i = 0; i < n; ++i)
       if (index(at, i) < 0 || index(at, i) >= limit) return false;
@@ -44,7 +44,7 @@ PreparedKernel plain_of(const CallSpec& call) {
   fail(ErrorKind::device, "no plain row implements '", call.op, "'");
 }
 
-// table [v, d...], index [i...], rows [i..., d...], all f32 in one piece.
+// table [v, d...], index [i...], rows [i..., d...]: all contiguous, table and rows f32.
 bool takes_rows(const View& table, const View& index, const View& rows) {
   return table.dtype == DType::f32 && rows.dtype == DType::f32 && is_index(index) && table.rank() >= 1 &&
          rows.rank() == index.rank() + table.rank() - 1 && is_nonempty_contiguous(table) &&
@@ -70,8 +70,8 @@ PreparedKernel gather(const CallSpec& call) {
   };
 }
 
-// Sums are kept as doubles in the workspace and joined in the order of the updates, as in the plain row; a team shares
-// the columns, so that no sum depends on its size.
+// Sums are accumulated as doubles in the workspace, in the order of the updates, as in the plain row; a team shares the
+// columns, so that no sum depends on its size.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
   const LocalTable t = local_table_of(call, index, y.shape[0], y.count() / y.shape[0]);

@@ -1,4 +1,4 @@
-// The counters of a step: sums, differences and products of whole numbers, which wrap.
+// The counters of a step: sums, differences and products of integers, which wrap around.
 #include <algorithm>
 
 #include "karez/kernels/cpu/fast_row.h"
@@ -7,7 +7,7 @@
 namespace karez::kernels {
 namespace {
 
-// '+', '-' or '*' where the call is one of them on operands that are dense, or one number seen everywhere.
+// '+', '-' or '*' if the call is one of them on operands that are dense or one repeated number.
 std::optional<char> integer_operation(const CallSpec& call) {
   if (!takes(call, 2, 1) || !call.attrs.has("expr") ||
       (call.out[0].dtype != DType::i32 && call.out[0].dtype != DType::i64) || call.out[0].count() == 0 ||
@@ -26,7 +26,7 @@ std::optional<char> integer_operation(const CallSpec& call) {
 
 PreparedKernel prepare_integer(const CallSpec& call) {
   const auto op = integer_operation(call);
-  require_fit(op.has_value(), call, "neither a sum, a difference nor a product of whole numbers");
+  require_fit(op.has_value(), call, "neither a sum, a difference nor a product of integers");
   const auto step = [&](const View& x) { return x.contiguous() && x.count() > 1 ? std::int64_t{1} : std::int64_t{0}; };
   const auto kernel = [&]<class U>() -> PreparedKernel {
     return [op = *op, n = call.out[0].count(), a = step(call.in[0]), b = step(call.in[1])](const KernelArgs& args) {

@@ -1,4 +1,4 @@
-// The list of all CPU kernels: the plain ones and the fast ones beside them.
+// The list of all CPU kernels: the plain and the fast rows.
 #include "karez/kernels/cpu/fast_kernels.h"
 
 #include "karez/base/copy_bytes.h"

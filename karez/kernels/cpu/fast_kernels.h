@@ -1,4 +1,4 @@
-// The fast f32 kernels, one list a file: what they take is named in `supports`; everything else falls to the plain
+// The fast f32 kernels, one list per file: `supports` decides which calls they run; all other calls run on the plain
 // rows.
 #pragma once
 
@@ -20,10 +20,9 @@ std::vector<KernelRow> hwy_reduce_rows();     // reduce_sum, reduce_max, reduce_
 std::vector<KernelRow> hwy_update_rows();     // sgd, adam, sgd_if, adam_if
 std::vector<KernelRow> hwy_random_rows();     // random_uniform
 
-// For tests and benchmarks: oneDNN's name of the implementation that runs this call; empty where none that is fast
-// does.
+// For tests and benchmarks: oneDNN's name of the implementation that runs this call; empty if no fast one does.
 std::string onednn_implementation(const CallSpec& call);
-// A copy by a team: what the speed of memory is measured with.
+// A copy by a team, to measure the bandwidth of memory.
 void copy_bytes(int team, std::byte* to, const std::byte* from, std::int64_t bytes);
 
 }  // namespace karez::kernels

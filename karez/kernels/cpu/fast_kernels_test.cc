@@ -1,5 +1,5 @@
-// Every fast row against the plain row of its op: random operands, odd sizes, teams of one and two, each bit-equal with
-// itself on a second run.
+// Every fast row compared with the plain row of its op: random operands, odd sizes, teams of one and two, bit-equal
+// results in a second run.
 #include <gtest/gtest.h>
 
 #include "karez/base/text.h"
@@ -55,7 +55,7 @@ void expect_as_plain(CallSpec call, const std::string& row, double tolerance, un
   }
 }
 
-TEST(FastMatmul, AgreesWithThePlainOneInEveryTranspose) {
+TEST(FastMatmul, AgreesWithThePlainRowInEveryTranspose) {
   for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
                                                                         {1, 5, 3},
                                                                         {5, 1, 3},
@@ -73,7 +73,7 @@ TEST(FastMatmul, AgreesWithThePlainOneInEveryTranspose) {
                         "onednn.matmul", 2e-6 * std::sqrt(k) + 1e-6);
 }
 
-TEST(FastMatmul, TakesBiasReluAndBatches) {
+TEST(FastMatmul, SupportsBiasReluAndBatches) {
   for (const bool relu : {false, true}) {
     expect_as_plain(call_of("matmul", {f32({64, 100}), f32({100, 10}), f32({10})}, {f32({64, 10})},
                             {{"bias", true}, {"relu", relu}}),
@@ -88,7 +88,7 @@ TEST(FastMatmul, TakesBiasReluAndBatches) {
                   "onednn.matmul", 1e-5);
 }
 
-TEST(FastMatmul, LeavesEmptyDoubleAndScatteredOperandsToThePlainRow) {
+TEST(FastMatmul, LeavesEmptyDoubleAndStridedOperandsToThePlainRow) {
   EXPECT_EQ(table().find(call_of("matmul", {f32({3, 0}), f32({0, 4})}, {f32({3, 4})}))->kernel, "plain.matmul");
   EXPECT_EQ(
       table()
@@ -124,7 +124,7 @@ Shape out_of(const ConvCase& c) {
   return {c.n, c.o, size(c.h, c.r, 0), size(c.w, c.s, 1)};
 }
 
-TEST(FastConv, AgreesWithThePlainOneInAllThreeDirections) {
+TEST(FastConv, AgreesWithThePlainRowInAllThreeDirections) {
   for (const ConvCase& c : conv_cases) {
     const View x = image({c.n, c.c, c.h, c.w}), w = image({c.o, c.c, c.r, c.s}), y = image(out_of(c));
     const std::string forward = c.c == 1 ? "hwy.conv2d" : "onednn.conv2d";
@@ -156,7 +156,7 @@ TEST(FastConv, RowMajorImagesAndEmptyBatchesAreLeftToThePlainRow) {
             "plain.conv2d");
 }
 
-TEST(FastPool, AgreesWithThePlainOne) {
+TEST(FastPool, AgreesWithThePlainRow) {
   struct Case {
     Shape x;
     Ints kernel, stride, padding;
@@ -181,7 +181,7 @@ TEST(FastPool, AgreesWithThePlainOne) {
   }
 }
 
-TEST(FastPool, OfEqualValuesTheFirstWinsAndANanBeatsAll) {
+TEST(FastPool, TheFirstOfEqualValuesIsTheMaximumAndANanIsAboveAll) {
   for (const Ints& stride : {Ints{2, 2}, Ints{1, 1}}) {
     const std::int64_t p = stride[0] == 2 ? 1 : 3;
     CallSpec call =
@@ -200,7 +200,7 @@ TEST(FastPool, OfEqualValuesTheFirstWinsAndANanBeatsAll) {
   }
 }
 
-TEST(FastReduce, AgreesWithThePlainOneOverEveryRunOfAxes) {
+TEST(FastReduce, AgreesWithThePlainRowOverEveryRunOfAxes) {
   for (const char* op : {"reduce_sum", "reduce_max", "reduce_min"}) {
     const std::string row = cat("hwy.", op);
     for (const auto& [shape, axes] : std::vector<std::pair<Shape, Ints>>{{{64, 10}, {1}},
@@ -247,8 +247,8 @@ TEST(FastReduce, ANanIsTheMaximum) {
     }
 }
 
-// In groups: depthwise, some channels each, and with as many results as channels or more.
-TEST(FastConv, InGroupsAgreesWithThePlainOneInAllThreeDirections) {
+// Groups: depthwise, with several channels each, and with more results than channels.
+TEST(FastConv, GroupsAgreeWithThePlainRowInAllThreeDirections) {
   for (const auto& [c, o, groups] :
        {std::array<std::int64_t, 3>{16, 16, 16}, {16, 32, 16}, {32, 32, 4}, {12, 24, 3}, {5, 5, 5}})
     for (const std::int64_t stride : {1, 2}) {
@@ -267,7 +267,7 @@ TEST(FastConv, InGroupsAgreesWithThePlainOneInAllThreeDirections) {
     }
 }
 
-TEST(FastUpdate, AgreesWithThePlainOneAndItsBitsDoNotDependOnTheTeam) {
+TEST(FastUpdate, AgreesWithThePlainRowAndDoesNotDependOnTheTeam) {
   const std::vector<View> tensors{f32({784, 256}),      f32({256}),   f32({1}),
                                   image({16, 3, 3, 3}), f32({17, 3}), f32({0, 4})};
   for (const char* op : {"sgd", "adam"})
@@ -295,7 +295,7 @@ TEST(FastUpdate, AgreesWithThePlainOneAndItsBitsDoNotDependOnTheTeam) {
               bench->in[4 * t + 2].at<float>(i) = std::abs(bench->in[4 * t + 2].at<float>(i));
             });
           bench->in[adam ? 4 * tensors.size() : 3 * tensors.size()].at<float>({}) = 0.01f;
-          for (std::size_t t = 0; t < tensors.size(); ++t)  // in place: outputs are the inputs' own addresses
+          for (std::size_t t = 0; t < tensors.size(); ++t)  // in place: outputs have the addresses of the inputs
             for (std::size_t i = 0; i < (adam ? 3u : 2u); ++i)
               bench->outs[t * (adam ? 3 : 2) + i] = bench->ins[t * (adam ? 4 : 3) + i];
           bench->run();
@@ -308,7 +308,7 @@ TEST(FastUpdate, AgreesWithThePlainOneAndItsBitsDoNotDependOnTheTeam) {
       }
 }
 
-TEST(FastUpdate, IsTheUnconditionalOneOrNothing) {
+TEST(FastUpdate, AppliesTheUnconditionalUpdateOrNone) {
   const std::vector<View> tensors{f32({784, 256}), f32({3}), f32({0, 4})};
   for (const bool adam : {false, true})
     for (const bool in_place : {false, true})
@@ -349,7 +349,7 @@ TEST(FastUpdate, IsTheUnconditionalOneOrNothing) {
       }
 }
 
-TEST(FastRandom, DrawsThePlainKernelsBits) {
+TEST(FastRandom, DrawsTheBitsOfThePlainKernel) {
   for (const auto& [shape, logical, begin] :
        std::vector<std::array<Ints, 3>>{{Ints{64, 128}, Ints{64, 128}, Ints{0, 0}},
                                         {Ints{16, 50}, Ints{64, 128}, Ints{16, 37}},
@@ -362,8 +362,8 @@ TEST(FastRandom, DrawsThePlainKernelsBits) {
         "hwy.random_uniform", 0);
 }
 
-// What a processor without AVX-512 runs, and one without AVX2: the same answers (oneDNN chooses for itself).
-TEST(FastTargets, EveryInstructionSetThatThisMachineHasAgreesWithThePlainRows) {
+// A processor without AVX-512, and one without AVX2, gives the same results (oneDNN chooses for itself).
+TEST(FastTargets, EveryInstructionSetOfThisMachineAgreesWithThePlainRows) {
   on_every_instruction_set([](const char* name) {
     SCOPED_TRACE(cat("on ", name));
     for (const CallSpec& call : one_call_per_fast_row()) {

@@ -1,4 +1,4 @@
-// The fast pointwise row against the plain one: every operation, types, broadcast patterns, special values.
+// The fast pointwise row compared with the plain one: every operation, types, broadcast patterns, special values.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -50,7 +50,7 @@ const char* const unary[] = {"-x",         "!x",     "exp(x)", "log(x)", "sqrt(x
 const char* const binary[] = {"x + y",  "x - y",  "x * y",  "x / y",  "x < y",       "x <= y",    "x > y",    "x >= y",
                               "x == y", "x != y", "x && y", "x || y", "pow(x, 2.5)", "max(x, y)", "min(x, y)"};
 
-// Values where implementations like to differ, and a sweep.
+// Values for which implementations often differ, and a sweep.
 std::vector<float> specials() {
   std::vector<float> out{0.0f,    -0.0f, 1.0f,   -1.0f, 0.5f,   HUGE_VALF, -HUGE_VALF, NAN,  1e-38f,
                          -1e-38f, 3e38f, -3e38f, 88.0f, -88.0f, 104.5f,    -104.5f,    1e5f, 12345.678f};
@@ -58,7 +58,7 @@ std::vector<float> specials() {
   return out;
 }
 
-// Both through the generated code where there is some, and through the interpreter, which the double negation forces.
+// Through the generated code, if there is any, and through the interpreter, which the double negation forces.
 TEST(FastPointwise, EveryFunctionAgreesOnSpecialValues) {
   const std::vector<float> values = specials();
   const auto n = static_cast<std::int64_t>(values.size());
@@ -84,7 +84,7 @@ TEST(FastPointwise, EveryFunctionAgreesOnSpecialValues) {
     }
 }
 
-// With f32 and with bool results: the table's comparisons give bools and are generated, the others go through the
+// With f32 and with bool results: the table's comparisons give bools and are generated, the others run in the
 // interpreter.
 TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
   const std::vector<float> values{0.0f, -0.0f, 1.0f, HUGE_VALF, -HUGE_VALF, NAN, -2.0f};
@@ -108,7 +108,7 @@ TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
       }
 }
 
-TEST(FastPointwise, TakesAnySizeTeamAndChain) {
+TEST(FastPointwise, SupportsAnySizeTeamAndChain) {
   for (const std::int64_t n : {1, 3, 15, 16, 17, 511, 512, 513, 5000, 100003})
     for (const int team : {1, 2}) {
       expect_as_plain(pointwise("max(x, 0)", {dense({n})}, dense({n}), team), 0);
@@ -121,7 +121,7 @@ TEST(FastPointwise, TakesAnySizeTeamAndChain) {
   expect_as_plain(pointwise("x * 3 + 1", {dense({})}, dense({})), 0);
 }
 
-TEST(FastPointwise, TakesBoolsInAndOut) {
+TEST(FastPointwise, SupportsBoolOperandsAndResults) {
   for (const std::int64_t n : {1, 17, 1000, 70000})
     for (const int team : {1, 2}) {
       expect_as_plain(pointwise("x < y", {dense({n}), dense({n})}, dense({n}, DType::b8), team), 0);
@@ -135,7 +135,7 @@ TEST(FastPointwise, TakesBoolsInAndOut) {
     }
 }
 
-TEST(FastPointwise, TakesScalarRowAndColumnOperands) {
+TEST(FastPointwise, SupportsScalarRowAndColumnOperands) {
   for (const auto& [m, n] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {64, 10}, {64, 100}, {3, 1}, {1, 7}, {5, 512}, {5, 513}, {7, 1500}, {3000, 16}, {2, 3}})
     for (const int team : {1, 2})
@@ -165,7 +165,7 @@ TEST(FastPointwise, LeavesOtherStridesAndTypesToThePlainRow) {
   EXPECT_EQ(kernel(pointwise("x + y", {dense({0}), dense({0})}, dense({0}))), "plain.pointwise");
 }
 
-TEST(FastPointwise, MayWriteOverAnOperand) {
+TEST(FastPointwise, MayOverwriteAnOperand) {
   CallSpec call = pointwise("tanh(x) * y + 1", {dense({1000}), dense({1000})}, dense({1000}));
   KernelBench apart(table().row("hwy.pointwise"), call), over(table().row("hwy.pointwise"), call);
   for (KernelBench* bench : {&apart, &over}) fill_random(*bench, 2);

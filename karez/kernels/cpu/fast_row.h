@@ -1,4 +1,4 @@
-// Fast rows of no library's: what moves elements, and whole numbers.
+// Fast rows without a library: copies, rows by index, and integers.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace karez::kernels {
 
 std::vector<KernelRow> fast_copy_rows();     // copy, pad
 std::vector<KernelRow> fast_index_rows();    // gather, scatter_add, one_hot
-std::vector<KernelRow> fast_integer_rows();  // pointwise of whole numbers
+std::vector<KernelRow> fast_integer_rows();  // pointwise of integers
 
-// A row named "fast.<op>", better than the plain one.
+// A row named "fast.<op>", of a higher rank than the plain one.
 KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports,
                    std::function<PreparedKernel(const CallSpec&)> prepare);
 

@@ -1,4 +1,4 @@
-// Copies, rows by index and whole numbers: the fast rows against the plain ones, and what they leave to them.
+// Copies, rows by index and integers: the fast rows compared with the plain ones, and the calls they leave to them.
 #include <gtest/gtest.h>
 
 #include "karez/kernels/cpu/fast_kernels.h"
@@ -24,7 +24,7 @@ CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, At
 std::string kernel_of(const CallSpec& call) { return table().find(call)->kernel; }
 Attr number(std::int64_t value) { return Attr(value); }
 
-// `row` and the plain row of the call's op give the same bytes, at teams of one, two and three.
+// Expects the same bytes from `row` and the plain row of the call's op, with teams of one, two and three.
 void expect_as_plain(CallSpec call, const std::string& row) {
   ASSERT_EQ(kernel_of(call), row) << print(call);
   for (int team : {1, 2, 3}) {
@@ -38,7 +38,7 @@ void expect_as_plain(CallSpec call, const std::string& row) {
   }
 }
 
-TEST(FastCopy, AgreesWithThePlainOneInEveryOrderOfDimensions) {
+TEST(FastCopy, AgreesWithThePlainRowInEveryOrderOfDimensions) {
   for (const DType dtype : {DType::f32, DType::f64, DType::b8})
     for (const Shape& shape : {Shape{}, Shape{7}, Shape{300, 400}, Shape{5, 3, 64, 65}, Shape{2, 1, 40, 900}}) {
       const View rows(dtype, shape);
@@ -51,12 +51,12 @@ TEST(FastCopy, AgreesWithThePlainOneInEveryOrderOfDimensions) {
                   "fast.copy");
 }
 
-TEST(FastCopy, LeavesWhatWalksInSingleElementsToThePlainRow) {
+TEST(FastCopy, LeavesCopiesOfSingleElementsToThePlainRow) {
   EXPECT_EQ(kernel_of(call_of("copy", {View(DType::f32, {8, 8}, {16, 2})}, {View(DType::f32, {8, 8})})), "plain.copy");
   EXPECT_EQ(kernel_of(call_of("copy", {View(DType::f32, {0, 8})}, {View(DType::f32, {0, 8})})), "plain.copy");
 }
 
-TEST(FastPad, AgreesWithThePlainOneOnEverySide) {
+TEST(FastPad, AgreesWithThePlainRowOnEverySide) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::b8}) {
     const auto pad = [&](const Shape& shape, const Ints& low, const Ints& high, Attr value, bool turned) {
       Shape wide = shape;
@@ -79,9 +79,9 @@ TEST(FastPad, LeavesGapsAndEmptyInputsToThePlainRow) {
             "plain.pad");
 }
 
-TEST(FastRows, AgreeWithThePlainOnesForIndicesHereAndElsewhere) {
+TEST(FastRows, AgreeWithThePlainRowsForLocalAndRemoteIndices) {
   for (const DType index : {DType::i32, DType::i64})
-    for (const std::int64_t offset : {0, 2}) {  // indices are 0 to 4: with an offset some rows lie on another device
+    for (const std::int64_t offset : {0, 2}) {  // indices are 0 to 4: with an offset some rows are on another device
       Attrs attrs{{"offset", number(offset)}, {"limit", number(7)}};
       expect_as_plain(call_of("gather", {View(DType::f32, {5, 64}), View(index, {50, 20})},
                               {View(DType::f32, {50, 20, 64})}, attrs),
@@ -103,7 +103,7 @@ TEST(FastRows, LeaveGapsAndOtherTypesToThePlainRow) {
   EXPECT_EQ(kernel_of(call_of("one_hot", {index}, {View(DType::f32, {4, 8}, {1, 4})})), "plain.one_hot");
 }
 
-TEST(FastInteger, AddSubtractAndMultiplyAsThePlainRowDoes) {
+TEST(FastInteger, AddsSubtractsAndMultipliesLikeThePlainRow) {
   for (const DType dtype : {DType::i32, DType::i64})
     for (const char* expr : {"x0 + x1", "x0 - x1", "x0 * x1"}) {
       const View all(dtype, {3, 70}), one(dtype, {3, 70}, {0, 0}), scalar(dtype, {});
@@ -116,7 +116,7 @@ TEST(FastInteger, AddSubtractAndMultiplyAsThePlainRowDoes) {
             "plain.pointwise");
 }
 
-TEST(FastMatmul, AResultThatLiesTransposedIsTheProductOfTheOperandsExchanged) {
+TEST(FastMatmul, ATransposedResultIsTheProductOfTheExchangedOperands) {
   const View a(DType::f32, {3, 9, 5}), b(DType::f32, {3, 5, 7}), y(DType::f32, {3, 9, 7}, {63, 1, 9});
   const CallSpec call = call_of("matmul", {a, b}, {y});
   ASSERT_EQ(kernel_of(call), "onednn.matmul");

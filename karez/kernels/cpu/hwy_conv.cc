@@ -1,5 +1,6 @@
-// Forward convolution of one input channel (a grey image's first) on channels-last data: vectors along the output
-// channels, twice as fast as oneDNN there (80 GF/s beside 43 on one core; from two channels on oneDNN is ahead).
+// Forward convolution of one input channel (the first layer on grey images) on channels-last data: vectors along the
+// output channels, twice as fast as oneDNN there (80 GF/s against 43 on one core; from two channels on oneDNN is
+// faster).
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -21,7 +22,7 @@ namespace karez::kernels {
 struct SingleChannelConv {
   std::int64_t n = 0, h = 0, w = 0, o = 0, p = 0, q = 0;
   SlidingWindow window;
-  std::int64_t inside_from = 0, inside_to = 0;  // columns of windows that no side padding touches
+  std::int64_t inside_from = 0, inside_to = 0;  // columns of windows without padding at the sides
   bool bias = false, relu = false, common = false;
 };
 
@@ -33,10 +34,10 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `pixels` neighbouring windows of one row, `vectors` vectors of output channels in registers (the pragmas see to that:
-// at -O2 GCC would keep the sums in memory). Weights are [r, s, o_padded]; taps of rows above or below the image are
-// left out, columns are all inside (or, for one pixel, checked). `common`: three columns, no stride, known to the
-// compiler.
+// Computes `pixels` neighbouring windows of one row with `vectors` vectors of output channels in registers (the pragmas
+// ensure that: at -O2 GCC would keep the sums in memory). Weights are [r, s, o_padded]; taps of rows above or below the
+// image are skipped, columns are all inside (or, for one pixel, checked). `common`: kernel width 3 and stride 1, known
+// to the compiler.
 template <int pixels, int vectors, bool common>
 HWY_INLINE void window_block(const SingleChannelConv& f, const float* image, const float* weights,
                              std::int64_t o_padded, const float* bias, std::int64_t p, std::int64_t q,
@@ -78,7 +79,7 @@ HWY_INLINE void window_block(const SingleChannelConv& f, const float* image, con
   for (int i = 0; i < pixels; ++i) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
-      // As the plain ReLU: a NaN stays, -0 becomes +0.
+      // As in the plain ReLU: NaN remains NaN, -0 becomes +0.
       const V y = f.relu ? hn::IfThenElse(hn::Le(sum[i][v], hn::Zero(d)), hn::Zero(d), sum[i][v]) : sum[i][v];
       float* to = out + i * f.o + v * lanes;
       if ((v + 1) * lanes <= channels) hn::StoreU(y, d, to);
@@ -102,7 +103,7 @@ HWY_INLINE void window_row(const SingleChannelConv& f, const float* image, const
     window_block<1, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
 }
 
-// Rows of windows `from` to `to` - 1, counted over the whole batch.
+// Computes rows of windows `from` to `to` - 1, counted over the whole batch.
 void single_channel_conv_rows(const SingleChannelConv& f, const float* x, const float* weights, std::int64_t o_padded,
                               const float* bias, float* y, std::int64_t from, std::int64_t to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
@@ -129,8 +130,8 @@ namespace karez::kernels {
 namespace {
 HWY_EXPORT(single_channel_conv_rows);
 
-constexpr std::int64_t grain = 65536;  // multiply-adds below which a second thread costs more than it brings
-constexpr std::int64_t widest = 32;    // floats in two of the widest vectors: weights and bias are padded to that
+constexpr std::int64_t grain = 65536;  // fewer multiply-adds are not worth a second thread
+constexpr std::int64_t widest = 32;    // floats in two of the widest vectors, to which weights and bias are padded
 
 bool is_channels_last(const View& view) {
   return view.rank() == 4 && view.dtype == DType::f32 &&
@@ -166,7 +167,7 @@ PreparedKernel prepare(const CallSpec& call) {
   const std::int64_t o_padded = round_up(f.o, widest),
                      rows_grain = grain / std::max<std::int64_t>(w.shape[2] * w.shape[3] * f.o * f.q, 1);
   return [f, o_padded, steps = w.strides, team = call.team, rows_grain](const KernelArgs& args) {
-    // Weights as [r, s, o], channels padded with zeros to whole vectors: a few hundred numbers.
+    // Weights as [r, s, o], with channels padded by zeros to whole vectors: a few hundred numbers.
     float* weights = elements<float>(args.workspace);
     const float* given = elements<float>(args.in[1]);
     float* to = weights;
@@ -192,7 +193,7 @@ std::vector<KernelRow> hwy_conv_rows() {
   KernelRow row;
   row.name = "hwy.conv2d";
   row.op = "conv2d";
-  row.rank = 20;  // before oneDNN's
+  row.rank = 20;  // above oneDNN's
   row.supports = supports;
   row.workspace = workspace;
   row.prepare = prepare;

@@ -1,5 +1,5 @@
-// Pointwise kernels in f32: expressions of the table run generated code; any other, broadcast operands and halves, an
-// interpreter over blocks in L1.
+// Pointwise kernels in f32: expressions of the op table run generated code; other expressions, broadcast operands and
+// halves run in an interpreter over blocks in L1.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +24,7 @@
 #define KAREZ_HWY_POINTWISE
 namespace karez::kernels {
 
-constexpr std::int64_t block = 512;  // floats of one register: 2 KiB, so that a dozen live in L1
+constexpr std::int64_t block = 512;  // floats of one register: 2 KiB, so that a dozen fit in L1
 constexpr int max_inputs = 10;
 constexpr int max_registers = 64;
 
@@ -43,11 +43,11 @@ HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
-// Truth values are 0 and 1 here; a NaN is true, as `a != 0` has it.
+// Truth values are 0 and 1 here; NaN is true, as in `a != 0`.
 HWY_INLINE V truth(M mask) { return hn::IfThenElseZero(mask, lanes_of(1)); }
 HWY_INLINE M is_true(V a) { return ne_of(a, hn::Zero(D())); }
 
-// Inputs stand in the user's memory and may end at `count`, so the last vector is loaded and stored in part.
+// Inputs are in the caller's memory and may end at `count`, so the last vector is loaded and stored with a mask.
 template <int operands, class F> HWY_INLINE void over(const BlockOp& o, std::int64_t count, F f) {
   const D d;
   std::int64_t i = 0;
@@ -102,7 +102,7 @@ void run_block(const BlockOp& o, std::int64_t count) {
     case ExprKind::fmod: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return fmod_of(a, b); });
     case ExprKind::bit_and:
     case ExprKind::bit_or:
-    case ExprKind::bit_xor: break;  // of integers, which the plain kernel takes
+    case ExprKind::bit_xor: break;  // of integers, which run on the plain kernel
     case ExprKind::select:
       return over<3>(o, count, [](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(is_true(a), b, c); });
   }
@@ -122,7 +122,7 @@ void floats_to_truth(const float* from, std::uint8_t* to, std::int64_t count) {
   for (; i < count; ++i) to[i] = from[i] != 0;
 }
 
-using W = hn::Rebind<std::uint16_t, D>;  // as many halves as D has floats
+using W = hn::Rebind<std::uint16_t, D>;  // one half for each float of D
 void bf16_to_floats(const std::uint16_t* from, float* to, std::int64_t count) {
   const D d;
   const hn::RebindToUnsigned<D> bits;
@@ -131,7 +131,7 @@ void bf16_to_floats(const std::uint16_t* from, float* to, std::int64_t count) {
     hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(W(), from + i)))), d, to + i);
   for (; i < count; ++i) to[i] = static_cast<float>(tensor::Bf16::from_bits(from[i]));
 }
-// To nearest, ties to even, as tensor::Bf16 does it.
+// To nearest, ties to even, as in tensor::Bf16.
 void floats_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) {
   const D d;
   const hn::RebindToUnsigned<D> bits;
@@ -170,18 +170,18 @@ void floats_to_f16(const float* from, tensor::F16* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = tensor::F16(from[i]);
 }
 
-constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
-// How an operand walks a dense output of rows x columns.
+// How an operand is read for a dense output of rows x columns.
 enum class Broadcast : std::uint8_t { dense, scalar, row, column };
 struct Operand2d {
   Broadcast broadcast = Broadcast::dense;
-  std::int64_t row_step = 0;  // elements from row to row
+  std::int64_t row_step = 0;  // elements between rows
   DType dtype = DType::f32;
 };
 
-// A call, looked through once: the output is `rows` rows of `columns`, dense, and every input walks it in one of four
-// ways.
+// A call, analysed once: the output is `rows` dense rows of `columns`, and every input has one of four broadcast
+// patterns.
 struct BroadcastPattern {
   std::int64_t rows = 1, columns = 1;
   std::vector<Operand2d> inputs;
@@ -229,7 +229,8 @@ std::optional<BroadcastPattern> pattern_of(const CallSpec& call) {
   return out;
 }
 
-// The generated kernel of this expression for these types, if there is one and no operand repeats in part.
+// The generated kernel of this expression for these types, if there is one and no operand repeats along one dimension
+// only.
 const GeneratedPointwise* generated_for(const CallSpec& call, const BroadcastPattern& pattern) {
   std::string types;
   for (const Operand2d& operand : pattern.inputs) {
@@ -259,7 +260,7 @@ PreparedKernel run_generated(const GeneratedPointwise& row, const BroadcastPatte
 }
 
 // The interpreter. Every thread has its own blocks in the workspace: one for each constant and temporary, one for each
-// input that is not plain dense f32, and one for a bool result. Where rows are short a block holds several whole ones.
+// input that is not dense f32, and one for a bool result. If rows are short, a block holds several whole rows.
 struct Interpreter {
   ExprProgram program;
   BroadcastPattern pattern;
@@ -267,9 +268,7 @@ struct Interpreter {
   std::int64_t rows_per_block = 1;
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(program.registers) + 1; }
-  std::int64_t floats() const {
-    return blocks() * (block + 16);
-  }  // 16: registers do not all start in the same cache set
+  std::int64_t floats() const { return blocks() * (block + 16); }  // 16: registers start in different cache sets
 };
 
 Interpreter interpreter_of(const CallSpec& call, const BroadcastPattern& pattern) {
@@ -307,7 +306,7 @@ float element_at(const Operand2d& operand, const std::byte* data, std::int64_t a
   return out;
 }
 
-// What one thread holds while it walks its blocks.
+// The state of one thread that runs its blocks.
 struct BlockRunner {
   const Interpreter& plan;
   const KernelArgs& args;
@@ -316,7 +315,7 @@ struct BlockRunner {
 
   float* own(int r) const { return scratch + r * (block + 16); }
 
-  // What stays for all blocks: constants, scalars, and short rows repeated to fill a block.
+  // Fills the blocks that do not change: constants, scalars, and short rows repeated to fill a block.
   void begin() {
     const auto& [rows, columns, inputs, out] = plan.pattern;
     const std::int64_t most = std::min(block, rows * columns);
@@ -334,7 +333,7 @@ struct BlockRunner {
     }
   }
 
-  // Rows `row` to row + rows_here - 1, from `column` on: `count` elements that are contiguous in the output.
+  // Computes rows `row` to row + rows_here - 1, from `column` on: `count` elements that are contiguous in the output.
   void block_at(std::int64_t row, std::int64_t rows_here, std::int64_t column, std::int64_t count) {
     const std::int64_t columns = plan.pattern.columns, at = row * columns + column;
     for (int i = 0; i < plan.program.variables; ++i) {
@@ -358,7 +357,7 @@ struct BlockRunner {
     for (std::size_t n = 0; n < plan.program.ops.size(); ++n) {
       const ExprOp& op = plan.program.ops[n];
       const auto read = [&](int r) { return r < 0 ? nullptr : registers[static_cast<std::size_t>(r)]; };
-      // The last operation makes the result: it may go straight to the output.
+      // The last operation computes the result: it may write to the output directly.
       float* dst =
           n + 1 == plan.program.ops.size() && op.dst == result && out_floats != nullptr ? out_floats : own(op.dst);
       HWY_DYNAMIC_DISPATCH(run_block)({op.op, read(op.a), read(op.b), read(op.c), dst}, count);
@@ -398,11 +397,11 @@ std::int64_t workspace(const CallSpec& call) {
 
 PreparedKernel prepare(const CallSpec& call) {
   const auto pattern = pattern_of(call);
-  require_fit(pattern.has_value(), call, "operands walk in a way that the fast kernel does not take");
+  require_fit(pattern.has_value(), call, "the fast kernel does not support these strides");
   if (const GeneratedPointwise* row = generated_for(call, *pattern)) return run_generated(*row, *pattern, call.team);
   return [plan = interpreter_of(call, *pattern)](const KernelArgs& args) {
     float* scratch = elements<float>(args.workspace);
-    if (plan.pattern.rows == 1) {  // dense and scalar operands alone: a row is any piece
+    if (plan.pattern.rows == 1) {  // only dense and scalar operands: any range is a row
       parallel_for(plan.team, plan.pattern.columns, grain, [&](std::int64_t from, std::int64_t to, int part) {
         BlockRunner runner{plan, args, {}, scratch + part * plan.floats()};
         runner.begin();
@@ -419,7 +418,7 @@ PreparedKernel prepare(const CallSpec& call) {
   };
 }
 
-// A cast between f32 and the halves is the expression x0.
+// A cast between f32 and half types is the expression x0.
 CallSpec as_expression(CallSpec call) {
   call.attrs = Attrs{{"expr", "x0"}};
   return call;

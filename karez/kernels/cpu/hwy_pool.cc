@@ -20,13 +20,13 @@
 #define KAREZ_HWY_POOL
 namespace karez::kernels {
 
-// One tap of a window that a pixel reads or is read by: where it stands (in pixels of the other side) and its number in
+// One tap of a window that a pixel reads or is read by: its position (in pixels of the other side) and its number in
 // the window.
 struct Tap {
   std::int64_t pixel;
   std::int32_t number;
 };
-// For each row (column) of one side the taps along that dimension: taps[begin[i]] to taps[begin[i + 1] - 1].
+// For each row (column) of one side, the taps along that dimension: taps[begin[i]] to taps[begin[i + 1] - 1].
 struct Taps {
   std::vector<int> begin{0};
   std::vector<Tap> taps;
@@ -34,8 +34,8 @@ struct Taps {
 struct PoolPlan {
   std::int64_t n = 0, c = 0, h = 0, w = 0, p = 0, q = 0;  // x is [n, c, h, w], y is [n, c, p, q]
   std::int64_t kernel_h = 1, kernel_w = 1;
-  bool tiles = false;  // windows side by side without overlap, padding or gaps
-  Taps down, across;   // forward: of a window, backward: of a pixel
+  bool tiles = false;  // windows without overlap, padding or gaps
+  Taps down, across;   // forward: the taps of a window; backward: those of a pixel
 };
 
 }  // namespace karez::kernels
@@ -46,7 +46,7 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Runs body(c, load, load_int, store, store_int) along the channels, whole vectors and a masked tail.
+// Calls body(c, load, load_int, store, store_int) along the channels: whole vectors and a masked tail.
 template <class Body> HWY_INLINE void over_channels(std::int64_t channels, Body body) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<std::int32_t> di;
@@ -70,7 +70,7 @@ template <class Body> HWY_INLINE void over_channels(std::int64_t channels, Body 
       [=](I v, std::int32_t* p) HWY_ATTR { hn::BlendedStore(v, mask_int, di, p); });
 }
 
-// The running maximum and its tap. The first maximum wins, a NaN before any number.
+// Updates the running maximum and its tap. The first maximum wins, and NaN beats any number.
 template <class D, class V, class I> HWY_INLINE void update_max(D, V value, std::int32_t tap, V& best, I& index) {
   const hn::RebindToSigned<D> di;
   const auto number = hn::Eq(value, value), best_number = hn::Eq(best, best);
@@ -79,7 +79,7 @@ template <class D, class V, class I> HWY_INLINE void update_max(D, V value, std:
   index = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, tap), index);
 }
 
-// Rows of windows `from` to `to` - 1, counted over the whole batch.
+// Computes rows of windows `from` to `to` - 1, counted over the whole batch.
 void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t* where, std::int64_t from,
                    std::int64_t to) {
   const hn::ScalableTag<float> d;
@@ -106,7 +106,7 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
       }
       over_channels(c, [&](std::int64_t i, auto load, auto, auto store, auto store_int) HWY_ATTR {
         auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
-        auto tap = hn::Set(di, -1);  // a window of padding alone
+        auto tap = hn::Set(di, -1);  // a window of padding only
         for (int r = plan.down.begin[static_cast<std::size_t>(p)]; r < plan.down.begin[static_cast<std::size_t>(p) + 1];
              ++r)
           for (int s = plan.across.begin[static_cast<std::size_t>(q)];
@@ -115,7 +115,7 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
                       &across = plan.across.taps[static_cast<std::size_t>(s)];
             const auto value = load(image + (down.pixel * plan.w + across.pixel) * c + i);
             const std::int32_t number = down.number * static_cast<std::int32_t>(plan.kernel_w) + across.number;
-            // The first tap is taken whatever it is: it may be -inf, which beats nothing.
+            // The first tap is always taken: it may be -inf, which is not above the initial value.
             const auto first = hn::Lt(tap, hn::Zero(di));
             best = hn::IfThenElse(hn::RebindMask(d, first), value, best);
             tap = hn::IfThenElse(first, hn::Set(di, number), tap);
@@ -128,7 +128,7 @@ void max_pool_rows(const PoolPlan& plan, const float* x, float* y, std::int32_t*
   }
 }
 
-// Tiles: every window's gradient goes to one of its pixels and the rest are zero. Rows of windows, as above.
+// Tiles: the gradient of a window goes to one of its pixels, and the others are zero. Rows of windows, as above.
 void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32_t* where, float* dx, std::int64_t from,
                          std::int64_t to) {
   const hn::ScalableTag<float> d;
@@ -151,7 +151,7 @@ void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32
           }
       });
     }
-    // Pixels that no window reaches: the end of each line, and the lines below the last window.
+    // Pixels outside of all windows: the end of each line, and the lines below the last window.
     const std::int64_t reached = plan.q * plan.kernel_w;
     for (std::int64_t r = 0; r < plan.kernel_h && reached < plan.w; ++r) {
       float* end = image + (p * plan.kernel_h + r) * line + reached * c;
@@ -161,7 +161,7 @@ void max_pool_grad_tiles(const PoolPlan& plan, const float* dy, const std::int32
   }
 }
 
-// Any windows: rows of pixels, each the sum over the windows whose maximum stood there.
+// Any windows: computes rows of pixels, each the sum over the windows whose maximum it was.
 void max_pool_grad_rows(const PoolPlan& plan, const float* dy, const std::int32_t* where, float* dx, std::int64_t from,
                         std::int64_t to) {
   const hn::ScalableTag<float> d;
@@ -199,7 +199,7 @@ HWY_EXPORT(max_pool_rows);
 HWY_EXPORT(max_pool_grad_tiles);
 HWY_EXPORT(max_pool_grad_rows);
 
-constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
 bool is_channels_last(const View& view) {
   return view.rank() == 4 && same_order(view.shape, view.strides, channels_last(view.shape));
@@ -213,7 +213,7 @@ std::optional<SlidingWindow> window_for(const CallSpec& call, const View& x, con
   return window.fits(x.shape, y.shape) ? std::optional(window) : std::nullopt;
 }
 
-// taps(i, r) is the pixel on the other side of tap r at place i; outside 0..bound-1 there is none.
+// find(i, r) is the pixel on the other side of tap r at position i; outside 0..bound-1 there is none.
 template <class Find> Taps taps_of(std::int64_t places, std::int64_t kernel, std::int64_t bound, Find find) {
   Taps out;
   for (std::int64_t i = 0; i < places; ++i) {

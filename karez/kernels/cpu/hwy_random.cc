@@ -1,4 +1,4 @@
-// Uniform f32 random numbers: Philox4x32-10 on several counters at once, bit for bit what karez/base/philox.h draws.
+// Uniform f32 random numbers: Philox4x32-10 on several counters at once, bit-identical to karez/base/philox.h.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -40,7 +40,7 @@ void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, 
   std::uint64_t block = first / 4;
   auto skip = static_cast<std::int64_t>(first % 4);
   while (count > 0) {
-    // One counter in each 64-bit lane, its four words in the low halves of c0 to c3; the products want nothing else.
+    // One counter in each 64-bit lane, with its four words in the low halves of c0 to c3, as the products require.
     const auto index = hn::Add(hn::Set(d, block), hn::Iota(d, 0));
     auto c0 = hn::And(index, low), c1 = hn::ShiftRight<32>(index);
     auto c2 = hn::Set(d, stream & 0xFFFFFFFF), c3 = hn::Set(d, stream >> 32);
@@ -53,7 +53,7 @@ void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, 
       c3 = hn::And(p0, low);
       k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
-    const auto unit = [&](auto a, auto b) HWY_ATTR {  // two words of each counter as floats in [0, 1), side by side
+    const auto unit = [&](auto a, auto b) HWY_ATTR {  // two words of each counter as adjacent floats in [0, 1)
       const auto bits = hn::ShiftRight<8>(hn::BitCast(d32, hn::Or(hn::And(a, low), hn::ShiftLeft<32>(b))));
       return hn::BitCast(d, hn::Mul(hn::ConvertTo(df, hn::BitCast(hn::RebindToSigned<decltype(d32)>(), bits)), scale));
     };
@@ -77,7 +77,7 @@ HWY_EXPORT(uniform_run);
 
 constexpr std::int64_t grain = 32768;
 
-// Runs along which both memory and logical index advance by one; a channels-last result has none and is left to the
+// Runs along which memory and logical index both advance by one; a channels-last result has none and is left to the
 // plain kernel.
 std::optional<Loops> runs_of(const CallSpec& call) {
   if (!takes(call, 1, 1) || call.in[0].dtype != DType::i64 || call.in[0].shape != Shape{2} ||
@@ -97,9 +97,9 @@ PreparedKernel random_uniform(const CallSpec& call) {
   const View& y = call.out[0];
   const Ints logical = call.attrs.has("logical") ? call.attrs.ints("logical") : y.shape;
   const Ints begin = call.attrs.has("begin") ? call.attrs.ints("begin") : Ints(y.shape.size(), 0);
-  require_fit(begin.size() == y.shape.size(), call, "begin has another length than the shape");
+  require_fit(begin.size() == y.shape.size(), call, "begin and the shape have different lengths");
   for (std::size_t d = 0; d < begin.size(); ++d)
-    require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= logical[d], call, "the box leaves the logical shape");
+    require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= logical[d], call, "the box exceeds the logical shape");
   const std::int64_t first = offset_of(begin, row_major(logical));
   const auto site = static_cast<std::uint64_t>(call.attrs.integer("site"));
   return [loops = *loops, first, site, team = call.team, step_at = call.in[0].strides[0]](const KernelArgs& args) {

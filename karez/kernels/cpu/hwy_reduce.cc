@@ -1,4 +1,4 @@
-// Sums, maxima and minima of f32 over any axes that leave the tensor, seen in memory order, as kept x reduced x kept.
+// Sums, maxima and minima of f32 over axes that leave the tensor, in memory order, as kept x reduced x kept.
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/hwy_targets.h"
 
@@ -21,8 +21,8 @@
 namespace karez::kernels {
 
 enum class ReduceKind : std::uint8_t { sum, max, min };
-// Sums go in two levels, chunks of so many terms and then the chunks, which keeps an f32 sum of a million terms good to
-// some ulps.
+// Sums have two levels, chunks of this number of terms and then the chunks, so that an f32 sum of a million terms is
+// accurate to a few ulps.
 constexpr std::int64_t chunk = 512;
 
 }  // namespace karez::kernels
@@ -37,13 +37,13 @@ struct Sum {
   static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
   static HWY_INLINE float reduce_lanes(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 };
-// Whether a lane has exactly these bits.
+// Whether any lane has exactly these bits.
 HWY_INLINE bool has_bits(V v, std::int32_t bits) {
   const hn::RebindToSigned<D> words;
   return !hn::AllFalse(words, hn::Eq(hn::BitCast(words, v), hn::Set(words, bits)));
 }
 
-// As karez/base/ieee_min_max.h: a NaN wins, and among zeros the sign tells.
+// As in karez/base/ieee_min_max.h: NaN wins, and among zeros the sign decides.
 struct Max {
   static constexpr float identity = -std::numeric_limits<float>::infinity();
   static HWY_INLINE V join(V a, V b) { return max_of(a, b); }
@@ -67,14 +67,14 @@ template <class K> HWY_INLINE V load_part(const float* p, M mask) {
   return hn::IfThenElse(mask, hn::MaskedLoad(mask, D(), p), lanes_of(K::identity));
 }
 
-// One contiguous run of `count` to a number.
+// Reduces one contiguous run of `count` elements to a number.
 template <class K> HWY_INLINE float run_of(const float* x, std::int64_t count) {
   const D d;
   const auto none = lanes_of(K::identity);
   auto total = none;
   std::int64_t i = 0;
   while (i + 4 * lanes <= count) {
-    auto a = none, b = none, c = none, e = none;  // four, since an addition takes four cycles
+    auto a = none, b = none, c = none, e = none;  // four, because an addition takes four cycles
     const std::int64_t end = std::min(count, i + 4 * chunk);
     for (; i + 4 * lanes <= end; i += 4 * lanes) {
       a = K::join(a, hn::LoadU(d, x + i));
@@ -89,7 +89,7 @@ template <class K> HWY_INLINE float run_of(const float* x, std::int64_t count) {
   return K::reduce_lanes(total);
 }
 
-// `rows` rows of step `step` joined element by element into out[0..columns), columns <= vectors x lanes.
+// Joins `rows` rows of step `step` element by element into out[0..columns), columns <= vectors x lanes.
 template <class K, int vectors>
 HWY_INLINE void panel(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
   const D d;
@@ -102,7 +102,7 @@ HWY_INLINE void panel(const float* x, std::int64_t rows, std::int64_t step, std:
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; ++v) total[v] = none;
   for (std::int64_t first = 0; first < rows; first += chunk) {
-    constexpr int sets = vectors == 1 ? 4 : 2;  // independent chains, in registers thanks to the pragmas
+    constexpr int sets = vectors == 1 ? 4 : 2;  // independent chains, kept in registers by the pragmas
     V sum[sets * vectors];
 #pragma GCC unroll 8
     for (int i = 0; i < sets * vectors; ++i) sum[i] = none;
@@ -148,7 +148,7 @@ template <class K> HWY_INLINE void runs_of(const float* x, std::int64_t outer, s
   for (std::int64_t a = 0; a < outer; ++a) out[a] = run_of<K>(x + a * count, count);
 }
 
-// `outer` times: count terms each, contiguous when columns == 1, else rows of `columns`.
+// For each of `outer`: reduces `count` terms, contiguous if columns == 1, otherwise rows of `columns`.
 void reduce_block(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
                   std::int64_t step, float* out) {
   const auto all = [&]<class K>() HWY_ATTR {
@@ -184,7 +184,7 @@ namespace {
 HWY_EXPORT(reduce_block);
 HWY_EXPORT(join_rows);
 
-constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
 // x in memory order is [outer, reduced, inner], the result [outer, inner]; any may be 1.
 struct ReduceShape {
@@ -202,7 +202,7 @@ std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
     is_reduced[static_cast<std::size_t>(axis)] = true;
   }
   if (x.count() == 0 || !is_dense(x.shape, x.strides)) return std::nullopt;
-  // Dimensions from the outermost in memory, neighbours of one fate merged.
+  // Dimensions from the outermost in memory; adjacent ones that are all kept or all reduced are merged.
   struct Group {
     bool is_reduced;
     std::int64_t size;
@@ -241,7 +241,7 @@ std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
   return out;
 }
 
-// Parts of the reduced dimension, when the kept ones are too few to share among the team.
+// Whether the team splits the reduced dimension, because the kept ones are too few to share.
 bool splits_reduced(const ReduceShape& reduce_shape, int team) {
   return team > 1 && reduce_shape.outer < team &&
          reduce_shape.outer * reduce_shape.reduced * reduce_shape.inner >= 2 * grain;
@@ -254,7 +254,7 @@ std::int64_t workspace(const CallSpec& call) {
 
 template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
   const auto reduce_shape = reduce_shape_of(call);
-  require_fit(reduce_shape.has_value(), call, "the reduction has a form that the fast kernel does not take");
+  require_fit(reduce_shape.has_value(), call, "the fast kernel does not support this reduction");
   return
       [f = *reduce_shape, team = call.team, split = splits_reduced(*reduce_shape, call.team)](const KernelArgs& args) {
         const float* x = elements<float>(args.in[0]);
@@ -270,7 +270,7 @@ template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
         }
         float* parts = elements<float>(args.workspace);
         for (std::int64_t a = 0; a < f.outer; ++a) {
-          // As many parts as parallel_for makes: never more than the team, each of at least one row.
+          // The number of parts that parallel_for makes: at most the team, each of at least one row.
           const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
           parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
             HWY_DYNAMIC_DISPATCH(reduce_block)

@@ -1,5 +1,5 @@
-// Optimiser steps on any number of f32 tensors in one call, PyTorch's form: SGD with momentum, Adam, both also
-// conditional. In place, at the speed of memory.
+// Optimiser steps on any number of f32 tensors in one call, as in PyTorch: SGD with momentum, Adam, and conditional
+// forms of both. In place, at memory bandwidth.
 #include "karez/kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -25,7 +25,7 @@ struct SgdCoefficients {
 };
 struct AdamCoefficients {
   float rate, decay_factor, beta1, beta2, one_minus_beta1, one_minus_beta2, inv_sqrt_correction2, eps,
-      decay;  // rest = 1 - beta; root = 1 / sqrt(1 - beta2^step)
+      decay;  // one_minus_beta = 1 - beta; inv_sqrt_correction2 = 1 / sqrt(1 - beta2^step)
 };
 
 }  // namespace karez::kernels
@@ -36,8 +36,8 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls body(i, mask-aware load, store) over [0, count): whole vectors, then a masked tail with the same arithmetic, so
-// that an element's bits do not depend on where a team's parts begin.
+// Calls body(i, load, store) over [0, count): whole vectors, then a masked tail with the same arithmetic, so that an
+// element's bits do not depend on the bounds of a team's parts.
 template <class Body> HWY_INLINE void for_vectors(std::int64_t count, Body body) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -100,9 +100,9 @@ namespace {
 HWY_EXPORT(sgd_range);
 HWY_EXPORT(adam_range);
 
-constexpr std::int64_t grain = 16384;  // elements below which a second thread costs more than it brings
+constexpr std::int64_t grain = 16384;  // fewer elements are not worth a second thread
 
-// The tensors of a call end to end; a thread's part may begin and end inside one.
+// The tensors of a call, concatenated; a thread's part may begin and end inside a tensor.
 struct PackedTensors {
   std::vector<std::int64_t> begin{0};
 
@@ -116,7 +116,7 @@ struct PackedTensors {
   }
 };
 
-// All f32, and the operands of each tensor dense in one order.
+// All f32, and the operands of each tensor dense in the same order.
 bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
   if (!takes(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0)
     return false;

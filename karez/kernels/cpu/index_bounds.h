@@ -1,4 +1,4 @@
-// What an index may be, and where its row lies here: for plain kernels that pick by index.
+// The valid range of an index and the local row that it selects, for plain kernels that select by index.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ template <class Body> decltype(auto) with_index(DType dtype, Body&& body) {
   return dtype == DType::i32 ? body.template operator()<std::int32_t>() : body.template operator()<std::int64_t>();
 }
 
-// Which indices there are, for rows offset to offset + count - 1 of a table that has `limit` of them in all.
+// The valid indices, for local rows offset to offset + count - 1 of a table that has `limit` rows in all.
 class IndexBounds {
  public:
   IndexBounds(const CallSpec& call, const View& index, std::int64_t count)
@@ -27,10 +27,10 @@ class IndexBounds {
         count_(count),
         limit_(call.attrs.integer("limit", offset_ + count)) {
     require_fit(begin_.size() == shape_.size() && offset_ >= 0 && offset_ + count <= limit_, call,
-                "offset, limit or begin does not fit");
+                "offset, limit or begin is out of range");
   }
 
-  // The local row, or -1 where another device has it. `n`: which element of the index this is, in logical order.
+  // The local row, or -1 if another device has it. `n`: the position of the element in the index, in logical order.
   std::int64_t row(std::int64_t index, std::int64_t n) const {
     if (index < 0 || index >= limit_) [[unlikely]]
       refuse(index, n);
@@ -39,7 +39,7 @@ class IndexBounds {
   }
 
  private:
-  // Names the place in the logical index, so that the text is the same however the index lies on the mesh.
+  // Names the position in the logical index, so that the text does not depend on the index's layout on the mesh.
   [[noreturn]] void refuse(std::int64_t index, std::int64_t n) const {
     Ints at = begin_;
     for (std::size_t d = shape_.size(); d-- > 0; n /= shape_[d]) at[d] += n % shape_[d];

@@ -1,4 +1,4 @@
-// For tests and benchmarks: runs a row on one call with random operands, and compares it with the plain row.
+// Runs a row on one call with random operands and compares it with the plain row, for tests and benchmarks.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace karez::kernels {
 
-// The operands of a call in memory of their own, and the kernel ready to run.
+// The operands of a call in their own memory, and the prepared kernel.
 struct KernelBench {
   CallSpec call;
   std::vector<Buffer> in, out;
@@ -37,7 +37,7 @@ struct KernelBench {
   }
 };
 
-// Normal numbers for floats, 0 or 1 for bools, small ones for integers; the same for the same seed.
+// Normally distributed numbers for floats, 0 or 1 for bools, small numbers for integers; determined by the seed.
 inline void fill_random(Buffer& buffer, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -57,8 +57,8 @@ inline void fill_random(KernelBench& bench, unsigned seed) {
   for (Buffer& buffer : bench.in) fill_random(buffer, seed++);
 }
 
-// The largest |a - b| / (1 + |b|) over the f32 (or half) elements of two buffers; other types: 1 where any differs. Two
-// NaNs are equal.
+// The largest |a - b| / (1 + |b|) over the f32 (or half) elements of two buffers; for other types 1 if any element
+// differs. Two NaNs are equal.
 inline double difference(Buffer& a, Buffer& b) {
   require(a.view.shape == b.view.shape && a.view.dtype == b.view.dtype, "two buffers differ in type: ", a.view, " and ",
           b.view);
@@ -86,14 +86,14 @@ inline bool same_bits(const KernelBench& a, const KernelBench& b) {
   return true;
 }
 
-// A product of f32 as one of bf16: its first two operands and its result; a bias stays f32.
+// A product of f32 as one of bf16: its first two operands and its result; a bias remains f32.
 inline CallSpec as_bf16(CallSpec call) {
   call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = DType::bf16;
   call.attrs.set("wide", true);
   return call;
 }
 
-// One call for every fast row but those that widen bf16, large enough that a team of two shares it.
+// One call for every fast row except the widening ones, large enough to be shared by a team of two.
 inline std::vector<CallSpec> one_call_per_fast_row() {
   const auto f32 = [](Shape shape) { return View(DType::f32, std::move(shape)); };
   const auto image = [](Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); };

@@ -1,4 +1,4 @@
-// For tests: runs one kernel on arrays that own their bytes, with any strides.
+// Runs one kernel on arrays that own their bytes, with any strides, for tests.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace karez::kernels {
 
-// Bytes for a view, filled with a pattern that no kernel may leave behind in an output's elements.
+// Bytes for a view, filled with a pattern that no kernel may leave in an output's elements.
 struct Buffer {
   View view;
   std::vector<std::byte> bytes;
@@ -42,7 +42,7 @@ template <class T> std::vector<T> logical(Buffer& buffer) {
   return out;
 }
 
-// Runs the row on the buffers; twice, since a kernel is prepared once and run often.
+// Runs the row on the buffers twice, since a kernel is prepared once and run often.
 inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in, const std::vector<View>& out,
                                    const Attrs& attrs = {}) {
   CallSpec call;
@@ -57,7 +57,7 @@ inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in
   for (int round = 0; round < 2; ++round) {
     results.clear();
     for (const View& view : out) results.emplace_back(view);
-    // Exactly as many bytes as asked for (in 64s), so that a sanitizer sees one too many.
+    // Exactly the requested bytes (rounded up to 64), so that a sanitizer detects any access beyond.
     const auto size = static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1), 64));
     struct Free {
       void operator()(std::byte* memory) const { std::free(memory); }

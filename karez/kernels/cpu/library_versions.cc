@@ -1,4 +1,4 @@
-// Versions of libraries, as they are found at run time where they can be asked.
+// Versions of libraries, queried at run time if possible.
 #include "karez/kernels/cpu/library_versions.h"
 
 #include "karez/kernels/cpu/hwy_targets.h"
@@ -15,8 +15,8 @@
 namespace karez::kernels {
 namespace {
 
-// Of those that a file of ours is compiled for the best, which is what its calls go to; Highway's own numbers rise as
-// instructions get older.
+// The best instruction set that our files are compiled for, which calls use; Highway's numbers are higher for older
+// instruction sets.
 std::string highway_target() {
   const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
   return hwy::TargetName(all & -all);

@@ -1,4 +1,4 @@
-// What results depend on besides the program: the libraries that kernels call, and the instructions that they choose.
+// The dependencies of results besides the program: the libraries that kernels call, and the instructions that they use.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace karez::kernels {
 
-// A line each, "name = version": two processes whose lines are equal compute the same bits of the same calls.
+// One line each, "name = version": two processes with equal lines compute the same bits for the same calls.
 std::string library_versions();
 
-std::string onednn_version();  // and its instructions
+std::string onednn_version();  // with its instructions
 
-// Keeps Highway's kernels and oneDNN's within device::instruction_limit(). Once a process, before the first kernel is
-// chosen: by cpu_kernels() and by library_versions(). Where ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) is set, oneDNN
-// obeys that alone.
+// Limits Highway's kernels and oneDNN to device::instruction_limit(). Has an effect once per process, before the first
+// kernel is chosen: cpu_kernels() and library_versions() call it. If ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) is set,
+// oneDNN obeys only that.
 void limit_instructions();
-void limit_onednn(std::string_view isa);  // its part
+void limit_onednn(std::string_view isa);  // the part for oneDNN
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// Tests of limits on instructions, each in a process of its own: a process reads them once.
+// Limits on instructions, each tested in a process of its own, because a process reads them once.
 #include "karez/kernels/cpu/library_versions.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace karez::kernels {
 namespace {
 
-TEST(Libraries, HighwayKeepsWithinTheLimitOfInstructions) {
+TEST(Libraries, HighwayObeysTheInstructionLimit) {
 #ifdef __x86_64__
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const std::map<std::string, std::string> targets = {
@@ -31,7 +31,7 @@ TEST(Libraries, HighwayKeepsWithinTheLimitOfInstructions) {
         ::testing::ExitedWithCode(0), "Highway = [0-9]+\\.[0-9]+, " + targets.at(device::processor().isa))
         << limit;
   }
-  setenv(name, kept.c_str(), 1);  // an empty one is none
+  setenv(name, kept.c_str(), 1);  // empty counts as unset
 #endif
 }
 

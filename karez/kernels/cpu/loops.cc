@@ -6,8 +6,8 @@
 namespace karez::kernels {
 
 Loops loops_over(const Shape& shape, std::span<const Strides> operands, Order order) {
-  require(shape.size() <= max_loops, "a kernel takes at most ", max_loops, " dimensions, not ", shape);
-  require(operands.size() <= max_operands, "a kernel loops over at most ", max_operands, " operands, not ",
+  require(shape.size() <= max_loops, "a kernel supports at most ", max_loops, " dimensions, got ", shape);
+  require(operands.size() <= max_operands, "a kernel loops over at most ", max_operands, " operands, got ",
           operands.size());
   for (const Strides& strides : operands)
     require(strides.size() == shape.size(), "a view of shape ", shape, " has ", strides.size(), " strides");

@@ -1,5 +1,5 @@
-// Loops over strided operands: dimensions are dropped, sorted and merged once, then held in fixed arrays so that a run
-// allocates nothing.
+// Loops over strided operands: dimensions are dropped, sorted and merged once, then stored in fixed arrays so that a
+// run allocates nothing.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 
 namespace karez::kernels {
 
-constexpr int max_rank = 8;       // of a tensor that a kernel takes
+constexpr int max_rank = 8;       // of an operand
 constexpr int max_loops = 16;     // a reshape's common refinement has more dimensions than either side
-constexpr int max_operands = 12;  // x0..x9, an output, and one to spare
+constexpr int max_operands = 12;  // x0..x9, an output, and one spare
 
-// Nested loops, the last is the innermost. stride[k][d] is operand k's step along loop d, in elements. Never without a
-// loop: a scalar is one loop of one round; an empty shape is one loop of none.
+// Nested loops; the last is the innermost. stride[k][d] is operand k's step along loop d, in elements. There is always
+// at least one loop: a scalar has one loop of one iteration, an empty shape one loop of none.
 struct Loops {
   int operands = 0;
   int rank = 0;
@@ -33,19 +33,18 @@ struct Loops {
 };
 
 enum class Order {
-  logical,    // as the shape has it
-  by_memory,  // the first operand's largest stride outermost: right where no round depends on another
+  logical,    // in the order of the shape
+  by_memory,  // the first operand's largest stride outermost; for independent iterations only
 };
 
-// One loop per dimension of `shape`, less those of size one; neighbours that every operand walks without a gap become
-// one.
+// One loop per dimension of `shape`, except those of size one; adjacent loops without a gap in any operand are merged.
 Loops loops_over(const Shape& shape, std::span<const Strides> operands, Order order);
 inline Loops loops_over(const Shape& shape, std::initializer_list<Strides> operands, Order order) {
   return loops_over(shape, std::span<const Strides>(operands.begin(), operands.size()), order);
 }
 
-// Calls run(offsets) at the start of each innermost loop; offsets[k] is operand k's element. The caller walks inner()
-// rounds itself.
+// Calls run(offsets) at the start of each innermost loop; offsets[k] is operand k's element. The caller runs the
+// inner() iterations itself.
 template <class Run> void for_each_run(const Loops& loops, Run&& run) {
   const int outer = loops.rank - 1;
   for (int d = 0; d <= outer; ++d)
@@ -79,7 +78,7 @@ template <class Body> void for_each_element(const Loops& loops, Body&& body) {
   });
 }
 
-// What sums of T are kept in: doubles for floats, unsigned words for integers (which wrap, as theirs do).
+// The accumulator of sums of T: double for floats, unsigned words for integers (which wrap in the same way).
 template <class T> using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
 
 }  // namespace karez::kernels

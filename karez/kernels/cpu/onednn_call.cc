@@ -1,4 +1,4 @@
-// Runs oneDNN primitives on plain addresses: memory objects are made once, a run sets their handles and executes.
+// Runs oneDNN primitives on plain addresses: memory objects are made once; a run sets their handles and executes.
 #include "karez/kernels/cpu/onednn_call.h"
 
 #include <cstring>
@@ -50,7 +50,7 @@ void OneDnnCall::add(const dnnl::primitive& primitive, const dnnl::memory::desc&
 
 namespace {
 
-// In place, and as `max(x, 0)` has it: NaN stays, and -0 becomes 0.
+// In place, as in `max(x, 0)`: NaN remains NaN, and -0 becomes 0.
 void relu_of_bf16(std::int64_t begin, std::int64_t end, const void* const*, const std::uint8_t*, void* y) {
   auto* bits = static_cast<std::uint16_t*>(y);
   for (std::int64_t i = begin; i < end; ++i)
@@ -86,7 +86,7 @@ void OneDnnCall::run(const KernelArgs& args) {
             static_cast<int>(status));
   }
   if (relu_ == nullptr) return;
-  constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+  constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
   constexpr std::uint8_t dense = 0;
   void* y = args.out[0];
   parallel_for(team_, relu_count_, grain,
@@ -94,7 +94,7 @@ void OneDnnCall::run(const KernelArgs& args) {
 }
 
 dnnl::memory::data_type onednn_type(DType dtype) {
-  require(dtype == DType::f32 || dtype == DType::bf16, "oneDNN gets no ", dtype);
+  require(dtype == DType::f32 || dtype == DType::bf16, "the oneDNN kernels do not support ", dtype);
   return dtype == DType::f32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
@@ -105,7 +105,7 @@ bool onednn_supports_product(const View& a, const View& b, const View& y) {
 
 dnnl::memory::desc onednn_desc(const View& view) {
   dnnl::memory::dims strides = view.strides;
-  std::int64_t beyond = 1;  // a stride that clears every other dimension: what an outermost one has
+  std::int64_t beyond = 1;  // a stride beyond every other dimension, as of an outermost one
   for (std::size_t d = 0; d < strides.size(); ++d)
     beyond = std::max(beyond, view.shape[d] == 1 ? 1 : view.shape[d] * strides[d]);
   bool unit = false;  // whether some dimension has stride 1; the last one gets it if it may

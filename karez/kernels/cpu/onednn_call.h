@@ -1,5 +1,5 @@
-// A short program of oneDNN primitives behind one kernel: built once for a call's exact views and team, then run on
-// addresses alone.
+// A short program of oneDNN primitives for one kernel: built once for a call's exact views and team, then run on
+// addresses only.
 #pragma once
 
 #include <omp.h>
@@ -17,7 +17,7 @@
 
 namespace karez::kernels {
 
-// oneDNN asks OpenMP how many threads to use, both when a primitive is made and when it runs; the two must agree.
+// oneDNN queries OpenMP's number of threads both when a primitive is made and when it runs; the two must agree.
 class OneDnnTeam {
  public:
   explicit OneDnnTeam(int team) : before_(omp_get_max_threads()) {
@@ -34,25 +34,25 @@ class OneDnnTeam {
   int before_, team_ = 1;
 };
 
-// Primitives run in the order of `add`. Scratchpads and blocked copies of operands lie in the kernel's workspace.
+// Primitives run in the order of `add`. Scratchpads and blocked copies of operands are in the kernel's workspace.
 class OneDnnCall {
  public:
   explicit OneDnnCall(int team) : team_(team), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
   const dnnl::engine& engine() const { return engine_; }
-  static dnnl::primitive_attr attributes();  // scratchpad supplied by us
+  static dnnl::primitive_attr attributes();  // the caller supplies the scratchpad
   int input(int index, const dnnl::memory::desc& desc) { return bind(MemorySource::in, index, desc); }
   int output(int index, const dnnl::memory::desc& desc) { return bind(MemorySource::out, index, desc); }
   int temporary(const dnnl::memory::desc& desc);
-  // `memory` in the form `desc`: itself, or a temporary that a reorder added here fills from it.
+  // `memory` in the format `desc`: itself, or a temporary that an added reorder fills from it.
   int reordered(int memory, const dnnl::memory::desc& desc);
   void reorder(int from, int to);
   void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
            std::initializer_list<std::pair<int, int>> args);
   const dnnl::memory::desc& desc(int memory) const { return bound_[static_cast<std::size_t>(memory)].desc; }
-  // Ends the program with ReLU in place on the first output, which is dense. Not a post-operation: each that oneDNN 2.6
-  // has for this (eltwise relu and clip, binary max) makes 0 of a NaN. The product has just left its result in the
-  // caches, so this costs 1 or 2 per cent of it.
+  // Ends the program with ReLU in place on the first output, which is dense. It is not a post-operation, because each
+  // that oneDNN 2.6 has for this (eltwise relu and clip, binary max) turns NaN into 0. The result of the product is
+  // still in the caches, so this takes 1 or 2 per cent of the product's time.
   void add_relu(const View& y);
 
   std::int64_t workspace() const { return workspace_; }
@@ -62,7 +62,7 @@ class OneDnnCall {
   enum class MemorySource : std::uint8_t { in, out, workspace };
   struct BoundMemory {
     MemorySource from;
-    std::int64_t at;  // operand number, or byte in the workspace
+    std::int64_t at;  // operand number, or byte offset in the workspace
     dnnl::memory::desc desc;
     dnnl::memory memory;
     void* address = nullptr;
@@ -84,11 +84,11 @@ class OneDnnCall {
   std::int64_t workspace_ = 0;
 };
 
-// oneDNN's name of the implementation; those with "ref" are far too slow to be called fast.
+// Whether it is one of oneDNN's reference implementations ("ref" in its name), which are far too slow.
 bool is_reference(const char* implementation);
 
-// Adds a call's primitives to the plan and names the implementation of the main one; false, or dnnl::error, where
-// oneDNN has nothing fast.
+// Adds a call's primitives to the plan and names the implementation of the main one; false, or dnnl::error, if oneDNN
+// has no fast one.
 using OneDnnBuild = bool (*)(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
@@ -98,10 +98,10 @@ bool onednn_avg_pool(OneDnnCall& plan, const CallSpec& call, std::string& implem
 bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 
 dnnl::memory::data_type onednn_type(DType dtype);  // f32 or bf16
-// Whether it has products of these types: f32 of f32, and of bf16 a bf16 or an f32.
+// Whether oneDNN has products of these types: f32 of f32, and bf16 or f32 of bf16.
 bool onednn_supports_product(const View& a, const View& b, const View& y);
 
-// Strides as oneDNN wants them: those of dimensions of size one, which mean nothing, made to fit the others.
+// Strides as oneDNN requires them: those of dimensions of size one, which are arbitrary, are adapted to the others.
 dnnl::memory::desc onednn_desc(const View& view);
 
 }  // namespace karez::kernels

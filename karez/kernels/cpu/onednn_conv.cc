@@ -1,5 +1,5 @@
-// Convolutions through oneDNN on channels-last data; oneDNN picks the weights' blocked format, and a reorder to or from
-// it stands inside.
+// Convolutions through oneDNN on channels-last data; oneDNN chooses the weights' blocked format, and a reorder converts
+// to or from it.
 #include "karez/kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
@@ -7,9 +7,9 @@ namespace {
 
 using dnnl::memory;
 
-// What the three directions share. Weights are small, so a reorder costs a few per cent; data in plain n c h w would
-// send oneDNN 2.6 to its slow GEMM path, and plain weights to a reference implementation, so data must be channels-last
-// and weights are free.
+// The common data of the three directions. Weights are small, so a reorder costs a few per cent. For data in plain n c
+// h w oneDNN 2.6 would use its slow GEMM path, and for plain weights a reference implementation; so data must be
+// channels-last and the weights' format is free.
 struct Convolution {
   memory::desc x, w, w_any, y;
   memory::dims stride, dilation, padding;
@@ -19,7 +19,7 @@ memory::dims pair_of(const Attrs& attrs, const char* name, std::int64_t otherwis
   return attrs.has(name) ? attrs.ints(name) : memory::dims{otherwise, otherwise};
 }
 
-// [o, c / groups, r, s] as oneDNN has it, which knows groups as a dimension of their own.
+// [o, c / groups, r, s] in oneDNN's form, which has groups as a separate dimension.
 memory::desc weights_of(const View& w, std::int64_t groups) {
   const memory::desc plain = onednn_desc(w);
   return groups == 1 ? plain : plain.reshape({groups, w.shape[0] / groups, w.shape[1], w.shape[2], w.shape[3]});
@@ -98,7 +98,7 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
   if (!c) return false;
   Convolution forward = *c;
   forward.x = memory::desc(call.out[0].shape, onednn_type(call.in[1].dtype),
-                           memory::format_tag::nhwc);  // which a wide result is not of
+                           memory::format_tag::nhwc);  // not the type of a wide result
   const auto hint = forward_of(plan, forward, nullptr);
   const dnnl::convolution_backward_data::primitive_desc pd(
       {direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding}, OneDnnCall::attributes(),

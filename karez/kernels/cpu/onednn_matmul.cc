@@ -1,12 +1,12 @@
-// Matrix products through oneDNN: transposes are strides, bias is an operand, ReLU a sweep behind.
+// Matrix products through oneDNN: transposes are strides, bias is an operand, ReLU is a separate pass.
 #include <algorithm>
 
 #include "karez/kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
 
-// Plain `matmul` is the fastest of oneDNN's ways for the small products of an MLP (batch 64), measured beside inner
-// products and blocked weights with their reorders; see bench/kernel_rates.
+// Plain `matmul` is oneDNN's fastest primitive for the small products of an MLP (batch 64), compared with inner
+// products and blocked weights including their reorders; see bench/kernel_rates.
 bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   const bool bias = call.attrs.flag("bias", false);
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
@@ -22,7 +22,7 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
     std::swap(view->shape[view->shape.size() - 1], view->shape[view->shape.size() - 2]);
     std::swap(view->strides[view->strides.size() - 1], view->strides[view->strides.size() - 2]);
   }
-  // A result whose columns are contiguous is the product of the transposed operands, exchanged.
+  // A result with contiguous columns is the product of the transposed operands in exchanged order.
   const auto last = static_cast<std::size_t>(rank - 1), before = last - 1;
   if (!bias && y.shape[before] > 1 && y.strides[before] == 1 && y.strides[last] != 1) {
     for (View* view : {&a, &b, &y}) {

@@ -1,4 +1,5 @@
-// Average pooling and its gradient through oneDNN on channels-last data; padding counts, as in PyTorch's default.
+// Average pooling and its gradient through oneDNN on channels-last data; averages include padding, as in PyTorch's
+// default.
 #include "karez/kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
@@ -25,8 +26,7 @@ std::optional<Pooling> pooling_of(const CallSpec& call, const View& x, const Vie
   if (call.attrs.has("dilation"))
     for (auto step : call.attrs.ints("dilation"))
       if (step != 1) return std::nullopt;
-  // On the right oneDNN wants what the windows reach; where the last ones stop short of the edge that is less than
-  // nothing.
+  // oneDNN's right padding is the reach of the windows; it is negative if the last windows end before the edge.
   for (std::size_t d = 0; d < 2; ++d)
     out.right.push_back((y.shape[d + 2] - 1) * out.stride[d] + out.kernel[d] - x.shape[d + 2] - out.padding[d]);
   return out;

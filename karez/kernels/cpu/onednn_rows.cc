@@ -1,4 +1,4 @@
-// The rows that run on oneDNN: a call is theirs where oneDNN has a fast implementation for its exact strides.
+// The rows that run on oneDNN: they support a call if oneDNN has a fast implementation for its exact strides.
 #include <cstdlib>
 #include <memory>
 
@@ -18,13 +18,13 @@ std::shared_ptr<OneDnnCall> plan_of(OneDnnBuild build, const CallSpec& call, std
   auto plan = std::make_shared<OneDnnCall>(call.team);
   try {
     if (!build(*plan, call, implementation) || is_reference(implementation.c_str())) return nullptr;
-  } catch (const dnnl::error&) {  // no implementation for these formats at all
+  } catch (const dnnl::error&) {  // no implementation for these formats
     return nullptr;
   }
   return plan;
 }
 
-// Every row.
+// All rows.
 constexpr std::pair<const char*, OneDnnBuild> builds[] = {
     {"matmul", onednn_matmul},
     {"conv2d", onednn_conv2d},
@@ -39,7 +39,7 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
   row.name = cat("onednn.", op);
   row.op = op;
   row.rank = 10;
-  // Building thrice is cheap: oneDNN keeps the primitives it made.
+  // Building three times is cheap, because oneDNN caches its primitives.
   row.supports = [build](const CallSpec& call) {
     std::string name;
     return plan_of(build, call, name) != nullptr;
@@ -62,8 +62,8 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
 }  // namespace
 
 std::vector<KernelRow> onednn_rows() {
-  // A plan holds its primitives itself; the library's cache only answers the same questions again within one compile.
-  // At its usual 1024 entries it would keep what nobody holds: 14 MB of primitives for batch sizes long gone.
+  // A plan owns its primitives; the library's cache only serves repeated requests within one compile. With its default
+  // of 1024 entries it would retain unused primitives: 14 MB for earlier batch sizes.
   if (dnnl::get_primitive_cache_capacity() > 256) dnnl::set_primitive_cache_capacity(256);
   std::vector<KernelRow> rows;
   for (const auto& [op, build] : builds) rows.push_back(row_of(op, build));
@@ -72,7 +72,7 @@ std::vector<KernelRow> onednn_rows() {
 
 void limit_onednn(std::string_view isa) {
   if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return;
-  const auto limit = isa == "avx2" ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;  // the least that it has
+  const auto limit = isa == "avx2" ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;  // its lowest limit
   require(ErrorKind::device, dnnl::set_max_cpu_isa(limit) == dnnl::status::success, "KAREZ_MAX_CPU_ISA=", isa,
           " comes too late for oneDNN, which this process has used before: set ONEDNN_MAX_CPU_ISA as well");
 }

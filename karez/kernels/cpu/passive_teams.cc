@@ -1,4 +1,4 @@
-// The idle team belongs to a thread of its own: OpenMP lets go of a thread's team when the thread ends.
+// A separate thread owns the idle team, because OpenMP releases a thread's team when the thread ends.
 #include "karez/kernels/cpu/passive_teams.h"
 
 #include "karez/kernels/cpu/team.h"

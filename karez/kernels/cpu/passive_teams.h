@@ -1,4 +1,4 @@
-// How threads of a team wait for each other: by spinning, which is quick, or asleep, which leaves the core to others.
+// How threads of a team wait for each other: by spinning, which is fast, or by sleeping, which frees the core.
 #pragma once
 
 #include <condition_variable>
@@ -9,12 +9,12 @@
 
 namespace karez::kernels {
 
-// While one lives, all teams of this process wait passively: a thread spins for some 100 rounds and then sleeps. GNU
+// While an object exists, all teams of this process wait passively: a thread spins about 100 times and then sleeps. GNU
 // OpenMP reads its wait policy once, when it is loaded, but spins that little whenever there are more OpenMP threads
-// than cpus (GOMP_SPINCOUNT in its manual). So this holds an idle team with a thread for each cpu, and one more.
+// than CPUs (GOMP_SPINCOUNT in its manual). So this owns an idle team with one thread more than there are CPUs.
 class PassiveTeams {
  public:
-  explicit PassiveTeams(int cpus);  // that the process may use
+  explicit PassiveTeams(int cpus);  // CPUs that the process may use
   ~PassiveTeams();
   PassiveTeams(const PassiveTeams&) = delete;
   PassiveTeams& operator=(const PassiveTeams&) = delete;
@@ -23,7 +23,7 @@ class PassiveTeams {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ready_ = false, stop_ = false;
-  std::thread holder_;  // last: it uses the others
+  std::thread holder_;  // last: it uses the other members
 };
 
 }  // namespace karez::kernels

@@ -1,4 +1,4 @@
-// Along one axis: cumsum, sort, take_along, add_along.
+// Ops along one axis: cumsum, sort, take_along, add_along.
 #include <algorithm>
 
 #include "karez/kernels/cpu/index_bounds.h"
@@ -10,11 +10,11 @@ namespace {
 
 std::size_t axis_of(const CallSpec& call, const View& view) {
   const std::int64_t axis = call.attrs.integer("axis");
-  require_fit(axis >= 0 && axis < view.rank(), call, "the axis is none of the operand's");
+  require_fit(axis >= 0 && axis < view.rank(), call, "axis is out of range for the operand");
   return static_cast<std::size_t>(axis);
 }
 
-// Loops over all dimensions but the axis.
+// Loops over all dimensions except the axis.
 Loops loops_without_axis(const std::vector<View>& views, std::size_t axis, const CallSpec& call) {
   Shape shape = views[0].shape;
   std::vector<Strides> strides;
@@ -53,7 +53,7 @@ PreparedKernel cumsum(const CallSpec& call) {
   });
 }
 
-// An element and its place: an order without ties, so that no sort can tell equal ones apart otherwise than by place.
+// An element and its index: an order without ties, so that the result does not depend on the sort algorithm.
 template <class T> struct IndexedValue {
   T value;
   std::int64_t place;
@@ -94,16 +94,16 @@ PreparedKernel sort(const CallSpec& call) {
   });
 }
 
-// The index (operand 1 of the loops) beside one of its shape (operand 0), and where its place's lane begins in the
-// other (operand 2).
+// The index (operand 1 of the loops), a view of the same shape (operand 0), and the start of each element's lane in the
+// other view (operand 2).
 struct AxisIndexing {
   Loops loops;
-  std::int64_t step = 0;  // of the other along the axis
+  std::int64_t step = 0;  // of the other view along the axis
   IndexBounds bounds;
 };
 AxisIndexing axis_indexing(const CallSpec& call, const View& one, const View& index, const View& other) {
   const std::size_t axis = axis_of(call, other);
-  loops_without_axis({one, index, other}, axis, call);  // sizes fit
+  loops_without_axis({one, index, other}, axis, call);  // checks the sizes
   require_fit(one.shape == index.shape, call, "sizes do not match");
   Strides lane = other.strides;
   lane[axis] = 0;
@@ -126,7 +126,7 @@ PreparedKernel take_along(const CallSpec& call) {
   });
 }
 
-// Sums go into the workspace as wide words laid row-major, in the order of the updates.
+// Sums are accumulated in the workspace as wide words in row-major order, in the order of the updates.
 PreparedKernel add_along(const CallSpec& call) {
   const View& y = call.out[0];
   const View sums(y.dtype, y.shape);

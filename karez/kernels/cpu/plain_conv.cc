@@ -1,5 +1,4 @@
-// Convolution and its two gradients by their definitions, over any strides; each output element is one sum, so nothing
-// is added twice.
+// Convolution and its two gradients by definition, for any strides; each output element is one independent sum.
 #include "karez/kernels/cpu/loops.h"
 #include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/window.h"
@@ -7,8 +6,8 @@
 namespace karez::kernels {
 namespace {
 
-// Sizes and steps of x [n, c, h, w], weight [o, c / groups, r, s], y [n, o, p, q]; `into` and `from` channels of x and
-// y make a group.
+// Sizes and steps of x [n, c, h, w], weight [o, c / groups, r, s], y [n, o, p, q]; a group has `into` channels of x and
+// `from` channels of y.
 struct Conv {
   View x, w, y;
   SlidingWindow window;
@@ -21,11 +20,11 @@ Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) 
   require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] * groups && w.shape[0] == y.shape[1] &&
                   y.shape[1] % groups == 0,
               call, "batch or channels differ");
-  require_fit(window.fits(x.shape, y.shape), call, "the output's height or width is another");
+  require_fit(window.fits(x.shape, y.shape), call, "the output's height or width differs from the expected one");
   return {x, w, y, window, x.shape[1] / groups, y.shape[1] / groups};
 }
 
-// Views inside lambdas would be copied per run; these are the plain steps.
+// Lambdas would copy views on each run; these are only the strides.
 struct Strides4 {
   std::int64_t n, c, h, w;
 };
@@ -67,7 +66,7 @@ PreparedKernel forward(const CallSpec& call) {
   });
 }
 
-// dx[n, c, h, w] = sum over o, r, s of dy[n, o, p, q] w[o, c, r, s], where window (p, q) meets pixel (h, w) at (r, s).
+// dx[n, c, h, w] = sum over o, r, s of dy[n, o, p, q] w[o, c, r, s], window (p, q) covering pixel (h, w) at (r, s).
 PreparedKernel grad_input(const CallSpec& call) {
   const Conv conv = conv_of(call, call.out[0], call.in[1], call.in[0]);
   const Strides4 xs = strides4_of(conv.x), ws = strides4_of(conv.w), ys = strides4_of(conv.y);

@@ -1,4 +1,4 @@
-// Kernels that move elements and compute none: copy, reshape, transpose, slice, broadcast, concat, pad.
+// Kernels that move elements without computing: copy, reshape, transpose, slice, broadcast, concat, pad.
 #include <cstring>
 
 #include "karez/base/attr_cast.h"
@@ -10,7 +10,7 @@ namespace {
 
 bool is_unary_copy(const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dtype == call.out[0].dtype; }
 
-// Every move of one input is a copy with other strides for the input and a first element that is not the first.
+// Every move of one input is a copy with given strides and first element of the input.
 PreparedKernel strided_copy(const CallSpec& call, const Strides& from, std::int64_t first) {
   const View& y = call.out[0];
   const std::int64_t element = size_of(y.dtype);
@@ -35,11 +35,12 @@ PreparedKernel reshape(const CallSpec& call) {
 PreparedKernel transpose(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints& perm = call.attrs.ints("perm");
-  require_fit(perm.size() == x.shape.size() && x.rank() == y.rank(), call, "perm has another length than the shapes");
+  require_fit(perm.size() == x.shape.size() && x.rank() == y.rank(), call,
+              "perm and the shapes have different lengths");
   Strides from(perm.size());
   for (std::size_t d = 0; d < perm.size(); ++d) {
     require_fit(perm[d] >= 0 && perm[d] < x.rank() && x.shape[static_cast<std::size_t>(perm[d])] == y.shape[d], call,
-                "perm does not fit");
+                "perm does not match the shapes");
     from[d] = x.strides[static_cast<std::size_t>(perm[d])];
   }
   return strided_copy(call, from, 0);
@@ -48,20 +49,21 @@ PreparedKernel transpose(const CallSpec& call) {
 PreparedKernel slice(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints& begin = call.attrs.ints("begin");
-  require_fit(begin.size() == x.shape.size() && x.rank() == y.rank(), call, "begin has another length than the shapes");
+  require_fit(begin.size() == x.shape.size() && x.rank() == y.rank(), call,
+              "begin and the shapes have different lengths");
   for (std::size_t d = 0; d < begin.size(); ++d)
-    require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= x.shape[d], call, "the slice leaves its input");
+    require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= x.shape[d], call, "the slice exceeds its input");
   return strided_copy(call, x.strides, y.count() == 0 ? 0 : offset_of(begin, x.strides));
 }
 
 PreparedKernel broadcast(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints& dims = call.attrs.ints("dims");
-  require_fit(dims.size() == x.shape.size(), call, "dims has another length than the input's shape");
+  require_fit(dims.size() == x.shape.size(), call, "dims and the input's shape have different lengths");
   Strides from(y.shape.size(), 0);  // new dimensions repeat
   for (std::size_t i = 0; i < dims.size(); ++i) {
     require_fit(dims[i] >= 0 && dims[i] < y.rank() && y.shape[static_cast<std::size_t>(dims[i])] == x.shape[i], call,
-                "dims do not fit");
+                "dims do not match the shapes");
     from[static_cast<std::size_t>(dims[i])] = x.strides[i];
   }
   return strided_copy(call, from, 0);
@@ -70,7 +72,7 @@ PreparedKernel broadcast(const CallSpec& call) {
 PreparedKernel concat(const CallSpec& call) {
   const View& y = call.out[0];
   const std::int64_t axis = call.attrs.integer("axis");
-  require_fit(axis >= 0 && axis < y.rank(), call, "axis is not one of the output's");
+  require_fit(axis >= 0 && axis < y.rank(), call, "axis is out of range for the output");
   struct Part {
     CopyPlan plan;
     std::int64_t skip = 0;  // bytes before it in the output
@@ -94,7 +96,7 @@ PreparedKernel pad(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
   require_fit(low.size() == y.shape.size() && high.size() == y.shape.size() && x.rank() == y.rank(), call,
-              "low and high have other lengths");
+              "low and high do not have the length of the shapes");
   for (std::size_t d = 0; d < low.size(); ++d)
     require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
                 "low and high do not add up");

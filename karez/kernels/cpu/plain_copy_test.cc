@@ -1,4 +1,4 @@
-// Moves of elements, by hand and against index arithmetic under random strides; and the loops below them.
+// Copies of elements, compared with values computed by hand and with index arithmetic; and the loops that they use.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -18,14 +18,14 @@ std::vector<float> counting(std::int64_t count) {
 }
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 
-TEST(Loops, NeighboursWithoutAGapBecomeOneLoop) {
+TEST(Loops, AdjacentLoopsWithoutAGapAreMerged) {
   const Loops loops = loops_over({2, 3, 4}, {Strides{12, 4, 1}, Strides{24, 8, 2}}, Order::logical);
   EXPECT_EQ(loops.rank, 1);
   EXPECT_EQ(loops.inner(), 24);
   EXPECT_EQ(loops.step(1), 2);
 }
 
-TEST(Loops, AScalarIsOneRoundAndAnEmptyShapeNone) {
+TEST(Loops, AScalarIsOneIterationAndAnEmptyShapeNone) {
   int rounds = 0;
   for_each_element(loops_over({}, {Strides{}}, Order::logical), [&](const auto&) { ++rounds; });
   EXPECT_EQ(rounds, 1);
@@ -33,7 +33,7 @@ TEST(Loops, AScalarIsOneRoundAndAnEmptyShapeNone) {
   EXPECT_EQ(rounds, 1);
 }
 
-TEST(Copy, PlansAreOfTheKindThatFitsTheStrides) {
+TEST(Copy, PlansHaveTheKindThatMatchesTheStrides) {
   using Kind = CopyPlan::Kind;
   const Shape shape{2, 16, 8, 8};
   EXPECT_EQ(plan_copy(shape, row_major(shape), row_major(shape), 4).kind, Kind::runs);
@@ -63,12 +63,12 @@ TEST(Copy, EveryElementTypeAndPairOfStridesMovesEachElementOnce) {
   }
 }
 
-TEST(Copy, ElementsBetweenTheOutputsStayAsTheyWere) {
+TEST(Copy, BytesBetweenTheOutputElementsAreUnchanged) {
   auto out = run_plain("copy", {filled<float>({2, 2}, {1, 2, 3, 4})}, {View(DType::f32, {2, 2}, {4, 2})});
   EXPECT_EQ(out[0].bytes[4], std::byte{0xA5});
 }
 
-TEST(Reshape, KeepsTheLogicalOrderWhateverTheStrides) {
+TEST(Reshape, KeepsTheLogicalOrderForAllStrides) {
   const unsigned seed = test_seed();
   std::mt19937 random(seed);
   const std::vector<std::pair<Shape, Shape>> cases = {{{2, 3, 4, 5}, {2, 60}}, {{2, 60}, {2, 3, 4, 5}},
@@ -84,7 +84,7 @@ TEST(Reshape, KeepsTheLogicalOrderWhateverTheStrides) {
     }
 }
 
-TEST(Reshape, AnotherCountIsAnError) {
+TEST(Reshape, ADifferentNumberOfElementsIsAnError) {
   EXPECT_THROW(run_plain("reshape", {filled<float>({2}, {1, 2})}, {f32({3})}), Error);
 }
 
@@ -95,7 +95,7 @@ TEST(Transpose, DimensionIOfTheResultIsPermI) {
   EXPECT_EQ(out[0].at<float>({3, 1, 2}), 1 * 12 + 2 * 4 + 3);
 }
 
-TEST(Slice, TakesTheBoxAndRefusesToLeaveIt) {
+TEST(Slice, CopiesTheBoxAndRejectsOneOutsideItsInput) {
   auto out = run_plain("slice", {filled<float>({3, 4}, counting(12))}, {f32({2, 2})},
                        {{"begin", Ints{1, 2}}, {"size", Ints{2, 2}}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{6, 7, 10, 11}));
@@ -117,7 +117,7 @@ TEST(Broadcast, RepeatsAlongNewDimensions) {
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{5, 5, 5}));
 }
 
-TEST(Concat, PutsItsInputsOneAfterAnother) {
+TEST(Concat, PlacesItsInputsInSequence) {
   auto out = run_plain("concat",
                        {filled<float>({2, 1}, {1, 2}), filled<float>({2, 0}, {}), filled<float>({2, 2}, {3, 4, 5, 6})},
                        {f32({2, 3})}, {{"axis", Attr(std::int64_t{1})}});

@@ -1,5 +1,5 @@
-// Rows by index: gather, scatter_add, one_hot. An index of rows that lie on another device reads zeros and adds
-// nothing; one outside the logical table is an error.
+// Rows by index: gather, scatter_add, one_hot. For a row on another device, gather gives zeros and scatter_add adds
+// nothing; an index outside the logical table is an error.
 #include <cstring>
 
 #include "karez/kernels/cpu/copy_plan.h"
@@ -17,7 +17,7 @@ std::vector<std::int64_t> tail(const std::vector<std::int64_t>& list, std::size_
   return {list.begin() + static_cast<std::ptrdiff_t>(split), list.end()};
 }
 
-// idx [i...] beside a table [v, d...] and rows [i..., d...].
+// An index [i...], a table [v, d...] and rows [i..., d...].
 struct RowIndexing {
   Loops index;  // operand 0 is the rows' first element, operand 1 the index
   Loops row;    // operand 0 is the row, operand 1 the table's row
@@ -61,8 +61,8 @@ PreparedKernel gather(const CallSpec& call) {
   });
 }
 
-// Sums go into the workspace as wide words (doubles for f32) laid like the table, then into the table: any order of
-// equal indices would do, ours is that of the updates.
+// Sums are accumulated in the workspace as wide words (doubles for f32) in the table's shape, then copied into the
+// table. Any order of equal indices would be valid; this is the order of the updates.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View& y = call.out[0];
   const View sums(y.dtype, y.shape);  // row-major

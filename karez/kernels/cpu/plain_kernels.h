@@ -1,4 +1,4 @@
-// Plain kernels, one list a file: obviously correct loops over any strides, the oracle for every faster row.
+// Plain kernels, one list per file: obviously correct loops over any strides, the reference for every faster row.
 #pragma once
 
 #include <initializer_list>
@@ -26,11 +26,11 @@ std::vector<KernelRow> plain_update_rows();  // sgd, adam, sgd_if, adam_if
 KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports,
                     std::function<PreparedKernel(const CallSpec&)> prepare);
 
-// What `supports` asks: numbers of operands (-1: any), and that no tensor has more dimensions than the loops hold.
+// For `supports`: the numbers of operands match (-1: any), and no tensor has more dimensions than the loops support.
 bool takes(const CallSpec& call, int inputs, int outputs);
 bool all_dtype(const std::vector<View>& views, DType dtype);
 
-// A misfit that `supports` does not look for (the compiler inferred the shapes): an error that shows the call.
+// A mismatch that `supports` does not check (the compiler inferred the shapes): an error that shows the call.
 void require_fit(bool ok, const CallSpec& call, std::string_view what);
 
 // with_float(dtype, [&]<class T>() { ... }): as with_type, for floats.
@@ -43,7 +43,7 @@ template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {
     default: fail(ErrorKind::type, "a kernel for floats got ", dtype);
   }
 }
-// with_number(dtype, ...): all but bool.
+// with_number(dtype, ...): as with_type, except for bool.
 template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::i32: return body.template operator()<std::int32_t>();
@@ -52,7 +52,7 @@ template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
   }
 }
 
-// Types of a product: one for all, or of halves an f32. A bias is of the result's type, of halves an f32.
+// Types of a product: one for all, or the result of halves is f32. A bias has the operands' type, for halves f32.
 bool product_types(const View& a, const View& b, const View& y);
 template <class T> using Bias = std::conditional_t<tensor::is_half_type<T>, float, T>;
 // with_product(operands, result, [&]<class T, class Y>() { ... }).

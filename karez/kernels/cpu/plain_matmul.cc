@@ -1,5 +1,5 @@
-// Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU. Of
-// halves y may be an f32, and the bias is one.
+// Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU.
+// For halves y may be f32, and the bias is f32.
 #include "karez/kernels/cpu/loops.h"
 #include "karez/kernels/cpu/plain_kernels.h"
 
@@ -41,7 +41,7 @@ PreparedKernel prepare(const CallSpec& call) {
   return with_product(a.dtype, y.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       constexpr std::int64_t width =
-          64;  // columns of one row summed side by side, so that a row-major right side is read along its rows
+          64;  // columns of one row summed together, so that a row-major right operand is read along its rows
       for_each_element(batch, [&](const auto& at) {
         Y* y = elements<Y>(args.out[0]) + at[0];
         const T *a = elements<T>(args.in[0]) + at[1], *b = elements<T>(args.in[1]) + at[2];

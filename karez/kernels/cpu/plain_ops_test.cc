@@ -1,4 +1,4 @@
-// Matrix products, convolution, pooling, reductions, rows by index and updates, by hand.
+// Matrix products, convolution, pooling, reductions, rows by index and updates, compared with values computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ TEST(Matmul, SizesThatDoNotMatchAreAnError) {
   EXPECT_THROW(run_plain("matmul", {filled<float>({1, 2}, {1, 2}), filled<float>({1, 1}, {1})}, {f32({1, 1})}), Error);
 }
 
-TEST(PlainRows, TakeOperandsOfOneTypeAlone) {
+TEST(PlainRows, SupportOperandsOfOneTypeOnly) {
   const KernelTable table(plain_kernels());
   auto takes = [&](const std::string& op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
     CallSpec call;
@@ -114,14 +114,14 @@ TEST(Conv2d, NoChannelsGiveZerosAndNoImagesGiveNone) {
   EXPECT_EQ(logical<float>(dw[0]), (f32s{0}));
 }
 
-TEST(MaxPool, GivesTheFirstMaximumAndItsPlace) {
+TEST(MaxPool, GivesTheFirstMaximumAndItsIndex) {
   auto out = run_plain("max_pool", {filled<float>({1, 1, 2, 4}, {1, 5, 7, 7, 5, 2, 7, 7})},
                        {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})}, window({2, 2}, {2, 2}, {0, 0}));
   EXPECT_EQ(logical<float>(out[0]), (f32s{5, 7}));
   EXPECT_EQ(logical<std::int32_t>(out[1]), (i32s{1, 0}));
 }
 
-TEST(MaxPool, PaddingNeverWinsAndNanDoes) {
+TEST(MaxPool, PaddingIsNeverTheMaximumAndNanAlwaysIs) {
   auto out = run_plain("max_pool", {filled<float>({1, 1, 1, 2}, {-3, -2})},
                        {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})}, window({1, 3}, {1, 1}, {0, 1}));
   EXPECT_EQ(logical<float>(out[0]), (f32s{-2, -2}));
@@ -141,7 +141,7 @@ TEST(MaxPool, TheGradientGoesToTheMaximaAndAddsUp) {
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 110, 0}));
 }
 
-TEST(AvgPool, CountsPadding) {
+TEST(AvgPool, CountsPaddingAsZeros) {
   auto out =
       run_plain("avg_pool", {filled<float>({1, 1, 1, 2}, {4, 8})}, {f32({1, 1, 1, 2})}, window({1, 2}, {1, 2}, {0, 1}));
   EXPECT_EQ(logical<float>(out[0]), (f32s{2, 4}));
@@ -169,7 +169,7 @@ TEST(Reduce, NoElementsGiveTheIdentity) {
             (i32s{std::numeric_limits<std::int32_t>::min()}));
 }
 
-TEST(Reduce, SumsOfF32AreKeptInDoubleAndIntegersWrap) {
+TEST(Reduce, SumsOfF32AreAccumulatedInDoubleAndIntegersWrap) {
   std::vector<float> values(1 << 16, 0.1f);
   auto out = run_plain("reduce_sum", {filled<float>({1 << 16}, values)}, {f32({})}, {{"axes", Ints{0}}});
   EXPECT_EQ(logical<float>(out[0])[0], static_cast<float>(65536 * static_cast<double>(0.1f)));
@@ -179,7 +179,7 @@ TEST(Reduce, SumsOfF32AreKeptInDoubleAndIntegersWrap) {
   EXPECT_EQ(logical<std::int32_t>(wrapped[0]), (i32s{std::numeric_limits<std::int32_t>::min()}));
 }
 
-TEST(Reduce, MaximaOfBoolsAreOrAndTheMinimaAnd) {
+TEST(Reduce, MaximaOfBoolsAreOrAndMinimaAreAnd) {
   const std::vector<Buffer> x = {filled<bool>({2, 2}, {true, false, true, true})};
   EXPECT_EQ(logical<bool>(run_plain("reduce_max", x, {View(DType::b8, {2})}, {{"axes", Ints{1}}})[0]),
             (std::vector<bool>{true, true}));
@@ -193,7 +193,7 @@ TEST(ArgMax, TheFirstMaximumWins) {
   EXPECT_EQ(logical<std::int64_t>(out[0]), (i64s{1, 0}));
 }
 
-// A message of the body, or "".
+// The error of the body, or "".
 template <class Body> std::string error_of(Body&& body) {
   try {
     body();
@@ -207,9 +207,9 @@ TEST(Gather, RowsOutsideTheLocalTableAreZero) {
   EXPECT_EQ(logical<float>(out[0]), (f32s{3, 4, 1, 2, 0, 0, 0, 0}));
 }
 
-// By place in the logical index and size of the logical table, whichever part of either a device holds; the first in
-// logical order.
-TEST(Gather, AnIndexOutsideTheLogicalTableIsAnErrorThatNamesItsPlace) {
+// The error names the position in the logical index and the size of the logical table, whichever part of either a
+// device holds. It is that of the first invalid index in logical order.
+TEST(Gather, AnIndexOutsideTheLogicalTableIsAnErrorThatNamesItsPosition) {
   constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
   const Buffer table = filled<float>({2, 2}, {1, 2, 3, 4});
   const auto gather = [&](std::vector<std::int64_t> index, const Attrs& attrs) {
@@ -230,7 +230,7 @@ TEST(Gather, AnIndexOutsideTheLogicalTableIsAnErrorThatNamesItsPlace) {
             "gather: the index 0 at [0] is outside an empty table");
 }
 
-TEST(ScatterAdd, EqualIndicesAddUpAndForeignOnesAreLeft) {
+TEST(ScatterAdd, EqualIndicesAddUpAndRemoteOnesAreIgnored) {
   auto out =
       run_plain("scatter_add", {filled<std::int32_t>({3}, {1, 1, 9}), filled<float>({3, 2}, {1, 2, 10, 20, 100, 200})},
                 {f32({2, 2})}, {{"rows", whole(2)}, {"offset", whole(0)}, {"limit", whole(10)}});
@@ -253,13 +253,13 @@ TEST(Cumsum, RunsForwardAndBackwardAndWraps) {
   auto wraps = run_plain("cumsum", {filled<std::int32_t>({3}, {2147483647, 1, 5})}, {View(DType::i32, {3})},
                          {{"axis", whole(0)}});
   EXPECT_EQ(logical<std::int32_t>(wraps[0]), (std::vector<std::int32_t>{2147483647, -2147483648, -2147483643}));
-  // 2^24 + 1 + 1 in f32 alone would stay 2^24.
+  // 2^24 + 1 + 1 computed in f32 would be 2^24.
   EXPECT_EQ(
       logical<float>(run_plain("cumsum", {filled<float>({3}, {16777216, 1, 1})}, {f32({3})}, {{"axis", whole(0)}})[0]),
       (f32s{16777216, 16777216, 16777218}));
 }
 
-TEST(Sort, KeepsTheOrderOfEqualsAndPutsNanLast) {
+TEST(Sort, KeepsTheOrderOfEqualElementsAndPutsNanLast) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const Buffer x = filled<float>({8}, {2, nan, -inf, 0, -0.f, 2, inf, nan});
   const auto places = [&](const Attrs& attrs, std::int64_t first) {
@@ -276,7 +276,7 @@ TEST(Sort, KeepsTheOrderOfEqualsAndPutsNanLast) {
   EXPECT_EQ(logical<std::int64_t>(rows[1]), (i64s{1, 2, 0, 2, 0, 1}));
 }
 
-TEST(Along, TakesAndAddsByIndexAndLeavesWhatIsElsewhere) {
+TEST(Along, TakesAndAddsByIndexAndIgnoresRemoteElements) {
   const Attrs here{{"axis", whole(1)}, {"offset", whole(4)}, {"limit", whole(7)}};
   auto taken =
       run_plain("take_along", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({2, 3}, {5, 4, 3, 4, 4, 6})},
@@ -297,7 +297,7 @@ TEST(Along, TakesAndAddsByIndexAndLeavesWhatIsElsewhere) {
   EXPECT_EQ(take(-1), "take_along: the index -1 at [4, 0] is outside 0 to 1");
 }
 
-TEST(OneHot, AForeignIndexGivesZeros) {
+TEST(OneHot, ARemoteIndexGivesZeros) {
   auto out = run_plain("one_hot", {filled<std::int32_t>({3}, {3, 2, 1})}, {f32({3, 2})},
                        {{"depth", whole(2)}, {"offset", whole(2)}, {"limit", whole(4)}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 1, 1, 0, 0, 0}));
@@ -355,8 +355,8 @@ TEST(Adam, TwoTensorsInPlaceInOneCall) {
   EXPECT_NEAR(w1, 2 * (1 - 0.01) + 0.1, 1e-14);
 }
 
-// What an update that is not applied leaves is every bit, of a NaN too, whatever its gradient is.
-TEST(ConditionalUpdate, KeepsEveryBitWhereItIsNotApplied) {
+// An update that is not applied preserves every bit, also of a NaN, for any gradient.
+TEST(ConditionalUpdate, KeepsEveryBitIfNotApplied) {
   const double nan = std::nan("7"), inf = std::numeric_limits<double>::infinity();
   const std::vector<double> w{1, nan, -0.0}, m{0.5, 2, nan}, v{3, inf, 0}, g{nan, inf, 1};
   for (const bool apply : {false, true})

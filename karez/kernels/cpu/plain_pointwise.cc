@@ -1,4 +1,4 @@
-// Pointwise calls, interpreted: the expression as a register program over blocks of elements; and cast.
+// Interpreted pointwise calls: the expression is a register program over blocks of elements; and casts.
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -10,10 +10,11 @@
 namespace karez::kernels {
 namespace {
 
-constexpr std::int64_t block = 256;  // elements per register: the interpreter's overhead is paid once for as many
+constexpr std::int64_t block = 256;  // elements per register, which share the interpreter's overhead
 
-// What an expression is computed in: floats in double, rounded once at the end (the better answer, which is an oracle's
-// use); integers in themselves, wrapping after each operation; bools count as 0 and 1 of the other operands' type.
+// The type in which an expression is computed: double for floats, rounded once at the end (more accurate, as a
+// reference should be); integers in their own type, wrapping after each operation; bools count as 0 and 1 of the other
+// operands' type.
 DType computed_in(const CallSpec& call) {
   DType widest = DType::i32;
   for (const auto* views : {&call.in, &call.out})
@@ -61,7 +62,7 @@ bool supports_pointwise(const CallSpec& call) {
                      [&](const ExprOp& op) { return is_float(computed) ? !is_bitwise(op.op) : for_integers(op.op); });
 }
 
-// One operation of the program on a block; the kind is a template argument so that its loop holds no switch.
+// One operation of the program on a block; the kind is a template argument so that its loop has no switch.
 template <class C> using BlockOp = void (*)(C* out, const C* a, const C* b, const C* c, std::int64_t n);
 template <class C, ExprKind kind> void run_op(C* out, const C* a, const C* b, const C* c, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = apply<C>(kind, a[i], b[i], c[i]);
@@ -141,7 +142,7 @@ PreparedKernel pointwise(const CallSpec& call) {
       kernel.loads.push_back(with_type(view.dtype, []<class T>() -> Load<C> { return load<C, T>; }));
     kernel.store = with_type(call.out[0].dtype, []<class T>() -> Store<C> { return store<C, T>; });
     for (double value : program.constants) kernel.constants.push_back(constant_as<C>(value));
-    for (const ExprOp& op : program.ops)  // an absent operand reads some register: the operation ignores it
+    for (const ExprOp& op : program.ops)  // an absent operand is any register, which the operation ignores
       kernel.steps.push_back({block_op<C>(op.op), std::max(op.a, 0), std::max(op.b, 0), std::max(op.c, 0), op.dst});
     kernel.variables = program.variables;
     kernel.result = program.result;
@@ -149,7 +150,7 @@ PreparedKernel pointwise(const CallSpec& call) {
   });
 }
 
-// To bool: not zero. Float to integer: towards zero, what does not fit becomes the nearest that does, NaN becomes 0.
+// To bool: not zero. Float to integer: truncated towards zero and saturated to the range; NaN becomes 0.
 template <class To, class From> To convert(From x) {
   if constexpr (tensor::is_half_type<From>) {
     return convert<To>(static_cast<float>(x));

@@ -1,4 +1,4 @@
-// Pointwise calls, casts and values from nothing, by hand.
+// Pointwise calls, casts and source ops, compared with values computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ TEST(Pointwise, F32IsComputedInDoubleAndRoundedOnce) {
   EXPECT_FLOAT_EQ(logical<float>(out[0])[0], 1e-9f);
 }
 
-TEST(Pointwise, OverManyBlocksEveryElementIsWritten) {
+TEST(Pointwise, EveryElementOfManyBlocksIsWritten) {
   f64s values(1000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) / 100;
   auto out = run_plain("pointwise", {list<double>(values)}, {vec(DType::f64, 1000)}, expr("tanh(x0) + 1"));
@@ -55,7 +55,7 @@ TEST(Pointwise, AZeroStrideRepeatsItsElement) {
   EXPECT_EQ(logical<float>(out[0]), (f32s{11, 22, 13, 24}));
 }
 
-TEST(Pointwise, ComparesGiveBoolsAndSelectTakesThem) {
+TEST(Pointwise, ComparisonsGiveBoolsAndSelectReadsThem) {
   auto less = run_plain("pointwise", {list<float>({1, 5}), list<float>({2, 2})}, {vec(DType::b8, 2)}, expr("x0 < x1"));
   EXPECT_EQ(logical<bool>(less[0]), (bools{true, false}));
   auto out = run_plain("pointwise", {less[0], list<float>({1, 1}), list<float>({9, 9})}, {vec(DType::f32, 2)},
@@ -99,7 +99,7 @@ TEST(Pointwise, NanPassesThroughMaxAndRelu) {
   EXPECT_EQ(logical<float>(out[0])[1], 0);
 }
 
-TEST(Pointwise, TheOutputMayTakeAnInputsBytes) {
+TEST(Pointwise, TheOutputMayOverwriteAnInput) {
   const KernelRow row = KernelTable(plain_kernels()).row("plain.pointwise");
   CallSpec call;
   call.op = "pointwise";
@@ -112,7 +112,7 @@ TEST(Pointwise, TheOutputMayTakeAnInputsBytes) {
   EXPECT_EQ(logical<float>(x), f32s(300, 6));
 }
 
-TEST(Cast, GoesTowardsZeroAndStaysInRange) {
+TEST(Cast, RoundsTowardsZeroAndSaturates) {
   auto out = run_plain("cast", {list<float>({1.9f, -1.9f, 1e20f, std::numeric_limits<float>::quiet_NaN()})},
                        {vec(DType::i32, 4)});
   EXPECT_EQ(logical<std::int32_t>(out[0]), (i32s{1, -1, std::numeric_limits<std::int32_t>::max(), 0}));
@@ -139,7 +139,7 @@ TEST(Iota, CountsAlongItsAxisFromItsStart) {
   EXPECT_EQ(logical<std::int64_t>(out[0]), (i64s{5, 6, 7, 5, 6, 7}));
 }
 
-TEST(RandomUniform, AShardDrawsWhatTheWholeWould) {
+TEST(RandomUniform, AShardDrawsTheNumbersOfTheWhole) {
   const Attr site(std::int64_t{7});
   auto whole = run_plain("random_uniform", {list<std::int64_t>({42, 3})}, {View(DType::f32, {4, 6})}, {{"site", site}});
   auto part = run_plain("random_uniform", {list<std::int64_t>({42, 3})}, {View(DType::f32, {2, 3}, {1, 2})},

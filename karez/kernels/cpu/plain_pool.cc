@@ -1,4 +1,4 @@
-// Max and average pooling and their gradients; the innermost loop is over channels, which is contiguous in
+// Max and average pooling and their gradients; the innermost loop is over channels, which are contiguous in
 // channels-last.
 #include <limits>
 
@@ -26,22 +26,22 @@ SlidingWindow pool_window(const CallSpec& call, const View& x, const View& y) {
   require_fit(x.rank() == 4 && y.rank() == 4 && x.shape[0] == y.shape[0] && x.shape[1] == y.shape[1], call,
               "batch or channels differ");
   const SlidingWindow window = window_of(call.attrs, kernel[0], kernel[1]);
-  require_fit(window.fits(x.shape, y.shape), call, "the output's height or width is another");
+  require_fit(window.fits(x.shape, y.shape), call, "the output's height or width differs from the expected one");
   return window;
 }
 
-// Visits every output pixel: body(n, p, q).
+// Calls body(n, p, q) for every output pixel.
 template <class Body> void for_each_pixel(const Image& image, Body&& body) {
   for (std::int64_t n = 0; n < image.n; ++n)
     for (std::int64_t p = 0; p < image.h; ++p)
       for (std::int64_t q = 0; q < image.w; ++q) body(n, p, q);
 }
 
-// The first maximum in row-major order of the window wins, a NaN before any number; padding never does. A window of
-// padding alone has index -1 and the lowest value.
+// The first maximum in row-major order of the window wins, and NaN beats any number; padding never wins. A window of
+// padding only has index -1 and the lowest value.
 PreparedKernel max_pool(const CallSpec& call) {
   const SlidingWindow window = pool_window(call, call.in[0], call.out[0]);
-  require_fit(call.out[1].shape == call.out[0].shape, call, "value and index have other shapes");
+  require_fit(call.out[1].shape == call.out[0].shape, call, "value and index have different shapes");
   const Image from = image_of(call.in[0]), to = image_of(call.out[0]), where = image_of(call.out[1]);
   return with_number(call.in[0].dtype, [&]<class T>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
@@ -73,11 +73,11 @@ PreparedKernel max_pool(const CallSpec& call) {
   });
 }
 
-// dx of a pixel: the sum of dy over those windows whose maximum stood here. Looked at from the pixel, so that nothing
-// is added to memory.
+// dx of a pixel: the sum of dy over those windows whose maximum it was. Computed per pixel, so that no addition goes to
+// memory.
 PreparedKernel max_pool_grad(const CallSpec& call) {
   const SlidingWindow window = pool_window(call, call.out[0], call.in[0]);
-  require_fit(call.in[1].shape == call.in[0].shape, call, "gradient and index have other shapes");
+  require_fit(call.in[1].shape == call.in[0].shape, call, "gradient and index have different shapes");
   const Image dys = image_of(call.in[0]), where = image_of(call.in[1]), dxs = image_of(call.out[0]);
   return with_float(call.out[0].dtype, [&]<class T>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
@@ -107,7 +107,7 @@ PreparedKernel avg_pool(const CallSpec& call) {
   return with_float(call.in[0].dtype, [&]<class T>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       const T* x = elements<T>(args.in[0]);
-      const auto taps = static_cast<double>(window.kernel_h * window.kernel_w);  // padding counts
+      const auto taps = static_cast<double>(window.kernel_h * window.kernel_w);  // padding is included
       for_each_pixel(to, [&](std::int64_t n, std::int64_t p, std::int64_t q) {
         T* y = elements<T>(args.out[0]) + to.at(n, p, q);
         for (std::int64_t c = 0; c < to.c; ++c) {

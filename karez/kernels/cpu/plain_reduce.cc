@@ -1,4 +1,4 @@
-// Sums, maxima and minima over axes, and arg_max along one.
+// Sums, maxima and minima over axes, and arg_max along one axis.
 #include <limits>
 
 #include "karez/kernels/cpu/loops.h"
@@ -7,7 +7,7 @@
 namespace karez::kernels {
 namespace {
 
-// The dimensions of x that stay (with the output's strides) and those that go.
+// The kept dimensions of x (with the output's strides) and the reduced ones.
 struct Reduction {
   Loops kept;  // operand 0 is y, operand 1 is x
   Loops gone;  // operand 0 is x
@@ -17,7 +17,7 @@ Reduction reduction_of(const CallSpec& call, const Ints& axes) {
   std::vector<bool> goes(x.shape.size(), false);
   for (std::int64_t axis : axes) {
     require_fit(axis >= 0 && axis < x.rank() && !goes[static_cast<std::size_t>(axis)], call,
-                "an axis is not one of the input's, or is there twice");
+                "an axis is out of range for the input, or given twice");
     goes[static_cast<std::size_t>(axis)] = true;
   }
   Shape kept, gone;
@@ -26,11 +26,11 @@ Reduction reduction_of(const CallSpec& call, const Ints& axes) {
     (goes[d] ? gone : kept).push_back(x.shape[d]);
     (goes[d] ? gone_x : kept_x).push_back(x.strides[d]);
   }
-  require_fit(kept == y.shape, call, "the output has another shape");
+  require_fit(kept == y.shape, call, "the output's shape differs from the expected one");
   return {loops_over(kept, {y.strides, kept_x}, Order::by_memory), loops_over(gone, {gone_x}, Order::logical)};
 }
 
-// What `step` is to each kind, starting at its identity; sums of f32 are kept in double.
+// The `step` of each kind, starting at its identity; sums of f32 are accumulated in double.
 template <class T> struct Sum {
   using Kept = Wide<T>;
   static constexpr Kept identity = 0;
@@ -75,7 +75,7 @@ template <template <class> class Kind> PreparedKernel extreme(const CallSpec& ca
   return with_type(call.in[0].dtype, [&]<class T>() { return reduce_typed<Kind, T>(reduction); });
 }
 
-// The index of the first maximum; a NaN counts as one. Along an empty axis: 0.
+// The index of the first maximum; NaN counts as the maximum. Along an empty axis: 0.
 PreparedKernel arg_max(const CallSpec& call) {
   const Reduction reduction = reduction_of(call, {call.attrs.integer("axis")});
   return with_type(call.in[0].dtype, [&]<class T>() -> PreparedKernel {

@@ -1,5 +1,4 @@
-// Kernels that make values from nothing: constant, iota, random_uniform. Each element depends on its logical index
-// alone.
+// Kernels that generate values: constant, iota, random_uniform. Each element depends only on its logical index.
 #include <cstring>
 
 #include "karez/base/attr_cast.h"
@@ -16,7 +15,7 @@ namespace {
 std::vector<std::byte> decode(const std::string& hex, const CallSpec& call) {
   const std::int64_t bytes = call.out[0].count() * size_of(call.out[0].dtype);
   require(static_cast<std::int64_t>(hex.size()) == 2 * bytes, "constant: ", call.out[0].type(), " needs ", 2 * bytes,
-          " digits of data, not ", hex.size());
+          " digits of data, got ", hex.size());
   return base::bytes_of_hex(hex);
 }
 
@@ -36,7 +35,7 @@ PreparedKernel constant(const CallSpec& call) {
   });
 }
 
-// The operand whose stride along `axis` is one and zero elsewhere counts along that axis: its offset is the index.
+// An operand with stride one along `axis` and zero elsewhere counts along that axis: its offset is the index.
 Strides counting(int rank, std::int64_t axis) {
   Strides strides(static_cast<std::size_t>(rank), 0);
   strides[static_cast<std::size_t>(axis)] = 1;
@@ -46,7 +45,7 @@ Strides counting(int rank, std::int64_t axis) {
 PreparedKernel iota(const CallSpec& call) {
   const View& y = call.out[0];
   const std::int64_t axis = call.attrs.integer("axis"), start = call.attrs.integer("start", 0);
-  require_fit(axis >= 0 && axis < y.rank(), call, "axis is not one of the output's");
+  require_fit(axis >= 0 && axis < y.rank(), call, "axis is out of range for the output");
   return with_number(y.dtype, [&]<class T>() -> PreparedKernel {
     return [loops = loops_over(y.shape, {y.strides, counting(y.rank(), axis)}, Order::by_memory),
             start](const KernelArgs& args) {
@@ -59,17 +58,17 @@ PreparedKernel iota(const CallSpec& call) {
   });
 }
 
-// Element e of the logical tensor (row-major) is word e of the stream (site, step) under the seed, so a shard draws
-// what the whole would.
+// Element e of the logical tensor (row-major) is word e of the stream (site, step) under the seed, so a shard draws the
+// numbers of the whole tensor.
 PreparedKernel random_uniform(const CallSpec& call) {
   const View &y = call.out[0], &state = call.in[0];
   require_fit(state.shape == Shape{2}, call, "the state is not [seed, step]");
   const Ints logical = call.attrs.has("logical") ? call.attrs.ints("logical") : y.shape;
   const Ints begin = call.attrs.has("begin") ? call.attrs.ints("begin") : Ints(y.shape.size(), 0);
   require_fit(logical.size() == y.shape.size() && begin.size() == y.shape.size(), call,
-              "begin or logical has another length than the shape");
+              "begin or logical does not have the length of the shape");
   for (std::size_t d = 0; d < begin.size(); ++d)
-    require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= logical[d], call, "the box leaves the logical shape");
+    require_fit(begin[d] >= 0 && begin[d] + y.shape[d] <= logical[d], call, "the box exceeds the logical shape");
   const Strides element = row_major(logical);
   const auto site = static_cast<std::uint64_t>(call.attrs.integer("site"));
   return with_float(y.dtype, [&]<class T>() -> PreparedKernel {

@@ -1,4 +1,4 @@
-// Every plain kernel under random strides gives the bits that it gives on row-major operands, and takes empty operands.
+// Every plain kernel gives the same bits under random strides as on row-major operands, and supports empty operands.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -26,7 +26,7 @@ const Attrs conv = {{"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}, {"dilation"
 const Attrs pool = {{"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}, {"kernel", Ints{3, 2}}};
 const Attrs rates = {{"momentum", 0.9}, {"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}};
 
-// x is [n, c, 5, 4] of which windows of 3 x 2 give [3, 2] (dilated) or [3, 3].
+// x is [n, c, 5, 4], whose windows of 3 x 2 give [3, 2] (dilated) or [3, 3].
 std::vector<Case> cases(std::int64_t n, std::int64_t c) {
   const Attrs axis1{{"axis", whole(1)}};
   return {
@@ -99,7 +99,7 @@ std::vector<Case> cases(std::int64_t n, std::int64_t c) {
   };
 }
 
-// Values that suit every operand: small, not negative (Adam's v), and indices of which some are not here.
+// Values that suit every operand: small, not negative (Adam's v), and some indices of remote rows.
 Buffer random_buffer(std::mt19937& random, View view) {
   return with_type(view.dtype, [&]<class T>() {
     std::vector<T> values;
@@ -112,7 +112,7 @@ Buffer with_view(Buffer& from, View view) {
   return with_type(view.dtype, [&]<class T>() { return filled<T>(view, logical<T>(from)); });
 }
 
-TEST(PlainKernels, StridesDoNotChangeABit) {
+TEST(PlainKernels, StridesDoNotChangeAnyBit) {
   const unsigned seed = test_seed();
   std::mt19937 random(seed);
   std::set<std::string> seen;
@@ -140,9 +140,9 @@ TEST(PlainKernels, StridesDoNotChangeABit) {
   for (const KernelRow& row : plain_kernels()) EXPECT_TRUE(seen.contains(row.op)) << row.name << " has no case here";
 }
 
-// n = 0: no batch. c = 0: sums over nothing. arg_max and max_pool of nothing at all are excluded by their shapes'
+// n = 0: no batch. c = 0: sums of no elements. arg_max and max_pool without any element are excluded by their shape
 // rules, not here.
-TEST(PlainKernels, TakeEmptyOperands) {
+TEST(PlainKernels, SupportEmptyOperands) {
   std::mt19937 random(1);
   for (auto [n, c] : {std::pair{0, 4}, std::pair{3, 0}, std::pair{0, 0}})
     for (const Case& k : cases(n, c)) {
@@ -181,7 +181,7 @@ TEST(PlainKernels, AllocateNothingWhenRun) {
   }
 }
 
-TEST(PlainKernels, ForeignDtypesAreNotSupported) {
+TEST(PlainKernels, OtherDtypesAreNotSupported) {
   const KernelTable table(plain_kernels());
   CallSpec call;
   call.op = "conv2d";

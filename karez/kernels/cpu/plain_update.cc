@@ -1,5 +1,5 @@
-// Optimiser steps on any number of tensors in one call, PyTorch's form: SGD with momentum, Adam, both also conditional.
-// Computed in double, rounded once.
+// Optimiser steps on any number of tensors in one call, as in PyTorch: SGD with momentum, Adam, and conditional forms
+// of both. Computed in double, rounded once.
 #include <cmath>
 
 #include "karez/kernels/cpu/conditional_update.h"
@@ -9,8 +9,8 @@
 namespace karez::kernels {
 namespace {
 
-// in = (w, m, [v,] g) for each tensor, then `scalars` more; out = (w', m', [v']) for each. Outputs may be the addresses
-// of their inputs.
+// in = (w, m, [v,] g) for each tensor, then `scalars` more; out = (w', m', [v']) for each. Outputs may have the
+// addresses of their inputs.
 struct UpdateLoops {
   std::size_t per_in, per_out, count;
   std::vector<Loops> loops;  // one per tensor: its outputs, then its inputs
@@ -22,7 +22,7 @@ UpdateLoops update_loops_of(const CallSpec& call, std::size_t per_in, std::size_
     const Shape& shape = call.out[t * out.per_out].shape;
     for (const auto& [views, per] : {std::pair{&call.out, out.per_out}, std::pair{&call.in, per_in}})
       for (std::size_t i = t * per; i < (t + 1) * per; ++i) {
-        require_fit((*views)[i].shape == shape, call, cat("tensor ", t, " has operands of other shapes"));
+        require_fit((*views)[i].shape == shape, call, cat("tensor ", t, " has operands of different shapes"));
         strides.push_back((*views)[i].strides);
       }
     out.loops.push_back(loops_over(shape, strides, Order::by_memory));

@@ -1,4 +1,4 @@
-// Generated pointwise kernels against the meaning of their expressions, evaluated in double.
+// Generated pointwise kernels compared with their expressions, evaluated in double.
 #include "karez/kernels/cpu/pointwise_generated.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace karez::kernels {
 namespace {
 
-// These tests take the table itself, and not what limits instructions for a table of kernels.
+// These tests use the generated table itself, without cpu_kernels(), which limits instructions.
 struct IsaLimitEnvironment : ::testing::Environment {
   void SetUp() override { limit_instructions(); }
 };
@@ -61,7 +61,7 @@ struct PointwiseRun {
     for (const Operand& operand : in) data.push_back(operand.data());
     row->run(0, static_cast<std::int64_t>(count), data.data(), scalar.data(), out.data());
     for (int i = 0; i < 8; ++i)
-      EXPECT_EQ(out[count * width() + static_cast<std::size_t>(i)], 0xee) << row->expr << " writes behind its end";
+      EXPECT_EQ(out[count * width() + static_cast<std::size_t>(i)], 0xee) << row->expr << " writes beyond its end";
     out.resize(count * width());
     return out;
   }
@@ -69,9 +69,8 @@ struct PointwiseRun {
 
 int operands_of(const GeneratedPointwise& row) { return static_cast<int>(std::string(row.types).find('>')); }
 
-// A value in double with a bound on how far a correct f32 kernel may be from it. Every operation may add `ulps`
-// roundings of its own and hands on those of its operands, as far as the operation's values at both ends of the
-// operands' intervals lie apart.
+// A value in double with a bound on the error of a correct f32 kernel. Every operation may add `ulps` roundings of its
+// own. It propagates those of its operands, by the difference of its values at both ends of the operands' intervals.
 struct BoundedValue {
   double value = 0, error = 0;
 };
@@ -81,7 +80,7 @@ constexpr double rounding = 1.2e-7, least = 1.5e-45;
 double ulps_of(ExprKind kind) {
   static const bool fused = device::processor().isa != "baseline";  // multiplies and adds with one rounding
   switch (kind) {
-    case ExprKind::phi: return fused ? 7 : 60;  // else roundings of an exponent up to 98 remain
+    case ExprKind::phi: return fused ? 7 : 60;  // otherwise roundings of an exponent up to 98 remain
     case ExprKind::tanh:
     case ExprKind::sigmoid: return 4;
     case ExprKind::exp:
@@ -110,11 +109,11 @@ BoundedValue bounded(const ExprProgram& program, const std::vector<double>& x) {
         out.error = std::max(out.error, std::abs(other - out.value));
       else if (!(std::isnan(out.value) && std::isnan(other)) && out.value != other) out.error = inf;
     }
-    // Who knows nothing of an operand knows nothing of the result, unless a select leaves it out.
+    // If an operand is unknown, so is the result, unless a select ignores that operand.
     bool picks = op.op == ExprKind::select && a.error == 0;
     for (const BoundedValue* v : {&a, &b, &c})
       if (std::isinf(v->error) && !(picks && v == (a.value != 0 ? &c : &b))) out.error = inf;
-    // A power of a negative number depends on whether the exponent is whole, which a rounding may make it.
+    // A power of a negative number depends on whether the exponent is an integer, which rounding may change.
     if (op.op == ExprKind::pow && a.value < 0 && b.error > 0 && std::abs(b.value - std::round(b.value)) <= 2 * b.error)
       out.error = inf;
     bool exact = is_boolean(op.op) || op.op == ExprKind::select || op.op == ExprKind::max || op.op == ExprKind::min ||
@@ -128,7 +127,7 @@ BoundedValue bounded(const ExprProgram& program, const std::vector<double>& x) {
   return r[static_cast<std::size_t>(program.result)];
 }
 
-// Beyond f32's largest number a kernel may give infinity for what a double still holds.
+// Beyond f32's largest number a kernel may give infinity for a value that is finite in double.
 void expect_close(float got, const BoundedValue& want, const std::string& what, int& checked) {
   constexpr double largest = 3.4028234e38;
   if (std::isinf(want.error) || std::abs(want.value) + want.error > largest * (1 - 1e-6)) {
@@ -161,8 +160,8 @@ void compare(const PointwiseRun& run, std::size_t count, int& checked) {
     }
     float got = 0;
     std::memcpy(&got, out.data() + i * sizeof got, sizeof got);
-    // A product of an overflowed part in f32 may be NaN or infinite where double stays finite: those inputs prove
-    // nothing.
+    // A product of an overflowed part in f32 may be NaN or infinite while it is finite in double: such inputs are
+    // skipped.
     BoundedValue want = bounded(program, x);
     bool overflowed = false;
     ExprProgram steps = program;
@@ -187,7 +186,7 @@ Operand random_operand(std::mt19937& random, bool is_bool, std::size_t count) {
 }
 
 TEST(PointwiseGenerated,
-     ExpressionsAreCanonicalAndSorted) {  // that each row of the ops has one is a test of the whole system
+     ExpressionsAreCanonicalAndSorted) {  // a test of the whole system checks that each row of the op table has one
   auto rows = generated_pointwise();
   ASSERT_FALSE(rows.empty());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -197,7 +196,7 @@ TEST(PointwiseGenerated,
   }
 }
 
-TEST(PointwiseGenerated, EveryExpressionIsWithinItsRoundings) {
+TEST(PointwiseGenerated, EveryExpressionIsWithinItsErrorBound) {
   std::mt19937 random(seed());
   int checked = 0;
   for (const GeneratedPointwise& row : generated_pointwise())
@@ -210,12 +209,12 @@ TEST(PointwiseGenerated, EveryExpressionIsWithinItsRoundings) {
   EXPECT_GT(checked, 40000);
 }
 
-TEST(PointwiseGenerated, SpecialValuesMeanWhatTheyMean) {
+TEST(PointwiseGenerated, SpecialValuesAgreeWithTheExpressions) {
   int checked = 0;
   for (const GeneratedPointwise& row : generated_pointwise()) {
     PointwiseRun run{&row, std::vector<Operand>(static_cast<std::size_t>(operands_of(row))), {}};
     run.scalar.assign(run.in.size(), 0);
-    // All pairs; a third operand walks along.
+    // All pairs; a third operand varies with them.
     std::size_t n = std::size(specials), count = 0;
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < (run.in.size() > 1 ? n : 1); ++j, ++count)
@@ -230,7 +229,7 @@ TEST(PointwiseGenerated, SpecialValuesMeanWhatTheyMean) {
   EXPECT_GT(checked, 10000);
 }
 
-TEST(PointwiseGenerated, OlderInstructionSetsDoTheSame) {
+TEST(PointwiseGenerated, OlderInstructionSetsAgree) {
   std::mt19937 random(seed());
   std::vector<const GeneratedPointwise*> tables;
   int checked = 0, sets = on_every_instruction_set([&](const char*) {
@@ -249,7 +248,7 @@ TEST(PointwiseGenerated, OlderInstructionSetsDoTheSame) {
   EXPECT_EQ(std::unique(tables.begin(), tables.end()) - tables.begin(), sets) << "each has a table of its own";
 }
 
-TEST(PointwiseGenerated, ZerosKeepTheirSignWhereStdDoes) {
+TEST(PointwiseGenerated, ZerosKeepTheirSignAsInStd) {
   auto at = [](const char* expr, float x) {
     for (const GeneratedPointwise& row : generated_pointwise())
       if (std::string(row.expr) == expr) {
@@ -268,7 +267,7 @@ TEST(PointwiseGenerated, ZerosKeepTheirSignWhereStdDoes) {
   EXPECT_FALSE(std::signbit(at("abs(x0)", -0.0f)));
   EXPECT_EQ(at("exp(x0)", -0.0f), 1.0f);
   EXPECT_EQ(at("log(x0)", -0.0f), -inf);
-  EXPECT_EQ(at("tanh(x0)", 1e-40f), 1e-40f) << "denormals pass";
+  EXPECT_EQ(at("tanh(x0)", 1e-40f), 1e-40f) << "denormals are preserved";
 }
 
 TEST(PointwiseGenerated, ScalarOperandsAreReadFromOneElement) {
@@ -287,8 +286,8 @@ TEST(PointwiseGenerated, ScalarOperandsAreReadFromOneElement) {
   EXPECT_GT(checked, 5000);
 }
 
-// What sharded and whole runs being bit-equal rests on: an element's bits do not depend on where a range begins or what
-// its neighbours are.
+// Sharded and whole runs are bit-equal because an element's bits do not depend on the start of a range or on its
+// neighbours.
 TEST(PointwiseGenerated, EveryRangeGivesTheSameBits) {
   std::mt19937 random(seed());
   const std::size_t count = 101;

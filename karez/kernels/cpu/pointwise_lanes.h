@@ -1,6 +1,6 @@
-// One vector of lanes at a time: the functions of pointwise kernels, and the loop that generated ones are made of.
-// Highway compiles its users once for each instruction set by including them again and again, so this header has no
-// #pragma once but a toggle, and everything in it lives in a namespace named after the instruction set.
+// Functions of pointwise kernels on one vector of lanes, and the loop of the generated kernels. Highway compiles the
+// files that use this once for each instruction set, by including them repeatedly. So this header has a toggle instead
+// of #pragma once, and all of it is in a namespace named after the instruction set.
 #if defined(KAREZ_POINTWISE_LANES) == defined(HWY_TARGET_TOGGLE)
 #ifdef KAREZ_POINTWISE_LANES
 #undef KAREZ_POINTWISE_LANES
@@ -26,12 +26,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;   // a vector of floats
-using M = hn::Mask<D>;  // a vector of truths
+using M = hn::Mask<D>;  // a vector of truth values
 inline constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
 
 HWY_INLINE V lanes_of(float value) { return hn::Set(D(), value); }
 
-// Two arguments, one by one, through a function that has no vector form.
+// Applies a function without a vector form to two arguments, lane by lane.
 template <class F> HWY_INLINE V one_by_one(F f, V x, V y) {
   HWY_ALIGN float a[lanes];
   HWY_ALIGN float b[lanes];
@@ -41,8 +41,8 @@ template <class F> HWY_INLINE V one_by_one(F f, V x, V y) {
   return hn::Load(D(), a);
 }
 
-// Errors are the largest seen over ten million floats from all binades. What Highway's functions leave open (NaN,
-// infinities, large arguments) is mended here. No element's result depends on its neighbours.
+// Errors are the largest seen over ten million floats from all binades. Cases that Highway's functions leave open (NaN,
+// infinities, large arguments) are handled here. No element's result depends on its neighbours.
 
 // 1 ulp; inf from 88.73 on.
 HWY_INLINE V exp_of(V x) {
@@ -61,14 +61,14 @@ HWY_INLINE V tanh_of(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(D(),
 HWY_INLINE V sqrt_of(V x) { return hn::Sqrt(x); }
 HWY_INLINE V rsqrt_of(V x) { return hn::Div(lanes_of(1), hn::Sqrt(x)); }
 HWY_INLINE V abs_of(V x) { return hn::Abs(x); }
-// 3 ulp. The exponential is that of a number below 0, so that it never overflows and small results keep their digits.
+// 3 ulp. The argument of the exponential is negative, so that it never overflows and small results keep their digits.
 HWY_INLINE V sigmoid_of(V x) {
   const V one = lanes_of(1), e = exp_of(hn::Neg(hn::Abs(x)));
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(D())), e, one), hn::Add(one, e));
 }
-// 3 ulp of 1 up to 39000; beyond, where Highway's reduction by pi runs out of bits, the C library's.
+// 3 ulp of 1 up to 39000; beyond that, where Highway's reduction by pi loses its bits, the C library's.
 HWY_INLINE V sin_of(V x) {
-  V y = hn::IfThenElse(hn::Eq(x, hn::Zero(D())), x, hn::Sin(D(), x));  // -0 stays -0
+  V y = hn::IfThenElse(hn::Eq(x, hn::Zero(D())), x, hn::Sin(D(), x));  // -0 remains -0
   M near = hn::Le(hn::Abs(x), lanes_of(39000));
   if (HWY_LIKELY(hn::AllTrue(D(), near))) return y;
   return hn::IfThenElse(near, y, one_by_one([](float a, float) { return std::sin(a); }, x, x));
@@ -79,7 +79,7 @@ HWY_INLINE V cos_of(V x) {
   if (HWY_LIKELY(hn::AllTrue(D(), near))) return y;
   return hn::IfThenElse(near, y, one_by_one([](float a, float) { return std::cos(a); }, x, x));
 }
-// Through the C library: exp(y log x) in floats would lose as many digits as the exponent has.
+// Through the C library: exp(y log x) in floats would lose one digit for each digit of the exponent.
 HWY_INLINE V pow_of(V x, V y) {
   return one_by_one([](float a, float b) { return std::pow(a, b); }, x, y);
 }
@@ -87,8 +87,8 @@ HWY_INLINE V pow_of(V x, V y) {
 HWY_INLINE V fmod_of(V x, V y) {
   return one_by_one([](float a, float b) { return std::fmod(a, b); }, x, y);
 }
-// 1.2 ulp. Up to |x| = 1: x + x P(x^2). Beyond: 1 - exp(-t Q(t)) with t = |x|; from 4 on that is 1. P and Q are
-// least-maximum fits of degree 6 and 5, exact to 1.3e-9 and 3.1e-9 of erf before rounding.
+// 1.2 ulp. Up to |x| = 1: x + x P(x^2). Beyond: 1 - exp(-t Q(t)) with t = |x|; from 4 on that is 1. P and Q are minimax
+// fits of degree 6 and 5, accurate to 1.3e-9 and 3.1e-9 of erf before rounding.
 HWY_INLINE V erf_of(V x) {
   const V one = lanes_of(1);
   V s = hn::Mul(x, x), t = hn::Min(hn::Abs(x), lanes_of(4.2f));
@@ -112,8 +112,8 @@ HWY_INLINE V erf_of(V x) {
 }
 
 // The normal distribution function, 6 ulp. With a = |x| and t = 2 / (2 + a / sqrt(2)) the tail below -a is t exp(-a^2 /
-// 2 + P(t)) / 2 with the P of erfcc in Numerical Recipes, chapter 6.2 (1.2e-7). What roundings of the exponent lose is
-// `lost`, a factor 1 + lost.
+// 2 + P(t)) / 2 with the P of erfcc in Numerical Recipes, chapter 6.2 (1.2e-7). The factor 1 + `lost` corrects the
+// rounding errors of the exponent.
 HWY_INLINE V phi_of(V x) {
   const V one = lanes_of(1), half = lanes_of(0.5f), a = hn::Min(hn::Abs(x), lanes_of(20));
   const V t = hn::Div(lanes_of(2), hn::MulAdd(a, lanes_of(0.70710678118654752f), lanes_of(2)));
@@ -133,9 +133,9 @@ HWY_INLINE V phi_of(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), hn::Sub(one, tail), tail));
 }
 
-// As karez/base/ieee_min_max.h: NaN of either operand is handed on (the hardware's minimum and maximum hand on only
-// that of one side), +0 is above -0. Of equal operands the bits are joined: those of a zero's sign, which is all in
-// which they can differ.
+// As in karez/base/ieee_min_max.h: NaN of either operand is propagated (the hardware's minimum and maximum propagate
+// only that of one side), and +0 is above -0. The bits of equal operands are combined: they can differ only in the sign
+// of a zero.
 HWY_INLINE V max_of(V x, V y) {
   const V unequal = hn::IfThenElse(hn::Or(hn::Gt(x, y), hn::IsNaN(x)), x, y);
   return hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), unequal);
@@ -144,7 +144,7 @@ HWY_INLINE V min_of(V x, V y) {
   const V unequal = hn::IfThenElse(hn::Or(hn::Lt(x, y), hn::IsNaN(x)), x, y);
   return hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), unequal);
 }
-// A NaN differs from everything, itself included; Highway's Ne says false of it on x86.
+// NaN differs from everything, including itself; Highway's Ne returns false for it on x86.
 HWY_INLINE M ne_of(V x, V y) { return hn::Not(hn::Eq(x, y)); }
 HWY_INLINE V select_of(M c, V x, V y) { return hn::IfThenElse(c, x, y); }
 
@@ -170,9 +170,9 @@ HWY_INLINE void store_lanes(M x, unsigned char* to, std::int64_t i) {
   hn::StoreU(hn::DemoteTo(bytes, hn::IfThenElseZero(hn::RebindMask(words, x), hn::Set(words, 1))), bytes, to + i);
 }
 
-// Whole vectors from element begin to end - 1. A scalar's step is 0 and `from` holds copies of it, so that one loop
-// serves all cases; the AND with the step hides behind the loads. Not inlined: one loop computes every element, hence
-// equal elements have equal bits wherever a range begins.
+// Computes whole vectors from element begin to end - 1. A scalar's step is 0 and `from` holds copies of it, so that one
+// loop serves all cases; the loads hide the AND with the step. Not inlined: one loop computes every element, so equal
+// elements have equal bits for any start of a range.
 template <class E, class Result, class... Operand, std::size_t... I>
 HWY_NOINLINE void run_vectors(const unsigned char* const* from, const std::int64_t* step, std::int64_t begin,
                               std::int64_t end, unsigned char* to, std::index_sequence<I...>) {
@@ -181,7 +181,7 @@ HWY_NOINLINE void run_vectors(const unsigned char* const* from, const std::int64
   for (std::int64_t i = begin; i < end; i += lanes) store_lanes(E::at(load_lanes<Operand>(p[I], i & s[I])...), to, i);
 }
 
-// The pointer to E::at is there for its types.
+// The pointer to E::at only provides its types.
 template <class E, class Result, class... Operand>
 HWY_INLINE void run_range(Result (*)(Operand...), std::int64_t begin, std::int64_t end, const void* const* in,
                           const std::uint8_t* in_is_scalar, void* out) {

@@ -1,5 +1,5 @@
-// NaN, infinities, zeros of both signs and subnormals through maxima, minima, ReLU, pooling and comparisons: plain,
-// fast and fused rows, on every instruction set, against rules written down here.
+// NaN, infinities, zeros of both signs and subnormals in maxima, minima, ReLU, pooling and comparisons: plain, fast and
+// fused rows, on every instruction set, compared with rules that are written here.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr float tiny = std::numeric_limits<float>::denorm_min(), largest = std::
 const std::vector<float> specials{nan,   -nan, inf,   -inf,    0.0f,     -0.0f, tiny,
                                   -tiny, 1.0f, -2.0f, largest, -largest, 1e-38f};
 
-// The rule, by cases: a NaN wins; of zeros the sign tells; else the order of numbers.
+// The rule, by cases: NaN wins; for two zeros the sign decides; otherwise the order of numbers.
 float wanted_max(float a, float b) {
   if (std::isnan(a) || std::isnan(b)) return nan;
   if (a == 0 && b == 0) return std::signbit(a) && std::signbit(b) ? -0.0f : 0.0f;
@@ -47,8 +47,8 @@ void fill(Buffer& buffer, const std::vector<float>& values) {
                  [&](const auto& index) { buffer.at<float>(index) = values[next++ % values.size()]; });
 }
 
-// Runs the call with these operands on every row that takes it and on every instruction set; at least `rows` of them
-// there must be.
+// Runs the call with these operands on every row that supports it and on every instruction set; there must be at least
+// `rows` of them.
 template <class Check>
 void on_all_rows(const CallSpec& call, const std::vector<std::vector<float>>& operands, std::size_t rows, Check check) {
   on_every_instruction_set([&](const char* target) {
@@ -66,7 +66,7 @@ void on_all_rows(const CallSpec& call, const std::vector<std::vector<float>>& op
   });
 }
 
-// Every pair of special values, several times over, so that whole vectors and a tail see each.
+// Every pair of special values, repeated so that whole vectors and a tail contain each.
 struct Pairs {
   std::vector<float> x, y;
   Pairs() {
@@ -77,7 +77,7 @@ struct Pairs {
   std::int64_t count() const { return static_cast<std::int64_t>(x.size()); }
 };
 
-TEST(SpecialValues, MaximumAndMinimumHandNanOnAndOrderZeros) {
+TEST(SpecialValues, MaximumAndMinimumPropagateNanAndOrderZeros) {
   const Pairs p;
   const auto expect = [&](const char* expr, float (*want)(float, float)) {
     on_all_rows(
@@ -96,10 +96,10 @@ TEST(SpecialValues, MaximumAndMinimumHandNanOnAndOrderZeros) {
   expect("max(x0, 0) + 0 * select(x1 == x1, 0, 0)", [](float a, float) { return wanted_relu(a); });
   expect("max(x0, 0)", [](float a, float) { return wanted_relu(a); });
   expect("select(x0 <= 0, 0, x1)",
-         [](float r, float dy) { return r <= 0 ? 0.0f : dy; });  // ReLU's gradient: a NaN hands it on
+         [](float r, float dy) { return r <= 0 ? 0.0f : dy; });  // ReLU's gradient: NaN passes it on
 }
 
-TEST(SpecialValues, ComparisonsWithNanAreFalseButForNotEqual) {
+TEST(SpecialValues, ComparisonsWithNanAreFalseExceptNotEqual) {
   const Pairs p;
   const std::pair<const char*, bool (*)(float, float)> comparisons[] = {{"x0 < x1", [](float a, float b) { return a < b; }},
                                                                         {"x0 <= x1", [](float a, float b) { return a <= b; }},
@@ -118,7 +118,7 @@ TEST(SpecialValues, ComparisonsWithNanAreFalseButForNotEqual) {
                 });
 }
 
-TEST(SpecialValues, ReductionsSeeANanOrAPositiveZeroAnywhere) {
+TEST(SpecialValues, ReductionsFindANanOrAPositiveZeroAnywhere) {
   for (const std::int64_t n : {1, 7, 16, 33, 100})
     for (std::int64_t at = 0; at<n; at += n> 40 ? 9 : 1)
       for (const auto& [rest, one] : std::vector<std::pair<float, float>>{
@@ -159,7 +159,7 @@ TEST(SpecialValues, ATeamsPartsAreJoinedByTheSameRule) {
     }
 }
 
-TEST(SpecialValues, MaxPoolingTakesANanBeforeAnyNumber) {
+TEST(SpecialValues, MaxPoolingPrefersNanToAnyNumber) {
   for (const bool tiles : {true, false})
     for (std::int64_t at = 0; at < 4; ++at)
       for (const float rest : {1.0f, inf, -inf}) {
@@ -178,8 +178,8 @@ TEST(SpecialValues, MaxPoolingTakesANanBeforeAnyNumber) {
       }
 }
 
-// ReLU inside a product. A column (channel) for each special value: the weight's 1 hands x's special value through, and
-// the bias too.
+// ReLU inside a product. One column (channel) for each special value, which comes from the weight, times 1, or from the
+// bias.
 TEST(SpecialValues, AFusedReluKeepsNanAndClearsTheSignOfZero) {
   const auto n = static_cast<std::int64_t>(specials.size());
   for (const bool in_bias : {false, true}) {
@@ -199,7 +199,7 @@ TEST(SpecialValues, AFusedReluKeepsNanAndClearsTheSignOfZero) {
           for (std::int64_t c = 0; c < n; ++c)
             EXPECT_TRUE(same(bench.out[0].at<float>({4, c}), wanted_relu(specials[static_cast<std::size_t>(c)])));
         });
-    for (const std::int64_t channels : {1, 3}) {  // one input channel is a kernel of its own
+    for (const std::int64_t channels : {1, 3}) {  // one input channel has its own kernel
       std::vector<float> weights;
       for (float x : specials)
         for (std::int64_t k = 0; k < channels; ++k) weights.push_back(k > 0 || in_bias ? 0.0f : x);
@@ -216,8 +216,8 @@ TEST(SpecialValues, AFusedReluKeepsNanAndClearsTheSignOfZero) {
   }
 }
 
-// The team's share of the sweep behind a large product: every part of it is swept, and nothing but it.
-TEST(SpecialValues, ALargeFusedReluIsSweptWhole) {
+// A team shares the ReLU pass after a large product: every element is covered, and no byte beyond the result.
+TEST(SpecialValues, ALargeFusedReluCoversTheWholeResult) {
   CallSpec call = call_of("matmul", {f32({301, 1}), f32({1, 230})}, {f32({301, 230})}, {{"relu", true}});
   call.team = 2;
   KernelBench bench(table().row("onednn.matmul"), call);
@@ -229,7 +229,7 @@ TEST(SpecialValues, ALargeFusedReluIsSweptWhole) {
     ASSERT_TRUE(same(bench.out[0].at<float>(index), want)) << index[0] << ", " << index[1];
   });
   for (std::size_t i = 301 * 230 * 4; i < bench.out[0].bytes.size(); ++i)
-    ASSERT_EQ(bench.out[0].bytes[i], std::byte{0xA5}) << "behind the end";
+    ASSERT_EQ(bench.out[0].bytes[i], std::byte{0xA5}) << "beyond the end";
 }
 
 TEST(SpecialValues, AFusedReluOverGapsIsLeftToThePlainRow) {
@@ -238,8 +238,8 @@ TEST(SpecialValues, AFusedReluOverGapsIsLeftToThePlainRow) {
             "plain.matmul");
 }
 
-// What adds nothing, for parts of no elements: the lowest and the highest number there is.
-TEST(SpecialValues, NothingHasTheIdentityOfItsReduction) {
+// Reductions of no elements give the identity: the lowest or the highest number.
+TEST(SpecialValues, AnEmptyReductionGivesItsIdentity) {
   const auto of = [&]<class T>(const char* op) {
     auto out = run_plain(op, {filled<T>({0, 2}, {})}, {View(dtype_of<T>(), {2})}, {{"axes", Ints{0}}});
     return out[0].template at<T>({1});
@@ -252,7 +252,7 @@ TEST(SpecialValues, NothingHasTheIdentityOfItsReduction) {
   EXPECT_EQ(of.operator()<std::int64_t>("reduce_min"), std::numeric_limits<std::int64_t>::max());
 }
 
-TEST(SpecialValues, AConstantKeepsAllItsBitsOrIsRefused) {
+TEST(SpecialValues, AConstantKeepsAllItsBitsOrIsRejected) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(),
                          least = std::numeric_limits<std::int64_t>::min();
   const auto constant = [](DType dtype, Attr value) {

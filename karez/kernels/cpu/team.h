@@ -1,4 +1,4 @@
-// Teams of threads for one kernel run: GNU OpenMP's, since oneDNN's are, so that one pool serves both.
+// Teams of threads for one kernel run: those of GNU OpenMP, which oneDNN uses too, so that one pool serves both.
 #pragma once
 
 #include <omp.h>
@@ -10,9 +10,9 @@
 
 namespace karez::kernels {
 
-// Splits 0..count-1 into one contiguous part per thread of the team, as even as can be, and calls body(begin, end,
-// part) for each. A part has at least `grain` items, or there is only one. Parts depend on the arguments alone, so
-// results do not change from run to run; a team of one calls the body directly and never meets OpenMP. The body may not
+// Splits 0..count-1 into one contiguous part per thread of the team, as evenly as possible, and calls body(begin, end,
+// part) for each. A part has at least `grain` items, or there is only one. Parts depend on the arguments only, so
+// results do not change from run to run; a team of one calls the body directly, without OpenMP. The body must not
 // throw.
 template <class Body> void parallel_for(int team, std::int64_t count, std::int64_t grain, Body body) {
   const std::int64_t parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, team);
@@ -22,7 +22,7 @@ template <class Body> void parallel_for(int team, std::int64_t count, std::int64
   }
 #pragma omp parallel num_threads(static_cast <int>(parts))
   {
-    // The runtime may grant fewer threads than asked for: the parts stay the same ones.
+    // The runtime may grant fewer threads than requested: the parts do not change.
     for (std::int64_t part = omp_get_thread_num(); part < parts; part += omp_get_num_threads())
       body(count * part / parts, count * (part + 1) / parts, static_cast<int>(part));
   }

@@ -1,4 +1,4 @@
-// Where a worker's thread and the team of its kernels run: each thread of the team binds itself.
+// Binding of a worker's thread and the team of its kernels to CPUs: each thread of the team binds itself.
 #include "karez/kernels/cpu/team_cpus.h"
 
 #include "karez/device/cpu_budget.h"

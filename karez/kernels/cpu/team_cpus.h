@@ -1,4 +1,4 @@
-// Where a worker's thread and the team of its kernels run.
+// Binding of a worker's thread and the team of its kernels to CPUs.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace karez::kernels {
 
-// Binds the calling thread, and the team of as many threads that its kernels will use, to these cpus. Threads of a team
-// live on from kernel to kernel and keep the cpus they began with, so binding the caller alone would not move them.
+// Binds the calling thread and the team that its kernels will use, with one thread for each CPU, to these CPUs. Threads
+// of a team persist from kernel to kernel and keep their CPUs, so binding only the caller would not move them.
 void bind_team(std::span<const int> cpus);
 
 }  // namespace karez::kernels

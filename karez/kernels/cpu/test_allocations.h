@@ -1,4 +1,4 @@
-// For tests: how many times this program calls operator new on this thread while `body` runs.
+// The number of times that this program calls operator new on this thread while `body` runs, for tests.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// For tests: random shapes and random strides (dimensions in any order, with gaps), and the seed of a run.
+// Random shapes and random strides (dimensions in any order, with gaps), and the seed of a run, for tests.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace karez::kernels {
 
-// KAREZ_SEED, or a new one; printed, so that a failure can be run again.
+// KAREZ_SEED, or a new one; printed, so that a failure can be repeated.
 inline unsigned test_seed() {
   const char* given = std::getenv("KAREZ_SEED");
   const unsigned seed = given ? static_cast<unsigned>(std::stoul(given)) : std::random_device()();
@@ -29,7 +29,7 @@ inline Shape random_shape(std::mt19937& random, int max_dims, int largest) {
   return shape;
 }
 
-// The dimensions lie in memory in a random order; every second view has gaps between them.
+// The dimensions are stored in random order; half of the views have gaps between them.
 inline View random_view(std::mt19937& random, DType dtype, const Shape& shape) {
   std::vector<std::size_t> order(shape.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

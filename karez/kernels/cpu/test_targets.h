@@ -1,4 +1,4 @@
-// For tests: runs a body once for each instruction set that this processor and the fast files have.
+// Runs a body once for each instruction set that this processor and the fast files have, for tests.
 #pragma once
 
 #include <hwy/targets.h>
@@ -9,15 +9,15 @@
 
 namespace karez::kernels {
 
-// body(name): "AVX3", "AVX2" and what the compiler takes for granted. The best is chosen again behind it. Returns how
-// many there were.
+// Calls body(name) for "AVX3", "AVX2" and the compiler's baseline, then restores the choice of the best. Returns the
+// number of instruction sets.
 template <class Body> int on_every_instruction_set(Body&& body) {
   const std::int64_t all = hwy::SupportedTargets();
   int sets = 0;
   for (std::int64_t target : {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2}, std::int64_t{HWY_SCALAR}}) {
     if ((all & target) == 0 && target != HWY_SCALAR) continue;
     hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();  // or the next call would use what was chosen before
+    hwy::GetChosenTarget().DeInit();  // otherwise the next call would use the earlier choice
     body(hwy::TargetName(target));
     ++sets;
   }

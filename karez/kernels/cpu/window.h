@@ -1,5 +1,5 @@
-// Sliding windows of convolution and pooling: which input pixel a window's tap reads, and which window a pixel's tap
-// belongs to.
+// Sliding windows of convolution and pooling: the input pixel that a window's tap reads, and the window whose tap reads
+// a pixel.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct SlidingWindow {
   // Input pixel of tap r of window p; outside 0..h-1 it is padding.
   std::int64_t row(std::int64_t p, std::int64_t r) const { return p * stride_h - pad_h + r * dilation_h; }
   std::int64_t column(std::int64_t q, std::int64_t s) const { return q * stride_w - pad_w + s * dilation_w; }
-  // The window whose tap r reads pixel h; -1 where none does, and beyond the last window where the input ends first.
+  // The window whose tap r reads pixel h; -1 if there is none, and beyond the last window if the input ends first.
   std::int64_t output_row(std::int64_t h, std::int64_t r) const {
     return window_at(h + pad_h - r * dilation_h, stride_h);
   }
@@ -41,7 +41,7 @@ struct SlidingWindow {
   }
 };
 
-// From {stride, padding, dilation}; what is absent is 1, 0, 1.
+// From {stride, padding, dilation}; absent values are 1, 0, 1.
 inline SlidingWindow window_of(const Attrs& attrs, std::int64_t kernel_h, std::int64_t kernel_w) {
   SlidingWindow out;
   out.kernel_h = kernel_h, out.kernel_w = kernel_w;
@@ -55,7 +55,7 @@ inline SlidingWindow window_of(const Attrs& attrs, std::int64_t kernel_h, std::i
   read("padding", out.pad_h, out.pad_w);
   read("dilation", out.dilation_h, out.dilation_w);
   require(out.stride_h > 0 && out.stride_w > 0 && out.dilation_h > 0 && out.dilation_w > 0,
-          "a window's stride or dilation is not positive");
+          "a window's stride and dilation must be positive");
   return out;
 }
 
