@@ -1,4 +1,4 @@
-// Guests in the order in which they came: each takes one handshake, and a timer shows out who is slow.
+// Pending connections, oldest first: each does one handshake, and a timer rejects those that take too long.
 #include "karez/comm/acceptor.h"
 
 #include <sys/epoll.h>
@@ -20,7 +20,7 @@ using Time = std::chrono::steady_clock;
 constexpr long tick_nanoseconds = 100'000'000;
 }  // namespace
 
-// Somebody whose handshake is under way.
+// A connection whose handshake has not finished.
 struct Acceptor::PendingConnection : EventHandler {
   PendingConnection(Acceptor& acceptor, Descriptor socket)
       : acceptor(acceptor),
@@ -38,11 +38,11 @@ struct Acceptor::PendingConnection : EventHandler {
     Descriptor in = std::move(socket);
     std::uint32_t who = handshake.who();
     Acceptor& there = acceptor;
-    there.pending_.remove_if([this](const auto& pending) { return pending.get() == this; });  // this is no more
+    there.pending_.remove_if([this](const auto& pending) { return pending.get() == this; });  // destroys *this
     try {
       there.on_accept_(std::move(in), who);
     } catch (const std::exception& error) {
-      note(LogLevel::warning, "a peer that was let in could not be served: ", error.what());
+      note(LogLevel::warning, "cannot serve an accepted connection: ", error.what());
     }
   }
 
@@ -54,14 +54,15 @@ struct Acceptor::PendingConnection : EventHandler {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return false;
       require(ErrorKind::peer, n > 0,
-              handshake.hello_received() ? "it left at this world's answer: it has another token, or it ended"
-                                         : "it went away");
+              handshake.hello_received()
+                  ? "it closed the connection at this world's answer: its token differs, or it ended"
+                  : "it closed the connection");
       handshake.take({bytes, static_cast<std::size_t>(n)});
       std::vector<std::byte> out = handshake.to_send();
       auto sent = out.empty() ? 0
                               : send(socket.get(), out.data(), out.size(),
-                                     MSG_NOSIGNAL);  // a fresh socket has room for 64 bytes
-      require(ErrorKind::peer, sent == static_cast<ssize_t>(out.size()), "it takes nothing");
+                                     MSG_NOSIGNAL);  // a new socket's buffer has space for 64 bytes
+      require(ErrorKind::peer, sent == static_cast<ssize_t>(out.size()), "its socket accepts no data");
     }
     return true;
   }
@@ -73,7 +74,7 @@ struct Acceptor::PendingConnection : EventHandler {
   Time::time_point accepted_at = Time::now();
 };
 
-// Ticks while there are guests.
+// Ticks while there are pending connections.
 struct Acceptor::HandshakeTimer : EventHandler {
   explicit HandshakeTimer(Acceptor& acceptor)
       : acceptor(acceptor),
@@ -121,7 +122,7 @@ Acceptor::~Acceptor() {
 void Acceptor::on_events(std::uint32_t) noexcept { accept_all(); }
 
 void Acceptor::accept_all() {
-  for (int i = 0; i < limits_.half_open; ++i) {  // the rest later: others come between
+  for (int i = 0; i < limits_.half_open; ++i) {  // the rest later, after other events
     Descriptor socket = accept_at(listener_.get());
     if (!socket) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) pause();
@@ -131,12 +132,12 @@ void Acceptor::accept_all() {
       count_rejected("it is another user's");
       continue;
     }
-    // A silent connection is closed first, then a slow one; otherwise the new one, whose rank dials again.
+    // A silent connection is closed first, then a slow one; if there is none, the new one, whose rank dials again.
     if (static_cast<int>(pending_.size()) >= limits_.half_open) {
       const auto victim = std::find_if(pending_.begin(), pending_.end(), [&](const auto& pending) {
         return !pending->handshake.hello_received() || Time::now() - pending->accepted_at > limits_.handshake / 5;
       });
-      const std::string why = cat("there are ", limits_.half_open, " others");
+      const std::string why = cat("there are ", limits_.half_open, " other pending connections");
       if (victim == pending_.end()) {
         count_rejected(why);
         continue;
@@ -155,11 +156,12 @@ void Acceptor::accept_all() {
   }
 }
 
-// New connections wait in the kernel's queue, which keeps the listener ready: it is watched again from the next tick of
-// the clock on.
+// New connections wait in the kernel's queue. They would keep the listener readable, so the reactor does not watch it
+// until the next tick of the timer.
 void Acceptor::pause() {
   if (!std::exchange(exhaustion_logged_, true))
-    note(LogLevel::warning, "connections to ", print(address_), " wait: ", std::strerror(errno), "; this is said once");
+    note(LogLevel::warning, "connections to ", print(address_), " wait: ", std::strerror(errno),
+         "; this is logged once");
   paused_ = true;
   reactor_.change(registration_, 0);
   timer_->tick(true);
@@ -175,8 +177,8 @@ void Acceptor::check_timeouts() {
 
 void Acceptor::count_rejected(const std::string& why) {
   if (rejected_.fetch_add(1, std::memory_order_relaxed) == 0)
-    note(LogLevel::warning, "a connection to ", print(address_), " was turned away: ", why,
-         "; further ones are not told");
+    note(LogLevel::warning, "a connection to ", print(address_), " was rejected: ", why,
+         "; further rejections are not logged");
 }
 
 void Acceptor::reject(PendingConnection& pending, const std::string& why) {

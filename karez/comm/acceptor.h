@@ -1,5 +1,5 @@
-// The door of a process: listens at an address and lets in who knows the token. Strangers cost little, and not for
-// long.
+// Acceptor: listens at an address and accepts peers that prove that they have the token. The number and the
+// duration of unfinished handshakes are limited.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +19,16 @@
 namespace karez::comm {
 
 struct AcceptorLimits {
-  int half_open =
-      64;  // connections whose handshake is under way; for one more a silent or slow one is closed, else the new one
-  Seconds handshake{5};  // that one may take
+  int half_open = 64;    // unfinished handshakes; beyond that a silent or slow connection is closed, or the new one
+  Seconds handshake{5};  // the most time for one
 
-  // For so many ranks, which may all come at once, over two connections each.
+  // Limits for a world of `ranks` ranks, which may all connect at once, over two connections each.
   static AcceptorLimits for_ranks(int ranks) { return {.half_open = std::max(64, 2 * ranks)}; }
 };
 
 class Acceptor : private EventHandler {
  public:
-  // On the reactor's thread, with a socket whose handshake is done and who said so; must not block.
+  // Called on the reactor's thread with a socket whose handshake is done and the number of the peer; must not block.
   using AcceptHandler = std::function<void(Descriptor socket, std::uint32_t who)>;
 
   Acceptor(Reactor& reactor, Address address, const Token& token, std::string purpose, AcceptHandler on_accept,
@@ -38,7 +37,7 @@ class Acceptor : private EventHandler {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  const Address& address() const { return address_; }                                  // with the port that it got
+  const Address& address() const { return address_; }                                  // with the assigned port
   std::int64_t rejected() const { return rejected_.load(std::memory_order_relaxed); }  // the first one is logged
 
  private:
@@ -61,7 +60,7 @@ class Acceptor : private EventHandler {
   Reactor::Registration registration_;
   struct HandshakeTimer;
   std::unique_ptr<HandshakeTimer> timer_;
-  std::list<std::unique_ptr<PendingConnection>> pending_;  // oldest first; on the reactor's thread alone
+  std::list<std::unique_ptr<PendingConnection>> pending_;  // oldest first; used on the reactor's thread only
   bool paused_ = false, exhaustion_logged_ = false;
   std::atomic<std::int64_t> rejected_{0};
 };

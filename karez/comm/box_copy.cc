@@ -1,4 +1,4 @@
-// Boxes of strided tensors.
+// Boxes of strided tensors: sizes, offsets, contiguity and copies.
 #include "karez/comm/box_copy.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace karez::comm {
 namespace {
-// Dimensions in packed order. It depends on the rank alone: strides of sizes 0 and 1 say nothing, and members differ in
-// those.
+// Dimensions in packed order. It depends on the rank only: strides of dimensions of size 0 and 1 carry no information,
+// and members differ in them.
 std::vector<int> packed_order(int rank) {
   Strides strides = channels_last(Shape(static_cast<std::size_t>(rank), 2));
   std::vector<int> order(static_cast<std::size_t>(rank));
@@ -54,8 +54,8 @@ BoxCopy::BoxCopy(const View& from, const TensorBox& from_box, const View& to, co
   std::vector<Loop> left;
   for (std::size_t d = 0; d < from_box.size.size(); ++d)
     if (from_box.size[d] != 1) left.push_back({from_box.size[d], from.strides[d] * element, to.strides[d] * element});
-  // In whatever order: what both sides have next to each other goes as one run, and the shortest steps are taken
-  // innermost.
+  // In any order: dimensions that are contiguous on both sides are merged into one run, and the shortest strides become
+  // the innermost loops.
   auto next_in_run = [&] {
     return std::find_if(left.begin(), left.end(),
                         [&](const Loop& loop) { return loop.from == run_bytes_ && loop.to == run_bytes_; });
@@ -92,7 +92,7 @@ void BoxCopy::run(std::size_t loop, const std::byte* from, std::byte* to) const 
   };
   bool last = loop + 1 == loops_.size();
   if (last && run_bytes_ == 4)
-    return copy_elements(std::uint32_t{});  // single elements: a call each would cost more than the copy
+    return copy_elements(std::uint32_t{});  // single elements: a function call for each would cost more than the copy
   if (last && run_bytes_ == 8) return copy_elements(std::uint64_t{});
   if (last && run_bytes_ == 1) return copy_elements(std::uint8_t{});
   for (std::int64_t i = 0; i < l.size; ++i) run(loop + 1, from + i * l.from, to + i * l.to);

@@ -1,4 +1,4 @@
-// Boxes of strided tensors: which lie in memory as they travel, and copies of those that do not.
+// Boxes of strided tensors: which of them are contiguous in packed order, and copies of those that are not.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 
 namespace karez::comm {
 
-std::int64_t count_of(const View& view, const TensorBox& box);  // elements; 0 where the piece is empty
+std::int64_t count_of(const View& view, const TensorBox& box);  // elements; 0 if the box is empty
 TensorBox whole_box(const View& view);
 
 // Bytes from the view's first element to the box's first.
 std::int64_t offset_bytes(const View& view, const TensorBox& box);
 
-// The box's elements, walked in packed order, follow each other in memory. An empty box is contiguous.
+// Whether the box's elements, walked in packed order, follow each other in memory. An empty box is contiguous.
 bool is_contiguous(const View& view, const TensorBox& box);
 
-// A copy between two strided boxes of equal sizes, worked out once. Runs of memory that both sides share go in one
-// memcpy.
+// A copy between two strided boxes of equal sizes, analysed once. Each run of memory that is contiguous on both sides
+// is copied by one memcpy.
 class BoxCopy {
  public:
   BoxCopy(const View& from, const TensorBox& from_box, const View& to, const TensorBox& to_box);
@@ -36,7 +36,7 @@ class BoxCopy {
   std::int64_t run_bytes_ = 0, from_ = 0, to_ = 0;
 };
 
-// A view of the piece's sizes that lies in memory in packed order.
+// A dense view of these sizes in packed order.
 View packed_view(DType dtype, const Shape& size);
 
 }  // namespace karez::comm

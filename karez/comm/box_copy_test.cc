@@ -1,4 +1,4 @@
-// Copies between boxes of strided tensors, beside a walk over indices.
+// Copies between boxes of strided tensors, compared with a loop over indices.
 #include "karez/comm/box_copy.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace karez::comm {
 namespace {
 
-// Strides of a dense tensor whose dimensions lie in memory in this order, the last one innermost.
+// Strides of a dense tensor whose dimensions are stored in this order, the last one innermost.
 Strides strides_in(const Shape& shape, const std::vector<int>& order) {
   Strides out(shape.size());
   std::int64_t step = 1;
@@ -25,7 +25,7 @@ struct BoxView {
   TensorBox box;
 };
 
-// Larger than the box by what stands before and behind it, in some order of dimensions.
+// A view with random margins before and after the box, in a random order of dimensions.
 BoxView random_box_view(const Shape& box, DType dtype, std::mt19937& random) {
   BoxView out;
   out.box.size = box;
@@ -60,7 +60,7 @@ template <class T> void expect_copied(const BoxView& from, const BoxView& to, DT
   ASSERT_EQ(found, want) << print(from.view.type()) << " of " << size_of(dtype) << " bytes";
 }
 
-TEST(TensorBox, WithoutSizesItIsEmptyButOfAScalar) {
+TEST(TensorBox, WithoutSizesIsEmptyUnlessItsTensorIsAScalar) {
   const View matrix(DType::f32, {2, 3}, {5, 1}), scalar(DType::f32, {});
   EXPECT_EQ(count_of(matrix, {}), 0);
   EXPECT_EQ(count_of(matrix, {{1, 1}, {1, 2}}), 2);
@@ -69,13 +69,13 @@ TEST(TensorBox, WithoutSizesItIsEmptyButOfAScalar) {
   EXPECT_EQ(count_of(scalar, {}), 1);
   EXPECT_EQ(count_of(scalar, whole_box(scalar)), 1);
   EXPECT_EQ(offset_bytes(matrix, {{1, 1}, {1, 2}}), (5 + 1) * 4);
-  EXPECT_EQ(offset_bytes(matrix, {{1, 1}, {1, 0}}), 0) << "of nothing";
+  EXPECT_EQ(offset_bytes(matrix, {{1, 1}, {1, 0}}), 0) << "empty box";
   EXPECT_TRUE(is_contiguous(matrix, {}));
   EXPECT_TRUE(is_contiguous(matrix, {{1, 0}, {1, 3}}));
   EXPECT_FALSE(is_contiguous(matrix, whole_box(matrix)));
 }
 
-TEST(BoxCopy, MovesEveryElementOfAnyTwoBoxesToItsPlaceAndNothingElse) {
+TEST(BoxCopy, CopiesEveryElementBetweenAnyTwoBoxesAndNothingElse) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 3000; ++trial) {
     Shape box;

@@ -1,4 +1,4 @@
-// A channel: what a connection knows of one of the links that it carries.
+// Channel: the state that a connection keeps for one of the links it carries.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace karez::comm {
 
-// Both directions of one link, under the connection's lock but for the counters that others look at.
+// Both directions of one link. The connection's lock guards all but the counters that other threads read.
 struct Channel {
   struct Message {
     std::byte* into = nullptr;
@@ -25,22 +25,22 @@ struct Channel {
 
   const std::uint64_t number;
   Notifier* notifier = nullptr;       // null until opened
-  bool closed = false;                // for good
-  std::vector<Message> out, in;       // of `depth`: messages waiting to leave, receives waiting to be filled
-  std::vector<std::int64_t> credits;  // sizes of the peer's posted receives, or unknown, a ring likewise; before
+  bool closed = false;                // permanently
+  std::vector<Message> out, in;       // of size `depth`: messages waiting to be sent, receives waiting to be filled
+  std::vector<std::int64_t> credits;  // ring of size `depth`: sizes of the peer's posted receives, or unknown; before
                                       // opening: all of them in order
 
-  std::int64_t sends = 0, begun = 0;       // posted here; all their bytes put into batches
+  std::int64_t sends = 0, begun = 0;       // messages posted here; of these, those whose bytes are all in batches
   std::int64_t credited = 0;               // the peer's posted receives
   std::int64_t batched_bytes = 0;          // bytes of message `begun` put into batches
-  std::int64_t posted = 0, announced = 0;  // receives posted here; told to the peer
-  std::int64_t to_announce = 0;            // of which it is to be told; the others it finds out
-  std::int64_t arrived = 0, filled = 0;    // messages that came; bytes of the one that is coming into posted memory
+  std::int64_t posted = 0, announced = 0;  // receives posted here; announced to the peer
+  std::int64_t to_announce = 0;            // receives that must be announced; the peer infers the others
+  std::int64_t arrived = 0, filled = 0;    // messages arrived; bytes of the current one received in posted memory
   EagerSender eager_sender;
   DeferredCredits deferred_credits;
   EagerBuffer eager_buffer;
-  int in_batch = 0;       // frames of the batch that is being written
-  int data_in_batch = 0;  // of which so many point to a sender's memory
+  int in_batch = 0;       // frames in the batch that is being written
+  int data_in_batch = 0;  // of these, frames that refer to a sender's memory
   bool close_pending = false, close_sent = false, peer_closed = false;
   bool queued = false;
   Channel* next = nullptr;

@@ -1,4 +1,4 @@
-// Collectives: names, what a spec must satisfy, the formulas of bytes, and the run that walks a program.
+// Collectives: names, checks of a spec, byte formulas, and the run that executes a program.
 #include "karez/comm/collective.h"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ void check_box(const CollectiveSpec& spec, const View& view, const TensorBox& bo
 void require_same_size(const CollectiveSpec& spec, const TensorBox& send, const TensorBox& receive) {
   bool none = count_of(spec.in, send) == 0 && count_of(spec.out, receive) == 0;
   if (!none && send.size != receive.size)
-    fail(name_of(spec.kind), ": member ", spec.member, " keeps a box of ", send.size, " as one of ", receive.size);
+    fail(name_of(spec.kind), ": member ", spec.member, " sends itself a box of ", send.size, " but receives one of ",
+         receive.size);
 }
 
 std::int64_t r64(std::int64_t bytes) { return round_up(bytes, 64); }
@@ -68,10 +69,10 @@ Algorithm algorithm_from(std::string_view name) { return from_name(algorithms, n
 
 void check(const CollectiveSpec& spec) {
   std::string_view name = name_of(spec.kind);
-  require(spec.members >= 1 && spec.member >= 0 && spec.member < spec.members, name, ": member ", spec.member, " of ",
-          spec.members);
-  require(spec.chunk >= 1, name, ": a chunk of ", spec.chunk, " bytes");
-  require(spec.in.dtype == spec.out.dtype, name, ": from ", spec.in, " to ", spec.out);
+  require(spec.members >= 1 && spec.member >= 0 && spec.member < spec.members, name,
+          ": member index out of range: ", spec.member, " of ", spec.members);
+  require(spec.chunk >= 1, name, ": chunk must be at least 1 byte, got ", spec.chunk, " bytes");
+  require(spec.in.dtype == spec.out.dtype, name, ": data types differ: from ", spec.in, " to ", spec.out);
   bool reduces = spec.kind == CollectiveKind::all_reduce || spec.kind == CollectiveKind::reduce_scatter;
   require(!reduces || spec.reduce != nullptr || spec.members == 1, name, ": no reduce function for ", spec.in);
   if (spec.kind == CollectiveKind::all_reduce) {
@@ -145,7 +146,8 @@ std::int64_t bytes_sent(const CollectiveSpec& spec) {
             back += flat_range(all, spec.members, r).size;
         return (all - own + back) * element;
       }
-      // Both send the ranges of others away; then the own result goes to all, or all results but the successor's go on.
+      // Both send the other members' ranges. Then `direct` sends its own result to all; `ring` forwards all results but
+      // its successor's.
       return (all - own + (ring ? all - flat_range(all, spec.members, next).size : others * own)) * element;
     }
     case CollectiveKind::reduce_scatter:
@@ -216,7 +218,7 @@ CollectiveRun::CollectiveRun(CollectiveSpec spec, Endpoint& endpoint)
     require(endpoint.has_link(message.peer), name_of(spec_.kind), ": member ", spec_.member, " of ", spec_.members,
             " has no link to member ", message.peer);
   require(program_->staging <= staging_bytes(spec_), name_of(spec_.kind), ": uses ", program_->staging,
-          " bytes of staging, more than its formula's ", staging_bytes(spec_));
+          " bytes of staging, more than the formula's ", staging_bytes(spec_));
 }
 
 CollectiveRun::CollectiveRun(CollectiveRun&&) noexcept = default;
@@ -224,7 +226,7 @@ CollectiveRun& CollectiveRun::operator=(CollectiveRun&&) noexcept = default;
 CollectiveRun::~CollectiveRun() = default;
 
 void CollectiveRun::start(const std::byte* in, std::byte* out, std::byte* staging) {
-  require(!active_, name_of(spec_.kind), ": started again before it was done");
+  require(!active_, name_of(spec_.kind), ": started again before it finished");
   require(staging != nullptr || program_->staging == 0, name_of(spec_.kind), ": needs ", program_->staging,
           " bytes of staging");
   in_ = in;
@@ -250,7 +252,8 @@ int CollectiveRun::awaited() const {
 bool CollectiveRun::advance() {
   if (!active_) return true;
   endpoint_->notifier().acknowledge();
-  bool failed = endpoint_->notifier().failed();  // before looking: what arrived before a failure counts
+  bool failed =
+      endpoint_->notifier().failed();  // read before the counters: messages that arrived before a failure count
   auto wait = [&] {
     if (failed) endpoint_->check();
     return false;

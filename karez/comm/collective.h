@@ -1,4 +1,4 @@
-// Collectives: one member's share of an all_reduce, reduce_scatter, all_gather, all_to_all or transfer, as a state
+// Collectives: one member's part of an all_reduce, reduce_scatter, all_gather, all_to_all or transfer, as a state
 // machine that never blocks.
 #pragma once
 
@@ -14,39 +14,43 @@
 
 namespace karez::comm {
 
-// A transfer is an all_to_all in which members need not have both an `in` and an `out` (they give a view of no
-// element), and most pieces are empty.
+// A transfer is an all_to_all in which a member may lack `in` or `out` (its view has no elements), and most boxes are
+// empty.
 enum class CollectiveKind { all_reduce, reduce_scatter, all_gather, all_to_all, transfer };
 CollectiveKind kind_from(std::string_view name);  // "all_reduce", ...
 std::string_view name_of(CollectiveKind kind);
 
-// ring       each member talks to its neighbours alone; n-1 rounds (all_reduce 2n-2); for many members. all_to_all: as
-// direct direct     all pairs at once; 1 round (all_reduce 2); the better one on shared memory with few members flat
-// all_reduce in one round: everyone sends all to everyone, n (n-1) S bytes; for a few bytes. Other kinds: as direct
-// recursive  all_reduce of n = 2^k members by halving and doubling, 2k rounds; for few bytes among many members. All
-// else: as direct
+// ring       each member exchanges data with its two neighbours only; n-1 rounds (all_reduce 2n-2); for many members.
+//            all_to_all: as direct
+// direct     all pairs at once; 1 round (all_reduce 2); best on shared memory with few members
+// flat       all_reduce in one round: every member sends all its data to every other, n (n-1) S bytes; for few bytes.
+//            Other kinds: as direct
+// recursive  all_reduce of n = 2^k members by halving and doubling, 2k rounds; for few bytes and many members.
+//            Other kinds and numbers of members: as direct
 enum class Algorithm { ring, direct, flat, recursive };
 Algorithm algorithm_from(std::string_view name);
 std::string_view name_of(Algorithm algorithm);
 
-// into[i] = into[i] (+ | max | min) from[i], for `count` elements. Given from outside: comm knows no element types.
+// into[i] = into[i] (+ | max | min) from[i], for `count` elements. The caller supplies it, because comm has no element
+// types.
 using ReduceFn = void (*)(std::byte* into, const std::byte* from, std::int64_t count);
 
-// A box of the local tensor of the member who holds it. Empty where any size is 0, or where there are no sizes though
-// the tensor has rank.
+// A box of the local tensor of the member that holds it. Empty if any size is 0, or if there are no sizes and the
+// tensor is not a scalar.
 struct TensorBox {
   std::vector<std::int64_t> begin, size;
   bool operator==(const TensorBox&) const = default;
 };
 
-// One collective as one member sees it. `in` and `out` must not share memory.
-//   all_reduce      in, out: the same dense view on all members; no pieces; each member reduces one range of the flat
-//   memory reduce_scatter  sends[m]: the box of `in` that m owns; receives[m]: all of `out`, for every m all_gather
-//   sends[m]: all of `in`, for every m; receives[m]: the box of `out` that m owns all_to_all      sends[m]: the box of
-//   `in` that goes to m; receives[m]: the box of `out` that comes from m
-// The own piece is in both lists. A piece travels packed in the house's order: channels-last for rank 4, else
-// row-major. `in` and `out` may be strided as they like (all_reduce: dense), but boxes that lie in memory in packed
-// order travel without a copy.
+// One collective from the view of one member. `in` and `out` must not share memory.
+//   all_reduce      in, out: the same dense view on all members; no boxes; each member reduces one range of the flat
+//                   memory
+//   reduce_scatter  sends[m]: the box of `in` that m owns; receives[m]: all of `out`, for every m
+//   all_gather      sends[m]: all of `in`, for every m; receives[m]: the box of `out` that m owns
+//   all_to_all      sends[m]: the box of `in` that goes to m; receives[m]: the box of `out` that comes from m
+// A member's own box is in both lists. Boxes are sent in packed order: channels-last for rank 4, otherwise row-major.
+// `in` and `out` may have any strides (all_reduce: dense), but boxes that are contiguous in packed order are sent
+// without a copy.
 struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Algorithm algorithm = Algorithm::direct;
@@ -58,60 +62,59 @@ struct CollectiveSpec {
   ReduceFn reduce = nullptr;               // all_reduce and reduce_scatter
 };
 
-// Throws on a spec that cannot run: member out of range, boxes outside their view, pieces missing, no reduce function,
+// Throws if the spec cannot run: member out of range, boxes outside their view, boxes missing, no reduce function, or
 // views not dense.
 void check(const CollectiveSpec& spec);
 
-// Bytes of staging that this member's run needs, a multiple of 64. With r64(x) = x rounded up to a multiple of 64, n
+// Bytes of staging that this member's run needs, a multiple of 64. With r64(x) = x rounded up to a multiple of 64 and n
 // members:
 //   all_reduce      ring: 0; direct: (n-1) r64(min(chunk, bytes of the first range)); flat: (n-1) r64(bytes of the
-//   tensor);
-//                   recursive: r64(bytes of the first n/4 ranges), 0 for two members
+//                   tensor); recursive: r64(bytes of the first n/4 ranges), 0 for two members
 //                   (the first range, the longest, has ceil(elements / n) elements)
-//   reduce_scatter  sum of r64(bytes) over the non-contiguous sends, the own included
+//   reduce_scatter  sum of r64(bytes) over the non-contiguous sends, including the member's own
 //                   + r64(bytes of out) if out is not contiguous
 //                   + direct: (n-1) r64(min(chunk, bytes of out)); ring: 2 r64(bytes of the largest send)
-//   all_gather      r64(bytes of in) if in is not contiguous + sum of r64(bytes) over the non-contiguous receives, the
-//   own excepted all_to_all      sum of r64(bytes) over the non-contiguous sends and receives, the own excepted
-// Contiguous: walked in packed order, the box's elements follow each other in memory. With one member always 0. More is
-// welcome: a compiler may take the bound in which nothing is contiguous. `chunk` counts as CollectiveSpec says (whole
-// elements).
+//   all_gather      r64(bytes of in) if in is not contiguous
+//                   + sum of r64(bytes) over the non-contiguous receives, except the member's own
+//   all_to_all      sum of r64(bytes) over the non-contiguous sends and receives, except the member's own
+// Contiguous means that the box's elements, walked in packed order, follow each other in memory. With one member it is
+// always 0. More staging is allowed: a compiler may use the bound for boxes that are all non-contiguous. `chunk` is
+// rounded as in CollectiveSpec.
 std::int64_t staging_bytes(const CollectiveSpec& spec);
 
-// Bytes this member sends in one run (what its links will count). Over all members they add up to, with S the bytes of
-// the whole tensor:
-//   all_reduce ring, direct, recursive 2 (n-1) S; flat n (n-1) S; reduce_scatter, all_gather (n-1) S; all_to_all what
-//   is not a member's own.
+// Bytes this member sends in one run, as its links count them. The sum over all members, with S the bytes of the whole
+// tensor:
+//   all_reduce ring, direct, recursive 2 (n-1) S; flat n (n-1) S; reduce_scatter, all_gather (n-1) S; all_to_all the
+//   bytes that change their member.
 std::int64_t bytes_sent(const CollectiveSpec& spec);
-// That sum, from S; `own` is what stays at home in an all_to_all (S/n when even).
+// That sum, computed from S; `own`: the bytes that stay on their member in an all_to_all (S/n if split evenly).
 std::int64_t planned_bytes(CollectiveKind kind, Algorithm algorithm, int members, std::int64_t bytes,
                            std::int64_t own = 0);
 
-// The messages of one run, those of each link in the order in which it carries them. What one member sends another,
-// that one receives from it.
+// The messages of one run, in the order in which each link carries them. Each message that one member sends to another
+// is a message that the other receives.
 struct PlannedMessage {
   int peer = 0;
-  bool sent = false;  // else received
+  bool sent = false;  // otherwise received
   std::int64_t bytes = 0;
 };
 std::vector<PlannedMessage> messages_of(const CollectiveSpec& spec);
 
-// The members that it exchanges bytes with: whom its endpoint needs links to. What one member says of another, that one
-// says of it.
+// The members with which this member exchanges bytes; its endpoint needs links to them. The relation is symmetric.
 std::vector<int> peers_of(const CollectiveSpec& spec);
 
-// What a run does, step by step; see program.h.
+// The steps of a run; see program.h.
 struct Program;
 
-// Runs the same collective any number of times. All members get the same bits: one member reduces an element (direct,
-// flat: in member order 0..n-1, left to right; ring: from its owner's successor round to the owner; recursive: as a
-// tree) and the others get its result.
+// Runs the same collective any number of times. All members get the same bits, because one member reduces an element
+// and the others receive its result (direct, flat: in member order 0..n-1, left to right; ring: from the owner's
+// successor round to the owner; recursive: as a tree).
 //   start(...); while (!advance()) <wait until the endpoint's wake was called>;
-// `start` moves nothing yet. A call of `advance` too many does no harm; one is owed after each wake.
-// Of one endpoint one run is active at a time, and all members run the same sequence of collectives. After construction
-// nothing allocates. If a peer's work fails, let it run the collective all the same (with whatever its input holds):
-// then nobody waits in vain. If a link fails, `advance` throws its error (kind peer, with the peer's name) instead of
-// waiting, whichever link of the endpoint it is.
+// `start` moves no data yet. Extra calls of `advance` are harmless; after each wake one call is required. An endpoint
+// has at most one active run, and all members run the same sequence of collectives. After construction nothing is
+// allocated. If the work of a member fails, it must still run the collective (on any input data), so that no other
+// member waits in vain. If any link of the endpoint fails, `advance` throws its error (kind peer, with the peer's name)
+// instead of waiting.
 class CollectiveRun {
  public:
   CollectiveRun(CollectiveSpec spec, Endpoint& endpoint);
@@ -121,11 +124,12 @@ class CollectiveRun {
 
   void start(const std::byte* in, std::byte* out,
              std::byte* staging);  // staging: 64-byte aligned, staging_bytes(spec); may be null if 0
-  // Goes on as far as it can. True when this member has all its results and its own memory is free again.
+  // Proceeds as far as possible. True when this member has all its results and its own memory is free again.
   bool advance();
   bool active() const { return active_; }  // started and not yet done
-  int awaited() const;                     // the member without which it does not go on; -1: none
-  // Forgets a run that cannot end, because `advance` threw here or at a peer; all members do, then their hub is reset.
+  int awaited() const;                     // the member that it waits for; -1: none
+  // Discards a run that cannot end because `advance` threw here or at a peer; all members do so, then their hub is
+  // reset.
   void abandon() { active_ = false; }
   const CollectiveSpec& spec() const { return spec_; }
 
@@ -133,9 +137,9 @@ class CollectiveRun {
   CollectiveSpec spec_;
   Endpoint* endpoint_;
   std::unique_ptr<const Program> program_;
-  std::size_t next_ = 0;  // the instruction to be run next
+  std::size_t next_ = 0;  // the next instruction
   bool active_ = false;
-  std::vector<std::int64_t> received_, sent_;  // of each link when the run began
+  std::vector<std::int64_t> received_, sent_;  // counts of each link when the run began
   const std::byte* in_ = nullptr;
   std::byte *out_ = nullptr, *staging_ = nullptr;
 };

@@ -1,4 +1,5 @@
-// Collectives on one thread: members advanced in random order, only when woken, against straightforward results.
+// Collectives on one thread: members advance in random order, only when woken; results are compared with a simple
+// reference.
 #include "karez/comm/collective.h"
 
 #include <gtest/gtest.h>
@@ -14,14 +15,14 @@ namespace karez::comm {
 namespace {
 using namespace test;
 
-// The members of one communicator, driven by drawing lots among those who have been woken.
+// The members of one communicator; the driver advances a random one of those that were woken.
 class World {
  public:
   explicit World(int n, int depth = 8) : hub(n, depth), woken_(static_cast<std::size_t>(n), false) {
     for (int m = 0; m < n; ++m) hub.endpoint(m).set_wake([this, m] { woken_[static_cast<std::size_t>(m)] = true; });
   }
 
-  // Every member runs all cases in order, at its own pace. Returns false when nobody is woken and somebody is not done.
+  // Every member runs all cases in order, at its own pace. Returns false if no member is woken and some are not done.
   bool run(std::deque<Case>& cases, std::mt19937_64& random, int idle_member = -1) {
     auto n = static_cast<std::size_t>(hub.members());
     std::vector<std::deque<CollectiveRun>> runs(n);
@@ -58,12 +59,12 @@ std::string run_alone(Case c, std::uint64_t seed, int depth = 8) {
   World world(static_cast<int>(c.specs.size()), depth);
   std::deque<Case> cases;
   cases.push_back(std::move(c));
-  if (!world.run(cases, random)) return cat(cases[0].name, ": nobody can go on");
+  if (!world.run(cases, random)) return cat(cases[0].name, ": no member can proceed");
   if (world.hub.bytes_sent() != cases[0].planned())
     return cat(cases[0].name, ": ", world.hub.bytes_sent(), " bytes were copied, planned ", cases[0].planned());
   for (const CollectiveSpec& spec : cases[0].specs)
     if (world.hub.endpoint(spec.member).bytes_sent() != bytes_sent(spec))
-      return cat(cases[0].name, ": member ", spec.member, " sent other bytes");
+      return cat(cases[0].name, ": member ", spec.member, " sent an unexpected number of bytes");
   return cases[0].difference();
 }
 
@@ -75,7 +76,7 @@ std::uint64_t base_seed() {
 constexpr Algorithm all_algorithms[] = {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive};
 constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8};
 
-TEST(Collective, AllReduceIsRightForEveryTypeKindAlgorithmAndSize) {
+TEST(Collective, AllReduceIsCorrectForEveryTypeKindAlgorithmAndSize) {
   for (DType dtype : all_dtypes)
     for (Op op : {Op::sum, Op::max, Op::min})
       for (Algorithm algorithm : all_algorithms)
@@ -87,7 +88,7 @@ TEST(Collective, AllReduceIsRightForEveryTypeKindAlgorithmAndSize) {
           }
 }
 
-TEST(Collective, PiecesAreMovedRightForEveryTypeAndAlgorithm) {
+TEST(Collective, BoxesAreMovedCorrectlyForEveryTypeAndAlgorithm) {
   std::vector<std::int64_t> parts{3, 2, 0, 2}, to_parts{1, 0, 4, 1};
   for (DType dtype : all_dtypes)
     for (Algorithm algorithm : all_algorithms)
@@ -102,7 +103,7 @@ TEST(Collective, PiecesAreMovedRightForEveryTypeAndAlgorithm) {
         }
 }
 
-TEST(Collective, RandomCasesAreRightInRandomOrder) {
+TEST(Collective, RandomCasesAreCorrectInRandomOrder) {
   std::uint64_t seed = base_seed();
   RecordProperty("seed", std::to_string(seed));
   for (std::uint64_t i = 0; i < 1500; ++i) {
@@ -131,8 +132,8 @@ TEST(Collective, SequencesOverTheSameLinksDoNotMix) {
   }
 }
 
-// Of a ring: the message that each await waits for, and how many have been sent by then.
-TEST(Collective, ARingSendsEachChunkOnBeforeTheNextHasCome) {
+// For a ring: the message that each await waits for, and the number of messages sent before it.
+TEST(Collective, ARingForwardsEachChunkBeforeTheNextArrives) {
   constexpr std::int64_t chunks = 4;
   for (int n : {2, 3, 5}) {
     const View view(DType::f32, {n * chunks * 16});
@@ -173,7 +174,7 @@ TEST(Collective, ARunCanBeRepeated) {
   EXPECT_EQ(world.hub.bytes_sent(), 3 * planned_bytes(CollectiveKind::all_reduce, Algorithm::direct, 3, 400));
 }
 
-TEST(Collective, ASlowMemberHoldsTheOthersUpButBlocksNobody) {
+TEST(Collective, ASlowMemberDelaysTheOthersWithoutBlockingThem) {
   for (Algorithm algorithm : all_algorithms) {
     Case c = make_all_reduce(DType::f64, Op::sum, 4, {1000}, algorithm, 256, 1);
     LocalHub hub(4);
@@ -181,7 +182,7 @@ TEST(Collective, ASlowMemberHoldsTheOthersUpButBlocksNobody) {
     for (int m = 0; m < 4; ++m) runs.emplace_back(c.specs[m], hub.endpoint(m));
     for (int m = 0; m < 3; ++m) runs[m].start(c.in[m].data(), c.out[m].data(), c.staging[m].data());
     for (int i = 0; i < 100; ++i)
-      for (int m = 0; m < 3; ++m) ASSERT_FALSE(runs[m].advance());  // returns, whoever is missing
+      for (int m = 0; m < 3; ++m) ASSERT_FALSE(runs[m].advance());  // returns although a member is missing
     runs[3].start(c.in[3].data(), c.out[3].data(), c.staging[3].data());
     for (bool done = false; !done;) {
       done = true;
@@ -192,7 +193,7 @@ TEST(Collective, ASlowMemberHoldsTheOthersUpButBlocksNobody) {
 }
 
 TEST(Collective,
-     AMissingMemberIsNoticedByTheDriver) {  // the check of the check above: a run without member 1 must not end
+     AMissingMemberIsNoticedByTheDriver) {  // tests the driver itself: a run without member 1 must not end
   World world(3);
   std::mt19937_64 random(1);
   std::deque<Case> cases;
@@ -238,7 +239,7 @@ TEST(Collective, SendAndReceiveIsAnAllToAllWithOnePiece) {
   EXPECT_EQ(to, from);
 }
 
-TEST(Collective, StagingIsWhatTheFormulaSays) {
+TEST(Collective, StagingMatchesTheFormula) {
   auto staging = [](const Case& c, int member) { return staging_bytes(c.specs[static_cast<std::size_t>(member)]); };
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::ring, 1 << 18, 1), 2), 0);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::direct, 1 << 18, 1), 2), 3 * 128);
@@ -248,7 +249,7 @@ TEST(Collective, StagingIsWhatTheFormulaSays) {
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 2, {100}, Algorithm::recursive, 64, 1), 0), 0);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 8, {100}, Algorithm::recursive, 64, 1), 0),
             128);  // 26 of 100 numbers
-  // Each peer's part of it begins on a cache line of its own.
+  // Each peer's part of the staging begins on a cache line of its own.
   Case flat = make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::flat, 64, 1);
   int parts = 0;
   for (const Instruction& step : program_of(flat.specs[2], 4).steps)
@@ -256,9 +257,9 @@ TEST(Collective, StagingIsWhatTheFormulaSays) {
       EXPECT_EQ(step.to.offset % 64, 0);
       ++parts;
     }
-  EXPECT_EQ(parts, 2) << "member 0's lands in the result";
+  EXPECT_EQ(parts, 2) << "member 0's part is received into the result";
 
-  CollectiveSpec gather;  // rows arrive where they belong; columns are unpacked
+  CollectiveSpec gather;  // rows are received in place; columns are unpacked
   gather.kind = CollectiveKind::all_gather;
   gather.members = 2;
   gather.in = View(DType::f32, {2, 40});
@@ -271,24 +272,24 @@ TEST(Collective, StagingIsWhatTheFormulaSays) {
   EXPECT_EQ(staging_bytes(gather), 320);
 }
 
-TEST(Collective, WhatCannotRunIsRefused) {
+TEST(Collective, SpecsThatCannotRunAreRejected) {
   auto refused = [](CollectiveSpec spec, const std::string& text) {
     try {
       check(spec);
-      ADD_FAILURE() << "not refused: " << text;
+      ADD_FAILURE() << "not rejected: " << text;
     } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what(); }
   };
   CollectiveSpec good = make_all_reduce(DType::f32, Op::sum, 2, {4}, Algorithm::direct, 64, 1).specs[0];
   check(good);
   CollectiveSpec bad = good;
   bad.member = 2;
-  refused(bad, "all_reduce: member 2 of 2");
+  refused(bad, "all_reduce: member index out of range: 2 of 2");
   bad = good;
   bad.reduce = nullptr;
   refused(bad, "all_reduce: no reduce function for f32[4]");
   bad = good;
   bad.chunk = 0;
-  refused(bad, "a chunk of 0 bytes");
+  refused(bad, "chunk must be at least 1 byte, got 0 bytes");
   bad = good;
   bad.out = View(DType::f32, {5});
   refused(bad, "from f32[4] to f32[5]; both must be the same dense view");
@@ -297,7 +298,7 @@ TEST(Collective, WhatCannotRunIsRefused) {
   refused(bad, "dense view");
   bad = good;
   bad.out.dtype = DType::i32;
-  refused(bad, "from f32[4] to i32[4]");
+  refused(bad, "data types differ: from f32[4] to i32[4]");
 
   good = make_all_gather(DType::f32, {2, 2}, 0, {1, 2}, Algorithm::direct, 64, 1).specs[0];
   check(good);
@@ -312,7 +313,7 @@ TEST(Collective, WhatCannotRunIsRefused) {
   refused(bad, "all_gather: sends[1] is the box [0, 0]+[0, 2], not all of f32[1, 2]");
   bad = good;
   std::swap(bad.receives[0], bad.receives[1]);
-  refused(bad, "member 0 keeps a box of [1, 2] as one of [2, 2]");
+  refused(bad, "member 0 sends itself a box of [1, 2] but receives one of [2, 2]");
   EXPECT_THROW(kind_from("all_reduced"), Error);
   EXPECT_THROW(algorithm_from("tree"), Error);
   for (Algorithm a : all_algorithms) EXPECT_EQ(algorithm_from(name_of(a)), a);
@@ -321,7 +322,7 @@ TEST(Collective, WhatCannotRunIsRefused) {
     EXPECT_EQ(kind_from(name_of(k)), k);
 }
 
-TEST(Collective, ARunIsRefusedOnAnothersEndpointAndWhileItRuns) {
+TEST(Collective, ARunRejectsAnotherMembersEndpointAndASecondStart) {
   Case c = make_all_reduce(DType::f32, Op::sum, 2, {4}, Algorithm::direct, 64, 1);
   LocalHub hub(2);
   EXPECT_THROW(CollectiveRun(c.specs[0], hub.endpoint(1)), Error);
@@ -331,7 +332,7 @@ TEST(Collective, ARunIsRefusedOnAnothersEndpointAndWhileItRuns) {
   EXPECT_THROW(run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data()), Error);
 }
 
-TEST(Collective, AfterMembersDisagreedTheHubIsUsableAgain) {
+TEST(Collective, TheHubIsUsableAfterMembersDisagreed) {
   Case c = make_all_reduce(DType::f32, Op::sum, 2, {4}, Algorithm::direct, 64, 1);
   Case other = make_all_reduce(DType::f32, Op::sum, 2, {40}, Algorithm::direct, 64, 1);
   LocalHub hub(2);

@@ -1,4 +1,4 @@
-// What every carrier of links must do, run over each of them: order, credits, sizes, depth, threads, counted bytes.
+// The behaviour that every transport must have, tested on each: order, credits, sizes, depth, threads, counted bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST_P(Conformance, ASendWaitsForAPostedReceive) {
   EXPECT_EQ(ends->link(1).bytes_sent(), 0);
 }
 
-constexpr std::int64_t too_long = EagerWindow::bytes + 1;  // to travel before its receive
+constexpr std::int64_t too_long = EagerWindow::bytes + 1;  // for the eager window
 
 TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
   auto ends = transport->open(8);
@@ -73,7 +73,7 @@ TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
   EXPECT_EQ(to, from);
 }
 
-// Whether it waits at the sender or has gone before: what was posted last is what came last.
+// Messages arrive in order, whether they wait at the sender or were sent before their receives.
 TEST_P(Conformance, ShortMessagesBeforeTheirReceivesKeepTheirOrder) {
   auto ends = transport->open(64);
   std::vector<std::int64_t> sizes = {3, 0, 1000, 5, too_long, 7, 40000, 30000, 2, too_long, 0, 1};
@@ -119,7 +119,7 @@ TEST_P(Conformance, AWaitingMemberIsNotified) {
   ASSERT_TRUE(await([&] { return ends->link(1).received() == 2; }));
 }
 
-TEST_P(Conformance, EmptyMessagesArriveInTheirTurn) {
+TEST_P(Conformance, EmptyMessagesArriveInOrder) {
   auto ends = transport->open(4);
   std::string from = "ab", to = "..";
   ends->link(1).post_receive(nullptr, 0);
@@ -135,7 +135,8 @@ TEST_P(Conformance, EmptyMessagesArriveInTheirTurn) {
   EXPECT_EQ(ends->link(0).bytes_sent(), 2);
 }
 
-// Sends all of `sizes` in order, as many at once as the depth allows, and receives them likewise, in one thread.
+// Sends messages of all `sizes` in order and receives them in the same thread, with as many in flight as the depth
+// allows.
 void pass(LinkEnds& ends, const std::vector<std::int64_t>& sizes, std::uint64_t seed) {
   std::int64_t sum = 0;
   for (std::int64_t size : sizes) sum += size;
@@ -145,7 +146,7 @@ void pass(LinkEnds& ends, const std::vector<std::int64_t>& sizes, std::uint64_t 
     std::uint64_t word = random();
     std::memcpy(&from[i], &word, 8);
   }
-  from.back() = std::byte{0xA5};  // what lies behind the last message stays
+  from.back() = std::byte{0xA5};  // the byte after the last message must not change
   Link &a = ends.link(0), &b = ends.link(1);
   auto count = static_cast<std::int64_t>(sizes.size());
   std::int64_t sent = 0, posted = 0, send_at = 0, post_at = 0, before = a.bytes_sent(), a0 = a.sent(),
@@ -162,7 +163,7 @@ void pass(LinkEnds& ends, const std::vector<std::int64_t>& sizes, std::uint64_t 
     return b.received() - b0 == count && a.sent() - a0 == count;
   });
   ASSERT_TRUE(done) << b.received() - b0 << " of " << count << " arrived";
-  EXPECT_TRUE(from == to) << "other bytes arrived";
+  EXPECT_TRUE(from == to) << "different bytes arrived";
   EXPECT_EQ(a.bytes_sent() - before, sum);
 }
 
@@ -185,7 +186,7 @@ TEST_P(Conformance, AnEndThatStopsPollingIsWokenAgain) {
   }
 }
 
-// What comes while nobody promises to look any more, and nobody looks.
+// Data that arrives after both ends have stopped polling.
 TEST_P(Conformance, WorkLeftByAPollingEndIsDoneWhenItStopsPolling) {
   auto ends = transport->open(1);
   std::vector<std::byte> from(8 << 20, std::byte{1}), to(8 << 20);
@@ -207,7 +208,7 @@ TEST_P(Conformance, AMessageOf64MegabytesArrivesWhole) {
   pass(*ends, {64 << 20, 1, 3}, 2);
 }
 
-TEST_P(Conformance, SizesAroundThoseOfFramesAndBuffers) {
+TEST_P(Conformance, MessagesOfSizesNearThoseOfFramesAndBuffersArriveWhole) {
   auto ends = transport->open(3);
   std::vector<std::int64_t> sizes;
   for (std::int64_t edge : {24, 16 << 10, 64 << 10, 1 << 20})
@@ -216,11 +217,11 @@ TEST_P(Conformance, SizesAroundThoseOfFramesAndBuffers) {
   pass(*ends, sizes, 3);
 }
 
-TEST_P(Conformance, ALongMessageDoesNotKeepAnotherLinkWaiting) {
+TEST_P(Conformance, ALongMessageDoesNotDelayAnotherLink) {
   auto wide = transport->open(1), narrow = transport->open(1);
   std::vector<std::byte> from(64 << 20), to(64 << 20);
-  bool before = false;                                    // the small one went first, or between
-  for (int round = 1; round <= 10 && !before; ++round) {  // this thread may look late
+  bool before = false;                                    // the small message arrived before the end of the long one
+  for (int round = 1; round <= 10 && !before; ++round) {  // this thread may check too late
     std::string small = "s", came = ".";
     wide->link(1).post_receive(to.data(), 64 << 20);
     narrow->link(1).post_receive(bytes(came), 1);
@@ -236,17 +237,17 @@ TEST_P(Conformance, ALongMessageDoesNotKeepAnotherLinkWaiting) {
   EXPECT_TRUE(before);
 }
 
-TEST_P(Conformance, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
+TEST_P(Conformance, ALinkRejectsMoreThanItsDepthInsteadOfOverwriting) {
   auto ends = transport->open(2);
   std::string from = "xy", to = "..";
   ends->link(0).send(bytes(from), 1);
   ends->link(0).send(bytes(from) + 1, 1);
   EXPECT_THAT(error_of([&] { ends->link(0).send(bytes(from), 1); }),
-              ::testing::HasSubstr("more than 2 sends wait at once"));
+              ::testing::HasSubstr("more than 2 sends are pending"));
   ends->link(0).post_receive(bytes(to), 1);
   ends->link(0).post_receive(bytes(to), 1);
   EXPECT_THAT(error_of([&] { ends->link(0).post_receive(bytes(to), 1); }),
-              ::testing::HasSubstr("more than 2 posted receives wait at once"));
+              ::testing::HasSubstr("more than 2 posted receives are pending"));
   EXPECT_EQ(ends->link(0).depth(), 2);
   ends->link(1).post_receive(bytes(to), 1);
   ends->link(1).post_receive(bytes(to) + 1, 1);
@@ -254,24 +255,24 @@ TEST_P(Conformance, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
   EXPECT_EQ(to, "xy");
 }
 
-TEST_P(Conformance, SizesThatDifferAreAnErrorThatNamesBoth) {
+TEST_P(Conformance, AMessageAndAReceiveOfDifferentSizesAreAnErrorThatNamesBoth) {
   auto ends = transport->open(2);
   std::string four = "1234";
   ends->link(1).post_receive(bytes(four), 3);
   std::string said = error_of([&] {
     for (int i = 0; i < 1000 && ends->link(0).failure() == nullptr; ++i) {
-      if (i == 0) ends->link(0).send(bytes(four), 4);  // before the credit has come, or after
+      if (i == 0) ends->link(0).send(bytes(four), 4);  // before or after the credit arrives
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     ends->end(0).check();
   });
-  EXPECT_THAT(said, ::testing::HasSubstr("a message of 4 bytes meets a receive of 3"));
+  EXPECT_THAT(said, ::testing::HasSubstr("a message of 4 bytes does not match a receive of 3"));
   auto later = transport->open(2);
-  if (ends->link(0).failure() != nullptr) return;  // the connection has gone with it
+  if (ends->link(0).failure() != nullptr) return;  // the connection failed with it
   later->link(1).post_receive(bytes(four), 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_THAT(error_of([&] { later->link(0).send(bytes(four), 4); }),
-              ::testing::HasSubstr("a message of 4 bytes meets a receive of 3"));
+              ::testing::HasSubstr("a message of 4 bytes does not match a receive of 3"));
 }
 
 class TrafficTest : public Conformance {
@@ -294,9 +295,9 @@ class TrafficTest : public Conformance {
 INSTANTIATE_TEST_SUITE_P(Transports, TrafficTest, ::testing::ValuesIn(transports),
                          [](const auto& kind) { return kind.param.name; });
 
-TEST_P(TrafficTest, RandomTrafficOfTwoSleepingEndsIsWhatWasSent) { run(false, false, 11); }
-TEST_P(TrafficTest, RandomTrafficOfTwoPollingEndsIsWhatWasSent) { run(true, true, 12); }
-TEST_P(TrafficTest, RandomTrafficOfAPollingAndASleepingEndIsWhatWasSent) { run(true, false, 13); }
+TEST_P(TrafficTest, RandomTrafficOfTwoSleepingEndsArrivesUnchanged) { run(false, false, 11); }
+TEST_P(TrafficTest, RandomTrafficOfTwoPollingEndsArrivesUnchanged) { run(true, true, 12); }
+TEST_P(TrafficTest, RandomTrafficOfAPollingAndASleepingEndArrivesUnchanged) { run(true, false, 13); }
 
 TEST_P(Conformance, ThreadsThatShareAConnectionDoNotDisturbEachOther) {
   constexpr int links = 4;
@@ -314,7 +315,7 @@ TEST_P(Conformance, ThreadsThatShareAConnectionDoNotDisturbEachOther) {
   for (const auto& s : said) EXPECT_EQ(s, "");
 }
 
-// The same collectives as on the local hub, every member pair over the carrier.
+// The same collectives as on the local hub; each pair of members communicates over the transport.
 TEST_P(Conformance, CollectivesOfTwoMembersGetTheSameBits) {
   auto ends = transport->open(8);
   std::deque<Case> cases;
@@ -339,7 +340,7 @@ TEST_P(Conformance, CollectivesOfTwoMembersGetTheSameBits) {
   EXPECT_EQ(ends->end(0).bytes_sent() + ends->end(1).bytes_sent(), planned);
 }
 
-TEST_P(Conformance, WhatIsAskedOfALinkMustMakeSense) {
+TEST_P(Conformance, ADepthOfZeroIsRejected) {
   if (local()) return;
   EXPECT_THROW(transport->open(0), Error);
 }

@@ -1,4 +1,4 @@
-// Channels on a wire: who may write, what goes next, and where what arrives belongs.
+// Connection: multiplexes channels on a wire: writing, reading, and the end of the wire.
 #include "karez/comm/connection.h"
 
 #include <algorithm>
@@ -13,21 +13,20 @@
 
 namespace karez::comm {
 namespace {
-constexpr std::int64_t most_inline =
-    64 << 10;  // bytes that a sender's own thread writes; more would keep it from its work
-constexpr std::int64_t most_polling =
-    256 << 10;  // that who is awake writes before it reads again: what comes back is taken while it is in the caches
+constexpr std::int64_t most_inline = 64 << 10;    // bytes that a sender's own thread writes; more would delay its work
+constexpr std::int64_t most_polling = 256 << 10;  // bytes that a polling thread writes before it reads again, so that
+                                                  // replies are read while they are in the caches
 constexpr int frames_per_batch = 64;
-constexpr std::size_t most_peer_channels = 1 << 16;  // that a peer may name before they are opened here
+constexpr std::size_t most_peer_channels = 1 << 16;  // channels that a peer may name before they are opened here
 constexpr int most_depth = 1 << 12;
-constexpr std::chrono::milliseconds close_timeout{250};  // for a peer that was stopped
+constexpr std::chrono::milliseconds close_timeout{250};  // for a stopped peer
 
 std::string sizes_differ(std::int64_t message, std::int64_t receive) {
-  return cat("a message of ", message, " bytes meets a receive of ", receive);
+  return cat("a message of ", message, " bytes does not match a receive of ", receive);
 }
 }  // namespace
 
-// What is being written: frames with their bytes, as parts for the wire. Owned by whoever writes.
+// The frames that are being written, with their bytes, as parts for the wire. Owned by the writing thread.
 struct Connection::Batch {
   struct Item {
     Channel* channel;
@@ -94,11 +93,11 @@ Connection::Connection(Reactor& reactor, std::unique_ptr<Wire> wire, std::string
       batch_(std::make_unique<Batch>()),
       buffer_(16 << 10) {
   reactor_.watch(wire_->descriptor(), wire_->events(false), *this, registration_);
-  reactor_.schedule(registration_);  // something may have come already
+  reactor_.schedule(registration_);  // data may have arrived already
 }
 
-// What was written last may still be on its way, and a socket that closes with something unread takes it back: first
-// the other side reads to the end, and ends too.
+// The bytes written last may still be in transit, and a socket that closes with unread data discards them. So the other
+// side first reads to the end, and ends too.
 Connection::~Connection() {
   {
     std::unique_lock lock(mutex_);
@@ -110,7 +109,7 @@ Connection::~Connection() {
 }
 
 std::unique_ptr<Link> Connection::open(std::uint64_t number, int depth, Notifier& notifier) {
-  require(depth >= 1 && depth <= most_depth, "a link of depth ", depth, "; between 1 and ", most_depth);
+  require(depth >= 1 && depth <= most_depth, "link depth is ", depth, "; it must be between 1 and ", most_depth);
   std::lock_guard lock(mutex_);
   auto& channel = channels_[number];
   if (channel == nullptr) channel = std::make_unique<Channel>(number);
@@ -130,7 +129,7 @@ void Connection::post_receive(Channel& c, std::byte* into, std::int64_t bytes) {
   if (const Error* failure = failure_.load(); failure != nullptr && c.posted >= c.arrived) throw Error(*failure);
   auto depth = static_cast<std::int64_t>(c.in.size());
   if (c.posted - c.received.load(std::memory_order_relaxed) >= depth)
-    fail(ErrorKind::user, "link to ", peer_, ": more than ", depth, " posted receives wait at once");
+    fail(ErrorKind::user, "link to ", peer_, ": more than ", depth, " posted receives are pending");
   const std::int64_t message = c.posted++;
   c.in[c.slot(message)] = {into, nullptr, bytes};
   if (message < c.arrived && !take_eager(c)) return;
@@ -140,13 +139,13 @@ void Connection::post_receive(Channel& c, std::byte* into, std::int64_t bytes) {
   write_now(lock);
 }
 
-// The first of the early messages goes where it belongs. Where it does not fit the wire ends, and whoever reads will
-// tell.
+// Copies the first eager message into its posted receive. If the sizes differ, the wire ends, and the reading thread
+// reports it.
 bool Connection::take_eager(Channel& c) {
   const Channel::Message& to = c.in[c.slot(c.received.load(std::memory_order_relaxed))];
   const EagerBuffer::Message& message = c.eager_buffer.front();
   if (message.bytes != to.bytes) {
-    if (why_.empty()) why_ = cat("it sent what it should not: ", sizes_differ(message.bytes, to.bytes));
+    if (why_.empty()) why_ = cat("it violated the protocol: ", sizes_differ(message.bytes, to.bytes));
     wire_->shut();
     return false;
   }
@@ -161,7 +160,7 @@ void Connection::send(Channel& c, const std::byte* from, std::int64_t bytes) {
   if (const Error* failure = failure_.load()) throw Error(*failure);
   auto depth = static_cast<std::int64_t>(c.out.size());
   if (c.sends - c.sent.load(std::memory_order_relaxed) >= depth)
-    fail("link to ", peer_, ": more than ", depth, " sends wait at once");
+    fail("link to ", peer_, ": more than ", depth, " sends are pending");
   if (std::int64_t size = c.sends < c.credited ? c.credits[c.slot(c.sends)] : Channel::unknown;
       size != Channel::unknown && size != bytes)
     fail("link to ", peer_, ": ", sizes_differ(bytes, size));
@@ -188,8 +187,8 @@ void Connection::close(Channel& c) {
   write_now(lock);
 }
 
-// A link that both ends have closed is forgotten: nothing of it is on its way in either direction. Under the lock; the
-// channel may be gone then.
+// Erases the channel of a link that both ends have closed and of which nothing is in transit in either direction. Under
+// the lock; the channel may be destroyed afterwards.
 void Connection::forget_closed(Channel& c) {
   if (c.close_sent && c.peer_closed && c.in_batch == 0 && into_ != &c && failure() == nullptr)
     channels_.erase(c.number);
@@ -202,7 +201,6 @@ void Connection::end(const std::string& why) {
 }
 
 // --- writing
-// ------------------------------------------------------------------------------------------------------------------
 
 void Connection::queue(Channel& c) {
   if (c.queued || c.notifier == nullptr) return;
@@ -212,7 +210,7 @@ void Connection::queue(Channel& c) {
   last_ = &c;
 }
 
-// In the thread of who sends or posts: nothing if another writes, who then goes on with this too.
+// In the thread that sends or posts. If another thread is writing, it writes this too.
 void Connection::write_now(std::unique_lock<std::mutex>& lock) {
   if (writing_ || ended_) return;
   writing_ = true;
@@ -220,7 +218,7 @@ void Connection::write_now(std::unique_lock<std::mutex>& lock) {
   write(1, most_inline);
 }
 
-// In the thread of the reactor or of who is awake.
+// In the reactor's thread or a polling thread.
 void Connection::write_on(int batches, std::int64_t most) {
   {
     std::lock_guard lock(mutex_);
@@ -264,7 +262,7 @@ void Connection::write(int batches, std::int64_t most) {
       }
       if (wire_->wait_to_write()) return;
       std::lock_guard lock(mutex_);
-      if (!blocked_) return;  // another goes on
+      if (!blocked_) return;  // another thread continues
       blocked_ = false;
       continue;
     }
@@ -272,15 +270,15 @@ void Connection::write(int batches, std::int64_t most) {
       std::lock_guard lock(mutex_);
       writing_ = false;
       if (ended_) return publish_failure();
-      wire_->shut();  // whoever reads comes to the end, and tells
+      wire_->shut();  // the reading thread sees the end and reports it
     }
     if (!reading_.exchange(true, std::memory_order_acquire)) read_to_the_end();
     return;
   }
 }
 
-// The next frames: of each channel its credits and one frame of data, then it is the next one's turn. A longer frame
-// than `most` goes alone, and never in a sender's thread.
+// Adds the next frames: of each channel in turn its credits and one frame of data. A frame longer than `most` is sent
+// separately, and never in a sender's thread.
 void Connection::fill(std::int64_t most) {
   while (first_ != nullptr && batch_->items_used < frames_per_batch) {
     Channel& c = *first_;
@@ -318,7 +316,7 @@ void Connection::fill(std::int64_t most) {
   }
 }
 
-// The batch has left.
+// The batch has been written.
 void Connection::account() {
   for (int i = 0; i < batch_->items_used; ++i) {
     const Batch::Item& item = batch_->items[static_cast<std::size_t>(i)];
@@ -335,25 +333,24 @@ void Connection::account() {
   batch_->clear();
 }
 
-// The rest is for the reactor, or for who is awake and looks again anyway. Called with the lock held.
+// Leaves the rest to the reactor, or to a polling thread, which polls again anyway. Called with the lock held.
 void Connection::defer_writing() {
   blocked_ = true;
   if (polling_ == 0) reactor_.schedule(registration_);
 }
 
 // --- reading
-// ------------------------------------------------------------------------------------------------------------------
 
 void Connection::on_events(std::uint32_t) noexcept {
   wire_->handle_wakeup();
-  while (reading_.exchange(true, std::memory_order_acquire)) {  // one who is awake looks; soon done
+  while (reading_.exchange(true, std::memory_order_acquire)) {  // a polling thread is reading; it finishes soon
     if (failure() != nullptr) return;
     std::this_thread::yield();
   }
   bool more = true;
   for (int turn = 0; more && turn < 64; ++turn) {
     more = read_some();
-    if (failure_.load(std::memory_order_relaxed) != nullptr || ended_) return;  // the role is kept: nobody reads again
+    if (failure_.load(std::memory_order_relaxed) != nullptr || ended_) return;  // reading_ remains set
   }
   bool polling = false;
   {
@@ -363,7 +360,7 @@ void Connection::on_events(std::uint32_t) noexcept {
   more = more || (!polling && !wire_->wait_to_read());
   reading_.store(false, std::memory_order_release);
   write_on(16, Frame::most_length);
-  if (more) reactor_.schedule(registration_);  // others first
+  if (more) reactor_.schedule(registration_);  // after other events
 }
 
 void Connection::poll() {
@@ -386,18 +383,18 @@ void Connection::set_busy_poll(bool polling) {
   if (!polling && !rearm_events()) reactor_.schedule(registration_);
 }
 
-// Whether nothing is left to be read or written, and the reactor hears of what comes next.
+// Whether there is nothing left to read or write, and the reactor will be notified of new data.
 bool Connection::rearm_events() {
   if (reading_.exchange(true, std::memory_order_acquire)) return false;
   for (int turn = 0; turn < 64 && read_some(); ++turn) {}
-  if (ended_) return true;  // the role is kept: nobody reads again
+  if (ended_) return true;  // reading_ remains set
   const bool armed = wire_->wait_to_read();
   reading_.store(false, std::memory_order_release);
   std::lock_guard lock(mutex_);
   return armed && !blocked_;
 }
 
-// True when something came. After it ended_ says whether anybody may read again.
+// True if data arrived. If ended_ is set afterwards, no thread may read again.
 bool Connection::read_some() {
   iovec into[2];
   int parts = 0;
@@ -415,13 +412,14 @@ bool Connection::read_some() {
   return parse();
 }
 
-// Of a wire that has ended, by who has taken the role for good: what the peer wrote before it ended still counts.
+// Reads the rest of a wire that has ended, with reading_ set for good: data that the peer wrote before the end still
+// counts.
 void Connection::read_to_the_end() {
   while (read_some()) {}
   if (!ended_) finish(wire_->reason());
 }
 
-// Frames of the buffer; false when the connection has ended.
+// Parses the frames in the buffer; false when the connection has ended.
 bool Connection::parse() {
   while (left_ == 0 && end_ - begin_ >= Frame::bytes) {
     Frame frame;
@@ -447,8 +445,8 @@ bool Connection::parse() {
   return true;
 }
 
-// The channel of this number, also where the peer names it first. Null: it names too many, or has closed this one.
-// Under the lock.
+// The channel of this number, created if the peer names it first. Null if the peer names too many or has closed this
+// one. Under the lock.
 Channel* Connection::channel_of_peer(std::uint64_t number) {
   auto at = channels_.find(number);
   if (at == channels_.end()) {
@@ -463,7 +461,7 @@ bool Connection::take_close(const Frame& frame) {
   Channel* c = channel_of_peer(frame.channel);
   if (c == nullptr) {
     lock.unlock();
-    return refuse("the close of a link that it has closed, or of one too many");
+    return refuse("the close of a link that it has closed already or that exceeds the limit");
   }
   c->peer_closed = true;
   forget_closed(*c);
@@ -475,7 +473,7 @@ bool Connection::take_credit(const Frame& frame) {
   Channel* named = channel_of_peer(frame.channel);
   if (named == nullptr) {
     lock.unlock();
-    return refuse(cat("credits for more than ", most_peer_channels, " links, or of one that it has closed"));
+    return refuse(cat("credits for more than ", most_peer_channels, " links, or for one that it has closed"));
   }
   Channel& c = *named;
   if (c.closed) return true;
@@ -500,7 +498,7 @@ bool Connection::take_credit(const Frame& frame) {
   }
   if (c.out.empty() || !c.can_send()) return true;
   queue(c);
-  if (!writing_ && !ended_) writing_ = blocked_ = true;  // whoever reads here goes on to write
+  if (!writing_ && !ended_) writing_ = blocked_ = true;  // the reading thread writes next
   return true;
 }
 
@@ -539,7 +537,7 @@ void Connection::take_frame(Channel& c, std::byte* into, std::int64_t length) {
   length_ = left_ = length;
 }
 
-// Where early messages of closed links go.
+// Memory for eager messages of closed links, which are discarded.
 std::byte* Connection::discard_buffer() {
   if (discard_buffer_.empty()) discard_buffer_.resize(EagerWindow::bytes);
   return discard_buffer_.data();
@@ -568,12 +566,12 @@ void Connection::finish_frame() {
 }
 
 bool Connection::refuse(const std::string& why) {
-  finish(cat("it sent what it should not: ", why));
+  finish(cat("it violated the protocol: ", why));
   return false;
 }
 
-// By whoever reads, who does not give the role back: from here on no posted memory is written. Once nobody writes
-// either, the links know.
+// In the reading thread, which leaves reading_ set: from here on no posted memory is written. Once no thread writes
+// either, the links are notified.
 void Connection::finish(const std::string& why) {
   std::lock_guard lock(mutex_);
   if (why_.empty()) why_ = why;
@@ -583,7 +581,7 @@ void Connection::finish(const std::string& why) {
   if (!writing_ || blocked_) publish_failure();
 }
 
-// With the lock held, once.
+// Called with the lock held; only the first call has an effect.
 void Connection::publish_failure() {
   if (error_ != nullptr) return;
   error_ = std::make_unique<Error>(ErrorKind::peer, cat("link to ", peer_, ": ", why_));

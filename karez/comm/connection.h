@@ -1,12 +1,12 @@
-// A connection: all links between this process and one other, multiplexed on one wire, with credits.
+// Connection: all links between this process and one other, multiplexed on one wire, with credits.
 //
-// A posted receive travels as a credit; a send waits for one; its bytes then go straight into the memory that was
-// posted. Short messages do not wait: a bounded number of bytes of each link may come before their receive (early.h).
-// So nothing arrives that has no place, and a message can be as long as memory: it goes in frames (frame.h), and
-// channels take turns.
+// A posted receive is announced by a credit. A send waits for a credit; its bytes then go straight into the posted
+// memory. Short messages do not wait: a bounded number of bytes of each link may arrive before their receive (eager.h).
+// So there is always memory for the data that arrives. A message can be as long as memory: it is split into frames
+// (frame.h), and channels alternate.
 //
-// Whoever sends or posts writes to the wire in its own thread if nobody else does and there is little to write; what
-// remains, and all that arrives, is the reactor's thread's, or that of whoever stays awake (Link::set_busy_poll).
+// The thread that sends or posts writes to the wire itself if no other thread is writing and there is little to write.
+// The reactor's thread, or a thread that polls (Link::set_busy_poll), writes the rest and reads everything.
 #pragma once
 
 #include <atomic>
@@ -31,25 +31,25 @@ struct Channel;
 
 class Connection : private EventHandler {
  public:
-  // `peer` is how errors call the other process: "rank 1 (alpha, process 4711)".
+  // `peer` is the name of the other process in errors: "rank 1 (alpha, process 4711)".
   Connection(Reactor& reactor, std::unique_ptr<Wire> wire, std::string peer);
-  ~Connection();  // its links are gone by then; the peer sees the end
+  ~Connection();  // after its links are closed; the peer sees the end
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // One end of a link; the peer opens the other one by the same number and the same depth, sooner or later. A number is
-  // used once; what a link takes here is freed once both ends have closed it. The link must go before the connection.
-  // Where messages of it are half gone at that moment, the connection fails: memory is not read or written that may be
-  // gone.
+  // One end of a link; the peer opens the other end with the same number and depth, earlier or later. A number is used
+  // once; the memory of a link is freed once both ends have closed it. The link must be closed before the connection.
+  // If a message of it is half transferred at that moment, the connection fails, so that memory which may be freed is
+  // not accessed.
   std::unique_ptr<Link> open(std::uint64_t channel, int depth, Notifier& notifier);
 
   const std::string& peer() const { return peer_; }
   const Error* failure() const { return failure_.load(std::memory_order_acquire); }
-  void end(const std::string& why);  // as if the wire had ended; links ring soon
+  void end(const std::string& why);  // as if the wire had ended; its links are notified soon
   bool has_recent_ack(Seconds within) const { return wire_->has_recent_ack(within); }  // by the peer's kernel
   std::int64_t bytes_received() const {
     return bytes_received_.load(std::memory_order_relaxed);
-  }  // bytes that came, ever; from any thread
+  }  // all bytes received; callable from any thread
 
  private:
   friend class ChannelLink;
@@ -64,8 +64,8 @@ class Connection : private EventHandler {
   void close(Channel& channel);
   void forget_closed(Channel& channel);
 
-  // Writing. Who has set writing_ writes; blocked_ says that the role waits for whoever comes next, the reactor or a
-  // thread that is awake.
+  // Writing. The thread that has set writing_ writes; blocked_ means that this role is free for the next caller, the
+  // reactor or a polling thread.
   void queue(Channel& channel);
   void write_now(std::unique_lock<std::mutex>& lock);
   void write_on(int batches, std::int64_t most);
@@ -74,7 +74,7 @@ class Connection : private EventHandler {
   void account();
   void defer_writing();
 
-  // Reading. Who has set reading_ reads.
+  // Reading. The thread that has set reading_ reads.
   bool read_some();
   void read_to_the_end();
   bool parse();
@@ -98,23 +98,23 @@ class Connection : private EventHandler {
   std::mutex mutex_;  // held for a few loads and stores, never during a call of the wire that moves bytes
   std::condition_variable released_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Channel>> channels_;
-  Channel *first_ = nullptr, *last_ = nullptr;  // have something to write; they take turns
+  Channel *first_ = nullptr, *last_ = nullptr;  // queue of channels with something to write
   bool writing_ = false, blocked_ = false, ended_ = false;
   int polling_ = 0;
-  std::string why_;  // of the end, by whoever saw it first
+  std::string why_;  // why it ended; set by the first thread that notices
   std::unique_ptr<Error> error_;
   std::atomic<const Error*> failure_{nullptr};
   std::unique_ptr<Batch> batch_;
 
   std::atomic<bool> reading_{false};
-  std::atomic<std::int64_t> bytes_received_{0};  // written by who reads
+  std::atomic<std::int64_t> bytes_received_{0};  // written by the reading thread
   std::vector<std::byte> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // of what is read and not yet understood
-  Channel* into_ = nullptr;          // whose message arrives
-  bool into_eager_ = false;          // before its receive is posted
+  std::size_t begin_ = 0, end_ = 0;  // bytes in buffer_ that are read but not parsed
+  Channel* into_ = nullptr;          // the channel of the arriving message
+  bool into_eager_ = false;          // its receive is not posted yet
   std::vector<std::byte> discard_buffer_;
   std::byte* at_ = nullptr;
-  std::int64_t length_ = 0, left_ = 0;  // of the frame
+  std::int64_t length_ = 0, left_ = 0;  // of the current frame; bytes of it still to come
 };
 
 }  // namespace karez::comm

@@ -1,9 +1,10 @@
-// What of one direction of a link may travel before its receive is posted, as each of both ends keeps count of it.
+// The eager protocol: messages of one link direction that are sent before their receive is posted, as both ends count
+// them.
 //
-// The first message of a link waits for a credit, so its peer has opened it. After that a message leaves without one
-// if, of those whose credits have not come, there are fewer than `messages` and with it at most `bytes`. So a receiver
-// need not tell of a posted receive that must fall within these: it tells of several at once, when the next one would
-// not.
+// The first message of a link waits for a credit, which shows that the peer has opened the link. After that a message
+// is sent without its credit if fewer than `messages` messages lack their credits and, together with it, have at most
+// `bytes` bytes. So a receiver need not announce a posted receive that must fall within this window: it announces
+// several at once, when the next one would not fit.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ struct EagerWindow {
   static constexpr std::size_t slot(std::int64_t message) { return static_cast<std::size_t>(message % messages); }
 };
 
-// The sender's: of what it began to send without a credit.
+// The sender's count of messages that it began to send without a credit.
 class EagerSender {
  public:
   bool may_send(std::int64_t bytes, std::int64_t message, std::int64_t credited) const {
@@ -37,10 +38,10 @@ class EagerSender {
   std::int64_t held_ = 0;
 };
 
-// The receiver's: of posted receives that the sender was not told of.
+// The receiver's count of posted receives that it has not announced.
 class DeferredCredits {
  public:
-  // A receive is posted. True: the sender must be told of it, and with it of all before.
+  // A receive is posted. True if it must be announced to the sender, together with all receives before it.
   bool posted(bool first, std::int64_t bytes) {
     ++messages_;
     bytes_ += bytes;
@@ -53,7 +54,7 @@ class DeferredCredits {
   std::int64_t messages_ = 0, bytes_ = 0;
 };
 
-// The receiver's memory for messages that came before their receive: first in, first out.
+// The receiver's memory for messages that arrived before their receive: first in, first out.
 class EagerBuffer {
  public:
   struct Message {
@@ -61,8 +62,8 @@ class EagerBuffer {
     std::int64_t bytes = 0;
   };
   bool fits(std::int64_t bytes) const { return count_ < EagerWindow::messages && held_ + bytes <= EagerWindow::bytes; }
-  // Where the next one comes to lie, in one piece. There is twice the room, so that one that does not fit at the end
-  // fits at the beginning.
+  // Contiguous memory for the next message. The buffer has twice the window's size, so that a message that does not fit
+  // at the end fits at the beginning.
   std::byte* push(std::int64_t bytes) {
     if (memory_ == nullptr) memory_.reset(new std::byte[2 * EagerWindow::bytes]);
     if (tail_ + bytes > 2 * EagerWindow::bytes) tail_ = 0;
@@ -80,7 +81,7 @@ class EagerBuffer {
   void clear() { memory_.reset(); }
 
  private:
-  std::unique_ptr<std::byte[]> memory_;  // made when first needed, not filled
+  std::unique_ptr<std::byte[]> memory_;  // allocated when first needed, uninitialised
   std::array<Message, EagerWindow::messages> messages_;
   std::int64_t first_ = 0, count_ = 0, held_ = 0, tail_ = 0;
 };

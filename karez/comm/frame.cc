@@ -1,4 +1,4 @@
-// Frames to bytes and back, with every number checked.
+// Encoding and decoding of frames, with every number checked.
 #include "karez/comm/frame.h"
 
 #include <bit>
@@ -8,7 +8,7 @@
 #include "karez/comm/namespace.h"
 
 namespace karez::comm {
-static_assert(std::endian::native == std::endian::little, "frames are copied as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "frames are copied in native byte order");
 
 void encode(const Frame& frame, std::byte* into) {
   auto kind = static_cast<std::uint32_t>(frame.kind);

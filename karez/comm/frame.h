@@ -1,14 +1,13 @@
-// Frames: what travels between the two ends of a connection, 24 bytes and, for data, what follows them.
+// Frame: the unit that a connection writes to its wire, a header of 24 bytes and, for data, the bytes that follow it.
 //
-//   kind    u32  1 credit: `length` receives, and one of `size` bytes, were posted; 2 data: `length` bytes of a message
-//   of `size` follow;
+//   kind    u32  1 credit: `length` receives, and one of `size` bytes, were posted;
+//                2 data: `length` bytes of a message of `size` bytes follow;
 //                3 close: this end of the link is closed, and no frame of it follows
 //   length  u32
-//   channel u64  which link of the connection
+//   channel u64  the link within the connection
 //   size    u64
 //
-// Numbers are little-endian. A message goes in as many data frames as it takes, one after another, an empty one in one
-// of length 0.
+// Numbers are little-endian. A message is sent as a sequence of data frames, an empty message as one frame of length 0.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +27,13 @@ struct Frame {
 
   static constexpr std::size_t bytes = 24;
   static constexpr std::int64_t most_length =
-      1 << 20;  // so that a long message does not keep others of the connection waiting
+      1 << 20;  // so that a long message does not delay other links of the connection
   static constexpr std::uint32_t most_credits = 1 << 13;            // in one frame
   static constexpr std::int64_t most_size = std::int64_t{1} << 40;  // of a message
 };
 
-void encode(const Frame& frame, std::byte* into);  // Frame::bytes
-// False where the bytes are no frame; then `reason` says why. Looks at Frame::bytes of `from`.
+void encode(const Frame& frame, std::byte* into);  // writes Frame::bytes bytes
+// False if the bytes are not a frame; then `reason` is the reason. Reads Frame::bytes bytes of `from`.
 bool decode(const std::byte* from, Frame& frame, std::string& reason);
 
 }  // namespace karez::comm

@@ -1,4 +1,4 @@
-// Both sides of the handshake, step by step.
+// The steps of both sides of the handshake.
 #include "karez/comm/handshake.h"
 
 #include <algorithm>
@@ -46,8 +46,8 @@ Bytes32 Handshake::proof(std::string_view side) const {
 }
 
 void Handshake::take(std::span<const std::byte> bytes) {
-  require(ErrorKind::peer, bytes.size() <= wanted(), "a handshake with ", bytes.size(), " bytes where ", wanted(),
-          " are to come");
+  require(ErrorKind::peer, bytes.size() <= wanted(), "a handshake step got ", bytes.size(),
+          " bytes, but expects at most ", wanted(), " bytes");
   in_.insert(in_.end(), bytes.begin(), bytes.end());
   if (done_ || wanted() > 0) return;
   if (!initiates_ && !hello_received_) {
@@ -63,7 +63,7 @@ void Handshake::take(std::span<const std::byte> bytes) {
   Bytes32 theirs;
   std::copy(in_.end() - 32, in_.end(), theirs.begin());
   require(ErrorKind::peer, equal_in_constant_time(theirs, proof(initiates_ ? "answers" : "asks")),
-          "the other side does not know this world's token");
+          "the peer does not have this world's token");
   if (initiates_) {
     Bytes32 mine = proof("asks");
     out_.assign(mine.begin(), mine.end());

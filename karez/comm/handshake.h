@@ -1,12 +1,12 @@
-// The handshake: two processes show each other that they know the world's token, before either looks at anything else.
+// Handshake: two processes prove to each other that they have the world's token, before any other data is exchanged.
 //
-//   asker -> answerer   who it is (u32), 28 random bytes                                              32 bytes
-//   answerer -> asker   32 random bytes, HMAC(token, "answers" + purpose + both of the above)         64 bytes
-//   asker -> answerer   HMAC(token, "asks" + the same)                                                32 bytes
+//   initiator -> responder   its number (u32), 28 random bytes                                              32 bytes
+//   responder -> initiator   32 random bytes, HMAC(token, "answers" + purpose + both of the above)          64 bytes
+//   initiator -> responder   HMAC(token, "asks" + the same)                                                 32 bytes
 //
-// So each side reads 64 bytes and no more before it knows. Old bytes played again do not fit the new random ones, and a
-// proof made for one purpose or direction is none for another. What follows is neither encrypted nor signed
-// (SECURITY.md).
+// So each side reads at most 64 bytes before the other is authenticated. Replayed bytes do not match the new random
+// bytes, and a proof for one purpose or direction is not valid for another. Data after the handshake is neither
+// encrypted nor signed (SECURITY.md).
 #pragma once
 
 #include <cstddef>
@@ -21,20 +21,20 @@
 
 namespace karez::comm {
 
-// One side of it, without a socket.
+// One side of the handshake, without a socket.
 class Handshake {
  public:
   static Handshake initiator(const Token& token, std::string purpose, std::uint32_t who);
   static Handshake responder(const Token& token, std::string purpose);
-  static constexpr std::size_t most_bytes = 64;  // that it takes
+  static constexpr std::size_t most_bytes = 64;  // the most bytes that one step takes
 
-  std::vector<std::byte> to_send();  // what is to be sent now; each byte once
-  std::size_t wanted() const;        // bytes that are still to come in this step; no more may be read
+  std::vector<std::byte> to_send();  // bytes to send now; each byte is returned once
+  std::size_t wanted() const;        // bytes still expected in this step; no more may be read
   void take(std::span<const std::byte>
-                bytes);  // at most as many; throws Error (kind peer) if the other side does not know the token
-  bool done() const { return done_; }                      // once what is to be sent has been sent
-  bool hello_received() const { return hello_received_; }  // of the side that answers: the asker has said who it is
-  std::uint32_t who() const;                               // the asker; to be believed once it is done
+                bytes);                // at most wanted(); throws Error (kind peer) if the peer does not have the token
+  bool done() const { return done_; }  // after the bytes of to_send() are sent
+  bool hello_received() const { return hello_received_; }  // in a responder: the initiator's number has arrived
+  std::uint32_t who() const;                               // the initiator's number; authentic once done
 
  private:
   Handshake(const Token& token, std::string purpose, bool initiates)
@@ -45,17 +45,17 @@ class Handshake {
 
   Token token_;
   std::string purpose_;
-  bool initiates_, done_ = false, hello_received_ = false;  // greeted_: the answerer has the asker's random bytes
+  bool initiates_, done_ = false, hello_received_ = false;
   Bytes32 initiator_hello_{}, responder_nonce_{};
   std::vector<std::byte> in_, out_;
 };
 
-// Asks over a socket and waits for the end of it: throws Error (kind peer).
+// Runs the initiator's side over a socket. Throws Error (kind peer).
 void authenticate(int socket, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout);
 
-// Connects to an address, which errors call by this name, and asks there. Where the connection is closed before the
-// answer (an acceptor that has too many at once does that), it tries again, as long as `timeout` allows; `awaited`:
-// also where nobody listens yet. Throws Error (kind peer).
+// Connects to an address, which errors call `name`, and runs the initiator's side there. If the connection is closed
+// before the answer (as by an acceptor with too many connections), it retries until `timeout`; with `awaited` also if
+// no process listens yet. Throws Error (kind peer).
 Descriptor dial_and_authenticate(const std::string& name, const Address& address, const Token& token,
                                  const std::string& purpose, std::uint32_t who, Seconds timeout, bool awaited = false);
 

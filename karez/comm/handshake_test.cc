@@ -1,5 +1,5 @@
-// The handshake and the door: who knows the token comes in; garbage, replays, the slow and the many do not, and cost
-// little.
+// Handshake and acceptor: a peer with the token is accepted; garbage, replays, slow and too many connections are
+// rejected at little cost.
 #include "karez/comm/handshake.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-// What passes between both until neither has more to say.
+// Exchanges the bytes of both sides until neither has more to send.
 void talk(Handshake& initiator, Handshake& responder) {
   for (bool more = true; more;) {
     more = false;
@@ -54,7 +54,6 @@ void talk(Handshake& initiator, Handshake& responder) {
 }
 
 // --- tokens
-// -----------------------------------------------------------------------------------------------------------------------
 
 TEST(Token, PrintsAndReadsBack) {
   Token token = random_token();
@@ -63,7 +62,7 @@ TEST(Token, PrintsAndReadsBack) {
   EXPECT_FALSE(random_token() == token);
 }
 
-TEST(Token, WhatIsNoTokenIsRefusedAndNotQuoted) {
+TEST(Token, AnInvalidTokenIsRejectedAndNotQuoted) {
   std::string good = print(random_token());
   for (const std::string& bad :
        std::vector<std::string>{"", good.substr(1), good + "0", "x" + good.substr(1), good.substr(0, 32), "secret"}) {
@@ -73,7 +72,7 @@ TEST(Token, WhatIsNoTokenIsRefusedAndNotQuoted) {
   }
 }
 
-TEST(Token, AnotherLaunchersSecretMakesAlwaysTheSameOne) {
+TEST(Token, DerivedFromALaunchersSecretIsAlwaysTheSame) {
   EXPECT_EQ(derive_token("0123456789abcdef"), derive_token("0123456789abcdef"));
   EXPECT_FALSE(derive_token("0123456789abcdef") == derive_token("0123456789abcdeg"));
   EXPECT_THROW(derive_token("short"), Error);
@@ -89,9 +88,8 @@ TEST(Token, ProofsAreHmacSha256) {
 }
 
 // --- the handshake, without sockets
-// ---------------------------------------------------------------------------------------------------
 
-TEST(Handshake, TwoWhoKnowTheTokenMeet) {
+TEST(Handshake, TwoSidesWithTheSameTokenSucceed) {
   Handshake initiator = Handshake::initiator(token_of(1), "store", 17),
             responder = Handshake::responder(token_of(1), "store");
   EXPECT_FALSE(initiator.done() || responder.done());
@@ -107,7 +105,7 @@ TEST(Handshake, NeitherSideTakesMoreThan64BytesBeforeItIsDone) {
   EXPECT_EQ(initiator.wanted(), 64u);
   EXPECT_EQ(responder.wanted(), 32u);
   std::vector<std::byte> much(65);
-  EXPECT_THAT(error_of([&] { initiator.take(much); }), HasSubstr("65 bytes where 64 are to come"));
+  EXPECT_THAT(error_of([&] { initiator.take(much); }), HasSubstr("65 bytes, but expects at most 64 bytes"));
   std::vector<std::byte> hello = initiator.to_send();
   EXPECT_EQ(hello.size(), 32u);
   responder.take(std::span(hello).first(31));
@@ -118,27 +116,27 @@ TEST(Handshake, NeitherSideTakesMoreThan64BytesBeforeItIsDone) {
   EXPECT_EQ(responder.wanted(), 32u);
 }
 
-TEST(Handshake, WhoeverDoesNotKnowTheTokenIsFoundOutByTheOtherSide) {
+TEST(Handshake, ASideWithoutTheTokenIsDetectedByTheOther) {
   Handshake initiator = Handshake::initiator(token_of(1), "store", 1),
             responder = Handshake::responder(token_of(2), "store");
-  EXPECT_THAT(error_of([&] { talk(initiator, responder); }), HasSubstr("does not know this world's token"));
+  EXPECT_THAT(error_of([&] { talk(initiator, responder); }), HasSubstr("does not have this world's token"));
   EXPECT_FALSE(initiator.done() || responder.done());
 
   Handshake real = Handshake::responder(token_of(2), "store"), guess = Handshake::initiator(token_of(1), "store", 1);
   real.take(guess.to_send());
   real.to_send();
   EXPECT_THAT(error_of([&] { real.take(std::vector<std::byte>(32, std::byte{9})); }),
-              HasSubstr("does not know this world's token"));
+              HasSubstr("does not have this world's token"));
   EXPECT_FALSE(real.done());
 }
 
 TEST(Handshake, APurposeIsPartOfTheProof) {
   Handshake initiator = Handshake::initiator(token_of(1), "rank 1", 1),
             responder = Handshake::responder(token_of(1), "rank 2");
-  EXPECT_THAT(error_of([&] { talk(initiator, responder); }), HasSubstr("does not know"));
+  EXPECT_THAT(error_of([&] { talk(initiator, responder); }), HasSubstr("does not have"));
 }
 
-TEST(Handshake, ABytePlayedDifferentlyIsNoProof) {
+TEST(Handshake, AChangedByteInvalidatesTheProof) {
   for (std::size_t at = 0; at < 128; at += 5) {
     Handshake initiator = Handshake::initiator(token_of(1), "store", 1),
               responder = Handshake::responder(token_of(1), "store");
@@ -153,12 +151,12 @@ TEST(Handshake, ABytePlayedDifferentlyIsNoProof) {
       if (at >= 96) last[at - 96] ^= std::byte{1};
       responder.take(last);
     });
-    EXPECT_THAT(said, HasSubstr("does not know")) << "byte " << at;
+    EXPECT_THAT(said, HasSubstr("does not have")) << "byte " << at;
     EXPECT_FALSE(responder.done()) << "byte " << at;
   }
 }
 
-TEST(Handshake, OneThatIsPlayedAgainOpensNothing) {
+TEST(Handshake, AReplayIsRejected) {
   Handshake initiator = Handshake::initiator(token_of(1), "store", 1),
             responder = Handshake::responder(token_of(1), "store");
   std::vector<std::byte> hello = initiator.to_send();
@@ -169,25 +167,24 @@ TEST(Handshake, OneThatIsPlayedAgainOpensNothing) {
   responder.take(last);
   ASSERT_TRUE(responder.done());
 
-  Handshake again = Handshake::responder(token_of(1), "store");  // a stranger plays the asker's bytes
+  Handshake again = Handshake::responder(token_of(1), "store");  // an attacker replays the initiator's bytes
   again.take(hello);
   again.to_send();
-  EXPECT_THAT(error_of([&] { again.take(last); }), HasSubstr("does not know"));
-  Handshake fresh = Handshake::initiator(token_of(1), "store", 1);  // or the answerer's
-  EXPECT_THAT(error_of([&] { fresh.take(answer); }), HasSubstr("does not know"));
+  EXPECT_THAT(error_of([&] { again.take(last); }), HasSubstr("does not have"));
+  Handshake fresh = Handshake::initiator(token_of(1), "store", 1);  // or the responder's
+  EXPECT_THAT(error_of([&] { fresh.take(answer); }), HasSubstr("does not have"));
 }
 
-// A stranger lets the answerer prove itself to it and gives that proof back: it is one for the other direction.
-TEST(Handshake, AProofThatIsReflectedOpensNothing) {
+// An attacker lets the responder prove itself and returns that proof, which is valid for the other direction only.
+TEST(Handshake, AReflectedProofIsRejected) {
   Handshake responder = Handshake::responder(token_of(1), "store");
   std::vector<std::byte> hello(32, std::byte{5});
   responder.take(hello);
   std::vector<std::byte> answer = responder.to_send();
-  EXPECT_THAT(error_of([&] { responder.take(std::span(answer).last(32)); }), HasSubstr("does not know"));
+  EXPECT_THAT(error_of([&] { responder.take(std::span(answer).last(32)); }), HasSubstr("does not have"));
 }
 
-// --- the door
-// ------------------------------------------------------------------------------------------------------------------------
+// --- the acceptor
 
 class AcceptorTest : public ::testing::Test {
  protected:
@@ -203,7 +200,7 @@ class AcceptorTest : public ::testing::Test {
         },
         AcceptorLimits{.half_open = 16, .handshake = Seconds(0.4)});
   }
-  // A peer that is let in, or what went wrong.
+  // "no error" if the peer is accepted, otherwise the error.
   std::string try_connect(const Token& token, std::uint32_t who) {
     return error_of([&] {
       Descriptor socket = dial(acceptor->address(), Seconds(5));
@@ -212,7 +209,7 @@ class AcceptorTest : public ::testing::Test {
       receive_all(socket.get(), {&there, 1}, Seconds(5));
     });
   }
-  // Reads nothing until the other side has closed it.
+  // Whether the other side closes the connection in time.
   static bool closed(int socket, double seconds = 5) {
     return await(
         [&] {
@@ -240,7 +237,7 @@ TEST_F(AcceptorTest, APeerWithTheTokenIsAccepted) {
 }
 
 TEST_F(AcceptorTest, AWrongTokenIsRejectedAndOthersAreStillAccepted) {
-  EXPECT_THAT(try_connect(token_of(2), 1), HasSubstr("does not know this world's token"));
+  EXPECT_THAT(try_connect(token_of(2), 1), HasSubstr("does not have this world's token"));
   EXPECT_TRUE(await([&] { return acceptor->rejected() == 1; }));
   EXPECT_EQ(accepted, 0);
   EXPECT_EQ(try_connect(token_of(1), 3), "no error");
@@ -276,9 +273,9 @@ TEST_F(AcceptorTest, AThousandHalfOpenConnectionsBlockNoPeerAndLeakNothing) {
     std::vector<Descriptor> strangers;
     for (int i = 0; i < 1000; ++i) strangers.push_back(dial(acceptor->address(), Seconds(5)));
     EXPECT_EQ(try_connect(token_of(1), 1), "no error");
-    EXPECT_LE(descriptors(), before + 1000 + 16 + 2) << "no more than so many are open at a time";
+    EXPECT_LE(descriptors(), before + 1000 + 16 + 2) << "the acceptor keeps at most 16 open";
     EXPECT_TRUE(await([&] { return acceptor->rejected() >= 1000 - 16; }));
-    EXPECT_TRUE(await([&] { return acceptor->rejected() == 1000; })) << "the last ones when their time is over";
+    EXPECT_TRUE(await([&] { return acceptor->rejected() == 1000; })) << "the last ones after their timeout";
   }
   EXPECT_TRUE(await([&] { return descriptors() == before; }))
       << descriptors() << " descriptors, " << before << " before";
@@ -304,13 +301,13 @@ TEST_F(AcceptorTest, AConnectionWaitsWhileNoDescriptorIsLeftAndTheListenerDoesNo
   EXPECT_EQ(try_connect(token_of(1), 1), "no error");
 }
 
-TEST_F(AcceptorTest, ABurstOfMoreRanksThanMayBeHalfOpenIsAccepted) {
+TEST_F(AcceptorTest, ABurstOfMoreRanksThanTheLimitIsAccepted) {
   std::vector<std::thread> all;
   std::atomic<int> failed{0};
   for (int i = 0; i < 64; ++i)
     all.emplace_back([&, i] {
       failed += error_of([&] {
-                  dial_and_authenticate("the door", acceptor->address(), token_of(1), "test",
+                  dial_and_authenticate("the acceptor", acceptor->address(), token_of(1), "test",
                                         static_cast<std::uint32_t>(i), Seconds(20));
                 }) != "no error";
     });
@@ -322,7 +319,7 @@ TEST_F(AcceptorTest, ABurstOfMoreRanksThanMayBeHalfOpenIsAccepted) {
 TEST_F(AcceptorTest, ASilentConnectionIsClosedBeforeAnIdentifiedOne) {
   acceptor = std::make_unique<Acceptor>(
       reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t who) { last_who = who; },
-      AcceptorLimits{.half_open = 16, .handshake = Seconds(100)});  // slow is slower than this test
+      AcceptorLimits{.half_open = 16, .handshake = Seconds(100)});  // longer than this test
   Descriptor honest = dial(acceptor->address(), Seconds(5));
   Handshake handshake = Handshake::initiator(token_of(1), "test", 9);
   send_all(honest.get(), handshake.to_send(), Seconds(5));
@@ -336,7 +333,7 @@ TEST_F(AcceptorTest, ASilentConnectionIsClosedBeforeAnIdentifiedOne) {
   EXPECT_TRUE(await([&] { return last_who == 9u; }));
 }
 
-TEST_F(AcceptorTest, RefusesAConnectionWhenAllOthersAreIdentified) {
+TEST_F(AcceptorTest, RejectsAConnectionWhenAllOthersAreIdentified) {
   acceptor = std::make_unique<Acceptor>(
       reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t) { ++accepted; },
       AcceptorLimits{.half_open = 4, .handshake = Seconds(100)});
@@ -363,7 +360,7 @@ TEST_F(AcceptorTest, RefusesAConnectionWhenAllOthersAreIdentified) {
   EXPECT_TRUE(await([&] { return accepted == 4; })) << accepted;
 }
 
-// An acceptor that closes the first connections before it answers, as one does that has too many.
+// An acceptor that closes the first connections before it answers, as if it had too many.
 TEST(DialAndAuthenticate, RetriesAfterARejectionBeforeTheReplyButNotAfterAWrongToken) {
   for (const int token : {1, 2}) {
     Address address;
@@ -388,12 +385,12 @@ TEST(DialAndAuthenticate, RetriesAfterARejectionBeforeTheReplyButNotAfterAWrongT
       }
     });
     const std::string said =
-        error_of([&] { dial_and_authenticate("the door", address, token_of(token), "test", 4, Seconds(10)); });
+        error_of([&] { dial_and_authenticate("the acceptor", address, token_of(token), "test", 4, Seconds(10)); });
     server.join();
     EXPECT_EQ(came, 3);
     EXPECT_EQ(said, token == 1
                         ? "no error"
-                        : cat("the door at ", print(address), ": the other side does not know this world's token"));
+                        : cat("the acceptor at ", print(address), ": the peer does not have this world's token"));
   }
 }
 
@@ -413,14 +410,14 @@ TEST(Sockets, AddressesPrintAndReadBack) {
     EXPECT_THROW(parse_address(text), Error) << text;
 }
 
-TEST(Sockets, AnAddressWhereNobodyListensIsAnErrorThatNamesIt) {
+TEST(Sockets, AnAddressWithoutAListenerIsAnErrorThatNamesIt) {
   Address address;
   { Descriptor gone = listen_at(address, 1); }
   EXPECT_THAT(error_of([&] { dial(address, Seconds(1)); }), HasSubstr(cat("cannot reach ", print(address))));
   EXPECT_THAT(error_of([&] {
-                dial({"@karez-nobody-there", 0}, Seconds(1));
+                dial({"@karez-no-listener", 0}, Seconds(1));
               }),
-              HasSubstr("cannot reach @karez-nobody-there"));
+              HasSubstr("cannot reach @karez-no-listener"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Host identity from the kernel, addresses from its interfaces.
+// The identity of this host from the kernel, and its addresses from its interfaces.
 #include "karez/comm/host.h"
 
 #include <arpa/inet.h>
@@ -43,12 +43,12 @@ std::string this_process() {
 
 namespace {
 
-// The words behind the name in /proc/PID/stat: the state, and 18 further on the start time.
+// The state and the start time (fields 3 and 22) of a process from /proc/PID/stat.
 std::optional<std::pair<char, std::string>> state_and_start(int process) {
   std::ifstream in(cat("/proc/", process, "/stat"));
   std::string text;
   std::getline(in, text, '\0');
-  const std::size_t name = text.rfind(')');  // which may hold anything
+  const std::size_t name = text.rfind(')');  // the name may contain any character
   if (name == text.npos) return std::nullopt;
   std::istringstream words(text.substr(name + 1));
   std::string state, word;
@@ -58,7 +58,7 @@ std::optional<std::pair<char, std::string>> state_and_start(int process) {
   return std::pair(state[0], word);
 }
 
-// "boot id, pid namespace": where numbers of processes mean the same.
+// "boot id, pid namespace": processes with the same text see the same process numbers.
 std::string processes_seen_here() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -89,7 +89,7 @@ std::string address_of_host(const std::string& name) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   int error = getaddrinfo(name.c_str(), nullptr, &hints, &list);
-  require(error == 0, "nobody knows the address of host '", name, "': ", gai_strerror(error));
+  require(error == 0, "cannot resolve host '", name, "': ", gai_strerror(error));
   std::string four, six;
   for (addrinfo* at = list; at != nullptr; at = at->ai_next) {
     std::array<char, NI_MAXHOST> text{};
@@ -101,8 +101,8 @@ std::string address_of_host(const std::string& name) {
   freeaddrinfo(list);
   std::string out = four.empty() ? six : four;
   bool hidden = starts_with(out, "127.") && name != out && name != "localhost";
-  require(!out.empty() && !hidden, "host '", name, "' is ", hidden ? out : "at no address",
-          " here, where no other host reaches it; name it by its ",
+  require(!out.empty() && !hidden, "host '", name, "' resolves to ", hidden ? out : "no address",
+          " here, which no other host can reach; give its ",
           "numeric address, or set KAREZ_INTERFACE to the interface or address by which others reach this host");
   return out;
 }
@@ -113,7 +113,7 @@ std::string outward_address() {
   to.sin_family = AF_INET;
   to.sin_port = htons(9);
   inet_pton(AF_INET, "192.0.2.1",
-            &to.sin_addr);  // reserved for documentation: nothing is sent, only the way is looked up
+            &to.sin_addr);  // reserved for documentation: nothing is sent, only the route is looked up
   if (connect(probe.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return local_address(probe.get()).host;
   ifaddrs* list = nullptr;
   require(ErrorKind::device, getifaddrs(&list) == 0, "cannot list the network interfaces");
@@ -125,7 +125,7 @@ std::string outward_address() {
     found = at->ifa_name;
   }
   freeifaddrs(list);
-  require(several == 1, "nothing says by which interface other hosts reach this one: set KAREZ_INTERFACE to one of ",
+  require(several == 1, "the interface by which other hosts reach this one is unknown: set KAREZ_INTERFACE to one of ",
           names);
   return address_of(found);
 }

@@ -1,4 +1,4 @@
-// One reader for each launcher, tried from the innermost out.
+// One reader for each launcher, tried from the innermost outwards.
 #include "karez/comm/launcher.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Reader {
   std::string required(const std::string& name, const std::string& other) const {
     auto value = text(name);
     require(value.has_value(), has(other) ? cat(other, " is ", *text(other), ", but ") : std::string(), name,
-            " is not set; it takes both");
+            " is not set; both are required");
     return *value;
   }
 };
@@ -55,12 +55,12 @@ void read_ranks(const Reader& reader, JobLaunch& out, const std::string& rank, c
   require(out.rank < out.ranks, rank, " is ", out.rank, ", but ", ranks, " is ", out.ranks, "; ranks begin at 0");
 }
 
-// What is not said of this host stays unknown, unless there is one host alone.
+// Counts of this host that no variable gives remain unknown, unless there is only one host.
 void read_local(const Reader& reader, JobLaunch& out, const std::string& rank, const std::string& ranks) {
   auto here = reader.number(rank, 0, most_ranks - 1), all = reader.number(ranks, 1, most_ranks);
   out.local_rank = here ? static_cast<int>(*here) : -1;
   out.local_ranks = all ? static_cast<int>(*all) : 0;
-  require(!here || *here <= out.rank, rank, " is ", here.value_or(0), ", but this is rank ", out.rank, " of all (",
+  require(!here || *here <= out.rank, rank, " is ", here.value_or(0), ", but the global rank is ", out.rank, " (",
           out.rank_variables, ")");
   require(!here || !all || *here < *all, rank, " is ", here.value_or(0), ", but ", ranks, " is ", all.value_or(0),
           "; ranks begin at 0");
@@ -77,13 +77,13 @@ void set_single_host(JobLaunch& out) {
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || starts_with(host, "127."); }
 
-// The same for all ranks of a job, and for no other job of this host; it tells nobody what it was made from.
+// The same for all ranks of a job, and for no other job of this host; it does not reveal the text it is derived from.
 std::string key_of(const std::string& job) {
   return print(derive_token(cat("karez, the store of ", job))).substr(0, 32);
 }
 Address named_store(const std::string& job) { return {cat("@karez-", key_of(job)), 0}; }
 
-// Below the ports that the kernel hands out, and the same for all ranks.
+// Below the ports that the kernel assigns, and the same for all ranks.
 int derived_port(const std::string& job) {
   return 15000 + static_cast<int>(std::stoll(key_of(job).substr(0, 8), nullptr, 16) % 15000);
 }
@@ -100,7 +100,6 @@ Address open_store(const Reader& reader, const std::string& host, const std::str
 }
 
 // --- launchers
-// ----------------------------------------------------------------------------------------------------------------------
 
 Address parse_store(const std::string& text) {
   if (text[0] == '@') return {text, 0};
@@ -109,7 +108,7 @@ Address parse_store(const std::string& text) {
   bool good =
       !host.empty() && !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
   require(good && std::stoi(port) > 0 && std::stoi(port) < 65536, "KAREZ_STORE is '", text,
-          "'; such are @name, alpha:4711 and [::1]:4711");
+          "'; it must have the form @name, alpha:4711 or [::1]:4711");
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return {host, std::stoi(port)};
 }
@@ -120,8 +119,9 @@ void read_karez_run(const Reader& reader, JobLaunch& out) {
   read_local(reader, out, "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS");
   if (out.ranks == 1) return;
   out.store = parse_store(reader.required("KAREZ_STORE", "KAREZ_RANK"));
-  require(out.one_host || !out.store.is_name(), "KAREZ_STORE is ", out.store.host, ", which only one host sees, but ",
-          out.local_ranks, " of ", out.ranks, " ranks are on this one (KAREZ_LOCAL_RANKS)");
+  require(out.one_host || !out.store.is_name(), "KAREZ_STORE is ", out.store.host,
+          ", which is visible on one host only, but ", out.local_ranks, " of ", out.ranks,
+          " ranks are on this one (KAREZ_LOCAL_RANKS)");
   reader.required("KAREZ_TOKEN", "KAREZ_RANK");
 }
 
@@ -138,7 +138,7 @@ void read_torchrun(const Reader& reader, JobLaunch& out) {
   out.store = out.one_host ? named_store(job) : open_store(reader, host, job);
 }
 
-// How its processes reach the server of PMIx, in one variable for each version of the protocol.
+// The variables with the address of the PMIx server, one for each version of the protocol.
 bool offers_pmix(const Reader& reader) {
   for (const char* version : {"2", "21", "3", "4", "41", "5"})
     if (reader.has(cat("PMIX_SERVER_URI", version))) return true;
@@ -156,7 +156,7 @@ void read_open_mpi(const Reader& reader, JobLaunch& out) {
   std::string name = reader.text("PMIX_NAMESPACE").value_or(reader.text("OMPI_MCA_ess_base_jobid").value_or(""));
   std::string key = reader.text(transport_key).value_or("");
   require(!name.empty() || !key.empty(), "this is rank ", out.rank, " of ", out.ranks, " of Open MPI (",
-          out.rank_variables, "), but neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid says of which job");
+          out.rank_variables, "), but neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid is set to identify the job");
   std::string job = cat("Open MPI ", name, " ", key);
   if (out.one_host) {
     out.store = named_store(job);
@@ -166,12 +166,12 @@ void read_open_mpi(const Reader& reader, JobLaunch& out) {
   out.uses_pmix = !host && reader.has("PMIX_NAMESPACE") && reader.has("PMIX_RANK") && offers_pmix(reader);
   if (out.uses_pmix) return;
   require(host.has_value(), out.ranks,
-          " ranks on several hosts by Open MPI: nothing says on which of them rank 0 is; name it with mpirun -x "
+          " ranks on several hosts by Open MPI: the host of rank 0 is unknown; name it with mpirun -x "
           "MASTER_ADDR=HOST");
   out.store = open_store(reader, *host, job);
 }
 
-// Ids from here on are of steps that no srun began: the batch script, an interactive shell.
+// Ids from here on belong to steps that srun did not start: the batch script, an interactive shell.
 constexpr std::int64_t first_special_step = 0xfffffff0;
 bool started_by_slurm(const Reader& reader) {
   auto step = reader.number("SLURM_STEP_ID", 0, 0xffffffff);
@@ -192,11 +192,11 @@ void read_slurm(const Reader& reader, JobLaunch& out) {
   auto each = reader.text("SLURM_STEP_TASKS_PER_NODE");
   if (hosts.count == 1) set_single_host(out);
   else if (each && node) out.local_ranks = slurm_tasks_of(*each, static_cast<int>(*node));
-  require(out.local_ranks == 0 || out.local_rank < out.local_ranks, "SLURM_LOCALID is ", out.local_rank,
-          ", but of the ranks ", out.local_ranks, " are on this node");
+  require(out.local_ranks == 0 || out.local_rank < out.local_ranks, "SLURM_LOCALID is ", out.local_rank, ", but only ",
+          out.local_ranks, " ranks are on this node");
   std::string id = reader.text("SLURM_JOB_ID").value_or(reader.text("SLURM_JOBID").value_or(""));
   require(!id.empty(), "SLURM_STEP_ID is ", *reader.text("SLURM_STEP_ID"),
-          ", but SLURM_JOB_ID is not set; it takes both");
+          ", but SLURM_JOB_ID is not set; both are required");
   std::string job = cat("Slurm ", id, " ", *reader.text("SLURM_STEP_ID"));
   out.store =
       out.one_host ? named_store(job) : open_store(reader, reader.text("MASTER_ADDR").value_or(hosts.first), job);
@@ -205,7 +205,7 @@ void read_slurm(const Reader& reader, JobLaunch& out) {
 struct Row {
   Launcher launcher;
   const char* name;
-  const char* variable;  // by which one that is ignored is named
+  const char* variable;  // named in the report if the launcher is ignored
   bool (*started)(const Reader&);
   void (*read)(const Reader&, JobLaunch&);
 };
@@ -228,7 +228,7 @@ void read_token(const Reader& reader, JobLaunch& out) {
     out.token_source = "Open MPI's transport key";
   }
   require(out.one_host || out.token, out.ranks, " ranks on several hosts (", out.rank_variables,
-          ") have no token by which they know each other: set KAREZ_TOKEN to the same 64 hexadecimal digits on all of "
+          ") have no token to authenticate each other: set KAREZ_TOKEN to the same 64 hexadecimal digits on all of "
           "them (openssl rand -hex 32)");
 }
 
@@ -237,7 +237,7 @@ void read_token(const Reader& reader, JobLaunch& out) {
 std::string_view name_of(Launcher launcher) {
   for (const Row& row : rows)
     if (row.launcher == launcher) return row.name;
-  return "nobody";
+  return "none";
 }
 
 Environment process_environment() {
@@ -275,7 +275,7 @@ Address store_address(const JobLaunch& launch, int world) {
     return out;
   }
   out.port += world % ports_per_job;
-  require(out.port < 65536, "world ", world, " of this process would meet at port ", out.port, " of ", out.host,
+  require(out.port < 65536, "world ", world, " of this process needs port ", out.port, " of ", out.host,
           "; set KAREZ_PORT to a lower one");
   return out;
 }
@@ -292,7 +292,7 @@ int free_ports(int first, int last) {
       return port;
     } catch (const Error&) {}
   }
-  fail(ErrorKind::device, "no ", ports_per_job, " ports in a row from ", first, " to ", last,
+  fail(ErrorKind::device, "no ", ports_per_job, " consecutive ports from ", first, " to ", last,
        " are free on this host (", this_process(), ")");
 }
 

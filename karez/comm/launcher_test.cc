@@ -1,4 +1,4 @@
-// Who a process is by its environment: every launcher, the innermost of several, and what cannot be meant.
+// The launch that the environment describes: every launcher, the innermost of several, and invalid variables.
 #include "karez/comm/launcher.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ JobLaunch launch(const Variables& variables) {
 std::string error(const Variables& variables) {
   return error_of([&] { launch(variables); });
 }
-// What the second says replaces the first; "-" takes it away.
+// Variables of `other` replace those of `base`; "-" removes one.
 Variables with(Variables base, const Variables& other) {
   for (const auto& [name, value] : other)
     if (value == "-") base.erase(name);
@@ -67,7 +67,7 @@ TEST(Launcher, WithoutAnyThereIsOneRank) {
   }
 }
 
-TEST(Launcher, KarezRunSaysEverything) {
+TEST(Launcher, KarezRunSetsEveryVariable) {
   JobLaunch out = launch(with(karez, {{"KAREZ_DEVICES", "3"}, {"KAREZ_CROWDED", "1"}, {"KAREZ_INTERFACE", "eth1"}}));
   EXPECT_EQ(out.launcher, Launcher::karez_run);
   EXPECT_EQ(std::tuple(out.rank, out.ranks, out.local_rank, out.local_ranks, out.one_host),
@@ -97,11 +97,11 @@ TEST(Launcher, TorchrunsVariablesNameTheHostAndThePort) {
   EXPECT_EQ(out.token, parse_token(hex));
   EXPECT_EQ(out.token_source, "KAREZ_TOKEN");
   EXPECT_EQ(launch(with(torchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}})).store.port, 29501)
-      << "its own store has the other";
+      << "its own store uses the given port";
   EXPECT_EQ(launch(with(torchrun, {{"KAREZ_PORT", "5000"}})).store.port, 5000);
 }
 
-TEST(Launcher, OnOneHostTheStoreHasANameOfTheJob) {
+TEST(Launcher, OnOneHostTheStoreIsNamedAfterTheJob) {
   const Variables one = with(torchrun, {{"LOCAL_WORLD_SIZE", "4"}, {"KAREZ_TOKEN", "-"}});
   JobLaunch out = launch(one);
   EXPECT_TRUE(out.one_host);
@@ -118,7 +118,7 @@ TEST(Launcher, OnOneHostTheStoreHasANameOfTheJob) {
   EXPECT_EQ(std::tuple(unsaid.local_rank, unsaid.local_ranks, unsaid.one_host), std::tuple(-1, 0, false));
 }
 
-TEST(Launcher, OpenMpiBringsAKey) {
+TEST(Launcher, OpenMpisTransportKeyBecomesTheToken) {
   JobLaunch out = launch(open_mpi);
   EXPECT_EQ(out.launcher, Launcher::open_mpi);
   EXPECT_EQ(std::tuple(out.rank, out.ranks, out.local_rank, out.local_ranks, out.one_host),
@@ -126,7 +126,7 @@ TEST(Launcher, OpenMpiBringsAKey) {
   EXPECT_EQ(out.token, derive_token(key));
   EXPECT_EQ(out.token_source, "Open MPI's transport key");
   EXPECT_THAT(out.store.host, StartsWith("@karez-"));
-  EXPECT_THAT(out.store.host, ::testing::Not(HasSubstr("01234567"))) << "the key is not told";
+  EXPECT_THAT(out.store.host, ::testing::Not(HasSubstr("01234567"))) << "the key is not revealed";
   EXPECT_NE(launch(with(open_mpi, {{"PMIX_NAMESPACE", "3071279106"}})).store, out.store);
   JobLaunch given = launch(with(open_mpi, {{"KAREZ_TOKEN", hex}}));
   EXPECT_EQ(given.token, parse_token(hex));
@@ -143,19 +143,19 @@ TEST(Launcher, OpenMpiBringsAKey) {
             77);
 }
 
-TEST(Launcher, OpenMpiOnSeveralHostsTellsRankZerosByPmix) {
+TEST(Launcher, OpenMpiOnSeveralHostsPublishesTheStoreThroughPmix) {
   const Variables several = with(
       open_mpi,
       {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"PMIX_RANK", "1"}, {"PMIX_SERVER_URI41", "1.0;tcp4://127.0.0.1:4711"}});
   JobLaunch out = launch(several);
   EXPECT_TRUE(out.uses_pmix && !out.one_host);
   EXPECT_EQ(store_address(out, 3), (Address{"", 0}));
-  EXPECT_FALSE(launch(with(several, {{"MASTER_ADDR", "alpha"}})).uses_pmix) << "who names a host means it";
-  EXPECT_FALSE(launch(with(several, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})).uses_pmix) << "one host needs none";
-  EXPECT_THAT(error(with(several, {{"PMIX_RANK", "-"}})), HasSubstr("nothing says on which of them rank 0 is"));
+  EXPECT_FALSE(launch(with(several, {{"MASTER_ADDR", "alpha"}})).uses_pmix) << "an explicit host takes precedence";
+  EXPECT_FALSE(launch(with(several, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})).uses_pmix) << "one host does not need it";
+  EXPECT_THAT(error(with(several, {{"PMIX_RANK", "-"}})), HasSubstr("the host of rank 0 is unknown"));
 }
 
-TEST(Launcher, ASlurmStepMeetsAtItsFirstHost) {
+TEST(Launcher, ASlurmStepHasItsStoreOnItsFirstHost) {
   JobLaunch out = launch(slurm);
   EXPECT_EQ(out.launcher, Launcher::slurm);
   EXPECT_EQ(std::tuple(out.rank, out.ranks, out.local_rank, out.local_ranks, out.one_host),
@@ -174,7 +174,7 @@ TEST(Launcher, ASlurmStepMeetsAtItsFirstHost) {
   EXPECT_EQ(std::tuple(unsaid.local_rank, unsaid.local_ranks), std::tuple(1, 0));
 }
 
-TEST(Launcher, ABatchScriptIsNoStep) {
+TEST(Launcher, ABatchScriptIsNotAStep) {
   EXPECT_EQ(launch(with(slurm, {{"SLURM_STEP_ID", "-"}})).launcher, Launcher::none);
   for (const char* id : {"4294967291", "4294967290"})
     EXPECT_EQ(launch(with(slurm, {{"SLURM_STEP_ID", id}})).launcher, Launcher::none) << id;
@@ -189,16 +189,17 @@ TEST(Launcher, TheInnermostWinsAndTheOthersAreNamed) {
   EXPECT_EQ(launch(all).launcher, Launcher::torchrun);
   EXPECT_EQ(launch(all).token_source, "KAREZ_TOKEN") << "Open MPI's key is another launcher's";
   EXPECT_THAT(launch(all).ignored, ElementsAre("OMPI_COMM_WORLD_RANK", "SLURM_PROCID"));
-  EXPECT_FALSE(launch(with(all, {{"KAREZ_TOKEN", "-"}, {"LOCAL_WORLD_SIZE", "4"}})).token) << "nor is it for one host";
+  EXPECT_FALSE(launch(with(all, {{"KAREZ_TOKEN", "-"}, {"LOCAL_WORLD_SIZE", "4"}})).token)
+      << "nor is it used on one host";
   all = with(slurm, open_mpi);
   EXPECT_EQ(launch(all).launcher, Launcher::open_mpi);
   EXPECT_THAT(launch(all).ignored, ElementsAre("SLURM_PROCID"));
   EXPECT_EQ(launch(with(all, {{"SLURM_PROCID", "garbage"}, {"SLURM_STEP_ID", "x"}})).rank, 1)
-      << "what is ignored is not read";
+      << "ignored variables are not read";
   EXPECT_THAT(launch(slurm).ignored, IsEmpty());
 }
 
-TEST(Launcher, ALineSaysWhoStartedIt) {
+TEST(Launcher, TheStartupLineNamesTheLauncher) {
   EXPECT_EQ(startup_line(launch(with(open_mpi, {{"SLURM_PROCID", "1"}})), 1, "shm+tcp"),
             "karez: 4 ranks x 1 device, from Open MPI, links shm+tcp; ignored: SLURM_PROCID");
   EXPECT_EQ(startup_line(launch(karez), 2, "shm"), "karez: 4 ranks x 2 devices, from karez run, links shm");
@@ -216,13 +217,13 @@ TEST(Launcher, EachWorldOfAProcessHasAStoreOfItsOwn) {
               HasSubstr("set KAREZ_PORT to a lower one"));
 }
 
-TEST(Launcher, WhatCannotBeMeantIsShown) {
+TEST(Launcher, InvalidVariablesAreErrorsThatShowThem) {
   struct {
     Variables variables;
     std::string said;
   } const cases[] = {
-      {with(torchrun, {{"WORLD_SIZE", "-"}}), "RANK is 3, but WORLD_SIZE is not set; it takes both"},
-      {with(torchrun, {{"RANK", "-"}}), "WORLD_SIZE is 4, but RANK is not set; it takes both"},
+      {with(torchrun, {{"WORLD_SIZE", "-"}}), "RANK is 3, but WORLD_SIZE is not set; both are required"},
+      {with(torchrun, {{"RANK", "-"}}), "WORLD_SIZE is 4, but RANK is not set; both are required"},
       {with(torchrun, {{"RANK", "4"}}), "RANK is 4, but WORLD_SIZE is 4; ranks begin at 0"},
       {with(torchrun, {{"RANK", "-1"}}), "RANK is '-1'; it must be a number from 0 to 1048575"},
       {with(torchrun, {{"RANK", "2 "}}), "RANK is '2 '; it must be a number from 0 to 1048575"},
@@ -230,45 +231,47 @@ TEST(Launcher, WhatCannotBeMeantIsShown) {
       {with(torchrun, {{"WORLD_SIZE", "99999999999999999999"}}),
        "WORLD_SIZE is '99999999999999999999'; it must be a number from 1 to 1048576"},
       {with(torchrun, {{"LOCAL_RANK", "2"}}), "LOCAL_RANK is 2, but LOCAL_WORLD_SIZE is 2; ranks begin at 0"},
-      {with(torchrun, {{"RANK", "0"}}), "LOCAL_RANK is 1, but this is rank 0 of all (RANK=0 WORLD_SIZE=4)"},
+      {with(torchrun, {{"RANK", "0"}}), "LOCAL_RANK is 1, but the global rank is 0 (RANK=0 WORLD_SIZE=4)"},
       {with(torchrun, {{"LOCAL_WORLD_SIZE", "5"}}),
        "LOCAL_WORLD_SIZE is 5, but there are 4 ranks (RANK=3 WORLD_SIZE=4)"},
-      {with(torchrun, {{"MASTER_ADDR", "-"}}), "RANK is 3, but MASTER_ADDR is not set; it takes both"},
-      {with(torchrun, {{"MASTER_PORT", "-"}}), "RANK is 3, but MASTER_PORT is not set; it takes both"},
+      {with(torchrun, {{"MASTER_ADDR", "-"}}), "RANK is 3, but MASTER_ADDR is not set; both are required"},
+      {with(torchrun, {{"MASTER_PORT", "-"}}), "RANK is 3, but MASTER_PORT is not set; both are required"},
       {with(torchrun, {{"MASTER_PORT", "70000"}}), "MASTER_PORT is '70000'; it must be a number from 1 to 65534"},
       {with(torchrun, {{"KAREZ_TOKEN", "-"}}), "4 ranks on several hosts (RANK=3 WORLD_SIZE=4) have no token"},
       {with(torchrun, {{"KAREZ_TOKEN", "feed"}}), "KAREZ_TOKEN: a token is 64 hexadecimal digits"},
       {with(torchrun, {{"KAREZ_DEVICES", "0"}}), "KAREZ_DEVICES is '0'; it must be a number from 1 to 1048576"},
       {with(torchrun, {{"KAREZ_CROWDED", "yes"}}), "KAREZ_CROWDED is 'yes'; it must be a number from 0 to 1"},
-      {with(karez, {{"KAREZ_RANKS", "-"}}), "KAREZ_RANK is 2, but KAREZ_RANKS is not set; it takes both"},
-      {with(karez, {{"KAREZ_STORE", "-"}}), "KAREZ_RANK is 2, but KAREZ_STORE is not set; it takes both"},
-      {with(karez, {{"KAREZ_TOKEN", "-"}}), "KAREZ_RANK is 2, but KAREZ_TOKEN is not set; it takes both"},
-      {with(karez, {{"KAREZ_STORE", "alpha"}}), "KAREZ_STORE is 'alpha'; such are @name, alpha:4711 and [::1]:4711"},
-      {with(karez, {{"KAREZ_STORE", "alpha:0"}}), "KAREZ_STORE is 'alpha:0'; such are"},
+      {with(karez, {{"KAREZ_RANKS", "-"}}), "KAREZ_RANK is 2, but KAREZ_RANKS is not set; both are required"},
+      {with(karez, {{"KAREZ_STORE", "-"}}), "KAREZ_RANK is 2, but KAREZ_STORE is not set; both are required"},
+      {with(karez, {{"KAREZ_TOKEN", "-"}}), "KAREZ_RANK is 2, but KAREZ_TOKEN is not set; both are required"},
+      {with(karez, {{"KAREZ_STORE", "alpha"}}),
+       "KAREZ_STORE is 'alpha'; it must have the form @name, alpha:4711 or [::1]:4711"},
+      {with(karez, {{"KAREZ_STORE", "alpha:0"}}), "KAREZ_STORE is 'alpha:0'; it must have the form"},
       {with(karez, {{"KAREZ_LOCAL_RANKS", "3"}}),
-       "KAREZ_STORE is @karez-abc, which only one host sees, but 3 of 4 ranks are on this one"},
+       "KAREZ_STORE is @karez-abc, which is visible on one host only, but 3 of 4 ranks are on this one"},
       {with(open_mpi, {{"OMPI_COMM_WORLD_SIZE", "-"}}),
-       "OMPI_COMM_WORLD_RANK is 1, but OMPI_COMM_WORLD_SIZE is not set; it takes both"},
+       "OMPI_COMM_WORLD_RANK is 1, but OMPI_COMM_WORLD_SIZE is not set; both are required"},
       {with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
-       "4 ranks on several hosts by Open MPI: nothing says on which of them rank 0 is"},
+       "4 ranks on several hosts by Open MPI: the host of rank 0 is unknown"},
       {with(open_mpi, {{"PMIX_NAMESPACE", "-"}, {"OMPI_MCA_orte_precondition_transports", "-"}}),
        "neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid"},
       {with(open_mpi, {{"OMPI_MCA_orte_precondition_transports", "short"}}),
        "OMPI_MCA_orte_precondition_transports has 5 characters"},
       {with(slurm, {{"SLURM_NTASKS", "8"}}), "SLURM_STEP_NUM_TASKS is 6, but SLURM_NTASKS is 8"},
-      {with(slurm, {{"SLURM_PROCID", "-"}}), "SLURM_STEP_NUM_TASKS is 6, but SLURM_PROCID is not set; it takes both"},
+      {with(slurm, {{"SLURM_PROCID", "-"}}),
+       "SLURM_STEP_NUM_TASKS is 6, but SLURM_PROCID is not set; both are required"},
       {with(slurm, {{"SLURM_PROCID", "-"}, {"SLURM_NTASKS", "-"}, {"SLURM_STEP_NUM_TASKS", "-"}}),
-       "SLURM_PROCID is not set; it takes both"},
-      {with(slurm, {{"SLURM_JOB_ID", "-"}}), "SLURM_STEP_ID is 0, but SLURM_JOB_ID is not set; it takes both"},
+       "SLURM_PROCID is not set; both are required"},
+      {with(slurm, {{"SLURM_JOB_ID", "-"}}), "SLURM_STEP_ID is 0, but SLURM_JOB_ID is not set; both are required"},
       {with(slurm, {{"SLURM_STEP_ID", "batch"}}), "SLURM_STEP_ID is 'batch'; it must be a number from 0 to 4294967295"},
       {with(slurm, {{"SLURM_STEP_ID", "4294967296"}}),
        "SLURM_STEP_ID is '4294967296'; it must be a number from 0 to 4294967295"},
       {with(slurm, {{"SLURM_STEP_NODELIST", "-"}}),
-       "SLURM_STEP_ID is 0, but SLURM_STEP_NODELIST is not set; it takes both"},
-      {with(slurm, {{"SLURM_STEP_NODELIST", "gpu[1-"}}), "'gpu[1-' is no list of hosts of Slurm"},
+       "SLURM_STEP_ID is 0, but SLURM_STEP_NODELIST is not set; both are required"},
+      {with(slurm, {{"SLURM_STEP_NODELIST", "gpu[1-"}}), "'gpu[1-' is not a Slurm host list"},
       {with(slurm, {{"SLURM_NODEID", "3"}}), "SLURM_NODEID is 3, but SLURM_STEP_NODELIST names 3 hosts"},
-      {with(slurm, {{"SLURM_LOCALID", "2"}}), "SLURM_LOCALID is 2, but of the ranks 2 are on this node"},
-      {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}), "'2(x' is no list of numbers of tasks of Slurm"},
+      {with(slurm, {{"SLURM_LOCALID", "2"}}), "SLURM_LOCALID is 2, but only 2 ranks are on this node"},
+      {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}), "'2(x' is not a Slurm list of task counts"},
   };
   for (const auto& [variables, said] : cases) EXPECT_THAT(error(variables), HasSubstr(said));
 }
@@ -284,12 +287,12 @@ TEST(Ports, OfAJobAreFree) {
   for (int taken = port; taken < port + ports_per_job; ++taken) {
     Address address{"0.0.0.0", taken};
     const Descriptor listener = listen_at(address, 1);
-    EXPECT_THAT(error_of([&] { free_ports(port, port + 1); }), HasSubstr(cat("no 8 ports in a row from ", port)))
+    EXPECT_THAT(error_of([&] { free_ports(port, port + 1); }), HasSubstr(cat("no 8 consecutive ports from ", port)))
         << taken;
   }
 }
 
-TEST(SlurmList, AListOfHostsBeginsWithItsFirst) {
+TEST(SlurmList, HostListsGiveTheirFirstHostAndTheirCount) {
   struct {
     const char* text;
     const char* first;
@@ -307,15 +310,15 @@ TEST(SlurmList, AListOfHostsBeginsWithItsFirst) {
   }
   for (const char* bad : {"", ",", "a,", "a,,b", "a[", "a]", "a[]", "a[1-]", "a[-2]", "a[3-1]", "a[x]", "a[1,]", "a b",
                           "a[[1]]", "a[1-2000000000000]"})
-    EXPECT_THAT(error_of([&] { parse_slurm_hosts(bad); }), HasSubstr("is no list of hosts of Slurm")) << bad;
+    EXPECT_THAT(error_of([&] { parse_slurm_hosts(bad); }), HasSubstr("is not a Slurm host list")) << bad;
 }
 
-TEST(SlurmList, TasksOfANodeAreCountedOff) {
+TEST(SlurmList, TaskListsGiveTheTasksOfANode) {
   EXPECT_EQ(slurm_tasks_of("4", 0), 4);
   for (int node = 0; node < 4; ++node) EXPECT_EQ(slurm_tasks_of("2(x3),1", node), node < 3 ? 2 : 1);
   EXPECT_THAT(error_of([] { slurm_tasks_of("2(x3),1", 4); }), HasSubstr("has 4 nodes; this is node 4"));
   for (const char* bad : {"", "x", "2(x3", "2(3)", "2(x)", "(x2)", "2,,1", "2(x3)1"})
-    EXPECT_THAT(error_of([&] { slurm_tasks_of(bad, 9); }), HasSubstr("is no list of numbers")) << bad;
+    EXPECT_THAT(error_of([&] { slurm_tasks_of(bad, 9); }), HasSubstr("is not a Slurm list of task counts")) << bad;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Links: the one seam between collectives and whatever carries bytes. One end sends from its memory into the memory the
-// other end posted. A link to another process can fail; it then says so, and every collective over it ends with the
+// Links: the interface between collectives and transports. One end sends from its memory into memory that the other end
+// posted. A link to another process can fail; it then reports the failure, and every collective over it ends with the
 // peer's name.
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace karez::comm {
 
-// Called from the peer's thread when something this member waits for has happened. It may post a message; it must not
-// work or block.
+// Called from the peer's thread when an event that this member waits for has occurred. It may post a message; it must
+// not compute or block.
 using Wake = std::function<void()>;
 
-// Rings once for any number of happenings between two answers, so that a member gets one message where three peers
+// Notifies once for any number of events between two acknowledgements, so a member gets one message when three peers
 // wrote to it.
 class Notifier {
  public:
@@ -28,9 +28,9 @@ class Notifier {
   void notify() {
     if (!notified_.exchange(true, std::memory_order_acq_rel) && wake_) wake_();
   }
-  void acknowledge() { notified_.exchange(false, std::memory_order_acq_rel); }  // before looking at the links
+  void acknowledge() { notified_.exchange(false, std::memory_order_acq_rel); }  // before reading the links' counters
 
-  // A link has failed. The first one's error stays: who ended later often did so because of it.
+  // A link has failed. The first error is kept, because later failures are often its consequence.
   void notify_failure(const Error& error) {
     if (!failure_claimed_.exchange(true, std::memory_order_acq_rel)) {
       failure_ = std::make_unique<Error>(error);
@@ -47,33 +47,33 @@ class Notifier {
   std::unique_ptr<Error> failure_;
 };
 
-// One end of a link to one peer. Messages keep their order: the k-th send meets the peer's k-th posted receive, and
-// both name the same number of bytes. A posted receive is the credit: a send without one waits, unless it is short and
-// the carrier has room for it at the other end; its memory must stay as it is until `sent` counts it. Each end is used
-// by one thread at a time. Nothing allocates or blocks after construction. After a failure nothing moves any more:
-// `failure` says why and stays, no posted memory is touched again, the bell has rung, and post_receive and send throw
-// it. What arrived before it counts, also where its receive is posted after it.
+// One end of a link to one peer. Messages keep their order: the k-th send matches the peer's k-th posted receive, and
+// both give the same number of bytes. A posted receive is the credit: a send without one waits, unless it is short and
+// the transport can buffer it at the other end; its memory must not change until `sent` counts it. Each end is used by
+// one thread at a time. Nothing allocates or blocks after construction. After a failure no data moves any more:
+// `failure` remains set, posted memory is not accessed again, the notifier has been notified, and post_receive and send
+// throw the error. Messages that arrived before the failure count, even if their receive is posted after it.
 class Link {
  public:
   virtual ~Link() = default;
   virtual void post_receive(std::byte* into, std::int64_t bytes) = 0;
   virtual void send(const std::byte* from, std::int64_t bytes) = 0;
   virtual std::int64_t received() const = 0;    // messages that have arrived here since the link was made
-  virtual std::int64_t sent() const = 0;        // messages of this end that have left; their memory is free again
-  virtual std::int64_t bytes_sent() const = 0;  // by this end, counted where they are copied
-  virtual int depth() const = 0;  // posted receives (and as many sends) that may wait at once; more is an error
+  virtual std::int64_t sent() const = 0;        // messages sent from this end; their memory is free again
+  virtual std::int64_t bytes_sent() const = 0;  // by this end, counted when they are copied
+  virtual int depth() const = 0;  // posted receives (and also sends) that may be pending at once; more is an error
   virtual const Error* failure() const {
     return nullptr;
-  }  // of kind peer, with the peer's name; null while all is well
+  }  // of kind peer, with the peer's name; null if there was none
 
-  // For a thread that would rather look again than be woken. Between set_busy_poll(true) and set_busy_poll(false) it
-  // promises to call `poll` again and again; what arrives meanwhile may wait for that, and wakes nobody. A link within
-  // one process has nothing to look for.
+  // For a thread that polls instead of sleeping. Between set_busy_poll(true) and set_busy_poll(false) it must call
+  // `poll` repeatedly; data that arrives meanwhile may wait for that call, and wakes no thread. A link within one
+  // process has nothing to poll.
   virtual void set_busy_poll(bool) {}
   virtual void poll() {}
 };
 
-// One member's end of a communicator: a link to each peer and the bell they ring.
+// One member's end of a communicator: a link to each peer, and the notifier that they share.
 class Endpoint {
  public:
   Endpoint(int member, int members, Notifier& notifier)
@@ -86,14 +86,14 @@ class Endpoint {
   Link& link(int peer) const { return *links_[static_cast<std::size_t>(peer)]; }
   bool has_link(int peer) const {
     return links_[static_cast<std::size_t>(peer)] != nullptr;
-  }  // not to those with whom nothing is exchanged
+  }  // false for peers with which it exchanges nothing
   // Returns the link that was there before, if any.
   std::unique_ptr<Link> connect(int peer, std::unique_ptr<Link> link) {
     return std::exchange(links_[static_cast<std::size_t>(peer)], std::move(link));
   }
   void set_wake(Wake wake) { notifier_->set_wake(std::move(wake)); }  // before the first message
   Notifier& notifier() const { return *notifier_; }
-  // Throws the failure of whichever link failed first, if any has.
+  // Throws the failure of the link that failed first, if any has.
   void check() const {
     if (const Error* failure = notifier_->failure()) throw Error(*failure);
   }
@@ -114,7 +114,7 @@ class Endpoint {
  private:
   int member_;
   Notifier* notifier_;
-  std::vector<std::unique_ptr<Link>> links_;  // none to itself, nor where none was made
+  std::vector<std::unique_ptr<Link>> links_;  // null for itself and for peers without a link
 };
 
 }  // namespace karez::comm

@@ -1,4 +1,4 @@
-// Tests of closing links while their connection lives on: what is freed, and what goes on.
+// Closing links while their connection stays open: their memory is freed, and other links are not affected.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/epoll.h>
@@ -18,7 +18,7 @@ namespace karez::comm {
 namespace {
 using namespace test;
 
-// Takes as many bytes as the test allows, and keeps them.
+// A wire that accepts the number of bytes that the test allows, and records them.
 class LimitedWire : public Wire {
  public:
   explicit LimitedWire(std::size_t allowed) : allowed_(allowed) {}
@@ -78,7 +78,7 @@ std::string print_frames(const std::string& bytes) {
   return out;
 }
 
-TEST(LinkClose, ALinkWhoseCreditIsHalfSentLeavesTheOthersAlone) {
+TEST(LinkClose, ClosingALinkWhoseCreditIsHalfSentDoesNotAffectOthers) {
   Reactor reactor;
   auto wire = std::make_unique<LimitedWire>(10);  // less than a frame
   LimitedWire& written = *wire;
@@ -96,7 +96,7 @@ TEST(LinkClose, ALinkWhoseCreditIsHalfSentLeavesTheOthersAlone) {
   EXPECT_EQ(connection.failure(), nullptr);
 }
 
-TEST(LinkClose, AClosedLinkNotifiesNoMore) {
+TEST(LinkClose, AClosedLinkDoesNotNotify) {
   Reactor reactor;
   auto connection = std::make_unique<Connection>(reactor, std::make_unique<LimitedWire>(1000), "rank 1");
   Notifier closed, open;
@@ -106,16 +106,16 @@ TEST(LinkClose, AClosedLinkNotifiesNoMore) {
   EXPECT_TRUE(await([&] { return open.failed(); }));
   second.reset();
   connection.reset();
-  EXPECT_FALSE(closed.failed()) << "its owner may be gone";
+  EXPECT_FALSE(closed.failed()) << "its owner may be destroyed";
 }
 
 class LinkCloseByTransport : public ::testing::TestWithParam<TransportKind> {};
 INSTANTIATE_TEST_SUITE_P(Transports, LinkCloseByTransport, ::testing::ValuesIn(transports),
                          [](const auto& kind) { return kind.param.name; });
 
-TEST_P(LinkCloseByTransport, ManyLinksOneAfterTheOtherTakeNoMoreMemoryThanAFew) {
+TEST_P(LinkCloseByTransport, ManyLinksInSequenceUseNoMoreMemoryThanAFew) {
   const TransportKind& transport = GetParam();
-  if (!transport.exists() || transport.sockets == nullptr) return;  // one within a process has no connection
+  if (!transport.exists() || transport.sockets == nullptr) return;  // a link within a process has no connection
   auto sockets = transport.sockets();
   ConnectionEnd left(transport, std::move(sockets[0]), 0), right(transport, std::move(sockets[1]), 1);
   Notifier notifier;
@@ -124,7 +124,7 @@ TEST_P(LinkCloseByTransport, ManyLinksOneAfterTheOtherTakeNoMoreMemoryThanAFew) 
     for (std::uint64_t i = first; i < first + count; ++i) {
       auto a = left.connection().open(i, 2, notifier), b = right.connection().open(i, 2, notifier);
       b->post_receive(reinterpret_cast<std::byte*>(&into), sizeof into);
-      if (i % 64 == 0) {  // a message too; others close before their credit is seen
+      if (i % 64 == 0) {  // with a message; the others close before their credit is seen
         message = static_cast<std::int64_t>(i);
         a->send(reinterpret_cast<const std::byte*>(&message), sizeof message);
         ASSERT_TRUE(await([&] { return b->received() == 1 && a->sent() == 1; })) << i;
@@ -138,7 +138,7 @@ TEST_P(LinkCloseByTransport, ManyLinksOneAfterTheOtherTakeNoMoreMemoryThanAFew) 
                               ? 1'000'000
                               : 70'000);  // more than a peer may name before they are opened
   const auto after = mallinfo2().uordblks;
-  EXPECT_LT(after, before + (4 << 20)) << "bytes: 2 KB of each would be 140 MB";
+  EXPECT_LT(after, before + (4 << 20)) << "bytes; 2 KB for each link would be 140 MB";
   EXPECT_EQ(left.connection().failure(), nullptr);
 }
 

@@ -44,7 +44,7 @@ TEST(Link, TheFirstSideIsWokenOnceUntilItAcknowledges) {
   EXPECT_EQ(woken, 2);
 }
 
-// A link whose message arrives in the very moment after somebody looked for it.
+// A link whose message arrives just after a member has read its counter.
 class LateLink : public Link {
  public:
   explicit LateLink(Notifier& notifier) : notifier_(notifier) {}
@@ -52,7 +52,7 @@ class LateLink : public Link {
   void send(const std::byte*, std::int64_t) override { ++sent_; }
   std::int64_t received() const override {
     std::int64_t seen = received_;
-    if (++looks_ == 2) {  // the first look is of the run that starts
+    if (++looks_ == 2) {  // the run's start reads it first
       ++received_;
       notifier_.notify();
     }
@@ -83,10 +83,10 @@ TEST(Link, AnArrivalJustAfterThePollNotifiesAgain) {
   float in[4] = {}, out[4] = {};
   alignas(64) std::byte staging[64];
   run.start(reinterpret_cast<std::byte*>(in), reinterpret_cast<std::byte*>(out), staging);
-  notifier.notify();  // something happened before, and the run answers it by looking
+  notifier.notify();  // an earlier event, which the run acknowledges
   ASSERT_EQ(woken, 1);
   EXPECT_FALSE(run.advance());
-  EXPECT_EQ(woken, 2) << "it came after the look: without a second ring nobody would look again";
+  EXPECT_EQ(woken, 2) << "it arrived after the read: without a second notification no thread would read again";
   EXPECT_TRUE(run.advance());
 }
 
@@ -97,22 +97,22 @@ TEST(Link, TheFirstFailureOfAnEndpointStays) {
   Endpoint endpoint(0, 1, notifier);
   EXPECT_NO_THROW(endpoint.check());
   EXPECT_EQ(notifier.failure(), nullptr);
-  notifier.notify_failure(Error(ErrorKind::peer, "rank 2 has gone"));
+  notifier.notify_failure(Error(ErrorKind::peer, "rank 2 has exited"));
   notifier.acknowledge();
-  notifier.notify_failure(Error(ErrorKind::peer, "rank 1 has gone"));
+  notifier.notify_failure(Error(ErrorKind::peer, "rank 1 has exited"));
   EXPECT_EQ(woken, 2);
   ASSERT_TRUE(notifier.failed());
-  EXPECT_STREQ(notifier.failure()->what(), "rank 2 has gone");
+  EXPECT_STREQ(notifier.failure()->what(), "rank 2 has exited");
   try {
     endpoint.check();
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "rank 2 has gone");
+    EXPECT_STREQ(error.what(), "rank 2 has exited");
     EXPECT_EQ(error.kind, ErrorKind::peer);
   }
 }
 
-TEST(Link, MessagesMeetReceivesInOrder) {
+TEST(Link, MessagesMatchReceivesInOrder) {
   LocalHub hub(2, 3);
   Link &a = hub.endpoint(0).link(1), &b = hub.endpoint(1).link(0);
   int from[12], to[12];
@@ -126,7 +126,7 @@ TEST(Link, MessagesMeetReceivesInOrder) {
   for (int i = 0; i < 12; ++i) EXPECT_EQ(to[i], i);
 }
 
-TEST(Link, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
+TEST(Link, ALinkRejectsMoreThanItsDepthInsteadOfOverwriting) {
   LocalHub hub(2, 2);
   Link& a = hub.endpoint(0).link(1);
   char c = 'x';
@@ -134,20 +134,22 @@ TEST(Link, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
   try {
     a.send(reinterpret_cast<std::byte*>(&c), 1);
     ADD_FAILURE();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "link 0 -> 1: more than 2 sends wait at once"); }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "link 0 -> 1: more than 2 sends are pending"); }
 }
 
-TEST(Link, SizesThatDifferAreAnErrorOfWhoComesSecond) {
+TEST(Link, DifferentSizesAreAnErrorOfTheLaterSide) {
   LocalHub hub(2);
   char c[4];
   hub.endpoint(0).link(1).send(bytes(c), 4);
   try {
     hub.endpoint(1).link(0).post_receive(bytes(c), 3);
     ADD_FAILURE();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "link 0 -> 1: a message of 4 bytes meets a receive of 3"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "link 0 -> 1: a message of 4 bytes does not match a receive of 3");
+  }
 }
 
-TEST(Link, HubsNeedMembers) {
+TEST(Link, AHubNeedsMembersAndDepth) {
   EXPECT_THROW(LocalHub(0), Error);
   EXPECT_THROW(LocalHub(2, 0), Error);
   LocalHub hub(1);

@@ -1,4 +1,4 @@
-// Rendezvous in one process: each message has a cell in which sender and receiver meet, and who comes second copies.
+// Local links: each message has a cell shared by sender and receiver, and the later of the two copies.
 #include "karez/comm/local_hub.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ struct Cell {
 };
 }  // namespace
 
-// One direction of one pair. Message k uses cell k mod depth; each side counts its own posts, and `done` counts what
-// was copied.
+// One direction of one pair of members. Message k uses cell k mod depth; each side counts its own posts, and `done`
+// counts the copied messages.
 struct LocalChannel {
   LocalChannel(int from, int to, int depth, Notifier& sender_notifier, Notifier& receiver_notifier)
       : from_member(from),
@@ -33,17 +33,17 @@ struct LocalChannel {
   Cell& cell(std::int64_t message, std::string_view what) {
     auto depth = static_cast<std::int64_t>(cells.size());
     require(message - done.load(std::memory_order_acquire) < depth, "link ", from_member, " -> ", to_member,
-            ": more than ", depth, " ", what, " wait at once");
+            ": more than ", depth, " ", what, " are pending");
     return cells[static_cast<std::size_t>(message % depth)];
   }
 
-  // Called by the later of both.
+  // Called by the later of the two sides.
   void copy(Cell& cell) {
     require(cell.receive_bytes == cell.send_bytes, "link ", from_member, " -> ", to_member, ": a message of ",
-            cell.send_bytes, " bytes meets a receive of ", cell.receive_bytes);
+            cell.send_bytes, " bytes does not match a receive of ", cell.receive_bytes);
     if (cell.send_bytes > 0) copy_bytes(cell.into, cell.from, static_cast<std::size_t>(cell.send_bytes));
     bytes.fetch_add(cell.send_bytes, std::memory_order_relaxed);
-    cell.state.store(idle, std::memory_order_relaxed);  // whoever posts here next has seen `done` first
+    cell.state.store(idle, std::memory_order_relaxed);  // the next side to post here reads `done` first
     done.fetch_add(1, std::memory_order_acq_rel);
   }
 
@@ -76,8 +76,8 @@ struct LocalChannel {
   int from_member, to_member;
   std::vector<Cell> cells;
   Notifier &sender_notifier, &receiver_notifier;
-  alignas(64) std::int64_t receives = 0;  // by the receiving end alone
-  alignas(64) std::int64_t sends = 0;     // by the sending end alone
+  alignas(64) std::int64_t receives = 0;  // used by the receiving end only
+  alignas(64) std::int64_t sends = 0;     // used by the sending end only
   alignas(64) std::atomic<std::int64_t> done{0};
   std::atomic<std::int64_t> bytes{0};
 };
@@ -111,7 +111,8 @@ LocalHub::LocalHub(int members, int depth) : LocalHub(members, all_of(members), 
 LocalHub::LocalHub(int members, std::vector<int> local_members, int depth)
     : members_(members),
       local_members_(std::move(local_members)) {
-  require(members >= 1 && depth >= 1, "a hub of ", members, " members with ", depth, " messages each");
+  require(members >= 1 && depth >= 1, "a hub needs members and messages, got ", members, " members with ", depth,
+          " messages each");
   const std::size_t n = local_members_.size();
   for (std::size_t i = 0; i < n; ++i) {
     require(local_members_[i] >= 0 && local_members_[i] < members, "a hub of ", members, " members has no member ",
@@ -138,7 +139,7 @@ LocalHub::~LocalHub() = default;
 Endpoint& LocalHub::endpoint(int member) {
   const auto at = std::find(local_members_.begin(), local_members_.end(), member);
   require(at != local_members_.end(), "no member ", member, " in a hub of ", local_members_.size(),
-          local_members_.size() == static_cast<std::size_t>(members_) ? "" : " of its members");
+          local_members_.size() == static_cast<std::size_t>(members_) ? "" : " local members");
   return endpoints_[static_cast<std::size_t>(at - local_members_.begin())];
 }
 

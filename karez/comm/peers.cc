@@ -1,5 +1,5 @@
-// Finds peers through the store and connects to them, by shared memory on one host and by TCP between hosts, or as is
-// asked for.
+// Finds peers through the store and connects to them: by shared memory on one host, by TCP between hosts, or by a
+// forced link class.
 #include "karez/comm/peers.h"
 
 #include <array>
@@ -16,14 +16,14 @@
 namespace karez::comm {
 namespace {
 constexpr std::uint32_t control_bit =
-    1u << 31;  // who dials says so beside its rank and the generation of the connection
+    1u << 31;  // in the number that a dialling rank sends, next to its rank and the generation of the connection
 constexpr int generation_shift = 24;
 constexpr std::uint32_t generation_count = 1u << 7;
 
 std::string purpose_of(int rank) { return cat("rank ", rank); }
 std::string key_of(int rank) { return cat("peer/", rank); }
 
-// Nobody can guess it, and it says nothing about the world.
+// It cannot be guessed, and it reveals nothing about the world.
 Address random_socket_name() {
   std::string hex = print(random_token());
   return {cat("@karez-", std::string_view(hex).substr(0, 32)), 0};
@@ -52,8 +52,10 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
       token_(token),
       options_(std::move(options)),
       entries_(static_cast<std::size_t>(options_.ranks)) {
-  require(options_.rank >= 0 && options_.rank < options_.ranks, "rank ", options_.rank, " of ", options_.ranks);
-  require(options_.ranks <= 1 << generation_shift, options_.ranks, " ranks; ", 1 << generation_shift, " are possible");
+  require(options_.rank >= 0 && options_.rank < options_.ranks, "rank out of range: ", options_.rank, " of ",
+          options_.ranks);
+  require(options_.ranks <= 1 << generation_shift, options_.ranks, " ranks; at most ", 1 << generation_shift,
+          " are possible");
   if (options_.host.empty()) options_.host = this_host();
   if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force)
     options_.force = link_class_from(given);
@@ -73,7 +75,7 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
 Peers::~Peers() = default;
 
 const Peers::Peer& Peers::peer(int rank) {
-  require(rank >= 0 && rank < ranks() && rank != this->rank(), "rank ", rank, " is no peer of rank ", this->rank(),
+  require(rank >= 0 && rank < ranks() && rank != this->rank(), "rank ", rank, " is not a peer of rank ", this->rank(),
           " of ", ranks());
   auto& entry = entries_[static_cast<std::size_t>(rank)];
   if (entry.peer) return *entry.peer;
@@ -105,7 +107,7 @@ LinkClass Peers::link_class(int rank) {
 LinkClass Peers::link_class_locked(int rank) {
   bool same_host = peer(rank).host == options_.host;
   LinkClass link = options_.force.value_or(same_host ? LinkClass::shm : LinkClass::tcp);
-  require(link != LinkClass::shm || same_host, "links are to be shm, but rank ", rank, " (", peer(rank).name,
+  require(link != LinkClass::shm || same_host, "links are forced to shm, but rank ", rank, " (", peer(rank).name,
           ") is on another host (", peer(rank).host, ") than rank ", this->rank(), " (", options_.host, ")");
   return link;
 }
@@ -129,7 +131,7 @@ Connection& Peers::connect(int rank, Lane lane) {
 
 void Peers::reset_connections() {
   std::lock_guard turn(connecting_);
-  std::vector<LaneState> old;  // gone without the lock
+  std::vector<LaneState> old;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   generation_ = (generation_ + 1) % generation_count;
   cancel_reason_.clear();
@@ -197,7 +199,7 @@ std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
     if (link == LinkClass::shm && lane == data_lane) return SharedWire::attach(std::move(socket), options_.timeout);
     return std::make_unique<SocketWire>(std::move(socket));
   } catch (const Error& error) {
-    store_.check();  // if somebody has gone, that says more
+    store_.check();  // if a rank has exited, that error is more specific
     fail(ErrorKind::peer, "no connection to rank ", rank, " (", other.name, "): ", error.what());
   }
 }
@@ -218,7 +220,7 @@ std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
       incoming_changed_.wait_for(lock, std::chrono::milliseconds(100),
                                  [&] { return lane_state.incoming != nullptr || !cancel_reason_.empty(); });
       require(ErrorKind::peer, cancel_reason_.empty(), "rank ", rank, " (", name,
-              ") is not waited for any more: ", cancel_reason_);
+              ") is no longer awaited: ", cancel_reason_);
       if (lane_state.incoming != nullptr) return std::move(lane_state.incoming);
     }
     store_.check();
@@ -227,13 +229,14 @@ std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
   }
 }
 
-// On the reactor's thread: it asks the store nothing.
+// On the reactor's thread; makes no requests to the store.
 void Peers::accept_peer(Descriptor socket, std::uint32_t who, LinkClass listener) {
   const Lane lane = (who & control_bit) != 0 ? control_lane : data_lane;
   const std::uint32_t generation = who >> generation_shift & (generation_count - 1);
   who &= (1u << generation_shift) - 1;
   bool known = who > static_cast<std::uint32_t>(rank()) && who < static_cast<std::uint32_t>(ranks());
-  require(ErrorKind::peer, known, "rank ", who, " dials rank ", rank(), " of ", ranks(), "; the higher one dials");
+  require(ErrorKind::peer, known, "rank ", who, " dials rank ", rank(), " of ", ranks(),
+          "; only a higher rank may dial");
   set_tcp_options(socket.get(), options_.peer_timeout);
   std::unique_ptr<Wire> wire;
   if (options_.force == LinkClass::ucx && lane == data_lane)
@@ -241,7 +244,7 @@ void Peers::accept_peer(Descriptor socket, std::uint32_t who, LinkClass listener
   else if (listener == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
   else wire = std::make_unique<SocketWire>(std::move(socket));
   std::lock_guard lock(mutex_);
-  require(ErrorKind::peer, generation == generation_, "rank ", who, " dials for connections that are no more");
+  require(ErrorKind::peer, generation == generation_, "rank ", who, " dials for connections that were reset");
   LaneState& lane_state = entries_[who].lanes[lane];
   require(ErrorKind::peer, lane_state.incoming == nullptr && !lane_state.dialled, "rank ", who, " dials a second time");
   lane_state.dialled = true;

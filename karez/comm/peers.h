@@ -1,4 +1,4 @@
-// The other processes of a world: how each is reached, and the one connection to each, made when first needed.
+// The other processes of a world: how each is reached, and the connections to each, made when first needed.
 #pragma once
 
 #include <array>
@@ -19,25 +19,25 @@
 
 namespace karez::comm {
 
-enum class LinkClass { shm, tcp, ucx };  // ucx: only where it is asked for
+enum class LinkClass { shm, tcp, ucx };  // ucx: only if forced
 std::string_view name_of(LinkClass link);
 std::optional<LinkClass> link_class_from(
-    std::string_view name);  // "" is none: locality decides. Throws on another name
+    std::string_view name);  // "" gives none: locality decides. Throws on an unknown name
 
 struct PeersOptions {
   int rank = 0, ranks = 1;
-  std::string interface = {};           // whose address others reach this process at; "": loopback
-  std::optional<LinkClass> force = {};  // none: what KAREZ_LINK says, and without that locality
+  std::string interface = {};           // others reach this process at its address; "": loopback
+  std::optional<LinkClass> force = {};  // none: KAREZ_LINK decides, or without it locality
   std::string host = {};                // "": this_host()
-  Seconds timeout{30};                  // for a peer to come, and to be reached
-  Seconds peer_timeout{30};             // how long a peer's kernel may say nothing
+  Seconds timeout{30};                  // for a peer to join, and to be reached
+  Seconds peer_timeout{30};             // the longest silence of a peer's kernel
 };
 
 class Peers {
  public:
-  // Publishes how this process is reached. All of the world do it, in one store.
+  // Publishes how this process is reached. All ranks of the world do so, in one store.
   Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOptions options);
-  ~Peers();  // no links are left
+  ~Peers();  // after all links are closed
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
@@ -45,28 +45,27 @@ class Peers {
   int ranks() const { return options_.ranks; }
 
   const std::string& host() const { return options_.host; }           // of this rank
-  std::optional<LinkClass> forced() const { return options_.force; }  // in place of what locality says
+  std::optional<LinkClass> forced() const { return options_.force; }  // overrides locality
 
-  // The connection to another rank, made now if there is none; the other rank asks for it too, sooner or later: the
-  // higher one dials, the lower one waits for it, so no circle of ranks can wait. Throws Error (kind peer) with its
-  // name if it does not come, or if somebody of the world has gone meanwhile.
+  // The connection to another rank, made now if there is none. The other rank must request it too, earlier or later:
+  // the higher one dials, the lower one waits for it, so ranks cannot wait in a cycle. Throws Error (kind peer) with
+  // the peer's name if it does not connect, or if any rank of the world has exited meanwhile.
   Connection& connect(int rank);
-  // Another one, likewise, beside that which carries data: what is said there waits for no data. Always a socket, so
-  // that the kernel answers for a process that does not.
+  // A second connection, made in the same way, whose messages do not wait for data. It is always a socket, so that the
+  // kernel acknowledges for a process that does not respond.
   Connection& control(int rank);
-  bool has_joined(int rank);       // has published how it is reached; asks the store
-  LinkClass link_class(int rank);  // of that connection; may ask the store
-  // Forgets all connections, none of which has links any more, and that somebody was given up: the next `connect` makes
-  // new ones. All ranks do so, and none asks for a connection before all have. What an old one still says at the door
-  // is turned away.
+  bool has_joined(int rank);       // has published how it is reached; queries the store
+  LinkClass link_class(int rank);  // of that connection; may query the store
+  // Discards all connections, which have no links any more, and any cancellation: the next `connect` makes new ones.
+  // All ranks do so, and none requests a connection before all have. Late dials for old connections are rejected.
   void reset_connections();
-  // Nobody waits for another rank here from now on; `lost`: because that one cannot go on. From any thread.
+  // From now on no thread waits for another rank here; `lost`: the rank that cannot continue. From any thread.
   void cancel_waits(const std::string& why, std::optional<int> lost = {});
   std::optional<int> lost() const;
-  std::optional<int> awaited() const;   // whose connection is waited for now; from any thread
-  std::int64_t bytes_received() const;  // bytes that came on the connections for data, ever; from any thread
-  std::string name(int rank) const;  // "rank 1 (alpha, process 4711)", or "rank 1" before it is known; from any thread
-  bool is_stopped(int rank) const;   // by a signal, as far as it is known and seen from here (host.h); from any thread
+  std::optional<int> awaited() const;   // the rank whose connection is awaited now; from any thread
+  std::int64_t bytes_received() const;  // all bytes received on data connections; from any thread
+  std::string name(int rank) const;     // "rank 1 (alpha, process 4711)", or "rank 1" if not known yet; from any thread
+  bool is_stopped(int rank) const;      // by a signal, if that is visible from here (host.h); from any thread
 
  private:
   struct Peer {  // as published
@@ -74,7 +73,7 @@ class Peers {
   };
   enum Lane { data_lane, control_lane, lane_count };
   struct LaneState {
-    std::unique_ptr<Wire> incoming;  // it dialled, and nobody here has asked for it yet
+    std::unique_ptr<Wire> incoming;  // the peer has dialled, and this rank has not requested it yet
     bool dialled = false;
     std::unique_ptr<Connection> connection;
   };
@@ -94,13 +93,13 @@ class Peers {
   StoreClient& store_;
   Token token_;
   PeersOptions options_;
-  std::mutex connecting_;  // one at a time
+  std::mutex connecting_;  // one thread at a time
   mutable std::mutex
-      mutex_;  // of what the reactor's thread brings, of `cancel_reason_` and of peers as others see them
+      mutex_;  // guards data from the reactor's thread, `cancel_reason_`, and the peers as other threads read them
   std::condition_variable incoming_changed_;
-  std::string cancel_reason_;  // why
+  std::string cancel_reason_;  // empty: not cancelled
   std::optional<int> lost_;
-  std::uint32_t generation_ = 0;  // of connections
+  std::uint32_t generation_ = 0;  // of connections; each reset increments it
   std::atomic<int> awaited_{-1};
   std::vector<Entry> entries_;  // by rank
   std::unique_ptr<Acceptor> tcp_, local_;

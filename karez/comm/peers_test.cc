@@ -1,5 +1,5 @@
-// Processes that find each other through the store, connect by the carrier that fits, and run collectives; and what
-// they hear of a death.
+// Processes that find each other through the store, connect by the appropriate transport, and run collectives; and
+// their errors when a rank dies.
 #include "karez/comm/peers.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ struct Rank {
     for (int r = 0; r < options.ranks; ++r)
       if (r != options.rank) endpoint.connect(r, peers.connect(r).open(1, 8, notifier));
   }
-  // "" or what is wrong.
+  // "", or the error.
   std::string run(Case& c) {
     auto m = static_cast<std::size_t>(peers.rank());
     CollectiveRun run(c.specs[m], endpoint);
@@ -44,7 +44,7 @@ struct Rank {
     if (!await([&] { return run.advance(); })) return "it does not end";
     auto size = static_cast<std::size_t>(c.out[m].size());
     return std::memcmp(c.out[m].data(), c.expected[m].data(), size) == 0 ? ""
-                                                                         : cat(c.name, ": other bytes at rank ", m);
+                                                                         : cat(c.name, ": different bytes at rank ", m);
   }
   Reactor reactor;
   StoreClient client;
@@ -53,7 +53,7 @@ struct Rank {
   Endpoint endpoint;
 };
 
-// A port for the store, known before any process is there.
+// A port for the store, known before any process starts.
 Address free_address() {
   Address address;
   Descriptor free = listen_at(address, 1);
@@ -66,7 +66,7 @@ struct Server {
   StoreServer store;
 };
 
-// Runs `body` as each rank, each in a process of its own but rank 0, which is this one.
+// Runs `body` for each rank: rank 0 in this process, every other rank in a process of its own.
 int run_world(int ranks, const std::function<int(int rank, const Address&, const Token&)>& body) {
   Address address = free_address();
   Token token = random_token();
@@ -82,7 +82,7 @@ int run_world(int ranks, const std::function<int(int rank, const Address&, const
   return bad;
 }
 
-TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
+TEST(Peers, FourProcessesRunCollectivesOverEachTransportAndOverTwo) {
   struct Row {
     std::optional<LinkClass> force;
     int hosts;
@@ -101,7 +101,7 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
       for (int other = 0; other < 4; ++other)
         if (other != r) used.insert(rank.peers.link_class(other));
       std::vector<std::string> said;
-      if (used != row.used) said.push_back("other links than were expected");
+      if (used != row.used) said.push_back("unexpected links");
       for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         Case c = random_case(4, seed);
         said.push_back(rank.run(c));
@@ -111,7 +111,7 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
         std::int64_t before = rank.endpoint.bytes_sent();
         said.push_back(rank.run(c));
         if (rank.endpoint.bytes_sent() - before != bytes_sent(c.specs[static_cast<std::size_t>(r)]))
-          said.push_back("other bytes than were planned");
+          said.push_back("an unexpected number of bytes");
       }
       rank.client.barrier("end", 4);
       int bad = 0;
@@ -123,11 +123,11 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
   }
 }
 
-TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
+TEST(Peers, TheOthersReportTheNameOfAKilledRank) {
   Address address = free_address();
   Token token = random_token();
   auto looked =
-      socket_pair();  // closed when rank 0 has looked: rank 1 stays until then, or two links would have failed
+      socket_pair();  // closed after rank 0's check: rank 1 lives until then, otherwise two links would have failed
   auto body = [&](int r, bool dies) {
     looked[1].close();
     Rank rank(address, token, {.rank = r, .ranks = 3});
@@ -135,7 +135,7 @@ TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
     if (dies) std::this_thread::sleep_for(std::chrono::seconds(60));
     if (!await([&] { return rank.notifier.failed(); })) return 1;
     std::string link = error_of([&] { rank.endpoint.check(); }), store = error_of([&] { rank.client.wait("never"); });
-    bool good = link.find("link to rank 2 (") == 0 && store.find("rank 2 (test 2) has gone") != std::string::npos;
+    bool good = link.find("link to rank 2 (") == 0 && store.find("rank 2 (test 2) has exited") != std::string::npos;
     if (!good) std::fprintf(stderr, "rank %d: %s; %s\n", r, link.c_str(), store.c_str());
     rank.client.set(cat("done/", r), "");
     std::byte any{};
@@ -153,7 +153,7 @@ TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
   EXPECT_EQ(one.wait(), 0);
 }
 
-TEST(Peers, WhoNeverComesIsNamedAndWhoDiesEarlyAtOnce) {
+TEST(Peers, APeerThatNeverConnectsIsNamedAndADeadOneAtOnce) {
   Token token = random_token();
   Reactor reactor;
   StoreServer server(reactor, token);
@@ -162,8 +162,8 @@ TEST(Peers, WhoNeverComesIsNamedAndWhoDiesEarlyAtOnce) {
   Peers second(reactor, one, token, {.rank = 1, .ranks = 3});
   EXPECT_THAT(error_of([&] { first.connect(1); }),
               ::testing::MatchesRegex("no connection from rank 1 \\(.*, process [0-9]+\\) within 0.3 s"));
-  EXPECT_THAT(error_of([&] { first.connect(3); }), HasSubstr("rank 3 is no peer of rank 0 of 3"));
-  EXPECT_THAT(error_of([&] { first.connect(0); }), HasSubstr("rank 0 is no peer of rank 0"));
+  EXPECT_THAT(error_of([&] { first.connect(3); }), HasSubstr("rank 3 is not a peer of rank 0 of 3"));
+  EXPECT_THAT(error_of([&] { first.connect(0); }), HasSubstr("rank 0 is not a peer of rank 0"));
   {
     Descriptor stranger = dial(server.address(), Seconds(5));
     authenticate(stranger.get(), token, store_purpose, 2, Seconds(5));
@@ -173,7 +173,7 @@ TEST(Peers, WhoNeverComesIsNamedAndWhoDiesEarlyAtOnce) {
     receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
   }
   EXPECT_TRUE(await([&] { return error_of([&] { zero.check(); }) != "no error"; }));
-  EXPECT_THAT(error_of([&] { second.connect(2); }), HasSubstr("rank 2 (two) has gone"));
+  EXPECT_THAT(error_of([&] { second.connect(2); }), HasSubstr("rank 2 (two) has exited"));
 }
 
 TEST(Peers, AConnectionIsMadeOnceAndOnlyTheHigherRankDials) {
@@ -187,8 +187,8 @@ TEST(Peers, AConnectionIsMadeOnceAndOnlyTheHigherRankDials) {
   EXPECT_EQ(&up, &second.connect(0));
   EXPECT_EQ(&down, &first.connect(1));
   EXPECT_THAT(down.peer(), ::testing::MatchesRegex("rank 1 \\(.*, process [0-9]+\\)"));
-  // Somebody who knows the token but has no business here: at rank 1, which nobody dials, and at rank 0, which rank 1
-  // has dialled.
+  // A process that has the token but must not connect: to rank 1, which no rank dials, and to rank 0, which rank 1 has
+  // dialled.
   for (auto [rank, who] : {std::pair{1, 0u}, std::pair{1, 1u}, std::pair{1, 2u}, std::pair{1, 77u}, std::pair{0, 1u}}) {
     std::string published = one.wait(cat("peer/", rank));
     std::string tcp = published.substr(published.find("127.0.0.1:"));
@@ -206,7 +206,7 @@ TEST(Peers, AConnectionIsMadeOnceAndOnlyTheHigherRankDials) {
   EXPECT_EQ(to, from);
 }
 
-TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
+TEST(Peers, ControlMessagesDoNotWaitForData) {
   for (std::optional<LinkClass> force : {std::optional<LinkClass>(), std::optional(LinkClass::tcp)}) {
     Token token = random_token();
     Reactor reactor;
@@ -215,7 +215,7 @@ TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
         one(server.address(), token, 1, "one", Seconds(5));
     Peers first(reactor, zero, token, {.rank = 0, .ranks = 2, .force = force}),
         second(reactor, one, token, {.rank = 1, .ranks = 2, .force = force});
-    EXPECT_EQ(first.name(1), "rank 1") << "nobody has asked where it is";
+    EXPECT_EQ(first.name(1), "rank 1") << "its address has not been requested";
     Connection &up = second.control(0), &down = first.control(1);
     EXPECT_EQ(&down, &first.control(1));
     EXPECT_THAT(first.name(1), ::testing::MatchesRegex("rank 1 \\(.*, process [0-9]+\\)"));
@@ -230,7 +230,7 @@ TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
     const auto control = [&] { here->post_receive(&to, 1), there->send(&from, 1); };
     std::int64_t round = 0;
     bool beside = false;
-    while (!beside && round < 10) {  // this thread may look late
+    while (!beside && round < 10) {  // this thread may check too late
       EXPECT_TRUE(await([&] { return data_here->received() == round; }));
       ++round;
       data_here->post_receive(room.data(), static_cast<std::int64_t>(room.size()));
@@ -239,7 +239,7 @@ TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
       EXPECT_TRUE(await([&] { return here->received() == round; }));
       beside = data_here->received() < round;
     }
-    EXPECT_TRUE(beside) << "it waited for the data";
+    EXPECT_TRUE(beside) << "the control message waited for the data";
     EXPECT_TRUE(await([&] { return data_here->received() == round; }));
     EXPECT_GE(first.bytes_received(), static_cast<std::int64_t>(much.size()));
     control();  // the data may have taken long
@@ -281,14 +281,14 @@ TEST(Peers, AResetMakesNewConnectionsAndRejectsLateDialsForOldOnes) {
   }
 }
 
-TEST(Peers, SharedMemoryIsForOneHost) {
+TEST(Peers, SharedMemoryRequiresOneHost) {
   Token token = random_token();
   Reactor reactor;
   StoreServer server(reactor, token);
   StoreClient zero(server.address(), token, 0, "zero", Seconds(5)), one(server.address(), token, 1, "one", Seconds(5));
   Peers first(reactor, zero, token, {.rank = 0, .ranks = 2, .force = LinkClass::shm, .host = "alpha"});
   Peers second(reactor, one, token, {.rank = 1, .ranks = 2, .host = "beta"});
-  EXPECT_THAT(error_of([&] { first.connect(1); }), HasSubstr("links are to be shm, but rank 1"));
+  EXPECT_THAT(error_of([&] { first.connect(1); }), HasSubstr("links are forced to shm, but rank 1"));
   EXPECT_EQ(second.link_class(0), LinkClass::tcp);
   EXPECT_EQ(link_class_from("tcp"), LinkClass::tcp);
   EXPECT_EQ(link_class_from(""), std::nullopt);
@@ -341,7 +341,7 @@ TEST(Host, AnInterfaceIsLoopbackUnlessNamed) {
 TEST(Host, TheOutwardAddressIsThatOfAnInterface) {
   std::string out;
   const std::string wrong = error_of([&] { out = outward_address(); });
-  if (wrong != "no error") {  // no way leads out
+  if (wrong != "no error") {  // no route leads out
     EXPECT_THAT(wrong, HasSubstr("set KAREZ_INTERFACE"));
     return;
   }

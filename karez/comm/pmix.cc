@@ -1,4 +1,4 @@
-// The few calls of the PMIx standard (its binary form is the same from version 2 on), found by name.
+// The functions of the PMIx standard that are needed, found by name (the ABI is the same from version 2 on).
 #include "karez/comm/pmix.h"
 #include "karez/comm/namespace.h"
 
@@ -29,7 +29,7 @@ struct Value {
   union {
     char* string;
     int number;
-    std::byte room[64];  // of its largest form and more
+    std::byte room[64];  // at least the size of its largest form
   } data;
 };
 struct Info {
@@ -59,8 +59,8 @@ Pmix::Pmix() {
   void* handle = nullptr;
   for (const char* name : {"libpmix.so.2", "libpmix.so"})
     if (handle == nullptr) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  base::require(ErrorKind::peer, handle != nullptr, "the launcher offers PMIx, but libpmix.so.2 is not here (",
-                dlerror(), "); name rank 0's host by MASTER_ADDR instead");
+  base::require(ErrorKind::peer, handle != nullptr, "the launcher offers PMIx, but libpmix.so.2 cannot be loaded (",
+                dlerror(), "); set MASTER_ADDR to rank 0's host instead");
   auto find = [&](auto& call, const char* name) {
     call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(handle, name));
     base::require(ErrorKind::peer, call != nullptr, "libpmix has no ", name);
@@ -72,7 +72,7 @@ Pmix::Pmix() {
   find(library.finalize, "PMIx_Finalize");
   find(library.error, "PMIx_Error_string");
   Process own{};
-  library.require(library.init(&own, nullptr, 0), "greeting its server");
+  library.require(library.init(&own, nullptr, 0), "connecting to its server");
   std::memcpy(job_, own.job, sizeof job_);
   library_ = &library;
 }
@@ -85,7 +85,7 @@ void Pmix::put(const std::string& key, const std::string& value) {
   std::string text = value;
   Value out{type_string, {text.data()}};
   library_->require(library_->put(scope_global, key.c_str(), &out), cat("putting '", key, "'"));
-  library_->require(library_->commit(), "making it known");
+  library_->require(library_->commit(), "committing it");
 }
 
 std::string Pmix::get(int rank, const std::string& key, Seconds timeout) {
@@ -97,7 +97,7 @@ std::string Pmix::get(int rank, const std::string& key, Seconds timeout) {
   limit.value.type = type_int;
   limit.value.data.number = std::max(1, static_cast<int>(timeout.count()));
   Value* found = nullptr;
-  // The server of a rank on another host may say that it does not know yet, in place of waiting.
+  // The server of a rank on another host may report that the key is not found, instead of waiting.
   constexpr int not_found = -46;
   const auto end = std::chrono::steady_clock::now() + timeout;
   int status = library_->get(&other, key.c_str(), &limit, 1, &found);
@@ -107,7 +107,7 @@ std::string Pmix::get(int rank, const std::string& key, Seconds timeout) {
   }
   library_->require(status, cat("waiting for '", key, "' of rank ", rank));
   base::require(ErrorKind::peer, found != nullptr && found->type == type_string && found->data.string != nullptr,
-                "PMIx: '", key, "' of rank ", rank, " is no text");
+                "PMIx: '", key, "' of rank ", rank, " is not a string");
   std::string out = found->data.string;
   std::free(found->data.string);
   std::free(found);

@@ -1,5 +1,5 @@
-// PMIx, by which launchers let the processes of a job exchange a few words before they know each other. Its library is
-// looked for when it is needed: nothing links it.
+// PMIx: the interface by which launchers let the processes of a job exchange short strings before they are connected.
+// Its library is loaded when it is needed; nothing links to it.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace karez::comm {
 
 class Pmix {
  public:
-  Pmix();   // greets the launcher's server; throws Error (kind peer) where there is no library or no server
-  ~Pmix();  // what was put stays
+  Pmix();   // connects to the launcher's server; throws Error (kind peer) if there is no library or no server
+  ~Pmix();  // published values remain
   Pmix(const Pmix&) = delete;
   Pmix& operator=(const Pmix&) = delete;
 
@@ -21,7 +21,7 @@ class Pmix {
 
  private:
   struct Library;
-  Library* library_ = nullptr;  // stays loaded
+  Library* library_ = nullptr;  // remains loaded
   char job_[256] = {};
 };
 

@@ -1,4 +1,4 @@
-// Whether a signal has stopped another process, as this host's kernel says.
+// Whether a signal has stopped another process, as this host's kernel reports it.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ TEST(ProcessState, AProcessStoppedByASignalIsSeenUntilItContinues) {
     ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
     ASSERT_TRUE(WIFSTOPPED(status));
     EXPECT_TRUE(is_stopped(process)) << process;
-    EXPECT_FALSE(is_stopped(process + "1")) << "another one, which had the same number";
+    EXPECT_FALSE(is_stopped(process + "1")) << "another process that had the same number";
     EXPECT_FALSE(is_stopped("0" + process)) << "of another host";
     kill(child, SIGCONT);
     ASSERT_EQ(waitpid(child, &status, WCONTINUED), child);

@@ -1,4 +1,4 @@
-// Links between processes, and what happens to them when a process dies, or sends what it should not.
+// Links between processes, and their behaviour when a process dies or sends invalid data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
@@ -48,10 +48,10 @@ class Processes : public ::testing::TestWithParam<TransportKind> {
     if (IsSkipped()) return;
     EXPECT_EQ(descriptors(), descriptors_before);
     EXPECT_TRUE(await([&] { return segments() <= segments_before; }))
-        << "what other programs have there meanwhile goes again";
+        << "segments of other programs are removed in time";
   }
 
-  // A process that has side 1 of a connection, and side 0 of it here.
+  // Starts a process with side 1 of a connection; side 0 is in this process.
   void begin(const std::function<int(ConnectionEnd&)>& body) {
     auto sockets = GetParam().sockets(), ready = socket_pair();
     child = std::make_unique<ChildProcess>([&] {
@@ -65,16 +65,16 @@ class Processes : public ::testing::TestWithParam<TransportKind> {
     ready[1].close();
     here = std::make_unique<ConnectionEnd>(GetParam(), std::move(sockets[0]), 0);
     std::byte any{};
-    EXPECT_TRUE(await([&] { return ::read(ready[0].get(), &any, 1) == 0; })) << "it has not begun";
+    EXPECT_TRUE(await([&] { return ::read(ready[0].get(), &any, 1) == 0; })) << "it has not started";
   }
 
-  // The peer is dead now: how long does it take until a link of it says so, with its name?
+  // The peer is dead: its link must report the failure in time, with the peer's name.
   void expect_failure(Endpoint& end) {
     EXPECT_TRUE(await([&] { return end.link(1).failure() != nullptr; }, detection_seconds));
     ASSERT_TRUE(await([&] { return end.link(1).failure() != nullptr; }));
     EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("rank 1 (test, process 1)"));
     EXPECT_EQ(end.link(1).failure()->kind, ErrorKind::peer);
-    EXPECT_TRUE(await([&] { return end.notifier().failed(); })) << "it rings after the link says so";
+    EXPECT_TRUE(await([&] { return end.notifier().failed(); })) << "the notifier follows the link";
     EXPECT_THAT(error_of([&] { end.check(); }), ::testing::HasSubstr("rank 1"));
     std::byte any{};
     EXPECT_THAT(error_of([&] { end.link(1).send(&any, 1); }), ::testing::HasSubstr("rank 1"));
@@ -89,7 +89,7 @@ class Processes : public ::testing::TestWithParam<TransportKind> {
 INSTANTIATE_TEST_SUITE_P(Transports, Processes, ::testing::ValuesIn(transports.begin() + 1, transports.end()),
                          [](const auto& kind) { return kind.param.name; });
 
-TEST_P(Processes, RandomTrafficBetweenTwoProcessesIsWhatWasSent) {
+TEST_P(Processes, RandomTrafficBetweenTwoProcessesArrivesUnchanged) {
   for (bool polling : {false, true}) {
     Traffic traffic{polling ? 21u : 22u, 150, 300000};
     auto serve = [&](ConnectionEnd& side) {
@@ -106,7 +106,7 @@ TEST_P(Processes, RandomTrafficBetweenTwoProcessesIsWhatWasSent) {
   }
 }
 
-TEST_P(Processes, AKilledProcessIsSeenAtOnceWithItsName) {
+TEST_P(Processes, AKilledProcessIsReportedAtOnceWithItsName) {
   begin([](ConnectionEnd&) {
     std::this_thread::sleep_for(std::chrono::seconds(60));
     return 0;
@@ -116,7 +116,7 @@ TEST_P(Processes, AKilledProcessIsSeenAtOnceWithItsName) {
   end.set_wake([&] { ++woken; });
   std::vector<std::byte> from(100), to(100, std::byte{7});
   end.link(1).post_receive(to.data(), 100);
-  for (int i = 0; i < 4; ++i) end.link(1).send(from.data(), 100);  // which wait for ever
+  for (int i = 0; i < 4; ++i) end.link(1).send(from.data(), 100);  // these wait forever
   EXPECT_EQ(woken, 0);
   child->kill();
   expect_failure(end);
@@ -124,16 +124,16 @@ TEST_P(Processes, AKilledProcessIsSeenAtOnceWithItsName) {
   EXPECT_EQ(to, std::vector<std::byte>(100, std::byte{7}));
   EXPECT_EQ(end.link(1).sent(), 0);
   Endpoint& later = here->open(2, 4);
-  EXPECT_NE(later.link(1).failure(), nullptr) << "a link that is made later knows it from the start";
+  EXPECT_NE(later.link(1).failure(), nullptr) << "a link that is opened later has failed from the start";
   EXPECT_TRUE(later.notifier().failed());
   here.reset();
   child.reset();
 }
 
-TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsSeenAsSoon) {
+TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsReportedAsSoon) {
   constexpr std::int64_t size = 128 << 20;
   std::vector<std::byte> memory(size);
-  // Whether the message had not arrived whole when the peer was gone: this thread may come late.
+  // Whether the message was incomplete when the peer was killed: this thread may be too late.
   auto killed_in_the_middle = [&](bool sends) {
     begin([&](ConnectionEnd& side) {
       Endpoint& end = side.open(1, 1);
@@ -164,7 +164,7 @@ TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsSeenAsSoon) {
   }
 }
 
-TEST_P(Processes, WhatArrivedBeforeTheDeathCounts) {
+TEST_P(Processes, MessagesThatArrivedBeforeTheDeathCount) {
   begin([](ConnectionEnd& side) {
     std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}}, go{};
     Endpoint& end = side.open(1, 4);
@@ -184,7 +184,7 @@ TEST_P(Processes, WhatArrivedBeforeTheDeathCounts) {
   here.reset();
 }
 
-TEST_P(Processes, ACollectiveEndsWithTheNameOfWhoDied) {
+TEST_P(Processes, ACollectiveEndsWithTheNameOfTheDeadRank) {
   Case c = make_all_reduce(DType::f32, Op::sum, 2, {1000000}, Algorithm::ring, 4096, 3);
   begin([&](ConnectionEnd& side) {
     Endpoint& end = side.open(1, 4);
@@ -208,10 +208,10 @@ TEST_P(Processes, ACollectiveEndsWithTheNameOfWhoDied) {
   here.reset();
 }
 
-// Rank 2 dies while this one waits for rank 1, which lives and does nothing.
-TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
+// Rank 2 dies while this one waits for rank 1, which is alive but idle.
+TEST_P(Processes, ACollectiveEndsWhenAnyOfItsLinksFails) {
   auto alive = GetParam().sockets(), dying = GetParam().sockets();
-  // What is killed while it begins leaves a segment of UCX behind.
+  // A process that is killed while it starts would leave a segment of UCX.
   auto one_began = socket_pair(), two_began = socket_pair();
   auto idle = [&](Descriptor& socket, Descriptor& began) {
     ConnectionEnd side(GetParam(), std::move(socket), 1);
@@ -254,8 +254,7 @@ TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
   one.kill();
 }
 
-// --- what no connection of ours sends
-// -------------------------------------------------------------------------------------------
+// --- frames that no correct peer sends
 
 std::string frame(std::uint32_t kind, std::uint32_t length, std::uint64_t channel, std::uint64_t size,
                   const std::string& behind = "") {
@@ -267,7 +266,7 @@ std::string frame(std::uint32_t kind, std::uint32_t length, std::uint64_t channe
   return out + behind;
 }
 
-// A wire in a test's own hands, and a thread that does for it what a reactor does.
+// A wire that the test uses directly, with a thread in the role of the reactor.
 class RawWire {
  public:
   RawWire(const TransportKind& kind, Descriptor socket) : wire_(kind.wire(std::move(socket), 1)) {}
@@ -302,8 +301,8 @@ class RawWire {
   }};
 };
 
-// A wire on which nothing can be written any more, though the peer's last bytes have come: they are seen once somebody
-// has tried to write.
+// A wire that cannot be written any more although the peer's last bytes have arrived: they become visible after an
+// attempt to write.
 class EndedWire : public Wire {
  public:
   explicit EndedWire(std::string last) : last_(std::move(last)) {}
@@ -328,7 +327,7 @@ class EndedWire : public Wire {
   void handle_wakeup() override {}
   void finish_writing() override {}
   bool has_recent_ack(Seconds) const override { return true; }
-  void shut() override { eventfd_write(event_.get(), 1); }  // as a socket's end does, it calls the reactor
+  void shut() override { eventfd_write(event_.get(), 1); }  // notifies the reactor, like the end of a socket
 
  private:
   const Descriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
@@ -337,7 +336,7 @@ class EndedWire : public Wire {
   std::atomic<bool> tried_{false};
 };
 
-TEST(Connection, WhatCameBeforeAWriteFailsIsTaken) {
+TEST(Connection, DataThatArrivedBeforeAFailedWriteIsReceived) {
   Reactor reactor;
   Connection connection(reactor, std::make_unique<EndedWire>(frame(2, 30, 1, 30, std::string(30, 'x'))), "rank 1");
   Notifier notifier;
@@ -388,19 +387,20 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
       {frame(1, 0, 1, 1ull << 41), "a frame for a message of 2199023255552 bytes"},
       {frame(2, 8, 5, 8, "12345678"), "a message on a link that is not open here"},
       {frame(2, 8, 2, 8, "12345678"), "a message for which no receive is posted"},
-      {frame(2, 8, 1, 8, "12345678"), "a message of 8 bytes meets a receive of 4"},
-      {frame(2, 3, 1, 4, "123") + frame(2, 3, 1, 4, "456"), "a message of 4 bytes meets a receive of 4"},
+      {frame(2, 8, 1, 8, "12345678"), "a message of 8 bytes does not match a receive of 4"},
+      {frame(2, 3, 1, 4, "123") + frame(2, 3, 1, 4, "456"), "a message of 4 bytes does not match a receive of 4"},
       {frame(2, 4, 1, 4, "1234") + frame(2, 4, 1, 8, "1234"), "a message for which no receive is posted"},
       {frame(2, 4, 1, 4, "1234") + short_ones, "a message for which no receive is posted"},
       {frame(2, 4, 1, 4, "1234") + frame(2, 60000, 1, 60000, std::string(60000, 'x')) +
            frame(2, 6000, 1, 6000, std::string(6000, 'x')),
        "a message for which no receive is posted"},
       {many_credits, "more than 4 posted receives at once"},
-      {many_links, "credits for more than 65536 links, or of one that it has closed"},
+      {many_links, "credits for more than 65536 links, or for one that it has closed"},
       {frame(3, 1, 1, 0), "the close of a link with a length of 1 and a size of 0"},
-      {frame(3, 0, 1, 0) + frame(3, 0, 1, 0), "the close of a link that it has closed, or of one too many"},
+      {frame(3, 0, 1, 0) + frame(3, 0, 1, 0),
+       "the close of a link that it has closed already or that exceeds the limit"},
       {frame(3, 0, 1, 0) + frame(2, 4, 1, 4, "1234"), "a message on a link that is not open here"},
-      {frame(3, 0, 1, 0) + frame(1, 0, 1, 8), "credits for more than 65536 links, or of one that it has closed"},
+      {frame(3, 0, 1, 0) + frame(1, 0, 1, 8), "credits for more than 65536 links, or for one that it has closed"},
   };
   for (const auto& [bytes, reason] : rows) {
     auto sockets = GetParam().sockets();
@@ -421,21 +421,21 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
     });
     ASSERT_TRUE(over) << reason;
     EXPECT_THAT(end.link(1).failure()->what(),
-                ::testing::HasSubstr("link to rank 1 (test, process 1): it sent what it should not: " + reason));
+                ::testing::HasSubstr("link to rank 1 (test, process 1): it violated the protocol: " + reason));
     EXPECT_EQ(to[0], '.');
-    EXPECT_EQ(to[5], '.') << "nothing is written past what was posted";
-    EXPECT_TRUE(wire.ends()) << "closed for it too: " << reason;
+    EXPECT_EQ(to[5], '.') << "no byte outside the posted memory is written";
+    EXPECT_TRUE(wire.ends()) << "closed for the peer too: " << reason;
   }
 }
 
-// A side, and the wire's other end in our own hands.
+// One side of a connection, and the other end of its wire for direct use.
 struct RawConnectionPair {
   explicit RawConnectionPair(const TransportKind& kind) : RawConnectionPair(kind, kind.sockets()) {}
   RawConnectionPair(const TransportKind& kind, std::array<Descriptor, 2> sockets)
       : side(kind, std::move(sockets[0]), 0),
         wire(std::make_unique<RawWire>(kind, std::move(sockets[1]))) {}
   void write(std::string bytes) { ASSERT_TRUE(wire->write(std::move(bytes))); }
-  // What comes until so many bytes have come, and then for 20 ms nothing.
+  // Reads until `expected` bytes have arrived, and then until none arrives for 20 ms.
   std::string read(std::int64_t expected) {
     std::string out, some(1 << 16, ' ');
     auto last = std::chrono::steady_clock::now();
@@ -456,31 +456,31 @@ struct RawConnectionPair {
 
 std::byte* at(std::string& text, std::size_t place = 0) { return reinterpret_cast<std::byte*>(&text[place]); }
 
-TEST_P(Processes, PostedReceivesAreToldWhereTheirMessagesCouldNotComeWithoutIt) {
+TEST_P(Processes, PostedReceivesAreAnnouncedOnlyWhenTheirMessagesNeedACredit) {
   RawConnectionPair pair(GetParam());
   Link& link = pair.side.open(1, 100).link(1);
   std::string to(300000, '.');
   link.post_receive(at(to), 10);
-  EXPECT_EQ(pair.read(24), frame(1, 0, 1, 10)) << "the first one always";
+  EXPECT_EQ(pair.read(24), frame(1, 0, 1, 10)) << "the first one is always announced";
   for (int i = 0; i < 64; ++i) link.post_receive(at(to), 10);
   EXPECT_EQ(pair.read(0), "");
   link.post_receive(at(to), 20);
-  EXPECT_EQ(pair.read(24), frame(1, 64, 1, 20)) << "64 that it was not told of";
+  EXPECT_EQ(pair.read(24), frame(1, 64, 1, 20)) << "64 that were not announced";
   link.post_receive(at(to), EagerWindow::bytes - 1);
   link.post_receive(at(to), 1);
   EXPECT_EQ(pair.read(0), "");
   link.post_receive(at(to), 1);
-  EXPECT_EQ(pair.read(24), frame(1, 2, 1, 1)) << "more bytes than may come";
+  EXPECT_EQ(pair.read(24), frame(1, 2, 1, 1)) << "more bytes than the eager window";
   link.post_receive(at(to), EagerWindow::bytes + 1);
   EXPECT_EQ(pair.read(24), frame(1, 0, 1, EagerWindow::bytes + 1));
 }
 
-TEST_P(Processes, ShortMessagesLeaveWithoutACreditAsFarAsTheOtherEndHasRoom) {
+TEST_P(Processes, ShortMessagesAreSentWithoutACreditWithinTheEagerWindow) {
   std::string from(300000, 'x');
   RawConnectionPair pair(GetParam());
   Link &few = pair.side.open(1, 100).link(1), &wide = pair.side.open(2, 100).link(1);
   few.send(at(from), 1);
-  EXPECT_EQ(pair.read(0), "") << "nobody knows whether the link is open there";
+  EXPECT_EQ(pair.read(0), "") << "the link may not be open at the peer";
   pair.write(frame(1, 0, 1, 1));
   for (int i = 0; i < 70; ++i) few.send(at(from), 1);
   EXPECT_EQ(std::ssize(pair.read(65 * 25)), 65 * 25);
@@ -497,12 +497,12 @@ TEST_P(Processes, ShortMessagesLeaveWithoutACreditAsFarAsTheOtherEndHasRoom) {
   pair.write(frame(1, 0, 2, EagerWindow::bytes - 1));
   EXPECT_EQ(std::ssize(pair.read(25)), 25);
   wide.send(at(from), EagerWindow::bytes + 1);
-  EXPECT_EQ(std::ssize(pair.read(0)), 0) << "longer than any room";
+  EXPECT_EQ(std::ssize(pair.read(0)), 0) << "longer than the eager window";
   pair.write(frame(1, 2, 2, EagerWindow::bytes + 1));
   EXPECT_EQ(std::ssize(pair.read(24 + EagerWindow::bytes + 1)), 24 + EagerWindow::bytes + 1);
 }
 
-TEST_P(Processes, AMessageThatCameBeforeTheEndIsThereForAReceiveAfterIt) {
+TEST_P(Processes, AMessageThatArrivedBeforeTheEndFillsALaterReceive) {
   RawConnectionPair pair(GetParam());
   Link& link = pair.side.open(1, 4).link(1);
   std::string to(3, '.');
@@ -516,8 +516,8 @@ TEST_P(Processes, AMessageThatCameBeforeTheEndIsThereForAReceiveAfterIt) {
   EXPECT_THROW(link.post_receive(at(to, 2), 1), Error);
 }
 
-TEST_P(Processes, AMessageBeforeItsReceiveMustFitItToo) {
-  for (bool first : {true, false}) {  // posted before the last byte has come, or after
+TEST_P(Processes, AnEagerMessageMustMatchItsReceive) {
+  for (bool first : {true, false}) {  // posted before or after the last byte arrives
     RawConnectionPair pair(GetParam());
     Link& link = pair.side.open(1, 4).link(1);
     std::string to(10, '.');
@@ -530,14 +530,14 @@ TEST_P(Processes, AMessageBeforeItsReceiveMustFitItToo) {
     link.post_receive(at(to, 1), 3);
     if (first) pair.write("4");
     ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
-    EXPECT_STREQ(
-        link.failure()->what(),
-        "link to rank 1 (test, process 1): it sent what it should not: a message of 4 bytes meets a receive of 3");
+    EXPECT_STREQ(link.failure()->what(),
+                 "link to rank 1 (test, process 1): it violated the protocol: a message of 4 bytes does not match a "
+                 "receive of 3");
     EXPECT_EQ(to, "x.........");
   }
 }
 
-TEST_P(Processes, ALinkThatClosesBeforeItTookAShortMessageDoesNotEndTheConnection) {
+TEST_P(Processes, ClosingALinkWithEagerMessagesDoesNotEndTheConnection) {
   RawConnectionPair pair(GetParam());
   Notifier notifier;
   std::string to(10, '.'), other(1, '.');
@@ -557,7 +557,7 @@ TEST_P(Processes, ALinkThatClosesBeforeItTookAShortMessageDoesNotEndTheConnectio
   EXPECT_EQ(to, "x.........");
 }
 
-TEST_P(Processes, BytesThatComeOneByOneAreTheSameFrames) {
+TEST_P(Processes, FramesMayArriveByteByByte) {
   auto sockets = GetParam().sockets();
   ConnectionEnd side(GetParam(), std::move(sockets[0]), 0);
   RawWire wire(GetParam(), std::move(sockets[1]));

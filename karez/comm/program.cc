@@ -1,4 +1,4 @@
-// The algorithms: each writes down what one member does.
+// The algorithms of the collectives: each writes the program of one member.
 #include "karez/comm/program.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class Writer {
     std::int64_t posted = 0, awaited = 0;
   };
 
-  // The others, from the own successor on, so that not all begin with the same one.
+  // The other members, beginning with the successor, so that not all members begin with the same peer.
   std::vector<int> peers() const {
     std::vector<int> out;
     for (int k = 1; k < n_; ++k) out.push_back(ring(k));
@@ -63,7 +63,7 @@ class Writer {
     count.awaited = messages;
   }
 
-  // Both return the message's number, to be awaited; an empty message is none.
+  // Both return the number of the message, to await it; empty messages are not sent.
   std::int64_t receive(int peer, BufferOffset to, std::int64_t elements) {
     Count& count = received_[peer];
     if (elements == 0) return count.posted;
@@ -96,7 +96,8 @@ class Writer {
     return out;
   }
 
-  // Where a box of `in` lies ready to travel: where it is, or packed into staging.
+  // The place of a packed box of `in`: its own memory if that is contiguous, otherwise staging, into which it is
+  // packed.
   BufferOffset packed(const TensorBox& box) {
     if (is_contiguous(spec_.in, box)) return {BufferKind::in, offset_bytes(spec_.in, box)};
     BufferOffset to = stage(count_of(spec_.in, box));
@@ -104,7 +105,7 @@ class Writer {
              {Shape(box.size.size(), 0), box.size});
     return to;
   }
-  // Where a box of `out` may arrive.
+  // The place that a box of `out` is received into.
   BufferOffset receive_place(const TensorBox& box) {
     if (is_contiguous(spec_.out, box)) return {BufferKind::out, offset_bytes(spec_.out, box)};
     return stage(count_of(spec_.out, box));
@@ -116,7 +117,7 @@ class Writer {
     add(Opcode::copy_box, me_, from, {BufferKind::out, 0}, static_cast<std::int64_t>(program_.boxes.size()) - 1);
   }
 
-  // Calls body(offset in bytes, elements) for each chunk of so many elements.
+  // Calls body(offset in bytes, elements) for each chunk of this number of elements.
   template <class Body> void chunks(std::int64_t elements, Body body) const {
     std::int64_t most = chunk_elements(spec_);
     for (std::int64_t at = 0; at < elements; at += most) body(at * element_, std::min(most, elements - at));
@@ -129,7 +130,6 @@ class Writer {
   std::int64_t chunk_bytes() const { return chunk_elements(spec_) * element_; }
 
   // --- all_reduce
-  // -------------------------------------------------------------------------------------------------------------
 
   void all_reduce() {
     std::int64_t elements = spec_.in.count();
@@ -150,12 +150,12 @@ class Writer {
     std::int64_t rounds = ceil_div(size[0], chunk_elements(spec_));
     for (std::int64_t c = 0; c < rounds; ++c) {
       reduce_round(c, from, size, own, buffers);
-      // The results come over the same links, each after the parts of its round.
+      // The results are sent over the same links, each after the parts of its round.
       for (int peer : peers()) send(peer, own + c * chunk_bytes(), size_of_chunk(size[me_], c));
     }
   }
 
-  // Everyone's range of one chunk goes to its owner, who reduces in member order. Also posts the receives of an
+  // Sends every member's part of one chunk to its owner, which reduces in member order. Also posts the receives of an
   // all_reduce's results.
   void reduce_round(std::int64_t c, const std::vector<BufferOffset>& from, const std::vector<std::int64_t>& size,
                     BufferOffset own, const std::vector<BufferOffset>& buffers) {
@@ -173,7 +173,7 @@ class Writer {
       BufferOffset term = m == me_ ? from[me_] + at : buffers[m];
       if (m != me_) await_received(m, message[m]);
       if (m > 0) reduce(term, own + at, here);
-      if (m == 0 && me_ == 0) copy(term, own + at, here);  // member 0's part lands in the result itself
+      if (m == 0 && me_ == 0) copy(term, own + at, here);  // other members receive member 0's part into the result
     }
   }
 
@@ -200,8 +200,8 @@ class Writer {
     }
   }
 
-  // Range r starts at its owner's successor, gathers one term a step, and is done at its owner; then the results go
-  // round.
+  // Range r starts at its owner's successor, accumulates one term per step, and is complete at its owner; then the
+  // results are sent round the ring.
   void ring_all_reduce(std::int64_t elements) {
     auto at = [&](BufferKind memory, int owner) {
       return BufferOffset{memory, flat_range(elements, n_, owner).begin * element_};
@@ -215,18 +215,18 @@ class Writer {
     run_ring(at(BufferKind::in, ring(-1)), size(ring(-1)), steps);
   }
 
-  // One step round the ring: what the predecessor sends, and `term`, if given, is reduced into it; the next step sends
-  // it on to the successor.
+  // One step of the ring: receives from the predecessor and reduces `term`, if given, into the received data; the next
+  // step sends the result to the successor.
   struct RingStep {
     BufferOffset to;
     std::int64_t elements = 0;
     std::optional<BufferOffset> term;
-    bool sent_before = false;  // what the step before sends lies where this one receives
+    bool sent_before = false;  // an earlier step sends from the memory that this one receives into
   };
 
-  // All steps, the first of which sends `from`. Chunk by chunk, so that one is on its way while the next is reduced. A
-  // member waits only for messages of earlier steps, or of earlier chunks of its step, and posts a receive before it
-  // sends the message of the same number: no circle can wait.
+  // Runs all steps; the first sends `from`. It proceeds by chunks, so that one is in transit while the next is reduced.
+  // A member waits only for messages of earlier steps, or of earlier chunks of its step, and posts a receive before it
+  // sends the message of the same number, so members cannot wait in a cycle.
   void run_ring(BufferOffset from, std::int64_t elements, const std::vector<RingStep>& steps) {
     const int next = ring(1), previous = ring(-1);
     std::int64_t longest = elements;
@@ -234,8 +234,8 @@ class Writer {
     const std::int64_t rounds = ceil_div(longest, chunk_elements(spec_));
     std::vector<std::int64_t> come,
         gone(static_cast<std::size_t>(
-            rounds));  // numbers of messages: of each step and chunk; of the last step's chunks
-    // Posts receives, those of a step behind those of the step before, up to this one.
+            rounds));  // numbers of messages: received, by step and chunk; sent, by chunk of the last step
+    // Posts receives up to this one, step by step.
     auto post = [&](std::size_t step, std::int64_t c, bool must) {
       const std::size_t last = step * static_cast<std::size_t>(rounds) + static_cast<std::size_t>(c);
       while (step < steps.size() && come.size() <= last &&
@@ -263,9 +263,9 @@ class Writer {
       }
   }
 
-  // Of all ranges a member first keeps the half that its own one is in and gives the other away, to the member that
-  // keeps that one; of this half then the half, and so on; then what is done comes back the same way (Rabenseifner,
-  // "Optimization of collective reduction operations", 2004).
+  // A member first keeps the half of all ranges that contains its own and sends the other half to the member that keeps
+  // that one. It halves the kept ranges in the same way until one is left; then the results return by the same steps in
+  // reverse (Rabenseifner, "Optimization of collective reduction operations", 2004).
   void recursive_all_reduce(std::int64_t elements) {
     auto begin = [&](int range) { return range == n_ ? elements : flat_range(elements, n_, range).begin; };
     auto at = [&](BufferKind memory, int range) { return BufferOffset{memory, begin(range) * element_}; };
@@ -284,14 +284,14 @@ class Writer {
     }
     for (int half = 1; half < n_; half *= 2) {
       const int peer = me_ ^ half, have = me_ / half * half, get = peer / half * half;
-      await_sent(peer, sent_[peer].posted);  // what comes lies where it was given away from
+      await_sent(peer, sent_[peer].posted);  // results are received into the memory that was sent before
       send_receive(peer, at(BufferKind::out, have), begin(have + half) - begin(have), at(BufferKind::out, get),
                    begin(get + half) - begin(get));
       await_received(peer, received_[peer].posted);
     }
   }
 
-  // Sends to and receives from one peer, chunk by chunk; the number of the last message before.
+  // Sends to and receives from one peer, chunk by chunk; returns the number of the last message before.
   std::int64_t send_receive(int peer, BufferOffset from, std::int64_t sends, BufferOffset to, std::int64_t receives) {
     const std::int64_t before = received_[peer].posted;
     for (std::int64_t c = 0; c < ceil_div(std::max(sends, receives), chunk_elements(spec_)); ++c) {
@@ -301,8 +301,7 @@ class Writer {
     return before;
   }
 
-  // --- pieces
-  // -----------------------------------------------------------------------------------------------------------------
+  // --- boxes
 
   void reduce_scatter() {
     std::vector<BufferOffset> from(n_);
@@ -367,7 +366,7 @@ class Writer {
     copy_box(BufferKind::in, spec_.in, spec_.sends[me_], {BufferKind::out, 0}, spec_.out, spec_.receives[me_]);
   }
 
-  // All pairs at once; the own piece is copied while the others are on their way.
+  // All pairs at once; the member's own box is copied while the messages are in transit.
   void exchange(const std::vector<BufferOffset>& from, const std::vector<std::int64_t>& sends,
                 const std::vector<BufferOffset>& to, const std::vector<std::int64_t>& receives) {
     std::int64_t longest = 0;

@@ -1,5 +1,5 @@
-// A collective as a straight line of instructions for one member: post, send, await, copy, reduce. The run holds only a
-// position in it.
+// Program: a collective as a linear list of instructions for one member: post, send, await, copy, reduce. A run keeps
+// only its position in the list.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace karez::comm {
 
-// Where bytes lie: in one of the three memories that a run is started with.
+// A position in one of the three buffers that a run is started with.
 enum class BufferKind : std::uint8_t { in, out, staging };
 struct BufferOffset {
   BufferKind memory = BufferKind::in;
@@ -21,10 +21,10 @@ struct BufferOffset {
 
 struct Instruction {
   enum class Opcode : std::uint8_t {
-    receive,         // post: the next message of `peer` goes to `to`, `count` bytes
+    receive,         // post a receive: the next message of `peer`, `count` bytes, goes to `to`
     send,            // `count` bytes at `from`, to `peer`
-    await_received,  // go on when `count` messages of `peer` have arrived in this run
-    await_sent,      // go on when `count` messages to `peer` have left
+    await_received,  // wait until `count` messages of `peer` have arrived in this run
+    await_sent,      // wait until `count` messages to `peer` have been sent
     copy,            // `count` bytes from `from` to `to`
     copy_box,        // boxes[count], from memory `from` to memory `to`
     reduce,          // `count` elements at `from` into `to`
@@ -38,17 +38,17 @@ struct Instruction {
 struct Program {
   std::vector<Instruction> steps;
   std::vector<BoxCopy> boxes;
-  std::int64_t staging = 0;  // bytes it uses
+  std::int64_t staging = 0;  // bytes
 };
 
-// `depth`: messages that may wait on a link at once. All posts of a round stand before its awaits, so no circle of
-// members can wait.
+// `depth`: the most pending messages of a link. All posts of a round precede its awaits, so members cannot wait in a
+// cycle.
 Program program_of(const CollectiveSpec& spec, int depth);
 
-// Whether it is a recursive all_reduce of 2, 4, 8, … members; of another number it goes as direct.
+// Whether it is a recursive all_reduce of 2, 4, 8, … members; with other numbers of members it runs as direct.
 bool uses_recursive_halving(const CollectiveSpec& spec);
 
-// Elements of range `index` of the flat memory of an all_reduce: its first, and how many.
+// Range `index` of the flat memory of an all_reduce: its first element and its number of elements.
 struct FlatRange {
   std::int64_t begin = 0, size = 0;
 };

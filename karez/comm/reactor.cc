@@ -1,4 +1,5 @@
-// Waits in epoll and calls, under a lock that `forget` takes too: then nobody is called who is gone.
+// Waits in epoll and calls handlers under a lock that `remove` takes too, so that no handler is called after its
+// removal.
 #include "karez/comm/reactor.h"
 #include "karez/comm/namespace.h"
 
@@ -26,8 +27,7 @@ void control(int epoll, int what, int descriptor, std::uint32_t events, std::uin
   require(ErrorKind::device, done, "epoll on descriptor ", descriptor, ": ", std::strerror(errno));
 }
 
-// A rank takes some descriptors for each other one, which outgrow the usual soft limit of 1,024 long before the hard
-// one.
+// A rank uses several descriptors for each peer, which exceed the usual soft limit of 1,024 long before the hard limit.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -73,7 +73,7 @@ void Reactor::change(const Registration& watch, std::uint32_t events) {
 void Reactor::schedule(const Registration& watch) {
   std::lock_guard lock(scheduled_mutex_);
   scheduled_.push_back(watch.id);
-  if (scheduled_.size() > 1) return;  // the first has rung
+  if (scheduled_.size() > 1) return;  // the first call has written already
   std::uint64_t one = 1;
   [[maybe_unused]] auto written = ::write(wake_event_, &one, sizeof one);
 }

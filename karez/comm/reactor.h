@@ -1,4 +1,4 @@
-// The communication thread of a process: one epoll, and whom it calls when something happens on a descriptor.
+// Reactor: the communication thread of a process, which waits in epoll and calls the handlers of ready descriptors.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace karez::comm {
 
-// Whoever is called for a descriptor. `ready` runs on the reactor's thread; it must not throw, block or work for long.
+// The handler of a descriptor. `on_events` runs on the reactor's thread; it must not throw, block or compute for long.
 class EventHandler {
  public:
-  virtual void on_events(std::uint32_t events) noexcept = 0;  // of epoll
+  virtual void on_events(std::uint32_t events) noexcept = 0;  // epoll events
 
  protected:
   ~EventHandler() = default;
@@ -28,18 +28,19 @@ class Reactor {
   };
 
   Reactor();
-  ~Reactor();  // nothing may be watched any more
+  ~Reactor();  // after all registrations are removed
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  // From any thread; the caller must hold no lock that `ready` takes. `call` may come before `watch` returns, with
-  // `out` filled in already.
+  // From any thread; the caller must hold no lock that `on_events` takes. The handler may be called before `watch`
+  // returns; `out` is set by then.
   void watch(int descriptor, std::uint32_t events, EventHandler& handler, Registration& out);
-  void change(const Registration& watch, std::uint32_t events);  // what is the case already is told again
-  void schedule(const Registration& watch);  // soon, with no events; from any thread, whatever it holds
-  // When it returns, nobody is called for it any more; on the reactor's own thread, from the next event on.
+  void change(const Registration& watch, std::uint32_t events);  // reports pending events again
+  void schedule(const Registration& watch);  // a call soon, with no events; from any thread, under any lock
+  // After it returns, the handler is not called any more; on the reactor's own thread, from the next event on.
   void remove(Registration& watch);
-  // Runs `body` while nobody is called: for one who lets go of several at once, of which one may let go of another.
+  // Runs `body` while no handler is called: for an owner that removes several handlers, one of which may destroy
+  // another.
   template <class Body> void with_dispatch_paused(Body body) {
     std::lock_guard lock(mutex_);
     body();
@@ -49,12 +50,12 @@ class Reactor {
   void serve();
   void dispatch(std::uint64_t id, std::uint32_t events);
 
-  int epoll_ = -1, wake_event_ = -1;  // woken_: an eventfd
-  std::recursive_mutex mutex_;        // held while somebody is called
+  int epoll_ = -1, wake_event_ = -1;  // wake_event_: an eventfd
+  std::recursive_mutex mutex_;        // held while a handler is called
   std::unordered_map<std::uint64_t, EventHandler*> handlers_;
   std::uint64_t next_ = 1;
   std::mutex scheduled_mutex_;
-  std::vector<std::uint64_t> scheduled_, now_;  // who asked to be called
+  std::vector<std::uint64_t> scheduled_, now_;  // ids of handlers to call
   bool stop_ = false;
   std::thread thread_;
 };

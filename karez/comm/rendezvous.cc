@@ -1,4 +1,4 @@
-// Rank 0 first opens its door, then goes through it like everybody else.
+// Rendezvous: rank 0 starts the store, then every rank connects to it as a client.
 #include "karez/comm/rendezvous.h"
 
 #include "karez/base/error.h"
@@ -7,7 +7,7 @@
 namespace karez::comm {
 namespace {
 
-// Rank 0 listens at the one address that the others know it by, unless it is told an interface.
+// Rank 0 listens at the one address that the others use, unless an interface is given.
 Address address_at(const JobLaunch& launch, int world) {
   if (launch.uses_pmix) return {launch.interface ? address_of(*launch.interface) : outward_address(), 0};
   Address out = store_address(launch, world);
@@ -19,20 +19,20 @@ Address address_at(const JobLaunch& launch, int world) {
 }  // namespace
 
 Rendezvous::Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Seconds timeout, Seconds reply_timeout) {
-  require(launch.ranks > 1, "one rank alone has nobody to meet");
+  require(launch.ranks > 1, "a rendezvous needs at least 2 ranks");
   const std::string key = cat("karez-store-", world);
   if (launch.uses_pmix) pmix_ = std::make_unique<Pmix>();
   Address address =
       launch.uses_pmix && launch.rank > 0 ? parse_address(pmix_->get(0, key, timeout)) : address_at(launch, world);
   const Token store_token = launch.token.value_or(derive_token(cat("karez, no secret: ", print(address))));
-  require(launch.token || address.is_name(), "ranks meet at ", print(address), " without a token");
+  require(launch.token || address.is_name(), "the store at ", print(address), " needs a token");
   if (launch.rank == 0) {
     try {
       server_ = std::make_unique<StoreServer>(reactor, store_token, address, AcceptorLimits::for_ranks(launch.ranks),
                                               timeout);
     } catch (const Error& error) {
       fail(ErrorKind::peer, "rank 0 of ", launch.ranks, " from ", name_of(launch.launcher), ": ", error.what(),
-           "; is another job of the same name running here, or rank 0 on another host than was said (",
+           "; is another job of the same name running here, or is rank 0 on another host than given (",
            launch.rank_variables, ")?");
     }
     if (launch.uses_pmix) pmix_->put(key, print(address = server_->address()));

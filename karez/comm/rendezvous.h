@@ -1,5 +1,4 @@
-// Where the ranks of a job meet: rank 0 serves the store, every rank is a client of it, and all have one token for what
-// they build on it.
+// Rendezvous: rank 0 serves the store, every rank is a client of it, and all agree on a token for their connections.
 #pragma once
 
 #include <memory>
@@ -14,24 +13,23 @@ namespace karez::comm {
 
 class Rendezvous {
  public:
-  // The n-th world of this process, from 0, meets the n-th of the others. There are at least two ranks. Throws Error
-  // (kind peer) where the others do not come within `timeout`, or somebody else is there.
+  // Joins the n-th world of this process, from 0, to the n-th worlds of the others. There are at least two ranks.
+  // Throws Error (kind peer) if the others do not join within `timeout`, or another job uses the address.
   //
-  // Where the launcher brought no token, all ranks are on one host: the store then takes only processes of this user,
-  // as the kernel tells (socket.h), and hands out a token that rank 0 made.
+  // If the launcher gives no token, all ranks are on one host: the store then accepts only processes of this user, as
+  // the kernel reports (socket.h), and distributes a token that rank 0 creates.
   //
-  // The store's answers may take `patience`, or else as long.
+  // `reply_timeout` is the limit for the store's answers; by default `timeout`.
   Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Seconds timeout = Seconds(30),
              Seconds reply_timeout = {});
 
   StoreClient& store() { return *client_; }
   const Token& token() const { return token_; }
-  // For PeersOptions: "" on one host; on several the address of the one interface that reaches rank 0, or
-  // KAREZ_INTERFACE.
+  // For PeersOptions: "" on one host; on several KAREZ_INTERFACE, or the address of the interface that reaches rank 0.
   const std::string& interface() const { return interface_; }
 
  private:
-  std::unique_ptr<Pmix> pmix_;           // where the launcher offers it and it is needed
+  std::unique_ptr<Pmix> pmix_;           // if the launcher offers it and it is needed
   std::unique_ptr<StoreServer> server_;  // at rank 0
   std::unique_ptr<StoreClient> client_;
   Token token_;

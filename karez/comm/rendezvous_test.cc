@@ -1,4 +1,4 @@
-// Processes that were told who they are find rank 0, again for each world; strangers and other users do not.
+// Processes find rank 0 from their job launch, again for each world; strangers and other users are rejected.
 #include "karez/comm/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ JobLaunch launch(int rank, int ranks, bool with_token = true) {
   out.launcher = Launcher::karez_run;
   out.rank = out.local_rank = rank;
   out.ranks = out.local_ranks = ranks;
-  out.store = {cat("@karez-meeting-test-", getpid()), 0};
+  out.store = {cat("@karez-store-test-", getpid()), 0};
   if (with_token) out.token = derive_token("a secret of sixteen");
   out.rank_variables = cat("KAREZ_RANK=", rank);
   return out;
@@ -39,7 +39,7 @@ JobLaunch on_hosts(int rank, int ranks, const std::string& host, int port) {
   return out;
 }
 
-// What two ranks, each a thread with a reactor of its own, say of each other through the store.
+// What two ranks, each a thread with its own reactor, read from each other through the store.
 std::string talk(const JobLaunch& zero, const JobLaunch& one, int world) {
   std::string said[2];  // each written by its own rank
   auto rank = [&](int me, const JobLaunch& launch) {
@@ -51,7 +51,7 @@ std::string talk(const JobLaunch& zero, const JobLaunch& one, int world) {
       other = rendezvous.store().wait(cat("rank", 1 - me));
       rendezvous.store().barrier("over", 2);
     });
-    said[me] = wrong == "no error" ? cat("well: ", other) : wrong;
+    said[me] = wrong == "no error" ? cat("read: ", other) : wrong;
   };
   std::thread other([&] { rank(1, one); });
   rank(0, zero);
@@ -61,10 +61,10 @@ std::string talk(const JobLaunch& zero, const JobLaunch& one, int world) {
 
 TEST(Rendezvous, EachWorldHasItsOwnStore) {
   std::string token = print(derive_token("a secret of sixteen"));
-  for (int world : {0, 1, 2}) EXPECT_EQ(talk(launch(0, 2), launch(1, 2), world), cat("well: ", token, "  ", world));
+  for (int world : {0, 1, 2}) EXPECT_EQ(talk(launch(0, 2), launch(1, 2), world), cat("read: ", token, "  ", world));
 }
 
-TEST(Rendezvous, WorldsLiveBesideEachOther) {
+TEST(Rendezvous, WorldsCanExistAtTheSameTime) {
   Reactor reactor;
   Rendezvous first(reactor, launch(0, 2), 0), second(reactor, launch(0, 2), 1);
   first.store().set("a", "of the first");
@@ -74,29 +74,29 @@ TEST(Rendezvous, WorldsLiveBesideEachOther) {
   EXPECT_EQ(second.store().get("a"), "of the second");
 }
 
-TEST(Rendezvous, WithoutATokenRankZeroMakesOne) {
+TEST(Rendezvous, WithoutATokenRankZeroCreatesOne) {
   std::string said = talk(launch(0, 2, false), launch(1, 2, false), 0),
               again = talk(launch(0, 2, false), launch(1, 2, false), 0);
-  EXPECT_THAT(said, HasSubstr("well: "));
+  EXPECT_THAT(said, HasSubstr("read: "));
   EXPECT_EQ(said.size(), 6u + 64 + 3);
   EXPECT_NE(said, again) << "another one each time";
 }
 
-TEST(Rendezvous, OnSeveralHostsItTakesTheInterfaceThatReachesRankZero) {
+TEST(Rendezvous, OnSeveralHostsItUsesTheInterfaceThatReachesRankZero) {
   int port = free_ports();
   std::string token = print(derive_token("a secret of sixteen"));
   EXPECT_EQ(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), 0),
-            cat("well: ", token, " 127.0.0.1 0"));
+            cat("read: ", token, " 127.0.0.1 0"));
   EXPECT_THAT(error_of([] { address_of_host("no-such-host.invalid"); }),
-              HasSubstr("nobody knows the address of host 'no-such-host.invalid': "));
+              HasSubstr("cannot resolve host 'no-such-host.invalid': "));
   EXPECT_EQ(address_of_host("127.0.0.9"), "127.0.0.9");
 }
 
-TEST(Rendezvous, OneWorldAfterTheOtherTakesEightPortsInAll) {
+TEST(Rendezvous, ConsecutiveWorldsUseEightPortsInAll) {
   const int port = free_ports();
   for (int world = 0; world < 20; ++world)
     EXPECT_THAT(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), world),
-                ::testing::StartsWith("well: "))
+                ::testing::StartsWith("read: "))
         << world;
 }
 
@@ -106,36 +106,35 @@ TEST(Rendezvous, ARankWithAnotherTokenIsRejected) {
   JobLaunch other = launch(1, 2);
   other.token = derive_token("another of sixteen");
   std::string said = error_of([&] { Rendezvous(reactor, other, 0, Seconds(2)); });
-  EXPECT_THAT(said, HasSubstr("rank 1 of 2 from karez run cannot join the others: the store at @karez-meeting-test-"));
+  EXPECT_THAT(said, HasSubstr("rank 1 of 2 from karez run cannot join the others: the store at @karez-store-test-"));
 }
 
-TEST(Rendezvous, RankZeroMustBeThere) {
+TEST(Rendezvous, ARendezvousNeedsRankZero) {
   Reactor reactor;
   EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(1, 2), 7, Seconds(0.2)); }),
-              HasSubstr("cannot join the others: cannot reach @karez-meeting-test-"));
+              HasSubstr("cannot join the others: cannot reach @karez-store-test-"));
   Rendezvous zero(reactor, launch(0, 2), 0);
   EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(0, 2), 0); }),
               HasSubstr("is another job of the same name running here"));
   EXPECT_THAT(error_of([&] { Rendezvous(reactor, on_hosts(0, 2, "192.0.2.1", 4711), 0); }),
-              HasSubstr("rank 0 on another host than was said"));
-  EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(0, 1), 0); }), HasSubstr("nobody to meet"));
+              HasSubstr("is rank 0 on another host than given"));
+  EXPECT_THAT(error_of([&] { Rendezvous(reactor, launch(0, 1), 0); }), HasSubstr("needs at least 2 ranks"));
   JobLaunch open = on_hosts(0, 2, "127.0.0.1", 4711);
   open.token.reset();
-  EXPECT_THAT(error_of([&] { Rendezvous(reactor, open, 0); }),
-              HasSubstr("ranks meet at 127.0.0.1:4711 without a token"));
+  EXPECT_THAT(error_of([&] { Rendezvous(reactor, open, 0); }), HasSubstr("the store at 127.0.0.1:4711 needs a token"));
 }
 
-// Names belong to nobody: the kernel says who is at the other end.
+// Any process may use a name; the kernel reports the user at the other end.
 TEST(Rendezvous, AnotherUserIsRejectedAndNotTrusted) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const Address name{cat("@karez-user-test-", getpid()), 0};
-  const Token token = derive_token("that both of them know");
+  const Token token = derive_token("a token that both have");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   ChildProcess dials([&] {  // while this process has one thread
     char go = 0;
     if (read(ready[0], &go, 1) != 1 || setuid(65534) != 0) return 1;
-    sockaddr_un at{};  // not by `dial`, which would not believe the other side
+    sockaddr_un at{};  // not by `dial`, which would reject the other user
     at.sun_family = AF_UNIX;
     std::memcpy(at.sun_path, name.host.data(), name.host.size());
     at.sun_path[0] = '\0';
@@ -154,7 +153,7 @@ TEST(Rendezvous, AnotherUserIsRejectedAndNotTrusted) {
   });
   {
     Reactor reactor;
-    Acceptor acceptor(reactor, name, token, "test", [](Descriptor, std::uint32_t) { ADD_FAILURE() << "let in"; });
+    Acceptor acceptor(reactor, name, token, "test", [](Descriptor, std::uint32_t) { ADD_FAILURE() << "accepted"; });
     ASSERT_EQ(write(ready[1], "x", 1), 1);
     EXPECT_EQ(dials.wait(), 0);
     EXPECT_TRUE(await([&] { return acceptor.rejected() == 1; }));
@@ -163,7 +162,7 @@ TEST(Rendezvous, AnotherUserIsRejectedAndNotTrusted) {
       said = error_of([&] { dial(theirs, Seconds(1)); });
       return said.find("refused") == std::string::npos;
     }));
-    EXPECT_THAT(said, HasSubstr("is another user"));
+    EXPECT_THAT(said, HasSubstr("belongs to another user"));
   }
   listens.kill();
   close(ready[0]);

@@ -1,5 +1,5 @@
-// Rings in a sealed memfd. Who may have to wake the other writes its index, then looks at the other's flag; who goes to
-// sleep does it the other way round: one of both sees the other.
+// Rings in a sealed memfd. A side that may have to wake the other writes its index, then reads the other's flag; a side
+// that goes to sleep does the reverse. So at least one of them notices the other.
 #include "karez/comm/shared_wire.h"
 #include "karez/comm/namespace.h"
 
@@ -21,21 +21,21 @@
 
 namespace karez::comm {
 
-// The indices of one direction. They only grow; the place in the ring is the index modulo its size.
+// The indices of one direction. They only grow; the position in the ring is the index modulo its size.
 struct SharedWire::RingHeader {
-  alignas(64) std::atomic<std::uint64_t> head;  // by its writer
-  alignas(64) std::atomic<std::uint64_t> tail;  // by its reader
+  alignas(64) std::atomic<std::uint64_t> head;  // written by the writer
+  alignas(64) std::atomic<std::uint64_t> tail;  // written by the reader
   alignas(64) std::atomic<std::uint32_t> reader_sleeps;
   alignas(64) std::atomic<std::uint32_t> writer_waits;
 };
 
 namespace {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
-constexpr std::uint64_t magic = 0x316d687a6572616bull;  // says that a segment comes with it
+constexpr std::uint64_t magic = 0x316d687a6572616bull;  // marks the message that carries a segment
 constexpr std::size_t ring_header_bytes = 4096;         // a page each
 constexpr std::size_t most_ring_bytes = std::size_t{1} << 30;
 constexpr std::size_t steps =
-    8;  // a ring is filled and emptied in so many, so that one side copies in while the other copies out
+    8;  // a ring is filled and emptied in this number of steps, so that one side copies in while the other copies out
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 struct Hello {
@@ -46,7 +46,8 @@ std::size_t segment_bytes(std::size_t ring_bytes) { return 2 * (ring_header_byte
 
 void* map(int segment, std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment, 0);
-  require(ErrorKind::device, memory != MAP_FAILED, "no shared memory of ", bytes, " bytes: ", std::strerror(errno));
+  require(ErrorKind::device, memory != MAP_FAILED, "cannot map shared memory of ", bytes,
+          " bytes: ", std::strerror(errno));
   return memory;
 }
 
@@ -87,11 +88,12 @@ SharedWire::~SharedWire() { munmap(memory_, segment_bytes(ring_bytes_)); }
 
 std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ring_bytes) {
   bool good = ring_bytes >= ring_header_bytes && ring_bytes <= most_ring_bytes && (ring_bytes & (ring_bytes - 1)) == 0;
-  require(good, "a ring of ", ring_bytes, " bytes; a power of two from ", ring_header_bytes, " to ", most_ring_bytes);
+  require(good, "ring size is ", ring_bytes, " bytes; it must be a power of two from ", ring_header_bytes, " to ",
+          most_ring_bytes);
   Descriptor segment(memfd_create("karez-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   bool made = segment && ftruncate(segment.get(), static_cast<off_t>(segment_bytes(ring_bytes))) == 0 &&
               fcntl(segment.get(), F_ADD_SEALS, seals) == 0;
-  require(ErrorKind::device, made, "no segment of shared memory: ", std::strerror(errno));
+  require(ErrorKind::device, made, "cannot create a shared memory segment: ", std::strerror(errno));
   std::unique_ptr<SharedWire> out(
       new SharedWire(std::move(socket), map(segment.get(), segment_bytes(ring_bytes)), ring_bytes, true));
 
@@ -113,7 +115,7 @@ std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ri
   do sent = sendmsg(out->socket_.get(), &message, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
   require(ErrorKind::peer, sent == static_cast<ssize_t>(sizeof hello),
-          "cannot hand a segment of shared memory over: ", std::strerror(errno));
+          "cannot send a shared memory segment: ", std::strerror(errno));
   return out;
 }
 
@@ -127,7 +129,7 @@ void await_readable(int socket, Seconds timeout) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
     found = poll(&ready, 1, static_cast<int>(std::max<std::int64_t>(0, left)));
   } while (found < 0 && errno == EINTR);
-  require(ErrorKind::peer, found == 1, "no segment of shared memory came");
+  require(ErrorKind::peer, found == 1, "no shared memory segment arrived");
 }
 
 }  // namespace
@@ -156,18 +158,18 @@ std::unique_ptr<SharedWire> SharedWire::attach(Descriptor socket, Seconds timeou
   bool good = came == static_cast<ssize_t>(sizeof hello) && hello.magic == magic && segment &&
               hello.ring_bytes >= ring_header_bytes && hello.ring_bytes <= most_ring_bytes &&
               (hello.ring_bytes & (hello.ring_bytes - 1)) == 0;
-  require(ErrorKind::peer, good, "what came is no segment of shared memory");
+  require(ErrorKind::peer, good, "the message contains no shared memory segment");
   struct stat status {};
   bool whole = fstat(segment.get(), &status) == 0 &&
                status.st_size == static_cast<off_t>(segment_bytes(hello.ring_bytes)) &&
                (fcntl(segment.get(), F_GET_SEALS) & F_SEAL_SHRINK) != 0;
-  require(ErrorKind::peer, whole, "a segment of shared memory that may shrink, or of another size than it says");
+  require(ErrorKind::peer, whole, "the shared memory segment may shrink, or its size is not the announced one");
   void* memory = map(segment.get(), segment_bytes(hello.ring_bytes));
   return std::unique_ptr<SharedWire>(new SharedWire(std::move(socket), memory, hello.ring_bytes, false));
 }
 
 std::int64_t SharedWire::read(const iovec* into, int parts) {
-  bool closed = closed_.load(std::memory_order_acquire);  // before looking: what was written before the end counts
+  bool closed = closed_.load(std::memory_order_acquire);  // read first: data written before the end counts
   std::uint64_t there = in_->head.load(std::memory_order_acquire) - tail_;
   if (there > ring_bytes_) {
     damaged_.store(true);
@@ -179,8 +181,7 @@ std::int64_t SharedWire::read(const iovec* into, int parts) {
       [&](std::size_t at, std::byte* memory, std::size_t bytes) { copy_bytes(memory, in_ring_ + at, bytes); });
   tail_ += static_cast<std::uint64_t>(n);
   in_->tail.store(tail_, std::memory_order_seq_cst);
-  bool half_empty =
-      there - static_cast<std::uint64_t>(n) <= ring_bytes_ / 2;  // so that it does not wake up for every step
+  bool half_empty = there - static_cast<std::uint64_t>(n) <= ring_bytes_ / 2;  // avoids a wakeup for every step
   if (half_empty && in_->writer_waits.load(std::memory_order_seq_cst) != 0 && in_->writer_waits.exchange(0) != 0)
     wake_peer();
   return n;
@@ -215,7 +216,7 @@ bool SharedWire::wait_to_read() {
 }
 
 bool SharedWire::wait_to_write() {
-  std::uint64_t head = out_->head.load(std::memory_order_relaxed);  // not head_: another may write already
+  std::uint64_t head = out_->head.load(std::memory_order_relaxed);  // not head_: another thread may be writing
   out_->writer_waits.store(1, std::memory_order_seq_cst);
   return head - out_->tail.load(std::memory_order_seq_cst) >= ring_bytes_ && !closed_.load(std::memory_order_acquire);
 }
@@ -229,7 +230,7 @@ void SharedWire::set_busy_poll(bool reader_polls) {
 void SharedWire::wake_peer() {
   std::byte any{};
   [[maybe_unused]] auto sent =
-      send(socket_.get(), &any, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // a full socket has knocked often enough
+      send(socket_.get(), &any, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // if the socket is full, enough wakeups are pending
 }
 
 void SharedWire::handle_wakeup() {

@@ -1,8 +1,8 @@
-// The wire between two processes of a host: a segment of shared memory with a ring of bytes each way.
+// Shared wire: the wire between two processes of a host, a shared memory segment with a ring of bytes each way.
 //
-// A socket beside it (of the same kernel) carries the segment at the start, knocks where the other side sleeps, and
-// tells its death. The segment never has a name: nothing is left behind whoever is killed. An index that the peer
-// cannot have meant ends the wire.
+// A socket (of the same kernel) transfers the segment at the start, wakes the other side if it sleeps, and reports its
+// death. The segment has no name, so nothing remains if a process is killed. An impossible index from the peer
+// ends the wire.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace karez::comm {
 
 class SharedWire : public Wire {
  public:
-  // One side makes the segment, the other takes it from the socket and waits at most so long for it. Both throw Error
-  // (kind peer, device).
+  // One side creates the segment, the other receives it from the socket and waits for it at most `timeout`. Both throw
+  // Error (kind peer, device).
   static std::unique_ptr<SharedWire> create(Descriptor socket,
                                             std::size_t ring_bytes = default_ring_bytes);  // a power of two
   static std::unique_ptr<SharedWire> attach(Descriptor socket, Seconds timeout);
@@ -49,7 +49,7 @@ class SharedWire : public Wire {
   std::size_t ring_bytes_;
   RingHeader *out_, *in_;
   std::byte *out_ring_, *in_ring_;
-  std::uint64_t head_ = 0, tail_ = 0;  // bytes ever written to out_ and read from in_: ours, whatever the segment says
+  std::uint64_t head_ = 0, tail_ = 0;  // all bytes written to out_ and read from in_; kept outside the segment
   std::atomic<bool> closed_{false}, damaged_{false};
 };
 

@@ -1,5 +1,4 @@
-// The segment of shared memory between two processes: what it is handed over as, and what a peer may do to it without
-// harm.
+// The shared memory segment between two processes: its transfer, and invalid contents from a peer.
 #include "karez/comm/shared_wire.h"
 
 #include <fcntl.h>
@@ -26,7 +25,7 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-// Hands a descriptor over as the wire does, with any greeting and size; and takes one.
+// Sends a descriptor as the wire does, with any magic number and size.
 void send_segment(int socket, int descriptor, std::uint64_t magic, std::uint64_t ring_bytes) {
   std::uint64_t words[2] = {magic, ring_bytes};
   iovec part{words, sizeof words};
@@ -71,21 +70,21 @@ Descriptor memory(std::size_t bytes, int with_seals) {
   return out;
 }
 
-TEST(SharedWire, WhatIsNoSegmentIsRefused) {
+TEST(SharedWire, InvalidSegmentsAreRejected) {
   struct Row {
     std::size_t bytes;
     int seals;
     std::uint64_t magic, ring_bytes;
     const char* said;
   };
-  for (const Row& row : {Row{segment, seals, magic + 1, ring, "no segment of shared memory"},
-                         Row{segment, seals, magic, ring + 1, "no segment of shared memory"},
-                         Row{segment, seals, magic, ring / 2, "no segment of shared memory"},
-                         Row{segment, seals, magic, std::uint64_t{1} << 40, "no segment of shared memory"},
-                         Row{segment - 1, seals, magic, ring, "or of another size than it says"},
-                         Row{segment, seals, magic, 2 * ring, "or of another size than it says"},
-                         Row{segment, 0, magic, ring, "a segment of shared memory that may shrink"},
-                         Row{0, 0, magic, ring, "no segment of shared memory"}}) {
+  for (const Row& row : {Row{segment, seals, magic + 1, ring, "no shared memory segment"},
+                         Row{segment, seals, magic, ring + 1, "no shared memory segment"},
+                         Row{segment, seals, magic, ring / 2, "no shared memory segment"},
+                         Row{segment, seals, magic, std::uint64_t{1} << 40, "no shared memory segment"},
+                         Row{segment - 1, seals, magic, ring, "or its size is not the announced one"},
+                         Row{segment, seals, magic, 2 * ring, "or its size is not the announced one"},
+                         Row{segment, 0, magic, ring, "the shared memory segment may shrink"},
+                         Row{0, 0, magic, ring, "no shared memory segment"}}) {
     auto sockets = socket_pair();
     Descriptor made;
     if (row.bytes > 0) made = memory(row.bytes, row.seals);
@@ -94,13 +93,13 @@ TEST(SharedWire, WhatIsNoSegmentIsRefused) {
   }
   auto sockets = socket_pair();
   EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(0.05)); }),
-              HasSubstr("no segment of shared memory came"));
+              HasSubstr("no shared memory segment arrived"));
   auto more = socket_pair();
   EXPECT_THAT(error_of([&] { SharedWire::create(std::move(more[0]), 5000); }),
-              HasSubstr("a ring of 5000 bytes; a power of two"));
+              HasSubstr("ring size is 5000 bytes; it must be a power of two"));
 }
 
-TEST(SharedWire, IndicesThatCannotBeEndTheWire) {
+TEST(SharedWire, ImpossibleIndicesEndTheWire) {
   for (bool reads : {true, false}) {
     auto sockets = socket_pair();
     auto wire = SharedWire::create(std::move(sockets[0]), ring);
@@ -115,12 +114,12 @@ TEST(SharedWire, IndicesThatCannotBeEndTheWire) {
     iovec part{here.data(), here.size()};
     std::int64_t written = 0;
     for (std::int64_t n = 1; n > 0; written += n) n = wire->write(&part, 1);
-    EXPECT_EQ(written, static_cast<std::int64_t>(ring)) << "as much as there is room";
+    EXPECT_EQ(written, static_cast<std::int64_t>(ring)) << "until the ring is full";
     if (reads) {
-      index(4096, ring + 1);  // the head of what the peer writes: more than the ring holds
+      index(4096, ring + 1);  // the peer's head: more than the ring holds
       EXPECT_EQ(wire->read(&part, 1), -1);
     } else {
-      index(64, ring + 5);  // how far the peer says it has read: more than was written
+      index(64, ring + 5);  // the peer's tail: more than was written
       EXPECT_EQ(wire->write(&part, 1), -1);
     }
     EXPECT_EQ(wire->reason(), "its shared memory is damaged");
@@ -128,7 +127,7 @@ TEST(SharedWire, IndicesThatCannotBeEndTheWire) {
   }
 }
 
-TEST(SharedWire, WhatWasWrittenBeforeTheEndIsRead) {
+TEST(SharedWire, DataWrittenBeforeTheEndIsRead) {
   auto sockets = socket_pair();
   auto first = SharedWire::create(std::move(sockets[0]), ring);
   auto second = SharedWire::attach(std::move(sockets[1]), Seconds(1));

@@ -1,4 +1,4 @@
-// Brackets and repetitions, read by hand.
+// Parsers of Slurm's lists, with brackets and repetitions.
 #include "karez/comm/slurm_list.h"
 #include "karez/comm/namespace.h"
 
@@ -15,14 +15,14 @@ bool digits(std::string_view text) {
 }
 std::int64_t number(std::string_view text) { return std::stoll(std::string(text)); }
 
-// What stands between brackets: "01-03,07" has 4, of which "01" is the first.
+// The number of items between brackets: "01-03,07" has 4.
 std::int64_t count_of(std::string_view ranges, std::string_view all) {
   std::int64_t count = 0;
   for (const std::string& range : split(ranges, ',')) {
     auto dash = range.find('-');
     std::string from = range.substr(0, dash), to = dash == std::string::npos ? from : range.substr(dash + 1);
     bool good = digits(from) && digits(to) && number(from) <= number(to);
-    require(good, "'", all, "' is no list of hosts of Slurm: '", range, "' is no range of numbers");
+    require(good, "'", all, "' is not a Slurm host list: '", range, "' is not a range of numbers");
     count = checked_add(count, number(to) - number(from) + 1);
   }
   return count;
@@ -32,10 +32,10 @@ std::int64_t count_of(std::string_view ranges, std::string_view all) {
 
 SlurmHosts parse_slurm_hosts(std::string_view text) {
   SlurmHosts out;
-  std::string name;  // the first of the hosts that are being read
+  std::string name;  // the first host of the current item
   std::int64_t several = 1;
   auto end = [&] {
-    require(!name.empty(), "'", text, "' is no list of hosts of Slurm: a name is missing");
+    require(!name.empty(), "'", text, "' is not a Slurm host list: a name is missing");
     if (out.count == 0) out.first = name;
     out.count = checked_add(out.count, several);
     name.clear();
@@ -46,13 +46,13 @@ SlurmHosts parse_slurm_hosts(std::string_view text) {
       end();
     } else if (text[at] == '[') {
       auto close = text.find(']', at);
-      require(close != std::string_view::npos, "'", text, "' is no list of hosts of Slurm: a bracket is not closed");
+      require(close != std::string_view::npos, "'", text, "' is not a Slurm host list: a bracket is not closed");
       std::string_view ranges = text.substr(at + 1, close - at - 1);
       several = checked_mul(several, count_of(ranges, text));
       name += ranges.substr(0, ranges.find_first_of("-,"));
       at = close;
     } else {
-      require(text[at] > ' ' && text[at] != ']', "'", text, "' is no list of hosts of Slurm");
+      require(text[at] > ' ' && text[at] != ']', "'", text, "' is not a Slurm host list");
       name += text[at];
     }
   }
@@ -67,8 +67,7 @@ int slurm_tasks_of(std::string_view text, int node) {
     std::string tasks = part.substr(0, open), times = "1";
     bool good = open == std::string::npos || part.back() == ')';
     if (good && open != std::string::npos) times = part.substr(open + 2, part.size() - open - 3);
-    require(good && digits(tasks) && digits(times), "'", text,
-            "' is no list of numbers of tasks of Slurm; such is 2(x3),1");
+    require(good && digits(tasks) && digits(times), "'", text, "' is not a Slurm list of task counts such as 2(x3),1");
     before += number(times);
     if (node < before) return static_cast<int>(number(tasks));
   }

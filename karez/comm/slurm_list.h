@@ -1,4 +1,4 @@
-// How Slurm abbreviates lists: of hosts, "gpu[01-03,07],login", and of numbers of tasks, "2(x3),1".
+// Slurm's abbreviated lists: of hosts, "gpu[01-03,07],login", and of task counts, "2(x3),1".
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct SlurmHosts {
   std::string first;       // "gpu01"
   std::int64_t count = 0;  // 5
 };
-SlurmHosts parse_slurm_hosts(std::string_view text);  // throws Error (kind user) on what is no such list
+SlurmHosts parse_slurm_hosts(std::string_view text);  // throws Error (kind user) if it is not such a list
 
-int slurm_tasks_of(std::string_view text, int node);  // ("2(x3),1", 3) -> 1; throws where it has no such node
+int slurm_tasks_of(std::string_view text, int node);  // ("2(x3),1", 3) -> 1; throws if there is no such node
 
 }  // namespace karez::comm

@@ -30,7 +30,7 @@ SocketAddress to_system(const Address& address) {
   SocketAddress out;
   if (address.is_name()) {
     auto& name = reinterpret_cast<sockaddr_un&>(out.storage);
-    require(address.host.size() < sizeof name.sun_path, "an address of ", address.host.size(),
+    require(address.host.size() < sizeof name.sun_path, "address too long: ", address.host.size(),
             " characters: ", address.host);
     name.sun_family = AF_UNIX;
     std::memcpy(name.sun_path, address.host.data(), address.host.size());
@@ -39,7 +39,7 @@ SocketAddress to_system(const Address& address) {
     return out;
   }
   require(address.port >= 0 && address.port < 65536, "port ", address.port, " of ", address.host,
-          "; ports are below 65536");
+          "; a port must be below 65536");
   auto port = htons(static_cast<std::uint16_t>(address.port));
   auto& four = reinterpret_cast<sockaddr_in&>(out.storage);
   auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
@@ -52,7 +52,7 @@ SocketAddress to_system(const Address& address) {
     six.sin6_port = port;
     out.size = sizeof six;
   } else {
-    fail("'", address.host, "' is no numeric address; such are 127.0.0.1 and ::1");
+    fail("'", address.host, "' is not a numeric address such as 127.0.0.1 or ::1");
   }
   return out;
 }
@@ -62,7 +62,7 @@ template <class... Parts> void require_call(bool ok, const Parts&... parts) {
   if (!ok) fail(ErrorKind::peer, parts..., ": ", std::strerror(error));
 }
 
-// True when the events have come, false when the time is over.
+// True if an event occurred, false at the timeout.
 bool wait_for(int socket, short events, Clock::time_point until) {
   while (true) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -117,18 +117,18 @@ Address parse_address(const std::string& text) {
   Address out{text.substr(0, colon), 0};
   std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
   bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
-  require(digits, "'", text, "' is no address; such are 127.0.0.1:4711 and [::1]:4711");
+  require(digits, "'", text, "' is not an address such as 127.0.0.1:4711 or [::1]:4711");
   out.port = std::stoi(port);
   if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
     out.host = out.host.substr(1, out.host.size() - 2);
-  to_system(out);  // refuses what is none
+  to_system(out);  // throws if it is invalid
   return out;
 }
 
 Descriptor listen_at(Address& address, int backlog) {
   SocketAddress at = to_system(address);
   Descriptor out(socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  require_call(static_cast<bool>(out), "no socket for ", print(address));
+  require_call(static_cast<bool>(out), "cannot create a socket for ", print(address));
   int one = 1;
   if (!address.is_name()) setsockopt(out.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   require_call(bind(out.get(), at.get(), at.size) == 0 && listen(out.get(), backlog) == 0, "cannot listen at ",
@@ -142,10 +142,10 @@ Descriptor dial(const Address& address, Seconds timeout) {
   auto until = after(timeout);
   while (true) {
     Descriptor out(socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    require_call(static_cast<bool>(out), "no socket for ", print(address));
+    require_call(static_cast<bool>(out), "cannot create a socket for ", print(address));
     if (connect(out.get(), at.get(), at.size) == 0) {
-      require(ErrorKind::peer, !address.is_name() || is_of_this_user(out.get()), "who listens at ", print(address),
-              " is another user");
+      require(ErrorKind::peer, !address.is_name() || is_of_this_user(out.get()), "the listener at ", print(address),
+              " belongs to another user");
       return out;
     }
     if (errno == EINPROGRESS) {
@@ -158,7 +158,7 @@ Descriptor dial(const Address& address, Seconds timeout) {
       require_call(error == 0, "cannot reach ", print(address));
       return out;
     }
-    // A listener's queue of a name that is full says so at once instead of waiting.
+    // If the queue of a named listener is full, connect fails at once instead of waiting.
     require_call(errno == EAGAIN && Clock::now() < until, "cannot reach ", print(address));
     poll(nullptr, 0, 1);
   }
@@ -188,7 +188,8 @@ bool has_recent_tcp_ack(int socket, Seconds within) {
 
 std::array<Descriptor, 2> socket_pair() {
   int ends[2];
-  require_call(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "no pair of sockets");
+  require_call(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,
+               "cannot create a pair of sockets");
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
@@ -196,7 +197,8 @@ std::array<Descriptor, 2> tcp_pair() {
   Address address;
   Descriptor listener = listen_at(address, 1);
   Descriptor there = dial(address, Seconds(5));
-  require(ErrorKind::peer, wait_for(listener.get(), POLLIN, after(Seconds(5))), "nobody came to ", print(address));
+  require(ErrorKind::peer, wait_for(listener.get(), POLLIN, after(Seconds(5))), "no connection arrived at ",
+          print(address));
   Descriptor here = accept_at(listener.get());
   require_call(static_cast<bool>(here), "accepting at ", print(address));
   set_tcp_options(here.get(), Seconds(30));
@@ -211,7 +213,7 @@ void send_all(int socket, std::span<const std::byte> bytes, Seconds timeout) {
     if (n >= 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     } else if (errno == EAGAIN) {
-      require(ErrorKind::peer, wait_for(socket, POLLOUT, until), "the peer takes nothing");
+      require(ErrorKind::peer, wait_for(socket, POLLOUT, until), "the peer accepts no data");
     } else {
       require_call(errno == EINTR, "sending");
     }
@@ -226,7 +228,7 @@ void receive_all(int socket, std::span<std::byte> bytes, Seconds timeout) {
     if (n > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     } else if (errno == EAGAIN) {
-      require(ErrorKind::peer, wait_for(socket, POLLIN, until), "the peer says nothing");
+      require(ErrorKind::peer, wait_for(socket, POLLIN, until), "the peer does not answer");
     } else {
       require_call(errno == EINTR, "receiving");
     }

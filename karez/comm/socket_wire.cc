@@ -1,4 +1,4 @@
-// A stream socket, edge by edge.
+// A wire over a stream socket, with edge-triggered events.
 #include "karez/comm/socket_wire.h"
 #include "karez/comm/namespace.h"
 
@@ -49,7 +49,7 @@ std::string SocketWire::reason() const {
   return error == 0 || error == EPIPE ? "the connection was closed" : std::strerror(error);
 }
 
-// The kernel notes that somebody waits for room, and looks once more.
+// The kernel records that a thread waits for space, and checks once more.
 bool SocketWire::wait_to_write() {
   pollfd at{socket_.get(), POLLOUT, 0};
   return poll(&at, 1, 0) == 0;

@@ -1,4 +1,4 @@
-// The wire over a stream socket: TCP between hosts, and whatever else the kernel carries.
+// The wire over a stream socket: TCP between hosts, or any other kind.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ class SocketWire : public Wire {
   std::int64_t read(const iovec* into, int parts) override;
   std::int64_t write(const iovec* from, int parts) override;
   std::string reason() const override;
-  bool wait_to_read() override { return true; }  // the next arrival is an edge
+  bool wait_to_read() override { return true; }  // the next arrival triggers an event
   bool wait_to_write() override;
   int descriptor() const override { return socket_.get(); }
   std::uint32_t events(bool reader_polls) const override;
@@ -30,7 +30,7 @@ class SocketWire : public Wire {
   std::int64_t ended(int error);
 
   Descriptor socket_;
-  std::atomic<int> error_{0};  // of the system; 0: the peer closed it
+  std::atomic<int> error_{0};  // system error; 0: the peer closed the connection
 };
 
 }  // namespace karez::comm

@@ -35,13 +35,14 @@ Token parse_token(std::string_view text) {
   bool good =
       sodium_hex2bin(bytes(out.bytes.data()), out.bytes.size(), text.data(), text.size(), nullptr, &size, &end) == 0;
   require(good && size == out.bytes.size() && text.size() == 64, "a token is 64 hexadecimal digits; this one has ",
-          text.size(), " characters, or others");
+          text.size(), " characters, or other ones");
   return out;
 }
 
 Token derive_token(std::string_view secret) {
-  require(secret.size() >= 16, "a secret of ", secret.size(), " characters is too short for a token; at least 16");
-  Token key;  // all zero: what is wanted is a hash
+  require(secret.size() >= 16, "a secret of ", secret.size(),
+          " characters is too short for a token; it must have at least 16");
+  Token key;  // all zero: only a hash is needed
   std::string text = cat("karez token 1 ", secret);
   return {hmac_sha256(key, std::as_bytes(std::span(text)))};
 }

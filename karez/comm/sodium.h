@@ -1,4 +1,4 @@
-// Secrets by libsodium: tokens, nonces, and proofs that one knows a token.
+// Secrets by libsodium: tokens, nonces, and proofs that a process has a token.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@ namespace karez::comm {
 
 using Bytes32 = std::array<std::byte, 32>;
 
-// What all processes of a world know and nobody else does: 256 bits.
+// The secret that all processes of a world share: 256 bits.
 struct Token {
   Bytes32 bytes{};
   bool operator==(const Token&) const = default;
 };
 Token random_token();
 std::string print(const Token& token);        // 64 hexadecimal digits, for an environment variable
-Token parse_token(std::string_view text);     // the same back; throws Error (kind user), which does not quote the text
+Token parse_token(std::string_view text);     // the inverse; throws Error (kind user), which does not quote the text
 Token derive_token(std::string_view secret);  // from another launcher's secret of any form
 
 void fill_random(std::span<std::byte> bytes);
 Bytes32 hmac_sha256(const Token& token, std::span<const std::byte> text);  // HMAC-SHA256
-bool equal_in_constant_time(const Bytes32& a, const Bytes32& b);           // in a time that tells nothing
+bool equal_in_constant_time(const Bytes32& a, const Bytes32& b);           // in a time that reveals nothing
 
 }  // namespace karez::comm

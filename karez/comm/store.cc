@@ -1,4 +1,4 @@
-// The store's requests, and what they do.
+// The store's requests and their effects.
 #include "karez/comm/store.h"
 
 #include <algorithm>
@@ -93,9 +93,9 @@ void Store::serve(Client client, ClientState& state, StoreRequest& request) {
       const std::string name = request.value.empty() ? "?" : request.value.substr(0, 256);
       for (const auto& [other, known] : clients_) {
         if (other == client || known.name.empty() || known.goodbye || known.rank != request.number) continue;
-        values_[duplicate_rank_key] = cat("two processes come as rank ", request.number, ": ", known.name, ", and ",
-                                          name, ", which is turned away");
-        return reply(client, Status::error, cat("rank ", request.number, " is here already: ", known.name));
+        values_[duplicate_rank_key] =
+            cat("two processes claim rank ", request.number, ": ", known.name, ", and ", name, ", which is rejected");
+        return reply(client, Status::error, cat("rank ", request.number, " has joined already: ", known.name));
       }
       state.name = name;
       state.rank = request.number;
@@ -105,8 +105,7 @@ void Store::serve(Client client, ClientState& state, StoreRequest& request) {
       auto old = values_.find(request.key);
       std::size_t before = old == values_.end() ? 0 : old->second.size() + request.key.size();
       if (bytes_ - before + request.key.size() + request.value.size() > most_bytes)
-        return reply(client, Status::error,
-                     cat("the store holds ", bytes_, " bytes and takes no more than ", most_bytes));
+        return reply(client, Status::error, cat("the store holds ", bytes_, " bytes and accepts at most ", most_bytes));
       bytes_ = bytes_ - before + request.key.size() + request.value.size();
       set(request);
       return reply(client, Status::ok);
@@ -125,7 +124,8 @@ void Store::serve(Client client, ClientState& state, StoreRequest& request) {
       Barrier& barrier = barriers_[request.key];
       if (!barrier.arrived.empty() && barrier.number != request.number)
         return reply(client, Status::error,
-                     cat("barrier '", request.key, "' of ", barrier.number, " processes, and of ", request.number));
+                     cat("barrier '", request.key, "' expects ", barrier.number, " processes, but a client gives ",
+                         request.number));
       barrier.number = request.number;
       barrier.arrived.push_back(client);
       state.waits = true;
@@ -161,8 +161,8 @@ void Store::leave(Client client, const std::string& why) {
   if (missed && departure_.empty()) {
     departure_ = cat("rank ", at->second.rank, " (", at->second.name, ") ");
     if (!at->second.why.empty()) departure_ += at->second.why;
-    else if (why.empty()) departure_ += "has gone";
-    else departure_ += cat("has gone or cannot be reached: its connection to the store ended with '", why, "'");
+    else if (why.empty()) departure_ += "has exited";
+    else departure_ += cat("has exited or cannot be reached: its connection to the store ended with '", why, "'");
   }
   clients_.erase(at);
   std::vector<Client> told;

@@ -1,4 +1,4 @@
-// Clients of the store on the reactor, and the blocking calls of a rank.
+// The store's clients on the reactor, and the blocking calls of a rank.
 #include "karez/comm/store_server.h"
 
 #include <sys/epoll.h>
@@ -40,7 +40,7 @@ struct StoreServer::Client : EventHandler {
       note(LogLevel::warning, "the store drops a client: ", error.what());
       end("");
     }
-    there.drop_closed_clients();  // this may be no more
+    there.drop_closed_clients();  // may destroy *this
   }
 
   void flush() {
@@ -63,9 +63,9 @@ struct StoreServer::Client : EventHandler {
   Store::Client number;
   Descriptor socket;
   Reactor::Registration watch;
-  std::string out;  // what it has not taken yet: one answer at most, since it asks one thing at a time
+  std::string out;  // unsent bytes: one reply at most, since the client has one request at a time
   bool closed = false;
-  std::string why;  // the system's reason, where the client has not closed the connection itself
+  std::string why;  // the system's reason, unless the client closed the connection itself
 };
 
 StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, AcceptorLimits limits,
@@ -103,8 +103,8 @@ void StoreServer::drop_closed_clients() {
     Store::Client number = closed_clients_.back();
     closed_clients_.pop_back();
     const std::string why =
-        address().is_name() ? "" : clients_.at(number)->why;  // between processes of one host nothing is cut
-    store_.leave(number, why);                                // answers others, which may turn out to be gone
+        address().is_name() ? "" : clients_.at(number)->why;  // connections within one host do not break
+    store_.leave(number, why);  // replies to other clients, which may turn out to be closed
     clients_.erase(number);
   }
 }
@@ -116,9 +116,9 @@ StoreClient::StoreClient(const Address& address, const Token& token, int rank, c
       reply_timeout_(reply_timeout > timeout ? reply_timeout : timeout) {
   socket_ =
       dial_and_authenticate("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout,
-                            true);  // rank 0 may not be there yet
+                            true);  // rank 0 may not have started yet
   set_tcp_options(socket_.get(), timeout_);
-  ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "greeting it");
+  ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "joining it");
 }
 
 void StoreClient::disconnect() {
@@ -139,8 +139,9 @@ void StoreClient::send_goodbye(const std::string& why) {
 
 StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what, Seconds reply_timeout) {
   require(request.key.size() <= StoreRequest::most_key && request.value.size() <= StoreRequest::most_value,
-          "the store takes keys of ", StoreRequest::most_key, " bytes and values of ", StoreRequest::most_value, "; '",
-          request.key.substr(0, 40), "' has ", request.key.size(), " and ", request.value.size());
+          "the store accepts keys of up to ", StoreRequest::most_key, " bytes and values of up to ",
+          StoreRequest::most_value, "; '", request.key.substr(0, 40), "' has ", request.key.size(), " and ",
+          request.value.size());
   std::lock_guard lock(mutex_);
   StoreReply reply;
   try {
@@ -160,8 +161,8 @@ StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what
       decode(rest, reply);
     }
   } catch (const Error& error) {
-    if (socket_) send_goodbye(cat("has given up ", what, ": ", error.what()));  // the store shall not take it for dead
-    socket_.close();  // an answer that comes late would be taken for another's
+    if (socket_) send_goodbye(cat("has given up ", what, ": ", error.what()));  // otherwise reported as dead
+    socket_.close();  // a late reply would be mistaken for that of another request
     fail(ErrorKind::peer, "the store at ", print(address_), ", ", what, ": ", error.what());
   }
   if (reply.status == StoreReply::Status::error) fail(ErrorKind::peer, reply.value);
@@ -189,6 +190,6 @@ void StoreClient::barrier(const std::string& key, int processes, Seconds reply_t
 
 std::string StoreClient::local_host() const { return local_address(socket_.get()).host; }
 
-void StoreClient::check() { ask({StoreRequest::Op::check, 0, "", ""}, "asking who is there"); }
+void StoreClient::check() { ask({StoreRequest::Op::check, 0, "", ""}, "checking for exited ranks"); }
 
 }  // namespace karez::comm

@@ -1,5 +1,4 @@
-// The store on sockets: rank 0 serves it on its communication thread, every rank asks it over one connection of its
-// own.
+// The store on sockets: rank 0 serves it on its communication thread, and every rank has one connection to it.
 #pragma once
 
 #include <memory>
@@ -18,8 +17,8 @@ namespace karez::comm {
 
 class StoreServer {
  public:
-  // Listens on loopback unless told another address; port 0 lets the kernel choose. A client whose host answers nothing
-  // for `unreachable` has gone.
+  // Listens on loopback unless given another address; with port 0 the kernel chooses. A client counts as exited if its
+  // host answers nothing for `unreachable`.
   StoreServer(Reactor& reactor, const Token& token, Address address = {}, AcceptorLimits limits = {},
               Seconds unreachable = Seconds(30));
   ~StoreServer();
@@ -34,30 +33,31 @@ class StoreServer {
   Reactor& reactor_;
   const Seconds unreachable_;
   Store store_;
-  std::unordered_map<Store::Client, std::unique_ptr<Client>> clients_;  // on the reactor's thread alone
+  std::unordered_map<Store::Client, std::unique_ptr<Client>> clients_;  // used on the reactor's thread only
   Store::Client next_ = 1;
-  std::vector<Store::Client> closed_clients_;  // to be dropped once nobody is in a call
-  std::unique_ptr<Acceptor> acceptor_;         // last: goes first
+  std::vector<Store::Client> closed_clients_;  // to be dropped once no client is in a call
+  std::unique_ptr<Acceptor> acceptor_;         // last member: destroyed first
 };
 
-// One rank's way to the store. One thread at a time; every call waits for its answer. All throw Error: of kind peer
-// where the store or somebody else has gone, or where the time is over.
+// One rank's connection to the store. One thread at a time; every call waits for its reply. All throw Error: of kind
+// peer if the store or another process has exited, or at the timeout.
 class StoreClient {
  public:
-  // Tries for `timeout` until the store is there, and is cut off when the store's host answers nothing for as long; its
-  // answers may take `patience`, or else as long too. `name` is how errors call this process: "alpha, process 4711".
+  // Retries for `timeout` until the store exists, and fails once the store's host answers nothing for as long. Its
+  // replies may take `reply_timeout`, or `timeout` if that is longer. `name` is this process in errors: "alpha, process
+  // 4711".
   StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout,
               Seconds reply_timeout = {});
-  ~StoreClient();  // says bye
+  ~StoreClient();  // sends goodbye
 
   void set(const std::string& key, const std::string& value);
-  std::optional<std::string> get(const std::string& key, Seconds reply_timeout = {});  // for the answer
-  std::string wait(const std::string& key);                                            // until somebody sets it
+  std::optional<std::string> get(const std::string& key, Seconds reply_timeout = {});  // for the reply
+  std::string wait(const std::string& key);                                            // until a client sets it
   void barrier(const std::string& key, int processes,
-               Seconds reply_timeout = {});  // until so many are here, or throws when so long is over
-  void check();                              // throws if somebody has gone
-  void disconnect();                         // leaves without a bye: whoever waits hears of it
-  std::string local_host() const;            // the address of this process by which it reaches the store
+               Seconds reply_timeout = {});  // until this number of processes has called it; throws at the timeout
+  void check();                              // throws if a process has exited
+  void disconnect();                         // leaves without a goodbye: waiting clients get an error
+  std::string local_host() const;            // the address of this process on its connection to the store
 
  private:
   void send_goodbye(const std::string& why);

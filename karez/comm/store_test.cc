@@ -1,4 +1,4 @@
-// The store: its requests without a socket, then as processes use it, and what they hear when one of them dies.
+// The store: its requests without a socket, then over sockets, and the errors of its clients when a process dies.
 #include "karez/comm/store.h"
 
 #include <gmock/gmock.h>
@@ -31,11 +31,11 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-// Clients by number; what each is told, as text: "well:value", "nothing:", "error:text".
+// Clients by number; the replies to each, as text: "ok:value", "nothing:", "error:text".
 class StoreTest : public ::testing::Test {
  protected:
   Store store{[this](Store::Client client, const StoreReply& reply) {
-    const char* names[] = {"well", "nothing", "error"};
+    const char* names[] = {"ok", "nothing", "error"};
     replies[client].push_back(cat(names[static_cast<int>(reply.status)], ":", reply.value));
   }};
   std::map<Store::Client, std::vector<std::string>> replies;
@@ -54,24 +54,23 @@ TEST_F(StoreTest, ASecondProcessOfOneRankIsRejectedAndReported) {
   join(2, 1);
   store.join(3);
   ask(3, {Op::hello, 1, "", "another"});
-  EXPECT_THAT(take_replies(3), ElementsAre("error:rank 1 is here already: host1"));
+  EXPECT_THAT(take_replies(3), ElementsAre("error:rank 1 has joined already: host1"));
   ask(1, {Op::get, 0, Store::duplicate_rank_key, ""});
-  EXPECT_THAT(take_replies(1),
-              ElementsAre("well:two processes come as rank 1: host1, and another, which is turned away"));
+  EXPECT_THAT(take_replies(1), ElementsAre("ok:two processes claim rank 1: host1, and another, which is rejected"));
   store.leave(3);
   ask(1, {Op::check, 0, "", ""});
-  EXPECT_THAT(take_replies(1), ElementsAre("nothing:")) << "it had not come";
+  EXPECT_THAT(take_replies(1), ElementsAre("nothing:")) << "it had not joined";
   ask(2, {Op::goodbye, 0, "", ""});
   store.join(4);
   ask(4, {Op::hello, 1, "", "the next"});
-  EXPECT_THAT(take_replies(4), ElementsAre("well:"));
+  EXPECT_THAT(take_replies(4), ElementsAre("ok:"));
 }
 
-TEST_F(StoreTest, WhyAClientWentIsSaidToThoseWhoWait) {
+TEST_F(StoreTest, WaitingClientsGetTheReasonOfADeparture) {
   const std::tuple<std::string, std::string, std::string> rows[] = {
-      {"", "", "rank 1 (host1) has gone"},
+      {"", "", "rank 1 (host1) has exited"},
       {"", "Connection timed out",
-       "rank 1 (host1) has gone or cannot be reached: its connection to the store ended with 'Connection timed out'"},
+       "rank 1 (host1) has exited or cannot be reached: its connection to the store ended with 'Connection timed out'"},
       {"has given up getting 'k'", "", "rank 1 (host1) has given up getting 'k'"},
       {"has given up getting 'k'", "Connection reset by peer", "rank 1 (host1) has given up getting 'k'"},
   };
@@ -92,7 +91,7 @@ TEST_F(StoreTest, WhyAClientWentIsSaidToThoseWhoWait) {
   }
 }
 
-TEST_F(StoreTest, WhatIsSetIsGot) {
+TEST_F(StoreTest, AValueThatIsSetCanBeRead) {
   join(1, 0);
   join(2, 1);
   ask(1, {Op::get, 0, "a", ""});
@@ -101,31 +100,31 @@ TEST_F(StoreTest, WhatIsSetIsGot) {
   ask(2, {Op::get, 0, "a", ""});
   ask(2, {Op::set, 0, "a", ""});
   ask(2, {Op::wait, 0, "a", ""});
-  EXPECT_THAT(take_replies(1), ElementsAre("well:"));
-  EXPECT_THAT(take_replies(2), ElementsAre("well:1", "well:", "well:"));
+  EXPECT_THAT(take_replies(1), ElementsAre("ok:"));
+  EXPECT_THAT(take_replies(2), ElementsAre("ok:1", "ok:", "ok:"));
 }
 
-TEST_F(StoreTest, WhoWaitsHearsWhenItIsSet) {
+TEST_F(StoreTest, AWaitEndsWhenTheKeyIsSet) {
   for (int c : {1, 2, 3}) join(static_cast<unsigned>(c), c);
   ask(1, {Op::wait, 0, "k", ""});
   ask(2, {Op::wait, 0, "k", ""});
   ask(3, {Op::set, 0, "other", "x"});
   EXPECT_TRUE(replies[1].empty() && replies[2].empty());
   ask(3, {Op::set, 0, "k", "v"});
-  EXPECT_THAT(take_replies(1), ElementsAre("well:v"));
-  EXPECT_THAT(take_replies(2), ElementsAre("well:v"));
+  EXPECT_THAT(take_replies(1), ElementsAre("ok:v"));
+  EXPECT_THAT(take_replies(2), ElementsAre("ok:v"));
   ask(3, {Op::set, 0, "k", "w"});
   EXPECT_TRUE(replies[1].empty()) << "once";
 }
 
-TEST_F(StoreTest, ABarrierAnswersWhenAllAreThereAndCanBeUsedAgain) {
+TEST_F(StoreTest, ABarrierRepliesWhenAllHaveArrivedAndCanBeUsedAgain) {
   for (int c : {1, 2, 3}) join(static_cast<unsigned>(c), c);
   for (int round = 0; round < 3; ++round) {
     ask(1, {Op::barrier, 3, "b", ""});
     ask(3, {Op::barrier, 3, "b", ""});
     EXPECT_TRUE(replies[1].empty() && replies[3].empty());
     ask(2, {Op::barrier, 3, "b", ""});
-    for (unsigned c : {1u, 2u, 3u}) EXPECT_THAT(take_replies(c), ElementsAre("well:"));
+    for (unsigned c : {1u, 2u, 3u}) EXPECT_THAT(take_replies(c), ElementsAre("ok:"));
   }
 }
 
@@ -134,28 +133,28 @@ TEST_F(StoreTest, ABarrierOfTwoSizesIsAnError) {
   join(2, 1);
   ask(1, {Op::barrier, 2, "b", ""});
   ask(2, {Op::barrier, 3, "b", ""});
-  EXPECT_THAT(take_replies(2), ElementsAre("error:barrier 'b' of 2 processes, and of 3"));
+  EXPECT_THAT(take_replies(2), ElementsAre("error:barrier 'b' expects 2 processes, but a client gives 3"));
   ask(2, {Op::barrier, 2, "b", ""});
-  EXPECT_THAT(take_replies(1), ElementsAre("well:"));
+  EXPECT_THAT(take_replies(1), ElementsAre("ok:"));
 }
 
-TEST_F(StoreTest, WhoeverWaitsHearsWhoHasGone) {
+TEST_F(StoreTest, WaitingClientsGetTheNameOfADeadRank) {
   for (int c : {1, 2, 3, 4}) join(static_cast<unsigned>(c), c * 10);
   ask(1, {Op::wait, 0, "k", ""});
   ask(2, {Op::barrier, 4, "b", ""});
   ask(3, {Op::check, 0, "", ""});
   EXPECT_THAT(take_replies(3), ElementsAre("nothing:"));
   store.leave(4);
-  EXPECT_THAT(take_replies(1), ElementsAre("error:rank 40 (host40) has gone"));
-  EXPECT_THAT(take_replies(2), ElementsAre("error:rank 40 (host40) has gone"));
+  EXPECT_THAT(take_replies(1), ElementsAre("error:rank 40 (host40) has exited"));
+  EXPECT_THAT(take_replies(2), ElementsAre("error:rank 40 (host40) has exited"));
   ask(3, {Op::check, 0, "", ""});
   ask(3, {Op::wait, 0, "never", ""});
   ask(3, {Op::barrier, 3, "b", ""});
-  EXPECT_THAT(take_replies(3), ElementsAre("error:rank 40 (host40) has gone", "error:rank 40 (host40) has gone",
-                                           "error:rank 40 (host40) has gone"));
+  EXPECT_THAT(take_replies(3), ElementsAre("error:rank 40 (host40) has exited", "error:rank 40 (host40) has exited",
+                                           "error:rank 40 (host40) has exited"));
   store.leave(3);
   ask(1, {Op::check, 0, "", ""});
-  EXPECT_THAT(take_replies(1), ElementsAre("error:rank 40 (host40) has gone")) << "the first is to blame";
+  EXPECT_THAT(take_replies(1), ElementsAre("error:rank 40 (host40) has exited")) << "the first departure is reported";
 }
 
 TEST_F(StoreTest, AClientThatSaysGoodbyeIsNotReported) {
@@ -181,18 +180,18 @@ TEST_F(StoreTest, AClientThatNeverSaidHelloIsNotReported) {
   EXPECT_TRUE(replies[9].empty());
 }
 
-TEST_F(StoreTest, RequestsMayComeInAnyPieces) {
+TEST_F(StoreTest, RequestsMayArriveInAnyPieces) {
   std::string bytes = encode(StoreRequest{Op::set, 0, "key", "value"}) + encode(StoreRequest{Op::get, 0, "key", ""});
   for (std::size_t step : {1u, 2u, 15u, 16u, 17u, 100u}) {
     Store::Client client = step;
     store.join(client);
     for (std::size_t at = 0; at < bytes.size(); at += step)
       store.take(client, std::string_view(bytes).substr(at, step));
-    EXPECT_THAT(take_replies(client), ElementsAre("well:", "well:value")) << step;
+    EXPECT_THAT(take_replies(client), ElementsAre("ok:", "ok:value")) << step;
   }
 }
 
-TEST_F(StoreTest, WhatIsNoRequestIsRefusedByItsFirstBytes) {
+TEST_F(StoreTest, InvalidRequestsAreRejectedByTheirHeader) {
   auto header = [](std::uint32_t op, std::uint32_t key, std::uint32_t value, std::uint32_t number) {
     std::uint32_t words[] = {op, key, value, number};
     return std::string(reinterpret_cast<const char*>(words), sizeof words);
@@ -215,25 +214,24 @@ TEST_F(StoreTest, WhatIsNoRequestIsRefusedByItsFirstBytes) {
   EXPECT_THAT(error_of([&] { ask(1, {Op::get, 0, "k", ""}); }), HasSubstr("before the answer to the last one"));
 }
 
-TEST_F(StoreTest, ItHoldsSoManyBytesAndNoMore) {
+TEST_F(StoreTest, TheStoreAcceptsALimitedNumberOfBytes) {
   join(1, 0);
   std::string value(StoreRequest::most_value, 'x');
   int taken = 0;
   for (int i = 0; i < 300; ++i) {
     ask(1, {Op::set, 0, cat("k", i), value});
     std::string said = take_replies(1).at(0);
-    taken += said == "well:";
-    if (said != "well:") { EXPECT_THAT(said, HasSubstr("takes no more than 268435456")); }
+    taken += said == "ok:";
+    if (said != "ok:") { EXPECT_THAT(said, HasSubstr("accepts at most 268435456")); }
   }
   EXPECT_EQ(taken, 255);
-  ask(1, {Op::set, 0, "k1", value});    // in the place of one as large
-  ask(1, {Op::set, 0, "k0", "small"});  // makes room
+  ask(1, {Op::set, 0, "k1", value});    // replaces a value of the same size
+  ask(1, {Op::set, 0, "k0", "small"});  // frees memory
   ask(1, {Op::set, 0, "k255", value});
-  EXPECT_THAT(take_replies(1), ElementsAre("well:", "well:", "well:"));
+  EXPECT_THAT(take_replies(1), ElementsAre("ok:", "ok:", "ok:"));
 }
 
 // --- on sockets
-// -------------------------------------------------------------------------------------------------------------------------
 
 class StoreSockets : public ::testing::Test {
  protected:
@@ -245,7 +243,7 @@ class StoreSockets : public ::testing::Test {
   StoreServer server{reactor, token};
 };
 
-TEST_F(StoreSockets, ClientsMeetInIt) {
+TEST_F(StoreSockets, ClientsExchangeValues) {
   auto a = client(0), b = client(1);
   std::string got;
   std::thread waits([&] { got = b->wait("address"); });
@@ -262,24 +260,23 @@ TEST_F(StoreSockets, ClientsMeetInIt) {
   EXPECT_EQ(server.address().host, "127.0.0.1");
 }
 
-TEST_F(StoreSockets, WhoWaitsTooLongHearsForWhat) {
+TEST_F(StoreSockets, ATimeoutNamesTheRequest) {
   auto a = client(0, 2);
-  EXPECT_THAT(error_of([&] { a->wait("nobody/sets/it"); }),
-              HasSubstr("waiting for 'nobody/sets/it': the peer says nothing"));
+  EXPECT_THAT(error_of([&] { a->wait("never/set"); }), HasSubstr("waiting for 'never/set': the peer does not answer"));
   EXPECT_THAT(error_of([&] { a->get("x"); }), HasSubstr("the connection is closed"))
-      << "its late answer is not taken for another's";
+      << "its late reply is not mistaken for another's";
 }
 
-TEST_F(StoreSockets, WhoeverGivesUpIsNotTakenForDead) {
+TEST_F(StoreSockets, AClientThatGivesUpIsNotReportedAsDead) {
   auto a = client(0), b = client(1, 0.2);
-  EXPECT_THAT(error_of([&] { b->wait("never"); }), HasSubstr("waiting for 'never': the peer says nothing"));
+  EXPECT_THAT(error_of([&] { b->wait("never"); }), HasSubstr("waiting for 'never': the peer does not answer"));
   std::string said;
   EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, detection_seconds));
-  EXPECT_EQ(said, "rank 1 (host1) has given up waiting for 'never': the peer says nothing");
+  EXPECT_EQ(said, "rank 1 (host1) has given up waiting for 'never': the peer does not answer");
 }
 
-// Of the sockets of this process that are connected from or to this port: after how many milliseconds the kernel gives
-// an unreachable peer up.
+// For the sockets of this process that are connected from or to this port: the milliseconds after which the kernel
+// drops an unreachable peer.
 std::vector<unsigned> patience_at(int port) {
   std::vector<unsigned> out;
   for (int fd = 3; fd < 256; ++fd) {
@@ -295,14 +292,14 @@ std::vector<unsigned> patience_at(int port) {
   return out;
 }
 
-TEST_F(StoreSockets, AnOutageLastsAsLongAsBothEndsAreTold) {
+TEST_F(StoreSockets, BothEndsUseTheirOutageTimeouts) {
   StoreServer patient(reactor, token, {}, {}, Seconds(70));
   StoreClient there(patient.address(), token, 1, "host1", Seconds(50));
   there.set("k", "v");
   EXPECT_THAT(patience_at(patient.address().port), ::testing::UnorderedElementsAre(70000, 50000));
 }
 
-TEST_F(StoreSockets, AConnectionThatIsCutIsNoProofThatARankHasGone) {
+TEST_F(StoreSockets, ACutConnectionDoesNotProveThatARankHasExited) {
   auto a = client(0);
   Descriptor stranger = dial(server.address(), Seconds(5));
   authenticate(stranger.get(), token, store_purpose, 7, Seconds(5));
@@ -312,21 +309,22 @@ TEST_F(StoreSockets, AConnectionThatIsCutIsNoProofThatARankHasGone) {
   receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
   const linger at_once_reset{1, 0};
   ASSERT_EQ(setsockopt(stranger.get(), SOL_SOCKET, SO_LINGER, &at_once_reset, sizeof at_once_reset), 0);
-  stranger.close();  // with a reset, as a host answers that has given the connection up
+  stranger.close();  // with a reset, like a host that has dropped the connection
   std::string said;
   EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, detection_seconds));
-  EXPECT_EQ(said,
-            "rank 7 (host7) has gone or cannot be reached: its connection to the store ended with 'Connection reset by "
-            "peer'");
+  EXPECT_EQ(
+      said,
+      "rank 7 (host7) has exited or cannot be reached: its connection to the store ended with 'Connection reset by "
+      "peer'");
 }
 
 TEST_F(StoreSockets, AWrongTokenIsRejected) {
   std::string said = error_of([&] { StoreClient(server.address(), random_token(), 1, "x", Seconds(5)); });
-  EXPECT_THAT(said, HasSubstr(cat("the store at ", print(server.address()),
-                                  ": the other side does not know this world's token")));
+  EXPECT_THAT(said,
+              HasSubstr(cat("the store at ", print(server.address()), ": the peer does not have this world's token")));
 }
 
-TEST_F(StoreSockets, WhoeverGoesWithoutAWordIsToldToThoseWhoWait) {
+TEST_F(StoreSockets, WaitingClientsGetAnErrorWhenARankVanishes) {
   auto a = client(0), b = client(1);
   std::string said;
   std::atomic<bool> heard{false};
@@ -335,7 +333,7 @@ TEST_F(StoreSockets, WhoeverGoesWithoutAWordIsToldToThoseWhoWait) {
     heard = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  Descriptor stranger = dial(server.address(), Seconds(5));  // a client that says hello and vanishes
+  Descriptor stranger = dial(server.address(), Seconds(5));  // a client that sends hello and vanishes
   authenticate(stranger.get(), token, store_purpose, 7, Seconds(5));
   std::string hello = encode(StoreRequest{Op::hello, 7, "", "host7"});
   send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
@@ -344,11 +342,11 @@ TEST_F(StoreSockets, WhoeverGoesWithoutAWordIsToldToThoseWhoWait) {
   stranger.close();
   EXPECT_TRUE(await([&] { return heard.load(); }, detection_seconds));
   waits.join();
-  EXPECT_EQ(said, "rank 7 (host7) has gone");
-  EXPECT_THAT(error_of([&] { b->check(); }), HasSubstr("rank 7 (host7) has gone"));
+  EXPECT_EQ(said, "rank 7 (host7) has exited");
+  EXPECT_THAT(error_of([&] { b->check(); }), HasSubstr("rank 7 (host7) has exited"));
 }
 
-TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsThatClientAlone) {
+TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsOnlyThatClient) {
   auto a = client(0);
   std::mt19937_64 random(3);
   ::testing::internal::CaptureStderr();
@@ -369,7 +367,7 @@ TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsThatClientAlone) {
   EXPECT_EQ(a->get("still"), "here");
 }
 
-TEST_F(StoreSockets, AClientMayBeThereBeforeTheStore) {
+TEST_F(StoreSockets, AClientMayStartBeforeTheStore) {
   Address address;
   { Descriptor free = listen_at(address, 1); }
   std::unique_ptr<StoreClient> early;

@@ -1,4 +1,4 @@
-// Made-up collectives for tests: specs of all members, their memories with guards around, and what must come out.
+// Synthetic collectives for tests: the specs of all members, their buffers with guards, and the expected results.
 #pragma once
 
 #include <cstring>
@@ -31,7 +31,7 @@ template <class T, Op op> void reduce_elements(std::byte* into, const std::byte*
 
 ReduceFn reduce_for(DType dtype, Op op);
 
-// 64-byte aligned bytes between two guards; the guards, and all gaps of a view, hold a pattern that must stay.
+// 64-byte aligned bytes between two guards; the guards, and all gaps of a view, hold a pattern that must not change.
 class GuardedBuffer {
  public:
   explicit GuardedBuffer(std::int64_t size) : size_(size), all_(static_cast<std::size_t>(size + 3 * guard), pattern) {
@@ -55,8 +55,8 @@ class GuardedBuffer {
   std::size_t begin_ = 0;
 };
 
-// A collective among n members: what each holds before, and what each must hold after, element by element of the local
-// views.
+// A collective among n members: the data of each before it, and the expected data after it, element by element of the
+// local views.
 struct Case {
   std::string name;
   DType dtype = DType::f32;
@@ -68,13 +68,13 @@ struct Case {
   void clear() {
     for (GuardedBuffer& bytes : out) std::fill_n(bytes.data(), bytes.size(), GuardedBuffer::pattern);
   }
-  // "" or what is wrong.
+  // "", or the error.
   std::string difference() {
     for (std::size_t m = 0; m < specs.size(); ++m) {
       if (std::memcmp(out[m].data(), expected[m].data(), static_cast<std::size_t>(out[m].size())) != 0)
-        return cat(name, ": member ", m, " has other bytes");
+        return cat(name, ": member ", m, " has wrong bytes");
       if (!out[m].guards_hold() || !in[m].guards_hold() || !staging[m].guards_hold())
-        return cat(name, ": member ", m, " wrote past its memory");
+        return cat(name, ": member ", m, " wrote outside its memory");
     }
     return "";
   }
@@ -85,7 +85,7 @@ struct Case {
   }
 };
 
-// Random strides without overlap: some order of dimensions, with gaps where `gaps` says so.
+// Random strides without overlap: a random order of dimensions, with gaps if `gaps`.
 Strides random_strides(const Shape& shape, bool gaps, std::mt19937_64& random);
 
 // Sizes of n parts of a dimension, some of them zero.
@@ -93,8 +93,7 @@ std::vector<std::int64_t> random_parts(int n, std::mt19937_64& random);
 
 Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm algorithm, std::int64_t chunk,
                      std::uint64_t seed);
-// `parts` along `dim`; for all_to_all `parts` is what members hold before (along dim) and `to_parts` after (along
-// to_dim).
+// `parts` along `dim`; for all_to_all the members hold `parts` before (along dim) and `to_parts` after (along to_dim).
 Case make_all_gather(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts,
                      Algorithm algorithm, std::int64_t chunk, std::uint64_t seed);
 Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const std::vector<std::int64_t>& parts,
@@ -102,7 +101,7 @@ Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const s
 Case make_all_to_all(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts, int to_dim,
                      const std::vector<std::int64_t>& to_parts, Algorithm algorithm, std::int64_t chunk,
                      std::uint64_t seed);
-// Any of them, small, with all the unevenness there is.
+// A random small one of them, with uneven and empty parts.
 Case random_case(int n, std::uint64_t seed);
 
 }  // namespace karez::comm::test

@@ -1,5 +1,5 @@
-// Builds the made-up collectives: a logical tensor's elements are computed from their index, so each member's share is
-// known.
+// Builds the synthetic collectives: the elements of a logical tensor are computed from their index, so each member's
+// part is known.
 #include "karez/comm/test_collectives.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 namespace karez::comm::test {
 namespace {
-// The value that `member` holds at a logical index. Floats have full mantissas, so that another order of sums shows in
-// the bits.
+// The value that `member` holds at a logical index. Floats have full mantissas, so that another order of summation
+// changes the bits.
 template <class T> T value_at(const std::vector<std::int64_t>& index, int member, std::uint64_t seed) {
   std::uint64_t element = 0;
   for (std::int64_t i : index) element = element * 131 + static_cast<std::uint64_t>(i);
@@ -46,7 +46,7 @@ TensorBox box(const Shape& shape, int dim, std::int64_t begin, std::int64_t size
   return out;
 }
 
-// The sum over members in the order in which the algorithm takes them for an element of owner `owner`.
+// The reduction over members, in the algorithm's order for an element of owner `owner`.
 template <class T>
 T reduced(const std::vector<std::int64_t>& index, int n, int owner, Algorithm algorithm, Op op, std::uint64_t seed) {
   if (algorithm == Algorithm::recursive && (n & (n - 1)) == 0) {  // pairs n/2 apart first, then their sums n/4 apart, …
@@ -62,7 +62,7 @@ T reduced(const std::vector<std::int64_t>& index, int n, int owner, Algorithm al
   return out;
 }
 
-// Memories of the specs so far; `give` and `want` tell the element of a member's local index.
+// The buffers of the specs so far; `give` and `want` return the element at a member's local index.
 template <class T, class Give, class Want> void fill(Case& c, Give give, Want want) {
   for (std::size_t m = 0; m < c.specs.size(); ++m) {
     const CollectiveSpec& spec = c.specs[m];

@@ -1,4 +1,4 @@
-// For tests: links that break, since local ones cannot.
+// Links that fail on demand, for tests, since local ones cannot fail.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace karez::comm {
 
-// All links of the endpoints it was told break at once: the message number `at` (counted from 0 over all of them) and
-// every one after it throws where it is sent. They heal when `at` moves behind them. It must outlive the endpoints.
+// Makes all links of the endpoints it is applied to fail at once: message number `at`, counted from 0 over all links,
+// and every later one throw when sent. Setting `at` beyond them repairs the links. Must outlive the endpoints.
 struct FailingLinks {
   std::atomic<std::int64_t> at{INT64_MAX}, sent{0};
 

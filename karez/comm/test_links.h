@@ -1,4 +1,5 @@
-// Carriers as tests see them: two ends of links, made in one way whatever carries them; and processes to run an end in.
+// Transports for tests: two ends of links, made in the same way for every transport, and child processes to run an end
+// in.
 #pragma once
 
 #include <array>
@@ -26,24 +27,24 @@ class LinkEnds {
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual std::unique_ptr<LinkEnds> open(int depth) = 0;  // one more link beside those before
+  virtual std::unique_ptr<LinkEnds> open(int depth) = 0;  // one more link
 };
 
-// A process carrier is two sockets and, on each, a wire made by its own side.
+// A transport between processes is two sockets and, on each, a wire made by its own side.
 struct TransportKind {
   std::string name;
   std::unique_ptr<Transport> (*make)();
-  std::array<Descriptor, 2> (*sockets)() = nullptr;  // null: within one process alone
+  std::array<Descriptor, 2> (*sockets)() = nullptr;  // null: within one process only
   std::unique_ptr<Wire> (*wire)(Descriptor socket, int side) = nullptr;
   bool (*exists)() = [] { return true; };  // on this machine
 };
 extern const std::array<TransportKind, 5> transports;
 
-// One end of a connection, as a process has it: a reactor, the connection, and links on it.
+// One end of a connection, as a process has it: a reactor, the connection, and its links.
 class ConnectionEnd {
  public:
   ConnectionEnd(const TransportKind& transport, Descriptor socket, int side);
-  Endpoint& open(std::uint64_t channel, int depth);  // members 0 and 1; lives as long as the side
+  Endpoint& open(std::uint64_t channel, int depth);  // members 0 and 1; valid as long as this object
   Connection& connection() { return *connection_; }
   int side() const { return side_; }
 
@@ -56,22 +57,22 @@ class ConnectionEnd {
   int side_;
   Reactor reactor_;
   std::unique_ptr<Connection> connection_;
-  std::vector<std::unique_ptr<End>> ends_;  // after the connection: links go first
+  std::vector<std::unique_ptr<End>> ends_;  // after the connection, so that the links are destroyed first
 };
 
-// A process that runs `body` and ends; its exit code is what body returns, 99 where it threw. To be made while this
-// process has one thread.
+// A process that runs `body` and exits with its result, or with 99 if it threw. Create it while this process has one
+// thread.
 class ChildProcess {
  public:
   explicit ChildProcess(const std::function<int()>& body);
-  ~ChildProcess();  // killed if it still runs
+  ~ChildProcess();  // kills it if it still runs
   void kill();
   int wait();  // its exit code; minus the signal that ended it
  private:
   int pid_ = -1;
 };
 
-// Messages of all sizes both ways on several links at once, each end served by a thread of its own, against what was
+// Messages of all sizes both ways on several links at once, each end served by its own thread, compared with what was
 // sent.
 struct Traffic {
   std::uint64_t seed;
@@ -79,12 +80,11 @@ struct Traffic {
   std::int64_t most;  // bytes of a message
   std::int64_t size(int link, int direction, std::int64_t message) const;
   std::byte value(int link, int direction, std::int64_t message, std::int64_t i) const;
-  // One end: sends its messages and checks those of the other. "" or what is wrong.
+  // Serves one end: sends its messages and checks those of the other. "", or the error.
   std::string serve(const std::vector<Endpoint*>& ends, int member, bool polling) const;
 };
 
-// Says when one has waited long enough. Time in which this process did not run (stopped, or a busy machine) counts
-// little.
+// A timeout. Time in which this process did not run (stopped, or on a busy machine) counts little.
 class TestTimeout {
  public:
   explicit TestTimeout(double seconds) : left_(seconds) {}
@@ -95,9 +95,8 @@ class TestTimeout {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Looks again and again; false after `seconds`.
+// Calls `holds` repeatedly until it is true; false after `seconds`.
 bool await(const std::function<bool()>& holds, double seconds = 20);
-inline constexpr double detection_seconds =
-    10;  // seconds: on a busy machine, and far from the 30 of a peer that says nothing
+inline constexpr double detection_seconds = 10;  // seconds: for a busy machine, and far from the 30 of a silent peer
 
 }  // namespace karez::comm::test

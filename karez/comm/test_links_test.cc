@@ -1,4 +1,4 @@
-// Makes the carriers of the conformance suite.
+// The transports of the conformance tests.
 #include "karez/comm/test_links.h"
 
 #include <signal.h>
@@ -92,7 +92,7 @@ Endpoint& ConnectionEnd::open(std::uint64_t channel, int depth) {
 ChildProcess::ChildProcess(const std::function<int()>& body) {
   std::fflush(nullptr);
   pid_ = fork();
-  require(ErrorKind::device, pid_ >= 0, "no process");
+  require(ErrorKind::device, pid_ >= 0, "cannot start a process");
   if (pid_ > 0) return;
   int code = 99;
   try {
@@ -146,7 +146,7 @@ std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool 
   TestTimeout timeout(30);
   for (bool done = false; !done;) {
     done = true;
-    if (timeout.expired()) return "nothing moves any more";
+    if (timeout.expired()) return "no progress within the timeout";
     for (std::size_t l = 0; l < ends.size(); ++l) {
       State& s = states[l];
       Link& link = ends[l]->link(1 - member);
@@ -156,7 +156,7 @@ std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool 
         const auto& came = s.in[static_cast<std::size_t>(s.checked % link.depth())];
         for (std::size_t i = 0; i < came.size(); ++i)
           if (came[i] != value(index, 1 - member, s.checked, static_cast<std::int64_t>(i)))
-            return cat("link ", l, ", message ", s.checked, ": another byte at ", i);
+            return cat("link ", l, ", message ", s.checked, ": wrong byte at ", i);
       }
       if (s.posted < messages && s.posted - s.checked < link.depth() && random() % 3 != 0) {
         auto& into = s.in[static_cast<std::size_t>(s.posted % link.depth())];

@@ -1,4 +1,4 @@
-// Collectives on worker threads that serve several members each: right under any timing, without a lock or an
+// Collectives on worker threads that serve several members each: correct under any timing, without a lock or an
 // allocation in a run.
 #include <gtest/gtest.h>
 
@@ -19,13 +19,13 @@ namespace {
 std::atomic<std::int64_t> allocations{0};
 }
 
-// Counts what any thread of this program allocates.
+// Counts the allocations of all threads of this program.
 void* operator new(std::size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {  // std::stable_sort asks in this way
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {  // std::stable_sort allocates in this way
   allocations.fetch_add(1, std::memory_order_relaxed);
   return std::malloc(bytes);
 }
@@ -36,7 +36,7 @@ namespace karez::comm {
 namespace {
 using namespace test;
 
-// What the engine's mailbox is to a member, in its simplest form.
+// A minimal form of the engine's mailbox, which wakes a member.
 class WakeEvent {
  public:
   void set() {
@@ -44,7 +44,7 @@ class WakeEvent {
     set_ = true;
     changed_.notify_one();
   }
-  // False when nobody knocks for long: a lost wake-up.
+  // False if it is not set for long: a lost wake-up.
   bool wait() {
     std::unique_lock lock(mutex_);
     bool came = changed_.wait_for(lock, std::chrono::seconds(20), [this] { return set_; });
@@ -58,8 +58,8 @@ class WakeEvent {
   bool set_ = false;
 };
 
-// Every member runs all cases `repeats` times in order; member m is served by thread m mod workers. `between` is called
-// by each member before each case.
+// Every member runs all cases `repeats` times in order; thread m mod workers serves member m. Each member calls
+// `between` before each case.
 template <class Between>
 void run_on_threads(std::deque<Case>& cases, int n, int workers, int repeats, Between between) {
   LocalHub hub(n);
@@ -114,7 +114,7 @@ TEST(CollectiveThreads, FourMembersOnOneTwoAndFourThreadsGetTheSameBits) {
   }
 }
 
-TEST(CollectiveThreads, AMemberThatComesLateDelaysButDoesNotStopTheOthers) {
+TEST(CollectiveThreads, ALateMemberDelaysButDoesNotStopTheOthers) {
   std::deque<Case> cases;
   for (std::uint64_t seed = 100; seed < 110; ++seed) cases.push_back(random_case(3, seed));
   run_on_threads(cases, 3, 3, 2, [](int m) {
@@ -148,12 +148,12 @@ TEST(CollectiveThreads, ARunAllocatesNothing) {
   }
   std::int64_t during = allocations.load() - before;
   EXPECT_EQ(during, 0);
-  EXPECT_GT(before, 0);  // the counter counts
+  EXPECT_GT(before, 0);  // the counter works
   EXPECT_GT(woken, 0);
   for (Case& c : cases) EXPECT_EQ(c.difference(), "");
 }
 
-// The counter counts all threads: those of the reactors too.
+// The counter includes all threads, also those of the reactors.
 TEST(LinkThreads, MessagesBetweenProcessesAllocateNothing) {
   for (const TransportKind& kind : transports) {
     if (kind.exists == has_ucx) continue;  // that library allocates
@@ -180,12 +180,12 @@ TEST(LinkThreads, MessagesBetweenProcessesAllocateNothing) {
       for (int i = 0; i < 20; ++i) ASSERT_TRUE(pass());
       std::int64_t made = 1;
       for (int round = 0; round < 5 && made != 0;
-           ++round) {  // where threads meet as never before, a queue may grow once more
+           ++round) {  // on new interleavings of threads a queue may grow once more
         const std::int64_t before = allocations.load();
         for (int i = 0; i < 10; ++i) ASSERT_TRUE(pass());
         made = allocations.load() - before;
       }
-      EXPECT_EQ(made, 0) << kind.name << (polling ? ", awake" : "");
+      EXPECT_EQ(made, 0) << kind.name << (polling ? ", polling" : "");
       for (int m = 0; m < 2; ++m) ends->end(m).set_busy_poll(false);
     }
   }

@@ -1,4 +1,4 @@
-// The slice of a thread of the ordinary class, as sched_setattr(2) takes it.
+// The time slice of a thread of the ordinary scheduling class, set by sched_setattr(2).
 #include "karez/comm/time_slice.h"
 
 #include <sys/syscall.h>
@@ -9,7 +9,7 @@
 namespace karez::comm {
 namespace {
 
-struct SchedulingAttributes {  // as the kernel has it
+struct SchedulingAttributes {  // as defined by the kernel
   std::uint32_t size, policy;
   std::uint64_t flags;
   std::int32_t nice;
@@ -23,7 +23,7 @@ void request_short_time_slice() {
   SchedulingAttributes now{};
   if (syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) != 0) return;
   constexpr std::uint32_t ordinary = 0;
-  if (now.policy != ordinary) return;  // somebody chose another class, which has its own rules
+  if (now.policy != ordinary) return;  // another class was chosen, which has its own rules
   now.size = sizeof now;
   now.runtime = 100'000;  // ns
   syscall(SYS_sched_setattr, 0, &now, 0);

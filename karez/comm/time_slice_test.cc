@@ -1,4 +1,4 @@
-// Tests of asking for short turns.
+// Requests for short time slices.
 #include "karez/comm/time_slice.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace karez::comm {
 namespace {
 
-// Where the kernel does not know of it, nothing changes.
+// On a kernel without time slices nothing changes.
 TEST(TimeSlice, AShortTimeSliceKeepsSchedulingClassAndNiceness) {
   std::thread([] {
     setpriority(PRIO_PROCESS, 0, 3);
@@ -22,7 +22,7 @@ TEST(TimeSlice, AShortTimeSliceKeepsSchedulingClassAndNiceness) {
     request_short_time_slice();
     EXPECT_EQ(getpriority(PRIO_PROCESS, 0), nice);
     EXPECT_EQ(sched_getscheduler(0), policy);
-    std::int64_t attributes[6] = {};  // size and class, flags, niceness, turn, two more: sched_getattr(2)
+    std::int64_t attributes[6] = {};  // size and class, flags, niceness, slice, two more: sched_getattr(2)
     ASSERT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof attributes, 0), 0);
     EXPECT_TRUE(attributes[3] == 0 || attributes[3] == 100'000 || policy != SCHED_OTHER) << attributes[3];
   }).join();

@@ -1,9 +1,9 @@
-// A worker of UCX a wire, behind a lock: who reads and who writes may be two threads, and either moves both directions
-// on.
+// One UCX worker per wire, behind a lock: reader and writer may be two threads, and either makes progress in both
+// directions.
 //
-// Events: the reactor watches one epoll in which the socket, the worker's descriptor and a knock of our own lie. The
-// worker is armed by whoever waits; whoever else moves it on afterwards may take the event that was waited for, and
-// knocks in its place.
+// Events: the reactor watches one epoll with the socket, the worker's descriptor and an eventfd of the wire. A thread
+// that waits arms the worker; another thread that makes progress afterwards may consume the awaited event, and then
+// signals the eventfd instead.
 #include "karez/comm/ucx_wire.h"
 #include "karez/comm/namespace.h"
 
@@ -58,10 +58,10 @@ struct Library {
   decltype(&ucp_request_check_status) status;
   decltype(&ucp_request_free) free;
   decltype(&ucs_status_string) text;
-  std::string missing;  // why there is none
+  std::string missing;  // why the library is unusable
 
   Library() {
-    setenv("UCX_HANDLE_ERRORS", "none", 0);  // or it takes the process' signals
+    setenv("UCX_HANDLE_ERRORS", "none", 0);  // otherwise it handles the process' signals
     void* handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       missing = dlerror();
@@ -104,12 +104,12 @@ const Library& library() {
   return found;
 }
 
-// One for all wires of a process with a choice of transports; it goes with the last.
+// One for all wires of a process with the same transports; destroyed with the last of them.
 class Context {
  public:
   explicit Context(const std::string& transports) {
     ucp_config_t* config = nullptr;
-    library().require(library().config_read(nullptr, nullptr, &config), "read its variables");
+    library().require(library().config_read(nullptr, nullptr, &config), "read its configuration");
     ucs_status_t status = transports.empty() ? UCS_OK : library().config_modify(config, "TLS", transports.c_str());
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -136,7 +136,7 @@ class Context {
   ucp_context_h context_ = nullptr;
 };
 
-// ThreadSanitizer cannot see that what one end in this process sent comes before what the other one received.
+// ThreadSanitizer cannot see that the send of one end in this process happens before the receive of the other.
 #if defined(__SANITIZE_THREAD__)
 std::atomic<int> passed{0};
 void note_order() { passed.fetch_add(1, std::memory_order_acq_rel); }
@@ -147,11 +147,11 @@ void note_order() {}
 struct Hello {
   std::uint64_t magic, bytes;
 };
-constexpr std::uint64_t magic = 0x317863757a72616bull;  // says that an address comes with it
+constexpr std::uint64_t magic = 0x317863757a72616bull;  // marks the message that carries an address
 constexpr std::size_t most_address = 64 << 10;
 constexpr std::size_t slot_bytes = 256 << 10;
 constexpr std::chrono::seconds close_timeout{1};
-constexpr const char* within_host = "self,shm";  // which listens nowhere
+constexpr const char* within_host = "self,shm";  // it opens no listening socket
 
 class UcxWire : public Wire {
  public:
@@ -172,7 +172,7 @@ class UcxWire : public Wire {
   void shut() override;
 
  private:
-  // A part of what was written, until UCX has it.
+  // A part of the written bytes, until UCX has sent it.
   struct Slot {
     std::unique_ptr<std::byte[]> memory;
     void* request = nullptr;
@@ -182,7 +182,7 @@ class UcxWire : public Wire {
   void take_socket_bytes(const std::byte* from, std::size_t bytes);
   void connect();
   bool damaged(const std::string& why);
-  // With the lock.
+  // With the lock held.
   void progress();
   bool fetch();
   Slot* free_slot();
@@ -192,23 +192,23 @@ class UcxWire : public Wire {
   void arm_or_wake();
   void wake_reactor();
 
-  const bool same_host_;  // then UCX looks for no failures, which its shared memory cannot
+  const bool same_host_;  // then UCX does not check for failures, which its shared memory does not support
   Descriptor socket_, events_, wake_event_;
   std::shared_ptr<Context> context_;
   ucp_worker_h worker_ = nullptr;
   int worker_events_ = -1;
-  std::mutex mutex_;  // of the worker and of what follows
+  std::mutex mutex_;  // guards the worker and the following members
   ucp_ep_h ep_ = nullptr;
   std::array<Slot, 4> slots_;
   std::int64_t written_ = 0;
   bool armed_ = false, finishing_ = false;
   void* flush_ = nullptr;
-  std::string why_;  // it broke, if not empty
+  std::string why_;  // not empty: why the wire failed
 
-  char* data_ = nullptr;  // what came and is not read to its end; the reader's
+  char* data_ = nullptr;  // data that arrived and is not fully read; used by the reader
   std::size_t data_bytes_ = 0, data_at_ = 0;
   std::int64_t read_ = 0;
-  std::vector<std::byte> inbox_;  // of the socket; the reactor's
+  std::vector<std::byte> inbox_;  // bytes from the socket; used by the reactor
   std::atomic<std::int64_t> peer_wrote_{-1};
   std::atomic<bool> ended_{false}, broken_{false};
 };
@@ -222,8 +222,8 @@ UcxWire::UcxWire(Descriptor socket, bool same_host, const std::string& transport
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  library().require(library().worker_create(context_->get(), &params, &worker_), "make a worker");
-  library().require(library().descriptor(worker_, &worker_events_), "tell of events with these transports");
+  library().require(library().worker_create(context_->get(), &params, &worker_), "create a worker");
+  library().require(library().descriptor(worker_, &worker_events_), "report events with these transports");
   for (int descriptor : {socket_.get(), wake_event_.get(), worker_events_}) {
     epoll_event event{};
     event.events = descriptor == socket_.get() ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
@@ -253,11 +253,11 @@ UcxWire::~UcxWire() {
   ucx.worker_destroy(worker_);
 }
 
-// The own address. It is short, and the first that goes on this socket, so the kernel takes it whole.
+// Sends the own address. It is short and the first data on this socket, so the kernel accepts it whole.
 void UcxWire::send_address() {
   ucp_address_t* address = nullptr;
   std::size_t bytes = 0;
-  library().require(library().address(worker_, &address, &bytes), "tell its address");
+  library().require(library().address(worker_, &address, &bytes), "return its address");
   Hello hello{magic, bytes};
   iovec parts[2] = {{&hello, sizeof hello}, {address, bytes}};
   msghdr message{};
@@ -266,15 +266,14 @@ void UcxWire::send_address() {
   auto sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
   library().release_address(worker_, address);
   require(ErrorKind::peer, sent == static_cast<ssize_t>(sizeof hello + bytes),
-          "cannot tell the address of UCX: ", std::strerror(errno));
+          "cannot send the address of UCX: ", std::strerror(errno));
 }
 
-// --- what the socket brings
-// -----------------------------------------------------------------------------------------------------
+// --- data from the socket
 
 void UcxWire::handle_wakeup() {
   epoll_event seen[4];
-  [[maybe_unused]] int count = epoll_wait(events_.get(), seen, 4, 0);  // what comes from now on is an edge
+  [[maybe_unused]] int count = epoll_wait(events_.get(), seen, 4, 0);  // later data triggers an event
   std::uint64_t wakeups = 0;
   [[maybe_unused]] auto drained = ::read(wake_event_.get(), &wakeups, sizeof wakeups);
   {
@@ -295,7 +294,7 @@ void UcxWire::handle_wakeup() {
   if (!open) ended_.store(true, std::memory_order_release);
 }
 
-// A greeting with the peer's address; later how many bytes it has written, if it ends in peace.
+// A hello with the peer's address; later the number of bytes it has written, if it ends in order.
 void UcxWire::take_socket_bytes(const std::byte* from, std::size_t bytes) {
   inbox_.insert(inbox_.end(), from, from + bytes);
   if (ep_ == nullptr) {
@@ -303,7 +302,7 @@ void UcxWire::take_socket_bytes(const std::byte* from, std::size_t bytes) {
     if (inbox_.size() < sizeof hello) return;
     std::memcpy(&hello, inbox_.data(), sizeof hello);
     if (hello.magic != magic || hello.bytes > most_address || hello.bytes == 0)
-      return static_cast<void>(damaged("what came is no address of UCX"));
+      return static_cast<void>(damaged("the message contains no UCX address"));
     if (inbox_.size() < sizeof hello + hello.bytes) return;
     connect();
     inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<std::ptrdiff_t>(sizeof hello + hello.bytes));
@@ -327,11 +326,11 @@ void UcxWire::connect() {
   };
   if (auto status = library().ep_create(worker_, &params, &ep_); status != UCS_OK) {
     ep_ = nullptr;
-    damaged(cat("UCX does not reach it: ", library().text(status)));
+    damaged(cat("UCX cannot reach it: ", library().text(status)));
   }
 }
 
-// Called with the lock, but for a greeting that is none: then nothing else has begun.
+// Called with the lock held, except for an invalid hello, before which no other thread is active.
 bool UcxWire::damaged(const std::string& why) {
   if (why_.empty()) why_ = ended_ ? "the process ended or closed the connection" : why;
   broken_.store(true, std::memory_order_release);
@@ -340,9 +339,8 @@ bool UcxWire::damaged(const std::string& why) {
 }
 
 // --- moving bytes
-// ---------------------------------------------------------------------------------------------------------------
 
-// One step: what it brings in waits in UCX' memory, so whoever reads takes that first.
+// One step of UCX. The data it receives stays in UCX's memory, so a reader fetches that first.
 void UcxWire::progress() {
   const unsigned moved = library().progress(worker_);
   for (Slot& slot : slots_) {
@@ -356,7 +354,7 @@ void UcxWire::progress() {
   if (moved > 0 && armed_) wake_reactor();
 }
 
-// Something to read lies in data_.
+// Whether data_ holds data to read.
 bool UcxWire::fetch() {
   if (data_ != nullptr) return true;
   if (ep_ == nullptr || broken_) return false;
@@ -372,7 +370,7 @@ bool UcxWire::fetch() {
 }
 
 std::int64_t UcxWire::read(const iovec* into, int parts) {
-  const bool ended = ended_.load(std::memory_order_acquire);  // before looking: what was written before the end counts
+  const bool ended = ended_.load(std::memory_order_acquire);  // read first: data written before the end counts
   {
     std::lock_guard lock(mutex_);
     if (!fetch()) progress();
@@ -432,7 +430,7 @@ std::int64_t UcxWire::write(const iovec* from, int parts) {
     }
     std::lock_guard lock(mutex_);
     send(*slot, filled);
-    if (parts == 0) arm_or_wake();  // what UCX has taken it may not have sent
+    if (parts == 0) arm_or_wake();  // UCX may have accepted bytes that it has not sent
     done += static_cast<std::int64_t>(filled);
   }
   return done;
@@ -451,17 +449,16 @@ void UcxWire::send(Slot& slot, std::size_t bytes) {
 std::string UcxWire::reason() const { return broken_ ? why_ : "the process ended or closed the connection"; }
 
 // --- waiting
-// --------------------------------------------------------------------------------------------------------------------
 
-// Some event will come. Where one has come already, or UCX has work for which none comes, it is not armed.
+// Whether an event will come. It is not armed if an event is pending already, or if UCX has work without an event.
 bool UcxWire::arm() {
   armed_ = library().arm(worker_) == UCS_OK;
   pollfd at{worker_events_, POLLIN, 0};
-  if (armed_ && poll(&at, 1, 0) != 0) armed_ = false;  // what is left there makes no edge
+  if (armed_ && poll(&at, 1, 0) != 0) armed_ = false;  // a pending event triggers no new edge
   return armed_;
 }
 
-// Somebody looks again.
+// Makes sure that a thread calls again.
 void UcxWire::arm_or_wake() {
   if (!arm()) wake_reactor();
 }
@@ -478,7 +475,7 @@ bool UcxWire::wait_to_read() {
   return ep_ == nullptr || (arm() && !fetch());
 }
 
-// Where there is no event to wait for but more to do, the reactor does it between other things.
+// If there is no event to wait for but more work, the reactor does it between other events.
 bool UcxWire::wait_to_write() {
   std::lock_guard lock(mutex_);
   if (ended_ || broken_) return false;
@@ -488,7 +485,7 @@ bool UcxWire::wait_to_write() {
   return true;
 }
 
-// Once all has left, the peer is told how much that was.
+// Once all bytes are sent, sends their number to the peer.
 void UcxWire::flush() {
   const Library& ucx = library();
   if (flush_ == nullptr) {
@@ -543,7 +540,8 @@ namespace karez::comm {
 
 bool has_ucx() { return false; }
 void require_ucx() {
-  fail(ErrorKind::user, "this build of Karez knows no UCX: build it where ucp/api/ucp.h is (Debian: libucx-dev)");
+  fail(ErrorKind::user,
+       "this build of Karez has no UCX; build it on a machine that has ucp/api/ucp.h (Debian: libucx-dev)");
 }
 std::unique_ptr<Wire> make_ucx_wire(Descriptor, bool, const std::string&) {
   require_ucx();

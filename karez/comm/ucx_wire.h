@@ -1,10 +1,10 @@
-// The wire over UCX: whatever transports that library finds between two processes, RDMA among them. It was never tried
+// The wire over UCX: any transport that this library finds between two processes, such as RDMA. It has not been tested
 // on a network card.
 //
-// A socket beside it carries both sides' addresses at the start and how many bytes were written at the end, and tells
-// the peer's death. Bytes go through memory of the wire's own, so that nothing of a caller's is read after `write` has
-// returned. UCX allocates while it runs, which the other wires never do. The library is looked for when a wire is made:
-// nothing links it.
+// A socket exchanges the addresses of both sides at the start and the number of written bytes at the end, and reports
+// the peer's death. Bytes are copied into memory of the wire, so the caller's memory is not read after `write` has
+// returned. UCX allocates while it runs, unlike the other wires. The library is loaded when a wire is made; nothing
+// links to it.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@
 
 namespace karez::comm {
 
-// `near`: the peer is on this host. `transports` as UCX_TLS has them; "": what UCX_TLS says, and without that shared
-// memory within a host, whatever UCX finds between hosts. Throws Error of kind device where UCX does not start.
+// `same_host`: the peer is on this host. `transports`: as in UCX_TLS; "": the value of UCX_TLS, or without it shared
+// memory within a host and any transport between hosts. Throws Error of kind device if UCX does not start.
 std::unique_ptr<Wire> make_ucx_wire(Descriptor socket, bool same_host, const std::string& transports = {});
 
-void require_ucx();  // throws Error (kind user) where this build was made without UCX, or its library is not here
+void require_ucx();  // throws Error (kind user) if this build has no UCX, or its library is not found
 bool has_ucx();
 
 }  // namespace karez::comm

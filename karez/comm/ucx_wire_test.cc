@@ -1,4 +1,4 @@
-// What a wire over UCX must refuse; what it must do stands in conformance_test.cc and processes_test.cc.
+// Inputs that a wire over UCX must reject; conformance_test.cc and processes_test.cc test the rest.
 #include "karez/comm/ucx_wire.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::string hello(std::uint64_t magic, std::uint64_t length, const std::string& 
   return out + behind;
 }
 
-TEST(UcxWire, WhatIsNoAddressEndsTheConnection) {
+TEST(UcxWire, AnInvalidAddressEndsTheConnection) {
   if (!has_ucx()) GTEST_SKIP() << "no UCX here";
   constexpr std::uint64_t magic = 0x317863757a72616bull;
   for (const std::string& bytes : {hello(1, 8, "12345678"), hello(magic, 0, ""), hello(magic, ~0ull, "x"),
@@ -36,11 +36,11 @@ TEST(UcxWire, WhatIsNoAddressEndsTheConnection) {
     Connection connection(reactor, make_ucx_wire(std::move(sockets[0]), true, "shm"), "rank 1");
     ASSERT_EQ(send(sockets[1].get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
     ASSERT_TRUE(await([&] { return connection.failure() != nullptr; }));
-    EXPECT_STREQ(connection.failure()->what(), "link to rank 1: what came is no address of UCX");
+    EXPECT_STREQ(connection.failure()->what(), "link to rank 1: the message contains no UCX address");
   }
 }
 
-// Two ends whose sockets end in the test's hands, which passes their addresses on byte by byte.
+// Two wires whose sockets end in the test, which forwards their addresses byte by byte.
 struct RelayedUcxPair {
   std::array<Descriptor, 2> near = socket_pair(), far = socket_pair();
   Reactor reactor;
@@ -57,7 +57,7 @@ struct RelayedUcxPair {
   }
 };
 
-TEST(UcxWire, AnAddressMayComeInPieces) {
+TEST(UcxWire, AnAddressMayArriveInPieces) {
   if (!has_ucx()) GTEST_SKIP() << "no UCX here";
   RelayedUcxPair ends;
   auto sender = ends.one.open(1, 1, ends.notifiers[0]), receiver = ends.two.open(1, 1, ends.notifiers[1]);
@@ -68,7 +68,7 @@ TEST(UcxWire, AnAddressMayComeInPieces) {
   EXPECT_EQ(to, "hello");
 }
 
-TEST(UcxWire, WhatWasWrittenIsReadThoughTheSocketEndsBeforeItComes) {
+TEST(UcxWire, WrittenDataIsReadEvenIfTheSocketEndsFirst) {
   if (!has_ucx()) GTEST_SKIP() << "no UCX here";
   RelayedUcxPair ends;
   auto sender = ends.one.open(1, 2, ends.notifiers[0]), receiver = ends.two.open(1, 2, ends.notifiers[1]);
@@ -100,7 +100,7 @@ int listening_sockets() {
   return count;
 }
 
-TEST(UcxWire, WithinAHostItListensNowhere) {
+TEST(UcxWire, WithinAHostItOpensNoListeningSocket) {
   if (!has_ucx()) GTEST_SKIP() << "no UCX here";
   unsetenv("UCX_TLS");
   auto near = socket_pair(), far = socket_pair();
@@ -108,7 +108,7 @@ TEST(UcxWire, WithinAHostItListensNowhere) {
   const auto here = make_ucx_wire(std::move(near[0]), true);
   EXPECT_EQ(listening_sockets(), before);
   const auto elsewhere = make_ucx_wire(std::move(far[0]), false);
-  EXPECT_GT(listening_sockets(), before) << "between hosts it does, which shows that they are counted";
+  EXPECT_GT(listening_sockets(), before) << "between hosts it does, so the count works";
 }
 
 TEST(UcxWire, TransportsThatDoNotExistAreAnError) {
