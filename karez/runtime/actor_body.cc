@@ -1,4 +1,4 @@
-// Bodies of acts.
+// The work of acts: calls, reads and fetches.
 #include "karez/runtime/actor_body.h"
 
 #include <cmath>
@@ -36,25 +36,26 @@ void run_calls(LoadedPlan& loaded, ActorState& actor) {
   }
 }
 
-// Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or stand in
-// the program (a constant); variables may have had theirs before this launch.
+// Checks operands first, because a call in place overwrites them. A non-finite operand is no error of this call: it was
+// reported for the call that produced it, or it is a constant of the program. NaN in a variable may be older than this
+// launch and is reported here.
 void run_checked(LoadedPlan& loaded, ActorState& actor) {
   const Plan& plan = loaded.plan;
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
     actor.at_call.store(call.call, std::memory_order_relaxed);
-    bool blamed = std::isinf(call.call->attrs.real("value", 0));  // a padding that was asked for
+    bool blamed = std::isinf(call.call->attrs.real("value", 0));  // an infinite padding that the program requested
     for (std::size_t i = 0; i < call.in.size(); ++i) {
       const View& view = call.call->in[i].view;
       const bool strange = !all_finite({call.in[i], &view});
       if (strange) require_numbers(plan, call.call->in[i], call.in[i]);
-      blamed |= strange || view.count() == 0;  // of no elements a maximum is -inf
+      blamed |= strange || view.count() == 0;  // the maximum of no elements is -inf
     }
     if (call.writes_state) loaded.note_write(actor.launch);
     if (!actor.poisoned.empty()) poison_before(actor, static_cast<int>(&call - actor.calls.data()));
     call.run(call.args());
     for (std::size_t i = 0; i < call.out.size() && !blamed; ++i)
-      require_finite({call.out[i], &call.call->out[i].view}, "makes");
+      require_finite({call.out[i], &call.call->out[i].view}, "produces");
     if (!actor.poisoned.empty()) poison_after(actor, static_cast<int>(&call - actor.calls.data()));
   }
 }

@@ -7,16 +7,16 @@
 #include "karez/base/log.h"
 #include "karez/base/text.h"
 #include "karez/comm/time_slice.h"
-#include "karez/runtime/failure.h"
+#include "karez/runtime/current_error.h"
 
 namespace karez::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds goodbye_timeout{10};  // to a rank that takes nothing any more
+constexpr std::chrono::seconds goodbye_timeout{10};  // for a rank that no longer receives
 constexpr std::chrono::milliseconds cause_timeout{500}, check_period{100};
 
-// A rank's own failure as the others hear it: a peer of theirs has failed, however that one did.
+// A rank's failure as the other ranks receive it: as the failure of a peer, whatever its kind.
 Error as_peer_failure(int rank, const Error& error) {
   if (error.kind == ErrorKind::peer || error.kind == ErrorKind::hang) return error;
   return {ErrorKind::peer, cat("rank ", rank, ": ", error.what()), error.where};
@@ -56,7 +56,7 @@ Agreement::Agreement(const Options& options, Callbacks callbacks)
 
 Agreement::~Agreement() {
   links_.send_to_all(message_of(ControlMessage::Kind::goodbye, 0));
-  links_.flush(Clock::now() + goodbye_timeout);  // what was said is to arrive
+  links_.flush(Clock::now() + goodbye_timeout);  // earlier messages must arrive
   stop_ = true;
   links_.wake();
   thread_.join();
@@ -66,7 +66,8 @@ void Agreement::throw_failure() const {
   if (failure_ != nullptr) throw Error(*failure_);
 }
 
-// A rank that is lost takes no more notes; after a failure the others have a second to take theirs. With the lock.
+// A lost rank takes no more messages; after a failure the others have one second to take theirs. Call with the lock
+// held.
 bool Agreement::is_lost(int rank) const {
   return failure_ != nullptr && (rank == lost_ || Clock::now() > failed_at_ + std::chrono::seconds(1));
 }
@@ -76,17 +77,16 @@ std::optional<OpMismatch> Agreement::mismatch() const {
   return mismatch_;
 }
 
-// --- what this rank does
-// --------------------------------------------------------------------------------------------------------
+// --- Ops of this rank
 
 std::uint64_t Agreement::begin(const OpDescription& op) {
   ControlMessage message;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !asking_ || failure_ != nullptr; });  // whose number is not known before
+    changed_.wait(lock, [&] { return !asking_ || failure_ != nullptr; });  // a pending request decides this number
     message = message_of(ControlMessage::Kind::begun, next_++, op);
     round_ = 0;
-    if (mismatch_ && mismatch_->op == message.op) return message.op;  // whoever awaits it hears what two others began
+    if (mismatch_ && mismatch_->op == message.op) return message.op;  // await_begun throws the mismatch
     throw_failure();
   }
   send_to_rank0(message);
@@ -126,7 +126,7 @@ std::variant<std::uint64_t, Refusal> Agreement::ask(const OpDescription& op,
     } catch (...) {
       thrown = std::current_exception();
       message.kind = ControlMessage::Kind::withdrawn;
-      send_to_rank0(message);  // which answers as it decided, whatever comes first
+      send_to_rank0(message);  // rank 0 answers in any case, even if it decided before
     }
     lock.lock();
   }
@@ -142,7 +142,7 @@ std::variant<std::uint64_t, Refusal> Agreement::ask(const OpDescription& op,
   if (thrown) try {
       std::rethrow_exception(thrown);
     } catch (...) {
-      if (begun && !op.is_barrier) fail(runtime::current_error());  // the others go on to what this rank does not do
+      if (begun && !op.is_barrier) fail(runtime::current_error());  // the others run an op that this rank does not
       throw;
     }
   if (begun) return message.op;
@@ -165,7 +165,7 @@ void Agreement::end(std::uint64_t op, const RankTime& spent, const LaunchEnd& en
 
 void Agreement::fail(const Error& error, std::optional<int> lost) {
   if (error.kind == ErrorKind::peer && !lost) return suspect(error);
-  if (!fail_here(error, lost, {})) return;  // which all hear of
+  if (!fail_here(error, lost, {})) return;  // an earlier failure was reported to all ranks
   if (rank_ == 0) links_.send_to_all(ControlMessage::of_failure(as_peer_failure(0, error), lost));
   else links_.send(0, ControlMessage::of_failure(error, lost));
 }
@@ -200,10 +200,9 @@ bool Agreement::fail_here(const Error& error, std::optional<int> lost, const std
   return true;
 }
 
-// --- the thread that serves
-// -------------------------------------------------------------------------------------------------------
+// --- The serving thread
 
-// When there is something to do although nothing comes.
+// The time of the next check, in case no message arrives until then.
 std::optional<Clock::time_point> Agreement::next_check() const {
   std::lock_guard lock(mutex_);
   if (failure_ != nullptr) return std::nullopt;
@@ -238,8 +237,7 @@ void Agreement::serve() {
   }
 }
 
-// --- what others say, and at rank 0 what this one says too
-// --------------------------------------------------------------------------
+// --- Messages from other ranks; on rank 0 also its own
 
 void Agreement::take(int rank, const ControlMessage& message) {
   if (message.kind == ControlMessage::Kind::failed) return take_failed(rank, message);
@@ -272,7 +270,7 @@ void Agreement::take_failed(int rank, const ControlMessage& message) {
   links_.send_to_all(ControlMessage::of_failure(error, lost));
 }
 
-// At rank 0: tells the ranks that are to hear it.
+// On rank 0: sends the coordinator's decisions to the ranks concerned.
 void Agreement::act(const Coordinator::Outcome& outcome) {
   if (outcome.mismatch) {
     const auto& [error, mismatch] = *outcome.mismatch;
@@ -295,7 +293,7 @@ void Agreement::act(const Coordinator::Outcome& outcome) {
     auto milliseconds = [](double seconds) { return cat(std::round(seconds * 1e4) / 10, " ms"); };
     note(base::LogLevel::warning, callbacks_.name(slow.rank), " is slow: its ", name_of(slow.phase), " took ",
          milliseconds(slow.seconds), " in each of the last ", StragglerDetector::consecutive_launches,
-         " launches, those of the others ", milliseconds(slow.others));
+         " launches; the median of the other ranks is ", milliseconds(slow.others));
   }
   if (outcome.invalidated) {
     const auto [op, on_all_ranks] = *outcome.invalidated;

@@ -1,4 +1,5 @@
-// What the ranks of a world hear of each other's failures: three ranks in one process, each with threads of its own.
+// Tests of how ranks agree on ops and report failures to each other, with several ranks in one process, each with its
+// own threads.
 #include "karez/runtime/agreement.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,7 @@ using comm::Address;
 using comm::Seconds;
 using comm::Token;
 
-// One rank, and what it was told.
+// One rank, and a record of the callbacks that it received.
 class Rank {
  public:
   Rank(const Address& address, const Token& token, int rank, int ranks, Seconds warn_after)
@@ -53,9 +54,9 @@ class Rank {
   std::string told() {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !told_.empty(); })) return "nothing";
-    return told_.size() == 1 ? told_[0] : cat("told ", told_.size(), " times");
+    return told_.size() == 1 ? told_[0] : cat("failed ", told_.size(), " times");
   }
-  // How many ops it was told that all have ended: when these are so many, or after 20 s.
+  // The number of ops that all ranks have ended. Returns when it is at least `ops`, or after 20 s.
   int ended(int ops) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return ended_ >= ops; });
@@ -65,7 +66,7 @@ class Rank {
     std::lock_guard lock(mutex_);
     return ends_;
   }
-  // What it was told of launches that failed, when that is so much, or after 20 s.
+  // The reports of failed launches. Returns when there are at least `much`, or after 20 s.
   std::vector<std::string> invalidated(std::size_t much) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return invalidated_.size() >= much; });
@@ -116,12 +117,13 @@ class World {
 
 const Error link_ended(ErrorKind::peer, "link to rank 1: it ended");
 
-// The end of a link is no cause: whoever sees it waits for the word of the rank that failed. `sees` is who saw the end
-// first.
+// The failure that all ranks report when rank `sees` sees a link end, and rank `fails` (if not negative) then fails
+// with the text `word`. The end of a link is no cause, so a rank that sees it waits for the report of the rank that
+// failed.
 std::string heard(int sees, int fails, const std::string& word) {
   World world(3);
   world[static_cast<std::size_t>(sees)].agreement().fail(link_ended);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // of the half second that the word may take
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // within the half second that the report may take
   if (fails >= 0) world[static_cast<std::size_t>(fails)].agreement().fail(Error(ErrorKind::user, word));
   std::string out = world[0].told();
   for (std::size_t r = 1; r < 3; ++r)
@@ -130,20 +132,20 @@ std::string heard(int sees, int fails, const std::string& word) {
   return out;
 }
 
-TEST(Agreement, TheEndOfALinkWaitsForTheWordOfWhoFailed) {
+TEST(Agreement, ABrokenLinkWaitsForTheReportOfTheRankThatFailed) {
   for (int sees : {0, 2}) {
     std::string out;
-    for (int attempt = 0; attempt < 5 && out.find("cannot go on") == out.npos; ++attempt)
-      out = heard(sees, 1, "it cannot go on");
-    EXPECT_EQ(out, "rank 1: it cannot go on") << "seen by rank " << sees;
+    for (int attempt = 0; attempt < 5 && out.find("cannot continue") == out.npos; ++attempt)
+      out = heard(sees, 1, "it cannot continue");
+    EXPECT_EQ(out, "rank 1: it cannot continue") << "seen by rank " << sees;
   }
 }
 
-TEST(Agreement, TheEndOfALinkIsTheWordWhereNoOtherComes) {
+TEST(Agreement, ABrokenLinkIsTheFailureIfNoRankReportsAnother) {
   for (int sees : {0, 2}) EXPECT_EQ(heard(sees, -1, ""), "link to rank 1: it ended") << "seen by rank " << sees;
 }
 
-TEST(Agreement, AFailureThatIsNoPeersEndIsToldAtOnce) {
+TEST(Agreement, AFailureOtherThanABrokenLinkIsReportedAtOnce) {
   World world(3);
   world[2].agreement().fail(Error(ErrorKind::user, "a"));
   EXPECT_EQ(world[0].told(), "rank 2: a");
@@ -152,7 +154,7 @@ TEST(Agreement, AFailureThatIsNoPeersEndIsToldAtOnce) {
   EXPECT_EQ(world[2].told(), "a");
 }
 
-TEST(Agreement, ALaunchThatFailedByItsDataEndsAlikeOnAllAndNothingElseFails) {
+TEST(Agreement, ALaunchThatFailsByItsDataEndsAlikeOnAllRanksAndNothingElseFails) {
   World world(3);
   for (std::size_t rank = 0; rank < 3; ++rank)
     EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 1u);
@@ -168,13 +170,13 @@ TEST(Agreement, ALaunchThatFailedByItsDataEndsAlikeOnAllAndNothingElseFails) {
   for (std::size_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(world[rank].ended(1), 1);
     EXPECT_THAT(world[rank].ends(), testing::ElementsAre("1 rank 2: a label skipped"));
-    EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 2u) << "all goes on";
+    EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 2u) << "later ops run";
   }
   for (std::size_t rank = 0; rank < 3; ++rank) world[rank].agreement().end(2);
   for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].ended(2), 2);
 }
 
-TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {
+TEST(Agreement, NoMessageIsLostIfMoreAreSentThanALinkHolds) {
   constexpr int ops = 5000;
   World world(2);
   std::vector<std::jthread> threads;
@@ -187,13 +189,13 @@ TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {
   for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(ops), ops) << "rank " << rank;
 }
 
-// What a rank's request came to: "begun 3", or by whose doing it was refused.
+// The outcome of a rank's request: "begun 3", or the rank that caused its refusal.
 std::string answer_to(Rank& rank, std::string_view what, const std::function<void()>& while_waiting = {}) {
   const auto answer = rank.agreement().ask({.what = what, .is_barrier = true}, while_waiting);
   if (const auto* op = std::get_if<std::uint64_t>(&answer)) return cat("begun ", *op);
   const Refusal& refusal = std::get<Refusal>(answer);
   switch (refusal.reason) {
-    case Refusal::Reason::other: return cat("rank ", refusal.ranks[1], " comes to ", refusal.text);
+    case Refusal::Reason::other: return cat("rank ", refusal.ranks[1], " reaches ", refusal.text);
     case Refusal::Reason::withdrawn: return cat("rank ", refusal.ranks[1], " withdrew");
   }
   return "?";
@@ -201,7 +203,7 @@ std::string answer_to(Rank& rank, std::string_view what, const std::function<voi
 
 void launch(Rank& rank) { rank.agreement().end(rank.agreement().begin({.hash = 7, .what = "a call"})); }
 
-TEST(Agreement, ARequestOfOneRankIsRefusedAndAllGoOn) {
+TEST(Agreement, ARequestOfOneRankIsRefusedAndAllRanksContinue) {
   constexpr int rounds = 50;
   for (std::size_t asks : {0, 1, 2}) {
     World world(3);
@@ -221,13 +223,13 @@ TEST(Agreement, ARequestOfOneRankIsRefusedAndAllGoOn) {
       EXPECT_EQ(answers[rank].back(), cat("begun ", rounds + 1));
       answers[rank].pop_back();
       EXPECT_EQ(answers[rank].size(), rank == asks ? rounds : 0u);
-      for (const std::string& answer : answers[rank]) EXPECT_TRUE(answer.ends_with(" comes to a call")) << answer;
-      EXPECT_EQ(world[rank].ended(rounds), rounds) << "rank " << rank << ", where " << asks << " asks";
+      for (const std::string& answer : answers[rank]) EXPECT_TRUE(answer.ends_with(" reaches a call")) << answer;
+      EXPECT_EQ(world[rank].ended(rounds), rounds) << "rank " << rank << ", if rank " << asks << " asks";
     }
   }
 }
 
-TEST(Agreement, ARequestWaitsForTheOthersAndNamesWhoDoesNotCome) {
+TEST(Agreement, ARequestWaitsForTheOthersAndNamesTheMissingRank) {
   World world(3, Seconds(0.3));
   std::string first, second, third;
   ::testing::internal::CaptureStderr();
@@ -239,14 +241,14 @@ TEST(Agreement, ARequestWaitsForTheOthersAndNamesWhoDoesNotCome) {
   }
   for (const std::string& text : {first, second, third}) EXPECT_EQ(text, "begun 1");
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(said.starts_with("karez warning: a read: rank 2 has not come to it for 0.") &&
-              said.ends_with(" s, and others wait\n"))
+  EXPECT_TRUE(said.starts_with("karez warning: a read: rank 2 has not reached it for 0.") &&
+              said.ends_with(" s; other ranks wait\n"))
       << said;
   EXPECT_EQ(said.find("warning"), said.rfind("warning")) << "once";
 }
 
-// By Ctrl-C, where a program waits.
-TEST(Agreement, ARequestThatIsInterruptedIsWithdrawnAndAllGoOn) {
+// As by Ctrl-C while a program waits.
+TEST(Agreement, AnInterruptedRequestIsWithdrawnAndAllRanksContinue) {
   for (std::size_t rank : {0, 1}) {
     World world(2);
     bool thrown = false;
@@ -273,9 +275,9 @@ TEST(Agreement, AFailureEndsARequest) {
       } catch (const Error& error) { told = error.what(); }
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    world[0].agreement().fail(Error(ErrorKind::user, "it cannot go on"));
+    world[0].agreement().fail(Error(ErrorKind::user, "it cannot continue"));
   }
-  EXPECT_EQ(told, "rank 0: it cannot go on");
+  EXPECT_EQ(told, "rank 0: it cannot continue");
 }
 
 }  // namespace

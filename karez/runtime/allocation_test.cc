@@ -1,5 +1,5 @@
-// Test that worker threads allocate nothing in launches 10 to 30: every way to malloc is counted on threads that said
-// they are workers.
+// Test that worker threads do not allocate in launches 10 to 30: all allocations of threads marked as workers are
+// counted.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,8 +24,7 @@ void count_allocation(std::size_t, std::size_t) {
 namespace karez::runtime {
 namespace {
 
-// Two devices on two workers, each: input -> sum (marks its thread) -> all_reduce -> sum of several slots -> fetch, and
-// a variable.
+// Two devices on two workers, each with input -> mark (marks its thread) -> all_reduce -> sum -> fetch, and a variable.
 Plan everything() {
   PlanBuilder s(2, "everything");
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 64, {"x"}});
@@ -58,7 +57,7 @@ Plan everything() {
   return s.plan;
 }
 
-// Two devices, a part of x and of y = x + 1 each.
+// Two devices, each with a part of x and of y = x + 1.
 Plan chain() {
   PlanBuilder s(2, "chain");
   View half(DType::f32, {100});
@@ -101,14 +100,14 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
     EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers";
     const int chained = session.load(chain());
     Result y = session.launch(chained, {{"x", feed}}).result("y");
-    for (int launch = 1; launch <= 30; ++launch) {  // nobody waits, and what nobody holds goes
+    for (int launch = 1; launch <= 30; ++launch) {  // no thread waits, and unused results are freed
       if (launch == 10) worker_allocations = 0;
       y = session.launch(chained, {}, {{"x", y}}).result("y");
     }
     y.wait();
     EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers and results that are arguments";
-    EXPECT_EQ(marked, session.counters().workers) << "every worker was watched";
-    // The hook must be able to see one.
+    EXPECT_EQ(marked, session.counters().workers) << "every worker was marked";
+    // The hook must detect an allocation.
     PlanBuilder s;
     ActorId a = s.actor("a");
     s.start(a);
@@ -117,7 +116,7 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
     int allocating = session.load(s.plan);
     worker_allocations = 0;
     session.launch(allocating).wait();
-    EXPECT_GE(worker_allocations, 1) << "the hook is blind";
+    EXPECT_GE(worker_allocations, 1) << "the hook detects no allocation";
   }
 }
 

@@ -1,4 +1,4 @@
-// Tests of plans that share bytes: their launches follow each other, and no more than the largest of them is held.
+// Tests of plans that share an arena: their launches run in order, and only the bytes of the largest plan are held.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -13,7 +13,8 @@ namespace {
 
 Feeds ones() { return {{"x", {data::array_source(HostArray::of<float>({4}, {1, 1, 1, 1})), 0}}}; }
 
-// How many of many launches, in any order, of random plans whose acts take their time, gave something wrong.
+// The number of wrong results of launches of random plans in random order with delayed acts. `follow`: whether launches
+// that share the arena are ordered.
 int wrong_of(bool follow, unsigned seed, int workers) {
   KernelTable table(test_kernels());
   Session session({.workers = workers,
@@ -38,19 +39,19 @@ int wrong_of(bool follow, unsigned seed, int workers) {
   return wrong;
 }
 
-TEST(SharedArena, PlansGiveTheirResultsUnderAnyDelay) {
+TEST(SharedArena, ResultsAreCorrectUnderRandomDelays) {
   for (unsigned seed = 0; seed < 12; ++seed)
     for (int workers : {1, 2, 4})
       EXPECT_EQ(wrong_of(true, seed, workers), 0) << "seed " << seed << ", " << workers << " workers";
 }
 
-TEST(SharedArena, PlansThatDoNotFollowEachOtherAreNoticed) {
+TEST(SharedArena, UnorderedLaunchesAreDetected) {
   int noticed = 0;
   for (unsigned seed = 0; seed < 12; ++seed) noticed += wrong_of(false, seed, 2) > 0;
   EXPECT_GE(noticed, 6);
 }
 
-// Registers of `bytes` on one device, and what the plan computes when it is loaded.
+// A plan with a register of `bytes` bytes and a constant of `constant` bytes on one device.
 Plan plan_of(std::int64_t bytes, std::int64_t constant) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
@@ -61,14 +62,14 @@ Plan plan_of(std::int64_t bytes, std::int64_t constant) {
   return s.plan;
 }
 
-TEST(SharedArena, HoldsTheLargestOfItsPlansAndShrinksWhenThatGoes) {
+TEST(SharedArena, HoldsTheLargestOfItsPlansAndShrinksWhenThatIsUnloaded) {
   KernelTable table(test_kernels());
   Session session({}, table);
   std::vector<int> plans;
   for (std::int64_t i = 1; i <= 64; ++i) plans.push_back(session.load(plan_of(i << 16, 64)));
   auto held = [&] { return session.arena_bytes().at("0.0"); };
   EXPECT_EQ(held(), 64 << 16);
-  EXPECT_EQ(session.counters().peak_bytes.at("0.0"), (64 << 16) + 64 * 64) << "the constants of each are its own";
+  EXPECT_EQ(session.counters().peak_bytes.at("0.0"), (64 << 16) + 64 * 64) << "each plan has its own constants";
   for (int plan : plans) session.launch(plan).wait();
   session.unload(plans.back());
   session.launch(plans[0]).wait();

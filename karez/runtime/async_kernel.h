@@ -1,5 +1,5 @@
-// Kernels that finish later: a timer, a network, a device. The actor's act is over when `Done` is called, from any
-// thread.
+// Asynchronous kernels, such as a timer, a network or a device: the act is over when its `Completion` is called, from
+// any thread.
 #pragma once
 
 #include <exception>
@@ -14,7 +14,7 @@ namespace karez::runtime {
 struct Mail;
 class Mailbox;
 
-// To be called exactly once per run, with the error if there was one. Small, copyable, allocates nothing.
+// Must be called exactly once per run, with the error if there was one. Small, copyable, does not allocate.
 class Completion {
  public:
   Completion(Mailbox* box, Mail* mail, std::exception_ptr* error) : box_(box), mail_(mail), error_(error) {}
@@ -26,10 +26,11 @@ class Completion {
   std::exception_ptr* error_;
 };
 
-// A row that a Session gets before plans that name it are loaded. Such a call is its actor's only one.
+// An asynchronous kernel. Must be added to a Session before a plan that names it is loaded. A call of it must be the
+// only call of its actor.
 struct AsyncKernel {
   std::string name;                                                 // "test.timer"
-  std::function<void(const KernelArgs&, const Completion&)> start;  // on the worker: must return at once
+  std::function<void(const KernelArgs&, const Completion&)> start;  // called on the worker: must return at once
 };
 
 }  // namespace karez::runtime

@@ -1,4 +1,4 @@
-// Tests of kernels that end later than their call, and of the wait graph.
+// Tests of asynchronous kernels and of the wait graph.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -35,16 +35,16 @@ TEST(AsyncKernels, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
     Launch launch = session.launch(session.load(timer_chain(pieces, 2)));
     for (int time = 0; time < pieces + 2; ++time) {
       std::size_t due =
-          static_cast<std::size_t>(std::min({time + 1, 3, pieces + 2 - time}));  // the pipe fills, is full, and empties
+          static_cast<std::size_t>(std::min({time + 1, 3, pieces + 2 - time}));  // the pipeline fills, is full, drains
       ASSERT_TRUE(timer.active(due)) << "at time " << time << " not " << due << " actors act\n" << session.wait_graph();
       timer.tick();
     }
     launch.wait();
-    EXPECT_EQ(timer.time, pieces + 2) << "the slowest actor's sum, and the time to fill";
+    EXPECT_EQ(timer.time, pieces + 2) << "the sum of the slowest actor, and the time to fill";
   }
 }
 
-TEST(AsyncKernels, OnRealThreadsTheyOverlapToo) {
+TEST(AsyncKernels, OverlapOnRealThreads) {
   constexpr int pieces = 10, unit_ms = 30;
   KernelTable table({});
   std::vector<std::thread> threads;
@@ -92,9 +92,9 @@ TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
   launch.wait();
 }
 
-TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
+TEST(AsyncKernels, AllActsDeferredByABusyStreamRunWhenItIsFree) {
   ManualTimer timer;
-  std::vector<std::string> ran;  // by the one worker
+  std::vector<std::string> ran;  // in this order, on the only worker
   std::vector<KernelRow> rows;
   rows.push_back(test_row("note", [&](const CallSpec& c) -> PreparedKernel {
     return [&ran, name = c.attrs.text("name")](const KernelArgs&) { ran.push_back(name); };
@@ -102,7 +102,7 @@ TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
   KernelTable table(std::move(rows));
   Session session({.workers = 1}, table);
   session.add(timer.kernel());
-  PlanBuilder s;  // one stream: the timer's actor comes first, the others are ready while it lasts
+  PlanBuilder s;  // one stream: the timer's actor runs first, and the others become ready meanwhile
   ActorId first = s.actor("timer");
   s.start(first);
   s.done(first);
@@ -120,28 +120,28 @@ TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
     ran.clear();
     Launch launch = session.launch(plan);
     ASSERT_TRUE(timer.active(1));
-    session.wait_graph();  // answered by the worker between two acts: whatever could run has run
-    EXPECT_TRUE(ran.empty()) << "the stream is held";
+    session.wait_graph();  // answered by the worker between two acts: all acts that could run have run
+    EXPECT_TRUE(ran.empty()) << "the stream is busy";
     timer.tick();
     for (int wait = 0; wait < 20000 && !launch.done(); ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!launch.done()) {
       std::fprintf(stderr, "a deferred actor was forgotten\n%s", session.wait_graph().c_str());
-      std::abort();  // the session's end would wait for ever
+      std::abort();  // the end of the session would wait forever
     }
     EXPECT_EQ(ran, (std::vector<std::string>{"b", "c", "a"})) << "in the order of their priorities";
   }
 }
 
-TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {
+TEST(AsyncKernels, TheirErrorsReachTheWaiterAndEachMustBeTheOnlyCall) {
   KernelTable table(test_kernels());
   Session session({}, table);
   session.add({"test.refuse", [](const KernelArgs&, const Completion& done) {
-                 done(std::make_exception_ptr(Error("the line is dead")));
+                 done(std::make_exception_ptr(Error("the line is closed")));
                }});
   session.add({"test.throw", [](const KernelArgs&, const Completion&) { fail("no such device"); }});
   for (auto [kernel, says] :
-       {std::pair{"test.refuse", "the line is dead"}, std::pair{"test.throw", "no such device"}}) {
+       {std::pair{"test.refuse", "the line is closed"}, std::pair{"test.throw", "no such device"}}) {
     PlanBuilder s;
     ActorId a = s.actor("a");
     s.start(a);
@@ -152,19 +152,19 @@ TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {
     session.reload();
     s.call(a, kernel, {}, {});
     EXPECT_EQ(error_of([&] { session.load(s.plan); }),
-              cat("actor 'a': kernel ", kernel, " finishes later, so it must be the only call"));
+              cat("actor 'a': kernel ", kernel, " is asynchronous, so it must be the only call of its actor"));
   }
 }
 
-TEST(WaitGraph, SaysWhoWaitsForWhom) {
+TEST(WaitGraph, NamesTheWaitsBetweenActors) {
   ManualTimer timer;
   KernelTable table({});
   Session session({.workers = 2}, table);
   session.add(timer.kernel());
-  EXPECT_EQ(session.wait_graph(), "no worker: nothing is loaded\n");
+  EXPECT_EQ(session.wait_graph(), "no worker: no plan is loaded\n");
   Launch launch = session.launch(session.load(timer_chain(2, 1)));
   ASSERT_TRUE(timer.active(1));
-  EXPECT_NE(session.wait_graph().find("a0 'a' is under way"), std::string::npos) << session.wait_graph();
+  EXPECT_NE(session.wait_graph().find("a0 'a' is running"), std::string::npos) << session.wait_graph();
   timer.tick();
   ASSERT_TRUE(timer.active(1)) << "b acts; a waits for its slot";
   std::string graph = session.wait_graph();
@@ -176,7 +176,7 @@ TEST(WaitGraph, SaysWhoWaitsForWhom) {
   EXPECT_EQ(session.wait_graph().find("waits"), std::string::npos);
 }
 
-TEST(WaitGraph, AWorkerInsideAKernelIsNamedAndNotWaitedFor) {
+TEST(WaitGraph, AWorkerInAKernelIsNamedAndNotWaitedFor) {
   std::mutex gate;
   gate.lock();
   std::vector<KernelRow> rows;

@@ -1,4 +1,4 @@
-// Looking for what is not finite.
+// Searches for elements that are not finite.
 #include "karez/runtime/check_finite.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@ struct Strange {
   double value;
 };
 
-// The first element in row-major order that is not finite, or of which this is true.
+// The first element in row-major order for which `is` holds; by default, that is not finite.
 template <class Is = bool (*)(double)>
 std::optional<Strange> first_strange(
     const TensorRef& tensor, Is is = [](double value) { return !std::isfinite(value); }) {

@@ -1,4 +1,4 @@
-// Who made the first NaN or infinity: looks at what an act read and wrote.
+// Checks of an act's operands and results that find the origin of the first NaN or infinity.
 #pragma once
 
 #include "karez/plan/plan.h"
@@ -7,14 +7,14 @@
 
 namespace karez::runtime {
 
-// True if it holds neither NaN nor infinity; what is no float always does.
+// True if the tensor holds neither NaN nor infinity; always true for types other than floats.
 bool all_finite(const TensorRef& tensor);
 
-// Throws (kind data) if it holds one: "makes inf at [3, 4] of f32[8, 10]". `verb`: makes, holds.
+// Throws (kind data) if the tensor holds one: "produces inf at [3, 4] of f32[8, 10]". `verb`: produces, holds.
 void require_finite(const TensorRef& tensor, const char* verb);
 
-// Throws (kind data) if the operand lies in a variable and holds NaN, which came with an earlier launch or from a file:
-// "reads variable 'fc.weight', which holds NaN at [0] of f32[4]". An infinity may be meant.
+// Throws (kind data) if the operand is in a variable and holds NaN, from an earlier launch or a file: "reads variable
+// 'fc.weight', which holds NaN at [0] of f32[4]". An infinity may be intended.
 void require_numbers(const Plan& plan, const Operand& operand, const std::byte* bytes);
 
 }  // namespace karez::runtime

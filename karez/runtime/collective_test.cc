@@ -1,5 +1,5 @@
-// Tests of collectives as actors: values, bytes, turns, several communicators on few workers, and launches that fail in
-// their midst.
+// Tests of collectives as actors: values, bytes, turns, several communicators on few workers, and failures during
+// collectives.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A grid of devices, rows x columns. Each has a vector of its own; `rounds` times it is summed along the row
-// (communicator of that row) and then along the column; what comes out is fetched from every device.
+// A grid of devices, rows x columns. Each has its own vector, which is summed `rounds` times along the row (by the
+// communicator of that row) and then along the column; the result is fetched from every device.
 struct Grid {
   int rows, columns, rounds;
   std::int64_t count;
@@ -100,7 +100,7 @@ struct Grid {
     s.done(fetch);
   }
 
-  // y = x; memory that nobody wrote is seen where it is poisoned.
+  // y = x; fails on memory that was never written, because it is poisoned.
   static KernelRow seeing() {
     return test_row("see", [](const CallSpec& c) -> PreparedKernel {
       return [n = c.out[0].count()](const KernelArgs& args) {
@@ -112,7 +112,7 @@ struct Grid {
     });
   }
 
-  // Of every device: the sum over all, times what the further rounds multiply.
+  // The result on every device: the sum over all devices, times the factor of each further round.
   float expected(std::int64_t element, const std::vector<float>& x) const {
     float sum = 0;
     for (int d = 0; d < rows * columns; ++d) sum += x[static_cast<std::size_t>(d * count + element)];
@@ -121,7 +121,7 @@ struct Grid {
   }
 };
 
-TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCounted) {
+TEST(Collectives, ManyMembersOnFewWorkersDoNotDeadlockAndBytesAreCounted) {
   for (int workers : {1, 2})
     for (const char* algorithm : {"ring", "direct", "recursive"})
       for (auto [rows, columns] : {std::pair{1, 2}, std::pair{2, 2}, std::pair{1, 4}}) {
@@ -151,9 +151,9 @@ TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCoun
       }
 }
 
-// Two devices, one communicator with turns x, y of different sizes. On device 0 x is ready first; on device 1 y is, and
-// is wanted more, while x waits for a chain of actors.
-TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
+// Two devices, one communicator with turns x, y of different sizes. On device 0 x is ready first; on device 1 y is
+// ready first, while x waits for a chain of actors of low priority.
+TEST(Collectives, ACollectiveThatIsReadyBeforeItsTurnWaits) {
   for (int workers : {1, 2})
     for (const char* algorithm : {"ring", "direct", "flat", "recursive"}) {
       PlanBuilder s(2, "turns");
@@ -166,7 +166,7 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
           ActorId in = s.actor(cat(name, ".in.", d), d, d, BodyKind::input), last = in;
           s.start(in);
           RegisterId from;
-          for (int link = 0; link < (d == 1 && turn == 0 ? 5 : 0); ++link) {  // device 1: x comes late
+          for (int link = 0; link < (d == 1 && turn == 0 ? 5 : 0); ++link) {  // device 1: x is late
             ActorId next = s.actor(cat("chain.", link), d, d);
             RegisterId to = s.edge(last, {next}, 1, view.bytes());
             if (link > 0) s.call(last, "test.relu", {in_register(from, view)}, {in_register(to, view)});
@@ -226,7 +226,7 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
             ASSERT_EQ(launch.output(cat("y", d)).data<float>()[e], y[e] + y[e + 60]) << algorithm;
         }
       }
-      // What the record says: on each device x, then y, though on device 1 y was ready long before.
+      // In the recorded events each device runs x, then y, although on device 1 y was ready long before.
       std::vector<std::string> began[2];
       for (const EventLog& log : session.events())
         for (const Event& e : log.events)
@@ -240,7 +240,7 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
     }
 }
 
-// The second of two members fails to read its input: the first must not wait for it.
+// A source that fails for the second of two members: the first member must not wait for it.
 class HalfSource : public Source {
  public:
   explicit HalfSource(std::int64_t bad_from) : bad_from_(bad_from) {}
@@ -254,7 +254,7 @@ class HalfSource : public Source {
   std::int64_t bad_from_;
 };
 
-TEST(Collectives, AMembersFailureStopsNobodyElse) {
+TEST(Collectives, AMembersFailureDoesNotBlockOtherMembers) {
   for (int workers : {1, 2})
     for (int repeat = 0; repeat < 20; ++repeat) {
       Grid grid(1, 2, 3, 100, repeat % 2 ? "ring" : "direct", workers);
@@ -274,7 +274,7 @@ TEST(Collectives, AMembersFailureStopsNobodyElse) {
     }
 }
 
-// What comes is seen by who looks, and rings for nobody else.
+// A link whose arrivals are seen only by polling; it does not notify by itself.
 class QuietLink : public comm::Link {
  public:
   QuietLink(std::unique_ptr<comm::Link> link, comm::Notifier& notifier) : link_(std::move(link)), notifier_(notifier) {}
@@ -284,10 +284,10 @@ class QuietLink : public comm::Link {
   std::int64_t sent() const override { return link_->sent(); }
   std::int64_t bytes_sent() const override { return link_->bytes_sent(); }
   int depth() const override { return link_->depth(); }
-  ~QuietLink() override { EXPECT_FALSE(polling_) << "a thread has gone to sleep and said nothing"; }
+  ~QuietLink() override { EXPECT_FALSE(polling_) << "a thread sleeps without having ended busy polling"; }
   void set_busy_poll(bool polling) override { polling_ = polling; }
   void poll() override {
-    EXPECT_TRUE(polling_) << "a thread looks, and has not said so: its peers wake it for nothing";
+    EXPECT_TRUE(polling_) << "a thread polls without having announced it: its peers wake it needlessly";
     const std::int64_t come = link_->received();
     if (come == seen_) return;
     seen_ = come;
@@ -301,7 +301,7 @@ class QuietLink : public comm::Link {
   std::int64_t seen_ = 0;
 };
 
-// As a peer that goes while the link is closed: its bell rings once more.
+// Like a peer that disconnects while the link is closed: notifies once more.
 class LastNotifyLink : public QuietLink {
  public:
   LastNotifyLink(std::unique_ptr<comm::Link> link, comm::Notifier& notifier)
@@ -316,7 +316,7 @@ class LastNotifyLink : public QuietLink {
   comm::Notifier& closing_;
 };
 
-// What is rung is there still: AddressSanitizer tells.
+// The target of the notification still exists: AddressSanitizer would report it otherwise.
 TEST(Collectives, LinksNotifyUntilTheyAreClosed) {
   Grid grid(1, 2, 2, 1000, "direct", 2);
   KernelTable table({Grid::seeing()});
@@ -355,9 +355,9 @@ TEST(Collectives, APollingWorkerChecksItsLinksWithoutBeingNotified) {
   }
 }
 
-// A link breaks with four launches under way: members are in different launches by then, and some have sent all that
-// they owed an earlier one.
-TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals) {
+// A link breaks with four launches in flight: members are in different launches then, and some have sent all messages
+// of an earlier one.
+TEST(Collectives, ABrokenLinkFailsAllLaunchesInFlightAndAReloadRestoresTheSession) {
   int broke = 0, broke_off = 0, broke_off_before = 0;
   for (int workers : {1, 2})
     for (const char* algorithm : {"ring", "direct", "flat", "recursive"})
@@ -397,7 +397,7 @@ TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals)
             const std::string text = error.what(), name = cat("launch ", launch.ticket());
             EXPECT_EQ(error.kind, ErrorKind::peer) << text;
             const bool own = text.starts_with("all_reduce at net.cc:"),
-                       off = text.starts_with(name + " broke off: the link from member ");
+                       off = text.starts_with(name + " was aborted: the link from member ");
             EXPECT_TRUE(
                 own || off ||
                 text.starts_with(name + " did not run: this session's state is unusable since a launch failed ("))
@@ -423,10 +423,10 @@ TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals)
       }
   EXPECT_GE(broke, 360);
   EXPECT_GT(broke_off, 0);
-  EXPECT_GT(broke_off_before, 0) << "of launches before the one that broke";
+  EXPECT_GT(broke_off_before, 0) << "launches before the one with the broken link";
 }
 
-TEST(Collectives, TooLittleStagingIsAnErrorWhenLoaded) {
+TEST(Collectives, TooLittleStagingIsAnErrorOfTheLoad) {
   Grid grid(1, 2, 1, 100, "direct", 1);
   for (Actor& actor : grid.s.plan.actors)
     if (actor.collective) actor.collective->staging.reset();
@@ -459,7 +459,7 @@ TEST(Reduce, EveryTypeHasMaxAndMinAndNumbersHaveSums) {
   EXPECT_THROW(reduce_function("mean", DType::f32), Error);
 }
 
-TEST(Reduce, IntegersWrapAndNotANumberWins) {
+TEST(Reduce, IntegersWrapAndNanWins) {
   std::int32_t big = 2147483647, one = 1;
   reduce_function("sum", DType::i32)(reinterpret_cast<std::byte*>(&big), reinterpret_cast<std::byte*>(&one), 1);
   EXPECT_EQ(big, -2147483647 - 1);

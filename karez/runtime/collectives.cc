@@ -1,4 +1,4 @@
-// Collectives under way.
+// Starts, advances and abandons collectives.
 #include "karez/runtime/collectives.h"
 
 namespace karez::runtime {
@@ -7,13 +7,13 @@ bool begin_collective(WorkerPlan& worker_plan, ActorState& actor) {
   SequenceState& sequence = *worker_plan.sequences[static_cast<std::size_t>(actor.sequence)];
   sequence.position->begin(actor.id);
   sequence.running = &actor;
-  if (worker_plan.loaded->abandoned.load(std::memory_order_acquire)) return true;  // and what follows sees the poison
+  if (worker_plan.loaded->abandoned.load(std::memory_order_acquire)) return true;  // later acts see the poison
   actor.collective->start(actor.collective_in, actor.collective_out, actor.staging);
   return advance_collective(worker_plan, sequence);
 }
 
 bool advance_collective(WorkerPlan& worker_plan, SequenceState& sequence) {
-  if (sequence.running == nullptr) return false;  // the peers are ahead; the links are looked at when our turn begins
+  if (sequence.running == nullptr) return false;  // the peers are ahead; our turn polls the links when it begins
   const ActorState& actor = *sequence.running;
   if (!actor.collective->advance()) return false;
   worker_plan.sent_bytes.find(actor.actor->collective->kind)
@@ -23,7 +23,7 @@ bool advance_collective(WorkerPlan& worker_plan, SequenceState& sequence) {
 }
 
 ActorState& advance_sequence(SequenceState& sequence) {
-  sequence.running->collective->abandon();  // where it could not end by itself
+  sequence.running->collective->abandon();  // in case it could not end by itself
   sequence.running = nullptr;
   sequence.position->end();
   return *sequence.by_position[static_cast<std::size_t>(sequence.position->turn)];
@@ -35,7 +35,7 @@ void abandon_collectives(LoadedPlan& loaded) {
     if (worker_plan) loaded.boxes[static_cast<std::size_t>(worker_plan->worker)]->post(&worker_plan->abandon);
 }
 
-// A plan of which no launch is under way may be on its way out: nothing is posted to it.
+// A plan without a running launch may just be unloaded, so no mail is posted to it.
 void abort_launches(LaunchAbort& launch_abort) {
   for (const auto& loaded : launch_abort.plans) {
     if (loaded->queued == 0) continue;

@@ -1,4 +1,5 @@
-// One worker's collectives under way: at its turn one starts, arrivals advance it, and its end passes the turn on.
+// The running collectives of one worker: each starts at its turn, advances on arrivals, and passes the turn on at its
+// end.
 #pragma once
 
 #include "karez/runtime/loaded_plan.h"
@@ -6,19 +7,20 @@
 
 namespace karez::runtime {
 
-// The actor has begun at its turn. True: it is over already. Throws what its links or its reduce function throw.
+// Starts the collective of an actor whose turn it is. Returns true if the collective is already over. Throws what its
+// links or its reduce function throw.
 bool begin_collective(WorkerPlan& worker_plan, ActorState& actor);
 
-// Something has happened on its links. True: the collective that runs is over; nothing may run, then it is false.
+// Advances the running collective after an event on its links. Returns true if it is over; false also if none runs.
 bool advance_collective(WorkerPlan& worker_plan, SequenceState& sequence);
 
-// The one that runs ended, or was given up: returns the actor whose turn it is now.
+// The running collective ended or was abandoned: returns the actor whose turn it is now.
 ActorState& advance_sequence(SequenceState& sequence);
 
-// A member broke, so that the others would wait in vain: tells every worker that holds some, once.
+// A member failed, so the others would wait forever: notifies every worker that has members, once.
 void abandon_collectives(LoadedPlan& loaded);
 
-// Worker 0: every launch under way ends without working any more, with this error.
+// Worker 0 only: every running launch completes without working, with this error.
 void abort_launches(LaunchAbort& launch_abort);
 
 }  // namespace karez::runtime

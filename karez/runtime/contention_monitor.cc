@@ -1,5 +1,5 @@
-// A barrier whose threads spin keeps a core from the thread that it waits for, turn after turn of the scheduler, once
-// there are fewer cores than threads.
+// With fewer cores than threads, a barrier whose threads spin takes the core from the thread that it waits for, one
+// scheduler time slice after another.
 #include "karez/runtime/contention_monitor.h"
 
 #include <sys/prctl.h>
@@ -46,7 +46,8 @@ void ContentionMonitor::run(int cpus, const std::string& root) {
     const auto since = waits.since_last();
     if (!since)
       return base::note(base::LogLevel::info,
-                        "this kernel does not count waits for cores: teams of threads wait as if they had them alone");
+                        "this kernel does not report how long threads wait for a core: threads of a team spin even if "
+                        "other programs use the cores");
     contention.update(*since, begin - last);
     if (contention.contended() != passive.has_value()) {
       if (passive) passive.reset();
@@ -55,10 +56,10 @@ void ContentionMonitor::run(int cpus, const std::string& root) {
       crowded_ = passive.has_value();
       if (passive && times_ == 1)
         base::note(base::LogLevel::info,
-                   "other programs compute on the same cores: while they do, threads of a team sleep where they wait "
-                   "for each other");
+                   "other programs use the same cores: until they stop, threads of a team sleep instead of spinning "
+                   "while they wait for each other");
     }
-    // Looking takes at most a thousandth of a core.
+    // The checks take at most a thousandth of a core.
     const auto now = Clock::now();
     period = std::max<Clock::duration>(
         !crowded_ && since->ran < (begin - last) / 50 ? milliseconds(500) : milliseconds(100), 1000 * (now - begin));

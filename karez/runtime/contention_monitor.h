@@ -1,4 +1,4 @@
-// Notices that other programs compute on the same cores, and makes teams of threads wait passively as long as they do.
+// Detects that other programs use the same cores, and makes teams of threads wait passively until they stop.
 #pragma once
 
 #include <atomic>
@@ -11,21 +11,21 @@
 
 namespace karez::runtime {
 
-// A thread that looks ten times a second, twice a second while nothing runs. Sizes of teams, plans and results stay as
-// they are.
+// A thread that checks ten times a second, or twice a second while the process is idle. It changes no team sizes, plans
+// or results.
 class ContentionMonitor {
  public:
-  static constexpr const char* thread_name =
-      "karez-cores";  // of its thread and of those that it starts, as /proc and debuggers show it
+  // The name of its thread and of threads that it starts, as shown by /proc and debuggers.
+  static constexpr const char* thread_name = "karez-cores";
 
-  // cpus: that the process may use. `root` stands for "/" (tests give another).
+  // cpus: the number that the process may use. `root` replaces "/" in tests.
   explicit ContentionMonitor(int cpus, std::string root = "");
   ~ContentionMonitor();
   ContentionMonitor(const ContentionMonitor&) = delete;
   ContentionMonitor& operator=(const ContentionMonitor&) = delete;
 
   bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
-  int times() const { return times_.load(std::memory_order_relaxed); }  // that it became so
+  int times() const { return times_.load(std::memory_order_relaxed); }  // the number of times that it became crowded
 
  private:
   void run(int cpus, const std::string& root);
@@ -35,7 +35,7 @@ class ContentionMonitor {
   std::mutex mutex_;
   std::condition_variable called_;
   bool stop_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace karez::runtime

@@ -1,4 +1,4 @@
-// A watch over the cores of the process.
+// Tests that the contention monitor detects other programs on the cores of this process.
 #include "karez/runtime/contention_monitor.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace karez::runtime {
 namespace {
 
-TEST(ContentionMonitor, NoticesMoreThreadsThanCores) {
+TEST(ContentionMonitor, DetectsMoreThreadsThanCores) {
   if (device::SchedTimesReader waits; !waits.since_last()) GTEST_SKIP() << "this kernel has no schedstat";
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const ContentionMonitor monitor(cores);
@@ -39,7 +39,7 @@ TEST(ContentionMonitor, NoticesMoreThreadsThanCores) {
   for (auto& thread : busy) thread.join();
 }
 
-// A thread that runs all the time, and waits for as long as it runs while `waits`.
+// The schedstat of a thread that always runs and, while `waits` is set, also waits as long as it runs.
 class FakeThread {
  public:
   FakeThread() {
@@ -56,11 +56,11 @@ class FakeThread {
     std::filesystem::remove_all(root);
   }
 
-  const std::string root = cat(::testing::TempDir(), "/karez_crowd_watch_", getpid());
+  const std::string root = cat(::testing::TempDir(), "/karez_contention_monitor_", getpid());
   std::atomic<bool> waits = false;
 
  private:
-  void write(std::int64_t ran, std::int64_t waited) {  // in one piece
+  void write(std::int64_t ran, std::int64_t waited) {  // atomically, by renaming
     std::ofstream(root + "/next") << ran << " " << waited << " 1\n";
     std::filesystem::rename(root + "/next", folder_ + "/schedstat");
   }
@@ -70,7 +70,7 @@ class FakeThread {
   std::thread clock_;
 };
 
-TEST(ContentionMonitor, EndsWhenTheOthersGo) {
+TEST(ContentionMonitor, ContentionEndsWhenTheOtherProgramsStop) {
   FakeThread thread;
   const ContentionMonitor monitor(2, thread.root);
   const auto becomes = [&](bool crowded) {
@@ -89,13 +89,13 @@ TEST(ContentionMonitor, EndsWhenTheOthersGo) {
   }
 }
 
-TEST(ContentionMonitor, OfAKernelThatDoesNotCountEnds) {
+TEST(ContentionMonitor, StopsOnAKernelWithoutSchedstat) {
   const ContentionMonitor monitor(2, ::testing::TempDir() + "/karez_nowhere");
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_FALSE(monitor.crowded());
 }
 
-// Threads of this process that have the name.
+// The number of threads of this process that have the monitor's name.
 int threads_named() {
   int count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -106,17 +106,17 @@ int threads_named() {
   return count;
 }
 
-TEST(ContentionMonitor, ItsThreadHasItsName) {
+TEST(ContentionMonitor, TheThreadHasAName) {
   EXPECT_EQ(threads_named(), 0);
   const ContentionMonitor monitor(2);
   for (int i = 0; i < 500 && threads_named() != 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(threads_named(), 1);
 }
 
-TEST(ContentionMonitor, EndsAtOnce) {
+TEST(ContentionMonitor, IsDestroyedWithoutDelay) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) const ContentionMonitor monitor(2);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "each would look after 100 ms";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "each would check after 100 ms";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Notes as messages of one size, which a link wants: a short note takes one, a long one several.
+// Sends control messages as packets of one size, as links require, and assembles received packets.
 #include "karez/runtime/control_links.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace karez::runtime {
 namespace {
 
-using Length = std::uint32_t;  // of the note, in front of it in its first message
+using Length = std::uint32_t;  // of the message; precedes it in its first packet
 constexpr std::size_t packet_bytes = sizeof(ControlLinks::Packet), max_message_bytes = 16 << 10;
 
 }  // namespace
@@ -22,10 +22,10 @@ struct ControlLinks::PeerLink {
   std::mutex sending;
   std::vector<Packet> out{depth}, in{depth};
   std::int64_t sent = 0, taken = 0;
-  std::vector<std::byte> message;    // that is coming
-  std::size_t expected = 0;          // its bytes; 0: none has begun
-  bool broken = false;               // nothing comes any more
-  std::unique_ptr<comm::Link> link;  // last: it uses what stands before
+  std::vector<std::byte> message;    // the message being received
+  std::size_t expected = 0;          // its size in bytes; 0: none has begun
+  bool broken = false;               // nothing more will arrive
+  std::unique_ptr<comm::Link> link;  // last: it uses the members above
 };
 
 ControlLinks::ControlLinks(int rank, int ranks, const Open& open, IsLost is_lost)
@@ -66,7 +66,7 @@ void ControlLinks::wait(std::optional<std::chrono::steady_clock::time_point> unt
   looked_at_.swap(ready_);
 }
 
-// False: its bytes are no note's.
+// Returns false if the bytes are not a control message.
 bool ControlLinks::take_packet(PeerLink& peer, std::vector<ControlMessage>& messages) {
   const Packet& packet = peer.in[static_cast<std::size_t>(peer.taken % depth)];
   std::size_t at = 0;
@@ -95,16 +95,16 @@ void ControlLinks::take(const std::function<void(int rank, ControlMessage messag
     PeerLink& peer = *links_[static_cast<std::size_t>(rank)];
     peer.notifier.acknowledge();
     if (peer.broken) continue;
-    const Error* failure = peer.link->failure();  // before looking: what arrived before it counts
+    const Error* failure = peer.link->failure();  // read first, so that messages from before the failure are taken
     std::optional<Error> wrong;
     while (!wrong && peer.taken < peer.link->received()) {
       messages.clear();
       if (!take_packet(peer, messages))
-        wrong.emplace(ErrorKind::peer, cat("rank ", rank, " sent something that is no note"));
+        wrong.emplace(ErrorKind::peer, cat("rank ", rank, " sent bytes that are not a control message"));
       Packet& packet = peer.in[static_cast<std::size_t>(peer.taken++ % depth)];
       if (failure == nullptr) try {
           peer.link->post_receive(packet.data(), packet_bytes);
-        } catch (const Error&) {}  // it broke meanwhile: seen below, next time
+        } catch (const Error&) {}  // it broke meanwhile; the next call sees the failure
       for (ControlMessage& message : messages) come(rank, std::move(message));
     }
     if (failure != nullptr && !wrong) wrong = *failure;
@@ -112,7 +112,7 @@ void ControlLinks::take(const std::function<void(int rank, ControlMessage messag
     peer.broken = true;
     failed(rank, *wrong);
   }
-  std::lock_guard lock(mutex_);  // threads that wait for room to send look again
+  std::lock_guard lock(mutex_);  // wakes threads that wait for capacity to send
   capacity_.notify_all();
 }
 
@@ -144,7 +144,7 @@ void ControlLinks::send_packets(int rank, const std::vector<Packet>& packets) {
     try {
       peer->link->send(slot.data(), packet_bytes);
       ++peer->sent;
-    } catch (const Error&) { return; }  // the thread that serves sees it
+    } catch (const Error&) { return; }  // the serving thread sees the failure
   }
 }
 

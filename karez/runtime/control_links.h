@@ -1,4 +1,4 @@
-// The links on which notes go: to rank 0, and at rank 0 to every other rank.
+// The links for control messages: to rank 0, and on rank 0 to every other rank.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@ namespace karez::runtime {
 
 class ControlLinks {
  public:
-  static constexpr int depth = 32;  // messages that wait at once on a link
+  static constexpr int depth = 32;  // packets in flight per link
   using Packet = std::array<std::byte, 256>;
 
-  // Opens a link of `depth` whose other end opens it alike, and which notifies `bell`.
+  // Opens a link of `depth` that notifies `notifier`; the other end opens it likewise.
   using Open = std::function<std::unique_ptr<comm::Link>(int rank, comm::Notifier& notifier)>;
-  // Where it holds, what cannot be sent to the rank is given up. Called with no lock held.
+  // If true, messages that cannot be sent to the rank are dropped. Called with no lock held.
   using IsLost = std::function<bool(int rank)>;
 
   ControlLinks(int rank, int ranks, const Open& open, IsLost is_lost);
@@ -33,15 +33,15 @@ class ControlLinks {
   ControlLinks(const ControlLinks&) = delete;
   ControlLinks& operator=(const ControlLinks&) = delete;
 
-  // From any thread. Waits where many messages have not left yet. To a rank that is gone nothing is said.
+  // May be called from any thread. Waits if many messages have not left yet. Sends nothing to a lost rank.
   void send(int rank, const ControlMessage& message);
   void send_to_all(const ControlMessage& message);
-  // Until what was sent has left, at most so long.
+  // Waits until all sent messages have left, but no later than `until`.
   void flush(std::chrono::steady_clock::time_point until);
 
-  // For the one thread that serves: `wait` returns when something may have come, or somebody called `wake`, or it is
-  // `until`. Then `take` looks at the links on which something happened, and no others: rank 0 has as many as there are
-  // ranks, and their notes come one by one.
+  // For the one serving thread: `wait` returns when a message may have arrived, after a call of `wake`, or at `until`.
+  // Then `take` polls only the links that had an event: rank 0 has a link to every rank, and their messages arrive one
+  // at a time.
   void wait(std::optional<std::chrono::steady_clock::time_point> until);
   void wake();
   void take(const std::function<void(int rank, ControlMessage message)>& come,
@@ -57,14 +57,15 @@ class ControlLinks {
 
   int rank_;
   IsLost is_lost_;
-  std::mutex mutex_;  // of what happened
+  std::mutex mutex_;  // guards the events below
   std::condition_variable happened_, capacity_;
-  std::vector<int> ready_, looked_at_;  // ranks on whose links something happened
+  std::vector<int> ready_, looked_at_;  // ranks whose links had an event
   bool woken_ = false;
   std::vector<std::unique_ptr<PeerLink>> links_;  // by rank
 };
 
-// A link wants messages of one size: a short note takes one, a long one several.
+// Splits a message into packets, because a link carries messages of one size: a short message takes one packet, a long
+// one several.
 std::vector<ControlLinks::Packet> packets_of(std::span<const std::byte> message);
 
 }  // namespace karez::runtime

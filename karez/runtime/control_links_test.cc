@@ -1,5 +1,4 @@
-// What rank 0 does for each rank of a launch, counted with ranks that are memory: it must not grow with how many there
-// are.
+// Tests that the work of rank 0 per rank and launch does not grow with the number of ranks, counted with fake ranks.
 #include "karez/runtime/control_links.h"
 
 #include <gtest/gtest.h>
@@ -28,20 +27,19 @@ PerRank of_a_launch(int ranks) {
           each * static_cast<double>(after.bytes - before.bytes)};
 }
 
-TEST(ControlLinks, WhatRank0DoesForARankDoesNotGrowWithTheWorld) {
+TEST(ControlLinks, TheWorkOfRank0PerRankDoesNotGrowWithTheNumberOfRanks) {
   for (int ranks : {16, 64, 256}) {
     const PerRank one = of_a_launch(ranks);
-    EXPECT_EQ(one.messages, 1) << "that all have ended it; " << ranks;
+    EXPECT_EQ(one.messages, 1) << "the message that all ranks have ended it; " << ranks;
     EXPECT_EQ(one.bytes, 3 * 256) << "begun, ended, ended; " << ranks;
     EXPECT_LE(one.polls, 6)
-        << "two messages come and one leaves: each is a look that finds something, and a last one that finds nothing; "
+        << "two messages arrive and one leaves: each causes a poll that finds it and a last one that finds nothing; "
         << ranks;
   }
 }
 
-// The notes come one by one, each after rank 0 has taken the one before: that is when looking at all links would cost
-// most.
-TEST(ControlLinks, ANoteThatComesAloneIsALookAtItsLinkAlone) {
+// Each message arrives after rank 0 has taken the one before: in this case polling all links would cost most.
+TEST(ControlLinks, ASingleMessageCausesAPollOfItsLinkOnly) {
   for (int ranks : {16, 256}) {
     FakeRanks world(ranks);
     ControlMessage note;

@@ -1,4 +1,4 @@
-// Bytes of a note: a head, then the fields that the head's flags name, then its texts.
+// Encoding of control messages: a header, then the fields that the header's flags name, then the texts.
 #include "karez/runtime/control_message.h"
 
 #include <algorithm>

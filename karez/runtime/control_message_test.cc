@@ -1,4 +1,4 @@
-// Notes as bytes: what goes in comes out, short ones are short, and bytes that are no note's are refused.
+// Tests of the encoding of control messages: fields survive, short messages stay short, and invalid bytes are refused.
 #include "karez/runtime/control_message.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ ControlMessage call() {
   return out;
 }
 
-TEST(ControlMessage, FieldsComeBackAsTheyWere) {
+TEST(ControlMessage, FieldsSurviveEncodingAndDecoding) {
   ControlMessage begun = call();
   begun.sum = 3;
   begun.inputs.values[15] = 9;
@@ -87,7 +87,7 @@ TEST(ControlMessage, FieldsComeBackAsTheyWere) {
   EXPECT_EQ(told.lost, 4);
 }
 
-TEST(ControlMessage, WhatALaunchTakesIsOneMessageEach) {
+TEST(ControlMessage, EachMessageOfALaunchFitsOnePacket) {
   ControlMessage begun = call(), ended;
   begun.inputs.values.fill(1);
   ended.kind = ControlMessage::Kind::ended;
@@ -96,14 +96,14 @@ TEST(ControlMessage, WhatALaunchTakesIsOneMessageEach) {
   EXPECT_EQ(encode(ControlMessage()).size(), 24u);
 }
 
-TEST(ControlMessage, LongTextsAreCutAndTakeSeveralMessages) {
+TEST(ControlMessage, LongTextsAreCutAndTakeSeveralPackets) {
   ControlMessage out = ControlMessage::of_failure(Error(ErrorKind::user, std::string(100'000, 'x')), {});
   const auto bytes = encode(out);
   EXPECT_EQ(decode_control_message(bytes).value().text, std::string(ControlMessage::max_text, 'x'));
   EXPECT_EQ(packets_of(bytes).size(), (4 + bytes.size() + 255) / 256);
 }
 
-TEST(ControlMessage, BytesThatAreNoNotesAreRefused) {
+TEST(ControlMessage, InvalidBytesAreRefused) {
   const auto good = encode(call());
   for (std::size_t size = 0; size < good.size(); ++size)
     EXPECT_FALSE(decode_control_message(std::span(good).first(size))) << size;
@@ -114,7 +114,7 @@ TEST(ControlMessage, BytesThatAreNoNotesAreRefused) {
   kind[0] = std::byte{99};
   EXPECT_FALSE(decode_control_message(kind));
   std::mt19937 random(1);
-  for (int i = 0; i < 10'000; ++i) {  // whatever they are, nothing is read behind them, and what is read is a note
+  for (int i = 0; i < 10'000; ++i) {  // nothing is read after their end, and a decoded message can be encoded again
     std::vector<std::byte> noise(random() % 100);
     for (std::byte& one : noise) one = static_cast<std::byte>(random());
     if (const auto note = decode_control_message(noise)) EXPECT_TRUE(decode_control_message(encode(*note)));

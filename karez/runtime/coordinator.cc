@@ -1,16 +1,16 @@
-// Comparing and counting, op by op and round by round.
+// Compares and counts messages by op and by round.
 #include "karez/runtime/coordinator.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "karez/base/text.h"
-#include "karez/runtime/failure.h"
+#include "karez/runtime/current_error.h"
 
 namespace karez::runtime {
 namespace {
 
-// The first that differs.
+// The name of the first input that differs.
 std::string name_of_input(const InputHashes& a, const InputHashes& b) {
   const auto at = static_cast<std::size_t>(std::mismatch(a.values.begin(), a.values.end(), b.values.begin()).first -
                                            a.values.begin());
@@ -58,9 +58,9 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const ControlMessage& mes
   const int low = std::min(rank, first.rank), high = std::max(rank, first.rank);
   if (first.hash != message.hash || first.what != message.text) {
     const bool swap = rank < first.rank;
-    out.mismatch.emplace(Error(ErrorKind::peer, cat("the ranks do not run the same program: rank ", low, " comes to ",
-                                                    swap ? message.text : first.what, ", where rank ", high,
-                                                    " comes to ", swap ? first.what : message.text)),
+    out.mismatch.emplace(Error(ErrorKind::peer, cat("the ranks do not run the same program: rank ", low, " reaches ",
+                                                    swap ? message.text : first.what, ", but rank ", high, " reaches ",
+                                                    swap ? first.what : message.text)),
                          OpMismatch{message.op, {low, high}});
     return out;
   }
@@ -68,8 +68,8 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const ControlMessage& mes
     out.mismatch.emplace(
         Error(ErrorKind::peer,
               cat(first.what, ": ranks ", low, " and ", high,
-                  " give it different arguments: ", name_of_input(op.inputs, message.inputs),
-                  "; an array is the whole on every rank, unless ", "local(array) says that it is this rank's part")),
+                  " pass different arguments: ", name_of_input(op.inputs, message.inputs),
+                  "; an array is the whole on every rank, unless ", "local(array) marks it as this rank's part")),
         OpMismatch{message.op, {low, high}});
     return out;
   }
@@ -78,8 +78,7 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const ControlMessage& mes
   if (++op.begun < ranks_) return out;
   if (op.sum != 0) {
     out.mismatch.emplace(
-        Error(ErrorKind::peer,
-              cat(first.what, " do not fit together: two ranks disagree about what they send each other")),
+        Error(ErrorKind::peer, cat(first.what, " do not match: two ranks disagree about the messages between them")),
         OpMismatch{message.op, {-1, 0}});
     return out;
   }
@@ -89,7 +88,7 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const ControlMessage& mes
   return out;
 }
 
-// All ranks that wait in this round; one that comes to it later is told then.
+// Refuses all ranks that wait in this round; a rank that asks in it later is refused then.
 void Coordinator::refuse(std::uint64_t number, Round& round, std::uint32_t index, const Refusal& why, Outcome& out) {
   round.refused = why;
   for (int rank : round.asking) {
@@ -137,13 +136,13 @@ Coordinator::Outcome Coordinator::take_asked(int rank, const ControlMessage& mes
   return out;
 }
 
-// The others go on waiting, and this rank may ask again.
+// The other ranks continue to wait, and this rank may ask again.
 Coordinator::Outcome Coordinator::take_withdrawn(int rank, const ControlMessage& message) {
   Outcome out;
   const auto op = ops_.find(message.op);
-  if (op == ops_.end()) return out;  // all had asked for it, as the rank will hear
+  if (op == ops_.end()) return out;  // all had asked for it; the rank will receive that answer
   const auto round = op->second.rounds.find(message.round);
-  if (round == op->second.rounds.end()) return out;  // answered likewise
+  if (round == op->second.rounds.end()) return out;  // already answered
   if (std::erase(round->second.asking, rank) == 0) return out;
   --pending_requests_;
   if (--round->second.asked == 0) op->second.rounds.erase(round);
@@ -165,7 +164,7 @@ Coordinator::Outcome Coordinator::take_ended(int rank, const ControlMessage& mes
     out.end.error = Error(op.end.error->kind, cat("rank ", op.failed, ": ", op.end.error->what()), op.end.error->where);
   if (op.end.wrote && (op.end.error || op.end.skipped)) {
     const std::string why =
-        out.end.error ? out.end.error->what() : "a launch did not run on all ranks, because one before it failed";
+        out.end.error ? out.end.error->what() : "a launch did not run on all ranks, because an earlier launch failed";
     out.torn = Error(out.end.error ? out.end.error->kind : ErrorKind::peer, cat(why, torn_text()),
                      out.end.error ? out.end.error->where : "");
   }
@@ -197,11 +196,11 @@ std::string Coordinator::missing_ranks_text(const Round& round, Clock::time_poin
       std::round(10 * std::chrono::duration<double>(now - std::max(round.since, last_message_at_)).count()) / 10;
   return cat(missing.size() == 1 ? "rank " : "ranks ", join(first, ", "),
              missing.size() > shown ? cat(" and ", missing.size() - shown, " more") : "",
-             missing.size() == 1 ? " has" : " have", " not come to it for ", seconds, " s",
-             last_op_.empty() ? std::string() : cat(", nor to anything else after ", last_op_));
+             missing.size() == 1 ? " has" : " have", " not reached it for ", seconds, " s",
+             last_op_.empty() ? std::string() : cat(", nor any other op after ", last_op_));
 }
 
-// While an earlier op runs, ranks may be busy with it.
+// Warns only about the first unfinished op: while an earlier op runs, ranks may be busy with it.
 Coordinator::Outcome Coordinator::check(Clock::time_point now) {
   Outcome out;
   for (auto at = ops_.begin(); at != ops_.end() && pending_requests_ > 0; ++at) {
@@ -210,7 +209,7 @@ Coordinator::Outcome Coordinator::check(Clock::time_point now) {
     for (auto& [index, round] : op.rounds) {
       if (!first || round.asking.empty() || now - std::max(round.since, last_message_at_) < warn_after_) continue;
       if (!std::exchange(round.warned, true))
-        out.warnings.push_back(cat(round.first.what, ": ", missing_ranks_text(round, now), ", and others wait"));
+        out.warnings.push_back(cat(round.first.what, ": ", missing_ranks_text(round, now), "; other ranks wait"));
     }
   }
   return out;

@@ -1,5 +1,5 @@
-// What rank 0 decides, note by note: which ops begin, which requests are refused and by whose doing, and that this does
-// not depend on who is faster.
+// Tests of the coordinator's decisions: which ops begin, which requests are refused and because of which rank, and that
+// this does not depend on which rank is faster.
 #include "karez/runtime/coordinator.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ ControlMessage begun(std::uint64_t op, std::string what) {
   return said(ControlMessage::Kind::begun, op, std::move(what));
 }
 
-// "0: rank 1 comes to a call" for each rank that is answered, in the order of ranks; "begun 3" where all have.
+// "0: rank 1 reaches a call" for each refused rank, in the order of ranks; "begun 3" if all have begun it.
 std::string text_of(Coordinator::Outcome outcome) {
   std::stable_sort(outcome.answers.begin(), outcome.answers.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -38,12 +38,12 @@ std::string text_of(Coordinator::Outcome outcome) {
   for (const auto& [rank, note] : outcome.answers) {
     EXPECT_EQ(note.kind, ControlMessage::Kind::refused);
     EXPECT_EQ(note.ranks[0], rank);
-    const std::string why = note.reason == Refusal::Reason::other ? cat("rank ", note.ranks[1], " comes to ", note.text)
+    const std::string why = note.reason == Refusal::Reason::other ? cat("rank ", note.ranks[1], " reaches ", note.text)
                                                                   : cat("rank ", note.ranks[1], " withdrew");
     out += cat(out.empty() ? "" : "; ", rank, ": ", why);
   }
   if (outcome.invalidated)
-    out += cat(out.empty() ? "" : "; ", "spoiled ", outcome.invalidated->first,
+    out += cat(out.empty() ? "" : "; ", "invalidated ", outcome.invalidated->first,
                outcome.invalidated->second ? " by all" : "");
   if (outcome.torn) out += cat(out.empty() ? "" : "; ", "torn: ", outcome.torn->what());
   if (outcome.ended) {
@@ -72,12 +72,13 @@ class Rank0 : public Coordinator {
   }
 };
 
-TEST(Coordinator, ALaunchThatFailedIsToldAtOnceAndAgainWhenAllHaveSaidSo) {
+TEST(Coordinator, AFailedLaunchIsReportedAtOnceAndAgainWhenAllRanksHavePoisonedIt) {
   Rank0 first(3);
-  EXPECT_EQ(first.hears(2, said(ControlMessage::Kind::invalidated, 5, "")), "spoiled 5");
+  EXPECT_EQ(first.hears(2, said(ControlMessage::Kind::invalidated, 5, "")), "invalidated 5");
   EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::invalidated, 5, "")), "");
-  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::invalidated, 6, "")), "spoiled 6") << "another one meanwhile";
-  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::invalidated, 5, "")), "spoiled 5 by all");
+  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::invalidated, 6, "")), "invalidated 6")
+      << "another launch meanwhile";
+  EXPECT_EQ(first.hears(1, said(ControlMessage::Kind::invalidated, 5, "")), "invalidated 5 by all");
 }
 
 ControlMessage ended(std::uint64_t op, const LaunchEnd& end) { return ControlMessage::of_end(op, end); }
@@ -85,20 +86,20 @@ LaunchEnd failed(const char* why, bool wrote = false) {
   return {Error(ErrorKind::data, why, "net.py:3"), false, wrote};
 }
 
-TEST(Coordinator, ALaunchEndsAsItDidOnAllRanksTogether) {
+TEST(Coordinator, TheEndOfALaunchCombinesThoseOfAllRanks) {
   Rank0 first(3);
   for (int rank : {2, 0}) EXPECT_EQ(first.hears(rank, ended(1, {{}, false, true})), "");
-  EXPECT_EQ(first.hears(1, ended(1, {{}, false, true})), "ended 1, wrote") << "a step is to write";
+  EXPECT_EQ(first.hears(1, ended(1, {{}, false, true})), "ended 1, wrote") << "a training step writes";
   EXPECT_EQ(first.hears(2, ended(2, failed("c"))), "");
   EXPECT_EQ(first.hears(1, ended(2, failed("b"))), "");
   EXPECT_EQ(first.hears(0, ended(2, {{}, true, false})), "ended 2: rank 1: b, skipped")
-      << "the smallest rank's error, whoever comes first";
+      << "the error of the smallest rank, in any order of arrival";
   EXPECT_EQ(first.hears(0, ended(3, {{}, true, false})), "");
   EXPECT_EQ(first.hears(1, ended(3, {})), "");
   EXPECT_EQ(first.hears(2, ended(3, {})), "ended 3, skipped");
 }
 
-TEST(Coordinator, WhatFailedOnOneRankAndWroteOnAnotherIsTorn) {
+TEST(Coordinator, ALaunchThatFailedOnOneRankAndWroteOnAnotherIsTorn) {
   Rank0 first(2);
   EXPECT_EQ(first.hears(0, ended(1, {{}, false, true})), "");
   EXPECT_EQ(first.hears(1, ended(1, failed("b"))).find("torn: rank 1: b; the launch had begun to write its variables"),
@@ -118,23 +119,23 @@ TEST(Coordinator, ARequestOfAllRanksBegins) {
   EXPECT_FALSE(first.has_pending_requests());
 }
 
-TEST(Coordinator, ARequestOfOneRankIsRefusedWhetherTheOtherCameBeforeOrAfterIt) {
+TEST(Coordinator, ARequestOfOneRankIsRefusedWhetherTheOtherRankIsEarlierOrLater) {
   Rank0 first(2);
   EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
-  EXPECT_EQ(first.hears(1, begun(1, "a call")), "0: rank 1 comes to a call");
+  EXPECT_EQ(first.hears(1, begun(1, "a call")), "0: rank 1 reaches a call");
   EXPECT_EQ(first.hears(0, begun(1, "a call")), "");
   EXPECT_EQ(first.hears(1, begun(2, "a call")), "");
-  EXPECT_EQ(first.hears(0, asked(2, "a read")), "0: rank 1 comes to a call");
-  EXPECT_EQ(first.hears(0, asked(2, "another read", 1)), "0: rank 1 comes to a call");
+  EXPECT_EQ(first.hears(0, asked(2, "a read")), "0: rank 1 reaches a call");
+  EXPECT_EQ(first.hears(0, asked(2, "another read", 1)), "0: rank 1 reaches a call");
   EXPECT_EQ(first.hears(0, begun(2, "a call")), "") << "and no failure";
   EXPECT_FALSE(first.has_pending_requests());
 }
 
-TEST(Coordinator, WhereRanksAskForDifferentThingsEachHearsOfAnother) {
+TEST(Coordinator, RanksThatAskForDifferentOpsAreEachToldAnothersOp) {
   Rank0 first(3);
   EXPECT_EQ(first.hears(0, asked(1, "x")), "");
-  EXPECT_EQ(first.hears(1, asked(1, "y")), "0: rank 1 comes to y; 1: rank 0 comes to x");
-  EXPECT_EQ(first.hears(2, asked(1, "x")), "2: rank 1 comes to y");
+  EXPECT_EQ(first.hears(1, asked(1, "y")), "0: rank 1 reaches y; 1: rank 0 reaches x");
+  EXPECT_EQ(first.hears(2, asked(1, "x")), "2: rank 1 reaches y");
   for (int rank : {0, 1}) EXPECT_EQ(first.hears(rank, asked(1, "z", 1)), "");
   EXPECT_EQ(first.hears(2, asked(1, "z", 1)), "begun 1");
 }
@@ -143,10 +144,10 @@ TEST(Coordinator, RanksThatDifferWithoutAskingFailTheWorld) {
   Rank0 first(2);
   first.hears(1, begun(1, "a call"));
   EXPECT_EQ(first.hears(0, begun(1, "another")),
-            "the ranks do not run the same program: rank 0 comes to another, where rank 1 comes to a call");
+            "the ranks do not run the same program: rank 0 reaches another, but rank 1 reaches a call");
 }
 
-TEST(Coordinator, WhatRanksExchangeAddsUpToNothing) {
+TEST(Coordinator, TheSumsOfMatchingRanksAddUpToZero) {
   for (const std::uint64_t other : {7, 8}) {
     Rank0 first(2);
     ControlMessage mine = begun(1, "the links of 'step'"), theirs = mine;
@@ -154,22 +155,20 @@ TEST(Coordinator, WhatRanksExchangeAddsUpToNothing) {
     theirs.sum = 0 - other;
     EXPECT_EQ(first.hears(0, mine), "");
     EXPECT_EQ(first.hears(1, theirs),
-              other == 7
-                  ? ""
-                  : "the links of 'step' do not fit together: two ranks disagree about what they send each other");
+              other == 7 ? "" : "the links of 'step' do not match: two ranks disagree about the messages between them");
   }
 }
 
-TEST(Coordinator, TheHashOfARequestCountsAsWell) {
+TEST(Coordinator, TheHashOfARequestIsComparedToo) {
   Rank0 first(2);
   ControlMessage mine = asked(1, "a write"), other = mine;
   mine.hash = 1;
   other.hash = 2;
   first.hears(0, mine);
-  EXPECT_EQ(first.hears(1, other), "0: rank 1 comes to a write; 1: rank 0 comes to a write");
+  EXPECT_EQ(first.hears(1, other), "0: rank 1 reaches a write; 1: rank 0 reaches a write");
 }
 
-TEST(Coordinator, ARequestThatIsWithdrawnIsWaitedForByTheOthers) {
+TEST(Coordinator, OtherRanksWaitForAWithdrawnRequestToBeRepeated) {
   Rank0 first(2);
   first.hears(0, asked(1, "a read"));
   EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
@@ -183,7 +182,7 @@ TEST(Coordinator, ARequestThatIsWithdrawnIsWaitedForByTheOthers) {
   EXPECT_EQ(first.hears(0, said(ControlMessage::Kind::withdrawn, 1, "a read")), "") << "too late: all have begun it";
 }
 
-TEST(Coordinator, ARequestThatOneOfSeveralWithdrawsStandsForTheOthers) {
+TEST(Coordinator, ARequestThatOneOfSeveralRanksWithdrawsRemainsForTheOthers) {
   Rank0 first(3);
   EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
   EXPECT_EQ(first.hears(1, asked(1, "a read")), "");
@@ -193,34 +192,34 @@ TEST(Coordinator, ARequestThatOneOfSeveralWithdrawsStandsForTheOthers) {
   EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
 }
 
-TEST(Coordinator, WhoDoesNotComeIsNamedOnceNothingHasMovedForSoLong) {
+TEST(Coordinator, AMissingRankIsNamedOnceNoMessageHasArrivedForTheTimeout) {
   Rank0 first(3);
   ControlMessage call = begun(1, "a call");
   for (int rank : {0, 1, 2}) first.hears(rank, call, 1);
   first.hears(0, asked(2, "a read"), 2);
   for (int rank : {0, 1}) first.hears(rank, said(ControlMessage::Kind::ended, 1, ""), 3);
-  EXPECT_EQ(first.looks(100), "") << "what was begun runs on a rank";
+  EXPECT_EQ(first.looks(100), "") << "an earlier op still runs on a rank";
   first.hears(2, said(ControlMessage::Kind::ended, 1, ""), 200);
   EXPECT_EQ(first.looks(229), "");
   EXPECT_EQ(
       first.looks(230),
-      "warning: a read: ranks 1, 2 have not come to it for 30.0 s, nor to anything else after a call, and others wait");
+      "warning: a read: ranks 1, 2 have not reached it for 30.0 s, nor any other op after a call; other ranks wait");
   EXPECT_TRUE(first.has_pending_requests());
   EXPECT_EQ(first.looks(320), "") << "once";
 }
 
-TEST(Coordinator, WhatAllAskedForLastIsWhatTheyHaveDoneSince) {
+TEST(Coordinator, TheWarningNamesTheLastOpThatAllRanksAskedFor) {
   Rank0 first(2);
   ControlMessage save = asked(1, "a save");
   save.awaited = true;
   for (int rank : {0, 1}) first.hears(rank, save, 1);
   first.hears(1, asked(2, "a read"), 2);
-  EXPECT_EQ(
-      first.looks(40),
-      "warning: a read: rank 0 has not come to it for 38.0 s, nor to anything else after a save, and others wait");
+  EXPECT_EQ(first.looks(40),
+            "warning: a read: rank 0 has not reached it for 38.0 s, nor any other op after a save; other ranks wait");
 }
 
-// Programs of requests (a try each) and calls: what each rank is refused, whatever the order in which notes come.
+// Runs programs of requests (one attempt each) and calls, with messages in a random order; returns the refusals of each
+// rank.
 std::string refused_in_order(const std::vector<std::vector<std::string>>& programs, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const int ranks = static_cast<int>(programs.size());
@@ -268,7 +267,7 @@ std::string refused_in_order(const std::vector<std::vector<std::string>>& progra
   return out;
 }
 
-TEST(Coordinator, WhatIsRefusedDoesNotDependOnWhoIsFaster) {
+TEST(Coordinator, RefusalsDoNotDependOnWhichRankIsFaster) {
   const std::vector<std::vector<std::vector<std::string>>> all = {
       {{"x", "call", "y"}, {"call", "y"}, {"x", "call", "y"}},
       {{"x", "x", "call"}, {"y", "x", "call"}, {"x", "x", "call"}},

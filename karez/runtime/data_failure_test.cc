@@ -1,5 +1,5 @@
-// Tests of launches that fail by their data: those that wrote nothing change nothing, and the session goes on once the
-// program has been told.
+// Tests of launches that fail by their data: if they wrote no variable, the session continues after the error is
+// reported.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -28,7 +28,7 @@ Plan plain_plan() {
   return s.plan;
 }
 
-// Counts v up; its launch number `at` fails, before or after that.
+// Increments v; its launch number `at` fails before or after that.
 Plan counting_plan(bool before, std::int64_t at) {
   const View scalar(DType::f32, {1});
   PlanBuilder s;
@@ -73,13 +73,13 @@ TEST(DataFailure, AfterTheFirstWriteLeavesTheStateUnusableUntilReloaded) {
   EXPECT_TRUE(session.failed());
   EXPECT_EQ(error_of([&] { session.launch(plan); }),
             cat("this session's state is unusable since a launch failed (", error, "); reset the world"));
-  EXPECT_EQ(error_of([&] { session.launch(plan); }), error_of([&] { session.launch(plan); })) << "for ever";
+  EXPECT_EQ(error_of([&] { session.launch(plan); }), error_of([&] { session.launch(plan); })) << "every time";
   session.reload();
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
 }
 
-// Nobody waits for it: the next launch tells it, once, and does not run.
-TEST(DataFailure, ThatNobodyWaitedForIsToldByTheNextLaunch) {
+// No thread waits for it: the next launch throws the error, once, and does not run.
+TEST(DataFailure, ThatNoThreadWaitedForIsReportedByTheNextLaunch) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   const int plan = session.load(counting_plan(true, 1)), other = session.load(plain_plan());
@@ -93,12 +93,12 @@ TEST(DataFailure, ThatNobodyWaitedForIsToldByTheNextLaunch) {
   EXPECT_NO_THROW(session.launch(other).wait());
   EXPECT_NO_THROW(session.launch(plan).wait());
   EXPECT_EQ(counted(session), 1);
-  EXPECT_NE(error_of([&] { unread.wait(); }), "no error") << "its own waiters hear of it all the same";
+  EXPECT_NE(error_of([&] { unread.wait(); }), "no error") << "its own waiters get the error nevertheless";
   EXPECT_NO_THROW(session.launch(plan).wait());
 }
 
-// Each is told by itself: a wait for one says nothing of the other.
-TEST(DataFailure, OfTwoPlansAreToldOneByOne) {
+// Each is reported separately: a wait for one does not report the other.
+TEST(DataFailure, OfTwoPlansAreReportedSeparately) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   const int one = session.load(plan_that_fails("one")), two = session.load(plan_that_fails("two"));

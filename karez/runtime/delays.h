@@ -1,4 +1,4 @@
-// For tests: acts that could begin wait at random, as if kernels, links and threads took what they like.
+// For tests: random delays before acts, as if kernels, links and threads took arbitrary times.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 namespace karez::runtime {
 
 struct Delays {
-  int max_microseconds = 0;  // microseconds; 0: no act waits
+  int max_microseconds = 0;  // 0: no act is delayed
   std::uint64_t seed = 0;
 
-  // Of an actor's act with this number: 0 to `most` microseconds, by the seed alone.
+  // The delay of an actor's act with this number: 0 to `max_microseconds`, determined by the seed.
   std::int64_t microseconds(int actor, std::int64_t act) const {
     return static_cast<std::int64_t>(Hash().add(seed).add(actor).add(act).value() %
                                      (static_cast<std::uint64_t>(max_microseconds) + 1));

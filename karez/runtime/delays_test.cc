@@ -1,4 +1,4 @@
-// Acts that are delayed at random: how long, what goes on meanwhile, and that nothing but the time changes.
+// Tests of randomly delayed acts: how long they wait, what runs meanwhile, and that results do not change.
 #include "karez/runtime/delays.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace karez::runtime {
 namespace {
 
-TEST(Delays, AreDrawnByTheSeedAloneFromNothingToTheMost) {
+TEST(Delays, DependOnTheSeedAloneAndSpanZeroToTheMaximum) {
   const Delays delays{.max_microseconds = 9, .seed = 1}, others{.max_microseconds = 9, .seed = 2};
   std::vector<int> times(10, 0);
   int same = 0;
@@ -31,11 +31,11 @@ TEST(Delays, AreDrawnByTheSeedAloneFromNothingToTheMost) {
   for (int count : times) EXPECT_NEAR(count, 1000, 150);
   EXPECT_NEAR(same, 1000, 150);
   EXPECT_EQ(error_of([] { Session({.delays = {.max_microseconds = -1}}, KernelTable({})); }),
-            "a session with delays of -1 microseconds");
+            "session with delays of -1 microseconds: must be at least 0");
 }
 
-// One after the other: a launch takes at least what its acts wait.
-TEST(Delays, AnActBeginsNotBeforeItsDelay) {
+// The acts run in sequence, so a launch takes at least the sum of their delays.
+TEST(Delays, AnActDoesNotBeginBeforeItsDelayIsOver) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", 1), c = s.actor("c");
   s.start(a), s.edge(a, {b}), s.edge(b, {c}), s.done(c);
@@ -54,16 +54,16 @@ TEST(Delays, AnActBeginsNotBeforeItsDelay) {
   }
 }
 
-// Of two actors that become ready together on one worker, the one with priority acts first; with delays, the one with
-// the shorter delay.
-TEST(Delays, OthersActMeanwhile) {
+// Of two actors that become ready together on one worker, the one with priority acts first without delays, and the one
+// with the shorter delay with them.
+TEST(Delays, OtherActorsActMeanwhile) {
   PlanBuilder s;
   ActorId better = s.actor("better"), other = s.actor("other");
   s.plan.actors[other].priority = 1;
   for (ActorId actor : {better, other}) s.start(actor), s.done(actor);
   KernelTable table({});
   constexpr int launches = 50;
-  // In how many launches the other actor acted first, and in how many the actor with the shorter delay did.
+  // The number of launches in which the other actor acted first, and in which the actor with the shorter delay did.
   const auto counts = [&](int most) {
     const Delays delays{.max_microseconds = most, .seed = 4};
     Session session({.workers = 1, .in_flight = 1, .delays = delays}, table);
@@ -86,7 +86,7 @@ TEST(Delays, OthersActMeanwhile) {
   EXPECT_EQ(counts(0).first, 0);
   const auto [swapped, shorter] = counts(10'000);
   EXPECT_TRUE(swapped > 5 && swapped < launches - 5) << swapped << " of " << launches;
-  EXPECT_GT(shorter, launches * 3 / 4);  // all, but where the thread was held up between the two
+  EXPECT_GT(shorter, launches * 3 / 4);  // all, unless the thread was held up between the two
 }
 
 TEST(Delays, RandomGraphsComputeTheSameWithSeveralLaunchesInFlight) {
@@ -108,13 +108,14 @@ TEST(Delays, RandomGraphsComputeTheSameWithSeveralLaunchesInFlight) {
     }
 }
 
-// Two on one stream whose kernels finish later: never both, whoever of them was delayed while the stream was busy.
+// Two actors on one stream with asynchronous kernels never run both, whichever of them was delayed while the stream was
+// busy.
 TEST(Delays, AStreamStillHoldsOneKernelAtATime) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   for (ActorId actor : {a, b}) s.start(actor), s.done(actor), s.call(actor, "test.later", {}, {});
   std::atomic<int> active{0}, runs{0}, together{0};
-  std::vector<std::future<void>> ends;  // pushed by the one worker alone
+  std::vector<std::future<void>> ends;  // pushed by the one worker only
   {
     KernelTable table({});
     Session session({.workers = 1, .delays = {.max_microseconds = 200, .seed = 5}}, table);
@@ -136,8 +137,9 @@ TEST(Delays, AStreamStillHoldsOneKernelAtATime) {
   EXPECT_EQ(together, 0);
 }
 
-// An actor without inputs may act ahead of its launch; what still waits when its plan goes is forgotten with it.
-TEST(Delays, APlanIsUnloadedWhileActsWait) {
+// An actor without inputs may act ahead of its launch; an act that is still delayed when its plan is unloaded is
+// dropped.
+TEST(Delays, APlanCanBeUnloadedWhileActsAreDelayed) {
   PlanBuilder s;
   ActorId ahead = s.actor("ahead"), last = s.actor("last");
   s.start(last), s.edge(ahead, {last}, 2), s.done(last);

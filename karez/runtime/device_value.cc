@@ -1,4 +1,4 @@
-// Bytes on devices for a value that the user keeps, and the ways back to the host.
+// Allocates values on devices and copies them to the host.
 #include "karez/runtime/device_value.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ HostArray part_of(const DeviceValue& value, std::size_t i) {
   return out;
 }
 
-// The rows of the whole that a part is.
+// The part of the whole that a shard covers, as a view with its byte offset.
 View window_on(const View& whole, const ShardLayout::Shard& part, std::int64_t& offset) {
   offset = offset_of(part.begin, whole.strides) * size_of(whole.dtype);
   return {whole.dtype, part.view.shape, whole.strides};

@@ -1,5 +1,5 @@
-// Values that lie on devices and belong to the user: what the fetches of a launch write, and what inputs of later
-// launches may read.
+// Values on devices that belong to the user: fetches of a launch write them, and inputs of later launches may read
+// them.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace karez::runtime {
 
-// How a value lies: a part on each of some devices, in the order of their names. Parts are equal or apart, and make the
-// whole.
+// The layout of a value: one shard on each of some devices, in the order of their names. Shards are replicas of each
+// other or disjoint, and together they are the whole value.
 struct ShardLayout {
   struct Shard {
     PlanDevice place;
@@ -24,23 +24,23 @@ struct ShardLayout {
     View view;   // row-major
     bool operator==(const Shard&) const = default;
   };
-  std::string name;  // the binding
+  std::string name;  // of the binding
   TensorType type;   // of the whole
   std::vector<Shard> shards;
 };
 
-// Its bytes, counted by the devices as held until the last one lets go.
+// The bytes of a value. The devices count them as held until the last handle is destroyed.
 struct DeviceValue {
   std::shared_ptr<const ShardLayout> layout;
-  std::vector<Memory> memory;  // by part
+  std::vector<Memory> memory;  // by shard
 
   explicit DeviceValue(std::shared_ptr<const ShardLayout> how, bool poisoned);
 };
 
-using DeviceValues = std::vector<std::shared_ptr<DeviceValue>>;  // a launch's, by fetch binding
+using DeviceValues = std::vector<std::shared_ptr<DeviceValue>>;  // of a launch, by fetch binding
 
-HostArray gather_shards(const DeviceValue& value);             // from as few parts as have it
-std::vector<HostArray> copy_shards(const DeviceValue& value);  // each as it lies on its device
+HostArray gather_shards(const DeviceValue& value);             // the whole value; skips replicas
+std::vector<HostArray> copy_shards(const DeviceValue& value);  // one array per shard
 
 // "whole on device 0.0, [0:2, 0:3] on device 0.1": for errors.
 std::string print(const ShardLayout& layout);

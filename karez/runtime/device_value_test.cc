@@ -1,5 +1,5 @@
-// Results that stay on their devices: read whole and by part, taken by later launches before they are there, counted,
-// refused, and poisoned.
+// Tests of results that stay on their devices: read whole and by part, taken by later launches before they exist,
+// counted, refused, and poisoned.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,10 +26,10 @@ struct Step {
   std::string name = "add", kernel = "test.sum";
   Attrs attrs = {{"bias", 1.0}};
   std::vector<std::pair<int, int>> parts = {{0, 3}, {3, 5}};  // by device: rows of [5, 2]
-  int timers = 0;                                             // devices on which a timer's act stands before it
+  int timers = 0;                                             // devices on which an act of a timer precedes it
 };
 
-// y = x + 1 on [5, 2], each device its rows.
+// y = x + 1 on [5, 2], with some rows on each device.
 Plan step(const Step& how = {}) {
   PlanBuilder s(static_cast<int>(how.parts.size()), how.name);
   for (int d = 0; d < static_cast<int>(how.parts.size()); ++d) {
@@ -53,7 +53,7 @@ Plan step(const Step& how = {}) {
   return s.plan;
 }
 
-// Counts how often it is read.
+// Counts its reads.
 struct Counted : Source {
   mutable std::atomic<int> reads{0};
   TensorType type() const override { return {DType::f32, {5, 2}}; }
@@ -95,34 +95,34 @@ TEST(DeviceValue, ReplicasAreReadOnceAndBothAreKept) {
   EXPECT_EQ(f.session.held_bytes(), 2 * 40);
 }
 
-TEST(DeviceValue, AThousandLaunchesInARowTakeTheResultBeforeThem) {
+TEST(DeviceValue, AThousandLaunchesTakeTheResultOfTheLaunchBefore) {
   for (int workers : {1, 2}) {
     Fixture f({.workers = workers, .in_flight = 4});
     const int plan = f.session.load(step());
     Result y = f.session.launch(plan, f.feeds()).result("y");
     for (int i = 0; i < 1000; ++i) y = f.session.launch(plan, {}, {{"x", y}}).result("y");
     EXPECT_THAT(list(y.read()), ElementsAre(1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010));
-    EXPECT_EQ(f.x->reads, 2) << "the first launch's two devices read the source, and nobody else";
-    EXPECT_EQ(f.session.held_bytes(), 40) << "the last one's alone";
+    EXPECT_EQ(f.x->reads, 2) << "only the two devices of the first launch read the source";
+    EXPECT_EQ(f.session.held_bytes(), 40) << "only the last result";
   }
 }
 
-TEST(DeviceValue, WhoTakesAResultBeginsWhenItIsThereAndHoldsUpNoClient) {
+TEST(DeviceValue, ALaunchThatTakesAResultBeginsWhenItExistsAndBlocksNoClient) {
   Fixture f;
   const int make = f.session.load(step({.name = "make", .timers = 1})),
             take = f.session.load(step({.name = "take", .timers = 1}));
   const Result y = f.session.launch(make, f.feeds()).result("y");
   const Result z = f.session.launch(take, {}, {{"x", y}}).result("y");
-  const Launch behind =
-      f.session.launch(take, f.feeds());  // it takes nothing, but launches of one plan keep their order
+  // It takes no result, but launches of one plan keep their order.
+  const Launch behind = f.session.launch(take, f.feeds());
   EXPECT_TRUE(f.timer.active(1));
   pause();
-  EXPECT_TRUE(f.timer.active(1)) << "nothing but the first has begun";
+  EXPECT_TRUE(f.timer.active(1)) << "only the first has begun";
   EXPECT_FALSE(y.done());
   f.timer.tick();
   EXPECT_THAT(list(y.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_FALSE(z.done());
-  EXPECT_TRUE(f.timer.active(1)) << "of one plan its sources act one after the other";
+  EXPECT_TRUE(f.timer.active(1)) << "the sources of one plan act in sequence";
   f.timer.tick();
   EXPECT_THAT(list(z.read()), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
   EXPECT_TRUE(f.timer.active(1));
@@ -137,14 +137,14 @@ TEST(DeviceValue, APlanOfOtherDevicesDoesNotWaitForAResultItDoesNotTake) {
   const int make = f.session.load(step({.name = "make", .timers = 1})), other = f.session.load(elsewhere);
   const Result y = f.session.launch(make, f.feeds()).result("y");
   EXPECT_THAT(list(f.session.launch(other, f.feeds()).output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
-      << "while the first is under way";
+      << "while the first runs";
   EXPECT_FALSE(y.done());
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
   y.wait();
 }
 
-TEST(DeviceValue, BytesGoWithTheLastHandleAlsoWhileItsLaunchIsUnderWay) {
+TEST(DeviceValue, BytesAreFreedWithTheLastHandleEvenWhileALaunchRuns) {
   Fixture f;
   const int make = f.session.load(step({.timers = 1})), take = f.session.load(step({.name = "take"}));
   EXPECT_EQ(f.session.held_bytes(), 0);
@@ -152,12 +152,12 @@ TEST(DeviceValue, BytesGoWithTheLastHandleAlsoWhileItsLaunchIsUnderWay) {
   kept.wait();
   EXPECT_EQ(f.session.held_bytes(), 40);
   std::optional<Launch> first = f.session.launch(make, f.feeds());
-  EXPECT_EQ(f.session.held_bytes(), 80) << "a launch under way has what it will write";
+  EXPECT_EQ(f.session.held_bytes(), 80) << "a running launch holds the bytes that it will write";
   kept = {};
   EXPECT_EQ(f.session.held_bytes(), 40) << "while another is in flight";
   Result second = f.session.launch(take, {}, {{"x", first->result("y")}}).result("y");
   first.reset();
-  EXPECT_EQ(f.session.held_bytes(), 80) << "nobody holds the first, but a launch will read it";
+  EXPECT_EQ(f.session.held_bytes(), 80) << "the first has no handle, but a launch will read it";
   EXPECT_TRUE(f.timer.active(1));
   f.timer.tick();
   second.wait();
@@ -167,10 +167,10 @@ TEST(DeviceValue, BytesGoWithTheLastHandleAlsoWhileItsLaunchIsUnderWay) {
   const auto planned = f.session.counters().peak_bytes;
   second = {};
   EXPECT_EQ(f.session.held_bytes(), 0);
-  EXPECT_EQ(f.session.counters().peak_bytes, planned) << "what is held is counted apart";
+  EXPECT_EQ(f.session.counters().peak_bytes, planned) << "held bytes are counted separately";
 }
 
-TEST(DeviceValue, ALaunchThatFailsFailsWhoTakesItsResult) {
+TEST(DeviceValue, AFailedLaunchFailsTheLaunchesThatTakeItsResult) {
   Fixture f;
   const int good = f.session.load(step()),
             bad = f.session.load(
@@ -181,11 +181,11 @@ TEST(DeviceValue, ALaunchThatFailsFailsWhoTakesItsResult) {
   const Result z = f.session.launch(good, {}, {{"x", y}}).result("y");
   EXPECT_TRUE(f.timer.active(2));
   f.timer.tick();
-  EXPECT_THAT(error_of([&] { z.read(); }),
-              AllOf(HasSubstr("launch 3 did not run, because one before it failed: "), HasSubstr("run 1 went wrong")));
+  EXPECT_THAT(error_of([&] { z.read(); }), AllOf(HasSubstr("launch 3 did not run, because an earlier launch failed: "),
+                                                 HasSubstr("run 1 went wrong")));
   EXPECT_THAT(error_of([&] { y.read(); }), HasSubstr("run 1 went wrong [launch 2, actor 'work."));
   EXPECT_THAT(error_of([&] { y.local(); }), HasSubstr("run 1 went wrong"));
-  EXPECT_THAT(list(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "what was made before stays";
+  EXPECT_THAT(list(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "earlier results are kept";
   f.session.reload();
   const int again = f.session.load(step());
   EXPECT_THAT(error_of([&] {
@@ -200,18 +200,17 @@ TEST(DeviceValue, ALaunchThatFailsFailsWhoTakesItsResult) {
               ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
 }
 
-TEST(DeviceValue, WhatDoesNotFitIsRefused) {
+TEST(DeviceValue, MismatchedResultsAreRefused) {
   Fixture f, other;
   const int plan = f.session.load(step()), half = f.session.load(step({.name = "half", .parts = {{0, 2}, {2, 5}}}));
   const Result y = f.session.launch(plan, f.feeds()).result("y");
   EXPECT_EQ(error_of([&] {
               f.session.launch(half, {}, {{"x", y}});
             }),
-            "input 'x' is read as [0:2, 0:2] on device 0.0, [2:5, 0:2] on device 0.1, but is fed with a result that "
-            "lies as [0:3, 0:2] on device 0.0, "
-            "[3:5, 0:2] on device 0.1 (in.0 at sketch.cc:1)");
+            "input 'x' is read as [0:2, 0:2] on device 0.0, [2:5, 0:2] on device 0.1, but is fed with a result "
+            "stored as [0:3, 0:2] on device 0.0, [3:5, 0:2] on device 0.1 (in.0 at sketch.cc:1)");
   EXPECT_EQ(error_of([&] { f.session.launch(plan, f.feeds(), {{"x", y}}); }), "input 'x' is fed twice");
-  EXPECT_EQ(error_of([&] { f.session.launch(plan, {}, {{"x", Result()}}); }), "input 'x' is fed with nothing");
+  EXPECT_EQ(error_of([&] { f.session.launch(plan, {}, {{"x", Result()}}); }), "input 'x' is fed with a null result");
   EXPECT_THAT(error_of([&] { f.session.launch(plan, {}, {{"z", y}}); }), HasSubstr("plan 'add' has no input 'z'"));
   EXPECT_EQ(error_of([&] {
               other.session.launch(other.session.load(step()), {}, {{"x", y}});
@@ -222,10 +221,10 @@ TEST(DeviceValue, WhatDoesNotFitIsRefused) {
     if (!a.slices.empty()) a.slices[0].set("shape", Ints{6, 2});
   EXPECT_THAT(error_of([&] { f.session.load(doubles); }), HasSubstr("the fetches of 'y' have 10 of its 12 elements"));
   EXPECT_THAT(error_of([&] { f.session.launch(plan, f.feeds()).result(1); }),
-              HasSubstr("has 1 results; there is no number 1"));
+              HasSubstr("has 1 results; there is no result 1"));
 }
 
-TEST(DeviceValue, APlanThatIsUnloadedLeavesItsResults) {
+TEST(DeviceValue, AnUnloadedPlansResultsRemain) {
   Fixture f;
   const int make = f.session.load(step({.timers = 1})), take = f.session.load(step({.name = "take"}));
   const Result y = f.session.launch(make, f.feeds()).result("y");

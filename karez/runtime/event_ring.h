@@ -1,5 +1,5 @@
-// A worker's record of what began and ended when, and which messages it sent and took: the newest entries, in a ring
-// that allocates nothing.
+// A worker's record of when acts began and ended and which messages it sent and took: the newest entries, in a ring
+// that does not allocate.
 #pragma once
 
 #include <array>
@@ -15,28 +15,28 @@
 
 namespace karez::runtime {
 
-// One worker's entries stand in the order in which they took effect, so its ring alone tells what its actors' ports
-// held at any entry. The messages that an act sends follow the entry of its end: first those returned, then those
-// filled.
+// The entries of one worker are in the order in which they took effect, so its ring alone determines the state of its
+// actors' ports at any entry. The messages that an act sends follow the entry of its end: first those returned, then
+// those filled.
 enum class EventKind : std::uint8_t {
-  launch_began,  // on worker 0; so is its end
+  launch_began,  // on worker 0, like launch_ended
   launch_ended,
-  began,   // an act that does work, from here
-  ended,   // to here
-  acted,   // an act without work (state, a poisoned launch): it began and ended at once
+  began,  // an act that does work
+  ended,
+  acted,   // an act without work (state, or in a poisoned launch): it began and ended at once
   failed,  // the act's work threw
   handed,  // a message to an actor of the same worker (or, on worker 0, to the session): sent and taken at once
-  posted,  // a message that is on its way to another worker
+  posted,  // a message sent to another worker
   taken,   // a message from another worker
 };
 std::string_view name_of(EventKind kind);
 
 struct Event {
-  std::int64_t time = 0;     // ns since the session was made; in the simulator: of virtual time
-  std::uint32_t ticket = 0;  // of the launch it belongs to; 0: none yet. This and `piece` count modulo 2^32
-  std::uint32_t piece = 0;   // an act's number of its actor; a message's piece
-  std::int32_t plan = -1;    // as Session::load numbered it
-  ActorId actor;             // who acts, or the message's receiver; session_actor: the session
+  std::int64_t time = 0;     // ns since the session was created; in the simulator, ns of virtual time
+  std::uint32_t ticket = 0;  // of its launch; 0: none yet. `ticket` and `piece` count modulo 2^32
+  std::uint32_t piece = 0;   // for an act, its number within its actor; for a message, its piece
+  std::int32_t plan = -1;    // the number from Session::load
+  ActorId actor;             // the actor that acts, or the receiver of the message; session_actor: the session
   RegisterId reg;            // of a message
   std::int16_t slot = -1;    // of a message
   EventKind kind = EventKind::acted;
@@ -44,35 +44,34 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-// What one worker's ring held when it was read, oldest first.
+// The contents of one worker's ring when it was read, oldest first.
 struct EventLog {
   std::vector<Event> events;
-  std::uint64_t overwritten = 0;  // older ones that are gone
+  std::uint64_t overwritten = 0;  // the number of older entries that are lost
 };
 
-// One thread writes; any may read at any time: an entry that was overwritten meanwhile counts as gone.
+// One thread writes; any thread may read at any time. An entry that is overwritten meanwhile counts as lost.
 //
-// What neighbours share is written once. The ring is a row of blocks of 16 cells of 16 bytes; a block begins with a
-// `mark` and a `clock`, so that it can be read without those before it, and either is written again within a block
-// where it changes:
-//
-//   mark     entries ever before this cell | plan, ticket       of all entries after it
-//   clock    time                                               of the messages after it
+// Data that neighbouring entries share is written once. The ring is an array of blocks of 16 cells of 16 bytes. A block
+// begins with a `mark` and a `clock`, so that it can be read without earlier blocks; either is written again within a
+// block when it changes:
+//   mark     entries ever before this cell | plan, ticket       for all entries after it
+//   clock    time                                               for the messages after it
 //   act      kind, time                    | actor, act
 //   message  kind, slot, register          | receiver, piece
 class EventRing {
  public:
-  explicit EventRing(int entries);  // at least that many are kept
+  explicit EventRing(int entries);  // at least this many are kept
 
-  // Takes the time for what is written from here on. To be called where time may have passed: when work begins or ends,
-  // or mail comes. What lies between (acts without work, messages) takes ns, and reading the clock for each would cost
-  // as much again; every block does.
+  // Reads the clock for the entries from here on. Call it where time may have passed: when work begins or ends, or when
+  // mail arrives. Other entries (acts without work, messages) take only some ns, and reading the clock for each would
+  // double that; every block reads it once.
   void update_time() {
     time_ = static_cast<std::uint64_t>(ticks()) & low_bits;
     clock_due_ = true;
   }
 
-  std::int64_t time() const { return static_cast<std::int64_t>(time_); }  // ticks, as it was taken last; by the writer
+  std::int64_t time() const { return static_cast<std::int64_t>(time_); }  // in ticks, as read last; for the writer only
 
   void act(EventKind kind, std::int32_t plan, std::uint64_t ticket, ActorId actor, std::int64_t act) {
     mark_launch(plan, ticket);
@@ -83,14 +82,14 @@ class EventRing {
     if (clock_due_) write_clock();
     sent(kind, m);
   }
-  // A message of the act whose end was written last: its plan and launch are known.
+  // A message of the act whose end was written last, so that its plan and launch are known.
   void sent(EventKind kind, const Message& m) {
     write(head(kind) | static_cast<std::uint64_t>(m.kind) << 48 | pair(m.reg.index, static_cast<std::uint16_t>(m.slot)),
           pair(m.piece, m.to.index));
   }
   void launch(EventKind kind, std::int32_t plan, std::uint64_t ticket) { act(kind, plan, ticket, session_actor, 0); }
 
-  // Times are ticks still.
+  // Times are still in ticks.
   EventLog read() const;
   int capacity() const { return capacity_; }
 
@@ -99,8 +98,7 @@ class EventRing {
     std::array<std::atomic<std::uint64_t>, 2> words;
   };
   static constexpr std::uint64_t block = 16;
-  static constexpr std::uint64_t low_bits =
-      (std::uint64_t{1} << 60) - 1;  // beside the kind; as ticks they last for twelve years
+  static constexpr std::uint64_t low_bits = (std::uint64_t{1} << 60) - 1;  // without the kind; 12 years of ticks
   static constexpr auto mark = static_cast<EventKind>(14), clock = static_cast<EventKind>(15);
 
   static std::uint64_t head(EventKind kind) { return static_cast<std::uint64_t>(kind) << 60; }
@@ -108,8 +106,8 @@ class EventRing {
     return static_cast<std::uint32_t>(low) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32;
   }
 
-  // A reader that sees a word of this cell sees, too, that its block was begun: the releases order them. On x86 they
-  // are plain stores.
+  // A reader that sees a word of this cell also sees that its block was begun, because of the release order. On x86
+  // these are plain stores.
   void write(std::uint64_t first, std::uint64_t second) {
     std::uint64_t number = written_.load(std::memory_order_relaxed);
     Cell& cell = cells_[number - lap_];
@@ -130,12 +128,12 @@ class EventRing {
   int capacity_;
   std::uint64_t size_;  // cells
   std::unique_ptr<Cell[]> cells_;
-  std::uint64_t lap_ = 0;                             // the number of the cell that lies at 0
+  std::uint64_t lap_ = 0;                             // the number of the cell at index 0
   std::uint64_t extra_ = 0;                           // marks and clocks among the cells
-  std::uint64_t marked_ = 0;                          // ticket and plan, as the last mark says
+  std::uint64_t marked_ = 0;                          // ticket and plan of the last mark
   std::uint64_t time_ = 0;                            // ticks
-  bool clock_due_ = false;                            // the time was taken, and no clock says so yet
-  std::atomic<std::uint64_t> begun_{0}, written_{0};  // cells ever: of all blocks begun, and those that are whole
+  bool clock_due_ = false;                            // the clock was read, but no clock cell has the time yet
+  std::atomic<std::uint64_t> begun_{0}, written_{0};  // cells so far: of all begun blocks, and completely written
 };
 
 }  // namespace karez::runtime

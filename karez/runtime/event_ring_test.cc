@@ -1,5 +1,5 @@
-// Tests of the event ring, and of what sessions and the simulator write into theirs: a replay by token counts must find
-// nothing wrong.
+// Tests of the event ring, and of the records of sessions and the simulator: a replay with token counts must find no
+// violation.
 #include "karez/runtime/event_ring.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(EventRing, TheNewestEntriesStayInOrderAndTheOverwrittenAreCounted) {
   EXPECT_THROW(EventRing(0), Error);
 }
 
-TEST(EventRing, EveryFieldComesBack) {
+TEST(EventRing, EveryFieldIsReadAsWritten) {
   EventRing ring(4);
   ring.update_time();
   ring.act(EventKind::began, 2, 0x1'0000'0009, ActorId(11), 0x2'0000'0005);
@@ -61,7 +61,7 @@ TEST(EventRing, EveryFieldComesBack) {
             (Event{time, 9, 0, 2, session_actor, RegisterId(), -1, EventKind::launch_ended, Message::Kind::filled}));
 }
 
-// Plans, launches and times that change at every entry take the most room.
+// Plans, launches and times that change with every entry take the most cells.
 TEST(EventRing, EntriesThatShareNothingWithTheirNeighboursAreKeptInFull) {
   EventRing ring(64);
   std::vector<Event> written;
@@ -82,7 +82,7 @@ TEST(EventRing, EntriesThatShareNothingWithTheirNeighboursAreKeptInFull) {
   }
 }
 
-TEST(EventRing, AMessageTakesTheTimeThatWasLookedAtLastAndSoDoTheMessagesOfAnAct) {
+TEST(EventRing, AMessageHasTheTimeThatWasReadLastAndSoHaveTheMessagesOfAnAct) {
   EventRing ring(64);
   Message message{Message::Kind::returned, 1, 0, ActorId(4), RegisterId(5), 0, 0};
   std::vector<std::int64_t> before;
@@ -104,9 +104,9 @@ TEST(EventRing, AMessageTakesTheTimeThatWasLookedAtLastAndSoDoTheMessagesOfAnAct
   }
 }
 
-// Entries that need one, two and three cells of the ring each: the fewer neighbours share, the closer the writer is
-// behind the reader.
-TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
+// Entries that need one, two and three cells each: the less data neighbours share, the sooner the writer overtakes the
+// reader.
+TEST(EventRing, AConcurrentReaderSeesOnlyWholeEntriesInOrder) {
   for (int cells : {1, 2, 3}) {
     EventRing ring(16);
     std::atomic<bool> stop{false};
@@ -123,7 +123,7 @@ TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
       std::thread& writer;
       ~End() { stop = true, writer.join(); }
     } end{stop, writer};
-    int seen = 0, overtaken = 0;  // the reader: so often that the writer was among what it read, or half a second
+    int seen = 0, overtaken = 0;  // read until the writer has overtaken 200 times, or for half a second
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
     for (int round = 0; seen == 0 || round < 5000 || (overtaken < 200 && std::chrono::steady_clock::now() < until);
          ++round) {
@@ -143,7 +143,7 @@ TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
   }
 }
 
-// What `count` launches of a random graph wrote.
+// The record of some launches of a random graph.
 struct Recorded {
   RandomGraph graph;
   std::vector<EventLog> logs;
@@ -151,11 +151,11 @@ struct Recorded {
   Recorded(unsigned seed, int workers, int launches) : graph(seed, workers) {
     KernelTable table(test_kernels());
     Session session({.workers = workers, .events = 1 << 15}, table);
-    session.load(RandomGraph(seed + 1000, workers).s.plan);  // so that numbers differ
+    session.load(RandomGraph(seed + 1000, workers).s.plan);  // so that plan numbers differ
     number = session.load(graph.s.plan);
     auto source = array_source(HostArray::of<float>({4}, {1, 1, 1, 1}));
     for (int i = 0; i < launches; ++i) session.launch(number, {{"x", {source, 0}}}).wait();
-    session.wait_graph();  // whoever answers has opened the mail that was on its way when the launch ended
+    session.wait_graph();  // a worker that answers has opened all mail from before the launch ended
     logs = session.events();
   }
 };
@@ -190,7 +190,7 @@ TEST(EventRing, ASessionsRecordObeysTheProtocol) {
   }
 }
 
-TEST(EventRing, TheSimulatorWritesTheSameAndItObeysTheProtocolToo) {
+TEST(EventRing, TheSimulatorsRecordObeysTheProtocol) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     RandomGraph graph(seed, 3);
     Simulation run = simulate(graph.s.plan, {.seed = seed, .launches = 2, .delay = 3.0});
@@ -203,9 +203,8 @@ TEST(EventRing, TheSimulatorWritesTheSameAndItObeysTheProtocolToo) {
   }
 }
 
-// A record with any one entry missing, doubled or exchanged with the next says something that cannot have been, but for
-// a few that two orders allow.
-TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
+// A record in which any one entry is missing or doubled is impossible, except for a few entries at the end.
+TEST(EventRing, AReplayDetectsEveryMissingOrDoubledEntry) {
   Recorded run(5, 2, 2);
   const Plan& plan = run.graph.s.plan;
   auto sound = [&](const std::vector<EventLog>& logs) {
@@ -220,9 +219,7 @@ TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
     for (std::size_t k = 0; k < run.logs[w].events.size(); ++k) {
       const Event& event = run.logs[w].events[k];
       if (event.plan != run.number) continue;
-      bool last_taken =
-          event.kind ==
-          EventKind::taken;  // a token that came home after the last act that needed it is missed by nobody
+      bool last_taken = event.kind == EventKind::taken;  // a token returned after the last act may be missing
       auto without = run.logs, twice = run.logs;
       without[w].events.erase(without[w].events.begin() + static_cast<std::ptrdiff_t>(k));
       twice[w].events.insert(twice[w].events.begin() + static_cast<std::ptrdiff_t>(k), event);
@@ -243,7 +240,7 @@ TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
   EXPECT_GT(tried, 50);
 }
 
-TEST(EventRing, AReplayNoticesASlotThatIsFilledWhileItIsRead) {
+TEST(EventRing, AReplayDetectsASlotThatIsFilledWhileItIsRead) {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b");
   s.start(a, 2);
@@ -263,9 +260,9 @@ TEST(EventRing, AReplayNoticesASlotThatIsFilledWhileItIsRead) {
   ASSERT_EQ(moved, 1);
   try {
     check_protocol(s.plan, plan, logs);
-    ADD_FAILURE() << "nothing was noticed";
+    ADD_FAILURE() << "nothing was detected";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("fills slot 0 of r1, which 1 still read"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("fills slot 0 of r1, which 1 consumers still read"), std::string::npos)
         << error.what();
   }
 }
@@ -295,7 +292,7 @@ TEST(EventRing, AFailureIsRecordedAndCanBeReadAfterIt) {
                       {EventKind::began, 0}, {EventKind::failed, 0}, {EventKind::ended, 0}, {EventKind::acted, 1}}));
 }
 
-TEST(EventRing, ASessionKeepsAsManyAsItsOptionsSay) {
+TEST(EventRing, ASessionKeepsAsManyEntriesAsItsOptionsRequest) {
   KernelTable table(test_kernels());
   Session session({.workers = 1, .events = 16}, table);
   PlanBuilder s;
@@ -303,14 +300,13 @@ TEST(EventRing, ASessionKeepsAsManyAsItsOptionsSay) {
   s.start(a);
   s.done(a);
   int plan = session.load(s.plan);
-  for (int i = 0; i < 10; ++i)
-    session.launch(plan).wait();  // 7 entries each: two of the launch, one act, four messages
+  for (int i = 0; i < 10; ++i) session.launch(plan).wait();  // 7 entries each: 2 launch, 1 act, 4 messages
   auto logs = session.events();
   ASSERT_EQ(logs.size(), 1u);
   EXPECT_EQ(logs[0].events.size(), 16u);
   EXPECT_EQ(logs[0].overwritten, 54u);
   EXPECT_EQ(logs[0].events.back().ticket, 10u);
-  EXPECT_THROW(check_protocol(s.plan, plan, logs), Error) << "the beginning is gone";
+  EXPECT_THROW(check_protocol(s.plan, plan, logs), Error) << "the beginning is overwritten";
 }
 
 }  // namespace

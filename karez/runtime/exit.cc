@@ -1,7 +1,6 @@
-// One list of living sessions in the process, because it is the process that exits; nothing else asks for it.
+// The list of the process's sessions, which end when it exits; the list has no other use.
 #include "karez/runtime/exit.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,37 +12,32 @@
 #include <vector>
 
 #include "karez/runtime/session.h"
+#include "karez/runtime/session_thread.h"
 
 namespace karez::runtime {
 namespace {
 
-std::atomic<bool> forked{false};
-thread_local bool of_a_session = false;
-
 struct Living {
-  std::recursive_mutex mutex;  // `end` comes back to `forget_at_exit`
+  std::recursive_mutex mutex;  // recursive: `end` calls `forget_at_exit`
   std::vector<Session*> sessions;
-  std::atomic<std::uint64_t> calls{0};  // of end_at_exit
-  Living() {
-    pthread_atfork(nullptr, nullptr, [] { forked = true; });
-  }
+  std::atomic<std::uint64_t> calls{0};  // calls of end_at_exit
 };
 
 Living& living() {
-  static Living* const all = new Living;  // never destroyed: sessions with static storage end later
+  static Living* const all = new Living;  // never destroyed: sessions with static storage may end later
   return *all;
 }
 
 void end(Session& session, Session::ShutdownMode how) {
   try {
     session.end(how, "its process exits");
-  } catch (...) {  // `while_waiting` wants to wait no longer
+  } catch (...) {  // `while_waiting` ended the wait
     if (how == Session::ShutdownMode::graceful) end(session, Session::ShutdownMode::immediate);
   }
 }
 
 void end_all() {
-  if (of_a_session || is_forked_child()) return;
+  if (is_session_thread() || is_forked_child()) return;
   std::lock_guard lock(living().mutex);
   while (!living().sessions.empty()) {
     Session* const session = living().sessions.back();
@@ -52,7 +46,7 @@ void end_all() {
   }
 }
 
-// `exit` destroys what is local to the calling thread before it runs any handler.
+// `exit` destroys thread-local objects of the calling thread before it runs any handler.
 struct EndsWithMainThread {
   ~EndsWithMainThread() { end_all(); }
 };
@@ -60,6 +54,7 @@ struct EndsWithMainThread {
 }  // namespace
 
 void end_at_exit(Session& session) {
+  watch_forks();
   {
     std::lock_guard lock(living().mutex);
     auto& sessions = living().sessions;
@@ -67,16 +62,13 @@ void end_at_exit(Session& session) {
   }
   if (gettid() == getpid()) [[maybe_unused]]
     thread_local const EndsWithMainThread ends;
-  if (std::has_single_bit(++living().calls)) std::atexit(end_all);  // ever rarer, as each takes memory for good
+  // At powers of two only, because each registration takes memory permanently.
+  if (std::has_single_bit(++living().calls)) std::atexit(end_all);
 }
 
 void forget_at_exit(Session& session) {
   std::lock_guard lock(living().mutex);
   std::erase(living().sessions, &session);
 }
-
-void note_session_thread() { of_a_session = true; }
-
-bool is_forked_child() { return forked.load(std::memory_order_relaxed); }
 
 }  // namespace karez::runtime

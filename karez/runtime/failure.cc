@@ -1,8 +1,9 @@
-// Failing a launch: its error, and the mark that poisons the rest.
+// Records a launch's error and poisons the rest of the launch.
 #include "karez/runtime/failure.h"
 
-#include <exception>
-#include <new>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
 
 #include "karez/runtime/loaded_plan.h"
 
@@ -20,24 +21,6 @@ void lower(std::atomic<std::int64_t>& value, std::int64_t to) {
   while (now > to && !value.compare_exchange_weak(now, to)) continue;
 }
 }  // namespace
-
-std::string torn_text() {
-  return "; the launch had begun to write its variables, which now hold values of two steps: read or save those that "
-         "it does not write, then reset "
-         "the world and load a checkpoint";
-}
-
-Error current_error() {
-  try {
-    throw;
-  } catch (const Error& error) { return error; } catch (const std::bad_alloc&) {
-    return {ErrorKind::device, "out of host memory"};
-  } catch (const std::exception& error) { return Error(error.what()); } catch (const std::string& text) {
-    return Error(text);
-  } catch (const char* text) { return Error(text); } catch (...) {
-    return Error("something was thrown that is no std::exception");
-  }
-}
 
 void fail_launch(LoadedPlan& loaded, const ActorState& actor, const Error& cause, const std::string& where) {
   LaunchRecord* record = loaded.record(actor.launch);

@@ -1,4 +1,4 @@
-// Tests of what goes wrong: poisoned launches, errors and whom they reach.
+// Tests of failing acts: poisoned launches, and which waiters receive which error.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -35,7 +35,7 @@ Caught caught(const std::function<void()>& body) {
   return {ErrorKind::user, "no error"};
 }
 
-// A chain over two workers whose middle actor fails at its second run; the last one counts its acts.
+// A chain over two workers whose middle actor fails in its second run.
 Plan failing_plan() {
   PlanBuilder s;
   ActorId a = s.actor("a"), b = s.actor("b", 1), c = s.actor("c");
@@ -61,17 +61,17 @@ TEST(Failure, TheFirstErrorReachesTheWaiterWithLineActorAndDevice) {
   Launch launch = session.launch(session.load(failing_plan()));
   EXPECT_EQ(error_of([&] { launch.wait(); }),
             "test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]");
-  EXPECT_EQ(error_of([&] { launch.outputs(); }), error_of([&] { launch.wait(); })) << "every way of asking gives it";
+  EXPECT_EQ(error_of([&] { launch.outputs(); }), error_of([&] { launch.wait(); })) << "every accessor throws it";
 }
 
-TEST(Failure, APoisonedLaunchDrainsAndThoseAfterTheProgramIsToldRun) {
+TEST(Failure, APoisonedLaunchDrainsAndLaunchesAfterTheErrorWasReportedRun) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   int plan = session.load(failing_plan());
   std::vector<Launch> launches;
   for (int i = 0; i < 3; ++i) {
     try {
-      launches.push_back(session.launch(plan));  // the first may have failed before the others are asked for
+      launches.push_back(session.launch(plan));  // the first launch may fail before the others are made
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("an earlier launch failed: test.fail at sketch.cc:2: run 2"),
                 std::string::npos);
@@ -81,11 +81,11 @@ TEST(Failure, APoisonedLaunchDrainsAndThoseAfterTheProgramIsToldRun) {
   for (std::size_t i = 1; i < launches.size(); ++i) {
     const std::string error = error_of([&] { launches[i].wait(); });
     EXPECT_TRUE(error == "no error" ||
-                error.find(cat("launch ", i + 1, " did not run, because one before it failed: test.fail")) == 0)
+                error.find(cat("launch ", i + 1, " did not run, because an earlier launch failed: test.fail")) == 0)
         << error;
   }
   EXPECT_EQ(session.counters().messages % messages_per_launch(failing_plan()), 0)
-      << "every message of a poisoned launch was sent all the same";
+      << "every message of a poisoned launch was sent nevertheless";
   EXPECT_FALSE(session.failed());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(error_of([&] { session.launch(plan).wait(); }), "no error");
   session.reload();
@@ -129,7 +129,7 @@ Plan plan_of(const char* kernel) {
   return s.plan;
 }
 
-TEST(Failure, HasTheKindOfItsCauseAndTheUsersLineForEveryWaiter) {
+TEST(Failure, EveryWaiterReceivesTheKindOfTheCauseAndTheUsersLine) {
   for (ErrorKind kind : {ErrorKind::shape, ErrorKind::device, ErrorKind::peer, ErrorKind::hang, ErrorKind::data}) {
     std::vector<KernelRow> rows = test_kernels();
     rows.push_back(test_row("blame", [=](const CallSpec&) -> PreparedKernel {
@@ -160,7 +160,7 @@ TEST(Failure, HasTheKindOfItsCauseAndTheUsersLineForEveryWaiter) {
   }
 }
 
-TEST(Failure, HasTheLineThatItsCauseNames) {
+TEST(Failure, AnErrorKeepsTheLineThatItsCauseNames) {
   KernelTable table({test_row("lined", [](const CallSpec&) -> PreparedKernel {
     return [](const KernelArgs&) { throw Error(ErrorKind::data, "line 7 is odd", "labels.txt:7"); };
   })});
@@ -169,7 +169,7 @@ TEST(Failure, HasTheLineThatItsCauseNames) {
             (Caught{ErrorKind::data, "labels.txt:7"}));
 }
 
-TEST(Failure, MemoryThatRanOutIsADeviceErrorAndAnotherLibrarysExceptionTheUsers) {
+TEST(Failure, OutOfMemoryIsADeviceErrorAndAnotherLibrarysExceptionAUserError) {
   KernelTable table(
       {test_row("hungry",
                 [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw std::bad_alloc(); }; }),
@@ -183,20 +183,20 @@ TEST(Failure, MemoryThatRanOutIsADeviceErrorAndAnotherLibrarysExceptionTheUsers)
             (Caught{ErrorKind::user, "sketch.cc:2"}));
 }
 
-// Throws what is no std::exception.
+// Throws objects that are not a std::exception.
 class OddSource : public Source {
  public:
   TensorType type() const override { return {DType::f32, {4}}; }
   void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef&) const override {
     if (position == 0) throw 42;
-    throw std::string("the tape tore");
+    throw std::string("the tape is damaged");
   }
 };
 
-TEST(Failure, WhateverASourceThrowsFailsTheLaunchWithText) {
+TEST(Failure, AnyExceptionOfASourceFailsTheLaunchWithItsText) {
   for (int workers : {1, 2})
     for (auto [position, says] :
-         {std::pair{0, "something was thrown that is no std::exception"}, std::pair{1, "the tape tore"}}) {
+         {std::pair{0, "an object was thrown that is not a std::exception"}, std::pair{1, "the tape is damaged"}}) {
       RandomGraph graph(3, workers);
       KernelTable table(test_kernels());
       Session session({.workers = workers}, table);
@@ -208,7 +208,7 @@ TEST(Failure, WhateverASourceThrowsFailsTheLaunchWithText) {
     }
 }
 
-TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
+TEST(Failure, AnyExceptionOfAKernelFailsTheLaunchOrTheLoadWithItsText) {
   std::vector<KernelRow> rows = test_kernels();
   rows.push_back(
       test_row("odd", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw "odd"; }; }));
@@ -217,7 +217,7 @@ TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
   Session session({}, table);
   session.add({"test.late", [](const KernelArgs&, const Completion& done) { done(std::make_exception_ptr(7)); }});
   for (auto [kernel, says] :
-       {std::pair{"test.odd", "odd"}, std::pair{"test.late", "something was thrown that is no std::exception"}}) {
+       {std::pair{"test.odd", "odd"}, std::pair{"test.late", "an object was thrown that is not a std::exception"}}) {
     PlanBuilder s;
     ActorId a = s.actor("a");
     s.start(a);
@@ -233,7 +233,7 @@ TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
   s.start(a);
   s.done(a);
   s.call(a, "test.unready", {}, {});
-  const std::string why = ": something was thrown that is no std::exception";
+  const std::string why = ": an object was thrown that is not a std::exception";
   EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', test.unready at sketch.cc:2" + why);
   std::swap(s.plan.setup, s.plan.actors[ActorId(0)].calls);
   EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', test.unready at sketch.cc:2" + why);
@@ -241,7 +241,7 @@ TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
   EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', set-up, test.unready at sketch.cc:2: odd");
 }
 
-// bad -> add, which adds one to the variable "n"; `kernel` is what bad calls.
+// bad -> add, which adds one to the variable "n"; bad calls `kernel`.
 Plan plan_with_something_downstream(const char* kernel) {
   PlanBuilder s;
   ActorId bad = s.actor("bad"), add = s.actor("add", 1), tick = s.actor("tick");
@@ -257,7 +257,7 @@ Plan plan_with_something_downstream(const char* kernel) {
   return s.plan;
 }
 
-TEST(Failure, WhatLiesDownstreamRunsZeroTimesAndLeavesItsVariableAlone) {
+TEST(Failure, ActorsDownstreamOfAFailureDoNotRunAndDoNotChangeTheirVariable) {
   for (int workers : {1, 2})
     for (const char* kernel : {"test.fail", "test.refuse"}) {
       std::atomic<int> ticks{0}, runs{0};
@@ -279,11 +279,11 @@ TEST(Failure, WhatLiesDownstreamRunsZeroTimesAndLeavesItsVariableAlone) {
       EXPECT_EQ(ticks, 2) << kernel;
       EXPECT_EQ(session.read_variable("n", device, one).data<float>()[0], 8) << kernel;
       EXPECT_EQ(session.counters().messages, 2 * messages_per_launch(plan_with_something_downstream(kernel)))
-          << "every token came home";
+          << "every token was returned";
     }
 }
 
-TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
+TEST(Failure, TheFirstErrorWinsIfAnAsynchronousKernelFailsLater) {
   std::atomic<bool> failed{false};
   std::vector<KernelRow> rows;
   rows.push_back(test_row("soon", [&](const CallSpec&) -> PreparedKernel {
@@ -314,8 +314,7 @@ TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
   {
     std::lock_guard lock(mutex);
     ASSERT_EQ(pending.size(), 1u);
-    pending[0](
-        std::make_exception_ptr(Error(ErrorKind::device, "later")));  // its mail is opened after the act that fails
+    pending[0](std::make_exception_ptr(Error(ErrorKind::device, "later")));  // its mail is opened after the failing act
   }
   EXPECT_EQ(error_of([&] { launch.wait(); }), "test.soon at sketch.cc:2: soon [launch 1, actor 'soon', device 0.0]");
   EXPECT_EQ(caught([&] { launch.wait(); }).kind, ErrorKind::data);
@@ -325,13 +324,14 @@ TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
   PlanBuilder s;
-  ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token: it acts as soon as it is loaded
+  ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token, so it acts as soon as it is loaded
   s.edge(eager, {b});
   s.start(b);
   s.done(b);
   s.call(eager, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
   int plan = session.load(s.plan);
-  session.wait_graph();  // long enough, as a rule, for it to fail before the launch; the launch must tell in any case
+  session.wait_graph();  // usually long enough for it to fail before the launch; the launch must report the error in
+                         // any case
   std::string error = error_of([&] { session.launch(plan).wait(); });
   EXPECT_NE(error.find("test.fail at sketch.cc:2: run 1 went wrong ["), std::string::npos) << error;
   EXPECT_NE(error.find(", actor 'eager', device 0.0]"), std::string::npos) << error;
@@ -339,7 +339,7 @@ TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
 }
 
-// A kernel that says that it was entered and goes on when it may.
+// A kernel that reports that it was entered and waits until it may continue.
 struct Gate {
   std::atomic<bool> entered{false}, open{false};
   KernelRow row(std::string op, bool fails) {
@@ -347,7 +347,7 @@ struct Gate {
       return [this, fails](const KernelArgs&) {
         entered = true;
         while (!open) std::this_thread::yield();
-        require(!fails, "behind the gate");
+        require(!fails, "after the gate");
       };
     });
   }
@@ -356,7 +356,7 @@ struct Gate {
   }
 };
 
-TEST(Failure, WhatALaunchWasToldWhenTheSessionBrokeStays) {
+TEST(Failure, ALaunchKeepsTheErrorThatItGotWhenTheSessionBroke) {
   Gate holds, breaks;
   KernelTable table({holds.row("hold", false), breaks.row("break", true)});
   Session session({.workers = 2}, table);
@@ -374,17 +374,17 @@ TEST(Failure, WhatALaunchWasToldWhenTheSessionBrokeStays) {
   held.call(h, "test.hold", {}, {});
   int plan = session.load(held.plan);
   Launch first = session.launch(plan), second = session.launch(plan);
-  holds.wait();  // worker 0 has yet to hear of the second launch
+  holds.wait();  // worker 0 has not received the second launch yet
   breaks.open = true;
   std::string told = error_of([&] { second.wait(); });
-  EXPECT_NE(told.find("launch 2 broke off: "), std::string::npos) << told;
-  EXPECT_NE(told.find("behind the gate"), std::string::npos) << told;
+  EXPECT_NE(told.find("launch 2 was aborted: "), std::string::npos) << told;
+  EXPECT_NE(told.find("after the gate"), std::string::npos) << told;
   holds.open = true;
-  session.wait_graph();  // worker 0 has heard of it
+  session.wait_graph();  // worker 0 has received it
   EXPECT_EQ(error_of([&] { second.wait(); }), told);
 }
 
-// One worker, one slot: the input reads piece 0, its reader fails, and of the other two pieces nothing is read or
+// One worker, one slot: the input reads piece 0, its consumer fails, and the other two pieces are neither read nor
 // computed.
 TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
   struct Counting final : data::Source {
@@ -415,7 +415,7 @@ TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
   EXPECT_NE(error_of([&] { session.launch(plan, {{"x", {source, 0}}}).wait(); }).find("at once"), std::string::npos);
   EXPECT_EQ(source->reads, 1);
   EXPECT_EQ(runs, 1);
-  EXPECT_EQ(session.counters().acts, 6) << "all acts all the same";
+  EXPECT_EQ(session.counters().acts, 6) << "all acts completed nevertheless";
 }
 
 }  // namespace

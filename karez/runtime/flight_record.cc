@@ -1,4 +1,5 @@
-// A record as lines of words; a text comes last on its line, and its own line ends are written as \n.
+// Prints and parses a flight record: lines of words; a text is the last word of its line, with its line ends written as
+// \n.
 #include "karez/runtime/flight_record.h"
 
 #include <fcntl.h>
@@ -60,7 +61,7 @@ class Line {
     Number out{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
     require(ErrorKind::data, error == std::errc() && end == text.data() + text.size(), "flight record: line ", number_,
-            ": '", text, "' is no number");
+            ": '", text, "' is not a number");
     return out;
   }
   std::string rest() { return unescaped(std::exchange(text_, {})); }
@@ -68,7 +69,7 @@ class Line {
     const std::string_view name = word();
     for (EventKind kind : kinds)
       if (name == name_of(kind)) return kind;
-    fail(ErrorKind::data, "flight record: line ", number_, ": no event is called '", name, "'");
+    fail(ErrorKind::data, "flight record: line ", number_, ": unknown event kind '", name, "'");
   }
   int at() const { return number_; }
 
@@ -94,7 +95,8 @@ Event event_of(Line& line) {
 void take(FlightRecord& out, Line& line) {
   const std::string_view what = line.word();
   auto known = [&](bool ok) {
-    require(ErrorKind::data, ok, "flight record: line ", line.at(), ": '", what, "' comes before what it belongs to");
+    require(ErrorKind::data, ok, "flight record: line ", line.at(), ": '", what,
+            "' comes before the line that it belongs to");
   };
   if (what == "rank") out.rank = line.number<int>(), out.ranks = line.number<int>(), out.who = line.rest();
   else if (what == "origin") out.origin = line.number();
@@ -118,7 +120,7 @@ void take(FlightRecord& out, Line& line) {
     known(!out.workers.empty());
     out.workers.back().events.push_back(event_of(line));
   } else {
-    fail(ErrorKind::data, "flight record: line ", line.at(), ": '", what, "' is no word of it");
+    fail(ErrorKind::data, "flight record: line ", line.at(), ": '", what, "' is not a known keyword");
   }
 }
 
@@ -150,24 +152,24 @@ FlightRecord parse_flight_record(std::string_view text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    require(ErrorKind::data, number > 1 || line == first_line, "flight record: it does not begin with '", first_line,
+    require(ErrorKind::data, number > 1 || line == first_line, "flight record: the first line must be '", first_line,
             "'");
     if (number == 1) continue;
     if (ended || line == "end") {
-      require(ErrorKind::data, !ended, "flight record: line ", number, " stands behind the end");
+      require(ErrorKind::data, !ended, "flight record: line ", number, " comes after the end");
       ended = true;
       continue;
     }
     Line words(line, number);
     take(out, words);
   }
-  require(ErrorKind::data, ended, "flight record: it has no end; was it cut off?");
+  require(ErrorKind::data, ended, "flight record: the line 'end' is missing; is the file truncated?");
   return out;
 }
 
 namespace {
 
-// A file that was not there, so that nothing is written through a link that somebody put in its place.
+// Writes a new file, never through a symbolic link that another user may have put in its place.
 void write_fresh(const std::string& path, std::string_view text) {
   ::unlink(path.c_str());
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -191,8 +193,8 @@ void write_flight_record(const std::string& folder, const FlightRecord& record) 
   fs::create_directories(folder, error);
   const std::string path = flight_record_path(folder, record.rank), part = cat(path, ".part");
   write_fresh(part, print(record));
-  fs::rename(part, path, error);  // which replaces a link, and does not follow it
-  require(ErrorKind::data, !error, "cannot name ", path, ": ", error.message());
+  fs::rename(part, path, error);  // replaces a link and does not follow it
+  require(ErrorKind::data, !error, "cannot create ", path, ": ", error.message());
 }
 
 std::string flight_record_path(const std::string& folder, int rank) { return cat(folder, "/rank", rank, ".flight"); }

@@ -1,5 +1,5 @@
-// What a rank writes down when something has failed: why, whom it waited for, and what its workers did last. A text
-// that `karez flight` reads.
+// The flight record, which a rank writes after a failure: the error, the ranks that it waited for, and its workers'
+// last events. `karez flight` reads the text.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct FlightActor {
 };
 
 struct FlightPlan {
-  int number = 0;  // the session's
+  int number = 0;  // in the session
   std::string name;
   std::vector<FlightActor> actors;
   bool operator==(const FlightPlan&) const = default;
@@ -29,20 +29,20 @@ struct FlightPlan {
 struct FlightRecord {
   int rank = 0, ranks = 1;
   std::string who;             // "alpha, process 4711"
-  std::int64_t origin = 0;     // ns since 1970, by this host's clock, at which the time of events is 0
-  std::int64_t failed_at = 0;  // time of events
+  std::int64_t origin = 0;     // ns since 1970 by this host's clock at which the time of events is 0
+  std::int64_t failed_at = 0;  // on the time scale of events
   std::string failure;
-  RankState state;  // just before
+  RankState state;  // just before the failure
   std::vector<FlightPlan> plans;
   std::vector<EventLog> workers;
 };
 
 std::string print(const FlightRecord& record);
-FlightRecord parse_flight_record(std::string_view text);  // throws Error (kind data) on what is none, with the line
+// Throws Error (kind data), with the line, if the text is not a record.
+FlightRecord parse_flight_record(std::string_view text);
 
-void write_flight_record(
-    const std::string& folder,
-    const FlightRecord& record);  // makes the folder; whole or not at all. Throws Error (kind data)
+// Creates the folder if needed. Writes the whole file or none. Throws Error (kind data).
+void write_flight_record(const std::string& folder, const FlightRecord& record);
 std::string flight_record_path(const std::string& folder, int rank);  // "folder/rank3.flight"
 
 }  // namespace karez::runtime

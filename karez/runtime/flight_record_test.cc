@@ -1,4 +1,4 @@
-// Flight records as text, and what a session writes when a launch fails.
+// Tests of flight records as text, and of the record that a session writes when a launch fails.
 #include "karez/runtime/flight_record.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ FlightRecord example() {
   return r;
 }
 
-TEST(FlightRecord, ARecordIsReadAsItWasWritten) {
+TEST(FlightRecord, ARecordIsParsedAsItWasPrinted) {
   const FlightRecord r = example(), back = parse_flight_record(print(r));
   EXPECT_EQ(print(back), print(r));
   EXPECT_EQ(back.failure, r.failure);
@@ -42,22 +42,22 @@ TEST(FlightRecord, ARecordIsReadAsItWasWritten) {
   EXPECT_EQ(back.workers[0].overwritten, 17u);
 }
 
-TEST(FlightRecord, WhatIsNoRecordIsRefusedWithItsLine) {
+TEST(FlightRecord, InvalidTextIsRefusedWithItsLine) {
   const std::string text = print(example());
   auto refused = [](const std::string& bytes) { return error_of([&] { parse_flight_record(bytes); }); };
-  EXPECT_EQ(refused(""), "flight record: it has no end; was it cut off?");
-  EXPECT_EQ(refused("plan\n"), "flight record: it does not begin with 'karez flight 1'");
-  EXPECT_EQ(refused("karez flight 1\nrank x 3 y\nend\n"), "flight record: line 2: 'x' is no number");
+  EXPECT_EQ(refused(""), "flight record: the line 'end' is missing; is the file truncated?");
+  EXPECT_EQ(refused("plan\n"), "flight record: the first line must be 'karez flight 1'");
+  EXPECT_EQ(refused("karez flight 1\nrank x 3 y\nend\n"), "flight record: line 2: 'x' is not a number");
   EXPECT_EQ(refused("karez flight 1\nactor 3 y\nend\n"),
-            "flight record: line 2: 'actor' comes before what it belongs to");
-  EXPECT_EQ(refused("karez flight 1\nfoo\nend\n"), "flight record: line 2: 'foo' is no word of it");
+            "flight record: line 2: 'actor' comes before the line that it belongs to");
+  EXPECT_EQ(refused("karez flight 1\nfoo\nend\n"), "flight record: line 2: 'foo' is not a known keyword");
   EXPECT_EQ(refused("karez flight 1\nworker 0\nevent 1 jumped 1 1 1 1 1 1 filled\nend\n"),
-            "flight record: line 3: no event is called 'jumped'");
+            "flight record: line 3: unknown event kind 'jumped'");
   EXPECT_EQ(refused(text + "rank 1 2 x\n").find("flight record: line "), 0u);
   std::mt19937 random(1);
   for (std::size_t size = 0; size < text.size(); size += 7)
     EXPECT_NE(refused(text.substr(0, size)), "no error") << size;
-  for (int i = 0; i < 2000; ++i) {  // whatever the bytes are
+  for (int i = 0; i < 2000; ++i) {  // any bytes
     std::string damaged = text;
     for (int k = 0; k < 3; ++k) damaged[random() % damaged.size()] = static_cast<char>(random());
     try {
@@ -66,7 +66,7 @@ TEST(FlightRecord, WhatIsNoRecordIsRefusedWithItsLine) {
   }
 }
 
-TEST(FlightRecord, ASessionThatFailsWritesWhatItDidLast) {
+TEST(FlightRecord, AFailingSessionWritesItsLastEvents) {
   const fs::path folder = fs::temp_directory_path() / cat("karez-flight-", getpid());
   KernelTable table(test_kernels());
   PlanBuilder s;
@@ -93,7 +93,7 @@ TEST(FlightRecord, ASessionThatFailsWritesWhatItDidLast) {
   fs::remove_all(folder);
 }
 
-TEST(FlightRecord, NothingIsWrittenThroughALinkThatLiesInItsPlace) {
+TEST(FlightRecord, NothingIsWrittenThroughALinkInItsPlace) {
   const fs::path folder = fs::temp_directory_path() / cat("karez-flight-link-", getpid()), other = folder / "other";
   fs::create_directories(folder);
   std::ofstream(other) << "untouched";
@@ -107,7 +107,7 @@ TEST(FlightRecord, NothingIsWrittenThroughALinkThatLiesInItsPlace) {
   fs::remove_all(folder);
 }
 
-TEST(FlightRecord, WhereItCannotBeWrittenTheErrorIsStillTheLaunchs) {
+TEST(FlightRecord, IfItCannotBeWrittenTheErrorIsStillThatOfTheLaunch) {
   KernelTable table(test_kernels());
   PlanBuilder s;
   ActorId a = s.actor("a");

@@ -1,4 +1,4 @@
-// Counting silence and standstill, and judging both.
+// Counts the time without heartbeats and without progress, and derives diagnoses.
 #include "karez/runtime/hang_detector.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ std::optional<HangDiagnosis> HangDetector::tick(double now, const std::function<
   if (late) return std::nullopt;
   if (auto found = find_halted()) return found;
   if (auto found = find_silent(answers)) return found;
-  if (own_rank_ != 0) return std::nullopt;  // the states of all are rank 0's
+  if (own_rank_ != 0) return std::nullopt;  // only rank 0 has the states of all ranks
   if (auto found = find_stuck_call()) return found;
   return find_deadlock();
 }
@@ -77,7 +77,7 @@ std::optional<HangDiagnosis> HangDetector::find_halted() const {
     const Observation& seen = observations_[static_cast<std::size_t>(rank)];
     if (seen.halted_seconds < limits_.halt_timeout || !another_rank_waits(rank)) continue;
     const std::string was =
-        seen.state.current_call.empty() ? "" : cat("; when last heard it was inside ", seen.state.current_call);
+        seen.state.current_call.empty() ? "" : cat("; its last heartbeat reported it in ", seen.state.current_call);
     return HangDiagnosis{HangDiagnosis::Kind::halted, rank,
                          cat(name_(rank), " has stopped: a signal stopped its process ",
                              seconds_text(seen.halted_seconds), " ago", was, waits_text(rank))};
@@ -85,7 +85,7 @@ std::optional<HangDiagnosis> HangDetector::find_halted() const {
   return std::nullopt;
 }
 
-// Of several that are silent the one that has been so for longest.
+// Of several silent ranks, the one that has been silent for longest.
 std::optional<HangDiagnosis> HangDetector::find_silent(const std::function<bool(int)>& answers) const {
   int worst = -1;
   for (int rank = 0; rank < static_cast<int>(observations_.size()); ++rank) {
@@ -96,14 +96,14 @@ std::optional<HangDiagnosis> HangDetector::find_silent(const std::function<bool(
   if (worst < 0) return std::nullopt;
   const Observation& seen = observations_[static_cast<std::size_t>(worst)];
   const std::string no_beat = cat("no heartbeat for ", seconds_text(seen.silent_seconds));
-  if (!answers(worst)) {  // its connection ends by itself, which says why; unless it does not
+  if (!answers(worst)) {  // usually its connection ends first and reports why
     if (seen.silent_seconds < limits_.peer_timeout + std::min(1.5, limits_.peer_timeout)) return std::nullopt;
     return HangDiagnosis{HangDiagnosis::Kind::unreachable, worst,
                          cat(name_(worst), " cannot be reached: ", no_beat, ", and its host does not answer")};
   }
   if (!another_rank_waits(worst)) return std::nullopt;
   const std::string was =
-      seen.state.current_call.empty() ? "" : cat("; when last heard it was inside ", seen.state.current_call);
+      seen.state.current_call.empty() ? "" : cat("; its last heartbeat reported it in ", seen.state.current_call);
   return HangDiagnosis{
       HangDiagnosis::Kind::unresponsive, worst,
       cat(name_(worst), " has stopped: ", no_beat, ", though its host answers", was, waits_text(worst))};
@@ -135,7 +135,7 @@ std::optional<HangDiagnosis> HangDetector::find_deadlock() const {
       return std::nullopt;
   }
   return HangDiagnosis{HangDiagnosis::Kind::deadlock, -1,
-                       cat("all ranks wait for each other, and nothing has moved for ",
+                       cat("all ranks wait for each other, and none has made progress for ",
                            seconds_text(2 * limits_.peer_timeout), waits_text(-1))};
 }
 
@@ -143,7 +143,7 @@ std::string HangDetector::wait_text(const RankWait& wait) const {
   return cat(wait.rank == RankWait::others ? "the others" : cat("rank ", wait.rank), ": ", wait.what);
 }
 
-// A line for each rank that waits; of its waits the first.
+// A line for each waiting rank, with the first of its waits.
 std::string HangDetector::waits_text(int except) const {
   std::string out;
   for (int rank = 0; rank < static_cast<int>(observations_.size()); ++rank) {

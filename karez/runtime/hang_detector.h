@@ -1,20 +1,21 @@
-// Who hangs: the verdict over ranks from their heartbeats and states. No thread, no clock, no socket: it is told of
-// ticks and of what came.
+// The hang detector finds ranks that hang, from their heartbeats and states. It has no thread, clock or socket: its
+// caller reports ticks and received heartbeats.
+// The diagnoses, in the order of the checks; each but slow_call ends the world:
 //
-// Five findings, in this order; each but the warning ends the world:
+//   halted        a signal has stopped the rank's process for three seconds, according to this host's kernel, and
+//                 another rank waits
+//   unreachable   no heartbeat for peer_timeout, and the rank's host acknowledges nothing either (the connection's own
+//                 timeout usually reports this sooner)
+//   unresponsive  no heartbeat for peer_timeout, although the rank's host answers, and another rank waits: the process
+//                 is stopped or cannot run
+//   stuck_call    a rank that answers has been in one call of a kernel or a source for call_timeout without progress,
+//                 while another rank waits; after peer_timeout this is a warning, slow_call
+//   deadlock      every rank answers and waits, none is in a call or can progress by itself, and there was no progress
+//                 anywhere for 2 peer_timeout
 //
-//   halted   a signal has stopped the rank's process for three seconds, as this host's kernel says, and another rank
-//   waits gone     no heartbeat for peer_timeout, and its host's kernel acknowledges nothing either (the connection's
-//   own timeout says so sooner as a rule) stopped  no heartbeat for peer_timeout, though its kernel answers, and
-//   another rank waits: the process is stopped or cannot run inside   a rank that answers has been in one call of a
-//   kernel or a source for call_timeout and nothing of it moved meanwhile, while another rank
-//            waits; after peer_timeout that is a warning
-//   circle   every rank answers, none is inside a call or may go on by itself, every one waits, and nothing has moved
-//   anywhere for 2 peer_timeout
-//
-// What is no hang: a rank of whose silence nobody waits for the end; a rank that waits for nobody and is inside of
-// nothing (its program computes); and whatever a watcher saw whose own tick was late: it may have been stopped with all
-// the others, so it waits again.
+// Not a hang: a silent rank that no other rank waits for; a rank that waits for none and is in no call (its program
+// computes); and everything that a detector observed when its own tick was late. In that case this process may have
+// been stopped together with the others, so it starts waiting again.
 #pragma once
 
 #include <functional>
@@ -29,39 +30,38 @@ namespace karez::runtime {
 
 struct HangTimeouts {
   double peer_timeout = 30;   // seconds
-  double call_timeout = 300;  // that one call may take while others wait
-  double halt_timeout = 3;    // that a signal may stop a rank for while others wait
-  double tick() const;        // how often a heart beats, and a watcher looks
+  double call_timeout = 300;  // seconds that one call may take while others wait
+  double halt_timeout = 3;    // seconds for which a signal may stop a rank while others wait
+  double tick() const;        // seconds between heartbeats, and between checks
 };
 
 struct HangDiagnosis {
   enum class Kind { slow_call, halted, unreachable, unresponsive, stuck_call, deadlock };
   Kind kind = Kind::slow_call;
-  int rank = -1;  // whose fault it is; -1: nobody's alone
+  int rank = -1;  // the rank at fault; -1: no single rank
   std::string text;
 };
 
 class HangDetector {
  public:
-  // Watches all ranks as rank 0 does, or rank 0 alone as the others do; itself in any case. `name`: how people call a
-  // rank.
+  // On rank 0, observes all ranks; on other ranks, only rank 0 and itself. `name`: a rank's name in messages.
   HangDetector(int ranks, int own_rank, HangTimeouts limits, std::function<std::string(int rank)> name);
 
-  void on_heartbeat(int rank, RankState state);  // it came since the last tick
-  void on_disconnect(int rank);                  // it said bye: its silence is no wonder
-  void set_halted(
-      int rank,
-      bool now);  // before each tick, of ranks whose processes this one can see: whether a signal has stopped it
-  // `answers(rank)`: whether its kernel has acknowledged anything of late.
+  void on_heartbeat(int rank, RankState state);  // received since the last tick
+  void on_disconnect(int rank);                  // it sent goodbye, so its silence is expected
+
+  // Before each tick, for ranks whose processes this one can see: whether a signal has stopped the process.
+  void set_halted(int rank, bool now);
+  // `answers(rank)`: whether the rank's host has acknowledged anything recently.
   std::optional<HangDiagnosis> tick(double now, const std::function<bool(int rank)>& answers);
 
  private:
   struct Observation {
     bool watched = false, received = false, halted = false;
-    double silent_seconds = 0, idle_seconds = 0,
-           halted_seconds = 0;  // seconds that were watched without a beat, without a move, and halted
+    // Observed seconds without a heartbeat, without progress, and halted.
+    double silent_seconds = 0, idle_seconds = 0, halted_seconds = 0;
     RankState state;
-    bool warned = false;  // of one that takes long
+    bool warned = false;  // of a slow call
   };
 
   void count(double seconds);

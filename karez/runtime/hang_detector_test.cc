@@ -1,4 +1,5 @@
-// Verdicts in virtual time: ranks that beat, stop, compute and wait, and watchers that are late.
+// Tests of hang diagnoses in virtual time: ranks that send heartbeats, stop, compute and wait, and detectors whose
+// ticks are late.
 #include "karez/runtime/hang_detector.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,7 @@ using Kind = HangDiagnosis::Kind;
 
 constexpr HangTimeouts limits{2, 10};
 
-// A world of ranks whose hearts beat by rule, watched by one of them.
+// A world of ranks with scripted heartbeats, observed by one of them.
 struct Ranks {
   explicit Ranks(int ranks, int me = 0)
       : detector(ranks, me, limits, [](int rank) { return cat("rank ", rank, " (alpha)"); }),
@@ -38,7 +39,7 @@ struct Ranks {
       if (beats[rank]) detector.on_heartbeat(static_cast<int>(rank), states[rank]);
     return detector.tick(now, [&](int rank) { return kernels[static_cast<std::size_t>(rank)]; });
   }
-  // The first finding within so long, and when it came.
+  // The first diagnosis within so many seconds.
   std::optional<HangDiagnosis> run(double seconds) {
     for (const double until = now + seconds; now < until;)
       if (auto found = tick()) return found;
@@ -51,7 +52,7 @@ struct Ranks {
   double now = 1000;
 };
 
-TEST(HangDetector, ARankThatStopsIsNamedWithWhoWaitsForIt) {
+TEST(HangDetector, AStoppedRankIsNamedWithTheRanksThatWaitForIt) {
   for (int me : {0, 1}) {
     Ranks ranks(3, me);
     const int stopped = me == 0 ? 2 : 0;
@@ -71,8 +72,8 @@ TEST(HangDetector, ARankThatStopsIsNamedWithWhoWaitsForIt) {
   }
 }
 
-// The kernel of its host says so, long before its silence would.
-TEST(HangDetector, ARankThatASignalStopsIsNamedAfterThreeSeconds) {
+// The host's kernel reports it long before the silence would.
+TEST(HangDetector, ARankStoppedByASignalIsNamedAfterThreeSeconds) {
   constexpr HangTimeouts slow{30, 300};
   for (int me : {0, 1}) {
     const int stopped = me == 0 ? 2 : 0;
@@ -87,9 +88,9 @@ TEST(HangDetector, ARankThatASignalStopsIsNamedAfterThreeSeconds) {
     };
     tick(false, true);
     for (int i = 0; i < 2; ++i) EXPECT_FALSE(tick(true, true)) << i;
-    EXPECT_FALSE(tick(false, true)) << "it goes on";
-    for (int i = 0; i < 20; ++i) EXPECT_FALSE(tick(true, false)) << "nobody waits for it";
-    EXPECT_FALSE(tick(true, true, 9)) << "this watcher was late: something may have stopped it too";
+    EXPECT_FALSE(tick(false, true)) << "it continues";
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(tick(true, false)) << "no rank waits for it";
+    EXPECT_FALSE(tick(true, true, 9)) << "this tick was late: this process may have been stopped too";
     for (int i = 0; i < 2; ++i) EXPECT_FALSE(tick(true, true)) << i;
     const auto found = tick(true, true);
     ASSERT_TRUE(found);
@@ -101,7 +102,7 @@ TEST(HangDetector, ARankThatASignalStopsIsNamedAfterThreeSeconds) {
   }
 }
 
-TEST(HangDetector, TwoThatASignalStopsAccuseNobody) {
+TEST(HangDetector, OfTwoRanksStoppedBySignalsNoneIsBlamed) {
   HangDetector detector(3, 0, {30, 300}, [](int rank) { return cat("rank ", rank); });
   RankState waits;
   waits.waits = {{1, "a"}};
@@ -112,16 +113,16 @@ TEST(HangDetector, TwoThatASignalStopsAccuseNobody) {
   }
 }
 
-TEST(HangDetector, WhatItWasInsideOfWhenItStoppedIsSaid) {
+TEST(HangDetector, TheCallInWhichARankStoppedIsReported) {
   Ranks ranks(2);
   ranks.waits(0, 1);
   ranks[1].current_call = "a3 'conv' of launch 7";
   ranks.tick();
   ranks.stop(1);
-  EXPECT_THAT(ranks.run(60)->text, HasSubstr("when last heard it was inside a3 'conv' of launch 7"));
+  EXPECT_THAT(ranks.run(60)->text, HasSubstr("its last heartbeat reported it in a3 'conv' of launch 7"));
 }
 
-TEST(HangDetector, WhoseEndNobodyWaitsForIsLeftAlone) {
+TEST(HangDetector, AStoppedRankThatNoRankWaitsForIsNotReported) {
   Ranks ranks(3);
   ranks.stop(1);
   EXPECT_FALSE(ranks.run(600));
@@ -129,17 +130,17 @@ TEST(HangDetector, WhoseEndNobodyWaitsForIsLeftAlone) {
   EXPECT_EQ(ranks.tick()->rank, 1);
 }
 
-TEST(HangDetector, AWaitOfOneWhoIsSilentItselfAccusesNobody) {
+TEST(HangDetector, TheWaitOfASilentRankBlamesNoRank) {
   Ranks ranks(3);
   ranks.waits(1, 2);
   ranks.waits(2, 1);
   ranks.tick();
   ranks.stop(1);
   ranks.stop(2);
-  EXPECT_FALSE(ranks.run(600)) << "whoever stopped them both may let both go on";
+  EXPECT_FALSE(ranks.run(600)) << "both may be resumed later";
 }
 
-TEST(HangDetector, AHostThatAnswersNothingIsGoneAndNotHung) {
+TEST(HangDetector, ARankWhoseHostDoesNotAnswerIsUnreachableAndNotHung) {
   Ranks ranks(2);
   ranks.waits(0, 1);
   ranks.stop(1, false);
@@ -159,25 +160,25 @@ TEST(HangDetector, ARankThatHasDisconnectedMayBeSilent) {
   EXPECT_FALSE(ranks.run(600));
 }
 
-TEST(HangDetector, AWatcherWhoseOwnTickWasLateWaitsAgain) {
+TEST(HangDetector, ADetectorWhoseOwnTickWasLateStartsWaitingAgain) {
   Ranks ranks(2);
   ranks.waits(0, 1);
   ranks.stop(1);
   for (int i = 0; i < 20; ++i) {
     EXPECT_FALSE(ranks.run(limits.peer_timeout - limits.tick())) << i;
-    EXPECT_FALSE(ranks.tick(50)) << "stopped together with the other: it may be heard soon";
+    EXPECT_FALSE(ranks.tick(50)) << "stopped together with the other rank: a heartbeat may arrive soon";
   }
   EXPECT_TRUE(ranks.run(limits.peer_timeout + limits.tick() * 2));
 }
 
-TEST(HangDetector, APausedGroupIsNoHang) {
+TEST(HangDetector, PausingAllRanksTogetherIsNoHang) {
   Ranks ranks(4);
   for (int rank = 0; rank < 4; ++rank) ranks.waits(rank, (rank + 1) % 4);
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
     ++ranks[i % 4].progress;
     ASSERT_FALSE(ranks.run(1));
-    ranks.now += std::uniform_real_distribution<double>(0.1, 100)(random);  // all of them, the watcher too
+    ranks.now += std::uniform_real_distribution<double>(0.1, 100)(random);  // all ranks, including the detector's
   }
 }
 
@@ -185,10 +186,10 @@ TEST(HangDetector, ARankThatComputesForLongBetweenLaunchesIsNoHang) {
   Ranks ranks(3);
   ranks.waits(0, 2);
   ranks.waits(1, RankWait::others);
-  EXPECT_FALSE(ranks.run(100000)) << "rank 2 beats, waits for nobody, and is inside of nothing";
+  EXPECT_FALSE(ranks.run(100000)) << "rank 2 sends heartbeats, waits for no rank, and is in no call";
 }
 
-TEST(HangDetector, LongCallsOfARankAreAWarningOnce) {
+TEST(HangDetector, RepeatedLongCallsOfARankGiveOneWarning) {
   Ranks ranks(3);
   ranks.waits(0, 2);
   int warnings = 0;
@@ -205,7 +206,7 @@ TEST(HangDetector, LongCallsOfARankAreAWarningOnce) {
   EXPECT_EQ(warnings, 1);
 }
 
-TEST(HangDetector, ACallThatDoesNotEndIsAWarningFirstAndThenAHang) {
+TEST(HangDetector, ACallThatDoesNotEndIsFirstAWarningAndThenAHang) {
   Ranks ranks(3);
   ranks.waits(0, 2);
   ranks.waits(1, 0);
@@ -227,10 +228,10 @@ TEST(HangDetector, ACallThatDoesNotEndIsAWarningFirstAndThenAHang) {
   EXPECT_LE(ranks.now - begin, limits.call_timeout + 2 * limits.tick());
 }
 
-TEST(HangDetector, CallsThatFollowEachOtherAreNoHangNorOnesThatNobodyWaitsFor) {
+TEST(HangDetector, SuccessiveCallsAreNoHangNorCallsThatNoRankWaitsFor) {
   Ranks ranks(2);
   ranks[1].current_call = "a long one";
-  EXPECT_FALSE(ranks.run(600)) << "nobody waits";
+  EXPECT_FALSE(ranks.run(600)) << "no rank waits";
   ranks.waits(0, 1);
   for (int call = 0; call < 100; ++call) {
     ranks[1].current_call = cat("call ", call);
@@ -238,12 +239,12 @@ TEST(HangDetector, CallsThatFollowEachOtherAreNoHangNorOnesThatNobodyWaitsFor) {
     ASSERT_FALSE(ranks.run(limits.peer_timeout - limits.tick()));
   }
   for (int i = 0; i < 100; ++i) {
-    ++ranks[1].progress;  // another device of it goes on
+    ++ranks[1].progress;  // another device of the rank makes progress
     ASSERT_FALSE(ranks.run(limits.peer_timeout - limits.tick()));
   }
 }
 
-TEST(HangDetector, ACircleIsToldWhenNothingMovesAnywhere) {
+TEST(HangDetector, ADeadlockIsReportedWhenThereIsNoProgressAnywhere) {
   auto circle = [] {
     Ranks ranks(3);
     for (int rank = 0; rank < 3; ++rank) ranks.waits(rank, (rank + 1) % 3);
@@ -267,9 +268,8 @@ TEST(HangDetector, ACircleIsToldWhenNothingMovesAnywhere) {
   }
 }
 
-// Whoever does not stop for long is never accused, whatever its heart's rhythm: random silences below the limit, random
-// lateness of the watcher.
-TEST(HangDetector, RandomDelaysAccuseNobody) {
+// A rank that never stops for long is never blamed: random silences below the limit, random late ticks of the detector.
+TEST(HangDetector, RandomDelaysBlameNoRank) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     Ranks ranks(4);
@@ -288,7 +288,7 @@ TEST(HangDetector, RandomDelaysAccuseNobody) {
   }
 }
 
-TEST(RankState, IsReadAsItWasWrittenAndCutWhereItIsTooLong) {
+TEST(RankState, IsDecodedAsItWasEncodedAndCutIfItIsTooLong) {
   RankState state{7, true, "a3 'x'\nof launch 7", {{2, "a5 'sum', r9"}, {RankWait::others, "a barrier"}}};
   RankState read = decode_state(encode(state, 1000));
   state.current_call = "a3 'x' of launch 7";

@@ -1,4 +1,5 @@
-// Beats of fixed size, each sent only if there is room for it: a heart never waits for another one.
+// Heartbeats are frames of fixed size, each sent only if the link has capacity, so that no rank waits for another one
+// here.
 #include "karez/runtime/heartbeat.h"
 
 #include <algorithm>
@@ -36,8 +37,8 @@ struct Heartbeat::PeerLink {
   comm::Link* link = nullptr;
   std::array<Frame, depth> out, in;
   std::int64_t sent = 0, taken = 0;
-  bool sent_goodbye = false, over = false;  // nothing goes any more; nothing comes any more
-  bool lost = false;                        // nobody is waited for there
+  bool sent_goodbye = false, over = false;  // nothing more is sent; nothing more arrives
+  bool lost = false;                        // `end` does not wait for it
 };
 
 Heartbeat::Heartbeat(comm::Peers& peers, HangTimeouts limits, Callbacks callbacks)
@@ -57,7 +58,7 @@ Heartbeat::Heartbeat(comm::Peers& peers, HangTimeouts limits, Callbacks callback
     if (rank == peers.rank() || (rank != 0 && peers.rank() != 0)) continue;
     auto peer = std::make_unique<PeerLink>();
     peer->connection = &peers.control(rank);
-    endpoint.connect(rank, peer->connection->open(base::hash_text("heart"), depth, endpoint.notifier()));
+    endpoint.connect(rank, peer->connection->open(base::hash_text("heartbeat"), depth, endpoint.notifier()));
     peer->link = &endpoint.link(rank);
     for (Frame& beat : peer->in) peer->link->post_receive(reinterpret_cast<std::byte*>(&beat), sizeof(Frame));
     links_[static_cast<std::size_t>(rank)] = std::move(peer);
@@ -92,7 +93,7 @@ void Heartbeat::run() {
   end();
 }
 
-// Nobody sends to a link that is closed: each side says bye, and goes when the other has.
+// No side may send on a link that the other has closed: each side sends goodbye, and closes when it has received one.
 void Heartbeat::end() {
   const Frame goodbye = Frame::of(Frame::Kind::goodbye, {});
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -119,7 +120,8 @@ void Heartbeat::tick() {
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   bool halted = false;
   for (int rank = 0; rank < peers_.ranks(); ++rank) {
-    // Each rank but the first looks at that and at the next one: of many ranks on a host not every one at all others.
+    // Each rank except rank 0 checks rank 0 and the next rank, so that many ranks on one host do not all check all
+    // others.
     if (rank == peers_.rank() || (peers_.rank() != 0 && rank != 0 && rank != peers_.rank() + 1)) continue;
     const bool stopped = peers_.is_stopped(rank);
     hang_detector_.set_halted(rank, stopped);
@@ -149,7 +151,7 @@ void Heartbeat::poll() {
     if (auto& peer = links_[static_cast<std::size_t>(rank)]) take(rank, *peer);
 }
 
-// A rank that moves need not be asked more, unless another one stands still.
+// A rank that makes progress need not find out its waits, unless another rank is halted.
 RankState Heartbeat::own_state(double now, bool ask) {
   RankState state = callbacks_.state(false, 0);
   if (state.progress != progress_) {
@@ -162,13 +164,13 @@ RankState Heartbeat::own_state(double now, bool ask) {
 }
 
 bool Heartbeat::send(PeerLink& peer, const Frame& beat) {
-  if (peer.sent - peer.link->sent() >= depth) return false;  // it takes none: its own heart has stopped
+  if (peer.sent - peer.link->sent() >= depth) return false;  // the peer takes no heartbeats
   Frame& slot = peer.out[static_cast<std::size_t>(peer.sent % depth)];
   slot = beat;
   try {
     peer.link->send(reinterpret_cast<const std::byte*>(&slot), sizeof(Frame));
     ++peer.sent;
-  } catch (const base::Error&) {}  // the agreement, on the same connection, tells
+  } catch (const base::Error&) {}  // the agreement reports it, on the same connection
   return true;
 }
 

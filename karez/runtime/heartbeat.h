@@ -1,5 +1,5 @@
-// The heart of a rank: a thread that beats to rank 0, and from rank 0 to all, on links of its own beside all data; and
-// watches whose heart does not.
+// The heartbeat of a rank: a thread that sends heartbeats to rank 0, and from rank 0 to all ranks, on its own links,
+// and detects ranks that send none.
 #pragma once
 
 #include <atomic>
@@ -21,14 +21,14 @@ namespace karez::runtime {
 class Heartbeat {
  public:
   struct Callbacks {
-    // This rank's state; with `waits` also what it is inside of and waits for, which takes longer to find out. It takes
-    // `most` seconds at most.
+    // This rank's state; with `waits` also its current call and its waits, which take longer to find out. Takes at most
+    // `most` seconds.
     std::function<RankState(bool waits, double most)> state;
     std::function<void(const HangDiagnosis&)> found;
   };
-  // Both are called on its own thread.
+  // Both callbacks are called on the heartbeat's own thread.
   Heartbeat(comm::Peers& peers, HangTimeouts limits, Callbacks callbacks);
-  ~Heartbeat();  // says bye, and waits for the others' answers, though not for long
+  ~Heartbeat();  // sends goodbye, and waits up to a second for the others' goodbyes
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
@@ -54,8 +54,8 @@ class Heartbeat {
   std::mutex mutex_;
   std::condition_variable called_;
   bool stop_ = false, notified_ = false;
-  std::unique_ptr<comm::LocalHub> hub_;  // goes before what its links write to and ring
-  std::thread thread_;                   // last: it uses the others
+  std::unique_ptr<comm::LocalHub> hub_;  // destroyed before the members that its links use
+  std::thread thread_;                   // last: it uses the other members
 };
 
 }  // namespace karez::runtime

@@ -1,4 +1,4 @@
-// A strided copy: recursion over dimensions, with the dense tail as one piece.
+// Strided copy: recursion over the outer dimensions, one contiguous copy for the dense inner ones.
 #include "karez/runtime/host_copy.h"
 
 #include "karez/base/copy_bytes.h"
@@ -8,7 +8,7 @@ namespace {
 
 struct Copy {
   const View &to, &from;
-  std::int64_t size;  // of an element
+  std::int64_t size;  // of an element, in bytes
   int tail;           // dimensions from here on are row-major on both sides
   std::int64_t tail_bytes;
 
@@ -25,8 +25,8 @@ struct Copy {
 }  // namespace
 
 void copy_tensor(std::byte* to, const View& to_view, const std::byte* from, const View& from_view) {
-  require(to_view.dtype == from_view.dtype && to_view.shape == from_view.shape, "a copy of ", from_view, " onto ",
-          to_view);
+  require(to_view.dtype == from_view.dtype && to_view.shape == from_view.shape,
+          "copy: shape or data type differs: ", from_view, " and ", to_view);
   std::int64_t count = 1;
   int tail = to_view.rank();
   for (; tail > 0; --tail) {

@@ -8,7 +8,7 @@
 
 namespace karez::runtime {
 
-// Shapes and dtypes must agree; runs that lie densely on both sides go in one piece.
+// Shapes and data types must be equal. Runs that are contiguous on both sides are copied at once.
 void copy_tensor(std::byte* to, const View& to_view, const std::byte* from, const View& from_view);
 
 }  // namespace karez::runtime

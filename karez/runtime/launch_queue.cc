@@ -1,10 +1,9 @@
-// The session's side of launches.
+// Begins launches in order, ends them, and poisons those that failed on another rank.
 #include "karez/runtime/launch_queue.h"
 
 #include <algorithm>
 
 #include "karez/runtime/failure.h"
-#include "karez/runtime/session.h"
 
 namespace karez::runtime {
 namespace {
@@ -50,7 +49,7 @@ void LaunchQueue::begin() {
   for (std::size_t at = 0; at < queue_.size();) {
     LaunchRecord& record = *queue_[at];
     if (record.running || !may_begin(at)) ++at;
-    else if (record.loaded != nullptr && session_.rejects(record)) remove(record);
+    else if (record.loaded != nullptr && owner_.rejects(record)) remove(record);
     else start(record), ++at;
   }
 }
@@ -70,7 +69,7 @@ bool LaunchQueue::may_begin(std::size_t at) const {
 
 void LaunchQueue::start(LaunchRecord& record) {
   record.running = true;
-  if (record.loaded == nullptr) return session_.grant(record);
+  if (record.loaded == nullptr) return owner_.grant(record);
   LoadedPlan& loaded = *record.loaded;
   const std::int64_t number = loaded.started++;
   ActiveLaunch& active_launch = loaded.active_launch(number);
@@ -84,7 +83,7 @@ void LaunchQueue::start(LaunchRecord& record) {
     if (std::find(early_invalidations_.begin(), early_invalidations_.end(), std::pair(op, true)) !=
         early_invalidations_.end())
       release_launches(loaded, failed);
-  if (record.invalidated || session_.producer_failed(record)) poison_launches(loaded, record, number);
+  if (record.invalidated || owner_.producer_failed(record)) poison_launches(loaded, record, number);
   events_.update_time();
   events_.launch(EventKind::launch_began, loaded.number, record.ticket);
   SessionPorts& ports = loaded.session_ports;
@@ -108,7 +107,7 @@ void LaunchQueue::end(LoadedPlan& loaded) {
     std::scoped_lock lock(loaded.error_mutex, record.mutex);
     if (!record.error && loaded.collective_error)
       record.error = Error(loaded.collective_error->kind,
-                           cat("launch ", record.ticket, " broke off: ", loaded.collective_error->what()),
+                           cat("launch ", record.ticket, " was aborted: ", loaded.collective_error->what()),
                            loaded.collective_error->where);
     record.skipped = !record.error;
     record.wrote = loaded.wrote.load(std::memory_order_relaxed) >= number;
@@ -120,7 +119,8 @@ void LaunchQueue::end(LoadedPlan& loaded) {
   remove(record);
 }
 
-// A launch that is over here. Later ones of its plan are poisoned with it, and hold their collectives.
+// For a launch that has ended on this rank: later launches of its plan are poisoned with it and hold back their
+// collectives.
 void LaunchQueue::release_ended(std::uint64_t op) {
   for (const LaunchRecord* record : queue_) {
     if (record->loaded == nullptr) continue;
@@ -129,7 +129,7 @@ void LaunchQueue::release_ended(std::uint64_t op) {
   }
 }
 
-// All ranks hear of it, those that have not come to this launch, too; each says so once its own part is poisoned.
+// All ranks receive this, including ranks that have not reached the launch; each reports when its own part is poisoned.
 void LaunchQueue::invalidate(const InvalidatedOp& invalidated) {
   const auto found = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const LaunchRecord* record) { return record->op == invalidated.op; });
@@ -143,13 +143,13 @@ void LaunchQueue::invalidate(const InvalidatedOp& invalidated) {
     if (record.running && invalidated.on_all_ranks) release_launches(*record.loaded, record.number);
     if (record.running) poison_launches(*record.loaded, record, record.number);
   }
-  if (!invalidated.on_all_ranks) session_.invalidate(invalidated.op);
+  if (!invalidated.on_all_ranks) owner_.invalidate(invalidated.op);
 }
 
 void LaunchQueue::remove(LaunchRecord& record) {
   queue_.erase(std::find(queue_.begin(), queue_.end(), &record));
   LoadedPlan* loaded = record.loaded;
-  session_.finished(record);  // from here on the record may be gone
+  owner_.finished(record);  // after this call the record may be destroyed
   if (loaded != nullptr) unloader_.on_launch_end(*loaded);
 }
 

@@ -1,5 +1,5 @@
-// Several launches under way: of one plan, of plans that share variables and of plans that do not; their bound, their
-// failures, and clients' turns.
+// Tests of several launches in flight: of one plan, of plans that share variables and of plans that do not; their
+// limit, their failures, and variable locks of clients.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace {
 const View scalar(DType::f32, {1});
 const PlanDevice device{0, 0, "cpu"};
 
-// A timer's act, on the variables named; each is counted up where it `writes`.
+// An act of a timer and the given variables, each of which is incremented if `writes`.
 Plan timer_plan(const std::string& name, const std::vector<std::string>& variables, bool writes) {
   PlanBuilder s(1, name);
   ActorId wait = s.actor("wait");
@@ -72,7 +72,7 @@ TEST(Launches, OfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
                              f.session.launch(one)};
   EXPECT_TRUE(f.timer.active(2));
   pause();
-  EXPECT_TRUE(f.timer.active(2)) << "the writer, and who comes after it, wait";
+  EXPECT_TRUE(f.timer.active(2)) << "the writer, and the launch after it, wait";
   f.timer.tick();
   all[0].wait(), all[1].wait();
   EXPECT_TRUE(f.timer.active(1));
@@ -85,7 +85,7 @@ TEST(Launches, OfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
   EXPECT_EQ(f.value("a"), 1);
 }
 
-// A timer's act, and behind it the sum of one variable and nothing is put into another.
+// An act of a timer, followed by a copy of one variable to another.
 Plan copying_plan(const std::string& name, const std::string& from, const std::string& to) {
   PlanBuilder s(1, name);
   ActorId state = s.actor("state", 0, 0, BodyKind::state), wait = s.actor("wait"), copy = s.actor("copy");
@@ -100,7 +100,7 @@ Plan copying_plan(const std::string& name, const std::string& from, const std::s
   return s.plan;
 }
 
-TEST(Launches, WhatACallReadsIsNotWhatItWrites) {
+TEST(Launches, VariablesThatACallReadsAreDistinguishedFromThoseThatItWrites) {
   Fixture f;
   int b = f.session.load(copying_plan("b", "a", "b")), c = f.session.load(copying_plan("c", "a", "c")),
       d = f.session.load(copying_plan("d", "b", "d"));
@@ -108,7 +108,7 @@ TEST(Launches, WhatACallReadsIsNotWhatItWrites) {
   Launch first = f.session.launch(b), second = f.session.launch(c), third = f.session.launch(d);
   EXPECT_TRUE(f.timer.active(2)) << "both read a";
   pause();
-  EXPECT_TRUE(f.timer.active(2)) << "d's source is what the first writes";
+  EXPECT_TRUE(f.timer.active(2)) << "d reads what the first launch writes";
   f.timer.tick();
   first.wait(), second.wait();
   EXPECT_TRUE(f.timer.active(1));
@@ -117,9 +117,9 @@ TEST(Launches, WhatACallReadsIsNotWhatItWrites) {
   EXPECT_EQ(f.value("d"), 5);
 }
 
-// Acts of the next launch that no state holds back are under way beside those of the one before, though both write the
-// variable.
-TEST(Launches, OfOnePlanOverlapThoughTheyWriteAVariable) {
+// Acts of the next launch that do not depend on state run concurrently with those of the one before, although both
+// write the variable.
+TEST(Launches, OfOnePlanOverlapEvenIfTheyWriteAVariable) {
   Fixture f;
   PlanBuilder s(1, "one");
   ActorId state = s.actor("state", 0, 0, BodyKind::state), ahead = s.actor("ahead", 1), count = s.actor("count");
@@ -142,7 +142,7 @@ TEST(Launches, OfOnePlanOverlapThoughTheyWriteAVariable) {
   f.zero("v");
   Launch first = f.session.launch(plan), second = f.session.launch(plan);
   EXPECT_TRUE(f.timer.active(1));
-  EXPECT_TRUE(eventually([&] { return ahead_acts == 2; })) << "the second launch's act, while the first is under way";
+  EXPECT_TRUE(eventually([&] { return ahead_acts == 2; })) << "the act of the second launch runs during the first";
   f.timer.tick();
   first.wait();
   EXPECT_TRUE(f.timer.active(1));
@@ -151,7 +151,7 @@ TEST(Launches, OfOnePlanOverlapThoughTheyWriteAVariable) {
   EXPECT_EQ(f.value("v"), 2);
 }
 
-TEST(Launches, WhatWaitsHoldsUpNobodyWhomItDoesNotMeet) {
+TEST(Launches, AWaitingLaunchDelaysNoLaunchThatItDoesNotConflictWith) {
   Fixture f;
   int a = f.load("a", {"a"}, true), also_a = f.load("also a", {"a"}, true), b = f.load("b", {"b"}, true);
   Launch first = f.session.launch(a), waits = f.session.launch(also_a), free = f.session.launch(b);
@@ -164,8 +164,8 @@ TEST(Launches, WhatWaitsHoldsUpNobodyWhomItDoesNotMeet) {
   waits.wait();
 }
 
-// Sources of the next launch act while the one before is under way; state keeps them in order.
-TEST(Launches, OfOnePlanFillTheSlotsAheadAndGoInOrder) {
+// Sources of the next launch act during the one before; state keeps them in order.
+TEST(Launches, OfOnePlanFillSlotsAheadAndRunInOrder) {
   Fixture f({.workers = 2, .in_flight = 8});
   PlanBuilder s(1, "ahead");
   ActorId in = s.actor("in", 0), work = s.actor("work", 1), out = s.actor("out", 1, 0, BodyKind::fetch);
@@ -188,7 +188,7 @@ TEST(Launches, OfOnePlanFillTheSlotsAheadAndGoInOrder) {
   }
 }
 
-TEST(Launches, AThirdWaitsInLaunchWhereTwoMayBeInFlight) {
+TEST(Launches, AThirdLaunchWaitsIfTwoMayBeInFlight) {
   Fixture f({.workers = 2, .in_flight = 2});
   int a = f.load("a", {"a"}, true), b = f.load("b", {"b"}, true);
   std::vector<Launch> two = {f.session.launch(a), f.session.launch(b)};
@@ -204,14 +204,14 @@ TEST(Launches, AThirdWaitsInLaunchWhereTwoMayBeInFlight) {
               KernelTable none({});
               Session({.in_flight = 0}, none);
             }),
-            "a session with 0 launches in flight; 1 to 1024 are possible");
+            "session with in_flight = 0: must be from 1 to 1024");
 }
 
-TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
+TEST(Launches, AnErrorInTheThirdOfEightReachesAllLaterOnesAndNamesTheThird) {
   KernelTable table(test_kernels());
   std::mutex gate;
   gate.lock();
-  std::vector<std::thread> waiting;  // each ends when its launch's first act may
+  std::vector<std::thread> waiting;  // each ends when its launch's first act may end
   Session session({.workers = 2, .in_flight = 8}, table);
   PlanBuilder s(1, "eight");
   ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 0);
@@ -236,12 +236,12 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   EXPECT_EQ(error_of([&] { launches[2].wait(); }), first);
   for (std::size_t i = 3; i < 8; ++i)
     EXPECT_EQ(error_of([&] { launches[i].wait(); }),
-              cat("launch ", i + 1, " did not run, because one before it failed: ", first));
+              cat("launch ", i + 1, " did not run, because an earlier launch failed: ", first));
   for (std::thread& thread : waiting) thread.join();
 }
 
-// Another plan's later launch failed: what was called before it, and does not meet it, runs all the same.
-TEST(Launches, MadeBeforeTheOneThatFailedStillRun) {
+// A later launch of another plan failed: launches made before it that do not conflict with it run nevertheless.
+TEST(Launches, MadeBeforeAFailedOneStillRun) {
   Fixture f;
   PlanBuilder s(1, "fails");
   ActorId a = s.actor("a", 1);
@@ -261,7 +261,7 @@ TEST(Launches, MadeBeforeTheOneThatFailedStillRun) {
   EXPECT_EQ(f.value("v"), 2);
 }
 
-TEST(Launches, OfOtherPlansRunThoughOneFailed) {
+TEST(Launches, OfOtherPlansRunAfterAFailedOne) {
   Fixture f;
   PlanBuilder s(1, "fails");
   ActorId a = s.actor("a", 0), b = s.actor("b", 0);
@@ -274,7 +274,7 @@ TEST(Launches, OfOtherPlansRunThoughOneFailed) {
   Launch first = f.session.launch(fails), second = f.session.launch(beside), third = f.session.launch(beside);
   EXPECT_TRUE(f.timer.active(2));
   f.timer.tick();
-  EXPECT_NE(error_of([&] { first.wait(); }), "no error") << "which waits for no other plan";
+  EXPECT_NE(error_of([&] { first.wait(); }), "no error") << "it waits for no other plan";
   EXPECT_TRUE(eventually([&] {
     f.timer.tick();
     return third.done();
@@ -283,14 +283,14 @@ TEST(Launches, OfOtherPlansRunThoughOneFailed) {
   EXPECT_NO_THROW(third.wait());
 }
 
-// Only launches that write it, made before, hold up a reader; and while somebody reads, none made later writes.
-TEST(Launches, AClientsTurnWaitsForItsVersionOnly) {
+// A read waits only for earlier launches that write the variable; during the read no later launch writes it.
+TEST(Launches, AVariableLockWaitsOnlyForItsVersion) {
   Fixture f;
   int a = f.load("a", {"a"}, true), b = f.load("b", {"b"}, true);
   f.zero("a"), f.zero("b");
   Launch slow = f.session.launch(b);
   EXPECT_TRUE(f.timer.active(1));
-  EXPECT_EQ(f.value("a"), 0) << "read while a launch is under way that does not touch it";
+  EXPECT_EQ(f.value("a"), 0) << "read during a launch that does not use it";
   Launch first = f.session.launch(a);
   EXPECT_TRUE(f.timer.active(2));
   auto later = std::async(std::launch::async, [turn = f.session.lock_variable("a", {{device, scalar}}, false)] {
@@ -313,14 +313,14 @@ TEST(Launches, AClientsTurnWaitsForItsVersionOnly) {
   EXPECT_EQ(f.value("a"), 2);
 }
 
-TEST(Launches, ATurnThatNobodyUsesPassesAndValuesMustFit) {
+TEST(Launches, AnUnusedVariableLockIsReleasedAndValuesMustMatch) {
   Fixture f;
   f.load("a", {"a"}, true);
   { VariableLock unused = f.session.lock_variable("a", {{device, scalar}}, true); }
   EXPECT_EQ(error_of([&] {
               f.session.lock_variable("a", {{device, scalar}}, true).write({});
             }),
-            "variable 'a': 0 values for its turn at 1 parts");
+            "variable 'a': 0 values are given for 1 parts");
   f.zero("a");
   EXPECT_EQ(f.value("a"), 0);
 }
@@ -333,20 +333,20 @@ class SlowSource : public Source {
     const int before = works == nullptr ? 0 : works->load();
     std::this_thread::sleep_for(takes_);
     overlaps += works != nullptr && (before % 2 == 1 || works->load() != before);
-    if (position == throws_at) throw Error(ErrorKind::data, "the source is dry");
+    if (position == throws_at) throw Error(ErrorKind::data, "the source is exhausted");
     threads.insert(std::this_thread::get_id());
     out.as<float>()[0] = static_cast<float>(position);
   }
   std::int64_t throws_at = -1;
-  const std::atomic<int>* works = nullptr;    // begins and ends of what may run meanwhile: odd while it does
-  mutable std::atomic<int> overlaps = 0;      // reads during which it ran
-  mutable std::set<std::thread::id> threads;  // one read after the other: of one input
+  const std::atomic<int>* works = nullptr;    // counts begins and ends of a concurrent kernel: odd while it runs
+  mutable std::atomic<int> overlaps = 0;      // reads during which the kernel ran
+  mutable std::set<std::thread::id> threads;  // unguarded: reads of one input are sequential
 
  private:
   std::chrono::microseconds takes_;
 };
 
-// x -> a timer's act -> y
+// x -> an act of "test.busy" -> y
 Plan reading_plan() {
   PlanBuilder s(1, "reading");
   ActorId in = s.actor("in", 0, 0, BodyKind::input), work = s.actor("work", 0),
@@ -377,7 +377,7 @@ std::vector<KernelRow> busy_kernels(std::chrono::microseconds takes, std::atomic
   return rows;
 }
 
-TEST(Launches, ASlowSourceIsReadBesideTheLaunchBefore) {
+TEST(Launches, ASlowSourceIsReadDuringTheLaunchBefore) {
   using std::chrono::microseconds;
   std::atomic<int> works = 0;
   KernelTable table(busy_kernels(microseconds(10'000), works));
@@ -394,11 +394,11 @@ TEST(Launches, ASlowSourceIsReadBesideTheLaunchBefore) {
   };
   run(0);
   run(100);
-  EXPECT_GE(slow->overlaps, steps) << "of " << 2 * steps << " reads; one after the other there would be none";
+  EXPECT_GE(slow->overlaps, steps) << "of " << 2 * steps << " reads; in sequence there would be none";
   EXPECT_EQ(slow->threads.size(), 2u) << "the first read on the worker, the others on the reader";
 }
 
-TEST(Launches, AFastSourceIsReadOnTheWorkerAndASlowOnesErrorIsTheLaunchs) {
+TEST(Launches, AFastSourceIsReadOnTheWorkerAndTheErrorOfASlowOneFailsTheLaunch) {
   using std::chrono::microseconds;
   std::atomic<int> works = 0;
   KernelTable table(busy_kernels(microseconds(0), works));
@@ -412,11 +412,11 @@ TEST(Launches, AFastSourceIsReadOnTheWorkerAndASlowOnesErrorIsTheLaunchs) {
   EXPECT_EQ(error_of([&] {
               session.launch(plan, {{"x", {slow, 2}}}).wait();
             }),
-            "in at sketch.cc:1: the source is dry [launch 23, actor 'in', device 0.0]");
+            "in at sketch.cc:1: the source is exhausted [launch 23, actor 'in', device 0.0]");
 }
 
-// The plans of RandomGraph with launches on each other's heels, each with an input of its own: a value that crossed
-// from one to another shows.
+// Plans of RandomGraph with launches in quick succession, each with its own input, so that a value of the wrong launch
+// is detected.
 TEST(Launches, RandomPlansComputeTheSameWithManyInFlight) {
   KernelTable table(test_kernels());
   for (unsigned seed = 1; seed <= 1000; ++seed) {

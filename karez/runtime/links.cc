@@ -1,4 +1,4 @@
-// Endpoints of communicators.
+// Creates the endpoints of communicators, and describes their exchanges.
 #include "karez/runtime/links.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ bool is_here(const Plan& plan, const PlanDevice& device) {
   return std::find(plan.devices.begin(), plan.devices.end(), device) != plan.devices.end();
 }
 
-// The same on all ranks, and another one's for every communicator of a program: no two move the same values among the
-// same devices.
+// Equal on all ranks, and different for every communicator of a program: no two move the same values among the same
+// devices.
 std::string identity_of(const Communicator& group) {
   return cat(join(group.members, " ", [](const PlanDevice& member) { return device_name(member); }), ": ",
              join(group.sequence, ", "));
@@ -60,7 +60,7 @@ class Linking {
   }
 
  private:
-  // With which members elsewhere this one exchanges bytes.
+  // Records the members on other ranks with which this one exchanges bytes.
   void note(const Actor& actor) {
     const CommunicatorId c = actor.collective->communicator;
     const Communicator& group = plan_.communicators[c];
@@ -74,14 +74,14 @@ class Linking {
   void link(CommunicatorId c, const std::string& name, comm::Endpoint& endpoint, int peer) {
     const PlanDevice& there = plan_.communicators[c].members[static_cast<std::size_t>(peer)];
     require(connect_ != nullptr, "communicator ", c, ": member ", device_name(there),
-            " is in another process, and this session knows of none");
+            " is in another process, but this session has no peers");
     const int low = std::min(endpoint.member(), peer), high = std::max(endpoint.member(), peer);
     endpoint.connect(peer, connect_(there.rank, cat(name, "\n", low, " ", high), endpoint.notifier()));
   }
 
   const Plan& plan_;
   const ConnectRank& connect_;
-  ById<CommunicatorId, std::map<int, std::set<int>>> peers_;  // of each member here
+  ById<CommunicatorId, std::map<int, std::set<int>>> peers_;  // of each member on this rank
 };
 
 }  // namespace
@@ -108,8 +108,8 @@ comm::CollectiveSpec checked_spec(const Plan& plan, const Actor& actor) {
   comm::CollectiveSpec spec = spec_of(plan, actor);
   comm::check(spec);
   const std::int64_t needs = comm::staging_bytes(spec), has = c.staging ? c.staging->view.bytes() : 0;
-  require(needs <= has, "actor '", actor.name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members, " needs ",
-          needs, " bytes of staging, but the plan gives ", has);
+  require(needs <= has, "actor '", actor.name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members,
+          " members needs ", needs, " bytes of staging, but the plan gives ", has);
   return spec;
 }
 
@@ -119,8 +119,8 @@ ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& p
 
 namespace {
 
-// Of one collective, by member elsewhere: the bytes of its messages from the higher member to the lower, and from the
-// lower to the higher.
+// Of one collective, by member on another rank: the bytes of its messages from the higher member to the lower, and from
+// the lower to the higher.
 std::map<int, std::array<std::string, 2>> messages_elsewhere(const Plan& plan, const Actor& actor) {
   const Communicator& group = plan.communicators[actor.collective->communicator];
   std::map<int, std::array<std::string, 2>> out;
@@ -137,7 +137,7 @@ std::map<int, std::array<std::string, 2>> messages_elsewhere(const Plan& plan, c
 }  // namespace
 
 std::vector<Exchange> exchanges_of(const Plan& plan) {
-  std::map<std::tuple<CommunicatorId, int, int>, std::map<int, std::string>> lines;  // by link, by turn
+  std::map<std::tuple<CommunicatorId, int, int>, std::map<int, std::string>> lines;  // by link and turn
   for (const Actor& actor : plan.actors) {
     if (!actor.collective) continue;
     const Collective& c = *actor.collective;

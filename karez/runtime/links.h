@@ -1,5 +1,5 @@
-// The endpoints of a plan's communicators: links within this rank, and to other ranks' processes where a collective
-// exchanges bytes with them.
+// The endpoints of a plan's communicators: links within this rank, and to other ranks with which a collective exchanges
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,33 @@
 
 namespace karez::runtime {
 
-// One collective as its member runs it.
+// The collective of an actor, as its member runs it.
 comm::CollectiveSpec spec_of(const Plan& plan, const Actor& actor);
-// The same; an error where its pieces do not fit its tensors, or where the plan gives it less staging than it needs.
+// The same, with checks: an error if its boxes do not match its tensors, or if the plan gives it less staging than it
+// needs.
 comm::CollectiveSpec checked_spec(const Plan& plan, const Actor& actor);
 
-// Makes one end of a link to another rank. Both ends give the same name; no other link between the two processes has
-// it.
+// Creates one end of a link to another rank. Both ends give the same name, which no other link between the two
+// processes has.
 using ConnectRank =
     std::function<std::unique_ptr<comm::Link>(int rank, const std::string& name, comm::Notifier& notifier)>;
 
-// By communicator; none where this rank's devices run no collective of it. A member elsewhere without a `connect` is an
-// error.
-//
-// A link is named by what all ranks agree on: the communicator's members and sequence and the two that it joins, never
-// a plan's own numbers. Whoever exchanges no byte in any collective of the sequence has no link.
+// By communicator; null if this rank's devices run no collective of it. A member on another rank without a `connect` is
+// an error.
+// The name of a link consists of data that is equal on all ranks: the communicator's members and sequence and the two
+// members that it connects, never numbers of one plan. Members that exchange no bytes in any collective of the sequence
+// have no link.
 ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& plan, const ConnectRank& connect);
 
-// What a plan's collectives exchange with one other rank over one link: who is joined, then for each collective in its
-// turn the bytes of its messages in their order. Both ranks say the same where their plans agree.
+// The exchange of a plan's collectives with one other rank over one link: the two members, then for each turn the bytes
+// of its messages in order. The text is equal on both ranks if their plans match.
 struct Exchange {
-  int rank = 0;  // the other
+  int rank = 0;  // the other rank
   std::string text;
 };
 std::vector<Exchange> exchanges_of(const Plan& plan);
 
-// Over all ranks these add up to 0 where any two of them say the same of what they exchange.
+// Over all ranks these add up to 0 if any two ranks have the same text for their exchanges.
 std::uint64_t sum_of(int rank, const std::vector<Exchange>& exchanges);
 
 }  // namespace karez::runtime

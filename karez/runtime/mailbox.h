@@ -1,5 +1,5 @@
-// A worker's mailbox: many post, one takes; nothing allocates, because every mail that can be on its way exists since
-// the plan was loaded.
+// A worker's mailbox, with many senders and one receiver. It does not allocate: mails of the protocol are created when
+// a plan is loaded.
 #pragma once
 
 #include <atomic>
@@ -12,24 +12,24 @@ namespace karez::runtime {
 
 struct WorkerPlan;
 
-// What a worker may be told. A mail belongs to its sender and may be posted again once its receiver took it.
+// A message to a worker. A mail belongs to its sender and may be posted again once its receiver has taken it.
 struct Mail {
   enum class Kind : std::uint8_t {
-    message,         // of the protocol, to an actor of `part` or to the session
-    finished,        // an asynchronous kernel of the actor at `place` is done
-    arrival,         // something a collective of sequence `place` waits for has happened
-    abandon,         // a collective of this plan broke: the others will not come
-    resume,          // collectives of this part that were held may begin
-    invalidate,      // payload: a InvalidatedOp, which failed on another rank
-    abort_launches,  // payload: a Breaking
-    launch,          // payload: a LaunchRecord to be queued
-    unlock,          // payload: a client's LaunchRecord whose turn at variables is over
-    attach,          // a part to be served from now on
-    set_affinity,    // payload: a CpuSet, where to run
-    query,           // payload: an Inquiry, who waits for what
-    unload,          // payload: a Loaded that no launch will name any more
-    detach,          // a part to be served no longer
-    detached,        // payload: the Loaded a part of which is served no longer
+    message,         // of the protocol, to an actor of `worker_plan` or to the session
+    finished,        // the asynchronous kernel or slow read of the actor at `local_index` is done
+    arrival,         // an event on the links of the sequence at `local_index`
+    abandon,         // a collective of this plan broke: its other members will not take part
+    resume,          // held collectives of this worker plan may begin
+    invalidate,      // payload: an InvalidatedOp, which failed on another rank
+    abort_launches,  // payload: a LaunchAbort
+    launch,          // payload: a LaunchRecord to queue
+    unlock,          // payload: the LaunchRecord of a released variable lock
+    attach,          // a worker plan to serve from now on
+    set_affinity,    // payload: a CpuSet, the cores to run on
+    query,           // payload: a WorkerQuery
+    unload,          // payload: a LoadedPlan that no later launch uses
+    detach,          // a worker plan to serve no longer
+    detached,        // payload: the LoadedPlan of a worker plan that was detached
     stop,
   };
   Mail* next = nullptr;
@@ -38,11 +38,11 @@ struct Mail {
   WorkerPlan* worker_plan = nullptr;
   void* payload = nullptr;
   Message message;
-  std::uint64_t ticket = 0;  // of the launch that a message belongs to
+  std::uint64_t ticket = 0;  // of the launch of the message
 };
 
-// A stack that the reader empties at once and turns round: one exchange to post, one to take all. An idle reader leaves
-// a mark in the place of the first mail, so only those who find the mark pay for waking it.
+// A stack that the reader empties at once and reverses: one exchange to post, one to take all. A sleeping reader leaves
+// a mark in place of the first mail, so only a sender that finds the mark pays for waking it.
 class Mailbox {
  public:
   void post(Mail* mail) {
@@ -56,7 +56,7 @@ class Mailbox {
     }
   }
   bool empty() const { return first_.load(std::memory_order_relaxed) == nullptr; }
-  // All mails, oldest first; those of one sender in the order it posted them.
+  // Returns all mails, oldest first; mails of one sender are in the order in which it posted them.
   Mail* take_all() {
     Mail* mail = first_.exchange(nullptr, std::memory_order_acquire);
     Mail* oldest = nullptr;
@@ -68,7 +68,7 @@ class Mailbox {
     }
     return oldest;
   }
-  // Sleeps until there is mail. By the reader alone.
+  // Sleeps until there is mail. For the reader only.
   void sleep() {
     std::uint32_t seen = wakes_.load(std::memory_order_acquire);
     Mail* none = nullptr;

@@ -1,5 +1,4 @@
-// Tests of the mailbox and of strided copies: order, no mail lost while the reader parks, and no allocation-free
-// shortcut that copies wrongly.
+// Tests of the mailbox (order, no mail lost while the reader sleeps) and of strided copies.
 #include "karez/runtime/mailbox.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +11,7 @@
 namespace karez::runtime {
 namespace {
 
-TEST(Mailbox, MailsComeOutInTheOrderTheyWerePosted) {
+TEST(Mailbox, MailsAreTakenInTheOrderInWhichTheyWerePosted) {
   Mailbox box;
   std::vector<Mail> mails(5);
   EXPECT_TRUE(box.empty());
@@ -27,7 +26,7 @@ TEST(Mailbox, MailsComeOutInTheOrderTheyWerePosted) {
   EXPECT_EQ(box.take_all(), nullptr);
 }
 
-TEST(Mailbox, AParkedReaderMissesNothingFromSeveralSenders) {
+TEST(Mailbox, ASleepingReaderMissesNoMailOfSeveralSenders) {
   constexpr int senders = 3, each = 20000;
   Mailbox box;
   std::vector<std::vector<Mail>> mails(senders);
@@ -45,7 +44,7 @@ TEST(Mailbox, AParkedReaderMissesNothingFromSeveralSenders) {
     });
   std::vector<int> due(senders, 0);
   for (int count = 0; count < senders * each;) {
-    box.sleep();  // returns at once where there is mail
+    box.sleep();  // returns at once if there is mail
     for (Mail* mail = box.take_all(); mail != nullptr; mail = mail->next) {
       ASSERT_EQ(mail->local_index, due[static_cast<std::size_t>(mail->message.port)]++)
           << "out of order from sender " << mail->message.port;
@@ -73,7 +72,7 @@ TEST(HostCopy, StridedTensorsAreCopiedElementByElementAndDenseOnesWhole) {
     }
 }
 
-TEST(HostCopy, EmptyTensorsAndScalarsAndForeignShapes) {
+TEST(HostCopy, EmptyTensorsAndScalarsAreCopiedAndOtherShapesRefused) {
   float from = 3, to = 0;
   auto* f = reinterpret_cast<std::byte*>(&from);
   auto* t = reinterpret_cast<std::byte*>(&to);

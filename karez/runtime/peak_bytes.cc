@@ -1,4 +1,4 @@
-// Bytes in use over a simulated run, by the ranges between neighbouring ends of slots.
+// The peak of the bytes in use during a simulated run, counted by the ranges between adjacent boundaries of slots.
 #include <algorithm>
 
 #include "karez/runtime/simulator.h"
@@ -12,7 +12,7 @@ ById<DeviceId, std::int64_t> peak_bytes(const Plan& plan, const Simulation& run)
     for (int slot = 0; plan.reg(r).block.valid() && slot < plan.reg(r).slots; ++slot)
       for (const std::int64_t end : {begin_of(r, slot), begin_of(r, slot) + plan.reg(r).bytes})
         ends[plan.reg(r).block].push_back(end);
-  ById<BlockId, std::vector<int>> holders(plan.blocks.size());  // of the bytes from each end to the next
+  ById<BlockId, std::vector<int>> holders(plan.blocks.size());  // of the bytes from each boundary to the next
   for (BlockId b : plan.blocks.ids()) {
     std::sort(ends[b].begin(), ends[b].end());
     ends[b].erase(std::unique(ends[b].begin(), ends[b].end()), ends[b].end());

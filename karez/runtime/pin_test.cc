@@ -1,5 +1,5 @@
-// Tests of how workers' threads run: the threads of a kernel's team on as many cores as the team has threads, where
-// workers are pinned, which share none; all of them in short turns.
+// Tests of the threads of workers: pinned workers share no cores, the threads of a team use as many cores as the team
+// has threads, and all threads have short time slices.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -33,26 +33,26 @@ std::vector<int> allowed_cpus() {
   return out;
 }
 
-// How many threads a team of so many gets: under OMP_THREAD_LIMIT (ThreadSanitizer's runs set it to one) fewer, which
-// do the others' parts.
+// The number of threads that a team gets: fewer under OMP_THREAD_LIMIT (which is one under ThreadSanitizer); these then
+// also do the parts of the missing ones.
 int granted(int team) { return std::min(team, omp_get_thread_limit()); }
 
-// What each thread of a team said of itself while the kernel ran.
+// The report of one thread of a team, made while the kernel ran.
 struct ThreadReport {
   pid_t thread;
   int runs_on;
   std::vector<int> allowed;
-  std::int64_t turn;  // ns; 0: the kernel's own, as before Linux 6.12
+  std::int64_t turn;  // time slice in ns; 0: the kernel's default, as before Linux 6.12
 };
 std::int64_t turn_of_this_thread() {
-  std::int64_t attributes[6] = {};  // size and class, flags, niceness, turn, two more: sched_getattr(2)
+  std::int64_t attributes[6] = {};  // size and policy, flags, niceness, time slice, two more: sched_getattr(2)
   EXPECT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof attributes, 0), 0);
   return attributes[3];
 }
 struct Report {
   std::mutex mutex;
   std::vector<ThreadReport> said;
-  // A kernel whose team reports, and meets before it ends, so that no thread does the parts of two.
+  // A kernel whose threads report and then wait for each other, so that no thread does the parts of two.
   KernelRow row() {
     return test_row("report", [this](const CallSpec& c) -> PreparedKernel {
       return [this, team = c.team, granted = granted(c.team)](const KernelArgs&) {
@@ -69,7 +69,7 @@ struct Report {
   }
 };
 
-// One actor on each worker, each with a kernel of so large a team.
+// One actor on each worker, each with a kernel of the given team size.
 Plan reporting(int workers, int team) {
   PlanBuilder s;
   for (int w = 0; w < workers; ++w) {
@@ -85,16 +85,15 @@ Plan reporting(int workers, int team) {
 TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
   const std::vector<int> all = cpu_budget().cpus;
   const auto cores = static_cast<int>(all.size());
-  // On one core a team of two has no choice, pinned or not: then its threads may run on that core and nowhere else. On
-  // three and more a team grows by a thread while the others live on with what they were bound to.
+  // On one core the threads of a team of two may only run on that core, pinned or not. On three or more cores a team
+  // grows by one thread while the other threads keep their old binding.
   const int team = std::clamp(cores, 2, 3);
   const std::vector<int> due(all.begin(), all.begin() + std::min(team, cores));
   for (int before : {0, team - 1}) {
     Report report;
     KernelTable table({report.row()});
     Session session({.workers = 1, .pin = true}, table);
-    if (before > 0)
-      session.launch(session.load(reporting(1, before))).wait();  // the worker was bound to fewer for this one
+    if (before > 0) session.launch(session.load(reporting(1, before))).wait();  // the worker was bound to fewer cores
     int plan = session.load(reporting(1, team));
     report.said.clear();
     session.launch(plan).wait();
@@ -110,8 +109,8 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
   EXPECT_EQ(allowed_cpus(), all) << "the client's thread keeps its own";
 }
 
-// A thread that asks gets them where the kernel has them.
-TEST(ShortTimeSlice, AreThoseOfAllThreadsOfATeam) {
+// A thread that requests a short time slice gets it if the kernel supports it.
+TEST(ShortTimeSlice, IsSetForAllThreadsOfATeam) {
   std::int64_t asked = 0;
   std::thread([&] {
     comm::request_short_time_slice();
@@ -133,7 +132,7 @@ TEST(Pin, WorkersOfTeamsOfOneHaveACoreEach) {
   Session session({.workers = 2, .pin = true}, table);
   session.launch(session.load(reporting(2, 1))).wait();
   ASSERT_EQ(report.said.size(), 2u);
-  // A session has at most as many workers as cores: on one core, one worker does both.
+  // A session has at most as many workers as cores: on one core, one worker runs both actors.
   std::set<pid_t> threads{report.said[0].thread, report.said[1].thread};
   EXPECT_EQ(threads.size(), std::min<std::size_t>(2, all.size()));
   std::set<int> used;

@@ -1,5 +1,5 @@
-// Pipelines by slots alone: with one slot for each stage that follows, and who stands later in the program first, acts
-// are those of 1F1B, in virtual time and in the engine. Nothing in the plan names a schedule.
+// Tests that pipelines follow from slots and priorities: with one slot for each following stage, and priority for later
+// actors, acts follow the 1F1B schedule, in the simulator and in the engine. Nothing in the plan names a schedule.
 #include <gtest/gtest.h>
 
 #include "karez/runtime/session.h"
@@ -9,18 +9,18 @@
 namespace karez::runtime {
 namespace {
 
-// Forward and backward of each stage on a stream of its own, an update behind each backward's last act.
+// Forward and backward of each stage on its own stream, and an update after each backward's last act.
 struct Pipeline {
   PlanBuilder s;
   std::vector<ActorId> forward, backward;
   std::vector<RegisterId> stash;
 
-  // `less`: so many slots fewer in the stash of stage 0.
+  // `less`: the number of slots removed from the stash of stage 0.
   Pipeline(int stages, int pieces, int less = 0) : s(1, cat("pipeline.", stages, ".", pieces)) {
     for (int i = 0; i < stages; ++i) {
       forward.push_back(s.actor(cat("F", i), i));
       backward.push_back(s.actor(cat("B", i), i));
-      s.plan.actors[forward.back()].priority = 1;  // who is nearer to the end acts first
+      s.plan.actors[forward.back()].priority = 1;  // backward acts first
     }
     s.start(forward[0], pieces);
     for (int i = 0; i < stages; ++i) {
@@ -36,8 +36,8 @@ struct Pipeline {
       for (ActorId actor : *list) s.call(actor, "test.timer", {}, {});
   }
 
-  // What one stage does, "F0 F1 B0 F2 B1 ...", by its definition: a forward for each stage that follows and itself,
-  // then one backward and one forward in turn, then the backwards that are left.
+  // The 1F1B schedule of one stage, "F0 F1 B0 F2 B1 ...": one forward for itself and for each following stage, then one
+  // backward and one forward alternately, then the remaining backwards.
   static std::string one_f_one_b(int stage, int stages, int pieces) {
     std::string text;
     int forwards = 0, backwards = 0;
@@ -80,7 +80,7 @@ TEST(Pipeline, ActsAreOneForwardOneBackwardInVirtualTime) {
       }
 }
 
-TEST(Pipeline, TheBubbleIsThatOfItsLengthAndOneSlotLessCostsMore) {
+TEST(Pipeline, TheBubbleFollowsFromTheNumberOfStagesAndOneSlotLessCostsMore) {
   for (int p = 2; p <= 8; ++p)
     for (int m : {4, 5, 8, 16, 33, 64}) {
       auto makespan = [&](int less) {
@@ -95,7 +95,7 @@ TEST(Pipeline, TheBubbleIsThatOfItsLengthAndOneSlotLessCostsMore) {
     }
 }
 
-// Acts end by a timer that ticks when the engine has begun all that the simulator says is under way at that time.
+// Acts end by a timer that ticks when the engine has begun all acts that run in the simulator at that time.
 TEST(Pipeline, ActsAreOneForwardOneBackwardInTheEngine) {
   for (int p : {2, 3, 4})
     for (int m : {4, 8}) {

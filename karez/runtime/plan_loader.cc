@@ -1,6 +1,6 @@
-// A plan made ready: blocks, kernels, address tables, collectives, and the mails that actors may send each other across
+// Loads a plan: blocks, kernels, address tables, collectives, and the mails that actors may send each other across
 // workers.
-#include "karez/runtime/loaded_plan.h"
+#include "karez/runtime/plan_loader.h"
 
 #include <algorithm>
 #include <tuple>
@@ -12,18 +12,6 @@
 #include "karez/runtime/poison.h"
 
 namespace karez::runtime {
-
-std::string device_name(const PlanDevice& device) { return cat(device.rank, ".", device.device); }
-
-void sort_accesses(std::vector<VariableAccess>& accesses) {
-  std::sort(accesses.begin(), accesses.end(), [](const VariableAccess& a, const VariableAccess& b) {
-    return a.variable == b.variable ? a.writes > b.writes
-                                    : std::less<>()(a.variable, b.variable);  // the first of equals says all
-  });
-  accesses.erase(std::unique(accesses.begin(), accesses.end(),
-                             [](const VariableAccess& a, const VariableAccess& b) { return a.variable == b.variable; }),
-                 accesses.end());
-}
 
 namespace {
 
@@ -67,8 +55,8 @@ class Preparation {
   int worker_of(const Actor& actor) const { return dealt_[actor.stream]; }
   const PlanDevice& device_of(const Actor& actor) const { return plan_.devices[plan_.stream(actor.stream).device]; }
 
-  // Registers and scratch hold nothing between launches, so that all plans of a device have theirs in one arena: their
-  // launches follow each other. What a plan computes when it is loaded stays.
+  // Registers and scratch hold no data between launches, so all plans of a device keep theirs in one arena, and their
+  // launches are ordered. Constants that a plan computes when it is loaded are not in the arena.
   void allocate_blocks() {
     std::map<DeviceId, std::int64_t> shared;
     ById<BlockId, std::int64_t> offset;
@@ -121,7 +109,7 @@ class Preparation {
     const Variable& v = *known->second;
     require(v.layout == b.layout && v.memory.bytes() == b.bytes, "plan '", plan_.name, "': variable '", b.name,
             "' of device ", device.name(), " is stored as ", v.layout, " (", v.memory.bytes(),
-            " bytes), but this plan wants ", b.layout, " (", b.bytes, " bytes)");
+            " bytes), but this plan requires ", b.layout, " (", b.bytes, " bytes)");
     return hold(known->second);
   }
 
@@ -129,7 +117,7 @@ class Preparation {
     return loaded_->variables.emplace_back(std::move(variable))->memory.data();
   }
 
-  // Dealing out: an actor's place among its worker's is its place in the pick order.
+  // Assigns actors to workers: the local index of an actor is its position in the worker's priority order.
   void make_worker_plans() {
     const PortNumbers places(plan_);
     std::vector<std::vector<ActorId>> dealt(options_.boxes.size());
@@ -160,7 +148,7 @@ class Preparation {
     }
   }
 
-  // What an input reads whole, and nobody writes, may be read where its source has it.
+  // A register that one input fills as a whole, and no other actor writes, may be read at the address of the source.
   void find_slot_addresses() {
     loaded_->slot_addresses.resize(plan_.registers.size());
     for (const Actor& actor : plan_.actors) {
@@ -176,7 +164,7 @@ class Preparation {
     }
   }
 
-  // Sets the cell, and notes how it moves with the slot of the port the operand lies in.
+  // Sets the cell, and records how it changes with the slot of the operand's port.
   void locate(ActorState& a, const Operand& o, std::byte** cell) {
     *cell = nullptr;
     if (!o.reg.valid()) {
@@ -202,7 +190,7 @@ class Preparation {
     at->patches.push_back({cell, base, r.stride, o.offset});
   }
 
-  // Inside a catch block: the same error, with the place before its text.
+  // Call in a catch block: throws the same error with the place in front of its text.
   [[noreturn]] void fail_call(std::string_view when, const std::string& where) const {
     const Error error = current_error();
     throw Error(error.kind, cat("plan '", plan_.name, "', ", when, where, ": ", error.what()), error.where);
@@ -236,8 +224,8 @@ class Preparation {
       for (std::size_t i = 0; i < call.out.size(); ++i) locate(a, call.out[i], &prepared.out[i]);
       if (call.workspace) locate(a, *call.workspace, &prepared.workspace);
       require(prepared.async == nullptr || (actor.calls.size() == 1 && call.acts.all()), "actor '", actor.name,
-              "': kernel ", call.kernel, " finishes later, so it must be the only call",
-              call.acts.all() ? "" : ", in all acts");
+              "': kernel ", call.kernel, " is asynchronous, so it must be the only call of its actor",
+              call.acts.all() ? "" : " and run in all acts");
       a.calls_differ = a.calls_differ || !call.acts.all();
     }
     a.work = work_of(a);
@@ -300,7 +288,7 @@ class Preparation {
     return std::find_if(list.begin(), list.end(), [&](const PlanBinding& b) { return b.layout->name == name; });
   }
 
-  // Which part of the whole an operand is; a fetch without a slice keeps all of it.
+  // The part of the whole that an operand covers; a fetch without a slice keeps the whole.
   ShardLayout::Shard part_of(const Actor& actor, std::size_t operand, Shape& whole) const {
     const View& view = actor.bound[operand].view;
     const bool sliced = operand < actor.slices.size();
@@ -309,7 +297,7 @@ class Preparation {
             sliced ? actor.slices[operand].ints("begin") : Ints(view.shape.size(), 0), View(view.dtype, view.shape)};
   }
 
-  // What is fed and fetched, by name: the parts of it that the plan's actors read or keep, by device.
+  // Feeds and fetches by name, with the parts that the plan's actors read or keep, by device.
   void make_bindings() {
     for (const Actor& actor : plan_.actors) {
       if (!binds(actor)) continue;
@@ -322,8 +310,8 @@ class Preparation {
         if (at == list.end())
           at = list.insert(at, {std::make_shared<ShardLayout>(ShardLayout{actor.binding, type, {}}), actor.where});
         ShardLayout& layout = *at->layout;
-        require(layout.type == type, "plan '", plan_.name, "': '", actor.binding, "' is bound as ", layout.type,
-                " and as ", type);
+        require(layout.type == type, "plan '", plan_.name, "': binding '", actor.binding, "' has two types, ",
+                layout.type, " and ", type);
         auto before = [](const ShardLayout::Shard& a, const ShardLayout::Shard& b) {
           return std::tie(a.place.rank, a.place.device, a.begin, a.view.shape) <
                  std::tie(b.place.rank, b.place.device, b.begin, b.view.shape);
@@ -398,8 +386,8 @@ class Preparation {
         sequence->arrival.kind = Mail::Kind::arrival;
         sequence->arrival.worker_plan = &part;
         sequence->arrival.local_index = static_cast<int>(part.sequences.size()) - 1;
-        // The run answers its bell whenever it looks, so the bell may ring again before the mail of the ring before was
-        // opened.
+        // The run acknowledges its notifier whenever it polls, so it may be notified again before the mail of the
+        // earlier notification was opened.
         sequence->endpoint->set_wake([box = options_.boxes[part.worker], sequence] {
           if (!sequence->arrival_posted.exchange(true, std::memory_order_acq_rel)) box->post(&sequence->arrival);
         });
@@ -414,7 +402,7 @@ class Preparation {
     }
   }
 
-  // A mail for every message an actor can send to another worker. Lanes say how many; the receiver's part is known now.
+  // Creates a mail for every message that an actor can send to another worker, one per lane.
   void make_mails() {
     for (ActorId i : plan_.actors.ids()) {
       ActorState& a = state(i);
@@ -431,7 +419,7 @@ class Preparation {
     loaded_->session_ports.done_mails.resize(static_cast<std::size_t>(loaded_->session_ports.session_done.lanes()));
   }
 
-  // A variable is written where an act's result lies in its bytes.
+  // A variable is written if a result of an act is in its bytes.
   void find_accesses() {
     ById<BlockId, bool> written(plan_.blocks.size(), false);
     for (const Actor& actor : plan_.actors) for_each_written(actor, [&](BlockId block) { written[block] = true; });
@@ -447,7 +435,7 @@ class Preparation {
       DeviceId device = call.out.empty() ? DeviceId(0) : plan_.block(call.out[0].block).device;
       PreparedCall prepared;
       prepare_call(prepared, call, plan_.devices[device].kind);
-      require(prepared.async == nullptr, "set-up: kernel ", call.kernel, " finishes later");
+      require(prepared.async == nullptr, "set-up: kernel ", call.kernel, " is asynchronous");
       auto fixed = [&](const Operand& o) {
         return o.block.valid() ? loaded_->block_address[o.block] + o.offset : nullptr;
       };

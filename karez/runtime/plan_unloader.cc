@@ -1,9 +1,7 @@
-// Unloading: the two rounds.
+// The two rounds of unloading a plan.
 #include "karez/runtime/plan_unloader.h"
 
 #include <algorithm>
-
-#include "karez/runtime/session.h"
 
 namespace karez::runtime {
 
@@ -16,9 +14,9 @@ void PlanUnloader::on_launch_end(LoadedPlan& loaded) {
   if (--loaded.queued == 0 && loaded.unloading) request_detach(loaded);
 }
 
-// When a launch is over every act that mattered is, but tokens may still be on their way home. In the first round each
-// worker stops serving its part, and so stops sending. What was sent before stands in the mailboxes before the mail of
-// the second round: when all have answered that one, too, no mail of this plan is left anywhere.
+// When a launch is over, all acts that it waits for are over, but tokens may still be in transit back. In the first
+// round each worker stops serving its worker plan, and so stops sending. Earlier messages are in the mailboxes before
+// the mail of the second round: when all workers have answered that too, no mail of this plan is left anywhere.
 void PlanUnloader::request_detach(LoadedPlan& loaded) {
   ++loaded.unload_round;
   for (auto& worker_plan : loaded.worker_plans) loaded.attached += worker_plan != nullptr;
@@ -27,7 +25,7 @@ void PlanUnloader::request_detach(LoadedPlan& loaded) {
     worker_plan->detach.kind = Mail::Kind::detach;
     loaded.boxes[static_cast<std::size_t>(worker_plan->worker)]->post(&worker_plan->detach);
   }
-  if (loaded.attached == 0) session_.on_unloaded(loaded);  // a plan without an actor
+  if (loaded.attached == 0) owner_.on_unloaded(loaded);  // a plan without actors
 }
 
 void PlanUnloader::detach(WorkerPlan& worker_plan) {
@@ -36,7 +34,8 @@ void PlanUnloader::detach(WorkerPlan& worker_plan) {
   open_late_mail(worker_plan.detach);
 }
 
-// Mail for a part that is leaving: it has no effect, except that an asynchronous kernel that still runs is waited for.
+// Mail for a worker plan that is no longer served has no effect, except that a running asynchronous kernel is waited
+// for.
 void PlanUnloader::open_late_mail(Mail& mail) {
   WorkerPlan& worker_plan = *mail.worker_plan;
   if (mail.kind == Mail::Kind::finished) {
@@ -55,7 +54,7 @@ void PlanUnloader::open_late_mail(Mail& mail) {
 
 void PlanUnloader::detached(LoadedPlan& loaded) {
   if (--loaded.attached > 0) return;
-  if (loaded.unload_round == 2) return session_.on_unloaded(loaded);
+  if (loaded.unload_round == 2) return owner_.on_unloaded(loaded);
   for (auto& worker_plan : loaded.worker_plans)
     if (worker_plan) worker_plan->detach.worker_plan = worker_plan.get();
   request_detach(loaded);

@@ -1,32 +1,31 @@
-// Unloading a plan while others run: its workers let go of it in two rounds of mail, and then nobody can touch its
-// memory any more.
+// Unloads a plan while others run: its workers detach from it in two rounds of mail, after which no thread uses its
+// memory.
 #pragma once
 
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/protocol.h"
+#include "karez/runtime/worker_owner.h"
 
 namespace karez::runtime {
 
-class Session;
-
 class PlanUnloader {
  public:
-  PlanUnloader(Session& session, Protocol& protocol) : session_(session), protocol_(protocol) {}
+  PlanUnloader(WorkerOwner& owner, Protocol& protocol) : owner_(owner), protocol_(protocol) {}
 
-  // Worker 0: the plan shall go (it hears of it after every launch of the plan, because both are posted in order); a
-  // launch of it is over; a part of it answered.
+  // Worker 0 only: the plan is to be unloaded (posted after the mail of all its launches); a launch of it is over; a
+  // worker plan of it has answered.
   void begin(LoadedPlan& loaded);
   void on_launch_end(LoadedPlan& loaded);
   void detached(LoadedPlan& loaded);
 
-  // Any worker: stop serving the part; mail for a part that is leaving.
+  // Any worker: stops serving the worker plan; handles mail for a worker plan that is no longer served.
   void detach(WorkerPlan& worker_plan);
   void open_late_mail(Mail& mail);
 
  private:
   void request_detach(LoadedPlan& loaded);
 
-  Session& session_;
+  WorkerOwner& owner_;
   Protocol& protocol_;
 };
 

@@ -1,5 +1,5 @@
-// Tests of unloading: launches made before end as they should, other plans go on, and memory, counters and numbers are
-// as promised.
+// Tests of unloading: earlier launches end normally, other plans continue, and memory, counters and plan numbers are
+// correct.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -23,14 +23,14 @@ const KernelTable& kernels() {
   return table;
 }
 
-// Whether the session holds so many plans within a minute.
+// Whether the session's number of plans becomes `plans` within a minute.
 bool comes_to(Session& session, int plans) {
   return eventually([&] { return session.plans() == plans; });
 }
 
 Feeds ones() { return {{"x", {array_source(HostArray::of<float>({4}, {1, 1, 1, 1})), 0}}}; }
 
-// y = x + bias by an actor on each of two workers, through a register of so many bytes.
+// y = x + bias by actors on two workers, through a register of `bytes` bytes.
 Plan two_steps(const std::string& name, double bias, std::int64_t bytes = 16) {
   PlanBuilder s(1, name);
   ActorId in = s.actor("in", 0, 0, BodyKind::input), add = s.actor("add", 1),
@@ -53,7 +53,7 @@ TEST(Unload, LaunchesMadeBeforeRunToTheirEnd) {
   Session session({.workers = 2}, kernels());
   for (int round = 0; round < 20; ++round) {
     int plan = session.load(two_steps("first", round));
-    EXPECT_EQ(plan, round) << "a number is not given again";
+    EXPECT_EQ(plan, round) << "numbers are not reused";
     std::vector<Launch> launches;
     for (int i = 0; i < 10; ++i) launches.push_back(session.launch(plan, ones()));
     EXPECT_TRUE(session.unload(plan));
@@ -64,7 +64,7 @@ TEST(Unload, LaunchesMadeBeforeRunToTheirEnd) {
   }
 }
 
-TEST(Unload, OtherPlansGoOnMeanwhile) {
+TEST(Unload, OtherPlansRunMeanwhile) {
   Session session({.workers = 2}, kernels());
   int stays = session.load(two_steps("stays", 0.5));
   std::vector<int> plans;
@@ -86,7 +86,7 @@ TEST(Unload, OtherPlansGoOnMeanwhile) {
   EXPECT_EQ(result(session.launch(stays, ones())), 1.5f);
 }
 
-TEST(Unload, RandomGraphsLeaveWithAllTheirLaunches) {
+TEST(Unload, RandomGraphsAreUnloadedAfterAllTheirLaunches) {
   for (int workers : {1, 2}) {
     Session session({.workers = workers, .poison = true}, kernels());
     for (unsigned seed = 1; seed <= 60; ++seed) {
@@ -117,13 +117,13 @@ TEST(Unload, MemoryIsFreedAndCountersStay) {
     Counters now = session.counters();
     if (i == 1) one = now;
     EXPECT_EQ(now.launches, i);
-    EXPECT_EQ(now.acts, i * 3) << "what freed plans counted stays counted";
+    EXPECT_EQ(now.acts, i * 3) << "counts of freed plans are kept";
     EXPECT_EQ(now.messages, i * one.messages);
   }
   EXPECT_LE(session.counters().peak_bytes.at("0.0"), big + 1024) << "one plan's memory at a time";
 }
 
-TEST(Unload, VariablesStay) {
+TEST(Unload, VariablesRemain) {
   auto counting = [] {
     PlanBuilder s(1, "counting");
     ActorId n = s.actor("n", 0, 0, BodyKind::state), add = s.actor("add");
@@ -144,7 +144,7 @@ TEST(Unload, VariablesStay) {
   EXPECT_TRUE(comes_to(session, 0));
 }
 
-TEST(Unload, APlanWhoseLaunchFailedLeaves) {
+TEST(Unload, APlanWhoseLaunchFailedIsUnloaded) {
   PlanBuilder s(1, "failing");
   ActorId a = s.actor("a"), b = s.actor("b", 1);
   s.start(a);
@@ -159,8 +159,8 @@ TEST(Unload, APlanWhoseLaunchFailedLeaves) {
   EXPECT_TRUE(comes_to(session, 0));
 }
 
-// An actor without inputs works ahead of every launch; its kernel writes into the plan's memory until it is done.
-TEST(Unload, AKernelThatFinishesLaterIsWaitedFor) {
+// An actor without inputs acts ahead of every launch; its kernel writes to the plan's memory until it is done.
+TEST(Unload, ARunningAsynchronousKernelIsWaitedFor) {
   static std::atomic<Completion*> held{nullptr};
   held = nullptr;
   Session session({.workers = 2}, kernels());
@@ -182,8 +182,9 @@ TEST(Unload, AKernelThatFinishesLaterIsWaitedFor) {
   EXPECT_TRUE(comes_to(session, 0));
 }
 
-// A plan that found a variable keeps it, whoever made it and whoever forgets it.
-TEST(Unload, APlanHoldsTheVariablesThatItFound) {
+// A plan that uses an existing variable keeps it, even after the plan that created it is unloaded and the variable is
+// forgotten.
+TEST(Unload, APlanHoldsVariablesThatAnotherPlanCreated) {
   constexpr std::int64_t big = 1 << 20;
   auto counting = [] {
     PlanBuilder s(1, "counting");
@@ -201,14 +202,14 @@ TEST(Unload, APlanHoldsTheVariablesThatItFound) {
   ASSERT_TRUE(comes_to(session, 1));
   session.forget_variable("n");
   session.load(counting());  // with a new one
-  EXPECT_GE(session.counters().peak_bytes.at("0.0"), 2 * big) << "the finder's is there still";
+  EXPECT_GE(session.counters().peak_bytes.at("0.0"), 2 * big) << "the finder's variable still exists";
   session.launch(finder).wait();
   EXPECT_EQ(session.read_variable("n", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0], 0)
-      << "the finder counts in its own";
+      << "the finder increments its own variable";
 }
 
-// Worker 0 is kept busy while a plan whose actor could act at once comes and goes: it never acts.
-TEST(Unload, AnActorThatWasReadyWhenItsPlanWentDoesNotActAnymore) {
+// Worker 0 is kept busy while a plan with a ready actor is loaded and unloaded: the actor never acts.
+TEST(Unload, AnActorThatWasReadyWhenItsPlanWasUnloadedDoesNotAct) {
   std::atomic<bool> entered{false}, open{false};
   KernelTable table({test_row("hold", [&](const CallSpec&) -> PreparedKernel {
     return [&](const KernelArgs&) {
@@ -232,13 +233,13 @@ TEST(Unload, AnActorThatWasReadyWhenItsPlanWentDoesNotActAnymore) {
   session.unload(gone);
   open = true;
   session.wait_graph();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its mail is opened; it would have found the time
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its mail is opened; there was time to act
   const auto logs = session.events();
   for (const Event& event : logs[0].events) EXPECT_NE(event.plan, gone) << name_of(event.kind);
   EXPECT_TRUE(comes_to(session, 1));
 }
 
-TEST(Unload, AReloadForgetsWhatIsOnItsWayOut) {
+TEST(Unload, AReloadForgetsPlansThatAreBeingUnloaded) {
   Session session({.workers = 2}, kernels());
   int plan = session.load(two_steps("p", 0));
   session.launch(plan, ones());
@@ -250,7 +251,7 @@ TEST(Unload, AReloadForgetsWhatIsOnItsWayOut) {
   EXPECT_EQ(result(session.launch(next, ones())), 3);
 }
 
-TEST(WaitGraph, AskingOftenKeepsNothing) {
+TEST(WaitGraph, ManyQueriesDoNotAccumulateMemory) {
   Session session({.workers = 2}, kernels());
   int plan = session.load(two_steps("p", 0));
   session.launch(plan, ones()).wait();

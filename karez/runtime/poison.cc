@@ -1,4 +1,4 @@
-// Finding what an act poisons, and doing it.
+// Finds the memory that an act poisons, and poisons it.
 #include "karez/runtime/poison.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool overlap(const Operand& a, const Operand& b) {
   return a.block == b.block && a.offset < b.offset + b.view.bytes() && b.offset < a.offset + a.view.bytes();
 }
 
-// The calls of an act that touch something.
+// The first and the last call of an act with an operand for which `is` holds.
 template <class Is> std::pair<int, int> calls_that(const Actor& actor, Is is) {
   std::pair<int, int> found(PoisonRange::first, PoisonRange::last);
   for (std::size_t c = 0; c < actor.calls.size(); ++c) {
@@ -24,7 +24,7 @@ template <class Is> std::pair<int, int> calls_that(const Actor& actor, Is is) {
     if (!std::any_of(call.in.begin(), call.in.end(), is) && !std::any_of(call.out.begin(), call.out.end(), is) &&
         !(call.workspace && is(*call.workspace)))
       continue;
-    if (!call.acts.all()) return {PoisonRange::first, PoisonRange::last};  // not the same calls in every act
+    if (!call.acts.all()) return {PoisonRange::first, PoisonRange::last};  // the calls differ between acts
     if (found.first == PoisonRange::first) found.first = static_cast<int>(c);
     found.second = static_cast<int>(c);
   }
@@ -68,7 +68,7 @@ class PoisonAnalysis {
           {call, dead, -1, false, loaded_.block_address[o.block] + o.offset, 0, o.view.bytes(), nullptr, 0});
   }
 
-  // Calls of single acts touch it: which one reads or writes next differs by act.
+  // True if a call that runs only in some acts uses it: then the next reader or writer differs between acts.
   bool of_some_acts(const Operand& o) const {
     auto same = [&](const Operand& other) { return overlap(other, o); };
     return std::any_of(a_.actor->calls.begin(), a_.actor->calls.end(), [&](const Call& call) {
@@ -78,7 +78,7 @@ class PoisonAnalysis {
     });
   }
 
-  // Dead behind a call is what it touches and no later one reads before another writes it.
+  // An operand is dead after a call if no later call reads it before another one writes it.
   bool read_later(const Operand& o, std::size_t call) const {
     for (std::size_t c = call + 1; c < a_.actor->calls.size(); ++c)
       for (const Operand& in : a_.actor->calls[c].in)
@@ -125,7 +125,7 @@ void poison_range(const ActorState& actor, const PoisonRange& range) {
     if (!actor.ports.first_of_period(range.port)) return;
     range.readers[slot].store(range.consumers, std::memory_order_release);
   } else if (range.readers != nullptr && range.readers[slot].fetch_sub(1, std::memory_order_acq_rel) != 1) {
-    return;  // others read it yet
+    return;  // other consumers have not read it yet
   }
   device::poison(range.base + slot * range.stride, range.bytes);
 }

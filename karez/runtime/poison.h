@@ -1,4 +1,4 @@
-// Poison for dead memory: who reads what nobody wrote, or reads after the last reader, sees it.
+// Poisons dead memory, so that a read before the first write or after the last reader is detected.
 #pragma once
 
 #include "karez/runtime/loaded_plan.h"
@@ -6,18 +6,19 @@
 
 namespace karez::runtime {
 
-// A plan's counters of readers, and what each of its actors poisons. When a plan is loaded.
+// When a plan is loaded: create its counters of readers, and find the memory that each of its actors poisons.
 //
-//   before     the first call that writes a register's slot, or a call that writes a fixed place whole and does not
-//   read it: the old is gone behind     the last call of the last reader of a register's slot, or of a fixed place:
-//   nobody may find it
+//   before     the first call that writes a register's slot, or a call that overwrites a whole fixed address range
+//              without reading it: the old bytes are dead
+//   after      the last call of the last reader of a register's slot, or of a fixed address range: no later call may
+//              read it
 //
-// Bytes that registers share with each other are in use by one of them at a time, so whoever comes too early or too
-// late destroys what is live.
+// Bytes that registers share are in use by one of them at a time, so an actor that acts too early or too late
+// destroys live data.
 void count_readers(LoadedPlan& loaded);
 void find_poison_ranges(LoadedPlan& loaded, ActorState& actor);
 
-// What is due before a call of the act, and behind it.
+// Poison the memory that is due before and after a call of the act.
 void poison_before(const ActorState& actor, int call);
 void poison_after(const ActorState& actor, int call);
 

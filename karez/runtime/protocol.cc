@@ -1,4 +1,4 @@
-// The protocol as one worker drives it.
+// Schedules the actors of one worker, runs their acts, and sends and takes messages.
 #include "karez/runtime/protocol.h"
 
 #include <algorithm>
@@ -45,14 +45,14 @@ WorkerPlan* Protocol::runnable() {
   return nullptr;
 }
 
-// Rare, and what it may allocate would cost `consider` the registers it saves.
+// Rare; not inlined, because a possible allocation would cost `schedule` CPU registers.
 [[gnu::noinline]] void Protocol::make_runnable(WorkerPlan& worker_plan) {
   if (worker_plan.runnable) return;
   worker_plan.runnable = true;
   runnable_.push_back(&worker_plan);
 }
 
-// The ports are ready. A collective waits for its turn besides: whoever ends the turn before considers it again.
+// The actor's ports are ready. A collective also waits for its turn: the end of the turn before schedules it again.
 inline void Protocol::schedule(WorkerPlan& worker_plan, ActorState& actor) {
   if (actor.sequence >= 0) [[unlikely]]
     if (!worker_plan.sequences[static_cast<std::size_t>(actor.sequence)]->position->may_begin(actor.id)) return;
@@ -60,14 +60,14 @@ inline void Protocol::schedule(WorkerPlan& worker_plan, ActorState& actor) {
   if (!worker_plan.runnable) make_runnable(worker_plan);
 }
 
-// The first act of an actor's next launch: which one that is follows from the number of its acts alone.
+// Called for the first act of an actor's next launch, which follows from the number of its acts alone.
 static inline void enter_launch(LoadedPlan& loaded, ActorState& actor) {
   actor.acts_left = actor.acts_per_launch;
   actor.ticket = loaded.active_launch(++actor.launch).ticket.load(std::memory_order_relaxed);
 }
 
-// Its stream is busy, or its act is to be delayed first. Until it begins it stays ready: nobody else spends its tokens,
-// and a turn waits for it.
+// Returns true if the act must wait because its stream is busy or because it is delayed. Until it begins, the actor
+// stays ready: no other act consumes its tokens, and a turn waits for it.
 [[gnu::noinline]] bool Protocol::defer(WorkerPlan& worker_plan, ActorState& actor) {
   const auto stream = static_cast<std::size_t>(actor.stream);
   if (worker_plan.stream_busy[stream]) {
@@ -84,7 +84,7 @@ static inline void enter_launch(LoadedPlan& loaded, ActorState& actor) {
   return actor.delayed;
 }
 
-// A collective of a failed launch of which not every rank knows yet. It stays ready likewise.
+// Returns true for a collective of a failed launch that not every rank has poisoned yet. It stays ready likewise.
 bool Protocol::hold(WorkerPlan& worker_plan, ActorState& actor) {
   const LoadedPlan& loaded = *worker_plan.loaded;
   const std::int64_t launch = actor.acts_left == 0 ? actor.launch + 1 : actor.launch;
@@ -100,7 +100,8 @@ void Protocol::resume(WorkerPlan& worker_plan) {
   make_runnable(worker_plan);
 }
 
-// One at a time: where the thread comes late and several delays are over, the acts follow each other as the delays end.
+// Ends one delay per call, so that acts run in the order of their delays even if the thread is late and several are
+// over.
 void Protocol::end_delays() {
   const auto first = std::min_element(delayed_.begin(), delayed_.end(),
                                       [](const Delayed& a, const Delayed& b) { return a.until < b.until; });
@@ -122,7 +123,7 @@ void Protocol::act(WorkerPlan& worker_plan, ActorState& actor) {
   actor.ports.begin();
   if (!actor.patched.empty() || !actor.poisoned.empty())
     prepare_memory(actor, !loaded.abandoned.load(std::memory_order_acquire));
-  // A collective runs in a poisoned launch too: the other members count on it.
+  // A collective also runs in a poisoned launch, because the other members depend on it.
   if (actor.work != WorkKind::none &&
       (actor.work == WorkKind::collective || actor.launch < loaded.poisoned.load(std::memory_order_relaxed)))
     return begin_work(worker_plan, actor);
@@ -130,14 +131,14 @@ void Protocol::act(WorkerPlan& worker_plan, ActorState& actor) {
   complete(worker_plan, actor);
 }
 
-// The one place where what a body throws is caught.
+// The only place that catches exceptions of an act's work.
 void Protocol::begin_work(WorkerPlan& worker_plan, ActorState& actor) {
   LoadedPlan& loaded = *worker_plan.loaded;
   if (actor.writes_state) loaded.note_write(actor.launch);
   events_.update_time();
   events_.act(EventKind::began, loaded.number, actor.ticket, actor.id, actor.ports.acts());
-  if (actor.work == WorkKind::collective) {  // it holds no stream: two communicators that met in different orders on
-                                             // two devices would wait
+  // A collective holds no stream: two communicators in different orders on two devices would deadlock.
+  if (actor.work == WorkKind::collective) {
     try {
       if (!begin_collective(worker_plan, actor)) return;
     } catch (...) { return break_collectives(worker_plan, actor); }
@@ -158,8 +159,7 @@ void Protocol::begin_work(WorkerPlan& worker_plan, ActorState& actor) {
 
 void Protocol::end_work(WorkerPlan& worker_plan, ActorState& actor) {
   if (!actor.poisoned.empty() && !worker_plan.loaded->abandoned.load(std::memory_order_acquire)) [[unlikely]]
-    poison_after(
-        actor, PoisonRange::last);  // of collectives that were given up, another member may yet take what one has sent
+    poison_after(actor, PoisonRange::last);  // not if abandoned: another member may still receive from this memory
   events_.update_time();
   events_.act(EventKind::ended, worker_plan.loaded->number, actor.ticket, actor.id, actor.ports.acts());
   complete(worker_plan, actor);
@@ -172,7 +172,7 @@ void Protocol::end_work(WorkerPlan& worker_plan, ActorState& actor) {
   if (actor.ports.ready()) schedule(worker_plan, actor);
 }
 
-// A kernel that finishes later held its stream until now; a slow read held nothing.
+// An asynchronous kernel held its stream until now; a slow read held none.
 void Protocol::finished(WorkerPlan& worker_plan, ActorState& actor) {
   if (std::exception_ptr error = std::exchange(actor.async_error, nullptr)) {
     try {
@@ -201,7 +201,7 @@ void Protocol::poll_links() {
 }
 
 void Protocol::arrived(WorkerPlan& worker_plan, SequenceState& sequence) {
-  sequence.arrival_posted.exchange(false, std::memory_order_acq_rel);  // before looking at the links
+  sequence.arrival_posted.exchange(false, std::memory_order_acq_rel);  // before the links are polled
   try {
     if (!advance_collective(worker_plan, sequence)) return;
   } catch (...) { return break_collectives(worker_plan, *sequence.running); }
@@ -223,8 +223,8 @@ void Protocol::end_collective(WorkerPlan& worker_plan, SequenceState& sequence) 
   if (&next != &actor && next.ports.ready() && !worker_plan.ready.has(next.local_index)) schedule(worker_plan, next);
 }
 
-// To an actor of the same worker a message takes effect at once: taking it only counts tokens, so a queue between would
-// change nothing.
+// A message to an actor of the same worker takes effect at once: taking it only counts tokens, so a queue would change
+// nothing.
 [[gnu::always_inline]] inline void Protocol::send(WorkerPlan& worker_plan, ActorState& from, const Message& message) {
   worker_plan.messages.add(1);
   ActorState* to = worker_plan.local[static_cast<std::size_t>(message.to.index + 1)];
@@ -284,21 +284,21 @@ void Protocol::fail(WorkerPlan& worker_plan, ActorState& actor) {
   fail_launch(*worker_plan.loaded, actor, current_error(), where_of(actor));
 }
 
-// A sum of finite parts that overflows is this act's. Other members' parts are not seen here: a strange one was blamed
-// on who made it, and where it stood in a variable from the start its reader is accused. What only moves or compares
-// makes nothing strange.
+// Reports a sum that is not finite although this member's operand is. Operands of other members are not checked here: a
+// non-finite one was reported for the act that produced it or, if it is in a variable, for the act that reads it.
+// Collectives that only move or compare values produce no new ones.
 void Protocol::check_collective(WorkerPlan& worker_plan, ActorState& actor) {
   const Collective& c = *actor.actor->collective;
   if (actor.launch >= worker_plan.loaded->poisoned.load(std::memory_order_relaxed)) return;
   try {
     if (c.in.view.count() > 0) require_numbers(worker_plan.loaded->plan, c.in, actor.collective_in);
     if (c.reduce == "sum" && all_finite({actor.collective_in, &c.in.view}))
-      require_finite({actor.collective_out, &c.out.view}, "makes");
+      require_finite({actor.collective_out, &c.out.view}, "produces");
   } catch (...) { fail(worker_plan, actor); }
 }
 
-// Inside a catch block. Members may be in launches before this one, and nobody will send them what they wait for: those
-// launches break, too.
+// Call in a catch block. Other members may be in earlier launches, and the messages that they wait for will not be
+// sent: those launches are aborted too.
 void Protocol::break_collectives(WorkerPlan& worker_plan, ActorState& actor) {
   LoadedPlan& loaded = *worker_plan.loaded;
   const Error error = current_error();

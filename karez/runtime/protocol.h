@@ -1,5 +1,5 @@
-// The protocol as one worker drives it: which of its actors act, what an act spends and sends, and whom a message makes
-// ready.
+// The message protocol on one worker: which of its actors may act, which tokens an act consumes and sends, and which
+// actors a message makes ready.
 #pragma once
 
 #include <atomic>
@@ -18,26 +18,26 @@ class Protocol {
  public:
   Protocol(int worker, Mailbox& box, EventRing& events) : worker_(worker), box_(box), events_(events) {}
 
-  // A part to be served from now on, and no longer.
+  // Starts and stops serving a worker plan.
   void attach(WorkerPlan& worker_plan);
   void detach(WorkerPlan& worker_plan);
   const std::vector<WorkerPlan*>& worker_plans() const { return attached_; }
 
-  // A part with a ready actor, or none.
+  // A worker plan with a ready actor, or null.
   WorkerPlan* runnable();
   void act(WorkerPlan& worker_plan, ActorState& actor);
 
-  // Of collectives under way: from here on their links are looked at, and wake nobody; or no longer.
+  // Starts or stops busy polling on the links of running collectives; polled links do not notify.
   void set_link_polling(bool watch);
-  // What has come to them is taken here.
+  // Polls these links.
   void poll_links();
 
-  // Acts that are delayed, if there are any, and may begin now.
+  // Whether acts are delayed; `end_delays` makes the first one ready whose delay is over.
   bool delays() const { return !delayed_.empty(); }
   void end_delays();
 
-  // Mail: a message came from another worker; an act that finishes later is over; a link of a collective moved; a
-  // member broke.
+  // Handlers of mail: a message from another worker; the end of an asynchronous act; an event on a collective's links;
+  // a failed member; all ranks have poisoned a failed launch.
   void take(WorkerPlan& worker_plan, const Message& message, std::uint64_t ticket);
   void take_for_session(LoadedPlan& loaded, const Message& message, std::uint64_t ticket, EventKind how);
   void finished(WorkerPlan& worker_plan, ActorState& actor);
@@ -45,20 +45,21 @@ class Protocol {
   void abandoned(WorkerPlan& worker_plan);
   void resume(WorkerPlan& worker_plan);
 
-  // From the session's own ports, in the launch of this ticket.
+  // Sends a message of the session's own ports, in the launch of this ticket.
   void send_from_session(LoadedPlan& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message);
 
-  // Worker 0: the plan whose session ports took a message since this was asked last. It is asked after every act and
-  // mail, and not within: what follows sends to the very actor that may be in the midst of its messages.
+  // Worker 0 only: the plan whose session ports took a message since the last call. Call it after every act and mail,
+  // and not within one: the reaction sends to actors, one of which may just be sending its messages.
   bool has_session_message() const { return notified_plan_ != nullptr; }
   LoadedPlan& take_notified_plan() { return *std::exchange(notified_plan_, nullptr); }
 
-  // What it is in the midst of: "a3 'compute.1'", or "" between acts. From any thread, while no plan is being
-  // forgotten.
+  // The current act, such as "a3 'compute.1'", or "" between acts. May be called from any thread while no plan is being
+  // freed.
   std::string acting() const;
-  std::string acting_in() const;  // likewise, with launch and call
+  std::string acting_in() const;  // with launch and call
 
-  // Ticks that acts held this worker, ever: reading inputs, or the rest. From any thread.
+  // Ticks that acts have occupied this worker since its start, for reading inputs or for other work. May be called from
+  // any thread.
   std::int64_t ticks(bool reading) const { return (reading ? reading_ : computing_).value(); }
 
  private:

@@ -1,4 +1,4 @@
-// Replaying a record: every actor's tokens are counted by the entries of the one worker that serves it.
+// Replays records: the tokens of each actor are counted from the entries of the worker that serves it.
 #include "karez/runtime/protocol_check.h"
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace {
 struct InputTokens {
   RegisterId reg;
   int period = 1, phase = 0, held = 0;
-  std::uint32_t piece = 0;  // due next
+  std::uint32_t piece = 0;  // the next expected piece
 };
 struct OutputTokens {
   RegisterId reg;
   int period = 1, phase = 0, free = 0;
   std::uint32_t piece = 0;
-  std::vector<int> readers;  // by slot: consumers that have yet to return it
+  std::vector<int> readers;  // by slot: consumers that have not returned it yet
 };
 struct Tokens {
   std::vector<InputTokens> in;
@@ -42,7 +42,7 @@ class Replay {
     }
   }
 
-  // One worker's entries. What two workers share is only the order of messages, and each end counts its own.
+  // Replays the entries of one worker. Workers only exchange messages, and each side counts its own.
   void run(const EventLog& log, std::size_t worker) {
     require(log.overwritten == 0, "replay: ", log.overwritten, " entries of worker ", worker, " were overwritten");
     for (at_ = 0; at_ < log.events.size(); ++at_) {
@@ -88,7 +88,7 @@ class Replay {
       case EventKind::began: return begin(tokens_of(event), event.actor);
       case EventKind::ended: return end(tokens_of(event), event.actor);
       case EventKind::acted: begin(tokens_of(event), event.actor); return end(tokens_of(event), event.actor);
-      case EventKind::failed: return demand(tokens_of(event).acting, name(event.actor), " fails without acting");
+      case EventKind::failed: return demand(tokens_of(event).acting, name(event.actor), " fails, but does not act");
       case EventKind::handed: sent(event); return arrived(event, tokens_of(event));
       case EventKind::posted: return sent(event);
       case EventKind::taken: return arrived(event, tokens_of(event));
@@ -96,7 +96,7 @@ class Replay {
   }
 
   void begin(Tokens& tokens, ActorId actor) {
-    demand(!tokens.acting, name(actor), " begins while it acts");
+    demand(!tokens.acting, name(actor), " begins, but acts already");
     demand(actor == session_actor || tokens.acts == event_->piece, name(actor), " begins act ", event_->piece,
            ", but act ", tokens.acts, " is due");
     for (const InputTokens& input : tokens.in)
@@ -153,7 +153,7 @@ class Replay {
       auto consumers = static_cast<int>(plan_.reg(event.reg).consumers.size());
       if (unsent_.emplace(event.reg, event.slot).second) {
         demand(readers == 0, name(sender_actor_), " fills slot ", event.slot, " of r", event.reg, ", which ", readers,
-               " still read");
+               " consumers still read");
         readers = consumers;
       }
       demand(event.piece == output.piece, name(sender_actor_), " fills piece ", event.piece, " of r", event.reg,
@@ -163,7 +163,7 @@ class Replay {
   }
   void all_sent() const {
     require(due_.empty(), "replay: worker ", worker_, ", before entry ", at_, ": ",
-            due_.empty() ? "" : name(sender_actor_), " sent ", due_.size(), " messages too few; the first: r",
+            due_.empty() ? "" : name(sender_actor_), " did not send ", due_.size(), " messages; the first is r",
             due_.empty() ? RegisterId() : due_[0].reg);
   }
 
@@ -171,32 +171,32 @@ class Replay {
     if (event.message == Message::Kind::filled) {
       for (InputTokens& input : tokens.in) {
         if (input.reg != event.reg) continue;
-        demand(event.piece == input.piece, name(event.actor), " is given piece ", event.piece, " of r", event.reg,
+        demand(event.piece == input.piece, name(event.actor), " receives piece ", event.piece, " of r", event.reg,
                ", but piece ", input.piece, " is due");
         ++input.piece;
         demand(++input.held <= plan_.reg(event.reg).slots, name(event.actor), " holds more slots of r", event.reg,
                " than there are");
         return;
       }
-      demand(false, name(event.actor), " is given r", event.reg, ", which it does not read");
+      demand(false, name(event.actor), " receives r", event.reg, ", which it does not read");
     }
     for (OutputTokens& output : tokens.out) {
       if (output.reg != event.reg) continue;
       int& readers = output.readers.at(static_cast<std::size_t>(event.slot));
-      demand(readers > 0, name(event.actor), " is returned slot ", event.slot, " of r", event.reg,
-             ", which nobody reads");
+      demand(readers > 0, name(event.actor), " gets back slot ", event.slot, " of r", event.reg,
+             ", which no consumer reads");
       if (--readers == 0) ++output.free;
       return;
     }
-    demand(false, name(event.actor), " is returned r", event.reg, ", which it does not write");
+    demand(false, name(event.actor), " gets back r", event.reg, ", which it does not write");
   }
 
   const Plan& plan_;
   const std::int32_t number_;
   ById<ActorId, Tokens> tokens_;
   Tokens session_start_, session_done_;
-  std::vector<Due> due_;                       // what the act that ended last has yet to send
-  std::map<RegisterId, std::int16_t> unsent_;  // slots that some consumers were told of, and not yet all
+  std::vector<Due> due_;                       // messages that the act which ended last has not sent yet
+  std::map<RegisterId, std::int16_t> unsent_;  // filled slots that were announced to some consumers but not to all
   Tokens* sender_ = nullptr;
   ActorId sender_actor_;
   const Event* event_ = nullptr;

@@ -1,5 +1,5 @@
-// Replays what workers recorded and says whether the protocol allows it: tokens counted from the plan alone, with no
-// code of Ports.
+// Replays the records of workers and checks that the protocol allows them. Tokens are counted from the plan alone,
+// independently of Ports.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace karez::runtime {
 
-// Throws on the first entry that may not stand where it stands: an act that begins with an input empty or no slot free,
-// or while it acts; an act that sends other messages than one for each input it returns and each consumer of what it
-// fills; a slot filled or returned twice; a piece out of turn. Logs are by worker, complete from their first entry on
-// (nothing overwritten), and of one plan; other plans' entries are passed over. `finished`: nothing may be under way at
-// the end.
+// Throws on the first entry that violates the protocol: an act that begins with an empty input, without a free slot, or
+// while its actor acts; an act that sends other messages than one for each returned input and each consumer of a filled
+// output; a slot filled or returned twice; a piece out of order. Logs are by worker and must be complete from their
+// first entry on (nothing overwritten); entries of other plans are skipped. `finished`: no act may be unfinished at the
+// end.
 void check_protocol(const Plan& plan, std::int32_t number, std::span<const EventLog> logs, bool finished = true);
 
 }  // namespace karez::runtime

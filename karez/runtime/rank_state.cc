@@ -1,4 +1,4 @@
-// A state as lines: how far and whether it may move, what it is inside of, then a wait each.
+// Encodes a rank state as lines: progress and can_progress, the current call, then one line per wait.
 #include "karez/runtime/rank_state.h"
 
 #include <algorithm>

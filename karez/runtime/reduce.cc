@@ -1,4 +1,4 @@
-// Reduce functions: plain loops that the compiler vectorises.
+// Reduce functions as plain loops, which the compiler vectorises.
 #include "karez/runtime/reduce.h"
 
 #include <type_traits>
@@ -11,7 +11,7 @@ namespace {
 
 template <class T> T sum_of(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    using Unsigned = std::make_unsigned_t<T>;  // wraps, where signed overflow would be undefined
+    using Unsigned = std::make_unsigned_t<T>;  // wraps; signed overflow would be undefined
     return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
   } else {
     return static_cast<T>(a + b);
@@ -29,13 +29,13 @@ comm::ReduceFn reduce_function(std::string_view kind, DType dtype) {
   if (kind.empty()) return nullptr;
   return with_type(dtype, [&]<class T>() -> comm::ReduceFn {
     if constexpr (std::is_same_v<T, bool>) {
-      require(kind != "sum", "bools have no sum; there are max (or) and min (and)");
+      require(kind != "sum", "reduce: bools cannot be summed; use max (or) or min (and)");
     } else {
       if (kind == "sum") return reduce<T, sum_of<T>>;
     }
     if (kind == "max") return reduce<T, ieee_maximum<T>>;
     if (kind == "min") return reduce<T, ieee_minimum<T>>;
-    fail("'", kind, "' is no way to reduce; there are sum, max, min");
+    fail("reduce: unknown kind '", kind, "'; use sum, max or min");
   });
 }
 

@@ -1,4 +1,4 @@
-// The reduce functions that collectives get from the runtime: sum, max and min of every element type.
+// The reduce functions of collectives: sum, max and min for every element type.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,9 @@
 
 namespace karez::runtime {
 
-// into[i] = into[i] (+ | max | min) from[i]. "" gives none; an unknown kind, and the sum of bools, are errors. Integers
-// wrap; max and min are those of karez/base/ieee_min_max.h: whichever side a NaN or a -0 stands on, members agree.
+// into[i] = into[i] (+ | max | min) from[i]. Returns null for ""; an unknown kind and the sum of bools are errors.
+// Integers wrap; max and min are those of karez/base/ieee_min_max.h, so members agree whichever operand is a NaN or a
+// -0.
 comm::ReduceFn reduce_function(std::string_view kind, DType dtype);
 
 }  // namespace karez::runtime

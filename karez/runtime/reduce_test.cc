@@ -1,4 +1,4 @@
-// Tests of the collectives' reduce functions: NaN, zeros of both signs, integers at their ends.
+// Tests of the collectives' reduce functions: NaN, zeros of both signs, and integer limits.
 #include "karez/runtime/reduce.h"
 
 #include <gtest/gtest.h>
@@ -30,15 +30,15 @@ template <class T> void check_floats() {
     EXPECT_TRUE(most[i] == 0 && !std::signbit(most[i]) && least[i] == 0 && std::signbit(least[i])) << i;
   EXPECT_TRUE(most[6] == -inf && least[6] == -inf);
   EXPECT_TRUE(most[7] == 3 && least[7] == 2 && sum[7] == 5);
-  EXPECT_EQ(reduced<T>("max", {b}, a)[7], 3) << "whichever side";
+  EXPECT_EQ(reduced<T>("max", {b}, a)[7], 3) << "in either order";
 }
 
-TEST(Reduce, ANanWinsOnEitherSideAndZerosHaveAnOrder) {
+TEST(Reduce, ANanWinsOnEitherSideAndZerosAreOrdered) {
   check_floats<float>();
   check_floats<double>();
 }
 
-TEST(Reduce, IntegersWrapAndReachTheirEnds) {
+TEST(Reduce, IntegersWrapAndReachTheirLimits) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(),
                          least = std::numeric_limits<std::int64_t>::min();
   EXPECT_EQ(reduced<std::int64_t>("sum", {most}, {1})[0], least);

@@ -1,4 +1,4 @@
-// A session: what happens on the client's threads. The launches themselves run on workers.
+// The functions of a session on its clients' threads: loading, launching, waiting, counting. Launches run on workers.
 #include "karez/runtime/session.h"
 
 #include <algorithm>
@@ -16,13 +16,15 @@
 #include "karez/runtime/failure.h"
 #include "karez/runtime/heartbeat.h"
 #include "karez/runtime/loaded_plan.h"
+#include "karez/runtime/plan_loader.h"
+#include "karez/runtime/session_thread.h"
 #include "karez/runtime/source_reader.h"
 #include "karez/runtime/worker.h"
 
 namespace karez::runtime {
 namespace {
 
-// By worker, where at most `workers` compute: the largest team of this plan's kernels, or what stood there.
+// Raises `teams`, by worker, to the largest team of this plan's kernels, if at most `workers` compute.
 void note_teams(const Plan& plan, int workers, std::vector<int>& teams) {
   const auto dealt = assign_streams(plan, workers);
   for (const Actor& a : plan.actors) {
@@ -31,7 +33,7 @@ void note_teams(const Plan& plan, int workers, std::vector<int>& teams) {
   }
 }
 
-// Equal where two ranks do the same calls on parts of the same size.
+// Equal on two ranks that do the same calls on parts of the same size.
 std::uint64_t work_of(const Plan& plan) {
   std::string text;
   for (const Actor& a : plan.actors) {
@@ -43,7 +45,7 @@ std::uint64_t work_of(const Plan& plan) {
   return hash_text(text) | 1;
 }
 
-// How many threads its kernels keep busy at most.
+// The most threads that the plan's kernels keep busy.
 int threads_of(const Plan& plan, int workers) {
   std::vector<int> teams(static_cast<std::size_t>(workers) + 1, 0);
   note_teams(plan, workers, teams);
@@ -63,7 +65,7 @@ bool Launch::done() const {
 }
 
 Result Launch::result(std::size_t i) const {
-  require(i < values_->size(), "launch ", record_->ticket, " has ", values_->size(), " results; there is no number ",
+  require(i < values_->size(), "launch ", record_->ticket, " has ", values_->size(), " results; there is no result ",
           i);
   return {record_, (*values_)[i]};
 }
@@ -121,7 +123,7 @@ std::shared_ptr<const std::byte> Result::bytes() const {
 
 // ---- Session
 
-// What launches that are over leave behind.
+// Objects of launches that are over, to be destroyed without the lock.
 struct Session::FinishedLaunches {
   std::vector<std::vector<Feed>> feeds;
   std::vector<std::vector<std::shared_ptr<const DeviceValue>>> arrays;
@@ -136,11 +138,11 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
       kernels_(&kernels),
       variables_(std::make_unique<Variables>()) {
   int cores = cpu_budget().cores;
-  require(options_.workers >= 0, "a session of ", options_.workers, " workers");
-  require(options_.in_flight >= 1 && options_.in_flight <= 1024, "a session with ", options_.in_flight,
-          " launches in flight; 1 to 1024 are possible");
-  require(options_.delays.max_microseconds >= 0, "a session with delays of ", options_.delays.max_microseconds,
-          " microseconds");
+  require(options_.workers >= 0, "session with workers = ", options_.workers, ": must be at least 0");
+  require(options_.in_flight >= 1 && options_.in_flight <= 1024, "session with in_flight = ", options_.in_flight,
+          ": must be from 1 to 1024");
+  require(options_.delays.max_microseconds >= 0, "session with delays of ", options_.delays.max_microseconds,
+          " microseconds: must be at least 0");
   max_workers_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
   workers_.reserve(static_cast<std::size_t>(max_workers_) + 1);
   if (options_.peers != nullptr) join_ranks();
@@ -153,7 +155,7 @@ void Session::stop() {
   }
   std::lock_guard asking(workers_mutex_);
   for (auto& worker : workers_) worker->stop();
-  reader_.reset();  // it posts to workers' boxes, and so do the links of plans when something arrives or a peer goes
+  reader_.reset();  // it posts to workers' mailboxes; so do the links of plans when data arrives or a peer disconnects
   drop_plans();
   workers_.clear();
   contention_monitor_.reset();
@@ -177,16 +179,16 @@ void Session::drop_plans() {
 void Session::add(AsyncKernel kernel) { async_.push_back(std::make_unique<AsyncKernel>(std::move(kernel))); }
 
 Device& Session::device(const PlanDevice& d) {
-  std::lock_guard lock(mutex_);  // others may be counting
+  std::lock_guard lock(mutex_);  // other threads may be counting
   auto& device = devices_[device_name(d)];
   if (!device) device = make_device(device_name(d), d.kind);
   require(device->kind() == d.kind, "device ", device->name(), " is a ", device->kind(),
-          ", but this plan takes it for a ", d.kind);
+          ", but this plan uses it as a ", d.kind);
   return *device;
 }
 
-// How actors are dealt out follows from the plan and the limit alone, so a plan's parts never move when a later plan
-// brings more workers.
+// The assignment of actors to workers follows from the plan and the limit alone, so a plan's actors never move when a
+// later plan adds workers.
 void Session::start_workers(const Plan& plan) {
   int wanted = 1;
   bool teams = false;
@@ -196,21 +198,22 @@ void Session::start_workers(const Plan& plan) {
   std::lock_guard asking(workers_mutex_);
   std::lock_guard lock(mutex_);
   if (workers_.empty() && wanted > 0) {
-    workers_.push_back(std::make_unique<Worker>(*this, 0, options_.events));
+    workers_.push_back(std::make_unique<Worker>(static_cast<WorkerOwner&>(*this), 0, options_.events));
     for (auto& told : invalidated_)
-      workers_[0]->box().post(&told->mail);  // another rank has failed in what this one has not come to
+      workers_[0]->box().post(&told->mail);  // launches that failed on another rank before this one reached them
   }
   while (static_cast<int>(workers_.size()) < wanted)
-    workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size()), options_.events));
+    workers_.push_back(
+        std::make_unique<Worker>(static_cast<WorkerOwner&>(*this), static_cast<int>(workers_.size()), options_.events));
   if (options_.pin) pin_workers(plan);
   if (teams && contention_monitor_ == nullptr)
     contention_monitor_ = std::make_unique<ContentionMonitor>(static_cast<int>(cpu_budget().cpus.size()));
-  // A spinning worker would slow a kernel's team down a thousandfold; and it would take a core from another worker.
+  // A spinning worker would slow a kernel's team down a thousandfold, and would take a core from another worker.
   if (teams || wanted > cpu_budget().cores) options_.spin_microseconds = 0;
   for (auto& worker : workers_) worker->set_spin(options_.spin_microseconds);
 }
 
-// A kernel's team inherits its worker's cores, so one core would be shared by all of it.
+// A kernel's team inherits its worker's cores, so a worker bound to one core would make its team share that core.
 void Session::pin_workers(const Plan& plan) {
   teams_.resize(workers_.size(), 1);
   note_teams(plan, max_workers_, teams_);
@@ -227,7 +230,7 @@ void Session::pin_workers(const Plan& plan) {
   }
 }
 
-// Without a lock of the session's: an exit meanwhile, which holds that of the list, waits for this load.
+// Takes no lock of the session: a concurrent exit, which holds the lock of the list of sessions, waits for this load.
 int Session::load(const Plan& plan, bool check_nan) {
   end_at_exit(*this);
   const int number = load_now(plan, check_nan);
@@ -291,7 +294,7 @@ bool Session::unload(int plan) {
     if (at == loaded_.end()) return false;
     unloading_plans_.push_back(std::move(at->second));
     loaded_.erase(at);
-    workers_[0]->box().post(&unloading_plans_.back()->unload);  // under the lock: behind the mail of every launch of it
+    workers_[0]->box().post(&unloading_plans_.back()->unload);  // under the lock: after the mail of all its launches
   }
   free_unloaded();
   return true;
@@ -302,10 +305,10 @@ void Session::on_unloaded(LoadedPlan& loaded) {
   loaded.unloaded = true;
 }
 
-// By a client: to free a plan takes long, and its kernels' state is not ours.
+// Called by clients, because freeing a plan takes long and runs destructors of kernels.
 void Session::free_unloaded() {
-  std::vector<std::shared_ptr<LoadedPlan>> free;  // emptied when the lock is open again, as is
-  FinishedLaunches spent;                         // this
+  std::vector<std::shared_ptr<LoadedPlan>> free;  // destroyed after unlocking
+  FinishedLaunches spent;                         // likewise
   std::lock_guard lock(mutex_);
   auto first = std::stable_partition(unloading_plans_.begin(), unloading_plans_.end(),
                                      [](const auto& loaded) { return !loaded->unloaded; });
@@ -317,11 +320,11 @@ void Session::free_unloaded() {
   spent = drop_finished();
 }
 
-// Whoever still wants a launch's results holds them. By clients, as to free much would hold up the worker.
+// Users hold the results that they still need. Called by clients, because freeing much memory would delay the worker.
 Session::FinishedLaunches Session::drop_finished() {
   FinishedLaunches out;
-  // After a failure a send to another rank may still wait in a queue, and read what its launch was fed: until the links
-  // are gone.
+  // After a failure a queued send to another rank may still read data that its launch was fed, until the links are
+  // closed.
   if (broken() || (failure_ && options_.peers != nullptr)) return out;
   std::erase_if(launches_, [&](const auto& record) {
     if (!record->over) return false;
@@ -349,7 +352,7 @@ std::shared_ptr<LoadedPlan> Session::find(int plan) const {
 
 namespace {
 
-// The number of the plan's input of this name.
+// The index of the plan's input of this name.
 std::size_t input_of(const LoadedPlan& loaded, std::string_view name) {
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
     if (loaded.inputs[i].layout->name == name) return i;
@@ -367,32 +370,32 @@ void Session::feed(LaunchRecord& record, const Feeds& feeds) const {
   for (const auto& [name, feed] : feeds) {
     const std::size_t i = input_of(loaded, name);
     const TensorType& type = loaded.inputs[i].layout->type;
-    require(feed.source != nullptr, "input '", name, "' is fed with nothing");
+    require(feed.source != nullptr, "input '", name, "' is fed with a null source");
     require(feed.source->type() == type, "input '", name, "' is ", type, ", but is fed with ", feed.source->type(),
             line_of(loaded.inputs[i]));
     record.feeds[i] = feed;
   }
 }
 
-// A result whose launch is over is there; of one under way the launch comes first.
+// A launch that takes the result of a running launch begins after that launch.
 void Session::feed(LaunchRecord& record, const Results& arrays) {
   const LoadedPlan& loaded = *record.loaded;
   if (!arrays.empty()) record.arrays.resize(loaded.inputs.size());
   for (const auto& [name, array] : arrays) {
     const std::size_t i = input_of(loaded, name);
     const ShardLayout& wanted = *loaded.inputs[i].layout;
-    require(array.value_ != nullptr, "input '", name, "' is fed with nothing");
+    require(array.value_ != nullptr, "input '", name, "' is fed with a null result");
     require(record.feeds[i].source == nullptr && record.arrays[i] == nullptr, "input '", name, "' is fed twice");
     const ShardLayout& given = *array.value_->layout;
     require(array.record_->session == this, "input '", name, "' is fed with a result of another session");
     require(given.type == wanted.type, "input '", name, "' is ", wanted.type, ", but is fed with ", given.type,
             line_of(loaded.inputs[i]));
     require(given.shards == wanted.shards, "input '", name, "' is read as ", print(wanted),
-            ", but is fed with a result that lies as ", print(given), line_of(loaded.inputs[i]));
+            ", but is fed with a result stored as ", print(given), line_of(loaded.inputs[i]));
     record.arrays[i] = array.value_;
     std::lock_guard lock(mutex_);
     const bool failed = array.record_->over && array.record_->error;
-    // The other ranks may make theirs: it ends poisoned on all of them.
+    // The other ranks may have made this launch already: it ends poisoned on all of them.
     if (!array.record_->over || (failed && record.op != 0)) record.producers.push_back(array.record_);
     else if (failed)
       throw Error(array.record_->error->kind,
@@ -405,14 +408,14 @@ Launch Session::launch(int plan, const Feeds& feeds, const Results& arrays, std:
   try {
     return launch_here(plan, feeds, arrays, op);
   } catch (...) {
-    if (op != 0) fail_ranks(current_error());  // the others wait for this rank
+    if (op != 0) fail_ranks(current_error());  // the other ranks wait for this one
     throw;
   }
 }
 
 Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op) {
   check_open();
-  const std::shared_ptr<LoadedPlan> held = find(plan);  // somebody may unload it meanwhile
+  const std::shared_ptr<LoadedPlan> held = find(plan);  // another thread may unload it meanwhile
   LoadedPlan& loaded = *held;
   auto record = std::make_shared<LaunchRecord>();
   record->session = this;
@@ -433,11 +436,11 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
   record->outputs = outputs;
   record->accesses = &loaded.accesses;
 
-  FinishedLaunches over;  // gone after the lock
+  FinishedLaunches over;  // destroyed after unlocking
   std::unique_lock lock(mutex_);
   over_.wait(lock, [&] { return has_capacity(); });
   require_open();
-  require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
+  require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded before it could be launched");
   throw_failure(lock);
   if (data_failure_ && agreement_ == nullptr) throw_data_failure(lock);
   over = drop_finished();
@@ -454,7 +457,8 @@ void Session::wait_for_capacity() {
     throw_data_failure(lock);
 }
 
-// With several ranks, launches that were made so long ago are over too: all ranks know alike whether they failed.
+// With several ranks, launches made `report_within` launches ago must be over too, so that all ranks agree on whether
+// they failed.
 bool Session::has_capacity() const {
   return active_launches() < options_.in_flight &&
          (agreement_ == nullptr || std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) {
@@ -469,15 +473,15 @@ int Session::active_launches() const {
 
 void Session::queue(std::shared_ptr<LaunchRecord> record) {
   record->session = this;
-  record->ticket = record->loaded != nullptr ? next_ticket_++ : next_ticket_;  // a turn stands before the next launch
+  record->ticket = record->loaded != nullptr ? next_ticket_++ : next_ticket_;  // a lock precedes the next launch
   record->mail.kind = Mail::Kind::launch;
   record->mail.payload = record.get();
   launches_.push_back(record);
-  workers_[0]->box().post(&record->mail);  // under the lock: tickets are queued in their order
+  workers_[0]->box().post(&record->mail);  // under the lock, so that tickets are queued in order
 }
 
 void Session::queue_variable_lock(std::shared_ptr<LaunchRecord> record) {
-  FinishedLaunches over;  // gone after the lock
+  FinishedLaunches over;  // destroyed after unlocking
   std::lock_guard lock(mutex_);
   require_open();
   over = drop_finished();
@@ -552,7 +556,7 @@ std::map<std::string, std::int64_t> Session::arena_bytes() {
 
 std::int64_t Session::held_bytes() {
   {
-    FinishedLaunches over;  // gone after the lock
+    FinishedLaunches over;  // destroyed after unlocking
     std::lock_guard lock(mutex_);
     over = drop_finished();
   }

@@ -1,4 +1,4 @@
-// Values that the user gives: they lie as the results of launches do, and are there at once.
+// Creates device values from user data; they have the form of results of a finished launch.
 #include <algorithm>
 #include <tuple>
 

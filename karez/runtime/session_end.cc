@@ -1,4 +1,4 @@
-// How a session ends: what is under way ends first, then the threads.
+// The end of a session: first running launches end, then the threads.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -17,7 +17,7 @@ namespace karez::runtime {
 
 Session::~Session() {
   finish(std::uncaught_exceptions() > 0 ? ShutdownMode::immediate : ShutdownMode::graceful,
-         "it ends its world, because something was thrown", {});
+         "it ends its world, because an exception was thrown", {});
 }
 
 void Session::end(ShutdownMode how, const std::string& why) { finish(how, why, options_.while_waiting); }
@@ -28,7 +28,7 @@ void Session::finish(ShutdownMode how, const std::string& why, const std::functi
     if (!finished_) finish_once(how, why, while_waiting);
     finished_ = true;
   }
-  forget_at_exit(*this);  // which waits for an exit that is about to end this one
+  forget_at_exit(*this);  // waits for an exit that is about to end this session
 }
 
 void Session::finish_once(ShutdownMode how, const std::string& why, const std::function<void()>& while_waiting) {
@@ -46,7 +46,7 @@ void Session::finish_once(ShutdownMode how, const std::string& why, const std::f
   }
   await_idle(while_waiting);
   if (how == ShutdownMode::graceful && ((failure_ && !failure_reported_) || data_failure_))
-    note(base::LogLevel::warning, "a launch failed whose results the program never asked for: ",
+    note(base::LogLevel::warning, "a launch failed, but the program never used its results: ",
          failure_ ? failure_->what() : data_failure_->error.what());
   std::lock_guard loading(load_mutex_);
   stop();
@@ -55,11 +55,11 @@ void Session::finish_once(ShutdownMode how, const std::string& why, const std::f
     std::unique_lock lock(mutex_);
     over_.wait(lock, [&] { return in_agreement_ == 0; });
   }
-  agreement_.reset();  // workers told it how launches ended
+  agreement_.reset();  // after the workers, which report ends of launches to it
   options_.peers = nullptr;
 }
 
-// The heart beats meanwhile, so that a rank that stops before it comes here is named; nothing can be thrown any more.
+// Heartbeats continue meanwhile, so that a rank that stops before this point is named. Failures are logged, not thrown.
 void Session::end_world(const std::function<void()>& while_waiting) {
   struct Awaiting {
     std::atomic<int>& count;
@@ -69,13 +69,13 @@ void Session::end_world(const std::function<void()>& while_waiting) {
   std::uint64_t op = 0;
   try {
     op = agreement_->begin({.what = "the end of its world", .is_barrier = true});
-  } catch (const Error&) { return; }  // something has failed before, as the program has been told
+  } catch (const Error&) { return; }  // an earlier failure, which was reported to the program
   try {
     agreement_->await_begun(op, while_waiting);
   } catch (const Error& error) { note(base::LogLevel::warning, "at the end of its world: ", error.what()); }
 }
 
-// Until every launch made so far is over; what `meanwhile` throws ends the wait.
+// Waits until every launch made so far is over; an exception from `while_waiting` ends the wait.
 void Session::await_idle(const std::function<void()>& while_waiting) {
   const auto idle = [&] {
     return std::all_of(launches_.begin(), launches_.end(), [](const auto& record) { return record->over; });
@@ -89,8 +89,8 @@ void Session::await_idle(const std::function<void()>& while_waiting) {
   }
 }
 
-// What is under way completes without working, and what has not begun does not begin: with this error, where it has
-// none of its own. Under the lock.
+// Running launches complete without working, and waiting launches do not begin; they get this error unless they have
+// their own. Call with the lock held.
 void Session::abort_launches(const Error& error) {
   std::uint64_t first = next_ticket_;
   bool any = false;
@@ -110,7 +110,7 @@ void Session::abort_launches(const Error& error) {
   launch_abort_->plans.insert(launch_abort_->plans.end(), unloading_plans_.begin(), unloading_plans_.end());
   launch_abort_->mail.kind = Mail::Kind::abort_launches;
   launch_abort_->mail.payload = launch_abort_.get();
-  workers_[0]->box().post(&launch_abort_->mail);  // which knows of what plans launches are under way
+  workers_[0]->box().post(&launch_abort_->mail);  // worker 0 knows which plans have running launches
 }
 
 void Session::check_open() const {

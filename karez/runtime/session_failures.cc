@@ -1,9 +1,9 @@
-// How a session ends its launches: which of them failed, and what can go on after that.
+// Ends of launches and recovery from failures.
 //
-// A launch that failed before it wrote a variable leaves everything as it was: its tokens have come home, no variable
-// changed. It is a failure of the data. Later launches of its plan are poisoned until the program has been told, by a
-// wait that throws or by the next launch; then all goes on. Everything else (a launch that failed while it wrote, a
-// broken link, a rank that is gone) ends the session's use until `reload`.
+// A launch that failed before it wrote a variable is a data failure and changes nothing: its tokens have been returned,
+// and no variable has changed. Later launches of its plan are poisoned until the error is reported to the program, by a
+// wait that throws or by the next launch; then launches run again. After any other failure (a launch that failed after
+// it had written variables, a broken link, a lost rank) the session cannot be used until `reload`.
 #include <algorithm>
 
 #include "karez/runtime/agreement.h"
@@ -22,7 +22,7 @@ void Session::finished(LaunchRecord& record) {
   if (record.op != 0) spending = rank_time(record);
   {
     std::lock_guard lock(mutex_);
-    if (record.over) return;  // told when the session broke
+    if (record.over) return;  // it got its error when the session broke
     record.ended = true;
     end = {record.error, record.skipped, record.wrote};
     if (record.op == 0 || aborted_) {
@@ -37,10 +37,10 @@ void Session::finished(LaunchRecord& record) {
   else agreement_->end(record.op, spending, end);
 }
 
-// What the launch's end means for it and for the session. Under the lock.
+// Stores the outcome of a launch in its record and in the session. Call with the lock held.
 void Session::record_outcome(LaunchRecord& record, const LaunchEnd& end) {
-  const bool skipped =
-      !end.error && (end.skipped || (failure_ && record.number < 0));  // it did not begin, since one had failed
+  // It is skipped too if it did not begin because of an earlier failure.
+  const bool skipped = !end.error && (end.skipped || (failure_ && record.number < 0));
   if (!end.error && !skipped) return;
   if (end.error) {
     if (!record.error) record.error = end.error;
@@ -53,8 +53,7 @@ void Session::record_outcome(LaunchRecord& record, const LaunchEnd& end) {
     if (!failure_ || record.ticket < failed_ticket_) failure_ = record.error, failed_ticket_ = record.ticket;
   } else if (end.error && !failure_ && (!data_failure_ || record.ticket < data_failure_->ticket)) {
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
-  } else if (skipped && !failure_ && !data_failure_ &&
-             agreement_ == nullptr) {  // of a result that failed, of which the program had been told
+  } else if (skipped && !failure_ && !data_failure_ && agreement_ == nullptr) {  // due to a failure reported earlier
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
   }
 }
@@ -65,8 +64,8 @@ Error Session::skipped_error(const LaunchRecord& record) const {
   if (data_failure_) first = data_failure_->error;
   for (const auto& producer : record.producers)
     if (!first && producer->error) first = producer->error;
-  if (!first) return Error(cat("launch ", record.ticket, " did not run, because one before it failed"));
-  return {first->kind, cat("launch ", record.ticket, " did not run, because one before it failed: ", first->what()),
+  if (!first) return Error(cat("launch ", record.ticket, " did not run, because an earlier launch failed"));
+  return {first->kind, cat("launch ", record.ticket, " did not run, because an earlier launch failed: ", first->what()),
           first->where};
 }
 
@@ -94,11 +93,11 @@ void Session::invalidated(std::uint64_t op, bool on_all_ranks) {
     workers_[0]->box().post(&told.mail);
     return;
   }
-  lock.unlock();  // the worker is told when the first plan is loaded; others wait for this rank now
+  lock.unlock();  // worker 0 is notified when the first plan is loaded; other ranks wait for this one now
   if (!on_all_ranks) invalidate(op);
 }
 
-// By the agreement: on all ranks. One that failed on some is told alike on all.
+// Called by the agreement when a launch has ended on all ranks. A failure on some ranks has the same outcome on all.
 void Session::ended(std::uint64_t op, const LaunchEnd& end) {
   std::lock_guard lock(mutex_);
   for (auto& record : launches_) {
@@ -135,14 +134,14 @@ void Session::on_protocol_error(const Error& why) {
     if (record->over) continue;
     std::lock_guard record_lock(record->mutex);
     if (!record->error)
-      record->error = Error(why.kind, cat("launch ", record->ticket, " broke off: ", why.what()), why.where);
+      record->error = Error(why.kind, cat("launch ", record->ticket, " was aborted: ", why.what()), why.where);
     record->over = true;
   }
   if (!failure_) failure_ = why;
   over_.notify_all();
 }
 
-// This rank may only have seen a link end. What failed first is known once all ranks have been told. Under the lock.
+// This rank may only have seen a link end: waits for the first failure of all ranks. Call with the lock held.
 void Session::throw_failure(std::unique_lock<std::mutex>& lock) {
   if (failure_ && agreement_ != nullptr) over_.wait_for(lock, std::chrono::seconds(2), [&] { return aborted_; });
   if (!failure_) return;
@@ -150,7 +149,7 @@ void Session::throw_failure(std::unique_lock<std::mutex>& lock) {
   throw unusable_error("");
 }
 
-// A failure of the data that no wait has thrown yet. Under the lock.
+// Throws a data failure that no wait has thrown yet. Call with the lock held.
 void Session::throw_data_failure(std::unique_lock<std::mutex>& lock) {
   const Error error = data_failure_->error;
   recover(lock, data_failure_->ticket);
@@ -159,8 +158,8 @@ void Session::throw_data_failure(std::unique_lock<std::mutex>& lock) {
               error.where);
 }
 
-// The program has been told of this launch. Launches that were poisoned end before any other of their plans begins, on
-// every rank alike.
+// The error of launch `told` has been reported to the program. Waits until all poisoned launches are over before others
+// of their plans can begin, on every rank alike, and lets their plans run again.
 void Session::recover(std::unique_lock<std::mutex>& lock, std::uint64_t told) {
   const auto is_poisoned = [](const LoadedPlan* loaded) {
     return loaded != nullptr && loaded->poisoned != LoadedPlan::none;
@@ -186,7 +185,7 @@ void Session::wait(const LaunchRecord& record) {
   if (!record.error) return;
   failure_reported_ = true;
   const Error error = *record.error;
-  // A launch that was skipped may have poisoned its plan after the program was told of what failed.
+  // A skipped launch may have poisoned its plan after the failure was reported to the program.
   if (!failure_ && (record.skipped || (data_failure_ && record.ticket == data_failure_->ticket)))
     recover(lock, record.ticket);
   throw error;

@@ -1,4 +1,4 @@
-// A session as one of several ranks: ops that all do alike, launches that end for all, and links that are told apart.
+// The functions of a session with several ranks: ops of all ranks, launches that end on all ranks, and names of links.
 #include <algorithm>
 
 #include "karez/base/log.h"
@@ -12,11 +12,12 @@
 
 namespace karez::runtime {
 
-// Launches of different plans run beside each other, in an order that is each rank's own: no two share a link. What
-// tells theirs apart counts the plans of a program, which all ranks load in one order.
+// Launches of different plans run concurrently, in an order that may differ between ranks, so no two plans share a
+// link. Link names contain the number of the plan within its program, which is equal on all ranks, because they load
+// plans in one order.
 std::string Session::links_of(const Plan& plan) {
-  require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is rank ", plan.rank, "'s, not rank ",
-          options_.peers->rank(), "'s");
+  require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is for rank ", plan.rank,
+          ", not for this process (rank ", options_.peers->rank(), ")");
   return cat("program ", plan.program_hash, " ", plans_of_program_[plan.program_hash]++, "\n");
 }
 
@@ -51,7 +52,7 @@ void Session::leave_ranks() {
   lock.unlock();
   agreement_.reset();
   plans_of_program_.clear();
-  lock.lock();  // the agreement may have told of the failure until now
+  lock.lock();  // until now the agreement may have reported the failure
   invalidated_.clear();
   failure_.reset();
   data_failure_.reset();
@@ -67,7 +68,7 @@ std::vector<Exchange> Session::exchanges(const Plan& plan) const {
   return exchanges_of(told);
 }
 
-// A thread of the program inside of the agreement, which stays meanwhile.
+// Keeps the agreement alive while a thread of the program uses it.
 class Session::AgreementGuard {
  public:
   explicit AgreementGuard(Session& session) : session_(session) {
@@ -83,7 +84,7 @@ class Session::AgreementGuard {
   AgreementGuard(const AgreementGuard&) = delete;
   AgreementGuard& operator=(const AgreementGuard&) = delete;
   explicit operator bool() const { return agreement_ != nullptr; }
-  // What it throws, the program is told.
+  // An exception from the call is a failure that is reported to the program.
   template <class Call> auto call(Call call) const {
     try {
       return call(*agreement_);
@@ -102,9 +103,8 @@ class Session::AgreementGuard {
 void Session::require_joined() const {
   std::lock_guard lock(mutex_);
   require_open();
-  require(
-      ErrorKind::peer, !left_ranks_,
-      "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
+  require(ErrorKind::peer, !left_ranks_,
+          "this world has left the other ranks and has not joined them again: reset it, or restart the job");
 }
 
 std::uint64_t Session::begin_op(const OpDescription& op) {
@@ -163,7 +163,7 @@ Launch Session::launch_remote(std::uint64_t op) {
   if (agreement) agreement->end(op);
   return {std::move(record), std::make_shared<Launch::DeviceValues>()};
 }
-// What this rank must not take for a result is not sent (poison_launches), until all have poisoned their parts.
+// Garbage results are not sent to other ranks until all have poisoned their parts (poison_launches).
 void Session::invalidate(std::uint64_t op) {
   if (const AgreementGuard agreement(*this); agreement) agreement->invalidate(op);
 }
@@ -179,7 +179,7 @@ std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) {
 
 namespace {
 
-// Behind the end of a peer: what this rank waited for, or did. A hang's text has it.
+// Text to append to the error of a broken link: the wait or call of this rank. The error of a hang contains it already.
 std::string wait_text_of(int rank, const Error& error, const RankState& state) {
   if (error.kind != ErrorKind::peer) return {};
   if (state.waits.empty())
@@ -189,7 +189,7 @@ std::string wait_text_of(int rank, const Error& error, const RankState& state) {
              ": ", wait.what);
 }
 
-// A link that broke here tells who ended, not why; what all ranks know as the first error may say more.
+// The error of a broken link names the peer but not the cause; the first error of all ranks may name it.
 Error with_cause(const Error& here, const Error& first) {
   const std::string text = here.what();
   if (here.kind != ErrorKind::peer || text.find(first.what()) != text.npos) return here;
@@ -198,16 +198,16 @@ Error with_cause(const Error& here, const Error& first) {
 
 }  // namespace
 
-// Of a launch that ended here after the session broke off. Its own error, if it had one, comes behind the first of all
-// ranks.
+// The error of a launch that ended here after the session was aborted. Its own error, if any, follows the first error
+// of all ranks.
 Error Session::abort_error(const LaunchRecord& record) const {
   const std::string first = failure_->what(), here = record.error ? record.error->what() : first;
   const std::string more = here.find(first) == here.npos ? cat("\n  here: ", here) : wait_text_;
   return {failure_->kind, cat("launch ", record.ticket, ": ", first, more), failure_->where};
 }
 
-// What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended
-// here ended badly elsewhere.
+// Running launches are abandoned, because the progress of the other ranks is unknown, and end here with this error;
+// launches that have ended here have failed on another rank.
 void Session::on_rank_failure(const Error& error, std::optional<int> lost) {
   const RankState before = state(true, 0.2);
   record_flight(error, before);

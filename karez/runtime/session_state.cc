@@ -1,4 +1,4 @@
-// What a session tells while it runs: who waits for whom, how far it has come.
+// Reports on a running session: waits, progress, events, times, the flight record.
 #include <chrono>
 
 #include "karez/base/log.h"
@@ -14,7 +14,7 @@
 
 namespace karez::runtime {
 
-// A question to all workers. With the lock of asking.
+// Sends a query to all workers. Call with workers_mutex_ held.
 std::shared_ptr<WorkerQuery> Session::ask_workers() {
   auto query = std::make_shared<WorkerQuery>();
   query->answers.resize(workers_.size());
@@ -36,11 +36,11 @@ std::shared_ptr<WorkerQuery> Session::ask_workers() {
 
 std::string Session::wait_graph() {
   std::lock_guard asking(workers_mutex_);
-  if (workers_.empty()) return "no worker: nothing is loaded\n";
+  if (workers_.empty()) return "no worker: no plan is loaded\n";
   const auto query = ask_workers();
   std::unique_lock lock(query->mutex);
   query->answered.wait_for(lock, std::chrono::milliseconds(500), [&] { return query->missing == 0; });
-  std::lock_guard acting_lock(mutex_);  // what a worker is inside of cannot be freed meanwhile
+  std::lock_guard acting_lock(mutex_);  // the current act's plan cannot be freed meanwhile
   std::string text;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     text += cat("worker ", w, ":\n",
@@ -52,10 +52,9 @@ std::string Session::wait_graph() {
 std::string Session::contention_text() {
   std::lock_guard asking(workers_mutex_);
   if (contention_monitor_ == nullptr || contention_monitor_->times() == 0) return "";
-  return cat("cores: other programs ", contention_monitor_->crowded() ? "compute" : "computed",
-             " on them, so that threads of a team ",
-             contention_monitor_->crowded() ? "sleep where they wait for each other\n"
-                                            : "slept where they waited for each other; now they are free\n");
+  return cat("cores: other programs ", contention_monitor_->crowded() ? "use" : "used", " them, so threads of a team ",
+             contention_monitor_->crowded() ? "sleep while they wait for each other\n"
+                                            : "slept while they waited for each other; now the cores are free\n");
 }
 
 RankState Session::state(bool waits, double most) {
@@ -74,18 +73,18 @@ RankState Session::state(bool waits, double most) {
             {RankWait::others, cat("launch ", record->ticket, " has ended here, not yet on all ranks")});
   }
   if (awaiting_threads_.load() > 0)
-    out.waits.push_back({RankWait::others, "all ranks are to begin what this one has begun"});
+    out.waits.push_back({RankWait::others, "all ranks must begin the op that this rank has begun"});
   if (const auto whom = options_.peers == nullptr ? std::nullopt : options_.peers->awaited())
     out.waits.push_back({*whom, "its connection"});
   if (waits) add_states(out, most);
   return out;
 }
 
-// Collectives come first: they say more than that a launch has not ended. One question at a time is under way, however
-// long a worker takes to answer.
+// Waits of collectives come first: they are more specific than a launch that has not ended. At most one query is open,
+// however long a worker takes to answer.
 void Session::add_states(RankState& out, double most) {
-  const std::unique_lock asking(
-      workers_mutex_, std::chrono::duration<double>(most));  // who ends the workers may be waiting for this thread
+  // With a timeout, because a thread that stops the workers may be waiting for this one.
+  const std::unique_lock asking(workers_mutex_, std::chrono::duration<double>(most));
   if (!asking || workers_.empty()) return;
   auto answered = [&] {
     std::lock_guard lock(state_query_->mutex);
@@ -99,7 +98,7 @@ void Session::add_states(RankState& out, double most) {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     RankState state = state_query_->states[w];
     if (state_query_->answers[w].empty()) {
-      std::lock_guard acting_lock(mutex_);  // what a worker is inside of cannot be freed meanwhile
+      std::lock_guard acting_lock(mutex_);  // the current act's plan cannot be freed meanwhile
       state.current_call = workers_[w]->acting_in();
       state.can_progress = state.current_call.empty();
     }
@@ -120,7 +119,8 @@ std::vector<EventLog> Session::events() const {
   return logs;
 }
 
-// When this rank ended the launch. Called by worker 0, before the launch is over, so that no worker comes or goes.
+// The time spent up to the end of the launch on this rank. Called by worker 0 before the launch is over, so that the
+// set of workers does not change.
 RankTime Session::rank_time(const LaunchRecord& record) const {
   RankTime out;
   std::int64_t computing = 0, reading = 0;
@@ -137,7 +137,7 @@ RankTime Session::rank_time(const LaunchRecord& record) const {
   return out;
 }
 
-// By whoever fails first, before anybody hears of it.
+// Called at the first failure, before it is reported to others.
 void Session::record_flight(const Error& error, const RankState& state) {
   if (options_.flight.empty() || flight_recorded_.exchange(true)) return;
   const comm::Peers* peers = options_.peers;
@@ -165,7 +165,7 @@ void Session::record_flight(const Error& error, const RankState& state) {
   try {
     write_flight_record(options_.flight, out);
   } catch (const std::exception& failure) {
-    note(LogLevel::warning, "the flight record is not written: ", failure.what());
+    note(LogLevel::warning, "cannot write the flight record: ", failure.what());
   }
 }
 

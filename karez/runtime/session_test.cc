@@ -1,4 +1,4 @@
-// Tests of a session: plans by hand through real workers; values, variables, feeds, order, and what goes wrong.
+// Tests of a session: hand-written plans on real workers; values, variables, feeds, order, and errors.
 #include "karez/runtime/session.h"
 
 #include <gtest/gtest.h>
@@ -81,11 +81,11 @@ TEST(Session, VariablesAreReadAndWrittenInTheirStrides) {
   session.write_variable("w", first_device, turned, HostArray::of<float>({2, 2}, {1, 2, 3, 4}));
   auto plain = session.read_variable("w", first_device, two_by_two),
        back = session.read_variable("w", first_device, turned);
-  EXPECT_EQ(plain.data<float>()[1], 3) << "stored column by column";
+  EXPECT_EQ(plain.data<float>()[1], 3) << "stored in column-major order";
   EXPECT_EQ(back.data<float>()[1], 2);
   EXPECT_TRUE(session.has_variable("w", first_device));
   EXPECT_EQ(error_of([&] { session.read_variable("v", first_device, two_by_two); }),
-            "device 0.0 holds no variable 'v'; there is 1: w");
+            "device 0.0 has no variable 'v'; there is 1: w");
   EXPECT_EQ(error_of([&] {
               session.read_variable("w", first_device, View(DType::f32, {3, 2}));
             }),
@@ -122,7 +122,7 @@ Plan counting_plan(const std::string& name = "counting") {
   s.start(n);
   RegisterId old = s.edge(n, {add}), fresh = s.edge(add, {out}, 1, 4);
   (void)old;
-  s.plan.registers[fresh].block = block;  // the new version lies where the old one lay
+  s.plan.registers[fresh].block = block;  // the new version overwrites the old one
   s.done(out);
   s.call(add, "test.count", {in_block(block, View(DType::f32, {1}))}, {in_block(block, View(DType::f32, {1}))});
   s.plan.actors[out].binding = "n";
@@ -130,7 +130,7 @@ Plan counting_plan(const std::string& name = "counting") {
   return s.plan;
 }
 
-TEST(Session, AForgottenVariableLivesOnInPlansThatUseIt) {
+TEST(Session, AForgottenVariableRemainsInPlansThatUseIt) {
   Session session({.poison = false}, kernels());
   const View one(DType::f32, {1});
   int plan = session.load(counting_plan());
@@ -143,10 +143,10 @@ TEST(Session, AForgottenVariableLivesOnInPlansThatUseIt) {
   int again = session.load(counting_plan());
   session.write_variable("n", first_device, one, HostArray::of<float>({1}, {50}));
   EXPECT_EQ(session.launch(again).output("n").data<float>()[0], 51);
-  EXPECT_EQ(session.launch(plan).output("n").data<float>()[0], 12) << "it has bytes of its own";
+  EXPECT_EQ(session.launch(plan).output("n").data<float>()[0], 12) << "it has its own bytes";
 }
 
-TEST(Session, LaunchesRunInTicketOrderAndStateCarriesOver) {
+TEST(Session, LaunchesRunInTicketOrderAndStateIsKept) {
   Session session({.workers = 2, .poison = false}, kernels());
   int plan = session.load(counting_plan());
   std::vector<Launch> launches;
@@ -158,7 +158,7 @@ TEST(Session, LaunchesRunInTicketOrderAndStateCarriesOver) {
   }
 }
 
-TEST(Session, WhatWasLaunchedIsWaitedFor) {
+TEST(Session, WaitAllLaunchesWaitsForEarlierLaunches) {
   std::promise<void> go;
   const std::shared_future<void> gone = go.get_future().share();
   KernelTable table({test_row(
@@ -168,7 +168,7 @@ TEST(Session, WhatWasLaunchedIsWaitedFor) {
   const ActorId a = s.actor("a");
   s.start(a), s.done(a), s.call(a, "test.hold", {}, {});
   const int plan = session.load(s.plan);
-  session.wait_all_launches();  // for nothing
+  session.wait_all_launches();  // returns at once
   Launch first = session.launch(plan), second = session.launch(plan);
   auto waits = std::async(std::launch::async, [&] { session.wait_all_launches(); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
@@ -187,10 +187,11 @@ TEST(Session, TwoPlansShareAVariableButOnlyInOneLayout) {
   Plan other = counting_plan("third");
   for (Block& block : other.blocks)
     if (block.kind == BlockKind::variable) block.layout = "f32[1@data]";
-  EXPECT_EQ(error_of([&] { session.load(other); }),
-            "plan 'third': variable 'n' of device 0.0 is stored as f32[1] (4 bytes), but this plan wants f32[1@data] "
-            "(4 bytes)");
-  EXPECT_EQ(session.launch(b).output("n").data<float>()[0], 4) << "the refused plan left no trace";
+  EXPECT_EQ(
+      error_of([&] { session.load(other); }),
+      "plan 'third': variable 'n' of device 0.0 is stored as f32[1] (4 bytes), but this plan requires f32[1@data] "
+      "(4 bytes)");
+  EXPECT_EQ(session.launch(b).output("n").data<float>()[0], 4) << "the refused plan has no effect";
 }
 
 TEST(Session, AFailedLoadLeavesNoVariableBehind) {
@@ -207,13 +208,13 @@ TEST(Session, AFailedLoadLeavesNoVariableBehind) {
     EXPECT_FALSE(session.has_variable("n", first_device));
     EXPECT_FALSE(session.has_variable("m", first_device));
   }
-  Plan other = counting_plan("good");  // so another layout is free to come
+  Plan other = counting_plan("good");  // so another layout is allowed
   for (Block& block : other.blocks)
     if (block.kind == BlockKind::variable) block.layout = "f32[1@data]";
   EXPECT_EQ(session.launch(session.load(other)).output("n").data<float>()[0], 1);
 }
 
-TEST(Session, AKernelThatNeedsAWorkspaceAndGotNoneOrTooLittleIsRefused) {
+TEST(Session, AKernelWithoutAWorkspaceOfTheNeededSizeIsRefused) {
   std::vector<KernelRow> rows = test_kernels();
   KernelRow row = test_row("scratchy", [](const CallSpec&) -> PreparedKernel {
     return [](const KernelArgs& args) { args.workspace[99] = std::byte{1}; };
@@ -238,7 +239,7 @@ TEST(Session, AKernelThatNeedsAWorkspaceAndGotNoneOrTooLittleIsRefused) {
   EXPECT_NO_THROW(session.launch(session.load(s.plan)).wait());
 }
 
-// Notes every position it is asked for.
+// Records every position that is read.
 class NotingSource : public Source {
  public:
   TensorType type() const override { return {DType::f32, {4}}; }
@@ -251,8 +252,7 @@ class NotingSource : public Source {
 
 TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
   Session session({.workers = 2, .poison = false}, kernels());
-  PlanBuilder s;  // in, twice a launch; each batch is summed into its own half of the variable "sums" by turns of the
-                  // register's slots
+  PlanBuilder s;  // the input acts twice in a launch; each batch is copied to the variable "last"
   ActorId in = s.actor("in", 1, 0, BodyKind::input), sink = s.actor("sink");
   s.start(in, 2);
   RegisterId x = s.edge(in, {sink}, 2, 16);
@@ -275,9 +275,9 @@ TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
   }
 }
 
-// Four acts a launch: a batch of eight is read in two halves, then the next one; the first act copies into "sums", the
-// others add, one more only in the last.
-TEST(Session, CallsRunInTheirActsAndInputsReadTheirLots) {
+// Four acts in a launch: a batch of eight is read in two halves, then the next one; the first act copies to "sums", the
+// others add, and the last act has one more call.
+TEST(Session, CallsRunInTheirActsAndInputsReadTheirSlices) {
   for (int workers : {1, 2}) {
     Session session({.workers = workers, .poison = false}, kernels());
     PlanBuilder s;
@@ -335,7 +335,7 @@ TEST(Session, SetupRunsOnceWhenLoaded) {
   EXPECT_EQ(session.launch(session.load(s.plan)).output("y").data<float>()[3], 5);
 }
 
-TEST(Session, MessagesAndActsPerLaunchAreWhatPeriodsConsumersAndInputsSay) {
+TEST(Session, MessagesAndActsPerLaunchFollowFromPeriodsConsumersAndInputs) {
   PlanBuilder s;
   ActorId w = s.actor("w"), a = s.actor("a", 1), sum = s.actor("sum"), end = s.actor("end", 1),
           other = s.actor("other");
@@ -382,8 +382,8 @@ TEST(Session, RandomGraphsComputeTheSameOnOneWorkerAndOnTwo) {
   }
 }
 
-// A slot that is about to be filled holds poison, whatever it held before; between the acts that fill it together it
-// holds what they wrote.
+// A slot that will be filled holds poison, whatever it held before; between the acts that fill it together it holds the
+// values that they wrote.
 TEST(Session, EverySlotIsPoisonedWhenItsFirstActBeginsAndNotLater) {
   std::vector<std::uint32_t> seen;
   KernelTable table({test_row("see", [&](const CallSpec&) -> PreparedKernel {
@@ -424,15 +424,16 @@ TEST(Session, AFastProducerKeepsMemoryAtSlotsTimesSize) {
   }));
   rows.push_back(test_row("use", [](const CallSpec&) -> PreparedKernel {
     return [piece = std::make_shared<int>(0)](const KernelArgs& args) {
-      for (int i = 0; i < 300; ++i) asm volatile("");  // ten times the producer's work
+      for (int i = 0; i < 300; ++i) asm volatile("");  // ten times the work of the producer
       ++*piece;
-      require(test_data(args.in[0])[0] == static_cast<float>(*piece % 1000), "piece ", *piece, " is not what was made");
+      require(test_data(args.in[0])[0] == static_cast<float>(*piece % 1000), "piece ", *piece,
+              " is not the piece that was produced");
       ++used;
     };
   }));
   KernelTable table(std::move(rows));
   for (int workers : {1, 2}) {
-    const int pieces = workers == 1 ? 100000 : 20000;  // a wake-up per piece takes long where cores are shared
+    const int pieces = workers == 1 ? 100000 : 20000;  // a wake-up per piece takes long if cores are shared
     made = used = most = 0;
     PlanBuilder s;
     ActorId a = s.actor("make"), b = s.actor("use", 1);
@@ -444,7 +445,7 @@ TEST(Session, AFastProducerKeepsMemoryAtSlotsTimesSize) {
     Session session({.workers = workers}, table);
     finish(session, session.launch(session.load(s.plan)));
     EXPECT_EQ(used, pieces);
-    EXPECT_LE(most, slots) << "at most so many pieces were under way";
+    EXPECT_LE(most, slots) << "at most this many pieces at once";
     EXPECT_EQ(session.counters().peak_bytes.at("0.0"), slots * 1024);
   }
 }
@@ -464,7 +465,7 @@ TEST(Session, WorkersAreNeverMoreThanCores) {
   EXPECT_THROW(Session({.workers = -1}, kernels()), Error);
 }
 
-TEST(Session, FreshSlotsAndScratchArePoisonedWhereAsked) {
+TEST(Session, NewSlotsAndScratchArePoisonedIfRequested) {
   static float seen[2];
   std::vector<KernelRow> rows;
   rows.push_back(test_row("peek", [](const CallSpec&) -> PreparedKernel {
@@ -487,12 +488,12 @@ TEST(Session, FreshSlotsAndScratchArePoisonedWhereAsked) {
   for (int i = 0; i < 3; ++i) {
     seen[0] = seen[1] = 0;
     finish(session, session.launch(plan));
-    EXPECT_TRUE(std::isnan(seen[0])) << "the slot still held the piece before, launch " << i;
-    EXPECT_TRUE(std::isnan(seen[1])) << "scratch still held the act before, launch " << i;
+    EXPECT_TRUE(std::isnan(seen[0])) << "the slot still holds the piece before, launch " << i;
+    EXPECT_TRUE(std::isnan(seen[1])) << "scratch still holds the values of the act before, launch " << i;
   }
 }
 
-TEST(Session, ScratchIsPoisonedBehindItsLastReaderAndWhereNobodyReadsIt) {
+TEST(Session, ScratchIsPoisonedAfterItsLastReaderAndIfItIsNeverRead) {
   static const float *unread, *read;
   static float seen[3];
   std::vector<KernelRow> rows;
@@ -519,17 +520,17 @@ TEST(Session, ScratchIsPoisonedBehindItsLastReaderAndWhereNobodyReadsIt) {
   Session session({.poison = true}, table);
   finish(session, session.launch(session.load(s.plan)));
   EXPECT_EQ(seen[0], 1);
-  EXPECT_TRUE(std::isnan(seen[1])) << "nobody reads it";
-  EXPECT_TRUE(std::isnan(seen[2])) << "its last reader is done";
+  EXPECT_TRUE(std::isnan(seen[1])) << "it is never read";
+  EXPECT_TRUE(std::isnan(seen[2])) << "its last reader has run";
 }
 
-TEST(Session, BadFeedsAndPlansAreNamed) {
+TEST(Session, ErrorsNameBadFeedsAndPlans) {
   Session session({}, kernels());
   EXPECT_EQ(error_of([&] { session.launch(0); }), "no plan 0 is loaded in this session");
   int plan = session.load(parse_plan(matmul_relu));
   EXPECT_EQ(error_of([&] { session.launch(plan); }), "input 'x' (f32[2, 2]) is not fed");
   EXPECT_EQ(error_of([&] { session.launch(plan, {{"z", {}}}); }), "plan 'matmul_relu' has no input 'z'; there is 1: x");
-  EXPECT_EQ(error_of([&] { session.launch(plan, {{"x", {}}}); }), "input 'x' is fed with nothing");
+  EXPECT_EQ(error_of([&] { session.launch(plan, {{"x", {}}}); }), "input 'x' is fed with a null source");
   EXPECT_EQ(error_of([&] {
               session.launch(plan, {{"x", feed_of({4}, {1, 2, 3, 4})}});
             }),
@@ -538,7 +539,7 @@ TEST(Session, BadFeedsAndPlansAreNamed) {
   bad.actors[ActorId(3)].calls[0].kernel = "test.rule";
   std::string error = error_of([&] { session.load(bad); });
   EXPECT_NE(error.find("plan 'matmul_relu', relu at net.cc:3: "), std::string::npos) << error;
-  EXPECT_NE(error.find("test.relu"), std::string::npos) << "what there is: " << error;
+  EXPECT_NE(error.find("test.relu"), std::string::npos) << "lists existing kernels: " << error;
   bad = parse_plan(matmul_relu);
   bad.registers[RegisterId(2)].slots = 0;
   EXPECT_NE(error_of([&] { session.load(bad); }).find("has 0 slots"), std::string::npos);

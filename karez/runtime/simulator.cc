@@ -1,4 +1,4 @@
-// The simulator: events in virtual time; ports, ready queues and turns as in the engine.
+// Simulates a plan by events in virtual time, with ports, ready queues and turns as in the engine.
 #include "karez/runtime/simulator.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 struct SimulatedEvent {
   double time = 0;
-  std::uint64_t order = 0;  // among equal times: as they were made
+  std::uint64_t order = 0;  // among equal times: the order of creation
   enum class Kind { message, ended } kind = Kind::message;
   Message message;
   ActorId actor;
@@ -26,17 +26,17 @@ struct SimulatedEvent {
   }  // earliest on top
 };
 
-// One worker's ready actors, and what is occupied.
+// The ready actors of one worker, and whether it is busy.
 struct SimulatedWorker {
   std::vector<ActorId> order;
   ReadyQueue ready;
   char busy = 0;
 };
 
-// Who holds a slot, seen from outside the ports: what they must agree with.
+// The holders of a slot, tracked independently of the ports, which must agree with it.
 struct SlotState {
   bool writing = false;
-  std::vector<ActorId> readers;  // that were told and have not returned it
+  std::vector<ActorId> readers;  // consumers that were notified and have not returned it
 };
 
 class Simulator {
@@ -99,7 +99,7 @@ class Simulator {
  private:
   bool may_begin(ActorId a) const { return !options_.ordered_collectives || sequence_.may_begin(a); }
 
-  // A number in [0, 1): the n-th that this seed gives.
+  // The next pseudo-random number in [0, 1) for this seed.
   double random_unit() { return unit_double(philox_word(options_.seed, 0, draws_++)); }
 
   void add(SimulatedEvent event, double time) {
@@ -138,7 +138,7 @@ class Simulator {
       SimulatedEvent event;
       event.message = m;
       int a = worker_of(from), b = worker_of(m.to);
-      double& last = last_arrival_[{a, b}];  // one sender's messages to one receiver keep their order
+      double& last = last_arrival_[{a, b}];  // messages between two workers keep their order
       if (a != b && options_.delay > 0) last = std::max(last, now_ + options_.delay * random_unit());
       else last = std::max(last, now_);
       add(event, last);
@@ -173,7 +173,7 @@ class Simulator {
     workers_[worker_of(a)].ready.insert(place_[a]);
   }
 
-  // Every worker that is free begins its best ready actor; those on a busy stream stay.
+  // Every free worker begins its best ready actor; actors on a busy stream stay ready.
   void begin_ready() {
     for (SimulatedWorker& worker : workers_) {
       std::vector<int> kept;
@@ -195,7 +195,7 @@ class Simulator {
     for (int i = 0; i < ports.input_count(); ++i) {
       const SlotState& slot = slot_states_[ports.input_register(i)][ports.input_slot(i)];
       require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a),
-              " reads slot ", ports.input_slot(i), " of r", ports.input_register(i), ", which was not given to it");
+              " reads slot ", ports.input_slot(i), " of r", ports.input_register(i), ", which it has not received");
     }
     for (int o = 0; o < ports.output_count(); ++o)
       if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
@@ -217,14 +217,14 @@ class Simulator {
     event.kind = SimulatedEvent::Kind::ended;
     event.actor = a;
     double lasts = options_.duration ? options_.duration(a, ports_[a].acts()) : 1.0;
-    require(lasts >= 0, "simulator: an act of ", actor_name(plan_, a), " lasts ", lasts);
+    require(lasts >= 0, "simulator: an act of ", actor_name(plan_, a), " has the negative duration ", lasts);
     add(event, now_ + lasts);
   }
 
   void step() {
     begin_ready();
     if (events_.empty()) fail_stalled();
-    do next_event();  // all of one moment, before anybody picks
+    do next_event();  // all events of one time, before any worker begins an act
     while (!events_.empty() && events_.top().time == now_);
   }
 
@@ -257,10 +257,10 @@ class Simulator {
     if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(place_[next])) schedule(next);
   }
 
-  // Every token is where it was before the first launch, except those of actors that run ahead for want of a start
-  // register. The ports are asked as well as the watch: it knows what was sent, they what has arrived.
+  // Checks that every token is back in its place, except for actors that run ahead because they have no start register.
+  // Checks both the slot states, which follow sent messages, and the ports, which follow received ones.
   void check_tokens_returned() {
-    require(session_start_.ready(), "simulator: a start register's slot is not home at the end");
+    require(session_start_.ready(), "simulator: a slot of a start register was not returned");
     for (ActorId i : ports_.ids()) {
       const Ports& ports = ports_[i];
       const std::string name = actor_name(plan_, i);
@@ -273,7 +273,7 @@ class Simulator {
       ActorId producer = plan_.registers[r].producer;
       if (producer != session_actor && ports_[producer].input_count() == 0) continue;
       for (const SlotState& slot : slot_states_[r])
-        require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
+        require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " was not returned");
     }
     for (ActorId i : ports_.ids()) {
       const Ports& ports = ports_[i];
@@ -307,7 +307,7 @@ class Simulator {
         waits.push_back(
             {session_actor, session_done_.producer(i), cat("r", session_done_.input_register(i), " to be filled")});
     std::string circle = cycle_text(plan_, waits);
-    fail("simulator: plan '", plan_.name, "' stands still at ", now_, circle.empty() ? "" : ": " + circle, "\n",
+    fail("simulator: plan '", plan_.name, "' stalls at ", now_, circle.empty() ? "" : ": " + circle, "\n",
          print(plan_, waits));
   }
 
@@ -316,7 +316,7 @@ class Simulator {
   ById<ActorId, Ports> ports_;
   Ports session_start_, session_done_;
   CollectiveSequence sequence_;
-  std::vector<std::vector<ActorId>> arrived_;  // by meeting
+  std::vector<std::vector<ActorId>> arrived_;  // by group
   ById<ActorId, std::int64_t> acts_due_;
   std::vector<SimulatedWorker> workers_;
   ById<ActorId, int> worker_, place_;

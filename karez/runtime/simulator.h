@@ -1,5 +1,5 @@
-// The simulator: a plan run in virtual time on one thread, with the same ports and picking rule as the engine and
-// seeded chance for the rest.
+// The simulator runs a plan in virtual time on one thread, with the ports and priority rule of the engine and seeded
+// random delays.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace karez::runtime {
 
-// What an act occupies while it lasts: its worker (a kernel on the cpu), or its stream alone (a timer, a device).
-// Collectives hold neither.
+// What an act occupies while it runs: its worker (a kernel on the CPU), or only its stream (a timer, a device).
+// Collectives occupy neither.
 enum class Occupancy { worker, stream };
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
-  int launches = 1;  // one after the other
-  int workers = 0;   // streams are dealt to stream.worker modulo this; 0: as many as the plan names
+  int launches = 1;  // run one after the other
+  int workers = 0;   // stream.worker is taken modulo this number; 0: all workers that the plan names
   Occupancy occupancy = Occupancy::worker;
-  double delay = 0;  // of a message between workers: drawn from [0, delay), in order between any two workers
+  double delay = 0;  // of a message between workers: random in [0, delay); in order between any two workers
   bool ordered_collectives = true;  // collectives wait for their turn
-  std::function<double(ActorId, std::int64_t act)> duration =
-      nullptr;  // default 1; of a collective: from the arrival of its last member
-  // For planted faults: sees each message on its way and says how often it arrives (1 as it should).
+                                    // Default 1; of a collective, from the arrival of its last member.
+  std::function<double(ActorId, std::int64_t act)> duration = nullptr;
+  // Injects faults: called for each message, returns the number of times that it arrives (normally 1).
   std::function<int(const Message&)> inject_fault = nullptr;
 };
 
 struct SimulatedAct {
   ActorId actor;
-  std::int64_t act = 0;  // of this actor, from 0
+  std::int64_t act = 0;  // number within the actor, from 0
   double begin = 0, end = 0;
   bool operator==(const SimulatedAct&) const = default;
 };
@@ -41,28 +41,28 @@ struct SimulatedAct {
 struct SlotChange {
   RegisterId reg;
   int slot = 0;
-  bool acquired = true;  // by its producer; false: given back by its last consumer
+  bool acquired = true;  // by its producer; false: returned by its last consumer
 };
 
 struct Simulation {
   double makespan = 0;
   std::int64_t messages = 0;
-  std::vector<SimulatedAct> acts;  // as they ended
-  std::vector<EventLog>
-      events;  // by worker: all that an engine's rings would hold; 1e9 to a unit of time, the plan's number 0
-  ById<RegisterId, int> peak_slots;  // slots that were in use at once
-  std::vector<SlotChange> slots;     // in the order of their times
+  std::vector<SimulatedAct> acts;  // in the order of their ends
 
-  bool active(ActorId actor, double time) const;  // acting in [begin, end) at that time
+  // By worker: all events that the engine would record, at 1e9 ns per unit of time, with plan number 0.
+  std::vector<EventLog> events;
+  ById<RegisterId, int> peak_slots;  // the most slots in use at once
+  std::vector<SlotChange> slots;     // in the order of time
+
+  bool active(ActorId actor, double time) const;  // whether an act of the actor has begin <= time < end
 };
 
-// Throws on whatever must never happen: a message lost, doubled or out of turn, a slot written while somebody reads it,
-// tokens that are not all home at the end, and a deadlock (the circle of those who wait for each other is named).
+// Throws on any violation of the protocol: a lost, doubled or misordered message, a slot written while it is read,
+// tokens that were not returned at the end, and a deadlock (the error names the cycle of waiting actors).
 Simulation simulate(const Plan& plan, const SimulationOptions& options = {});
 
-// By device, the most bytes of its blocks that were slots in use at once: each byte counts once, also where a call
-// writes its output over its input and two registers' slots are the same bytes. So it is never more than the blocks
-// take.
+// By device, the most bytes of slots in use at once. Each byte counts once, even if slots of two registers share it
+// because a call writes its output over its input. So it never exceeds the size of the blocks.
 ById<DeviceId, std::int64_t> peak_bytes(const Plan& plan, const Simulation& run);
 
 }  // namespace karez::runtime

@@ -1,5 +1,5 @@
-// Tests of the simulator: the pipeline's laws in virtual time, random plans under random delays, and planted faults
-// that it must catch.
+// Tests of the simulator: the timing of pipelines, random plans under random delays, and injected faults that it must
+// detect.
 #include "karez/runtime/simulator.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace karez::runtime {
 namespace {
 
-// a -> b -> c on a stream each, `pieces` in a launch.
+// a -> b -> c, each on its own stream, with `pieces` pieces per launch.
 struct Chain {
   PlanBuilder s;
   ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 2);
@@ -36,7 +36,7 @@ TEST(Simulator, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
     Simulation result = simulate(chain.s.plan, {.occupancy = holds});
     for (ActorId actor : {chain.a, chain.b, chain.c}) EXPECT_TRUE(result.active(actor, 2)) << actor;
     EXPECT_FALSE(result.active(chain.c, 1.5));
-    EXPECT_EQ(result.makespan, 8) << "six pieces, and two acts to fill the pipe";
+    EXPECT_EQ(result.makespan, 8) << "six pieces, and two acts to fill the pipeline";
   }
 }
 
@@ -49,18 +49,18 @@ TEST(Simulator, OneSlotSerialises) {
   EXPECT_GE(result.makespan, 12);
 }
 
-TEST(Simulator, OneWorkerServesThreeStreamsOneAfterTheOther) {
+TEST(Simulator, OneWorkerServesThreeStreamsInSequence) {
   Chain chain(6, 2);
   EXPECT_EQ(simulate(chain.s.plan, {.workers = 1}).makespan, 18);
   EXPECT_EQ(simulate(chain.s.plan, {.workers = 1, .occupancy = Occupancy::stream}).makespan, 8)
       << "timers need no worker";
 }
 
-TEST(Simulator, TheMakespanIsThatOfTheSlowestActor) {
+TEST(Simulator, TheSlowestActorDeterminesTheMakespan) {
   constexpr int pieces = 200;
   for (int slow : {0, 1, 2}) {
     Chain chain(pieces, 2);
-    // Irregular durations; the slowest is a third slower on average.
+    // Irregular durations; on average 1.3 for the slowest actor and 0.9 for the others.
     auto duration = [&](ActorId actor, std::int64_t act) {
       double jitter =
           unit_double(philox_word(5, static_cast<std::uint64_t>(actor.index), static_cast<std::uint64_t>(act)));
@@ -84,7 +84,7 @@ TEST(Simulator, AFastProducerKeepsMemoryAtSlotsTimesSize) {
   EXPECT_LE(peak_bytes(chain.s.plan, result)[DeviceId(0)], 2 * 3 * 1024);
 }
 
-// The middle one writes over what it reads, a variable is held throughout, and b2 is never used.
+// The middle actor overwrites its input, a variable is in use all the time, and b2 is never used.
 TEST(Simulator, BytesThatTwoSlotsShareCountOnce) {
   const Plan plan = plan::parse_plan(R"(plan "in place" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -105,11 +105,11 @@ actor a2: compute "last" stream 0 in r2 out r3
   const Simulation run = simulate(plan);
   EXPECT_EQ(peak_bytes(plan, run), (ById<DeviceId, std::int64_t>{140, 0}));
   Plan apart = plan;
-  apart.registers[RegisterId(2)].offset = 110;  // 54 bytes of r1's first slot are its own, 46 are both's
+  apart.registers[RegisterId(2)].offset = 110;  // 46 bytes of r1's first slot are shared, 54 are not
   EXPECT_EQ(peak_bytes(apart, simulate(apart)), (ById<DeviceId, std::int64_t>{186, 0}));
 }
 
-TEST(Simulator, MessagesAreWhatThePlanSays) {
+TEST(Simulator, TheNumberOfMessagesIsThatOfThePlan) {
   Chain chain(7, 2);
   EXPECT_EQ(simulate(chain.s.plan, {.launches = 3}).messages, 3 * messages_per_launch(chain.s.plan));
 }
@@ -141,7 +141,7 @@ TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
   }
 }
 
-TEST(Simulator, LostAndDoubledMessagesAreCaught) {
+TEST(Simulator, LostAndDoubledMessagesAreDetected) {
   for (int times : {0, 2}) {
     int caught = 0;
     for (int victim = 0; victim < 40; ++victim) {
@@ -160,12 +160,12 @@ TEST(Simulator, MessagesBetweenTwoWorkersNeverOvertakeEachOther) {
   s.start(a, 50);
   s.edge(a, {b}, 4);
   s.done(b, 50);
-  for (std::uint64_t seed = 1; seed <= 20; ++seed)  // delays are five times as long as acts
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)  // delays are up to five times as long as acts
     EXPECT_EQ(error_of([&] { simulate(s.plan, {.seed = seed, .delay = 5}); }), "no error") << "seed " << seed;
 }
 
-TEST(Simulator, ASlotThatIsFilledWhileOneOfItsReadersHoldsItIsCaught) {
-  PlanBuilder s;  // the quick reader returns its slot twice: a believes that the slow one did
+TEST(Simulator, ASlotThatIsFilledWhileAReaderHoldsItIsDetected) {
+  PlanBuilder s;  // the quick reader returns its slot twice, so a assumes that the slow one returned it
   ActorId a = s.actor("a"), quick = s.actor("quick", 1), slow = s.actor("slow", 2);
   s.start(a, 2);
   RegisterId r = s.edge(a, {quick, slow});
@@ -178,7 +178,7 @@ TEST(Simulator, ASlotThatIsFilledWhileOneOfItsReadersHoldsItIsCaught) {
   EXPECT_NE(error.find("slot 0 of r1 is overwritten while it is in use"), std::string::npos) << error;
 }
 
-TEST(Simulator, ADeadlockNamesTheCircle) {
+TEST(Simulator, ADeadlockNamesTheCycle) {
   PlanBuilder s;  // b waits for two pieces of c, c for the second of a, and a for b's slot
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
   s.start(a, 2);
@@ -187,14 +187,14 @@ TEST(Simulator, ADeadlockNamesTheCircle) {
   s.edge(c, {b}, 1, 0, 2, 2);
   s.done(b, 2);
   std::string error = error_of([&] { simulate(s.plan); });
-  EXPECT_NE(error.find("stands still at 2.0: a0 'a' waits for a free slot of r1 -> a1 'b' waits for r3 to be filled -> "
+  EXPECT_NE(error.find("stalls at 2.0: a0 'a' waits for a free slot of r1 -> a1 'b' waits for r3 to be filled -> "
                        "a2 'c' waits for r2 to be "
                        "filled -> a0 'a'"),
             std::string::npos)
       << error;
 }
 
-// Two devices, two collectives each, of one communicator; produced in opposite orders.
+// Two devices with two collectives of one communicator each, whose operands are produced in opposite orders.
 struct TwoMembers {
   PlanBuilder s{2};
   ActorId x[2], y[2];
@@ -216,7 +216,7 @@ struct TwoMembers {
   }
 };
 
-TEST(Simulator, CollectivesGoInTheirTurnAndBeginWithTheLastMember) {
+TEST(Simulator, CollectivesRunInTheirTurnsAndBeginWithTheLastMember) {
   TwoMembers two;
   Simulation result = simulate(two.s.plan, {.launches = 2, .duration = [&](ActorId a, std::int64_t) {
                                               return a == two.x[1] || a == two.x[0] ? 2.0 : 1.0;
@@ -229,7 +229,7 @@ TEST(Simulator, CollectivesGoInTheirTurnAndBeginWithTheLastMember) {
     bool is_x = collectives[i] == two.x[0] || collectives[i] == two.x[1];
     EXPECT_EQ(is_x, i % 4 < 2) << "x of both devices, then y of both";
   }
-  // x: device 1 makes it second, at time 2; two units from then on.
+  // Device 1 produces x second, at time 2, and the collective takes two units from then on.
   for (const SimulatedAct& act : result.acts)
     EXPECT_TRUE(act.actor != two.x[0] || act.act != 0 || act.end == 4) << act.end;
 }

@@ -1,16 +1,17 @@
-// The reader's thread.
+// Reads sources, on a worker or on the source reader's thread.
 #include "karez/runtime/source_reader.h"
 
 #include <chrono>
 
-#include "karez/runtime/exit.h"
 #include "karez/runtime/host_copy.h"
+#include "karez/runtime/session_thread.h"
 
 namespace karez::runtime {
 
 namespace {
 
-// Bytes that lie where the source has them are read there, if kernels may count on them lying as the slot does.
+// Uses the bytes at the address of the source without a copy, if their alignment within a cache line is that of the
+// slot, on which kernels may rely.
 bool borrow(const ActorState& actor, const BoundOperand& bound, const std::byte* there) {
   if (bound.slot_addresses == nullptr) return false;
   constexpr std::uintptr_t line = 64;
@@ -18,7 +19,7 @@ bool borrow(const ActorState& actor, const BoundOperand& bound, const std::byte*
       there != nullptr &&
       (reinterpret_cast<std::uintptr_t>(there) ^ reinterpret_cast<std::uintptr_t>(bound.address)) % line == 0;
   bound.slot_addresses[actor.ports.output_slot(bound.port)] =
-      fits ? const_cast<std::byte*>(there) : bound.address;  // nobody writes what an input gives
+      fits ? const_cast<std::byte*>(there) : bound.address;  // no actor writes to an input's register
   return fits;
 }
 

@@ -1,4 +1,4 @@
-// The session's reader: one thread that reads sources which take their time, so that the worker computes meanwhile.
+// The source reader: one thread of a session that reads slow sources, so that the worker computes meanwhile.
 #pragma once
 
 #include <condition_variable>
@@ -11,28 +11,27 @@
 
 namespace karez::runtime {
 
-// A read that takes longer than this makes the source's next one the reader's; a faster one gives it back to the
-// worker, which then saves the way to another thread and back. Where kernels' teams have every core, a reader takes one
-// from them, and a team waits for its slowest thread: there only a read that surely waits for something else is worth
-// it.
+// Seconds. After a slower read, the source reader does the input's next one; after a faster read, the worker does,
+// which saves the switch to another thread and back. If kernels' teams use every core, the reader takes one from them,
+// and a team waits for its slowest thread: then the reader is worth it only for reads that surely wait for something
+// else.
 inline constexpr double slow_read_with_idle_core = 100e-6, slow_read_with_busy_cores = 1e-3;
 
-// Reads what the act is to fill, of its launch: from the source, or its own part of an array. Returns the seconds that
-// a source took. Throws what it throws.
+// Fills the outputs of an input's act from the source, or from its own part of an array. Returns the seconds that the
+// source took. Throws what the source throws.
 double read_input(WorkerPlan& worker_plan, ActorState& actor);
 
 class SourceReader {
  public:
   SourceReader() : thread_([this] { run(); }) {
     std::lock_guard lock(mutex_);
-    jobs_.reserve(1024);  // so that workers need not allocate
+    jobs_.reserve(1024);  // so that workers do not allocate
   }
   ~SourceReader();
-  // The act has begun; when it is read, its `note` is posted to `box`.
+  // The act has begun; when its data is read, its `completion` is posted to `box`.
   void read(WorkerPlan& worker_plan, ActorState& actor, Mailbox& box);
-  double seconds() const {
-    return static_cast<double>(nanoseconds_.value()) * 1e-9;
-  }  // that sources took, ever; from any thread
+  // The total seconds of reads so far. May be called from any thread.
+  double seconds() const { return static_cast<double>(nanoseconds_.value()) * 1e-9; }
 
  private:
   struct Job {
@@ -45,9 +44,9 @@ class SourceReader {
   std::mutex mutex_;
   std::condition_variable more_;
   SingleWriterCounter nanoseconds_;
-  std::vector<Job> jobs_;  // oldest first; never more than there are inputs
+  std::vector<Job> jobs_;  // oldest first; at most one per input
   bool stop_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace karez::runtime

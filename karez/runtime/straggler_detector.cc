@@ -1,4 +1,4 @@
-// Each rank beside the middle of the others, launch by launch.
+// Compares each rank with the median of the others, launch by launch.
 #include "karez/runtime/straggler_detector.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string_view name_of(Phase phase) {
 
 namespace {
 
-// By rank: the middle of what the others of the same work spent in this phase; none where nobody does the same. n log n
+// By rank: the median time of the other ranks with the same work in this phase; nullopt if there are none. O(n log n)
 // for n ranks.
 std::vector<std::optional<double>> medians_of_others(const std::vector<RankTime>& spent, std::size_t phase) {
   auto work = [&](std::size_t rank) { return phase == static_cast<std::size_t>(Phase::host) ? 0 : spent[rank].work; };
@@ -31,7 +31,7 @@ std::vector<std::optional<double>> medians_of_others(const std::vector<RankTime>
   std::vector<std::optional<double>> out(spent.size());
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     while (end < order.size() && work(order[end]) == work(order[begin])) ++end;
-    const std::size_t middle = (end - begin - 1) / 2;  // among the others
+    const std::size_t middle = (end - begin - 1) / 2;  // index of the median among the others
     if (end - begin < 2) continue;
     for (std::size_t at = begin; at < end; ++at)
       out[order[at]] = spent[order[begin + middle + (at - begin <= middle ? 1 : 0)]].seconds[phase];
@@ -47,7 +47,7 @@ std::vector<SlowRank> StragglerDetector::launch(const std::vector<RankTime>& now
     for (std::size_t phase = 0; phase < phases; ++phase) spent[rank].seconds[phase] -= before_[rank].seconds[phase];
   before_ = now;
   std::vector<SlowRank> out;
-  if (!std::exchange(begun_, true)) return out;  // what was spent before the first launch is nobody's
+  if (!std::exchange(begun_, true)) return out;  // time before the first launch does not count
   std::array<std::vector<std::optional<double>>, phases> medians;
   for (std::size_t phase = 0; phase < phases; ++phase) medians[phase] = medians_of_others(spent, phase);
   for (std::size_t rank = 0; rank < spent.size(); ++rank)

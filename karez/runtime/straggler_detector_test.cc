@@ -1,4 +1,4 @@
-// Slow ranks among others, by numbers.
+// Tests of the straggler detector with given times.
 #include "karez/runtime/straggler_detector.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct World {
   std::vector<RankTime> spent;
 };
 
-TEST(StragglerDetector, ARankThatIsTenTimesSlowerIsToldWithinTenLaunchesOnce) {
+TEST(StragglerDetector, ARankThatIsTenTimesSlowerIsReportedOnceWithinTenLaunches) {
   for (Phase phase : {Phase::kernels, Phase::source, Phase::host})
     for (int slow : {0, 1, 2}) {
       World world(3);
@@ -42,24 +42,24 @@ TEST(StragglerDetector, ARankThatIsTenTimesSlowerIsToldWithinTenLaunchesOnce) {
     }
 }
 
-TEST(StragglerDetector, OneOfTwoIsComparedWithTheOther) {
+TEST(StragglerDetector, OfTwoRanksEachIsComparedWithTheOther) {
   World world(2);
   std::size_t told = 0;
   for (int i = 0; i < 10; ++i) told += world.launch({0.002, 0.05}).size();
   EXPECT_EQ(told, 1u);
 }
 
-TEST(StragglerDetector, SingleSlowLaunchesAndSmallTimesAreNothing) {
+TEST(StragglerDetector, SingleSlowLaunchesAndSmallTimesAreIgnored) {
   World world(3);
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(world.launch({0.01, i % StragglerDetector::consecutive_launches == 0 ? 0.01 : 5.0, 0.01}).empty())
-        << "never so often in a row";
+        << "too few in a row";
     EXPECT_TRUE(world.launch({1e-6, 5e-4, 1e-6}, Phase::source).empty()) << "too little to matter";
-    EXPECT_TRUE(world.launch({0.01, 0.03, 0.01}, Phase::host).empty()) << "not so much slower";
+    EXPECT_TRUE(world.launch({0.01, 0.03, 0.01}, Phase::host).empty()) << "not slow enough";
   }
 }
 
-TEST(StragglerDetector, WhoIsSlowNowAndThenIsToldOnceForEachPhase) {
+TEST(StragglerDetector, ARankThatIsSlowRepeatedlyIsReportedOnceForEachPhase) {
   World world(3);
   std::size_t told = 0;
   for (int round = 0; round < 3; ++round) {
@@ -71,7 +71,7 @@ TEST(StragglerDetector, WhoIsSlowNowAndThenIsToldOnceForEachPhase) {
   EXPECT_EQ(told, 2u);
 }
 
-TEST(StragglerDetector, StagesThatDoOtherWorkAreNotComparedButTheirProgramsAre) {
+TEST(StragglerDetector, StagesWithDifferentWorkAreNotComparedButTheirProgramsAre) {
   World world(3);
   for (std::size_t rank = 0; rank < 3; ++rank) world.spent[rank].work = rank;
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(world.launch({0.01, 1, 0.01}).empty());
@@ -80,16 +80,16 @@ TEST(StragglerDetector, StagesThatDoOtherWorkAreNotComparedButTheirProgramsAre) 
   EXPECT_EQ(told, 1u);
 }
 
-TEST(StragglerDetector, WhatWasSpentBeforeTheFirstLaunchIsNobodys) {
+TEST(StragglerDetector, TimeBeforeTheFirstLaunchDoesNotCount) {
   World world(2);
   EXPECT_TRUE(world.launch({0, 100}).empty());
   for (int i = 0; i < StragglerDetector::consecutive_launches - 1; ++i) EXPECT_TRUE(world.launch({0.01, 1}).empty());
   EXPECT_EQ(world.launch({0.01, 1}).size(), 1u);
 }
 
-// One launch in which each rank spends something else, five times in a row: who is told, and against what, by looking
-// at all others of each rank.
-TEST(StragglerDetector, TheMiddleIsThatOfTheOthersThatDoTheSameWork) {
+// Launches in which each rank spends a different time, five in a row: compares the reports with a direct computation
+// over all other ranks.
+TEST(StragglerDetector, TheMedianIsThatOfTheOtherRanksWithTheSameWork) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 200; ++trial) {
     const auto ranks = static_cast<std::size_t>(1 + trial % 9);

@@ -1,4 +1,4 @@
-// Links whose other end is memory.
+// Fake links, which have no peer: messages are copied to rank 0's receive buffers.
 #include "karez/runtime/test_fake_ranks.h"
 
 #include <array>

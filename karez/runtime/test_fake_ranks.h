@@ -1,5 +1,5 @@
-// For tests and benchmarks: rank 0 with its own code, and all other ranks as memory: what they say is put where rank 0
-// receives, and what it says is counted.
+// For tests and benchmarks: a real rank 0 and fake other ranks, whose messages are written to rank 0's receive buffers;
+// messages of rank 0 are counted.
 #pragma once
 
 #include <atomic>
@@ -15,26 +15,26 @@ namespace karez::runtime {
 
 class FakeRanks {
  public:
-  explicit FakeRanks(int ranks);  // rank 0 among them
+  explicit FakeRanks(int ranks);  // including rank 0
   ~FakeRanks();
 
   Agreement& rank0() { return *agreement_; }
-  void send(int rank,
-            const ControlMessage& note);  // from any one thread; waits while rank 0 has taken nothing of the rank
-  // All ranks begin a launch and end it, one after the other; returns when rank 0 has told all that it ended.
+  // From one thread at a time; waits while rank 0's receive buffers for the rank are full.
+  void send(int rank, const ControlMessage& note);
+  // All ranks begin a launch and end it, one after the other; returns when rank 0 has notified all ranks of its end.
   void launch(const std::string& what, std::uint64_t hash);
 
   struct Counts {
-    std::int64_t polls = 0;     // how often rank 0 looked whether something had come
-    std::int64_t messages = 0;  // that rank 0 sent
+    std::int64_t polls = 0;     // the number of times that rank 0 polled a link
+    std::int64_t messages = 0;  // sent by rank 0
     std::int64_t bytes = 0;     // in both directions
   };
-  Counts counts() const;  // of all links together, since they were made
+  Counts counts() const;  // of all links since their creation
 
  private:
   class FakeLink;
   const int ranks_;
-  std::vector<FakeLink*> links_;  // by rank; the agreement's
+  std::vector<FakeLink*> links_;  // by rank; owned by the agreement
   std::atomic<std::uint64_t> ended_{0};
   std::unique_ptr<Agreement> agreement_;
 };

@@ -1,5 +1,5 @@
-// For tests: every way to malloc, calling count_allocation() first. Included by one file of a test binary, which
-// defines that function.
+// For tests: replaces all functions that allocate; they call count_allocation() first. Included by one file of a test
+// binary, which defines that function.
 #pragma once
 
 #include <cerrno>
@@ -7,15 +7,15 @@
 #include <cstdlib>
 #include <new>
 
-void count_allocation(std::size_t bytes, std::size_t alignment);  // alignment: what aligned_alloc was asked for, else 0
+void count_allocation(std::size_t bytes, std::size_t alignment);  // alignment: from aligned_alloc, otherwise 0
 
-// An allocation that no optimiser may leave out: what shows that the hook sees one.
+// An allocation that the optimiser must not remove, to check that the hook counts it.
 inline void allocate_once() {
   void* volatile memory = ::operator new(16);
   ::operator delete(memory);
 }
 
-// Sanitizers bring their own malloc; there operator new alone is counted.
+// Sanitizers have their own malloc; with them only operator new is counted.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
 void* __libc_malloc(std::size_t);
@@ -50,7 +50,7 @@ void* operator new(std::size_t bytes) {
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {  // std::stable_sort asks in this way
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {  // used by std::stable_sort
   count_allocation(bytes, 0);
   return std::malloc(bytes);
 }

@@ -64,7 +64,7 @@ RandomGraph::RandomGraph(unsigned seed, int workers) : s(1, cat("random.", seed)
     value[static_cast<std::size_t>(i)] = from.empty() ? 1.0f : static_cast<float>(i);
     for (int f : from) value[static_cast<std::size_t>(i)] += value[static_cast<std::size_t>(f)];
   }
-  // One register per producer with data, so that some have many consumers.
+  // One register per producer of data, so that some have many consumers.
   std::vector<std::vector<ActorId>> readers(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
     for (int f : data[static_cast<std::size_t>(i)])

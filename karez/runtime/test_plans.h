@@ -1,4 +1,4 @@
-// For the runtime's tests: a few small kernels, and random plans whose results are known.
+// For tests of the runtime: a few small kernels, and random plans with known results.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@ KernelRow test_row(std::string op, std::function<PreparedKernel(const CallSpec&)
 
 template <class T = float> T* test_data(std::byte* address) { return reinterpret_cast<T*>(address); }
 
-// matmul, relu; sum: y = bias + all inputs; copy; fail: throws at its run number `at`; count: y[0] += 1.
+// matmul, relu; sum: y = bias + all inputs; fail: throws in its run number `at`; count: y[0] += 1.
 std::vector<KernelRow> test_kernels();
 
 inline const View test_vector(DType::f32, {4});
 
-// A clock that the test turns: an act begun at time t is over when the clock reaches t + 1.
+// A clock that the test advances: an act that begins at time t is over when the clock reaches t + 1.
 struct ManualTimer {
   std::mutex mutex;
   std::condition_variable changed;
@@ -41,7 +41,7 @@ struct ManualTimer {
               changed.notify_all();
             }};
   }
-  // Waits until as many acts are under way; false after a minute.
+  // Waits until exactly `count` acts run; returns false after a minute.
   bool active(std::size_t count) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, std::chrono::seconds(60), [&] { return pending.size() == count; });
@@ -59,11 +59,11 @@ struct ManualTimer {
   }
 };
 
-// A random graph without circles: sources are fed by input "x", every actor adds a bias and its inputs, sinks are
-// fetched. Slots, priorities, workers and numbers of consumers at random; some edges carry no data and only order.
+// A random acyclic graph: sources are fed by input "x", every actor adds a bias and its inputs, sinks are fetched.
+// Slots, priorities, workers and numbers of consumers are random; some edges carry no data and only order acts.
 struct RandomGraph {
   PlanBuilder s;
-  std::vector<std::pair<std::string, float>> expected;  // by output, when x is all ones
+  std::vector<std::pair<std::string, float>> expected;  // by output, for x of all ones
 
   RandomGraph(unsigned seed, int workers);
 };

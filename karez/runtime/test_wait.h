@@ -1,4 +1,4 @@
-// For the runtime's tests: waiting for what must come, and giving time to what must not.
+// For tests of the runtime: waiting for an event with a timeout, and pausing to give unwanted events time to occur.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace karez::runtime {
 
-// False if it has not come after a minute.
+// Waits until `what` holds; returns false after a minute.
 inline bool eventually(const std::function<bool()>& what) {
   for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60); !what();
        std::this_thread::sleep_for(std::chrono::milliseconds(1)))
@@ -21,7 +21,8 @@ inline bool eventually(const std::function<bool()>& what) {
 }
 inline void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
-// Until the launch is over; rethrows its error. One that hangs ends the test run and says who waits for whom.
+// Waits until the launch is over; rethrows its error. A launch that hangs aborts the test run after printing the wait
+// graph.
 inline void finish(Session& session, const Launch& launch) {
   if (!eventually([&] { return launch.done(); })) {
     std::fprintf(stderr, "a launch hangs\n%s", session.wait_graph().c_str());

@@ -1,5 +1,5 @@
-// The processor's own clock: a few ns to read, where a system call's clock takes twenty; turned into ns by whoever
-// reads the record.
+// The processor's tick counter: reading it takes a few ns instead of twenty for the system clock. Readers of a record
+// convert ticks to ns.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ inline std::int64_t ticks() {
 #endif
 }
 
-// How ticks become ns since it was made: by the rate between then and now.
+// Converts ticks to ns since its creation, by the rate between then and now.
 class TickScale {
  public:
   TickScale() : ticks_(ticks()), time_(std::chrono::steady_clock::now()) {}

@@ -1,4 +1,4 @@
-// Variables of a session as its clients see them: turns at them, reading and writing.
+// Clients' access to the variables of a session: locks, reading and writing.
 #include <algorithm>
 
 #include "karez/base/suggest_names.h"
@@ -6,6 +6,7 @@
 #include "karez/runtime/host_copy.h"
 #include "karez/runtime/loaded_plan.h"
 #include "karez/runtime/session.h"
+#include "karez/runtime/session_thread.h"
 #include "karez/runtime/worker.h"
 
 namespace karez::runtime {
@@ -27,7 +28,7 @@ VariableLock::~VariableLock() {
   if (record_ == nullptr) return;
   Session& session = *record_->session;
   std::lock_guard lock(session.mutex_);
-  if (!record_->over) session.workers_[0]->box().post(&record_->end);  // else the session broke
+  if (!record_->over) session.workers_[0]->box().post(&record_->end);  // otherwise the session broke
 }
 
 void VariableLock::wait() const {
@@ -49,7 +50,7 @@ std::vector<HostArray> VariableLock::read() const {
 }
 
 void VariableLock::write(const std::vector<HostArray>& values) const {
-  require(values.size() == parts_.size(), "variable '", name_, "': ", values.size(), " values for its turn at ",
+  require(values.size() == parts_.size(), "variable '", name_, "': ", values.size(), " values are given for ",
           parts_.size(), " parts");
   for (std::size_t i = 0; i < values.size(); ++i)
     require(values[i].type() == parts_[i].view.type(), "variable '", name_, "' is ", parts_[i].view.type(),
@@ -59,7 +60,7 @@ void VariableLock::write(const std::vector<HostArray>& values) const {
     const Shard& part = parts_[i];
     std::byte* bytes = part.variable->memory.data();
     std::vector<std::byte> staged(static_cast<std::size_t>(part.view.bytes()));
-    part.device->read(staged.data(), bytes, part.view.bytes());  // what lies between strided elements stays
+    part.device->read(staged.data(), bytes, part.view.bytes());  // keeps the bytes between strided elements
     copy_tensor(staged.data(), part.view, values[i].bytes(), values[i].view());
     part.device->write(bytes, staged.data(), part.view.bytes());
   }
@@ -84,7 +85,7 @@ VariableLock Session::lock_variable(std::string_view name, const std::vector<std
       std::vector<std::string> names;
       for (const auto& [key, variable] : variables_->by_key)
         if (key.first == device_name(d)) names.push_back(key.second);
-      fail("device ", device_name(d), " holds no variable '", name, "'; ", suggest_names(name, std::move(names)));
+      fail("device ", device_name(d), " has no variable '", name, "'; ", suggest_names(name, std::move(names)));
     }
     const Variable& v = *at->second;
     require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(),

@@ -1,4 +1,4 @@
-// A worker's loop.
+// The loop of a worker, the handling of its mail, and its answers to queries.
 #include "karez/runtime/worker.h"
 
 #include <chrono>
@@ -8,8 +8,8 @@
 #include "karez/plan/waits.h"
 #include "karez/runtime/actor_body.h"
 #include "karez/runtime/collectives.h"
-#include "karez/runtime/exit.h"
 #include "karez/runtime/failure.h"
+#include "karez/runtime/session_thread.h"
 
 namespace karez::runtime {
 namespace {
@@ -24,13 +24,13 @@ void pause_cpu() {
 
 }  // namespace
 
-Worker::Worker(Session& session, int number, int events)
-    : session_(session),
+Worker::Worker(WorkerOwner& owner, int number, int events)
+    : owner_(owner),
       number_(number),
       events_(events),
       protocol_(number, box_, events_),
-      unloader_(session, protocol_),
-      launch_queue_(session, protocol_, unloader_, events_),
+      unloader_(owner, protocol_),
+      launch_queue_(owner, protocol_, unloader_, events_),
       thread_([this] { run(); }) {}
 
 void Worker::stop() {
@@ -45,9 +45,9 @@ void Worker::run() {
   while (!stop_) {
     try {
       step();
-    } catch (...) {  // no body's: the protocol was broken, and nothing can be trusted to go on
+    } catch (...) {  // not from an act: the protocol is broken, so no launch can continue
       const Error error = current_error();
-      session_.on_protocol_error(Error(error.kind, cat("worker ", number_, ": ", error.what()), error.where));
+      owner_.on_protocol_error(Error(error.kind, cat("worker ", number_, ": ", error.what()), error.where));
     }
   }
 }
@@ -65,7 +65,7 @@ inline void Worker::step() {
     }
     return;
   }
-  WorkerPlan* worker_plan = session_.broken() ? nullptr : protocol_.runnable();
+  WorkerPlan* worker_plan = owner_.broken() ? nullptr : protocol_.runnable();
   if (worker_plan == nullptr) return idle();
   do {
     protocol_.act(*worker_plan, *worker_plan->actors[static_cast<std::size_t>(worker_plan->ready.pop())]);
@@ -73,7 +73,7 @@ inline void Worker::step() {
   } while (!worker_plan->ready.empty() && box_.empty());
 }
 
-// Looks for mail and at its links for a while, then sleeps: a wake-up costs far more than a message, but a spinning
+// Polls its mailbox and its links for a while, then sleeps: a wake-up costs far more than a message, but a spinning
 // thread takes a core from others.
 void Worker::idle() {
   if (protocol_.delays()) return std::this_thread::yield();
@@ -96,7 +96,7 @@ void Worker::open(Mail& mail) {
     return unloader_.open_late_mail(mail);
   switch (mail.kind) {
     case Mail::Kind::message: {
-      const Message message = mail.message;  // the sender may write the mail again as soon as the message took effect
+      const Message message = mail.message;  // the sender may reuse the mail as soon as the message has taken effect
       const std::uint64_t ticket = mail.ticket;
       if (message.to != session_actor) return protocol_.take(*mail.worker_plan, message, ticket);
       return protocol_.take_for_session(*static_cast<LoadedPlan*>(mail.payload), message, ticket, EventKind::taken);
@@ -125,11 +125,11 @@ void Worker::open(Mail& mail) {
 
 namespace {
 
-// What keeps an actor that is not at rest, in this rank or at another.
+// Adds to the state what an actor that is not idle waits for or runs.
 void look_at(const ActorState& actor, const WorkerPlan& worker_plan, RankState& state) {
   const Plan& plan = worker_plan.loaded->plan;
   if (actor.work == WorkKind::collective) {
-    if (!actor.ports.running()) return;  // its turn or its operands are another's matter
+    if (!actor.ports.running()) return;  // it waits for its turn or its operands; the wait of another actor covers that
     const Collective& c = *actor.actor->collective;
     const int member = actor.collective->awaited();
     if (member < 0) return;
@@ -157,10 +157,10 @@ void Worker::answer(WorkerQuery& query) {
         if (!waits.empty()) text += print(worker_plan->loaded->plan, waits);
         else
           text += cat(actor_name(worker_plan->loaded->plan, actor->id),
-                      actor->ports.running() ? " is under way\n" : " is ready, but not at its turn\n");
+                      actor->ports.running() ? " is running\n" : " is ready, but waits for its turn\n");
       }
   std::lock_guard lock(query.mutex);
-  query.answers[static_cast<std::size_t>(number_)] = text.empty() ? "at rest\n" : text;
+  query.answers[static_cast<std::size_t>(number_)] = text.empty() ? "idle\n" : text;
   query.states[static_cast<std::size_t>(number_)] = std::move(state);
   --query.missing;
   query.answered.notify_all();

@@ -1,4 +1,4 @@
-// A worker: one thread that serves the streams given to it. It takes mail, lets its best ready actor act, and parks
+// A worker: one thread that serves the streams assigned to it. It takes mail, runs its best ready actor, and sleeps
 // when there is none.
 #pragma once
 
@@ -16,20 +16,21 @@
 #include "karez/runtime/plan_unloader.h"
 #include "karez/runtime/protocol.h"
 #include "karez/runtime/rank_state.h"
+#include "karez/runtime/worker_owner.h"
 
 namespace karez::runtime {
 
-// A question to all workers, answered between two acts: who waits for what.
+// A query to all workers for their waits, answered between two acts.
 struct WorkerQuery {
   std::mutex mutex;
   std::condition_variable answered;
   std::vector<std::string> answers;  // by worker; "" while it has not answered
-  std::vector<RankState> states;     // by worker: what it is inside of, and which ranks its collectives wait for
+  std::vector<RankState> states;     // by worker: its current call, and the ranks that its collectives wait for
   std::size_t missing = 0;
   std::vector<Mail> mails;
 };
 
-// Cpus for a worker and the teams of its kernels. Kept until the worker has ended.
+// CPUs for a worker and the teams of its kernels. Kept until the worker has ended.
 struct CpuSet {
   std::vector<int> cpus;
   Mail mail;
@@ -37,10 +38,10 @@ struct CpuSet {
 
 class Worker {
  public:
-  // `events`: entries of its ring.
-  Worker(Session& session, int number, int events);
-  // Ends the thread; what it had not done stays undone. To be called before any worker is destroyed: the others may
-  // still post to it.
+  // `events`: the number of entries of its ring.
+  Worker(WorkerOwner& owner, int number, int events);
+  // Ends the thread; remaining work is not done. Must be called on all workers before one is destroyed, because they
+  // may post to each other.
   void stop();
 
   Mailbox& box() { return box_; }
@@ -57,17 +58,17 @@ class Worker {
   void open(Mail& mail);
   void answer(WorkerQuery& query);
 
-  Session& session_;
+  WorkerOwner& owner_;
   const int number_;
   Mailbox box_;
   EventRing events_;
   Protocol protocol_;
   PlanUnloader unloader_;
-  LaunchQueue launch_queue_;  // worker 0 alone
+  LaunchQueue launch_queue_;  // used by worker 0 only
   std::atomic<int> spin_microseconds_{20};
   bool stop_ = false;
   Mail stop_mail_;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace karez::runtime

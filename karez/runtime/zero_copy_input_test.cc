@@ -1,4 +1,5 @@
-// Inputs that kernels read where a source or an earlier result has them: addresses, and what must be copied after all.
+// Tests of inputs that kernels read at the address of a source or of an earlier result, and of inputs that must be
+// copied.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,7 +13,7 @@ namespace {
 
 const PlanDevice first_device;
 
-// in -> look, which notes where its operand lies and sums it, row i times i + 1, into variable "sum".
+// in -> look, which records the address of its operand and writes the sum of (i + 1) * row i to the variable "sum".
 struct RecordingPlan {
   std::vector<const std::byte*> seen;
   KernelTable kernels = [this] {
@@ -33,7 +34,7 @@ struct RecordingPlan {
   ActorId in = s.actor("in", 0, 0, BodyKind::input), look = s.actor("look");
   RegisterId x;
 
-  // `slices`: where each act's part of a [rows, 16] batch begins.
+  // `slices`: the beginning of each act's part of a [rows, 16] batch.
   RecordingPlan(const View& part, const std::vector<Ints>& slices, std::int64_t rows, int slots = 1) {
     const int acts = static_cast<int>(slices.size());
     s.start(in, acts);
@@ -66,7 +67,7 @@ float sum_of(const HostArray& array, std::int64_t row, std::int64_t column, std:
   return sum;
 }
 
-TEST(ZeroCopyInput, AnArrayIsReadWhereItLies) {
+TEST(ZeroCopyInput, AnArrayIsReadInPlace) {
   for (int slots : {1, 2}) {
     RecordingPlan l(View(DType::f32, {4, 16}), {{4, 0}}, 8, slots);
     Session session({.workers = 1, .poison = false}, l.kernels);
@@ -80,7 +81,7 @@ TEST(ZeroCopyInput, AnArrayIsReadWhereItLies) {
   }
 }
 
-TEST(ZeroCopyInput, SoIsACopyThatACallMade) {
+TEST(ZeroCopyInput, ACopyThatACallMadeIsReadInPlace) {
   RecordingPlan l(View(DType::f32, {8, 16}), {{0, 0}}, 8);
   Session session({.workers = 1, .poison = false}, l.kernels);
   const int plan = session.load(l.s.plan);
@@ -88,7 +89,7 @@ TEST(ZeroCopyInput, SoIsACopyThatACallMade) {
   HostArray array = counting({8, 16});
   const float sum = sum_of(array, 0, 0, 8, 16);
   auto source = copies.copy(array);
-  array.data<float>()[0] = 1e6f;  // the caller's again
+  array.data<float>()[0] = 1e6f;  // the caller may overwrite it now
   const std::byte* there = source->find(0, Ints{0, 0}, View(DType::f32, {8, 16}));
   ASSERT_NE(there, nullptr);
   session.launch(plan, {{"x", {source, 0}}}).wait();
@@ -96,7 +97,7 @@ TEST(ZeroCopyInput, SoIsACopyThatACallMade) {
   EXPECT_EQ(l.sum(session), sum);
 }
 
-TEST(ZeroCopyInput, EachActOfALaunchFindsItsOwnPart) {
+TEST(ZeroCopyInput, EachActOfALaunchReadsItsOwnPart) {
   for (int slots : {1, 2}) {
     RecordingPlan l(View(DType::f32, {4, 16}), {{0, 0}, {4, 0}}, 8, slots);
     Session session({.workers = 1, .poison = false}, l.kernels);
@@ -107,9 +108,9 @@ TEST(ZeroCopyInput, EachActOfALaunchFindsItsOwnPart) {
   }
 }
 
-// Rows of the array are 16 wide, those of the register 8; the register of whole rows lies at another place of a line
-// than row 1 of the array does where a row is 40 bytes.
-TEST(ZeroCopyInput, WhatLiesOtherwiseIsCopied) {
+// First, the rows of the array have 16 elements and those of the register 8; then the source's bytes have another
+// offset within a cache line than the register.
+TEST(ZeroCopyInput, DataWithOtherStridesOrAlignmentIsCopied) {
   RecordingPlan narrow(View(DType::f32, {8, 8}), {{0, 8}}, 8);
   Session session({.workers = 1, .poison = false}, narrow.kernels);
   const HostArray array = counting({8, 16});
@@ -120,7 +121,7 @@ TEST(ZeroCopyInput, WhatLiesOtherwiseIsCopied) {
 
   RecordingPlan odd(View(DType::f32, {4, 16}), {{0, 0}}, 4);
   Session other({.workers = 1, .poison = false}, odd.kernels);
-  struct Off : data::Source {  // lies four bytes behind a line
+  struct Off : data::Source {  // begins four bytes after the start of a cache line
     HostArray all = counting({5, 16});
     TensorType type() const override { return {DType::f32, {4, 16}}; }
     void read(std::int64_t, std::span<const std::int64_t>, const TensorRef& out) const override {
@@ -150,8 +151,8 @@ TEST(ZeroCopyInput, ARegisterOfTwoPartsIsFilledWithBoth) {
   EXPECT_EQ(l.sum(session), sum_of(array, 0, 0, 8, 16));
 }
 
-// y = x, a result of [8, 16] that the session keeps row by row.
-TEST(ZeroCopyInput, AResultIsReadWhereItLiesIfTheReaderWantsItSo) {
+// y = x, a result of shape [8, 16] that the session stores in row-major order.
+TEST(ZeroCopyInput, AResultIsReadInPlaceIfTheReaderHasTheSameStrides) {
   for (const View& part : {View(DType::f32, {8, 16}), View(DType::f32, {8, 16}, {1, 8})}) {
     RecordingPlan l(part, {{0, 0}}, 8);
     Session session({.workers = 1, .poison = false}, l.kernels);

@@ -1,0 +1,19 @@
+// Whether the calling thread belongs to a session, and whether this process was forked from one with a session.
+#pragma once
+
+#include "karez/runtime/namespace.h"
+
+namespace karez::runtime {
+
+// Marks the calling thread as one of a session: an `exit` that a kernel or a source calls on it ends no session,
+// because ending would wait for that thread.
+void note_session_thread();
+
+// Whether this process was forked: it does not have the threads of the parent's sessions, and mutexes that they held
+// may be locked forever.
+bool is_forked_child();
+
+bool is_session_thread();
+void watch_forks();  // from the first session on; again does nothing
+
+}  // namespace karez::runtime
