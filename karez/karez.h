@@ -1,4 +1,4 @@
-// Everything a user's program needs: include this alone.
+// All public headers of Karez; a user's program needs only this one.
 #pragma once
 
 #include "karez/api/array.h"

@@ -1,4 +1,4 @@
-// Tests of mixed precision: what is computed in halves and what is not, training near f32's, and the loss scale.
+// Tests of mixed precision: which operations use half types, training with losses close to f32's, and the loss scale.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,14 +75,14 @@ TEST(Amp, TrainsNearF32) {
   EXPECT_LT(f32.back(), f32.front() / 2);
   for (const char* amp : {"bf16", "f16"}) {
     const auto halves = losses({.amp = amp}, 120);
-    EXPECT_NE(halves[0], f32[0]) << amp;  // it does something
+    EXPECT_NE(halves[0], f32[0]) << amp;  // amp has an effect
     EXPECT_LE(worst(f32, halves, 120), amp == std::string("bf16") ? 5e-2 : 2e-2) << amp;
   }
 }
 
-// Sums are f32 on every mesh, so that losses differ where a sum in another order rounds to the other neighbour: a part
-// in 2^8 or 2^11 of an element.
-TEST(Amp, IsTheSameOnEveryMeshToARounding) {
+// Sums are f32 on every mesh. Losses still differ if a sum in another order rounds to the adjacent number: by a
+// relative 2^-8 or 2^-11 of an element.
+TEST(Amp, IsEqualOnEveryMeshUpToRounding) {
   const std::vector<LayoutRule> by_rule = {
       {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
   for (const char* amp : {"bf16", "f16"}) {
@@ -97,14 +97,14 @@ TEST(Amp, IsTheSameOnEveryMeshToARounding) {
       const auto many = losses(run, 30);
       EXPECT_LE(worst(one, many, 2), first) << amp << " " << run.mesh;
       EXPECT_LE(worst(one, many, 30), all) << amp << " " << run.mesh << " " << run.microbatches;
-      EXPECT_EQ(many, losses(run, 30)) << "its rerun";
+      EXPECT_EQ(many, losses(run, 30)) << "second run";
     }
   }
 }
 
-TEST(Amp, OfAProductOperandsAreRoundedAndTheSumIsNot) {
+TEST(Amp, RoundsOperandsOfAProductButNotItsSum) {
   World world;
-  // 1 + 2^-9 is no bf16, and rounds to 1; 257 products of 1 are no bf16 either.
+  // 1 + 2^-9 is not a bf16 and rounds to 1; the sum of 257 products of 1 is not a bf16 either.
   HostArray a(TensorType{DType::f32, {1, 257}}), b(TensorType{DType::f32, {257, 1}});
   std::fill(a.data<float>().begin(), a.data<float>().end(), 1 + 0x1p-9f);
   std::fill(b.data<float>().begin(), b.data<float>().end(), 1.0f);
@@ -114,7 +114,7 @@ TEST(Amp, OfAProductOperandsAreRoundedAndTheSumIsNot) {
   EXPECT_EQ(g(a, b).item<float>(), 257.501953125f);
 }
 
-TEST(Amp, SumsNormsAndLossesAreOfF32AndPointwiseFollowsItsOperands) {
+TEST(Amp, SumsNormsAndLossesAreF32AndPointwiseOpsKeepTheirOperandsType) {
   World world;
   auto f = compile(world.mesh(),
                    [](Tensor x, Tensor w) {
@@ -155,12 +155,12 @@ TEST(Amp, AWeightIsCastOnce) {
     for (std::size_t at = pass.text.find(": bf16[32, 32]"); at != pass.text.npos;
          at = pass.text.find(": bf16[32, 32]", at + 1))
       ++of_weights;
-    EXPECT_EQ(of_weights, 1u) << pass.text;  // of fc2.weight, for the product and for the gradient behind it
+    EXPECT_EQ(of_weights, 1u) << pass.text;  // of fc2.weight, for the product and for its gradient
   }
   for (const Parameter& parameter : net.parameters()) EXPECT_EQ(parameter.dtype(), DType::f32);
 }
 
-// One step whose loss is multiplied by a number that may be too large.
+// A training step with a loss multiplied by a number that may be too large.
 struct Scaled {
   World world;
   Net net;
@@ -209,7 +209,7 @@ TEST(LossScale, AnOverflowSkipsTheUpdateOfAllStateAndHalvesTheScale) {
   }
 }
 
-TEST(LossScale, GrowsAfterGoodStepsAndABadOneBeginsTheCountAnew) {
+TEST(LossScale, GrowsAfterGoodStepsAndABadStepRestartsTheCount) {
   Scaled s("", 1, 3);
   for (int i = 0; i < 2; ++i) s.run(1, i);
   EXPECT_EQ(s.scale(), 65536);
@@ -224,9 +224,8 @@ TEST(LossScale, GrowsAfterGoodStepsAndABadOneBeginsTheCountAnew) {
   EXPECT_EQ(s.scale(), 131072);
 }
 
-// The update kernels look at `apply` themselves: state is written over where it lies, all of it by one call, and no
-// copy of it is made.
-TEST(LossScale, ASkippedUpdateIsAnOperandOfTheOneCallThatWritesInPlace) {
+// The update kernels test `apply` themselves: one call updates all state in place, without a copy.
+TEST(LossScale, ASkippedUpdateIsAnOperandOfTheSingleInPlaceUpdateCall) {
   Scaled s;
   s.run(1, 0);
   const plan::Plan& plan = s.step.plan();
@@ -251,8 +250,8 @@ TEST(LossScale, ASkippedUpdateIsAnOperandOfTheOneCallThatWritesInPlace) {
   EXPECT_EQ(updates, 1);
 }
 
-// Optimisers that are compositions choose between the old and the new state where it is written.
-TEST(LossScale, OfAnOptimiserOfManyOpsAllStateStaysToo) {
+// Optimisers that are compositions select the old or the new state when they write it.
+TEST(LossScale, ASkippedUpdateKeepsAllStateOfComposedOptimisers) {
   for (const int which : {0, 1, 2, 3}) {
     World world({.devices = 2});
     Net net;
@@ -289,7 +288,7 @@ TEST(LossScale, OfAnOptimiserOfManyOpsAllStateStaysToo) {
   }
 }
 
-TEST(LossScale, EachMeshHasItsOwn) {
+TEST(LossScale, EachMeshHasItsOwnScale) {
   World world({.devices = 3});
   Net first, second;
   optim::Adam one(first.parameters(), {.lr = 1e-2}), two(second.parameters(), {.lr = 1e-2, .name = "other"});
@@ -314,7 +313,7 @@ TEST(LossScale, EachMeshHasItsOwn) {
   EXPECT_EQ(world.read("amp.scale").data<float>()[0], 32768);
 }
 
-TEST(LossScale, GradientsTheBodySeesAreThoseOfTheLossItself) {
+TEST(LossScale, GradientsInTheBodyAreUnscaled) {
   World world;
   Parameter w("w", {DType::f32, {4}}, constant_init(2));
   auto f = compile(world.mesh(), [&](Tensor x) { return grad(sum(Tensor(w * x) * x), std::vector<Parameter>{w})[0]; },
@@ -337,7 +336,7 @@ TEST(LossScale, IsPartOfACheckpoint) {
   EXPECT_EQ(s.world.read("amp.good").data<std::int64_t>()[0], 1);
 }
 
-TEST(Amp, WhatItCannotBeIsSaid) {
+TEST(Amp, InvalidOptionsAreErrors) {
   World world;
   auto error = [&](FunctionOptions options) {
     return error_of([&] {
@@ -346,15 +345,15 @@ TEST(Amp, WhatItCannotBeIsSaid) {
           .compile({{DType::f64, {2, 2}}});
     });
   };
-  EXPECT_THAT(error({.amp = "fp16", .name = "f"}), HasSubstr("function 'f': amp is 'fp16'; there are bf16 and f16"));
+  EXPECT_THAT(error({.amp = "fp16", .name = "f"}), HasSubstr("function 'f': amp is 'fp16'; it must be bf16 or f16"));
   EXPECT_THAT(error({.amp = "bf16"}),
-              HasSubstr("multiplies f64, and mixed precision is of f32; cast its operands to f32, or leave amp away"));
+              HasSubstr("multiplies f64, but mixed precision requires f32; cast its operands to f32, or omit amp"));
   EXPECT_THAT(error({.amp = "bf16"}), HasSubstr("amp_test.cc:"));
   EXPECT_THAT(error({.amp = "f16", .loss_scale = {.backoff = 0}}),
-              HasSubstr("a loss scale that grows by 2.0 after 2000 good steps and falls by 0.0"));
+              HasSubstr("the loss scale has growth 2.0, interval 2000 and backoff 0.0"));
 }
 
-// The program's own halves.
+// Half types used by the program itself.
 TEST(Halves, AreComputedInF32AndRoundedToTheirType) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x, Tensor y) {
@@ -366,10 +365,10 @@ TEST(Halves, AreComputedInF32AndRoundedToTheirType) {
   EXPECT_EQ(out.value(0).type().dtype, DType::bf16);
   EXPECT_EQ(out.value(1).type().dtype, DType::bf16);
   EXPECT_EQ(out.value(2).type().dtype, DType::f16);
-  EXPECT_EQ(out.value(4).type().dtype, DType::f32);  // as PyTorch has it
-  EXPECT_EQ(out.item<float>(1), 258);                // 257.30078125, of which bf16 has 256 and 258
+  EXPECT_EQ(out.value(4).type().dtype, DType::f32);  // as in PyTorch
+  EXPECT_EQ(out.item<float>(1), 258);                // 257.30078125; bf16 has 256 and 258
   const HostArray more = out.value(0).read();
-  EXPECT_EQ(static_cast<float>(more.data<tensor::Bf16>()[1]), 256);  // 257 is halfway, and 256 even
+  EXPECT_EQ(static_cast<float>(more.data<tensor::Bf16>()[1]), 256);  // 257 is halfway, and 256 is even
   EXPECT_TRUE(std::isinf(out.item<float>(2)));                       // 90007.25
   EXPECT_TRUE(std::isinf(static_cast<float>(out.value(3).read().data<tensor::F16>()[1])));
   EXPECT_THAT(list<std::int32_t>(out.value(5).read()), ElementsAre(1, 300, 2));

@@ -1,4 +1,4 @@
-// Arrays on meshes: asking the session, as long as there is one.
+// Arrays on meshes: reading and waiting through the session, while it exists.
 #include "karez/api/array.h"
 
 #include <cstring>
@@ -11,14 +11,14 @@
 namespace karez {
 
 const ArrayValue& ArrayValue::of(const Array& array) {
-  require(array.valid(), "an array that was never made: what Future::value gives is one");
+  require(array.valid(), "an uninitialised array; Future::value returns arrays");
   return *array.value_;
 }
 
 std::shared_ptr<WorldState> ArrayValue::living_world() const {
   auto alive = world.lock();
   require(alive != nullptr, "an array ", sbp::print(spec->type, spec->mesh, spec->layout),
-          " of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
+          " of a world that no longer exists: read it while the World, or a mesh, function or future of it, is alive");
   return alive;
 }
 
@@ -52,7 +52,7 @@ std::vector<HostArray> Array::local() const {
   const auto world = ArrayValue::of(*this).living_world();
   std::vector<HostArray> parts = value_->result ? value_->result->local() : std::vector<HostArray>();
   if (!summands_of(type(), mesh(), layout())) return parts;
-  for (HostArray& part : parts) {  // a row of one more dimension
+  for (HostArray& part : parts) {  // a row of an additional dimension
     HostArray summand(TensorType{part.dtype(), Shape(part.shape().begin() + 1, part.shape().end())});
     std::memcpy(summand.bytes(), part.bytes(), static_cast<std::size_t>(part.type().bytes()));
     part = std::move(summand);

@@ -1,5 +1,4 @@
-// An array on a mesh: what a call of a compiled function returns and the next call may take, without a trip over the
-// host.
+// An array on a mesh: the result of a call of a compiled function, which later calls take without a copy to the host.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +11,31 @@ namespace karez {
 
 struct ArrayValue;
 
-// One result of one call. It is there at once, while the call still runs; what asks for bytes waits for it, and throws
-// what went wrong in it. Its bytes lie on the devices of its mesh, in its layout, until the last copy of it goes
-// (World::held_bytes counts them). Copies are the same array; nothing writes to it. It may outlive the function that
-// made it, and a World::reset. It keeps no world alive: when the last World, mesh, function and future of its world are
-// gone, it can only be destroyed; all else is an error.
+// One result of one call. It is available immediately, while the call still runs; functions that need the bytes wait
+// for the call and throw its error. The bytes are stored on the devices of its mesh, in its layout, until the last copy
+// of the array is destroyed (World::held_bytes counts them). Copies are the same array, and an array is never written.
+// It may outlive the function that made it and a World::reset. It does not keep the world alive: after the last World,
+// mesh, function and future of its world is destroyed, every use except destruction is an error.
 class Array {
  public:
   Array() = default;
   explicit Array(std::shared_ptr<const ArrayValue> value) : value_(std::move(value)) {}  // made by Future::value
 
   bool valid() const { return value_ != nullptr; }
-  const TensorType& type() const;  // the logical one
-  const Layout& layout()
-      const;  // one entry for each axis of the mesh: Broadcast, unless the function returned a tensor of `with_layout`
+  const TensorType& type() const;  // the logical type
+  // One entry for each axis of the mesh: Broadcast, unless the function returned a tensor of `with_layout`.
+  const Layout& layout() const;
   const Mesh& mesh() const;
 
-  bool done() const;  // the call that makes it is over
+  bool done() const;  // whether the call that makes it has ended
   void wait() const;
-  // The whole tensor: of what is Broadcast one device's copy, of what is split all parts. With several ranks, what does
-  // not lie whole on every one is brought by a launch: all ranks must read it then.
+  // The whole tensor: a Broadcast array is read from one device, a split one is assembled from its parts. With several
+  // ranks, a value that is not whole on every rank is gathered by a launch, so all ranks must read it.
   HostArray read(SourceLine where = SourceLine::current()) const;
-  std::vector<HostArray> local()
-      const;  // the part of each device of this rank, in the order of the devices' numbers; asks no other rank
-  // The bytes of a device of this rank that has the whole, row-major, where they lie: nobody writes them, and they live
-  // as long as the pointer, the world's end included. Waits. Null: the array is split, or Partial.
+  // The part of each device of this rank, in the order of the device numbers; does not involve other ranks.
+  std::vector<HostArray> local() const;
+  // The row-major bytes on a device of this rank that holds the whole array, without a copy. They are never written and
+  // stay valid as long as the pointer, even after the world has ended. Waits. Null if the array is split or Partial.
   std::shared_ptr<const std::byte> bytes() const;
   // The only element, as a number of type T.
   template <class T = double> T item(SourceLine where = SourceLine::current()) const {

@@ -1,5 +1,5 @@
-// Tests of arrays: what calls return stays on the mesh, is taken by later calls in its layout, counted, and may outlive
-// nearly everything.
+// Tests of arrays: results of calls stay on the mesh, later calls take them in their layout, their bytes are counted,
+// and they outlive functions and resets.
 #include "karez/api/array.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Whole numbers from -3 on, so that products and sums are exact in every dtype.
+// Integers from -3, so that products and sums are exact in every dtype.
 HostArray numbers(DType dtype, Shape shape) {
   HostArray out(TensorType{dtype, std::move(shape)});
   with_type(dtype, [&]<class T>() {
@@ -48,14 +48,14 @@ const Setting settings[] = {{"", {"", ""}, {"", ""}},
                             {"data=3", {"data", ""}, {"", "data"}},
                             {"data=2,model=2", {"data", "model"}, {"", "data+model"}}};
 
-// Whether the host has a hand in what the plan reads.
+// Whether an input of the plan is read by the host.
 bool reads_on_host(const Function& f) {
   return std::any_of(f.plan().actors.begin(), f.plan().actors.end(), [&](const Actor& a) {
     return a.body == BodyKind::input && f.plan().stream(a.stream).name == "host";
   });
 }
 
-TEST(Array, AChainOfCallsEqualsTheTripOverTheHostBitForBit) {
+TEST(Array, AChainOfCallsEqualsCallsThroughTheHostBitForBit) {
   for (const Setting& setting : settings)
     for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
       const std::string what = cat(setting.mesh, " ", name_of(dtype));
@@ -80,16 +80,16 @@ TEST(Array, AChainOfCallsEqualsTheTripOverTheHostBitForBit) {
           }(),
           what);
       f(y).wait();
-      EXPECT_EQ(f.signatures(), 2) << what << ": of the host, and in its layout";
+      EXPECT_EQ(f.signatures(), 2) << what << ": for a host array, and for an array in its layout";
       EXPECT_FALSE(reads_on_host(f)) << what;
-      EXPECT_TRUE(f.plan().transfers.empty()) << what << ": it lies as it is wanted\n" << f.plan_text();
+      EXPECT_TRUE(f.plan().transfers.empty()) << what << ": its layout is the requested one\n" << f.plan_text();
       EXPECT_TRUE(reads_on_host(by_host)) << what;
       EXPECT_EQ(world.counters().sent_bytes, sent) << what;
       EXPECT_GE(mesh.world->copies.allocated(), copies) << what;
     }
 }
 
-TEST(Array, NothingOfAChainGoesOverTheHost) {
+TEST(Array, AChainOfCallsCopiesNothingToTheHost) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   auto f = compile(mesh, [](Tensor x) { return with_layout(x + 1, P("data")); });
@@ -104,9 +104,9 @@ TEST(Array, NothingOfAChainGoesOverTheHost) {
   for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(got.data<float>()[i], x.data<float>()[i] + 52);
 }
 
-// Sums over what is split, transposed layouts, products: the plan moves what lies otherwise, and every transfer is
-// counted.
-TEST(Array, WhatLiesOtherwiseIsMovedInsideThePlan) {
+// Sums over split dimensions, transposed layouts, products: the plan converts arguments in other layouts, and every
+// transfer is counted.
+TEST(Array, ArgumentsInOtherLayoutsAreConvertedInsideThePlan) {
   for (const Setting& setting : settings) {
     const Mesh shape = Mesh::parse(setting.mesh);
     World world({.devices = shape.size()});
@@ -121,7 +121,7 @@ TEST(Array, WhatLiesOtherwiseIsMovedInsideThePlan) {
     Future used = use(made.value(0), made.value(1)), again = use(made.value(0).read(), made.value(1).read());
     for (std::size_t i = 0; i < 3; ++i) {
       expect_bits(used.value(i).read(), again.value(i).read(), cat(setting.mesh, " ", i));
-      EXPECT_EQ(used.value(i).layout(), Layout(shape.axes.size(), B())) << "Broadcast, unless said otherwise";
+      EXPECT_EQ(used.value(i).layout(), Layout(shape.axes.size(), B())) << "Broadcast by default";
     }
     use(made.value(0), made.value(1)).wait();
     std::int64_t planned = 0, before = 0, after = 0;
@@ -134,7 +134,7 @@ TEST(Array, WhatLiesOtherwiseIsMovedInsideThePlan) {
   }
 }
 
-TEST(Array, KnowsItsTypeItsLayoutAndItsParts) {
+TEST(Array, HasTypeLayoutAndParts) {
   World world({.devices = 3});
   DeviceMesh mesh = world.mesh("data=3");
   auto f =
@@ -154,13 +154,13 @@ TEST(Array, KnowsItsTypeItsLayoutAndItsParts) {
   EXPECT_THAT(list<std::int32_t>(split.read()), ElementsAre(-3, 4, 0, 7));
   for (const HostArray& part : whole.local()) EXPECT_THAT(list<std::int32_t>(part), ElementsAre(-2, 5, 1, 8));
   EXPECT_TRUE(split.done());
-  EXPECT_EQ(error_of([&] { out.value(3); }), "the call gives 3 values; there is no number 3");
+  EXPECT_EQ(error_of([&] { out.value(3); }), "the call has 3 results; there is no result 3");
   EXPECT_EQ(error_of([&] { split.item(); }), "an array is i32[4]; item reads a single element");
-  EXPECT_EQ(error_of([&] { Array().read(); }), "an array that was never made: what Future::value gives is one");
+  EXPECT_EQ(error_of([&] { Array().read(); }), "an uninitialised array; Future::value returns arrays");
   EXPECT_FALSE(Array().valid());
 }
 
-TEST(Array, WhatLiesWholeSomewhereIsReadWhereItLies) {
+TEST(Array, BytesOfAWholeCopyAreReadInPlace) {
   std::shared_ptr<const std::byte> kept;
   const HostArray x = numbers(DType::f32, {4, 3});
   {
@@ -176,7 +176,7 @@ TEST(Array, WhatLiesWholeSomewhereIsReadWhereItLies) {
     const HostArray read = made.read();
     EXPECT_EQ(std::memcmp(kept.get(), read.bytes(), 48), 0);
   }
-  EXPECT_EQ(reinterpret_cast<const float*>(kept.get())[0], x.data<float>()[0] + 1) << "beyond the world's end";
+  EXPECT_EQ(reinterpret_cast<const float*>(kept.get())[0], x.data<float>()[0] + 1) << "valid after the world's end";
 }
 
 TEST(Array, PartsWithoutElementsAndScalarsAreArraysToo) {
@@ -199,10 +199,10 @@ TEST(Array, OneArrayTwiceInACallAndAmongOtherArguments) {
   auto f = compile(mesh, [](Tensor a, Tensor b, Tensor c, Tensor d) { return a * b + c * d; });
   EXPECT_THAT(list(f(x, x, 10.0f, HostArray::of<float>({3}, {1, 0, 1})).value().read()), ElementsAre(11, 4, 19));
   auto unused = compile(mesh, [](Tensor a, Tensor) { return a; });
-  EXPECT_THAT(list(unused(x, x).value().read()), ElementsAre(1, 2, 3)) << "an argument that nothing needs";
+  EXPECT_THAT(list(unused(x, x).value().read()), ElementsAre(1, 2, 3)) << "an unused argument";
 }
 
-TEST(Array, AThousandCallsInARowEachTakeWhatTheOneBeforeIsMaking) {
+TEST(Array, AThousandCallsInSequenceEachTakeThePendingResultOfThePrevious) {
   World world({.devices = 2, .in_flight = 4});
   DeviceMesh mesh = world.mesh("data=2");
   auto f = compile(mesh, [](Tensor x) { return with_layout(x + 1, P("data")); });
@@ -210,10 +210,10 @@ TEST(Array, AThousandCallsInARowEachTakeWhatTheOneBeforeIsMaking) {
   Array y = f(HostArray::of<std::int64_t>({5}, {0, 1, 2, 3, 4})).value();
   for (int i = 0; i < 1000; ++i) y = i % 3 == 0 ? g(y).value() : f(y).value();
   EXPECT_THAT(list<std::int64_t>(y.read()), ElementsAre(1335, 1336, 1337, 1338, 1339));
-  EXPECT_EQ(world.held_bytes(), 5 * 8) << "the last one's alone";
+  EXPECT_EQ(world.held_bytes(), 5 * 8) << "only those of the last array";
 }
 
-TEST(Array, TwoFunctionsOnTwoThreadsTakeOneArrayAtOnce) {
+TEST(Array, TwoFunctionsOnTwoThreadsTakeOneArrayConcurrently) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   auto f = compile(mesh, [](Tensor x) { return with_layout(x + 1, P("data")); });
@@ -228,19 +228,19 @@ TEST(Array, TwoFunctionsOnTwoThreadsTakeOneArrayAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Array, HeldBytesGoWithTheLastHandleAndAreNoPartOfThePlansMemory) {
+TEST(Array, HeldBytesAreFreedWithTheLastHandleAndAreNotPartOfThePlansMemory) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   auto f = compile(mesh, [](Tensor x) { return std::pair(with_layout(x + 1, P("data")), x * 2); });
   EXPECT_EQ(world.held_bytes(), 0);
   std::optional<Future> out = f(numbers(DType::f32, {1000}));
   out->wait();
-  EXPECT_EQ(world.held_bytes(), 4000 + 2 * 4000) << "split, and a copy on each device";
+  EXPECT_EQ(world.held_bytes(), 4000 + 2 * 4000) << "one split result, and a copy of the other on each device";
   const auto peak = world.counters().peak_bytes;
   std::vector<Array> kept;
   for (int i = 0; i < 10; ++i) kept.push_back(f(out->value(0)).value(0));
   kept.back().wait();
-  EXPECT_EQ(world.held_bytes(), 3 * 4000 + 10 * 4000) << "of each later call the first value alone";
+  EXPECT_EQ(world.held_bytes(), 3 * 4000 + 10 * 4000) << "only the first value of each later call";
   Array copy = kept[3];
   kept.clear();
   EXPECT_EQ(world.held_bytes(), 4 * 4000);
@@ -250,11 +250,11 @@ TEST(Array, HeldBytesGoWithTheLastHandleAndAreNoPartOfThePlansMemory) {
   copy = {};
   EXPECT_EQ(world.held_bytes(), 0);
   f(numbers(DType::f32, {1000})).wait();
-  EXPECT_EQ(world.held_bytes(), 0) << "nobody held them";
+  EXPECT_EQ(world.held_bytes(), 0) << "no handle remains";
   EXPECT_GE(peak.at("0.0"), 0);
 }
 
-TEST(Array, MemoryLimitsArePlansAndNotArrays) {
+TEST(Array, MemoryLimitsApplyToPlansAndNotToArrays) {
   World world({.memory = 1 << 20});
   auto f = compile(world.mesh(), [](Tensor x) { return x + 1; });
   std::vector<Array> kept;
@@ -277,7 +277,7 @@ TEST(Array, OutlivesItsFutureItsFunctionAndAReset) {
   EXPECT_THAT(list(compile(mesh, [](Tensor x) { return x * 2; })(y).value().read()), ElementsAre(4, 6, 8));
 }
 
-TEST(Array, OfAWorldThatIsGoneIsAnErrorAndNoCrash) {
+TEST(Array, UseAfterItsWorldEndedIsAnErrorAndNotACrash) {
   Array y, late;
   std::optional<Future> future;
   {
@@ -289,38 +289,39 @@ TEST(Array, OfAWorldThatIsGoneIsAnErrorAndNoCrash) {
     late = last.value();
     future = last;
   }
-  late.wait();  // the future keeps the world
+  late.wait();  // the future keeps the world alive
   EXPECT_EQ(late.read().data<float>()[0], -3 + 5);
   future.reset();
   for (auto ask : {+[](const Array& a) { a.read(); }, +[](const Array& a) { a.local(); },
                    +[](const Array& a) { a.wait(); }, +[](const Array& a) { (void)a.done(); }})
-    EXPECT_EQ(error_of([&] { ask(y); }),
-              "an array f32[65536@data] of a world that is gone: read it while the World, or a mesh, function or "
-              "future of it, is alive");
+    EXPECT_EQ(
+        error_of([&] { ask(y); }),
+        "an array f32[65536@data] of a world that no longer exists: read it while the World, or a mesh, function or "
+        "future of it, is alive");
   World other;
   auto f = compile(other.mesh(), [](Tensor x) { return x; });
-  EXPECT_THAT(error_of([&] { f(y); }), HasSubstr("of a world that is gone"));
+  EXPECT_THAT(error_of([&] { f(y); }), HasSubstr("of a world that no longer exists"));
   EXPECT_EQ(y.type(), (TensorType{DType::f32, {1 << 16}}));
   EXPECT_EQ(y.layout(), Layout{S(0)});
 }
 
-TEST(Array, OfAnotherWorldIsRefused) {
+TEST(Array, OfAnotherWorldIsAnError) {
   World world({.devices = 2}), other({.devices = 2});
   auto f = compile(world.mesh("data=2"), [](Tensor x) { return x + 1; });
   auto g = compile(other.mesh("data=2"), [](Tensor x, Tensor) { return x; }, {.name = "g"});
   const Array y = f(numbers(DType::f32, {4})).value();
   EXPECT_EQ(error_of([&] { g(1.0f, y); }),
-            "argument 1 of function 'g' is an array of another world; what read() gives is an array of the host");
+            "argument 1 of function 'g' is an array of another world; pass the host array that read() returns");
 }
 
-TEST(Array, OnAnotherMeshTravels) {
+TEST(Array, OnAnotherMeshIsTransferred) {
   World world({.devices = 4});
   auto rows = compile(world.mesh("data=2"), [](Tensor x) { return with_layout(x + 1, P("data", nullptr)); });
   auto columns = compile(world.mesh("model=3", {.devices = {3, 1, 2}}),
                          [](Tensor x) { return with_layout(x * 2, P(nullptr, "model")); });
   const HostArray x = numbers(DType::f32, {5, 4});
   const Array y = rows(x).value(), z = columns(y).value(), back = rows(z).value();
-  EXPECT_EQ(z.mesh().devices[0].device, 3) << "the function runs where it was compiled for";
+  EXPECT_EQ(z.mesh().devices[0].device, 3) << "the function runs on its own mesh";
   EXPECT_EQ(back.mesh(), y.mesh());
   for (std::int64_t i = 0; i < x.count(); ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -329,7 +330,7 @@ TEST(Array, OnAnotherMeshTravels) {
   EXPECT_GT(world.counters().sent_bytes["transfer"], 0);
 }
 
-TEST(Array, OfAnotherTypeOrShapeIsRefusedAsAHostArrayWouldBe) {
+TEST(Array, OfAWrongTypeOrShapeGivesTheErrorOfAHostArray) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   auto make = compile(mesh, [](Tensor x) { return with_layout(x, x.rank() == 1 ? P("data") : P("data", nullptr)); });
@@ -346,11 +347,11 @@ TEST(Array, OfAnotherTypeOrShapeIsRefusedAsAHostArrayWouldBe) {
   EXPECT_THAT(refused(numbers(DType::f32, {4}), numbers(DType::f32, {4, 3})), HasSubstr("matmul"));
 }
 
-TEST(Array, OfACallThatFailedIsThatCallsError) {
+TEST(Array, OfAFailedCallReportsThatCallsError) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
-  auto pick = compile(
-      mesh, [](Tensor table, Tensor index) { return gather(table, index * 1); });  // whose values no argument tells
+  // The computed index cannot be checked before the launch.
+  auto pick = compile(mesh, [](Tensor table, Tensor index) { return gather(table, index * 1); });
   auto next = compile(mesh, [](Tensor x) { return x + 1; });
   const HostArray table = numbers(DType::f32, {4, 2});
   const Array good = pick(table, HostArray::of<std::int32_t>({2}, {0, 3})).value();
@@ -360,17 +361,16 @@ TEST(Array, OfACallThatFailedIsThatCallsError) {
   EXPECT_THAT(failed, AllOf(HasSubstr("4 at [1] is outside 0 to 3"), HasSubstr("array_test.cc:")));
   EXPECT_EQ(error_of([&] { bad.local(); }), failed);
   EXPECT_THAT(error_of([&] { next(bad).wait(); }), HasSubstr("4 at [1] is outside 0 to 3"));
-  EXPECT_THAT(list(good.read()), ElementsAre(-3, 4, 6, 2)) << "what was made before stays";
+  EXPECT_THAT(list(good.read()), ElementsAre(-3, 4, 6, 2)) << "earlier results remain";
   world.reset();
   EXPECT_THAT(error_of([&] { next(bad); }), HasSubstr("is a result of a launch that failed: "));
   EXPECT_THAT(list(next(good).value().read()), ElementsAre(-2, 5, 7, 3));
 }
 
-TEST(Array, AFailureReachesAllWhoTakeWhatItWasMaking) {
+TEST(Array, AFailureReachesAllCallsThatTakeTheFailedResult) {
   World world({.in_flight = 8});
-  auto pick = compile(world.mesh(), [](Tensor table, Tensor index) {
-    return gather(table, index * 1);
-  });  // whose values no argument tells
+  // The computed index cannot be checked before the launch.
+  auto pick = compile(world.mesh(), [](Tensor table, Tensor index) { return gather(table, index * 1); });
   auto next = compile(world.mesh(), [](Tensor x) { return x + 1; });
   const HostArray table = numbers(DType::f32, {4, 2});
   next(pick(table, HostArray::of<std::int32_t>({2}, {0, 3})).value()).wait();
@@ -385,7 +385,7 @@ TEST(Array, AFailureReachesAllWhoTakeWhatItWasMaking) {
   if (!refused.empty()) { EXPECT_THAT(refused, HasSubstr("9 at [1] is outside 0 to 3")); }
 }
 
-TEST(Array, BatchesOfASourceAreMadeOnceAndUsedOften) {
+TEST(Array, BatchesOfASourceAreMadeOnceAndUsedRepeatedly) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
   LabelledImages rows{{10, 1, 2}, {}, {}};
@@ -409,7 +409,7 @@ struct Net : nn::Module {
   nn::Linear fc{*this, "fc", 6, 4};
 };
 
-TEST(Array, TrainsAModelAsAHostArrayDoes) {
+TEST(Array, TrainsAModelLikeAHostArray) {
   auto losses = [](bool arrays) {
     World world({.devices = 2});
     DeviceMesh mesh = world.mesh("data=2");

@@ -1,4 +1,4 @@
-// The words for what works along one axis: running sums, sorting, elements picked by index.
+// Functions along one axis: running sums, sorting, elements selected by index.
 #include "karez/api/functions.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/trace.h"
@@ -60,7 +60,7 @@ Tensor add_along(Term index, Term updates, std::int64_t size, int axis) {
     const TensorType type = t.graph.type(id);
     const ValueId sums = build::add_along(t.builder, places, build::as_numbers(t.builder, id), size,
                                           from_front("add_along", axis, type));
-    return t.tensor(build::cast(t.builder, sums, type.dtype));  // of bools whether one of them holds
+    return t.tensor(build::cast(t.builder, sums, type.dtype));  // for bools: whether any of them is true
   });
 }
 

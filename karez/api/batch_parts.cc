@@ -1,4 +1,4 @@
-// Looks for the batch behind a value.
+// Searches a value's ancestors for the batch.
 #include "karez/api/batch_parts.h"
 
 #include <vector>

@@ -1,4 +1,5 @@
-// How the batch of a function with micro-batches passes, for what works on each of them by itself.
+// The number of parts into which the batch of a function with micro-batches is cut, for functions that treat each part
+// separately.
 #pragma once
 
 #include "karez/api/tensor.h"
@@ -6,8 +7,8 @@
 
 namespace karez {
 
-// Into how many equal parts of dimension 0, one after the other, x is cut: as many as there are micro-batches where x
-// follows from the batch, else 1.
+// The number of equal consecutive parts into which dimension 0 of x is cut: the number of micro-batches if x depends on
+// the batch, otherwise 1.
 std::int64_t batch_parts(Term x);
 std::int64_t batch_parts(const graph::Graph& graph, ValueId value);
 

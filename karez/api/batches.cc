@@ -1,4 +1,4 @@
-// Batches of labelled images: data's, under the names that users see.
+// Batches of labelled images: wraps the data component's under public names.
 #include "karez/api/batches.h"
 
 #include "karez/data/batch.h"

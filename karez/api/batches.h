@@ -1,5 +1,4 @@
-// Batches of labelled images, read from IDX files (LeCun's format of MNIST and its kin): sources that any device reads
-// its slice from.
+// Batches of labelled images from IDX files (the format of MNIST): sources from which every device reads its own slice.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +20,19 @@ struct LabelledImages {
 };
 
 // The pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz"; part
-// is "train" or "t10k". Errors name the file and what is wrong with it: a label that is not below `classes`, too.
+// is "train" or "t10k". Errors name the file and the defect, for example a label that is not below `classes`.
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
 
-// How a table of rows is cut into batches.
+// How rows are grouped into batches.
 struct BatchOptions {
   std::int64_t batch = 64;
-  bool train = true;  // shuffles each epoch and drops the last partial batch; otherwise in order, the last batch padded
-                      // with weight zero
+  bool train = true;  // shuffle each epoch and drop the last partial batch; otherwise keep the order and pad the last
+                      // batch with rows of weight 0
   std::uint64_t seed = 1;         // of the shuffle
   float mean = 0, deviation = 1;  // images become (grey / 255 - mean) / deviation
 };
 
-// Three sources that agree on the order of rows. Position p is batch p mod per_epoch() of epoch p / per_epoch().
+// Three sources with the same order of rows. Position p is batch p mod per_epoch() of epoch p / per_epoch().
 class Batches {
  public:
   Batches(LabelledImages rows, const BatchOptions& options);
@@ -42,9 +41,8 @@ class Batches {
   std::int64_t rows() const { return rows_; }                       // in the data set
   std::shared_ptr<const Source> images() const { return images_; }  // f32 [batch, 1, h, w], normalised
   std::shared_ptr<const Source> labels() const { return labels_; }  // i32 [batch]
-  std::shared_ptr<const Source> weights() const {
-    return weights_;
-  }  // f32 [batch]: 1 for a row of the data, 0 for padding
+  // f32 [batch]: 1 for a row of the data, 0 for padding.
+  std::shared_ptr<const Source> weights() const { return weights_; }
 
  private:
   std::int64_t per_epoch_ = 0, rows_ = 0;

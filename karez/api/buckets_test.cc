@@ -1,4 +1,4 @@
-// Law 3 where sums over devices travel in buckets.
+// Tests of training equivalence when sums over devices are sent in buckets.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace karez {
 namespace {
 
-// Layers side by side, so that what they make comes at once.
+// Parallel layers, so that their gradients are ready at the same time.
 struct Wide : nn::Module {
   std::vector<std::unique_ptr<nn::Linear>> layers;
   Wide() : Module(DType::f64) {
@@ -53,14 +53,14 @@ Trained train(const std::string& axes, double alpha) {
   return out;
 }
 
-TEST(Buckets, LossesAreThoseOfOneDevice) {
+TEST(Buckets, LossesEqualThoseOfOneDevice) {
   const Trained one = train("", 1e-4);
   EXPECT_FALSE(one.buckets);
   EXPECT_NE(one.losses.front(), one.losses.back());
   for (const char* axes : {"data=2", "data=4", "data=2,more=2"}) {
     const Trained joined = train(axes, 1e-4), alone = train(axes, 1e-6);
     if (axes == std::string("data=2")) { EXPECT_TRUE(joined.buckets); }
-    EXPECT_FALSE(alone.buckets) << axes << ": what is saved would be less than a message within a process takes";
+    EXPECT_FALSE(alone.buckets) << axes << ": a bucket would save less time than a message within a process takes";
     for (std::size_t s = 0; s < one.losses.size(); ++s) {
       EXPECT_NEAR(joined.losses[s], one.losses[s], 1e-10 * std::abs(one.losses[s])) << axes << ", step " << s;
       EXPECT_NEAR(alone.losses[s], joined.losses[s], 1e-10 * std::abs(one.losses[s])) << axes << ", step " << s;

@@ -1,4 +1,4 @@
-// Checkpoints: which variables are written and read under which names; the bytes are data's.
+// Checkpoints: selects and names the variables that are written and read; the data component handles the bytes.
 #include "karez/api/checkpoint.h"
 
 #include <algorithm>
@@ -29,8 +29,8 @@ WeightNotes notes_of(const CheckpointNotes& given) {
   require(given.position >= 0, "save: the position of the data is ", given.position, "; positions begin with 0");
   WeightNotes out = given.notes;
   for (const auto& [name, text] : out)
-    require(!name.starts_with(ours) && name != "format", "save: a note is called '", name,
-            "'; 'format' and what begins with 'karez.' are taken");
+    require(!name.starts_with(ours) && name != "format", "save: a note is named '", name,
+            "'; 'format' and names that begin with 'karez.' are reserved");
   out["format"] = "karez";
   out[std::string(position_note)] = std::to_string(given.position);
   return out;
@@ -42,7 +42,7 @@ CheckpointNotes notes_from(const WeightNotes& notes, const std::string& path) {
     if (name == position_note) {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.position);
       require(ErrorKind::data, error == std::errc() && end == text.data() + text.size() && out.position >= 0, path,
-              ": its position of the data is ", quote(text.substr(0, 100)), ", no number from 0 on");
+              ": its position of the data is ", quote(text.substr(0, 100)), ", not a number from 0 on");
     } else if (name != "format" && !name.starts_with(ours)) {
       out.notes[name] = text;
     }
@@ -50,7 +50,7 @@ CheckpointNotes notes_from(const WeightNotes& notes, const std::string& path) {
   return out;
 }
 
-// A tensor of a checkpoint: a variable, read when its turn comes, or a value that waits for one.
+// A tensor of a checkpoint: a variable, read when its lock is granted, or a value that waits for a variable.
 struct SavedTensor {
   std::string name;
   int ordinal = 0;
@@ -61,9 +61,9 @@ struct SavedTensor {
   std::optional<PendingWeight> waits = {};
 };
 
-// All that is there, at one moment between launches; large elements first, so that all are aligned. With several ranks
-// one variable is read after the other: a turn at one would hold up the launch that brings another. Several of one name
-// are numbered in the order in which they were made, and notes tell which parameter each was.
+// All existing tensors, at one moment between launches; those with large elements first, so that all are aligned. With
+// several ranks variables are read one after the other: a lock on one would delay the launch that gathers another.
+// Several of one name are numbered in the order in which they were made, and notes record the origin of each.
 std::vector<SavedTensor> saved_tensors(WorldState& world, WeightNotes& notes) {
   std::vector<SavedTensor> out;
   for (const auto& [key, variable] : world.variables) {
@@ -103,7 +103,7 @@ std::vector<SavedTensor> saved_tensors(WorldState& world, WeightNotes& notes) {
   return out;
 }
 
-// Who takes a value: a variable, or a parameter that may be none yet.
+// The target of a value: a variable, or a parameter without a variable yet.
 struct LoadTarget {
   WantedWeight wanted;
   TensorType type;
@@ -124,7 +124,7 @@ std::vector<LoadTarget> load_targets(const WorldState& world, const std::vector<
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
-    require(parameter != Parameter(), "load: parameter number ", i, " was never made");
+    require(parameter != Parameter(), "load: parameter number ", i, " is uninitialised");
     if (std::find(parameters.begin(), parameters.begin() + static_cast<std::ptrdiff_t>(i), parameter) !=
         parameters.begin() + static_cast<std::ptrdiff_t>(i))
       continue;
@@ -143,20 +143,20 @@ std::string list(const std::vector<std::string>& names) {
   return cat(join(first, ", "), names.size() > first.size() ? cat(" and ", names.size() - first.size(), " more") : "");
 }
 
-// The path of the module that has it: "block.bn." for "block.bn.weight".
+// The path of its module: "block.bn." for "block.bn.weight".
 std::string_view module_of(std::string_view name) { return name.substr(0, name.find_last_of('.') + 1); }
 
-// Some parameters are loaded, and the file has these besides.
+// Checks the tensors that the file contains in addition to the loaded parameters.
 void check_extra(const WeightFiles& file, const std::vector<std::string>& extra, const std::vector<LoadTarget>& targets,
                  const LoadOptions& options) {
   std::set<std::string_view> modules;
   for (const LoadTarget& target : targets) modules.insert(module_of(target.wanted.name));
-  std::string_view below = *modules.begin();  // that all of them share
+  std::string_view below = *modules.begin();  // common path of all of them
   for (std::string_view module : modules)
     while (!module.starts_with(below)) below = module_of(below.substr(0, below.size() - 1));
-  std::set<std::string> known;  // buffers of the models that the parameters are of, and those that the caller knows of
+  std::set<std::string> known;  // buffers of the models of these parameters, and those that the caller lists
   for (const Parameter& one : options.known) known.insert(one.name());
-  std::vector<Parameter> first;  // of each model
+  std::vector<Parameter> first;  // one of each model
   for (const Parameter& one : options.parameters) {
     const std::vector<Parameter> buffers = one.buffers_of_model();
     if (buffers.empty() || std::find(first.begin(), first.end(), buffers[0]) != first.end()) continue;
@@ -173,15 +173,15 @@ void check_extra(const WeightFiles& file, const std::vector<std::string>& extra,
       "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters "
       "and leaves out the rest";
   if (!buffers.empty())
-    fail(ErrorKind::name, file.path(), ": it has ", list(buffers),
-         ", state of the modules whose parameters are loaded, without which they are another ", "model. ", with_them);
-  fail(ErrorKind::name, file.path(), ": no parameter is called ", list(extra),
+    fail(ErrorKind::name, file.path(), ": it contains ", list(buffers),
+         ", state of the modules whose parameters are loaded; without it they are another ", "model. ", with_them);
+  fail(ErrorKind::name, file.path(), ": no parameter is named ", list(extra),
        ". A WeightRule maps names, one with an empty name leaves tensors out, ",
        beside.empty() ? "{.extra = true} leaves out all of them" : with_them);
 }
 
-// All is loaded. Of parameters that are no variables yet: one of another shape than the file's tensor of its name, and
-// names that only the file has beside names that it lacks.
+// When everything is loaded, checks parameters without a variable yet: tensors of the file with their names must have
+// their shapes, and the file must not lack a parameter while it has an unknown name for a tensor of the same shape.
 void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<bool>& taken,
                  const LoadOptions& options) {
   std::map<std::string_view, std::vector<const Parameter*>> known;
@@ -197,14 +197,14 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
       left.push_back(&offer);
       continue;
     }
-    // Several have one name where a model was made again: one that fits will do.
+    // Several have one name if a model was made again: one match suffices.
     const bool fits = std::any_of(found->second.begin(), found->second.end(), [&](const Parameter* one) {
       return one->shape() == data::shape_of(offer.entry, offer.part) && is_representable(offer.entry, one->dtype());
     });
     if (!fits) require_fits(file, offer, offer.name, found->second.back()->type());
   }
   if (options.missing) return;
-  // An optimiser's state is named after the optimiser and the parameter, and belongs to whoever makes that optimiser.
+  // The name of an optimiser's state contains the parameter's name; a future optimiser takes it.
   std::erase_if(left, [&](const OfferedWeight* one) {
     for (std::size_t dot = one->name.find('.'); dot != one->name.npos; dot = one->name.find('.', dot + 1))
       if (names.count(std::string_view(one->name).substr(dot + 1)) > 0) return true;
@@ -214,13 +214,14 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
     if (names.count(name) > 0) continue;
     for (const OfferedWeight* one : left)
       if (data::shape_of(one->entry, one->part) == all[0]->shape())
-        fail(ErrorKind::name, file.path(), ": it has no tensor for ", name, ", and nobody is called ", one->name,
-             ", of the same shape. A WeightRule maps names; with {.missing = true} what is missing begins with its "
-             "initial value");
+        fail(ErrorKind::name, file.path(), ": it has no tensor for ", name, ", and there is no parameter for ",
+             one->name,
+             ", of the same shape. A WeightRule maps names; with {.missing = true} missing parameters begin with their "
+             "initial values");
   }
 }
 
-// Nothing is changed before all of this holds.
+// All checks that must pass before anything is changed.
 void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers,
                const std::vector<LoadTarget>& targets, const LoadOptions& options) {
   std::vector<std::string> missing, extra;
@@ -234,7 +235,7 @@ void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers
   if (!options.missing && !missing.empty())
     fail(ErrorKind::name, file.path(), ": it has no tensor for ", list(missing), "; for ", missing[0], " ",
          suggest_names(missing[0], extra),
-         " that nobody takes. A WeightRule maps names; with {.missing = true} what is missing stays as it is");
+         " that no parameter takes. A WeightRule maps names; with {.missing = true} missing parameters stay unchanged");
   if (!options.parameters.empty()) check_extra(file, extra, targets, options);
   else check_known(file, offers, taken, options);
   for (const LoadTarget& target : targets)
@@ -242,20 +243,20 @@ void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers
       require_fits(file, offers[static_cast<std::size_t>(target.offer)], target.wanted.name, target.type);
 }
 
-// A value that is to be written as soon as its turn comes.
+// A value to write when its lock is granted.
 struct VariableWrite {
   std::string name;
   StoredParts stored;
   OfferedWeight offer;
 };
 
-// With the world's lock: what waits, and turns at what is there, all at one moment.
+// Requires the world's lock: sets the pending values, and locks existing variables, all at one moment.
 std::vector<VariableWrite> start_load(WorldState& world, const std::shared_ptr<const WeightFiles>& file,
                                       const std::vector<OfferedWeight>& offers, const std::vector<LoadTarget>& targets,
                                       const LoadOptions& options) {
   const bool all = options.parameters.empty(), failed = world.session.failed();
   require(all || !failed,
-          "the world's state is that of a failed launch: load a checkpoint of everything, not of some parameters");
+          "the world's state is from a failed launch: load a complete checkpoint, not only some parameters");
   if (failed) world.restart(true);
   if (all) world.pending_weights = {};
   for (const Parameter& parameter : options.parameters) world.pending_weights.remove(parameter);
@@ -281,12 +282,12 @@ std::vector<VariableWrite> start_load(WorldState& world, const std::shared_ptr<c
   return out;
 }
 
-// What a load takes from where, and its contents: the same on all ranks.
+// A hash of the rules, names and contents of a load: equal on all ranks.
 std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>& offers,
                       const std::vector<LoadTarget>& targets, const LoadOptions& options) {
   base::Hash hash;
-  std::map<std::string_view, std::uint64_t>
-      sums;  // of entries without a checksum, of which rules may take several parts
+  // Checksums by entry; rules may take several parts of an entry without a stored checksum.
+  std::map<std::string_view, std::uint64_t> sums;
   for (const OfferedWeight& offer : offers) {
     const WeightEntry& entry = offer.entry;
     hash.add(offer.name)
@@ -304,7 +305,7 @@ std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>&
   return hash.add(cat(options.missing, " ", options.extra)).value();
 }
 
-// By a launch of all ranks where some rank does not hold all of it.
+// Reads the value, by a launch of all ranks if some rank does not hold all of it.
 HostArray value_of(WorldState& world, SavedTensor& one, SourceLine where) {
   if (one.stored == nullptr) {
     world.session.wait_for_capacity();
@@ -319,12 +320,12 @@ HostArray value_of(WorldState& world, SavedTensor& one, SourceLine where) {
     if (brought) return brought->read();
   }
   const HostArray value = read_parts(*one.stored);
-  one.stored.reset();  // its turn is over: a launch that needs no other may go on
+  one.stored.reset();  // releases its lock, so that launches which need only this variable may continue
   return value;
 }
 
-// The file that rank 0 writes. Where that fails, the other ranks still send their parts, and all ranks get the error at
-// the end: the world goes on.
+// The file that rank 0 writes. If writing fails, the other ranks still send their parts, and all ranks get the error at
+// the end: the world remains usable.
 class CheckpointFile {
  public:
   explicit CheckpointFile(WorldState& world) : world_(world) {}
@@ -340,10 +341,10 @@ class CheckpointFile {
     }
   }
 
-  // `barrier` waits for all ranks: after it the file is there for each of them.
+  // `barrier` waits for all ranks; after it the file exists for each of them.
   template <class Barrier> void finish(Barrier barrier) {
-    const std::string word =
-        cat("save ", world_.saves++ % 2);  // that of the save before may not have been read everywhere
+    // Alternates, since some rank may not have read the outcome of the previous save yet.
+    const std::string word = cat("save ", world_.saves++ % 2);
     if (world_.ranks.rank() == 0) world_.ranks.publish_outcome(word, failure_);
     barrier();
     if (!failure_ && world_.ranks.rank() != 0) failure_ = world_.ranks.read_outcome(word);
@@ -364,14 +365,14 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
   std::vector<SavedTensor> all = [&] {
     WorldLock lock(*state_);
     require(!state_->session.failed(),
-            "save: the world's state is that of a failed launch; load a checkpoint, or reset the world");
+            "save: the world's state is from a failed launch; load a checkpoint, or reset the world");
     return saved_tensors(*state_, texts);
   }();
   std::vector<WeightEntry> entries;
   for (const SavedTensor& one : all) entries.push_back(one.entry);
   agree_on_op(*state_, {.what = "a save",
                         .where = where,
-                        .advice = "all ranks save, and rank 0 writes the file: call it on each of them",
+                        .advice = "all ranks must save, and rank 0 writes the file: call it on every rank",
                         .is_barrier = true});
   CheckpointFile file(*state_);
   file.write([&](auto& writer) { writer.emplace(path, std::move(entries), texts); });
@@ -387,7 +388,8 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
     file.write([&](auto& writer) { writer->write({value.bytes(), static_cast<std::size_t>(value.type().bytes())}); });
   }
   require(!state_->session.failed(),
-          "save: a call failed meanwhile, and what was read may be half a step; load a checkpoint, or reset the world");
+          "save: a call failed during the save, so the values may be from an incomplete step; load a checkpoint, or "
+          "reset the world");
   file.write([&](auto& writer) { writer->commit(); });
   file.finish([this] { barrier(); });
 }
@@ -417,7 +419,7 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
     agree_on_op(*state_, {.hash = hash_of(*file, offers, who, options),
                           .what = "a load",
                           .where = where,
-                          .advice = "all ranks load, and files of one content: call it on each of them",
+                          .advice = "all ranks must load files of equal contents: call it on every rank",
                           .is_barrier = true});
   };
   if (!failed) agree();
@@ -429,7 +431,7 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
       agree();
     } catch (...) {
       WorldLock lock(*state_);
-      state_->pending_weights = {};  // of this rank's file
+      state_->pending_weights = {};  // from this rank's file
       throw;
     }
   for (const VariableWrite& write : writes) {
@@ -437,8 +439,8 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
       write_parts(write.stored, value_of(*file, write.offer, write.stored.type));
     } catch (const Error& error) {
       const Error broke(error.kind,
-                        cat("load broke off at variable '", write.name,
-                            "', so that some variables are the file's and some are not; load again: ", error.what()));
+                        cat("load failed at variable '", write.name,
+                            "', so that only some variables have the file's values; load again: ", error.what()));
       if (!state_->ranks.alone()) state_->session.fail_ranks(broke);
       throw broke;
     }

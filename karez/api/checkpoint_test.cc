@@ -1,4 +1,4 @@
-// Tests of checkpoints: what is saved and taken back, by whom, under which names, and what is refused.
+// Tests of checkpoints: saving and loading variables, matching of names, and refused files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ class Checkpoint : public ::testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
-  // A file by hand: each tensor f32 unless said, its elements 1, 2, 3, ... from `first` on.
+  // A handmade file: each tensor is f32 with the elements first, first + 1, ...
   struct Made {
     std::string name;
     Shape shape;
@@ -111,7 +111,7 @@ std::map<std::string, std::string> all_bits(const World& world) {
   return out;
 }
 
-TEST_F(Checkpoint, TakesEveryVariableBackBitForBitOnAnyMesh) {
+TEST_F(Checkpoint, LoadsEveryVariableBitForBitOnAnyMesh) {
   World world({.devices = 4});
   Trained trained(world, "data=2,model=2");
   trained.losses(3);
@@ -121,21 +121,21 @@ TEST_F(Checkpoint, TakesEveryVariableBackBitForBitOnAnyMesh) {
   for (const char* mesh : {"", "data=2,model=2", "model=3", "data=4"}) {
     World fresh({.devices = 4, .seed = 99}), used({.devices = 4, .seed = 99});
     Trained young(fresh, mesh), old(used, mesh);
-    old.losses(1);  // its variables are there, with other values
+    old.losses(1);  // its variables exist, with other values
     const CheckpointNotes notes = fresh.load(at("c"));
     EXPECT_EQ(notes.position, 3);
     EXPECT_EQ(notes.notes, (std::map<std::string, std::string>{{"epoch", "7"}}));
     EXPECT_EQ(fresh.waiting().size(), saved.size());
     used.load(at("c"));
     EXPECT_EQ(all_bits(used), saved) << mesh;
-    const auto next = young.losses(1, 3);  // its variables are born with it
+    const auto next = young.losses(1, 3);  // its variables are created with the loaded values
     EXPECT_THAT(fresh.waiting(), IsEmpty());
     EXPECT_EQ(next, old.losses(1, 3)) << mesh;
     EXPECT_EQ(all_bits(fresh), all_bits(used)) << mesh;
   }
 }
 
-TEST_F(Checkpoint, HoldsWhatTheCallsMadeBeforeItLeave) {
+TEST_F(Checkpoint, ContainsTheResultsOfEarlierCalls) {
   World world({.in_flight = 8});
   Parameter w("w", {DType::f32, {1000}}, constant_init(0));
   optim::SGD sgd({w}, {.lr = 1});
@@ -146,10 +146,10 @@ TEST_F(Checkpoint, HoldsWhatTheCallsMadeBeforeItLeave) {
   World other;
   auto read = compile(other.mesh(), [&] { return w * 1; });
   other.load(at("c"));
-  EXPECT_THAT(list(read().value().read()), Each(5.f)) << "none of those made after it";
+  EXPECT_THAT(list(read().value().read()), Each(5.f)) << "without the calls made after it";
 }
 
-TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
+TEST_F(Checkpoint, OfAnotherModelIsRefusedAndChangesNothing) {
   World world;
   Trained trained(world);
   trained.losses(2);
@@ -170,13 +170,13 @@ TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
   EXPECT_THAT(refused(made("m", good)), AllOf(HasSubstr("m: it has no tensor for adam.m.fc1.bias, adam.m.fc1.weight, "),
                                               HasSubstr(" and 2 more; ")));
   EXPECT_THAT(refused(with(2, {"fc3.weight", {4, 8}}), {.parameters = weights}),
-              HasSubstr("m: it has no tensor for fc2.weight; for fc2.weight there is 1: fc3.weight that nobody takes. "
-                        "A WeightRule maps names"));
+              HasSubstr("m: it has no tensor for fc2.weight; for fc2.weight there is 1: fc3.weight that no parameter "
+                        "takes. A WeightRule maps names"));
   EXPECT_THAT(refused(with(2, {"fc3.weight", {4, 8}}), {.parameters = weights, .missing = true}),
-              HasSubstr("m: no parameter is called fc3.weight. "));
+              HasSubstr("m: no parameter is named fc3.weight. "));
   EXPECT_THAT(refused(with(0, {"fc1.weight", {6, 8}}), {.parameters = weights}),
               HasSubstr("m: tensor \"fc1.weight\" is F32[6, 8]; parameter 'fc1.weight' is f32[8, 6]; a rule with "
-                        ".transposed lets dimensions"));
+                        ".transposed exchanges the dimensions"));
   EXPECT_THAT(refused(with(1, {"fc1.bias", {9}}), {.parameters = weights}),
               HasSubstr("m: tensor \"fc1.bias\" is F32[9]; parameter 'fc1.bias' is f32[8]"));
   world.save(at("c"));
@@ -188,16 +188,18 @@ TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
   auto replaced = bytes;
   replaced.replace(replaced.find("\"I64\",\"shape\":[]"), 16, "\"F64\",\"shape\":[]");
   std::ofstream(at("d"), std::ios::binary) << replaced;
-  EXPECT_THAT(refused(at("d")), HasSubstr("d: the header does not fit its checksum"));
+  EXPECT_THAT(refused(at("d")), HasSubstr("d: the header does not match its checksum"));
   for (const char* note : {"karez.header", "karez.checksums"})
-    replaced.replace(replaced.find(note), 5, "other");  // as of a file without them
+    replaced.replace(replaced.find(note), 5, "other");  // as in a file without them
   std::ofstream(at("d"), std::ios::binary) << replaced;
-  EXPECT_THAT(refused(at("d")), HasSubstr("d: tensor \"adam.step\" is F64[]; parameter 'adam.step' is i64[]; a dtype "
-                                          "is changed where nothing is lost"));
+  EXPECT_THAT(
+      refused(at("d")),
+      HasSubstr(
+          "d: tensor \"adam.step\" is F64[]; parameter 'adam.step' is i64[]; a dtype is only converted without loss"));
   auto flipped = bytes;
   flipped.back() = static_cast<char>(flipped.back() ^ 4);
   std::ofstream(at("d"), std::ios::binary) << flipped;
-  EXPECT_THAT(refused(at("d")), HasSubstr("do not fit their checksum: the file is damaged"));
+  EXPECT_THAT(refused(at("d")), HasSubstr("do not match their checksum: the file is damaged"));
   fs::resize_file(at("d"), bytes.size() - 1);
   EXPECT_THAT(refused(at("d")), HasSubstr("d: tensor "));
   EXPECT_THAT(refused(at("none")), HasSubstr("cannot read "));
@@ -206,19 +208,19 @@ TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
   };
   EXPECT_THAT(rule({"fc9.*", "fc1.*"}),
               HasSubstr("m: rule {\"fc9.*\", \"fc1.*\"} matches no tensor of the file; there are 4: fc"));
-  EXPECT_THAT(rule({"fc1*", "fc1*"}), HasSubstr("matches no tensor of the file")) << "a star ends at a dot";
+  EXPECT_THAT(rule({"fc1*", "fc1*"}), HasSubstr("matches no tensor of the file")) << "a star does not match a dot";
   EXPECT_THAT(rule({"fc*.*", "fc1.*"}),
               HasSubstr("m: rule {\"fc*.*\", \"fc1.*\"} has 2 stars on one side and 1 on the other"));
-  EXPECT_THAT(rule({"fc2.*", "fc1.*"}), HasSubstr("are both called 'fc1."));
+  EXPECT_THAT(rule({"fc2.*", "fc1.*"}), HasSubstr("are both named 'fc1."));
   EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .part = 0, .parts = 2}),
-              HasSubstr("tensor \"fc2.bias\" is cut into 2 parts, and 1 are taken"));
+              HasSubstr("tensor \"fc2.bias\" is cut into 2 parts, and 1 are used"));
   EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .part = 2, .parts = 2}),
               HasSubstr("part 2 of 2 does not exist"));
   EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .transposed = true}),
-              HasSubstr("m: tensor \"fc2.bias\" F32[4] has no two dimensions"));
+              HasSubstr("m: tensor \"fc2.bias\" F32[4] must have two dimensions to be transposed"));
 }
 
-TEST_F(Checkpoint, AModelsWeightsAreLoadedAloneWhetherTheyAreThereOrNot) {
+TEST_F(Checkpoint, OnlyAModelsWeightsAreLoadedWhetherTheyExistOrNot) {
   const std::string file = made("m", {{"fc1.weight", {8, 6}, 100},
                                       {"fc1.bias", {8}, 200},
                                       {"fc2.weight", {4, 8}, 300},
@@ -230,7 +232,7 @@ TEST_F(Checkpoint, AModelsWeightsAreLoadedAloneWhetherTheyAreThereOrNot) {
   const auto moments = bits(world.read("adam.m.fc1.bias"));
   for (Trained* one : {&there, &unborn}) {
     EXPECT_THAT(error_of([&] { world.load(file, {.parameters = one->net.parameters()}); }),
-                HasSubstr("no parameter is called more. "));
+                HasSubstr("no parameter is named more. "));
     world.load(file, {.parameters = one->net.parameters(), .extra = true});
   }
   EXPECT_EQ(bits(world.read("adam.m.fc1.bias")), moments);
@@ -244,11 +246,11 @@ TEST_F(Checkpoint, AModelsWeightsAreLoadedAloneWhetherTheyAreThereOrNot) {
   world.load(made("n", {{"fc2.bias", {4}, 7}}), {.parameters = unborn.net.parameters(), .missing = true});
   EXPECT_THAT(list(world.read(unborn.net.fc2.bias)), ElementsAre(7, 8, 9, 10));
   EXPECT_THAT(list(world.read(there.net.fc2.bias)), ElementsAre(400, 401, 402, 403))
-      << "a model of the same names is another";
+      << "another model with the same names is unchanged";
 }
 
-// GPT-2 keeps [in, out], and queries, keys and values as one.
-TEST_F(Checkpoint, RulesSayHowOthersCallAndLayTheirWeights) {
+// GPT-2 stores [in, out], and queries, keys and values in one tensor.
+TEST_F(Checkpoint, RulesMapNamesAndLayoutsOfOtherPrograms) {
   struct Block : nn::Module {
     using Module::Module;
     nn::Linear query{*this, "query", 2, 2}, key{*this, "key", 2, 2}, value{*this, "value", 2, 2};
@@ -292,22 +294,23 @@ TEST_F(Checkpoint, RulesSayHowOthersCallAndLayTheirWeights) {
   EXPECT_THAT(list(world.read("block0.norm.bias")), ElementsAre(40, 41));
 }
 
-TEST_F(Checkpoint, AVariableThatAWholeCheckpointLacksIsAnErrorWhenItIsBorn) {
+TEST_F(Checkpoint, AVariableMissingInACompleteCheckpointIsAnErrorWhenItIsCreated) {
   World world({.seed = 5});
   Net net;
   auto f = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.train = false});
   const std::vector<Made> three = {{"fc1.weight", {8, 6}}, {"fc1.bias", {8}}, {"fc2.biases", {4}}};
   const std::string file = made("m", three);
   world.load(file);
-  EXPECT_EQ(error_of([&] {
-              f(numbers({2, 6}, 0));
-            }),
-            cat("variable 'fc2.weight' is used for the first time, but ", file,
-                ", which was loaded for all variables, has none for it; of those that wait there are 3: fc1.weight, "
-                "fc1.bias, fc2.biases. load(path, "
-                "{.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is missing "
-                "begins with its initial value"));
-  EXPECT_EQ(world.waiting().size(), 3u) << "nothing was born";
+  EXPECT_EQ(
+      error_of([&] {
+        f(numbers({2, 6}, 0));
+      }),
+      cat("variable 'fc2.weight' is used for the first time, but ", file,
+          ", which was loaded for all variables, has no value for it; of the waiting values there are 3: fc1.weight, "
+          "fc1.bias, fc2.biases. load(path, "
+          "{.parameters = net.state()}) loads only a model's weights; with {.missing = true} missing parameters "
+          "begin with their initial values"));
+  EXPECT_EQ(world.waiting().size(), 3u) << "no variable was created";
   EXPECT_THAT(world.variables(), IsEmpty());
   auto wrong = three;
   wrong[1].shape = {9};
@@ -329,7 +332,7 @@ TEST_F(Checkpoint, AVariableThatAWholeCheckpointLacksIsAnErrorWhenItIsBorn) {
   EXPECT_THAT(world.waiting(), IsEmpty());
 }
 
-TEST_F(Checkpoint, WhatKnownParametersDoNotFitIsToldAtTheLoad) {
+TEST_F(Checkpoint, AMismatchWithKnownParametersIsReportedAtTheLoad) {
   World world;
   Net net, again;
   const LoadOptions known{.known = net.parameters()};
@@ -338,18 +341,18 @@ TEST_F(Checkpoint, WhatKnownParametersDoNotFitIsToldAtTheLoad) {
   const auto loaded = [&](const LoadOptions& options) {
     return error_of([&] { world.load(made("m", file), options); });
   };
-  EXPECT_EQ(loaded(known), "no error") << "what is left may be of an optimiser that is still to be made";
+  EXPECT_EQ(loaded(known), "no error") << "the rest may belong to an optimiser that is made later";
   file[1].shape = {9};
   EXPECT_THAT(loaded(known), HasSubstr("m: tensor \"fc1.bias\" is F32[9]; parameter 'fc1.bias' is f32[8]"));
   file[1].shape = {8};
   file[2].name = "fc3.weight";
-  EXPECT_THAT(loaded(known), HasSubstr("m: it has no tensor for fc2.weight, and nobody is called fc3.weight, of the "
-                                       "same shape. A WeightRule maps names; "
-                                       "with {.missing = true} what is missing begins with its initial value"));
+  EXPECT_THAT(loaded(known), HasSubstr("m: it has no tensor for fc2.weight, and there is no parameter for fc3.weight, "
+                                       "of the same shape. A WeightRule maps names; "
+                                       "with {.missing = true} missing parameters begin with their initial values"));
   EXPECT_EQ(loaded({.missing = true, .known = net.parameters()}), "no error");
   EXPECT_EQ(loaded({.rules = {{"fc3.*", "fc2.*"}}, .known = net.parameters()}), "no error");
   file.erase(file.begin() + 2);
-  EXPECT_EQ(loaded(known), "no error") << "a parameter that nobody uses needs no value";
+  EXPECT_EQ(loaded(known), "no error") << "an unused parameter needs no value";
 }
 
 TEST_F(Checkpoint, ParametersWithoutTheirRunningStatisticsAreAnotherModel) {
@@ -368,38 +371,39 @@ TEST_F(Checkpoint, ParametersWithoutTheirRunningStatisticsAreAnotherModel) {
   const char* hint =
       "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters "
       "and leaves out the rest";
-  std::vector<Parameter> gone;  // whose modules are no more, and with them what they say of their buffers
+  std::vector<Parameter> gone;  // of modules that no longer exist, so that their buffers are unknown
   {
     Normed other;
     gone = other.parameters();
   }
   EXPECT_THAT(loaded({.parameters = gone}),
-              AllOf(HasSubstr("no parameter is called adam.m.fc.bias, bn.running_mean. "), HasSubstr(hint)));
+              AllOf(HasSubstr("no parameter is named adam.m.fc.bias, bn.running_mean. "), HasSubstr(hint)));
   EXPECT_EQ(loaded({.parameters = gone, .extra = true}), "no error");
-  EXPECT_THAT(
-      loaded({.parameters = net.parameters()}),
-      AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"), HasSubstr(hint)));
+  EXPECT_THAT(loaded({.parameters = net.parameters()}),
+              AllOf(HasSubstr("m: it contains bn.running_mean, state of the modules whose parameters are loaded"),
+                    HasSubstr(hint)));
   for (const std::vector<Parameter>& known : {std::vector<Parameter>(), net.buffers()}) {
     EXPECT_THAT(loaded({.parameters = net.parameters(), .extra = true, .known = known}),
-                AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"),
+                AllOf(HasSubstr("m: it contains bn.running_mean, state of the modules whose parameters are loaded"),
                       HasSubstr(hint)));
     EXPECT_THAT(loaded({.parameters = {net.bn.weight}, .missing = true, .extra = true, .known = known}),
-                HasSubstr("m: it has bn.running_mean"));
+                HasSubstr("m: it contains bn.running_mean"));
     EXPECT_EQ(loaded({.parameters = net.plain.parameters(), .extra = true, .known = known}), "no error")
         << "the file has none of its buffers";
     EXPECT_EQ(
         loaded({.parameters = net.parameters(), .rules = {{"bn.running_mean", ""}}, .extra = true, .known = known}),
         "no error")
-        << "left out by name";
+        << "skipped by name";
   }
-  EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true}), "no error") << "of another module";
+  EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true}), "no error")
+      << "the buffers belong to another module";
   EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true, .known = net.buffers()}), "no error")
-      << "of another module";
+      << "the buffers belong to another module";
   EXPECT_THAT(loaded({.parameters = net.fc.parameters()}), HasSubstr("{.extra = true} leaves out all of them"));
   EXPECT_EQ(loaded({.parameters = net.state(), .missing = true, .extra = true}), "no error");
 }
 
-TEST_F(Checkpoint, WhatWaitsIsSavedAgain) {
+TEST_F(Checkpoint, WaitingValuesAreSavedAgain) {
   World world;
   Trained trained(world);
   trained.losses(2);
@@ -410,7 +414,7 @@ TEST_F(Checkpoint, WhatWaitsIsSavedAgain) {
   Trained later(second);
   auto look = compile(second.mesh(), [&] { return later.net.fc1.bias * 1; });
   look().wait();
-  second.save(at("c"));  // one of them is a variable meanwhile
+  second.save(at("c"));  // one of them is a variable now
   for (const char* name : {"a", "b", "c"}) {
     World third;
     Trained model(third);
@@ -424,7 +428,7 @@ TEST_F(Checkpoint, WhatWaitsIsSavedAgain) {
   }
 }
 
-TEST_F(Checkpoint, TwoModelsOfOneClassAreToldApart) {
+TEST_F(Checkpoint, TwoModelsOfOneClassAreDistinguished) {
   World world;
   Net a, b;
   auto make = [](World& in, Net& x, Net& y) {
@@ -447,7 +451,7 @@ TEST_F(Checkpoint, TwoModelsOfOneClassAreToldApart) {
   EXPECT_EQ(bits(g(numbers({2, 6}, 0)).value().read()), value);
   other.load(at("c"));
   EXPECT_EQ(bits(g(numbers({2, 6}, 0)).value().read()), value);
-  World half;  // one of them is there, the other one waits
+  World half;  // one of them exists, the other one waits
   Net first, second;
   auto of_first = compile(half.mesh(), [&](Tensor t) { return first(t); }, {.train = false});
   of_first(numbers({2, 6}, 0)).wait();
@@ -465,11 +469,10 @@ TEST_F(Checkpoint, TwoModelsOfOneClassAreToldApart) {
   World third;
   Net e;
   compile(third.mesh(), [&](Tensor t) { return e(t); }, {.train = false})(numbers({2, 6}, 0)).wait();
-  EXPECT_THAT(error_of([&] { third.load(at("c")); }),
-              HasSubstr("which is which cannot be told; give them names of their own"));
+  EXPECT_THAT(error_of([&] { third.load(at("c")); }), HasSubstr("the match is ambiguous; give them distinct names"));
 }
 
-TEST_F(Checkpoint, TheFirstAndTheSecondOfAProcessWithOneNameAreToldApart) {
+TEST_F(Checkpoint, TwoParametersOfOneNameInAProcessAreDistinguished) {
   World world;
   Parameter first("twin", {DType::f32, {2}}, constant_init(0)), second("twin", {DType::f32, {2}}, constant_init(0));
   ASSERT_EQ(first.ordinal(), 0);
@@ -481,10 +484,10 @@ TEST_F(Checkpoint, TheFirstAndTheSecondOfAProcessWithOneNameAreToldApart) {
   EXPECT_THAT(error_of([&] {
                 world.load(made("same", {{"twin", {2}}, {"twin#0", {2}}}));
               }),
-              HasSubstr("tensors \"twin\" and \"twin#0\" are both called 'twin' here"));
+              HasSubstr("tensors \"twin\" and \"twin#0\" are both named 'twin' here"));
 }
 
-// What it tells is no failure of the data, after which all would go on.
+// An error that is not of the kind `data`, after which the world would remain usable.
 struct Broken : Source {
   TensorType type() const override { return {DType::f32, {2}}; }
   void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
@@ -501,15 +504,15 @@ TEST_F(Checkpoint, AFailedLaunchIsRepairedByLoading) {
   const auto next = trained.losses(3, 2);
   EXPECT_THROW(twice(Feed{std::make_shared<Broken>(), 0}).wait(), Error);
   EXPECT_THAT(error_of([&] { trained.losses(1); }), HasSubstr("unusable"));
-  EXPECT_THAT(error_of([&] { world.save(at("c")); }), HasSubstr("the world's state is that of a failed launch"));
+  EXPECT_THAT(error_of([&] { world.save(at("c")); }), HasSubstr("the world's state is from a failed launch"));
   EXPECT_THAT(error_of([&] { world.load(at("c"), {.parameters = trained.net.parameters(), .extra = true}); }),
-              HasSubstr("load a checkpoint of everything"));
-  EXPECT_THAT(error_of([&] { trained.losses(1); }), HasSubstr("unusable")) << "a load that is refused repairs nothing";
+              HasSubstr("load a complete checkpoint"));
+  EXPECT_THAT(error_of([&] { trained.losses(1); }), HasSubstr("unusable")) << "a refused load repairs nothing";
   EXPECT_EQ(world.load(at("c")).position, 2);
   EXPECT_EQ(trained.losses(3, 2), next);
 }
 
-TEST_F(Checkpoint, ASaveThatFailsLeavesTheOldOne) {
+TEST_F(Checkpoint, AFailedSaveKeepsTheOldCheckpoint) {
   World world;
   Trained trained(world);
   trained.losses(1);
@@ -519,14 +522,14 @@ TEST_F(Checkpoint, ASaveThatFailsLeavesTheOldOne) {
   EXPECT_THAT(error_of([&] {
                 world.save(at("c"), {.notes = {{"karez.x", ""}}});
               }),
-              HasSubstr("a note is called 'karez.x'"));
+              HasSubstr("a note is named 'karez.x'"));
   EXPECT_THAT(error_of([&] { world.save(at("c"), {.notes = {{"x", "\xff"}}}); }), HasSubstr("not UTF-8"));
   EXPECT_EQ(files(), 1u);
   trained.losses(1);
   EXPECT_EQ(world.load(at("c")).position, 0);
 }
 
-TEST_F(Checkpoint, APositionThatIsNoNumberIsRefused) {
+TEST_F(Checkpoint, APositionThatIsNotANumberIsRefused) {
   World world;
   auto load = [&](const std::string& position) {
     data::WeightWriter(at("c"), {}, {{"format", "karez"}, {"karez.position", position}}).commit();
@@ -536,10 +539,10 @@ TEST_F(Checkpoint, APositionThatIsNoNumberIsRefused) {
   EXPECT_EQ(load("12"), 12);
   for (const std::string text : {"x12", "", "-1", "1x", "9223372036854775808"})
     EXPECT_EQ(error_of([&] { load(text); }),
-              cat(at("c"), ": its position of the data is \"", text, "\", no number from 0 on"));
+              cat(at("c"), ": its position of the data is \"", text, "\", not a number from 0 on"));
 }
 
-TEST_F(Checkpoint, OthersTrainMeanwhile) {
+TEST_F(Checkpoint, OtherThreadsTrainDuringASave) {
   World world({.in_flight = 2});
   Trained trained(world), beside(world, "", "beside");
   trained.losses(1);

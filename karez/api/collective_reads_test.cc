@@ -1,5 +1,5 @@
-// Reads, saves and writes that not all ranks ask for: an error on those that do, and all train on as if nobody had
-// asked.
+// Tests of reads, saves and writes that not all ranks request: an error on those that do, after which all ranks
+// continue to train unaffected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ HostArray batch(int ranks, int step) {
   return out;
 }
 
-// One rank's training: a weight that is split, a loss that is whole everywhere, and rows that are split.
+// One rank's training: a split weight, a loss that is whole everywhere, and split rows.
 class Training {
  public:
   Training(World& world, int ranks)
@@ -60,7 +60,7 @@ using StepHook = std::function<void(Training&, int rank, int step, Future&)>;
 
 constexpr int steps = 6;
 
-// The losses, then the weight, of each rank; `lone` is called before each step with the step's future before it.
+// The losses, then the weight, of each rank; `lone` is called before each step with the future of the previous step.
 std::vector<std::vector<double>> trained(int ranks, const StepHook& lone, double peer_timeout = 30) {
   std::vector<std::vector<double>> out(static_cast<std::size_t>(ranks));
   on_ranks(ranks, [&](const Ranks& here) {
@@ -92,39 +92,39 @@ std::string refused(const std::function<void()>& body) {
 
 class CollectiveReads : public ::testing::TestWithParam<int> {};
 
-TEST_P(CollectiveReads, OneRankAloneIsRefusedAndAllTrainAsIfItHadNotAsked) {
+TEST_P(CollectiveReads, ARequestOfOneRankIsRefusedAndTrainingIsUnaffected) {
   const int ranks = GetParam();
   const auto expected = trained(ranks, {});
   for (int reader = 0; reader < ranks; ++reader) {
     const auto seen = trained(ranks, [&](Training& training, int rank, int step, Future& last) {
       if (rank != reader) return;
-      for (int again = 0; again < step; ++again)  // several in a row
+      for (int again = 0; again < step; ++again)  // several in sequence
         EXPECT_THAT(refused([&] { training.weight_here(); }),
-                    AllOf(StartsWith(cat("rank ", reader, " asks for a read of variable 'weight', f64[3, ", 2 * ranks,
-                                         "@d] (train.cc:7), where rank ")),
-                          HasSubstr(" comes to a call of function 'main' (collective_reads_test.cc:"),
-                          HasSubstr("all may go on"), HasSubstr("read it on each, and print it on one")));
-      EXPECT_THAT(refused([&] { last.value(1).read(); }), StartsWith(cat("rank ", reader, " asks for a read of f64[")));
+                    AllOf(StartsWith(cat("rank ", reader, " requests a read of variable 'weight', f64[3, ", 2 * ranks,
+                                         "@d] (train.cc:7), but rank ")),
+                          HasSubstr(" is at a call of function 'main' (collective_reads_test.cc:"),
+                          HasSubstr("all may continue"), HasSubstr("read it on each, and print it on one")));
+      EXPECT_THAT(refused([&] { last.value(1).read(); }), StartsWith(cat("rank ", reader, " requests a read of f64[")));
     });
     EXPECT_EQ(seen, expected) << "rank " << reader << " of " << ranks;
   }
 }
 
-TEST_P(CollectiveReads, WhereRanksReadDifferentThingsAllAreRefused) {
+TEST_P(CollectiveReads, ReadsOfDifferentValuesAreRefusedOnAllRanks) {
   const int ranks = GetParam();
   const auto expected = trained(ranks, {});
   const auto seen = trained(ranks, [&](Training& training, int rank, int, Future& last) {
     const std::string text = rank == 0 ? refused([&] { training.weight(); }) : refused([&] { last.value(1).read(); });
-    EXPECT_THAT(text, AllOf(StartsWith(cat("rank ", rank, " asks for a read of ")), HasSubstr(", where rank "),
-                            HasSubstr(" comes to a ")));
+    EXPECT_THAT(text, AllOf(StartsWith(cat("rank ", rank, " requests a read of ")), HasSubstr(", but rank "),
+                            HasSubstr(" is at a ")));
   });
   EXPECT_EQ(seen, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, CollectiveReads, ::testing::Values(2, 3));
 
-// What was called before is still under way.
-TEST(CollectiveReadsInFlight, AReadIsRefusedAndTheLaunchesBeforeItEndWell) {
+// Earlier calls are still running.
+TEST(CollectiveReadsInFlight, AReadIsRefusedAndEarlierLaunchesSucceed) {
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
     Training training(world, 2);
@@ -132,13 +132,13 @@ TEST(CollectiveReadsInFlight, AReadIsRefusedAndTheLaunchesBeforeItEndWell) {
     for (int i = 0; i < 40; ++i) {
       all.push_back(training.step());
       if (i % 4 == 3 && here.rank == 1)
-        EXPECT_THAT(refused([&] { training.weight(); }), StartsWith("rank 1 asks for a read of variable 'weight'"));
+        EXPECT_THAT(refused([&] { training.weight(); }), StartsWith("rank 1 requests a read of variable 'weight'"));
     }
     for (Future& future : all) EXPECT_GT(future.item(), 0);
   });
 }
 
-TEST(CollectiveReadsAtTheEnd, AReadIsRefusedByThoseThatAreAtTheEndOfTheirWorld) {
+TEST(CollectiveReadsAtTheEnd, AReadIsRefusedIfOtherRanksAreAtTheEndOfTheirWorld) {
   for (int reader : {0, 1, 2}) {
     std::string text;
     on_ranks(3, [&](const Ranks& here) {
@@ -147,13 +147,13 @@ TEST(CollectiveReadsAtTheEnd, AReadIsRefusedByThoseThatAreAtTheEndOfTheirWorld) 
       training.step().wait();
       if (here.rank == reader) text = refused([&] { training.weight(); });
     });
-    EXPECT_THAT(text, AllOf(StartsWith(cat("rank ", reader, " asks for a read of variable 'weight'")),
-                            HasSubstr(" comes to the end of its world")));
+    EXPECT_THAT(text, AllOf(StartsWith(cat("rank ", reader, " requests a read of variable 'weight'")),
+                            HasSubstr(" is at the end of its world")));
   }
 }
 
-// Tensors that no function has computed yet: what one rank alone asks for stays uncomputed, and is there for all later.
-TEST(CollectiveReadsOfExpressions, AreRefusedBeforeAnythingIsComputed) {
+// Tensors that are not computed yet: a request of one rank leaves them uncomputed, and all ranks can read them later.
+TEST(CollectiveReadsOfExpressions, AreRefusedBeforeAnyComputation) {
   on_ranks(3, [&](const Ranks& here) {
     World world({.ranks = here});
     const Interactive scope(world.mesh("d=3"));
@@ -164,26 +164,26 @@ TEST(CollectiveReadsOfExpressions, AreRefusedBeforeAnythingIsComputed) {
       if (here.rank == i)
         for (const Tensor& each : {twice, total})
           EXPECT_THAT(refused([&] { each.read(); }),
-                      AllOf(StartsWith(cat("rank ", i, " asks for a read of f64[")),
+                      AllOf(StartsWith(cat("rank ", i, " requests a read of f64[")),
                             HasSubstr("which is computed for it (collective_reads_test.cc:")));
       f(HostArray::of<double>({3}, {1, 2, 3})).wait();
     }
     EXPECT_EQ(total.item(), 24);
     EXPECT_EQ(twice.read().data<double>()[2], 12);
-    EXPECT_EQ(total.item(), 24) << "it is whole here: asks nobody, so that one rank may";
+    EXPECT_EQ(total.item(), 24) << "it is whole here, so that a single rank may read it";
     if (here.rank == 1) EXPECT_EQ(total.item(), 24);
   });
 }
 
-TEST(CollectiveSaves, OneRankAloneIsRefusedAndNoFileIsWritten) {
+TEST(CollectiveSaves, ASaveOfOneRankIsRefusedAndNoFileIsWritten) {
   const std::string path = ::testing::TempDir() + cat("karez_asked_", getpid());
   for (int saver : {0, 1}) {
     const auto expected = trained(2, {});
     const auto seen = trained(2, [&](Training& training, int rank, int, Future&) {
       if (rank == saver)
         EXPECT_THAT(refused([&] { training.world.save(path); }),
-                    AllOf(StartsWith(cat("rank ", saver, " asks for a save (")),
-                          HasSubstr("all ranks save, and rank 0 writes the file")));
+                    AllOf(StartsWith(cat("rank ", saver, " requests a save (")),
+                          HasSubstr("all ranks must save, and rank 0 writes the file")));
     });
     EXPECT_EQ(seen, expected);
     EXPECT_FALSE(std::filesystem::exists(path));
@@ -192,8 +192,8 @@ TEST(CollectiveSaves, OneRankAloneIsRefusedAndNoFileIsWritten) {
   }
 }
 
-// Where the others come to nothing for long, as in a prompt: rank 0 says so, and waits.
-TEST(CollectiveReadsThatNoOtherRankJoins, WaitAndAreWarnedOfAfterPeerTimeout) {
+// The other ranks do nothing for a long time, as at a prompt: rank 0 prints a warning, and waits.
+TEST(CollectiveReadsThatNoOtherRankJoins, WaitAndAWarningFollowsAfterPeerTimeout) {
   const auto expected = trained(2, {});
   ::testing::internal::CaptureStderr();
   const auto seen = trained(
@@ -206,11 +206,11 @@ TEST(CollectiveReadsThatNoOtherRankJoins, WaitAndAreWarnedOfAfterPeerTimeout) {
       1);
   EXPECT_EQ(seen, expected);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("a read of variable 'weight', f64[3, 4@d] (train.cc:7): rank 1 has not come to it for "));
+              HasSubstr("a read of variable 'weight', f64[3, 4@d] (train.cc:7): rank 1 has not reached it for "));
 }
 
-// By what waits: Ctrl-C in Python.
-TEST(CollectiveReadsThatAreInterrupted, ComeToNothingAndAllGoOn) {
+// Interrupted by while_waiting, like Ctrl-C in Python.
+TEST(CollectiveReadsThatAreInterrupted, AreCancelledAndAllRanksContinue) {
   std::atomic<bool> interrupt = false;
   struct Interrupted : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -249,7 +249,7 @@ TEST(CollectiveWrites, OfDifferentValuesChangeNothing) {
     EXPECT_EQ(f(ones).item(), 2);
     if (here.rank == 1)
       EXPECT_THAT(refused([&] { world.write(w, ones); }),
-                  StartsWith("rank 1 asks for a write of variable 'w', where rank 0 comes to"));
+                  StartsWith("rank 1 requests a write of variable 'w', but rank 0 is at"));
     EXPECT_EQ(f(ones).item(), 2);
     world.write(w, HostArray::of<double>({2}, {1, 3}));
     EXPECT_EQ(f(ones).item(), 4);

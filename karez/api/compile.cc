@@ -1,4 +1,5 @@
-// compile: trace, fix stored layouts, plan, give new variables their first values, load; later calls only launch.
+// compile: traces, fixes stored layouts, plans, creates new variables with their first values, and loads the plan;
+// later calls only launch.
 #include "karez/api/compile.h"
 
 #include <algorithm>
@@ -30,9 +31,9 @@
 #include "karez/base/text.h"
 #include "karez/page/page.h"
 #include "karez/page/predictor.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/logical/canonicalise.h"
 #include "karez/passes/logical/place.h"
-#include "karez/passes/pipeline.h"
 #include "karez/passes/sharding/explain.h"
 #include "karez/passes/sharding/layout_rules.h"
 #include "karez/passes/sharding/shard.h"
@@ -43,21 +44,20 @@ namespace karez {
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where)
     : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
-  require(options.microbatches >= 1, "compile: microbatches=", options.microbatches, "; at least 1 is meant");
+  require(options.microbatches >= 1, "compile: microbatches is ", options.microbatches, "; it must be at least 1");
   for (const int argument : options.unbatched)
-    require(argument >= 0 && (arguments < 0 || argument < arguments), "compile: unbatched names argument ", argument,
-            ", which is none of ", arguments);
-  require(options.keep >= 1, "compile: keep = ", options.keep, "; at least the signature that is called must be kept");
+    require(argument >= 0 && (arguments < 0 || argument < arguments), "compile: unbatched contains argument ", argument,
+            ", but the number of arguments is ", arguments);
+  require(options.keep >= 1, "compile: keep is ", options.keep, "; it must be at least 1");
   const LossScale& scale = options.loss_scale;
   require(scale.growth >= 1 && std::isfinite(scale.growth) && scale.backoff > 0 && scale.backoff <= 1 &&
               scale.interval >= 1,
-          "compile: a loss scale ", "that grows by ", scale.growth, " after ", scale.interval,
-          " good steps and falls by ", scale.backoff,
-          " at a bad one; at least 1, at least 1 step, and above 0 to 1 are meant");
-  amp_of(options);  // what is wrong with it is said here
+          "compile: the loss scale ", "has growth ", scale.growth, ", interval ", scale.interval, " and backoff ",
+          scale.backoff, "; growth must be at least 1, interval at least 1, and backoff above 0 and at most 1");
+  amp_of(options);  // throws if amp is invalid
   note_widened_amp(*mesh.world, options);
-  placements_of(mesh, options);                                          // with them
-  for (const std::string& modules : options.remat) base::Glob{modules};  // and with these
+  placements_of(mesh, options);                                          // throws if they are invalid
+  for (const std::string& modules : options.remat) base::Glob{modules};  // the same
   *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where, std::make_shared<Plans>()};
   state_->plans->trace_owner.function = state_->options.name;
 }
@@ -78,25 +78,24 @@ Future Function::call(std::vector<Argument> arguments) const {
           "' takes ", s.arguments, " arguments, not ", arguments.size());
   std::vector<ArgumentSignature> signature;
   for (auto& argument : arguments) signature.push_back(argument_signature(s, argument, signature.size()));
-  world.session.wait_for_capacity();  // with the lock others could not even read
+  world.session.wait_for_capacity();  // without the lock, so that other threads can still read
   try {
     if (auto launched = launch_compiled(s, signature, arguments)) return *launched;
     TraceLock turn(world, s.plans->trace_owner);  // the body runs without the world's lock: it may read, write and call
     while (true) {
-      if (auto launched = launch_compiled(s, signature, arguments))
-        return *launched;  // another thread had the turn before
+      if (auto launched = launch_compiled(s, signature, arguments)) return *launched;  // another thread has compiled it
       plan_for(s, signature);
     }
   } catch (const Error& error) { throw explain_parts(error, arguments); }
 }
 
-// An argument as the signature knows it; what a host array holds is copied here.
+// An argument's part of the signature; copies the bytes of a host array.
 Function::ArgumentSignature Function::argument_signature(const State& s, Argument& argument, std::size_t number) {
   WorldState& world = *s.mesh.world;
   if (argument.on_mesh.valid()) {
     const ArrayValue& array = ArrayValue::of(argument.on_mesh);
     require(array.living_world().get() == &world, "argument ", number, " of function '", s.options.name,
-            "' is an array of another world; what read() gives is an array of the host");
+            "' is an array of another world; pass the host array that read() returns");
     return {array.spec->type, *array.spec};
   }
   const bool ahead = !argument.array.valid();
@@ -114,7 +113,7 @@ Function::ArgumentSignature Function::argument_signature(const State& s, Argumen
 Argument::Argument(const Tensor& outside, SourceLine where) {
   if (outside.lazy != nullptr && outside.lazy->host.valid()) {
     array = outside.lazy->host;
-    donated = true;  // nobody writes it: it is ours
+    donated = true;  // its bytes are never written
   } else {
     on_mesh = outside.array(where);
   }
@@ -132,7 +131,7 @@ void Function::compile(const std::vector<TensorType>& types) const {
 
 namespace {
 
-// The world keeps the programs of tensors outside of compiled functions, so they keep no world.
+// Whether the function is an expression program; the world owns these, so they do not keep the world alive.
 bool is_expression(const DeviceMesh& mesh) { return mesh.world.use_count() == 0; }
 
 bool is_unbatched(const FunctionOptions& options, std::size_t argument) {
@@ -141,14 +140,14 @@ bool is_unbatched(const FunctionOptions& options, std::size_t argument) {
 }
 }  // namespace
 
-// How many rows the batch has; 0: there is none.
+// The number of rows of the batch; 0 if there is none.
 std::int64_t Function::batch_of(const FunctionOptions& options, const std::vector<ArgumentSignature>& signature) {
   for (std::size_t i = 0; i < signature.size(); ++i)
     if (signature[i].type.rank() > 0 && !is_unbatched(options, i)) return signature[i].type.shape[0];
   return 0;
 }
 
-// With the turn to trace.
+// Requires the TraceLock.
 void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signature) {
   WorldState& world = *s.mesh.world;
   auto stored = [&world](const Parameter& parameter) -> std::optional<Mesh> {
@@ -184,7 +183,7 @@ void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signatur
       if (part) parts[name] = *part;
       if (s.options.microbatches == 1 || type.rank() == 0) continue;
       graph::Node& node = trace.graph.node(trace.graph.value(inputs.back().id).producer);
-      if (node.op->role != graph::Role::source) continue;  // it travels to the mesh at hand first
+      if (node.op->role != graph::Role::source) continue;  // it is transferred to this function's mesh first
       if (is_unbatched(s.options, i)) node.attrs.set("unbatched", true);
       else if (type.shape[0] == batch_of(s.options, signature))
         node.attrs.set("parts", std::int64_t{s.options.microbatches});
@@ -231,7 +230,7 @@ void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signatur
   if (before != list.rend() && !std::exchange(s.plans->recompile_reported, true))
     note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name,
          "' is compiled again: it was called with ", text(signature), ", before with ", text((*before)->signature),
-         "; this is said once, and ", s.options.keep, " signatures are kept");
+         "; this warning appears once, and ", s.options.keep, " signatures are kept");
   list.push_back(std::move(made));
   if (static_cast<int>(list.size()) > s.options.keep) list.erase(list.begin());
 }
@@ -246,14 +245,14 @@ std::optional<Future> Function::launch_compiled(State& s, const std::vector<Argu
   });
   if (found == list.end()) return std::nullopt;
   if (!(*found)->ready && !load(s, **found)) {
-    list.erase(found);  // it wants variables elsewhere than they lie by now
+    list.erase(found);  // it needs variables on other meshes or in other layouts than the current ones
     return std::nullopt;
   }
   std::rotate(found, found + 1, list.end());
   return launch(s, *list.back(), arguments);
 }
 
-// With several ranks: the call's op, by which they compare what they call with what.
+// With several ranks: begins the call's op, by which ranks compare their calls and arguments.
 std::uint64_t Function::begin_call(State& s, const CompiledProgram& c, const std::vector<Argument>& arguments) {
   constexpr int calls_in_full = 3;
   WorldState& world = *s.mesh.world;
@@ -275,8 +274,8 @@ Future Function::launch(State& s, const CompiledProgram& c, const std::vector<Ar
   const bool alone = s.mesh.world->ranks.alone();
   try {
     for (const IndexCheck& check : c.indices) check.validate(arguments, alone);
-  } catch (const Error&) {  // all ranks find it, and this call begins on none; where one alone does, their arguments
-                            // differ, which all hear
+  } catch (const Error&) {  // All ranks find it, and this call begins on none of them; if only one rank finds it, their
+                            // arguments differ, which all ranks report.
     session.begin_op({.hash = c.plan.program_hash,
                       .what = cat("a call of '", s.options.name, "' with an index outside its table"),
                       .is_barrier = true});
@@ -289,7 +288,7 @@ Future Function::launch(State& s, const CompiledProgram& c, const std::vector<Ar
   try {
     return launch_with_op(s, c, arguments, op);
   } catch (...) {
-    if (op != 0) session.fail_ranks(runtime::current_error());  // the others wait for this rank
+    if (op != 0) session.fail_ranks(runtime::current_error());  // the other ranks wait for this rank
     throw;
   }
 }
@@ -351,7 +350,7 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   out->graph = trace.graph;
   {
     Graph live = trace.graph;
-    remove_dead(live);  // an index that nothing needs is no error
+    remove_dead(live);  // an unused index is no error
     out->indices = index_checks(live);
   }
   std::vector<std::string> own;  // names in the program, by parameter
@@ -365,13 +364,14 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
                    cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),
                    [&] { return print(out->graph) + print(c.graph); });
   for (std::size_t i = 0; i < own.size(); ++i) {
-    // By name: passes may drop a variable that nothing needs.
+    // By name: passes may remove an unused variable.
     auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(),
                                  [&](const Variable& v) { return v.name == own[i]; });
     if (variable == c.graph.variables.end()) continue;
     require(variable->stored.has_value(), "the planner left variable '", trace.parameters()[i].name(),
             "' without a layout");
-    const auto& asked = out->planner_input.variables[i].stored;  // also where it comes to another, see sbp::effective
+    // The requested layout, even if it is only equivalent, see sbp::effective_layout.
+    const auto& asked = out->planner_input.variables[i].stored;
     out->variables.push_back({trace.parameters()[i], own[i], c.graph.meshes[static_cast<std::size_t>(variable->mesh)],
                               asked.value_or(*variable->stored)});
   }
@@ -393,8 +393,8 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   return out;
 }
 
-// Gives its variables their first values and the session its plan. False: another function has stored one of them
-// elsewhere since it was planned.
+// Creates its variables with their first values and loads the plan into the session. False: another function has stored
+// one of them differently since it was planned.
 bool Function::load(State& s, CompiledProgram& c) {
   WorldState& world = *s.mesh.world;
   VariableNames names;
@@ -424,7 +424,7 @@ bool Function::load(State& s, CompiledProgram& c) {
     stored.provisional = is_expression(s.mesh) && (born || stored.provisional);
   }
   agree_on_links(world, c.plan, cat("the links of function '", s.options.name, "' (", karez::print(s.where), ")"));
-  Plan plan = c.plan;  // which keeps the program's names, also where loading fails
+  Plan plan = c.plan;  // a copy, so that c.plan keeps the program's names
   if (!plan.actors.empty())
     c.session_plan = std::make_unique<SessionPlan>(s.mesh.world, rename_variables(plan, names), s.options.check_nan);
   return c.ready = true;
@@ -432,7 +432,7 @@ bool Function::load(State& s, CompiledProgram& c) {
 
 namespace {
 
-// Outside of a trace: what a call takes of this operand.
+// Outside of a trace: the argument of a call for this operand.
 Argument argument_of(const Term& operand) {
   if (operand.is_number()) {
     Argument out((HostArray()));
@@ -448,7 +448,7 @@ Argument argument_of(const Term& operand) {
     return at_line(operand.where, [&](Trace& t) { return t.tensor(t.value(operand)); }).array(operand.where);
   if (tensor->lazy == nullptr || !tensor->lazy->host.valid()) return tensor->array(operand.where);
   Argument out(tensor->lazy->host);
-  out.donated = true;  // nobody writes it
+  out.donated = true;  // its bytes are never written
   return out;
 }
 
@@ -473,8 +473,8 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   require(&trace.builder.ops() == &s.mesh.world->ops, who,
           ", belongs to another world than the program that is being traced");
   const Mesh own = own_mesh(s.mesh, s.options);
-  require(trace.mesh() == own, who, ", is compiled for ", sbp::print(own), "; the program that is being traced for ",
-          sbp::print(trace.mesh()));
+  require(trace.mesh() == own, who, ", is compiled for ", sbp::print(own),
+          ", but the program that is being traced is for ", sbp::print(trace.mesh()));
   trace.remat.insert(trace.remat.end(), s.options.remat.begin(), s.options.remat.end());
   TraceLock turn(*s.mesh.world, s.plans->trace_owner);
   std::vector<Tensor> inputs;
@@ -482,8 +482,8 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   Tensors out;
   const auto around = std::exchange(trace.paths, {});
   auto touched = trace.inlined(s.options.train, placements_of(s.mesh, s.options), [&] { out.list = s.body(inputs); });
-  apply_rules_to(trace.graph, trace, touched,
-                 s.options.rules);  // they speak of this body's parameters alone, by its paths
+  // The rules match only this body's parameters, by its paths.
+  apply_rules_to(trace.graph, trace, touched, s.options.rules);
   trace.paths = around;
   for (const auto& tensor : out.list) trace.value(Term(tensor));  // a tensor of another trace is an error here
   return out;

@@ -1,5 +1,5 @@
-// Tests of compile: a function traced, planned and run; one plan for each signature; state that outlives calls; and
-// what is refused.
+// Tests of compile: functions are traced, planned and run, with one plan for each signature and state that outlives
+// calls; and errors.
 #include "karez/api/compile.h"
 #include "karez/api/batches.h"
 
@@ -28,7 +28,7 @@ struct Net : nn::Module {
   Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
 };
 
-// Some numbers of a batch; the same for every mesh.
+// Numbers of a batch, equal on every mesh.
 HostArray images(DType dtype, std::int64_t rows, int step) {
   HostArray out(TensorType{dtype, {rows, 6}});
   with_type(dtype, [&]<class T>() {
@@ -68,7 +68,7 @@ void expect_same(const std::vector<double>& a, const std::vector<double>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-10 * std::abs(a[i])) << "step " << i;
 }
 
-TEST(Compile, AFunctionOfArraysComesOutOfAFunctionOfTensors) {
+TEST(Compile, TurnsAFunctionOfTensorsIntoAFunctionOfArrays) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x, Tensor y) { return std::pair(x + y, sum(x * y)); });
   Future out = f(HostArray::of<float>({3}, {1, 2, 3}), HostArray::of<float>({3}, {4, 5, 6}));
@@ -103,7 +103,7 @@ TEST(Compile, ACallThatDiffersOnlyInItsSecondArgumentIsAnotherSignature) {
   EXPECT_EQ(traces, 3);
 }
 
-TEST(Compile, ListsTuplesAndNothingMayBeReturned) {
+TEST(Compile, ABodyMayReturnAListATupleOrNothing) {
   World world;
   auto many = compile(world.mesh(), [](std::vector<Tensor> xs) {
     for (auto& x : xs) x = x + 1.0;
@@ -118,7 +118,7 @@ TEST(Compile, ListsTuplesAndNothingMayBeReturned) {
   EXPECT_THAT(list<float>(world.read(count)), ElementsAre(10));
 }
 
-TEST(Compile, TrainingLowersTheLossAndTheRateIsAnInput) {
+TEST(Compile, TrainingReducesTheLossAndTheRateIsAnInput) {
   World world;
   Net net;
   optim::SGD sgd(net.parameters(), {.lr = 0.5, .momentum = 0.5});
@@ -128,7 +128,7 @@ TEST(Compile, TrainingLowersTheLossAndTheRateIsAnInput) {
     return loss;
   });
   HostArray x = images(DType::f32, 12, 0), y = labels(12, 0);
-  for (std::size_t row = 0; row < 12; ++row) {  // something to learn: which of the first four numbers is the largest
+  for (std::size_t row = 0; row < 12; ++row) {  // learnable labels: the index of the largest of the first four numbers
     auto numbers = x.data<float>().subspan(6 * row, 4);
     y.data<std::int32_t>()[row] =
         static_cast<std::int32_t>(std::max_element(numbers.begin(), numbers.end()) - numbers.begin());
@@ -143,7 +143,7 @@ TEST(Compile, TrainingLowersTheLossAndTheRateIsAnInput) {
   EXPECT_EQ(step.signatures(), 1);
 }
 
-TEST(Compile, EveryMeshTrainsAsOneDeviceDoes) {
+TEST(Compile, EveryMeshTrainsLikeOneDevice) {
   auto one = losses("", 1, {}, 10);
   EXPECT_LT(one.back(), one.front());
   expect_same(one, losses("data=4", 4, {}, 10));
@@ -151,20 +151,20 @@ TEST(Compile, EveryMeshTrainsAsOneDeviceDoes) {
   expect_same(one, losses("data=2,model=2", 4, {}, 10));
 }
 
-TEST(Compile, RulesThatSplitColumnsThenRowsTrainAsOneDeviceDoes) {
+TEST(Compile, RulesThatSplitColumnsThenRowsTrainLikeOneDevice) {
   std::vector<LayoutRule> rules = {
       {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
   expect_same(losses("", 1, {}, 10), losses("data=2,model=2", 4, rules, 10));
 }
 
-TEST(Compile, DropoutIsTheSameOnEveryMesh) {
+TEST(Compile, DropoutIsEqualOnEveryMesh) {
   auto one = losses("", 1, {}, 5, 0.3);
   EXPECT_NE(one, losses("", 1, {}, 5));
   expect_same(one, losses("data=4", 4, {}, 5, 0.3));
   expect_same(one, losses("data=2,model=2", 4, {}, 5, 0.3));
 }
 
-TEST(Compile, ARerunIsEqualToTheBit) {
+TEST(Compile, ASecondRunIsEqualBitForBit) {
   EXPECT_EQ(losses("data=2,model=2", 4, {}, 10), losses("data=2,model=2", 4, {}, 10));
 }
 
@@ -187,7 +187,7 @@ TEST(Compile, InitialWeightsDoNotDependOnTheMesh) {
   EXPECT_GT(largest, 0.8 * bound);
 }
 
-TEST(Compile, AVariableIsWrittenAndReadWhateverItsLayout) {
+TEST(Compile, AVariableIsWrittenAndReadInAnyLayout) {
   World world({.devices = 4});
   Net net;
   auto f = compile(world.mesh("data=2,model=2"), [&](Tensor x) { return net(x); },
@@ -202,7 +202,7 @@ TEST(Compile, AVariableIsWrittenAndReadWhateverItsLayout) {
   EXPECT_THAT(error_of([&] { world.read("fc9"); }), HasSubstr("no variable 'fc9' exists yet"));
 }
 
-// Each device computes its own row from its own copy of the weight: a copy that `write` left out would show in that
+// Each device computes its own row from its own copy of the weight, so a copy that `write` missed would show in that
 // row.
 TEST(Compile, WritingAReplicatedVariableReachesEveryDevice) {
   World world({.devices = 4});
@@ -216,7 +216,7 @@ TEST(Compile, WritingAReplicatedVariableReachesEveryDevice) {
   EXPECT_THAT(list<float>(f(ones).value().read()), ElementsAre(2, 3, 4, 2, 3, 4, 2, 3, 4, 2, 3, 4));
 }
 
-TEST(Compile, LaterFunctionsTakeLayoutsAsTheyAre) {
+TEST(Compile, LaterFunctionsUseTheStoredLayouts) {
   World world({.devices = 4});
   DeviceMesh mesh = world.mesh("data=2,model=2");
   Net net;
@@ -231,10 +231,10 @@ TEST(Compile, LaterFunctionsTakeLayoutsAsTheyAre) {
   auto elsewhere = compile(world.mesh("data=4"), [&](Tensor x) { return net(x); });
   EXPECT_THAT(
       error_of([&] { elsewhere(images(DType::f32, 12, 0)); }),
-      HasSubstr("variable 'fc1.weight' lies on mesh(data=2, model=2); this function is compiled for mesh(data=4)"));
+      HasSubstr("variable 'fc1.weight' is on mesh(data=2, model=2); this function is compiled for mesh(data=4)"));
 }
 
-TEST(Compile, BatchesFlowFromASourceInsideThePlan) {
+TEST(Compile, ThePlanReadsBatchesFromASource) {
   LabelledImages rows{{10, 2, 3}, {}, {}};
   for (int i = 0; i < 10; ++i) {
     rows.labels.push_back(static_cast<std::uint8_t>(i));
@@ -251,8 +251,8 @@ TEST(Compile, BatchesFlowFromASourceInsideThePlan) {
   EXPECT_EQ(out.item(2), 2);
 }
 
-// A source may take its time: its next batch is read while the launch before computes. An array is there at once.
-TEST(Compile, WhatASourceFeedsHasASecondSlotAndAPlanOfItsOwn) {
+// A source may be slow: its next batch is read while the current launch computes. An array is ready immediately.
+TEST(Compile, ASourceArgumentHasASecondSlotAndASeparatePlan) {
   LabelledImages rows{{8, 2, 3}, std::vector<std::uint8_t>(48, 7), std::vector<std::uint8_t>(8, 1)};
   Batches batches(rows, {.batch = 4, .train = false});
   World world;
@@ -275,12 +275,12 @@ TEST(Compile, WhatASourceFeedsHasASecondSlotAndAPlanOfItsOwn) {
   EXPECT_EQ(slots("arg1"), 2);
   EXPECT_EQ(f.signatures(), 3);
   f.compile({images.type(), labels.type()});
-  EXPECT_EQ(slots("arg1"), 1) << "planned ahead for arrays";
+  EXPECT_EQ(slots("arg1"), 1) << "planned for arrays";
   f(Feed{batches.images(), 1}, Feed{batches.labels(), 1}).wait();
   EXPECT_EQ(f.signatures(), 3);
 }
 
-TEST(Compile, ResettingForgetsStateAndCompilesAnew) {
+TEST(Compile, AResetDeletesStateAndCompilesAgain) {
   World world;
   Parameter count("count", {DType::i64, {}}, constant_init(0));
   auto f = compile(world.mesh(), [&](Tensor x) {
@@ -295,12 +295,12 @@ TEST(Compile, ResettingForgetsStateAndCompilesAnew) {
   EXPECT_THAT(list<std::int64_t>(world.read(count)), ElementsAre(1));
 }
 
-TEST(Compile, WhatIsWrongIsSaid) {
+TEST(Compile, ErrorsNameTheMistake) {
   World world({.devices = 4});
   DeviceMesh mesh = world.mesh("data=2,model=2");
   EXPECT_EQ(error_of([&] { world.mesh("data=2,model=4"); }),
             "mesh(data=2, model=4) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
-  EXPECT_EQ(error_of([] { World({.devices = 0}); }), "a world of 0 devices; it takes at least 1");
+  EXPECT_EQ(error_of([] { World({.devices = 0}); }), "a world of 0 devices; at least 1 is required");
   Net net;
   auto model = [&](Tensor x) { return net(x); };
   HostArray x = images(DType::f32, 12, 0);
@@ -313,7 +313,7 @@ TEST(Compile, WhatIsWrongIsSaid) {
               }),
               HasSubstr("pipe"));
   EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 0}); }),
-              HasSubstr("microbatches=0; at least 1 is meant"));
+              HasSubstr("microbatches is 0; it must be at least 1"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' takes 1 arguments, not 2"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(images(DType::f32, 6, 0), Feed()); }), StartsWith("function 'main'"));
   EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));
@@ -322,10 +322,10 @@ TEST(Compile, WhatIsWrongIsSaid) {
                     HasSubstr(") returns no tensor and updates nothing: there is nothing to run")));
   Parameter w("w", {DType::f32, {6}}, constant_init(1));
   compile(mesh, [&](Tensor rows) { update(w, sum(rows, {0})); })(x).wait();
-  EXPECT_NE(world.read(w).data<float>()[0], 1) << "it updates something";
+  EXPECT_NE(world.read(w).data<float>()[0], 1) << "the function has an update";
 }
 
-TEST(Bodies, OfOneProgramShareItsPlan) {
+TEST(Bodies, WithEqualProgramsShareAPlan) {
   World world({.devices = 2});
   int traced = 0;
   const auto times = [&](double factor) {
@@ -348,7 +348,7 @@ TEST(Bodies, OfOneProgramShareItsPlan) {
   EXPECT_EQ(traced, 3);
 }
 
-TEST(Bodies, OfEqualTextsAndOtherParametersDoNot) {
+TEST(Bodies, WithEqualTextsButOtherParametersDoNotShareAPlan) {
   World world;
   const auto reads = [](const Parameter& parameter) {
     return Body([parameter](std::span<const Tensor> in) { return std::vector<Tensor>{in[0] * parameter}; });

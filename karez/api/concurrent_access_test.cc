@@ -1,4 +1,4 @@
-// Tests of threads that share a world: one that waits for a launch keeps nobody else from it.
+// Tests of threads that share a world: a thread that waits for a launch does not block the others.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,7 +11,7 @@
 namespace karez {
 namespace {
 
-TEST(Waiting, WhoReadsAVariableDuringALaunchKeepsNobodyElseFromTheWorld) {
+TEST(Waiting, AReadOfAVariableDuringALaunchDoesNotBlockOtherThreads) {
   World world;
   Parameter total("total", {DType::f32, {}}, constant_init(1));
   auto add = compile(world.mesh(), [&](Tensor x) { return total + x; });
@@ -20,7 +20,7 @@ TEST(Waiting, WhoReadsAVariableDuringALaunchKeepsNobodyElseFromTheWorld) {
   Future late = add(Feed{std::make_shared<LateSource>(open.get_future().share()), 0});
   auto reading = std::async(std::launch::async, [&] { return world.read(total).data<float>()[0]; });
   auto writing = std::async(std::launch::async, [&] { world.write("total", HostArray::of<float>({}, {7})); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // long enough, as a rule, for both to wait
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // usually long enough for both to wait
   auto asking = std::async(std::launch::async, [&] { return world.variables().size(); });
   auto calling = std::async(std::launch::async, [&] { return add(2.0f); });
   EXPECT_EQ(asking.wait_for(std::chrono::seconds(30)), std::future_status::ready);
@@ -31,9 +31,9 @@ TEST(Waiting, WhoReadsAVariableDuringALaunchKeepsNobodyElseFromTheWorld) {
   writing.get();
   const double called = calling.get().item();
   EXPECT_TRUE(called == 9 || called == 3)
-      << called << ": with the value from behind the write, as a rule; or it was called before the write was";
+      << called << ": usually with the value after the write; otherwise the call came before the write";
   const float read = reading.get();
-  EXPECT_TRUE(read == 1 || read == 7) << read << ": it asked before the write, or behind it";
+  EXPECT_TRUE(read == 1 || read == 7) << read << ": read before or after the write";
   EXPECT_EQ(add(1.0f).item(), 8);
 }
 

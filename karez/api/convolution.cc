@@ -1,4 +1,4 @@
-// Grouped and transposed convolution, of the plain one and its gradient.
+// Grouped and transposed convolution, built from plain convolution and its gradient.
 #include "karez/api/convolution.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Shape transposed_shape(const TensorType& x, const TensorType& w, const ConvTrans
               "conv_transpose2d: stride, padding, output_padding and dilation are two numbers each, height and width");
     require(o.stride[d] >= 1 && o.dilation[d] >= 1 && o.padding[d] >= 0, "conv_transpose2d: stride ", o.stride[d],
             ", padding ", o.padding[d], ", dilation ", o.dilation[d],
-            "; stride and dilation are at least 1, padding 0");
+            "; stride and dilation must be at least 1, padding at least 0");
     require(o.output_padding[d] >= 0 && o.output_padding[d] < std::max(o.stride[d], o.dilation[d]),
             "conv_transpose2d: output_padding ", o.output_padding[d], " must be below the stride or the dilation, ",
             o.stride[d], " and ", o.dilation[d]);

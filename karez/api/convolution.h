@@ -1,4 +1,4 @@
-// Convolutions beside the plain one: by groups of channels, and transposed.
+// Grouped and transposed convolutions.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 namespace karez {
 
 // x [n, c, h, w], weight [o, c / groups, r, s]: group g of the results is the convolution of group g of x's channels
-// with group g of the weights. One convolution for each group: right for a few; of as many groups as channels the plan
-// has as many calls.
+// with group g of the weights. Runs as one convolution for each group, which is fine for few groups; with as many
+// groups as channels the plan has as many calls.
 Tensor grouped_conv2d(Term x, Term weight, std::int64_t groups, Conv2dOptions options = {});
 
-// The transposed convolution, as PyTorch's conv_transpose2d: what the gradient of a convolution with this weight is in
-// its input. x [n, c, h, w], weight [c, o / groups, r, s] -> [n, o, p, q] with p = (h - 1) stride - 2 padding +
+// The transposed convolution, as PyTorch's conv_transpose2d: the gradient, with respect to its input, of a convolution
+// with this weight. x [n, c, h, w], weight [c, o / groups, r, s] -> [n, o, p, q] with p = (h - 1) stride - 2 padding +
 // dilation (r - 1) + output_padding + 1.
 struct ConvTranspose2dOptions {
   Ints stride = {1, 1}, padding = {0, 0}, output_padding = {0, 0}, dilation = {1, 1};  // height, width
@@ -24,7 +24,7 @@ Tensor conv_transpose2d(Term x, Term weight, ConvTranspose2dOptions options = {}
 
 namespace nn {
 
-// The kernel of a transposed convolution, as conv2d has it, and what is added to the size of the result.
+// The kernel of a transposed convolution, as in conv2d, and the padding added to the size of the result.
 struct TransposeShape {
   std::int64_t stride = 1, padding = 0, output_padding = 0, groups = 1;
   bool bias = true;

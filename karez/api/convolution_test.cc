@@ -1,5 +1,5 @@
 // Tests of grouped and transposed convolution: against plain loops, gradients against difference quotients, on meshes,
-// and what is refused.
+// and errors.
 #include "karez/api/convolution.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ void expect_near(const HostArray& got, const HostArray& want, const std::string&
     ASSERT_NEAR(got.data<double>()[i], want.data<double>()[i], 1e-12) << what << " " << i;
 }
 
-// Each element of x is spread over the result, times the weights.
+// A reference: adds each element of x, times the weights, to the result.
 HostArray spread(const HostArray& x, const HostArray& w, const ConvTranspose2dOptions& o) {
   const std::int64_t n = x.shape()[0], c = x.shape()[1], each = w.shape()[1], in_group = c / o.groups;
   Shape shape{n, each * o.groups, 0, 0};
@@ -79,7 +79,7 @@ const ConvTranspose2dOptions transposed[] = {
     {.stride = {3, 2}, .padding = {1, 1}, .output_padding = {0, 1}, .groups = 4},
 };
 
-TEST(ConvTranspose, SpreadsEachElementOverTheResultOnEveryMesh) {
+TEST(ConvTranspose, EqualsTheReferenceOnEveryMesh) {
   World world({.devices = 4});
   for (const char* mesh : {"", "data=2", "data=2,model=2"})
     for (const ConvTranspose2dOptions& o : transposed) {
@@ -89,7 +89,7 @@ TEST(ConvTranspose, SpreadsEachElementOverTheResultOnEveryMesh) {
     }
 }
 
-TEST(GroupedConv, EachGroupSeesItsOwnChannelsOnEveryMesh) {
+TEST(GroupedConv, EachGroupReadsItsOwnChannelsOnEveryMesh) {
   World world({.devices = 4});
   for (const char* mesh : {"", "data=2", "data=2,model=2"})
     for (std::int64_t groups : {1, 2, 4}) {
@@ -144,7 +144,7 @@ TEST(ConvTranspose, TheLayerAddsItsBias) {
   expect_near(got, want, "layer");
 }
 
-TEST(ConvTranspose, WhatDoesNotFitIsSaid) {
+TEST(ConvTranspose, MismatchesAreErrors) {
   const Tensor x = random_doubles({1, 4, 3, 3}, 1), w = random_doubles({4, 2, 3, 3}, 2);
   EXPECT_THAT(error_of([&] {
                 conv_transpose2d(x, random_doubles({6, 2, 3, 3}, 1));

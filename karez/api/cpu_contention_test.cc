@@ -1,4 +1,4 @@
-// A world beside busy neighbours: its teams wait passively, its results keep their bits.
+// Test of a world while other programs use the CPUs: its teams wait passively, and its results are equal bit for bit.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -30,14 +30,13 @@ TEST(Crowded, ShowsInTheSummaryAndChangesNoBit) {
     });
   const auto begin = std::chrono::steady_clock::now();
   bool same = true;
-  while (f.summary().find("cores: other programs compute on them") == std::string::npos &&
+  while (f.summary().find("cores: other programs use them") == std::string::npos &&
          std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
     same &= f(x).item() == before;
   for (int i = 0; i < 20; ++i) same &= f(x).item() == before;
   EXPECT_TRUE(same);
   EXPECT_NE(
-      f.summary().find(
-          "cores: other programs compute on them, so that threads of a team sleep where they wait for each other\n"),
+      f.summary().find("cores: other programs use them, so threads of a team sleep while they wait for each other\n"),
       std::string::npos)
       << f.summary();
   EXPECT_EQ(f.plan_text(), plan);

@@ -1,4 +1,5 @@
-// Tests of a user's own op and kernel: trained on meshes like ours, named in errors, and refused where a name is taken.
+// Tests of user-defined ops and kernels: they train on meshes like built-in ones, errors name them, and duplicate names
+// are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ namespace karez {
 namespace {
 using ::testing::HasSubstr;
 
-// y = by * x * x of a matrix.
+// y = by * x * x for a matrix.
 OpDef squared() {
   OpDef op;
   op.name = "squared";
@@ -67,7 +68,7 @@ HostArray input() {
   return x;
 }
 
-// Losses of ten steps; `mine` chooses between the op above and arithmetic of ours.
+// Losses of ten steps; `mine` selects the op above instead of built-in arithmetic.
 std::vector<double> losses(std::string_view mesh, bool mine, std::atomic<int>& prepared) {
   World world({.devices = 4, .ops = {squared()}, .kernels = {squared_kernel(prepared)}});
   Net net;
@@ -83,7 +84,7 @@ std::vector<double> losses(std::string_view mesh, bool mine, std::atomic<int>& p
   return out;
 }
 
-TEST(CustomOps, AnOpAndAKernelOfOnesOwnTrainOnEveryMesh) {
+TEST(CustomOps, AUserDefinedOpAndKernelTrainOnEveryMesh) {
   std::atomic<int> prepared{0}, unused{0};
   const auto expected = losses("", false, unused);
   EXPECT_EQ(unused, 0);
@@ -91,13 +92,13 @@ TEST(CustomOps, AnOpAndAKernelOfOnesOwnTrainOnEveryMesh) {
   for (const char* mesh : {"", "data=2", "data=4", "data=2,model=2"}) {
     prepared = 0;
     const auto got = losses(mesh, true, prepared);
-    EXPECT_GE(prepared, 1) << "its own kernel ran";
+    EXPECT_GE(prepared, 1) << "the user's kernel ran";
     for (std::size_t i = 0; i < got.size(); ++i)
       EXPECT_NEAR(got[i], expected[i], 1e-12 * expected[i]) << mesh << ", step " << i;
   }
 }
 
-TEST(CustomOps, ANameThatIsTakenIsSaid) {
+TEST(CustomOps, ADuplicateNameIsAnError) {
   std::atomic<int> prepared{0};
   OpDef relu = squared();
   relu.name = "relu";
@@ -135,7 +136,7 @@ TEST(CustomOps, ErrorsQuoteTheUsersLine) {
               HasSubstr("squared takes 1 operand, not 2\n  at custom_ops_test.cc:"));
 }
 
-TEST(CustomOps, AnOpWithoutAKernelIsAnErrorOfTheCompile) {
+TEST(CustomOps, AnOpWithoutAKernelIsACompileError) {
   World world({.ops = {squared()}});
   auto f = compile(world.mesh(), [](Tensor x) { return apply("squared", {x}, {{"by", 1.0}}); });
   std::string error = error_of([&] { f(input()); });
@@ -143,7 +144,7 @@ TEST(CustomOps, AnOpWithoutAKernelIsAnErrorOfTheCompile) {
   EXPECT_THAT(error, HasSubstr("custom_ops_test.cc:"));
 }
 
-TEST(CustomOps, ApplyTakesOurOpsAndNumbersToo) {
+TEST(CustomOps, ApplyAcceptsBuiltinOpsAndNumbers) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) {
     return sum(apply("add", {x, broadcast_to(apply("neg", {full({}, 2, DType::f64)}), {8, 3})}));
@@ -152,7 +153,7 @@ TEST(CustomOps, ApplyTakesOurOpsAndNumbersToo) {
   EXPECT_NEAR(f(input()).item(), g(input()).item(), 1e-12);
   auto scalar = compile(world.mesh(), [](Tensor x) { return apply("mul", {sum(x), 2.0}); });
   auto twice = compile(world.mesh(), [](Tensor x) { return sum(x) + sum(x); });
-  EXPECT_EQ(scalar(input()).item(), twice(input()).item()) << "the number took the tensor's dtype";
+  EXPECT_EQ(scalar(input()).item(), twice(input()).item()) << "the number has the tensor's dtype";
 }
 
 }  // namespace

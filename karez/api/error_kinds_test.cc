@@ -1,4 +1,4 @@
-// Tests of the kinds of error that users meet: whose fault it is, and on which line.
+// Tests of the kinds of errors that users see, and the lines that errors name.
 #include <gtest/gtest.h>
 
 #include "karez/karez.h"
@@ -18,7 +18,7 @@ Caught caught(auto&& body) {
   return {ErrorKind::hang, "", "no error"};
 }
 
-// What calling a function of two arrays of these types says.
+// The error of a call of a function of two arrays of these types.
 Caught called(TensorType a, TensorType b, auto&& body, std::vector<std::string> rule = {}) {
   World world({.devices = 2});
   FunctionOptions options;
@@ -30,40 +30,40 @@ Caught called(TensorType a, TensorType b, auto&& body, std::vector<std::string> 
 }
 const TensorType matrix{DType::f32, {4, 4}}, wide{DType::f32, {3, 8}}, labels{DType::i64, {4}};
 
-TEST(Kinds, SizesThatDoNotFitAreShapeErrorsOfTheUsersLine) {
+TEST(Kinds, MismatchedSizesAreShapeErrorsAtTheUsersLine) {
   Caught error = called(matrix, wide, [](Tensor x, Tensor y) { return matmul(x, y); });
   EXPECT_EQ(error.kind, ErrorKind::shape) << error.text;
   EXPECT_EQ(error.where.rfind("error_kinds_test.cc:", 0), 0u) << error.where;
 }
 
-TEST(Kinds, DtypesThatDoNotFitAreTypeErrors) {
+TEST(Kinds, MismatchedDtypesAreTypeErrors) {
   Caught error = called(matrix, labels, [](Tensor x, Tensor y) { return softmax(y) + sum(x); });
   EXPECT_EQ(error.kind, ErrorKind::type) << error.text;
 }
 
-TEST(Kinds, ARuleThatCannotBeIsALayoutError) {
+TEST(Kinds, AnInvalidRuleIsALayoutError) {
   auto body = [](Tensor x, Tensor y) { return x + y; };
   EXPECT_EQ(called(matrix, matrix, body, {"model", "model"}).kind, ErrorKind::layout);
   EXPECT_EQ(called(matrix, matrix, body, {"", "", "model"}).kind, ErrorKind::layout);
 }
 
-TEST(Kinds, WhatNobodyIsCalledIsANameError) {
+TEST(Kinds, AnUnknownNameIsANameError) {
   Caught error = called(matrix, matrix, [](Tensor x, Tensor y) { return x + y; }, {"tokens"});
   EXPECT_EQ(error.kind, ErrorKind::name) << error.text;
   World world({.devices = 2});
-  EXPECT_EQ(caught([&] { world.read("nobody"); }).kind, ErrorKind::name);
+  EXPECT_EQ(caught([&] { world.read("unknown"); }).kind, ErrorKind::name);
 }
 
-TEST(Kinds, ADeviceThatIsNotThereIsADeviceError) {
+TEST(Kinds, AMissingDeviceIsADeviceError) {
   World world({.devices = 2});
   EXPECT_EQ(caught([&] { world.mesh("data=4"); }).kind, ErrorKind::device);
 }
 
-TEST(Kinds, ADirectoryThatIsNotThereIsADataError) {
+TEST(Kinds, AMissingDirectoryIsADataError) {
   EXPECT_EQ(caught([] { read_labelled_images("/nowhere/at/all", "train"); }).kind, ErrorKind::data);
 }
 
-TEST(Kinds, AnOptionThatCannotBeMeantIsTheUsers) {
+TEST(Kinds, AnInvalidOptionIsAUserError) {
   EXPECT_EQ(caught([] { World({.devices = 0}); }).kind, ErrorKind::user);
 }
 

@@ -1,5 +1,5 @@
-// Calls that fail by their data: what they would have written is as it was, whatever it depends on, and the next call
-// runs.
+// Tests of calls that fail because of their data: variables keep their values, even those that do not depend on the
+// data, and the next call runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace karez {
 namespace {
 using ::testing::HasSubstr;
 
-// Rows of `value`; the third batch cannot be read.
+// Rows filled with the position; batch 2 cannot be read.
 struct Rows : Source {
   TensorType type() const override { return {DType::f64, {12}}; }
   void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
@@ -21,7 +21,7 @@ struct Rows : Source {
   }
 };
 
-// A counter of steps, which depends on nothing else, beside a parameter that does.
+// A counter of steps, which depends on no data, and a parameter that does.
 struct CountedWorld {
   World world;
   Parameter w{"w", {DType::f64, {12}}, constant_init(1)}, steps{"steps", {DType::f64, {}}, constant_init(0)};
@@ -41,7 +41,7 @@ struct CountedWorld {
   double first() { return world.read(w).data<double>()[0]; }
 };
 
-TEST(FailedCalls, OfASourceCountNoStep) {
+TEST(FailedCalls, OfASourceDoNotCountAsSteps) {
   for (const char* mesh : {"", "d=2", "d=3", "a=2,b=2"}) {
     CountedWorld c(mesh, [](Tensor x) { return x; });
     const auto rows = std::make_shared<Rows>();
@@ -57,14 +57,14 @@ TEST(FailedCalls, OfASourceCountNoStep) {
   }
 }
 
-TEST(FailedCalls, OfANaNThatIsLookedForCountNoStep) {
+TEST(FailedCalls, ByACheckedNaNDoNotCountAsSteps) {
   for (const char* mesh : {"", "d=2"}) {
     CountedWorld c(
         mesh, [](Tensor x) { return log(x); }, true);
     const auto all = [](double value) { return HostArray::of<double>({12}, std::vector<double>(12, value)); };
     c.step(all(2)).wait();
     const double before = c.first();
-    EXPECT_THAT(error_of([&] { c.step(all(-1)).wait(); }), HasSubstr("makes NaN")) << mesh;
+    EXPECT_THAT(error_of([&] { c.step(all(-1)).wait(); }), HasSubstr("produces NaN")) << mesh;
     EXPECT_EQ(c.count(), 1) << mesh;
     EXPECT_EQ(c.first(), before) << mesh;
     c.step(all(2)).wait();

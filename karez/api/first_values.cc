@@ -1,5 +1,4 @@
-// What variables begin with: values of those that no function has used yet, given and asked for; and the seed they
-// follow.
+// First values of variables that no function has used yet, and the seed from which they follow.
 #include "karez/api/compile.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/world_state.h"
@@ -13,7 +12,7 @@ bool World::has(const Parameter& parameter) const {
 
 std::vector<HostArray> World::first_values(const std::vector<Parameter>& parameters) const {
   std::vector<HostArray> out(parameters.size());
-  std::vector<std::size_t> made;  // by their initialisers
+  std::vector<std::size_t> made;  // made by their initialisers
   {
     WorldLock lock(*state_);
     for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -1,5 +1,5 @@
-// Tests of what other languages' faces need: values before variables are born, seeds, waits that can be left, paths and
-// updates from outside of nn.
+// Tests of functions for bindings of other languages: first values of variables, seeds, interruptible waits, module
+// paths, and updates from outside of nn.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,12 +34,12 @@ HostArray ones(const Shape& shape) {
   return out;
 }
 
-TEST(FirstValues, AreThoseThatVariablesAreBornWith) {
+TEST(FirstValues, EqualThoseOfCreatedVariables) {
   World world({.devices = 2, .seed = 9});
   Net net;
   EXPECT_FALSE(world.has(net.fc.weight));
   const auto before = world.first_values(net.parameters());
-  EXPECT_FALSE(world.has(net.fc.weight)) << "asking makes none";
+  EXPECT_FALSE(world.has(net.fc.weight)) << "first_values creates no variable";
   compile(world.mesh("model=2"), [&](Tensor x) { return net(x); },
           {.rules = {{"fc.weight", P("model", nullptr)}}})(ones({2, 6}))
       .wait();
@@ -61,10 +61,10 @@ TEST(FirstValues, MayBeGiven) {
               world.write(net.fc.weight, ones({6, 8}));
             }),
             "parameter 'fc.weight' is f32[8, 6], not f32[6, 8]");
-  EXPECT_EQ(error_of([&] { value_init(HostArray()); }), "value_init of an array that was never made");
+  EXPECT_EQ(error_of([&] { value_init(HostArray()); }), "value_init: the array is uninitialised");
 }
 
-TEST(FirstValues, FollowAnotherSeedFromThereOnAndDropoutBeginsAgain) {
+TEST(FirstValues, FollowANewSeedAndDropoutRestarts) {
   auto drawn = [](const Function& f) { return list(f(ones({64})).value().read()); };
   World world({.seed = 1}), other({.seed = 2});
   Net net;
@@ -73,11 +73,11 @@ TEST(FirstValues, FollowAnotherSeedFromThereOnAndDropoutBeginsAgain) {
   const auto first = drawn(there);
   EXPECT_NE(drawn(here), first);
   world.seed(2);
-  EXPECT_EQ(drawn(here), first) << "its first step again";
+  EXPECT_EQ(drawn(here), first) << "the first step again";
   EXPECT_EQ(list(world.first_values({net.fc.weight})[0]), list(other.first_values({net.fc.weight})[0]));
 }
 
-TEST(WhileWaiting, AWaitCanBeLeftAndTheLaunchEndsBehindIt) {
+TEST(WhileWaiting, AWaitCanBeInterruptedAndTheLaunchStillEnds) {
   std::atomic<bool> leave{false};
   World world({.in_flight = 1, .while_waiting = [&] {
                  if (leave) throw std::runtime_error("left");
@@ -95,7 +95,7 @@ TEST(WhileWaiting, AWaitCanBeLeftAndTheLaunchEndsBehindIt) {
   leave = true;
   EXPECT_THROW(late.wait(), std::runtime_error);
   EXPECT_THROW(late.value().read(), std::runtime_error);
-  EXPECT_THROW(twice(1.0f), std::runtime_error) << "there is no room for another launch";
+  EXPECT_THROW(twice(1.0f), std::runtime_error) << "the maximum number of launches is in flight";
   left.set_value();
   opener.join();
   EXPECT_TRUE(before_it_opened);
@@ -104,15 +104,15 @@ TEST(WhileWaiting, AWaitCanBeLeftAndTheLaunchEndsBehindIt) {
   EXPECT_EQ(twice(3.0f).item(), 6);
 }
 
-TEST(CheckNan, IsAskedForByOneFunctionAlone) {
+TEST(CheckNan, IsAnOptionOfASingleFunction) {
   World world;
   auto body = [](Tensor x) { return log(x); };
   auto checked = compile(world.mesh(), body, {.check_nan = true}), free = compile(world.mesh(), body);
   EXPECT_EQ(free(0.0f).item(), -std::numeric_limits<double>::infinity());
-  EXPECT_THAT(error_of([&] { checked(0.0f).wait(); }), HasSubstr("makes -inf"));
+  EXPECT_THAT(error_of([&] { checked(0.0f).wait(); }), HasSubstr("produces -inf"));
 }
 
-TEST(Within, StampsThePathOnWhatIsMade) {
+TEST(Within, SetsThePathOfNewNodes) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) {
     {
@@ -127,7 +127,7 @@ TEST(Within, StampsThePathOnWhatIsMade) {
   EXPECT_THAT(f.graph_text(), HasSubstr("exp(%1) : f32[4] at"));
 }
 
-TEST(Update, LeavesAValueForTheNextCall) {
+TEST(Update, StoresAValueForTheNextCall) {
   World world;
   Parameter count("count", {DType::f32, {}}, constant_init(1));
   auto next = compile(world.mesh(), [&] {
@@ -139,7 +139,7 @@ TEST(Update, LeavesAValueForTheNextCall) {
   EXPECT_EQ(world.read(count).data<float>()[0], 4);
 }
 
-TEST(ParametersOf, AreThoseThatGradientsReach) {
+TEST(ParametersOf, AreThoseReachedByGradients) {
   World world;
   Parameter a("a", {DType::f32, {2}}, constant_init(1)), b("b", {DType::f32, {2}}, constant_init(1)),
       c("c", {DType::f32, {2}}, constant_init(1)), d("d", {DType::f32, {2}}, constant_init(1));
@@ -161,7 +161,7 @@ TEST(Constant, IsPartOfTheProgram) {
   EXPECT_THAT(list(f(HostArray::of<float>({2}, {1, 1})).value().read()), ElementsAre(4, 6));
 }
 
-TEST(SourceLine, MayBeOneOfAnotherLanguage) {
+TEST(SourceLine, MayBelongToAnotherLanguage) {
   World world;
   EXPECT_THAT(error_of([&] {
                 compile(world.mesh(),

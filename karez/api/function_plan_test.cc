@@ -1,4 +1,4 @@
-// Tests of planning without launching, of the limit on a plan's memory, and of looking for who made a NaN.
+// Tests of planning without a launch, of the limit on a plan's memory, and of the search for the op that made a NaN.
 #include <gmock/gmock.h>
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ HostArray ones(Shape shape) {
   return out;
 }
 
-TEST(Planned, AFunctionTellsOfItsPlanBeforeTheFirstStep) {
+TEST(Planned, AFunctionReportsItsPlanBeforeTheFirstStep) {
   World world({.devices = 2});
   Net net;
   int bodies = 0;
@@ -36,19 +36,19 @@ TEST(Planned, AFunctionTellsOfItsPlanBeforeTheFirstStep) {
   });
   model.compile({{DType::f32, {600, 8}}});
   EXPECT_EQ(world.counters().launches, 0);
-  EXPECT_TRUE(world.variables().empty()) << "nothing has a first value yet";
+  EXPECT_TRUE(world.variables().empty()) << "no variable exists yet";
   EXPECT_THAT(model.summary(), HasSubstr("peak memory by device"));
   EXPECT_THAT(model.shard_report(), HasSubstr("optimal"));
   const std::int64_t planned = model.peak_bytes();
   model(ones({600, 8})).wait();
-  EXPECT_EQ(bodies, 1) << "the call runs what was planned";
+  EXPECT_EQ(bodies, 1) << "the call runs the existing plan";
   EXPECT_EQ(model.signatures(), 1);
   std::int64_t most = 0;
   for (const auto& [device, bytes] : world.counters().peak_bytes) most = std::max(most, bytes);
   EXPECT_GE(most, planned);
-  EXPECT_LE(most, planned + 2048) << "beside it the small plan that made the first values";
+  EXPECT_LE(most, planned + 2048) << "plus the small plan that writes the first values";
   model.compile({{DType::f32, {600, 8}}});
-  EXPECT_EQ(model.signatures(), 1) << "planned anew, in the place of the other";
+  EXPECT_EQ(model.signatures(), 1) << "planned again, replacing the previous plan";
   EXPECT_THAT(error_of([&] { model.compile({}); }), HasSubstr("takes 1 arguments, not 0"));
 }
 
@@ -61,17 +61,17 @@ TEST(Planned, EachLayoutOfAParameterIsExplained) {
   model.compile({{DType::f32, {600, 8}}});
   const std::string page = model.explain("fc1.weight");
   EXPECT_THAT(page, HasSubstr("'fc1.weight' on mesh(model=2), predicted for a launch"));
-  EXPECT_THAT(page, HasSubstr("@model, 8]: ")) << "as the rule has it";
-  EXPECT_THAT(page, HasSubstr(", as it was asked for; optimal"));
+  EXPECT_THAT(page, HasSubstr("@model, 8]: ")) << "as in the rule";
+  EXPECT_THAT(page, HasSubstr(", as requested; optimal"));
   EXPECT_THAT(page, HasSubstr(", 8@model]: "));
   EXPECT_THAT(model.explain("arg0"), HasSubstr("f32[600, 8;]: "));
   EXPECT_THAT(error_of([&] { model.explain("fc1.wieght"); }),
               HasSubstr("no value, module or variable is called 'fc1.wieght'; there are "));
   model(ones({600, 8})).wait();
-  EXPECT_EQ(model.explain("fc1.weight"), page) << "what was fixed when it was planned, not what is stored since";
+  EXPECT_EQ(model.explain("fc1.weight"), page) << "the layouts fixed at planning, not those stored since";
 }
 
-TEST(Planned, WhatAnotherFunctionStoredMeanwhileIsPlannedAnew) {
+TEST(Planned, ALayoutThatAnotherFunctionStoredSinceIsPlannedAgain) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("model=2");
   Net net;
@@ -87,20 +87,20 @@ TEST(Planned, WhatAnotherFunctionStoredMeanwhileIsPlannedAnew) {
   EXPECT_EQ(free.signatures(), 1);
 }
 
-TEST(Planned, APlanBeyondTheMemoryIsRefusedWithItsLargestTensors) {
+TEST(Planned, APlanAboveTheMemoryLimitIsRefusedWithItsLargestTensors) {
   World world({.memory = 20'000});
   Net net;
   auto model = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.name = "wide"});
   EXPECT_NO_THROW(model(ones({6, 8})).wait());
   const std::string text = error_of([&] { model.compile({{DType::f32, {400, 8}}}); });
-  EXPECT_THAT(text, HasSubstr("plan 'wide' takes "));
-  EXPECT_THAT(text, HasSubstr(" on device 0.0, but 19.53 KiB (20000 bytes) are allowed there; the largest "));
+  EXPECT_THAT(text, HasSubstr("plan 'wide' needs "));
+  EXPECT_THAT(text, HasSubstr(" on device 0.0, but the limit is 19.53 KiB (20000 bytes); the largest "));
   EXPECT_THAT(text, HasSubstr("\n  25.00 KiB  f32[400, 16] of matmul at "));
   EXPECT_THAT(text, HasSubstr("variable 'fc1.weight' f32[16, 8]"));
   EXPECT_LT(text.find("25.00 KiB"), text.find("6.25 KiB")) << "the largest first";
   EXPECT_LT(text.find("6.25 KiB"), text.find("variable 'fc1.weight'"));
-  EXPECT_NO_THROW(model(ones({6, 8})).wait()) << "what was planned before goes on";
-  EXPECT_EQ(error_of([] { World({.memory = -1}); }), "a world with -1 bytes a device; 0 sets no limit");
+  EXPECT_NO_THROW(model(ones({6, 8})).wait()) << "earlier plans still run";
+  EXPECT_EQ(error_of([] { World({.memory = -1}); }), "a world with -1 bytes per device; 0 sets no limit");
 }
 
 struct Stages : nn::Module {
@@ -118,8 +118,8 @@ class Ones : public Source {
 
 struct Trained {
   std::int64_t peak = 0;
-  double predicted = 0,
-         without = 0;  // us of a launch by the planner's bound, with the limit and without; 0: no slots were given up
+  // Microseconds of a launch by the planner's bound, with the limit and without; 0 if no slots were given up.
+  double predicted = 0, without = 0;
   std::vector<float> losses;
   std::string summary;
 };
@@ -153,8 +153,8 @@ Trained trained(std::int64_t memory, bool source) {
   return out;
 }
 
-// From the plan that all slots would have down to one that is refused: ever less memory, never a faster launch, always
-// the same losses.
+// From the plan with all slots down to one that is refused: memory decreases, a launch never becomes faster, and losses
+// stay equal.
 TEST(Planned, SlotsAreGivenUpBeforeAPlanIsRefused) {
   for (const bool source : {false, true}) {
     const Trained free = trained(0, source);
@@ -177,14 +177,14 @@ TEST(Planned, SlotsAreGivenUpBeforeAPlanIsRefused) {
       EXPECT_EQ(now.without, plans == 1 ? now.without : last.without);
       EXPECT_EQ(now.losses, free.losses);
       EXPECT_THAT(now.summary, ::testing::ContainsRegex(
-                                   "\nslots given up to take .* of a device: by the planner's bound a launch every "));
+                                   "\nslots given up to fit .* per device: by the planner's bound a launch every "));
       EXPECT_GT(now.without, 0) << now.summary;
       last = now;
     }
     EXPECT_GE(plans, 2);
     EXPECT_GT(last.predicted, 1.5 * last.without) << "four stages that wait for each other";
-    EXPECT_THAT(refused, HasSubstr(" bytes) are allowed there; the largest 10 of its "));
-    EXPECT_EQ(refused.find(" times"), std::string::npos) << "nothing has a slot more than one when it is refused\n"
+    EXPECT_THAT(refused, HasSubstr(" bytes); the largest 10 of its "));
+    EXPECT_EQ(refused.find(" times"), std::string::npos) << "every register has one slot when the plan is refused\n"
                                                          << refused;
   }
 }
@@ -203,12 +203,12 @@ TEST(CheckNan, NamesTheFirstOpTheLaunchAndTheLine) {
     EXPECT_THAT(
         text,
         ::testing::ContainsRegex(
-            "log at .*function_plan_test.cc:[0-9]+.*: makes -inf at \\[1, 1\\] of f32\\[[24], 3\\] \\[launch 2, "))
+            "log at .*function_plan_test.cc:[0-9]+.*: produces -inf at \\[1, 1\\] of f32\\[[24], 3\\] \\[launch 2, "))
         << mesh;
   }
 }
 
-TEST(CheckNan, BlamesNoOneForWhatCameWithTheProgram) {
+TEST(CheckNan, IgnoresConstantsOfTheProgram) {
   World world({.check_nan = true});
   for (const std::int64_t n : {4, 64}) {  // a small constant is made once, a large one by each launch
     auto masked = compile(world.mesh(), [n](Tensor x) {
@@ -224,7 +224,7 @@ TEST(CheckNan, BlamesNoOneForWhatCameWithTheProgram) {
   EXPECT_THAT(error_of([&] { masked(x).wait(); }), HasSubstr("holds NaN at [0, 3] of f32[4, 4]"));
 }
 
-TEST(CheckNan, NamesAVariableThatHeldOneBeforeTheLaunch) {
+TEST(CheckNan, NamesAVariableThatContainedNaNBeforeTheLaunch) {
   using Rules = std::vector<LayoutRule>;
   for (const char* mesh : {"", "data=2"}) {
     for (const bool gathered : {false, true}) {
@@ -234,7 +234,7 @@ TEST(CheckNan, NamesAVariableThatHeldOneBeforeTheLaunch) {
           compile(world.mesh(mesh), [&](Tensor x) { return gathered ? with_layout(w * 1, P(nullptr)) + x : w * x; },
                   {.rules = *mesh == 0 ? Rules() : Rules{{"w", P("data")}}, .check_nan = true});
       world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::numeric_limits<float>::infinity(), 6}));
-      EXPECT_NO_THROW(model(ones({2, 3})).wait()) << "an infinity may be meant";
+      EXPECT_NO_THROW(model(ones({2, 3})).wait()) << "an infinity may be intended";
       world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::nanf(""), 6}));
       EXPECT_THAT(error_of([&] {
                     model(ones({2, 3})).wait();
@@ -245,13 +245,13 @@ TEST(CheckNan, NamesAVariableThatHeldOneBeforeTheLaunch) {
   }
 }
 
-TEST(CheckNan, BlamesNoOneForTheMaximumOfAnEmptyPart) {
+TEST(CheckNan, IgnoresTheMaximumOfAnEmptyPart) {
   World world({.devices = 4, .check_nan = true});
   auto most = compile(world.mesh("data=4"), [](Tensor x) { return max(with_layout(x, P("data"))); });
   EXPECT_EQ(most(ones({3})).item<float>(), 1);
 }
 
-TEST(CheckNan, IsOffUnlessAskedFor) {
+TEST(CheckNan, IsOffByDefault) {
   World world;
   auto model = compile(world.mesh(), [](Tensor x) { return log(x); });
   HostArray zero(TensorType{DType::f32, {1}});

@@ -1,4 +1,4 @@
-// What a compiled function says of its latest plan: times, bytes, layouts, the page.
+// Reports of a compiled function on its latest plan: times, bytes, layouts, the page.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -12,8 +12,7 @@
 
 namespace karez {
 
-// A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the
-// function.
+// Callers keep references into the result; these are valid while no other thread calls the function.
 const Function::CompiledProgram& Function::latest() const {
   WorldLock lock(*state_->mesh.world);
   require(!state_->plans->list.empty(), "function '", state_->options.name,

@@ -1,4 +1,4 @@
-// Functions of tensors: promotion and source lines here, everything else in the ops' wrappers and compositions.
+// Functions of tensors: promotion and source lines here, all other work in the ops' builders and compositions.
 #include "karez/api/functions.h"
 
 #include <algorithm>
@@ -26,12 +26,12 @@ int kind_of(DType dtype) { return dtype == DType::b8 ? 0 : is_float(dtype) ? 2 :
 
 DType wider(DType a, DType b) {
   if (kind_of(a) != kind_of(b)) return kind_of(a) > kind_of(b) ? a : b;
-  if (is_half(a) && is_half(b) && a != b) return DType::f32;  // neither holds the other
+  if (is_half(a) && is_half(b) && a != b) return DType::f32;  // neither represents all values of the other
   return size_of(a) >= size_of(b) ? a : b;
 }
 
-// PyTorch's result type: tensors with dimensions decide before scalar tensors, these before numbers; who comes later
-// only matters if its kind is higher.
+// PyTorch's result type: tensors with dimensions decide before scalar tensors, and these before numbers; later groups
+// only count if their kind is higher.
 DType promoted(const Trace& trace, std::span<const Term* const> terms) {
   std::optional<DType> ranks[3];
   for (const Term* term : terms) {
@@ -59,7 +59,7 @@ Tensor unary(const Term& x, std::string_view op) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(t.builder.one(op, {t.value(x, t.dtype_of(x))})); });
 }
 
-// Unary functions whose values are not whole: integers become f32.
+// Unary functions with fractional results: integers become f32.
 Tensor smooth(const Term& x, std::string_view op) {
   return at_line(x.where, [&](Trace& t) {
     DType dtype = t.dtype_of(x);
@@ -67,7 +67,7 @@ Tensor smooth(const Term& x, std::string_view op) {
   });
 }
 
-// Numbers alone, at least one of which is an input: computed as the host would, in f64 or i64.
+// Only numbers, at least one of which is an input: computed as on the host, in f64 or i64.
 bool are_numbers(const Term& a, const Term& b) {
   return (a.stands_for_number() && (b.stands_for_number() || b.is_number())) ||
          (b.stands_for_number() && a.is_number());
@@ -78,9 +78,8 @@ Tensor binary(const Term& a, const Term& b, std::string_view op) {
     DType dtype = promoted(t, {&a, &b});
     if (op == "div" && !is_float(dtype)) dtype = DType::f32;
     if (is_float(dtype) && are_numbers(a, b)) dtype = DType::f64;
-    ValueId left = as(t, a, dtype),
-            right =
-                as(t, b, dtype);  // one after the other: arguments have no order, and every rank must write the same
+    // In separate statements: the order of evaluation must be the same on every rank.
+    ValueId left = as(t, a, dtype), right = as(t, b, dtype);
     return t.tensor(dtype == DType::b8 ? build::binary_of_bools(t.builder, op, left, right)
                                        : build::binary(t.builder, op, left, right));
   });
@@ -98,7 +97,7 @@ build::PoolOptions pool_options(std::int64_t kernel, std::int64_t stride, std::i
   return {.kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
 }
 
-// What a composition makes of logits, labels and perhaps weights, which take the logits' dtype.
+// Applies a composition to logits, labels and optional weights, which take the logits' dtype.
 template <class Op> Tensor of_rows(const Term& logits, const Term& labels, const Term* weights, Op op) {
   return at_line(logits.where, [&](Trace& t) {
     ValueId x = t.value(logits), y = t.value(labels, DType::i64);
@@ -140,7 +139,7 @@ Tensor operator-(Term x) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x, t.dtype_of(x));
     require(ErrorKind::type, t.graph.type(id).dtype != DType::b8, "neg: takes numbers, not ", t.graph.type(id),
-            "; logical_not says where a bool does not hold");
+            "; use logical_not for bools");
     return t.tensor(build::neg(t.builder, id));
   });
 }
@@ -179,7 +178,7 @@ Tensor pow(Term x, Term y) {
             t.graph.type(power), "; cast them first");
     const std::int64_t* number = std::get_if<std::int64_t>(&y.value);
     require(number == nullptr || *number >= 0, "pow: ", t.graph.type(base), " to the power ",
-            number == nullptr ? 0 : *number, " is no whole number: cast it to a float first");
+            number == nullptr ? 0 : *number, " is not an integer: cast it to a float first");
     return t.tensor(build::pow_of_integers(t.builder, base, power));
   });
 }
@@ -239,7 +238,7 @@ Tensor linear(Term x, Term weight, Term bias) {
 }
 
 Tensor einsum(std::string_view subscripts, std::vector<Term> operands) {
-  require(!operands.empty(), "einsum '", subscripts, "' of no operand");
+  require(!operands.empty(), "einsum '", subscripts, "': at least one operand is required");
   return at_line(operands[0].where, [&](Trace& t) {
     std::vector<ValueId> ids;
     for (const Term& operand : operands) ids.push_back(t.value(operand));
@@ -280,7 +279,7 @@ Tensor layer_norm(Term x, Term weight, Term bias, double eps) {
   });
 }
 namespace {
-// From 1 to the next number of the dtype that is computed in: f32 for halves.
+// The distance from 1 to the next number of the dtype of the computation: f32 for half types.
 double epsilon(DType dtype) { return std::ldexp(1.0, dtype == DType::f64 ? -52 : -23); }
 }  // namespace
 
@@ -364,7 +363,7 @@ Tensor transpose(Term x, Ints permutation) {
     ValueId id = t.value(x);
     auto rank = t.graph.type(id).shape.size();
     if (permutation.empty()) {
-      require(ErrorKind::shape, rank >= 2, "transpose: ", t.graph.type(id), " has no two dimensions to exchange");
+      require(ErrorKind::shape, rank >= 2, "transpose: ", t.graph.type(id), " has fewer than two dimensions");
       permutation.resize(rank);
       std::iota(permutation.begin(), permutation.end(), 0);
       std::swap(permutation[rank - 1], permutation[rank - 2]);
@@ -381,7 +380,7 @@ Tensor slice(Term x, Ints begin, Ints size) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(build::slice(t.builder, t.value(x), begin, size)); });
 }
 Tensor concat(std::vector<Term> xs, int axis) {
-  require(!xs.empty(), "concat of no tensor at all");
+  require(!xs.empty(), "concat: at least one tensor is required");
   return at_line(xs[0].where, [&](Trace& t) {
     std::vector<ValueId> ids;
     for (const auto& x : xs) ids.push_back(t.value(x));
@@ -408,8 +407,8 @@ Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
 Tensor full(Shape shape, double value, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
     if (t.expression == nullptr) return t.tensor(build::full(t.builder, dtype, shape, value));
-    return t.tensor(build::broadcast_to(t.builder, t.value(Term(value, where), dtype),
-                                        shape));  // another value is the same program
+    // An input, so that another value has the same program.
+    return t.tensor(build::broadcast_to(t.builder, t.value(Term(value, where), dtype), shape));
   });
 }
 Tensor iota(Shape shape, int axis, DType dtype, SourceLine where) {
@@ -418,7 +417,7 @@ Tensor iota(Shape shape, int axis, DType dtype, SourceLine where) {
 
 Tensor constant(const HostArray& value, SourceLine where) {
   return at_line(where, [&](Trace& t) {
-    require(value.valid(), "a constant of an array that was never made");
+    require(value.valid(), "constant: the array is uninitialised");
     return t.tensor(build::constant(t.builder, value.type(),
                                     std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes()))));
   });
@@ -458,7 +457,7 @@ Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceL
 }
 
 Tensor pointwise(std::string_view expr, std::vector<Term> operands) {
-  require(!operands.empty(), "pointwise '", expr, "' of no operand");
+  require(!operands.empty(), "pointwise '", expr, "': at least one operand is required");
   return at_line(operands[0].where, [&](Trace& t) {
     std::vector<const Term*> terms;
     for (const Term& operand : operands) terms.push_back(&operand);
@@ -479,8 +478,8 @@ Tensor with_layout(Term x, std::vector<std::string> axes) {
     ValueId id = t.value(x, t.dtype_of(x));
     if (t.expression != nullptr) t.expression->require_mesh("with_layout");
     const auto* parameter = std::get_if<Parameter>(&x.value);
-    // A parameter is laid where it is stored, anything else where the scope or the rules want it, without such a wish
-    // where it is.
+    // A parameter uses the mesh that stores it; any other value uses the mesh of the scope or the rules, or without
+    // these its own.
     const int mesh = parameter == nullptr && t.builder.mesh != 0 ? t.builder.mesh : t.resolve_mesh(id);
     ScopedValue placed(t.builder.mesh, mesh);
     Layout layout = layout_from(axes, t.graph.type(id).rank(), t.mesh(), cat("a layout for ", t.graph.type(id)));
@@ -493,14 +492,14 @@ Tensor with_layout(Term x, std::vector<std::string> axes) {
 
 namespace {
 
-// An expression holds what this call wrote alone.
+// An expression contains only the nodes of this call.
 void check_loss(const Trace& t, const Term& loss) {
   require(t.expression == nullptr || t.contains(loss),
-          "grad outside of a compiled function: what made the loss is not at hand; ",
+          "grad outside of a compiled function: the computation of the loss is not available; ",
           "value_and_grad(f)(x) computes f(x) and its gradients");
 }
 
-// `reached`: whether the loss depends on each; without them on all.
+// `reached`: whether the loss depends on each of them; empty: it depends on all.
 std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt,
                               const std::vector<bool>& reached = {}) {
   std::vector<Tensor> out;

@@ -1,4 +1,4 @@
-// What a call gives: waiting for it, and its values as arrays.
+// Results of a call: waiting for it, and its values as arrays.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -18,7 +18,7 @@ bool Future::done() const { return state_->launch.done(); }
 std::size_t Future::size() const { return state_->results->specs.size(); }
 
 Array Future::value(std::size_t i) const {
-  require(i < size(), "the call gives ", size(), " values; there is no number ", i);
+  require(i < size(), "the call has ", size(), " results; there is no result ", i);
   std::shared_ptr<const ArraySpec> spec(state_->results, &state_->results->specs[i]);
   std::optional<Result> part;
   if (has_rank(spec->mesh, state_->world->ranks.rank()))

@@ -1,4 +1,4 @@
-// Initialisers: first values of parameters as programs of few nodes.
+// Initialisers: first values of parameters as small programs.
 #include <cmath>
 #include <span>
 
@@ -17,19 +17,18 @@ Initialiser constant_init(double value) {
 }
 
 Initialiser value_init(HostArray value) {
-  require(value.valid(), "value_init of an array that was never made");
+  require(value.valid(), "value_init: the array is uninitialised");
   return [value = std::move(value)](Builder& b, const TensorType&, const std::string&, ValueId) {
     return build::constant(b, value.type(), std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes())));
   };
 }
 
 Initialiser uniform_init(double bound) {
-  require(std::isfinite(bound) && bound >= 0, "uniform_init: a bound of ", bound,
-          "; it must be a finite number and not below 0");
+  require(std::isfinite(bound) && bound >= 0, "uniform_init: a bound of ", bound, "; it must be finite and at least 0");
   return [bound](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     const TensorType wide = build::widened(type);
-    ValueId unit = build::random_uniform(
-        b, state, wide, static_cast<std::int64_t>(hash_text(site) >> 1));  // 63 bits: sites are not negative
+    // 63 bits, since sites are not negative.
+    ValueId unit = build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(site) >> 1));
     ValueId scaled = build::binary(b, "mul", unit, build::scalar(b, wide.dtype, 2 * bound));
     return build::cast(b, build::binary(b, "sub", scaled, build::scalar(b, wide.dtype, bound)), type.dtype);
   };
@@ -37,13 +36,13 @@ Initialiser uniform_init(double bound) {
 
 Initialiser normal_init(double deviation) {
   require(std::isfinite(deviation) && deviation >= 0, "normal_init: a deviation of ", deviation,
-          "; it must be a finite number and not below 0");
+          "; it must be finite and at least 0");
   return [deviation](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     const TensorType wide = build::widened(type);
     auto uniform = [&](std::string_view of) {
       return build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(cat(site, of)) >> 1));
     };
-    // 1 - u is in (0, 1], whose logarithm is finite.
+    // 1 - u is in (0, 1], so that its logarithm is finite.
     ValueId operands[] = {uniform(" radius"), uniform(" angle"), build::full(b, wide.dtype, type.shape, deviation)};
     return build::cast(b, build::pointwise(b, "x2 * sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands),
                        type.dtype);
@@ -51,7 +50,7 @@ Initialiser normal_init(double deviation) {
 }
 
 Initialiser zero_row_init(Initialiser rows, std::int64_t row) {
-  require(rows != nullptr, "zero_row_init of no initialiser");
+  require(rows != nullptr, "zero_row_init: no initialiser is given");
   return [rows = std::move(rows), row](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     require(!type.shape.empty() && row >= 0 && row < type.shape[0], "zero_row_init: ", type, " has no row ", row);
     const ValueId first = rows(b, type, site, state), number = build::iota(b, {DType::i64, type.shape}, 0);

@@ -1,5 +1,5 @@
-// Tests of what a function's body may do while it is traced: read and write the world, call and contain other
-// functions; and of threads.
+// Tests of a function's body while it is traced: it reads and writes the world, calls and inlines other functions; and
+// of threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 HostArray two(float a, float b) { return HostArray::of<float>({2}, {a, b}); }
 Parameter of_two(const char* name, double first) { return {name, {DType::f32, {2}}, constant_init(first)}; }
 
-TEST(Arguments, OneThatTheBodyDoesNotUseIsIgnoredButForItsType) {
+TEST(Arguments, AnUnusedOneIsIgnoredExceptForItsType) {
   World world;
   int traces = 0;
   auto f = compile(world.mesh(), [&](Tensor, Tensor y, Tensor z) { return ++traces, y + z * 0.0 * 1.0; });
@@ -35,7 +35,7 @@ TEST(Arguments, OneThatTheBodyDoesNotUseIsIgnoredButForItsType) {
   EXPECT_EQ(traces, 2) << "its type belongs to the signature";
 }
 
-TEST(Arguments, NoneNeedsToBeUsed) {
+TEST(Arguments, AllMayBeUnused) {
   World world;
   Parameter w = of_two("w", 3);
   EXPECT_THAT(list(compile(world.mesh(), [&](Tensor) { return w * 2; })(1.0f).value().read()), ElementsAre(6, 6));
@@ -43,7 +43,7 @@ TEST(Arguments, NoneNeedsToBeUsed) {
   EXPECT_THAT(list(compile(world.mesh(), [] { return full({2}, 5); })().value().read()), ElementsAre(5, 5));
 }
 
-TEST(Body, ReadsWritesAndAsksTheWorldWhileItIsTraced) {
+TEST(Body, ReadsWritesAndQueriesTheWorldDuringTheTrace) {
   World world;
   Parameter w = of_two("w", 3);
   compile(world.mesh(), [&](Tensor x) { return x * w; })(two(1, 1)).wait();
@@ -61,7 +61,7 @@ TEST(Body, CallsAnotherFunctionWithConcreteValues) {
   World world;
   auto twice = compile(world.mesh(), [](Tensor x) { return x * 2; });
   auto f = compile(world.mesh(), [&](Tensor x) {
-    auto known = list(twice(two(1, 2)).value().read());  // compiled here, run here
+    auto known = list(twice(two(1, 2)).value().read());  // compiled and run during the trace
     return x * known[0] + known[1];
   });
   EXPECT_THAT(list(f(two(1, 2)).value().read()), ElementsAre(6, 8));
@@ -79,20 +79,20 @@ TEST(Body, ThatCallsItselfIsAnError) {
       << "the first error leaves nothing locked";
 }
 
-TEST(Body, AnInitialiserMayNotAskTheWorld) {
+TEST(Body, AnInitialiserMustNotUseTheWorld) {
   World world;
   Parameter w("w", {DType::f32, {2}}, [&](Builder& b, const TensorType& type, const std::string&, ValueId) {
     world.variables();
     return build::constant(b, type, 1);
   });
   EXPECT_THAT(error_of([&] { compile(world.mesh(), [&](Tensor x) { return x * w; })(two(1, 1)); }),
-              HasSubstr("an initialiser or an op's own rule may not call functions, read or write"));
+              HasSubstr("an initialiser or a rule of an op must not call functions, read or write"));
   Parameter good = of_two("good", 2);
   EXPECT_THAT(list(compile(world.mesh(), [&](Tensor x) { return x * good; })(two(1, 2)).value().read()),
               ElementsAre(2, 4));
 }
 
-TEST(Inlined, ATensorMakesACallPartOfTheProgram) {
+TEST(Inlined, ACallWithATensorIsPartOfTheProgram) {
   World world;
   auto affine = compile(world.mesh(), [](Tensor x, Tensor y) { return x * 2 + y; });
   auto pair = compile(world.mesh(), [](Tensor x) { return std::pair(x + 1, x - 1); });
@@ -104,11 +104,11 @@ TEST(Inlined, ATensorMakesACallPartOfTheProgram) {
   });
   // a = 2x + 1; (a + 1)(a - 1) + (2a + x) + (3x + 1)
   EXPECT_THAT(list(f(two(1, 2)).value().read()), ElementsAre(8 + 7 + 4, 24 + 12 + 7));
-  EXPECT_EQ(affine.signatures(), 0) << "nothing was compiled on its own";
+  EXPECT_EQ(affine.signatures(), 0) << "nothing was compiled separately";
   EXPECT_EQ(f.signatures(), 1);
 }
 
-TEST(Inlined, TrainsAndUpdatesAsPartOfTheProgramAround) {
+TEST(Inlined, TrainsAndUpdatesAsPartOfTheEnclosingProgram) {
   World world;
   Parameter w = of_two("w", 4);
   optim::SGD sgd({w}, {.lr = 0.5});
@@ -122,7 +122,7 @@ TEST(Inlined, TrainsAndUpdatesAsPartOfTheProgramAround) {
   EXPECT_THAT(list(world.read(w)), ElementsAre(3, 2));
 }
 
-TEST(Inlined, DropoutActsIfTheInnerFunctionTrains) {
+TEST(Inlined, DropoutIsActiveIfTheInnerFunctionTrains) {
   World world;
   auto drop = [](Tensor x) { return dropout(x, 0.5); };
   auto training = compile(world.mesh(), drop), still = compile(world.mesh(), drop, {.train = false});
@@ -140,7 +140,7 @@ TEST(Inlined, DropoutActsIfTheInnerFunctionTrains) {
   EXPECT_EQ(counts(still, false), 0);
 }
 
-TEST(Inlined, PathsAndRandomSitesFollowTheProgramAlone) {
+TEST(Inlined, RandomSitesDependOnlyOnTheProgram) {
   auto sites = [] {
     World world;
     auto inner = compile(world.mesh(), [](Tensor x) { return dropout(x, 0.5) + dropout(x, 0.5); });
@@ -156,7 +156,7 @@ TEST(Inlined, PathsAndRandomSitesFollowTheProgramAlone) {
   EXPECT_EQ(std::set<std::int64_t>(once.begin(), once.end()).size(), 5u);
 }
 
-TEST(Inlined, RulesOfTheInnerFunctionHoldForWhatItReads) {
+TEST(Inlined, RulesOfTheInnerFunctionApplyToItsParameters) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("model=2");
   Parameter a("fc.a", {DType::f32, {4, 2}}, constant_init(1)), b("fc.b", {DType::f32, {4, 2}}, constant_init(1));
@@ -178,7 +178,7 @@ TEST(Inlined, RulesOfTheInnerFunctionHoldForWhatItReads) {
                                                   HasSubstr("an earlier function stored it as f32[4@model, 2]")));
 }
 
-TEST(Inlined, WhatDoesNotFitIsSaid) {
+TEST(Inlined, MismatchesAreErrors) {
   World world({.devices = 2}), other;
   auto f = compile(world.mesh(), [](Tensor x) { return x + 1; }, {.name = "f"});
   auto two_of = compile(world.mesh(), [](Tensor x) { return std::pair(x, x); });
@@ -187,16 +187,16 @@ TEST(Inlined, WhatDoesNotFitIsSaid) {
       traced([&](Tensor x) -> Tensor { return f(x, x); }),
       AllOf(HasSubstr("function 'f' (inline_test.cc:"), HasSubstr("called with tensors, takes 1 arguments, not 2")));
   EXPECT_THAT(traced([&](Tensor x) -> Tensor { return two_of(x); }),
-              HasSubstr("a function gives 2 tensors where one is wanted"));
+              HasSubstr("a function returns 2 tensors, but one is required"));
   auto split = compile(world.mesh("data=2"), [](Tensor x) { return x + 1; });
   EXPECT_THAT(traced([&](Tensor x) -> Tensor { return split(x); }),
-              HasSubstr("is compiled for mesh(data=2); the program that is being traced for mesh()"));
+              HasSubstr("is compiled for mesh(data=2), but the program that is being traced is for mesh()"));
   auto foreign = compile(other.mesh(), [](Tensor x) { return x + 1; });
   EXPECT_THAT(traced([&](Tensor x) -> Tensor { return foreign(x); }), HasSubstr("belongs to another world"));
-  EXPECT_THAT(error_of([&] { f(Tensor()); }), HasSubstr("a tensor that was never made"));
+  EXPECT_THAT(error_of([&] { f(Tensor()); }), HasSubstr("an uninitialised tensor"));
 }
 
-TEST(Threads, CompileAndCallDifferentFunctionsAtOnce) {
+TEST(Threads, CompileAndCallDifferentFunctionsConcurrently) {
   World world({.devices = 2});
   Parameter shared = of_two("shared", 1);
   std::atomic<int> wrong = 0;
@@ -215,7 +215,7 @@ TEST(Threads, CompileAndCallDifferentFunctionsAtOnce) {
   EXPECT_THAT(world.variables(), ElementsAre("shared"));
 }
 
-TEST(Threads, OneFunctionIsTracedOnceBySeveralThreads) {
+TEST(Threads, OneFunctionCalledBySeveralThreadsIsTracedOnce) {
   World world;
   std::atomic<int> inside = 0, most = 0, traces = 0;
   auto f = compile(world.mesh(), [&](Tensor x) {
@@ -234,11 +234,11 @@ TEST(Threads, OneFunctionIsTracedOnceBySeveralThreads) {
   EXPECT_EQ(most, 1);
 }
 
-TEST(Threads, FunctionsThatCallEachOtherOnTwoThreadsAreAnErrorAndNoHang) {
+TEST(Threads, FunctionsThatCallEachOtherOnTwoThreadsAreAnErrorAndDoNotHang) {
   World world;
   std::unique_ptr<Function> f, g;
   std::atomic<int> begun = 0;
-  auto meet = [&] {  // both are being traced before either calls on
+  auto meet = [&] {  // both are traced before either calls the other
     ++begun;
     for (int i = 0; i < 2000 && begun < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };

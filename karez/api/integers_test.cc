@@ -1,4 +1,4 @@
-// Tests of functions of bools and integers: values, dtypes, and what is refused.
+// Tests of functions of bools and integers: values, dtypes and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ HostArray bools(std::initializer_list<bool> values) {
   return out;
 }
 
-// What the function makes of two bools each way, on a mesh of two.
+// The results of the function for all pairs of bools, on a mesh of two.
 std::vector<std::int64_t> made(auto&& body, DType wanted) {
   World world({.devices = 2});
   auto f = compile(world.mesh("data=2"), [&](Tensor x, Tensor y) {
@@ -28,7 +28,7 @@ std::vector<std::int64_t> made(auto&& body, DType wanted) {
   return {out.data<std::int64_t>().begin(), out.data<std::int64_t>().end()};
 }
 
-TEST(Bools, ArithmeticAndComparisonsAreThoseOfLogic) {
+TEST(Bools, ArithmeticAndComparisonsAreLogical) {
   EXPECT_THAT(made([](Tensor x, Tensor y) { return x + y; }, DType::b8), ElementsAre(0, 1, 1, 1));
   EXPECT_THAT(made([](Tensor x, Tensor y) { return x * y; }, DType::b8), ElementsAre(0, 0, 0, 1));
   EXPECT_THAT(made([](Tensor x, Tensor y) { return x < y; }, DType::b8), ElementsAre(0, 1, 0, 0));
@@ -40,7 +40,7 @@ TEST(Bools, ArithmeticAndComparisonsAreThoseOfLogic) {
   EXPECT_THAT(made([](Tensor x, Tensor y) { return x + cast(y, DType::i32); }, DType::i32), ElementsAre(0, 1, 1, 2));
 }
 
-TEST(Bools, ExtremesSortsAndPicksKeepTheDtype) {
+TEST(Bools, ExtremesSortsAndSelectionsKeepTheDtype) {
   EXPECT_THAT(made([](Tensor x, Tensor) { return broadcast_to(max(x), {1}); }, DType::b8), ElementsAre(1));
   EXPECT_THAT(made([](Tensor x, Tensor) { return broadcast_to(min(x), {1}); }, DType::b8), ElementsAre(0));
   EXPECT_THAT(made([](Tensor, Tensor y) { return sort(y, 0).values; }, DType::b8), ElementsAre(0, 0, 1, 1));
@@ -54,27 +54,27 @@ TEST(Bools, ExtremesSortsAndPicksKeepTheDtype) {
               ElementsAre(1, 1, 0));
 }
 
-TEST(Bools, WhatHasNoMeaningSaysWhatToUse) {
+TEST(Bools, MeaninglessOperationsNameAnAlternative) {
   const auto said = [](auto&& body) { return error_of([&] { made(body, DType::b8); }); };
   EXPECT_THAT(said([](Tensor x, Tensor y) { return x - y; }),
-              StartsWith("sub: takes numbers, not bool[4] and bool[4]; x != y says where two bools differ"));
+              StartsWith("sub: takes numbers, not bool[4] and bool[4]; use x != y to compare bools"));
   EXPECT_THAT(said([](Tensor x, Tensor) { return -x; }),
-              StartsWith("neg: takes numbers, not bool[4]; logical_not says where a bool does not hold"));
+              StartsWith("neg: takes numbers, not bool[4]; use logical_not for bools"));
   EXPECT_THAT(said([](Tensor x, Tensor) { return relu(x); }),
               StartsWith("relu: takes numbers, not bool[4]; cast it first"));
   EXPECT_THAT(said([](Tensor x, Tensor y) { return pow(x, y); }),
               StartsWith("pow: takes numbers, not bool[4] and bool[4]; cast them first"));
 }
 
-TEST(Integers, PowersWrapAndNegativeOnesAreWholeToo) {
-  const auto powers = [](Tensor x, Tensor y) {  // of -1 and 2 to the powers -1 and 3
+TEST(Integers, PowersWrapAndNegativePowersAreIntegers) {
+  const auto powers = [](Tensor x, Tensor y) {  // -1 and 2 to the powers -1 and 3
     return pow(where(x, Term(2), Term(-1)), where(y, Term(3), Term(-1)));
   };
   EXPECT_THAT(made(powers, DType::i64), ElementsAre(-1, -1, 0, 8));
   EXPECT_THAT(made([](Tensor x, Tensor) { return pow(cast(x, DType::i32) * 3, 21); }, DType::i32),
               ElementsAre(0, 0, 1870418611, 1870418611));
   EXPECT_THAT(error_of([&] { made([](Tensor x, Tensor) { return pow(cast(x, DType::i32), -1); }, DType::i32); }),
-              StartsWith("pow: i32[4] to the power -1 is no whole number: cast it to a float first"));
+              StartsWith("pow: i32[4] to the power -1 is not an integer: cast it to a float first"));
   EXPECT_THAT(made([](Tensor x, Tensor y) { return relu(cast(x, DType::i32) - cast(y, DType::i32)); }, DType::i32),
               ElementsAre(0, 0, 1, 0));
 }

@@ -1,4 +1,4 @@
-// Where interactive tensors lie, gradients of functions, and text of arrays.
+// The mesh of computations outside of compiled functions, gradients of functions, and text of arrays.
 #include "karez/api/interactive.h"
 #include "karez/api/namespace.h"
 
@@ -70,12 +70,13 @@ ValueAndGradients value_and_gradients(const Body& f, const GradientOf& of, std::
     for (const Term& argument : arguments) inputs.push_back(t.tensor(t.value(argument, t.dtype_of(argument))));
     for (int i : of.arguments) {
       if (!of.parameters.empty()) break;
-      require(i >= 0 && static_cast<std::size_t>(i) < inputs.size(), "value_and_grad: argument ", i, " of ",
-              inputs.size());
+      require(i >= 0 && static_cast<std::size_t>(i) < inputs.size(), "value_and_grad: there is no argument ", i,
+              "; the number of arguments is ", inputs.size());
       wanted.push_back(inputs[static_cast<std::size_t>(i)]);
     }
     const std::vector<Tensor> values = f(inputs);
-    require(values.size() == 1, "value_and_grad: the function gives ", values.size(), " tensors; one scalar is wanted");
+    require(values.size() == 1, "value_and_grad: the function returns ", values.size(),
+            " tensors; it must return one scalar");
     const Term loss(values[0], where);
     return ValueAndGradients{values[0], of.parameters.empty() ? grad(loss, wanted) : grad(loss, of.parameters)};
   });

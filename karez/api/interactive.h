@@ -1,4 +1,4 @@
-// Computing outside of compiled functions: where it happens, gradients of functions of tensors, and arrays as text.
+// Computation outside of compiled functions: its mesh, gradients of functions of tensors, and arrays as text.
 #pragma once
 
 #include <concepts>
@@ -12,18 +12,18 @@
 
 namespace karez {
 
-// While it lives, what this thread computes outside of compiled functions without an array among its operands (host
-// arrays, numbers, parameters that nobody has used) lies on this mesh; arrays of another world are errors. What reads a
-// parameter is computed where that is stored. Scopes nest.
+// During its lifetime, computations of this thread outside of compiled functions run on this mesh if none of their
+// operands is an array on a mesh (only host arrays, numbers and parameters that no function has used); arrays of
+// another world are errors. A computation that reads a parameter runs on the mesh that stores it. Scopes nest.
 class Interactive {
  public:
-  explicit Interactive(DeviceMesh mesh,
-                       bool train = true);  // train: dropout acts, and batch norm takes the batch's statistics
+  // train: dropout is active, and batch norm uses the batch's statistics.
+  explicit Interactive(DeviceMesh mesh, bool train = true);
   ~Interactive();
   Interactive(const Interactive&) = delete;
   Interactive& operator=(const Interactive&) = delete;
 
-  static const DeviceMesh* mesh();  // of the innermost; none: null
+  static const DeviceMesh* mesh();  // of the innermost scope; null without one
   static bool training();
 
  private:
@@ -32,12 +32,12 @@ class Interactive {
   const Interactive* before_;
 };
 
-// What value_and_grad gives.
+// The result of value_and_grad.
 struct ValueAndGradients {
   Tensor value;
   std::vector<Tensor> gradients;
 };
-// What gradients are taken of: the parameters, or without any the arguments of these numbers.
+// The variables of the gradients: the parameters, or if there are none the arguments of these numbers.
 struct GradientOf {
   std::vector<Parameter> parameters = {};
   std::vector<int> arguments = {0};
@@ -45,27 +45,27 @@ struct GradientOf {
 ValueAndGradients value_and_gradients(const Body& f, const GradientOf& of, std::vector<Term> arguments,
                                       SourceLine where);
 
-// value_and_grad(f)(x, ...): f(x, ...), a scalar, and its gradients, one for each parameter or argument asked for.
-// Outside of a compiled function and in one.
+// value_and_grad(f)(x, ...): f(x, ...), a scalar, and its gradients, one for each requested parameter or argument.
+// Works both outside of and inside a compiled function.
 template <class F> auto value_and_grad(F f, GradientOf of = {}, SourceLine where = SourceLine::current()) {
   using Call = traced::Caller<F>;
   Body body = [f = std::move(f)](std::span<const Tensor> inputs) mutable { return traced::list(Call::run(f, inputs)); };
   return [body = std::move(body), of = std::move(of), where]<class... Arguments>(Arguments&&... arguments) {
     static_assert(Call::arguments < 0 || Call::arguments == sizeof...(Arguments),
-                  "as many arguments as the function takes");
+                  "the number of arguments must be the function's");
     return value_and_gradients(body, of, {Term(std::forward<Arguments>(arguments), where)...}, where);
   };
 }
 
-// tensor.array(), to be read or waited for: with several ranks all of them ask for it, and where one alone does that is
-// an error, after which nothing was computed.
+// tensor.array(), to be read or waited for. With several ranks, all of them must call it; a call on only one rank is an
+// error, and nothing is computed.
 Array computed(const Tensor& tensor, SourceLine where = SourceLine::current());
 
-// "f32[1024@data, 512]" and the numbers; of a dimension above six the first three and the last three. Waits, and reads
-// all of it.
+// "f32[1024@data, 512]" and the numbers; a dimension with more than six elements shows the first three and the last
+// three. Waits, and reads the whole array.
 std::string print(const Array& array);
 std::ostream& operator<<(std::ostream& out, const Array& array);
-// Outside of a trace as the array that it is; in one its type.
+// Outside of a trace the text of its array, in a trace its type.
 std::string text_of(const Tensor& tensor, SourceLine where = SourceLine::current());
 template <std::same_as<Tensor> T> std::string print(const T& tensor) { return text_of(tensor); }
 template <std::same_as<Tensor> T> std::ostream& operator<<(std::ostream& out, const T& tensor) {

@@ -1,5 +1,5 @@
 // Tests of tensors outside of compiled functions: values against plain loops and against the same function compiled,
-// what is run and how often, meshes, threads, gradients, and errors.
+// which programs run and how often, meshes, threads, gradients, and errors.
 #include "karez/api/interactive.h"
 #include "karez/api/namespace.h"
 
@@ -45,7 +45,7 @@ bool equal_bits(const HostArray& a, const HostArray& b) {
 
 std::string here(SourceLine line = SourceLine::current()) { return print(line); }
 
-// The error's text; whose line, in the same one as the call, it should name.
+// Checks the error's text, which must name the line of the call of expect_error.
 template <class Act>
 void expect_error(Act act, const std::vector<std::string>& parts, SourceLine line = SourceLine::current()) {
   const std::string text = error_of(act);
@@ -54,7 +54,7 @@ void expect_error(Act act, const std::vector<std::string>& parts, SourceLine lin
 }
 std::int64_t compiled(const DeviceMesh& mesh) { return mesh.world->expression_plans->compiled; }
 
-// An array on the mesh, in the layout that these axes say.
+// An array on the mesh, with the partition spec `axes`.
 Array on(const DeviceMesh& mesh, const HostArray& value, std::vector<std::string> axes = {}) {
   return compile(mesh, [axes](Tensor x) { return axes.empty() ? x * 1 : with_layout(x, axes); })(value).value();
 }
@@ -72,7 +72,7 @@ TEST(Interactive, ComputesWithArraysHostArraysAndNumbers) {
   EXPECT_EQ(sum(Tensor(7) + a).item(), 27);
 }
 
-TEST(Interactive, AnotherNumberIsTheSameProgramAnotherShapeIsNot) {
+TEST(Interactive, AnotherNumberReusesTheProgramAnotherShapeDoesNot) {
   World world;
   const DeviceMesh mesh = world.mesh();
   const Array a = on(mesh, three(1, 2, 3));
@@ -85,7 +85,7 @@ TEST(Interactive, AnotherNumberIsTheSameProgramAnotherShapeIsNot) {
   EXPECT_EQ(compiled(mesh), 3);
 }
 
-TEST(Interactive, AttributesAndWhoReadsWhatArePartOfTheStructure) {
+TEST(Interactive, AttributesAndOperandsArePartOfTheStructure) {
   World world;
   const DeviceMesh mesh = world.mesh();
   const Array a = on(mesh, HostArray::of<float>({2, 2}, {1, 2, 3, 4})),
@@ -98,7 +98,7 @@ TEST(Interactive, AttributesAndWhoReadsWhatArePartOfTheStructure) {
   EXPECT_THAT(floats((a + b) - a), ElementsAre(5, 6, 7, 8));
   EXPECT_THAT(floats(a - (b + a)), ElementsAre(-5, -6, -7, -8));
   EXPECT_EQ(compiled(mesh), 7);
-  // The same operations in one word, wired otherwise.
+  // The same operations in one expression, with other operands.
   const Array ones = on(mesh, HostArray::of<float>({2, 2}, {1, 1, 1, 1}));
   EXPECT_EQ(value_and_grad([](Tensor x, Tensor y, Tensor z) { return sum(x * (y - z)); })(ones, a, b).value.item(),
             -16);
@@ -113,28 +113,28 @@ TEST(Interactive, ASharedPartIsComputedOnceAndKept) {
   const Tensor left = shared + 1, right = shared * 2;
   EXPECT_EQ(shared.lazy->producer() == nullptr, false);
   left.read();
-  EXPECT_EQ(shared.lazy->producer(), nullptr) << "it was on the way";
-  EXPECT_NE(right.lazy->producer(), nullptr) << "nobody wanted it";
+  EXPECT_EQ(shared.lazy->producer(), nullptr) << "an intermediate value";
+  EXPECT_NE(right.lazy->producer(), nullptr) << "not needed yet";
   const Array kept = shared.array();
   right.read();
   const auto once = compiled(mesh);
   left.read();
   right.read();
-  EXPECT_EQ(compiled(mesh), once) << "what is there is not computed again";
+  EXPECT_EQ(compiled(mesh), once) << "existing values are not computed again";
   EXPECT_TRUE(equal_bits(kept.read(), exp(a).read()));
 }
 
-TEST(Interactive, WhatNobodyHoldsIsNoResult) {
+TEST(Interactive, ValuesWithoutAHandleAreNotResults) {
   World world;
   const DeviceMesh mesh = world.mesh();
   const Array a = on(mesh, some({256}, 1));
   const auto before = world.held_bytes();
-  const Tensor c = exp(a) * 2 + 1;  // two of them in between
+  const Tensor c = exp(a) * 2 + 1;  // with two intermediate values
   c.array().wait();
   EXPECT_EQ(world.held_bytes() - before, 1024);
   const Tensor d = exp(a), e = d * 2 + 1;
   e.array().wait();
-  EXPECT_EQ(world.held_bytes() - before, 3072) << "somebody holds d";
+  EXPECT_EQ(world.held_bytes() - before, 3072) << "d is still held";
 }
 
 TEST(Interactive, DroppedTensorsLeaveNothing) {
@@ -151,7 +151,7 @@ TEST(Interactive, DroppedTensorsLeaveNothing) {
   EXPECT_EQ(compiled(mesh), 0);
 }
 
-TEST(Interactive, LongChainsRunInPartsAsTheyAreWritten) {
+TEST(Interactive, LongChainsRunInPartsWhileTheyAreWritten) {
   World world;
   const DeviceMesh mesh = world.mesh();
   Tensor x = on(mesh, three(0, 1, 2));
@@ -170,7 +170,7 @@ TEST(Interactive, ChainsThatShareAndForkStayBounded) {
   const DeviceMesh mesh = world.mesh();
   Tensor a = on(mesh, three(1, 1, 1)), b = on(mesh, three(0, 1, 2));
   float p[3] = {1, 1, 1}, y[3] = {0, 1, 2};
-  for (int i = 0; i < 500; ++i) {  // both from both, averaged
+  for (int i = 0; i < 500; ++i) {  // each new value depends on both
     const Tensor next = (a + b) / 2;
     b = (b - a) * 0.5;
     a = next + next - next;
@@ -185,7 +185,7 @@ TEST(Interactive, ChainsThatShareAndForkStayBounded) {
   EXPECT_LE(compiled(mesh), 12);
 }
 
-// Every word on the left is what compile makes of it on the right, bit for bit.
+// Functions that must give the same result, bit for bit, with and without compile.
 using TestedFunction = Tensor (*)(const Tensor&, const Tensor&);
 const std::pair<const char*, TestedFunction> functions[] = {
     {"arithmetic", [](const Tensor& x, const Tensor& y) { return (x + 1.5) * y / (x * x + 2) - y; }},
@@ -233,7 +233,7 @@ TEST_P(SameAsCompiled, BitForBitOnMeshes) {
 }
 INSTANTIATE_TEST_SUITE_P(Functions, SameAsCompiled, ::testing::Range(0, static_cast<int>(std::size(functions))));
 
-TEST(Interactive, LayoutsAreThePlannersOrTheUsers) {
+TEST(Interactive, LayoutsAreChosenByThePlannerOrTheUser) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("data=2");
   const Array a = on(mesh, some({8, 4}, 1), P("data", nullptr));
@@ -248,19 +248,19 @@ TEST(Interactive, LayoutsAreThePlannersOrTheUsers) {
   EXPECT_TRUE(equal_bits(spread.read(), host));
 }
 
-TEST(Interactive, ArraysOfOtherMeshesTravel) {
+TEST(Interactive, ArraysOfOtherMeshesAreTransferred) {
   World world({.devices = 4});
   const DeviceMesh first = world.mesh("data=2"), second = world.mesh("data=2", {.first = 2});
   const Array a = on(first, three(1, 2, 3)), b = on(second, three(10, 20, 30));
   const Tensor c = a + b;
   EXPECT_THAT(floats(c), ElementsAre(11, 22, 33));
-  EXPECT_EQ(c.array().mesh(), first.mesh) << "of the first operand";
+  EXPECT_EQ(c.array().mesh(), first.mesh) << "the mesh of the first operand";
   const Tensor there = b * 2, both = a + there;
   EXPECT_THAT(floats(both), ElementsAre(21, 42, 63));
-  EXPECT_EQ(there.array().mesh(), second.mesh) << "what is made of arrays there is made there";
+  EXPECT_EQ(there.array().mesh(), second.mesh) << "a result is computed on the mesh of its operands";
 }
 
-TEST(Interactive, CompiledFunctionsTakeAndGiveTensors) {
+TEST(Interactive, CompiledFunctionsTakeAndReturnTensors) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("data=2");
   auto f = compile(mesh, [](Tensor x, Tensor y) { return std::pair(x + y, x * y); }, {.name = "pair"});
@@ -274,7 +274,7 @@ TEST(Interactive, CompiledFunctionsTakeAndGiveTensors) {
   EXPECT_THAT(floats(f(w, Tensor(a))[0]), ElementsAre(6, 7, 8));
 }
 
-TEST(Interactive, ParametersAreReadAsTheyStandAtTheCall) {
+TEST(Interactive, ParametersAreReadAtTheTimeOfTheCall) {
   World world;
   const DeviceMesh mesh = world.mesh();
   struct Net : nn::Module {
@@ -290,12 +290,13 @@ TEST(Interactive, ParametersAreReadAsTheyStandAtTheCall) {
   const auto traced = compile(mesh, [&](Tensor v) { return net.fc(v); })(x).value().read();
   step(x).wait();
   const Tensor after = net.fc(x);
-  EXPECT_TRUE(equal_bits(before.read(), traced)) << "read behind the update, asked before it";
-  // The gradient of the sum is x for each row of the weight, and 1 for the bias: 0.5 (1 + 4 + 9 + 1) less.
+  EXPECT_TRUE(equal_bits(before.read(), traced)) << "called before the update, read after it";
+  // The gradient of the sum is x for each row of the weight, and 1 for the bias: the result decreases by 0.5 (1 + 4 + 9
+  // + 1).
   for (int i = 0; i < 2; ++i) EXPECT_NEAR(after.read().data<float>()[i], before.read().data<float>()[i] - 7.5, 1e-5);
 }
 
-TEST(Interactive, WhatReadsParametersIsComputedWhereTheyAreStored) {
+TEST(Interactive, ReadersOfParametersRunOnTheMeshThatStoresThem) {
   World world({.devices = 4});
   const DeviceMesh alone = world.mesh(), two = world.mesh("data=2"), others = world.mesh("data=2", {.first = 2});
   struct Net : nn::Module {
@@ -323,24 +324,26 @@ TEST(Interactive, WhatReadsParametersIsComputedWhereTheyAreStored) {
   EXPECT_EQ(inner.array().mesh(), two.mesh);
   EXPECT_EQ(y.array().mesh(), others.mesh);
   for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(floats(y)[i], floats(want)[i], 1e-6);
-  EXPECT_EQ(first(on(alone, x)).array().mesh(), two.mesh) << "an operand that lies elsewhere travels";
-  EXPECT_EQ(net.fresh(x).array().mesh(), alone.mesh) << "what nobody has stored lies where this is computed";
+  EXPECT_EQ(first(on(alone, x)).array().mesh(), two.mesh) << "an operand on another mesh is transferred";
+  EXPECT_EQ(net.fresh(x).array().mesh(), alone.mesh)
+      << "a parameter that is not stored yet is created on the mesh of the computation";
 
-  optim::Adam adam(first.parameters(), {.lr = 0.1});  // whose own state is new
+  optim::Adam adam(first.parameters(), {.lr = 0.1});  // with new state
   const auto before = floats(world.read(first.weight));
   adam.step(
       value_and_grad([&](Tensor v) { return sum(first(v)); }, {.parameters = first.parameters()})(Tensor(x)).gradients);
   for (std::size_t i = 0; i < before.size(); ++i)
     EXPECT_NEAR(std::abs(floats(world.read(first.weight))[i] - before[i]), 0.1, 1e-3);
+  const SourceLine line_before = SourceLine::current();
   const auto both = value_and_grad([&](Tensor v) { return sum(second(first(v))); }, {.parameters = first.parameters()});
-  const std::vector<std::string> elsewhere = {
-      "variable 'second.weight' lies on mesh(data=2) at 0:2, 0:3; this function is compiled for mesh(data=2) at 0:0, "
-      "0:1",
-      "save, reset the world and load"};
-  expect_error([&] { both(Tensor(x)).value.read(); }, elsewhere);
+  EXPECT_THAT(error_of([&] { both(Tensor(x)).value.read(); }),
+              AllOf(HasSubstr("variable 'second.weight' is on mesh(data=2) at 0:2, 0:3; this function is compiled for "
+                              "mesh(data=2) at 0:0, 0:1"),
+                    HasSubstr("save, reset the world and load"),
+                    HasSubstr(cat("at interactive_test.cc:", line_before.line() + 1))));
 }
 
-TEST(Interactive, WhatItAloneHasUsedLiesWhereTheFirstFunctionWantsIt) {
+TEST(Interactive, ProvisionalVariablesAreRelocatedByTheFirstFunction) {
   struct Net : nn::Module {
     nn::Linear fc{*this, "fc", 3, 4}, out{*this, "out", 4, 2};
     Tensor operator()(Tensor x) { return out(dropout(relu(fc(x)), 0.5)); }
@@ -353,7 +356,7 @@ TEST(Interactive, WhatItAloneHasUsedLiesWhereTheFirstFunctionWantsIt) {
     Net net;
     Interactive there(world.mesh(), false);
     if (looks) {
-      const Tensor y = net(x);  // is it made as it should be?
+      const Tensor y = net(x);  // a first look at the model
       EXPECT_EQ(y.array().mesh(), world.mesh().mesh);
       first = y.read();
     }
@@ -388,9 +391,9 @@ TEST(Interactive, WhatItAloneHasUsedLiesWhereTheFirstFunctionWantsIt) {
     EXPECT_EQ(net(x).array().mesh(), world.mesh("data=2,model=2").mesh);
     if (!looks) continue;
     auto late = compile(world.mesh("data=4"), [&](Tensor v) { return net(v); });
-    EXPECT_THAT(error_of([&] { late(x); }), HasSubstr("lies on mesh(data=2, model=2)")) << "a function has used it";
+    EXPECT_THAT(error_of([&] { late(x); }), HasSubstr("is on mesh(data=2, model=2)")) << "a function has used it";
     world.reset();
-    EXPECT_TRUE(equal_bits(net(x).read(), first)) << "and begins anew as any";
+    EXPECT_TRUE(equal_bits(net(x).read(), first)) << "starts again with its first value";
   }
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 1e-5 * std::abs(losses[0][i]));
 }
@@ -413,12 +416,12 @@ TEST(Interactive, TrainsWithoutACompiledFunction) {
   sgd.set_lr(0);
   sgd.step(value_and_grad(loss, {.parameters = {w}})(x).gradients);
   EXPECT_THAT(floats(world.read(w)), ElementsAre(0.25, 0, 1)) << "the rate is read at each call";
-  EXPECT_EQ(compiled(world.mesh()), programs) << "and is no part of the program";
+  EXPECT_EQ(compiled(world.mesh()), programs) << "the rate is not part of the program";
   const Parameter u("u", {DType::f32, {2}}, constant_init(1)), v("v", {DType::f32, {2}}, constant_init(1));
   optim::SGD both({u, v}, {.lr = 0.25});
   const auto product = [&](Tensor y) { return sum(u * v * 2 * y); };
   for (int i = 0; i < 2; ++i) both.step(value_and_grad(product, {.parameters = {u, v}})(Tensor(1)).gradients);
-  EXPECT_THAT(floats(world.read(u)), ElementsAre(0.25, 0.25)) << "halved, twice";
+  EXPECT_THAT(floats(world.read(u)), ElementsAre(0.25, 0.25)) << "halved twice";
   EXPECT_THAT(floats(world.read(v)), ElementsAre(0.25, 0.25));
 }
 
@@ -431,7 +434,7 @@ TEST(Interactive, GradientsOfFunctionsOfTensors) {
   EXPECT_EQ(value.item(), 3 * (2 + 8 + 36));
   EXPECT_THAT(floats(gradients[0]), ElementsAre(12, 24, 72));
   EXPECT_THAT(floats(gradients[1]), ElementsAre(46));
-  // Inside of a compiled function it is the same.
+  // The result inside of a compiled function is the same.
   auto both = compile(
       world.mesh(), [](Tensor a) { return value_and_grad([](Tensor v) { return sum(exp(v) * v); })(a).gradients[0]; });
   const auto lazy = value_and_grad([](Tensor v) { return sum(exp(v) * v); })(x).gradients[0];
@@ -439,7 +442,7 @@ TEST(Interactive, GradientsOfFunctionsOfTensors) {
   EXPECT_NEAR(lazy.read().data<float>()[0], 2 * std::exp(1.0), 1e-5);
 }
 
-TEST(Interactive, RandomNumbersFollowTheWorldsSeedAndCount) {
+TEST(Interactive, RandomNumbersDependOnTheWorldsSeedAndCount) {
   auto drawn = [](std::uint64_t seed) {
     World world({.seed = seed});
     Interactive there(world.mesh());
@@ -458,12 +461,12 @@ TEST(Interactive, RandomNumbersFollowTheWorldsSeedAndCount) {
       compile(world.mesh(), [](Tensor x) { return dropout(x, 0.5); })(some({64}, 1)).value().read();
   world.reset();
   const Array x = on(world.mesh(), some({64}, 1));
-  EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), traced)) << "as a compiled function's first";
+  EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), traced)) << "equal to the first of a compiled function";
   Interactive train(world.mesh()), eval(world.mesh(), false);
   EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), x.read()));
 }
 
-TEST(Interactive, ErrorsComeAtTheCallWithItsLine) {
+TEST(Interactive, ErrorsOccurAtTheCallAndNameItsLine) {
   World world, other;
   const Array a = on(world.mesh(), three(1, 2, 3)), b = on(other.mesh(), three(1, 2, 3));
   const HostArray two = HostArray::of<float>({2}, {1, 2});
@@ -471,15 +474,15 @@ TEST(Interactive, ErrorsComeAtTheCallWithItsLine) {
   expect_error([&] { return a + b; }, {"arrays of different worlds"});
   const Tensor of_a = a * 2, of_b = b * 2, nowhere = Tensor(two) + 1, ones = full({2}, 1);
   expect_error([&] { return of_a + of_b; }, {"arrays of different worlds"});
-  expect_error([&] { return nowhere.read(); }, {"on which mesh this is computed is not said", "Interactive on(mesh)"});
+  expect_error([&] { return nowhere.read(); }, {"the mesh of this computation is unknown", "Interactive on(mesh)"});
   expect_error([&] { return dropout(ones, 0.5); },
-               {"random numbers outside of a compiled function: on which mesh is not said"});
+               {"random numbers outside of a compiled function: the mesh is unknown"});
   expect_error([&] { return with_layout(ones, P("data")); }, {"with_layout outside of a compiled function"});
-  expect_error([&] { return Tensor().read(); }, {"a tensor that was never made"});
-  expect_error([&] { return relu(Tensor()); }, {"a tensor that was never made"});
+  expect_error([&] { return Tensor().read(); }, {"an uninitialised tensor"});
+  expect_error([&] { return relu(Tensor()); }, {"an uninitialised tensor"});
   EXPECT_THAT(error_of([&] { grad(sum(of_a), {of_a}); }), HasSubstr("value_and_grad(f)(x)"));
   EXPECT_THAT(error_of([&] { value_and_grad([](Tensor x) { return x; }, {.arguments = {1}})(a); }),
-              HasSubstr("argument 1 of 1"));
+              HasSubstr("there is no argument 1; the number of arguments is 1"));
   const auto reads = [&](Tensor x) {
     return expect_error([&] { return sum(x).read(); }, {"whose gradient is being taken"}), sum(x);
   };
@@ -489,7 +492,7 @@ TEST(Interactive, ErrorsComeAtTheCallWithItsLine) {
   expect_error([&] { return of_a.read(), nowhere + of_a; }, {"arrays of different worlds"});
 }
 
-TEST(Interactive, ALaunchesErrorNamesTheLineOfThisCallNotOfOneLikeIt) {
+TEST(Interactive, ALaunchErrorNamesTheLineOfItsCallNotOfAnEqualOne) {
   World world;
   const Array table = on(world.mesh(), three(1, 2, 3));
   auto index = [](std::int64_t i) { return HostArray::of<std::int64_t>({1}, {i}); };
@@ -506,7 +509,7 @@ TEST(Interactive, TracedAndLazyTensorsDoNotMix) {
   const Array a = on(mesh, three(1, 2, 3));
   const Tensor outside = a * 2;
   expect_error([&] { compile(mesh, [&](Tensor x) { return x + outside; })(a); },
-               {"a tensor f32[3] from outside is no part of the program that is being traced: make it an argument"});
+               {"a tensor f32[3] from outside is not part of the program that is being traced: make it an argument"});
   EXPECT_THAT(error_of([&] { compile(mesh, [&](Tensor x) { return x + a; })(a); }), HasSubstr("from outside"));
   Tensor traced;
   compile(mesh, [&](Tensor x) { return traced = x + 1; })(a).wait();
@@ -515,7 +518,7 @@ TEST(Interactive, TracedAndLazyTensorsDoNotMix) {
   std::string shown;
   auto reads = compile(mesh, [&](Tensor x) {
     shown = print(x);
-    return x * outside.item();  // a body may read what is computed outside
+    return x * outside.item();  // a body may read values that are computed outside
   });
   EXPECT_THAT(error_of([&] { reads(a); }), HasSubstr("item reads a single element"));
   EXPECT_EQ(shown, "f32[3] of a program that is being traced");
@@ -524,7 +527,7 @@ TEST(Interactive, TracedAndLazyTensorsDoNotMix) {
               ElementsAre(12, 24, 36));
 }
 
-TEST(Interactive, OfAWorldThatIsGoneIsAnError) {
+TEST(Interactive, UseAfterItsWorldEndedIsAnError) {
   Tensor pending, done;
   {
     World world;
@@ -533,12 +536,12 @@ TEST(Interactive, OfAWorldThatIsGoneIsAnError) {
     done = a * 3;
     done.read();
   }
-  EXPECT_THAT(error_of([&] { pending.read(); }), HasSubstr("of a world that is gone"));
-  EXPECT_THAT(error_of([&] { done.read(); }), HasSubstr("of a world that is gone"));
-  EXPECT_THAT(error_of([&] { (void)(pending + 1); }), HasSubstr("of a world that is gone"));
+  EXPECT_THAT(error_of([&] { pending.read(); }), HasSubstr("of a world that no longer exists"));
+  EXPECT_THAT(error_of([&] { done.read(); }), HasSubstr("of a world that no longer exists"));
+  EXPECT_THAT(error_of([&] { (void)(pending + 1); }), HasSubstr("of a world that no longer exists"));
 }
 
-TEST(Interactive, HostBytesAreCopiedUnlessGivenAway) {
+TEST(Interactive, HostBytesAreCopiedUnlessMoved) {
   World world;
   Interactive there(world.mesh());
   HostArray mine = three(1, 2, 3);
@@ -547,7 +550,7 @@ TEST(Interactive, HostBytesAreCopiedUnlessGivenAway) {
   EXPECT_THAT(floats(y), ElementsAre(2, 3, 4));
   x.read().data<float>()[0] = 100;
   EXPECT_THAT(floats(relu(x)), ElementsAre(1, 2, 3));
-  EXPECT_THAT(floats(x), ElementsAre(1, 2, 3)) << "no call writes over its argument";
+  EXPECT_THAT(floats(x), ElementsAre(1, 2, 3)) << "no call overwrites its argument";
   HostArray given = three(4, 5, 6);
   const std::byte* bytes = given.bytes();
   const Tensor z = std::move(given);
@@ -574,7 +577,7 @@ TEST(Interactive, ThreadsShareTensors) {
   }
 }
 
-TEST(Interactive, AResetForgetsProgramsNotTensors) {
+TEST(Interactive, AResetDeletesProgramsNotTensors) {
   World world;
   const DeviceMesh mesh = world.mesh();
   const Array a = on(mesh, three(1, 2, 3));

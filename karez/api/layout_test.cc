@@ -1,5 +1,5 @@
-// Tests of with_layout through the compiler: a value of its own for each, what it costs, and hints that a stored
-// parameter contradicts.
+// Tests of with_layout through the compiler: each call makes a separate value, its cost, and hints that contradict a
+// stored parameter.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST(WithLayout, TwoLayoutsOfOneValueAreTwoValues) {
     EXPECT_THAT(laid(f, pass), ::testing::UnorderedElementsAre("f32[8@data, 6]", "f32[8, 6@data@model]")) << pass;
 }
 
-TEST(WithLayout, CostsNothingWhereTheValueLiesSo) {
+TEST(WithLayout, CostsNothingIfTheValueHasTheLayout) {
   World world;
   auto calls = [&](auto body) {
     auto f = compile(world.mesh(), body);
@@ -64,7 +64,7 @@ TEST(WithLayout, CostsNothingWhereTheValueLiesSo) {
             calls([](Tensor x) { return exp(x) * 0 + x * 2 * 3; }));
 }
 
-TEST(WithLayout, NeitherPassesNorGradientsLookThroughItWrongly) {
+TEST(WithLayout, PassesAndGradientsTreatItCorrectly) {
   World world({.devices = 2});
   auto f = compile(world.mesh("data=2"), [](Tensor x) {
     Tensor split = with_layout(x, P("data")), whole = with_layout(split, P(nullptr));
@@ -73,7 +73,7 @@ TEST(WithLayout, NeitherPassesNorGradientsLookThroughItWrongly) {
   EXPECT_THAT(list(f(ones({5})).value().read()), Each(5.0f));
 }
 
-TEST(WithLayout, OfAParameterSaysHowItIsStored) {
+TEST(WithLayout, OfAParameterFixesItsStoredLayout) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("model=2");
   Parameter w("w", {DType::f32, {4, 6}}, constant_init(1));
@@ -84,7 +84,7 @@ TEST(WithLayout, OfAParameterSaysHowItIsStored) {
   EXPECT_THAT(error_of([&] {
                 hinted(P("model", nullptr), {.rules = {{"w", P(nullptr, "model")}}})(ones({3, 4}));
               }),
-              AllOf(HasSubstr("rule 'w' wants w as f32[4, 6@model]"), HasSubstr("f32[4@model, 6]")));
+              AllOf(HasSubstr("rule 'w' requires w as f32[4, 6@model]"), HasSubstr("f32[4@model, 6]")));
   EXPECT_THAT(
       error_of([&] {
         compile(mesh, [&](Tensor x) {
@@ -92,7 +92,7 @@ TEST(WithLayout, OfAParameterSaysHowItIsStored) {
           return rows + matmul(x, with_layout(w, P(nullptr)));
         })(ones({3, 4}));
       }),
-      AllOf(HasSubstr("parameter 'w' is wanted as f32[4, 6;]"),
+      AllOf(HasSubstr("parameter 'w' is requested as f32[4, 6;]"),
             HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"), HasSubstr("layout_test.cc:")));
   EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f));
   EXPECT_EQ(world.layout(w), Layout{S(0)});
@@ -102,7 +102,7 @@ TEST(WithLayout, OfAParameterSaysHowItIsStored) {
       }),
       AllOf(HasSubstr("'w' stored as f32[4, 6@model]"), HasSubstr("an earlier function stored it as f32[4@model, 6]")));
   EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f))
-      << "the same again is no contradiction";
+      << "the same layout again is no contradiction";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests of what a function keeps and what it lets go: signatures, plans, memory, and the bytes of its arguments.
+// Tests of what a function keeps and frees: signatures, plans, memory, and the bytes of its arguments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -28,7 +28,7 @@ HostArray filled(Shape shape, float value) {
   return out;
 }
 
-// Whether the world's session comes to hold so many plans within a minute: they leave behind the caller's back.
+// Whether the world's session holds this many plans within a minute: they are unloaded asynchronously.
 bool comes_to(const DeviceMesh& mesh, int plans) {
   auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (mesh.world->session.plans() != plans) {
@@ -39,13 +39,13 @@ bool comes_to(const DeviceMesh& mesh, int plans) {
 }
 
 std::int64_t resident_bytes() {
-  malloc_trim(0);  // what is free but not given back is no growth
+  malloc_trim(0);  // returns free memory to the system, so that it does not count as growth
   std::int64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages >> pages;
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-TEST(Keep, TheSignatureNotCalledForLongestGoes) {
+TEST(Keep, TheLeastRecentlyCalledSignatureIsDropped) {
   World world;
   int traced = 0;
   auto f = compile(world.mesh(),
@@ -56,18 +56,18 @@ TEST(Keep, TheSignatureNotCalledForLongestGoes) {
                    {.keep = 3});
   auto call = [&](std::int64_t n) { return f(filled({n}, 2)).item(); };
   for (std::int64_t n : {1, 2, 3}) EXPECT_EQ(call(n), 2.0 * static_cast<double>(n));
-  EXPECT_EQ(call(1), 2);  // 2 is now the oldest
+  EXPECT_EQ(call(1), 2);  // 2 is now the least recently used
   EXPECT_EQ(call(4), 8);
   EXPECT_EQ(f.signatures(), 3);
   EXPECT_EQ(traced, 4);
   for (std::int64_t n : {1, 3, 4}) EXPECT_EQ(call(n), 2.0 * static_cast<double>(n));
   EXPECT_EQ(traced, 4) << "these were kept";
   EXPECT_EQ(call(2), 4);
-  EXPECT_EQ(traced, 5) << "this one was let go";
+  EXPECT_EQ(traced, 5) << "this one was dropped";
   EXPECT_TRUE(comes_to(world.mesh(), 3));
 }
 
-TEST(Keep, SixteenUnlessSaidAndAtLeastOne) {
+TEST(Keep, SixteenByDefaultAndAtLeastOne) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) { return sum(x); });
   for (std::int64_t n = 1; n <= 20; ++n) f(filled({n}, 1)).wait();
@@ -76,21 +76,19 @@ TEST(Keep, SixteenUnlessSaidAndAtLeastOne) {
   try {
     compile(world.mesh(), [](Tensor x) { return x; }, {.keep = 0});
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "compile: keep = 0; at least the signature that is called must be kept");
-  }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "compile: keep is 0; it must be at least 1"); }
 }
 
-TEST(Keep, ALaunchInFlightOnAPlanThatWasLetGoEndsAsItShould) {
+TEST(Keep, ALaunchInFlightOnADroppedPlanEndsNormally) {
   World world({.devices = 2});
   auto f = compile(world.mesh("data=2"), [](Tensor x) { return sum(x * x); }, {.keep = 1});
   std::vector<Future> futures;
-  for (std::int64_t n = 1; n <= 12; ++n) futures.push_back(f(filled({1000 * n}, 1)));  // each lets the one before go
+  for (std::int64_t n = 1; n <= 12; ++n) futures.push_back(f(filled({1000 * n}, 1)));  // each drops the previous one
   for (std::size_t i = 0; i < futures.size(); ++i) EXPECT_EQ(futures[i].item(), 1000.0 * static_cast<double>(i + 1));
   EXPECT_TRUE(comes_to(world.mesh(), 1));
 }
 
-TEST(Keep, WhatNobodyHoldsIsFreedWithItsFunction) {
+TEST(Keep, PlansAreFreedWithTheirFunction) {
   World world;
   std::optional<Future> last;
   {
@@ -99,18 +97,18 @@ TEST(Keep, WhatNobodyHoldsIsFreedWithItsFunction) {
     f(filled({3}, 1)).wait();
     last = other(filled({4}, 1));
   }
-  EXPECT_EQ(last->item(), 4) << "its function is gone";
+  EXPECT_EQ(last->item(), 4) << "its function no longer exists";
   EXPECT_TRUE(comes_to(world.mesh(), 0));
 }
 
-TEST(Keep, ThePlanOfFirstValuesGoesAfterItRan) {
+TEST(Keep, ThePlanOfFirstValuesIsUnloadedAfterItRan) {
   World world;
   struct Net : nn::Module {
     nn::Linear fc{*this, "fc", 4, 2};
   } net;
   auto f = compile(world.mesh(), [&](Tensor x) { return net.fc(x); });
   f(filled({3, 4}, 1)).wait();
-  EXPECT_TRUE(comes_to(world.mesh(), 1)) << "only that of the function itself";
+  EXPECT_TRUE(comes_to(world.mesh(), 1)) << "only the function's own plan";
 }
 
 TEST(Keep, FunctionsOutliveAReset) {
@@ -122,7 +120,7 @@ TEST(Keep, FunctionsOutliveAReset) {
   EXPECT_TRUE(comes_to(world.mesh(), 1));
 }
 
-TEST(Keep, WhyAFunctionIsCompiledAgainIsSaidOnce) {
+TEST(Keep, TheReasonForCompilingAgainIsReportedOnce) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) { return sum(x); }, {.name = "loss"});
   testing::internal::CaptureStderr();
@@ -138,10 +136,10 @@ TEST(Keep, WhyAFunctionIsCompiledAgainIsSaidOnce) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// A tiny model called with so many batch sizes. Each signature makes and frees a plan, its kernels and its graph.
-TEST(Keep, FourHundredBatchSizesTakeNoMoreThanTenMegabytes) {
+// A small model called with many batch sizes. Each signature makes and frees a plan, its kernels and its graph.
+TEST(Keep, FourHundredBatchSizesTakeAtMostTenMegabytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr bool counts = false;  // freed memory lies in quarantine
+  constexpr bool counts = false;  // freed memory stays in quarantine
 #else
   constexpr bool counts = true;
 #endif
@@ -156,8 +154,8 @@ TEST(Keep, FourHundredBatchSizesTakeNoMoreThanTenMegabytes) {
     sgd.step(grad(loss, net.parameters()));
     return loss;
   });
-  for (std::int64_t n = 408; n < 448; ++n)
-    step(filled({n, 8}, 1)).wait();  // as large as the last of those counted: the tensors of the 16 kept
+  // Sizes as large as the last counted ones: 16 signatures are kept with their tensors.
+  for (std::int64_t n = 408; n < 448; ++n) step(filled({n, 8}, 1)).wait();
   const std::int64_t before = resident_bytes();
   for (std::int64_t n = 8; n < 408; ++n) step(filled({n, 8}, 1)).wait();
   const std::int64_t grown = resident_bytes() - before;
@@ -167,7 +165,7 @@ TEST(Keep, FourHundredBatchSizesTakeNoMoreThanTenMegabytes) {
   EXPECT_EQ(step.signatures(), 16);
 }
 
-// The array is overwritten as soon as the call has returned, and the launch still sees what was in it.
+// The array is overwritten as soon as the call has returned, but the launch reads the previous contents.
 TEST(Arguments, MayBeWrittenAsSoonAsTheCallReturns) {
   World world({.devices = 2});
   auto f = compile(world.mesh("data=2"), [](Tensor x) { return sum(x); });
@@ -185,7 +183,7 @@ TEST(Arguments, MayBeWrittenAsSoonAsTheCallReturns) {
   }
 }
 
-TEST(Arguments, MovedByOneOfTwoHoldersAreNotGivenAway) {
+TEST(Arguments, MovedByOneOfTwoOwnersAreNotDonated) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) { return sum(x); });
   const Shape shape{64, 4096};
@@ -199,7 +197,7 @@ TEST(Arguments, MovedByOneOfTwoHoldersAreNotGivenAway) {
   EXPECT_GE(world.mesh().world->copies.allocated(), 1);
 }
 
-TEST(Arguments, MovedByTheirOnlyHolderAreNotCopied) {
+TEST(Arguments, MovedByTheirOnlyOwnerAreNotCopied) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x) { return sum(x); });
   for (int i = 0; i < 5; ++i) EXPECT_EQ(f(filled({1000}, 1)).item(), 1000);
@@ -207,16 +205,16 @@ TEST(Arguments, MovedByTheirOnlyHolderAreNotCopied) {
   EXPECT_EQ(world.mesh().world->copies.allocated(), 0);
 }
 
-TEST(Arguments, CopiesUseTheSameMemoryStepAfterStep) {
+TEST(Arguments, CopiesReuseMemoryInEachStep) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x, Tensor y) { return sum(x) + sum(y); });
   HostArray x = filled({1000}, 1), y = filled({10}, 1);
-  std::vector<Future> kept;  // a future holds its results, not what it was computed from
+  std::vector<Future> kept;  // a future holds its results, not its arguments
   for (int i = 0; i < 100; ++i) {
     kept.push_back(f(x, y));
     EXPECT_EQ(kept.back().item(), 1010);
   }
-  EXPECT_LE(world.mesh().world->copies.allocated(), 4) << "two arrays, of this launch and of the one before";
+  EXPECT_LE(world.mesh().world->copies.allocated(), 4) << "two arrays, of this launch and of the previous one";
 }
 
 }  // namespace

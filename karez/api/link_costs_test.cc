@@ -1,4 +1,4 @@
-// Tests of what links cost by their class.
+// Tests of the costs of links by their class.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace {
 constexpr const char* measured =
     "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @tcp alpha=2 beta=0.2 link @own alpha=3 beta=0.3";
 
-// Ranks of two devices each.
+// A mesh of ranks with two devices each.
 Mesh mesh_of(const char* axes, std::vector<int> ranks) {
   Mesh out = Mesh::parse(axes);
   for (std::size_t at = 0; at < out.devices.size(); ++at) out.devices[at] = {ranks.at(at), static_cast<int>(at) % 2};
@@ -28,48 +28,48 @@ double alpha(const char* axis, const std::vector<Mesh>& meshes, const RankTopolo
   return found.of_axis(axis).alpha;
 }
 
-TEST(LinkCosts, AnAxisWithoutAnEntryTakesThatOfTheFarthestLinkAlongIt) {
+TEST(LinkCosts, AnAxisWithoutAnEntryUsesTheClassOfItsSlowestLink) {
   const std::vector<Mesh> meshes{mesh_of("a=2,b=2,c=2", {0, 0, 1, 1, 2, 2, 3, 3})};
   const RankTopology two{{0, 0, 1, 1}}, one{{0, 0, 0, 0}};
-  EXPECT_EQ(alpha("a", meshes, two), 2) << "from host to host";
-  EXPECT_EQ(alpha("b", meshes, two), 1) << "from rank to rank of a host";
+  EXPECT_EQ(alpha("a", meshes, two), 2) << "between hosts";
+  EXPECT_EQ(alpha("b", meshes, two), 1) << "between ranks of a host";
   EXPECT_EQ(alpha("c", meshes, two), 1) << "within a rank";
   EXPECT_EQ(alpha("a", meshes, one), 1);
-  EXPECT_EQ(alpha("a", {mesh_of("a=4", {0, 1, 2, 3})}, {{0, 0, 0, 1}}), 2) << "the last of them lies elsewhere";
+  EXPECT_EQ(alpha("a", {mesh_of("a=4", {0, 1, 2, 3})}, {{0, 0, 0, 1}}), 2) << "the last one is on another host";
   EXPECT_EQ(alpha("b", {mesh_of("a=2,b=2", {0, 1, 2, 3})}, {{0, 0, 0, 1}}), 2) << "in one group of two";
 }
 
-TEST(LinkCosts, WhereTcpIsForcedOnlyARankItselfIsNear) {
+TEST(LinkCosts, WithForcedTcpOnlyLinksWithinARankAreFast) {
   const std::vector<Mesh> meshes{mesh_of("b=2,c=2", {0, 0, 1, 1})};
   EXPECT_EQ(alpha("b", meshes, {{0, 0}, "tcp"}), 2);
   EXPECT_EQ(alpha("b", meshes, {{0, 0}, "shm"}), 1);
   EXPECT_EQ(alpha("c", meshes, {{0, 0}, "tcp"}), 1);
 }
 
-TEST(LinkCosts, AnEntryOfItsOwnCountsAndWithoutOneOfTheClassThatOfAllLinks) {
+TEST(LinkCosts, AnAxisEntryTakesPrecedenceAndTheDefaultLinkIsTheFallback) {
   const RankTopology two{{0, 1}};
   EXPECT_EQ(alpha("own", {mesh_of("own=2", {0, 1})}, two), 3);
   EXPECT_EQ(alpha("a", {mesh_of("a=2", {0, 1})}, two, "link alpha=9 beta=9 link @shm alpha=1 beta=0.1"), 9);
-  EXPECT_EQ(alpha("tcp", {mesh_of("tcp=2", {0, 0})}, two), 2) << "named like a class: the entry is its own";
+  EXPECT_EQ(alpha("tcp", {mesh_of("tcp=2", {0, 0})}, two), 2) << "an axis named like a class has no entry of its own";
 }
 
-TEST(LinkCosts, WithinARankTheClassLocalCountsWhereTheTableHasIt) {
+TEST(LinkCosts, WithinARankTheLocalClassIsUsedIfTheTableHasIt) {
   const char* table = "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @local alpha=4 beta=0.1";
   const std::vector<Mesh> meshes{mesh_of("b=2,c=2", {0, 0, 1, 1})};
   EXPECT_EQ(alpha("c", meshes, {{0, 0}}, table), 4);
-  EXPECT_EQ(alpha("b", meshes, {{0, 0}}, table), 1) << "from rank to rank";
+  EXPECT_EQ(alpha("b", meshes, {{0, 0}}, table), 1) << "between ranks";
   EXPECT_EQ(alpha("a", {mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 1)
-      << "the farthest of two meshes";
+      << "the slowest of two meshes";
 }
 
-TEST(LinkCosts, OfAxesOfOneNameTheFarthestCounts) {
+TEST(LinkCosts, ForAxesOfOneNameTheSlowestClassIsUsed) {
   const RankTopology two{{0, 1}};
   for (const auto& meshes : {std::vector{mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})},
                              std::vector{mesh_of("a=2", {0, 1}), mesh_of("a=2", {0, 0})}})
     EXPECT_EQ(alpha("a", meshes, two), 2);
 }
 
-TEST(LinkCosts, BetweenPlacementsTheFarthestOfAllRanksCounts) {
+TEST(LinkCosts, BetweenPlacementsTheSlowestClassOfAllRanksIsUsed) {
   const char* table =
       "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @local alpha=4 beta=0.1 link @tcp alpha=2 beta=0.2";
   EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {0})}, {{0, 0}}, table), 4);
@@ -79,9 +79,9 @@ TEST(LinkCosts, BetweenPlacementsTheFarthestOfAllRanksCounts) {
   EXPECT_EQ(alpha("stage", {mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 9) << "one placement";
 }
 
-// A product whose layout hangs on what a byte costs: over links that cost nothing it is split over all, over others
-// each computes it whole.
-TEST(LinkCosts, ThePlannerTakesTheClassThatJoinsTheRanks) {
+// A product with a layout that depends on the cost of a byte: over free links it is split over both ranks, over
+// expensive links each rank computes all of it.
+TEST(LinkCosts, ThePlannerUsesTheClassBetweenTheRanks) {
   auto moves = [](const char* link) {
     const auto table = std::filesystem::temp_directory_path() / cat("karez-link-costs-", getpid());
     std::ofstream(table)

@@ -1,4 +1,4 @@
-// A load is an op of all ranks: files of one content on each of them, or nothing changes.
+// Tests of loads by several ranks: files of equal contents on each of them, or nothing changes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ struct LoadOfRanks : ::testing::Test {
     return path;
   }
 
-  // What each rank is told by its load, and the value of w after it, where the program goes on.
+  // The error of each rank's load, and the value of w after it.
   struct RankResults {
     std::vector<std::string> texts;
     std::vector<double> values;
@@ -53,7 +53,7 @@ struct LoadOfRanks : ::testing::Test {
   }
 };
 
-TEST_F(LoadOfRanks, TakesFilesOfOneContentWhateverTheyAreCalled) {
+TEST_F(LoadOfRanks, AcceptsFilesOfEqualContentsUnderAnyNames) {
   for (const bool used : {false, true}) {
     const std::string paths[] = {made("a", 5), made("b", 5)};
     const RankResults all = load_on_ranks(used, [&](int rank) { return paths[rank]; });
@@ -62,22 +62,23 @@ TEST_F(LoadOfRanks, TakesFilesOfOneContentWhateverTheyAreCalled) {
   }
 }
 
-TEST_F(LoadOfRanks, ChangesNothingWhereFilesDiffer) {
+TEST_F(LoadOfRanks, ChangesNothingIfFilesDiffer) {
   for (const bool used : {false, true}) {
     const std::string paths[] = {made("a", 5), made("b", 6)};
     const RankResults all = load_on_ranks(used, [&](int rank) { return paths[rank]; });
-    EXPECT_THAT(all.texts, Each(AllOf(HasSubstr("ranks 0 and 1 differ in a load"), HasSubstr("files of one content"))));
+    EXPECT_THAT(all.texts,
+                Each(AllOf(HasSubstr("ranks 0 and 1 differ in a load"), HasSubstr("files of equal contents"))));
     EXPECT_THAT(all.values, Each(2));
   }
 }
 
-TEST_F(LoadOfRanks, ChangesNothingWhereOneRankHasNoFileOrDoesNotLoad) {
+TEST_F(LoadOfRanks, ChangesNothingIfOneRankHasNoFileOrDoesNotLoad) {
   const std::string good = made("a", 5);
   for (const bool used : {false, true})
     for (const std::string& other : {folder + "/none", std::string()}) {
       const RankResults all = load_on_ranks(used, [&](int rank) { return rank == 0 ? good : other; });
-      EXPECT_THAT(all.texts[0], HasSubstr("rank 0 asks for a load"));
-      EXPECT_THAT(all.texts[0], HasSubstr("where rank 1 comes to "));
+      EXPECT_THAT(all.texts[0], HasSubstr("rank 0 requests a load"));
+      EXPECT_THAT(all.texts[0], HasSubstr("but rank 1 is at "));
       if (!other.empty()) EXPECT_THAT(all.texts[1], HasSubstr("none"));
       EXPECT_THAT(all.values, Each(2));
     }

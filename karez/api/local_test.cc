@@ -1,4 +1,5 @@
-// Arguments of several ranks: wholes that are compared, and parts of which each rank gives its own.
+// Tests of arguments on several ranks: whole arrays, which are compared, and arrays of which each rank gives its own
+// part.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +39,7 @@ struct Net : nn::Module {
   Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
 };
 
-// A few steps; `give` makes an argument of a whole.
+// The losses of a few steps; `give` makes an argument of a whole array.
 std::vector<double> train(WorldOptions options, const char* mesh, std::int64_t batch,
                           const std::function<Argument(const HostArray& whole)>& give, FunctionOptions function = {}) {
   options.seed = 7;
@@ -67,13 +68,13 @@ std::vector<std::string> errors_by_rank(int ranks, const std::function<void(cons
   return out;
 }
 
-using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;  // by rank: its rows
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;  // rows by rank
 
 struct PartsCase {
   const char* mesh;
-  int each;  // devices of a rank
+  int each;  // devices per rank
   std::int64_t batch;
-  bool says;  // how many rows the whole has
+  bool says;  // whether `rows` is given
   Ranges ranges;
 };
 
@@ -87,7 +88,7 @@ TEST(PartsOfArguments, GiveTheLossesOfWholeArrays) {
                                                      {"model=2", 1, 4, true, {{0, 4}, {0, 4}}}}) {
     const std::vector<double> whole = train({}, "", one.batch, [](const HostArray& array) { return Argument(array); });
     const std::vector<double> alone = train({}, "", one.batch, [](const HostArray& array) { return local(array); });
-    EXPECT_EQ(alone, whole) << "of one rank the part is the whole";
+    EXPECT_EQ(alone, whole) << "on one rank the part is the whole";
     on_ranks(static_cast<int>(one.ranges.size()), [&](const Ranks& here) {
       const auto [from, to] = one.ranges[static_cast<std::size_t>(here.rank)];
       auto give = [&, from = from, to = to](const HostArray& array) {
@@ -118,7 +119,7 @@ TEST(PartsOfArguments, OfMicroBatchesGiveTheLossesOfWholeArrays) {
       EXPECT_NEAR(alone[s], whole[s], 1e-10 * std::abs(whole[s])) << one.mesh;
     on_ranks(static_cast<int>(one.ranges.size()), [&](const Ranks& here) {
       const auto [from, to] = one.ranges[static_cast<std::size_t>(here.rank)];
-      for (const bool both : {true, false}) {  // the targets whole, on every rank
+      for (const bool both : {true, false}) {  // false: the targets are whole on every rank
         auto give = [&, from = from, to = to](const HostArray& array) {
           return array.shape()[1] == 6 || both ? local(rows_of(array, from, to), one.says ? one.batch : 0)
                                                : Argument(array);
@@ -134,7 +135,7 @@ TEST(PartsOfArguments, OfMicroBatchesGiveTheLossesOfWholeArrays) {
 }
 
 // A net of two stages, each on an axis `data`; ranks are numbered along the last axis of the mesh.
-TEST(PartsOfArguments, OfStagesAreReadWhereTheyLie) {
+TEST(PartsOfArguments, OfStagesAreReadOnTheirPlacement) {
   const auto staged = [](const DeviceMesh&) { return FunctionOptions{.placements = {{"fc1", 0}, {"fc2", 1}}}; };
   struct Case {
     const char* mesh;
@@ -171,8 +172,8 @@ TEST(PartsOfArguments, OfMicroBatchesKeepTheOrderOfRows) {
     for (const bool split : {false, true}) {
       auto f = compile(world.mesh("d=2"),
                        [&](Tensor x, Tensor y, Tensor w) {
-                         const Tensor rows =
-                             x * 3.0 + y + w;  // of parts, of a whole of the host and of an array on the mesh
+                         // The arguments are parts, a whole host array and an array on the mesh.
+                         const Tensor rows = x * 3.0 + y + w;
                          const Tensor columns = transpose(rows, {1, 0}), count = sum(x);
                          const Tensor rest = rows / count;  // a sum over the batch that micro-batches wait for
                          return std::vector<Tensor>{
@@ -194,16 +195,13 @@ TEST(PartsOfArguments, OfMicroBatchesKeepTheOrderOfRows) {
   });
 }
 
-TEST(PartsOfArguments, OfMicroBatchesThatHaveNoMeaningAreErrors) {
+TEST(PartsOfArguments, OfMicroBatchesThatAreInvalidAreErrors) {
   for (const std::string& text : errors_by_rank(2, [](const Ranks& here) {
          train({.ranks = here}, "data=2", 6, [&](const HostArray& array) { return local(rows_of(array, 0, 3)); },
                {.microbatches = 2});
        }))
-    EXPECT_THAT(
-        text,
-        HasSubstr(
-            "arg0, parts by local(), is f64[6, 6] on 2 devices in microbatches=2: each device has as many rows of each "
-            "micro-batch, so that 4 must divide 6"));
+    EXPECT_THAT(text, HasSubstr("arg0, parts by local(), is f64[6, 6] on 2 devices in microbatches=2: each device must "
+                                "have equally many rows of each micro-batch, so 4 must divide 6"));
   for (const std::string& text : errors_by_rank(3, [](const Ranks& here) {
          World world({.ranks = here});
          const DeviceMesh two = world.mesh("data=2", {.devices = {0, 1}}),
@@ -212,29 +210,27 @@ TEST(PartsOfArguments, OfMicroBatchesThatHaveNoMeaningAreErrors) {
          auto f = compile(two, [&](Tensor x) { return sum(net(x)); }, {.placements = {{"fc1", two}, {"fc2", other}}});
          f(local(HostArray(TensorType{DType::f64, {2, 6}}))).wait();
        }))
-    EXPECT_THAT(text,
-                ::testing::AnyOf(
-                    HasSubstr("which are placements of the function that this rank has devices of; give the whole"),
-                    HasSubstr("rank 1: it ends its world")));
+    EXPECT_THAT(text, ::testing::AnyOf(
+                          HasSubstr("which are placements of the function with devices of this rank; give the whole"),
+                          HasSubstr("rank 1: it ends its world")));
 }
 
-TEST(PartsOfArguments, OfAnotherSizeAreRefusedWithTheSizesThatFit) {
+TEST(PartsOfArguments, OfAWrongSizeAreRefusedWithThePossibleSizes) {
   const auto texts = errors_by_rank(2, [](const Ranks& here) {
     train({.ranks = here}, "data=2", 5, [](const HostArray& array) { return local(rows_of(array, 0, 4), 6); });
   });
   for (std::size_t rank = 0; rank < 2; ++rank)
-    EXPECT_THAT(
-        texts[rank],
-        HasSubstr(base::cat("a part by local(), is f64[4, 6] of a whole of 6 rows; rank ", rank,
-                            " holds f64[6, 6] where it lies as f64[6, 6;], f64[3, 6] where it lies as f64[6@data, 6]; "
-                            "local(array, ROWS) says how many rows the whole has")));
+    EXPECT_THAT(texts[rank],
+                HasSubstr(base::cat("a part by local(), is f64[4, 6] of a whole of 6 rows; rank ", rank,
+                                    " holds f64[6, 6] if the whole is f64[6, 6;], f64[3, 6] if the whole is "
+                                    "f64[6@data, 6]; give the number of rows of the whole by local(array, ROWS)")));
   EXPECT_THAT(
       error_of([] { train({}, "", 4, [](const HostArray&) { return local(HostArray::of<double>({}, {1})); }); }),
-      HasSubstr("is f64[]; what a rank has a part of has rows"));
-  EXPECT_EQ(error_of([] { local(HostArray()); }), "local() of an array never made");
+      HasSubstr("is f64[]; an argument in parts must have 1 to 16 dimensions"));
+  EXPECT_EQ(error_of([] { local(HostArray()); }), "local() of an uninitialised array");
 }
 
-TEST(PartsOfArguments, OfRanksThatReckonWithAnotherWholeAreAnotherProgram) {
+TEST(PartsOfArguments, OfDifferentWholesOnTwoRanksAreDifferentPrograms) {
   const auto texts = errors_by_rank(2, [](const Ranks& here) {
     train({.ranks = here}, "data=2", 4,
           [&](const HostArray& array) { return local(rows_of(array, 0, here.rank == 0 ? 2 : 1)); });
@@ -242,7 +238,7 @@ TEST(PartsOfArguments, OfRanksThatReckonWithAnotherWholeAreAnotherProgram) {
   EXPECT_THAT(texts, Each(HasSubstr("the ranks do not run the same program")));
 }
 
-// Calls of which the second argument of rank 1 is another one in the call that is told, as `spoil` makes it.
+// The error of each rank in calls in which `spoil` changes the second argument of rank 1 in call `bad`.
 std::vector<std::string> told_of_arguments(InputCheck check, int calls, int bad, Shape shape,
                                            const std::function<void(HostArray&)>& spoil) {
   return errors_by_rank(3, [&](const Ranks& here) {
@@ -262,33 +258,31 @@ void spoil_all(HostArray& array) {
 }
 void spoil_one(HostArray& array) { array.data<double>()[5] = 50; }
 
-TEST(InputsOfRanks, ThatDifferInAnEarlyCallAreNamedBeforeItBegins) {
+TEST(InputsOfRanks, ThatDifferInAnEarlyCallAreReportedBeforeItBegins) {
   const std::string expected =
-      "a call of function 'step' \\(local_test.cc:[0-9]+\\), number 3: ranks (0 and 1|1 and 2) give it different "
+      "a call of function 'step' \\(local_test.cc:[0-9]+\\), number 3: ranks (0 and 1|1 and 2) pass different "
       "arguments\n"
       "rank [01]: arg1: f64\\[6000\\] with the hash [0-9]+\nrank [12]: arg1: f64\\[6000\\] with the hash [0-9]+\n"
-      "an array is the whole on every rank, unless local\\(array\\) says that it is this rank's part";
+      "an array is the whole on every rank, unless local\\(array\\) marks it as this rank's part";
   for (InputCheck check : {InputCheck::sampled, InputCheck::full})
     EXPECT_THAT(told_of_arguments(check, 3, 2, {6000}, spoil_one), Each(::testing::MatchesRegex(expected)));
   EXPECT_THAT(told_of_arguments(InputCheck::off, 3, 2, {6000}, spoil_one), Each("no error"));
 }
 
-TEST(InputsOfRanks, ThatDifferLaterAreNamedWithoutAWait) {
+TEST(InputsOfRanks, ThatDifferInALaterCallAreReportedWithoutAWait) {
   const std::string expected =
-      "a call of function 'step' \\(local_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2|0 and 2) give it different "
-      "arguments: arg1; an array is the "
-      "whole on "
-      "every rank, unless local\\(array\\) says that it is this rank's part";
+      "a call of function 'step' \\(local_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2|0 and 2) pass different arguments: "
+      "arg1; an array is the whole on every rank, unless local\\(array\\) marks it as this rank's part";
   for (const Shape& shape : {Shape{6}, Shape{100'000}})
     for (const std::string& text : told_of_arguments(InputCheck::sampled, 9, 6, shape, spoil_all))
       EXPECT_THAT(text, ::testing::ContainsRegex(expected));
   EXPECT_THAT(told_of_arguments(InputCheck::sampled, 9, 6, {6}, spoil_one),
               Each(HasSubstr("different arguments: arg1")))
-      << "a small one whole";
+      << "all of a small array is compared";
   EXPECT_THAT(told_of_arguments(InputCheck::full, 9, 6, {100'000}, spoil_one), Each(HasSubstr(", number 7: ranks ")));
 }
 
-TEST(InputsOfRanks, EachDrawLooksAtOtherLinesOfALargeArray) {
+TEST(InputsOfRanks, EachDrawSamplesOtherLinesOfALargeArray) {
   const HostArray same = numbers({100'000}, 0);
   HostArray other = numbers({100'000}, 0);
   other.data<double>()[77'777] += 1;
@@ -297,16 +291,16 @@ TEST(InputsOfRanks, EachDrawLooksAtOtherLinesOfALargeArray) {
   std::set<std::uint32_t> hashes;
   for (std::uint64_t draw = 0; draw < 2000; ++draw) {
     const runtime::InputHashes a = sampled_hashes({first, {}}, draw), b = sampled_hashes({second, {}}, draw);
-    EXPECT_EQ(a, sampled_hashes({first, {}}, draw)) << "the same on every rank";
+    EXPECT_EQ(a, sampled_hashes({first, {}}, draw)) << "equal on every rank";
     hashes.insert(a.values[0]);
     found += a != b;
   }
   EXPECT_GT(hashes.size(), 1990u);
-  EXPECT_GT(found, 2) << "one element in 12,500 cache lines, of which a draw looks at 64: in one draw of 195";
+  EXPECT_GT(found, 2) << "one element in 12,500 cache lines, of which a draw samples 64: found in one draw of 195";
   EXPECT_LT(found, 40);
 }
 
-TEST(InputsOfRanks, MoreThanAreToldApartAreComparedAllTheSame) {
+TEST(InputsOfRanks, MoreThanCanBeDistinguishedAreStillCompared) {
   const auto texts = errors_by_rank(2, [](const Ranks& here) {
     World world({.ranks = here});
     const Body body = [](std::span<const Tensor> all) {
@@ -327,15 +321,15 @@ TEST(InputsOfRanks, MoreThanAreToldApartAreComparedAllTheSame) {
       Each(HasSubstr("different arguments: arg15 or a later one, or a number that the program sets between calls")));
 }
 
-TEST(InputsOfRanks, AVariableSaysHowTheyAreCompared) {
+TEST(InputsOfRanks, AnEnvironmentVariableSetsTheCheck) {
   setenv("KAREZ_CHECK_INPUTS", "off", 1);
   EXPECT_THAT(told_of_arguments(InputCheck::sampled, 3, 2, {6}, spoil_one), Each("no error"));
   setenv("KAREZ_CHECK_INPUTS", "often", 1);
-  EXPECT_EQ(error_of([] { World world; }), "KAREZ_CHECK_INPUTS=often; off, sampled and full are possible");
+  EXPECT_EQ(error_of([] { World world; }), "KAREZ_CHECK_INPUTS=often; it must be off, sampled or full");
   unsetenv("KAREZ_CHECK_INPUTS");
 }
 
-TEST(InputsOfRanks, AreComparedByAllInOneWay) {
+TEST(InputsOfRanks, MustBeCheckedEquallyOnAllRanks) {
   EXPECT_THAT(errors_by_rank(2,
                              [](const Ranks& here) {
                                World world({.check_inputs = here.rank == 1 ? InputCheck::full : InputCheck::sampled,

@@ -1,4 +1,4 @@
-// A limit on memory as several ranks meet it: all choose the same way, and one that is refused is refused on all.
+// Tests of a memory limit on several ranks: all of them choose the same plan, and a refused plan is refused on all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ Trained trained(WorldOptions options, std::int64_t memory) {
   return out;
 }
 
-TEST(Caps, RanksChooseTheSameWayAndTrainAsWithoutALimit) {
+TEST(Caps, RanksChooseTheSamePlanAndTrainAsWithoutALimit) {
   const Trained free = trained({.devices = 4}, 0);
   const std::int64_t limit = free.planned * 7 / 10;
   const Trained alone = trained({.devices = 4}, limit);
@@ -68,7 +68,7 @@ TEST(Caps, RanksChooseTheSameWayAndTrainAsWithoutALimit) {
   }
 }
 
-TEST(Caps, WhatIsRefusedIsRefusedOnEveryRank) {
+TEST(Caps, ARefusedPlanIsRefusedOnEveryRank) {
   std::mutex mutex;
   std::vector<std::string> said;
   on_ranks(2, [&](const Ranks& ranks) {
@@ -78,20 +78,20 @@ TEST(Caps, WhatIsRefusedIsRefusedOnEveryRank) {
   });
   ASSERT_EQ(said.size(), 2u);
   for (const std::string& text : said)
-    EXPECT_THAT(text, ::testing::HasSubstr("but 4.88 KiB (5000 bytes) are allowed there"));
+    EXPECT_THAT(text, ::testing::HasSubstr("but the limit is 4.88 KiB (5000 bytes)"));
 }
 
-// The launch of first values has left the device before the plan is loaded.
-TEST(Caps, FirstValuesTakeNoMoreThanTheLimit) {
+// The launch of first values is unloaded from the device before the plan is loaded.
+TEST(Caps, FirstValuesStayWithinTheLimit) {
   const Trained free = trained({.devices = 4}, 0);
   const Trained limited = trained({.devices = 4}, free.planned);
   EXPECT_LE(limited.measured, free.planned);
   EXPECT_EQ(limited.losses, free.losses);
 }
 
-// A launch that gives all of eight parameters their first values holds them twice; launches for fewer of them at once
+// A launch that writes the first values of all eight parameters needs their memory twice; launches for fewer parameters
 // do not.
-TEST(Caps, FirstValuesThatDoNotFitTogetherAreWrittenByFewAtATime) {
+TEST(Caps, FirstValuesThatDoNotFitTogetherAreWrittenInSeveralLaunches) {
   struct Deep : nn::Module {
     std::vector<std::unique_ptr<nn::Linear>> layers;
     Deep() {

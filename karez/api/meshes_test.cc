@@ -1,5 +1,5 @@
-// Tests of programs that lie on more than one mesh: each value, variable and function has its own. A second mesh is put
-// into the trace by hand.
+// Tests of programs on more than one mesh: each value, variable and function has its own mesh. The tests add a second
+// mesh to the trace by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Two devices behind the first two.
+// The two devices after the first two.
 Mesh second_pair() {
   Mesh mesh = Mesh::parse("model=2");
   mesh.devices = {{0, 2}, {0, 3}};
@@ -21,7 +21,7 @@ Mesh second_pair() {
 
 std::vector<double> list(const HostArray& array) { return {array.data<double>().begin(), array.data<double>().end()}; }
 
-TEST(Meshes, AVariableIsBornAndReadWhereItsPartOfTheProgramLies) {
+TEST(Meshes, AVariableIsCreatedAndReadOnTheMeshOfItsPartOfTheProgram) {
   World world({.devices = 4});
   const TensorType type{DType::f64, {3}};
   Parameter near("near", type, constant_init(1)), far("far", type, constant_init(2));
@@ -51,7 +51,7 @@ TEST(Meshes, AVariableIsBornAndReadWhereItsPartOfTheProgramLies) {
   for (const char* device : {"0.0", "0.1", "0.2", "0.3"}) EXPECT_GT(world.counters().peak_bytes[device], 0) << device;
 }
 
-TEST(Meshes, AFunctionIsInlinedWhereTheTraceIsAtThatMoment) {
+TEST(Meshes, AFunctionIsInlinedOnTheCurrentMeshOfTheTrace) {
   World world({.devices = 4});
   const DeviceMesh here = world.mesh("data=2"), there{here.world, second_pair()};
   Parameter far("far", {DType::f64, {3}}, constant_init(2));

@@ -1,5 +1,5 @@
-// What users name of the rooms below: brought up into `karez`, and nothing else, so that a program may call its own
-// types Block, Node or Batch.
+// Names of lower components that users need: made available in `karez`, and no others, so that a program may define
+// types called Block, Node or Batch.
 #pragma once
 
 #include "karez/base/attrs.h"

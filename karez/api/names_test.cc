@@ -1,4 +1,4 @@
-// A program that brings all of karez' names into its own: its types and variables may still be called what they like.
+// Test of a program with `using namespace karez`, which may still define types and variables of common names.
 #include "karez/karez.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Event {};
 
 static const int S = 1, B = 2, T = 3;
 
-TEST(Names, AProgramMayCallItsOwnTypesAndVariablesWhatItLikes) {
+TEST(Names, AProgramMayDefineTypesAndVariablesOfCommonNames) {
   Node node{Block{4}};
   Stage stage = Stage::last;
   [[maybe_unused]] Batch batch;

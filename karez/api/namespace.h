@@ -1,4 +1,5 @@
-// The names of all components, for the sources of `api`, which write in `karez` itself. Public headers go without it.
+// The namespaces of all components, opened for the sources of `api`, which are in `karez` itself. Public headers must
+// not include it.
 #pragma once
 
 namespace karez::base {}

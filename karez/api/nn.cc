@@ -1,4 +1,4 @@
-// Modules: the tree of names, and layers as one composition each, stamped with the user's line and the module's path.
+// Modules: the tree of names, and layers, each a composition with the user's line and the module's path.
 #include "karez/api/nn.h"
 #include "karez/api/namespace.h"
 
@@ -12,7 +12,7 @@
 
 namespace karez::nn {
 
-// What all modules of one model share.
+// The state that all modules of one model share.
 struct Module::Tree {
   DType dtype;
   std::vector<Parameter> parameters, buffers;
@@ -22,16 +22,16 @@ struct Module::Tree {
 Module::Module(std::string name, DType dtype)
     : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}, {}})),
       path_(std::move(name)) {
-  require(ErrorKind::type, is_float(dtype), "a model of ", name_of(dtype), "; weights are f32 or f64");
+  require(ErrorKind::type, is_float(dtype), "a model of ", name_of(dtype), "; its dtype must be f32 or f64");
 }
 
 Module::Module(Module& parent, const std::string& name)
     : tree_(parent.tree_),
       path_(parent.path_.empty() ? name : cat(parent.path_, ".", name)) {
-  require(!name.empty() && name.find('.') == name.npos, "a sub-module of '", parent.path_, "' is called '", name,
-          "'; names are not empty and have no dot");
+  require(!name.empty() && name.find('.') == name.npos, "a sub-module of '", parent.path_, "' is named '", name,
+          "'; names must not be empty or contain a dot");
   auto& paths = tree_->paths;
-  require(std::find(paths.begin(), paths.end(), path_) == paths.end(), "two modules are called '", path_, "'");
+  require(std::find(paths.begin(), paths.end(), path_) == paths.end(), "two modules are named '", path_, "'");
   paths.push_back(path_);
 }
 
@@ -63,14 +63,14 @@ Parameter Module::parameter(std::string_view path) const {
   all.insert(all.end(), tree_->buffers.begin(), tree_->buffers.end());
   for (const auto& parameter : all)
     if (parameter.name() == path) return parameter;
-  fail("no parameter is called '", path, "'; ", suggest_names(path, all, [](const Parameter& p) { return p.name(); }));
+  fail("no parameter is named '", path, "'; ", suggest_names(path, all, [](const Parameter& p) { return p.name(); }));
 }
 
 Parameter Module::added(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init) {
   Parameter made(path_.empty() ? name : cat(path_, ".", name), std::move(type), std::move(init));
   for (const auto* others : {&tree_->parameters, &tree_->buffers})
     for (const auto& other : *others)
-      require(other.name() != made.name(), "two parameters are called '", made.name(), "'");
+      require(other.name() != made.name(), "two parameters are named '", made.name(), "'");
   list.push_back(made);
   made.set_model_buffers([tree = std::weak_ptr<const Tree>(tree_)] {
     const std::shared_ptr<const Tree> alive = tree.lock();
@@ -88,7 +88,7 @@ Parameter Module::make_buffer(const std::string& name, TensorType type, Initiali
 
 namespace {
 
-// A layer: the function under the layer's path.
+// Calls the function under the layer's path.
 template <class Function> Tensor at_path(const Term& x, const std::string& path, Function&& function) {
   return at_line(x.where, path, [&](Trace&) { return function(x); });
 }
@@ -115,7 +115,7 @@ Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::in
   require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ",
           kernel, "; all must be positive");
   require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(), "': stride ", s.stride, ", padding ", s.padding,
-          "; stride is at least 1, padding 0");
+          "; stride must be at least 1, padding at least 0");
   auto init =
       uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel) * static_cast<double>(kernel)));
   weight = make_parameter("weight", {out, in, kernel, kernel}, init);
@@ -135,7 +135,7 @@ void check_pool(std::string_view layer, const std::string& path, std::int64_t ke
                 std::int64_t padding) {
   require(kernel >= 1 && stride >= 0 && padding >= 0, layer, " '", path, "': a kernel of ", kernel, ", stride ", stride,
           ", padding ", padding,
-          "; the kernel is at least 1, stride and padding 0 (a stride of 0 is that of the kernel)");
+          "; the kernel must be at least 1, stride and padding at least 0 (stride 0: the kernel's size)");
 }
 
 }  // namespace
@@ -188,8 +188,8 @@ Embedding::Embedding(Module& parent, const std::string& name, std::int64_t count
       padding(pad) {
   require(count >= 1 && width >= 1, "Embedding '", path(), "': ", count, " rows of ", width, "; both must be positive");
   if (padding) {
-    require(*padding >= -count && *padding < count, "Embedding '", path(), "': the padding row ", *padding,
-            " is none of ", count, " rows");
+    require(*padding >= -count && *padding < count, "Embedding '", path(), "': padding row ", *padding,
+            " does not exist; there are ", count, " rows");
     if (*padding < 0) *padding += count;
   }
   weight = make_parameter("weight", {count, width}, padding ? zero_row_init(normal_init(1), *padding) : normal_init(1));
@@ -210,9 +210,8 @@ namespace {
 
 Shape checked_shape(std::string_view layer, const std::string& path, Shape shape, double eps) {
   require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 1; }), layer, " '",
-          path, "' over ", shape, "; it takes the sizes of the last dimensions, all positive");
-  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps,
-          "; it must be a finite number and not below 0");
+          path, "' over ", shape, "; it requires the sizes of the last dimensions, all positive");
+  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be finite and at least 0");
   return shape;
 }
 
@@ -239,7 +238,7 @@ Tensor RMSNorm::operator()(Term x) const {
 
 namespace {
 
-// Elements of keys (and of values) in all heads together.
+// The width of keys (and of values) in all heads together.
 std::int64_t checked_heads(const std::string& path, std::int64_t width, std::int64_t heads, const AttentionShape& s) {
   require(width >= 1 && heads >= 1 && width % heads == 0, "MultiHeadAttention '", path, "': ", heads,
           " heads do not divide a width of ", width);
@@ -247,7 +246,7 @@ std::int64_t checked_heads(const std::string& path, std::int64_t width, std::int
   require(shared >= 1 && heads % shared == 0, "MultiHeadAttention '", path, "': ", shared,
           " heads of keys do not divide ", heads, " of queries");
   require(!s.rotary || width / heads % 2 == 0, "MultiHeadAttention '", path,
-          "': rotary positions turn pairs; a head has ", width / heads, " elements");
+          "': rotary positions rotate pairs; a head has ", width / heads, " elements");
   require(s.dropout >= 0 && s.dropout < 1, "MultiHeadAttention '", path, "': a probability of ", s.dropout,
           " is not in [0, 1)");
   return width / heads * shared;
@@ -296,7 +295,7 @@ Tensor Flatten::operator()(Term x) const {
 }
 
 Tensor Sequential::operator()(Term x) const {
-  require(!layers_.empty(), "Sequential '", path(), "' has no layer");
+  require(!layers_.empty(), "Sequential '", path(), "' has no layers");
   SourceLine line = x.where;
   for (const auto& layer : layers_) x = Term(layer(x), line);
   return std::get<Tensor>(x.value);

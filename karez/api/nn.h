@@ -1,5 +1,4 @@
-// Modules: named parameters in a tree, and the usual layers. A model is a struct of them; no word in it is about
-// devices.
+// Modules: named parameters in a tree, and the usual layers. A model is a struct of them and does not mention devices.
 #pragma once
 
 #include <functional>
@@ -13,35 +12,35 @@
 
 namespace karez::nn {
 
-// A node of the tree. A root is made without a parent; a sub-module names its parent and itself, and so knows its path
-// ("block.fc1") and that of its parameters ("block.fc1.weight"). All modules of a tree have the root's dtype.
+// A node of the tree. A root has no parent; a sub-module gets its parent and its name, which give its path
+// ("block.fc1") and those of its parameters ("block.fc1.weight"). All modules of a tree have the root's dtype.
 class Module {
  public:
   Module() : Module("") {}
   explicit Module(DType dtype) : Module("", dtype) {}
-  explicit Module(std::string name, DType dtype = DType::f32);  // a named root: its name comes first in every path
+  // A named root: its name is the first part of every path.
+  explicit Module(std::string name, DType dtype = DType::f32);
   Module(Module& parent, const std::string& name);
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
   const std::string& path() const { return path_; }
   DType dtype() const;
-  std::vector<Parameter> parameters() const;  // of this module and those below, in the order they were made
+  std::vector<Parameter> parameters() const;  // of this module and those below it, in order of creation
   std::vector<std::pair<std::string, Parameter>> named_parameters() const;
-  Parameter parameter(
-      std::string_view path) const;  // or buffer, by its whole name; an unknown one is an error that lists them
-  // State that is not trained (running statistics), likewise; state(): parameters and buffers, what a file of the
-  // model's weights holds.
+  // A parameter or buffer by its full name; an unknown name is an error that lists the existing ones.
+  Parameter parameter(std::string_view path) const;
+  // Untrained state (running statistics), in the same order; state(): parameters and buffers, the contents of a weight
+  // file of the model.
   std::vector<Parameter> buffers() const;
   std::vector<Parameter> state() const;
 
-  // A parameter of this very module. An own kind of layer makes its weights with this, and with the other one state
-  // that no optimiser shall see.
+  // A new parameter of this module, for user-defined layers. make_buffer makes state that optimisers do not update.
   Parameter make_parameter(const std::string& name, Shape shape, Initialiser init);
   Parameter make_buffer(const std::string& name, TensorType type, Initialiser init);
 
  protected:
-  ~Module() = default;  // modules are held by value or by their own type
+  ~Module() = default;  // modules are owned by value or by their own type
 
  private:
   struct Tree;
@@ -51,7 +50,7 @@ class Module {
   std::string path_;
 };
 
-// x [..., in] -> [..., out]: x times the transpose of weight [out, in], plus bias [out]. Weights begin as PyTorch's do:
+// x [..., in] -> [..., out]: x times the transpose of weight [out, in], plus bias [out]. Initial weights are PyTorch's:
 // uniform within 1 / sqrt(in).
 struct Linear : Module {
   Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias = true);
@@ -60,7 +59,7 @@ struct Linear : Module {
   bool has_bias;
 };
 
-// The window of a convolution.
+// The shape of a convolution.
 struct ConvShape {
   std::int64_t stride = 1, padding = 0;
   bool bias = true;
@@ -84,7 +83,7 @@ struct Conv1d : Module {
   ConvShape shape;
 };
 
-// The largest of each window, [n, c, h, w].
+// The maximum of each window, [n, c, h, w].
 struct MaxPool2d : Module {
   MaxPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0,
             std::int64_t padding = 0);
@@ -100,7 +99,7 @@ struct AvgPool2d : Module {
   std::int64_t kernel, stride, padding;
 };
 
-// Acts where the function is compiled for training (FunctionOptions::train), which no module remembers.
+// Active if the function is compiled for training (FunctionOptions::train); modules have no training mode of their own.
 struct Dropout : Module {
   Dropout(Module& parent, const std::string& name, double p);
   Tensor operator()(Term x) const;
@@ -119,7 +118,7 @@ struct Tanh : Module {
   Tensor operator()(Term x) const;
 };
 
-// x times the normal distribution function at x, or its approximation by tanh.
+// x times the cumulative normal distribution function at x.
 struct GELU : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
@@ -131,8 +130,8 @@ struct SiLU : Module {
   Tensor operator()(Term x) const;
 };
 
-// Rows of weight [count, width] by index, of any shape [i...] -> [i..., width]. Weights begin as PyTorch's do: normal,
-// deviation 1. Row `padding` (may count from the end) begins with zeros and gets no gradient.
+// Rows of weight [count, width] by index, of any shape [i...] -> [i..., width]. Initial weights are PyTorch's: normal
+// with deviation 1. Row `padding` (negative: from the end) is initially zero and gets no gradient.
 struct Embedding : Module {
   Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width,
             std::optional<std::int64_t> padding = {});
@@ -141,14 +140,14 @@ struct Embedding : Module {
   std::optional<std::int64_t> padding;
 };
 
-// Over the last dimensions, as many as `shape` has; weight (1 at first) and bias (0) of that shape.
+// Over the last dimensions, with the sizes `shape`; weight (initially 1) and bias (initially 0) have that shape.
 struct LayerNorm : Module {
   LayerNorm(Module& parent, const std::string& name, Shape shape, double eps = 1e-5);
   Tensor operator()(Term x) const;
   Parameter weight, bias;
   double eps;
 };
-// x over the root of its mean square over the last dimensions, times a weight; eps as rms_norm's.
+// x divided by the root of its mean square over the last dimensions, times a weight; eps as in rms_norm.
 struct RMSNorm : Module {
   RMSNorm(Module& parent, const std::string& name, Shape shape, std::optional<double> eps = {});
   Tensor operator()(Term x) const;
@@ -156,22 +155,22 @@ struct RMSNorm : Module {
   std::optional<double> eps;
 };
 
-// Of batch norm.
+// Options of batch norm.
 struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
 };
-// By channel of x [n, c, ...] (PyTorch's BatchNorm1d to 3d; its state has their names). In training by mean and
-// variance of the whole batch, and running ones follow: r = (1 - momentum) r + momentum now, of the variance the
-// unbiased one. Otherwise by the running ones. Each micro-batch is normalised by its own mean and variance, and the
-// running ones follow each in turn, as where PyTorch accumulates gradients.
+// By channel of x [n, c, ...] (as PyTorch's BatchNorm1d to 3d, with the same names of its state). In training it uses
+// mean and variance s of the whole batch and updates running statistics r = (1 - momentum) r + momentum s, with the
+// unbiased variance; otherwise it uses the running ones. Each micro-batch is normalised by its own mean and variance
+// and then updates the running statistics, as when PyTorch accumulates gradients.
 struct BatchNorm : Module {
   BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions options = {});
   Tensor operator()(Term x) const;
-  Parameter weight, bias;  // 1 and 0 at first
+  Parameter weight, bias;  // initially 1 and 0
   Parameter running_mean, running_var, num_batches_tracked;
   BatchNormOptions options;
 };
-// By groups of channels of x [n, c, ...]; weight [c] (1 at first) and bias (0).
+// By groups of channels of x [n, c, ...]; weight [c] (initially 1) and bias (initially 0).
 struct GroupNorm : Module {
   GroupNorm(Module& parent, const std::string& name, std::int64_t groups, std::int64_t channels, double eps = 1e-5);
   Tensor operator()(Term x) const;
@@ -180,22 +179,22 @@ struct GroupNorm : Module {
   double eps;
 };
 
-// Heads and positions of an attention.
+// Heads and positions of an attention layer.
 struct AttentionShape {
-  std::int64_t kv_heads = 0;  // grouped queries: heads of keys and values; 0: as many as of queries
+  std::int64_t kv_heads = 0;  // grouped queries: the number of heads of keys and values; 0: that of queries
   bool causal = false;
-  bool rotary = false;  // queries and keys are turned by their positions, pairs i and i + d / 2
+  bool rotary = false;  // rotate queries and keys by their positions, pairs i and i + d / 2
   double rotary_base = 10000;
-  double dropout = 0;  // of what comes out
+  double dropout = 0;  // of the output
   bool bias = true;
 };
 // Self-attention of x [n, t, width] -> [n, t, width]; heads divides width. Linear layers "query", "key", "value",
-// "out": heads split by rows of the first three and columns of the last is tensor parallelism as it is usually written.
+// "out". Splitting heads, by rows of the first three and columns of the last, is the usual tensor parallelism.
 struct MultiHeadAttention : Module {
   MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t heads,
                      AttentionShape shape = {});
   Tensor operator()(Term x) const;
-  Tensor operator()(Term x, Term mask) const;  // as scaled_dot_product_attention's
+  Tensor operator()(Term x, Term mask) const;  // as in scaled_dot_product_attention
   std::int64_t heads;
   AttentionShape shape;
   Linear query, key, value, out;
@@ -204,13 +203,13 @@ struct MultiHeadAttention : Module {
   Tensor attend(const Term& x, const Term* mask) const;
 };
 
-// All dimensions but the first become one.
+// Merges all dimensions but the first.
 struct Flatten : Module {
   using Module::Module;
-  Tensor operator()(Term x) const;  // all dimensions but the first become one
+  Tensor operator()(Term x) const;
 };
 
-// Layers one after the other, called "0", "1", ...: Sequential(net, "body").add<Linear>(784, 100).add<ReLU>().
+// Layers that run one after the other, named "0", "1", ...: Sequential(net, "body").add<Linear>(784, 100).add<ReLU>().
 class Sequential : public Module {
  public:
   using Module::Module;

@@ -12,13 +12,13 @@
 namespace karez {
 namespace {
 
-// (1 - momentum) old + momentum now, of old's dtype; of several, [parts, c], one after the other.
+// (1 - momentum) old + momentum now, of old's dtype; several values `now` [parts, c] are applied one after the other.
 ValueId blend(Builder& b, ValueId old, ValueId now, double momentum) {
   const TensorType type = b.type(now);
   const ValueId wide = build::widened(b, old);
   if (type.rank() == 2) {
     const std::int64_t parts = type.shape[0];
-    ValueId late = build::iota(b, {type.dtype, {parts}}, 0);  // the last of them counts most
+    ValueId late = build::iota(b, {type.dtype, {parts}}, 0);  // the last one has the largest weight
     const double keeps = std::log1p(-std::min(momentum, 1 - 1e-300));
     const ValueId operands[] = {late, build::full_like(b, late, static_cast<double>(parts - 1)),
                                 build::full_like(b, late, keeps), build::full_like(b, late, momentum)};
@@ -88,9 +88,8 @@ namespace karez::nn {
 namespace {
 
 void check_channels(std::string_view layer, const std::string& path, std::int64_t channels, double eps) {
-  require(channels >= 1, layer, " '", path, "' of ", channels, " channels; it takes at least 1");
-  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps,
-          "; it must be a finite number and not below 0");
+  require(channels >= 1, layer, " '", path, "' of ", channels, " channels; at least 1 is required");
+  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be finite and at least 0");
 }
 
 }  // namespace
@@ -144,7 +143,7 @@ Conv1d::Conv1d(Module& parent, const std::string& name, std::int64_t in, std::in
   require(in >= 1 && out >= 1 && kernel >= 1, "Conv1d '", path(), "': ", in, " to ", out, " channels with a kernel of ",
           kernel, "; all must be positive");
   require(s.stride >= 1 && s.padding >= 0, "Conv1d '", path(), "': stride ", s.stride, ", padding ", s.padding,
-          "; stride is at least 1, padding 0");
+          "; stride must be at least 1, padding at least 0");
   const auto init = uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel)));
   weight = make_parameter("weight", {out, in, kernel}, init);
   if (s.bias) bias = make_parameter("bias", {out}, init);

@@ -1,4 +1,4 @@
-// Tests of modules and optimisers: names, shapes, initial values' graphs, and the text of one small step.
+// Tests of modules and optimisers: names, shapes, graphs of initial values, and the text of one small step.
 #include "karez/api/nn.h"
 #include "karez/api/namespace.h"
 
@@ -44,16 +44,16 @@ TEST(Module, ParametersAreNamedByPath) {
               ElementsAre("block.fc1.weight f32[4, 6]", "block.fc1.bias f32[4]", "block.fc2.weight f32[2, 4]"));
   EXPECT_EQ(net.parameter("conv.bias"), net.conv.bias);
   EXPECT_THAT(error_of([&] { net.parameter("conv.bais"); }),
-              HasSubstr("no parameter is called 'conv.bais'; there are 5: conv.bias, conv.weight, "));
+              HasSubstr("no parameter is named 'conv.bais'; there are 5: conv.bias, conv.weight, "));
 }
 
-TEST(Module, ADtypeOfTheRootIsThatOfAllItsWeights) {
+TEST(Module, TheRootsDtypeIsThatOfAllItsWeights) {
   Net net(DType::f64);
   for (const auto& parameter : net.parameters()) EXPECT_EQ(parameter.dtype(), DType::f64);
-  EXPECT_THAT(error_of([] { Net(DType::i32); }), HasSubstr("weights are f32 or f64"));
+  EXPECT_THAT(error_of([] { Net(DType::i32); }), HasSubstr("its dtype must be f32 or f64"));
 }
 
-TEST(Module, ANamedRootStandsFirstInEveryPath) {
+TEST(Module, ARootsNameIsFirstInEveryPath) {
   struct Named : nn::Module {
     Named() : Module("teacher") {}
     nn::Linear fc{*this, "fc", 2, 2};
@@ -65,11 +65,11 @@ TEST(Module, TwoChildrenOfOneNameAreRefused) {
   struct Twice : nn::Module {
     nn::Linear a{*this, "fc", 2, 2}, b{*this, "fc", 2, 2};
   };
-  EXPECT_EQ(error_of([] { Twice(); }), "two modules are called 'fc'");
+  EXPECT_EQ(error_of([] { Twice(); }), "two modules are named 'fc'");
   struct Dotted : nn::Module {
     nn::Linear a{*this, "f.c", 2, 2};
   };
-  EXPECT_THAT(error_of([] { Dotted(); }), HasSubstr("have no dot"));
+  EXPECT_THAT(error_of([] { Dotted(); }), HasSubstr("must not be empty or contain a dot"));
 }
 
 TEST(Sequential, NumbersItsLayersAndKeepsTheUsersLine) {
@@ -91,7 +91,7 @@ TEST(Sequential, NumbersItsLayersAndKeepsTheUsersLine) {
   EXPECT_EQ(trace.graph.nodes.back().path, "body.4");
 }
 
-TEST(Layers, ShapesAreThoseOfPyTorch) {
+TEST(Layers, ShapesEqualPyTorchs) {
   Net net;
   OpTable ops = all_ops();
   Trace trace(ops, {});
@@ -100,7 +100,7 @@ TEST(Layers, ShapesAreThoseOfPyTorch) {
   EXPECT_EQ(net.block(trace.input("y", {DType::f32, {5, 6}})).shape(), (Shape{5, 2}));
 }
 
-TEST(Layers, SayWhatDoesNotFit) {
+TEST(Layers, ReportMismatches) {
   struct Net : nn::Module {
   } net;
   EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "a", 10, 4); }),
@@ -108,13 +108,13 @@ TEST(Layers, SayWhatDoesNotFit) {
   EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "b", 12, 4, {.kv_heads = 3}); }),
               HasSubstr("3 heads of keys do not divide 4 of queries"));
   EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "c", 12, 4, {.rotary = true}); }),
-              HasSubstr("turn pairs; a head has 3 elements"));
+              HasSubstr("rotate pairs; a head has 3 elements"));
   EXPECT_THAT(error_of([&] { nn::LayerNorm(net, "d", {}); }), HasSubstr("LayerNorm 'd' over []"));
   EXPECT_THAT(error_of([&] { nn::RMSNorm(net, "e", {4}, -1); }), HasSubstr("RMSNorm 'e': eps is -1"));
   EXPECT_THAT(error_of([&] { nn::Embedding(net, "f", 0, 4); }), HasSubstr("Embedding 'f': 0 rows of 4"));
 }
 
-TEST(Initial, WeightsFollowTheirSitesAloneAndStayWithinTheBound) {
+TEST(Initial, WeightsDependOnlyOnTheirSitesAndStayWithinTheBound) {
   struct Net : nn::Module {
     nn::Linear a{*this, "a", 16, 4}, b{*this, "b", 16, 4};
   } net;
@@ -135,10 +135,10 @@ TEST(Initial, WeightsFollowTheirSitesAloneAndStayWithinTheBound) {
   ASSERT_EQ(sites.size(), 3u);
   EXPECT_EQ(sites[0], sites[1]);
   EXPECT_NE(sites[0], sites[2]);
-  EXPECT_THAT(numbers, ElementsAre(0.5, 0.25, 0.5, 0.25, 0.5, 0.25));  // 1 / sqrt(16), twice for the width
+  EXPECT_THAT(numbers, ElementsAre(0.5, 0.25, 0.5, 0.25, 0.5, 0.25));  // 1 / sqrt(16), doubled for the width
 }
 
-TEST(Initial, EqualRootsDifferAndBeginAgainWithASeedOrAWorld) {
+TEST(Initial, EqualRootsDifferAndSitesRestartWithASeedOrAWorld) {
   const auto sites = [] {
     Net net;
     std::vector<std::string> out;
@@ -156,13 +156,13 @@ TEST(Initial, EqualRootsDifferAndBeginAgainWithASeedOrAWorld) {
     World other;
   }
   World world;
-  optim::Adam adam(Net().parameters(), {});  // whose state has no site
+  optim::Adam adam(Net().parameters(), {});  // its state has no site
   world.seed(1);
   EXPECT_EQ(sites(), first);
   std::thread([&] { EXPECT_EQ(sites(), (std::vector<std::string>{"#0", "#1", "#2", "#3", "#4"})); }).join();
 }
 
-TEST(Parameter, IsCalledOtherwiseWithItsStateAndIsTheSame) {
+TEST(Parameter, IsRenamedWithItsStateAndKeepsItsValue) {
   World world;
   Parameter w("weight", {DType::f32, {2}}, constant_init(1));
   optim::SGD sgd({w}, {.lr = 0.5, .momentum = 0.5});
@@ -182,7 +182,7 @@ TEST(Parameter, IsCalledOtherwiseWithItsStateAndIsTheSame) {
   EXPECT_THAT(error_of([&] { world.read("weight"); }), HasSubstr("no variable 'weight'"));
 }
 
-TEST(Embedding, ThePaddingRowBeginsWithZerosAndGetsNoGradient) {
+TEST(Embedding, ThePaddingRowIsInitiallyZeroAndGetsNoGradient) {
   World world;
   struct Net : nn::Module {
     nn::Embedding rows{*this, "rows", 4, 2, -3};
@@ -195,7 +195,8 @@ TEST(Embedding, ThePaddingRowBeginsWithZerosAndGetsNoGradient) {
   const HostArray got = slope(HostArray::of<std::int64_t>({3}, {0, 1, 1})).value().read();
   EXPECT_THAT(std::vector<float>(got.data<float>().begin(), got.data<float>().end()),
               ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(error_of([&] { nn::Embedding(net, "more", 4, 2, 4); }), HasSubstr("the padding row 4 is none of 4 rows"));
+  EXPECT_THAT(error_of([&] { nn::Embedding(net, "more", 4, 2, 4); }),
+              HasSubstr("padding row 4 does not exist; there are 4 rows"));
 }
 
 TEST(Optim, OneStepOfSgdIsThisProgram) {
@@ -222,7 +223,7 @@ TEST(Optim, OneStepOfSgdIsThisProgram) {
   EXPECT_EQ(trace.host_scalars()[0].value(), 0.05);
 }
 
-TEST(Optim, AdamCountsItsStepsOnceForAllParameters) {
+TEST(Optim, AdamHasOneStepCounterForAllParameters) {
   Net net(DType::f64);
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
   OpTable ops = all_ops();
@@ -259,7 +260,7 @@ TEST(Optim, WrongGradientsAreErrorsAtTheUsersLine) {
   optim::SGD({w, other_w}, {});  // one name, two parameters
 }
 
-TEST(Optim, TwoOptimisersOfOneNameHaveRatesOfTheirOwnInOneProgram) {
+TEST(Optim, TwoOptimisersOfOneNameHaveSeparateRatesInOneProgram) {
   Parameter a("a", {DType::f32, {}}, constant_init(0)), b("b", {DType::f32, {}}, constant_init(0));
   optim::SGD first({a}, {.lr = 0.5}), second({b}, {.lr = 0.25});
   OpTable ops = all_ops();

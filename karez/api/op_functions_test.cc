@@ -1,4 +1,4 @@
-// Every op has a word of the user's, in functions.h or tensor.h, or a reason to have none.
+// Checks that every op has an API function, in functions.h or tensor.h, or a reason to have none.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,7 +14,7 @@
 namespace karez {
 namespace {
 
-// A program that says each word once; the ops that it wrote.
+// The ops written by a program that calls each function once.
 std::set<std::string> written() {
   OpTable ops = all_ops();
   Trace trace(ops, {});
@@ -41,20 +41,20 @@ std::set<std::string> written() {
   return names;
 }
 
-TEST(OpFunctions, EveryOpHasOneOrAReason) {
+TEST(OpFunctions, EveryOpHasOneOrAReasonForNone) {
   const std::map<std::string, std::string> without = {
       {"adam", "optim::Adam writes it"},
       {"sgd", "optim::SGD writes it"},
-      {"adam_if", "optim::Adam writes it where a loss is scaled"},
-      {"sgd_if", "optim::SGD writes it where a loss is scaled"},
-      {"assign", "the counter of random numbers writes it, and what updates variables"},
+      {"adam_if", "optim::Adam writes it if the loss is scaled"},
+      {"sgd_if", "optim::SGD writes it if the loss is scaled"},
+      {"assign", "the counter of random numbers and updates of variables write it"},
       {"copy", "passes write it"},
       {"box", "passes write it"},
       {"transfer", "a trace with several placements writes it"},
       {"accumulate", "passes write it"},
       {"micro_join", "passes write it"},
       {"micro_slice", "passes write it"},
-      {"pointwise", "gradients write it; a user's own expression by apply"},
+      {"pointwise", "gradients write it; apply takes a user's expression"},
       {"scatter_add", "gather's gradient; by apply"},
       {"erf", "by apply"},
       {"rsqrt", "by apply"},
@@ -64,8 +64,8 @@ TEST(OpFunctions, EveryOpHasOneOrAReason) {
     if (op.name.find("_grad") != std::string::npos) continue;  // gradients write it
     EXPECT_NE(said.contains(op.name), without.contains(op.name))
         << op.name
-        << (said.contains(op.name) ? " has a word, and a reason for none"
-                                   : " has no word: it, and a use of it here, or the reason why not");
+        << (said.contains(op.name) ? " has a function, and a reason for none"
+                                   : " has no function: add one with a use here, or a reason for none");
   }
 }
 

@@ -1,4 +1,4 @@
-// Optimisers: one update node per parameter; the passes make one call of all that lie on a device.
+// Optimisers: one update node per parameter; passes merge the nodes of one device into one call.
 #include "karez/api/optim.h"
 #include "karez/api/namespace.h"
 
@@ -14,11 +14,11 @@ namespace karez::optim {
 namespace {
 
 void not_negative(std::string_view what, double value) {
-  require(std::isfinite(value) && value >= 0, what, " is ", value, "; it must be a finite number and not below 0");
+  require(std::isfinite(value) && value >= 0, what, " is ", value, "; it must be finite and at least 0");
 }
 
 void beta(std::string_view what, double value) {
-  require(value >= 0 && value < 1, what, " is ", value, "; it must be in [0, 1)");  // false for what is not a number
+  require(value >= 0 && value < 1, what, " is ", value, "; it must be in [0, 1)");  // false for NaN
 }
 
 SGDOptions checked(SGDOptions options) {
@@ -39,7 +39,7 @@ AdamOptions checked(AdamOptions options) {
   return options;
 }
 
-// At least one, each once: what is listed twice would step twice.
+// Checks that there is at least one, and each only once: one that is listed twice would step twice.
 std::vector<Parameter> listed(const std::string& whose, std::vector<Parameter> parameters) {
   require(!parameters.empty(), whose, " without parameters");
   std::set<Parameter::Identity, std::owner_less<>> seen;
@@ -48,14 +48,14 @@ std::vector<Parameter> listed(const std::string& whose, std::vector<Parameter> p
   return parameters;
 }
 
-// State of a parameter's own type that begins with zeros.
+// State of each parameter's own type, initially zero.
 std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const std::string& prefix) {
   std::vector<Parameter> out;
   for (const auto& p : parameters) out.emplace_back(prefix, p, p.type(), constant_init(0));
   return out;
 }
 
-// The numbers of the parameters that have a gradient. The others are left alone.
+// The indices of the parameters that have a gradient; others are not updated.
 std::vector<std::size_t> with_gradient(const Trace& t, const std::vector<Parameter>& parameters,
                                        const std::vector<Tensor>& grads) {
   require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(),
@@ -160,7 +160,7 @@ namespace {
 RMSpropOptions checked(RMSpropOptions options) {
   not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
   not_negative(cat("optimiser '", options.name, "': alpha"), options.alpha);
-  require(options.alpha <= 1, "optimiser '", options.name, "': alpha is ", options.alpha, "; it must not be above 1");
+  require(options.alpha <= 1, "optimiser '", options.name, "': alpha is ", options.alpha, "; it must be at most 1");
   not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
   not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
   not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
@@ -299,8 +299,8 @@ void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
 }
 
 Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where) {
-  require(!grads.empty(), "clip_by_global_norm of no gradient");
-  not_negative("clip_by_global_norm: the greatest norm", most);
+  require(!grads.empty(), "clip_by_global_norm: at least one gradient is required");
+  not_negative("clip_by_global_norm: the norm limit", most);
   return at_line(where, [&](Trace& t) {
     Builder& b = t.builder;
     ValueId squares;
@@ -350,12 +350,12 @@ namespace {
 
 void check_schedule(std::string_view what, double lr, std::int64_t total, std::int64_t warmup, double least) {
   not_negative(cat(what, ": lr"), lr);
-  not_negative(cat(what, ": the least rate"), least);
-  require(warmup >= 0 && total > warmup, what, ": ", warmup, " steps of warm-up of ", total,
-          " in all; fewer than all, and not below 0");
+  not_negative(cat(what, ": the minimum rate"), least);
+  require(warmup >= 0 && total > warmup, what, ": ", warmup, " warm-up steps of ", total,
+          " in total; there must be at least 0 and fewer than the total");
 }
 
-// lr times `fall` (1 to 0) of the part of the way behind the warm-up.
+// Decreases from lr to `least` after the warm-up, by `fall` (1 to 0) of the fraction of steps done.
 Schedule falling(double lr, std::int64_t total, std::int64_t warmup, double least, double (*fall)(double)) {
   return [=](std::int64_t step) {
     if (step < warmup) return lr * static_cast<double>(std::max<std::int64_t>(step, 0)) / static_cast<double>(warmup);
@@ -374,7 +374,7 @@ Schedule constant_schedule(double lr) {
 Schedule step_schedule(double lr, std::int64_t every, double factor) {
   not_negative("step_schedule: lr", lr);
   not_negative("step_schedule: the factor", factor);
-  require(every >= 1, "step_schedule: every ", every, " steps; at least 1 is meant");
+  require(every >= 1, "step_schedule: every is ", every, "; it must be at least 1");
   return [=](std::int64_t step) {
     return lr * std::pow(factor, static_cast<double>(std::max<std::int64_t>(step, 0) / every));
   };

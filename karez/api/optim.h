@@ -1,4 +1,5 @@
-// Optimisers: a step writes, into the program being traced, how parameters and the optimiser's own state change.
+// Optimisers: a step adds the updates of parameters and of the optimiser's own state to the program that is being
+// traced.
 #pragma once
 
 #include <atomic>
@@ -12,34 +13,34 @@
 
 namespace karez::optim {
 
-// A learning rate that the host may change between launches: an input of every function that steps with it, never a
-// constant, so that no change compiles anything.
+// A learning rate that the host may change between launches: an input of every function that uses it in a step, not a
+// constant, so that a change compiles nothing.
 class Rate {
  public:
   explicit Rate(double value);
   double get() const { return *value_; }
-  void set(double value);  // finite, and not below 0
-  // The scalar under `name` in the current trace, as a value of `dtype`.
+  void set(double value);  // finite and at least 0
+  // The scalar `name` of the current trace, as a value of `dtype`.
   ValueId read(const std::string& name, DType dtype) const;
 
  private:
   std::shared_ptr<std::atomic<double>> value_;
 };
 
-// Options are finite, rates and decays not below 0, betas in [0, 1), and nesterov needs a momentum, as in PyTorch.
+// Options are finite, rates and decays at least 0, betas in [0, 1), and nesterov requires a momentum, as in PyTorch.
 struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
-  std::string name = "sgd";  // of its state: "sgd.m.fc1.weight"; without momentum it has none
+  std::string name = "sgd";  // prefix of its state: "sgd.m.fc1.weight"; without momentum there is none
 };
 
 // PyTorch's form: m = momentum * m + (g + weight_decay * w); w = w - lr * m (nesterov: w - lr * (g + momentum * m)).
 class SGD {
  public:
   SGD(std::vector<Parameter> parameters, SGDOptions options);
-  // grads as of grad(loss, parameters): one for each parameter. One that the loss does not depend on, or whose gradient
-  // is Tensor(), is left alone, with its state; so it is in every optimiser.
+  // grads as returned by grad(loss, parameters): one for each parameter. A parameter that the loss does not depend on,
+  // or with the gradient Tensor(), is not updated, nor is its state; this applies to every optimiser.
   void step(const std::vector<Tensor>& grads, SourceLine where = SourceLine::current());
   void set_lr(double lr) { rate_.set(lr); }
   double lr() const { return rate_.get(); }
@@ -50,12 +51,12 @@ class SGD {
   std::vector<Parameter> parameters_, momentum_;
 };
 
-// Of Adam and AdamW.
+// Options of Adam and AdamW.
 struct AdamOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool decoupled = false;     // weight decay apart from the gradient (AdamW)
-  std::string name = "adam";  // of its state: "adam.m.fc1.weight", "adam.v.fc1.weight", "adam.step"
+  bool decoupled = false;     // weight decay is not part of the gradient (AdamW)
+  std::string name = "adam";  // prefix of its state: "adam.m.fc1.weight", "adam.v.fc1.weight", "adam.step"
 };
 
 // Kingma and Ba, "Adam: a method for stochastic optimization" (2015), with bias correction.
@@ -73,26 +74,26 @@ class Adam {
   Parameter count_;
 };
 
-// Adam whose weight decay does not pass through the moments: w = w - lr * (step + weight_decay * w). Loshchilov and
-// Hutter, 2019.
+// Adam with weight decay that bypasses the moments: w = w - lr * (step + weight_decay * w). Loshchilov and Hutter,
+// 2019.
 struct AdamWOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   std::string name = "adamw";
 };
-// Adam whose weight decay is apart from the gradient.
+// Adam with decoupled weight decay.
 class AdamW : public Adam {
  public:
   AdamW(std::vector<Parameter> parameters, AdamWOptions options);
 };
 
-// Of RMSprop.
+// Options of RMSprop.
 struct RMSpropOptions {
   double lr = 1e-2;
   double alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;
-  std::string name =
-      "rmsprop";  // of its state: "rmsprop.v.fc1.weight"; with momentum "rmsprop.m...", centred "rmsprop.mean..."
+  // Prefix of its state: "rmsprop.v.fc1.weight"; with momentum "rmsprop.m...", centred "rmsprop.mean...".
+  std::string name = "rmsprop";
 };
 // PyTorch's form: v = alpha * v + (1 - alpha) * g^2; w = w - lr * g / (sqrt(v) + eps). Centred: the variance v - mean^2
 // instead of v, with a running mean of g. With momentum: m = momentum * m + g / (sqrt(v) + eps); w = w - lr * m.
@@ -109,13 +110,13 @@ class RMSprop {
   std::vector<Parameter> parameters_, square_, mean_, momentum_;
 };
 
-// Of Adagrad.
+// Options of Adagrad.
 struct AdagradOptions {
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial = 0, eps = 1e-10;  // initial: of the sum of squares
-  std::string name = "adagrad";  // of its state: "adagrad.sum.fc1.weight", "adagrad.step"
+  std::string name = "adagrad";  // prefix of its state: "adagrad.sum.fc1.weight", "adagrad.step"
 };
-// PyTorch's form: s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps), step from 0 on. Duchi, Hazan
-// and Singer, 2011.
+// PyTorch's form: s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps), step from 0. Duchi, Hazan and
+// Singer, 2011.
 class Adagrad {
  public:
   Adagrad(std::vector<Parameter> parameters, AdagradOptions options);
@@ -130,10 +131,10 @@ class Adagrad {
   Parameter count_;
 };
 
-// Of Lion.
+// Options of Lion.
 struct LionOptions {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
-  std::string name = "lion";  // of its state: "lion.m.fc1.weight"
+  std::string name = "lion";  // prefix of its state: "lion.m.fc1.weight"
 };
 // w = w - lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w); m = beta2 * m + (1 - beta2) * g. Chen et al.,
 // 2023.
@@ -150,19 +151,20 @@ class Lion {
   std::vector<Parameter> parameters_, momentum_;
 };
 
-// All gradients as one vector, made no longer than `most`: each times min(1, most / (norm + 1e-6)), as PyTorch does.
+// Limits the norm of all gradients, taken as one vector, to `most`: each is multiplied by min(1, most / (norm + 1e-6)),
+// as in PyTorch.
 struct Clipped {
   std::vector<Tensor> grads;
-  Tensor norm;  // before
+  Tensor norm;  // before clipping
 };
 Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where = SourceLine::current());
 
-// An average of parameters that forgets at a constant rate: ema = decay * ema + (1 - decay) * w, under
-// "ema.fc1.weight"; begins with the values that the parameters have at the first update.
+// Exponential moving averages of parameters: ema = decay * ema + (1 - decay) * w, named "ema.fc1.weight"; initially the
+// values that the parameters have at the first update.
 class EMA {
  public:
   EMA(std::vector<Parameter> parameters, double decay, std::string name = "ema");
-  void update(SourceLine where = SourceLine::current());  // in a traced function, behind the optimiser's step
+  void update(SourceLine where = SourceLine::current());  // in a traced function, after the optimiser's step
   const std::vector<Parameter>& averages() const { return averages_; }
 
  private:
@@ -172,16 +174,15 @@ class EMA {
   Parameter count_;
 };
 
-// Learning rates as functions of the step, from 0 on: `adam.set_lr(schedule(step))` before each launch compiles
-// nothing.
+// Learning rates as functions of the step, from 0: `adam.set_lr(schedule(step))` before each launch compiles nothing.
 using Schedule = std::function<double(std::int64_t)>;
 Schedule constant_schedule(double lr);
 // lr, times `factor` at every multiple of `every` steps.
 Schedule step_schedule(double lr, std::int64_t every, double factor);
-// From 0 to lr along a line in `warmup` steps, then along half a cosine to `least` at step `total`, where it stays;
+// Linear from 0 to lr in `warmup` steps, then half a cosine down to `least` at step `total`, and constant from there;
 // Loshchilov and Hutter, 2017.
 Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double least = 0);
-// Likewise, along a line.
+// The same with a linear decrease.
 Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double least = 0);
 
 }  // namespace karez::optim

@@ -1,5 +1,5 @@
-// Optimisers in numbers: steps of SGD and Adam through compile and the session, each option, against PyTorch's formulas
-// worked out by hand.
+// Tests of optimisers: steps of SGD and Adam through compile and the session, for each option, against PyTorch's
+// formulas computed by hand.
 #include "karez/api/optim.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 namespace karez {
 namespace {
 
-// The weight after each of three steps from w = 1 in f64, under gradients 2, -1 and 0.5 (the loss is w times them).
+// The weight after each of three steps from w = 1 in f64, with gradients 2, -1 and 0.5 (the loss is w times the
+// gradient).
 constexpr double gradients[] = {2, -1, 0.5};
 template <class Optimiser, class Options> std::vector<double> weights(Options options) {
   World world;
@@ -64,7 +65,7 @@ TEST(SgdSteps, NesterovWithWeightDecay) {
               {0.625, 0.665625, 0.526640625});
 }
 
-TEST(SgdSteps, ANewRateCountsFromTheNextStep) {
+TEST(SgdSteps, ANewRateAppliesFromTheNextStep) {
   World world;
   Parameter w("w", {DType::f64, {1}}, constant_init(1));
   SGD sgd({w}, {.lr = 0.1});
@@ -88,7 +89,7 @@ TEST(SgdSteps, WithoutMomentumThereIsNoState) {
   EXPECT_EQ(world.read(w).data<float>()[1], 0.25f);
 }
 
-// The loss reads `used` alone; the other, and a default tensor in its place, are left alone by every optimiser.
+// The loss reads only `used`; no optimiser updates the other parameter, also if its gradient is an empty tensor.
 template <class Optimiser, class Options> void leaves_alone(Options options) {
   for (const bool none : {false, true}) {
     World world;
@@ -109,7 +110,7 @@ template <class Optimiser, class Options> void leaves_alone(Options options) {
       EXPECT_TRUE(name == "other" || name.find("other") == name.npos) << name;
   }
 }
-TEST(Steps, LeaveAParameterWithoutGradientAlone) {
+TEST(Steps, DoNotUpdateAParameterWithoutGradient) {
   leaves_alone<SGD>(optim::SGDOptions());
   leaves_alone<SGD>(optim::SGDOptions{.momentum = 0.5});
   leaves_alone<Adam>(optim::AdamOptions());
@@ -119,7 +120,7 @@ TEST(Steps, LeaveAParameterWithoutGradientAlone) {
   leaves_alone<optim::Lion>(optim::LionOptions());
 }
 
-// Kingma and Ba's algorithm as it stands in the paper, with PyTorch's two ways of weight decay.
+// Kingma and Ba's algorithm as in the paper, with PyTorch's two kinds of weight decay.
 std::vector<double> adam_by_hand(const optim::AdamOptions& o) {
   double w = 1, m = 0, v = 0;
   std::vector<double> out;
@@ -137,7 +138,7 @@ std::vector<double> adam_by_hand(const optim::AdamOptions& o) {
   return out;
 }
 
-TEST(AdamSteps, EachOptionCounts) {
+TEST(AdamSteps, EachOptionHasAnEffect) {
   const optim::AdamOptions usual{.lr = 0.1};
   std::vector<std::vector<double>> seen;
   for (const optim::AdamOptions& options :
@@ -153,7 +154,8 @@ TEST(AdamSteps, EachOptionCounts) {
     expect_near(seen.back(), adam_by_hand(options));
   }
   for (std::size_t i = 0; i < seen.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(seen[i], seen[j]) << "options " << i << " and " << j << " step alike";
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_NE(seen[i], seen[j]) << "options " << i << " and " << j << " give equal steps";
 }
 
 TEST(AdamSteps, TheFirstStepOnPaper) {

@@ -1,4 +1,4 @@
-// Command-line options: reading words against the list.
+// Command-line options: parses arguments by the list of options.
 #include "karez/api/options.h"
 #include "karez/api/namespace.h"
 
@@ -31,7 +31,7 @@ bool Options::read(int count, const char* const* words) {
     std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
     auto option = std::find_if(known_.begin(), known_.end(), [&](const Option& o) { return o.name == name; });
     if (option == known_.end())
-      fail("no option is called --", name, "; ",
+      fail("there is no option --", name, "; ",
            suggest_names("--" + name, known_, [](const Option& o) { return "--" + o.name; }));
     if (equals == word.npos) require(i + 1 < count, "option --", name, " has no value");
     option->value = equals == word.npos ? words[++i] : word.substr(equals + 1);
@@ -62,7 +62,7 @@ double Options::real(std::string_view name) const {
 std::string Options::one_of(std::string_view name, const std::vector<std::string>& choices) const {
   const std::string& value = text(name);
   require(std::find(choices.begin(), choices.end(), value) != choices.end(), "option --", name, ": '", value,
-          "' is none of ", join(choices, ", "));
+          "' is not one of ", join(choices, ", "));
   return value;
 }
 

@@ -19,7 +19,7 @@ bool read(Options& options, std::vector<const char*> words) {
   return options.read(static_cast<int>(words.size()), words.data());
 }
 
-TEST(Options, DefaultsStandUntilTheUserSpeaks) {
+TEST(Options, DefaultsApplyUnlessTheUserSetsAValue) {
   Options o = some();
   EXPECT_TRUE(read(o, {"--lr", "0.25", "--model=mlp"}));
   EXPECT_EQ(o.integer("epochs"), 3);
@@ -27,24 +27,24 @@ TEST(Options, DefaultsStandUntilTheUserSpeaks) {
   EXPECT_EQ(o.one_of("model", {"cnn", "mlp"}), "mlp");
 }
 
-TEST(Options, HelpIsAskedForAndListsEveryOption) {
+TEST(Options, HelpListsEveryOption) {
   Options o = some();
   EXPECT_FALSE(read(o, {"--help"}));
   EXPECT_THAT(o.help(), ::testing::HasSubstr("  --lr 0.5"));
 }
 
-TEST(Options, WhatIsWrongIsSaidWithTheWord) {
+TEST(Options, ErrorsNameTheOption) {
   Options o = some();
   EXPECT_EQ(error_of([&] {
               read(o, {"--epoch", "3"});
             }),
-            "no option is called --epoch; there are 3: --epochs, --lr, --model");
+            "there is no option --epoch; there are 3: --epochs, --lr, --model");
   EXPECT_EQ(error_of([&] { read(o, {"--lr"}); }), "option --lr has no value");
   EXPECT_EQ(error_of([&] { read(o, {"cnn"}); }), "'cnn' is not an option; options begin with --");
   read(o, {"--epochs", "3x", "--lr", "", "--model", "gpt"});
   EXPECT_EQ(error_of([&] { o.integer("epochs"); }), "option --epochs: '3x' is not an integer");
   EXPECT_EQ(error_of([&] { o.real("lr"); }), "option --lr: '' is not a number");
-  EXPECT_EQ(error_of([&] { o.one_of("model", {"cnn", "mlp"}); }), "option --model: 'gpt' is none of cnn, mlp");
+  EXPECT_EQ(error_of([&] { o.one_of("model", {"cnn", "mlp"}); }), "option --model: 'gpt' is not one of cnn, mlp");
 }
 
 std::string written(bool terminal, std::int64_t steps) {
@@ -59,13 +59,13 @@ std::string written(bool terminal, std::int64_t steps) {
   return out;
 }
 
-TEST(Progress, ALineSaysStepLossRateAndTimeLeft) {
+TEST(Progress, ALineContainsStepLossRateAndTimeLeft) {
   EXPECT_EQ(progress_line(938, 2814, 2, 0.31414, 12345.4, 42.3),
             "step 938/2814  epoch 2  loss 0.3141  12345 samples/s  ETA 0:42");
   EXPECT_EQ(progress_line(1, 2, 1, 2, 0, 605), "step 1/2  epoch 1  loss 2.0000  0 samples/s  ETA 10:05");
 }
 
-TEST(Progress, ElsewhereThanOnATerminalTwentyPlainLinesAreWritten) {
+TEST(Progress, WithoutATerminalTwentyPlainLinesAreWritten) {
   std::string text = written(false, 100);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 20);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 0);

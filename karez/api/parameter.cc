@@ -8,7 +8,7 @@
 namespace karez {
 namespace {
 
-// Globals of each thread: how many parameters of each name it has had, and how many sites it has assigned.
+// Per thread: the number of parameters made of each name, and the number of sites assigned.
 thread_local std::map<std::string, int> had;
 thread_local const std::shared_ptr<Sites> sites = std::make_shared<Sites>();
 
@@ -33,7 +33,7 @@ std::shared_ptr<const Parameter::Info> Parameter::made(std::shared_ptr<Info> inf
   require(info->init != nullptr, "parameter '", name, "' has no initialiser");
   for (auto size : info->type.shape)
     require(size >= 1, "parameter '", name, "' is ", info->type, "; its sizes must be at least 1");
-  info->type.bytes();  // sizes whose product overflows are an error
+  info->type.bytes();  // throws if the product of the sizes overflows
   return info;
 }
 
@@ -53,8 +53,8 @@ Parameter::Parameter(std::string prefix, const Parameter& base_parameter, Tensor
           std::shared_ptr<Info>(new Info{std::move(type), prefix, base_parameter.info_, prefix, std::move(init)}))) {}
 
 void Parameter::Info::set_name(std::string name) const {
-  require(name.find('#') == name.npos, "a parameter is called '", name,
-          "'; '#' is for telling apart those of one name");
+  require(name.find('#') == name.npos, "a parameter is named '", name,
+          "'; '#' is reserved for numbering parameters of one name");
   ordinal = had[name]++;
   names.push_back(std::move(name));
 }
@@ -85,7 +85,7 @@ std::string Parameter::origin() const {
 }
 
 int Parameter::ordinal() const {
-  name();  // which may be another by now
+  name();  // updates the name, which may have changed
   std::lock_guard lock(info_->mutex);
   return info_->ordinal;
 }
@@ -107,7 +107,7 @@ Initialiser Parameter::init() const {
 
 void Parameter::set_initial_value(const HostArray& value) const {
   require(ErrorKind::type, value.valid() && value.type() == type(), "parameter '", name(), "' is ", type(), ", not ",
-          value.valid() ? print(value.type()) : "an array never made");
+          value.valid() ? print(value.type()) : "an uninitialised array");
   Initialiser init = value_init(value);
   std::lock_guard lock(info_->mutex);
   info_->init = std::move(init);

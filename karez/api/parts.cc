@@ -1,4 +1,4 @@
-// Where values lie: asked of arrays, and of what is not computed yet; and arrays made from parts.
+// Mesh and layout of arrays and of values that are not computed yet, and arrays made from parts.
 #include "karez/api/parts.h"
 #include "karez/api/namespace.h"
 
@@ -25,9 +25,9 @@ Place place_of(const Array& array) {
 
 Place place_of(const Tensor& tensor, SourceLine where) {
   require(tensor.lazy != nullptr, "a tensor ", tensor.type,
-          " of a program that is being traced lies nowhere yet: it is laid when the program is planned");
+          " of a program that is being traced has no mesh and layout yet: the planner chooses them");
   if (tensor.lazy->host.valid()) return {};
-  // It may be computed meanwhile, but then its array is there.
+  // Another thread may compute it between these lines, but then its array exists.
   const auto from = tensor.lazy->producer();
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array);
   if (has_planner_layout(*tensor.lazy) || tensor.lazy->producer() == nullptr) return place_of(computed(tensor, where));
@@ -38,7 +38,7 @@ Place place_of(const Tensor& tensor, SourceLine where) {
 
 std::optional<DeviceMesh> mesh_of(const Tensor& tensor) {
   require(tensor.lazy != nullptr, "a tensor ", tensor.type,
-          " of a program that is being traced: it lies on the mesh of the program");
+          " of a program that is being traced: it is on the mesh of the program");
   if (tensor.lazy->host.valid()) return {};
   const auto from = tensor.lazy->producer();
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array).mesh;
@@ -72,7 +72,7 @@ std::vector<int> positions_of(const Mesh& mesh, int rank) {
 std::string name_of(DeviceName device) { return cat(device.rank, ".", device.device); }
 DeviceName device_at(const Mesh& mesh, int position) { return mesh.devices[static_cast<std::size_t>(position)]; }
 
-// Its coordinates on the axes that `counts` is true for.
+// Its coordinates on the axes for which `counts` is true, and 0 on the others.
 template <class Counts>
 std::vector<int> coordinates_on(const Mesh& mesh, int position, const Layout& layout, Counts counts) {
   std::vector<int> out = mesh.coordinates(position);
@@ -81,8 +81,8 @@ std::vector<int> coordinates_on(const Mesh& mesh, int position, const Layout& la
   return out;
 }
 
-// Of one dimension: the sum of what the devices have if all are here, otherwise as much on every device as on each of
-// these.
+// The size of one dimension: the sum over the devices if all parts are here; otherwise every device has as much as each
+// of these.
 std::int64_t size_of_whole(const std::vector<HostArray>& parts, const Mesh& mesh, const std::vector<int>& positions,
                            const Layout& layout, int dim) {
   const auto at = static_cast<std::size_t>(dim);
@@ -101,7 +101,7 @@ std::int64_t size_of_whole(const std::vector<HostArray>& parts, const Mesh& mesh
   require(ErrorKind::shape,
           std::all_of(sizes.begin(), sizes.end(), [&](const auto& each) { return each.second == first; }),
           "from_parts: this rank's devices have different sizes of dimension ", dim,
-          " and not all of it, so that the shape of the whole must be given");
+          " and not all of it; give the shape of the whole");
   return first * devices;
 }
 
@@ -109,8 +109,7 @@ TensorType whole_of(const std::vector<HostArray>& parts, const Mesh& mesh, int r
                     const Layout& layout, const WholeType& given) {
   if (parts.empty()) {
     require(ErrorKind::shape, given.shape && given.dtype, "from_parts: rank ", rank, " has no device of ",
-            sbp::print(mesh),
-            ", and so no part that tells the type of the whole: its shape and dtype must be given here");
+            sbp::print(mesh), ", and so no part that determines the type of the whole; give its shape and dtype");
     return {*given.dtype, *given.shape};
   }
   const TensorType& first = parts[0].type();
@@ -122,7 +121,7 @@ TensorType whole_of(const std::vector<HostArray>& parts, const Mesh& mesh, int r
             "; parts have the whole's number of dimensions");
   }
   require(ErrorKind::type, !given.dtype || *given.dtype == first.dtype, "from_parts: part 0 is ", first,
-          ", but the whole is to be of ", given.dtype.value_or(first.dtype));
+          ", but the given dtype of the whole is ", given.dtype.value_or(first.dtype));
   TensorType out = first;
   for (int dim = 0; dim < first.rank() && !given.shape; ++dim)
     out.shape[static_cast<std::size_t>(dim)] = size_of_whole(parts, mesh, positions, layout, dim);
@@ -133,7 +132,7 @@ TensorType whole_of(const std::vector<HostArray>& parts, const Mesh& mesh, int r
 }  // namespace
 
 std::vector<LocalData> local_parts(const Array& array) {
-  const std::vector<HostArray> held = array.local();  // by the devices' names
+  const std::vector<HostArray> held = array.local();  // in the order of the devices' names
   const Mesh& mesh = array.mesh();
   const std::vector<int> positions = positions_of(mesh, ArrayValue::of(array).living_world()->ranks.rank());
   std::vector<LocalData> out;
@@ -154,12 +153,12 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layo
   const int rank = world.ranks.rank();
   const std::vector<int> positions = positions_of(mesh, rank);
   require(ErrorKind::shape, parts.size() == positions.size(), "from_parts: ", parts.size(), " parts; rank ", rank,
-          " has ", positions.size(), " devices of ", sbp::print(mesh), ", and gives one for each",
+          " has ", positions.size(), " devices of ", sbp::print(mesh), "; give one part for each",
           positions.empty() ? std::string()
                             : cat(": ", join(positions, ", ", [&](int p) { return name_of(device_at(mesh, p)); })));
   require(ErrorKind::layout, layout.size() == mesh.axes.size(), "from_parts: a layout ", sbp::print(layout), " of ",
           layout.size(), " entries; ", sbp::print(mesh), " has ", mesh.rank(), " axes");
-  for (const HostArray& part : parts) require(part.valid(), "from_parts: an array that was never made");
+  for (const HostArray& part : parts) require(part.valid(), "from_parts: an uninitialised array");
   const TensorType whole = whole_of(parts, mesh, rank, positions, layout, given);
   std::string why;
   require(ErrorKind::layout, is_valid(whole, mesh, layout, &why), "from_parts: ", why);
@@ -177,7 +176,8 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layo
     require(is_new || std::memcmp(parts[i].bytes(), parts[other->second].bytes(),
                                   static_cast<std::size_t>(parts[i].type().bytes())) == 0,
             "from_parts: parts ", other->second, " and ", i, " differ, but devices ",
-            name_of(device_at(mesh, positions[other->second])), " and ", name_of(device), " have the same of ", lies);
+            name_of(device_at(mesh, positions[other->second])), " and ", name_of(device), " hold the same part of ",
+            lies);
     const Box held_box = rows ? local_box(rows->type.shape, mesh, rows->layout, positions[i]) : box;
     Ints begin;
     for (const Range& range : held_box) begin.push_back(range.begin);
@@ -194,7 +194,8 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layo
 Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& words) {
   require(mesh.world != nullptr, "laid_on needs a mesh that a World has made");
   return at_line(x.where, [&](Trace& t) {
-    require(t.expression != nullptr, "a mesh is given in a program that is being traced; it lies on its function's");
+    require(t.expression != nullptr,
+            "a program that is being traced runs on its function's mesh; another mesh cannot be given here");
     t.expression->place_on(mesh.world, mesh.mesh);
     const ValueId id = t.value(x, t.dtype_of(x));
     Layout layout = layout_from(words, t.graph.type(id).rank(), mesh.mesh, cat("a layout for ", t.graph.type(id)));

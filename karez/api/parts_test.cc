@@ -1,4 +1,4 @@
-// Tests of where values lie: asked of arrays, of what is not computed yet, and of parameters.
+// Tests of mesh, layout and parts of arrays, of values that are not computed yet, and of parameters.
 #include "karez/api/parts.h"
 #include "karez/api/namespace.h"
 
@@ -21,7 +21,7 @@ HostArray counted(Shape shape) {
   return out;
 }
 
-TEST(Parts, AnArrayATensorAndAParameterSayWhereTheyLie) {
+TEST(Parts, MeshAndLayoutOfAnArrayATensorAndAParameter) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("data=2,model=2");
   Parameter w("w", {DType::f32, {5, 4}}, constant_init(1));
@@ -41,7 +41,7 @@ TEST(Parts, AnArrayATensorAndAParameterSayWhereTheyLie) {
   EXPECT_FALSE(place_of(Tensor(counted({2}))).mesh.has_value());
 }
 
-TEST(Parts, OfAnArrayMakeItAgain) {
+TEST(Parts, OfAnArrayRebuildIt) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("data=2,model=2");
   const auto f = compile(mesh, [](Tensor x) { return with_layout(x + 0, P("data", "model")); });
@@ -59,11 +59,11 @@ TEST(Parts, OfAnArrayMakeItAgain) {
   const Array sum = from_parts({x, x, x, x}, mesh, {P(Reduce::sum), B()});
   EXPECT_EQ(list(sum.read()), list(f(sum).value().read()));
   EXPECT_EQ(sum.read().data<float>()[1], 2);
-  EXPECT_EQ(list(sum.local()[3]), list(x)) << "what each device holds is its summand";
+  EXPECT_EQ(list(sum.local()[3]), list(x)) << "each device holds its summand";
   EXPECT_EQ(sum.bytes(), nullptr);
 }
 
-TEST(Parts, ThatDoNotFitAreAnErrorThatNamesBoth) {
+TEST(Parts, OfWrongShapesAreAnErrorThatNamesBoth) {
   World world({.devices = 2});
   try {
     from_parts({counted({2, 3}), counted({3, 3})}, world.mesh("data=2"), {S(0)});

@@ -1,5 +1,5 @@
-// FunctionOptions::placements, Placed and where meshes lie, as a user meets them: what goes where, and what is refused.
-// Law 3 is in tests/.
+// Tests of FunctionOptions::placements, Placed and the devices of meshes: the placement of values and variables, and
+// errors. Tests of training equivalence are in tests/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ struct Pair : nn::Module {
 
 HostArray rows() { return HostArray::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}); }
 
-TEST(Placements, ParametersAndTheirOptimiserStateLieWithTheirModule) {
+TEST(Placements, ParametersAndTheirOptimiserStateArePlacedWithTheirModule) {
   World world({.devices = 2});
   Pair net;
   optim::Adam adam(net.parameters(), {});
@@ -35,11 +35,11 @@ TEST(Placements, ParametersAndTheirOptimiserStateLieWithTheirModule) {
     const auto& mesh = step.graph().meshes[static_cast<std::size_t>(variable.mesh)];
     EXPECT_EQ(mesh.devices[0].device, variable.name.find("second") == std::string::npos ? 0 : 1) << variable.name;
   }
-  // The counter of steps is one variable: advanced in one place, the other gets what it is.
+  // The counter of steps is one variable, which is updated on one placement and transferred to the other.
   EXPECT_EQ(world.read("adam.step").data<std::int64_t>()[0], 1);
 }
 
-TEST(Placements, AScopePlacesWhatIsComputedInItAndRulesOverrideIt) {
+TEST(Placements, AScopePlacesValuesComputedInItAndRulesOverrideIt) {
   World world({.devices = 3});
   auto device_of = [&](const std::vector<PlacementRule>& rules) {
     struct Root : nn::Module {
@@ -58,7 +58,7 @@ TEST(Placements, AScopePlacesWhatIsComputedInItAndRulesOverrideIt) {
   EXPECT_EQ(device_of({{"fc", world.mesh("", {.first = 2})}}), 2);
 }
 
-TEST(Placements, AScopeEndsWhereItEnds) {
+TEST(Placements, AScopeAppliesUntilItsEnd) {
   World world({.devices = 3});
   auto f = compile(world.mesh(), [&](Tensor x) {
     Tensor a = [&] {
@@ -75,7 +75,7 @@ TEST(Placements, AScopeEndsWhereItEnds) {
   EXPECT_THAT(f.graph_text(), HasSubstr("mesh() [0:2] mesh() [0:1]"));
 }
 
-TEST(Placements, AnotherFunctionFindsVariablesWhereTheyLie) {
+TEST(Placements, AnotherFunctionFindsVariablesOnTheirPlacement) {
   World world({.devices = 2});
   Pair net;
   optim::SGD sgd(net.parameters(), {.lr = 0.1});
@@ -91,16 +91,15 @@ TEST(Placements, AnotherFunctionFindsVariablesWhereTheyLie) {
   auto same = compile(world.mesh(), [&](Tensor x) { return sum(net(x)); }, {.placements = rules});
   auto elsewhere =
       compile(world.mesh(), [&](Tensor x) { return sum(net(x)); }, {.placements = {{"first", world.mesh()}}});
-  EXPECT_EQ(same(rows()).item(), elsewhere(rows()).item()) << "it follows the parameters";
+  EXPECT_EQ(same(rows()).item(), elsewhere(rows()).item()) << "it uses the parameters' placement";
   auto wrong = compile(world.mesh(), [&](Tensor x) { return sum(net(x)); },
                        {.placements = {{"second", world.mesh()}, {"first", world.mesh()}}});
-  EXPECT_THAT(
-      error_of([&] { wrong(rows()).wait(); }),
-      HasSubstr(
-          "variable 'second.weight' lies on mesh() at 0:1; this function is compiled for mesh() at 0:0. It stays"));
+  EXPECT_THAT(error_of([&] { wrong(rows()).wait(); }),
+              HasSubstr("variable 'second.weight' is on mesh() at 0:1; this function is compiled for mesh() at 0:0. A "
+                        "variable stays"));
 }
 
-TEST(Placements, ThoseOfAFunctionInAnotherHoldInItsBodyAlone) {
+TEST(Placements, OfAnInlinedFunctionApplyOnlyInItsBody) {
   World world({.devices = 3});
   Pair a, b;
   auto inner = compile(world.mesh(), [&](Tensor x) { return a(x); },
@@ -123,7 +122,7 @@ TEST(Placements, ThoseOfAFunctionInAnotherHoldInItsBodyAlone) {
               HasSubstr("placements: 'third' matches no"));
 }
 
-TEST(Placements, TheSummaryNamesWhatSetsThePace) {
+TEST(Placements, TheSummaryNamesTheCriticalCycle) {
   World world({.devices = 2});
   Pair net;
   optim::SGD sgd(net.parameters(), {.lr = 0.1});
@@ -143,7 +142,7 @@ TEST(Placements, TheSummaryNamesWhatSetsThePace) {
               ::testing::ContainsRegex("  a[0-9]+ transfer %[0-9]+ and its 1 other member +fills r[0-9]+ f32"));
 }
 
-TEST(Placements, WhatIsWrongIsRefused) {
+TEST(Placements, InvalidPlacementsAreErrors) {
   World world({.devices = 4}), other({.devices = 2});
   Pair net;
   auto with = [&](const DeviceMesh& mesh, std::vector<PlacementRule> rules) {
@@ -153,18 +152,19 @@ TEST(Placements, WhatIsWrongIsRefused) {
   EXPECT_THAT(with(world.mesh(), {{"secnod", world.mesh()}}),
               HasSubstr("placements: 'secnod' matches no module and no parameter of this function; there are 4: "));
   EXPECT_THAT(with(world.mesh(), {{"first", 0}}),
-              HasSubstr("placements: 'first' is to lie at stage 0, but mesh() has no axis 'stage'"));
+              HasSubstr("placements: 'first' is placed at stage 0, but mesh() has no axis 'stage'"));
   EXPECT_THAT(with(world.mesh("stage=2"), {{"first", 2}}),
-              HasSubstr("placements: 'first' is to lie at stage 2; mesh(stage=2) has stages 0 to 1"));
+              HasSubstr("placements: 'first' is placed at stage 2; mesh(stage=2) has stages 0 to 1"));
   EXPECT_THAT(with(world.mesh(), {{"first", other.mesh()}}), HasSubstr("is of another world than the function's"));
   EXPECT_THAT(with(world.mesh(), {{"f*", world.mesh()}, {"first", world.mesh("", {.first = 1})}}),
-              HasSubstr("placements: 'first' is matched by 'f*' and by 'first', which lie on different devices"));
+              HasSubstr("placements: 'first' is matched by 'f*' and by 'first', which are on different devices"));
   EXPECT_THAT(with(world.mesh(), {{"fi[", world.mesh()}}), HasSubstr("fi["));
   EXPECT_THAT(
       error_of([&] { world.mesh("data=2", {.first = 3}); }),
       HasSubstr(
           "mesh(data=2) from device 3 on takes 5 devices, but the world has 4; World({.devices = 5}) has enough"));
-  EXPECT_THAT(error_of([&] { world.mesh("data=2", {.first = -1}); }), HasSubstr("from device -1 on; the first is 0"));
+  EXPECT_THAT(error_of([&] { world.mesh("data=2", {.first = -1}); }),
+              HasSubstr("from device -1 on; the first device is 0"));
   EXPECT_THAT(error_of([&] {
                 world.mesh("data=2", {.devices = {1, 4}});
               }),
@@ -174,11 +174,14 @@ TEST(Placements, WhatIsWrongIsRefused) {
                 world.mesh("data=2", {.devices = {1, 2, 3}});
               }),
               HasSubstr("takes 2 devices; 3 are listed"));
-  EXPECT_THAT(error_of([&] { world.mesh("data=2", {.first = 1, .devices = {1, 2}}); }), HasSubstr("give one of both"));
+  EXPECT_THAT(error_of([&] {
+                world.mesh("data=2", {.first = 1, .devices = {1, 2}});
+              }),
+              HasSubstr("give only one of the two"));
   EXPECT_THAT(error_of([&] { Placed on(world.mesh()); }), HasSubstr("no program is being traced"));
 }
 
-// Every other stage has little to do: workers that took devices in turn would leave nearly all of it to one of them.
+// Every other stage has little work: workers that take devices alternately would leave nearly all work to one worker.
 TEST(Placements, WorkersShareUnevenStages) {
   World world({.devices = 4, .workers = 2, .costs = CostTable()});
   struct Two : nn::Module {

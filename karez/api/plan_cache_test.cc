@@ -1,5 +1,4 @@
-// Tests of plans that are kept on disk: the same plan and losses, without a search, and nothing but what the program
-// asks for.
+// Tests of the plan cache on disk: equal plans and losses without a search, only for equal programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +35,7 @@ struct Trained {
   bool from_disk() const { return passes == std::vector<std::string>{"cache"}; }
 };
 
-// Without the line that tells of neighbours on the same cores, which may come and go.
+// Without the line about other programs on the same cores, which may change between runs.
 std::string without_neighbours(std::string summary) {
   const std::size_t at = summary.find("\ncores: ");
   return at == summary.npos ? summary : summary.erase(at, summary.find('\n', at + 1) - at);
@@ -73,18 +72,18 @@ void expect_same(const Trained& one, const Trained& other) {
   EXPECT_EQ(one.graph, other.graph);
 }
 
-TEST(PlanCache, AHitIsTheSamePlanWithoutASearch) {
+TEST(PlanCache, AHitGivesTheSamePlanWithoutASearch) {
   CacheForTest test;
   const Trained first = trained(), second = trained();
   EXPECT_FALSE(first.from_disk());
   EXPECT_TRUE(second.from_disk()) << testing::PrintToString(second.passes);
   expect_same(first, second);
   EXPECT_THAT(second.plan, testing::HasSubstr("\ncost link alpha="))
-      << "kept or not, a plan has the costs of its world";
+      << "a plan has the costs of its world, cached or not";
   EXPECT_FALSE(test.files().empty());
 }
 
-TEST(PlanCache, OffKeepsNothing) {
+TEST(PlanCache, OffStoresNothing) {
   CacheForTest test;
   ::setenv("KAREZ_CACHE", "off", 1);
   EXPECT_FALSE(trained().from_disk());
@@ -92,7 +91,7 @@ TEST(PlanCache, OffKeepsNothing) {
   EXPECT_TRUE(test.files().empty());
 }
 
-TEST(PlanCache, DamagedFilesAreMadeAnew) {
+TEST(PlanCache, DamagedFilesAreReplaced) {
   CacheForTest test;
   const Trained first = trained();
   for (const char* damage : {"cut", "flipped", "foreign"}) {
@@ -113,13 +112,13 @@ TEST(PlanCache, DamagedFilesAreMadeAnew) {
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_FALSE(anew.from_disk()) << damage;
     EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), static_cast<std::ptrdiff_t>(files.size())) << said;
-    EXPECT_THAT(said, HasSubstr("; it is made anew")) << damage;
+    EXPECT_THAT(said, HasSubstr("; it is made again")) << damage;
     expect_same(first, anew);
-    EXPECT_TRUE(trained().from_disk()) << "the new file is whole";
+    EXPECT_TRUE(trained().from_disk()) << "the new file is complete";
   }
 }
 
-TEST(PlanCache, WhatAPlanDependsOnIsAsked) {
+TEST(PlanCache, APlanIsReusedOnlyForEqualOptions) {
   CacheForTest test;
   EXPECT_FALSE(trained().from_disk());
   EXPECT_FALSE(trained({.name = "other"}).from_disk());
@@ -134,13 +133,13 @@ TEST(PlanCache, WhatAPlanDependsOnIsAsked) {
   EXPECT_FALSE(trained({.devices = 2, .costs = costs}).from_disk());
   EXPECT_FALSE(trained({.devices = 2}, {}, "model=2").from_disk());
   EXPECT_FALSE(trained({.keep_text = true}).from_disk());
-  EXPECT_FALSE(trained({.keep_text = true}).from_disk()) << "texts of passes are of plans that are made";
+  EXPECT_FALSE(trained({.keep_text = true}).from_disk()) << "a cached plan has no texts of passes";
   EXPECT_TRUE(trained().from_disk());
   EXPECT_TRUE(trained({.remat = {"fc1"}}).from_disk());
   EXPECT_TRUE(trained({.devices = 2, .memory = 1 << 20}).from_disk());
 }
 
-// No field of the options is forgotten, nor the build.
+// The key contains every field of the options, and the build.
 TEST(PlanCache, EachOptionIsInTheKey) {
   Compilation plain;
   const std::string key = key_of("build", plain);
@@ -179,7 +178,7 @@ TEST(PlanCache, EachOptionIsInTheKey) {
   }
 }
 
-// A program whose plan is neither the fastest nor proven: laid for memory.
+// A program with a plan that is neither the fastest nor proven optimal, because of a memory limit.
 passes::Compilation short_of_memory(const OpTable& ops, const KernelTable& kernels) {
   passes::Compilation c;
   Builder b(c.graph, ops);
@@ -198,9 +197,9 @@ passes::Compilation short_of_memory(const OpTable& ops, const KernelTable& kerne
   return c;
 }
 
-// What nobody sees in a step, its predicted cost and how well that is proven, comes from disk too; and a text that does
-// not say what it should is refused, though its file is whole.
-TEST(PlanCache, CostsBoundsAndReportsComeFromDiskAndOddTextsDoNot) {
+// The predicted cost and its bound, which do not show in a step, are read from disk too; and a file with a valid
+// checksum but a malformed text is refused.
+TEST(PlanCache, CostsBoundsAndReportsAreReadFromDiskAndMalformedTextsAreNot) {
   CacheForTest test;
   const OpTable ops = all_ops();
   const KernelTable kernels(cpu_kernels());
@@ -238,12 +237,12 @@ TEST(PlanCache, CostsBoundsAndReportsComeFromDiskAndOddTextsDoNot) {
   }
 }
 
-TEST(PlanCache, ABuildKnowsItself) {
+TEST(PlanCache, ABuildHasAnId) {
   EXPECT_GE(build_id().size(), 16u);
   EXPECT_EQ(build_id(), build_id());
 }
 
-TEST(PlanCache, WithOpsOfTheUsersOwnNothingIsKept) {
+TEST(PlanCache, WithUserDefinedOpsNothingIsStored) {
   CacheForTest test;
   OpDef op;
   op.name = "mine";
@@ -266,7 +265,7 @@ TEST(PlanCache, RanksThatReadAndRanksThatPlanAgree) {
     EXPECT_TRUE(second[rank].from_disk());
     expect_same(first[rank], second[rank]);
   }
-  EXPECT_NE(first[0].plan, first[1].plan) << "each has its part";
+  EXPECT_NE(first[0].plan, first[1].plan) << "each rank has its part";
   for (const auto& file : test.files()) {
     std::ifstream in(file, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};

@@ -1,4 +1,4 @@
-// Tests of what tensors and arrays print.
+// Tests of the printed text of tensors and arrays.
 #include <gtest/gtest.h>
 
 #include "karez/api/functions.h"

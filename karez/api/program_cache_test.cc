@@ -1,4 +1,5 @@
-// Tests of the programs of tensors outside of compiled functions: which of them are one, and how many are kept.
+// Tests of the programs of tensors outside of compiled functions: which expressions share a program, and how many
+// programs are kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace karez {
 namespace {
 using ::testing::Each;
 
-TEST(ProgramCache, DifferByTheValueThatAParameterTakes) {
+TEST(ProgramCache, DependOnTheUpdatedValueOfAParameter) {
   World world;
   Interactive there(world.mesh());
   const Parameter w("w", {DType::f32, {2}}, constant_init(1));
@@ -35,7 +36,7 @@ TEST(ProgramCache, AreBounded) {
   EXPECT_EQ(mesh.world->expression_plans->compiled, 300);
 }
 
-TEST(ProgramCache, OfManyBytesMakeRoomUntilTheirSumIsBelowTheBound) {
+TEST(ProgramCache, AreDroppedUntilTheirBytesAreBelowTheBound) {
   World world;
   const DeviceMesh mesh = world.mesh();
   Interactive there(mesh);

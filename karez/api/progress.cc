@@ -12,7 +12,7 @@
 namespace karez {
 namespace {
 
-// Steps between two plain lines: twenty in all, and the last step always has one.
+// Steps between two lines without a terminal: twenty lines in all, always including the last step.
 std::int64_t interval(std::int64_t steps) { return std::max<std::int64_t>(1, steps / 20); }
 
 }  // namespace
@@ -52,7 +52,7 @@ void Progress::show(std::int64_t step, std::int64_t epoch, double loss) {
   double left = rate > 0 ? static_cast<double>((steps_ - step) * samples_) / rate : 0;
   std::string line = progress_line(step, steps_, epoch, loss, rate, left);
   std::size_t width = line.size();
-  if (terminal_ && width < width_) line.append(width_ - width, ' ');  // covers what a longer line left
+  if (terminal_ && width < width_) line.append(width_ - width, ' ');  // covers the rest of a longer line
   width_ = width;
   std::fprintf(out_, terminal_ ? "\r%s" : "%s\n", line.c_str());
   std::fflush(out_);

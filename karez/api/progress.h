@@ -1,5 +1,5 @@
-// A progress line: step, loss, samples a second and time left; on a terminal one line that is rewritten, elsewhere a
-// line now and then.
+// A progress line: step, loss, samples per second and time left; on a terminal one line that is rewritten, otherwise a
+// new line from time to time.
 #pragma once
 
 #include <chrono>
@@ -9,17 +9,17 @@
 
 namespace karez {
 
-// A line on standard error that tells how far a loop is.
+// A line that reports the progress of a loop.
 class Progress {
  public:
-  // `samples` a step. On a terminal the line is rewritten at most ten times a second; elsewhere twenty lines are
+  // `samples` per step. On a terminal the line is rewritten at most ten times a second; otherwise twenty lines are
   // written in all.
   Progress(std::int64_t steps, std::int64_t samples, std::FILE* out = stdout);
   Progress(std::int64_t steps, std::int64_t samples, std::FILE* out, bool terminal);
 
   // After step `step` of 1 .. steps, of `epoch`.
   void show(std::int64_t step, std::int64_t epoch, double loss);
-  void finish();  // leaves the line as it stands
+  void finish();  // ends the line
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -27,7 +27,7 @@ class Progress {
   std::FILE* out_;
   bool terminal_;
   Clock::time_point begin_, shown_;
-  std::int64_t first_ = 0;  // step at `begin_`: the first call compiles, and is not counted
+  std::int64_t first_ = 0;  // step at `begin_`: the first call compiles and is not counted
   std::size_t width_ = 0;
 };
 

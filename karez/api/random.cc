@@ -1,4 +1,4 @@
-// Random numbers: nodes keyed by the world's random state and a site of their own. Halves are drawn in f32 and rounded
+// Random numbers: nodes keyed by the world's random state and the node's site. Half types are drawn in f32 and rounded
 // once.
 #include "karez/api/random.h"
 #include "karez/api/namespace.h"
@@ -10,7 +10,8 @@ namespace karez {
 namespace {
 
 ValueId uniform(Trace& t, const TensorType& type) {
-  require(ErrorKind::type, is_float(type.dtype), "random numbers of ", name_of(type.dtype), "; they are f32 or f64");
+  require(ErrorKind::type, is_float(type.dtype), "random numbers of ", name_of(type.dtype),
+          "; the dtype must be f32 or f64");
   const ValueId state = t.random_state();
   return build::random_uniform(t.builder, state, type, t.site());
 }
@@ -20,7 +21,7 @@ ValueId uniform(Trace& t, const TensorType& type) {
 Tensor random_uniform(Shape shape, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
     ValueId drawn = uniform(t, build::widened({dtype, shape}));
-    if (is_half(dtype)) {  // the next number to 1 below it, so that rounding gives no 1
+    if (is_half(dtype)) {  // the largest number below 1, so that rounding does not give 1
       const double most = 1 - (dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
       drawn = build::min(t.builder, drawn, build::full_like(t.builder, drawn, most));
     }
@@ -32,7 +33,7 @@ Tensor random_normal(Shape shape, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
     const TensorType type = build::widened({dtype, shape});
     const ValueId radius = uniform(t, type), angle = uniform(t, type);
-    const ValueId operands[] = {radius, angle};  // 1 - u is in (0, 1], whose logarithm is finite
+    const ValueId operands[] = {radius, angle};  // 1 - u is in (0, 1], so that its logarithm is finite
     return t.tensor(build::cast(
         t.builder, build::pointwise(t.builder, "sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands),
         dtype));

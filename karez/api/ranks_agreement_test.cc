@@ -1,5 +1,5 @@
-// What ranks compare before they run anything together: the libraries they compute with, and what goes between each two
-// of them.
+// Tests of the comparisons that ranks make before they run anything together: library versions, and the transfers
+// between each pair of ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::vector<std::string> errors_by_rank(int ranks, const std::function<void(cons
   return out;
 }
 
-TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedByAllWithBothVersions) {
+TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedOnAllWithBothVersions) {
   const std::string mine = kernels::library_versions();
   EXPECT_THAT(mine,
               ::testing::MatchesRegex(
@@ -46,7 +46,7 @@ TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedByAllWithBothVersions) {
   }
 }
 
-TEST(RanksThatHang, OneThatHasComeAndSaysNothingIsNamedByAll) {
+TEST(RanksThatHang, ASilentRankThatHasJoinedIsNamedOnAll) {
   std::promise<void> told_all[2];
   const auto texts = errors_by_rank(3, [&](const Ranks& here) {
     WorldOptions options{.ranks = here, .peer_timeout = 0.5};
@@ -62,10 +62,10 @@ TEST(RanksThatHang, OneThatHasComeAndSaysNothingIsNamedByAll) {
   for (int rank : {0, 2})
     EXPECT_THAT(texts[static_cast<std::size_t>(rank)],
                 ::testing::MatchesRegex(
-                    "rank 1 \\(.*\\) has stopped: it came to where the ranks meet, and has said nothing for 1.5 s"));
+                    "rank 1 \\(.*\\) has stopped: it joined the rendezvous, but has sent nothing for 1.5 s"));
 }
 
-TEST(RanksThatHang, OneThatHasComeAndSpeaksLateIsWaitedFor) {
+TEST(RanksThatHang, ASlowRankThatHasJoinedIsAwaited) {
   const auto texts = errors_by_rank(3, [&](const Ranks& here) {
     WorldOptions options{.ranks = here, .peer_timeout = 20};
     WorldRanks ranks(options);
@@ -75,7 +75,7 @@ TEST(RanksThatHang, OneThatHasComeAndSpeaksLateIsWaitedFor) {
   EXPECT_THAT(texts, Each("no error"));
 }
 
-// One step with several collectives of one communicator; rank 2 sees another plan than the others.
+// One step with several collectives of one communicator; the plan of rank 2 differs from the others'.
 std::vector<std::string> told_with_plans(const std::function<void(plan::Plan&)>& changes,
                                          const std::function<void(plan::Plan&)>& others = {}) {
   return errors_by_rank(3, [&](const Ranks& here) {
@@ -98,7 +98,7 @@ std::function<void(plan::Plan&)> chunks_of(std::int64_t bytes) {
   };
 }
 
-// What each of these ranks hears, of a job of so many.
+// The error of each of the started ranks, in a job of `ranks` ranks.
 std::vector<std::string> errors_of_started_ranks(const std::vector<int>& come, int ranks,
                                                  const std::function<void()>& meanwhile = {}) {
   const Ranks all = test_rendezvous(ranks);
@@ -115,32 +115,31 @@ std::vector<std::string> errors_of_started_ranks(const std::vector<int>& come, i
   return out;
 }
 
-TEST(RanksThatDoNotCome, AreNamedByAllAfterTheTimeThatAnOptionSets) {
+TEST(RanksThatDoNotCome, AreNamedOnAllAfterTheStartTimeout) {
   EXPECT_THAT(errors_of_started_ranks({0, 1}, 3),
-              Each("rank 2 of 3 has not come to this world within the 1.5 s of start_timeout"));
+              Each("rank 2 of 3 has not joined this world within the 1.5 s of start_timeout"));
   EXPECT_THAT(errors_of_started_ranks({0, 2, 3}, 5),
-              Each("ranks 1 and 4 of 5 have not come to this world within the 1.5 s of start_timeout"));
-  EXPECT_THAT(errors_of_started_ranks({0}, 16),
-              Each("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 7 more of 16 have not come to this world within "
-                   "the 1.5 s of start_timeout"));
+              Each("ranks 1 and 4 of 5 have not joined this world within the 1.5 s of start_timeout"));
+  EXPECT_THAT(errors_of_started_ranks({0}, 16), Each("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 7 more of 16 have not joined "
+                                                     "this world within the 1.5 s of start_timeout"));
 }
 
-TEST(RanksThatDoNotCome, AreNoLongerWaitedForWhereTheProgramIsInterrupted) {
+TEST(RanksThatDoNotCome, AreNoLongerAwaitedAfterAnInterrupt) {
   const auto begin = std::chrono::steady_clock::now();
   const auto texts = errors_of_started_ranks({0, 1}, 3, [&] {
     require(std::chrono::steady_clock::now() < begin + std::chrono::milliseconds(500), "interrupted");
   });
   EXPECT_EQ(texts[0], "interrupted");
-  EXPECT_NE(texts[1], "no error") << "rank 0 has gone";
+  EXPECT_NE(texts[1], "no error") << "rank 0 has left";
 }
 
-TEST(RanksThatDiffer, EveryMessageOfALinkCounts) {
+TEST(RanksThatDiffer, EveryMessageOfALinkIsCompared) {
   EXPECT_THAT(told_with_plans(chunks_of(8), chunks_of(8)), Each("no error"));
   EXPECT_THAT(told_with_plans(chunks_of(8), chunks_of(16)),
-              Each(HasSubstr("bytes 16 8; ")));  // the last message is the same
+              Each(HasSubstr("bytes 16 8; ")));  // the last message is equal
 }
 
-TEST(RanksThatDiffer, WhatTwoRanksSeeOtherwiseOfTheirLinkIsNamedBeforeTheFirstLaunch) {
+TEST(RanksThatDiffer, ADifferenceInTheirLinksIsReportedBeforeTheFirstLaunch) {
   EXPECT_THAT(told_with_plans([](plan::Plan&) {}), Each("no error"));
   const auto collectives = [](plan::Plan& plan, const std::function<void(plan::Collective&)>& change) {
     for (plan::Actor& actor : plan.actors)
@@ -161,19 +160,19 @@ TEST(RanksThatDiffer, WhatTwoRanksSeeOtherwiseOfTheirLinkIsNamedBeforeTheFirstLa
        [&](plan::Plan& plan) {
          collectives(plan, [](plan::Collective& c) { c.algorithm = c.algorithm == "ring" ? "direct" : "ring"; });
        }},
-      {"nothing at all", [&](plan::Plan& plan) {
+      {"no collectives", [&](plan::Plan& plan) {
          for (plan::Actor& actor : plan.actors) actor.collective.reset();
        }}};
   for (const auto& [what, lie] : lies) {
     const auto begin = std::chrono::steady_clock::now();
     const auto texts = told_with_plans(lie);
     EXPECT_THAT(texts, Each(AllOf(HasSubstr("the links of function 'step' (ranks_agreement_test.cc:"),
-                                  HasSubstr("two ranks disagree about what they send"),
+                                  HasSubstr("two ranks disagree about the messages between them"),
                                   ::testing::ContainsRegex("\nrank [01]: .*\nrank 2: "))))
         << what;
-    EXPECT_THAT(texts, Each(texts[0])) << what << ": the same on all ranks";
+    EXPECT_THAT(texts, Each(texts[0])) << what << ": equal on all ranks";
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 15)
-        << what << ": the 30 s of a silent peer";
+        << what << ": without the timeout of 30 s for a silent peer";
   }
 }
 

@@ -1,4 +1,4 @@
-// Several ranks of which one does something else, or fails: all of them hear of it, and why.
+// Tests of several ranks of which one fails or runs another program: all of them report the failure and its cause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What each rank is told, in the order of ranks; "no error" where it was none.
+// The error of each rank, in the order of ranks; "no error" for none.
 std::vector<std::string> errors_by_rank(int ranks, const std::function<void(World&, int rank)>& body,
                                         double peer_timeout = 30) {
   std::vector<std::string> out(static_cast<std::size_t>(ranks));
@@ -43,25 +43,25 @@ double seconds_of(const std::function<void()>& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-TEST(RanksThatDiffer, ARankWithAnotherProgramIsRefusedBeforeItRunsWithTheFirstDifference) {
+TEST(RanksThatDiffer, ARankWithAnotherProgramIsRefusedBeforeItRunsAndTheFirstDifferenceIsReported) {
   const double seconds = seconds_of([] {
     const auto texts = errors_by_rank(3, [](World& world, int rank) {
       auto f = compile(world.mesh("d=3"), [&](Tensor x) { return sum(rank == 2 ? exp(x) : tanh(x)); });
       f(three()).wait();
     });
     EXPECT_THAT(texts, Each(AllOf(HasSubstr("the ranks do not run the same program: rank "),
-                                  HasSubstr(" comes to a plan of function 'main' (ranks_"),
-                                  HasSubstr("where rank 2 comes to a plan of function 'main'"))));
-    for (const std::string& text : texts) {  // rank 2 against whoever came first
+                                  HasSubstr(" reaches a plan of function 'main' (ranks_"),
+                                  HasSubstr("but rank 2 reaches a plan of function 'main'"))));
+    for (const std::string& text : texts) {  // rank 2 against the first rank to reach it
       EXPECT_THAT(text, ::testing::ContainsRegex("\nrank [01]:   %1 = tanh\\(%0\\) : f64\\[3\\]"))
           << "the lines of the graphs";
       EXPECT_THAT(text, ::testing::ContainsRegex("\nrank 2:   %1 = exp\\(%0\\) : f64\\[3\\]"));
     }
   });
-  EXPECT_LT(seconds, 15) << "nobody waited for the 30 s of a peer that is silent";
+  EXPECT_LT(seconds, 15) << "without waiting for the timeout of 30 s for a silent peer";
 }
 
-// Numbers, but on one rank one batch cannot be read.
+// Numbers; batch `bad` cannot be read.
 struct PositionSource : Source {
   explicit PositionSource(std::int64_t bad) : bad(bad) {}
   std::int64_t bad;
@@ -83,20 +83,20 @@ TEST(RanksThatFail, ASourceThatThrowsOnOneRankFailsTheLaunchOnAll) {
       });
       for (int i = 0;; ++i) {
         Future both = f(Feed{numbers, i});
-        EXPECT_EQ(both.item(), 4.0 * i) << "what comes back is whole";
+        EXPECT_EQ(both.item(), 4.0 * i) << "results are complete";
         good[static_cast<std::size_t>(rank)] = i;
       }
     });
     EXPECT_THAT(texts, Each(HasSubstr("batch 5 is damaged"))) << bad;
     for (int rank = 0; rank < 3; ++rank) {
-      EXPECT_EQ(good[static_cast<std::size_t>(rank)], 4) << "nobody has a result of the launch that failed";
+      EXPECT_EQ(good[static_cast<std::size_t>(rank)], 4) << "no rank has a result of the failed launch";
       if (rank == bad) EXPECT_THAT(texts[static_cast<std::size_t>(rank)], Not(HasSubstr("rank ")));
       else EXPECT_THAT(texts[static_cast<std::size_t>(rank)], HasSubstr(cat("rank ", bad, ": ")));
     }
   }
 }
 
-TEST(RanksThatFail, WhatAFailedLaunchWasFedGoesWithIt) {
+TEST(RanksThatFail, InputsOfAFailedLaunchAreFreed) {
   EXPECT_THAT(errors_by_rank(2,
                              [](World& world, int rank) {
                                auto numbers = std::make_shared<PositionSource>(rank == 1 ? 2 : -1);
@@ -110,14 +110,14 @@ TEST(RanksThatFail, WhatAFailedLaunchWasFedGoesWithIt) {
                                  });
                                }
                                numbers.reset();
-                               world.held_bytes();  // drops what launches leave
+                               world.held_bytes();  // frees objects of ended launches
                                EXPECT_TRUE(fed.expired());
                                EXPECT_EQ(world.read("w").data<double>()[3], 1);
                              }),
               Each("no error"));
 }
 
-// A row of twelve times its position; one that is damaged.
+// A row of its position twelve times; one batch is damaged.
 struct WidePositionSource : Source {
   explicit WidePositionSource(std::int64_t bad) : bad(bad) {}
   TensorType type() const override { return {DType::f64, {12}}; }
@@ -128,8 +128,8 @@ struct WidePositionSource : Source {
   const std::int64_t bad;
 };
 
-// Batches that one rank cannot read; what is trained between them is what it would be without.
-TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
+// One rank cannot read some batches; training between them gives the losses of a run without these batches.
+TEST(RanksThatFail, ByTheirDataContinueAsIfTheCallHadNotBeen) {
   for (const int ranks : {2, 3}) {
     std::vector<std::vector<double>> losses(2);
     for (const bool fails : {false, true}) {
@@ -137,7 +137,7 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
         World world({.devices = 2, .ranks = here});
         Parameter w("w", {DType::f64, {12}}, constant_init(1)), steps("steps", {DType::f64, {}}, constant_init(0));
         auto f = compile(world.mesh(cat("d=", 2 * ranks)), [&](Tensor x) {
-          update(steps, steps + 1);  // which waits for nothing by itself
+          update(steps, steps + 1);  // which depends on no data
           Tensor loss = sum(with_layout(x, {"d"}) * w);
           update(w, w - grad(loss, {w})[0] * 0.1);
           return loss + steps;
@@ -146,13 +146,13 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
           const auto good = std::make_shared<WidePositionSource>(-1);
           if (fails && i % 3 == 1) {
             const auto bad = std::make_shared<WidePositionSource>(here.rank == i % ranks ? i : -1);
-            std::vector<Future> later = {f(Feed{bad, i}), f(Feed{good, i}),
-                                         f(Feed{good, i})};  // two that are under way with it
+            // Two further calls run at the same time.
+            std::vector<Future> later = {f(Feed{bad, i}), f(Feed{good, i}), f(Feed{good, i})};
             const std::string own = error_of([&] { later[0].wait(); });
             EXPECT_THAT(own, HasSubstr(cat("batch ", i, " is damaged")));
             EXPECT_EQ(own.find("rank ") == 0, here.rank != i % ranks) << own;
             for (const Future& one : {later[1], later[2]})
-              EXPECT_THAT(error_of([&] { one.wait(); }), HasSubstr("did not run, because one before it failed: "));
+              EXPECT_THAT(error_of([&] { one.wait(); }), HasSubstr("did not run, because an earlier launch failed: "));
           }
           const double loss = f(Feed{good, i}).item();
           if (here.rank == 0) losses[fails].push_back(loss);
@@ -163,9 +163,8 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
   }
 }
 
-// Ranks 0 and 1 train, rank 2 has no device of their mesh, nor a plan of its own before: it hears of what fails as the
-// others do.
-TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
+// Ranks 0 and 1 train; rank 2 has no device of their mesh and no plan at first, but gets the same errors.
+TEST(RanksThatFail, ByTheirDataAreReportedOnARankWithoutADevice) {
   std::vector<std::vector<std::string>> heard(3);
   std::vector<std::vector<double>> losses(3), expected(3);
   for (const bool fails : {false, true}) {
@@ -208,16 +207,18 @@ TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
   for (std::size_t rank = 0; rank < 3; ++rank) {
     ASSERT_EQ(heard[rank].size(), 60u);
     for (std::size_t i = 0; i < 60; ++i) {
-      const bool known = rank == 2 && i % 10 > 6;  // it had been told before, and holds no part of what is used again
-      EXPECT_THAT(heard[rank][i],
-                  HasSubstr(known ? "did not run, because one before it failed" : cat("batch ", i / 10, " is damaged")))
+      const bool known =
+          rank == 2 &&
+          i % 10 > 6;  // the error was reported before, and the rank holds no part of the result that is used again
+      EXPECT_THAT(heard[rank][i], HasSubstr(known ? "did not run, because an earlier launch failed"
+                                                  : cat("batch ", i / 10, " is damaged")))
           << rank << " " << i;
     }
   }
 }
 
-// Nobody waits for the call that failed: a later one throws, the same on all ranks.
-TEST(RanksThatFail, ByTheirDataAreToldToAllRanksAtTheSameCall) {
+// The program does not wait for the failed call: a later call throws, the same one on all ranks.
+TEST(RanksThatFail, ByTheirDataAreReportedOnAllRanksAtTheSameCall) {
   std::vector<int> thrown(3, -1);
   on_ranks(3, [&](const Ranks& here) {
     World world({.ranks = here});
@@ -238,8 +239,8 @@ TEST(RanksThatFail, ByTheirDataAreToldToAllRanksAtTheSameCall) {
   EXPECT_THAT(thrown, Each(thrown[0]));
 }
 
-// The batch goes to nobody else: without the agreement rank 0 would not notice.
-TEST(RanksThatFail, ALaunchThatSendsNothingFailsOnAllToo) {
+// The batch is not sent to other ranks: without the agreement rank 0 would not notice the failure.
+TEST(RanksThatFail, ALaunchThatSendsNothingAlsoFailsOnAll) {
   const auto texts = errors_by_rank(2, [&](World& world, int rank) {
     auto numbers = std::make_shared<PositionSource>(rank == 1 ? 0 : -1);
     auto f = compile(world.mesh("d=2"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });
@@ -248,7 +249,7 @@ TEST(RanksThatFail, ALaunchThatSendsNothingFailsOnAllToo) {
   EXPECT_THAT(texts, Each(HasSubstr("batch 0 is damaged")));
 }
 
-TEST(RanksThatFail, SomethingThrownByTheProgramOfOneRankIsHeardByTheOthers) {
+TEST(RanksThatFail, AnExceptionInTheProgramOfOneRankIsReportedOnTheOthers) {
   std::vector<std::string> texts(2);
   std::string thrown;
   try {
@@ -263,10 +264,10 @@ TEST(RanksThatFail, SomethingThrownByTheProgramOfOneRankIsHeardByTheOthers) {
     });
   } catch (const std::runtime_error& error) { thrown = error.what(); }
   EXPECT_EQ(thrown, "the disk is full");
-  EXPECT_THAT(texts[0], HasSubstr("rank 1: it ends its world, because something was thrown"));
+  EXPECT_THAT(texts[0], HasSubstr("rank 1: it ends its world, because an exception was thrown"));
 }
 
-// Whoever reads it at that position waits until it is let go.
+// A read at that position blocks until it is released.
 struct BlockingSource : Source {
   BlockingSource(std::int64_t at, std::shared_future<void> until) : at(at), until(std::move(until)) {}
   std::int64_t at;
@@ -278,7 +279,7 @@ struct BlockingSource : Source {
   }
 };
 
-TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
+TEST(RanksThatFail, LaunchesOnOtherRanksFailWithTheCause) {
   std::promise<void> launch, release;
   const std::shared_future<void> launched = launch.get_future().share(), released = release.get_future().share();
   std::string text, thrown;
@@ -298,11 +299,11 @@ TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
     });
   } catch (const std::runtime_error& error) { thrown = error.what(); }
   EXPECT_EQ(thrown, "the disk is full");
-  EXPECT_THAT(
-      text, AllOf(HasSubstr("rank 1: it ends its world, because something was thrown"), Not(EndsWith("broke off: "))));
+  EXPECT_THAT(text, AllOf(HasSubstr("rank 1: it ends its world, because an exception was thrown"),
+                          Not(EndsWith("was aborted: "))));
 }
 
-// A source that fails after so many milliseconds.
+// A source that fails after this many milliseconds.
 struct FailingSource : Source {
   FailingSource(ErrorKind kind, const char* text, int delay) : kind(kind), text(text), delay(delay) {}
   ErrorKind kind;
@@ -315,25 +316,26 @@ struct FailingSource : Source {
   }
 };
 
-// Rank 1 sees a link end, as it does when the rank at its other end left because of a third one. The next call must
-// name that third one.
-TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
+// A link of rank 1 ends, as if the rank at its other end had left because of a third rank. The next call must name the
+// third rank.
+TEST(RanksThatFail, TheNextCallReportsWhyThePreviousLaunchFailed) {
   const std::shared_ptr<Source> numbers = std::make_shared<PositionSource>(-1);
   const std::shared_ptr<Source> sources[] = {
       numbers, std::make_shared<FailingSource>(ErrorKind::peer, "link to rank 0: it ended", 0),
       std::make_shared<FailingSource>(ErrorKind::hang, "the disk is full", 100)};
   std::string text;
-  // The ranks have half a second to tell each other, which may pass on a busy machine.
+  // The ranks have half a second to exchange the error, which may be too short on a busy machine.
   for (int attempt = 0; attempt < 5 && text.find("the disk is full") == text.npos; ++attempt) {
     on_ranks(3, [&](const Ranks& here) {
       World world({.ranks = here});
       auto f = compile(world.mesh("d=3"), [](Tensor x) {
         return with_layout(x * 2.0, {"d"});
-      });  // sends nothing: a launch fails by itself
+      });  // sends nothing: a launch fails on one rank only
       const std::string first = error_of([&] {
         f(Feed{numbers, 0}).wait();
         f(Feed{sources[here.rank], 1});
-        if (here.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its launch has failed then
+        if (here.rank == 1)
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its launch has failed by then
         for (int i = 2;; ++i) f(Feed{numbers, i});
       });
       if (here.rank == 1) text = first;
@@ -342,8 +344,8 @@ TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
   EXPECT_THAT(text, HasSubstr("the disk is full"));
 }
 
-// Ranks of which one hangs in its source from the third batch on; what each is told. It is let go when that holds of
-// the number of ranks that were told, or after so many seconds.
+// The errors of ranks of which one hangs in its source from batch 3. It is released when `enough` holds for the number
+// of ranks that have ended, or after this many seconds.
 std::vector<std::string> errors_with_hanging_rank(int stuck, double call_timeout,
                                                   const std::function<bool(int told)>& enough, double seconds) {
   std::promise<void> release;
@@ -369,10 +371,10 @@ std::vector<std::string> errors_with_hanging_rank(int stuck, double call_timeout
   return texts;
 }
 
-TEST(RanksThatHang, ACallThatDoesNotEndIsNamedByAllWithActorAndLine) {
+TEST(RanksThatHang, ACallThatDoesNotEndIsReportedOnAllWithActorAndLine) {
   for (int stuck : {0, 2}) {
     const auto texts = errors_with_hanging_rank(
-        stuck, 0.4, [](int told) { return told == 2; }, 60);  // the third ends with its call
+        stuck, 0.4, [](int told) { return told == 2; }, 60);  // the third rank ends with its call
     EXPECT_THAT(texts, Each(AllOf(HasSubstr(cat("rank ", stuck, " (")), HasSubstr(" has been inside a"),
                                   HasSubstr("of launch 4 (its source, ranks_failures_test.cc:"),
                                   ::testing::ContainsRegex("\n  rank [012] waits for (rank [012]|the others): "))))
@@ -380,13 +382,13 @@ TEST(RanksThatHang, ACallThatDoesNotEndIsNamedByAllWithActorAndLine) {
   }
 }
 
-TEST(RanksThatHang, ALongCallIsNoHangWhereCallsMayTakeSoLong) {
+TEST(RanksThatHang, ALongCallWithinTheTimeoutIsNoHang) {
   const auto texts = errors_with_hanging_rank(
       1, 60, [](int told) { return told > 0; }, 2);
   EXPECT_THAT(texts, Each("no error"));
 }
 
-TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNone) {
+TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNoHang) {
   const auto texts = errors_by_rank(
       3,
       [](World& world, int rank) {
@@ -401,9 +403,9 @@ TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNone) {
   EXPECT_THAT(texts, Each("no error"));
 }
 
-// Where rank 0 cannot write a checkpoint: there is no such folder, or the disk is full in the middle (a limit on the
-// size of files stands for that).
-TEST(RanksThatFail, ASaveThatRank0CannotWriteIsToldToAllAndTheWorldGoesOn) {
+// Rank 0 cannot write a checkpoint: the folder does not exist, or the disk becomes full (simulated by a limit on the
+// file size).
+TEST(RanksThatFail, ASaveThatRank0CannotWriteFailsOnAllAndTheWorldContinues) {
   const std::string good = ::testing::TempDir() + cat("karez_save_", getpid());
   signal(SIGXFSZ, SIG_IGN);
   std::barrier together(3);

@@ -1,4 +1,5 @@
-// A world of several ranks after a failure: all reset it and go on as if it were new, or are told why they cannot.
+// Tests of a world of several ranks after a failure: all ranks reset it and continue as in a new world, or get an error
+// that names the reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,20 +19,21 @@ using ::testing::HasSubstr;
 
 enum class Fault { source, kernel, nan, program };
 
-// What goes wrong on one rank: its own copy.
+// The fault on one rank; each rank has its own copy.
 struct FaultInjection {
   Fault fault = Fault::source;
   bool armed = false;
 };
 
-// Eight rows a batch; an armed trouble strikes in the fifth.
+// Eight rows per batch; an armed fault occurs in the fifth batch.
 struct Rows : Source {
   explicit Rows(const FaultInjection& injection) : injection(injection) {}
   const FaultInjection& injection;
   TensorType type() const override { return {DType::f64, {8, 4}}; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const tensor::TensorRef& out) const override {
     const bool now = injection.armed && position == 4;
-    require(ErrorKind::hang, !now || injection.fault != Fault::source,  // after a failure of the data all would go on
+    require(ErrorKind::hang,
+            !now || injection.fault != Fault::source,  // not of the kind `data`, after which all ranks would continue
             "batch ", position, " is damaged");
     for (std::int64_t i = 0; i < out.count(); ++i)
       out.as<double>()[i] = static_cast<double>((position * 5 + begin[0] * 4 + i) % 7) / 7;
@@ -82,7 +84,7 @@ struct Trainer {
                .kernels = {passing_kernel(injection, acts)}}),
         rows(std::make_shared<Rows>(injection)) {}
 
-  // Losses of the first steps; in a program's own trouble it throws before the fifth.
+  // Losses of the first steps; the fault `program` throws before the fifth step.
   std::vector<double> train(int steps) {
     std::vector<double> losses;
     for (int i = 0; i < steps; ++i) {
@@ -106,7 +108,7 @@ struct Trainer {
   });
 };
 
-// What a rank in trouble, or one that hears of it, is told.
+// The error of a rank with a fault, or of another rank.
 std::string train_with_fault(Trainer& trainer) {
   try {
     trainer.train(6);
@@ -114,14 +116,14 @@ std::string train_with_fault(Trainer& trainer) {
   return "no error";
 }
 
-TEST(ResetsOfRanks, GoOnWithTheLossesOfAFreshRunAfterAnyFailureTwice) {
+TEST(ResetsOfRanks, GiveTheLossesOfAFreshRunAfterAnyFailureTwice) {
   for (int ranks : {2, 3})
     for (Fault fault : {Fault::source, Fault::kernel, Fault::nan, Fault::program}) {
       on_ranks(ranks, [&](const Ranks& here) {
         Trainer trainer(here);
         const std::vector<double> fresh = trainer.train(6);
         for (int victim : {ranks - 1, 0}) {
-          trainer.world.reset();  // also where nothing has failed
+          trainer.world.reset();  // also without a failure
           trainer.acts = 0;
           trainer.injection = {fault, here.rank == victim};
           const std::string said = train_with_fault(trainer);
@@ -135,7 +137,7 @@ TEST(ResetsOfRanks, GoOnWithTheLossesOfAFreshRunAfterAnyFailureTwice) {
     }
 }
 
-TEST(ResetsOfRanks, ACheckpointTakesTheirPlace) {
+TEST(ResetsOfRanks, ACheckpointReplacesThem) {
   const std::string path = ::testing::TempDir() + "karez-ranks-reset.safetensors";
   on_ranks(2, [&](const Ranks& here) {
     Trainer trainer(here);
@@ -150,17 +152,17 @@ TEST(ResetsOfRanks, ACheckpointTakesTheirPlace) {
   });
 }
 
-TEST(ResetsOfRanks, ByOneRankAloneAreAFailureOfTheOthersWhoMayResetToo) {
+TEST(ResetsOfRanks, ByOneRankAreAFailureOfTheOthersWhichMayResetToo) {
   on_ranks(3, [](const Ranks& here) {
     Trainer trainer(here);
     const std::vector<double> fresh = trainer.train(3);
-    if (here.rank != 1) { EXPECT_THAT(train_with_fault(trainer), HasSubstr("rank 1 comes to a reset of the world")); }
+    if (here.rank != 1) { EXPECT_THAT(train_with_fault(trainer), HasSubstr("rank 1 reaches a reset of the world")); }
     trainer.world.reset();
     EXPECT_EQ(trainer.train(3), fresh);
   });
 }
 
-TEST(ResetsOfRanks, ThatOneDoesNotComeToNameItAndSucceedWhenItComes) {
+TEST(ResetsOfRanks, ThatOneRankDoesNotCallNameItAndSucceedOnceItCallsThem) {
   std::promise<void> told[2];
   on_ranks(3, [&](const Ranks& here) {
     Trainer trainer(here, 1);
@@ -174,8 +176,9 @@ TEST(ResetsOfRanks, ThatOneDoesNotComeToNameItAndSucceedWhenItComes) {
       EXPECT_THAT(
           error_of([&] { trainer.world.reset(); }),
           AllOf(HasSubstr("reset: rank 2 ("),
-                HasSubstr(") has not come to it within 1.0 s; after a failure all ranks reset their world, or none")));
-      EXPECT_THAT(error_of([&] { trainer.train(1); }), HasSubstr("is damaged")) << "it has failed still";
+                HasSubstr(
+                    ") has not called it within 1.0 s; after a failure all ranks must reset their world, or none")));
+      EXPECT_THAT(error_of([&] { trainer.train(1); }), HasSubstr("is damaged")) << "the world is still failed";
       told[here.rank].set_value();
     }
     trainer.world.reset();
@@ -183,7 +186,7 @@ TEST(ResetsOfRanks, ThatOneDoesNotComeToNameItAndSucceedWhenItComes) {
   });
 }
 
-TEST(ResetsOfRanks, AfterARankHasGoneAreErrors) {
+TEST(ResetsOfRanks, AfterARankHasExitedAreErrors) {
   std::promise<void> gone;
   on_ranks(2, [&](const Ranks& here) {
     try {
@@ -194,7 +197,7 @@ TEST(ResetsOfRanks, AfterARankHasGoneAreErrors) {
       if (here.rank == 1) throw std::runtime_error("it gives up");
       gone.get_future().wait();
       EXPECT_THAT(error_of([&] { trainer.world.reset(); }),
-                  AllOf(HasSubstr("reset: rank 1 ("), HasSubstr(" has gone; start the job anew")));
+                  AllOf(HasSubstr("reset: rank 1 ("), HasSubstr(" has exited; restart the job")));
     } catch (const std::runtime_error&) { gone.set_value(); }
   });
 }

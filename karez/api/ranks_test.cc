@@ -1,4 +1,4 @@
-// Worlds of several ranks as a user meets them: each rank a thread here; tests/processes_test.cc has them as processes.
+// Tests of worlds of several ranks: each rank is a thread here, in tests/processes_test.cc a process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
-// A few steps; all that is read is read on every rank.
+// A few steps; every read is made on every rank.
 Trained train(WorldOptions options, const char* mesh, const std::vector<LayoutRule>& rules = {}, int steps = 4) {
   options.seed = 7;
   options.team = 1;
@@ -65,7 +65,7 @@ void expect_near(const Trained& a, const Trained& b, const std::string& what) {
   for (std::size_t i = 0; i < a.weight.size(); ++i) EXPECT_NEAR(a.weight[i], b.weight[i], 1e-10) << what;
 }
 
-TEST(RanksInOneProcess, TrainAsOneProcessDoesAndEveryRankSeesTheSame) {
+TEST(RanksInOneProcess, TrainLikeOneProcessAndGiveEqualResults) {
   const Trained one = train({}, "");
   for (const auto& [mesh, rules, ranks] :
        std::vector<std::tuple<const char*, std::vector<LayoutRule>, int>>{{"data=4", {}, 4},
@@ -81,11 +81,11 @@ TEST(RanksInOneProcess, TrainAsOneProcessDoesAndEveryRankSeesTheSame) {
     const Trained all = train({.devices = 4}, mesh, rules);
     expect_near(found[0], one, cat(mesh, " on ", ranks, " ranks"));
     for (const Trained& each_rank : found)
-      EXPECT_EQ(each_rank, all) << mesh << ": the bits of one process with as many devices";
+      EXPECT_EQ(each_rank, all) << mesh << ": equal bit for bit to one process with as many devices";
   }
 }
 
-TEST(RanksInOneProcess, TwoWorldsOfFourRanksRunBesideEachOther) {
+TEST(RanksInOneProcess, TwoWorldsOfFourRanksRunConcurrently) {
   const Trained one = train({}, "");
   std::vector<Trained> found(8);
   auto group = [&](std::size_t first) {
@@ -99,7 +99,7 @@ TEST(RanksInOneProcess, TwoWorldsOfFourRanksRunBesideEachOther) {
   for (const Trained& each : found) expect_near(each, one, "data=4");
 }
 
-TEST(RanksInOneProcess, TheSecondWorldOfAProcessMeetsTheSecondOfTheOthers) {
+TEST(RanksInOneProcess, TheSecondWorldOfAProcessJoinsTheSecondOfTheOthers) {
   on_ranks(2, [](const Ranks& here) {
     World first({.seed = 1, .ranks = here}), second({.devices = 2, .seed = 2, .ranks = here});
     EXPECT_EQ(first.mesh("d=2").mesh.devices[1], (sbp::DeviceName{1, 0}));
@@ -113,7 +113,7 @@ TEST(RanksInOneProcess, TheSecondWorldOfAProcessMeetsTheSecondOfTheOthers) {
   });
 }
 
-TEST(RanksInOneProcess, ABarrierHoldsUntilAllAreThere) {
+TEST(RanksInOneProcess, ABarrierWaitsForAllRanks) {
   std::atomic<int> there{0};
   on_ranks(3, [&](const Ranks& here) {
     World world({.ranks = here});
@@ -135,15 +135,16 @@ TEST(RanksInOneProcess, EachReadsItsRowsOfEveryMicroBatch) {
                            return with_layout(part + part, {"data"});
                          },
                          {.microbatches = 3});
-    const HostArray x = numbers({15, 2}, 3), y = twice(x).value(0).read();  // five rows each, of which three and two
+    const HostArray x = numbers({15, 2}, 3),
+                    y = twice(x).value(0).read();  // five rows per micro-batch: three on rank 0, two on rank 1
     for (std::size_t i = 0; i < 30; ++i)
       EXPECT_EQ(y.data<double>()[i], 2 * x.data<double>()[i]) << "rank " << here.rank << ", element " << i;
     EXPECT_THAT(twice.plan_text(), HasSubstr(here.rank == 0 ? "bound r0 f64[3, 2]" : "bound r0 f64[2, 2]"))
-        << "it reads no other's";
+        << "it reads only its own rows";
   });
 }
 
-TEST(RanksInOneProcess, WhatIsSplitIsReadByAllAndItsPartsByEach) {
+TEST(RanksInOneProcess, ASplitArrayIsReadByAllAndItsPartsByEach) {
   on_ranks(2, [](const Ranks& here) {
     World world({.ranks = here});
     auto f = compile(world.mesh("d=2"), [](Tensor x) {
@@ -156,15 +157,15 @@ TEST(RanksInOneProcess, WhatIsSplitIsReadByAllAndItsPartsByEach) {
     EXPECT_THAT(list<double>(whole.local()[0]), ElementsAre(2, 3, 4));
     if (here.rank == 1) {
       EXPECT_THAT(list<double>(whole.read()), ElementsAre(2, 3, 4))
-          << "what is whole on every rank is read where it lies";
+          << "an array that is whole on every rank is read locally";
     }
     for (int again = 0; again < 2; ++again) EXPECT_THAT(list<double>(parted.read()), ElementsAre(2, 4, 6)) << here.rank;
     auto g = compile(world.mesh("d=2"), [](Tensor x) { return sum(x); });
-    EXPECT_EQ(g(parted).item(), 12) << "an array goes into a call part by part";
+    EXPECT_EQ(g(parted).item(), 12) << "each rank passes its part of the array to the call";
   });
 }
 
-TEST(RanksInOneProcess, AVariableIsBornWrittenAndReadAsInOneProcess) {
+TEST(RanksInOneProcess, AVariableIsCreatedWrittenAndReadAsInOneProcess) {
   Parameter alone_w("w", {DType::f64, {5, 3}}, uniform_init(1));
   World alone({.seed = 3});
   compile(alone.mesh(), [&](Tensor x) { return x * alone_w; })(numbers({5, 3}, 0)).wait();
@@ -174,7 +175,7 @@ TEST(RanksInOneProcess, AVariableIsBornWrittenAndReadAsInOneProcess) {
     Parameter w("w", {DType::f64, {5, 3}}, uniform_init(1));
     auto f = compile(world.mesh("d=2"), [&](Tensor x) { return sum(x * w); }, {.rules = {{"w", P("d", nullptr)}}});
     f(numbers({5, 3}, 0)).wait();
-    EXPECT_EQ(list<double>(world.read("w")), born) << "bit by bit";
+    EXPECT_EQ(list<double>(world.read("w")), born) << "bit for bit";
     world.write(w, numbers({5, 3}, 4));
     EXPECT_EQ(list<double>(world.read(w)), list<double>(numbers({5, 3}, 4)));
     double expected = 0;
@@ -183,11 +184,11 @@ TEST(RanksInOneProcess, AVariableIsBornWrittenAndReadAsInOneProcess) {
     EXPECT_NEAR(f(numbers({5, 3}, 0)).item(), expected, 1e-12);
     world.reset();
     f(numbers({5, 3}, 0)).wait();
-    EXPECT_EQ(list<double>(world.read("w")), born) << "and after a reset";
+    EXPECT_EQ(list<double>(world.read("w")), born) << "also after a reset";
   });
 }
 
-// The mesh is of ranks 1 and 2 alone; ranks 0 and 3 call the function as all do.
+// The mesh contains only ranks 1 and 2; ranks 0 and 3 call the function too.
 TEST(RanksInOneProcess, AProgramOnSomeRanksIsCalledByAllAndItsResultReadByAll) {
   on_ranks(4, [](const Ranks& here) {
     World world({.ranks = here});
@@ -198,11 +199,11 @@ TEST(RanksInOneProcess, AProgramOnSomeRanksIsCalledByAllAndItsResultReadByAll) {
     EXPECT_THAT(list<double>(y.read()), ElementsAre(2, 4, 6, 8)) << here.rank;
     EXPECT_THAT(list<double>(world.read("w")), ElementsAre(2, 2, 2, 2)) << here.rank;
     auto g = compile(world.mesh("d=4"), [](Tensor x) { return sum(x); });
-    EXPECT_EQ(g(y).item(), 20) << "from there it goes on to all";
+    EXPECT_EQ(g(y).item(), 20) << "transferred from there to all ranks";
   });
 }
 
-TEST(RanksInOneProcess, ASourceIsAskedForThisRanksRowsAlone) {
+TEST(RanksInOneProcess, ASourceReadsOnlyThisRanksRows) {
   struct Rows : Source {
     mutable std::mutex mutex;
     mutable std::vector<std::pair<std::int64_t, std::int64_t>> read_rows;
@@ -222,7 +223,7 @@ TEST(RanksInOneProcess, ASourceIsAskedForThisRanksRowsAlone) {
   });
 }
 
-TEST(RanksInOneProcess, ACheckpointOfOneMeshGoesOnOnAnother) {
+TEST(RanksInOneProcess, ACheckpointOfOneMeshContinuesOnAnother) {
   const std::string path = ::testing::TempDir() + "karez-ranks-checkpoint.safetensors";
   auto run = [&](WorldOptions options, const char* mesh, const std::vector<LayoutRule>& rules, bool loads, int first,
                  int steps, bool saves) {
@@ -254,7 +255,7 @@ TEST(RanksInOneProcess, ACheckpointOfOneMeshGoesOnOnAnother) {
   });
 }
 
-TEST(RanksInOneProcess, WorldsThatDifferAreRefusedOnEveryRank) {
+TEST(RanksInOneProcess, DifferentWorldsAreRefusedOnEveryRank) {
   std::vector<std::string> told(3);
   on_ranks(3, [&](const Ranks& here) {
     told[static_cast<std::size_t>(here.rank)] =
@@ -263,8 +264,8 @@ TEST(RanksInOneProcess, WorldsThatDifferAreRefusedOnEveryRank) {
   for (const std::string& text : told)
     EXPECT_EQ(text, "rank 2's World differs from rank 0's: 'devices = 2' against 'devices = 1'");
   auto wrong = [](Ranks ranks) { return error_of([&] { World world({.ranks = ranks}); }); };
-  EXPECT_THAT(wrong({.rank = 2, .ranks = 2, .store = "@x"}), HasSubstr("a world's rank 2 of 2"));
-  EXPECT_THAT(wrong({.rank = 1, .ranks = 2}), HasSubstr("is not told where the ranks meet"));
+  EXPECT_THAT(wrong({.rank = 2, .ranks = 2, .store = "@x"}), HasSubstr("a world has no rank 2 of 2"));
+  EXPECT_THAT(wrong({.rank = 1, .ranks = 2}), HasSubstr("has no rendezvous address"));
   EXPECT_THAT(error_of([] { on_ranks(2, [](const Ranks& here) { World({.ranks = here}).mesh("d=3"); }); }),
               HasSubstr("mesh(d=3) takes 3 devices, but the world has 2, 1 on each rank"));
 }
@@ -278,7 +279,7 @@ TEST(RanksInOneProcess, ExpressionsOutsideOfFunctionsAreReadOnEveryRank) {
     Tensor x = with_layout(numbers({8, 3}, 1), P("data", nullptr));
     const Tensor whole = with_layout(numbers({3, 2}, 5), P(nullptr, nullptr));
     for (int i = 0; i < 70; ++i) x = tanh(x * 1.5 + i * 0.01);
-    out.push_back(list<double>(with_layout(x, P("data", nullptr)).read()));  // split: brought by a launch
+    out.push_back(list<double>(with_layout(x, P("data", nullptr)).read()));  // split: gathered by a launch
     out.push_back(list<double>(matmul(x, whole).read()));
     out.push_back(
         list<double>(value_and_grad([&](Tensor v) { return sum(exp(matmul(v, whole))); })(x).gradients[0].read()));
@@ -288,7 +289,7 @@ TEST(RanksInOneProcess, ExpressionsOutsideOfFunctionsAreReadOnEveryRank) {
   on_ranks(2, [&](const Ranks& mine) { EXPECT_EQ(computed({.devices = 2, .ranks = mine}), alone); });
 }
 
-TEST(RanksInOneProcess, AnExpressionOfOneRankAloneIsNamed) {
+TEST(RanksInOneProcess, ADifferentExpressionOnOneRankIsReported) {
   std::mutex mutex;
   std::vector<std::string> said;
   on_ranks(2, [&](const Ranks& mine) {

@@ -1,4 +1,4 @@
-// LSTM and GRU: their gates' formulas round one scan a layer.
+// LSTM and GRU: the formulas of their gates, in one scan per layer.
 #include "karez/api/recurrent.h"
 #include "karez/api/namespace.h"
 
@@ -37,7 +37,7 @@ Tensor linear(const Tensor& x, const Parameter& weight, const Parameter* bias) {
 struct Layer {
   const Parameter* all;
   bool has_bias;
-  // What x gives to the gates, of all trips, and what the state gives in one.
+  // The gates' contributions: of x, for all trips, and of the state, for one trip.
   Tensor of_input(const Tensor& x) const { return linear(x, all[0], has_bias ? all + 2 : nullptr); }
   Tensor of_state(const Tensor& h) const { return linear(h, all[1], has_bias ? all + 3 : nullptr); }
 };

@@ -1,4 +1,4 @@
-// Recurrent layers: LSTM and GRU, each a scan over the trips of its input.
+// Recurrent layers: LSTM and GRU, each a scan over the time steps of its input.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace karez::nn {
 struct RecurrentShape {
   int layers = 1;
   bool bias = true;
-  // x and output are [n, t, ...] instead of [t, n, ...]. Where the batch is split over devices, or into micro-batches,
-  // this is the form that keeps it so.
+  // x and output are [n, t, ...] instead of [t, n, ...]. This form keeps the batch split if it is split over devices or
+  // into micro-batches.
   bool batch_first = false;
 };
 
-// x [t, n, in] -> output [t, n, width], the last layer's states; hidden (and of an LSTM cell) [layers, n, width], each
-// layer's last. States begin with zeros, or as given. Weights are named and shaped as PyTorch's ("weight_ih_l0" [gates
-// * width, in], ...) and begin as those do: uniform within 1 / sqrt(width). What an input gives to the gates is one
-// product for all trips; what the state gives is one a trip.
+// x [t, n, in] -> output [t, n, width], the last layer's states; hidden (and for LSTM cell) [layers, n, width], the
+// final state of each layer. Initial states are zero or given. Weights have PyTorch's names and shapes ("weight_ih_l0"
+// [gates * width, in], ...) and initial values: uniform within 1 / sqrt(width). The contribution of the input to the
+// gates is one product for all trips; that of the state is one product per trip.
 struct LSTM : Module {
   struct Result {
     Tensor output, hidden, cell;
@@ -28,7 +28,7 @@ struct LSTM : Module {
   LSTM(Module& parent, const std::string& name, std::int64_t in, std::int64_t width, RecurrentShape shape = {});
   Result operator()(Term x) const;
   Result operator()(Term x, Term hidden, Term cell) const;
-  std::vector<Parameter> weights;  // of each layer: weight_ih, weight_hh, and with biases bias_ih, bias_hh
+  std::vector<Parameter> weights;  // for each layer: weight_ih, weight_hh, and with biases bias_ih, bias_hh
   std::int64_t width;
   RecurrentShape shape;
 
@@ -36,7 +36,7 @@ struct LSTM : Module {
   Result run(const Term& x, const Term* hidden, const Term* cell) const;
 };
 
-// Gated recurrent units, in the form that PyTorch has.
+// Gated recurrent units in PyTorch's form.
 struct GRU : Module {
   struct Result {
     Tensor output, hidden;

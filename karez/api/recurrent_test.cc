@@ -1,4 +1,4 @@
-// Tests of LSTM and GRU: against PyTorch's formulas as plain loops, their training on meshes, and what is refused.
+// Tests of LSTM and GRU: against PyTorch's formulas as plain loops, training on meshes, and errors.
 #include "karez/api/recurrent.h"
 #include "karez/api/namespace.h"
 
@@ -36,7 +36,7 @@ double product(const Numbers& w, const Numbers& b, int row, const double* x, int
   return out;
 }
 
-// One layer over x [t, n, in]: states after each trip [t, n, width]; h and c [n, width] are left at the last.
+// One layer over x [t, n, in]: the states after each trip [t, n, width]; h and c [n, width] become the last states.
 Numbers layer(bool lstm, const Weights& w, const Numbers& x, Numbers& h, Numbers& c) {
   Numbers out;
   for (int t = 0; t < trips; ++t) {
@@ -100,7 +100,7 @@ template <class Recurrent> struct Net : nn::Module {
   Recurrent net;
 };
 
-TEST(Recurrent, LayersAreThoseOfPyTorchsFormulas) {
+TEST(Recurrent, LayersFollowPyTorchsFormulas) {
   const HostArray x = random_doubles({trips, batch, in}, 1), h = random_doubles({layers, batch, width}, 2),
                   c = random_doubles({layers, batch, width}, 3);
   const Numbers zeros(layers * batch * width, 0.0);
@@ -126,7 +126,7 @@ TEST(Recurrent, LayersAreThoseOfPyTorchsFormulas) {
   }
 }
 
-TEST(Recurrent, BatchFirstTurnsInAndOut) {
+TEST(Recurrent, BatchFirstTransposesInputAndOutput) {
   World world;
   Interactive there(world.mesh());
   Net<nn::GRU> net({.layers = layers});
@@ -144,7 +144,7 @@ TEST(Recurrent, BatchFirstTurnsInAndOut) {
   expect_near(numbers(b.hidden.read()), numbers(a.hidden.read()), "hidden");
 }
 
-TEST(Recurrent, TrainsAlikeOnEveryMeshAndInMicroBatches) {
+TEST(Recurrent, TrainsEquallyOnEveryMeshAndInMicroBatches) {
   auto losses = [](const char* mesh, int microbatches) {
     World world({.devices = 4});
     Net<nn::LSTM> net({.layers = layers, .batch_first = true});
@@ -171,7 +171,7 @@ TEST(Recurrent, TrainsAlikeOnEveryMeshAndInMicroBatches) {
   }
 }
 
-TEST(Recurrent, WhatDoesNotFitIsSaid) {
+TEST(Recurrent, MismatchesAreErrors) {
   World world;
   Interactive there(world.mesh());
   Net<nn::LSTM> net({});
@@ -189,7 +189,7 @@ TEST(Recurrent, WhatDoesNotFitIsSaid) {
               HasSubstr("GRU 'net': 3 inputs, a width of 4 and 0 layers"));
 }
 
-TEST(Optimisers, AdagradAndLionAreThoseOfTheirFormulas) {
+TEST(Optimisers, AdagradAndLionFollowTheirFormulas) {
   const Shape shape = {3, 4};
   for (const char* mesh : {"", "data=2"}) {
     World world({.devices = 2});

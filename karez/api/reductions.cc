@@ -1,4 +1,4 @@
-// Reductions of tensors, and which of the elements is the largest.
+// Reductions of tensors, and the index of the largest or smallest element.
 #include <algorithm>
 #include <string_view>
 
@@ -12,8 +12,8 @@
 namespace karez {
 namespace {
 
-// Of no elements there is no largest, though the op has an identity for it: parts of shards may be empty. A result
-// without elements asks for none.
+// A reduction of no elements has no maximum, although the op has an identity for it: parts of shards may be empty. A
+// result without elements needs no check.
 void require_elements(std::string_view what, const TensorType& type, const Ints& axes) {
   Shape result = type.shape;
   for (auto axis : axes) result[static_cast<std::size_t>(axis)] = 1;
@@ -23,7 +23,7 @@ void require_elements(std::string_view what, const TensorType& type, const Ints&
             " has no elements to choose from");
 }
 
-// A reduction that may keep its axes with size 1. `choice`: the name of one whose result is one of the elements.
+// A reduction that may keep its axes with size 1. `choice`: the function's name, if its result is one of the elements.
 Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&),
                std::string_view choice = {}) {
   return at_line(x.where, [&](Trace& t) {
@@ -73,7 +73,7 @@ Tensor arg_max(Term x, int axis) {
   });
 }
 
-// The largest of what grows as x falls: the negative, of integers the complement, which cannot overflow.
+// arg_max of a decreasing function of x: the negative, for integers the complement, which cannot overflow.
 Tensor arg_min(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = build::as_numbers(t.builder, t.value(x));
@@ -113,7 +113,8 @@ Tensor stddev(Term x, Ints axes, bool keep, std::int64_t correction) {
     const ValueId spread =
         build::variance(b, build::widened(b, id), axes_or_all(axes, t.graph.type(id).rank()), keep, correction);
     const ValueId operands[] = {
-        spread};  // no root of 0, whose slope is infinite: that of equal elements is 0, as in PyTorch
+        // Avoids the square root at 0, where its slope is infinite: the gradient of equal elements is 0, as in PyTorch.
+        spread};
     const ValueId root = build::pointwise(b, "select(x0 == 0, 0, sqrt(select(x0 == 0, 1, x0)))", operands);
     return t.tensor(build::cast(b, root, t.graph.type(id).dtype));
   });

@@ -1,5 +1,5 @@
-// FunctionOptions::remat as a user meets it: what it takes, where it says nothing, and what is refused. Bits and bytes
-// are in tests/.
+// Tests of FunctionOptions::remat: its effect, cases without an effect, and errors. Tests of values and memory are in
+// tests/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ int count(const Function& function, const std::string& line) {
   return found;
 }
 
-TEST(Remat, AModulesFunctionsComeTwiceAndDropOutTheSame) {
+TEST(Remat, AModulesFunctionsRunTwiceWithEqualDropout) {
   Outer net;
   auto gradient = [&](std::vector<std::string> remat, const char* line) {
     World fresh({.seed = 4});
@@ -64,7 +64,7 @@ TEST(Remat, AModulesFunctionsComeTwiceAndDropOutTheSame) {
   EXPECT_EQ(plain.second, again.second);
 }
 
-TEST(Remat, AFunctionThatIsInlinedKeepsItsOwn) {
+TEST(Remat, AnInlinedFunctionKeepsItsOption) {
   World world;
   Outer net;
   auto inner = compile(world.mesh(), [&](Tensor x) { return sum(net(x)); }, {.remat = {"body"}, .name = "inner"});
@@ -83,7 +83,7 @@ TEST(Remat, WithoutGradientsItChangesNothing) {
   EXPECT_EQ(plain.plan().program_hash, again.plan().program_hash);
 }
 
-TEST(Remat, AGlobThatFitsNoModuleIsRefused) {
+TEST(Remat, AGlobThatMatchesNoModuleIsAnError) {
   World world;
   Outer net;
   auto with = [&](const char* glob) {

@@ -1,4 +1,5 @@
-// Tests of results outside of compiled functions: how they lie, what is planned for it and how often.
+// Tests of results outside of compiled functions: their layouts, the planned transfers, and how often programs are
+// planned.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +42,7 @@ std::int64_t planned_bytes(const DeviceMesh& mesh) {
                          [](std::int64_t sum, const plan::Transfer& one) { return sum + one.bytes; });
 }
 
-TEST(Results, OfADividedOperandPlanNoGather) {
+TEST(Results, OfASplitOperandNeedNoGather) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("d=2");
   const Tensor a = laid(mesh, ramp({1024, 1024}), {"d", ""});
@@ -50,17 +51,17 @@ TEST(Results, OfADividedOperandPlanNoGather) {
   EXPECT_EQ(y.array().layout(), (Layout{S(0)}));
   EXPECT_THAT(transfers(mesh), IsEmpty());
   EXPECT_EQ(planned_bytes(mesh), 0);
-  EXPECT_EQ(world.held_bytes() - held, 4 << 20) << "whole on both it were twice that";
+  EXPECT_EQ(world.held_bytes() - held, 4 << 20) << "whole on both devices, it would be twice as much";
   const Tensor whole = with_layout(y, {"", ""});
   EXPECT_EQ(whole.array().layout(), (Layout{B()}));
-  EXPECT_THAT(transfers(mesh), ElementsAre("all_gather")) << "where somebody wants it whole";
+  EXPECT_THAT(transfers(mesh), ElementsAre("all_gather")) << "gathered if the user requests the whole";
   EXPECT_EQ(planned_bytes(mesh), 4 << 20);
   const HostArray one = ramp({1024, 1024}), other = y.read();
   for (std::int64_t i = 0; i < one.count(); i += 997)
     ASSERT_EQ(other.data<float>()[static_cast<std::size_t>(i)], 2 * one.data<float>()[static_cast<std::size_t>(i)]);
 }
 
-TEST(Results, OfASumOverWhatIsDividedArePutTogetherWhereThatCostsLeast) {
+TEST(Results, OfASumOverASplitDimensionAreReducedAtTheLeastCost) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("d=2");
   const Tensor a = laid(mesh, ramp({256, 512}), {"", "d"}), b = laid(mesh, ramp({512, 256}), {"d", ""});
@@ -68,11 +69,11 @@ TEST(Results, OfASumOverWhatIsDividedArePutTogetherWhereThatCostsLeast) {
   ASSERT_EQ(y.array().layout().size(), 1U);
   EXPECT_TRUE(y.array().layout()[0].is_split()) << sbp::print(y.array().layout());
   EXPECT_THAT(transfers(mesh), ElementsAre("reduce_scatter"));
-  EXPECT_EQ(sum(a, {1}).array().layout(), (Layout{B()})) << "a small one is whole";
+  EXPECT_EQ(sum(a, {1}).array().layout(), (Layout{B()})) << "a small result is whole";
   EXPECT_THAT(transfers(mesh), ElementsAre("all_reduce"));
 }
 
-TEST(Results, AboveTheLimitAloneLieInParts) {
+TEST(Results, AreSplitOnlyAboveTheLimit) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("d=2");
   for (const std::int64_t rows : {16384, 16385})
@@ -82,7 +83,7 @@ TEST(Results, AboveTheLimitAloneLieInParts) {
     }
 }
 
-TEST(Results, ALoopOfThemHasOneProgramOnceItsLayoutsHaveSettled) {
+TEST(Results, ALoopHasOneProgramOnceItsLayoutsAreStable) {
   World world({.devices = 4});
   for (const char* axes : {"d=2", "d=3", "a=2,b=2"}) {
     const DeviceMesh mesh = world.mesh(axes);
@@ -105,7 +106,7 @@ TEST(Results, ALoopOfThemHasOneProgramOnceItsLayoutsHaveSettled) {
   }
 }
 
-TEST(Results, OfAProgramLieEachAsItsOwnOperandsDo) {
+TEST(Results, OfAProgramHaveTheLayoutsOfTheirOwnOperands) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("a=2,b=2");
   const Tensor rows = laid(mesh, ramp({200, 200}), {"a", ""}), columns = laid(mesh, ramp({200, 200}), {"", "b"}),
@@ -119,7 +120,7 @@ TEST(Results, OfAProgramLieEachAsItsOwnOperandsDo) {
   EXPECT_EQ(all.array().layout(), (Layout{S(0), S(1)}));
 }
 
-TEST(Results, TravelAlongNoAxisThatDividesNoOperand) {
+TEST(Results, UseNoTransfersAlongAxesThatSplitNoOperand) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("a=2,b=2");
   for (const std::vector<std::string>& words :
@@ -131,7 +132,7 @@ TEST(Results, TravelAlongNoAxisThatDividesNoOperand) {
   }
 }
 
-TEST(Results, OfWhatTheUserLaysOtherwiseOnTheWayAreRight) {
+TEST(Results, OfIntermediateValuesWithUserLayoutsAreCorrect) {
   World world({.devices = 4});
   const DeviceMesh mesh = world.mesh("a=2,b=2");
   const HostArray numbers = ramp({200, 200});
@@ -142,7 +143,7 @@ TEST(Results, OfWhatTheUserLaysOtherwiseOnTheWayAreRight) {
   for (std::size_t i = 0; i < 40000; i += 7) ASSERT_FLOAT_EQ(read.data<float>()[i], 7 * numbers.data<float>()[i]);
 }
 
-TEST(Results, SayBeforeTheyAreComputedHowTheyWillLie) {
+TEST(Results, ReportTheirLayoutBeforeTheyAreComputed) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("d=2");
   const Tensor a = laid(mesh, ramp({301, 128}), {"d", ""}), whole = laid(mesh, ramp({301, 128}), {"", ""});
@@ -152,9 +153,9 @@ TEST(Results, SayBeforeTheyAreComputedHowTheyWillLie) {
   EXPECT_EQ(place_of(s).layout, (Layout{B()}));
   EXPECT_EQ(place_of(fixed).layout, (Layout{S(1)}));
   EXPECT_EQ(mesh_of(y)->mesh, mesh.mesh);
-  EXPECT_EQ(compiled(mesh), before) << "nothing was computed for it";
+  EXPECT_EQ(compiled(mesh), before) << "nothing was computed";
   EXPECT_EQ(place_of(y).layout, (Layout{S(0)}));
-  EXPECT_EQ(compiled(mesh), before + 1) << "this was";
+  EXPECT_EQ(compiled(mesh), before + 1) << "the large result was computed";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// scan: its body traced as a region, checked against its carries.
+// scan: traces its body as a region and checks it against its carries.
 #include "karez/api/scan.h"
 #include "karez/api/namespace.h"
 
@@ -16,19 +16,21 @@ std::vector<Tensor> tensors(const Trace& t, std::span<const ValueId> ids) {
 
 std::int64_t trips_of(const Trace& t, const std::vector<ValueId>& sequences, const ScanOptions& options) {
   if (sequences.empty()) {
-    require(options.length >= 1, "scan over no sequence needs ScanOptions::length, at least 1, not ", options.length);
+    require(options.length >= 1, "scan without sequences: ScanOptions::length must be at least 1, got ",
+            options.length);
     return options.length;
   }
   const TensorType& first = t.graph.type(sequences[0]);
   for (ValueId id : sequences) {
     const TensorType& type = t.graph.type(id);
-    require(ErrorKind::shape, type.rank() >= 1, "scan: a sequence is ", type, "; its first dimension is the trips");
-    require(ErrorKind::shape, type.shape[0] == first.shape[0], "scan: sequences of ", first.shape[0], " and ",
+    require(ErrorKind::shape, type.rank() >= 1, "scan: a sequence is ", type,
+            "; its first dimension must be the trips");
+    require(ErrorKind::shape, type.shape[0] == first.shape[0], "scan: sequences have ", first.shape[0], " and ",
             type.shape[0], " rows");
   }
-  require(ErrorKind::shape, first.shape[0] >= 1, "scan: sequences without rows, ", first);
-  require(options.length < 0 || options.length == first.shape[0], "scan: a length of ", options.length,
-          " for sequences of ", first.shape[0], " rows");
+  require(ErrorKind::shape, first.shape[0] >= 1, "scan: a sequence has no rows: ", first);
+  require(options.length < 0 || options.length == first.shape[0], "scan: the length is ", options.length,
+          ", but the sequences have ", first.shape[0], " rows");
   return first.shape[0];
 }
 
@@ -49,13 +51,13 @@ Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vec
     for (ValueId id : sequences) types.push_back(ops::row_of(t.graph.type(id)));
     Trace::Region region = t.region("scan", types, [&](std::span<const ValueId> arguments) {
       const Scanned made = body(tensors(t, arguments.first(init.size())), tensors(t, arguments.subspan(init.size())));
-      require(made.carry.size() == init.size(), "scan: ", init.size(), " carries, of which the body gives ",
+      require(made.carry.size() == init.size(), "scan: ", init.size(), " carries, but the body returns ",
               made.carry.size());
       std::vector<ValueId> results;
       for (std::size_t i = 0; i < init.size(); ++i) {
         results.push_back(t.value(Term(made.carry[i], where)));
-        require(ErrorKind::type, t.graph.type(results[i]) == types[i], "scan: carry ", i, " begins as ", types[i],
-                ", and the body makes it ", t.graph.type(results[i]));
+        require(ErrorKind::type, t.graph.type(results[i]) == types[i], "scan: carry ", i, " is initially ", types[i],
+                ", but the body returns ", t.graph.type(results[i]));
       }
       for (const Tensor& row : made.ys) {
         results.push_back(t.value(Term(row, where)));

@@ -1,4 +1,4 @@
-// scan: a body once for each row of its sequences, as recurrent layers have it.
+// scan: runs a body once for each row of its sequences, for example in recurrent layers.
 #pragma once
 
 #include <functional>
@@ -8,22 +8,22 @@
 
 namespace karez {
 
-// Of one trip: the next carries, and rows to stack. Of a whole scan: the last carries, and the stacks.
+// Of one trip: the next carries, and the rows to stack. Of a whole scan: the last carries, and the stacks.
 struct Scanned {
   std::vector<Tensor> carry, ys = {};
 };
 using ScanBody = std::function<Scanned(const std::vector<Tensor>& carry, const std::vector<Tensor>& rows)>;
 
-// How often and in which order a scan runs.
+// The number and order of a scan's trips.
 struct ScanOptions {
-  bool reverse = false;      // from the last row to the first; stacks keep their order
-  std::int64_t length = -1;  // trips, where there are no sequences
+  bool reverse = false;      // from the last row to the first; stacks keep the order of rows
+  std::int64_t length = -1;  // number of trips if there are no sequences
 };
 
 // carry = init; for each row t of the sequences xs [trips, ...]: (carry, ys[t]) = body(carry, xs[t]). The number of
-// trips is fixed when the program is traced; the body is traced once and may read all that the program around it may,
-// but updates no variable. Carries keep their types. What is random is so in each trip anew. Gradients flow to init, xs
-// and what the body reads; the plan holds the body as often as there are trips.
+// trips is fixed when the program is traced. The body is traced once; it may read values of the enclosing program, but
+// must not update variables. Carries keep their types. Each trip draws its own random numbers. Gradients flow to init,
+// xs and values that the body reads. The plan contains the body once for each trip.
 Scanned scan(const ScanBody& body, const std::vector<Term>& init, const std::vector<Term>& xs, ScanOptions options = {},
              SourceLine where = SourceLine::current());
 

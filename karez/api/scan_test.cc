@@ -1,5 +1,5 @@
-// Tests of scan: against plain loops, its gradient against difference quotients and against the body written out, and
-// what is refused.
+// Tests of scan: against plain loops, its gradient against difference quotients and against the unrolled body, and
+// errors.
 #include "karez/api/scan.h"
 #include "karez/api/namespace.h"
 
@@ -27,7 +27,7 @@ std::vector<double> doubles(const HostArray& array) {
   return {array.data<double>().begin(), array.data<double>().end()};
 }
 
-// h <- tanh(h w + x), out: h * h; over rows of x [t, n, d], written by scan and written out.
+// h <- tanh(h w + x), out: h * h; over rows of x [t, n, d], by scan and unrolled by hand.
 Scanned by_scan(const Tensor& h, const Tensor& x, const Tensor& w, bool reverse = false) {
   return scan(
       [&](const auto& carry, const auto& rows) {
@@ -47,7 +47,7 @@ Scanned by_hand(Tensor h, const Tensor& x, const Tensor& w, bool reverse = false
   return {{h}, {concat(rows)}};
 }
 
-TEST(Scan, ALoopOfNumbersIsThatLoop) {
+TEST(Scan, EqualsALoopOfNumbers) {
   World world;
   Interactive there(world.mesh());
   const Tensor x = HostArray::of<double>({4}, {1, 2, 3, 4});
@@ -66,13 +66,13 @@ TEST(Scan, ALoopOfNumbersIsThatLoop) {
   EXPECT_EQ(powers.carry[0].item<int>(), 1024);
 }
 
-TEST(Scan, IsOneNodeWithARegionWhichReadsBackAndIsWrittenOut) {
+TEST(Scan, IsOneNodeWithARegionThatIsParsedAndUnrolled) {
   World world;
   const Parameter w("w", {DType::f64, {3, 3}}, uniform_init(1));
   auto f = compile(world.mesh(),
                    [&](Tensor h, Tensor x) {
                      const Scanned out = scan(
-                         [&](const auto& carry, const auto& rows) {  // w is read here first
+                         [&](const auto& carry, const auto& rows) {  // w is first read here
                            return Scanned{{tanh(matmul(carry[0], w) + rows[0])}};
                          },
                          {h}, {x});
@@ -109,7 +109,7 @@ TEST(Scan, IsOneNodeWithARegionWhichReadsBackAndIsWrittenOut) {
   }
 }
 
-TEST(Scan, ItAndItsGradientAreThoseOfTheBodyWrittenOutOnEveryMesh) {
+TEST(Scan, EqualsTheUnrolledBodyWithItsGradientOnEveryMesh) {
   World world({.devices = 4});
   const HostArray h = random_doubles({4, 3}, 1), x = random_doubles({5, 4, 3}, 2), w = random_doubles({3, 3}, 3),
                   seed = random_doubles({5, 4, 3}, 4);
@@ -164,7 +164,7 @@ TEST(Scan, GradientsAreDifferenceQuotients) {
 TEST(Scan, NestsAndDifferentiatesTwice) {
   World world;
   Interactive there(world.mesh());
-  // 3 times: c <- 2 times: c <- c * x, which is c x^6.
+  // 3 times: c <- 2 times: c <- c * x, which gives c x^6.
   const auto power = [](Tensor c, Tensor x) {
     return scan(
                [&](const auto& outer, const auto&) {
@@ -185,7 +185,7 @@ TEST(Scan, NestsAndDifferentiatesTwice) {
   EXPECT_EQ(second.gradients[0].item(), 5 * 30 * 16);
 }
 
-TEST(Scan, RandomNumbersAreNewInEachTripAndTheSameForTheGradient) {
+TEST(Scan, RandomNumbersAreNewInEachTripAndEqualForTheGradient) {
   World world({.devices = 2});
   const HostArray ones = HostArray::of<double>({64}, std::vector<double>(64, 1));
   for (const char* mesh : {"", "data=2"}) {
@@ -241,20 +241,20 @@ TEST(Scan, ModulesTrainInIt) {
   EXPECT_EQ(losses(true, {.remat = {"fc"}}), one);
 }
 
-TEST(Scan, WhatDoesNotFitIsSaid) {
+TEST(Scan, MismatchesAreErrors) {
   World world;
   Interactive there(world.mesh());
   const Tensor x = random_doubles({4, 2}, 1), y = random_doubles({3, 2}, 2), c = random_doubles({2}, 3);
   const auto with = [](Scanned made) { return [made](const auto&, const auto&) { return made; }; };
   const auto same = [](const auto& carry, const auto&) { return Scanned{carry}; };
-  EXPECT_THAT(error_of([&] { scan(same, {c}, {x, y}); }), HasSubstr("scan: sequences of 4 and 3 rows"));
-  EXPECT_THAT(error_of([&] { scan(same, {c}, {}); }), HasSubstr("ScanOptions::length, at least 1, not -1"));
+  EXPECT_THAT(error_of([&] { scan(same, {c}, {x, y}); }), HasSubstr("scan: sequences have 4 and 3 rows"));
+  EXPECT_THAT(error_of([&] { scan(same, {c}, {}); }), HasSubstr("ScanOptions::length must be at least 1, got -1"));
   EXPECT_THAT(error_of([&] { scan(same, {c}, {x}, {.length = 5}); }),
-              HasSubstr("a length of 5 for sequences of 4 rows"));
-  EXPECT_THAT(error_of([&] { scan(same, {c}, {Tensor(1)}); }), HasSubstr("its first dimension is the trips"));
-  EXPECT_THAT(error_of([&] { scan(with({{}}), {c}, {x}); }), HasSubstr("scan: 1 carries, of which the body gives 0"));
+              HasSubstr("the length is 5, but the sequences have 4 rows"));
+  EXPECT_THAT(error_of([&] { scan(same, {c}, {Tensor(1)}); }), HasSubstr("its first dimension must be the trips"));
+  EXPECT_THAT(error_of([&] { scan(with({{}}), {c}, {x}); }), HasSubstr("scan: 1 carries, but the body returns 0"));
   EXPECT_THAT(error_of([&] { scan([](const auto& k, const auto&) { return Scanned{{sum(k[0])}}; }, {c}, {x}); }),
-              HasSubstr("carry 0 begins as f64[2], and the body makes it f64[]"));
+              HasSubstr("carry 0 is initially f64[2], but the body returns f64[]"));
   const Parameter w("w", {DType::f64, {2}}, constant_init(1));
   optim::SGD sgd({w}, {});
   EXPECT_THAT(error_of([&] {
@@ -265,7 +265,7 @@ TEST(Scan, WhatDoesNotFitIsSaid) {
                     },
                     {c}, {x});
               }),
-              HasSubstr("its body updates a variable; hand it on as a carry"));
+              HasSubstr("its body updates a variable; pass it on as a carry"));
   Tensor leaked;
   scan([&](const auto& carry, const auto& rows) { return leaked = carry[0] * rows[0], Scanned{carry}; }, {c}, {x});
   EXPECT_THAT(error_of([&] { (void)(leaked + 1); }), HasSubstr("is used outside of it"));

@@ -1,4 +1,4 @@
-// Scopes of a trace: on which mesh, and under which module's path, what is made inside of them stands.
+// Scopes of a trace: set the mesh or the module path of nodes that are made inside of them.
 #include <utility>
 
 #include "karez/api/compile.h"
@@ -11,8 +11,8 @@ Placed::Placed(const DeviceMesh& mesh, SourceLine where)
     : trace_(at_line(where,
                      [](Trace& trace) {
                        require(trace.expression == nullptr,
-                               "Placed: no program is being traced on this thread; Interactive says where is computed ",
-                               "what no compiled function computes");
+                               "Placed: no program is being traced on this thread; Interactive sets the mesh of ",
+                               "computations outside of compiled functions");
                        return &trace;
                      })),
       scope_(trace_->scope),

@@ -1,4 +1,4 @@
-// Which cost table a world takes, and that it says so.
+// Tests of the choice of a world's cost table, and of its report in summary().
 #include "karez/api/state/shipped_costs.h"
 
 #include <gmock/gmock.h>
@@ -31,10 +31,10 @@ TEST(ShippedCosts, EachHasEveryRateOfOneThreadAndItsDate) {
   }
 }
 
-TEST(ShippedCosts, OfAnotherProcessorAreDefaultsThatSaySo) {
+TEST(ShippedCosts, OfAnotherProcessorAreDefaultsAndMarkedSo) {
   CostTable costs = costs_for({"a processor of 2040", "avx4096"});
   EXPECT_EQ(costs.origin,
-            "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one (a "
+            "defaults, not measured on any processor; `karez doctor --kernels --costs FILE` measures this one (a "
             "processor of 2040, avx4096)");
   costs.origin.clear();
   EXPECT_EQ(costs, CostTable());
@@ -69,7 +69,7 @@ struct Environment {
   Environment(const Environment&) = delete;
 };
 
-TEST(ShippedCosts, ASummarySaysWhichTableCounted) {
+TEST(ShippedCosts, ASummaryNamesTheTable) {
   const Environment none("");
   EXPECT_EQ(costs_line(World()), cat("costs: ", costs_for(device::processor()).origin, "\n"));
   EXPECT_EQ(costs_line(World({.costs = CostTable()})), "costs: those of WorldOptions::costs\n");
@@ -87,7 +87,7 @@ TEST(ShippedCosts, AFileOfAnOlderVersionIsReadAndNamed) {
   EXPECT_EQ(world.mesh("").world->costs.seconds({WorkClass::memory, 0, 10}), 8);
 }
 
-TEST(ShippedCosts, TheEnvironmentNamesAFileWhereTheProgramNamesNone) {
+TEST(ShippedCosts, TheEnvironmentNamesAFileIfTheProgramNamesNone) {
   const File file("origin \"of the environment\"\n"), program("origin \"of the program\"\n");
   {
     const Environment set(file.path);
@@ -99,13 +99,13 @@ TEST(ShippedCosts, TheEnvironmentNamesAFileWhereTheProgramNamesNone) {
   EXPECT_THAT(costs_line(World({.cost_file = "default"})), StartsWith("costs: defaults, "));
 }
 
-TEST(ShippedCosts, RatesOfOtherInstructionsDoNotCountAndThatIsSaid) {
+TEST(ShippedCosts, RatesOfOtherInstructionSetsAreNotUsedAndThisIsReported) {
   const File file("origin \"of afar\"\nrate ours team 1 matmul.square=1e10\n");
   EXPECT_THAT(costs_line(World({.cost_file = file.path})),
-              ContainsRegex("costs: of afar; its rates are of other instructions than [a-z0-9]+, so"));
+              ContainsRegex("costs: of afar; its rates are for other instruction sets than [a-z0-9]+, so"));
 }
 
-// By calls of the team's threads, in turns where devices outnumber workers.
+// A price depends on the threads of a team, and on the number of devices per worker.
 TEST(ShippedCosts, APlanIsPricedForItsTeamAndForDevicesThatShareAWorker) {
   const std::string isa = device::processor().isa;
   CostTable costs;
@@ -126,7 +126,7 @@ TEST(ShippedCosts, APlanIsPricedForItsTeamAndForDevicesThatShareAWorker) {
   EXPECT_NEAR(price(4, 1, 1, "d=2"), 2, 1e-3) << "two of the four are in the program";
 }
 
-TEST(ShippedCosts, APredictionIsTheSumOfWhatThePlannerPrices) {
+TEST(ShippedCosts, APredictionIsTheSumOfThePlannersPrices) {
   CostTable costs;
   costs.call = 0, costs.matmul_flops = 1e3, costs.memory_bytes = 1e30;
   const World world({.costs = costs});

@@ -1,5 +1,5 @@
-// Tests of variables' identity: models of one class side by side and one after the other, names that two hold, and what
-// nobody can name any more.
+// Tests of variables' identity: models of one class at the same time and one after the other, ambiguous names, and
+// variables without owners.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ struct Trained {
   std::optional<Function> step;
 };
 
-TEST(State, TwoModelsOfOneClassTrainSideBySideAsEachDoesAlone) {
+TEST(State, TwoModelsOfOneClassTrainTogetherAsEachDoesSeparately) {
   for (const char* mesh : {"", "data=2,model=2"}) {
     auto alone = [&](double lr) {
       World world({.devices = 4});
@@ -73,7 +73,7 @@ TEST(State, TwoModelsOfOneClassTrainSideBySideAsEachDoesAlone) {
     world.seed(1);
     Trained b(world, mesh, 0.2);
     std::vector<double> of_a, of_b;
-    for (int i = 0; i < 4; ++i) {  // turn by turn
+    for (int i = 0; i < 4; ++i) {  // alternately
       of_a.push_back(a.losses(1, i)[0]);
       of_b.push_back(b.losses(1, i)[0]);
     }
@@ -114,26 +114,26 @@ TEST(State, TwoModelsOfOneClassTrainInOneFunction) {
   }
 }
 
-TEST(State, ModelsOfOneClassLiveOneAfterTheOtherAndLeaveNothing) {
+TEST(State, ModelsOfOneClassInSequenceLeaveNoVariables) {
   World world;
   world.seed(1);
   std::vector<double> first = Trained(world).losses(3);
   EXPECT_THAT(world.variables(), IsEmpty());
   world.seed(1);
-  EXPECT_EQ(Trained(world).losses(3), first) << "it begins anew";
+  EXPECT_EQ(Trained(world).losses(3), first) << "new variables start with their first values";
   EXPECT_THAT(world.variables(), IsEmpty());
 }
 
-TEST(State, ANameThatTwoHoldIsAmbiguousAndAParameterIsNot) {
+TEST(State, ANameOfTwoVariablesIsAmbiguousButAParameterIsNot) {
   World world({.devices = 2});
   Net a, b;
   auto f =
       compile(world.mesh("model=2"), [&](Tensor x) { return a(x); }, {.rules = {{"fc1.weight", P("model", nullptr)}}});
   auto g =
       compile(world.mesh("model=2"), [&](Tensor x) { return b(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
-  EXPECT_EQ(
-      error_of([&] { world.read(a.fc1.weight); }),
-      "no variable of this parameter 'fc1.weight' exists yet: it is made by the first call of a function that uses it");
+  EXPECT_EQ(error_of([&] { world.read(a.fc1.weight); }),
+            "no variable of this parameter 'fc1.weight' exists yet: it is created by the first call of a function that "
+            "uses it");
   f(images(0)).wait();
   EXPECT_EQ(list(world.read("fc1.weight")), list(world.read(a.fc1.weight)));
   EXPECT_THAT(error_of([&] { world.read(b.fc1.weight); }),
@@ -143,7 +143,7 @@ TEST(State, ANameThatTwoHoldIsAmbiguousAndAParameterIsNot) {
                    +[](World& w) { w.write("fc1.weight", HostArray::of<float>({1}, {0})); }})
     EXPECT_THAT(error_of([&] { ask(world); }),
                 AllOf(HasSubstr("'fc1.weight' is the name of 2 variables: f32[8@model, 6] (ordinal "),
-                      HasSubstr(" and f32[8, 6@model] (ordinal "), HasSubstr("ask for one of them by its Parameter")));
+                      HasSubstr(" and f32[8, 6@model] (ordinal "), HasSubstr("select one of them by its Parameter")));
   EXPECT_EQ(world.layout(a.fc1.weight), (Layout{S(0)}));
   EXPECT_EQ(world.layout(b.fc1.weight), (Layout{S(1)}));
   HostArray ones(TensorType{DType::f32, {8, 6}});
@@ -155,7 +155,7 @@ TEST(State, ANameThatTwoHoldIsAmbiguousAndAParameterIsNot) {
   EXPECT_EQ(world.variables().size(), 8u);
 }
 
-TEST(State, WhatNobodyCanNameGoesAndWhatAFunctionNeedsStays) {
+TEST(State, UnreachableVariablesAreFreedAndThoseOfFunctionsStay) {
   World world;
   std::optional<Function> f;
   {
@@ -172,7 +172,7 @@ TEST(State, WhatNobodyCanNameGoesAndWhatAFunctionNeedsStays) {
   EXPECT_THAT(error_of([&] { world.read("w"); }), HasSubstr("no variable 'w' exists yet"));
 }
 
-TEST(State, AParameterMayDieOnAnyThreadAndInAnyWorld) {
+TEST(State, AParameterMayBeDestroyedOnAnyThreadAndAfterItsWorld) {
   auto a = std::make_unique<World>(), b = std::make_unique<World>();
   auto w = std::make_unique<Parameter>("w", TensorType{DType::f32, {2}}, constant_init(3));
   for (World* world : {a.get(), b.get()})
@@ -188,7 +188,7 @@ TEST(State, ThreadsThatMakeModelsOfOneClassDoNotShareThem) {
   std::vector<std::vector<double>> seen(4);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < 4; ++i)
-    threads.emplace_back([&, i] {  // each makes the parameters that its thread numbers from 0
+    threads.emplace_back([&, i] {  // each makes parameters with ordinals from 0 on its own thread
       Trained model(world);
       seen[i] = model.losses(3);
     });
@@ -199,7 +199,7 @@ TEST(State, ThreadsThatMakeModelsOfOneClassDoNotShareThem) {
   EXPECT_THAT(world.variables(), IsEmpty());
 }
 
-TEST(State, AProgramIsTheSameWhateverElseLivesInItsWorld) {
+TEST(State, AProgramDoesNotDependOnOtherVariablesOfItsWorld) {
   auto text = [](World& world, Net& net) {
     auto f = compile(world.mesh(), [&](Tensor x) { return net(x); });
     f(images(0)).wait();

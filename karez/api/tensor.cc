@@ -1,4 +1,4 @@
-// How tensors and operands are made, copied and let go of.
+// Constructors, destructors and assignment of tensors and operands.
 #include "karez/api/tensor.h"
 
 #include <utility>

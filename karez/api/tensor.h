@@ -1,4 +1,5 @@
-// What users compute with: tensors of the program being traced, parameters, and the operands that functions take.
+// The values that users compute with: tensors of the program being traced, parameters, and the operands that functions
+// take.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace karez {
 
-// A line of the user's program. Of one in another language, whose face stands on this one, the file's name lives as
+// A line of the user's program. For a program in another language that calls this API, the file's name must live as
 // long as the process.
 class SourceLine {
  public:
@@ -40,16 +41,17 @@ concept Arithmetic = std::is_arithmetic_v<Number>;
 class Array;
 struct LazyValue;
 
-// A value of the program that is being traced: it has a type, no bytes, and exists while its trace does, on that
-// trace's thread alone. Outside of a trace: an array, host bytes, a number (f32, i64 or bool), or what functions make
-// of such. These write down what is to be computed and return at once; `array` and what asks for bytes run it, as
-// compiled functions run (interactive.h). From any thread.
+// A value of the program that is being traced: it has a type but no bytes, and is valid only on that trace's thread
+// while the trace exists. Outside of a trace: an array, host bytes, a number (f32, i64 or bool), or the result of
+// functions of such values. These functions record the computation and return immediately; `array` and functions that
+// need the bytes run it in the way of compiled functions (interactive.h). Any thread may use such a tensor.
 struct Tensor {
   ValueId id;
   std::uint64_t trace = 0;  // number of the trace it belongs to
   TensorType type;
-  std::shared_ptr<LazyValue> lazy = {};     // outside of a trace
-  std::shared_ptr<const void> handle = {};  // while one lives, `lazy` is kept when it is computed on the way to another
+  std::shared_ptr<LazyValue> lazy = {};  // outside of a trace
+  // While a handle exists, computing another value through this one also keeps this one's result in `lazy`.
+  std::shared_ptr<const void> handle = {};
 
   Tensor();
   Tensor(const Tensor&);
@@ -59,8 +61,8 @@ struct Tensor {
   ~Tensor();
   Tensor(ValueId id, std::uint64_t trace, TensorType type);
   Tensor(const Array& array);
-  Tensor(const HostArray& shared);  // its bytes are copied
-  Tensor(HostArray&& moved);        // likewise, but for its only holder's, who gives them away
+  Tensor(const HostArray& shared);  // copies the bytes
+  Tensor(HostArray&& moved);        // takes over the bytes if it is their only owner, otherwise copies them
   template <Arithmetic Number> Tensor(Number number) {
     if constexpr (std::is_same_v<Number, bool>) *this = Tensor(HostArray::of<bool>({}, {number}));
     else if constexpr (std::is_integral_v<Number>)
@@ -71,14 +73,14 @@ struct Tensor {
   const Shape& shape() const { return type.shape; }
   DType dtype() const { return type.dtype; }
   int rank() const { return type.rank(); }
-  std::int64_t size(int dimension) const;  // may count from the end
+  std::int64_t size(int dimension) const;  // negative: from the end
 
-  // Outside of a trace alone. array: begins to compute it and waits for nothing. read waits, and throws what went
-  // wrong.
+  // Only outside of a trace. array: starts the computation and does not wait. read waits, and throws the error of a
+  // failed computation.
   Array array(SourceLine where = SourceLine::current()) const;
   HostArray read(SourceLine where = SourceLine::current()) const;
-  HostArray host_array()
-      const;  // bytes of the host's that it was made of, which nobody may write; none where it is anything else
+  // The host bytes it was made of, which must not be written; invalid for any other tensor.
+  HostArray host_array() const;
   template <class T = double> T item(SourceLine where = SourceLine::current()) const {
     require(type.count() == 1, "a tensor is ", type, "; item reads a single element");
     const HostArray whole = read(where);
@@ -86,60 +88,63 @@ struct Tensor {
   }
 };
 
-// How a variable is born: nodes of a small graph of its own that make its first value. `site` tells its random numbers
-// from those of others, `state` is i64[2] = (the world's seed, 0).
+// Makes the first value of a variable, as nodes of a separate small graph. `site` distinguishes its random numbers from
+// those of other variables, `state` is i64[2] = (the world's seed, 0).
 using Initialiser = std::function<ValueId(Builder&, const TensorType&, const std::string& site, ValueId state)>;
 Initialiser constant_init(double value);
-// Uniform in [-bound, bound); numbers follow the seed, the variable's site and the logical element, so they are the
-// same on every mesh and rank. Two models of one class begin with different weights.
+// Uniform in [-bound, bound); the numbers depend on the seed, the variable's site and the logical element, so they are
+// equal on every mesh and rank. Two models of one class have different initial weights.
 Initialiser uniform_init(double bound);
-// Normal with mean 0, by Box and Muller's transform of two such uniform numbers.
+// Normal with mean 0, by the Box-Muller transform of two such uniform numbers.
 Initialiser normal_init(double deviation);
 
-Initialiser value_init(HostArray value);  // these very elements
-Initialiser zero_row_init(Initialiser rows,
-                          std::int64_t row);  // as `rows`, but for this row (of dimension 0), which is 0
+Initialiser value_init(HostArray value);  // the given elements
+// As `rows`, except that this row (of dimension 0) is 0.
+Initialiser zero_row_init(Initialiser rows, std::int64_t row);
 
-// The site of a variable that this thread makes: how many it has made since World::seed, or since its last World ended.
-// The same in every run and on every rank of a program.
+// The site of the next variable of this thread: the number of variables it has made since World::seed, or since its
+// last World ended. It is equal in every run and on every rank of a program.
 std::string next_site();
 void restart_sites();
 
 // A trained weight, or other state that outlives a call ("variable" in the graph). Copies are the same parameter; two
-// that were made apart are two, whatever their names. Its memory in a World goes when the last copy and the last
-// function that was compiled with it are gone.
+// that were made separately are different, even if their names are equal. Its memory in a World is freed after its last
+// copy and the last function that was compiled with it are destroyed.
 class Parameter {
  public:
   Parameter() = default;
-  // Without a site it takes the thread's next one; state that does not begin with random numbers needs none.
+  // Without a site it takes the thread's next one; state with a first value that is not random needs none.
   Parameter(std::string name, TensorType type, Initialiser init, std::string site = next_site());
-  // State beside a parameter (an optimiser's): called "prefix." and whatever that one is called.
+  // State that belongs to a parameter (such as an optimiser's): its name is "prefix." and the current name of that
+  // parameter.
   Parameter(std::string prefix, const Parameter& base_parameter, TensorType type, Initialiser init);
 
-  const std::string& name() const;  // stays good as long as the parameter, also where that is called otherwise later
-  void set_name(std::string name) const;  // from here on
+  // The reference stays valid as long as the parameter, even after a new set_name.
+  const std::string& name() const;
+  void set_name(std::string name) const;  // from now on
   const std::string& site() const { return info_->site; }
-  // What tells it apart in every run of a program, whatever is called first: its site, which of the clones that have
-  // it, and what it is of the parameter that it stands beside.
+  // Identifies it in every run of a program, independent of names: its site, the number of the copy if several have
+  // that site, and its prefixes relative to the parameter it belongs to.
   std::string origin() const;
   const TensorType& type() const { return info_->type; }
   const Shape& shape() const { return info_->type.shape; }
   DType dtype() const { return info_->type.dtype; }
   Initialiser init() const;
-  // Takes its initialiser's place in every World where no function has used it yet (World::write does so).
+  // Replaces its initialiser in every World in which no function has used it yet (World::write calls this).
   void set_initial_value(const HostArray& value) const;
-  // How many parameters of this name its thread had before it: what tells two of one name apart, the same on every rank
-  // and in every run.
+  // The number of parameters of this name that its thread made before: distinguishes parameters of one name, equal on
+  // every rank and in every run.
   int ordinal() const;
   bool operator==(const Parameter&) const = default;
 
-  // Who it is, for those that must not keep it alive.
+  // Its identity, without keeping it alive.
   using Identity = std::weak_ptr<const void>;
   Identity identity() const { return std::shared_ptr<const void>(info_); }
-  static Parameter of(const Identity& identity);     // never made, where it is no more
-  void on_destroy(std::function<void()> act) const;  // runs when the last copy is gone, on the thread that let it go
-  // The buffers (running statistics) of the model that it is a parameter of; none where that is no more. nn::Module
-  // says which.
+  static Parameter of(const Identity& identity);  // an empty parameter if it no longer exists
+  // `act` runs when the last copy is destroyed, on the thread that destroys it.
+  void on_destroy(std::function<void()> act) const;
+  // The buffers (running statistics) of the model that it belongs to; none if that no longer exists. nn::Module sets
+  // them.
   std::vector<Parameter> buffers_of_model() const;
   void set_model_buffers(std::function<std::vector<Parameter>()> buffers) const;
 
@@ -147,44 +152,44 @@ class Parameter {
   struct Info {
     TensorType type;
     std::string site;
-    std::shared_ptr<const Info> base_parameter;  // whose name, behind the prefix, is its own
+    std::shared_ptr<const Info> base_parameter;  // its name is the prefix followed by this one's name
     std::string prefix;
-    mutable Initialiser init;                    // guarded by the mutex, as what follows
-    mutable std::deque<std::string> names = {};  // the latest last
+    mutable Initialiser init;                    // guarded by the mutex, like all members below
+    mutable std::deque<std::string> names = {};  // in order of assignment
     mutable int ordinal = 0;
-    int copy = 0;  // how many parameters had its site before: 0, but of clones
+    int copy = 0;  // how many parameters had its site before: 0 except for clones
     mutable std::mutex mutex = {};
     mutable std::vector<std::function<void()>> on_destroy = {};
     mutable std::function<std::vector<Parameter>()> buffers = {};
     const std::string& name() const;
-    void set_name(std::string name) const;  // with the mutex
+    void set_name(std::string name) const;  // with the mutex held
     ~Info();
   };
   static std::shared_ptr<const Info> made(std::shared_ptr<Info> info);
   std::shared_ptr<const Info> info_;
 };
 
-// The line of the user's program that made a tensor of the program being traced; empty of one of its inputs, and of any
-// other.
+// The line of the user's program that made a tensor of the program being traced; empty for inputs of the program and
+// other tensors.
 std::string line_of(const Tensor& tensor);
 
-// What a compiled function gives when it is called with tensors: as many as its body returns.
+// The result of a compiled function that is called with tensors: the tensors that its body returns.
 struct Tensors {
   std::vector<Tensor> list;
 
   operator Tensor() const { return only(); }
-  const Tensor& only() const;  // of one; otherwise an error that says how many there are
+  const Tensor& only() const;  // the only one; an error with their number if there are several
   const Tensor& operator[](std::size_t i) const { return list.at(i); }
   std::size_t size() const { return list.size(); }
 };
 
-// An operand: a tensor (or what becomes one), a parameter or a number, with the line of the user's program on which it
-// was written. Functions take these; the conversion happens where the call stands, and so errors can quote it.
+// An operand: a tensor (or a value convertible to one), a parameter or a number, with the line of the user's program.
+// Functions take operands of this type; the conversion happens at the call, so that errors can quote its line.
 struct Term {
   std::variant<Tensor, Parameter, bool, std::int64_t, double> value;
   SourceLine where;
-  // A tensor f64[] or i64[] in the place of a number of the host's, which takes dtypes as that would; wide: one that
-  // i32 does not hold.
+  // Marks a tensor f64[] or i64[] that represents a host number and takes dtypes as a number does; wide: it does not
+  // fit i32.
   enum class AsNumber : std::uint8_t { no, yes, wide };
   AsNumber as_number = AsNumber::no;
 
@@ -194,7 +199,7 @@ struct Term {
   Term& operator=(Term&&) noexcept;
   ~Term();
   Term(const Tensor& tensor, SourceLine line = SourceLine::current());
-  Term(Tensor&& passing, SourceLine line = SourceLine::current());  // nobody can ask for it later
+  Term(Tensor&& passing, SourceLine line = SourceLine::current());  // it cannot be read later
   Term(const Array& array, SourceLine line = SourceLine::current());
   Term(HostArray array, SourceLine line = SourceLine::current());
   Term(Parameter parameter, SourceLine line = SourceLine::current());

@@ -1,4 +1,4 @@
-// For tests: a folder of their own for plans, which KAREZ_CACHE names while it lives.
+// For tests: a temporary folder for plans; KAREZ_CACHE names it during the object's lifetime.
 #pragma once
 
 #include <stdlib.h>

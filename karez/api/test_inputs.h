@@ -1,4 +1,4 @@
-// What several tests feed: random numbers, and a source that waits until the test lets it.
+// Inputs of several tests: random numbers, and a source that waits until the test opens it.
 #pragma once
 
 #include <future>
@@ -17,7 +17,7 @@ inline HostArray random_doubles(Shape shape, std::uint64_t seed) {
   return out;
 }
 
-// 5, once it is opened.
+// Waits until it is opened, then returns 5.
 class LateSource : public Source {
  public:
   explicit LateSource(std::shared_future<void> open) : open_(std::move(open)) {}

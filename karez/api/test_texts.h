@@ -1,4 +1,4 @@
-// For the tests of this room: an error's text (karez/base/test_error.h), and an array's elements as a list.
+// For the tests of this component: an error's text (karez/base/test_error.h), and an array's elements as a list.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// One program with layouts on meshes whose axes have one device or two: it runs on all, what was asked for is told,
-// contradictions stay errors.
+// Tests of one program with layouts on meshes with axes of one or two devices: it runs on all of them, requested
+// layouts are reported, and contradictions remain errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,14 +62,14 @@ TEST(UnitAxes, OneProgramRunsAtEverySize) {
   }
 }
 
-TEST(UnitAxes, ArraysAndVariablesLieWholeAndAreWhatWasAskedFor) {
+TEST(UnitAxes, ArraysAndVariablesAreWholeAndReportTheRequestedLayout) {
   World world({.devices = 2});
   const DeviceMesh mesh = world.mesh("one=1,d=2");
   const HostArray x = numbers({1, 4});
   const Array both = compile(mesh, [](Tensor t) { return with_layout(t * 1, P("one", "d")); })(x).value();
-  EXPECT_EQ(both.layout(), (Layout{S(0), S(1)})) << "a dimension of one element too";
+  EXPECT_EQ(both.layout(), (Layout{S(0), S(1)})) << "also for a dimension of one element";
   const Array alone = compile(mesh, [](Tensor t) { return with_layout(t * 1, P(nullptr, "one")); })(x).value();
-  EXPECT_NE(alone.bytes(), nullptr) << "each device has it whole";
+  EXPECT_NE(alone.bytes(), nullptr) << "each device has the whole array";
   EXPECT_EQ(list(alone.read()), list(x));
   EXPECT_EQ(list(compile(mesh, [](Tensor t, Tensor u) { return t * u; })(alone, both).value().read()).size(), 4u);
 }
@@ -90,13 +90,13 @@ TEST(UnitAxes, ContradictionsStayErrors) {
   EXPECT_THAT(by_rules({{"w", P("d", "d")}}), HasSubstr("names the mesh axis 'd' twice"));
   EXPECT_THAT(by_rules({{"w", {}, {{"d", 2}}}}), HasSubstr("splits dimension 2 on the mesh axis 'd'; there are 2"));
   EXPECT_EQ(by_rules({}), "no error");
-  EXPECT_EQ(by_rules({{"w", P("d")}}), "no error") << "nothing was said of it before";
+  EXPECT_EQ(by_rules({{"w", P("d")}}), "no error") << "no layout was fixed before";
   world.reset();
   EXPECT_EQ(by_rules({{"w", P("d")}}), "no error");
   EXPECT_THAT(by_rules({{"w", P(nullptr, "d")}}), HasSubstr("an earlier rule or compile stored it as f32[4@d, 6]"));
 }
 
-TEST(UnitAxes, TheirLayoutsArePlannedAsIfNothingWereSaid) {
+TEST(UnitAxes, TheirLayoutsArePlannedAsIfNoneWereGiven) {
   World world({.devices = 2});
   const auto planned = [&](const LayoutRule& rule, std::vector<std::string> axes) {
     Net net;
@@ -123,12 +123,12 @@ TEST(UnitAxes, PartsOfArgumentsAndReadsOfSeveralRanks) {
       for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], 2 * whole.data<double>()[i]);
       const Array first =
           compile(world.mesh("d=1"), [](Tensor x) { return with_layout(x * 2, P("d")); })(whole).value();
-      EXPECT_EQ(list(first.read()), got) << "one rank has it, and both read it";
+      EXPECT_EQ(list(first.read()), got) << "on one rank, read by both";
     });
   }
 }
 
-TEST(World, GrowsWhileVariablesAndFunctionsStay) {
+TEST(World, GrowsAndKeepsVariablesAndFunctions) {
   World world;
   Parameter w("w", {DType::f64, {4}}, constant_init(2));
   auto one = compile(world.mesh(), [&](Tensor x) { return w * x; });
@@ -136,7 +136,7 @@ TEST(World, GrowsWhileVariablesAndFunctionsStay) {
   const std::vector<double> before = list(one(x).value().read());
   EXPECT_THAT(error_of([&] { world.mesh("d=3"); }), HasSubstr("takes 3 devices, but the world has 1"));
   world.grow_to(3);
-  world.grow_to(2);  // it has them
+  world.grow_to(2);  // no effect: it already has more
   auto three = compile(world.mesh("d=3"), [&](Tensor t) { return with_layout(t * 2, P("d")); });
   EXPECT_EQ(list(three(x).value().read()), before);
   EXPECT_EQ(list(one(x).value().read()), before);

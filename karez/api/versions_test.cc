@@ -1,4 +1,4 @@
-// Tests of gradients where parameters change while a program is traced: which version of each the loss read.
+// Tests of gradients if parameters change while a program is traced: the version of each parameter that the loss read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,28 +19,28 @@ std::string here(SourceLine line = SourceLine::current()) { return print(line); 
 
 Parameter of_two(const char* name, double first) { return {name, {DType::f32, {2}}, constant_init(first)}; }
 
-// What a function of x = (1, 2) returns.
+// The result of a function of x = (1, 2).
 std::vector<float> result(auto&& body) {
   World world;
   return list(compile(world.mesh(), body)(HostArray::of<float>({2}, {1, 2})).value().read());
 }
 
-TEST(Versions, AGradientAfterAnUpdateIsThatOfTheVersionTheLossRead) {
+TEST(Versions, AGradientAfterAnUpdateIsTakenAtTheVersionThatTheLossRead) {
   Parameter w = of_two("w", 3);
-  EXPECT_THAT(result([&](Tensor x) {  // d sum(x w^2) / dw = 2 x w, of the old w
+  EXPECT_THAT(result([&](Tensor x) {  // d sum(x w^2) / dw = 2 x w, with the old w
                 Tensor loss = sum(x * w * w);
                 optim::SGD({w}, {.lr = 1}).step({full({2}, 1)});
                 return grad(loss, {w})[0];
               }),
               ElementsAre(6, 12));
-  EXPECT_THAT(result([&](Tensor x) {  // and of the new one, 3 - 1
+  EXPECT_THAT(result([&](Tensor x) {  // with the new w, 3 - 1
                 optim::SGD({w}, {.lr = 1}).step({full({2}, 1)});
                 return grad(sum(x * w * w), {w})[0];
               }),
               ElementsAre(4, 8));
 }
 
-TEST(Versions, TwoStepsInOneFunctionAreTwoCallsOfOne) {
+TEST(Versions, TwoStepsInOneFunctionEqualTwoCallsOfOneStep) {
   auto trained = [](int steps, int calls) {
     World world;
     Parameter w = of_two("w", 3), m = of_two("m", 0.5);
@@ -58,7 +58,7 @@ TEST(Versions, TwoStepsInOneFunctionAreTwoCallsOfOne) {
   EXPECT_NE(trained(2, 1), trained(1, 1));
 }
 
-TEST(Versions, ALossThatReadTwoIsRefusedWithBothLines) {
+TEST(Versions, ALossThatReadTwoIsAnErrorWithBothLines) {
   World world;
   Parameter w = of_two("w", 3), other = of_two("other", 1);
   std::string before, after, asked;
@@ -67,13 +67,14 @@ TEST(Versions, ALossThatReadTwoIsRefusedWithBothLines) {
     optim::SGD({w}, {}).step({full({2}, 1)});
     Tensor b = (after = here(), x * w);
     Tensor loss = sum(a + b);
-    EXPECT_EQ(grad(loss, {other})[0].shape(), Shape{2}) << "of another parameter there is but one";
+    EXPECT_EQ(grad(loss, {other})[0].shape(), Shape{2}) << "another parameter has one version";
     return (asked = here(), grad(loss, {w})[0]);
   });
-  std::string error = error_of([&] { f(HostArray::of<float>({2}, {1, 2})); });  // first: it notes the lines
-  EXPECT_THAT(error,
-              AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + before),
-                    HasSubstr("and in mul at " + after + " what an update made of it"), HasSubstr("at " + asked)));
+  std::string error = error_of([&] {
+    f(HostArray::of<float>({2}, {1, 2}));
+  });  // called first, since it records the lines
+  EXPECT_THAT(error, AllOf(HasSubstr("the loss reads two versions of parameter 'w': an older one in mul at " + before),
+                           HasSubstr("and in mul at " + after + " the result of an update"), HasSubstr("at " + asked)));
 }
 
 TEST(Versions, AReadThroughStopGradientDoesNotCount) {
@@ -86,7 +87,7 @@ TEST(Versions, AReadThroughStopGradientDoesNotCount) {
               ElementsAre(3, 6));
 }
 
-TEST(Versions, WhatTheLossDoesNotDependOnHasZeros) {
+TEST(Versions, ParametersThatTheLossDoesNotDependOnHaveZeroGradients) {
   Parameter w = of_two("w", 3), unread = of_two("unread", 1), updated = of_two("updated", 1);
   EXPECT_THAT(result([&](Tensor x) {
                 optim::SGD({updated}, {}).step({full({2}, 1)});
@@ -96,16 +97,16 @@ TEST(Versions, WhatTheLossDoesNotDependOnHasZeros) {
               ElementsAre(0, 0, 0, 0, 1, 2));
 }
 
-// Two players: the second's loss reads the first as it was updated from a loss that read the second.
-TEST(Versions, AnOptimisersStepIsWhereThePathBegins) {
+// The loss for b reads a, which was updated by a loss that read b.
+TEST(Versions, GradientsStopAtAnOptimisersStep) {
   Parameter a = of_two("a", 2), b = of_two("b", 5);
   EXPECT_THAT(result([&](Tensor x) {
                 optim::SGD({a}, {.lr = 0.125}).step(grad(sum(x * a * b), {a}));  // a - x b / 8
-                return grad(sum(a * b), {b})[0];                                 // the new a alone
+                return grad(sum(a * b), {b})[0];                                 // only the new a
               }),
               ElementsAre(2 - 5.0f / 8, 2 - 10.0f / 8));
-  EXPECT_THAT(result([&](Tensor x) {  // what the loss reads of a came by way of b's old version: that is behind the
-                                      // step, and no second version
+  EXPECT_THAT(result([&](Tensor x) {  // The loss depends on the old b through the step of a; this is no second version
+                                      // of b, since gradients stop at the step.
                 optim::SGD first({a}, {.lr = 0.125}), second({b}, {.lr = 1});
                 first.step(grad(sum(x * a * b), {a}));
                 second.step({full({2}, 1)});
@@ -114,12 +115,12 @@ TEST(Versions, AnOptimisersStepIsWhereThePathBegins) {
               ElementsAre(2 - 5.0f / 8, 2 - 10.0f / 8));
 }
 
-TEST(Versions, AValueThatAlsoBecomesAVersionIsOneOnlyWhenItIsRead) {
+TEST(Versions, AValueThatBecomesAVersionCountsOnlyWhenItIsRead) {
   Parameter w = of_two("w", 3);
   EXPECT_THAT(result([&](Tensor x) {
                 Tensor twice = w * 2;
                 Trace::current().update(w, twice.id);
-                return grad(sum(x * twice), {w})[0];  // through the product: nobody has read the new version
+                return grad(sum(x * twice), {w})[0];  // through the product: the new version is not read
               }),
               ElementsAre(2, 4));
 }

@@ -1,4 +1,4 @@
-// The world: choosing threads, making meshes, and reading variables together from their shards.
+// The world: chooses threads, makes meshes, and reads variables from their shards.
 #include "karez/api/world.h"
 #include "karez/api/namespace.h"
 
@@ -29,25 +29,25 @@ namespace karez {
 namespace {
 
 WorldOptions checked(WorldOptions options) {
-  require(options.devices >= 1, "a world of ", options.devices, " devices; it takes at least 1");
+  require(options.devices >= 1, "a world of ", options.devices, " devices; at least 1 is required");
   require(options.device_limit >= 1, "a world with a device_limit of ", options.device_limit,
           "; it must be at least 1");
   require(options.devices <= options.device_limit, "a world of ", options.devices, " devices; more than ",
           options.device_limit, " need a higher WorldOptions::device_limit, World({.devices = ", options.devices,
           ", .device_limit = ", options.devices, "}): plans for so many take minutes to make");
-  require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
+  require(options.workers >= 0, "a world with ", options.workers, " workers; 0 selects the number automatically");
   require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight,
-          " launches in flight; 1 to 1024 are possible");
-  require(options.memory >= 0, "a world with ", options.memory, " bytes a device; 0 sets no limit");
+          " launches in flight; the range is 1 to 1024");
+  require(options.memory >= 0, "a world with ", options.memory, " bytes per device; 0 sets no limit");
   if (const char* check = std::getenv("KAREZ_CHECK_INPUTS");
       check != nullptr && options.check_inputs == InputCheck::sampled) {
     const std::string_view word = check;
     require(word == "off" || word == "sampled" || word == "full", "KAREZ_CHECK_INPUTS=", word,
-            "; off, sampled and full are possible");
+            "; it must be off, sampled or full");
     options.check_inputs = word == "off" ? InputCheck::off : word == "full" ? InputCheck::full : InputCheck::sampled;
   }
   require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team,
-          " threads; 1 to 1024, or 0 lets it choose");
+          " threads; the range is 1 to 1024, and 0 selects the number automatically");
   return options;
 }
 
@@ -62,7 +62,7 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
                      .hang_timeouts = {.peer_timeout = options.peer_timeout, .call_timeout = options.call_timeout}};
   if (const char* folder = std::getenv("KAREZ_FLIGHT"); folder != nullptr) out.flight = folder;
   if (!ranks.alone() && common_settings.cores == 1)
-    out.spin_microseconds = 0;  // a rank that spins takes another one's core
+    out.spin_microseconds = 0;  // a rank that spins takes another rank's core
   if (options.session) options.session(out);
   return out;
 }
@@ -85,13 +85,13 @@ CostTable costs_of(const WorldOptions& options) {
   CostTable read = all.with_isa(own.isa);
   if (read.origin.empty()) read.origin = cat("those of ", file);
   if (!all.sets.empty() && read.sets.empty())
-    read.origin += cat("; its rates are of other instructions than ", own.isa,
-                       ", so that coarse ones count (`karez doctor --kernels --costs ", file, "` measures them)");
+    read.origin += cat("; its rates are for other instruction sets than ", own.isa,
+                       ", so coarse rates are used (`karez doctor --kernels --costs ", file, "` measures them)");
   return read;
 }
 
-// Our rows and the user's behind them. Which of the two has a name that is taken must be said; the tables check the
-// rest.
+// The built-in rows, then the user's. Errors report whether a duplicate name is built-in or the user's; the tables
+// check the rest.
 template <class Row>
 std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& more, std::string_view list,
                            std::string_view kind) {
@@ -106,7 +106,7 @@ std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& more, 
   return rows;
 }
 
-// A user's kernel may throw anything.
+// A user's kernel may throw any exception.
 std::vector<OpDef> mark_may_fail(std::vector<OpDef> rows) {
   for (OpDef& row : rows) row.may_fail = true;
   return rows;
@@ -129,7 +129,7 @@ WorldState::WorldState(WorldOptions chosen)
 
 namespace {
 
-// Of the rank that has most of them: how many threads a call has may not differ between ranks.
+// The largest number of devices of any rank: the number of threads of a call must not differ between ranks.
 int devices_of_a_rank(const Graph& graph) {
   std::set<DeviceName> all;
   std::map<int, int> of_rank;
@@ -186,10 +186,10 @@ DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const
   require(ErrorKind::device, mesh.size() <= state_->options.device_limit, print(mesh), " takes ", mesh.size(),
           " devices; more than ", state_->options.device_limit,
           " need a higher WorldOptions::device_limit: plans for so many take minutes to make");
-  require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), " is to lie from device ",
-          place.first, " on and on devices ", join(place.devices, ", "), "; give one of both");
-  require(ErrorKind::device, place.first >= 0, print(mesh), " is to lie from device ", place.first,
-          " on; the first is 0");
+  require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), " is to be on the devices from ",
+          place.first, " on and also on devices ", join(place.devices, ", "), "; give only one of the two");
+  require(ErrorKind::device, place.first >= 0, print(mesh), " is to be on the devices from ", place.first,
+          " on; the first device is 0");
   require(ErrorKind::device, end <= has, print(mesh),
           place.first > 0 ? cat(" from device ", place.first, " on") : std::string(), " takes ", end,
           " devices, but the world has ", has,
@@ -234,7 +234,7 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
     const auto& [key, variable] = *world.stored(who);
     const std::string name = WorldState::display_name(key, variable).first;
     require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", name, "' is ", variable.type,
-            ", not ", value.valid() ? print(value.type()) : "an array never made");
+            ", not ", value.valid() ? print(value.type()) : "an uninitialised array");
     agree_on_value(world, value, cat("a write of variable '", name, "'"));
     return parts_of(world, key, variable, true);
   }();
@@ -290,7 +290,7 @@ void World::reset() {
   bool failed = session.failed();
   if (!failed) try {
       agree_on_reset(*state_);
-    } catch (const Error&) {  // another rank is elsewhere, where it hears of that as of a failure
+    } catch (const Error&) {  // another rank calls another op, and gets an error there
       failed = true;
     }
   WorldLock lock(*state_);

@@ -1,5 +1,5 @@
-// Tests of how a world ends: with launches under way, by an exception, by `std::exit`, and what can still be done
-// afterwards.
+// Tests of the end of a world: with running launches, by an exception, by `std::exit`, and the operations that are
+// possible afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace karez {
 namespace {
 using ::testing::HasSubstr;
 
-// Gives zeros, one read after the other, each after some milliseconds; counts them.
+// Returns zeros after 50 ms per read; counts the reads.
 class CountedSource : public Source {
  public:
   explicit CountedSource(std::atomic<int>& reads) : reads_(reads) {}
@@ -40,7 +40,7 @@ struct CountedWorld {
   Future call() { return add(Feed{std::make_shared<CountedSource>(reads), 0}); }
 };
 
-TEST(WorldEnd, ADestroyedWorldWaitsForLaunchesUnderWay) {
+TEST(WorldEnd, ADestroyedWorldWaitsForRunningLaunches) {
   std::atomic<int> reads{0};
   {
     World world;
@@ -64,14 +64,14 @@ TEST(WorldEnd, AnExceptionDoesNotWaitForThem) {
   EXPECT_LT(reads, 4);
 }
 
-TEST(WorldEnd, WhatWasMadeCanBeReadAfterItAndNothingElseCanBeDone) {
+TEST(WorldEnd, ResultsCanBeReadAfterItAndAllOtherUsesAreErrors) {
   CountedWorld counted;
   const Future ended = counted.call();
   EXPECT_EQ(ended.item(), 1);
   const Future under_way = counted.call();
   counted.world.end();
   EXPECT_EQ(ended.item(), 1);
-  EXPECT_EQ(under_way.item(), 1) << "it was waited for";
+  EXPECT_EQ(under_way.item(), 1) << "end waited for it";
   EXPECT_EQ(counted.reads, 2);
   const std::string text = "this world has ended: nothing can be called, read or written in it any more";
   EXPECT_EQ(error_of([&] { counted.call(); }), text);
@@ -84,17 +84,18 @@ TEST(WorldEnd, WhatWasMadeCanBeReadAfterItAndNothingElseCanBeDone) {
   counted.world.end(false);
 }
 
-TEST(WorldEnd, InHasteLaunchesUnderWayFail) {
+TEST(WorldEnd, WithoutWaitingRunningLaunchesFail) {
   CountedWorld counted;
   counted.call().wait();
   std::vector<Future> under_way;
   for (int i = 0; i < 4; ++i) under_way.push_back(counted.call());
   counted.world.end(false);
   EXPECT_LT(counted.reads, 5);
-  EXPECT_THAT(error_of([&] { under_way.back().wait(); }), HasSubstr("it ends its world, because something was thrown"));
+  EXPECT_THAT(error_of([&] { under_way.back().wait(); }),
+              HasSubstr("it ends its world, because an exception was thrown"));
 }
 
-TEST(WorldEnd, AThreadThatWaitsIsTold) {
+TEST(WorldEnd, AWaitingThreadGetsAnError) {
   CountedWorld counted;
   counted.call().wait();
   for (int i = 0; i < 3; ++i) counted.call();
@@ -104,7 +105,7 @@ TEST(WorldEnd, AThreadThatWaitsIsTold) {
   EXPECT_NE(waits.get(), "no error");
 }
 
-TEST(WorldEnd, WhatWhileWaitingThrowsEndsTheWaitAlone) {
+TEST(WorldEnd, AnExceptionOfWhileWaitingEndsOnlyTheWait) {
   std::atomic<bool> interrupt{false};
   std::atomic<int> reads{0};
   World world({.while_waiting = [&] {
@@ -121,7 +122,7 @@ TEST(WorldEnd, WhatWhileWaitingThrowsEndsTheWaitAlone) {
   EXPECT_EQ(reads, 4) << "the second call waited for the rest";
 }
 
-// A program that never comes to the end of `main`: static objects of libraries are torn down while the world lives.
+// A program that does not reach the end of `main`: static objects of libraries are destroyed while the world exists.
 void exit_with_launches_under_way(int devices) {
   World world({.devices = devices});
   auto product = compile(world.mesh({{"d", devices}}), [](Tensor x) { return sum(matmul(x, transpose(x, {1, 0}))); });
@@ -130,7 +131,7 @@ void exit_with_launches_under_way(int devices) {
   std::exit(3);
 }
 
-TEST(WorldEndDeathTest, ExitWithLaunchesUnderWayIsClean) {
+TEST(WorldEndDeathTest, ExitWithRunningLaunchesIsClean) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (int devices : {1, 2, 3}) EXPECT_EXIT(exit_with_launches_under_way(devices), ::testing::ExitedWithCode(3), "^$");
 }
@@ -148,7 +149,7 @@ TEST(WorldEndDeathTest, AWorldWithStaticStorageEndsWithTheProcess) {
   EXPECT_EXIT(exit_with_a_static_world(), ::testing::ExitedWithCode(4), "^$");
 }
 
-TEST(WorldEnd, RanksEndTogetherByACallToo) {
+TEST(WorldEnd, RanksAlsoEndTogetherByACall) {
   std::atomic<int> ended{0};
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
@@ -164,12 +165,12 @@ TEST(WorldEnd, RanksEndTogetherByACallToo) {
   EXPECT_EQ(ended, 2);
 }
 
-TEST(WorldEnd, ARankThatEndsInHasteIsNamedByTheOthers) {
+TEST(WorldEnd, ARankThatEndsWithoutWaitingIsReportedOnTheOthers) {
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
     if (here.rank == 1) return world.barrier(), world.end(false);
     EXPECT_THAT(error_of([&] { world.barrier(), world.barrier(); }),
-                HasSubstr("rank 1: it ends its world, because something was thrown"));
+                HasSubstr("rank 1: it ends its world, because an exception was thrown"));
   });
 }
 

@@ -1,4 +1,4 @@
-// Small programs that read one value, made when they are first needed and kept for a while.
+// Programs that gather one value for a read, made when first needed and kept in a small cache.
 #include "karez/api/ranks/gather.h"
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 #include "karez/api/trace/summands.h"
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/logical/place.h"
-#include "karez/passes/pipeline.h"
 #include "karez/runtime/failure.h"
 
 namespace karez {
 namespace {
 
-constexpr std::size_t max_gather_plans = 16;  // plans; each holds memory for the value it brings
+constexpr std::size_t max_gather_plans = 16;  // each plan holds memory for its value
 
 Mesh first_devices(const WorldState& world) {
   Mesh mesh{{{"rank", world.ranks.ranks()}}, {}};
@@ -29,11 +29,11 @@ std::string text_of(const Mesh& mesh) {
   return cat(sbp::print(mesh), " on ", join(mesh.devices, " ", [](DeviceName device) { return sbp::print(device); }));
 }
 
-// A program whose one value `make` puts on the mesh, and which gives it whole to a device of each rank.
+// A program that makes one value on the mesh with `make`, and copies all of it to a device of each rank.
 template <class Make> Plan plan_of(WorldState& world, const Mesh& mesh, Make make) {
   Trace trace(world.ops, {.name = "read", .mesh = first_devices(world)});
   Builder& b = trace.builder;
-  b.where = "a read of what is not whole on every rank";
+  b.where = "a read of a value that is not whole on every rank";
   const int from = trace.number_of(mesh), to = trace.number_of(first_devices(world));
   b.mesh = from;
   const ValueId value = make(trace);
@@ -69,14 +69,14 @@ template <class Make> int load_gather_plan(WorldState& world, const std::string&
   return gather_plans.back().plan;
 }
 
-// Before the plan is made and loaded, so that nothing has changed where not all ranks read this.
+// Called before the plan is made and loaded, so that nothing has changed if not all ranks read this value.
 std::uint64_t request_read(WorldState& world, const std::string& what, SourceLine where) {
   return agree_on_op(
       world,
       {.hash = hash_text(what),
        .what = cat("a read of ", what),
        .where = where,
-       .advice = "what does not lie whole on every rank is read by all of them: read it on each, and print it on one"});
+       .advice = "a value that is not whole on every rank is read by all ranks: read it on each, and print it on one"});
 }
 
 template <class Make>
@@ -85,7 +85,7 @@ runtime::Result launch_gather(WorldState& world, std::uint64_t op, const std::st
   try {
     return world.session.launch(load_gather_plan(world, what, mesh, make), {}, arrays, op).result("out0");
   } catch (...) {
-    if (op != 0) world.session.fail_ranks(runtime::current_error());  // the others wait for this rank
+    if (op != 0) world.session.fail_ranks(runtime::current_error());  // the other ranks wait for this rank
     throw;
   }
 }
@@ -96,7 +96,7 @@ bool whole_on_every_rank(const WorldState& world, const TensorType& type, const 
   if (summands_of(type, mesh, layout)) return false;
   if (world.ranks.alone()) return true;
   std::map<int, std::set<std::string>> seen;  // boxes, by rank
-  std::map<int, std::int64_t> elements;       // of those
+  std::map<int, std::int64_t> elements;       // elements in those boxes, by rank
   for (int position = 0; position < mesh.size(); ++position) {
     const int rank = mesh.devices[static_cast<std::size_t>(position)].rank;
     const Box box = local_box(type.shape, mesh, layout, position);

@@ -1,4 +1,4 @@
-// Reading what does not lie whole on every rank: a launch of all ranks that brings it to each of them.
+// Reads values that are not whole on every rank, by a launch of all ranks that brings the value to each of them.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace karez {
 
-// The same answer on every rank: it depends on where the parts lie alone. Never for Partial values.
+// The result is equal on every rank, since it depends only on the layout. Always false for Partial values.
 bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout);
 
-// A variable, or an array of which `part` is what this rank's devices hold, if they hold some. With the world's lock;
-// the result is waited for without it.
+// Starts to gather a variable, or an array; `part` is the array on this rank's devices, if it has any part there.
+// Requires the world's lock; the result is waited for without it.
 runtime::Result start_gather(WorldState& world, const WorldState::Key& key, const StoredVariable& variable,
                              SourceLine where);
 runtime::Result start_gather(WorldState& world, const ArraySpec& spec, const std::optional<runtime::Result>& part,

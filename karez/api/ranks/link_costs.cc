@@ -1,4 +1,4 @@
-// From axes to the classes of their links.
+// Finds the link class of each mesh axis.
 #include "karez/api/ranks/link_costs.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ const LinkCost* entry(const CostTable& costs, std::string_view name) {
   return nullptr;
 }
 
-enum class LinkTier { local, shm, tcp };  // nearest first
+enum class LinkTier { local, shm, tcp };  // fastest first
 constexpr std::string_view name_of(LinkTier tier) {
   return tier == LinkTier::local ? "local" : tier == LinkTier::shm ? "shm" : "tcp";
 }
@@ -28,7 +28,7 @@ LinkTier tier_between(const RankTopology& topology, int a, int b) {
   return far ? LinkTier::tcp : LinkTier::shm;
 }
 
-// The farthest between those who differ in their place along the axis alone.
+// The slowest link between devices that differ only in their position along the axis.
 LinkTier tier_along(const Mesh& mesh, int axis, const RankTopology& topology) {
   int stride = 1;
   for (int inner = axis + 1; inner < mesh.rank(); ++inner) stride *= mesh.axes[static_cast<std::size_t>(inner)].size;

@@ -1,4 +1,4 @@
-// What the links of a program's meshes cost, by the class of link that joins their ranks.
+// Costs of the links of a program's meshes, by the class of link between their ranks.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace karez {
 
-// Where ranks are, and by what they are linked: the same on every rank.
+// The host of each rank and the forced kind of link; equal on every rank.
 struct RankTopology {
   std::vector<int> hosts = {0};  // by rank: a number for each host
-  std::string link = {};         // "shm", "tcp" or "ucx" where one is forced, else ""
+  std::string link = {};         // "shm", "tcp" or "ucx" if one is forced, otherwise ""
   bool operator==(const RankTopology&) const = default;
 };
 
-// The table with an entry for every axis that has none: that of `@tcp` where the devices along it lie on several hosts
-// (or ranks, where tcp is forced), that of `@local` where they are all of one rank, if there is one, else that of
-// `@shm`, as far as the table has such an entry. Where axes of one name lie differently, the farthest counts; between
-// placements ("stage") that between any two of all ranks.
+// The table with an added entry for every axis that has none: that of `@tcp` if the devices along the axis are on
+// several hosts (or ranks, if tcp is forced), that of `@local` if they are all on one rank and the table has it,
+// otherwise that of `@shm`, if the table has it. If axes of one name differ, the slowest class is used; the axis
+// between placements ("stage") uses the slowest class between any two ranks.
 CostTable with_class_costs(CostTable costs, const std::vector<Mesh>& meshes, const RankTopology& topology);
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Ops of the agreement whose difference is explained by texts, which go through the store where the ranks met.
+// Agreement of ranks by ops; if ranks differ, their texts are compared through the rendezvous store.
 #include "karez/api/ranks/rank_agreement.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace karez {
 
 namespace {
 
-// An op of all ranks that each waits for. Where two came to it with different hashes, or the sum is wrong, `explain`
-// gives the error's text from its own.
+// Begins an op and waits for all ranks. If two came to it with different hashes, or the sum is wrong, the error has the
+// text of `explain`.
 void agree(
     WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& who,
     const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
@@ -30,7 +30,8 @@ void agree(
   } catch (const Error& error) {
     const auto differing = world.session.differing_ranks(op);
     const std::string_view said = error.what();
-    if (!differing || (differing->first >= 0 && said.find(who) == said.rfind(who))) throw;  // not both of them are here
+    if (!differing || (differing->first >= 0 && said.find(who) == said.rfind(who)))
+      throw;  // one of the two ranks is at another op
     throw Error(error.kind, explain(said, op, *differing), error.where);
   }
 }
@@ -42,8 +43,8 @@ std::uint64_t hash_of(const HostArray& array) { return hash_bytes(bytes_of(array
 
 constexpr std::size_t cache_line = 64, sampled_lines = 64;
 
-// Of a call's lines; where the array has no more, of all its bytes. The last line of an array may be cut off, so it is
-// drawn as a whole one before.
+// A hash of `lines` random cache lines, or of all bytes if the array has no more. The last line of an array may be
+// incomplete, so its sample is the array's last 64 bytes.
 std::uint64_t sampled_hash(const HostArray& array, std::uint64_t draw, std::size_t lines) {
   const auto bytes = bytes_of(array);
   if (bytes.size() <= cache_line * lines) return hash_bytes(bytes);
@@ -82,22 +83,21 @@ std::uint64_t agree_on_op(WorldState& world, const OpRequest& request) {
   if (const std::uint64_t* op = std::get_if<std::uint64_t>(&answer)) return *op;
   using Reason = runtime::Refusal::Reason;
   const auto& refusal = std::get<runtime::Refusal>(answer);
-  const std::string refused = ": it is refused on every rank that asks for it, and all may go on; ";
+  const std::string refused = ": it is refused on every rank that requested it, and all may continue; ";
   const auto [mine, other] = refusal.ranks;
   if (refusal.reason == Reason::other && refusal.text == what)
     throw Error(ErrorKind::user,
                 cat("ranks ", std::min(mine, other), " and ", std::max(mine, other), " differ in ", what, refused,
                     request.advice),
                 line);
-  const std::string asks = cat("rank ", mine, " asks for ", what);
-  throw Error(ErrorKind::user, cat(asks, ", where rank ", other, " comes to ", refusal.text, refused, request.advice),
-              line);
+  const std::string asks = cat("rank ", mine, " requests ", what);
+  throw Error(ErrorKind::user, cat(asks, ", but rank ", other, " is at ", refusal.text, refused, request.advice), line);
 }
 
 void agree_on_value(WorldState& world, const HostArray& value, const std::string& what) {
   agree_on_op(world, {.hash = world.ranks.alone() ? 0 : hash_of(value),
                       .what = what,
-                      .advice = "each writes the whole value, and the same one",
+                      .advice = "all ranks must write the whole value, with equal bytes",
                       .is_barrier = true});
 }
 
@@ -113,9 +113,9 @@ void agree_on_inputs(WorldState& world, const std::string& call, int number, con
     lines += cat("arg", i, ": ", line_of(inputs.arguments[i]), "\n");
   for (const auto& [name, value] : inputs.numbers) lines += cat(name, ": ", value, "\n");
   agree(world, hash_text(lines), 0, call, [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
-    return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second,
-               " give it different arguments\n", world.ranks.first_difference(op, ranks, lines),
-               "\nan array is the whole on every rank, unless local(array) says that it is this rank's part");
+    return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second, " pass different arguments\n",
+               world.ranks.first_difference(op, ranks, lines),
+               "\nan array is the whole on every rank, unless local(array) marks it as this rank's part");
   });
 }
 

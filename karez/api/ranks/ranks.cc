@@ -1,4 +1,4 @@
-// Finding the other ranks, and how all of them agree through the store.
+// Joins the other ranks, and agrees with them through the store.
 #include "karez/api/ranks/ranks.h"
 
 #include <algorithm>
@@ -34,11 +34,12 @@ struct WorldRanks::Connections {
                .interface = rendezvous.interface(),
                .force = comm::link_class_from(where.link),
                .host = where.host,
-               .timeout =
-                   comm::Seconds(std::max(timeout, 30.0)),  // whoever stops while it is awaited is found by its heart
+               // A rank that stops during this wait is detected by its heartbeat.
+               .timeout = comm::Seconds(std::max(timeout, 30.0)),
                .peer_timeout = comm::Seconds(timeout)}) {}
 
-  // For ranks that compute long between two meetings. That one has gone is told at once.
+  // Long, for ranks that compute for a long time between two store operations; a rank that exits is reported
+  // immediately.
   static constexpr comm::Seconds patience{24 * 3600.0};
   comm::Reactor reactor;
   comm::Rendezvous rendezvous;
@@ -47,12 +48,12 @@ struct WorldRanks::Connections {
 
 namespace {
 
-// What the options say, in the words of who starts processes.
+// The options in the form of a launcher's settings.
 comm::JobLaunch launch_of(const Ranks& where) {
-  require(where.ranks >= 1 && where.rank >= 0 && where.rank < where.ranks, "a world's rank ", where.rank, " of ",
+  require(where.ranks >= 1 && where.rank >= 0 && where.rank < where.ranks, "a world has no rank ", where.rank, " of ",
           where.ranks);
   require(where.ranks == 1 || !where.store.empty(), "rank ", where.rank, " of ", where.ranks,
-          " is not told where the ranks meet; Ranks::store is an address like 127.0.0.1:4711");
+          " has no rendezvous address; set Ranks::store, for example to 127.0.0.1:4711");
   comm::JobLaunch out;
   out.rank = where.rank;
   out.ranks = where.ranks;
@@ -74,8 +75,8 @@ comm::JobLaunch find_launch(const WorldOptions& options) {
   return launch_of(asked);
 }
 
-// The worlds that this process has made at a place, counted: the n-th meets the n-th of the others. They have nothing
-// else in common that could know it. One process may hold several ranks (tests do).
+// The number of worlds that this process has made with a store before: the n-th joins the n-th of the others, which
+// have no other common identifier. One process may hold several ranks (tests do).
 int next_world(const comm::JobLaunch& launch) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, int>, int> made;
@@ -83,7 +84,7 @@ int next_world(const comm::JobLaunch& launch) {
   return made[{comm::print(launch.store), launch.rank}]++;
 }
 
-// Some time later, ever more of it; at most as long as nobody minds.
+// Waits with exponentially growing pauses of at most 50 ms.
 class Backoff {
  public:
   void wait() {
@@ -111,7 +112,7 @@ CommonSettings CommonSettings::parse(std::string_view text) {
   std::istringstream numbers(first);
   numbers >> out.cores >> out.memory;
   require(ErrorKind::peer, !numbers.fail() && hosts.starts_with("hosts ") && link.starts_with("link ") && !in.fail(),
-          "rank 0 says of what all agree on: ", text);
+          "rank 0 sent malformed common settings: ", text);
   out.topology.hosts.clear();
   std::istringstream list(hosts.substr(6));
   for (int host = 0; list >> host;) out.topology.hosts.push_back(host);
@@ -122,7 +123,7 @@ CommonSettings CommonSettings::parse(std::string_view text) {
 
 namespace {
 
-// "rank 2", "ranks 2, 5 and 7"; of many the first eight.
+// "rank 2", "ranks 2, 5 and 7"; of many only the first eight.
 std::string text_of_ranks(const std::vector<int>& ranks) {
   constexpr std::size_t most = 8;
   std::string out = ranks.size() == 1 ? "rank " : "ranks ";
@@ -133,8 +134,8 @@ std::string text_of_ranks(const std::vector<int>& ranks) {
 
 }  // namespace
 
-// At rank 0: waits for ranks that are slow to start. Those that do not come in time are named here and to the ranks
-// that have come.
+// On rank 0: waits for ranks that start slowly. Ranks that do not join in time are named in an error here and on the
+// ranks that have joined.
 void WorldRanks::await_ranks(const WorldOptions& options) const {
   using Clock = std::chrono::steady_clock;
   comm::StoreClient& store = connections_->rendezvous.store();
@@ -157,11 +158,11 @@ void WorldRanks::await_ranks(const WorldOptions& options) const {
     if (warned || since() < peer_timeout_) continue;
     warned = true;
     note(base::LogLevel::warning, text_of_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have",
-         " not come to this world for ", peer_timeout_, " s; ", missing.size() == 1 ? "it is" : "they are",
-         " waited for");
+         " not joined this world for ", peer_timeout_, " s; ", missing.size() == 1 ? "it is" : "they are",
+         " still awaited");
   }
   const std::string why = cat(text_of_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have",
-                              " not come to this world within the ", options.start_timeout, " s of start_timeout",
+                              " not joined this world within the ", options.start_timeout, " s of start_timeout",
                               twice.empty() ? "" : "; ", twice);
   store.set("agreed", "?" + why);
   await_readers("refused");
@@ -176,10 +177,9 @@ WorldRanks::WorldRanks(WorldOptions& options) {
     options.devices = *launch.devices;
   }
   if (launch.ranks == 1) return;
-  require(options.peer_timeout > 0, "a world whose ranks wait ", options.peer_timeout, " s for each other");
-  require(options.start_timeout > 0, "a world whose rank 0 waits ", options.start_timeout,
-          " s for the others to start");
-  require(options.call_timeout > 0, "a world whose calls may take ", options.call_timeout, " s");
+  require(options.peer_timeout > 0, "World: peer_timeout is ", options.peer_timeout, " s; it must be above 0");
+  require(options.start_timeout > 0, "World: start_timeout is ", options.start_timeout, " s; it must be above 0");
+  require(options.call_timeout > 0, "World: call_timeout is ", options.call_timeout, " s; it must be above 0");
   rank_ = launch.rank;
   ranks_ = launch.ranks;
   peer_timeout_ = options.peer_timeout;
@@ -195,7 +195,7 @@ WorldRanks::WorldRanks(WorldOptions& options) {
 
 WorldRanks::~WorldRanks() { end(std::uncaught_exceptions() == 0); }
 
-// What travels on a connection that is closed may be lost, so nobody goes before all are done.
+// Data in transit on a connection is lost when that is closed, so all ranks wait for each other.
 void WorldRanks::end(bool well) {
   if (connections_ == nullptr) return;
   comm::StoreClient& store = connections_->rendezvous.store();
@@ -203,10 +203,9 @@ void WorldRanks::end(bool well) {
     const auto lost = connections_->peers.lost();
     if (!well) store.disconnect();
     else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
-    else
-      store.barrier("bye", ranks_,
-                    comm::Seconds(peer_timeout_ + 2));  // all have come to the end, or something has failed
-  } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
+    // Returns after all ranks have ended, or after a failure.
+    else store.barrier("bye", ranks_, comm::Seconds(peer_timeout_ + 2));
+  } catch (const std::exception&) {}  // a rank has left in another way: there is nothing left to wait for
   connections_.reset();
 }
 
@@ -214,8 +213,8 @@ comm::Peers* WorldRanks::peers() const { return connections_ == nullptr ? nullpt
 
 namespace {
 
-// What a rank says of itself: what must be equal, a line each; the cores it runs on, which ranks of one host may share;
-// how many, and its limit.
+// A rank's settings: lines that must be equal on all ranks; its machine with the CPUs it runs on, which ranks of one
+// host may share; its number of cores, and its memory limit.
 struct RankInfo {
   std::string equal, machine, host;
   int cores = 1;
@@ -235,7 +234,7 @@ struct RankInfo {
   }
 };
 
-// What kernels are chosen by on this processor.
+// The processor features by which kernels are selected.
 std::string cpu_class() {
 #if defined(__x86_64__)
   return cat("x86", __builtin_cpu_supports("avx2") ? " avx2" : "", __builtin_cpu_supports("fma") ? " fma" : "",
@@ -261,23 +260,23 @@ std::string options_to_match(const WorldOptions& options, const std::string& ver
              "\ncheck_inputs = ", name_of(options.check_inputs), "\n");
 }
 
-// Of two texts of as many lines: the first in which they differ.
+// The first line in which two texts with equally many lines differ.
 std::string first_difference(const std::string& a, const std::string& b) {
   std::istringstream left(a), right(b);
   for (std::string x, y; std::getline(left, x) && std::getline(right, y);)
     if (x != y) return cat("'", x, "' against '", y, "'");
-  return "one says more";
+  return "one text is longer";
 }
 
-// Rank 0's verdict: '+' and what is agreed on, or why not: behind '-' the program's fault, '!' a rank that has stopped,
-// '?' one that has not come.
+// Rank 0's decision: '+' and the common settings, or an error after '-' (a difference between programs), '!' (a rank
+// has stopped) or '?' (a rank has not joined).
 std::string decide(const std::vector<RankInfo>& rank_infos, std::string costs, std::string link) {
   CommonSettings common_settings{rank_infos[0].cores, rank_infos[0].memory, {{}, std::move(link)}, std::move(costs)};
   std::map<std::string, int> hosts;
   for (const RankInfo& info : rank_infos)
     common_settings.topology.hosts.push_back(
         hosts.try_emplace(info.host, static_cast<int>(hosts.size())).first->second);
-  std::map<std::string, int> sharing;  // how many run on the same cores
+  std::map<std::string, int> sharing;  // number of ranks on the same cores
   for (const RankInfo& info : rank_infos) ++sharing[info.machine];
   for (std::size_t rank = 0; rank < rank_infos.size(); ++rank) {
     const RankInfo& info = rank_infos[rank];
@@ -292,11 +291,12 @@ std::string decide(const std::vector<RankInfo>& rank_infos, std::string costs, s
 
 }  // namespace
 
-// Rank 0's: what all offer, judged. All have come to the store, so none has a reason to say nothing.
+// On rank 0: reads the settings of all ranks and decides. All have joined the store, so each is expected to send its
+// settings soon.
 std::string WorldRanks::decide_settings(std::string costs, std::string link) const {
   comm::StoreClient& store = connections_->rendezvous.store();
   std::vector<RankInfo> rank_infos;
-  const double patience = peer_timeout_ + 1;  // no heart tells here that a machine is merely busy
+  const double patience = peer_timeout_ + 1;  // there are no heartbeats yet that show that a machine is only busy
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
   for (int rank = 0; rank < ranks_; ++rank) {
     std::optional<std::string> info;
@@ -304,14 +304,14 @@ std::string WorldRanks::decide_settings(std::string costs, std::string link) con
       store.check();
       if (std::chrono::steady_clock::now() > until)
         return cat("!", connections_->peers.name(rank),
-                   " has stopped: it came to where the ranks meet, and has said nothing for ", patience, " s");
+                   " has stopped: it joined the rendezvous, but has sent nothing for ", patience, " s");
     }
     rank_infos.push_back(RankInfo::parse(*info));
   }
   return decide(rank_infos, std::move(costs), std::move(link));
 }
 
-// Until rank 0 has said it. A store that answers nothing for so long has stopped, with rank 0.
+// Waits until rank 0 has set the key. A store that does not answer for this time has stopped, and rank 0 with it.
 std::string WorldRanks::await_key(const std::string& key, const std::function<void()>& meanwhile) const {
   comm::StoreClient& store = connections_->rendezvous.store();
   std::optional<std::string> value;
@@ -339,13 +339,13 @@ CommonSettings WorldRanks::agree(const WorldOptions& options, const CostTable& c
   if (said.empty() || said[0] != '+') await_readers("refused");
   const char decision = said.empty() ? '-' : said[0];
   const ErrorKind kind = decision == '!' ? ErrorKind::hang : decision == '?' ? ErrorKind::peer : ErrorKind::user;
-  require(kind, decision == '+', said.empty() ? "rank 0 says nothing" : said.substr(1));
+  require(kind, decision == '+', said.empty() ? "rank 0 sent no settings" : said.substr(1));
   return CommonSettings::parse(std::string_view(said).substr(1));
 }
 
 namespace {
 
-constexpr std::size_t most_text = (1 << 20) - 1;  // that the store takes
+constexpr std::size_t most_text = (1 << 20) - 1;  // limit of the store
 
 // The first lines in which two ranks' texts differ.
 std::optional<std::string> first_differing_lines(int low, const std::string& low_text, int high,
@@ -361,7 +361,7 @@ std::optional<std::string> first_differing_lines(int low, const std::string& low
   }
 }
 
-// ">1", then the lines that are about rank 1, and so on.
+// ">1", then the lines about rank 1, and so on.
 std::map<int, std::string> links_by_rank(const std::string& text) {
   std::map<int, std::string> out;
   std::istringstream in(text);
@@ -381,7 +381,7 @@ std::string first_link_mismatch(std::vector<std::map<int, std::string>>& said) {
                   &of_high = said[static_cast<std::size_t>(high)][low];
       if (const auto apart = first_differing_lines(low, of_low, high, of_high)) return *apart;
     }
-  return "their texts are equal as far as they go";
+  return "their texts are equal up to the length that was compared";
 }
 
 }  // namespace
@@ -431,7 +431,7 @@ std::string WorldRanks::key_of(std::string_view what, std::uint64_t op) const {
 void WorldRanks::rejoin(double seconds, const std::function<void()>& leave) {
   const auto lost = connections_->peers.lost();
   require(ErrorKind::peer, !lost, "reset: ", lost ? connections_->peers.name(*lost) : "",
-          " cannot go on; start the job anew");
+          " cannot continue; restart the job");
   const std::string word = cat("reset/", generation_, "/");
   if (!has_left_) {
     reset_barrier(cat(word, "come"), seconds);
@@ -448,11 +448,11 @@ void WorldRanks::reset_barrier(const std::string& word, double seconds) const {
   std::vector<int> absent;
   try {
     absent = missing(word, seconds);
-  } catch (const Error& error) { throw Error(ErrorKind::peer, cat("reset: ", error.what(), "; start the job anew")); }
+  } catch (const Error& error) { throw Error(ErrorKind::peer, cat("reset: ", error.what(), "; restart the job")); }
   require(ErrorKind::peer, absent.empty(),
           "reset: ", join(absent, " and ", [&](int rank) { return connections_->peers.name(rank); }), " ",
-          absent.size() == 1 ? "has" : "have", " not come to it within ", seconds,
-          " s; after a failure all ranks reset their world, or none");
+          absent.size() == 1 ? "has" : "have", " not called it within ", seconds,
+          " s; after a failure all ranks must reset their world, or none");
 }
 
 std::vector<int> WorldRanks::missing(const std::string& word, double seconds) const {
@@ -474,11 +474,11 @@ std::vector<int> WorldRanks::missing(const std::string& word, double seconds) co
   return out;
 }
 
-// Rank 0 serves what the others still read.
+// Rank 0 keeps the store running until the other ranks have read the result.
 void WorldRanks::await_readers(const std::string& word) const {
   try {
     missing(cat(word, "/read"), 1);
-  } catch (const Error&) {}  // somebody has gone: there is nothing left to read for that one
+  } catch (const Error&) {}  // a rank has left and will not read it
 }
 
 }  // namespace karez

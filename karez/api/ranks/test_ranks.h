@@ -1,4 +1,4 @@
-// For tests: several ranks in one process, each a thread with worlds of its own.
+// For tests: several ranks in one process, each a thread with its own worlds.
 #pragma once
 
 #include <exception>
@@ -13,13 +13,13 @@
 
 namespace karez {
 
-// Where `ranks` ranks of this process, or of processes it starts, meet: a name that no other test has.
+// A rendezvous for `ranks` ranks of this process, or of processes that it starts, under a name that no other test uses.
 inline Ranks test_rendezvous(int ranks) {
   const std::string secret = comm::print(comm::random_token());
   return {.ranks = ranks, .store = cat("@karez-test-", secret.substr(0, 24)), .token = secret};
 }
 
-// Runs body(rank's place) for each rank; what one throws first, by rank, is thrown here once all have ended.
+// Runs body for each rank; the first exception, by rank, is rethrown after all ranks have ended.
 inline void on_ranks(int ranks, const std::function<void(const Ranks&)>& body) {
   const Ranks all = test_rendezvous(ranks);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));

@@ -1,4 +1,4 @@
-// What an Array is made of.
+// The contents of an Array.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace karez {
 
-// What a result is and where it lies.
+// Type, mesh and layout of an array.
 struct ArraySpec {
   TensorType type;
   Mesh mesh;
@@ -19,12 +19,12 @@ struct ArraySpec {
 
 struct ArrayValue {
   std::weak_ptr<WorldState> world;
-  std::optional<runtime::Result> result;  // what this rank's devices hold; none: they hold nothing of it
+  std::optional<runtime::Result> result;  // the parts on this rank's devices; none if they hold no part
   std::shared_ptr<const ArraySpec> spec;
-  std::optional<runtime::Launch> launch = {};  // that makes it; none: the user gave it
+  std::optional<runtime::Launch> launch = {};  // the launch that makes it; none if the user gave it
 
-  static const ArrayValue& of(const Array& array);   // never made: an error
-  std::shared_ptr<WorldState> living_world() const;  // gone: an error
+  static const ArrayValue& of(const Array& array);   // an error if it is empty
+  std::shared_ptr<WorldState> living_world() const;  // an error if it no longer exists
 };
 
 }  // namespace karez

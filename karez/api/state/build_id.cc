@@ -1,4 +1,4 @@
-// The build id is a note in the object that this function lies in.
+// Reads the build id, a note in the object file that contains this function.
 #include "karez/api/state/build_id.h"
 
 #include <elf.h>

@@ -1,13 +1,12 @@
-// Which build of Karez this is.
+// Identifies the build of Karez.
 #pragma once
 
 #include <string>
 
 namespace karez {
 
-// In hexadecimal digits, what the linker wrote into the program or shared library that holds Karez: two builds of
-// different code have different ones.
-// "": it wrote none (-Wl,--build-id asks for it).
+// The build id, in hexadecimal digits, that the linker wrote into the program or shared library that contains Karez:
+// builds of different code have different ids. "" if the linker wrote none (-Wl,--build-id requests it).
 std::string build_id();
 
 }  // namespace karez

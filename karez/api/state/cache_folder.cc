@@ -1,4 +1,4 @@
-// Files of a cache: made, checked, and thrown away when they are too many.
+// Files of a cache: writes, checks and removes them.
 #include "karez/api/state/cache_folder.h"
 
 #include <dirent.h>
@@ -26,10 +26,9 @@ namespace karez {
 namespace {
 
 constexpr std::string_view magic = "karez cache 1\n", suffix = ".plan", temporary_prefix = "aside-";
-constexpr std::size_t head_size = 64,
-                      field_size =
-                          16;  // the magic and three numbers in hexadecimal digits, each with a space behind it
-constexpr std::time_t abandoned = 3600;  // seconds after which nobody still writes a file
+// Of the header: the magic and three numbers in hexadecimal digits.
+constexpr std::size_t head_size = 64, field_size = 16;
+constexpr std::time_t abandoned = 3600;  // seconds after which a temporary file is abandoned
 
 std::string hexadecimal(std::uint64_t word) {
   std::array<char, field_size> digits;
@@ -53,17 +52,17 @@ std::optional<std::uint64_t> field(std::string_view file, std::size_t number) {
   return out;
 }
 
-// Takes the value out of a whole file; otherwise what is wrong with it.
+// Removes everything but the value from a valid file; otherwise returns the defect.
 std::string_view find_defect(std::string& file, std::string_view key) {
-  if (file.size() < head_size || !file.starts_with(magic)) return "is no file of this cache, or cut off";
+  if (file.size() < head_size || !file.starts_with(magic)) return "is not a file of this cache, or is truncated";
   const auto keys = field(file, 0), values = field(file, 1), sum = field(file, 2);
   const std::uint64_t rest = file.size() - head_size;
-  if (!keys || !values || !sum) return "has a head that was changed";
-  if (*keys > rest || *values != rest - *keys) return "is cut off";
+  if (!keys || !values || !sum) return "has a modified header";
+  if (*keys > rest || *values != rest - *keys) return "is truncated";
   const std::string_view stored = std::string_view(file).substr(head_size, *keys),
                          value = std::string_view(file).substr(head_size + *keys);
-  if (checksum(stored, value) != *sum) return "was changed since it was written";
-  if (stored != key) return "is of another program, or of another Karez";
+  if (checksum(stored, value) != *sum) return "was modified after it was written";
+  if (stored != key) return "belongs to another program or another build of Karez";
   file.erase(0, head_size + *keys);
   return {};
 }
@@ -117,8 +116,8 @@ std::vector<CacheFile> files_in(int folder) {
 CacheFolder::CacheFolder(std::string path, std::int64_t limit) : path_(std::move(path)), limit_(limit) {}
 
 void CacheFolder::refuse(std::string_view why) {
-  note(LogLevel::warning, "plans are not kept in '", path_, "': ", why,
-       "; KAREZ_CACHE names another folder, or is off");
+  note(LogLevel::warning, "plans are not cached in '", path_, "': ", why,
+       "; set KAREZ_CACHE to another folder, or to off");
 }
 
 bool CacheFolder::open() {
@@ -131,13 +130,14 @@ bool CacheFolder::open() {
   struct stat found {};
   if (!folder || ::fstat(folder.get(), &found) != 0) return refuse(std::strerror(errno)), false;
   if (found.st_uid != ::geteuid()) return refuse("it belongs to another user"), false;
-  if ((found.st_mode & 0777) != 0700) return refuse("others than its owner may enter it (chmod 700 mends that)"), false;
+  if ((found.st_mode & 0777) != 0700)
+    return refuse("users other than its owner have access (chmod 700 fixes this)"), false;
   folder_ = std::move(folder);
   return true;
 }
 
 void CacheFolder::warn(std::string_view key, std::string_view wrong) const {
-  note(LogLevel::warning, "the kept plan ", path_, "/", name_of_key(key), " ", wrong, "; it is made anew");
+  note(LogLevel::warning, "the cached plan ", path_, "/", name_of_key(key), " ", wrong, "; it is made again");
 }
 
 std::optional<std::string> CacheFolder::find(std::string_view key) {
@@ -148,11 +148,11 @@ std::optional<std::string> CacheFolder::find(std::string_view key) {
   struct stat found {};
   if (!file || ::fstat(file.get(), &found) != 0) return warn(key, std::strerror(errno)), std::nullopt;
   if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid())
-    return warn(key, "is no file of this user's"), std::nullopt;
+    return warn(key, "is not a regular file of this user"), std::nullopt;
   std::optional<std::string> bytes = read_all(file.get(), std::min<std::int64_t>(found.st_size, limit_));
   if (!bytes) return warn(key, std::strerror(errno)), std::nullopt;
   if (const std::string_view wrong = find_defect(*bytes, key); !wrong.empty()) return warn(key, wrong), std::nullopt;
-  ::futimens(file.get(), nullptr);  // used just now
+  ::futimens(file.get(), nullptr);  // marks it as just used
   return bytes;
 }
 
@@ -165,10 +165,10 @@ bool CacheFolder::write_temporary(const std::string& name, std::string_view head
 void CacheFolder::store(std::string_view key, std::string_view value) {
   const auto bytes = static_cast<std::int64_t>(head_size + key.size() + value.size());
   if (!open() || bytes > limit_ / 8) return;
+  // Unique among existing objects and processes.
   const std::string name = name_of_key(key),
-                    other = cat(temporary_prefix, ::getpid(), "-",
-                                reinterpret_cast<std::uintptr_t>(this));  // no other lives that has both
-  ::unlinkat(folder_.get(), other.c_str(), 0);                            // of one that had, and died
+                    other = cat(temporary_prefix, ::getpid(), "-", reinterpret_cast<std::uintptr_t>(this));
+  ::unlinkat(folder_.get(), other.c_str(), 0);  // a leftover of an ended process with the same number
   if (!write_temporary(other, make_header(key, value), key, value) ||
       ::renameat(folder_.get(), other.c_str(), folder_.get(), name.c_str()) != 0) {
     refuse(std::strerror(errno));

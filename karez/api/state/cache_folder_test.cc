@@ -1,4 +1,4 @@
-// Tests of the folder in which plans are kept: damage, strangers, several processes, room.
+// Tests of the folder for cached plans: damaged files, access rights, several processes, and the size limit.
 #include "karez/api/state/cache_folder.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ void write(const fs::path& path, const std::string& bytes) { std::ofstream(path,
 
 int lines(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
-// What is found, with what is said meanwhile.
+// The found value, and the text on standard error.
 std::pair<std::optional<std::string>, std::string> found(const fs::path& folder, std::string_view key) {
   CacheFolder cache(folder);
   testing::internal::CaptureStderr();
@@ -35,7 +35,7 @@ std::pair<std::optional<std::string>, std::string> found(const fs::path& folder,
   return {std::move(value), testing::internal::GetCapturedStderr()};
 }
 
-TEST(CacheFolder, WhatOneKeptAnotherFinds) {
+TEST(CacheFolder, AValueStoredByOneIsFoundByAnother) {
   CacheForTest test;
   CacheFolder(test.path).store("a program", std::string("its\0plan", 8));
   EXPECT_EQ(found(test.path, "a program").first, std::string("its\0plan", 8));
@@ -45,7 +45,7 @@ TEST(CacheFolder, WhatOneKeptAnotherFinds) {
   EXPECT_EQ(test.files().size(), 1u);
 }
 
-TEST(CacheFolder, AnyCutAndAnyFlippedBitIsNoticed) {
+TEST(CacheFolder, AnyTruncationAndAnyFlippedBitIsDetected) {
   CacheForTest test;
   CacheFolder(test.path).store("key", "some value");
   const fs::path file = test.files().at(0);
@@ -70,7 +70,7 @@ TEST(CacheFolder, AnyCutAndAnyFlippedBitIsNoticed) {
   EXPECT_EQ(found(test.path, "key").first, "some value");
 }
 
-TEST(CacheFolder, AFileOfAnotherKeyIsForeign) {
+TEST(CacheFolder, AFileOfAnotherKeyIsRefused) {
   CacheForTest test;
   CacheFolder(test.path).store("one", "value of one");
   const fs::path one = test.files().at(0);
@@ -80,12 +80,12 @@ TEST(CacheFolder, AFileOfAnotherKeyIsForeign) {
   write(test.files().at(0), bytes);
   auto [value, said] = found(test.path, "two");
   EXPECT_FALSE(value);
-  EXPECT_THAT(said, HasSubstr("is of another program, or of another Karez; it is made anew"));
+  EXPECT_THAT(said, HasSubstr("belongs to another program or another build of Karez; it is made again"));
   CacheFolder(test.path).store("two", "value of two");
   EXPECT_EQ(found(test.path, "two").first, "value of two");
 }
 
-TEST(CacheFolder, LinksAndFoldersInAFilesPlaceAreNotFollowed) {
+TEST(CacheFolder, LinksAndFoldersInsteadOfAFileAreRefused) {
   CacheForTest test;
   CacheFolder(test.path).store("key", "value");
   const fs::path file = test.files().at(0), moved = test.path / "elsewhere";
@@ -99,7 +99,7 @@ TEST(CacheFolder, LinksAndFoldersInAFilesPlaceAreNotFollowed) {
   EXPECT_EQ(lines(said), 1) << said;
 }
 
-TEST(CacheFolder, AFolderThatOthersMayEnterIsRefusedOnce) {
+TEST(CacheFolder, AFolderThatOthersMayAccessIsRefusedWithOneWarning) {
   CacheForTest test;
   for (const mode_t mode : {0755u, 0770u, 0701u, 0500u}) {
     ASSERT_EQ(::chmod(test.path.c_str(), mode), 0);
@@ -110,13 +110,13 @@ TEST(CacheFolder, AFolderThatOthersMayEnterIsRefusedOnce) {
     cache.store("key", "value");
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_EQ(lines(said), 1) << said;
-    EXPECT_THAT(said, HasSubstr("chmod 700 mends that")) << mode;
+    EXPECT_THAT(said, HasSubstr("chmod 700 fixes this")) << mode;
     EXPECT_TRUE(test.files().empty());
   }
   ASSERT_EQ(::chmod(test.path.c_str(), 0700), 0);
 }
 
-TEST(CacheFolder, AFolderThatCannotBeMadeIsSaidOnce) {
+TEST(CacheFolder, AFolderThatCannotBeCreatedGivesOneWarning) {
   CacheForTest test;
   write(test.path / "file", "");
   CacheFolder cache(test.path / "file" / "below");
@@ -126,7 +126,7 @@ TEST(CacheFolder, AFolderThatCannotBeMadeIsSaidOnce) {
   EXPECT_EQ(lines(testing::internal::GetCapturedStderr()), 1);
 }
 
-TEST(CacheFolder, IsMadeForItsOwnerAlone) {
+TEST(CacheFolder, IsAccessibleOnlyForItsOwner) {
   CacheForTest test;
   const fs::path below = test.path / "a" / "b";
   CacheFolder(below).store("key", "value");
@@ -134,18 +134,18 @@ TEST(CacheFolder, IsMadeForItsOwnerAlone) {
   EXPECT_EQ(found(below, "key").first, "value");
 }
 
-TEST(CacheFolder, WhatWasNotUsedForLongestGoes) {
+TEST(CacheFolder, RemovesTheLeastRecentlyUsedFiles) {
   CacheForTest test;
   constexpr std::int64_t limit = 100'000;
   auto key = [](int i) { return base::cat("key ", i); };
   const std::string value(8'000, 'v');
   using Clock = fs::file_time_type::clock;
   for (int i = 0; i < 10; ++i) CacheFolder(test.path, 2 * limit).store(key(i), value + key(i));
-  for (const fs::path& file : test.files()) {  // all of them long ago, in order
+  for (const fs::path& file : test.files()) {  // all files are old, in order
     const std::string bytes = read(file);
     fs::last_write_time(file, Clock::now() - std::chrono::hours(100 - (bytes.back() - '0')));
   }
-  EXPECT_TRUE(CacheFolder(test.path, limit).find(key(1))) << "used just now";
+  EXPECT_TRUE(CacheFolder(test.path, limit).find(key(1))) << "just used";
   CacheFolder cache(test.path, limit);
   for (int i = 10; i < 16; ++i) cache.store(key(i), value + key(i));
   std::int64_t bytes = 0;
@@ -156,20 +156,21 @@ TEST(CacheFolder, WhatWasNotUsedForLongestGoes) {
   EXPECT_TRUE(cache.find(key(15)));
   for (int gone : {0, 2, 3}) EXPECT_FALSE(cache.find(key(gone))) << gone;
   cache.store("large", std::string(limit / 4, 'x'));
-  EXPECT_FALSE(cache.find("large")) << "one that would drive out the others";
+  EXPECT_FALSE(cache.find("large")) << "a value that would replace all others is not stored";
 }
 
-TEST(CacheFolder, WhatADeadProcessWasWritingGoes) {
+TEST(CacheFolder, RemovesTemporaryFilesOfEndedProcesses) {
   CacheForTest test;
   for (const char* name : {"aside-1-2", "aside-3-4", "mine.txt"}) write(test.path / name, "half");
   fs::last_write_time(test.path / "aside-1-2", fs::file_time_type::clock::now() - std::chrono::hours(2));
   CacheFolder(test.path).store("key", "value");
   EXPECT_FALSE(fs::exists(test.path / "aside-1-2"));
-  EXPECT_TRUE(fs::exists(test.path / "aside-3-4")) << "somebody may be at it";
+  EXPECT_TRUE(fs::exists(test.path / "aside-3-4")) << "a process may still write it";
   EXPECT_TRUE(fs::exists(test.path / "mine.txt"));
 }
 
-// One of four that write and read the same keys, in a folder too small for all of them: what is found is right.
+// One of four processes that write and read the same keys, in a folder too small for all of them: every value found is
+// correct.
 int one_of_four(const fs::path& folder) {
   CacheFolder cache(folder, 200'000);
   for (int turn = 0; turn < 300; ++turn) {
@@ -198,7 +199,7 @@ TEST(CacheFolder, FourProcessesShareIt) {
   for (const fs::path& file : test.files()) EXPECT_TRUE(file.filename().string().ends_with(".plan")) << file;
 }
 
-TEST(CacheFolder, TheEnvironmentSaysWhere) {
+TEST(CacheFolder, TheEnvironmentSetsThePath) {
   CacheForTest test;
   const std::string caches = std::getenv("XDG_CACHE_HOME") == nullptr ? "" : std::getenv("XDG_CACHE_HOME");
   EXPECT_EQ(cache_path(), test.path);

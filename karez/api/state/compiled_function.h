@@ -1,4 +1,4 @@
-// What a compiled function keeps: its body and options, and for each signature a program with its plan.
+// The state of a compiled function: its body and options, and for each signature a program with its plan.
 #pragma once
 
 #include <atomic>
@@ -19,11 +19,11 @@
 
 namespace karez {
 
-// What a function gives, and which of a launch's results each is.
+// The outputs of a function, and the position of each among the results of a launch.
 struct Outputs {
   std::vector<ArraySpec> specs;
-  std::vector<std::optional<std::size_t>>
-      result_indices;  // none where this rank has no device of it; since the first launch
+  // None if this rank has no device of it; set at the first launch.
+  std::vector<std::optional<std::size_t>> result_indices;
 };
 
 struct Future::State {
@@ -32,7 +32,7 @@ struct Future::State {
   std::shared_ptr<const Outputs> results;
 };
 
-// A parameter in a program: its name there, and where the plan wants it.
+// A parameter in a program: its name there, and the mesh and layout that the plan requires.
 struct PlannedVariable {
   Parameter parameter;
   std::string name;
@@ -40,38 +40,38 @@ struct PlannedVariable {
   Layout layout;
 };
 
-// What a signature says of one argument: its type, and of one that lies on devices already where and how. A source may
-// take its time, so that its next batch is worth a second slot; an array is there at once.
+// One argument's part of a signature: its type, and for an array on devices its mesh and layout. A source may be slow,
+// so that its next batch deserves a second slot; an array needs no prefetching.
 struct Function::ArgumentSignature {
   TensorType type;
   std::optional<ArraySpec> spec = {};
-  bool ahead = false;                  // fed by a source
-  std::optional<int> split_axes = {};  // of a whole of which each rank gives its part, split along so many axes
+  bool ahead = false;                  // read from a source
+  std::optional<int> split_axes = {};  // of an argument by local(): the number of axes that split the whole
   bool operator==(const ArgumentSignature&) const = default;
 };
 
 struct Function::CompiledProgram {
   std::vector<ArgumentSignature> signature;
-  std::vector<std::uint64_t> bodies;            // whose traces are this program
+  std::vector<std::uint64_t> bodies;            // numbers of the bodies that trace to this program
   std::vector<Parameter::Identity> parameters;  // of the trace
   Graph graph;                                  // as traced
-  Graph planner_input;                          // and with the layouts that were fixed when it was planned
-  std::int64_t batch = 0;                       // where there are micro-batches
+  Graph planner_input;                          // with the layouts that were fixed before planning
+  std::int64_t batch = 0;                       // rows, if there are micro-batches
   Plan plan;
   double cost = 0;  // seconds, predicted
   std::string report;
-  std::string memory_note;  // of summary: what a limit on memory did
+  std::string memory_note;  // for summary(): the effect of a memory limit
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
-  std::vector<PlannedVariable> variables;      // their parameters are kept alive: the plan works on their memory
-  std::vector<std::string> inputs;             // of the plan: an argument that nothing needs is none
-  std::map<std::string, std::int64_t> groups;  // that the rows of some fall into
-  std::vector<IndexCheck> indices;             // that arguments hold
+  std::vector<PlannedVariable> variables;      // keeps their parameters alive: the plan uses their memory
+  std::vector<std::string> inputs;             // of the plan; unused arguments are not inputs
+  std::map<std::string, std::int64_t> groups;  // number of groups of rows, by input
+  std::vector<IndexCheck> indices;             // of arguments
   std::shared_ptr<Outputs> results;
-  bool ready = false;                         // since its first call
-  std::unique_ptr<SessionPlan> session_plan;  // then; none where this rank has no part in it
+  bool ready = false;                         // set by its first call
+  std::unique_ptr<SessionPlan> session_plan;  // set with `ready`; null if this rank has no actors
   int generation = 0;
-  mutable int calls = 0;  // the same on all ranks
+  mutable int calls = 0;  // equal on all ranks
 };
 
 struct Function::State {
@@ -81,16 +81,16 @@ struct Function::State {
   FunctionOptions options;
   SourceLine where;
   std::shared_ptr<Plans> plans = {};
-  std::uint64_t number = 0;  // of the body, among those that share them
+  std::uint64_t number = 0;  // of the body, among the bodies that share the plans
 };
 
-// Of a function, and of those that have other bodies and share its plans.
+// The plans of a function, shared with functions that have other bodies.
 struct Function::Plans {
   TraceOwner trace_owner = {};
   std::atomic<std::uint64_t> bodies = 0;
-  // Under the world's lock.
-  std::vector<std::shared_ptr<CompiledProgram>> list = {};  // by signature and program; the latest used last
-  bool recompile_reported = false;                          // why it compiles again
+  // Guarded by the world's lock.
+  std::vector<std::shared_ptr<CompiledProgram>> list = {};  // by signature and program; the most recently used last
+  bool recompile_reported = false;                          // the reason for compiling again
 };
 
 }  // namespace karez

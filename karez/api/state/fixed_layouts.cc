@@ -1,4 +1,4 @@
-// Stored layouts by rules, by earlier functions and by placements.
+// Fixes stored layouts by rules, by earlier functions and by placements.
 #include "karez/api/state/fixed_layouts.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::siz
 }
 
 namespace {
-// With its devices, where another mesh reads like it.
+// The mesh as text, with its devices if the other mesh has the same text.
 std::string lies_on(const Mesh& mesh, const Mesh& other) {
   const std::string text = sbp::print(mesh);
   return text == sbp::print(other)
@@ -43,12 +43,13 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
     if (found == world.variables.end()) continue;
     const StoredVariable& stored = found->second;
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", lies_on(stored.mesh, mesh),
+    require(stored.mesh == mesh, "variable '", variable.name, "' is on ", lies_on(stored.mesh, mesh),
             "; this function is compiled for ", lies_on(mesh, stored.mesh),
-            ". It stays where the first function that used it put it: compile for that mesh, with the same placements "
-            "(so gradients of variables on ",
-            "several meshes are taken inside of a compiled function), or save, reset the world and load");
-    require(!variable.stored || layouts_agree(mesh, stored.layout, *variable.stored), "this function's body wants '",
+            ". A variable stays on the mesh of the first function that used it: compile for that mesh, with the same "
+            "placements "
+            "(gradients of variables on ",
+            "several meshes must be taken inside of a compiled function), or save, reset the world and load");
+    require(!variable.stored || layouts_agree(mesh, stored.layout, *variable.stored), "this function's body requires '",
             variable.name, "' stored as ",
             variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
             " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",
@@ -61,12 +62,12 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
 }
 
 namespace {
-// The devices of a mesh at one coordinate of its axis `stage`, along the axes that are left.
+// The devices of a mesh at one coordinate of its axis `stage`, along the remaining axes.
 Mesh at_stage(const Mesh& mesh, int stage, const std::string& module) {
   auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& a) { return a.name == "stage"; });
-  require(ErrorKind::device, axis != mesh.axes.end(), "placements: '", module, "' is to lie at stage ", stage, ", but ",
+  require(ErrorKind::device, axis != mesh.axes.end(), "placements: '", module, "' is placed at stage ", stage, ", but ",
           sbp::print(mesh), " has no axis 'stage'");
-  require(ErrorKind::device, stage >= 0 && stage < axis->size, "placements: '", module, "' is to lie at stage ", stage,
+  require(ErrorKind::device, stage >= 0 && stage < axis->size, "placements: '", module, "' is placed at stage ", stage,
           "; ", sbp::print(mesh), " has stages 0 to ", axis->size - 1);
   const auto number = static_cast<std::size_t>(axis - mesh.axes.begin());
   Mesh out{mesh.axes, {}};
@@ -84,7 +85,7 @@ std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOp
     const auto* mesh = std::get_if<DeviceMesh>(&rule.where);
     require(ErrorKind::device, mesh == nullptr || mesh->world == on.world, "placements: the mesh for '", rule.module,
             "' is of another world than the function's");
-    base::Glob(rule.module);  // malformed ones are told here
+    base::Glob(rule.module);  // throws if it is malformed
     out.push_back(
         {rule.module, mesh != nullptr ? mesh->mesh : at_stage(on.mesh, std::get<int>(rule.where), rule.module)});
   }
@@ -114,7 +115,7 @@ void relocate_variables(WorldState& world, const Trace& trace, SourceLine where)
     }
     if (!no_expression.owns_lock()) {
       no_expression = std::unique_lock(world.expression_plans->mutex);
-      world.expression_plans->plans.clear();  // they hold them
+      world.expression_plans->plans.clear();  // they hold references to the parameters
     }
     const HostArray value = read_variable(world, parameter, where);
     WorldLock lock(world);

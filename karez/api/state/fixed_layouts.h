@@ -1,4 +1,4 @@
-// How a function's variables lie before it is planned: by its rules, by what earlier functions fixed, and by the
+// Layouts of a function's variables that are fixed before planning: by its rules, by earlier functions, and by the
 // placements of its modules.
 #pragma once
 
@@ -13,20 +13,20 @@
 
 namespace karez {
 
-// Rules for some of a graph's variables. They speak of parameters' paths, whatever tells two of one path apart.
+// Applies rules to some of a graph's variables. Rules match parameters' paths, and so all parameters of one path.
 void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::size_t>& which,
                     const std::vector<LayoutRule>& rules);
 
-// What earlier functions fixed, then the user's rules: where they and the body's hints speak they must agree.
+// Applies layouts that earlier functions fixed, then the user's rules: these and the body's hints must agree.
 void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, const std::vector<LayoutRule>& rules);
 
-// Loose variables that this program wants elsewhere are none any more, and begin where it wants them with what they
-// hold.
+// Relocates variables without a fixed layout that this program needs on another mesh: they are created again there with
+// their current values.
 void relocate_variables(WorldState& world, const Trace& trace, SourceLine where);
 
 std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOptions& options);
 
-// Where lies what no rule and no operand places: with stages on the first of them.
+// The mesh of operations that no rule and no operand places: with stages, the first stage.
 Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options);
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Which rows a rank holds, and reading them from its part.
+// Finds the rows that a rank holds, and reads them from its part.
 #include "karez/api/state/local_part.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Layout rows_split(const Mesh& mesh, int axes) {
   return out;
 }
 
-// The rows that a rank's devices hold, one behind the other.
+// The contiguous rows that a rank's devices hold.
 struct RowRange {
   std::int64_t first = 0, count = 0;
 };
@@ -35,7 +35,7 @@ RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout
   std::int64_t end = ranges.begin()->first;
   for (const auto& [from, to] : ranges) {
     require(ErrorKind::device, from == end, who, ": rank ", rank, "'s devices on ", sbp::print(mesh),
-            " hold rows that do not lie one behind the other; give the whole array");
+            " hold rows that are not contiguous; give the whole array");
     end = to;
   }
   return {ranges.begin()->first, end - ranges.begin()->first};
@@ -56,7 +56,7 @@ class PartSource : public data::Source {
   }
 
  private:
-  // Where a slice of the whole begins in the part.
+  // The offset in the part of a slice of the whole.
   class PartOffset {
    public:
     PartOffset(const PartSource& source, std::span<const std::int64_t> begin) : count_(begin.size()) {
@@ -89,10 +89,10 @@ LocalPart local_part_on(const TensorType& part, std::int64_t rows, const Mesh& m
     if (here.count == part.shape[0]) return out;
     TensorType wanted = part;
     wanted.shape[0] = here.count;
-    held.push_back(cat(wanted, " where it lies as ", sbp::print(out.whole, mesh, layout)));
+    held.push_back(cat(wanted, " if the whole is ", sbp::print(out.whole, mesh, layout)));
   }
   fail(ErrorKind::shape, who, " is ", part, " of a whole of ", out.whole.shape[0], " rows; rank ", rank, " holds ",
-       join(held, ", "), "; local(array, ROWS) says how many rows the whole has");
+       join(held, ", "), "; give the number of rows of the whole by local(array, ROWS)");
 }
 
 bool is_on(const Mesh& mesh, int rank) {
@@ -104,8 +104,8 @@ bool is_on(const Mesh& mesh, int rank) {
 LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vector<Mesh>& meshes, int rank,
                      const std::string& who) {
   require(ErrorKind::shape, part.rank() >= 1 && part.rank() <= 16, who, " is ", part,
-          "; what a rank has a part of has rows, and 16 dimensions at most");
-  require(ErrorKind::shape, rows >= 0, who, ": local(array, ", rows, "): the rows of the whole");
+          "; an argument in parts must have 1 to 16 dimensions");
+  require(ErrorKind::shape, rows >= 0, who, ": local(array, ", rows, "): the number of rows must be at least 0");
   std::optional<LocalPart> out;
   const Mesh* first = nullptr;
   for (const Mesh& mesh : meshes) {
@@ -113,10 +113,10 @@ LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vecto
     const LocalPart here = local_part_on(part, rows, mesh, rank, who);
     if (!out) out = here, first = &mesh;
     require(ErrorKind::layout, here.whole == out->whole && here.axes == out->axes && here.first == out->first, who,
-            " is rows ", out->first, " to ", out->first + part.shape[0], " of ", out->whole.shape[0],
-            " where it lies on ", sbp::print(*first), ", and rows ", here.first, " to ", here.first + part.shape[0],
-            " of ", here.whole.shape[0], " on ", sbp::print(mesh),
-            ", which are placements of the function that this rank has devices of; give the whole");
+            " is rows ", out->first, " to ", out->first + part.shape[0], " of ", out->whole.shape[0], " on ",
+            sbp::print(*first), ", and rows ", here.first, " to ", here.first + part.shape[0], " of ",
+            here.whole.shape[0], " on ", sbp::print(mesh),
+            ", which are placements of the function with devices of this rank; give the whole");
   }
   return out ? *out : local_part_on(part, rows, meshes[0], rank, who);
 }
@@ -139,18 +139,18 @@ void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int 
     Value& value = graph.value(node.outputs[0]);
     const Mesh& mesh = graph.mesh(node.outputs[0]);
     require(ErrorKind::layout, part->second <= mesh.rank(), who, ": ", part->first, ", parts by local() split along ",
-            part->second, " axes, lies on ", sbp::print(mesh), "; give the whole");
+            part->second, " axes, is on ", sbp::print(mesh), "; give the whole");
     value.layout = rows_split(mesh, part->second);
-    if (!node.attrs.has("parts")) continue;  // no part of the batch that micro-batches take
+    if (!node.attrs.has("parts")) continue;  // not part of the batch that is cut into micro-batches
     std::int64_t devices = 1;
     for (int axis = 0; axis < part->second; ++axis) devices *= mesh.axes[static_cast<std::size_t>(axis)].size;
     require(ErrorKind::shape, value.type.shape[0] % (devices * microbatches) == 0, who, ": ", part->first,
             ", parts by local(), is ", value.type, " on ", devices, " devices in microbatches=", microbatches,
-            ": each device has as many rows of each micro-batch, so that ", devices * microbatches, " must divide ",
-            value.type.shape[0]);
+            ": each device must have equally many rows of each micro-batch, so ", devices * microbatches,
+            " must divide ", value.type.shape[0]);
     require(ErrorKind::layout, groups == 1 || devices == 1 || devices == groups, who,
-            ": with microbatches=", microbatches, " parts by local() lie split among ", groups, " and among ", devices,
-            " devices; give all of them in as many parts");
+            ": with microbatches=", microbatches, " parts by local() are split among ", groups, " and among ", devices,
+            " devices; split all of them into equally many parts");
     groups = std::max(groups, devices);
   }
   if (groups == 1) return;
@@ -167,7 +167,7 @@ std::map<std::string, std::int64_t> row_groups(const Graph& graph) {
 
 namespace {
 
-// The batch as micro-batches take it: of each group of rows the first ones, then of each the next.
+// The batch in the order of micro-batches: the first rows of each group, then the next rows of each, and so on.
 class GroupedSource : public data::Source {
  public:
   GroupedSource(std::shared_ptr<const data::Source> batch, std::int64_t groups, int microbatches)
@@ -204,7 +204,8 @@ class GroupedSource : public data::Source {
   }
 
  private:
-  // Of the batch, of a row of micro-batches; and how many follow it there without a gap.
+  // row: the row of the batch at a position in this order. left: the number of rows from there that are contiguous in
+  // the batch.
   std::int64_t row(std::int64_t at) const {
     const std::int64_t in_group = at / rows_ % groups_, micro = at / (rows_ * groups_);
     return in_group * each_ + micro * rows_ + at % rows_;
@@ -213,7 +214,7 @@ class GroupedSource : public data::Source {
 
   std::shared_ptr<const data::Source> batch_;
   TensorType type_;
-  std::int64_t groups_, rows_, each_;  // rows of a group in a micro-batch, and in all of them
+  std::int64_t groups_, rows_, each_;  // rows of a group in one micro-batch, and in all of them
 };
 
 }  // namespace
@@ -234,17 +235,18 @@ Error explain_parts(const Error& error, const std::vector<Argument>& arguments) 
     const Argument& argument = arguments[i];
     if (!argument.part || argument.rows > 0) continue;
     const std::int64_t rows = argument.array.type().shape[0];
-    text += cat(
-        "\nargument ", i, " is a part by local(array) of ", rows, " rows here, which says that every rank gives ", rows,
-        "; where ranks give different numbers of rows, each says how many the whole has, as in local(array, rows=",
-        2 * rows, ")");
+    text += cat("\nargument ", i, " is a part by local(array) of ", rows,
+                " rows here, which means that every rank gives ", rows,
+                "; if ranks give different numbers of rows, each must give the number of rows of the whole, as in "
+                "local(array, rows=",
+                2 * rows, ")");
   }
   return {error.kind, text, error.where};
 }
 
 Argument local(HostArray array, std::int64_t rows) {
   Argument out(std::move(array));
-  require(out.array.valid(), "local() of an array never made");
+  require(out.array.valid(), "local() of an uninitialised array");
   out.part = true;
   out.rows = rows;
   return out;

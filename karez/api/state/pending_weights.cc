@@ -1,4 +1,4 @@
-// Which loaded value a new variable begins with.
+// Finds the loaded value for a new variable.
 #include "karez/api/state/pending_weights.h"
 #include "karez/api/namespace.h"
 
@@ -14,7 +14,7 @@ bool same(const Parameter::Identity& a, const Parameter::Identity& b) {
   return !a.owner_before(b) && !b.owner_before(a);
 }
 
-// Who is named waits before whoever comes by that name.
+// The index of the parameter's value: one that it owns, otherwise one of its name.
 std::ptrdiff_t place_of(const std::vector<PendingWeight>& list, const Parameter& parameter) {
   std::ptrdiff_t found = -1;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -47,10 +47,10 @@ void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std
   const bool turned = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape && shape[0] == type.shape[1] &&
                       shape[1] == type.shape[0];
   require(ErrorKind::shape, shape == type.shape, said(), "parameter '", name, "' is ", type,
-          offer.part == WeightPart{} ? "" : cat(", and what the rule takes of it ", shape),
-          turned ? "; a rule with .transposed lets dimensions change places" : "");
+          offer.part == WeightPart{} ? "" : cat(", and the part that the rule selects is ", shape),
+          turned ? "; a rule with .transposed exchanges the dimensions" : "");
   require(ErrorKind::type, is_representable(entry, type.dtype), said(), "parameter '", name, "' is ", type,
-          "; a dtype is changed where nothing is lost, from F16 and BF16 to f32 or f64");
+          "; a dtype is only converted without loss, from F16 and BF16 to f32 or f64");
 }
 
 std::vector<const PendingWeight*> PendingWeights::match(const std::vector<Parameter>& parameters) const {
@@ -62,23 +62,21 @@ std::vector<const PendingWeight*> PendingWeights::match(const std::vector<Parame
     });
     if (at < 0 && other != list.end())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", other->file->path(),
-           " has several of this name, made at other places of the program that saved them: which is which cannot be "
-           "told; give them names of their "
-           "own, "
+           " has several of this name, made at other places of the program that saved them, so that the match is "
+           "ambiguous; give them distinct names "
            "by a named root module");
     if (at < 0 && !whole_checkpoint.empty())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole_checkpoint,
-           ", which was loaded for all variables, has none for it; of those that wait ",
+           ", which was loaded for all variables, has no value for it; of the waiting values ",
            suggest_names(parameter.name(), list, [](const PendingWeight& one) { return one.offer.name; }),
-           ". load(path, {.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is "
-           "missing begins with its initial "
-           "value");
+           ". load(path, {.parameters = net.state()}) loads only a model's weights; with {.missing = true} missing "
+           "parameters begin with their initial values");
     out.push_back(at < 0 ? nullptr : &list[static_cast<std::size_t>(at)]);
     if (at < 0) continue;
     const PendingWeight& found = *out.back();
-    require(ErrorKind::name, std::count(out.begin(), out.end(), &found) == 1, "two new variables are called '",
+    require(ErrorKind::name, std::count(out.begin(), out.end(), &found) == 1, "two new variables are named '",
             parameter.name(), "', but ", found.file->path(),
-            " has one of this name; give them names of their own, by a named root module");
+            " has one of this name; give them distinct names by a named root module");
     require_fits(*found.file, found.offer, parameter.name(), parameter.type());
   }
   return out;

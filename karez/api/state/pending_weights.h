@@ -1,4 +1,4 @@
-// Values that were loaded for variables that do not exist yet: each takes its own when it is born.
+// Values that were loaded for variables that do not exist yet; each variable takes its value when it is created.
 #pragma once
 
 #include <memory>
@@ -11,27 +11,29 @@
 namespace karez {
 
 struct PendingWeight {
-  std::shared_ptr<const data::WeightFiles> file;  // open as it was found
+  std::shared_ptr<const data::WeightFiles> file;  // the file, kept open
   OfferedWeight offer;
-  std::optional<Parameter::Identity> owner;  // whose it is; none: whoever bears name (and ordinal, if it has one) first
+  // The parameter it is for; none: the first with its name (and ordinal, if it has one).
+  std::optional<Parameter::Identity> owner;
 };
 
 // The value of an offer for a variable of this type, read from its file.
 HostArray value_of(const data::WeightFiles& file, const OfferedWeight& offer, const TensorType& type);
-// Errors say both types, and what would make them one.
+// Errors contain both types, and a possible fix.
 void require_fits(const data::WeightFiles& file, const OfferedWeight& offer, const std::string& name,
                   const TensorType& type);
 
 struct PendingWeights {
   std::vector<PendingWeight> list;
-  std::string whole_checkpoint;  // the checkpoint of everything that was loaded: who is born must be in it. Empty:
-                                 // initial values will do
+  // The checkpoint from which everything was loaded: each new variable must be in it. Empty: variables may start with
+  // their initial values.
+  std::string whole_checkpoint;
 
-  // What waits for each of these, which are born together; null: nothing. One of another type, none where there must be
-  // one, and one that two would take are errors.
+  // The pending value for each of these parameters, which are created together; null if there is none. A value of
+  // another type, no value although `whole_checkpoint` is set, and one value for two parameters are errors.
   std::vector<const PendingWeight*> match(const std::vector<Parameter>& parameters) const;
-  void remove(const Parameter& parameter);  // or is to be taken from elsewhere: it waits no more
-  void drop_expired();                      // those whose owners are no more
+  void remove(const Parameter& parameter);  // also used if the parameter gets another value
+  void drop_expired();                      // values with an owner that no longer exists
 };
 
 }  // namespace karez

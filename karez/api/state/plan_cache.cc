@@ -1,4 +1,4 @@
-// What a compilation leaves, as text and back.
+// Writes the result of a compilation as text, and reads it back.
 #include "karez/api/state/plan_cache.h"
 #include "karez/api/namespace.h"
 
@@ -10,20 +10,20 @@
 #include "karez/base/scanner.h"
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/library_versions.h"
-#include "karez/passes/pipeline.h"
+#include "karez/passes/compile.h"
 
 namespace karez {
 namespace {
 
-constexpr std::size_t least_nodes = 16;  // smaller programs are planned as fast as they are read
+constexpr std::size_t least_nodes = 16;  // planning a smaller program takes no longer than reading its plan
 
 std::string build_with_libraries() {
   const std::string id = build_id();
-  if (id.empty()) note(LogLevel::info, "plans are not kept: the program was linked without -Wl,--build-id");
+  if (id.empty()) note(LogLevel::info, "plans are not cached: the program was linked without -Wl,--build-id");
   return id.empty() ? id : cat(id, "\n", library_versions());
 }
 
-// The graph and the plan come last, by their lengths.
+// The graph and the plan come last; their lengths are given before.
 std::string text_of(const Compilation& c) {
   const std::string graph = print(c.graph), plan = print(c.plan);
   return cat("cost ", number(c.cost), " bound ", number(c.cost_bound), c.optimal ? " optimal" : " open", " report ",
@@ -53,13 +53,13 @@ void read_text(Compilation& c, std::string_view text) {
   const std::size_t line = text.find('\n');
   require(ErrorKind::data, line != text.npos, "it has no first line");
   const std::string_view rest = text.substr(line + 1);
-  Scanner in(text.substr(0, line), "kept plan");
+  Scanner in(text.substr(0, line), "cached plan");
   const double cost = real(in, "cost"), bound = real(in, "bound");
   const bool optimal = in.accept("optimal");
   if (!optimal) in.expect("open");
   std::string report = quoted(in, "report"), limited = quoted(in, "limited");
   const std::size_t graph = length(in, "graph", rest.size()), plan = length(in, "plan", rest.size() - graph);
-  require(ErrorKind::data, in.at_end() && graph + plan == rest.size(), "its parts are not as long as it says");
+  require(ErrorKind::data, in.at_end() && graph + plan == rest.size(), "the lengths of its parts are wrong");
   Graph read = parse_graph(rest.substr(0, graph), *c.ops);
   verify(read);
   Plan made = parse_plan(rest.substr(graph));

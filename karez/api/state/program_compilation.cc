@@ -1,4 +1,4 @@
-// What a compilation takes from a world and a function's options.
+// Sets up a compilation from a world and a function's options.
 #include "karez/api/state/program_compilation.h"
 
 #include <mutex>
@@ -17,12 +17,12 @@ bool takes_part(const WorldState& world, const Graph& graph) { return !own_devic
 std::optional<DType> amp_of(const FunctionOptions& options) {
   if (options.amp.empty()) return {};
   require(ErrorKind::name, options.amp == "bf16" || options.amp == "f16", "function '", options.name, "': amp is '",
-          options.amp, "'; there are bf16 and f16, and nothing for f32 alone");
+          options.amp, "'; it must be bf16 or f16, or empty for f32");
   return tensor::dtype_from(options.amp);
 }
 
 void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
-  if (options.amp != "bf16" || world.ranks.rank() != 0) return;  // all ranks have the same instructions
+  if (options.amp != "bf16" || world.ranks.rank() != 0) return;  // all ranks have the same instruction set
   CallSpec product;
   product.op = "matmul";
   product.in = {View(DType::bf16, {64, 64}), View(DType::bf16, {64, 64})};
@@ -31,11 +31,12 @@ void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
   if (!kernel || !kernels::is_widened(kernel->kernel)) return;
   static std::once_flag said;
   std::call_once(said, [] {
-    base::note(base::LogLevel::warning,
-               "amp=\"bf16\": oneDNN has no bf16 products for this processor's instructions, so they are computed in "
-               "f32: operands are widened ",
-               "before each, results rounded after it. Values are those of bf16, and activations take its memory, but "
-               "a step is no faster than in f32");
+    base::note(
+        base::LogLevel::warning,
+        "amp=\"bf16\": oneDNN has no bf16 products for this processor's instruction set, so they are computed in "
+        "f32: operands are widened ",
+        "before each product, and results are rounded to bf16 after it. Activations take the memory of bf16, but "
+        "a step is no faster than in f32");
   });
 }
 

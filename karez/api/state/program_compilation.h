@@ -1,4 +1,4 @@
-// A traced program on its way through the compiler, as a world and a function's options want it.
+// Compiles a traced program with the options of a world and a function.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 
 namespace karez {
 
-// Of FunctionOptions::amp; an unknown word is an error.
+// The data type of FunctionOptions::amp; an unknown name is an error.
 std::optional<DType> amp_of(const FunctionOptions& options);
-// Says, once a process, that amp bf16 multiplies in f32, where this processor has no products of bf16.
+// Warns, once per process, that amp bf16 multiplies in f32 if this processor has no bf16 products.
 void note_widened_amp(const WorldState& world, const FunctionOptions& options);
 
-// `batch` is that of micro-batches (0: of the first input that has dimensions), `remat` the globs of modules that
-// gradients compute again.
+// `batch`: rows, for micro-batches (0: of the first input that has dimensions); `remat`: globs of modules to recompute
+// for gradients.
 Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0,
                              std::vector<std::string> remat = {});
 
-// The same, compiled. A rank without a device of the program's decides what all decide, and has no plan of its own.
+// The compiled result. A rank without a device of the program makes the decisions of the program's first rank, and gets
+// an empty plan.
 Compilation compile_program(WorldState& world, Compilation c);
 
 }  // namespace karez

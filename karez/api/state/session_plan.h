@@ -8,7 +8,7 @@
 
 namespace karez {
 
-// A plan in a world's session for as long as this lives. A launch in flight still ends as it should.
+// Keeps a plan loaded in a world's session during its lifetime. A running launch still ends normally.
 class SessionPlan {
  public:
   SessionPlan(std::shared_ptr<WorldState> world, const Plan& plan, bool check_nan = false)

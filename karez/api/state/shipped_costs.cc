@@ -1,5 +1,5 @@
-// What `karez doctor --kernels --costs FILE` wrote on the processors named; where a machine's cores were near and far
-// by turns, the geometric middle.
+// Cost tables that `karez doctor --kernels --costs FILE` wrote on these processors; if a machine gave cores at varying
+// distances, the geometric mean.
 #include "karez/api/state/shipped_costs.h"
 
 #include "karez/base/text.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr ShippedCosts tables[] = {
     {"AMD EPYC, family 26 model 2",
-     R"(origin "measured on AMD EPYC, family 26 model 2, avx512, on 2026-11-23, with cores that share a cache and with cores apart; links and teams between the two"
+     R"(origin "measured on AMD EPYC, family 26 model 2, avx512, on 2026-11-23, with cores that share a cache and with cores that do not; links and teams are means of the two"
 link alpha=2e-06 beta=1e-10
 link @local alpha=6e-07 beta=1.1e-10
 matmul_flops=3.49e+11

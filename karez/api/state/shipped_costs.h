@@ -1,4 +1,4 @@
-// Cost tables that come with Karez, by the processor that they were measured on.
+// Cost tables that are part of Karez, by the processor on which they were measured.
 #pragma once
 
 #include <span>
@@ -13,11 +13,11 @@ namespace karez {
 
 struct ShippedCosts {
   std::string_view processor;  // as device::Processor names it
-  std::string_view text;       // of the table, which says when it was measured
+  std::string_view text;       // the table, with the date of measurement
 };
 std::span<const ShippedCosts> all_shipped_costs();
 
-// The table of this processor; where there is none, the default one, whose origin says so.
+// The table of this processor; without one, the default table, with an origin that says so.
 CostTable costs_for(const device::Processor& processor);
 
 }  // namespace karez

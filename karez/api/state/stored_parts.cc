@@ -1,5 +1,4 @@
-// Variables between host and devices: which boxes are read and written, and rows of elements copied between a box and
-// the whole.
+// Reads and writes variables: selects boxes, and copies rows of elements between a box and the whole.
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/namespace.h"
 
@@ -13,8 +12,7 @@ namespace {
 
 PlanDevice plan_device(DeviceName name) { return {name.rank, name.device, "cpu"}; }
 
-// Copies the box of a whole tensor from or to an array that holds that box alone, a row of its last dimension at a
-// time.
+// Copies the box of a whole tensor from or to an array that holds only that box, a row of its last dimension at a time.
 void copy_box(const HostArray& all, const HostArray& part, const Box& box, bool into_all) {
   const auto item = static_cast<std::size_t>(size_of(all.dtype()));
   const std::size_t row = (part.shape().empty() ? 1 : static_cast<std::size_t>(part.shape().back())) * item;

@@ -1,4 +1,4 @@
-// A variable's parts on its devices, and the whole put together from them or parted among them.
+// A variable's parts on its devices: reading them as a whole tensor and writing a whole tensor to them.
 #pragma once
 
 #include <vector>
@@ -7,21 +7,21 @@
 
 namespace karez {
 
-// What lies where of a variable, and the turn at it that was asked for.
+// The boxes of a variable on this rank's devices, and the requested lock on it.
 struct StoredParts {
   TensorType type;
   std::vector<sbp::Box> boxes;
   runtime::VariableLock lock;
 };
 
-// With the world's lock; the turn is waited for without it. A reader needs no replica twice: they hold equal bits. Of
-// several ranks each sees to what its own devices hold; `read_parts` needs all of it (gather.h brings what is
-// elsewhere).
+// Requires the world's lock; the variable lock is waited for without it. A reader skips replicas, which are equal bit
+// for bit. With several ranks each rank handles its own devices; `read_parts` requires all parts on this rank (gather.h
+// handles other cases).
 StoredParts parts_of(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, bool writes);
 HostArray read_parts(const StoredParts& stored);
 void write_parts(const StoredParts& stored, const HostArray& value);  // of the variable's type
 
-// The whole value of a variable of the world's; in a world of several ranks all come here together.
+// The whole value of a variable; in a world of several ranks all must call it.
 HostArray read_variable(WorldState& world, const Parameter& parameter, SourceLine where);
 
 }  // namespace karez

@@ -17,7 +17,7 @@
 namespace karez {
 namespace {
 
-// What a checkpoint holds for them takes the place of their first values, or what they held where they lay before.
+// Replaces first values by values from a checkpoint, or by the values that variables had on their previous mesh.
 void write_loaded_values(WorldState& world, std::span<const NewVariable> fresh,
                          const std::vector<const PendingWeight*>& loaded) {
   try {
@@ -28,7 +28,7 @@ void write_loaded_values(WorldState& world, std::span<const NewVariable> fresh,
       write_parts(parts_of(world, key, stored, true),
                   relocated_value ? *relocated_value : value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
     }
-  } catch (...) {  // they are not born: the next call begins anew
+  } catch (...) {  // they are not created: the next call starts again
     for (const NewVariable& one : fresh) world.session.forget_variable(key_of(one.key.first, one.key.second));
     throw;
   }
@@ -39,7 +39,7 @@ void write_loaded_values(WorldState& world, std::span<const NewVariable> fresh,
   }
 }
 
-// A launch that gives some of them their first values.
+// A launch that writes the first values of some of them.
 struct InitLaunch {
   std::span<const NewVariable> fresh;
   std::vector<const PendingWeight*> loaded;  // by variable, from checkpoints
@@ -52,7 +52,7 @@ InitLaunch plan_init_launch(WorldState& world, std::span<const NewVariable> fres
   std::vector<Parameter> born;
   for (const NewVariable& one : fresh)
     if (!one.relocated_value) born.push_back(one.parameter);
-  out.loaded = world.pending_weights.match(born);  // what does not fit is told before anything is made
+  out.loaded = world.pending_weights.match(born);  // throws for a wrong type before anything is made
   for (std::size_t i = 0; i < fresh.size(); ++i)
     if (fresh[i].relocated_value) out.loaded.insert(out.loaded.begin() + static_cast<std::ptrdiff_t>(i), nullptr);
   Trace trace(world.ops, {.name = "init", .mesh = fresh[0].mesh});
@@ -77,14 +77,14 @@ InitLaunch plan_init_launch(WorldState& world, std::span<const NewVariable> fres
   return out;
 }
 
-// On the device that has the largest part.
+// Bytes on the device that has the largest part.
 std::int64_t bytes_of(const NewVariable& fresh) {
   const TensorType& type = fresh.parameter.type();
   return count_of(shape_of(sbp::local_box(type.shape, fresh.mesh, fresh.layout, 0))) * size_of(type.dtype);
 }
 
-// The launches that give all of them their first values: one, or where memory is limited and one takes too much beside
-// what the others hold, more.
+// The launches that write all first values: one, or several if memory is limited and one needs too much in addition to
+// the variables themselves.
 std::vector<InitLaunch> plan_init_launches(WorldState& world, std::span<const NewVariable> fresh, std::int64_t memory) {
   std::vector<InitLaunch> out;
   try {
@@ -102,8 +102,8 @@ std::vector<InitLaunch> plan_init_launches(WorldState& world, std::span<const Ne
   return out;
 }
 
-// A plan that runs once. Where memory is limited it has gone before anything else is loaded; a worker that is busy for
-// so long is not waited for.
+// Runs a plan once. If memory is limited, it is unloaded before another plan is loaded, except if a worker stays busy
+// for too long.
 void run_once(const std::shared_ptr<WorldState>& owner, const Plan& plan, std::uint64_t op) {
   constexpr std::chrono::seconds patience{10};
   const int before = owner->session.plans();

@@ -11,24 +11,24 @@
 
 namespace karez {
 
-// A variable that no compiled function has used before, under the key it will have.
+// A variable that no compiled function has used before, under its future key.
 struct NewVariable {
   Parameter parameter;
   WorldState::Key key;
   Mesh mesh;
   Layout layout;
-  std::optional<HostArray> relocated_value;  // what it held where it lay before
+  std::optional<HostArray> relocated_value;  // its value on its previous mesh
 };
 
-// By its name in the program: its name in the session.
+// Names in the session, by names in the program.
 using VariableNames = std::map<std::string, std::string>;
 
-// A program's own names tell apart what it reads, the session's tell apart all there is.
+// Names in a program are unique in that program only, names in the session in the whole world.
 Plan& rename_variables(Plan& plan, const VariableNames& names);
 
-// Writes their first values, in the layouts chosen: by one launch, or where memory is limited and that takes too much,
-// by several, of which each has what the others' variables leave. Where one variable alone takes too much: an error
-// (kind device), and none of them is born.
+// Writes their first values, in the chosen layouts: by one launch, or if that needs too much memory under a limit, by
+// several, each within the memory that the other variables leave. If a single variable needs too much, that is an error
+// (kind device), and no variable is created.
 void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<NewVariable>& fresh);
 
 }  // namespace karez

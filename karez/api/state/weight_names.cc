@@ -1,4 +1,4 @@
-// Names of weights between files and worlds.
+// Maps names of weights in files to names in worlds.
 #include "karez/api/state/weight_names.h"
 #include "karez/api/namespace.h"
 
@@ -12,12 +12,13 @@
 namespace karez {
 namespace {
 
-// What each '*' of the pattern stands for in the name, as short as can be from the left; none if it does not match.
+// The text that each '*' of the pattern matches in the name, shortest first from the left; none if the pattern does not
+// match.
 std::optional<std::vector<std::string>> match_stars(std::string_view pattern, std::string_view name) {
-  const std::vector<std::string> pieces = split(pattern, '*');  // stars stand between them
+  const std::vector<std::string> pieces = split(pattern, '*');  // separated by stars
   if (!name.starts_with(pieces[0])) return {};
-  // By dynamic programming over (piece, end), so that no pattern takes long: where can piece i end?
-  std::vector<std::map<std::size_t, std::size_t>> ends(pieces.size());  // end -> end of the piece before
+  // Dynamic programming over (piece, end), so that no pattern takes long: the possible ends of piece i.
+  std::vector<std::map<std::size_t, std::size_t>> ends(pieces.size());  // end -> end of the previous piece
   ends[0][pieces[0].size()] = 0;
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     for (const auto& [begin, before] : ends[i - 1]) {
@@ -58,7 +59,7 @@ void check(const WeightRule& rule, const std::string& path) {
           rule.part, " of ", rule.parts, " does not exist; the first is 0");
 }
 
-// "w#2" is the one of ordinal 2 among those called w.
+// "w#2" has the name w and the ordinal 2.
 OfferedWeight offer(std::string name, const WeightEntry& entry, const WeightPart& part) {
   OfferedWeight out{std::move(name), {}, {}, entry, part};
   const auto at = out.name.find_last_of('#');
@@ -69,18 +70,18 @@ OfferedWeight offer(std::string name, const WeightEntry& entry, const WeightPart
   return out;
 }
 
-// An entry that rules cut must be used up: what nobody takes would be lost in silence.
+// Checks that rules use all parts of an entry: a forgotten part would be lost silently.
 void check_parts(const WeightEntry& entry, const std::vector<const WeightRule*>& rules, const std::string& path) {
   std::set<int> taken;
   for (const WeightRule* rule : rules) {
     require(rule->parts == rules[0]->parts && rule->axis == rules[0]->axis, path, ": tensor ", quote(entry.name),
-            " is cut in two ways, by rules ", print(*rules[0]), " and ", print(*rule));
-    require(taken.insert(rule->part).second, path, ": tensor ", quote(entry.name), " is wanted by two rules: part ",
-            rule->part, " of ", rule->parts, " a second time by ", print(*rule));
+            " is cut differently by rules ", print(*rules[0]), " and ", print(*rule));
+    require(taken.insert(rule->part).second, path, ": tensor ", quote(entry.name), " is used by two rules: part ",
+            rule->part, " of ", rule->parts, " again by ", print(*rule));
   }
   if (!rules.empty())
     require(static_cast<int>(taken.size()) == rules[0]->parts, path, ": tensor ", quote(entry.name), " is cut into ",
-            rules[0]->parts, " parts, and ", taken.size(), " are taken; a rule with an empty name leaves one out");
+            rules[0]->parts, " parts, and ", taken.size(), " are used; a rule with an empty name skips one");
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ std::vector<OfferedWeight> offered_weights(const WeightFiles& file, const std::v
   for (const OfferedWeight& one : out) {
     auto [at, fresh] = seen.emplace(std::pair(one.name, one.ordinal.value_or(0)), one.entry.name);
     require(ErrorKind::name, fresh, path, ": tensors ", quote(at->second), " and ", quote(one.entry.name),
-            " are both called '", one.name, "' here");
+            " are both named '", one.name, "' here");
   }
   return out;
 }
@@ -162,10 +163,10 @@ std::vector<int> match_weights(const std::vector<OfferedWeight>& offers, const s
         out[static_cast<std::size_t>(i)] = *found;
     const bool told = std::all_of(who.begin(), who.end(), [&](int i) { return out[static_cast<std::size_t>(i)] >= 0; });
     require(ErrorKind::name, told, path, ": ", who.size(), who.size() == 1 ? " variable is" : " variables are",
-            " called '", name, "', the file has ", have.size(), " (",
+            " named '", name, "', the file has ", have.size(), " (",
             join(have, ", ", [&](int i) { return quote(offer(i).entry.name); }),
-            "): which is which cannot be told; give them names of their own, by a named root module",
-            have.size() > who.size() ? ", or leave out what is not meant by rules that map names to an empty one" : "");
+            "): the match is ambiguous; give them distinct names by a named root module",
+            have.size() > who.size() ? ", or skip unneeded tensors by rules that map names to an empty one" : "");
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Which tensor of a file is which variable: rules, names, and ordinals where several have one name.
+// Matches tensors of a file with variables: by rules, names, and ordinals if several have one name.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,12 @@
 
 namespace karez {
 
-// A tensor of a file, or a part of one, under the name that it has here.
+// A tensor of a file, or a part of one, under its name in this program.
 struct OfferedWeight {
   std::string name;
-  std::optional<int> ordinal;  // "w#2"; none: there is one of the name
-  std::string origin;  // of the parameter that was saved, where several had one name; "": the file does not say it
+  std::optional<int> ordinal;  // "w#2"; none if the name is unique
+  // The origin of the saved parameter, if several had one name; "" if the file does not contain it.
+  std::string origin;
   data::WeightEntry entry;
   data::WeightPart part;
 };
@@ -22,7 +23,7 @@ struct OfferedWeight {
 // The note that holds an entry's origin.
 std::string origin_note(const std::string& entry);
 
-// What the file's entries are after the rules. Errors name the file, the rule and the tensor.
+// The file's entries after applying the rules. Errors name the file, the rule and the tensor.
 std::vector<OfferedWeight> offered_weights(const data::WeightFiles& file, const std::vector<WeightRule>& rules);
 
 struct WantedWeight {
@@ -30,13 +31,13 @@ struct WantedWeight {
   int ordinal = 0;
   std::string origin;
 };
-// Of which parameter of several that have one name: in the order in which they were made.
+// Whether the parameter with the first origin was made before the other one; for parameters of one name.
 bool created_before(const std::string& origin, const std::string& other);
 
-// For each wanted one the offer that is meant, or -1. Where as many of one name are wanted as offered, they are told
-// apart by the order in which they were made: the same program makes the same parameters in the same order. Where fewer
-// are wanted, by their origins, or, if the file has none, by their ordinals; not if `some` parameters are loaded, of
-// whatever program. What cannot be told apart is an error.
+// The index of the matching offer for each wanted weight, or -1. If a name is wanted as often as it is offered, weights
+// match in the order in which their parameters were made: the same program makes the same parameters in the same order.
+// If it is wanted less often, they match by origin, or, if the file has no origins, by ordinal; but not if only `some`
+// parameters are loaded, as the file may be another program's. An ambiguous match is an error.
 std::vector<int> match_weights(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted,
                                const std::string& path, bool some);
 

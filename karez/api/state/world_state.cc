@@ -1,4 +1,4 @@
-// What a world's threads share: the variables by owner, who may touch them now, and who traces which function.
+// State that a world's threads share: variables by owner, and the locks for variables and for traces.
 #include "karez/api/state/world_state.h"
 #include "karez/api/namespace.h"
 
@@ -8,7 +8,7 @@
 
 #include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
-#include "karez/runtime/exit.h"
+#include "karez/runtime/session_thread.h"
 
 namespace karez {
 std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::find(const Parameter& parameter) const {
@@ -40,17 +40,17 @@ std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(std
   }
   if (found.empty())
     fail(ErrorKind::name, "no variable '", name,
-         "' exists yet: a variable is made by the first call of a function that uses it; ",
+         "' exists yet: a variable is created by the first call of a function that uses it; ",
          suggest_names(name, variables, [](const auto& item) { return display_name(item.first, item.second).first; }));
   if (found.size() == 1) return found[0];
   fail(ErrorKind::name, "'", name, "' is the name of ", all.size(), " variables: ", join(all, " and "),
-       "; ask for one of them by its Parameter");
+       "; select one of them by its Parameter");
 }
 
 std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(const Parameter& parameter) const {
   auto at = find(parameter);
   require(ErrorKind::name, at != variables.end(), "no variable of this parameter '", parameter.name(),
-          "' exists yet: it is made by the first call of a function that uses it",
+          "' exists yet: it is created by the first call of a function that uses it",
           variables.count({parameter.name(), parameter.ordinal()}) > 0 ? "; another parameter has this name" : "");
   return at;
 }
@@ -116,8 +116,8 @@ void WorldState::end_ranks(bool well) {
 void WorldState::on_owner_destroyed() {
   if (runtime::is_forked_child()) return;
   has_expired_owners = true;
-  if (holder.load() == std::this_thread::get_id()) return;  // at the end of its lock
-  while (has_expired_owners && mutex.try_lock()) {          // another holder sees to it
+  if (holder.load() == std::this_thread::get_id()) return;  // handled at the end of its lock
+  while (has_expired_owners && mutex.try_lock()) {          // otherwise another thread holds the lock and handles it
     drop_expired();
     mutex.unlock();
   }
@@ -125,8 +125,8 @@ void WorldState::on_owner_destroyed() {
 
 WorldLock::WorldLock(WorldState& world) : world_(world) {
   require(world.holder.load() != std::this_thread::get_id(),
-          "the world is being asked for something while it compiles on this thread: an initialiser or an op's own rule "
-          "may not call functions, read "
+          "the world is used while it compiles on this thread: an initialiser or a rule of an op "
+          "must not call functions, read "
           "or write");
   world.mutex.lock();
   world.holder = std::this_thread::get_id();
@@ -144,11 +144,12 @@ TraceLock::TraceLock(WorldState& world, TraceOwner& traced) : world_(world), tra
   const std::thread::id me = std::this_thread::get_id();
   std::unique_lock lock(world.tracing);
   while (traced.thread != std::thread::id()) {
-    // From the thread that traces it to the function it waits for, and so on: does the way lead back here?
+    // Follows the chain from the tracing thread to the function that it waits for, and so on, to find whether it leads
+    // back to this thread.
     std::string way;
     for (std::thread::id thread = traced.thread; thread != std::thread::id();) {
       require(thread != me, "function '", traced.function, "' calls itself", way,
-              " while it is traced; a compiled function is a program without recursion");
+              " while it is traced; compiled functions cannot be recursive");
       auto next = world.waiting_for.find(thread);
       if (next == world.waiting_for.end()) break;
       way += cat(way.empty() ? " by way of '" : " and '", next->second->function, "'");

@@ -1,4 +1,4 @@
-// Tests of what a world keeps of variables whose owners are gone.
+// Tests of a world's variables after their owners are destroyed.
 #include "karez/api/state/world_state.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace karez {
 namespace {
 
-// Nothing asks the world meanwhile: whoever lets the last copy go sees to it.
-TEST(WorldState, ForgetsAVariableAtOnceWhenItsLastOwnerGoes) {
+// The world is not used in between: destroying the last copy deletes the variable.
+TEST(WorldState, DeletesAVariableWhenItsLastOwnerIsDestroyed) {
   World world;
   DeviceMesh mesh = world.mesh();
   {

@@ -1,4 +1,4 @@
-// Axes as users give them.
+// Axes as user arguments.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace karez {
 
-// Counted from either end, sorted; none given: all of them.
+// Axes from 0, sorted; negative ones count from the end; all axes if none is given.
 inline Ints axes_or_all(const Ints& axes, int rank) {
   Ints out = axes;
   if (out.empty()) {

@@ -1,4 +1,4 @@
-// Running one call on host bytes: find, prepare, run.
+// Evaluates one call on host bytes: finds, prepares and runs a kernel.
 #include "karez/api/trace/evaluator.h"
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace karez {
 namespace {
 
-// 64-byte aligned memory for a view, whatever its strides.
+// 64-byte aligned memory for a view with any strides.
 HostArray allocate(std::int64_t bytes) { return HostArray(TensorType{DType::b8, {std::max<std::int64_t>(bytes, 1)}}); }
 
 }  // namespace

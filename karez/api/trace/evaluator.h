@@ -1,4 +1,4 @@
-// Running one call on host bytes with the plain kernels: what the compiler folds constants with.
+// Evaluates one call on host bytes with the plain kernels; the compiler folds constants with it.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace karez {
 
-// The table lives as long as the function does.
+// The returned function shares ownership of the table.
 passes::Evaluate make_evaluator(std::shared_ptr<const kernels::KernelTable> kernels);
 
 }  // namespace karez

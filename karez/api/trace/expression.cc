@@ -1,4 +1,4 @@
-// Writing expressions: operands from outside, one world, and what does not wait to be asked for.
+// Writes expressions: operands from outside, the world and mesh, and when they are computed.
 #include "karez/api/trace/expression.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace karez {
 namespace {
 
-// Rows that hold while no array or Interactive has told of a world.
+// The op table used until an array or Interactive determines the world.
 const OpTable& builtin_ops() {
   static const OpTable rows = all_ops();
   return rows;
@@ -33,7 +33,7 @@ Array LazyValue::array() const {
   return array_;
 }
 void LazyValue::set_array(Array array) {
-  std::shared_ptr<const Expression> done;  // goes without the lock
+  std::shared_ptr<const Expression> done;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   array_ = std::move(array);
   if (producer_ != nullptr) has_user_layout_ = producer_->trace.graph.value(id).layout.has_value();
@@ -57,7 +57,7 @@ Tensor::Tensor(const Array& array)
       handle(lazy) {}
 Tensor::Tensor(const HostArray& shared) : Tensor(HostArray(shared)) {}
 Tensor::Tensor(HostArray&& moved) {
-  require(moved.valid(), "a tensor of a host array that was never made");
+  require(moved.valid(), "a tensor of an uninitialised host array");
   HostArray own = std::move(moved);
   if (!own.unique()) {
     HostArray copy(own.type());
@@ -76,7 +76,7 @@ Expression::Expression() : trace(builtin_ops(), {.name = "expression", .train = 
 
 void Expression::join_world(const std::shared_ptr<WorldState>& of) {
   require(!has_world || world.lock() == of,
-          "arrays of different worlds in one expression; what read() gives is an array of the host");
+          "arrays of different worlds in one expression; pass the host arrays that read() returns");
   if (has_world) return;
   has_world = true;
   world = of;
@@ -94,7 +94,7 @@ void Expression::require_mesh(std::string_view what) {
   if (has_mesh) return;
   const DeviceMesh* mesh = Interactive::mesh();
   require(mesh != nullptr, what,
-          " outside of a compiled function: on which mesh is not said; an operand that is an Array says it, or ",
+          " outside of a compiled function: the mesh is unknown; set it by an operand that is an Array, or by ",
           "Interactive on(mesh)");
   place_on(mesh->world, mesh->mesh);
 }

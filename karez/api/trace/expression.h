@@ -1,5 +1,4 @@
-// Tensors outside of a trace: what a word of the user's wrote, kept as a graph of its own until a value of it is
-// wanted.
+// Tensors outside of a trace: each API function writes its own graph, which is kept until one of its values is needed.
 #pragma once
 
 #include <memory>
@@ -16,17 +15,18 @@ namespace karez {
 
 struct WorldState;
 
-// A value outside of any trace. What made it goes once it is there.
+// A value outside of any trace. Its expression is dropped after the value is computed.
 struct LazyValue {
   const TensorType type;
   const HostArray host = {};              // given by the user
   const ValueId id = {};                  // in the expression that makes it
-  std::weak_ptr<const void> handle = {};  // while it lives somebody may ask for the value
+  std::weak_ptr<const void> handle = {};  // expired: the user can no longer read the value
 
-  std::shared_ptr<const Expression> producer() const;  // what makes it; null: it is there
-  Array array() const;                                 // where it is there, and not the host's
+  std::shared_ptr<const Expression> producer() const;  // the expression that makes it; null if the value exists
+  Array array() const;                                 // the value, unless it is not computed yet or is a host value
   void set_array(Array array);
-  bool has_user_layout() const;  // what made it, or what gave it, says how it lies; known once it is there
+  // Whether its expression, or the array it was given as, fixes its layout; valid after its computation.
+  bool has_user_layout() const;
   const void* identity() const;  // equal for tensors of one array
 
   LazyValue(TensorType type, HostArray host) : type(std::move(type)), host(std::move(host)) {}
@@ -44,35 +44,38 @@ struct LazyValue {
 };
 using LazyValues = std::vector<std::shared_ptr<LazyValue>>;
 
-// One word's graph (relu's; a layer's). Its input nodes are operands that stand on values outside of it, in order. It
-// keeps no world alive.
+// The graph of one API function (relu, a layer). Its input nodes are operands that refer to values outside of it, in
+// order. It keeps no world alive.
 struct Expression : std::enable_shared_from_this<Expression> {
   Expression();
 
   Trace trace;
   LazyValues operands;
-  std::vector<std::weak_ptr<LazyValue>> values;  // that tensors name
+  std::vector<std::weak_ptr<LazyValue>> values;  // of existing tensors
   std::weak_ptr<WorldState> world;
-  bool has_world = false, has_mesh = false;  // whose arrays it takes, and which mesh they lie on: the first one's
-  bool has_parameter_mesh = false;           // it is the mesh where a parameter of it is stored
-  bool complete = false;                     // the word has returned
-  int depth = 1;                             // of what is to be made before it, one upon the other
+  bool has_world = false, has_mesh = false;  // whether an operand determines its world and mesh (the first one's)
+  bool has_parameter_mesh = false;           // its mesh is the one that stores a parameter of it
+  bool complete = false;                     // the API function has returned
+  int depth = 1;                             // length of the longest chain of uncomputed expressions that ends here
 
   const Mesh& mesh() const { return trace.graph.meshes[0]; }
   ValueId operand(const std::shared_ptr<LazyValue>& value);
-  ValueId number(DType dtype, double value);  // an operand too: another number is the same expression
-  void add_value(Tensor& tensor);             // which names a value of this expression
-  void require_mesh(std::string_view what);   // for this; else that of Interactive, or an error
+  // Adds an operand too, so that expressions with other numbers have the same structure.
+  ValueId number(DType dtype, double value);
+  void add_value(Tensor& tensor);  // `tensor` is a value of this expression
+  // Requires a mesh: its own, otherwise that of Interactive, otherwise an error.
+  void require_mesh(std::string_view what);
   void place_on(const std::shared_ptr<WorldState>& of, const Mesh& mesh);
-  void place_with(const Parameter& parameter);  // where the first that the world stores is stored; operands come to it
-  LazyValues pending_values() const;            // the values that somebody may ask for, and that are not there
+  // Uses the mesh of the first parameter that the world stores; operands are transferred to it.
+  void place_with(const Parameter& parameter);
+  LazyValues pending_values() const;  // uncomputed values that the user can still read
 
  private:
   ValueId input(const std::shared_ptr<LazyValue>& value);
   void join_world(const std::shared_ptr<WorldState>& of);
 };
 
-// More than so many words, one upon the other, do not wait to be asked for: programs stay small, and memory bounded.
+// Longer chains of expressions are computed immediately, which keeps programs small and memory bounded.
 inline constexpr int max_expression_depth = 64;
 
 }  // namespace karez

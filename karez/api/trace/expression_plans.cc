@@ -1,5 +1,5 @@
-// From expressions to a call: gather what is wanted, find the program of that structure or write and compile it, and
-// call it.
+// From expressions to a call: collects the needed expressions, finds the program of that structure or writes and
+// compiles it, and calls it.
 #include "karez/api/trace/expression_plans.h"
 #include "karez/api/namespace.h"
 
@@ -17,7 +17,7 @@
 
 namespace karez {
 
-// Expressions in an order in which operands are made before they are taken.
+// Expressions in dependency order: operands are made before they are used.
 struct ExpressionProgram {
   // A value of a part, or an argument.
   struct ValueSource {
@@ -32,23 +32,23 @@ struct ExpressionProgram {
   std::vector<Part> parts;
   LazyValues arguments;
   std::vector<ValueSource> results;                                  // distinct
-  std::vector<std::pair<std::shared_ptr<LazyValue>, int>> bindings;  // who gets which of them
+  std::vector<std::pair<std::shared_ptr<LazyValue>, int>> bindings;  // values, each with the index of its result
 };
 
 namespace {
 
 constexpr std::size_t max_plans = 256;
-constexpr std::int64_t largest_whole_result = 64 << 10;      // in bytes of the whole value, the same on every rank
-constexpr std::int64_t max_bytes = std::int64_t{256} << 20;  // of the values of programs kept
+constexpr std::int64_t largest_whole_result = 64 << 10;      // in bytes of the whole value, equal on every rank
+constexpr std::int64_t max_bytes = std::int64_t{256} << 20;  // of the values of cached programs
 
-// Puts a program together. What lies on another mesh is left out and listed.
+// Assembles a program. Operands that must be computed on another mesh are left out and listed in `elsewhere`.
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(const Mesh& mesh) : mesh_(mesh) {}
 
   void add(const std::shared_ptr<const Expression>& wanted) {
-    std::vector<std::pair<std::shared_ptr<const Expression>, std::size_t>>
-        stack;  // and how many of its operands are seen to
+    // With each expression the number of its operands already handled.
+    std::vector<std::pair<std::shared_ptr<const Expression>, std::size_t>> stack;
     enter(stack, wanted);
     while (!stack.empty()) {
       auto& [expression, next] = stack.back();
@@ -118,7 +118,7 @@ void put(std::string& key, const Mesh& mesh) {
   for (DeviceName device : mesh.devices) put(key, device.rank), put(key, device.device);
 }
 
-// Whether its errors may come at a launch (an index out of range), so that its line must be the user's own.
+// Whether the node may fail in a launch (an index out of range), so that its line must be the user's own.
 bool may_fail(const Graph& graph, const Node& node) {
   return std::any_of(node.inputs.begin(), node.inputs.end(),
                      [&](ValueId in) { return !is_float(graph.type(in).dtype) && graph.type(in).dtype != DType::b8; });
@@ -128,7 +128,7 @@ void put(std::string& key, const Expression& expression, bool lines) {
   const Graph& graph = expression.trace.graph;
   for (const Node& node : graph.nodes) {
     key += node.op->name;
-    if (node.op->role == Role::source) continue;  // its operand says more
+    if (node.op->role == Role::source) continue;  // its operand has more information
     key += node.attrs.print();
     key += node.path;
     for (const Graph& region : node.regions) key += graph::print(region);
@@ -145,7 +145,7 @@ void put(std::string& key, const Expression& expression, bool lines) {
   }
 }
 
-// All that the plan depends on.
+// A key with everything that the plan depends on.
 std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines) {
   std::string key;
   put(key, mesh);
@@ -173,8 +173,8 @@ std::int64_t bytes_of(const ExpressionProgram& program) {
   return bytes;
 }
 
-// Along which axes of the mesh the values of a program are divided: as an operand is divided, so may be what is made of
-// it. It follows from types and layouts alone, so that all ranks find the same.
+// The mesh axes along which the values of a program may be split: those of its operands. They depend only on types and
+// layouts, so that all ranks find the same.
 class DividedAxes {
  public:
   DividedAxes(const ExpressionProgram& program, const Mesh& mesh) : program_(program), mesh_(mesh) {
@@ -185,8 +185,8 @@ class DividedAxes {
     for (const ExpressionProgram::Part& part : program.parts) add(part);
   }
 
-  // The names of those along which the planner may divide this result, "data+model"; none: it is small or laid by the
-  // user, or its operands are whole.
+  // The names of the axes along which the planner may split this result, "data+model"; empty if it is small, the user
+  // fixed its layout, or its operands are whole.
   std::string of_result(const ExpressionProgram::ValueSource& source) const {
     if (source.part < 0) return {};
     const Value& value = program_.parts[static_cast<std::size_t>(source.part)].expression->trace.graph.value(source.id);
@@ -245,7 +245,7 @@ class DividedAxes {
   std::vector<ById<ValueId, Axes>> made_;  // by part
 };
 
-// One expression's nodes, into the trace that is open.
+// Writes one expression's nodes into the open trace.
 ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<const ValueId> operands) {
   const Graph& graph = expression.trace.graph;
   ById<ValueId, ValueId> now(graph.values.size());
@@ -275,7 +275,7 @@ ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<c
 
 std::vector<Tensor> write(const ExpressionProgram& program, std::span<const Tensor> arguments) {
   Trace& t = Trace::current();
-  const Mesh mesh = t.graph.meshes[0];  // a copy, as more may come
+  const Mesh mesh = t.graph.meshes[0];  // a copy, since more meshes may be added
   const DividedAxes divided(program, mesh);
   std::vector<ById<ValueId, ValueId>> made;
   const auto value = [&](const ExpressionProgram::ValueSource& source) {
@@ -303,13 +303,13 @@ std::vector<Argument> arguments_of(const ExpressionProgram& program) {
       out.emplace_back(std::move(array));
     } else {
       out.emplace_back(value->host);
-      out.back().donated = true;  // nobody writes it: it is ours
+      out.back().donated = true;  // its bytes are never written
     }
   }
   return out;
 }
 
-// The plan of this structure, the last of the list.
+// The plan of this structure; moves it to the end of the list.
 ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, const ExpressionProgram& program,
                                const SourceLine& where) {
   auto& plans = known.plans;
@@ -328,7 +328,7 @@ ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, con
   }
   auto traced = std::make_shared<const ExpressionProgram*>(nullptr);
   Body body = [traced](std::span<const Tensor> arguments) { return write(**traced, arguments); };
-  // The world keeps the function, so the function keeps no world.
+  // The world owns the function, so the function must not own the world.
   const DeviceMesh borrowed{std::shared_ptr<WorldState>(std::shared_ptr<void>(), on.world.get()), on.mesh};
   ++known.compiled;
   plans.push_back({std::move(key), Function(borrowed, -1, std::move(body), {.name = "expression", .keep = 1}, where),
@@ -344,12 +344,12 @@ void call(ExpressionPlans& known, const DeviceMesh& on, const ExpressionProgram&
     for (const auto& [value, result] : program.bindings)
       value->set_array(future.value(static_cast<std::size_t>(result)));
   } catch (...) {
-    if (!known.plans.empty() && &known.plans.back() == &plan) known.plans.pop_back();  // it may have no plan at all
+    if (!known.plans.empty() && &known.plans.back() == &plan) known.plans.pop_back();  // compilation may have failed
     throw;
   }
 }
 
-// With the plans' mutex.
+// Requires the plans' mutex.
 void run_on(ExpressionPlans& known, const DeviceMesh& on, const LazyValues& wanted,
             const std::shared_ptr<const Expression>& updating, const SourceLine& where) {
   while (true) {
@@ -380,7 +380,7 @@ template <class Act> void with_source_line(const SourceLine& where, Act act) {
   }
 }
 
-// A tensor that is read: with several ranks all of them compute it, or none.
+// The type of a tensor that is read: with several ranks all of them compute it, or none.
 using Reading = const TensorType*;
 
 void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& updating,
@@ -389,15 +389,14 @@ void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& 
     require(from == nullptr || from->complete, "a tensor of a function whose gradient is being taken has no bytes yet");
     const DeviceMesh on = mesh_of(from.get());
     require(on.world->holder.load() != std::this_thread::get_id(),
-            "a tensor is asked for while its world compiles on this thread: an initialiser or an op's own rule may not "
+            "a tensor is read while its world compiles on this thread: an initialiser or a rule of an op must not "
             "compute or read");
     std::lock_guard lock(on.world->expression_plans->mutex);
     if (reading != nullptr && !on.world->ranks.alone())
-      agree_on_op(*on.world,
-                  {.what = cat("a read of ", *reading, ", which is computed for it"),
-                   .where = where,
-                   .advice = "what is computed outside of compiled functions is computed by all of them: read "
-                             "it on each, and print it on one"});
+      agree_on_op(*on.world, {.what = cat("a read of ", *reading, ", which is computed for it"),
+                              .where = where,
+                              .advice = "values outside of compiled functions are computed by all ranks: read them on "
+                                        "every rank, and print them on one"});
     run_on(*on.world->expression_plans, on, wanted, updating, where);
   });
 }
@@ -407,7 +406,8 @@ void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& 
 std::shared_ptr<WorldState> world_of(const Expression& expression) {
   auto alive = expression.world.lock();
   require(alive != nullptr,
-          "a tensor of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
+          "a tensor of a world that no longer exists: read it while the World, or a mesh, function or future of it, is "
+          "alive");
   return alive;
 }
 
@@ -415,7 +415,7 @@ DeviceMesh mesh_of(const Expression* expression) {
   if (expression != nullptr && expression->has_mesh) return {world_of(*expression), expression->mesh()};
   const DeviceMesh* scope = Interactive::mesh();
   require(scope != nullptr,
-          "on which mesh this is computed is not said: no operand is an Array; Interactive on(mesh) says it");
+          "the mesh of this computation is unknown: no operand is an Array; set it by Interactive on(mesh)");
   require(expression == nullptr || !expression->has_world || world_of(*expression) == scope->world,
           "a tensor of another world than that of the innermost Interactive");
   return *scope;
@@ -437,8 +437,8 @@ void run_now(const std::shared_ptr<Expression>& expression, const SourceLine& wh
 Array Tensor::array(SourceLine where) const {
   require(lazy != nullptr || !id.valid(), "a tensor ", type,
           " of a program that is being traced has no bytes: return it from the function, and read ",
-          "what a call gives\n  at ", karez::print(where));
-  require(lazy != nullptr, "a tensor that was never made is read\n  at ", karez::print(where));
+          "the result of a call\n  at ", karez::print(where));
+  require(lazy != nullptr, "an uninitialised tensor is read\n  at ", karez::print(where));
   if (Array known = lazy->array(); known.valid()) return known;
   run({lazy}, where);
   return lazy->array();

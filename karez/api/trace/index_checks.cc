@@ -1,4 +1,4 @@
-// Indices that a function takes as arguments, looked at before a launch.
+// Finds index arguments of a function, and checks them before a launch.
 #include "karez/api/trace/index_checks.h"
 
 #include <charconv>
@@ -9,7 +9,8 @@
 namespace karez {
 namespace {
 
-// The value whose elements this one has, each at least once: what only moves them is passed by.
+// The value with the elements that this one contains, each at least once: skips nodes that only move or repeat
+// elements.
 ValueId elements_of(const Graph& graph, ValueId value) {
   while (true) {
     const Node& node = graph.node(graph.value(value).producer);
@@ -33,7 +34,7 @@ std::optional<std::int64_t> constant_of(const Graph& graph, ValueId value) {
   return static_cast<double>(whole) == number ? std::optional(whole) : std::nullopt;
 }
 
-// "arg3": 3.
+// The number of an argument: 3 for "arg3".
 std::optional<int> argument_of(const Node& node) {
   if (node.op->role != Role::source || !node.attrs.has("name")) return std::nullopt;
   const std::string& name = node.attrs.text("name");
@@ -81,7 +82,7 @@ void IndexCheck::validate(const std::vector<Argument>& arguments, bool alone) co
       const std::int64_t index = elements[static_cast<std::size_t>(i)];
       return (index < 0 || index >= limit) && index != ignored;
     };
-    bool any = false;  // a loop without a branch, as all are right but for a mistake
+    bool any = false;  // a loop without branches, since usually all indices are valid
     for (std::int64_t i = 0; i < count; ++i) any |= wrong(i);
     for (std::int64_t i = 0; any; ++i) {
       if (!wrong(i)) continue;

@@ -1,4 +1,4 @@
-// Indices that a function takes as arguments, looked at before a launch.
+// Checks index arguments of a function before a launch.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,22 @@
 
 namespace karez {
 
-// Every element of argument `number` indexes a table of `limit` rows, or is `ignored`.
+// Every element of argument `number` must index a table of `limit` rows, or be `ignored`.
 struct IndexCheck {
   int argument = 0;
   std::int64_t limit = 0;
   std::optional<std::int64_t> ignored;
   std::string name;   // "the index", "cross_entropy's label"
-  std::string where;  // the node's, with the user's line
+  std::string where;  // the node, with the user's line
 
-  // Throws (kind data) with the first element that is neither. A part that one rank gives is left to its kernels,
-  // unless that rank is alone.
+  // Throws (kind data) with the first element that is neither. If the argument is one rank's part, only the kernels
+  // check it, unless that rank is the only one.
   void validate(const std::vector<Argument>& arguments, bool alone) const;
 };
 
-// Of a traced program: the arguments whose elements are indices as they are, or indices but for one value that a select
-// takes out (the label of cross_entropy that is ignored). An index that is computed otherwise its kernel checks.
+// The index arguments of a traced program: their elements are used as indices directly, or except for one value that a
+// select replaces (the ignored label of cross_entropy). Indices that are computed in any other way are checked by their
+// kernels.
 std::vector<IndexCheck> index_checks(const Graph& graph);
 
 }  // namespace karez

@@ -1,4 +1,4 @@
-// Regions of a trace: what a body wrote behind the program so far is cut off and closed.
+// Regions of a trace: the nodes that a body wrote are moved from the graph into a graph of their own.
 #include <algorithm>
 
 #include "karez/api/namespace.h"
@@ -7,7 +7,7 @@
 namespace karez {
 namespace {
 
-// What belongs to the whole program, wherever it was first asked for.
+// Inputs and variables belong to the whole program, even if the body reads them first.
 bool stays_outside(const Node& node) { return node.op->role == Role::source || node.op->role == Role::state; }
 
 }  // namespace
@@ -29,7 +29,7 @@ Trace::Region Trace::region(const std::string& name, const std::vector<TensorTyp
     results = body(arguments);
   }
   for (const auto& versions : versions_) updates -= versions.size() - 1;
-  require(updates == 0, name, ": its body updates a variable; hand it on as a carry, and update behind it");
+  require(updates == 0, name, ": its body updates a variable; pass it on as a carry, and update it afterwards");
 
   std::vector<Node> nodes(graph.nodes.begin() + static_cast<std::ptrdiff_t>(first_node), graph.nodes.end());
   const std::vector<Value> values(graph.values.begin() + static_cast<std::ptrdiff_t>(first_value), graph.values.end());
@@ -40,10 +40,10 @@ Trace::Region Trace::region(const std::string& name, const std::vector<TensorTyp
     return values[static_cast<std::size_t>(id.index) - first_value];
   };
 
-  // Back outside: inputs and variables that the body was the first to ask for.
+  // Moves inputs and variables that the body was the first to read back to the outer graph.
   ById<ValueId, ValueId> outside(first_value + values.size());
   for (ValueId id : ById<ValueId, bool>(first_value).ids()) outside[id] = id;
-  const std::size_t own = types.size();  // the first nodes: stand-ins for the arguments
+  const std::size_t own = types.size();  // the first nodes are placeholders for the arguments
   for (std::size_t n = own; n < nodes.size(); ++n) {
     if (!stays_outside(nodes[n])) continue;
     Node node = nodes[n];
@@ -84,7 +84,7 @@ Trace::Region Trace::region(const std::string& name, const std::vector<TensorTyp
   for (std::size_t n = own; n < nodes.size(); ++n) {
     Node& node = nodes[n];
     if (stays_outside(node)) continue;
-    require(node.op->role != Role::transfer, name, ": its body lies on several placements; it must lie on one");
+    require(node.op->role != Role::transfer, name, ": its body is on several placements; it must be on one");
     for (ValueId& in : node.inputs) in = now[in];
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       Value value = value_of(node.outputs[i]);

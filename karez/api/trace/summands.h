@@ -1,5 +1,5 @@
-// Arrays that are Partial: devices hold their summands as rows of one more dimension, which a program that takes the
-// array sums up.
+// Partial arrays: devices store their summands as rows of an additional dimension, and a program that takes the array
+// adds them up.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace karez {
 
-// How the rows lie together: f32[5, 4; sum@data] on two devices is f32[2@data, 5, 4].
+// The type and layout of these rows: f32[5, 4; sum@data] on two devices is stored as f32[2@data, 5, 4].
 struct Summands {
   TensorType type;
   Layout layout;
   sbp::Reduce reduce = sbp::Reduce::sum;
 };
-std::optional<Summands> summands_of(const TensorType& type, const Mesh& mesh,
-                                    const Layout& layout);  // none: it is not Partial
+// None if the array is not Partial.
+std::optional<Summands> summands_of(const TensorType& type, const Mesh& mesh, const Layout& layout);
 
-// An array that lies on the builder's mesh.
+// The value of an array on the builder's mesh.
 ValueId array_value(graph::Builder& b, std::string_view name, const TensorType& type, const Mesh& mesh,
                     const Layout& layout);
 

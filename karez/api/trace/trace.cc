@@ -1,4 +1,4 @@
-// A trace: joining parameters, numbers and random state to the graph that is being written.
+// A trace: adds parameters, numbers and random state to the graph that is being written.
 #include "karez/api/trace/trace.h"
 #include "karez/api/namespace.h"
 
@@ -18,7 +18,7 @@
 namespace karez {
 namespace {
 
-// A global of each thread: the trace that it is writing. Scope alone touches it.
+// Per thread: the trace that it is writing. Only Scope changes it.
 thread_local Trace* current_trace = nullptr;
 
 }  // namespace
@@ -40,8 +40,7 @@ std::int64_t Tensor::size(int dimension) const {
 }
 
 const Tensor& Tensors::only() const {
-  require(list.size() == 1, "a function gives ", list.size(),
-          " tensors where one is wanted; take one of them: f(x)[0]");
+  require(list.size() == 1, "a function returns ", list.size(), " tensors, but one is required; select one: f(x)[0]");
   return list[0];
 }
 
@@ -141,7 +140,7 @@ std::optional<int> Trace::rule_mesh(const std::string& path) {
     if (path.empty() || !base::Glob(rule.module).matches(path)) continue;
     rule.matched = true;
     require(ErrorKind::device, found == nullptr || found->mesh == rule.mesh, "placements: '", path, "' is matched by '",
-            found == nullptr ? "" : found->module, "' and by '", rule.module, "', which lie on different devices");
+            found == nullptr ? "" : found->module, "' and by '", rule.module, "', which are on different devices");
     found = &rule;
   }
   if (found == nullptr) return {};
@@ -173,14 +172,14 @@ ValueId Trace::value(const Term& term, DType dtype) {
       if (trace.owns(t)) return t.id;
       if (t.lazy != nullptr && trace.expression != nullptr) return trace.expression->operand(t.lazy);
       require(t.lazy == nullptr, "a tensor ", t.type,
-              " from outside is no part of the program that is being traced: make it an argument of the ",
+              " from outside is not part of the program that is being traced: make it an argument of the ",
               "function, or keep it in a parameter");
-      require(t.id.valid(), "a tensor that was never made");
+      require(t.id.valid(), "an uninitialised tensor");
       require(trace.expression == nullptr, "a tensor ", t.type,
               " of a program that was traced is used outside of it, where it has no bytes: return ",
-              "it from the function, and compute with what a call gives");
+              "it from the function, and compute with the result of a call");
       fail("a tensor ", t.type,
-           " belongs to another trace: a compiled function computes with what it is given and what it makes; keep a "
+           " belongs to another trace: a compiled function uses only its arguments and values that it makes; keep a "
            "value ",
            "between calls in a parameter");
     }
@@ -195,9 +194,8 @@ ValueId Trace::value(const Term& term, DType dtype) {
   const ValueId out = std::visit(Visit{*this, dtype}, term.value);
   if (!term.stands_for_number()) return out;
   require(ErrorKind::type, term.as_number != Term::AsNumber::wide || dtype != DType::i32,
-          "a number of this call is no i32: it does not fit; give one within ",
-          std::numeric_limits<std::int32_t>::min(), " to ", std::numeric_limits<std::int32_t>::max(),
-          ", or arrays of i64");
+          "a number of this call does not fit i32; give one from ", std::numeric_limits<std::int32_t>::min(), " to ",
+          std::numeric_limits<std::int32_t>::max(), ", or arrays of i64");
   return build::cast(builder, out, dtype);
 }
 
@@ -207,7 +205,7 @@ std::string Trace::path_of(const Parameter& parameter) const {
 }
 
 std::size_t Trace::join(const Parameter& parameter) {
-  require(parameter != Parameter(), "a parameter that was never made");
+  require(parameter != Parameter(), "an uninitialised parameter");
   if (expression != nullptr) expression->place_with(parameter);
   auto known = std::find(parameters_.begin(), parameters_.end(), parameter);
   auto index = static_cast<std::size_t>(known - parameters_.begin());
@@ -220,8 +218,8 @@ std::size_t Trace::join(const Parameter& parameter) {
     return std::any_of(graph.variables.begin(), graph.variables.end(),
                        [&](const Variable& v) { return v.name == key; });
   };
-  while (taken()) key = key_of(path, ++ordinal);  // by one whose path was another when it joined
-  // By its own path, which begins with its module's: it may be read outside of the module first.
+  while (taken()) key = key_of(path, ++ordinal);  // by a parameter that had another path when it joined
+  // By its own path, which includes its module's: it may be read outside of the module first.
   std::optional<int> mesh = rule_mesh(path);
   if (!mesh && has_placements() && options_.stored)
     if (auto stored = options_.stored(parameter)) mesh = number_of(*stored);
@@ -242,7 +240,7 @@ ValueId Trace::read(const Parameter& parameter) {
 }
 
 void Trace::update(const Parameter& parameter, ValueId value) {
-  std::size_t index = join(parameter);  // an update of what nobody read begins here too
+  std::size_t index = join(parameter);  // also for a parameter that was not read before
   require(graph.type(value) == parameter.type(), "parameter '", parameter.name(), "' is ", parameter.type(),
           "; its update is ", graph.type(value));
   accessed_.push_back(index);
@@ -259,7 +257,7 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
     const auto& versions = versions_[join(parameter)];
     out.push_back(versions.back().value);
     if (versions.size() == 1) continue;
-    // From the loss back, up to versions of this parameter and to what no gradient passes.
+    // Searches backwards from the loss, up to versions of this parameter and to nodes at which gradients stop.
     std::vector<std::pair<std::size_t, NodeId>> found;  // number of the version, its reader
     ById<ValueId, bool> seen(graph.values.size());
     std::vector<std::pair<ValueId, NodeId>> stack = {{loss, NodeId()}};
@@ -285,8 +283,8 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
     };
     require(found.size() == 1, "the loss reads two versions of parameter '", parameter.name(), "': an older one in ",
             said(found.front()), ", and in ", said(found.back()),
-            " what an update made of it; a gradient is taken at one version: update behind the loss, or put a ",
-            "stop_gradient round one of the reads");
+            " the result of an update; a gradient is taken at one version: update after the loss, or apply ",
+            "stop_gradient to one of the reads");
     out.back() = versions[found.front().first].value;
   }
   return out;
@@ -316,7 +314,7 @@ void Trace::store(const Parameter& parameter, const Layout& layout) {
   Variable& variable = graph.variables[join(parameter)];
   if (variable.mesh == 0) variable.mesh = graph.value(variable.read).mesh = resolve_mesh(variable.read);
   const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-  require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is wanted as ",
+  require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is requested as ",
           sbp::print(variable.type, mesh, layout), ", but an earlier with_layout or rule stores it as ",
           variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string());
   variable.stored = layout;
@@ -392,7 +390,7 @@ void Trace::step(const Parameter& parameter, ValueId next) {
          build::select(builder, build::broadcast_to(builder, apply, parameter.shape()), next, read(parameter)));
 }
 
-// After enough good steps the scale grows; a bad one makes it smaller.
+// Increases the scale after enough good steps, decreases it after a bad one.
 void Trace::adjust_scale() {
   if (!non_finite_.valid()) return;
   const auto& [state, options] = *options_.scaling;

@@ -1,4 +1,4 @@
-// A trace: the graph that a user's function is writing while it runs, and what the function joined to it.
+// A trace: the graph that a user's function writes while it runs, and the parameters and numbers it uses.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace karez {
 
 std::uint64_t next_trace_number();
 
-// A number that the host may change between launches (a learning rate): an input of the graph, read anew for each
+// A number that the host may change between launches (a learning rate): an input of the graph, read again for each
 // launch.
 struct HostScalar {
   std::string name;
@@ -32,13 +32,14 @@ struct HostScalar {
   ValueId id;
 };
 
-// How many sites a thread has assigned to variables, and how many of its worlds are alive. When the last of them ends,
-// sites count from 0 again.
+// The number of sites that a thread has assigned to variables, and of its worlds that exist. When the last of these
+// ends, sites count from 0 again.
 struct Sites {
   std::atomic<std::int64_t> next = 0;
   std::atomic<int> worlds = 0;
   std::mutex mutex;
-  std::map<std::string, int> made;  // parameters by site, guarded by the mutex: a world may end on another thread
+  // Number of parameters by site, guarded by the mutex: a world may end on another thread.
+  std::map<std::string, int> made;
   void restart();
 };
 class SitesReference {
@@ -52,26 +53,28 @@ class SitesReference {
   std::shared_ptr<Sites> sites_;
 };
 
-// The name under which a program or a session holds a parameter: its own, or "w#1" for the second of those called w. No
-// parameter's name has '#'.
+// The name of a parameter in a program or session: its own, or "w#1" for the second of those named w. No parameter's
+// own name contains '#'.
 std::string key_of(const std::string& name, int ordinal);
 
-// The state of random numbers, i64[2] = (seed, step): a variable of every world whose functions draw some.
+// The state of random numbers, i64[2] = (seed, step): a variable of every world with a function that draws random
+// numbers.
 Parameter random_counter();
 
-// i64[2] = (seed, 0), and what a variable begins with, in a program that makes it.
+// i64[2] = (seed, 0), and the first value of a variable, in a program that creates variables.
 ValueId first_random_state(Builder& b, std::uint64_t seed);
 ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state);
 
-// Modules and parameters that lie on a mesh of their own.
+// Modules and parameters that are placed on a mesh of their own.
 struct TracePlacement {
   std::string module;  // a glob
   Mesh mesh;
   bool matched = false;
 };
 
-// What a dynamic loss scale is made of, one for each mesh of a world whose functions want one: f32[] that losses are
-// multiplied by, i64[] good steps since it last changed. From the second mesh on they are numbered: "amp.scale.2".
+// The variables of a dynamic loss scale, one pair for each mesh of a world with a function that scales losses: the
+// factor f32[] of losses, and the number i64[] of good steps since it last changed. From the second mesh on they are
+// numbered: "amp.scale.2".
 struct LossScaleState {
   Parameter scale, good;
   explicit LossScaleState(std::size_t number);
@@ -81,10 +84,10 @@ struct TraceOptions {
   std::string name = "main";
   Mesh mesh = Mesh::of({});
   std::vector<TracePlacement> placements = {};
-  std::function<std::optional<Mesh>(const Parameter&)> stored =
-      {};                  // where an earlier function has put a variable, if one has
-  bool train = true;       // dropout acts, and advances the counter of random numbers
-  Parameter counter = {};  // of random numbers; none: one of its own
+  // The mesh of a variable that an earlier function has stored.
+  std::function<std::optional<Mesh>(const Parameter&)> stored = {};
+  bool train = true;       // dropout is active, and advances the counter of random numbers
+  Parameter counter = {};  // of random numbers; none: a new one
   std::optional<std::pair<LossScaleState, LossScale>> scaling = {};  // of losses
 };
 
@@ -96,7 +99,7 @@ class Trace {
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  // While one lives, its trace is the thread's current one; ends may nest.
+  // During its lifetime, its trace is the thread's current one; scopes nest.
   class Scope {
    public:
     explicit Scope(Trace& trace);
@@ -108,91 +111,94 @@ class Trace {
     Trace* before_;
   };
   static Trace* open();     // the thread's current one, or null
-  static Trace& current();  // none open: an error
+  static Trace& current();  // an error if none is open
 
   graph::Graph graph;
   Builder builder;
 
-  // Whose graph this is where it is none of a compiled function's but what one word of the user's wrote outside of them
-  // (expression.h). Operands and numbers are inputs of it then, and its values are lazy.
+  // The expression that owns this graph, if an API function outside of compiled functions writes it (expression.h).
+  // Operands and numbers are then inputs of the graph, and its values are lazy.
   Expression* expression = nullptr;
-  void configure(const graph::OpTable& ops, const Mesh& mesh, const Parameter& counter);  // it has begun without
+  // For a trace that began without them.
+  void configure(const graph::OpTable& ops, const Mesh& mesh, const Parameter& counter);
 
   std::uint64_t number() const { return number_; }
-  const Mesh& mesh() const {
-    return graph.meshes[static_cast<std::size_t>(builder.mesh)];
-  }                                                       // where new variables and inputs lie
-  int number_of(const Mesh& mesh);                        // of a placement in the graph; never 0, which is no decision
-  std::optional<int> rule_mesh(const std::string& path);  // the placement that the rules give it, if one matches
+  // The mesh of new variables and inputs.
+  const Mesh& mesh() const { return graph.meshes[static_cast<std::size_t>(builder.mesh)]; }
+  int number_of(const Mesh& mesh);                        // of a placement in the graph; never 0, which means undecided
+  std::optional<int> rule_mesh(const std::string& path);  // the placement from the rules, if one matches
   int place_of(const std::string& path) { return rule_mesh(path).value_or(scope); }
   int scope = 0;                    // of the innermost Placed; 0: none
-  int resolve_mesh(ValueId value);  // where it lies; an undecided value goes on the mesh at hand
+  int resolve_mesh(ValueId value);  // its mesh; an undecided value is assigned to the current mesh
   bool has_placements() const { return graph.meshes.size() > 1 || !options_.placements.empty(); }
-  std::vector<std::string>
-      remat;  // globs of FunctionOptions::remat, also of functions whose bodies are written into this trace
+  // Globs of FunctionOptions::remat, including those of functions with bodies inlined into this trace.
+  std::vector<std::string> remat;
   bool training() const { return options_.train; }
 
   Tensor input(std::string_view name, const TensorType& type);
-  Tensor prefetched_input(std::string_view name, const TensorType& type);  // fed by a source that takes its time
-  // An array that lies on a mesh. Where that is none of this trace's, it travels to the trace's own first: the program
-  // does not follow it.
+  Tensor prefetched_input(std::string_view name, const TensorType& type);  // read from a source that may be slow
+  // An array on a mesh. If that is not a mesh of this trace, it is transferred to the trace's own mesh first.
   Tensor array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout);
   Tensor tensor(ValueId id) const;
-  // The operand as a value here: a tensor of another trace is an error, a parameter is read, a number takes `dtype`.
+  // The operand as a value of this trace: a tensor of another trace is an error, a parameter is read, a number takes
+  // `dtype`.
   ValueId value(const Term& term, DType dtype);
   ValueId value(const Term& term) { return value(term, term.stands_for_number() ? dtype_of(term) : DType::f32); }
-  bool contains(const Term& term) const;   // it is a tensor of this trace
-  DType dtype_of(const Term& term) const;  // of a number: f32, i64 or bool
+  bool contains(const Term& term) const;   // whether it is a tensor of this trace
+  DType dtype_of(const Term& term) const;  // for a number: f32, i64 or bool
 
-  // What parameters are called in this program, where that is not their name: rules and placements match it. Of the
-  // function whose body is being written, which may be one inside of another.
+  // The paths of parameters in this program if they differ from their names: rules and placements match them. They
+  // belong to the function that is being traced, which may be an inlined one.
   std::map<Parameter::Identity, std::string, std::owner_less<Parameter::Identity>> paths;
   std::string path_of(const Parameter& parameter) const;
 
-  // A parameter's value: what is stored, or what this trace has updated it to. One `variable` node for each and trace.
+  // A parameter's value: the stored one, or the latest update of this trace. One `variable` node for each parameter and
+  // trace.
   ValueId read(const Parameter& parameter);
   void update(const Parameter& parameter, ValueId value);
-  // What grad gives for a parameter that the loss does not depend on: zeros that are no gradient to an optimiser.
+  // Marks the result of grad for a parameter that the loss does not depend on: optimisers do not treat these zeros as a
+  // gradient.
   void mark_no_gradient(const Tensor& zeros) { no_gradients_.insert(zeros.id); }
-  // Nor is a tensor that was never made.
+  // False for an uninitialised tensor, too.
   bool has_gradient(const Tensor& grad) const {
     return (grad.id.valid() || grad.lazy != nullptr) && (!owns(grad) || no_gradients_.count(grad.id) == 0);
   }
-  // The version of each parameter that the loss read, the latest where it read none; one it read in two versions is an
-  // error with both lines. What a read makes of a version by comparing, indexing or stop_gradient counts for nothing,
-  // as for a gradient.
+  // The version of each parameter that the loss read, or the latest if it read none; two versions are an error with
+  // both lines. As for gradients, values derived from a version by comparison, indexing or stop_gradient do not count
+  // as reads.
   std::vector<ValueId> versions_read(ValueId loss, const std::vector<Parameter>& parameters);
-  // Those of which a version lies behind the value, where gradients pass; in the order of `parameters`.
+  // Parameters with a version that the value depends on through gradients, in the order of `parameters`.
   std::vector<Parameter> ancestor_parameters(ValueId value) const;
-  // Versions that a gradient does not look behind: an op without gradient made them, an optimiser's.
+  // Versions at which gradients stop: an op without gradient, such as an optimiser's, made them.
   const std::vector<ValueId>& gradient_stops() const { return gradient_stops_; }
-  // How the parameter is stored, like a rule for it alone; one that says otherwise, before or after, is an error.
+  // Fixes the parameter's stored layout, like a rule for this parameter; a different layout, before or after, is an
+  // error.
   void store(const Parameter& parameter, const Layout& layout);
-  // The value of a number that changes between launches. `owner` tells two of one name apart: the second is called
+  // The value of a number that changes between launches. `owner` distinguishes two of one name: the second is named
   // "sgd.lr#1".
   ValueId host_scalar(const std::string& name, DType dtype, const void* owner, std::function<double()> value);
-  // The state of random numbers, i64[2] = (seed, step); reading it makes this function advance the step when it is
-  // done.
+  // The state of random numbers, i64[2] = (seed, step); after a read, this function advances the step at its end.
   ValueId random_state();
-  // With a loss scale gradients are taken of the loss times it. What is not finite among them stops the updates behind
-  // them.
+  // With a loss scale, gradients are taken of the loss times the scale. A gradient that is not finite prevents the
+  // updates that follow.
   bool scales_losses() const { return options_.scaling.has_value() && expression == nullptr; }
   ValueId loss_scale();
-  ValueId unscale(ValueId gradient);  // looked through for what is not finite
-  // Whether an optimiser's update is applied, bool[]: all gradients until here are finite. None without a loss scale.
+  ValueId unscale(ValueId gradient);  // also checks that it is finite
+  // Whether an optimiser's update is applied, bool[]: all gradients so far are finite. None without a loss scale.
   ValueId update_condition();
-  // An optimiser's update, where it is applied; of a node that does not ask itself. No gradient looks behind it.
+  // An optimiser's update under update_condition, for a node that does not test the condition itself. Gradients stop at
+  // it.
   void step(const Parameter& parameter, ValueId next);
-  std::int64_t site();  // of the next random node: module path plus ordinal
+  std::int64_t site();  // of the next random node: module path and ordinal
 
-  // Another function's body, written into this trace: dropout acts in it if `train` says so, and its placements hold in
-  // it beside those around it. Returns which variables it read or updated.
+  // Writes another function's body into this trace: `train` sets whether dropout is active in it, and its placements
+  // apply in addition to the enclosing ones. Returns the variables that it read or updated.
   std::vector<std::size_t> inlined(bool train, const std::vector<TracePlacement>& placements,
                                    const std::function<void()>& body);
 
-  // A part of the program as a region: what `body` writes and makes of its arguments. What it reads of outside becomes
-  // arguments behind them, which `captured` lists; inputs and variables that it joins stay outside. It may not update
-  // variables. What it made exists inside of it alone.
+  // Writes a part of the program as a region: the results that `body` computes from its arguments. Outer values that it
+  // reads become additional arguments, listed in `captured`; inputs and variables that it uses stay outside. It must
+  // not update variables. Its values exist only inside the region.
   struct Region {
     graph::Graph graph;
     std::vector<ValueId> captured;
@@ -200,42 +206,42 @@ class Trace {
   Region region(const std::string& name, const std::vector<TensorType>& arguments,
                 const std::function<std::vector<ValueId>(std::span<const ValueId>)>& body);
 
-  // Names the outputs "out0", "out1", ..., those of with_layout in their layouts, and advances the random state if it
-  // was used.
+  // Names the outputs "out0", "out1", ..., with the layouts of with_layout, and advances the random state if it was
+  // used.
   void finish(const std::vector<Tensor>& outputs);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }  // in the order of Graph::variables
   const std::vector<HostScalar>& host_scalars() const { return host_scalars_; }
 
  private:
-  void require_matched(std::size_t first) const;  // of the placements, from number `first` on
+  void require_matched(std::size_t first) const;  // checks the placements from number `first` on
 
   void adjust_scale();
 
   bool owns(const Tensor& tensor) const;
 
   TraceOptions options_;
-  std::uint64_t number_;                  // of the innermost region that is being written, if one is
-  std::vector<std::uint64_t> enclosing_;  // numbers outside of it
+  std::uint64_t number_;                  // of the innermost region that is being written, if any
+  std::vector<std::uint64_t> enclosing_;  // numbers of the regions and the trace around it
   std::vector<Parameter> parameters_;
   struct Version {
     ValueId value;
     bool read = false;
   };
-  std::size_t join(const Parameter& parameter);  // its index; the first time a node and a variable for it
+  std::size_t join(const Parameter& parameter);  // its index; the first call makes a node and a variable
 
   std::vector<std::vector<Version>> versions_;  // by parameter, oldest first
   std::vector<ValueId> gradient_stops_;
   std::set<ValueId> no_gradients_;
-  std::vector<std::size_t> accessed_;  // parameters, as they were read and updated
+  std::vector<std::size_t> accessed_;  // parameters in the order of reads and updates
   std::vector<HostScalar> host_scalars_;
-  ValueId non_finite_;  // f32[]: 0 where all gradients until here are finite, else 1; none: no gradient was taken
+  ValueId non_finite_;  // f32[]: 0 if all gradients so far are finite, otherwise 1; none if no gradient was taken
   std::map<std::string, int> random_nodes_;  // by module path
 };
 
 std::string print(const SourceLine& line);  // "net.cc:12"
 
-// Outside of a trace: what a word of the user's writes meanwhile is an expression of its own. Inside of one it is
+// Outside of a trace: collects the nodes that one API function writes in a new expression. Inside of a trace it does
 // nothing.
 class ExpressionScope {
  public:
@@ -243,19 +249,20 @@ class ExpressionScope {
   ~ExpressionScope();
   ExpressionScope(const ExpressionScope&) = delete;
   ExpressionScope& operator=(const ExpressionScope&) = delete;
-  void finish(const SourceLine& where) const;  // the word has returned; what cannot wait is run
+  // The API function has returned; runs expressions that cannot be deferred.
+  void finish(const SourceLine& where) const;
 
  private:
   std::shared_ptr<Expression> expression_;
   std::optional<Trace::Scope> scope_;
 };
 
-// Runs body(trace) with new nodes stamped with the user's line; an error that does not name a line gets it.
+// Runs body(trace) with the user's line on new nodes; an error that does not name a line gets this one.
 template <class Body> auto at_line(const SourceLine& where, Body&& body);
 // The same under a module's path.
 template <class Body> auto at_line(const SourceLine& where, const std::string& path, Body&& body);
 
-// Sets a string or a number for as long as it lives.
+// Sets a variable for its lifetime.
 template <class T> class ScopedValue {
  public:
   ScopedValue(T& place, T now) : place_(place), before_(std::exchange(place, std::move(now))) {}

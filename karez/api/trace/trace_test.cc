@@ -1,5 +1,5 @@
 // Tests of tracing: the graph that functions, modules and optimisers write, with source lines, paths and promotion; and
-// what is refused.
+// errors.
 #include "karez/api/trace/trace.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/expression.h"
@@ -32,16 +32,16 @@ struct Open {
 
 std::string here(SourceLine line = SourceLine::current()) { return print(line); }
 
-// "op op op": what was written, in order.
+// "op op op": the ops of the nodes, in order.
 std::string ops_of(const Graph& graph) {
   return join(graph.nodes, " ", [](const Node& node) { return node.op->name; });
 }
 
-TEST(Trace, AFunctionOfTensorsWritesNodesWithTheUsersLines) {
+TEST(Trace, AFunctionOfTensorsWritesNodesWithTheUsersLine) {
   Open o;
   Tensor x = o.input("x", DType::f32, {4, 3});
   Tensor y = relu(x);
-  std::string line = here();  // of this line; the one above is one less
+  std::string line = here();  // of this line; the line above is one less
   o.trace.finish({y + 1.0});
   EXPECT_EQ(ops_of(o.trace.graph), "input relu constant broadcast add");
   EXPECT_EQ(o.trace.graph.nodes[NodeId(1)].where,
@@ -75,7 +75,7 @@ TEST(Trace, ALayersErrorNamesTheModuleAndTheLineOfItsCall) {
   EXPECT_THAT(error, HasSubstr("fc"));
 }
 
-TEST(Trace, OutsideOfATraceAFunctionWritesAnExpressionOfItsOwn) {
+TEST(Trace, OutsideOfATraceAFunctionWritesItsOwnExpression) {
   const Tensor two = full({2}, 1);
   ASSERT_NE(two.lazy, nullptr);
   EXPECT_EQ(ops_of(two.lazy->producer()->trace.graph), "input broadcast");
@@ -83,7 +83,7 @@ TEST(Trace, OutsideOfATraceAFunctionWritesAnExpressionOfItsOwn) {
   EXPECT_THAT(error_of([] { Trace::current(); }), HasSubstr("no program is being traced on this thread"));
 }
 
-TEST(Trace, ATensorOfAnotherTraceIsRefused) {
+TEST(Trace, ATensorOfAnotherTraceIsAnError) {
   Tensor kept;
   {
     Open first;
@@ -91,10 +91,10 @@ TEST(Trace, ATensorOfAnotherTraceIsRefused) {
   }
   Open second;
   EXPECT_THAT(error_of([&] { relu(kept); }), HasSubstr("a tensor f32[2] belongs to another trace"));
-  EXPECT_THAT(error_of([&] { relu(Tensor()); }), HasSubstr("never made"));
+  EXPECT_THAT(error_of([&] { relu(Tensor()); }), HasSubstr("uninitialised"));
 }
 
-TEST(Trace, EachThreadHasItsOwn) {
+TEST(Trace, EachThreadHasItsOwnTrace) {
   Open o;
   bool lazy = false;
   std::thread([&] { lazy = full({2}, 1).lazy != nullptr; }).join();
@@ -102,7 +102,7 @@ TEST(Trace, EachThreadHasItsOwn) {
   EXPECT_EQ(full({2}, 1).lazy, nullptr);
 }
 
-TEST(Trace, AScopeThatEndsGivesBackTheOneAround) {
+TEST(Trace, AScopeThatEndsRestoresTheEnclosingOne) {
   Open outer;
   {
     Open inner;
@@ -164,29 +164,29 @@ TEST(Functions, ShapesFollowNumPyAndPyTorch) {
   EXPECT_THAT(error_of([&] { dropout(x, 1.0); }), HasSubstr("not in [0, 1)"));
 }
 
-TEST(Functions, ALayoutIsFixedInTheUsersWords) {
+TEST(Functions, ALayoutIsFixedByAPartitionSpec) {
   Open o({.mesh = Mesh::parse("data=2,model=2")});
   Tensor x = o.input("x", DType::f32, {8, 6});
   auto layout_of = [&](const Tensor& t) { return *o.trace.graph.value(t.id).layout; };
   Tensor rows = with_layout(x, P("data", nullptr)), columns = with_layout(x, P(nullptr, "data+model"));
   EXPECT_EQ(layout_of(rows), (Layout{S(0), B()}));
   EXPECT_EQ(layout_of(columns), (Layout{S(1), S(1)}));
-  EXPECT_FALSE(o.trace.graph.value(x.id).layout.has_value()) << "what it is made from lies as the planner decides";
+  EXPECT_FALSE(o.trace.graph.value(x.id).layout.has_value()) << "the planner chooses the operand's layout";
   EXPECT_THAT(error_of([&] { with_layout(x, P("pipe", nullptr)); }), HasSubstr("pipe"));
   EXPECT_EQ(layout_of(with_layout(x, P("model"))), (Layout{B(), S(0)}))
-      << "dimensions behind the last one named are not split";
+      << "dimensions after the last named one are not split";
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "model", nullptr)); }),
               HasSubstr("a layout for f32[8, 6] names 3 dimensions; there are 2"));
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "data")); }), HasSubstr("names the mesh axis 'data' twice"));
 }
 
-TEST(Parameters, OneReadNodeForEachTraceAndProgramOrderAfterAnUpdate) {
+TEST(Parameters, HaveOneReadNodePerTraceAndReadsAfterAnUpdateGiveTheNewValue) {
   Open o;
   Parameter w("w", {DType::f32, {2}}, constant_init(0));
   Tensor a = w * 2.0, b = w * 3.0;
   EXPECT_EQ(ops_of(o.trace.graph), "variable constant broadcast mul constant broadcast mul");
   o.trace.update(w, a.id);
-  EXPECT_EQ(o.trace.read(w), a.id);  // what stands after the update sees the new value
+  EXPECT_EQ(o.trace.read(w), a.id);  // reads after the update return the new value
   EXPECT_EQ(o.trace.graph.variables[0].updated, a.id);
   o.trace.update(w, b.id);
   EXPECT_EQ(o.trace.graph.variables[0].updated, b.id);
@@ -206,18 +206,18 @@ TEST(Parameters, TwoOfOneNameAreTwoVariables) {
   verify(o.trace.graph);
 }
 
-TEST(Parameters, AnOrdinalCountsThoseOfOneNameThatItsThreadHasMade) {
+TEST(Parameters, AnOrdinalCountsParametersOfOneNameMadeOnItsThread) {
   auto make = [](const char* name) { return Parameter(name, {DType::f32, {}}, constant_init(0)).ordinal(); };
   int before = make("counted");
   make("other");
   EXPECT_EQ(make("counted"), before + 1);
   int elsewhere = -1;
   std::thread([&] { make("counted"), elsewhere = make("counted"); }).join();
-  EXPECT_EQ(elsewhere, 1) << "whatever other threads have made";
+  EXPECT_EQ(elsewhere, 1) << "independent of other threads";
   EXPECT_EQ(make("counted"), before + 2);
 }
 
-TEST(Dropout, HasASiteOfItsOwnAndAdvancesTheCounterOnce) {
+TEST(Dropout, HasItsOwnSiteAndAdvancesTheCounterOnce) {
   Open o;
   Tensor x = o.input("x", DType::f32, {4});
   o.trace.finish({dropout(x, 0.5) + dropout(x, 0.5)});
@@ -233,7 +233,7 @@ TEST(Dropout, HasASiteOfItsOwnAndAdvancesTheCounterOnce) {
   verify(o.trace.graph);
 }
 
-TEST(Dropout, IsNothingOutsideOfTraining) {
+TEST(Dropout, IsTheIdentityOutsideOfTraining) {
   Open o({.train = false});
   Tensor x = o.input("x", DType::f32, {4});
   o.trace.finish({dropout(x, 0.5)});
@@ -241,7 +241,7 @@ TEST(Dropout, IsNothingOutsideOfTraining) {
   EXPECT_TRUE(o.trace.graph.variables.empty());
 }
 
-TEST(Gradients, ComeForParametersInTheirOrder) {
+TEST(Gradients, AreInTheOrderOfTheParameters) {
   Open o;
   Parameter w("w", {DType::f32, {3, 2}}, constant_init(0)), b("b", {DType::f32, {2}}, constant_init(0));
   Tensor x = o.input("x", DType::f32, {4, 3});
