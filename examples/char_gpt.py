@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from typing import Any, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,12 @@ class CharGpt(nn.Module):
 
 # Every weight of a block by columns, then by rows: each device of the axis `model` has its heads and its part of the wide layer.
 COLUMN_THEN_ROW = {
-    "blocks.*.attention.query": P("model"), "blocks.*.attention.key": P("model"), "blocks.*.attention.value": P("model"),
-    "blocks.*.attention.out.weight": P(None, "model"), "blocks.*.up": P("model"), "blocks.*.down.weight": P(None, "model"),
+    "blocks.*.attention.query": P("model"),
+    "blocks.*.attention.key": P("model"),
+    "blocks.*.attention.value": P("model"),
+    "blocks.*.attention.out.weight": P(None, "model"),
+    "blocks.*.up": P("model"),
+    "blocks.*.down.weight": P(None, "model"),
 }
 
 
@@ -63,7 +67,7 @@ def options() -> argparse.Namespace:
     return words.parse_args()
 
 
-def windows(text: Ints, starts: Ints, context: int) -> Tuple[Ints, Ints]:
+def windows(text: Ints, starts: Ints, context: int) -> tuple[Ints, Ints]:
     """Inputs [n, context] and what follows each of their characters, [n * context]."""
     at = np.asarray(starts)[:, None] + np.arange(context)
     return text[at], text[at + 1].reshape(-1)
@@ -104,11 +108,15 @@ def main() -> bool:
         optimizer.lr = schedule(i)
         loss = step(*windows(train, random.integers(0, len(train) - o.context, o.batch), o.context))
         if (i + 1) % max(1, o.steps // 10) == 0:
-            print(f"step {i + 1}/{o.steps}  loss {float(loss):.4f}  {(time.time() - begin) / (i + 1) * 1e3:.1f} ms a step", flush=True)
+            print(
+                f"step {i + 1}/{o.steps}  loss {float(loss):.4f}  {(time.time() - begin) / (i + 1) * 1e3:.1f} ms a step",
+                flush=True,
+            )
 
     total, counted, last = 0.0, 0, len(validation) - o.context - 1
     for first in range(0, len(validation) - 1, 64 * o.context):
-        starts = np.minimum(first + o.context * np.arange(64), last)  # the last windows overlap: each character counts once
+        # the last windows overlap: each character counts once
+        starts = np.minimum(first + o.context * np.arange(64), last)
         places = (starts[:, None] + np.arange(o.context)).reshape(-1)
         _, once = np.unique(places, return_index=True)
         weights = np.zeros(places.size, np.float32)

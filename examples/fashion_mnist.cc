@@ -40,6 +40,7 @@ const std::vector<Option> known = {
     {"seed", "1", "of weights and of the shuffle"},
     {"plan", "", "file to write the Plan's text to"},
     {"losses", "", "file to write every step's loss to"},
+    {"report", "", "file to write the plan's report to: memory, transfers, critical path"},
 };
 
 constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the training images
@@ -107,7 +108,18 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
               static_cast<long long>(tests.rows()));
 
   if (steps == 0) return;
-  std::printf("\n%s", step.summary().c_str());
+  std::printf(
+      "\nThe training step is one plan for %d devices, made before the first step:\n"
+      "  memory     at most %.2f MiB on a device, parameters and optimizer state included\n"
+      "  step       predicted at %.2f ms from the cost of each kernel and transfer\n"
+      "  layouts    %s\n"
+      "`--report FILE` writes where memory, transfers and time go; docs/tools.md explains the tables.\n",
+      shape.size(), static_cast<double>(step.peak_bytes()) / 1048576, 1e3 * step.predicted_seconds(),
+      step.shard_report().c_str());
+  if (const std::string& file = options.text("report"); !file.empty()) {
+    std::ofstream out(file);
+    require((out << step.summary()).flush().good(), "cannot write the report to '", file, "'");
+  }
   if (!plan_file.empty())
     require((plan << step.plan_text()).flush().good(), "cannot write the plan to '", plan_file, "'");
 }

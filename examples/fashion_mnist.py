@@ -41,6 +41,7 @@ def options() -> argparse.Namespace:
     words.add_argument("--lr", type=float, help="2e-3 for adam, 2e-2 for sgd unless said")
     words.add_argument("--seed", type=int, default=1, help="of weights and of the shuffle")
     words.add_argument("--losses", help="file to write every step's loss to")
+    words.add_argument("--report", help="file to write the plan's report to: memory, transfers, critical path")
     return words.parse_args()
 
 
@@ -51,11 +52,17 @@ def main() -> None:
     lr = o.lr if o.lr is not None else 2e-3 if adaptive else 2e-2
     kz.seed(o.seed)
     mesh = kz.Mesh(o.mesh)
-    images = kz.data.ImageBatches(kz.data.labelled_images(o.data, "train"), batch=o.batch, seed=o.seed, mean=MEAN, deviation=DEVIATION)
-    tests = kz.data.ImageBatches(kz.data.labelled_images(o.data, "t10k"), batch=256, train=False, mean=MEAN, deviation=DEVIATION)
+    images = kz.data.ImageBatches(
+        kz.data.labelled_images(o.data, "train"), batch=o.batch, seed=o.seed, mean=MEAN, deviation=DEVIATION
+    )
+    tests = kz.data.ImageBatches(
+        kz.data.labelled_images(o.data, "t10k"), batch=256, train=False, mean=MEAN, deviation=DEVIATION
+    )
 
     net = Cnn() if o.model == "cnn" else Mlp()
-    optimizer = kz.optim.Adam(net.parameters(), lr=lr) if adaptive else kz.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
+    optimizer = (
+        kz.optim.Adam(net.parameters(), lr=lr) if adaptive else kz.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
+    )
 
     @kz.compile(mesh=mesh)
     def step(x: kz.Tensor, y: kz.Tensor) -> kz.Tensor:
@@ -83,7 +90,16 @@ def main() -> None:
     right = sum(float(correct(tests.images(i), tests.labels(i), tests.weights(i))) for i in range(tests.per_epoch))
     print(f"accuracy {right / tests.rows:.4f} on {tests.rows} test images")
     if steps:
-        print(f"\n{step.summary()}", end="")
+        print(
+            f"""
+The training step is one plan for {mesh.size if o.mesh else 1} devices, made before the first step:
+  memory     at most {step.peak_bytes / 2**20:.2f} MiB on a device, parameters and optimizer state included
+  step       predicted at {1e3 * step.predicted_seconds:.2f} ms from the cost of each kernel and transfer
+`--report FILE` writes where memory, transfers and time go; docs/tools.md explains the tables."""
+        )
+        if o.report:
+            with open(o.report, "w") as out:
+                out.write(step.summary())
 
 
 if __name__ == "__main__":

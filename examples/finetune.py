@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import Any, List, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,9 @@ class Block(nn.Module):
 
     def forward(self, x: kz.Tensor) -> Any:
         n, t, width = x.shape
-        q, k, v = (part.reshape(n, t, self.heads, -1).transpose(1, 2) for part in self.qkv(self.ln1(x)).chunk(3, dim=-1))
+        q, k, v = (
+            part.reshape(n, t, self.heads, -1).transpose(1, 2) for part in self.qkv(self.ln1(x)).chunk(3, dim=-1)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(n, t, width))
         return x + self.down(F.gelu(self.up(self.ln2(x))))
@@ -42,7 +44,10 @@ class Block(nn.Module):
 
 class Gpt(nn.Module):
     def __init__(self, characters: int, layers: int, heads: int, width: int, context: int) -> None:
-        self.token, self.position = nn.Embedding(characters, width), nn.Parameter((context, width), nn.init.normal(0.02))
+        self.token, self.position = (
+            nn.Embedding(characters, width),
+            nn.Parameter((context, width), nn.init.normal(0.02)),
+        )
         self.blocks = [Block(width, heads) for _ in range(layers)]
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, characters, bias=False)
 
@@ -53,7 +58,7 @@ class Gpt(nn.Module):
         return self.head(self.norm(x))
 
 
-def adapt(net: Gpt, rank: int, scale: float) -> List[kz.nn.Parameter]:
+def adapt(net: Gpt, rank: int, scale: float) -> list[kz.nn.Parameter]:
     """Puts an adapter around each product of the blocks; what is trained."""
     net.requires_grad_(False)
     for block in net.blocks:
@@ -64,11 +69,17 @@ def adapt(net: Gpt, rank: int, scale: float) -> List[kz.nn.Parameter]:
 
 def options() -> argparse.Namespace:
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--weights", required=True, help="a safetensors file, whose names are those of a PyTorch module with the same attributes")
+    words.add_argument(
+        "--weights",
+        required=True,
+        help="a safetensors file, whose names are those of a PyTorch module with the same attributes",
+    )
     words.add_argument("--data", required=True, help="a text file")
     words.add_argument("--save", help="where the adapter goes, as NumPy's .npz")
     words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; none: one device")
-    words.add_argument("--characters", type=int, default=256, help="of the model, as its other sizes; bytes of the text modulo this")
+    words.add_argument(
+        "--characters", type=int, default=256, help="of the model, as its other sizes; bytes of the text modulo this"
+    )
     words.add_argument("--layers", type=int, default=4)
     words.add_argument("--heads", type=int, default=4)
     words.add_argument("--width", type=int, default=128)
@@ -78,7 +89,9 @@ def options() -> argparse.Namespace:
     words.add_argument("--batch", type=int, default=12)
     words.add_argument("--lr", type=float, default=3e-3)
     words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--at-most", type=float, default=float("inf"), help="a loss of the last steps above this is a failure")
+    words.add_argument(
+        "--at-most", type=float, default=float("inf"), help="a loss of the last steps above this is a failure"
+    )
     return words.parse_args()
 
 
@@ -104,7 +117,7 @@ def main() -> bool:
         optimizer.step()
         return loss
 
-    def batch(_: int) -> Tuple[Ints, Ints]:
+    def batch(_: int) -> tuple[Ints, Ints]:
         at = random.integers(0, len(text) - o.context, o.batch)[:, None] + np.arange(o.context)
         return text[at], text[at + 1].reshape(-1)
 

@@ -3,7 +3,7 @@
 import argparse
 import pathlib
 import sys
-from typing import Any, List, Optional, Tuple
+from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """Four stages of so many blocks; each but the first halves the image and doubles the channels."""
 
-    def __init__(self, classes: int, blocks: List[int], width: int) -> None:
+    def __init__(self, classes: int, blocks: list[int], width: int) -> None:
         self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
         self.layers, before = [], width
         for stage, count in enumerate(blocks):
@@ -62,7 +62,9 @@ class Images:
 
     def __init__(self, folder: pathlib.Path, batch: int, size: int, seed: int) -> None:
         self.classes = sorted(one.name for one in folder.iterdir() if one.is_dir())
-        self.files = [(path, label) for label, name in enumerate(self.classes) for path in sorted((folder / name).iterdir())]
+        self.files = [
+            (path, label) for label, name in enumerate(self.classes) for path in sorted((folder / name).iterdir())
+        ]
         self.batch, self.size, self.seed, self.per_epoch = batch, size, seed, len(self.files) // batch
         self.epochs = 0
         if self.per_epoch == 0:
@@ -74,9 +76,11 @@ class Images:
         for i in range(self.per_epoch):
             yield self.read([self.files[j] for j in order[i * self.batch : (i + 1) * self.batch]], random)
 
-    def read(self, files: List[Tuple[pathlib.Path, int]], random: np.random.Generator) -> Tuple[Any, Any]:
+    def read(self, files: list[tuple[pathlib.Path, int]], random: np.random.Generator) -> tuple[Any, Any]:
         images = [image(path, self.size) for path, _ in files]
-        return np.stack([one[:, :, ::-1] if random.random() < 0.5 else one for one in images]), np.array([label for _, label in files])
+        return np.stack([one[:, :, ::-1] if random.random() < 0.5 else one for one in images]), np.array(
+            [label for _, label in files]
+        )
 
     def __iter__(self) -> Any:
         self.epochs += 1
@@ -85,7 +89,9 @@ class Images:
 
 def options() -> argparse.Namespace:
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--data", required=True, type=pathlib.Path, help="a folder with one folder of images for each class")
+    words.add_argument(
+        "--data", required=True, type=pathlib.Path, help="a folder with one folder of images for each class"
+    )
     words.add_argument("--mesh", default="", help="axes and sizes, data=2; none: one device")
     words.add_argument("--blocks", type=int, nargs=4, default=[2, 2, 2, 2], help="of each stage")
     words.add_argument("--width", type=int, default=64, help="channels of the first stage")
@@ -94,7 +100,9 @@ def options() -> argparse.Namespace:
     words.add_argument("--epochs", type=int, default=10)
     words.add_argument("--lr", type=float, default=0.05)
     words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--at-most", type=float, default=float("inf"), help="a mean loss of the last epoch above this is a failure")
+    words.add_argument(
+        "--at-most", type=float, default=float("inf"), help="a mean loss of the last epoch above this is a failure"
+    )
     return words.parse_args()
 
 
@@ -107,14 +115,14 @@ def main() -> bool:
     schedule = kz.optim.cosine_schedule(o.lr, o.epochs * images.per_epoch, warmup=min(50, images.per_epoch))
 
     @kz.compile(mesh=kz.Mesh(o.mesh))
-    def step(x: kz.Tensor, y: kz.Tensor) -> Tuple[kz.Tensor, kz.Tensor]:
+    def step(x: kz.Tensor, y: kz.Tensor) -> tuple[kz.Tensor, kz.Tensor]:
         scores = net(x)
         loss = F.cross_entropy(scores, y)
         loss.backward()
         optimizer.step()
         return loss, (scores.argmax(1) == y).float().mean()
 
-    said: List[Tuple[float, float]] = []
+    said: list[tuple[float, float]] = []
     progress = kz.data.Progress(o.epochs * images.per_epoch, o.batch)
     for i, (x, y) in enumerate(kz.data.feed(images, epochs=o.epochs)):
         optimizer.lr = schedule(i)
@@ -123,7 +131,9 @@ def main() -> bool:
         progress.show(i + 1, i // images.per_epoch + 1, said[-1][0])
     progress.finish()
     loss_at_last, right_at_last = np.mean(said[-images.per_epoch :], axis=0)
-    print(f"loss {loss_at_last:.4f}, {100 * right_at_last:.1f} % right in the last epoch, of {len(images.files)} images in {len(images.classes)} classes")
+    print(
+        f"loss {loss_at_last:.4f}, {100 * right_at_last:.1f} % right in the last epoch, of {len(images.files)} images in {len(images.classes)} classes"
+    )
     return bool(loss_at_last <= o.at_most)
 
 

@@ -544,14 +544,14 @@ TEST_F(Checkpoint, APositionThatIsNotANumberIsRefused) {
 
 TEST_F(Checkpoint, OtherThreadsTrainDuringASave) {
   World world({.in_flight = 2});
-  Trained trained(world), beside(world, "", "beside");
+  Trained trained(world), second(world, "", "second");
   trained.losses(1);
-  beside.losses(1);
-  std::thread thread([&] { beside.losses(60, 1); });
+  second.losses(1);
+  std::thread thread([&] { second.losses(60, 1); });
   for (int i = 0; i < 20; ++i) world.save(at("c"));
   thread.join();
   World other;
-  Trained again(other), next(other, "", "beside");
+  Trained again(other), next(other, "", "second");
   other.load(at("c"));
   again.losses(1, 1);
   next.losses(1);

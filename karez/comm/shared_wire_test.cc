@@ -131,7 +131,7 @@ TEST(SharedWire, DataWrittenBeforeTheEndIsRead) {
   auto sockets = socket_pair();
   auto first = SharedWire::create(std::move(sockets[0]), ring);
   auto second = SharedWire::attach(std::move(sockets[1]), Seconds(1));
-  std::string from = "last words", to(10, '.');
+  std::string from = "last bytes", to(10, '.');
   iovec out{from.data(), from.size()}, in{to.data(), to.size()};
   EXPECT_EQ(first->write(&out, 1), 10);
   first.reset();

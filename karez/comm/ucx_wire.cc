@@ -1,4 +1,4 @@
-// One UCX worker per wire, behind a lock: reader and writer may be two threads, and either makes progress in both
+// One UCX worker per wire, guarded by a lock: reader and writer may be two threads, and either makes progress in both
 // directions.
 //
 // Events: the reactor watches one epoll with the socket, the worker's descriptor and an eventfd of the wire. A thread

@@ -26,7 +26,7 @@ std::vector<std::size_t> dims_above_one(const Shape& shape) {
 // Both shapes, without sizes of 1, are divided into the smallest groups of equal product. [6, 4, 5] -> [24, 5] has
 // groups (6, 4 | 24) and (5 | 5). A dimension alone on both sides keeps its letter. In other groups the first
 // dimensions share a letter, and equal parts of one must be whole rows of the other: parts of size 24 / k are whole
-// rows of 4 only if k divides 6. In general k must divide both, hence their greatest common divisor.
+// rows of 4 only if k divides 6. In general k must divide both, so their greatest common divisor.
 Signature index(const NodeView& node) {
   const Shape &from = node.in_type(0).shape, &to = node.out_type(0).shape;
   Signature s;

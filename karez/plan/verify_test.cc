@@ -247,10 +247,10 @@ TEST(Verify, ActorsThatServeALaunchMustActBetweenItsStartAndItsEnd) {
   fetched_early.s.plan.actors[fetched_early.in].body = BodyKind::compute;
   Actor& in = fetched_early.s.plan.actors[fetched_early.in];
   in.binding.clear(), in.bound.clear(), in.slices.clear(), in.inputs.clear();
-  ActorId beside = fetched_early.s.actor("beside");
-  fetched_early.s.plan.registers[RegisterId(0)].consumers = {beside};
-  fetched_early.s.plan.actors[beside].inputs.push_back({RegisterId(0), 1});
-  fetched_early.s.done(beside);
+  ActorId extra = fetched_early.s.actor("extra");
+  fetched_early.s.plan.registers[RegisterId(0)].consumers = {extra};
+  fetched_early.s.plan.actors[extra].inputs.push_back({RegisterId(0), 1});
+  fetched_early.s.done(extra);
   EXPECT_NE(error_of([&] {
               verify(fetched_early.s.plan);
             }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),

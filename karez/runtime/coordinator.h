@@ -5,7 +5,7 @@
 //   invalidated  a launch fails by its data on some rank. All ranks are notified, and each reports when its part of the
 //                launch is poisoned. When all have reported, all are notified again: from then on ranks may exchange
 //                the results of the launch, which are garbage
-//   asked        a rank asks for an op before it begins, so that no harm is done if another rank reaches a different op
+//   asked        a rank asks for an op before it begins, so that nothing is lost if another rank reaches a different op
 //                at that number: then every rank that asked is refused, and the number is free for its next op.
 //                Requests are compared by round, which is the number of times that the rank was refused at that op
 //                number. So refusals depend on the ranks' programs alone, and not on which rank is faster

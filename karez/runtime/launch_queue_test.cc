@@ -270,8 +270,8 @@ TEST(Launches, OfOtherPlansRunAfterAFailedOne) {
   s.done(b);
   s.call(a, "test.timer", {}, {});
   s.call(b, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
-  int fails = f.session.load(s.plan), beside = f.load("beside", {"v"}, true);
-  Launch first = f.session.launch(fails), second = f.session.launch(beside), third = f.session.launch(beside);
+  int fails = f.session.load(s.plan), other_plan = f.load("other_plan", {"v"}, true);
+  Launch first = f.session.launch(fails), second = f.session.launch(other_plan), third = f.session.launch(other_plan);
   EXPECT_TRUE(f.timer.active(2));
   f.timer.tick();
   EXPECT_NE(error_of([&] { first.wait(); }), "no error") << "it waits for no other plan";

@@ -22,15 +22,15 @@ namespace {
 // Begins an op and waits for all ranks. If two came to it with different hashes, or the sum is wrong, the error has the
 // text of `explain`.
 void agree(
-    WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& who,
+    WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& subject,
     const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
-  const std::uint64_t op = world.session.begin_op({.hash = hash, .what = who, .sum = sum, .is_barrier = true});
+  const std::uint64_t op = world.session.begin_op({.hash = hash, .what = subject, .sum = sum, .is_barrier = true});
   try {
     world.session.await_op(op);
   } catch (const Error& error) {
     const auto differing = world.session.differing_ranks(op);
     const std::string_view said = error.what();
-    if (!differing || (differing->first >= 0 && said.find(who) == said.rfind(who)))
+    if (!differing || (differing->first >= 0 && said.find(subject) == said.rfind(subject)))
       throw;  // one of the two ranks is at another op
     throw Error(error.kind, explain(said, op, *differing), error.where);
   }
@@ -67,10 +67,10 @@ std::string line_of(const Argument& argument) {
 
 }  // namespace
 
-void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who,
+void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& subject,
                       const std::function<std::string()>& text) {
   if (world.ranks.alone()) return;
-  agree(world, hash, 0, who, [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
+  agree(world, hash, 0, subject, [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
     return cat(said, "\n", world.ranks.first_difference(op, ranks, text()));
   });
 }
@@ -136,10 +136,10 @@ runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw
   return out;
 }
 
-void agree_on_links(WorldState& world, const Plan& plan, const std::string& who) {
+void agree_on_links(WorldState& world, const Plan& plan, const std::string& subject) {
   if (world.ranks.alone()) return;
   std::vector<runtime::Exchange> exchanges = world.session.exchanges(plan);
-  agree(world, hash_text(who), runtime::sum_of(world.ranks.rank(), exchanges), who,
+  agree(world, hash_text(subject), runtime::sum_of(world.ranks.rank(), exchanges), subject,
         [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
           if (ranks.first >= 0) return std::string(said);
           std::sort(exchanges.begin(), exchanges.end(), [](const auto& a, const auto& b) { return a.text < b.text; });

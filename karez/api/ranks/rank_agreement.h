@@ -17,8 +17,8 @@
 namespace karez {
 
 // Checks that all ranks have made this program, before any of them continues; `text` returns this rank's text, needed
-// only if two differ. `who` names the program.
-void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who,
+// only if two differ. `subject` names the program.
+void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& subject,
                       const std::function<std::string()>& text);
 
 // An op that all ranks must request before it begins.
@@ -55,6 +55,6 @@ runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw
 
 // Checks that each pair of ranks agrees on the transfers between them, before the first link is made. Also called by
 // ranks without devices in the plan.
-void agree_on_links(WorldState& world, const plan::Plan& plan, const std::string& who);
+void agree_on_links(WorldState& world, const plan::Plan& plan, const std::string& subject);
 
 }  // namespace karez

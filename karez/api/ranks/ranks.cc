@@ -202,9 +202,9 @@ void WorldRanks::end(bool well) {
   try {
     const auto lost = connections_->peers.lost();
     if (!well) store.disconnect();
-    else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
+    else if (lost) store.barrier(cat("goodbye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
     // Returns after all ranks have ended, or after a failure.
-    else store.barrier("bye", ranks_, comm::Seconds(peer_timeout_ + 2));
+    else store.barrier("goodbye", ranks_, comm::Seconds(peer_timeout_ + 2));
   } catch (const std::exception&) {}  // a rank has left in another way: there is nothing left to wait for
   connections_.reset();
 }

@@ -24,7 +24,8 @@ struct RowRange {
   std::int64_t first = 0, count = 0;
 };
 
-RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout, int rank, const std::string& who) {
+RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout, int rank,
+                 const std::string& subject) {
   std::set<std::pair<std::int64_t, std::int64_t>> ranges;
   for (int position = 0; position < mesh.size(); ++position) {
     if (mesh.devices[static_cast<std::size_t>(position)].rank != rank) continue;
@@ -34,7 +35,7 @@ RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout
   if (ranges.empty()) return {};
   std::int64_t end = ranges.begin()->first;
   for (const auto& [from, to] : ranges) {
-    require(ErrorKind::device, from == end, who, ": rank ", rank, "'s devices on ", sbp::print(mesh),
+    require(ErrorKind::device, from == end, subject, ": rank ", rank, "'s devices on ", sbp::print(mesh),
             " hold rows that are not contiguous; give the whole array");
     end = to;
   }
@@ -75,7 +76,8 @@ class PartSource : public data::Source {
   std::int64_t first_;
 };
 
-LocalPart local_part_on(const TensorType& part, std::int64_t rows, const Mesh& mesh, int rank, const std::string& who) {
+LocalPart local_part_on(const TensorType& part, std::int64_t rows, const Mesh& mesh, int rank,
+                        const std::string& subject) {
   std::set<int> ranks;
   for (const DeviceName& device : mesh.devices) ranks.insert(device.rank);
   if (ranks.count(rank) == 0) rank = mesh.devices[0].rank;
@@ -84,14 +86,14 @@ LocalPart local_part_on(const TensorType& part, std::int64_t rows, const Mesh& m
   std::vector<std::string> held;
   for (; out.axes <= mesh.rank(); ++out.axes) {
     const Layout layout = rows_split(mesh, out.axes);
-    const RowRange here = rows_of(out.whole, mesh, layout, rank, who);
+    const RowRange here = rows_of(out.whole, mesh, layout, rank, subject);
     out.first = here.first;
     if (here.count == part.shape[0]) return out;
     TensorType wanted = part;
     wanted.shape[0] = here.count;
     held.push_back(cat(wanted, " if the whole is ", sbp::print(out.whole, mesh, layout)));
   }
-  fail(ErrorKind::shape, who, " is ", part, " of a whole of ", out.whole.shape[0], " rows; rank ", rank, " holds ",
+  fail(ErrorKind::shape, subject, " is ", part, " of a whole of ", out.whole.shape[0], " rows; rank ", rank, " holds ",
        join(held, ", "), "; give the number of rows of the whole by local(array, ROWS)");
 }
 
@@ -102,23 +104,23 @@ bool is_on(const Mesh& mesh, int rank) {
 }  // namespace
 
 LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vector<Mesh>& meshes, int rank,
-                     const std::string& who) {
-  require(ErrorKind::shape, part.rank() >= 1 && part.rank() <= 16, who, " is ", part,
+                     const std::string& subject) {
+  require(ErrorKind::shape, part.rank() >= 1 && part.rank() <= 16, subject, " is ", part,
           "; an argument in parts must have 1 to 16 dimensions");
-  require(ErrorKind::shape, rows >= 0, who, ": local(array, ", rows, "): the number of rows must be at least 0");
+  require(ErrorKind::shape, rows >= 0, subject, ": local(array, ", rows, "): the number of rows must be at least 0");
   std::optional<LocalPart> out;
   const Mesh* first = nullptr;
   for (const Mesh& mesh : meshes) {
     if (!is_on(mesh, rank)) continue;
-    const LocalPart here = local_part_on(part, rows, mesh, rank, who);
+    const LocalPart here = local_part_on(part, rows, mesh, rank, subject);
     if (!out) out = here, first = &mesh;
-    require(ErrorKind::layout, here.whole == out->whole && here.axes == out->axes && here.first == out->first, who,
+    require(ErrorKind::layout, here.whole == out->whole && here.axes == out->axes && here.first == out->first, subject,
             " is rows ", out->first, " to ", out->first + part.shape[0], " of ", out->whole.shape[0], " on ",
             sbp::print(*first), ", and rows ", here.first, " to ", here.first + part.shape[0], " of ",
             here.whole.shape[0], " on ", sbp::print(mesh),
             ", which are placements of the function with devices of this rank; give the whole");
   }
-  return out ? *out : local_part_on(part, rows, meshes[0], rank, who);
+  return out ? *out : local_part_on(part, rows, meshes[0], rank, subject);
 }
 
 std::vector<Mesh> meshes_of(const DeviceMesh& on, const FunctionOptions& options) {
@@ -128,7 +130,8 @@ std::vector<Mesh> meshes_of(const DeviceMesh& on, const FunctionOptions& options
   return out;
 }
 
-void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int microbatches, const std::string& who) {
+void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int microbatches,
+                      const std::string& subject) {
   std::int64_t groups = 1;
   std::vector<Node*> batch;
   for (Node& node : graph.nodes) {
@@ -138,17 +141,17 @@ void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int 
     if (part == axes.end()) continue;
     Value& value = graph.value(node.outputs[0]);
     const Mesh& mesh = graph.mesh(node.outputs[0]);
-    require(ErrorKind::layout, part->second <= mesh.rank(), who, ": ", part->first, ", parts by local() split along ",
-            part->second, " axes, is on ", sbp::print(mesh), "; give the whole");
+    require(ErrorKind::layout, part->second <= mesh.rank(), subject, ": ", part->first,
+            ", parts by local() split along ", part->second, " axes, is on ", sbp::print(mesh), "; give the whole");
     value.layout = rows_split(mesh, part->second);
     if (!node.attrs.has("parts")) continue;  // not part of the batch that is cut into micro-batches
     std::int64_t devices = 1;
     for (int axis = 0; axis < part->second; ++axis) devices *= mesh.axes[static_cast<std::size_t>(axis)].size;
-    require(ErrorKind::shape, value.type.shape[0] % (devices * microbatches) == 0, who, ": ", part->first,
+    require(ErrorKind::shape, value.type.shape[0] % (devices * microbatches) == 0, subject, ": ", part->first,
             ", parts by local(), is ", value.type, " on ", devices, " devices in microbatches=", microbatches,
             ": each device must have equally many rows of each micro-batch, so ", devices * microbatches,
             " must divide ", value.type.shape[0]);
-    require(ErrorKind::layout, groups == 1 || devices == 1 || devices == groups, who,
+    require(ErrorKind::layout, groups == 1 || devices == 1 || devices == groups, subject,
             ": with microbatches=", microbatches, " parts by local() are split among ", groups, " and among ", devices,
             " devices; split all of them into equally many parts");
     groups = std::max(groups, devices);

@@ -23,12 +23,12 @@ struct LocalPart {
 };
 
 // `rows`: of the whole; 0: the total if each rank of the mesh has as many rows as this one. Errors: a part without
-// rows, and a number of rows that this rank's devices do not hold in any such layout. `who` names the argument. A rank
-// without a device of the mesh uses the result of the mesh's first rank. If there are several meshes, because the
+// rows, and a number of rows that this rank's devices do not hold in any such layout. `subject` names the argument. A
+// rank without a device of the mesh uses the result of the mesh's first rank. If there are several meshes, because the
 // argument's placement is not known yet, those with devices of this rank are considered; if their results differ, that
 // is an error.
 LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vector<Mesh>& meshes, int rank,
-                     const std::string& who);
+                     const std::string& subject);
 
 // The meshes on which a function's arguments may be: its own, and those of its placements.
 std::vector<Mesh> meshes_of(const DeviceMesh& on, const FunctionOptions& options);
@@ -43,7 +43,8 @@ std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Sour
 // Sets the layouts of inputs of a placed program that are given in parts: `axes` has, by argument name, the number of
 // axes that split its rows. With micro-batches each of these has some rows of each device (see
 // karez/passes/logical/microbatch.h); rows that this does not divide are an error.
-void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int microbatches, const std::string& who);
+void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int microbatches,
+                      const std::string& subject);
 
 // The inputs of a planned program with rows that are read in that order, each with its number of groups.
 std::map<std::string, std::int64_t> row_groups(const Graph& graph);
