@@ -23,13 +23,36 @@ def rows(text):
 
 
 def ours(carrier, ranks, extra):
-    return subprocess.run([f"{BENCH}/bench_all_reduce", "--carrier", carrier, "--ranks", str(ranks), *extra], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(
+        [f"{BENCH}/bench_all_reduce", "--carrier", carrier, "--ranks", str(ranks), *extra],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
 
 
 def open_mpi(carrier, ranks):
     btl = "tcp,self" if carrier == "tcp" else "vader,self"
-    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl_tcp_if_include": "lo"}
-    words = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", btl, "-n", str(ranks), f"{BENCH}/bench_all_reduce_mpi"]
+    environment = os.environ | {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_btl_tcp_if_include": "lo",
+    }
+    words = [
+        "mpirun",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "--mca",
+        "pml",
+        "ob1",
+        "--mca",
+        "btl",
+        btl,
+        "-n",
+        str(ranks),
+        f"{BENCH}/bench_all_reduce_mpi",
+    ]
     return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
 
@@ -38,7 +61,12 @@ def gloo(ranks, sizes):
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     script = os.path.join(ROOT, "bench", "all_reduce_gloo.py")
-    processes = [subprocess.Popen([sys.executable, script, str(r), str(ranks), port, json.dumps(sizes)], stdout=subprocess.PIPE, text=True) for r in range(ranks)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, script, str(r), str(ranks), port, json.dumps(sizes)], stdout=subprocess.PIPE, text=True
+        )
+        for r in range(ranks)
+    ]
     outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         raise RuntimeError("Gloo's ranks failed")
@@ -74,7 +102,10 @@ def compare(carrier, ranks, rounds, extra):
         ratio = us / min(peers) if peers else float("nan")
         worst = max(worst, ratio / target) if peers else worst
         print(f"{kind:<15}{size:>10}{cells}{ratio:8.2f}{target:8.1f}")
-    return worst, {name: [{"kind": kind, "bytes": size, "us": us} for (kind, size), us in table.items()] for name, table in found.items()}
+    return worst, {
+        name: [{"kind": kind, "bytes": size, "us": us} for (kind, size), us in table.items()]
+        for name, table in found.items()
+    }
 
 
 def main():

@@ -37,5 +37,8 @@ for kind in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all"):
             break
         dist.all_reduce(times, dist.ReduceOp.MAX)
         if rank == 0:
-            print(json.dumps({"kind": kind, "bytes": size, "us": times.median().item(), "least": times.min().item()}), flush=True)
+            print(
+                json.dumps({"kind": kind, "bytes": size, "us": times.median().item(), "least": times.min().item()}),
+                flush=True,
+            )
 dist.destroy_process_group()

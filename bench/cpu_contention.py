@@ -45,7 +45,11 @@ def serve(framework, model):
     import numpy as np
 
     random = np.random.default_rng(1)
-    xs = [random.standard_normal((64, 256)).astype(np.float32)] if model == "mlp" else [random.integers(0, 65, (1, 64)), np.arange(64)[None]]
+    xs = (
+        [random.standard_normal((64, 256)).astype(np.float32)]
+        if model == "mlp"
+        else [random.integers(0, 65, (1, 64)), np.arange(64)[None]]
+    )
     blocked = np.triu(np.ones((64, 64), bool), 1)
     if framework == "torch":
         import torch
@@ -123,8 +127,16 @@ def measure(model, pairs, most, seconds):
     for count in range(most + 1):
         slow = {name: [a / b for a, b in zip(took[name, count], took[name, 0])] for name in servers}
         ratios = [a / b for a, b in zip(slow["karez"], slow["torch"])]
-        rows.append({"model": model, "neighbours": count, "ms": {n: statistics.median(took[n, count]) for n in servers},
-                     "slowdown": {n: statistics.median(slow[n]) for n in servers}, "ratio": statistics.median(ratios), "ratios": ratios})
+        rows.append(
+            {
+                "model": model,
+                "neighbours": count,
+                "ms": {n: statistics.median(took[n, count]) for n in servers},
+                "slowdown": {n: statistics.median(slow[n]) for n in servers},
+                "ratio": statistics.median(ratios),
+                "ratios": ratios,
+            }
+        )
     return rows
 
 
@@ -144,8 +156,11 @@ def main():
         for row in measure(model, o.pairs, o.neighbours, o.seconds):
             rows.append(row)
             ms, slow = row["ms"], row["slowdown"]
-            print(f"{model:4} {row['neighbours']} busy: karez {ms['karez']:8.3f} ms (x {slow['karez']:5.2f})   torch {ms['torch']:8.3f} ms (x {slow['torch']:5.2f})"
-                  f"   ratio {row['ratio']:.2f} ({min(row['ratios']):.2f} to {max(row['ratios']):.2f})", flush=True)
+            print(
+                f"{model:4} {row['neighbours']} busy: karez {ms['karez']:8.3f} ms (x {slow['karez']:5.2f})   torch {ms['torch']:8.3f} ms (x {slow['torch']:5.2f})"
+                f"   ratio {row['ratio']:.2f} ({min(row['ratios']):.2f} to {max(row['ratios']):.2f})",
+                flush=True,
+            )
     if o.json:
         with open(o.json, "w") as file:
             json.dump(rows, file, indent=1)

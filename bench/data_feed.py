@@ -72,7 +72,9 @@ def main():
         beside.append(run(kz.data.feed(working())))
     ratios = [b / a for a, b in zip(alone, beside)]
     ratio = statistics.median(ratios)
-    print(f"work {best(work) * 1e3:.2f} ms a batch, step {statistics.median(alone) * 1e3:.2f} ms, fed {statistics.median(beside) * 1e3:.2f} ms")
+    print(
+        f"work {best(work) * 1e3:.2f} ms a batch, step {statistics.median(alone) * 1e3:.2f} ms, fed {statistics.median(beside) * 1e3:.2f} ms"
+    )
     print(f"feeding: ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {PAIRS} pairs), target {TARGET}")
     return ratio <= TARGET
 

@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 
-BUILD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.environ.get("KAREZ_BUILD", "build"))
+BUILD = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.environ.get("KAREZ_BUILD", "build")
+)
 PAIRS, LAUNCHES = 7, 8
 
 
@@ -45,13 +47,22 @@ def plan_text():
 
 
 def milliseconds(plan):
-    told = subprocess.run([os.path.join(BUILD, "tools", "karez"), "exec", "--workers", "2", "--launches", str(LAUNCHES), plan], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [os.path.join(BUILD, "tools", "karez"), "exec", "--workers", "2", "--launches", str(LAUNCHES), plan],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return float(re.search(r"median ([0-9.]+) ms", told.stdout)[1])
 
 
 def main():
     by_cost = plan_text()
-    in_turn = re.sub(r'(stream \d+: "(?:compute|comm)" device )(\d+)( worker )\d+', lambda m: f"{m[1]}{m[2]}{m[3]}{int(m[2]) % 2}", by_cost)
+    in_turn = re.sub(
+        r'(stream \d+: "(?:compute|comm)" device )(\d+)( worker )\d+',
+        lambda m: f"{m[1]}{m[2]}{m[3]}{int(m[2]) % 2}",
+        by_cost,
+    )
     if by_cost == in_turn:
         sys.exit("the plan takes devices in turn: nothing to compare (is there a second core?)")
     with tempfile.TemporaryDirectory() as folder:
@@ -63,7 +74,9 @@ def main():
         times = [[milliseconds(plan) for plan in plans] for _ in range(PAIRS)]
     ratio = statistics.median(a / b for a, b in times)
     cost, turns = (statistics.median(column) for column in zip(*times))
-    print(f"by cost {cost:.1f} ms, in turn {turns:.1f} ms a launch, ratio {ratio:.3f} (at most 1), medians of {PAIRS} pairs")
+    print(
+        f"by cost {cost:.1f} ms, in turn {turns:.1f} ms a launch, ratio {ratio:.3f} (at most 1), medians of {PAIRS} pairs"
+    )
     sys.exit(ratio > 1)
 
 

@@ -47,7 +47,9 @@ def signatures(counts=(1, 16, 64)):
             largest = max(largest, step.peak_bytes)
             if begin is None:
                 begin = resident()
-        print(f"{count:3} signatures: the largest plan takes {largest / 1e6:.1f} MB with its variables, the process grew by {resident() - begin:.1f} MB since the first")
+        print(
+            f"{count:3} signatures: the largest plan takes {largest / 1e6:.1f} MB with its variables, the process grew by {resident() - begin:.1f} MB since the first"
+        )
 
 
 def in_turn(width, rows):
@@ -72,7 +74,9 @@ def in_turn(width, rows):
         return statistics.median(runs) * 1e6
 
     alone = [seconds([one]) for one in functions]
-    print(f"width {width}, {rows} rows: a call alone takes {alone[0]:.1f} and {alone[1]:.1f} us, in turn {seconds(functions):.1f} us")
+    print(
+        f"width {width}, {rows} rows: a call alone takes {alone[0]:.1f} and {alone[1]:.1f} us, in turn {seconds(functions):.1f} us"
+    )
 
 
 if __name__ == "__main__":

@@ -28,8 +28,10 @@ def main():
             ratios = [b / a for a, b in pairs]
             ratio = statistics.median(ratios)
             results.append({"model": model, "mesh": mesh, "ratio": ratio, "ratios": ratios, "target": TARGETS[model]})
-            print(f"{model:4} {mesh:16} one device {statistics.median(a for a, _ in pairs):.3f} ms, mesh {statistics.median(b for _, b in pairs):.3f} ms: "
-                  f"ratio {ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f}, {options.pairs} pairs), target {TARGETS[model]}")
+            print(
+                f"{model:4} {mesh:16} one device {statistics.median(a for a, _ in pairs):.3f} ms, mesh {statistics.median(b for _, b in pairs):.3f} ms: "
+                f"ratio {ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f}, {options.pairs} pairs), target {TARGETS[model]}"
+            )
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)

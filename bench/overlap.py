@@ -18,7 +18,10 @@ from train_step import BUILD, Server
 
 PROGRAM = os.path.join(BUILD, "bench", "bench_overlap")
 HEADERS = 1.01  # of a segment of TCP, over what it carries
-SIOCETHTOOL, OFFLOADS = 0x8946, (0x1F, 0x24, 0x2C)  # to set: TCP's segmentation, any segmentation, putting together what came
+SIOCETHTOOL, OFFLOADS = (
+    0x8946,
+    (0x1F, 0x24, 0x2C),
+)  # to set: TCP's segmentation, any segmentation, putting together what came
 
 
 class SkipBenchmark(Exception):
@@ -30,8 +33,10 @@ def netns_command(host, *words):
 
 
 def without_offload(host, wire):
-    text = (f"import array, fcntl, socket, struct\nfor command in {OFFLOADS}:\n    value = array.array('B', struct.pack('II', command, 0))\n"
-            f"    fcntl.ioctl(socket.socket(), {SIOCETHTOOL}, struct.pack('16sP', b'{wire}', value.buffer_info()[0]))")
+    text = (
+        f"import array, fcntl, socket, struct\nfor command in {OFFLOADS}:\n    value = array.array('B', struct.pack('II', command, 0))\n"
+        f"    fcntl.ioctl(socket.socket(), {SIOCETHTOOL}, struct.pack('16sP', b'{wire}', value.buffer_info()[0]))"
+    )
     subprocess.run(netns_command(host, sys.executable, "-c", text), check=True)
 
 
@@ -47,14 +52,21 @@ class EmulatedLink:
             if subprocess.run(["ip", "netns", "add", host], capture_output=True).returncode != 0:
                 self.tear_down()
                 raise SkipBenchmark("network namespaces cannot be made here")
-        if subprocess.run(["ip", "link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1]], capture_output=True).returncode != 0:
+        if (
+            subprocess.run(
+                ["ip", "link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1]], capture_output=True
+            ).returncode
+            != 0
+        ):
             self.tear_down()
             raise SkipBenchmark("no wire between network namespaces can be made here")
         for i, (host, end) in enumerate(zip(self.hosts, self.ends)):
             subprocess.run(["ip", "link", "set", end, "netns", host], check=True)
             subprocess.run(["ip", "-n", host, "addr", "add", f"10.78.0.{i + 1}/24", "dev", end], check=True)
             for link in (end, "lo"):
-                subprocess.run(["ip", "-n", host, "link", "set", link, "up", *(["mtu", "9000"] if link == end else [])], check=True)
+                subprocess.run(
+                    ["ip", "-n", host, "link", "set", link, "up", *(["mtu", "9000"] if link == end else [])], check=True
+                )
             without_offload(host, end)
 
     def limit(self, bytes_per_second):
@@ -74,10 +86,22 @@ class ProcessGroup:
     def __init__(self, name, cores, words, hosts=None):
         self.servers = []
         for rank, core in enumerate(cores):
-            meet = {} if hosts is None else {"MASTER_ADDR": "10.78.0.1", "MASTER_PORT": "47113", "WORLD_SIZE": str(len(cores)), "RANK": str(rank),
-                                             "LOCAL_RANK": "0", "KAREZ_TOKEN": "5a" * 32}
+            meet = (
+                {}
+                if hosts is None
+                else {
+                    "MASTER_ADDR": "10.78.0.1",
+                    "MASTER_PORT": "47113",
+                    "WORLD_SIZE": str(len(cores)),
+                    "RANK": str(rank),
+                    "LOCAL_RANK": "0",
+                    "KAREZ_TOKEN": "5a" * 32,
+                }
+            )
             command = ["taskset", "-c", str(core), PROGRAM, *map(str, words)]
-            self.servers.append(Server(f"{name} {rank}", netns_command(hosts[rank], *command) if hosts else command, meet))
+            self.servers.append(
+                Server(f"{name} {rank}", netns_command(hosts[rank], *command) if hosts else command, meet)
+            )
 
     def run(self, steps):
         """Milliseconds a step, of the slower, and the smaller part that had left early."""
@@ -99,21 +123,35 @@ class ProcessGroup:
 def measure(options, wire, cores):
     shape = ["--layers", options.layers, "--width", options.width, "--rows", options.rows]
     sides = {what: ProcessGroup(what, cores, [*shape, "--what", what]) for what in ("alone", "forward")}
-    alone, forward = (min(side.run(3)[0] for _ in range(6)) for side in sides.values())  # others on the machine slow it, and never speed it up
+    alone, forward = (
+        min(side.run(3)[0] for _ in range(6)) for side in sides.values()
+    )  # others on the machine slow it, and never speed it up
     sides["forward"].close()
     gradients = 4 * options.layers * (options.width + 1) * options.width
     seconds = 1e-3 * (alone - forward)
     rate = gradients / seconds
     wire.limit(HEADERS * rate)
-    step = ProcessGroup("rank", cores, [*shape, "--what", "step", "--beta", 1 / rate, *(["--plan", "1"] if options.plan else [])], wire.hosts)
+    step = ProcessGroup(
+        "rank",
+        cores,
+        [*shape, "--what", "step", "--beta", 1 / rate, *(["--plan", "1"] if options.plan else [])],
+        wire.hosts,
+    )
     step.run(3)
     pairs = [(sides["alone"].run(options.steps)[0], step.run(options.steps)) for _ in range(options.pairs)]
     sides["alone"].close()
     said = step.close()
     if options.plan:
         print(said[0])
-    return {"alone": statistics.median(a for a, _ in pairs), "forward": forward, "MB": 1e-6 * gradients, "Mbit/s": 8e-6 * rate,
-            "step": statistics.median(ms for _, (ms, _) in pairs), "ratios": [ms / a for a, (ms, _) in pairs], "parts": [part for _, (_, part) in pairs]}
+    return {
+        "alone": statistics.median(a for a, _ in pairs),
+        "forward": forward,
+        "MB": 1e-6 * gradients,
+        "Mbit/s": 8e-6 * rate,
+        "step": statistics.median(ms for _, (ms, _) in pairs),
+        "ratios": [ms / a for a, (ms, _) in pairs],
+        "parts": [part for _, (_, part) in pairs],
+    }
 
 
 def main():
@@ -139,10 +177,16 @@ def main():
     finally:
         wire.tear_down()
     ratio, part = statistics.median(found["ratios"]), statistics.median(found["parts"])
-    print(f"{options.layers} layers of {options.width} on {options.rows} rows a rank: {found['MB']:.2f} MB of gradients at {found['Mbit/s']:.0f} Mbit/s; "
-          f"forward {found['forward']:.1f} ms, with backward {found['alone']:.1f} ms, a step {found['step']:.1f} ms")
-    print(f"  left when the last backward act begins: {100 * part:.0f} % ({100 * min(found['parts']):.0f} to {100 * max(found['parts']):.0f}), target 60")
-    print(f"  a step over forward and backward alone: {ratio:.3f} ({min(found['ratios']):.3f} to {max(found['ratios']):.3f}, {options.pairs} pairs), target 1.15")
+    print(
+        f"{options.layers} layers of {options.width} on {options.rows} rows a rank: {found['MB']:.2f} MB of gradients at {found['Mbit/s']:.0f} Mbit/s; "
+        f"forward {found['forward']:.1f} ms, with backward {found['alone']:.1f} ms, a step {found['step']:.1f} ms"
+    )
+    print(
+        f"  left when the last backward act begins: {100 * part:.0f} % ({100 * min(found['parts']):.0f} to {100 * max(found['parts']):.0f}), target 60"
+    )
+    print(
+        f"  a step over forward and backward alone: {ratio:.3f} ({min(found['ratios']):.3f} to {max(found['ratios']):.3f}, {options.pairs} pairs), target 1.15"
+    )
     if options.json:
         with open(options.json, "w") as file:
             json.dump(found, file, indent=1)

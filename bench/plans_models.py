@@ -9,7 +9,9 @@ import sys
 
 import numpy as np
 
-BUILD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.environ.get("KAREZ_BUILD", "build"))
+BUILD = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.environ.get("KAREZ_BUILD", "build")
+)
 sys.path.insert(0, os.path.join(BUILD, "python"))
 import karez as kz  # noqa: E402
 from karez import F, nn  # noqa: E402
@@ -85,7 +87,9 @@ class Residual(nn.Module):
 class Residuals(nn.Module):
     def __init__(self):
         self.stem, self.norm = nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16)
-        self.blocks = nn.Sequential(Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 32, 1), Residual(32, 64, 2), Residual(64, 64, 1))
+        self.blocks = nn.Sequential(
+            Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 32, 1), Residual(32, 64, 2), Residual(64, 64, 1)
+        )
         self.head = nn.Linear(64, 10)
 
     def forward(self, x):
@@ -108,7 +112,11 @@ def graph_of(net, inputs, labels):
 
 def main():
     kz.init(devices=1)
-    words, images, waves = np.zeros((BATCH, 12), np.int32), np.zeros((BATCH, 3, 16, 16), np.float32), np.zeros((BATCH, 20, 8), np.float32)
+    words, images, waves = (
+        np.zeros((BATCH, 12), np.int32),
+        np.zeros((BATCH, 3, 16, 16), np.float32),
+        np.zeros((BATCH, 20, 8), np.float32),
+    )
     cases = {
         "encoder_decoder": (EncoderDecoder(), (words, words[:, :8]), np.zeros(BATCH * 8, np.int32)),
         "gru": (Recurrent(), (waves,), np.zeros(BATCH, np.int32)),

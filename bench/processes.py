@@ -20,10 +20,32 @@ class Ranks:
     def __init__(self, model, batch, cores, link, extra=()):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(len(cores)), "KAREZ_LINK": link}
-        program = [os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), "--mesh", f"data={len(cores)}", "--devices", "1", *extra]
-        self.servers = [Server(f"rank {rank}", ["taskset", "-c", str(core), *program], meet | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
-                        for rank, core in enumerate(cores)]
+            meet = {
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(free.getsockname()[1]),
+                "WORLD_SIZE": str(len(cores)),
+                "KAREZ_LINK": link,
+            }
+        program = [
+            os.path.join(BUILD, "bench", "bench_train_step"),
+            "--model",
+            model,
+            "--batch",
+            str(batch),
+            "--mesh",
+            f"data={len(cores)}",
+            "--devices",
+            "1",
+            *extra,
+        ]
+        self.servers = [
+            Server(
+                f"rank {rank}",
+                ["taskset", "-c", str(core), *program],
+                meet | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            )
+            for rank, core in enumerate(cores)
+        ]
 
     def run(self, steps):
         for server in self.servers:
@@ -38,7 +60,20 @@ class Ranks:
 
 
 def single(model, batch, cores, extra):
-    return Server("karez", ["taskset", "-c", ",".join(map(str, cores)), os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), *extra])
+    return Server(
+        "karez",
+        [
+            "taskset",
+            "-c",
+            ",".join(map(str, cores)),
+            os.path.join(BUILD, "bench", "bench_train_step"),
+            "--model",
+            model,
+            "--batch",
+            str(batch),
+            *extra,
+        ],
+    )
 
 
 def measure(model, batch, cores, rounds, steps, costs):
@@ -50,8 +85,10 @@ def measure(model, batch, cores, rounds, steps, costs):
         f"{n} processes, data={n}, TCP": Ranks(model, batch, cores, "tcp"),
     }
     if costs:
-        sides |= {f"{name}, with costs": Ranks(model, batch, cores, link, ["--costs", costs])
-                  for name, link in zip(list(sides)[2:], ("shm", "tcp"))}
+        sides |= {
+            f"{name}, with costs": Ranks(model, batch, cores, link, ["--costs", costs])
+            for name, link in zip(list(sides)[2:], ("shm", "tcp"))
+        }
     times = {name: [] for name in sides}
     for side in sides.values():
         side.run(steps // 3 + 3)
@@ -63,10 +100,21 @@ def measure(model, batch, cores, rounds, steps, costs):
     rows = []
     for name, took in times.items():
         against = [[a / b for a, b in zip(took, other)] for other in list(times.values())[:2]]
-        rows.append({"who": name, "ms": statistics.median(took), "over": [statistics.median(r) for r in against], "ranges": [[min(r), max(r)] for r in against]})
-    print(f"{model}, batch {batch}: milliseconds a step; times that of one device and of one process' mesh (least to most, {rounds} rounds)")
+        rows.append(
+            {
+                "who": name,
+                "ms": statistics.median(took),
+                "over": [statistics.median(r) for r in against],
+                "ranges": [[min(r), max(r)] for r in against],
+            }
+        )
+    print(
+        f"{model}, batch {batch}: milliseconds a step; times that of one device and of one process' mesh (least to most, {rounds} rounds)"
+    )
     for row in rows:
-        cells = "  ".join(f"{middle:5.2f} ({least:.2f} to {most:.2f})" for middle, (least, most) in zip(row["over"], row["ranges"]))
+        cells = "  ".join(
+            f"{middle:5.2f} ({least:.2f} to {most:.2f})" for middle, (least, most) in zip(row["over"], row["ranges"])
+        )
         print(f"  {row['who']:46} {row['ms']:8.3f}  {cells}")
     return {"model": model, "batch": batch, "rows": rows}
 
@@ -83,12 +131,16 @@ def main():
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         raise SystemExit("processes: there is one core alone; two are compared")
-    results = [measure(model, options.batch, cores, options.rounds, options.steps, options.costs) for model in options.model]
+    results = [
+        measure(model, options.batch, cores, options.rounds, options.steps, options.costs) for model in options.model
+    ]
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)
     cnn = results[0]["rows"]
-    print(f"processes: {results[0]['model']} in two processes {min(row['over'][0] for row in cnn[2:]):.2f} times the step of one (reported)")
+    print(
+        f"processes: {results[0]['model']} in two processes {min(row['over'][0] for row in cnn[2:]):.2f} times the step of one (reported)"
+    )
 
 
 if __name__ == "__main__":

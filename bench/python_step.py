@@ -73,7 +73,10 @@ def serve(model, batch, threads, team):
 
         def attention(self, x):
             n, t, width = x.shape
-            q, k, v = (layer(x).reshape(n, t, self.heads, -1).permute(0, 2, 1, 3) for layer in (self.query, self.key, self.value))
+            q, k, v = (
+                layer(x).reshape(n, t, self.heads, -1).permute(0, 2, 1, 3)
+                for layer in (self.query, self.key, self.value)
+            )
             scores = q @ k.mT * (1 / math.sqrt(width // self.heads))
             past = kz.arange(t, dtype=kz.float32).unsqueeze(1) >= kz.arange(t, dtype=kz.float32)
             return self.out((F.softmax(kz.where(past, scores, -1e9)) @ v).permute(0, 2, 1, 3).reshape(n, t, width))
@@ -84,7 +87,10 @@ def serve(model, batch, threads, team):
 
     class Gpt(nn.Module):
         def __init__(self):
-            self.tokens, self.places = nn.Parameter((65, 128), nn.init.uniform(0.1)), nn.Parameter((64, 128), nn.init.uniform(0.1))
+            self.tokens, self.places = (
+                nn.Parameter((65, 128), nn.init.uniform(0.1)),
+                nn.Parameter((64, 128), nn.init.uniform(0.1)),
+            )
             self.blocks, self.norm, self.head = [Block() for _ in range(4)], Norm(128), nn.Linear(128, 65)
 
         def forward(self, x):
@@ -143,8 +149,11 @@ def compare(what, a, b, steps, pairs):
     a.close(), b.close()
     ratios = [one / other for one, other in zip(mine, theirs)]
     ratio = statistics.median(ratios)
-    print(f"{what[0]} against {what[1]}: {statistics.median(mine):.3f} ms against {statistics.median(theirs):.3f} ms, "
-          f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs)" + (f", target {TARGETS[what]}" if TARGETS[what] else ", reported"))
+    print(
+        f"{what[0]} against {what[1]}: {statistics.median(mine):.3f} ms against {statistics.median(theirs):.3f} ms, "
+        f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs)"
+        + (f", target {TARGETS[what]}" if TARGETS[what] else ", reported")
+    )
     return TARGETS[what] is None or ratio <= TARGETS[what]
 
 
@@ -169,7 +178,11 @@ def main():
                 continue
             threads, team = (1, 1) if model == "small" else (0, 0)
             extra = ["--threads", "1", "--team", "1"] if model == "small" else []
-            b = ours(model, BATCH[model], extra) if other == "C++" else peer("torch", model, BATCH[model], 1 if model == "small" else cores)
+            b = (
+                ours(model, BATCH[model], extra)
+                if other == "C++"
+                else peer("torch", model, BATCH[model], 1 if model == "small" else cores)
+            )
             fine = compare((model, other), python(model, threads, team), b, STEPS[model], o.pairs) and fine
     sys.exit(0 if fine else 1)
 

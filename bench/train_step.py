@@ -26,8 +26,14 @@ class Server:
 
     def __init__(self, name, command, environment=None):
         self.name = name
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env=os.environ | (environment or {}))
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | (environment or {}),
+        )
 
     def run(self, steps):
         """Milliseconds a step."""
@@ -60,7 +66,9 @@ class Server:
 
 
 def ours(model, batch, extra=()):
-    return Server("karez", [os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), *extra])
+    return Server(
+        "karez", [os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), *extra]
+    )
 
 
 def peer(name, model, batch, threads):
@@ -112,10 +120,22 @@ def measure(model, batch=None, pairs=9, steps=None):
     print(f"\n{model}, batch {batch}: milliseconds a step" + (" (forward and backward)" if model == "small" else ""))
     for row in rows:
         print(f"  {row['server']:32} " + ("failed" if row["ms"] is None else f"{row['ms']:.3f}"))
-    print(f"  karez ({chosen[1]}) {statistics.median(mine):.3f} against {b.name} {statistics.median(theirs):.3f}: "
-          f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs), target {TARGETS[model]}")
-    return {"model": model, "batch": batch, "rows": rows, "peer": b.name, "karez": chosen[1], "ratio": ratio, "ratios": ratios,
-            "ms": statistics.median(mine), "peer_ms": statistics.median(theirs), "target": TARGETS[model]}
+    print(
+        f"  karez ({chosen[1]}) {statistics.median(mine):.3f} against {b.name} {statistics.median(theirs):.3f}: "
+        f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs), target {TARGETS[model]}"
+    )
+    return {
+        "model": model,
+        "batch": batch,
+        "rows": rows,
+        "peer": b.name,
+        "karez": chosen[1],
+        "ratio": ratio,
+        "ratios": ratios,
+        "ms": statistics.median(mine),
+        "peer_ms": statistics.median(theirs),
+        "target": TARGETS[model],
+    }
 
 
 def run_benchmark(name, models):
@@ -127,7 +147,10 @@ def run_benchmark(name, models):
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--steps", type=int)
     options = parser.parse_args()
-    results = [measure(model, options.batch, options.pairs, options.steps) for model in ([options.model] if options.model else models)]
+    results = [
+        measure(model, options.batch, options.pairs, options.steps)
+        for model in ([options.model] if options.model else models)
+    ]
     worst = max(results, key=lambda r: r["ratio"] / r["target"])
     if options.json:
         with open(options.json, "w") as file:

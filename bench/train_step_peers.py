@@ -59,8 +59,15 @@ def torch_gpt(flash, layers=4, width=128, heads=4, length=64, vocabulary=65):
     class Gpt(nn.Module):
         def __init__(self):
             super().__init__()
-            self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Parameter(torch.rand(length, width) * 0.2 - 0.1)
-            self.blocks, self.norm, self.head = nn.Sequential(*[Block() for _ in range(layers)]), nn.LayerNorm(width), nn.Linear(width, vocabulary)
+            self.tokens, self.places = (
+                nn.Embedding(vocabulary, width),
+                nn.Parameter(torch.rand(length, width) * 0.2 - 0.1),
+            )
+            self.blocks, self.norm, self.head = (
+                nn.Sequential(*[Block() for _ in range(layers)]),
+                nn.LayerNorm(width),
+                nn.Linear(width, vocabulary),
+            )
 
         def forward(self, x):
             return self.head(self.norm(self.blocks(self.tokens(x) + self.places))).view(-1, vocabulary)
@@ -74,15 +81,33 @@ def torch_step():
 
     torch.set_num_threads(threads)
     if model == "cnn":
-        net = nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
-                            nn.Flatten(), nn.Linear(800, 128), nn.ReLU(), nn.Linear(128, 10))
+        net = nn.Sequential(
+            nn.Conv2d(1, 16, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(800, 128),
+            nn.ReLU(),
+            nn.Linear(128, 10),
+        )
     elif model == "gpt":
         net = torch_gpt("flash" in framework)
     elif model == "small":
         net = nn.Sequential(*[layer for _ in range(50) for layer in (nn.Linear(16, 16), nn.ReLU())])
     else:
-        net = nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 100),
-                            nn.ReLU(), nn.Linear(100, 10))
+        net = nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(784, 256),
+            nn.ReLU(),
+            nn.Linear(256, 128),
+            nn.ReLU(),
+            nn.Linear(128, 100),
+            nn.ReLU(),
+            nn.Linear(100, 10),
+        )
     channels_last = framework.endswith("channels-last")
     if channels_last:
         net = net.to(memory_format=torch.channels_last)
@@ -139,7 +164,10 @@ def jax_step():
 
     def init(*shape):
         fan = int(np.prod(shape[:-1]))
-        return [jnp.asarray(random.uniform(-1, 1, shape).astype(np.float32) / np.sqrt(fan)), jnp.zeros(shape[-1], jnp.float32)]
+        return [
+            jnp.asarray(random.uniform(-1, 1, shape).astype(np.float32) / np.sqrt(fan)),
+            jnp.zeros(shape[-1], jnp.float32),
+        ]
 
     if model == "cnn":
         p = [init(3, 3, 1, 16), init(3, 3, 16, 32), init(800, 128), init(128, 10)]
@@ -174,13 +202,29 @@ def tensorflow_step():
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     layers = tf.keras.layers
     if model == "cnn":
-        net = tf.keras.Sequential([layers.Input((28, 28, 1)), layers.Conv2D(16, 3, activation="relu"), layers.MaxPool2D(),
-                                   layers.Conv2D(32, 3, activation="relu"), layers.MaxPool2D(), layers.Flatten(),
-                                   layers.Dense(128, activation="relu"), layers.Dense(10)])
+        net = tf.keras.Sequential(
+            [
+                layers.Input((28, 28, 1)),
+                layers.Conv2D(16, 3, activation="relu"),
+                layers.MaxPool2D(),
+                layers.Conv2D(32, 3, activation="relu"),
+                layers.MaxPool2D(),
+                layers.Flatten(),
+                layers.Dense(128, activation="relu"),
+                layers.Dense(10),
+            ]
+        )
         images = [tf.constant(x.transpose(0, 2, 3, 1)) for x in IMAGES]
     else:
-        net = tf.keras.Sequential([layers.Input((784,)), layers.Dense(256, activation="relu"), layers.Dense(128, activation="relu"),
-                                   layers.Dense(100, activation="relu"), layers.Dense(10)])
+        net = tf.keras.Sequential(
+            [
+                layers.Input((784,)),
+                layers.Dense(256, activation="relu"),
+                layers.Dense(128, activation="relu"),
+                layers.Dense(100, activation="relu"),
+                layers.Dense(10),
+            ]
+        )
         images = [tf.constant(x.reshape(batch, -1)) for x in IMAGES]
     labels = [tf.constant(y.astype(np.int32)) for y in LABELS]
     w = net.trainable_variables

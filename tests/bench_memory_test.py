@@ -66,7 +66,17 @@ def test_a_search_cut_short_states_its_gap(full):
     assert re.search(r"NO +[\d.]+ +gap <= \d+\.\d\d %", result.stdout)
 
 
-@pytest.mark.parametrize("words", [[], ["--capacity", "8"], ["--capacity", "0", "x.8.csv"], ["--capacity", "8k", "x.csv"], ["--work"], ["--other", "1", "x"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--capacity", "8"],
+        ["--capacity", "0", "x.8.csv"],
+        ["--capacity", "8k", "x.csv"],
+        ["--work"],
+        ["--other", "1", "x"],
+    ],
+)
 def test_words_that_mean_nothing_bring_the_usage(words):
     result = run(*words)
     assert result.returncode == 2 and result.stderr.startswith("usage: ")

@@ -34,7 +34,23 @@ def plans(tmp_path_factory):
         for kind, content in (("images-idx3", images(count)), ("labels-idx1", labels(count))):
             (folder / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
     for name, model, mesh in (("mlp", "mlp", ""), ("mlp2", "mlp", "data=2"), ("cnn", "cnn", "")):
-        subprocess.run([EXAMPLE, "--data", folder, "--model", model, "--mesh", mesh, "--epochs", "1", "--plan", folder / f"{name}.plan"], check=True, timeout=120)
+        subprocess.run(
+            [
+                EXAMPLE,
+                "--data",
+                folder,
+                "--model",
+                model,
+                "--mesh",
+                mesh,
+                "--epochs",
+                "1",
+                "--plan",
+                folder / f"{name}.plan",
+            ],
+            check=True,
+            timeout=120,
+        )
     return folder
 
 
@@ -50,19 +66,28 @@ def edited(plans, tmp_path, *changes, name="mlp.plan"):
 
 
 def test_help_names_every_subcommand():
-    for words, names in (([], ["plan", "opt", "simulate", "exec", "run"]), (["plan"], ["show", "verify", "diff", "explain"])):
+    for words, names in (
+        ([], ["plan", "opt", "simulate", "exec", "run"]),
+        (["plan"], ["show", "verify", "diff", "explain"]),
+    ):
         text = karez(*words, "--help")
         for name in names:
             assert f"\n  {name} " in text
 
 
-@pytest.mark.parametrize("words, text", [
-    ([], "karez: A subcommand is required; see karez --help\n"),
-    (["plan"], "karez: A subcommand is required; see karez plan --help\n"),
-    (["plan", "shwo", "x"], "karez: no subcommand of karez plan is called 'shwo'; there are 4: show, diff, verify, explain; see karez plan --help\n"),
-    (["plan", "show"], "karez: FILE is required; see karez plan show --help\n"),
-    (["plan", "show", "a", "b"], "karez: The following argument was not expected: b; see karez plan show --help\n"),
-])
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        ([], "karez: A subcommand is required; see karez --help\n"),
+        (["plan"], "karez: A subcommand is required; see karez plan --help\n"),
+        (
+            ["plan", "shwo", "x"],
+            "karez: no subcommand of karez plan is called 'shwo'; there are 4: show, diff, verify, explain; see karez plan --help\n",
+        ),
+        (["plan", "show"], "karez: FILE is required; see karez plan show --help\n"),
+        (["plan", "show", "a", "b"], "karez: The following argument was not expected: b; see karez plan show --help\n"),
+    ],
+)
 def test_words_that_cannot_be_meant_are_refused(words, text):
     assert karez(*words, code=USER) == text
 
@@ -81,7 +106,9 @@ def test_verify_names_what_is_not_sound(plans, tmp_path):
     path = edited(plans, tmp_path, ("slots 2", "slots 3"))  # over its neighbours in the arena
     assert "no tokens keep them apart" in karez("plan", "verify", path, code=DATA)
     path = edited(plans, tmp_path, ("slots 2", "slots 300"))
-    assert karez("plan", "verify", path, code=DATA).startswith(f"karez: {path}: register r0 (f32[64, 1, 28, 28;]) ends at byte ")
+    assert karez("plan", "verify", path, code=DATA).startswith(
+        f"karez: {path}: register r0 (f32[64, 1, 28, 28;]) ends at byte "
+    )
 
 
 def test_verify_refuses_what_exec_refuses(plans, tmp_path):
@@ -96,7 +123,12 @@ def test_verify_refuses_what_exec_refuses(plans, tmp_path):
             path.write_text(text[: number.start()] + new + text[number.end() :])
             says = subprocess.run([KAREZ, "plan", "verify", path], capture_output=True, text=True, timeout=300)
             if says.returncode == 0:
-                runs = subprocess.run([KAREZ, "exec", path, "--launches", "1", "--warm-up", "0"], capture_output=True, text=True, timeout=300)
+                runs = subprocess.run(
+                    [KAREZ, "exec", path, "--launches", "1", "--warm-up", "0"],
+                    capture_output=True,
+                    text=True,
+                    timeout=300,
+                )
                 assert runs.returncode == 0, (name, text[number.start() - 60 : number.end() + 20], new, runs.stderr)
             seen[says.returncode == 0] += 1
     assert min(seen[True], seen[False]) >= 20, seen
@@ -109,7 +141,9 @@ def test_verify_says_what_it_cannot_check(plans, tmp_path):
 
 
 def test_verify_tells_who_waits_for_whom(plans, tmp_path):
-    path = edited(plans, tmp_path, (" turn 0 ", " turn 1 "), name="mlp2.plan")  # two turns 1 of one communicator, and no turn 0
+    path = edited(
+        plans, tmp_path, (" turn 0 ", " turn 1 "), name="mlp2.plan"
+    )  # two turns 1 of one communicator, and no turn 0
     said = karez("plan", "verify", path, code=DATA)
     assert "turn" in said
 
@@ -117,16 +151,28 @@ def test_verify_tells_who_waits_for_whom(plans, tmp_path):
 @pytest.mark.parametrize("words", [["plan", "show"], ["plan", "verify"]])
 def test_a_file_that_is_no_plan_is_named_with_its_line(words, plans, tmp_path):
     path = edited(plans, tmp_path, ("register r5: a5", "register r5: zz"))
-    line = 1 + path.read_text().splitlines().index(next(l for l in path.read_text().splitlines() if l.startswith("register r5")))
-    assert karez(*words, path, code=DATA).startswith(f"karez: {path}: plan: line {line}, column 14: expected 'a' at 'zz -> a3")
-    assert karez(*words, tmp_path / "none", code=DATA) == f"karez: cannot read {tmp_path}/none: No such file or directory\n"
+    line = 1 + path.read_text().splitlines().index(
+        next(l for l in path.read_text().splitlines() if l.startswith("register r5"))
+    )
+    assert karez(*words, path, code=DATA).startswith(
+        f"karez: {path}: plan: line {line}, column 14: expected 'a' at 'zz -> a3"
+    )
+    assert (
+        karez(*words, tmp_path / "none", code=DATA)
+        == f"karez: cannot read {tmp_path}/none: No such file or directory\n"
+    )
     assert karez(*words, tmp_path, code=DATA) == f"karez: cannot read {tmp_path}: it is a directory\n"
 
 
 def test_diff_prints_the_lines_that_differ_and_says_so_with_its_exit_code(plans, tmp_path):
     path = plans / "mlp.plan"
     assert karez("plan", "diff", path, path) == ""
-    other = edited(plans, tmp_path, ('binding "arg0"', 'binding "x"'), ('device 0: 0 0 "cpu"\n', '# a comment\ndevice 0: 0 0   "cpu"\n'))
+    other = edited(
+        plans,
+        tmp_path,
+        ('binding "arg0"', 'binding "x"'),
+        ('device 0: 0 0 "cpu"\n', '# a comment\ndevice 0: 0 0   "cpu"\n'),
+    )
     said = karez("plan", "diff", path, other, code=1).splitlines()
     assert [line[0] for line in said] == ["-", "+"]
     assert 'binding "arg0"' in said[0] and 'binding "x"' in said[1]
@@ -135,7 +181,9 @@ def test_diff_prints_the_lines_that_differ_and_says_so_with_its_exit_code(plans,
 
 def test_what_cannot_be_printed_is_an_error(plans):
     with open("/dev/full", "w") as full:
-        result = subprocess.run([KAREZ, "plan", "show", plans / "mlp.plan"], stdout=full, stderr=subprocess.PIPE, text=True)
+        result = subprocess.run(
+            [KAREZ, "plan", "show", plans / "mlp.plan"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
     assert (result.returncode, result.stderr) == (DATA, "karez: cannot write to standard output\n")
 
 
@@ -170,17 +218,23 @@ def test_simulate_takes_longer_where_messages_do(plans):
 
 def test_simulate_knows_the_links_of_an_axis(plans, tmp_path):
     words = ("simulate", plans / "mlp2.plan", "--costs")
-    same = [makespan(karez(*words, costs(tmp_path, text))) for text in ("link alpha=0.001 beta=0", "link @data alpha=0.001 beta=0")]
+    same = [
+        makespan(karez(*words, costs(tmp_path, text)))
+        for text in ("link alpha=0.001 beta=0", "link @data alpha=0.001 beta=0")
+    ]
     assert same[0] == same[1] > makespan(karez(*words, costs(tmp_path, "link @model alpha=0.001 beta=0")))
 
 
-@pytest.mark.parametrize("words, text, code", [
-    (["--launches", "0"], "karez: --launches: 0 is not in 1 .. 100000\n", USER),
-    (["--launches", "many"], "karez: Could not convert: --launches = many; see karez simulate --help\n", USER),
-    (["--delay", "-1"], "karez: --delay: -1.0 is not a finite number of at least 0\n", USER),
-    (["--seed", "-1"], "karez: --seed: -1 is below 0\n", USER),
-    (["--costs", "/nowhere"], "karez: cannot read /nowhere: No such file or directory\n", DATA),
-])
+@pytest.mark.parametrize(
+    "words, text, code",
+    [
+        (["--launches", "0"], "karez: --launches: 0 is not in 1 .. 100000\n", USER),
+        (["--launches", "many"], "karez: Could not convert: --launches = many; see karez simulate --help\n", USER),
+        (["--delay", "-1"], "karez: --delay: -1.0 is not a finite number of at least 0\n", USER),
+        (["--seed", "-1"], "karez: --seed: -1 is below 0\n", USER),
+        (["--costs", "/nowhere"], "karez: cannot read /nowhere: No such file or directory\n", DATA),
+    ],
+)
 def test_simulate_refuses_what_cannot_be_meant(words, text, code, plans):
     assert karez("simulate", plans / "mlp.plan", *words, code=code) == text
 
@@ -188,7 +242,9 @@ def test_simulate_refuses_what_cannot_be_meant(words, text, code, plans):
 def test_a_cost_table_that_does_not_read_is_named(plans, tmp_path):
     path = costs(tmp_path, "speed=3")
     said = karez("simulate", plans / "mlp.plan", "--costs", path, code=DATA)
-    assert said.startswith(f"karez: {path}: costs: line 1, column 6: 'speed' is no cost; there are origin, link, rate, matmul_flops")
+    assert said.startswith(
+        f"karez: {path}: costs: line 1, column 6: 'speed' is no cost; there are origin, link, rate, matmul_flops"
+    )
 
 
 LABELS = ("--integers", 10, "--input", "adam.lr=0.001")
@@ -201,8 +257,13 @@ def output(text):
 
 def test_exec_runs_a_saved_plan_and_tells_the_time(plans):
     said = karez("exec", plans / "mlp.plan", *LABELS, "--launches", 3)
-    assert re.match(rf"plan 'main': 3 launches on 1 worker: median {NUMBER} ms a launch \(least {NUMBER}, most {NUMBER}\)\n  out0 f32\[\] = \d", said)
-    least, median, most = (float(re.search(rf"{word} ({NUMBER})", said).group(1)) for word in ("least", "median", "most"))
+    assert re.match(
+        rf"plan 'main': 3 launches on 1 worker: median {NUMBER} ms a launch \(least {NUMBER}, most {NUMBER}\)\n  out0 f32\[\] = \d",
+        said,
+    )
+    least, median, most = (
+        float(re.search(rf"{word} ({NUMBER})", said).group(1)) for word in ("least", "median", "most")
+    )
     assert 0 < least <= median <= most
 
 
@@ -223,7 +284,9 @@ def test_the_trace_has_every_act_on_its_worker(name, launches, plans, tmp_path):
     assert f"{in_a_launch * (launches + 1)} acts in {tmp_path}/trace.json\n" in said
     written = re.findall(r'^actor a\d+: (\w+) "([^"]+)" .*?(?: at "([^"]*)")?$', path.read_text(), re.M)
     assert len(written) == in_a_launch
-    expected = collections.Counter((kind, actor, ticket) for kind, actor, where in written for ticket in range(1, launches + 2))
+    expected = collections.Counter(
+        (kind, actor, ticket) for kind, actor, where in written for ticket in range(1, launches + 2)
+    )
     assert collections.Counter((e["cat"], e["name"], e["args"]["ticket"]) for e in spans) == expected
     places = {(kind, actor, where) for kind, actor, where in written}
     assert {(e["cat"], e["name"], e["args"]["where"]) for e in spans} == places
@@ -245,21 +308,35 @@ def test_a_replay_gives_the_engines_bits_and_spends_its_time_in_calls(plans):
     path = plans / "cnn.plan"
     said = karez("exec", path, *LABELS, "--launches", 5, "--replay")
     calls = path.read_text().count('\n  call "')
-    share = re.search(rf"\nreplay: {calls + 4} calls in a plain loop: median {NUMBER} ms a launch \(least .*\), ({NUMBER}) % of the time outside calls\n", said)
+    share = re.search(
+        rf"\nreplay: {calls + 4} calls in a plain loop: median {NUMBER} ms a launch \(least .*\), ({NUMBER}) % of the time outside calls\n",
+        said,
+    )
     assert float(share.group(1)) <= 2
-    assert re.search(r"\n  the engine beside it: median [+-]\d+\.\d %, least [+-]\d+\.\d %\n  its last outputs are the engine's, bit for bit\n", said)
+    assert re.search(
+        r"\n  the engine beside it: median [+-]\d+\.\d %, least [+-]\d+\.\d %\n  its last outputs are the engine's, bit for bit\n",
+        said,
+    )
 
 
 def test_a_replay_of_several_devices_is_refused(plans):
     said = karez("exec", plans / "mlp2.plan", "--replay", code=USER)
-    assert re.fullmatch(r"karez: replay: plan 'main' has \d+ collectives among 2 devices \(the first: \w+ %\d+\); a plain loop on one thread runs plans "
-                        r"of one device\n", said)
+    assert re.fullmatch(
+        r"karez: replay: plan 'main' has \d+ collectives among 2 devices \(the first: \w+ %\d+\); a plain loop on one thread runs plans "
+        r"of one device\n",
+        said,
+    )
 
 
 def test_a_saved_input_is_what_the_plan_gets(plans, tmp_path):
     def loss(*more):
         return output(karez("exec", plans / "mlp.plan", "--input", "adam.lr=0", "--launches", 1, *more))
-    for name, array in (("zeros", np.zeros(64, np.int32)), ("nines", np.full(64, 9, np.int32)), ("wrong", np.zeros(63, np.int32))):
+
+    for name, array in (
+        ("zeros", np.zeros(64, np.int32)),
+        ("nines", np.full(64, 9, np.int32)),
+        ("wrong", np.zeros(63, np.int32)),
+    ):
         np.save(tmp_path / f"{name}.npy", array)
     zeros = loss("--input", f"arg1={tmp_path}/zeros.npy")
     assert zeros == loss() == loss("--input", "arg1=0")
@@ -268,30 +345,39 @@ def test_a_saved_input_is_what_the_plan_gets(plans, tmp_path):
     assert loss("--input", "arg0=0") != zeros
 
 
-@pytest.mark.parametrize("words, text, code", [
-    (["--input", "x=3"], "--input x=3: plan 'main' has no input 'x'; there are 3: arg0, arg1, adam.lr\n", USER),
-    (["--input", "arg1"], "--input arg1: expected NAME=FILE.npy or NAME=NUMBER\n", USER),
-    (["--input", "arg1=0.5"], "--input arg1=0.5: 0.5 is no i32\n", USER),
-    (["--input", "arg1=1e10"], "--input arg1=1e10: 1e+10 is no i32\n", USER),
-    (["--input", "arg1=1", "--input", "arg1=2"], "--input arg1=2: 'arg1' is given twice\n", USER),
-    (["--input", "arg1=WRONG"], "--input arg1=WRONG: the file has f32[63], but the plan takes i32[64]\n", USER),
-    (["--input", "arg1=NOTHING"], "NOTHING: this is no .npy file: it does not begin with the magic\n", DATA),
-    (["--input", "arg1=/no/where"], "cannot read /no/where: No such file or directory\n", DATA),
-    (["--integers", "0"], "--integers: 0 is below 1\n", USER),
-    (["--launches", "0"], "--launches: 0 is not in 1 .. 1000000\n", USER),
-    (["--trace", "/no/where"], "cannot write /no/where: No such file or directory\n", DATA),
-])
+@pytest.mark.parametrize(
+    "words, text, code",
+    [
+        (["--input", "x=3"], "--input x=3: plan 'main' has no input 'x'; there are 3: arg0, arg1, adam.lr\n", USER),
+        (["--input", "arg1"], "--input arg1: expected NAME=FILE.npy or NAME=NUMBER\n", USER),
+        (["--input", "arg1=0.5"], "--input arg1=0.5: 0.5 is no i32\n", USER),
+        (["--input", "arg1=1e10"], "--input arg1=1e10: 1e+10 is no i32\n", USER),
+        (["--input", "arg1=1", "--input", "arg1=2"], "--input arg1=2: 'arg1' is given twice\n", USER),
+        (["--input", "arg1=WRONG"], "--input arg1=WRONG: the file has f32[63], but the plan takes i32[64]\n", USER),
+        (["--input", "arg1=NOTHING"], "NOTHING: this is no .npy file: it does not begin with the magic\n", DATA),
+        (["--input", "arg1=/no/where"], "cannot read /no/where: No such file or directory\n", DATA),
+        (["--integers", "0"], "--integers: 0 is below 1\n", USER),
+        (["--launches", "0"], "--launches: 0 is not in 1 .. 1000000\n", USER),
+        (["--trace", "/no/where"], "cannot write /no/where: No such file or directory\n", DATA),
+    ],
+)
 def test_exec_refuses_what_cannot_be_meant(words, text, code, plans, tmp_path):
     wrong, nothing = str(tmp_path / "wrong.npy"), str(tmp_path / "nothing.npy")
     np.save(wrong, np.zeros(63, np.float32))
     (tmp_path / "nothing.npy").write_text("")
-    words, text = [w.replace("WRONG", wrong).replace("NOTHING", nothing) for w in words], text.replace("WRONG", wrong).replace("NOTHING", nothing)
+    words, text = (
+        [w.replace("WRONG", wrong).replace("NOTHING", nothing) for w in words],
+        text.replace("WRONG", wrong).replace("NOTHING", nothing),
+    )
     assert karez("exec", plans / "mlp.plan", *words, code=code) == "karez: " + text
 
 
 def test_exec_names_the_users_line_where_a_launch_fails(plans):
     said = karez("exec", plans / "mlp.plan", "--input", "arg1=10", code=DATA)
-    assert re.match(r"karez: one_hot at .*fashion_mnist.cc:\d+: one_hot: cross_entropy's label 10 at \[0\] is outside 0 to 9 \[launch 1, ", said)
+    assert re.match(
+        r"karez: one_hot at .*fashion_mnist.cc:\d+: one_hot: cross_entropy's label 10 at \[0\] is outside 0 to 9 \[launch 1, ",
+        said,
+    )
 
 
 def test_exec_lists_kernels_where_one_is_missing(plans, tmp_path):
@@ -326,14 +412,22 @@ def test_explain_lists_what_crosses_with_its_bytes(plans):
 
 def test_explain_gives_each_module_its_variables_and_their_state(plans):
     text = (plans / "mlp.plan").read_text()
-    sizes = {name: int(size) for size, name in re.findall(r'^block b\d+: variable device 0 bytes (\d+) name "([^"]+)"', text, re.M)}
+    sizes = {
+        name: int(size)
+        for size, name in re.findall(r'^block b\d+: variable device 0 bytes (\d+) name "([^"]+)"', text, re.M)
+    }
     rows = {row.split()[-1]: re.split(r"  +", row.strip()) for row in explained(plans / "mlp.plan")["Memory by"][2:-1]}
     for module in ("fc1", "fc2", "fc3", "fc4"):
         own = sum(size for name, size in sizes.items() if name.startswith(module + "."))
         state = sum(size for name, size in sizes.items() if name.startswith("adam.") and f".{module}." in name)
         assert state == 2 * own
         together, variables, their_state, registers, _ = rows[module]
-        assert [together, variables, their_state, registers] == [bytes_text(own + state), bytes_text(own), bytes_text(state), "-"]
+        assert [together, variables, their_state, registers] == [
+            bytes_text(own + state),
+            bytes_text(own),
+            bytes_text(state),
+            "-",
+        ]
     assert rows["adam"][1] == "8 B"  # its count of steps is nobody's state
 
 
@@ -352,7 +446,9 @@ def test_explain_adds_up_the_users_lines(plans):
     assert abs(float(re.search(r"together: (\S+) us", title).group(1)) - sum(times)) < 0.1 * len(times)
     assert re.search(r"fashion_mnist\.cc:\d+  conv2d", rows[0])
     text = (plans / "cnn.plan").read_text()
-    assert sum(int(re.split(r"  +", row.strip())[2]) for row in rows) == text.count('\n  call "') + 4  # three inputs and a fetch
+    assert (
+        sum(int(re.split(r"  +", row.strip())[2]) for row in rows) == text.count('\n  call "') + 4
+    )  # three inputs and a fetch
 
 
 def test_explain_says_what_it_leaves_out(plans):
@@ -389,7 +485,9 @@ def test_opt_runs_the_passes_that_are_named(graph):
     assert "after n" not in said and "box(" not in said
     ordered = karez("opt", graph)
     assert re.search(r'= box\(%\d+\) \{axis=\d, from=".*", move="all_gather", to="B"\}', ordered)
-    assert '} : f32[8@data, 6] at "net.cc:3"' in ordered.replace("f32[8@data, 6;]", "f32[8@data, 6]"), "a layout that is written stays"
+    assert '} : f32[8@data, 6] at "net.cc:3"' in ordered.replace("f32[8@data, 6;]", "f32[8@data, 6]"), (
+        "a layout that is written stays"
+    )
 
 
 def test_what_opt_prints_it_reads(graph):
@@ -403,7 +501,11 @@ def test_opt_prints_what_each_pass_made(graph):
     said = karez("opt", graph, "--passes", "all", "--each")
     names = re.findall(r"^# after (\w+), \d+\.\d+ ms", said, re.M)
     assert names[0] == "unroll" and names[-1] == "fit_memory" and len(names) == len(set(names)) > 10
-    assert re.search(r"^# after shard, \S+ ms: calls and transfers of \S+ us a launch, predicted with default costs \(`karez doctor` measures this machine\); optimal", said, re.M)
+    assert re.search(
+        r"^# after shard, \S+ ms: calls and transfers of \S+ us a launch, predicted with default costs \(`karez doctor` measures this machine\); optimal",
+        said,
+        re.M,
+    )
     parts = re.split(r"^# after .*\n", said, flags=re.M)[1:]
     assert parts[names.index("shard")] == karez("opt", graph, "--passes", "canonicalise,shard")
     assert parts[-1] == karez("opt", graph, "--passes", "all")
@@ -412,7 +514,9 @@ def test_opt_prints_what_each_pass_made(graph):
 def test_a_plan_that_opt_made_is_sound_and_gives_what_one_device_does(graph, tmp_path):
     outputs = set()
     for mesh in ("", "data=2", "data=2, model=2"):
-        text = GRAPH.replace("mesh(data=2, model=2)", f"mesh({mesh})").replace("8@data, 6", "8, 6" if mesh == "" else "8@data, 6")
+        text = GRAPH.replace("mesh(data=2, model=2)", f"mesh({mesh})").replace(
+            "8@data, 6", "8, 6" if mesh == "" else "8@data, 6"
+        )
         plan = tmp_path / "made.plan"
         plan.write_text(karez("opt", "-", "--passes", "all", stdin=text))
         assert "sound" in karez("plan", "verify", plan)
@@ -447,26 +551,35 @@ def test_a_plan_with_modules_made_again_gives_what_it_does_without(tmp_path):
     assert len(outputs) == 1 and outputs.pop().count("f32[2, 4]") == 2
 
 
-@pytest.mark.parametrize("passes, text", [
-    ("shrd", "no pass is called 'shrd'; "),
-    ("", "--passes '': a name is empty\n"),
-    ("shard,,box", "--passes 'shard,,box': a name is empty\n"),
-    ("box", "--passes 'box': box reads what shard makes beside the graph; name it too\n"),
-    ("shard,order", "--passes 'shard,order': order reads what box makes beside the graph; name it too\n"),
-    ("shard,canonicalise", "--passes 'shard,canonicalise': canonicalise comes before shard in the pipeline, whose order is the only one: unroll, canonicalise, "),
-    ("shard,shard", "--passes 'shard,shard': shard comes before shard in the pipeline, "),
-])
+@pytest.mark.parametrize(
+    "passes, text",
+    [
+        ("shrd", "no pass is called 'shrd'; "),
+        ("", "--passes '': a name is empty\n"),
+        ("shard,,box", "--passes 'shard,,box': a name is empty\n"),
+        ("box", "--passes 'box': box reads what shard makes beside the graph; name it too\n"),
+        ("shard,order", "--passes 'shard,order': order reads what box makes beside the graph; name it too\n"),
+        (
+            "shard,canonicalise",
+            "--passes 'shard,canonicalise': canonicalise comes before shard in the pipeline, whose order is the only one: unroll, canonicalise, ",
+        ),
+        ("shard,shard", "--passes 'shard,shard': shard comes before shard in the pipeline, "),
+    ],
+)
 def test_opt_refuses_passes_that_cannot_follow(passes, text, graph):
     assert karez("opt", graph, "--passes", passes, code=USER).startswith("karez: " + text)
 
 
-@pytest.mark.parametrize("old, new, text", [
-    ("relu(%2)", "rleu(%2)", "graph: line 6, column 8: no op is called 'rleu'; "),
-    ("add(%1, %1) : f32[4, 6]", "add(%1, %1) : f32[4, 7]", ""),
-    ("f32[8@data, 6]", "f32[8@pipe, 6]", ""),
-    ("relu(%2)", "relu(%7)", ""),
-    ("}\n", "", ""),
-])
+@pytest.mark.parametrize(
+    "old, new, text",
+    [
+        ("relu(%2)", "rleu(%2)", "graph: line 6, column 8: no op is called 'rleu'; "),
+        ("add(%1, %1) : f32[4, 6]", "add(%1, %1) : f32[4, 7]", ""),
+        ("f32[8@data, 6]", "f32[8@pipe, 6]", ""),
+        ("relu(%2)", "relu(%7)", ""),
+        ("}\n", "", ""),
+    ],
+)
 def test_opt_names_the_file_whose_graph_is_wrong(old, new, text, graph):
     assert old in GRAPH
     graph.write_text(GRAPH.replace(old, new, 1) if old != "}\n" else GRAPH[:-2])
@@ -476,4 +589,7 @@ def test_opt_names_the_file_whose_graph_is_wrong(old, new, text, graph):
 def test_opt_shards_no_program_that_was_boxed(graph):
     boxed = karez("opt", graph)
     said = karez("opt", "-", "--passes", "shard", stdin=boxed, code=USER)
-    assert re.match(r"karez: -: box at net\.cc:\d \(?.*is a change of layout, as box makes them; shard takes the program before\n", said)
+    assert re.match(
+        r"karez: -: box at net\.cc:\d \(?.*is a change of layout, as box makes them; shard takes the program before\n",
+        said,
+    )

@@ -14,8 +14,10 @@ def doctor(costs):
 
 def test_the_doctor_measures_kernels_and_keeps_what_else_the_file_knows(tmp_path):
     costs = tmp_path / "costs"
-    costs.write_text("link alpha=1 beta=2\nlink @shm alpha=3 beta=4\nlink @local alpha=5 beta=6\n"
-                     "rate other team 1 matmul.square=7\nrate avx2 team 3 pool.l1=9\nrate avx512 team 3 pool.l1=9\nrate baseline team 3 pool.l1=9\n")
+    costs.write_text(
+        "link alpha=1 beta=2\nlink @shm alpha=3 beta=4\nlink @local alpha=5 beta=6\n"
+        "rate other team 1 matmul.square=7\nrate avx2 team 3 pool.l1=9\nrate avx512 team 3 pool.l1=9\nrate baseline team 3 pool.l1=9\n"
+    )
     result = doctor(costs)
     assert (result.returncode, result.stderr) == (0, ""), result
     origin = re.match(r"measured on .+, (avx512|avx2|baseline), on \d{4}-\d\d-\d\d\n", result.stdout)
@@ -28,7 +30,9 @@ def test_the_doctor_measures_kernels_and_keeps_what_else_the_file_knows(tmp_path
     assert pinned(len(measured), 38)
     assert all(1e6 < float(line.split("=")[1]) < 1e14 for line in measured)
     rates = {line.split()[4].split("=")[0]: float(line.split("=")[1]) for line in measured}
-    assert rates["update.l1"] <= rates["update.l3"] and rates["update.l2"] <= rates["update.l3"], "state was last touched a step ago"
+    assert rates["update.l1"] <= rates["update.l3"] and rates["update.l2"] <= rates["update.l3"], (
+        "state was last touched a step ago"
+    )
     assert f"rate {isa} team 3 pool.l1=9.0" not in lines, "these instructions were measured anew"
     assert sum(line.startswith("link @local ") for line in lines) == 1 and "link @local alpha=5.0 beta=6.0" not in lines
     for line in measured:

@@ -50,7 +50,9 @@ def refused(result, code=USER):
 
 def test_a_good_run_prints_accuracy_and_plan_and_writes_the_plan(data, tmp_path):
     plan = tmp_path / "plan.txt"
-    result = run("--data", str(data), "--model", "mlp", "--mesh", "data=2,model=2", "--epochs", "1", "--plan", str(plan))
+    result = run(
+        "--data", str(data), "--model", "mlp", "--mesh", "data=2,model=2", "--epochs", "1", "--plan", str(plan)
+    )
     assert result.returncode == 0, result.stderr
     assert re.search(r"accuracy 0\.\d{4} on 100 test images", result.stdout)
     assert "peak memory by device" in result.stdout
@@ -72,21 +74,30 @@ def test_help_lists_every_option():
 
 
 GOLDEN = {
-    "an unknown option": (["--modle", "cnn"],
-                          "no option is called --modle; of 11 the nearest are: --model, --losses, --lr, --mesh, --batch, --data, --epochs, --plan, --seed, --devices"),
+    "an unknown option": (
+        ["--modle", "cnn"],
+        "no option is called --modle; of 11 the nearest are: --model, --losses, --lr, --mesh, --batch, --data, --epochs, --plan, --seed, --devices",
+    ),
     "an unknown model": (["--model", "rnn"], "option --model: 'rnn' is none of cnn, mlp"),
-    "a mesh larger than the devices": (["--mesh", "data=4", "--devices", "2"],
-                                       "mesh(data=4) takes 4 devices, but the world has 2; World({.devices = 4}) has enough"),
+    "a mesh larger than the devices": (
+        ["--mesh", "data=4", "--devices", "2"],
+        "mesh(data=4) takes 4 devices, but the world has 2; World({.devices = 4}) has enough",
+    ),
     "a mesh that does not read": (["--mesh", "data=x"], "mesh 'data=x': line 1, column 6: expected an integer at 'x'"),
     "a batch that is no number": (["--batch", "many"], "option --batch: 'many' is not an integer"),
     "a rate that is no number": (["--lr", "nan"], "option --lr: nan is not a finite number"),
     "a rate below zero": (["--lr", "-1"], "optimiser 'adam': lr is -1.0; it must be a finite number and not below 0"),
     "a batch of no image": (["--batch", "0"], "option --batch: 0 is below 1"),
     "a seed below zero": (["--seed", "-1"], "option --seed: -1 is below 0"),
-    "more devices than a number holds": (["--devices", "4294967297"], "option --devices: 4294967297 is not in 1 .. 16777216"),
-    "a mesh that takes minutes to plan": (["--mesh", "data=99999"],
-                                          "a world of 99999 devices; more than 4096 need a higher WorldOptions::device_limit, "
-                                          "World({.devices = 99999, .device_limit = 99999}): plans for so many take minutes to make"),
+    "more devices than a number holds": (
+        ["--devices", "4294967297"],
+        "option --devices: 4294967297 is not in 1 .. 16777216",
+    ),
+    "a mesh that takes minutes to plan": (
+        ["--mesh", "data=99999"],
+        "a world of 99999 devices; more than 4096 need a higher WorldOptions::device_limit, "
+        "World({.devices = 99999, .device_limit = 99999}): plans for so many take minutes to make",
+    ),
     "a missing directory": (["--data", "/nowhere/at/all"], "data directory 'all' does not exist"),
 }
 
@@ -104,17 +115,31 @@ IMAGES, LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 
 def flipped(content):
     middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1:]
+    return content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
 
 
 DAMAGE = {
-    "a bad magic": (IMAGES, lambda: gzip.compress(b"\0\0\x08\x01" + images(192)[4:]),
-                    r"bad magic 0x00000801; an IDX file of unsigned bytes with 3 dimensions begins with 0x00000803"),
-    "counts beyond the file": (IMAGES, lambda: gzip.compress(images(192)[:-100]),
-                               r"the header counts \[192, 28, 28\] = 150528 bytes, but only 150428 follow it"),
-    "a cut file": (IMAGES, lambda: gzip.compress(images(192))[:-50], r"gzip data ends early, after \d+ bytes \(\d+ unpacked\)"),
+    "a bad magic": (
+        IMAGES,
+        lambda: gzip.compress(b"\0\0\x08\x01" + images(192)[4:]),
+        r"bad magic 0x00000801; an IDX file of unsigned bytes with 3 dimensions begins with 0x00000803",
+    ),
+    "counts beyond the file": (
+        IMAGES,
+        lambda: gzip.compress(images(192)[:-100]),
+        r"the header counts \[192, 28, 28\] = 150528 bytes, but only 150428 follow it",
+    ),
+    "a cut file": (
+        IMAGES,
+        lambda: gzip.compress(images(192))[:-50],
+        r"gzip data ends early, after \d+ bytes \(\d+ unpacked\)",
+    ),
     "a flipped byte": (LABELS, lambda: flipped(gzip.compress(labels(192))), r"gzip data is damaged near byte \d+: .+"),
-    "a label out of range": (LABELS, lambda: gzip.compress(labels(192)[:25] + bytes([11]) + labels(192)[26:]), r"label 11 of row 17 is not in 0..9"),
+    "a label out of range": (
+        LABELS,
+        lambda: gzip.compress(labels(192)[:25] + bytes([11]) + labels(192)[26:]),
+        r"label 11 of row 17 is not in 0..9",
+    ),
 }
 
 
@@ -127,13 +152,19 @@ def test_a_damaged_file_is_named_with_what_is_wrong(name, data):
 
 def test_a_missing_file_is_named(data):
     (data / "t10k-labels-idx1-ubyte.gz").unlink()
-    assert re.fullmatch(r"fashion_mnist: data directory '\w+' has no file t10k-labels-idx1-ubyte, neither plain nor with .gz", refused(run("--data", str(data)), DATA))
+    assert re.fullmatch(
+        r"fashion_mnist: data directory '\w+' has no file t10k-labels-idx1-ubyte, neither plain nor with .gz",
+        refused(run("--data", str(data)), DATA),
+    )
 
 
 if os.environ.get("KAREZ_ALL"):  # minutes each: with ./dev test --all
 
     @pytest.mark.parametrize("seed", [1, 2, 3])
-    @pytest.mark.parametrize("model, mesh, least", [("cnn", "", 0.89), ("cnn", "data=2,model=2", 0.89), ("mlp", "", 0.87), ("mlp", "data=2,model=2", 0.87)])
+    @pytest.mark.parametrize(
+        "model, mesh, least",
+        [("cnn", "", 0.89), ("cnn", "data=2,model=2", 0.89), ("mlp", "", 0.87), ("mlp", "data=2,model=2", 0.87)],
+    )
     def test_the_defaults_reach_their_accuracy(model, mesh, least, seed):
         result = run("--model", model, "--mesh", mesh, "--seed", str(seed), timeout=300)
         assert result.returncode == 0, result.stderr

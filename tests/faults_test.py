@@ -65,7 +65,10 @@ def test_a_rank_whose_kernels_choose_other_instructions_is_refused(limit):
     assert result.returncode not in (0, PEER, HANG), result
     for rank in range(3):
         said = "\n".join(lines_of(result, rank))
-        assert re.search(r"rank 2's World differs from rank 0's: 'oneDNN = (.*), instructions 1' against 'oneDNN = \1, instructions \d+'", said), result.stderr
+        assert re.search(
+            r"rank 2's World differs from rank 0's: 'oneDNN = (.*), instructions 1' against 'oneDNN = \1, instructions \d+'",
+            said,
+        ), result.stderr
 
 
 def test_a_killed_rank_is_named_with_launch_and_op_that_were_waited_for():
@@ -82,11 +85,18 @@ def test_a_killed_rank_is_named_with_launch_and_op_that_were_waited_for():
         result = started.wait(60)
         slowest = max(slowest, time.monotonic() - begin)
         assert result.returncode == PEER, result
-        assert f"process {ranks[victim]}) was ended by signal 9 (Killed)" in result.stderr and " said: " not in result.stderr, result.stderr
+        assert (
+            f"process {ranks[victim]}) was ended by signal 9 (Killed)" in result.stderr
+            and " said: " not in result.stderr
+        ), result.stderr
         for rank in range(3):
             if rank != victim:
                 said = "\n".join(lines_of(result, rank))
-                assert re.search(rf"launch \d+.*rank {victim} \(\S+, process {ranks[victim]}\)|rank {victim} \(\S+, process {ranks[victim]}\).*launch \d+", said, re.S), result.stderr
+                assert re.search(
+                    rf"launch \d+.*rank {victim} \(\S+, process {ranks[victim]}\)|rank {victim} \(\S+, process {ranks[victim]}\).*launch \d+",
+                    said,
+                    re.S,
+                ), result.stderr
                 assert re.search(rf"waited for (rank {victim}|the others): |actor '", said), result.stderr
     print(f"{3 * TRIALS} of {3 * TRIALS}: a killed rank was named, and all were down within {slowest:.2f} s")
     assert slowest <= SOON
@@ -111,7 +121,14 @@ def test_a_stopped_rank_is_named_with_who_waits_for_it():
             slowest = max(slowest, time.monotonic() - begin)
             started.nothing_left()
             assert result.returncode == HANG, result
-            told = [rank for rank in range(3) if any(f"rank {victim} (" in line and f"process {ranks[victim]}) has stopped: no heartbeat for" in line for line in lines_of(result, rank))]
+            told = [
+                rank
+                for rank in range(3)
+                if any(
+                    f"rank {victim} (" in line and f"process {ranks[victim]}) has stopped: no heartbeat for" in line
+                    for line in lines_of(result, rank)
+                )
+            ]
             spoke = [rank for rank in range(3) if any("] faulty_rank: " in line for line in lines_of(result, rank))]
             assert told and told == spoke and victim not in told, result.stderr
             assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
@@ -123,8 +140,13 @@ def test_a_stopped_rank_is_named_with_who_waits_for_it():
     assert slowest <= TIMEOUT + SOON
 
 
-@pytest.mark.parametrize("place, said", [("kernel", r"a\d+ '[^']+' of launch \d+ \(work at \S*faulty_rank\.cc:\d+\)"),
-                                         ("source", r"a\d+ 'input arg0' of launch \d+ \(its source, \S*faulty_rank\.cc:\d+\)")])
+@pytest.mark.parametrize(
+    "place, said",
+    [
+        ("kernel", r"a\d+ '[^']+' of launch \d+ \(work at \S*faulty_rank\.cc:\d+\)"),
+        ("source", r"a\d+ 'input arg0' of launch \d+ \(its source, \S*faulty_rank\.cc:\d+\)"),
+    ],
+)
 def test_a_call_that_does_not_end_is_named(place, said):
     for victim in (0, 1):
         started = job("--fault", place, "--rank", victim, "--seconds", 60)
@@ -132,7 +154,9 @@ def test_a_call_that_does_not_end_is_named(place, said):
         begin = time.monotonic()
         result = started.wait(60)
         assert result.returncode == HANG, result
-        assert re.search(rf"^\[\d\] .*rank {victim} \(\S+, process \d+\) has been inside {said} for \d\.\d s$", result.stderr, re.M), result.stderr
+        assert re.search(
+            rf"^\[\d\] .*rank {victim} \(\S+, process \d+\) has been inside {said} for \d\.\d s$", result.stderr, re.M
+        ), result.stderr
         assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
         assert time.monotonic() - begin <= TIMEOUT + SOON
         started.nothing_left()
@@ -143,7 +167,9 @@ def test_a_long_call_is_a_warning_where_calls_may_take_so_long():
     result = started.wait(60)
     assert result.returncode == 0, result
     warnings = [line for line in result.stderr.splitlines() if "warning" in line]
-    assert len(warnings) == 1 and re.match(r"\[0\] karez warning: rank 1 \(.*\) has been inside a\d+ .* and others wait", warnings[0]), result.stderr
+    assert len(warnings) == 1 and re.match(
+        r"\[0\] karez warning: rank 1 \(.*\) has been inside a\d+ .* and others wait", warnings[0]
+    ), result.stderr
 
 
 @pytest.mark.parametrize("place, code", [("host", 3), ("kernel", USER), ("source", USER)])
@@ -156,13 +182,23 @@ def test_what_one_rank_throws_is_told_first_and_then_who_ended_because_of_it(pla
         assert time.monotonic() - begin <= SOON, "with the end of all"
         assert result.returncode == code, result
         if place == "host":
-            said = re.search(rf"^karez run: rank {victim} \(\S+, process \d+\) said: faulty_rank: .*the {place} broke at step 5.*\n"
-                             rf"karez run: because of it ended rank (\d) with 75, rank (\d) with 75\n"
-                             rf"karez run: exit code {code}, because of rank {victim} ", result.stderr, re.M)
+            said = re.search(
+                rf"^karez run: rank {victim} \(\S+, process \d+\) said: faulty_rank: .*the {place} broke at step 5.*\n"
+                rf"karez run: because of it ended rank (\d) with 75, rank (\d) with 75\n"
+                rf"karez run: exit code {code}, because of rank {victim} ",
+                result.stderr,
+                re.M,
+            )
             assert said and {said[1], said[2], str(victim)} == {"0", "1", "2"}, result.stderr
         else:  # a failure of the data, which is an error of one kind on all ranks
-            assert re.search(rf"^karez run: rank \d \(\S+, process \d+\) said: faulty_rank: .*the {place} broke at step 5", result.stderr, re.M), result.stderr
-            assert re.search(rf"^karez run: failed by themselves too: rank \d with {code}, rank \d with {code}$", result.stderr, re.M), result.stderr
+            assert re.search(
+                rf"^karez run: rank \d \(\S+, process \d+\) said: faulty_rank: .*the {place} broke at step 5",
+                result.stderr,
+                re.M,
+            ), result.stderr
+            assert re.search(
+                rf"^karez run: failed by themselves too: rank \d with {code}, rank \d with {code}$", result.stderr, re.M
+            ), result.stderr
         for rank in range(3):
             steps = re.findall(rf"^\[{rank}\] step (\d+) ", result.stdout, re.M)
             assert "5" not in steps, "nobody has a result of that launch"
@@ -189,7 +225,11 @@ def test_where_a_rank_is_lost_a_reset_says_so(sent):
     os.kill(ranks[1], sent)
     result = started.wait(60)
     assert result.returncode == PEER, result
-    assert re.search(rf"^\[[02]\] .*reset: (rank 1 \(\S+, process {ranks[1]}\)|rank [02] \(.*\)) (has gone|has given up .*|cannot go on); start the job anew", result.stderr, re.M), result.stderr
+    assert re.search(
+        rf"^\[[02]\] .*reset: (rank 1 \(\S+, process {ranks[1]}\)|rank [02] \(.*\)) (has gone|has given up .*|cannot go on); start the job anew",
+        result.stderr,
+        re.M,
+    ), result.stderr
     started.nothing_left()
 
 
@@ -207,7 +247,10 @@ def test_a_rank_that_stops_before_its_world_ends_is_named_and_nobody_waits_for_i
         for rank in range(3):
             if rank != victim:
                 said = "\n".join(lines_of(result, rank))
-                assert re.search(rf"at the end of its world: rank {victim} \(\S+, process {ranks[victim]}\) has stopped: no heartbeat for", said), result.stderr
+                assert re.search(
+                    rf"at the end of its world: rank {victim} \(\S+, process {ranks[victim]}\) has stopped: no heartbeat for",
+                    said,
+                ), result.stderr
 
 
 def test_a_rank_that_is_slow_to_start_is_waited_for():
@@ -219,7 +262,9 @@ def test_a_rank_that_is_slow_to_start_is_waited_for():
     result = started.wait(60)
     assert result.returncode == 0, result
     warnings = [line for line in result.stderr.splitlines() if "warning" in line]
-    assert warnings == [f"[0] karez warning: rank 1 of 3 has not come to this world for {TIMEOUT}.0 s; it is waited for"], result.stderr
+    assert warnings == [
+        f"[0] karez warning: rank 1 of 3 has not come to this world for {TIMEOUT}.0 s; it is waited for"
+    ], result.stderr
 
 
 def test_nothing_is_accused_that_is_no_fault():
@@ -234,7 +279,7 @@ def test_nothing_is_accused_that_is_no_fault():
         random.shuffle(group)
         whole = random.random() < 0.5
         if not whole:
-            group = group[:random.randrange(1, 3)]
+            group = group[: random.randrange(1, 3)]
         for process in group:
             os.kill(process, signal.SIGSTOP)
         time.sleep(random.uniform(TIMEOUT, 2 * TIMEOUT) if whole else random.uniform(0, 0.6 * TIMEOUT))
@@ -246,7 +291,11 @@ def test_nothing_is_accused_that_is_no_fault():
     started.process.send_signal(signal.SIGINT)
     result = started.wait(60)
     started.nothing_left()
-    assert "has stopped" not in result.stderr and "warning" not in result.stderr and "cannot be reached" not in result.stderr, result.stderr
+    assert (
+        "has stopped" not in result.stderr
+        and "warning" not in result.stderr
+        and "cannot be reached" not in result.stderr
+    ), result.stderr
     print(f"{paused} pauses, no verdict")
 
 
@@ -259,7 +308,13 @@ def test_a_rank_that_computes_for_long_between_launches_is_no_hang():
 def test_a_partition_ends_both_sides_with_the_peers_name(namespaces, tmp_path):
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"{name} slots=2\n" for name in namespaces))
-    wire = subprocess.run(["ip", "-n", namespaces[1], "-o", "link", "show", "type", "veth"], capture_output=True, text=True).stdout.split()[1].split("@")[0]
+    wire = (
+        subprocess.run(
+            ["ip", "-n", namespaces[1], "-o", "link", "show", "type", "veth"], capture_output=True, text=True
+        )
+        .stdout.split()[1]
+        .split("@")[0]
+    )
     slowest = 0
     for _ in range(TRIALS):
         subprocess.run(["ip", "-n", namespaces[1], "link", "set", wire, "up"], check=True)
@@ -281,9 +336,22 @@ def test_a_partition_ends_both_sides_with_the_peers_name(namespaces, tmp_path):
 def test_an_outage_shorter_than_peer_timeout_is_no_failure(namespaces, tmp_path):
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"{name} slots=1\n" for name in namespaces))
-    wire = subprocess.run(["ip", "-n", namespaces[1], "-o", "link", "show", "type", "veth"], capture_output=True, text=True).stdout.split()[1].split("@")[0]
+    wire = (
+        subprocess.run(
+            ["ip", "-n", namespaces[1], "-o", "link", "show", "type", "veth"], capture_output=True, text=True
+        )
+        .stdout.split()[1]
+        .split("@")[0]
+    )
     late = ("--fault", "throw-kernel", "--at", 40, "--steps", 60, "--resets", 1)  # a reset goes through the store
-    started = job("--peer-timeout", 90, *late, *EVEN, ranks=2, before=["--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"])
+    started = job(
+        "--peer-timeout",
+        90,
+        *late,
+        *EVEN,
+        ranks=2,
+        before=["--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"],
+    )
     await_step(started, 5)
     subprocess.run(["ip", "-n", namespaces[1], "link", "set", wire, "down"], check=True)
     time.sleep(40 if ALL else 4)  # longer than half a minute, for which connections wait that nobody tells how long
@@ -305,13 +373,30 @@ def test_a_stopped_rank_ends_a_job_of_mpirun():
     started.nothing_left()
 
 
-@pytest.mark.parametrize("place, phase", [("kernel", "kernels"), ("source", "sources"), ("host", "program between launches")])
+@pytest.mark.parametrize(
+    "place, phase", [("kernel", "kernels"), ("source", "sources"), ("host", "program between launches")]
+)
 def test_a_slow_rank_is_named_within_ten_launches_and_training_goes_on(place, phase):
     """And nobody else, unless the machine itself keeps some rank from its work: then once more."""
     for victim in range(3 if ALL else 2):
-        named = re.compile(rf"\[0\] karez warning: rank {victim} \(\S+, process \d+\) is slow: its {phase} took \d+(\.\d)? ms in each of the last 5 launches, those of the others \d+(\.\d)? ms$")
+        named = re.compile(
+            rf"\[0\] karez warning: rank {victim} \(\S+, process \d+\) is slow: its {phase} took \d+(\.\d)? ms in each of the last 5 launches, those of the others \d+(\.\d)? ms$"
+        )
         for attempt in range(3):
-            result = job("--fault", f"slow-{place}", "--rank", victim, "--at", 20, "--steps", 30, "--work", 0.002, "--seconds", 0.1).wait(60)
+            result = job(
+                "--fault",
+                f"slow-{place}",
+                "--rank",
+                victim,
+                "--at",
+                20,
+                "--steps",
+                30,
+                "--work",
+                0.002,
+                "--seconds",
+                0.1,
+            ).wait(60)
             assert result.returncode == 0, result
             warnings = [line for line in result.stderr.splitlines() if "warning" in line]
             if len(warnings) == 1 and named.match(warnings[0]):
@@ -337,7 +422,9 @@ def test_flight_records_of_a_stopped_rank_tell_who_waited_for_whom(tmp_path):
     for rank in (0, 2):
         assert re.search(rf"^  rank {rank} for (rank [012]: a\d+ '|the others: launch \d+ )", text, re.M), text
         assert re.search(rf"^  rank {rank}, worker 0: launch \d+ (began|ended) \d+\.\d+ ms before$", text, re.M), text
-    assert re.search(r"^it hung on rank 1, for which ranks? [0-2, ]+ waited, and which left no record$", text, re.M), text
+    assert re.search(r"^it hung on rank 1, for which ranks? [0-2, ]+ waited, and which left no record$", text, re.M), (
+        text
+    )
 
 
 def test_flight_records_of_a_call_that_does_not_end_name_it(tmp_path):
@@ -427,6 +514,8 @@ def test_strangers_do_not_disturb_the_training(rsh):
     started.process.send_signal(signal.SIGINT)
     result = started.wait(60)
     told = [line for line in result.stderr.splitlines() if "was turned away" in line]
-    assert 1 <= len(told) <= len(ports) and len(set(re.findall(r"connection to (\S+) was", "".join(told)))) == len(told), "once at each door"
+    assert 1 <= len(told) <= len(ports) and len(set(re.findall(r"connection to (\S+) was", "".join(told)))) == len(
+        told
+    ), "once at each door"
     print(f"a step takes {alone * 1e3:.2f} ms alone, {beside * 1e3:.2f} ms beside strangers; {more:.1f} MB more")
     assert beside <= 1.1 * alone and more <= 20

@@ -34,7 +34,16 @@ def external_program(prefix, tmp_path_factory):
     with open(os.path.join(ROOT, "README.md")) as readme:
         (program,) = re.findall(r"```cpp\n(#include.*?)```", readme.read(), re.S)
     (folder / "readme.cc").write_text(program)
-    begin = ["-G", "Ninja", "-S", os.path.join(ROOT, "tests", "external_project"), "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME={folder / 'readme.cc'}"]
+    begin = [
+        "-G",
+        "Ninja",
+        "-S",
+        os.path.join(ROOT, "tests", "external_project"),
+        "-B",
+        folder,
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+        f"-DREADME={folder / 'readme.cc'}",
+    ]
     for words in (begin, ["--build", folder]):
         made = run("cmake", *map(str, words))
         assert made.returncode == 0, made.stdout + made.stderr
@@ -69,7 +78,9 @@ def test_only_what_users_may_see_is_installed(prefix):
 
 def test_the_command_runs_from_where_it_was_moved(prefix):
     ran = run(prefix / "bin" / "karez", "--help")
-    assert ran.returncode == 0 and ran.stdout.startswith("Starts programs on several processes; shows, checks, compares, explains"), ran
+    assert ran.returncode == 0 and ran.stdout.startswith(
+        "Starts programs on several processes; shows, checks, compares, explains"
+    ), ran
 
 
 def test_a_program_outside_the_tree_trains_with_its_own_op_and_kernel(external_program):
@@ -96,4 +107,6 @@ def test_an_op_called_as_one_of_ours_is_refused(external_program):
 def test_a_launch_that_meets_bad_data_ends_the_program_with_the_code_of_bad_data(external_program):
     refused = run(external_program, "label")
     assert refused.returncode == 77 and refused.stdout == "", refused.stdout
-    assert re.search(r"external_program\.cc:\d+.*: cross_entropy's label 7 at \[3\] is outside 0 to 2", refused.stderr), refused.stderr
+    assert re.search(
+        r"external_program\.cc:\d+.*: cross_entropy's label 7 at \[3\] is outside 0 to 2", refused.stderr
+    ), refused.stderr

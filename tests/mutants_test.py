@@ -348,11 +348,19 @@ def test_nothing_is_built_for_a_line_that_no_test_runs():
 
 def test_a_components_own_tests_are_its_binary_or_pytests_files_or_both():
     binaries = ["command_test", "plan_test"]
-    assert command.own_tests("karez/plan/ports.h", binaries) == ("plan_test",) and command.own_tests("dev.cc", binaries) is None
+    assert (
+        command.own_tests("karez/plan/ports.h", binaries) == ("plan_test",)
+        and command.own_tests("dev.cc", binaries) is None
+    )
     assert command.own_tests("python/karez/data.py", binaries) == ("python/tests",)
-    assert command.own_tests("tools/karez/exec.cc", binaries) == ("command_test", "tests") and command.own_tests("tools/a.py", []) is None
+    assert (
+        command.own_tests("tools/karez/exec.cc", binaries) == ("command_test", "tests")
+        and command.own_tests("tools/a.py", []) is None
+    )
     places_of = {pathlib.PurePath(name).parent.as_posix() for name in suites.test_files(ROOT, suites.PYTEST_FOLDERS)}
-    assert places_of == {"python/tests", "tests"} and all(n.startswith("tests/") for n in suites.test_files(ROOT, ["tests"]))
+    assert places_of == {"python/tests", "tests"} and all(
+        n.startswith("tests/") for n in suites.test_files(ROOT, ["tests"])
+    )
 
 
 def test_lines_are_followed_to_where_an_edit_put_them():

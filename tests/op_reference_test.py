@@ -77,7 +77,9 @@ def extreme_grad(worse):
 def divide(x, y):
     if x.dtype.kind == "f":
         return x / y
-    quotient = np.array([abs(int(a)) // abs(int(b)) * (1 if (a < 0) == (b < 0) else -1) for a, b in zip(x.flat, y.flat)], dtype=object)
+    quotient = np.array(
+        [abs(int(a)) // abs(int(b)) * (1 if (a < 0) == (b < 0) else -1) for a, b in zip(x.flat, y.flat)], dtype=object
+    )
     bits = 8 * x.itemsize  # towards zero; the one quotient that does not fit wraps
     return np.array([(q + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for q in quotient], x.dtype).reshape(x.shape)
 
@@ -87,7 +89,9 @@ def cast(x, to):
     if x.dtype.kind == "f" and np.dtype(to).kind == "i":
         least, most = np.iinfo(to).min, np.iinfo(to).max
         inside = (x > float(least)) & (x < float(most))
-        return np.where(inside, np.where(inside, x, 0).astype(to), np.where(x > 0, most, np.where(x < 0, least, 0))).astype(to)
+        return np.where(
+            inside, np.where(inside, x, 0).astype(to), np.where(x > 0, most, np.where(x < 0, least, 0))
+        ).astype(to)
     return x.astype(to)
 
 
@@ -147,8 +151,11 @@ pointwise = {
     "select_grad2": lambda c, dy: np.where(c, 0, dy),
 }
 free_forms = {
-    "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))": lambda x, y: np.array(
-        [p**q if q >= 0 else 0 if p == 0 else int(p**q) for p, q in zip(x.ravel().tolist(), y.ravel().tolist())]).reshape(x.shape),
+    "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))": lambda x, y: (
+        np.array(
+            [p**q if q >= 0 else 0 if p == 0 else int(p**q) for p, q in zip(x.ravel().tolist(), y.ravel().tolist())]
+        ).reshape(x.shape)
+    ),
     "select(x2, x0 * x1, x0 - tanh(x1))": lambda x, y, c: np.where(c, x * y, x - np.tanh(y)),
     "x0 * x1 - x2 / 3": lambda x, y, z: x * y - z / 3,
 }
@@ -225,7 +232,9 @@ def windows(x, kernel, stride, padding, dilation=(1, 1), fill=0.0):
     for r in range(kernel[0]):
         for s in range(kernel[1]):
             h, w = r * dilation[0], s * dilation[1]
-            out[..., r, s] = x[:, :, h : h + (p - 1) * stride[0] + 1 : stride[0], w : w + (q - 1) * stride[1] + 1 : stride[1]]
+            out[..., r, s] = x[
+                :, :, h : h + (p - 1) * stride[0] + 1 : stride[0], w : w + (q - 1) * stride[1] + 1 : stride[1]
+            ]
     return out
 
 
@@ -237,13 +246,17 @@ def unwindows(taps, shape, stride, padding, dilation=(1, 1)):
     for r in range(kernel_h):
         for s in range(kernel_w):
             i, j = r * dilation[0], s * dilation[1]
-            x[:, :, i : i + (p - 1) * stride[0] + 1 : stride[0], j : j + (q - 1) * stride[1] + 1 : stride[1]] += taps[..., r, s]
+            x[:, :, i : i + (p - 1) * stride[0] + 1 : stride[0], j : j + (q - 1) * stride[1] + 1 : stride[1]] += taps[
+                ..., r, s
+            ]
     return x[:, :, padding[0] : padding[0] + h, padding[1] : padding[1] + w]
 
 
 def conv2d(a, x, w):
     """Padding adds nothing, whatever it would be multiplied by."""
-    taps, inside = (windows(v, w.shape[2:], a["stride"], a["padding"], a["dilation"])[:, None] for v in (x, np.ones_like(x)))
+    taps, inside = (
+        windows(v, w.shape[2:], a["stride"], a["padding"], a["dilation"])[:, None] for v in (x, np.ones_like(x))
+    )
     return np.where(inside, taps * w[:, :, None, None], 0).sum((2, 5, 6))
 
 
@@ -252,7 +265,9 @@ def conv2d_grad_input(a, dy, w):
 
 
 def conv2d_grad_weight(a, x, dy):
-    taps, inside = (windows(v, a["kernel"], a["stride"], a["padding"], a["dilation"])[:, None] for v in (x, np.ones_like(x)))
+    taps, inside = (
+        windows(v, a["kernel"], a["stride"], a["padding"], a["dilation"])[:, None] for v in (x, np.ones_like(x))
+    )
     return np.where(inside, taps * dy[:, :, None, :, :, None, None], 0).sum((0, 3, 4))
 
 
@@ -290,7 +305,9 @@ def avg_pool_grad(a, dy):
 
 
 def broadcast(a, x):
-    return np.broadcast_to(x.reshape([a["shape"][d] if d in a["dims"] else 1 for d in range(len(a["shape"]))]), a["shape"])
+    return np.broadcast_to(
+        x.reshape([a["shape"][d] if d in a["dims"] else 1 for d in range(len(a["shape"]))]), a["shape"]
+    )
 
 
 def gather(a, table, index):
@@ -307,7 +324,9 @@ def scatter_add(a, index, updates):
 
 
 def cumsum(a, x):
-    return np.flip(np.cumsum(np.flip(x, a["axis"]), a["axis"]), a["axis"]) if a.get("reverse") else np.cumsum(x, a["axis"])
+    return (
+        np.flip(np.cumsum(np.flip(x, a["axis"]), a["axis"]), a["axis"]) if a.get("reverse") else np.cumsum(x, a["axis"])
+    )
 
 
 def sort(a, x):
@@ -392,7 +411,19 @@ others = {
     "adam_if": conditional(adam, 3),
 }
 # Sums of products of operands: their rounding is measured by the same sum of absolute values.
-sums = {"matmul", "conv2d", "conv2d_grad_input", "conv2d_grad_weight", "avg_pool", "avg_pool_grad", "max_pool_grad", "reduce_sum", "scatter_add", "cumsum", "add_along"}
+sums = {
+    "matmul",
+    "conv2d",
+    "conv2d_grad_input",
+    "conv2d_grad_weight",
+    "avg_pool",
+    "avg_pool_grad",
+    "max_pool_grad",
+    "reduce_sum",
+    "scatter_add",
+    "cumsum",
+    "add_along",
+}
 updates = {"sgd": 2, "adam": 3, "sgd_if": 2, "adam_if": 3}  # results that are operands again
 
 
@@ -434,7 +465,13 @@ ulps = {
     "min_grad": (1, 1),
 }
 # x^2 and x / sqrt(2) are rounded before they are exponents: so many more for each unit of x^2.
-exponents = {"gelu": (8, 4, 0, 2), "gelu_grad": (8, 4, 2, 2), "erf_grad": (4, 4, 2, 2), "gelu_tanh": (8, 4, 2, 2), "gelu_tanh_grad": (16, 8, 8, 8)}
+exponents = {
+    "gelu": (8, 4, 0, 2),
+    "gelu_grad": (8, 4, 2, 2),
+    "erf_grad": (4, 4, 2, 2),
+    "gelu_tanh": (8, 4, 2, 2),
+    "gelu_tanh_grad": (16, 8, 8, 8),
+}
 # Of these a bound on the error itself, in units of the last place of 1: relative to results near 0 it is not bounded.
 absolute = {"sin": (4, 2), "cos": (4, 2), "sin_grad": (8, 4), "cos_grad": (8, 4)}
 # y - 1 is rounded before it is an exponent, log(x) before it is a factor.
@@ -452,7 +489,9 @@ def tolerance(op, inputs, want):
         return absolute[op][which] * np.finfo(want.dtype).eps * (np.abs(inputs[-1]) if op.endswith("grad") else 1)
     if op in powers:
         return unit * (64 if which == 0 else 800)
-    least = np.finfo(want.dtype).smallest_subnormal * np.abs(np.clip(inputs[0], -800, 800)) if op.startswith("silu") else 0  # a factor is subnormal first
+    least = (
+        np.finfo(want.dtype).smallest_subnormal * np.abs(np.clip(inputs[0], -800, 800)) if op.startswith("silu") else 0
+    )  # a factor is subnormal first
     return unit * ulps.get(op, (0, 0))[which] + least
 
 
@@ -467,7 +506,9 @@ def unclaimed(op, row, inputs, got, want):
     if op in powers:  # x^y / x of a subnormal x
         tiny = [(x != 0) & (np.abs(x) < kind.tiny) for x in inputs]
         return np.logical_or.reduce(tiny) | (np.abs(want) < kind.tiny)
-    if op == "conv2d_grad_weight" and row.startswith("onednn."):  # padded zeros times infinity are NaN there, and nothing here
+    if op == "conv2d_grad_weight" and row.startswith(
+        "onednn."
+    ):  # padded zeros times infinity are NaN there, and nothing here
         return np.isnan(got) & (not all(np.isfinite(x).all() for x in inputs))
     return False
 
@@ -487,7 +528,11 @@ def check_special(case, folder):
             if got.dtype.kind != "f":
                 wrong = got != want
             else:
-                most = tolerance(op, inputs, want) if op in pointwise else (1e-12 if got.dtype == np.float64 else 2e-6) * sizes[number]
+                most = (
+                    tolerance(op, inputs, want)
+                    if op in pointwise
+                    else (1e-12 if got.dtype == np.float64 else 2e-6) * sizes[number]
+                )
                 finite = np.isfinite(want)
                 near = np.abs(got.astype(np.float64) - np.where(finite, want, 0)) <= most
                 # Where the result just about overflows either answer is one.
@@ -500,7 +545,9 @@ def check_special(case, folder):
             if not wrong.any():
                 continue
             at = [x[wrong][:4] if x.shape == wrong.shape else "..." for x in inputs]
-            raise AssertionError(f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]} at {at}, {wrong.sum()} of {wrong.size} differ")
+            raise AssertionError(
+                f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]} at {at}, {wrong.sum()} of {wrong.size} differ"
+            )
 
 
 signed_zeros = {"max", "min", "relu", "neg", "abs", "stop_gradient", "select", "exp", "tanh", "sigmoid", "erf", "sqrt", "copy", "assign", "reshape",
@@ -528,7 +575,9 @@ def check(case, folder):
                 continue
             bound = (1e-12 if got.dtype == np.float64 else 2e-6) * magnitude(case, inputs, want)
             wrong = ~(np.abs(got - want) <= bound)
-            assert not wrong.any(), f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]}, {wrong.sum()} of {wrong.size} differ"
+            assert not wrong.any(), (
+                f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]}, {wrong.sum()} of {wrong.size} differ"
+            )
 
 
 @pytest.fixture(scope="session")
@@ -579,7 +628,11 @@ def test_the_reference_sees_a_lost_nan_and_a_naive_formula(values):
     cases = json.loads((values / "cases.json").read_text())["cases"]
 
     def spoiled(op, find, value):
-        case = next(c for c in cases if c["op"] == op and c["special"] and any("hwy" in row or "onednn" in row for row in c["out"]) and find(c))
+        case = next(
+            c
+            for c in cases
+            if c["op"] == op and c["special"] and any("hwy" in row or "onednn" in row for row in c["out"]) and find(c)
+        )
         row = next(row for row in case["out"] if "hwy" in row or "onednn" in row)
         right = np.load(values / case["out"][row][0])
         x = np.load(values / case["in"][0])
@@ -597,4 +650,8 @@ def test_the_reference_sees_a_lost_nan_and_a_naive_formula(values):
     spoiled("sigmoid", anyone, lambda x, y: (first(x == -100), 0))
     spoiled("max", anyone, lambda x, y: (first((y == 0) & ~np.signbit(y)), -0.0))
     spoiled("tanh", anyone, lambda x, y: (first(x == 0.5), np.float32(np.tanh(0.5) * (1 + 1e-6))))
-    spoiled("matmul", lambda c: "relu" in c["attrs"] and np.isnan(np.load(values / c["in"][0])).any(), lambda x, y: (first(np.isnan(y)), 0))
+    spoiled(
+        "matmul",
+        lambda c: "relu" in c["attrs"] and np.isnan(np.load(values / c["in"][0])).any(),
+        lambda x, y: (first(np.isnan(y)), 0),
+    )

@@ -16,7 +16,14 @@ BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
 sys.path.insert(0, str(BUILD / "python"))
 import karez as kz  # noqa: E402
 
-MODULES = {"karez": kz, "karez.nn": kz.nn, "karez.nn.functional": kz.F, "karez.optim": kz.optim, "karez.data": kz.data, "karez.debug": kz.debug}
+MODULES = {
+    "karez": kz,
+    "karez.nn": kz.nn,
+    "karez.nn.functional": kz.F,
+    "karez.optim": kz.optim,
+    "karez.data": kz.data,
+    "karez.debug": kz.debug,
+}
 
 
 def names():
@@ -24,7 +31,12 @@ def names():
     for place, module in MODULES.items():
         for name in dir(module):
             thing = getattr(module, name)
-            if name.startswith("_") or isinstance(thing, types.ModuleType) or not callable(thing) or not str(getattr(thing, "__module__", "")).startswith("karez"):
+            if (
+                name.startswith("_")
+                or isinstance(thing, types.ModuleType)
+                or not callable(thing)
+                or not str(getattr(thing, "__module__", "")).startswith("karez")
+            ):
                 continue
             yield f"{place}.{name}", thing
             if isinstance(thing, type) and place == "karez":
@@ -36,7 +48,11 @@ def names():
 def test_every_public_name_of_python_says_what_it_does():
     found = dict(names())
     assert len(found) > 400
-    without = [name for name, thing in found.items() if not (inspect.getdoc(thing) or "").strip() or isinstance(thing, type) and not (thing.__doc__ or "").strip()]
+    without = [
+        name
+        for name, thing in found.items()
+        if not (inspect.getdoc(thing) or "").strip() or isinstance(thing, type) and not (thing.__doc__ or "").strip()
+    ]
     assert without == []
 
 
@@ -58,11 +74,20 @@ def test_every_public_class_of_the_api_has_a_comment():
     assert without == []
 
 
-@pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="takes pdoc and Doxygen: ./dev deps --docs, ./dev test --long")
+@pytest.mark.skipif(
+    not os.environ.get("KAREZ_ALL"), reason="takes pdoc and Doxygen: ./dev deps --docs, ./dev test --long"
+)
 def test_the_reference_is_made_without_a_warning(tmp_path):
     made = subprocess.run([ROOT / "dev", "docs", tmp_path], capture_output=True, text=True, timeout=1500)
     assert made.returncode == 0, made.stdout + made.stderr  # a warning ends it
-    python, cpp = (tmp_path / "python" / "karez.html").read_text(), "".join(p.read_text() for p in (tmp_path / "cpp").rglob("*.html"))
-    assert "value_and_grad" in python and (tmp_path / "python" / "karez" / "nn.html").exists() and not (tmp_path / "python" / "karez" / "trees.html").exists()
+    python, cpp = (
+        (tmp_path / "python" / "karez.html").read_text(),
+        "".join(p.read_text() for p in (tmp_path / "cpp").rglob("*.html")),
+    )
+    assert (
+        "value_and_grad" in python
+        and (tmp_path / "python" / "karez" / "nn.html").exists()
+        and not (tmp_path / "python" / "karez" / "trees.html").exists()
+    )
     for word in ("FunctionOptions", "value_and_grad", "DeviceMesh"):
         assert word in cpp

@@ -48,7 +48,9 @@ def test_every_package_that_cmake_asks_for_has_a_row():
     rows = [line.split() for line in (ROOT / "cmake/packages.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(len(row) == 4 for row in rows)
     text = (ROOT / "cmake/requirements.cmake").read_text()
-    asked = {"libdnnl-dev", "libhwy-dev", "libsodium-dev"} | {word.strip('"') for word in text.split() if word.strip('")').endswith(("-dev", "1g-dev"))}
+    asked = {"libdnnl-dev", "libhwy-dev", "libsodium-dev"} | {
+        word.strip('"') for word in text.split() if word.strip('")').endswith(("-dev", "1g-dev"))
+    }
     asked = {name.strip('")') for name in asked if "$" not in name}
     assert len(asked) > 8 and asked <= {row[0] for row in rows}
 
@@ -57,9 +59,20 @@ def test_every_package_that_cmake_asks_for_has_a_row():
                                                 ("Other", "1.0", False)])  # fmt: skip
 def test_a_compiler_that_is_too_old_is_refused(tmp_path, kind, version, old):
     include = f'include({ROOT}/cmake/compiler.cmake)\nmessage("taken")'
-    code, said = cmake(tmp_path, "fedora", include, CMAKE_CXX_COMPILER_ID=kind, CMAKE_CXX_COMPILER_VERSION=version, CMAKE_CXX_COMPILER="/bin/c++")
+    code, said = cmake(
+        tmp_path,
+        "fedora",
+        include,
+        CMAKE_CXX_COMPILER_ID=kind,
+        CMAKE_CXX_COMPILER_VERSION=version,
+        CMAKE_CXX_COMPILER="/bin/c++",
+    )
     assert (code != 0) == old
-    assert f"the compiler /bin/c++ is {kind} {version}, but the oldest for Karez are GNU 12 and Clang 14: dnf install gcc-toolset-12-gcc-c++" in said or not old
+    assert (
+        f"the compiler /bin/c++ is {kind} {version}, but the oldest for Karez are GNU 12 and Clang 14: dnf install gcc-toolset-12-gcc-c++"
+        in said
+        or not old
+    )
     assert said == "taken" or old
 
 
@@ -71,5 +84,10 @@ def test_programs_that_are_missing_are_named_before_anything_is_built(tmp_path, 
         (tmp_path / "bin" / program).symlink_to(shutil.which(program))
     for program in ("g++", "python3", "clang-format"):
         (tmp_path / "bin" / program).symlink_to(shutil.which("true"))
-    done = subprocess.run([ROOT / "dev", "deps"], capture_output=True, text=True, env=environment(tmp_path, system, PATH=str(tmp_path / "bin")))
+    done = subprocess.run(
+        [ROOT / "dev", "deps"],
+        capture_output=True,
+        text=True,
+        env=environment(tmp_path, system, PATH=str(tmp_path / "bin")),
+    )
     assert (done.returncode, done.stderr) == (1, f"dev: these are missing: {line}\n")

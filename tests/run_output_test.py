@@ -13,13 +13,21 @@ from run_test import Started, await_lines, shell
 def test_a_full_disk_is_told_once_and_the_job_goes_on(tmp_path):
     text = "for i in 1 2 3; do echo line $i; sleep 0.1; done; echo done >&2; exit $KAREZ_RANK"
     with open("/dev/full", "w") as full:
-        done = subprocess.run([KAREZ, "run", "-n", "1", *shell(text)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(
+            [KAREZ, "run", "-n", "1", *shell(text)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
     assert done.returncode == 0, done
-    assert sorted(done.stderr.splitlines()) == ["[0] done", "karez run: cannot write to standard output: No space left on device; the job goes on, what it prints there is lost"]
+    assert sorted(done.stderr.splitlines()) == [
+        "[0] done",
+        "karez run: cannot write to standard output: No space left on device; the job goes on, what it prints there is lost",
+    ]
     small = f"trap '' XFSZ; ulimit -f 1; exec {KAREZ} run -n 2 --output {tmp_path} sh -c 'head -c 100000 /dev/zero; echo end > {tmp_path}/end$KAREZ_RANK'"
     done = subprocess.run(shell(small), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done
-    lines = [f"karez run: cannot write to {tmp_path}/rank{rank}.txt: File too large; the job goes on, what it prints there is lost" for rank in (0, 1)]
+    lines = [
+        f"karez run: cannot write to {tmp_path}/rank{rank}.txt: File too large; the job goes on, what it prints there is lost"
+        for rank in (0, 1)
+    ]
     assert sorted(done.stderr.splitlines()) == lines
     assert (tmp_path / "end0").read_text() == (tmp_path / "end1").read_text() == "end\n"
 
@@ -49,13 +57,17 @@ def test_a_reader_that_pauses_gets_every_line():
     done = started.wait(60)
     assert done.returncode == 0 and done.stderr == ""
     for rank in "01":
-        assert [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")] == [str(i + 1) for i in range(100000)]
+        assert [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")] == [
+            str(i + 1) for i in range(100000)
+        ]
     started.nothing_left()
 
 
 def test_ctrl_c_ends_a_job_whose_output_nobody_reads():
     started = Started("run", "-n", 2, *shell("sleep $KAREZ_RANK; echo begun >&2; yes"))
-    assert [started.process.stderr.readline() for _ in range(2)] == ["[0] begun\n", "[1] begun\n"], "the second long after nothing fits any more"
+    assert [started.process.stderr.readline() for _ in range(2)] == ["[0] begun\n", "[1] begun\n"], (
+        "the second long after nothing fits any more"
+    )
     time.sleep(0.5)
     started.process.send_signal(signal.SIGINT)
     assert started.process.wait(timeout=30) == 128 + signal.SIGINT

@@ -30,8 +30,14 @@ class Started:
     def __init__(self, *words, environment=None, program=(KAREZ,), **options):
         self.mark = uuid.uuid4().hex
         bare = {k: v for k, v in os.environ.items() if not k.startswith(("KAREZ_", "OMPI_", "SLURM_", "PMIX_"))}
-        self.process = subprocess.Popen([*program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env={**bare, **(environment or {}), MARK: self.mark}, **options)
+        self.process = subprocess.Popen(
+            [*program, *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**bare, **(environment or {}), MARK: self.mark},
+            **options,
+        )
 
     def alive(self):
         """Processes with the mark, without the command itself."""
@@ -97,7 +103,15 @@ def python(text):
 
 
 def test_each_rank_is_told_who_it_is():
-    result = run("-n", 3, "--devices", 2, *shell("echo $KAREZ_RANK $KAREZ_RANKS $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_DEVICES $KAREZ_STORE $KAREZ_TOKEN"))
+    result = run(
+        "-n",
+        3,
+        "--devices",
+        2,
+        *shell(
+            "echo $KAREZ_RANK $KAREZ_RANKS $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_DEVICES $KAREZ_STORE $KAREZ_TOKEN"
+        ),
+    )
     assert (result.returncode, result.stderr) == (0, "")
     lines = sorted(result.stdout.splitlines())
     assert [line.split()[:6] for line in lines] == [[f"[{r}]", str(r), "3", str(r), "3", "2"] for r in range(3)]
@@ -119,7 +133,10 @@ def test_words_that_cannot_be_meant_are_refused(tmp_path):
         (["--devices", "-1", "true"], "karez: --devices -1: a rank has 1 to 65536 devices\n"),
         (["no-such-program-of-ours"], "karez: cannot start 'no-such-program-of-ours': No such file or directory\n"),
         (["-n", "2", str(tmp_path)], f"karez: cannot start '{tmp_path}': Permission denied\n"),
-        (["-n", "2", "--hosts", str(hosts), "true"], "karez: 2 ranks are more than the 1 slots of the hosts: localhost 1\n"),
+        (
+            ["-n", "2", "--hosts", str(hosts), "true"],
+            "karez: 2 ranks are more than the 1 slots of the hosts: localhost 1\n",
+        ),
     ]:
         result = run(*words)
         assert (result.returncode, result.stdout, result.stderr) == (USER, "", said), words
@@ -157,9 +174,12 @@ def test_lines_do_not_mix_and_bytes_go_through():
 
 def test_output_goes_to_a_file_for_each_rank(tmp_path):
     folder = tmp_path / "a" / "b"
-    result = run("-n", 2, "--output", folder, *shell("printf \"out $KAREZ_RANK\"; printf error >&2"))
+    result = run("-n", 2, "--output", folder, *shell('printf "out $KAREZ_RANK"; printf error >&2'))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert [sorted((folder / f"rank{r}.txt").read_text().replace("error", "", 1).split()) for r in (0, 1)] == [["0", "out"], ["1", "out"]]
+    assert [sorted((folder / f"rank{r}.txt").read_text().replace("error", "", 1).split()) for r in (0, 1)] == [
+        ["0", "out"],
+        ["1", "out"],
+    ]
     (tmp_path / "file").write_text("")
     result = run("--output", tmp_path / "file", "true")
     assert result.returncode == DATA and "cannot" in result.stderr
@@ -172,15 +192,26 @@ def test_a_rank_reads_nothing():
 def test_the_first_rank_that_fails_ends_the_others_with_its_exit_code():
     result = run("-n", 3, *shell("[ $KAREZ_RANK = 1 ] && exit 3; sleep 100"))
     assert result.returncode == 3
-    assert re.fullmatch(r"karez run: (rank 1 \(\S+, process \d+\)) ended with exit code 3\nkarez run: exit code 3, because of \1\n", result.stderr)
+    assert re.fullmatch(
+        r"karez run: (rank 1 \(\S+, process \d+\)) ended with exit code 3\nkarez run: exit code 3, because of \1\n",
+        result.stderr,
+    )
 
 
 def test_a_signal_is_named_and_the_exit_code_is_that_of_a_lost_peer():
     # Rank 0 tells of a dead peer, as a world does, before or after it is seen that rank 1 was killed.
     for first, second in ((0, 0.3), (0.3, 0)):
-        result = run("-n", 2, *shell(f"if [ $KAREZ_RANK = 1 ]; then sleep {first}; kill -9 $$; fi; sleep {second}; echo rank 1 is gone >&2; exit 75"))
+        result = run(
+            "-n",
+            2,
+            *shell(
+                f"if [ $KAREZ_RANK = 1 ]; then sleep {first}; kill -9 $$; fi; sleep {second}; echo rank 1 is gone >&2; exit 75"
+            ),
+        )
         assert result.returncode == PEER
-        assert re.search(r"^karez run: rank 1 \(\S+, process \d+\) was ended by signal 9 \(Killed\)$", result.stderr, re.M)
+        assert re.search(
+            r"^karez run: rank 1 \(\S+, process \d+\) was ended by signal 9 \(Killed\)$", result.stderr, re.M
+        )
         assert re.search(r"^karez run: exit code 75, because of rank 1 ", result.stderr, re.M)
         assert "[0] rank 1 is gone\n" in result.stderr
 
@@ -221,7 +252,9 @@ def test_a_terminated_agent_ends_its_ranks():
 
 
 # Each rank a shell with a child of its own, which ignores what can be ignored.
-STUBBORN = shell("trap '' INT TERM HUP; (trap '' INT TERM HUP; while :; do sleep 1; done) & echo ready; wait; sleep 100")
+STUBBORN = shell(
+    "trap '' INT TERM HUP; (trap '' INT TERM HUP; while :; do sleep 1; done) & echo ready; wait; sleep 100"
+)
 
 
 def test_nothing_is_left_when_the_agent_is_killed():
@@ -263,6 +296,7 @@ def test_an_output_that_nobody_reads_ends_the_job():
 
 # --- a program that trains -------------------------------------------------------------------------------------------------------------
 
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """A small data set in the form of Fashion-MNIST."""
@@ -274,7 +308,19 @@ def data(tmp_path_factory):
 
 
 def training(data, ranks, epochs):
-    return [EXAMPLE, "--data", str(data), "--model", "mlp", "--mesh", f"data={ranks}", "--devices", "1", "--epochs", str(epochs)]
+    return [
+        EXAMPLE,
+        "--data",
+        str(data),
+        "--model",
+        "mlp",
+        "--mesh",
+        f"data={ranks}",
+        "--devices",
+        "1",
+        "--epochs",
+        str(epochs),
+    ]
 
 
 def accuracies(result):
@@ -283,10 +329,20 @@ def accuracies(result):
 
 
 def test_a_program_trains_on_several_processes_as_on_one(data):
-    alone = accuracies(subprocess.run([EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"], capture_output=True, text=True, timeout=60))
+    alone = accuracies(
+        subprocess.run(
+            [EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    )
     result = run("-n", 3, *training(data, 3, 2), seconds=60)
     assert accuracies(result) == alone * 3
-    assert result.stderr.count("[0] karez: 3 ranks x 1 device, from karez run, links shm\n") == 1 and "[1] karez:" not in result.stderr
+    assert (
+        result.stderr.count("[0] karez: 3 ranks x 1 device, from karez run, links shm\n") == 1
+        and "[1] karez:" not in result.stderr
+    )
     result = run("-n", 3, *training(data, 3, 2), seconds=60, environment={"KAREZ_LINK": "tcp"})
     assert accuracies(result) == alone * 3 and "links tcp\n" in result.stderr
 
@@ -307,8 +363,12 @@ def test_a_killed_rank_ends_the_job_with_its_name(data):
         slowest = max(slowest, time.monotonic() - begin)
         started.nothing_left()
         assert result.returncode == PEER, result
-        assert re.search(rf"^karez run: rank \d \(\S+, process {victim}\) was ended by signal 9 \(Killed\)$", result.stderr, re.M), result.stderr
-        assert re.search(rf"^karez run: exit code 75, because of rank \d \(\S+, process {victim}\)$", result.stderr, re.M), result.stderr
+        assert re.search(
+            rf"^karez run: rank \d \(\S+, process {victim}\) was ended by signal 9 \(Killed\)$", result.stderr, re.M
+        ), result.stderr
+        assert re.search(
+            rf"^karez run: exit code 75, because of rank \d \(\S+, process {victim}\)$", result.stderr, re.M
+        ), result.stderr
         told += f"process {victim}" in "".join(line for line in result.stderr.splitlines() if line.startswith("["))
         assert no_more_than(segments)
     print(f"{TRIALS} of {TRIALS} down within {slowest:.2f} s; in {told} a survivor named the dead one before it ended")
@@ -327,6 +387,7 @@ def test_a_training_job_dies_with_its_agent(data):
 
 # --- the doctor -------------------------------------------------------------------------------------------------------------------------
 
+
 def test_the_doctor_measures_links_and_writes_costs(tmp_path):
     costs = tmp_path / "costs"
     started = Started("doctor", "-n", 3, "--costs", costs)
@@ -341,7 +402,14 @@ def test_the_doctor_measures_links_and_writes_costs(tmp_path):
     assert "clocks: of one host\n" in result.stdout and "versions: all the same: " in result.stdout
     lines = costs.read_text().splitlines()
     assert [re.sub(r"[-0-9.e+]+$", "", re.sub(r"alpha=\S+ ", "", line)) for line in lines[1:]] == [
-        "link beta=", "link @shm beta=", "link @tcp beta=", "matmul_flops=", "conv_flops=", "memory_bytes=", "call="]
+        "link beta=",
+        "link @shm beta=",
+        "link @tcp beta=",
+        "matmul_flops=",
+        "conv_flops=",
+        "memory_bytes=",
+        "call=",
+    ]
     assert lines[1] == lines[2].replace("@shm ", ""), "on one host links are shm"
     (tmp_path / "bad").mkdir()
     assert Started("doctor", "--costs", tmp_path / "bad").wait(DOCTOR).returncode == DATA
@@ -356,19 +424,40 @@ def test_the_doctor_refuses_what_cannot_be_meant():
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1"]
 ROOT_OF_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (./dev deps --peers)")
+needs_mpirun = pytest.mark.skipif(
+    shutil.which("mpirun") is None, reason="Open MPI is not installed (./dev deps --peers)"
+)
 
 
 @needs_mpirun
 def test_ranks_of_mpirun_find_each_other():
-    result = subprocess.run([*MPIRUN, "-n", "3", KAREZ, "doctor"], env={**os.environ, **ROOT_OF_MPI}, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [*MPIRUN, "-n", "3", KAREZ, "doctor"],
+        env={**os.environ, **ROOT_OF_MPI},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert result.returncode == 0 and result.stdout.startswith("3 ranks on 1 host\n"), result
 
 
 @needs_mpirun
 def test_a_program_trains_under_mpirun_too(data):
-    alone = accuracies(subprocess.run([EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"], capture_output=True, text=True, timeout=60))
-    result = subprocess.run([*MPIRUN, "-n", "3", *training(data, 3, 2)], env={**os.environ, **ROOT_OF_MPI}, capture_output=True, text=True, timeout=60)
+    alone = accuracies(
+        subprocess.run(
+            [EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    )
+    result = subprocess.run(
+        [*MPIRUN, "-n", "3", *training(data, 3, 2)],
+        env={**os.environ, **ROOT_OF_MPI},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert accuracies(result) == alone * 3 and "karez: 3 ranks x 1 device, from Open MPI, links shm\n" in result.stderr
     for _ in range(TRIALS):
         started = Started("-n", 3, *training(data, 3, 100000), program=MPIRUN, environment=ROOT_OF_MPI)
@@ -382,20 +471,39 @@ def test_a_program_trains_under_mpirun_too(data):
 
 def test_ranks_of_torchruns_variables_find_each_other():
     port = str(random.randrange(20000, 30000))
-    ranks = [Started("doctor", environment={"RANK": str(r), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": str(r), "MASTER_ADDR": "localhost",
-                                            "MASTER_PORT": port}) for r in range(2)]
+    ranks = [
+        Started(
+            "doctor",
+            environment={
+                "RANK": str(r),
+                "WORLD_SIZE": "2",
+                "LOCAL_WORLD_SIZE": "2",
+                "LOCAL_RANK": str(r),
+                "MASTER_ADDR": "localhost",
+                "MASTER_PORT": port,
+            },
+        )
+        for r in range(2)
+    ]
     results = [rank.wait(DOCTOR) for rank in ranks]
-    assert [r.returncode for r in results] == [0, 0] and results[0].stdout.startswith("2 ranks on 1 host\n") and results[1].stdout == ""
+    assert (
+        [r.returncode for r in results] == [0, 0]
+        and results[0].stdout.startswith("2 ranks on 1 host\n")
+        and results[1].stdout == ""
+    )
 
 
 # --- other hosts: a shell script stands for ssh -----------------------------------------------------------------------------------------
+
 
 @pytest.fixture
 def rsh(tmp_path):
     """Runs a command as if on another host: in a shell with an environment of its own, behind some words of greeting."""
     path = tmp_path / "rsh"
-    path.write_text("#!/bin/sh\nhost=$1; shift\necho \"Welcome to $host\"\ncd /\n"
-                    f"exec env -i PATH=\"$PATH\" HOME=/ {MARK}=${MARK} KAREZ_HOST=$host OF_HOST=$host sh -c \"$*\"\n")
+    path.write_text(
+        '#!/bin/sh\nhost=$1; shift\necho "Welcome to $host"\ncd /\n'
+        f'exec env -i PATH="$PATH" HOME=/ {MARK}=${MARK} KAREZ_HOST=$host OF_HOST=$host sh -c "$*"\n'
+    )
     path.chmod(0o755)
     hosts = tmp_path / "hosts"
     hosts.write_text("localhost slots=1\nbeta slots=2  # far\ngamma\n")
@@ -404,8 +512,16 @@ def rsh(tmp_path):
 
 def test_ranks_start_on_the_hosts_of_a_file(rsh, tmp_path):
     show = "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_HOST $KAREZ_STORE $KAREZ_X $OMP_Y $NAMED $OTHER; pwd; echo error $KAREZ_RANK >&2"
-    result = run("-n", 4, *rsh, "--export", "NAMED", *shell(show), cwd=tmp_path,
-                 environment={"KAREZ_X": "x 1", "OMP_Y": "y", "NAMED": "n", "OTHER": "o", "KAREZ_RANK": "77"})
+    result = run(
+        "-n",
+        4,
+        *rsh,
+        "--export",
+        "NAMED",
+        *shell(show),
+        cwd=tmp_path,
+        environment={"KAREZ_X": "x 1", "OMP_Y": "y", "NAMED": "n", "OTHER": "o", "KAREZ_RANK": "77"},
+    )
     assert result.returncode == 0, result
     lines = {line[:3]: line[4:].split() for line in result.stdout.splitlines() if "127.0.0.1" in line}
     assert lines["[0]"][:3] == ["0", "0", "1"] and lines["[0]"][-1] == "o"
@@ -425,7 +541,9 @@ def test_the_exit_code_of_a_far_rank_is_that_of_the_job(rsh):
 
 
 def test_ctrl_c_reaches_far_ranks(rsh):
-    started = Started("run", "-n", 4, *rsh, *shell("trap 'echo over; exit 0' INT; echo ready; while :; do sleep 0.05; done"))
+    started = Started(
+        "run", "-n", 4, *rsh, *shell("trap 'echo over; exit 0' INT; echo ready; while :; do sleep 0.05; done")
+    )
     await_lines(started.process, 4)
     started.process.send_signal(signal.SIGINT)
     result = started.wait()
@@ -454,7 +572,12 @@ def namespaces():
         for name in names:
             if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode != 0:
                 pytest.skip("network namespaces cannot be made here")
-        if subprocess.run(["ip", "link", "add", wires[0], "type", "veth", "peer", "name", wires[1]], capture_output=True).returncode != 0:
+        if (
+            subprocess.run(
+                ["ip", "link", "add", wires[0], "type", "veth", "peer", "name", wires[1]], capture_output=True
+            ).returncode
+            != 0
+        ):
             pytest.skip("no wire between network namespaces can be made here")
         for i, (name, wire) in enumerate(zip(names, wires)):
             subprocess.run(["ip", "link", "set", wire, "netns", name], check=True)
@@ -477,11 +600,26 @@ def test_hosts_meet_over_a_wire(namespaces, data, tmp_path):
     assert result.returncode == 0, result
     assert result.stdout.startswith("4 ranks on 2 hosts\n")
     assert re.search(r"^  shm +2 ", result.stdout, re.M) and re.search(r"^  tcp +4 ", result.stdout, re.M)
-    assert re.search(r"^clocks: at most \d+\.\d us apart, give or take \d+\.\d us \(ranks [01] and [23]\)$", result.stdout, re.M)
-    alone = accuracies(subprocess.run([EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=4", "--epochs", "2"], capture_output=True, text=True, timeout=60))
+    assert re.search(
+        r"^clocks: at most \d+\.\d us apart, give or take \d+\.\d us \(ranks [01] and [23]\)$", result.stdout, re.M
+    )
+    alone = accuracies(
+        subprocess.run(
+            [EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=4", "--epochs", "2"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    )
     trained = run(*words, *training(data, 4, 2), seconds=60)
-    assert accuracies(trained) == alone * 4 and "karez: 4 ranks x 1 device, from karez run, links shm+tcp\n" in trained.stderr
-    subprocess.run(["ip", "netns", "exec", namespaces[1], "sh", "-c", "ip link set $(ls /sys/class/net | grep kz) down"], check=True)
+    assert (
+        accuracies(trained) == alone * 4
+        and "karez: 4 ranks x 1 device, from karez run, links shm+tcp\n" in trained.stderr
+    )
+    subprocess.run(
+        ["ip", "netns", "exec", namespaces[1], "sh", "-c", "ip link set $(ls /sys/class/net | grep kz) down"],
+        check=True,
+    )
     failed = run(*words, *shell("exit $KAREZ_RANK"))
     assert failed.returncode in (1, 2, 3), "their agents need no wire"
 
@@ -498,8 +636,10 @@ def ssh(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    (tmp_path / "config").write_text(f"Port {port}\nListenAddress 127.0.0.1\nHostKey {tmp_path}/host\nAuthorizedKeysFile {tmp_path}/user.pub\n"
-                                     "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\nPermitRootLogin yes\n")
+    (tmp_path / "config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {tmp_path}/host\nAuthorizedKeysFile {tmp_path}/user.pub\n"
+        "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\nPermitRootLogin yes\n"
+    )
     process = subprocess.Popen([server, "-D", "-e", "-f", tmp_path / "config"], stderr=subprocess.PIPE, text=True)
     while "Server listening" not in process.stderr.readline():
         assert process.poll() is None
@@ -528,10 +668,29 @@ def test_ranks_start_through_ssh_and_none_is_left(ssh):
 def test_hosts_of_mpirun_meet_without_being_told_where(namespaces, tmp_path):
     """Open MPI on two hosts; nothing names rank 0's, so that it tells its address through PMIx."""
     rsh = tmp_path / "rsh"
-    rsh.write_text(f"#!/bin/sh\nshift\nexec ip netns exec {namespaces[1]} unshare -u sh -c \"hostname {namespaces[1]}; $*\"\n")
+    rsh.write_text(
+        f'#!/bin/sh\nshift\nexec ip netns exec {namespaces[1]} unshare -u sh -c "hostname {namespaces[1]}; $*"\n'
+    )
     rsh.chmod(0o755)
-    words = ["ip", "netns", "exec", namespaces[0], *MPIRUN, "--mca", "plm_rsh_agent", rsh, "--host", "10.77.0.1:2,10.77.0.2:1", "-n", "3",
-             "--mca", "oob_tcp_if_include", "10.77.0.0/24", KAREZ, "doctor"]
+    words = [
+        "ip",
+        "netns",
+        "exec",
+        namespaces[0],
+        *MPIRUN,
+        "--mca",
+        "plm_rsh_agent",
+        rsh,
+        "--host",
+        "10.77.0.1:2,10.77.0.2:1",
+        "-n",
+        "3",
+        "--mca",
+        "oob_tcp_if_include",
+        "10.77.0.0/24",
+        KAREZ,
+        "doctor",
+    ]
     result = subprocess.run(words, env={**os.environ, **ROOT_OF_MPI}, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stdout.startswith("3 ranks on 2 hosts\n"), result
     assert re.search(r"^  shm +1 ", result.stdout, re.M) and re.search(r"^  tcp +2 ", result.stdout, re.M)
@@ -560,7 +719,10 @@ def test_a_far_agent_that_is_killed_is_named(rsh):
         os.kill(random.choice(far), signal.SIGKILL)
         result = started.wait()
         assert result.returncode == PEER
-        assert re.search(r"karez run: host (beta|gamma) is gone: its agent (was ended by signal 9|ended with exit code 137)\nkarez run: rank \d.* is gone with its host\n", result.stderr)
+        assert re.search(
+            r"karez run: host (beta|gamma) is gone: its agent (was ended by signal 9|ended with exit code 137)\nkarez run: rank \d.* is gone with its host\n",
+            result.stderr,
+        )
         started.nothing_left()
 
 
@@ -569,7 +731,9 @@ def test_the_doctor_names_the_pairs_that_cannot_talk(rsh):
     result = started.wait(DOCTOR)
     started.nothing_left()
     assert result.returncode == PEER
-    broken = re.findall(r"^BROKEN: rank (\d) \(.*?\) and rank (\d) \(.*?\): links are to be shm, but ", result.stdout, re.M)
+    broken = re.findall(
+        r"^BROKEN: rank (\d) \(.*?\) and rank (\d) \(.*?\): links are to be shm, but ", result.stdout, re.M
+    )
     assert broken == [("0", "1"), ("0", "2")], "ranks 1 and 2 are on one host"
     assert "3 ranks on 2 hosts\n" in result.stdout and re.search(r"^  shm +1 ", result.stdout, re.M)
 
@@ -583,7 +747,12 @@ def test_a_host_where_nothing_begins_is_named(rsh, tmp_path):
     only_far = tmp_path / "far"
     only_far.write_text("beta slots=2\n")
     result = run("-n", 2, *rsh[:2], "--hosts", only_far, "no-such-program-of-ours")
-    assert (result.returncode, result.stderr) == (USER, "karez: host beta: cannot start 'no-such-program-of-ours': No such file or directory\n")
-    assert run("-n", 2, *rsh[:2], "--hosts", only_far, *shell("echo $KAREZ_STORE")).stdout.count("@karez-") == 2, "one host needs no port"
+    assert (result.returncode, result.stderr) == (
+        USER,
+        "karez: host beta: cannot start 'no-such-program-of-ours': No such file or directory\n",
+    )
+    assert run("-n", 2, *rsh[:2], "--hosts", only_far, *shell("echo $KAREZ_STORE")).stdout.count("@karez-") == 2, (
+        "one host needs no port"
+    )
     noise = run("-n", 2, *rsh[2:], "--rsh", "yes", "true")
     assert noise.returncode == PEER and "host beta: it says other things than 'karez agent'" in noise.stderr

@@ -106,7 +106,9 @@ def solve(texts):
 def test_fifty_larger_graphs_cost_what_highs_says():
     problems = [problem_of(seed) for seed in range(GRAPHS)]
     fastest = solve([text_of(p, f"cap {10**12}") for p in problems])
-    intervals = [best["interval"] * random.Random(seed).choice([1, 1, 1.07, 1.3, 1.7]) for seed, best in enumerate(fastest)]
+    intervals = [
+        best["interval"] * random.Random(seed).choice([1, 1, 1.07, 1.3, 1.7]) for seed, best in enumerate(fastest)
+    ]
     answers = solve([text_of(p, f"interval {t!r}") for p, t in zip(problems, intervals)])
     for seed, (problem, interval, answer) in enumerate(zip(problems, intervals, answers)):
         assert answer["optimal"] == 1 and answer["bound"] == answer["bytes"], f"seed {seed}"

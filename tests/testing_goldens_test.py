@@ -34,13 +34,24 @@ char c = '"'; int n = 1'000'000; auto b = cat("x", "y");
 """
     values = [t.value for t in cpp_literals.strings(source)]
     assert values == ['one "quoted"\nAAjoinedraw )" \\n', "x", "y"]
-    (program := tmp_path / "a.cc").write_text("#include <cstdio>\nint main() {\n" + source + "std::fputs(a, stdout); (void)c, (void)n; }\n")
+    (program := tmp_path / "a.cc").write_text(
+        "#include <cstdio>\nint main() {\n" + source + "std::fputs(a, stdout); (void)c, (void)n; }\n"
+    )
     program.write_text(program.read_text().replace('auto b = cat("x", "y");', ""))
     subprocess.run(["c++", program, "-o", tmp_path / "a"], check=True)
     assert subprocess.run([tmp_path / "a"], capture_output=True, text=True).stdout == values[0]
 
 
-@pytest.mark.parametrize("old, text", [('"x"', 'a "b"\\c\td\n'), ('R"(x)"', 'a)"b\n'), ('R"-(x)-"', ')-" )--"'), ('"x"', "a\nb\nc\n"), ('"\\""', "a\nb\nc\n")])
+@pytest.mark.parametrize(
+    "old, text",
+    [
+        ('"x"', 'a "b"\\c\td\n'),
+        ('R"(x)"', 'a)"b\n'),
+        ('R"-(x)-"', ')-" )--"'),
+        ('"x"', "a\nb\nc\n"),
+        ('"\\""', "a\nb\nc\n"),
+    ],
+)
 def test_a_literal_that_is_written_reads_back(old, text):
     (token,) = cpp_literals.strings(cpp_literals.written(text, old))
     assert token.value == text
@@ -63,21 +74,37 @@ def test_a_text_away_from_its_comparison_is_found(tmp_path):
 def test_of_texts_alike_that_of_the_call_changes(tmp_path):
     source = 'TEST(A, B) {\n  EXPECT_TRUE(golden(f(), "x"));\n}\nTEST(A, C) {\n  EXPECT_TRUE(golden(f(), "x"));\n}\n'
     text, refused = of_one(tmp_path, source, ("golden", 5, "x", "y"))
-    assert text == 'y'.join(source.rsplit("x", 1)) and refused == []
+    assert text == "y".join(source.rsplit("x", 1)) and refused == []
 
 
 def test_a_text_that_is_not_clear_is_refused(tmp_path):
     twice = 'void helper(const char* text) {\n  EXPECT_TRUE(golden(f(), text));\n}\nTEST(A, B) { helper("x"); }\nTEST(A, C) { helper("x"); }\n'
-    assert of_one(tmp_path, twice, ("golden", 2, "x", "y")) == (twice, ["a_test.cc:2: the golden text stands 2 times in this file"])
+    assert of_one(tmp_path, twice, ("golden", 2, "x", "y")) == (
+        twice,
+        ["a_test.cc:2: the golden text stands 2 times in this file"],
+    )
     made = 'TEST(A, B) { EXPECT_TRUE(golden(f(), cat("x", 1))); }\n'
-    assert of_one(tmp_path, made, ("golden", 1, "x1", "x2")) == (made, ["a_test.cc:1: the golden text is no literal of this file"])
+    assert of_one(tmp_path, made, ("golden", 1, "x1", "x2")) == (
+        made,
+        ["a_test.cc:1: the golden text is no literal of this file"],
+    )
 
 
 def test_results_that_differ_at_one_place_are_refused(tmp_path):
     source = 'TEST_P(A, B) {\n  EXPECT_TRUE(golden(f(GetParam()), "x"));\n  EXPECT_TRUE(pinned(n(), 3));\n}\n'
-    text, refused = of_one(tmp_path, source, ("golden", 2, "x", "y"), ("golden", 2, "x", "x"), ("pinned", 3, "3", "4"), ("pinned", 3, "3", "5"))
+    text, refused = of_one(
+        tmp_path,
+        source,
+        ("golden", 2, "x", "y"),
+        ("golden", 2, "x", "x"),
+        ("pinned", 3, "3", "4"),
+        ("pinned", 3, "3", "5"),
+    )
     assert text == source
-    assert refused == ["a_test.cc:2: results that differ are compared with it, 'y' and 'x'", "a_test.cc:3: results that differ are compared with it, '4' and '5'"]
+    assert refused == [
+        "a_test.cc:2: results that differ are compared with it, 'y' and 'x'",
+        "a_test.cc:3: results that differ are compared with it, '4' and '5'",
+    ]
     text, refused = of_one(tmp_path, source, ("golden", 2, "x", "y"), ("golden", 2, "x", "y"), ("pinned", 3, "3", "4"))
     assert text == source.replace('"x"', '"y"').replace("3", "4") and refused == []
 
@@ -101,7 +128,10 @@ def test_numbers_keep_their_look(tmp_path):
 
 def test_a_number_that_is_no_literal_is_refused(tmp_path):
     source = "TEST(A, B) { EXPECT_TRUE(pinned(a, 2 * 3)); }\n"
-    assert of_one(tmp_path, source, ("pinned", 1, "6", "7")) == (source, ["a_test.cc:1: no call of pinned() with 6 as a literal begins here"])
+    assert of_one(tmp_path, source, ("pinned", 1, "6", "7")) == (
+        source,
+        ["a_test.cc:1: no call of pinned() with 6 as a literal begins here"],
+    )
 
 
 def test_what_python_compares_is_rewritten_too(tmp_path, monkeypatch):
@@ -114,7 +144,9 @@ def test_what_python_compares_is_rewritten_too(tmp_path, monkeypatch):
     edits, refused = goldens.edits_of(goldens.read(tmp_path / "left", tmp_path), tmp_path)
     goldens.rewrite(edits, tmp_path)
     assert refused == []
-    assert (tmp_path / "x_test.py").read_text() == source.replace("1_000", "2").replace('"b"', "'a\\na\\n'").replace("\nc\n", "\na\n")
+    assert (tmp_path / "x_test.py").read_text() == source.replace("1_000", "2").replace('"b"', "'a\\na\\n'").replace(
+        "\nc\n", "\na\n"
+    )
     monkeypatch.delenv("KAREZ_UPDATE")
     subprocess.run([sys.executable, "-c", program], check=True)
     assert not pins.pinned(3, 4) and not pins.golden("a", "b")
@@ -135,4 +167,6 @@ def test_a_block_of_a_page_is_rewritten(tmp_path, monkeypatch):
 def test_what_changed_is_printed(tmp_path, capsys):
     of_one(tmp_path, 'TEST(A, B) { EXPECT_TRUE(golden(f(), "x")); }\n', ("golden", 1, "x", "y"))
     out = capsys.readouterr().out
-    assert "--- a/a_test.cc\n+++ b/a_test.cc\n" in out and '-TEST(A, B) { EXPECT_TRUE(golden(f(), "x")); }\n+TEST' in out
+    assert (
+        "--- a/a_test.cc\n+++ b/a_test.cc\n" in out and '-TEST(A, B) { EXPECT_TRUE(golden(f(), "x")); }\n+TEST' in out
+    )

@@ -31,29 +31,56 @@ def test_a_component_or_its_binary_is_all_its_tests():
 
 
 def test_a_file_is_named_by_its_path_or_its_stem():
-    assert files("karez/plan/text_test.cc") == {"karez/plan/text_test.cc"} == files("text_test.cc", ROOT / "karez/plan") == files(str(ROOT / "karez/plan/text_test.cc"))
+    assert (
+        files("karez/plan/text_test.cc")
+        == {"karez/plan/text_test.cc"}
+        == files("text_test.cc", ROOT / "karez/plan")
+        == files(str(ROOT / "karez/plan/text_test.cc"))
+    )
     assert files("text_test") >= {"karez/plan/text_test.cc", "karez/graph/text_test.cc"}
-    assert files("python/tests/test_amp.py") == files("test_amp") == files("test_amp.py") == {"python/tests/test_amp.py"}
-    assert files("tools/karez/cli_test.cc") == {"tools/karez/cli_test.cc"} and {t.program for t in meant("tools/karez/cli_test.cc")} == {"command_test"}
+    assert (
+        files("python/tests/test_amp.py") == files("test_amp") == files("test_amp.py") == {"python/tests/test_amp.py"}
+    )
+    assert files("tools/karez/cli_test.cc") == {"tools/karez/cli_test.cc"} and {
+        t.program for t in meant("tools/karez/cli_test.cc")
+    } == {"command_test"}
 
 
 def test_suites_and_tests_are_named_in_full_or_by_a_pattern():
     assert {t.name.split(".")[0] for t in meant("Ports")} == {"Ports"}
     (one,) = meant("Ports.AFullInputWaitsWhileNoOutputSlotIsFree")
-    assert one.program == "plan_test" and meant("Ports.AFullInput*") == [one] == meant("plan_test:Ports.AFullInputWaitsWhileNoOutputSlotIsFree")
+    assert one.program == "plan_test" and meant("Ports.AFullInput*") == [one] == meant(
+        "plan_test:Ports.AFullInputWaitsWhileNoOutputSlotIsFree"
+    )
     assert len(meant("*AFull*")) >= 1 and meant("AFull") == []
     (one,) = meant("test_no_more_than_its_slots_are_ahead")
-    assert one.file == "python/tests/test_prefetch.py" and meant("python.tests.test_prefetch.test_no_more_than_its_slots_are_ahead") == [one]
-    assert meant("python/tests/test_prefetch.py::test_no_more_than_its_slots_are_ahead") == [one] == meant("test_no_more_than_its_slots*")
+    assert one.file == "python/tests/test_prefetch.py" and meant(
+        "python.tests.test_prefetch.test_no_more_than_its_slots_are_ahead"
+    ) == [one]
+    assert (
+        meant("python/tests/test_prefetch.py::test_no_more_than_its_slots_are_ahead")
+        == [one]
+        == meant("test_no_more_than_its_slots*")
+    )
 
 
 def test_one_instance_of_a_test_with_parameters():
     (one,) = meant("Meshes/PlannedCounts.PlannedBytesAndMessagesAreThoseCounted/3")
-    assert one.name == "PlannedCounts.PlannedBytesAndMessagesAreThoseCounted" and names.is_instance("Meshes/PlannedCounts.PlannedBytesAndMessagesAreThoseCounted/3")
-    assert not names.is_instance("PlannedCounts.Planned") and not names.is_instance("karez/plan/text_test.cc") and not names.is_instance("plan_test:Ports.AFull")
+    assert one.name == "PlannedCounts.PlannedBytesAndMessagesAreThoseCounted" and names.is_instance(
+        "Meshes/PlannedCounts.PlannedBytesAndMessagesAreThoseCounted/3"
+    )
+    assert (
+        not names.is_instance("PlannedCounts.Planned")
+        and not names.is_instance("karez/plan/text_test.cc")
+        and not names.is_instance("plan_test:Ports.AFull")
+    )
     wanted = {("system_test", "A.B"), ("system_test", "C.D")}
-    assert names.is_one_of("system_test:M/A.B/3", wanted, ["M/A.B/3"]) and not names.is_one_of("system_test:M/A.B/4", wanted, ["M/A.B/3"])
-    assert names.is_one_of("system_test:M/A.B/4", wanted, []) and names.is_one_of("system_test:C.D", wanted, ["M/A.B/3"])
+    assert names.is_one_of("system_test:M/A.B/3", wanted, ["M/A.B/3"]) and not names.is_one_of(
+        "system_test:M/A.B/4", wanted, ["M/A.B/3"]
+    )
+    assert names.is_one_of("system_test:M/A.B/4", wanted, []) and names.is_one_of(
+        "system_test:C.D", wanted, ["M/A.B/3"]
+    )
     assert not names.is_one_of("plan_test:A.B", wanted, []) and names.is_one_of("system_test:C.D<1>", wanted, [])
 
 
@@ -61,7 +88,10 @@ def test_a_name_of_none_lists_what_there_is():
     assert meant("plann") == []
     text = names.unknown(TESTS, "plann")
     assert text.startswith("no test is called 'plann'\nnear it: plan, ")
-    assert "\ncomponents: api, base, bench, comm, command, components, data, device, fuzz, graph, kernels, ops, page, passes, plan, python, runtime, " in text
+    assert (
+        "\ncomponents: api, base, bench, comm, command, components, data, device, fuzz, graph, kernels, ops, page, passes, plan, python, runtime, "
+        in text
+    )
     assert "Ports.AFullInputWaitsWhileNoOutputSlotIsFree" in names.unknown(TESTS, "afullinput")
     assert "near it" not in names.unknown(TESTS, "q9")
 
@@ -69,7 +99,12 @@ def test_a_name_of_none_lists_what_there_is():
 def test_the_command_refuses_it_before_it_builds(tmp_path):
     environment = os.environ | {"KAREZ_BUILD": str(tmp_path / "build")}
     done = subprocess.run([ROOT / "dev", "test", "Ports", "plann"], capture_output=True, text=True, env=environment)
-    assert done.returncode == 1 and done.stdout == "" and "no test is called 'plann'" in done.stderr and "components: api," in done.stderr
+    assert (
+        done.returncode == 1
+        and done.stdout == ""
+        and "no test is called 'plann'" in done.stderr
+        and "components: api," in done.stderr
+    )
     assert not (tmp_path / "build").exists()
 
 
@@ -92,10 +127,16 @@ def test_what_pytest_needs_is_built():
     for target in names.builds(ROOT, {t.file for t in TESTS if t.component == "python"}):
         name = target.removeprefix("bench_")
         folders = ["bench"] if target.startswith("bench_") else ["tools", "examples"]
-        assert target in ("all", "karez_python", "karez_stubs") or f"add_executable({target} " in text or any((ROOT / f / f"{name}.cc").exists() for f in folders)
+        assert (
+            target in ("all", "karez_python", "karez_stubs")
+            or f"add_executable({target} " in text
+            or any((ROOT / f / f"{name}.cc").exists() for f in folders)
+        )
 
 
 def test_help_says_what_each_option_does():
-    out = subprocess.run([sys.executable, ROOT / "tools/testing/run.py", "--help"], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, ROOT / "tools/testing/run.py", "--help"], capture_output=True, text=True, check=True
+    ).stdout
     named = re.findall(r"^  (--[a-z]+)", out, re.M)
     assert len(named) >= 8 and named == re.findall(r"^  (--[a-z]+)\S*(?: [^ ]+)*(?:  +|\n {10,})\w", out, re.M), out

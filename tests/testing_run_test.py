@@ -14,7 +14,24 @@ def test_hangs(): time.sleep(1000)
 def test_late(i): pass
 """)
     report = tmp_path / "report.xml"
-    failures = run.run_pytest(report, ["-n", 2, "--dist", "loadgroup", "--timeout=3", "-o", "timeout_method=thread", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path / "hangs_test.py"], 1)
+    failures = run.run_pytest(
+        report,
+        [
+            "-n",
+            2,
+            "--dist",
+            "loadgroup",
+            "--timeout=3",
+            "-o",
+            "timeout_method=thread",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            tmp_path,
+            tmp_path / "hangs_test.py",
+        ],
+        1,
+    )
     assert failures == []
     assert [r.name for r in summary.of_pytest(report) if r.outcome == "failed"], "by the report, which counts it"
     assert "crashed while running" in (said := capfd.readouterr().out) and "test_hangs" in said

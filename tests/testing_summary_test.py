@@ -41,13 +41,20 @@ def test_every_outcome_is_counted_once(tmp_path, capsys):
     failed = ["a_test:A.Half (ended before it was over)", "a_test:A.Empty (ended before it was over)", "a_test:A.C", "a_test_NOT_BUILT", "tests.x_test.test_b",
               "tests.x_test.test_d", "a_test:A.Other", "ctest, which ended"]  # fmt: skip
     assert [line for line in out if line.startswith("failed: ")] == ["failed: " + name for name in failed]
-    assert "skipped: a_test:A.Other (not in tests/allowed_skips.txt: counts as failed)" in out and "skipped: a_test:A.Allowed" in out
+    assert (
+        "skipped: a_test:A.Other (not in tests/allowed_skips.txt: counts as failed)" in out
+        and "skipped: a_test:A.Allowed" in out
+    )
 
 
 def test_what_a_test_prints_on_purpose_is_shown_and_the_slowest(tmp_path, capsys):
     summary.add_up(results(tmp_path), set())
     out = capsys.readouterr().out.splitlines()
-    assert out[:2] == ["law 9: 12 cases", "the 10 slowest:"] and out[2:5] == ["    3.00 s  a_test:A.C", "    1.50 s  a_test:A.B", "    0.50 s  tests.x_test.test_a[1]"]
+    assert out[:2] == ["law 9: 12 cases", "the 10 slowest:"] and out[2:5] == [
+        "    3.00 s  a_test:A.C",
+        "    1.50 s  a_test:A.B",
+        "    0.50 s  tests.x_test.test_a[1]",
+    ]
     assert not any("PASSED" in line or "RUN" in line for line in out) and "law 9: 13 cases" not in out
 
 
@@ -70,6 +77,12 @@ def test_what_keeps_cores_busy_ends_with_its_parent_however_that_ends(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     until = time.monotonic() + 20
-    while (left := [c for c in children if os.path.exists(f"/proc/{c}/cmdline") and pathlib.Path(f"/proc/{c}/cmdline").read_bytes()]) and time.monotonic() < until:
+    while (
+        left := [
+            c
+            for c in children
+            if os.path.exists(f"/proc/{c}/cmdline") and pathlib.Path(f"/proc/{c}/cmdline").read_bytes()
+        ]
+    ) and time.monotonic() < until:
         time.sleep(0.05)
     assert left == []

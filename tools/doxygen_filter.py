@@ -10,7 +10,13 @@ LEADING = re.compile(r"^(?P<code> *)// (?P<text>.*)$")
 
 def plain(text: str) -> str:
     """Every character that means something to Doxygen, as itself."""
-    return re.sub(r"([\\@<>&#$%*_`~|-])", r"\\\1", text).replace("\\*", "&#42;").replace("\\_", "&#95;").replace("\\`", "&#96;").replace("\\~", "&#126;")
+    return (
+        re.sub(r"([\\@<>&#$%*_`~|-])", r"\\\1", text)
+        .replace("\\*", "&#42;")
+        .replace("\\_", "&#95;")
+        .replace("\\`", "&#96;")
+        .replace("\\~", "&#126;")
+    )
 
 
 def filtered(line: str) -> str:

@@ -23,7 +23,12 @@ for name, thing in list(vars(karez.Tensor).items()):  # a lambda's source is no 
 specs = []
 for module in MODULES:
     names = [name for name in dir(module) if not name.startswith("_")]
-    module.__all__ = [name for name in names if str(getattr(getattr(module, name), "__module__", "")).startswith("karez") and not isinstance(getattr(module, name), types.ModuleType)]
+    module.__all__ = [
+        name
+        for name in names
+        if str(getattr(getattr(module, name), "__module__", "")).startswith("karez")
+        and not isinstance(getattr(module, name), types.ModuleType)
+    ]
     specs += [module.__name__, f"!{module.__name__}[.].*"]
 pdoc.render.configure(docformat="google", show_source=False)
 pdoc.pdoc(*specs, output_directory=pathlib.Path(sys.argv[1]))

@@ -1,6 +1,6 @@
 """Writes the stub of karez._core: what nanobind knows of it, and in class Tensor the methods that the package adds to it.
 
-    python_stubs.py FOLDER FILE    the folder that the package karez lies in, and where the stub goes
+python_stubs.py FOLDER FILE    the folder that the package karez lies in, and where the stub goes
 """
 
 import inspect
@@ -9,9 +9,28 @@ import re
 import sys
 
 RETURNS = {  # of those whose own signature says nothing: lambdas and properties
-    "numpy": "npt.NDArray[Any]", "item": "Any", "tolist": "Any", "dim": "int", "numel": "int", "size": "Any", "backward": "None", "ndim": "int", "is_leaf": "bool",
-    "dtype": "karez.dtypes.dtype", "grad": "Any", "__float__": "float", "__int__": "int", "__bool__": "bool", "__index__": "int", "__len__": "int",
-    "__iter__": "Iterator[Tensor]", "__repr__": "str", "__hash__": "int", "__array__": "npt.NDArray[Any]", "__reduce_ex__": "Any", "__array_ufunc__": "Any",
+    "numpy": "npt.NDArray[Any]",
+    "item": "Any",
+    "tolist": "Any",
+    "dim": "int",
+    "numel": "int",
+    "size": "Any",
+    "backward": "None",
+    "ndim": "int",
+    "is_leaf": "bool",
+    "dtype": "karez.dtypes.dtype",
+    "grad": "Any",
+    "__float__": "float",
+    "__int__": "int",
+    "__bool__": "bool",
+    "__index__": "int",
+    "__len__": "int",
+    "__iter__": "Iterator[Tensor]",
+    "__repr__": "str",
+    "__hash__": "int",
+    "__array__": "npt.NDArray[Any]",
+    "__reduce_ex__": "Any",
+    "__array_ufunc__": "Any",
 }
 HEAD = "# mypy: ignore-errors\nimport builtins\nimport collections\nfrom collections.abc import Iterator\nfrom typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union\nimport numpy.typing as npt\nimport karez.dtypes\nfrom karez.type_aliases import Dims, Operand, Sizes\n\nDType = Union[karez.dtypes.dtype, str, type]\n"
 
@@ -38,7 +57,9 @@ def parameters(function):
         star = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
         kind = "Any" if one.annotation is one.empty else str(one.annotation)
         said.append(f"{star}{one.name}: {kind}" + ("" if one.default is one.empty else " = ..."))
-    return ", ".join(said), "Tensor" if signature.return_annotation is signature.empty else str(signature.return_annotation)
+    return ", ".join(said), "Tensor" if signature.return_annotation is signature.empty else str(
+        signature.return_annotation
+    )
 
 
 def method(name, value):

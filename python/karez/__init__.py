@@ -2,11 +2,28 @@
 
 from . import errors as errors
 from .errors import (
-    DataError as DataError, DeviceError as DeviceError, Error as Error, HangError as HangError, LayoutError as LayoutError, NameError as
-    NameError, PeerError as PeerError, ShapeError as ShapeError, TypeError as TypeError, UserError as UserError,
+    DataError as DataError,
+    DeviceError as DeviceError,
+    Error as Error,
+    HangError as HangError,
+    LayoutError as LayoutError,
+    NameError as NameError,
+    PeerError as PeerError,
+    ShapeError as ShapeError,
+    TypeError as TypeError,
+    UserError as UserError,
 )
 from ._core import __version__ as __version__
-from .dtypes import bfloat16 as bfloat16, bool_ as bool_, dtype as dtype, float16 as float16, float32 as float32, float64 as float64, int32 as int32, int64 as int64
+from .dtypes import (
+    bfloat16 as bfloat16,
+    bool_ as bool_,
+    dtype as dtype,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int32 as int32,
+    int64 as int64,
+)
 from .functions import *
 from .pointwise import *
 from .manipulation import *
@@ -16,13 +33,29 @@ from .random import *
 from .scan import scan as scan
 from .dlpack import from_dlpack as from_dlpack
 from .drawing import show as show
-from .functions import abs as abs, all as all, any as any, max as max, min as min, pow as pow, sum as sum  # also by these names of Python's, which * leaves alone
+from .functions import (
+    abs as abs,
+    all as all,
+    any as any,
+    max as max,
+    min as min,
+    pow as pow,
+    sum as sum,
+)  # also by these names of Python's, which * leaves alone
 from .tensor import Tensor as Tensor, tensor as tensor
 from .parts import Part as Part, from_parts as from_parts
 from .layouts import B as B, P as P, S as S
 from .worlds import (
-    Mesh as Mesh, barrier as barrier, init as init, load as load, rank as rank, ranks as ranks, reset as reset, save as save, seed as seed, world
-    as world,
+    Mesh as Mesh,
+    barrier as barrier,
+    init as init,
+    load as load,
+    rank as rank,
+    ranks as ranks,
+    reset as reset,
+    save as save,
+    seed as seed,
+    world as world,
 )
 from .gradients import grad as grad, value_and_grad as value_and_grad
 from ._core import local as local

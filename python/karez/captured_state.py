@@ -24,14 +24,25 @@ from .nn.module import Module
 from .nn.parameter import Parameter
 from .read_watchpoints import ReadWatchpoints, class_dict, in_class
 from .reflection import INSTALLED, KAREZ, MISSING, NO_DICT, FULLY_READ_PACKAGES, TRACKED_KAREZ_FILES
-from .reflection import absolute_name, safe_getattr, cell_value, dict_of, call_or_missing, is_alive, is_untracked, is_numpy_object
+from .reflection import (
+    absolute_name,
+    safe_getattr,
+    cell_value,
+    dict_of,
+    call_or_missing,
+    is_alive,
+    is_untracked,
+    is_numpy_object,
+)
 from .reflection import makes_attributes, tracked_bases, origin_of, package_of, safe_repr
 
 MAX_ITEMS = 1000  # items of a container
 MAX_DEPTH = 64  # of containers and objects in each other
 MAX_REWRITES = 3  # times that a trace writes again where it has left a value and another has been written since; then the place is no guard
 
-_ROOT, _ITEM, _DICT, _CLASS_ATTRIBUTE, _CELL, _INDEX, _ATTRIBUTE, _METHOD_RESULT, _ITEMS, _TYPE_DICT = range(10)  # GuardSource of guards.cc
+_ROOT, _ITEM, _DICT, _CLASS_ATTRIBUTE, _CELL, _INDEX, _ATTRIBUTE, _METHOD_RESULT, _ITEMS, _TYPE_DICT = range(
+    10
+)  # GuardSource of guards.cc
 _ABSENT, _SCALAR, _SEQUENCE, _MAPPING, _SET, _SAME, _ARRAY = range(1, 8)  # Check, likewise
 
 _DICTS = frozenset({"__dict__", "vars"})  # what reads attributes past a watch
@@ -39,9 +50,19 @@ _DICTS = frozenset({"__dict__", "vars"})  # what reads attributes past a watch
 _scalars = (bool, int, float, complex, str, bytes, type(None), type(...), slice, range)
 _bytes = (numpy.ndarray, numpy.generic, bytearray, array.array, memoryview)
 _containers = (list, tuple, dict, set, frozenset)
-_views = tuple({type(view) for kind in (dict, collections.OrderedDict) for view in (kind().keys(), kind().values(), kind().items())})
+_views = tuple(
+    {
+        type(view)
+        for kind in (dict, collections.OrderedDict)
+        for view in (kind().keys(), kind().values(), kind().items())
+    }
+)
 _wrappers = {  # by type, where the function is that they call
-    types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"), property: ("fget",), classmethod: ("__func__",), staticmethod: ("__func__",),
+    types.MethodType: ("__func__", "__self__"),
+    functools.partial: ("func", "args", "keywords"),
+    property: ("fget",),
+    classmethod: ("__func__",),
+    staticmethod: ("__func__",),
 }
 
 
@@ -58,14 +79,30 @@ class CapturedState:
 
     def __init__(self, name: str, roots: Any, rewritten: Any = frozenset(), times: Any = None) -> None:
         self.name, self.guards = name, _core.Guards()
-        self.rewritten, self.times = rewritten, {} if times is None else times  # places where what an earlier trace had left has changed; how often traces wrote there again
+        self.rewritten, self.times = (
+            rewritten,
+            {} if times is None else times,
+        )  # places where what an earlier trace had left has changed; how often traces wrote there again
         self.texts, self.places, self.seen = [], [], {}  # by guard, twice; guards by where they look
-        self.names, self.possible_names = {"__call__"}, set()  # of attributes that may be read; texts that were seen, which may be names
-        self.dynamic_reads, self.catches_missing = False, False  # whether by names that are not written there; whether a missing attribute may be seen
+        self.names, self.possible_names = (
+            {"__call__"},
+            set(),
+        )  # of attributes that may be read; texts that were seen, which may be names
+        self.dynamic_reads, self.catches_missing = (
+            False,
+            False,
+        )  # whether by names that are not written there; whether a missing attribute may be seen
         self.objects, self.namespaces, self.classes = {}, {}, {}
-        self.large, self.watchpoints = {}, None  # attributes that are too large to be compared: an error where a trace reads one
+        self.large, self.watchpoints = (
+            {},
+            None,
+        )  # attributes that are too large to be compared: an error where a trace reads one
         self.unordered = set()  # guards of members of sets, which no two ranks need see in one order
-        self.imports, self.written, self.finishing = {}, set(), False  # modules that are imported; guards of what a trace wrote; whether one ends now
+        self.imports, self.written, self.finishing = (
+            {},
+            set(),
+            False,
+        )  # modules that are imported; guards of what a trace wrote; whether one ends now
         for text, root in roots:
             self._guard_value(-1, _ROOT, root, root, text, 0)
 
@@ -95,9 +132,15 @@ class CapturedState:
         failing, grown = self._failing(), []
         for number, value in failing.items():
             self._reject_traced(value, self.texts[number])
-            grows = self.places[number][3] == _SEQUENCE and isinstance(value, list) and len(value) != self.guards.expected(number)
+            grows = (
+                self.places[number][3] == _SEQUENCE
+                and isinstance(value, list)
+                and len(value) != self.guards.expected(number)
+            )
             if grows and not self._is_rewritten(number):
-                self.guards.loosen(number)  # a list that a trace appends to, as to a log: its items are compared, and not how many
+                self.guards.loosen(
+                    number
+                )  # a list that a trace appends to, as to a log: its items are compared, and not how many
                 grown.append(number)
         failing = self._failing() if grown else failing
         for held, number in self._live_objects():
@@ -142,15 +185,26 @@ class CapturedState:
         return bool(self.times.get(place, 0) >= MAX_REWRITES)
 
     def _guard_values_again(self, again: Any, values: Any) -> None:
-        gone = {number: place for place, number in self.seen.items() if self.guards.dropped(number) and (number not in values or number in again)}
+        gone = {
+            number: place
+            for place, number in self.seen.items()
+            if self.guards.dropped(number) and (number not in values or number in again)
+        }
         for place in gone.values():
             del self.seen[place]
-        lost = [(key, held()) for key, (held, number) in list(self.objects.items()) if self.guards.dropped(number) and held() is not None]
+        lost = [
+            (key, held())
+            for key, (held, number) in list(self.objects.items())
+            if self.guards.dropped(number) and held() is not None
+        ]
         for key, _ in lost:
             del self.objects[key]
         for number in again:
             parent, fetch, key, check = self.places[number]
-            if check != _MAPPING or fetch not in (_DICT, _TYPE_DICT):  # keys of an object's and a class's attributes are looked at with these
+            if check != _MAPPING or fetch not in (
+                _DICT,
+                _TYPE_DICT,
+            ):  # keys of an object's and a class's attributes are looked at with these
                 self._guard_value(parent, fetch, key, values[number], self.texts[number], 0)
         lost = {id(value) for key, value in lost if key not in self.objects}
         for number in range(len(self.guards)) if lost else ():  # objects that stand in other places too
@@ -173,7 +227,13 @@ class CapturedState:
         way = []
         while number >= 0:
             number, fetch, key, check = self.places[number]
-            way.append((fetch, key if type(key) in (str, int, type(None)) else (type(key).__name__, safe_repr(key)), fetch == _DICT and check))
+            way.append(
+                (
+                    fetch,
+                    key if type(key) in (str, int, type(None)) else (type(key).__name__, safe_repr(key)),
+                    fetch == _DICT and check,
+                )
+            )
         return tuple(way)
 
     def changed(self) -> Any:
@@ -189,18 +249,31 @@ class CapturedState:
             return False
         if type(now) is float:
             return type(before) is float
-        return isinstance(now, (numpy.ndarray, numpy.generic)) and type(before) is tuple and before[:2] == (now.dtype, now.shape) and now.dtype.name in _inputs
+        return (
+            isinstance(now, (numpy.ndarray, numpy.generic))
+            and type(before) is tuple
+            and before[:2] == (now.dtype, now.shape)
+            and now.dtype.name in _inputs
+        )
 
     def unguarded_inputs(self, sources: Any) -> Any:
         """Of these inputs those for which no guard stands here, since this trace did not reach them: they may come to be anything."""
-        compared = {self.place_of(number) for number in range(len(self.guards)) if not self.guards.dropped(number)} if sources else ()
+        compared = (
+            {self.place_of(number) for number in range(len(self.guards)) if not self.guards.dropped(number)}
+            if sources
+            else ()
+        )
         return [(one, number) for one, number in sources if one.place_of(number) not in compared]
 
     def describe_change(self, number: int, now: Any) -> str:
-        """"global 'w' was 2.0 and is 3.0"."""
+        """ "global 'w' was 2.0 and is 3.0"."""
         before = self.guards.expected(number)
         plain = type(before) in _scalars and type(now) in _scalars
-        return f"{self.texts[number]} was {before!r:.60} and is {now!r:.60}" if plain else f"{self.texts[number]} has changed"
+        return (
+            f"{self.texts[number]} was {before!r:.60} and is {now!r:.60}"
+            if plain
+            else f"{self.texts[number]} has changed"
+        )
 
     def _is_known(self, key: Any, value: Any) -> bool:
         """Whether the attributes of this object have been looked at, and not those of one that is gone and was in the same place."""
@@ -214,8 +287,10 @@ class CapturedState:
         items = value if type(value) in (list, tuple) else value.values() if type(value) is dict else (value,)
         for one in items:
             if issubclass(type(one), Tensor) and one._kind == "traced":
-                raise UserError(f"function '{self.name}' left a tensor of its program, {one._text()}, in {text}, which outlives the trace: a tensor of a program has no "
-                                f"value outside of it. Return it, or keep it in a buffer by kz.update\n  at {one._line()}")
+                raise UserError(
+                    f"function '{self.name}' left a tensor of its program, {one._text()}, in {text}, which outlives the trace: a tensor of a program has no "
+                    f"value outside of it. Return it, or keep it in a buffer by kz.update\n  at {one._line()}"
+                )
 
     def _enter(self, code: Any, namespace: Any) -> None:
         file = code.co_filename
@@ -231,7 +306,11 @@ class CapturedState:
                 for end in [i for i, one in enumerate(name) if one == "."] + [len(name)]:
                     self.imports[name[:end]] = None
                     self._import(name[:end])
-        self._add_names(code.attributes - _DICTS if ours else code.attributes, not ours and code.dynamic_reads, not ours and code.catches_missing)
+        self._add_names(
+            code.attributes - _DICTS if ours else code.attributes,
+            not ours and code.dynamic_reads,
+            not ours and code.catches_missing,
+        )
 
     def _add_names(self, attributes: Any, dynamic_reads: bool = False, catches_missing: bool = False) -> None:
         """Names that a function may read of any object."""
@@ -241,7 +320,10 @@ class CapturedState:
         more = dicts or (dynamic_reads and not self.dynamic_reads) or (catches_missing and not self.catches_missing)
         if new or more:
             self.names |= new
-            self.dynamic_reads, self.catches_missing = self.dynamic_reads or dynamic_reads, self.catches_missing or catches_missing
+            self.dynamic_reads, self.catches_missing = (
+                self.dynamic_reads or dynamic_reads,
+                self.catches_missing or catches_missing,
+            )
             for held, number in self._live_objects():
                 self._attributes(held, number, self.names if more else new, self.texts[number], 0)
 
@@ -260,7 +342,9 @@ class CapturedState:
         root = self._namespace(namespace, "globals")
         value = namespace.get(name, MISSING)
         if value is MISSING and not isinstance(vars(builtins).get(name, len), (type, types.BuiltinFunctionType)):
-            self._guard_value(self._namespace(vars(builtins), "builtins"), _ITEM, name, vars(builtins)[name], f"builtin '{name}'", 0)
+            self._guard_value(
+                self._namespace(vars(builtins), "builtins"), _ITEM, name, vars(builtins)[name], f"builtin '{name}'", 0
+            )
         if installed and isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > MAX_ITEMS:
             return  # nobody can pass it in another way
         self._guard_value(root, _ITEM, name, value, f"global '{name}'", 0)
@@ -336,7 +420,14 @@ class CapturedState:
         elif isinstance(value, tuple(_wrappers)):
             number = add(0 if isinstance(value, (types.MethodType, functools.partial)) else _SAME)
             for name in next(names for one, names in _wrappers.items() if isinstance(value, one)):
-                self._guard_value(number, _ATTRIBUTE, name, getattr(value, name), "self" if name == "__self__" else f"{text}.{name}" if name in ("args", "keywords") else text, depth + 1)
+                self._guard_value(
+                    number,
+                    _ATTRIBUTE,
+                    name,
+                    getattr(value, name),
+                    "self" if name == "__self__" else f"{text}.{name}" if name in ("args", "keywords") else text,
+                    depth + 1,
+                )
         elif isinstance(value, (types.BuiltinFunctionType, types.CodeType)):
             add(_SAME)
         else:
@@ -350,7 +441,9 @@ class CapturedState:
     def _subclass(self, value: Any, number: int, text: str, depth: int) -> None:
         """Attributes of a container of the user's type; by place, since an equal one may come to stand here."""
         if type(value) not in _containers and type(value) is not collections.deque:
-            self._guard_value(number, _ATTRIBUTE, "default_factory", value.default_factory, f"{text}.default_factory", depth + 1) if isinstance(value, collections.defaultdict) else None
+            self._guard_value(
+                number, _ATTRIBUTE, "default_factory", value.default_factory, f"{text}.default_factory", depth + 1
+            ) if isinstance(value, collections.defaultdict) else None
             self._object(value, number, text, depth, (id(value), number))
 
     def _proxy(self, value: Any, number: int, text: str, depth: int) -> None:
@@ -370,7 +463,9 @@ class CapturedState:
         items = call_or_missing(lambda: list(value.items()))
         if items is not MISSING:
             self._check_size(items, text)
-            self._guard_value(self._add(number, _METHOD_RESULT, "items", 0, None, text), _ITEMS, None, items, text, depth + 1)
+            self._guard_value(
+                self._add(number, _METHOD_RESULT, "items", 0, None, text), _ITEMS, None, items, text, depth + 1
+            )
 
     def _array(self, value: Any, number: int, text: str, depth: int) -> None:
         if value.dtype.hasobject:
@@ -390,7 +485,14 @@ class CapturedState:
         if is_untracked(function.__code__.co_filename) and function.__code__.co_filename != _gradients:
             for name in ("__wrapped__", "registry") if own else ():  # of functools
                 if name in own:
-                    self._guard_value(self._own_dict(number, text), _ITEM, name, own[name], text if name == "__wrapped__" else f"{text}.{name}", depth + 1)
+                    self._guard_value(
+                        self._own_dict(number, text),
+                        _ITEM,
+                        name,
+                        own[name],
+                        text if name == "__wrapped__" else f"{text}.{name}",
+                        depth + 1,
+                    )
             return
         if not self._is_known(id(function), function):
             self.objects[id(function)] = weakref.ref(function), number
@@ -403,7 +505,14 @@ class CapturedState:
 
     def _object(self, value: Any, number: int, text: str, depth: int, key: Any = None) -> None:
         if isinstance(value, Parameter):
-            self._guard_value(self._own_dict(number, text), _ITEM, "requires_grad", value.requires_grad, f"{text}.requires_grad", depth + 1)
+            self._guard_value(
+                self._own_dict(number, text),
+                _ITEM,
+                "requires_grad",
+                value.requires_grad,
+                f"{text}.requires_grad",
+                depth + 1,
+            )
             return
         if isinstance(value, TracedCallable):
             self._guard_value(number, _ATTRIBUTE, "__wrapped__", value.__wrapped__, text, depth + 1)
@@ -415,7 +524,11 @@ class CapturedState:
                 return
         else:
             origin = value if isinstance(value, type) else type(value)
-            if isinstance(value, Tensor) or (package_of(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module) and not is_numpy_object(value)):
+            if isinstance(value, Tensor) or (
+                package_of(origin.__module__) in ("karez", "numpy", "builtins")
+                and not isinstance(value, Module)
+                and not is_numpy_object(value)
+            ):
                 return
         key = key or id(value)
         if not self._is_known(key, value):
@@ -459,12 +572,21 @@ class CapturedState:
 
     def _own_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
         own, inside = dict_of(value), self._own_dict(number, text)
-        dynamic_reads = self.dynamic_reads or package_of(type(value).__module__) in FULLY_READ_PACKAGES or makes_attributes(type(value))
+        dynamic_reads = (
+            self.dynamic_reads
+            or package_of(type(value).__module__) in FULLY_READ_PACKAGES
+            or makes_attributes(type(value))
+        )
         if (dynamic_reads or self.catches_missing) and own is not NO_DICT:
             self._keys(value, number, text)
         for name, one in list(own.items()):
             named = name in names or dynamic_reads
-            if named and _is_large(one) and self.names.isdisjoint(_DICTS) and (self._has_watchpoint(value, name, f"{text}.{name}") or name not in names):
+            if (
+                named
+                and _is_large(one)
+                and self.names.isdisjoint(_DICTS)
+                and (self._has_watchpoint(value, name, f"{text}.{name}") or name not in names)
+            ):
                 continue
             if named or (isinstance(value, Module) and _holds_modules(one)):
                 self._guard_value(inside, _ITEM, name, one, f"{text}.{name}", depth + 1)
@@ -473,10 +595,14 @@ class CapturedState:
                 continue
             ours = kind.__module__.startswith("karez.")
             for name, default in class_dict(kind).items():
-                if name == "__dict__" or (name not in names and not (dynamic_reads and isinstance(default, types.MemberDescriptorType))):
+                if name == "__dict__" or (
+                    name not in names and not (dynamic_reads and isinstance(default, types.MemberDescriptorType))
+                ):
                     continue  # what is in the dict has been looked at
                 if isinstance(default, types.MemberDescriptorType):  # of __slots__
-                    self._guard_value(number, _ATTRIBUTE, name, safe_getattr(value, name, MISSING), f"{text}.{name}", depth + 1)
+                    self._guard_value(
+                        number, _ATTRIBUTE, name, safe_getattr(value, name, MISSING), f"{text}.{name}", depth + 1
+                    )
                     continue
                 hides = not isinstance(default, property) and (not ours or name == "forward" or not callable(default))
                 if hides and name not in own and own is not NO_DICT:
@@ -534,7 +660,9 @@ class CapturedState:
         return int(self.seen[place])
 
     def _of_class(self, kind: Any, name: str, depth: int) -> None:
-        self._guard_value(self._class_root(kind), _CLASS_ATTRIBUTE, name, in_class(kind, name), f"{kind.__name__}.{name}", depth + 1)
+        self._guard_value(
+            self._class_root(kind), _CLASS_ATTRIBUTE, name, in_class(kind, name), f"{kind.__name__}.{name}", depth + 1
+        )
 
     def _class_root(self, kind: Any) -> int:
         root = self.classes.get(id(kind))  # its own hash may be missing
@@ -548,8 +676,10 @@ def _is_large(value: Any) -> bool:
 
 
 def _too_large(value: Any, text: str) -> UserError:
-    return UserError(f"a compiled function {text}, a {type(value).__name__} of {len(value):,} items, which had to be compared at each call; at most {MAX_ITEMS:,} are. "
-                     "Pass what it needs as an argument, or make it a NumPy array, whose bytes are compared at once")
+    return UserError(
+        f"a compiled function {text}, a {type(value).__name__} of {len(value):,} items, which had to be compared at each call; at most {MAX_ITEMS:,} are. "
+        "Pass what it needs as an argument, or make it a NumPy array, whose bytes are compared at once"
+    )
 
 
 def modules_read(function: Any) -> Any:
@@ -572,7 +702,11 @@ def modules_read(function: Any) -> Any:
             if is_alive(module) and isinstance(module, Module) and not any(module is known for known in out):
                 out.append(module)
                 waiting.extend(type(one).forward for one in module.modules() if hasattr(type(one), "forward"))
-        if not isinstance(value, types.FunctionType) or value in seen or (is_untracked(value.__code__.co_filename) and value.__code__.co_filename != _gradients):
+        if (
+            not isinstance(value, types.FunctionType)
+            or value in seen
+            or (is_untracked(value.__code__.co_filename) and value.__code__.co_filename != _gradients)
+        ):
             continue
         seen.add(value)
         waiting += [one for one in map(cell_value, value.__closure__ or ()) if one is not MISSING]
@@ -581,13 +715,23 @@ def modules_read(function: Any) -> Any:
     return out
 
 
-_inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"}  # of other dtypes there are no tensors
+_inputs = {
+    "bool",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+}  # of other dtypes there are no tensors
 _gradients = os.path.join(KAREZ, "gradients.py")  # its functions are made around the user's
 
 
 def _holds_modules(value: Any) -> bool:
     if issubclass(type(value), (list, tuple, dict)):
-        return any(map(_holds_modules, value.values() if isinstance(value, dict) else value)) if len(value) <= MAX_ITEMS else False
+        return (
+            any(map(_holds_modules, value.values() if isinstance(value, dict) else value))
+            if len(value) <= MAX_ITEMS
+            else False
+        )
     return issubclass(type(value), (Module, Parameter))
-
-

@@ -35,7 +35,9 @@ def names_of(code: Any) -> CodeNames:
     read = [one.argval for one in instructions if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
     if "globals" in names:
         read += sorted(words)
-    imports = [(instructions[i - 2].argval, one.argval) for i, one in enumerate(instructions) if one.opname == "IMPORT_NAME"]
+    imports = [
+        (instructions[i - 2].argval, one.argval) for i, one in enumerate(instructions) if one.opname == "IMPORT_NAME"
+    ]
     if not _importing.isdisjoint(names):
         imports += [(0, one) for one in texts if one and all(word.isidentifier() for word in one.split("."))]
     dynamic_reads, catches_missing = not _dynamic.isdisjoint(names), _catches_missing(instructions, names)
@@ -45,8 +47,13 @@ def names_of(code: Any) -> CodeNames:
             more = names_of(inner)
             read, imports = read + list(more.read), imports + list(more.imports)
             attributes |= more.attributes
-            dynamic_reads, catches_missing = dynamic_reads or more.dynamic_reads, catches_missing or more.catches_missing
-    return CodeNames(tuple(dict.fromkeys(read)), frozenset(attributes), tuple(dict.fromkeys(imports)), dynamic_reads, catches_missing)
+            dynamic_reads, catches_missing = (
+                dynamic_reads or more.dynamic_reads,
+                catches_missing or more.catches_missing,
+            )
+    return CodeNames(
+        tuple(dict.fromkeys(read)), frozenset(attributes), tuple(dict.fromkeys(imports)), dynamic_reads, catches_missing
+    )
 
 
 def _catches_missing(instructions: Any, names: Any) -> bool:

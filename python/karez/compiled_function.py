@@ -29,16 +29,58 @@ from .worlds import Mesh, check_world
 _local = threading.local()
 RETRACES_BEFORE_WARNING = 5  # times that a function was traced again; told then, and at each power of two
 
+
 @overload
 def compile(function: Callable[..., Any]) -> Compiled: ...
 @overload
-def compile(*, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., unbatched: Any = ..., remat: Any = ..., check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ...,
-            reassociate: bool = ..., name: Optional[str] = ..., off: Any = ...) -> Callable[[Callable[..., Any]], Compiled]: ...
+def compile(
+    *,
+    mesh: Any = ...,
+    rules: Any = ...,
+    placements: Any = ...,
+    microbatches: int = ...,
+    unbatched: Any = ...,
+    remat: Any = ...,
+    check_nan: bool = ...,
+    amp: Optional[str] = ...,
+    keep: int = ...,
+    reassociate: bool = ...,
+    name: Optional[str] = ...,
+    off: Any = ...,
+) -> Callable[[Callable[..., Any]], Compiled]: ...
 @overload
-def compile(function: Callable[..., Any], *, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., unbatched: Any = ..., remat: Any = ...,
-            check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ..., reassociate: bool = ..., name: Optional[str] = ..., off: Any = ...) -> Compiled: ...
-def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placements: Any = None, microbatches: int = 1, unbatched: Any = (), remat: Any = (),
-            check_nan: bool = False, amp: Optional[str] = None, keep: int = 16, reassociate: bool = False, name: Optional[str] = None, off: Any = ()) -> Any:
+def compile(
+    function: Callable[..., Any],
+    *,
+    mesh: Any = ...,
+    rules: Any = ...,
+    placements: Any = ...,
+    microbatches: int = ...,
+    unbatched: Any = ...,
+    remat: Any = ...,
+    check_nan: bool = ...,
+    amp: Optional[str] = ...,
+    keep: int = ...,
+    reassociate: bool = ...,
+    name: Optional[str] = ...,
+    off: Any = ...,
+) -> Compiled: ...
+def compile(
+    function: Any = None,
+    *,
+    mesh: Any = None,
+    rules: Any = None,
+    placements: Any = None,
+    microbatches: int = 1,
+    unbatched: Any = (),
+    remat: Any = (),
+    check_nan: bool = False,
+    amp: Optional[str] = None,
+    keep: int = 16,
+    reassociate: bool = False,
+    name: Optional[str] = None,
+    off: Any = (),
+) -> Any:
     """The function, traced and planned once for each signature of its arguments, and run by actors; also a decorator.
 
     mesh: a Mesh, or "data=2,model=2"; one device if there is none.
@@ -53,12 +95,34 @@ def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placem
     Arguments are NumPy arrays, numbers and what compiled functions returned, also in tuples, lists and dicts; flags and strings are part of the program.
     """
     if function is None:
-        return lambda f: compile(f, mesh=mesh, rules=rules, placements=placements, microbatches=microbatches, unbatched=unbatched, remat=remat, check_nan=check_nan,
-                                 amp=amp, keep=keep, reassociate=reassociate, name=name, off=off)
+        return lambda f: compile(
+            f,
+            mesh=mesh,
+            rules=rules,
+            placements=placements,
+            microbatches=microbatches,
+            unbatched=unbatched,
+            remat=remat,
+            check_nan=check_nan,
+            amp=amp,
+            keep=keep,
+            reassociate=reassociate,
+            name=name,
+            off=off,
+        )
     if not callable(function):
         raise UserError(f"compile takes a function, not {type(function).__name__}")
-    options = {"placements": dict(placements or {}), "microbatches": microbatches, "unbatched": [unbatched] if isinstance(unbatched, (str, int)) else list(unbatched), "remat": [remat] if isinstance(remat, str) else list(remat),
-               "check_nan": check_nan, "amp": amp or "", "keep": keep, "reassociate": reassociate, "off": list(off)}
+    options = {
+        "placements": dict(placements or {}),
+        "microbatches": microbatches,
+        "unbatched": [unbatched] if isinstance(unbatched, (str, int)) else list(unbatched),
+        "remat": [remat] if isinstance(remat, str) else list(remat),
+        "check_nan": check_nan,
+        "amp": amp or "",
+        "keep": keep,
+        "reassociate": reassociate,
+        "off": list(off),
+    }
     return Compiled(function, mesh, dict(rules or {}), name, options)
 
 
@@ -122,7 +186,9 @@ class Compiled(TracedCallable):
             if (program.captured is None or program.captured.guards.all_hold()) and program.has_inputs():
                 break
         else:
-            program = Program(self, structure, with_keywords, kinds, *(self._changed_inputs(programs[0]) if programs else ()))
+            program = Program(
+                self, structure, with_keywords, kinds, *(self._changed_inputs(programs[0]) if programs else ())
+            )
             programs.insert(0, program)
             self._used[program] = key
             if len(self._used) > self._options["keep"]:
@@ -145,11 +211,16 @@ class Compiled(TracedCallable):
         self._retraces += 1
         if not changed:
             pass  # an input that the program no longer reads is gone
-        elif self._retraces == RETRACES_BEFORE_WARNING or (self._retraces > RETRACES_BEFORE_WARNING and self._retraces & (self._retraces - 1) == 0):
+        elif self._retraces == RETRACES_BEFORE_WARNING or (
+            self._retraces > RETRACES_BEFORE_WARNING and self._retraces & (self._retraces - 1) == 0
+        ):
             changes = ", ".join(captured.describe_change(number, now) for number, now in changed[:3])
             file, line = _line_of(self.__wrapped__)
-            warnings.warn(f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was traced again {self._retraces} times, since what it reads beside its arguments changed: "
-                          f"{changes}. What changes often is better an argument, which is read at each call and traces nothing", stacklevel=4)
+            warnings.warn(
+                f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was traced again {self._retraces} times, since what it reads beside its arguments changed: "
+                f"{changes}. What changes often is better an argument, which is read at each call and traces nothing",
+                stacklevel=4,
+            )
         found = [*latest.sources, *((captured, number) for number, _ in changed)]
         by_place = {one.place_of(number): (one, number) for one, number in reversed(found) if one.is_input(number)}
         return tuple(reversed(by_place.values())), captured.own_changed() if captured is not None else latest.rewritten
@@ -161,7 +232,10 @@ class Compiled(TracedCallable):
                 self._mesh = Mesh(self._mesh or "")
             mesh, options = self._mesh, dict(self._options)
             rules = [rule_of(pattern, layout, list(mesh.axes)) for pattern, layout in self._rules.items()]
-            options["placements"] = [(module, where._mesh if isinstance(where, Mesh) else where) for module, where in options["placements"].items()]
+            options["placements"] = [
+                (module, where._mesh if isinstance(where, Mesh) else where)
+                for module, where in options["placements"].items()
+            ]
             options["unbatched"] = []
             file, line = _line_of(self.__wrapped__)
             self._plans = _core.make_function(mesh._mesh, body, self.__name__, file, line, rules, **options)
@@ -201,7 +275,7 @@ class Compiled(TracedCallable):
 
     @property
     def shard_report(self) -> str:
-        """"optimal", or how far from it the layouts may be."""
+        """ "optimal", or how far from it the layouts may be."""
         return self._require().shard_report()
 
     @property
@@ -227,7 +301,9 @@ class CompiledMethod:
         except builtins.TypeError:
             self.instance = lambda: instance
         made = self.instance
-        self.compiled = Compiled(WeakMethod(whole.__wrapped__, made), whole._mesh, whole._rules, whole.__name__, whole._options)
+        self.compiled = Compiled(
+            WeakMethod(whole.__wrapped__, made), whole._mesh, whole._rules, whole.__name__, whole._options
+        )
 
 
 class WeakMethod(TracedCallable):
@@ -277,11 +353,22 @@ class Program:
     rewritten: places where the value that an earlier trace had left has changed.
     """
 
-    def __init__(self, owner: Any, structure: Any, with_keywords: Any, kinds: Any, sources: Any = (), rewritten: Any = frozenset()) -> None:
+    def __init__(
+        self,
+        owner: Any,
+        structure: Any,
+        with_keywords: Any,
+        kinds: Any,
+        sources: Any = (),
+        rewritten: Any = frozenset(),
+    ) -> None:
         self.results, self.debug_outputs = None, []  # what it gives, and what it prints besides
         self.captured, self.sources, self.rewritten = None, sources, rewritten
         self.unreached = sources  # those that the trace did not reach
-        weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)  # C++ keeps the body, and Python sees no cycles there
+        weak_self, weak_owner = (
+            weakref.ref(self),
+            weakref.ref(owner),
+        )  # C++ keeps the body, and Python sees no cycles there
 
         def body(inputs: Any) -> Any:
             program, owner = weak_self(), weak_owner()
@@ -293,8 +380,18 @@ class Program:
             captured = program._captured(owner, structure) if outermost else nullcontext()
             _local.tracing = True
             try:
-                captured_inputs = _core.CapturedInputs(list(zip(program.originals(), inputs[count:]))) if program.sources else nullcontext()
-                with captured_inputs, GradientScope(), ModulePathScope(*modules_read(owner.__wrapped__)), debug.OutputScope() as output_scope, captured:
+                captured_inputs = (
+                    _core.CapturedInputs(list(zip(program.originals(), inputs[count:])))
+                    if program.sources
+                    else nullcontext()
+                )
+                with (
+                    captured_inputs,
+                    GradientScope(),
+                    ModulePathScope(*modules_read(owner.__wrapped__)),
+                    debug.OutputScope() as output_scope,
+                    captured,
+                ):
                     made = owner.__wrapped__(*args, **keywords)
             finally:
                 _local.tracing = not outermost
@@ -325,8 +422,15 @@ class Program:
 
     def _captured(self, owner: Any, structure: Any) -> Any:
         """Goes on with that of an earlier trace: what that saw has not changed."""
-        return self.captured or CapturedState(owner.__name__, [(f"'{owner.__name__}'", owner.__wrapped__), *((f"argument {safe_repr(value):.40}", value) for value in tree_util.static_objects(structure))],
-                                         self.rewritten, owner._rewritten)
+        return self.captured or CapturedState(
+            owner.__name__,
+            [
+                (f"'{owner.__name__}'", owner.__wrapped__),
+                *((f"argument {safe_repr(value):.40}", value) for value in tree_util.static_objects(structure)),
+            ],
+            self.rewritten,
+            owner._rewritten,
+        )
 
     def emit_debug_outputs(self, values: Any) -> Any:
         """The results alone: those that are to be printed go where the program is run."""
@@ -346,7 +450,12 @@ def _unbatched(owner: Any, structure: Any, with_keywords: Any) -> Any:
     args, keywords = (structure[1], structure[2]) if with_keywords else (structure, (dict, ()))
     names, own = _names_of(owner.__wrapped__), {}
     leaves = 0
-    for number, (name, one) in enumerate([*((names[i] if i < len(names) else None, one) for i, one in enumerate(args[1:])), *zip(keywords[1], keywords[2:])]):
+    for number, (name, one) in enumerate(
+        [
+            *((names[i] if i < len(names) else None, one) for i, one in enumerate(args[1:])),
+            *zip(keywords[1], keywords[2:]),
+        ]
+    ):
         count = tree_util.num_leaves(one)
         own[number] = own[name] = range(leaves, leaves + count)
         leaves += count
@@ -383,7 +492,11 @@ def _number(leaf: Any) -> int:
 
 
 def _is_result(value: Any) -> Any:
-    return isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float)) or isinstance(value, int) and not isinstance(value, bool)
+    return (
+        isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float))
+        or isinstance(value, int)
+        and not isinstance(value, bool)
+    )
 
 
 def _type_of(leaf: Any) -> Any:

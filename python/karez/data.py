@@ -21,12 +21,18 @@ class Batches:
     from 0 on; epoch(n) is any of them. Rows that fill no batch are left out of an epoch, or come as a smaller one with drop_last=False.
     """
 
-    def __init__(self, *arrays: Any, batch: int = 64, shuffle: bool = True, seed: int = 1, drop_last: bool = True) -> None:
+    def __init__(
+        self, *arrays: Any, batch: int = 64, shuffle: bool = True, seed: int = 1, drop_last: bool = True
+    ) -> None:
         if not arrays or not isinstance(batch, int) or batch < 1:
-            raise UserError(f"Batches of {len(arrays)} arrays, {batch!r} rows each; at least one array and 1 row are meant")
+            raise UserError(
+                f"Batches of {len(arrays)} arrays, {batch!r} rows each; at least one array and 1 row are meant"
+            )
         self.arrays = [numpy.asarray(array) for array in arrays]
         if any(array.ndim == 0 or len(array) != len(self.arrays[0]) for array in self.arrays):
-            raise ShapeError(f"Batches of arrays of shapes {', '.join(str(array.shape) for array in self.arrays)}; all have as many rows")
+            raise ShapeError(
+                f"Batches of arrays of shapes {', '.join(str(array.shape) for array in self.arrays)}; all have as many rows"
+            )
         self.rows, self.batch, self.shuffle, self.seed = len(self.arrays[0]), batch, shuffle, seed
         self.per_epoch = self.rows // batch if drop_last else -(-self.rows // batch)
         if self.per_epoch == 0:
@@ -52,7 +58,11 @@ class Batches:
         epoch, place = divmod(position, self.per_epoch)
         known, order = self._order  # replaced as one: several loops may be under way
         if known != epoch:
-            order = numpy.random.default_rng([self.seed, epoch]).permutation(self.rows) if self.shuffle else numpy.arange(self.rows)
+            order = (
+                numpy.random.default_rng([self.seed, epoch]).permutation(self.rows)
+                if self.shuffle
+                else numpy.arange(self.rows)
+            )
             self._order = epoch, order
         rows = order[place * self.batch : (place + 1) * self.batch]
         found = tuple(array[rows] for array in self.arrays)

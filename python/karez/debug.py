@@ -67,7 +67,9 @@ def print(format: str, *args: Any, **keywords: Any) -> None:
     `scan` it prints once a trip, when the scan is over.
     """
     if not isinstance(format, str):
-        raise UserError(f"debug.print: its first argument is a text with a {{}} for each value, not {type(format).__name__}{_at()}")
+        raise UserError(
+            f"debug.print: its first argument is a text with a {{}} for each value, not {type(format).__name__}{_at()}"
+        )
     leaves: List[Any] = []
     structure = tree_util.tree_flatten((args, keywords), _is_tensor, leaves)
     try:  # what does not fit is said where it is written

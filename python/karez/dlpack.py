@@ -21,9 +21,13 @@ def from_dlpack(x: Any) -> Tensor:
     or not aligned for its dtype, is copied once. A tensor that is not on the CPU, and a dtype that Karez has not, are errors.
     """
     if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__; kz.tensor takes numbers and what NumPy makes an array of{_at()}")
+        raise TypeError(
+            f"from_dlpack: {type(x).__name__} has no __dlpack__; kz.tensor takes numbers and what NumPy makes an array of{_at()}"
+        )
     if tuple(x.__dlpack_device__())[0] != CPU[0]:
-        raise DeviceError(f"from_dlpack: a tensor on device {tuple(x.__dlpack_device__())}; it takes those of the CPU, (1, 0){_at()}")
+        raise DeviceError(
+            f"from_dlpack: a tensor on device {tuple(x.__dlpack_device__())}; it takes those of the CPU, (1, 0){_at()}"
+        )
     try:
         array = numpy.from_dlpack(x)
     except (RuntimeError, BufferError) as error:  # what NumPy has no dtype for
@@ -33,8 +37,14 @@ def from_dlpack(x: Any) -> Tensor:
     return _core.constant_without_copy(array)
 
 
-def dlpack(self: Tensor, *, stream: Optional[int] = None, max_version: Optional[tuple[int, int]] = None, dl_device: Optional[tuple[int, int]] = None,
-           copy: Optional[bool] = None) -> Any:
+def dlpack(
+    self: Tensor,
+    *,
+    stream: Optional[int] = None,
+    max_version: Optional[tuple[int, int]] = None,
+    dl_device: Optional[tuple[int, int]] = None,
+    copy: Optional[bool] = None,
+) -> Any:
     """A capsule of the bytes of a whole array, where they lie: read-only, and alive as long as somebody holds them."""
     if stream is not None:
         raise DeviceError(f"__dlpack__: stream={stream!r} on a CPU, which has none{_at()}")

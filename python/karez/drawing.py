@@ -16,7 +16,9 @@ def show(x: Tensor) -> Drawing:
     """Which device holds what of a tensor: rows and columns of its first two dimensions, and in each field the devices that have it."""
     if not isinstance(x, Tensor) or x._kind != "array":
         what = f"a {x._kind} value" if isinstance(x, Tensor) else type(x).__name__
-        raise UserError(f"show: {what} lies nowhere; it takes what a compiled function returned, or what was computed outside of one{_at()}")
+        raise UserError(
+            f"show: {what} lies nowhere; it takes what a compiled function returned, or what was computed outside of one{_at()}"
+        )
     places = [(device, tuple(tuple(one) for one in ranges)) for device, ranges in x._device_boxes()]
     return Drawing(x._layout_text(), places)
 
@@ -50,21 +52,32 @@ class Drawing:
 
     def __repr__(self) -> str:
         rows, columns = self._ranges(0), self._ranges(1)
-        fields = [["; ".join(f"[{where}] {devices}" if where else devices for where, devices in self._field(row, column)) for column in columns] for row in rows]
+        fields = [
+            [
+                "; ".join(f"[{where}] {devices}" if where else devices for where, devices in self._field(row, column))
+                for column in columns
+            ]
+            for row in rows
+        ]
         names = [_text(row) if len(self.places[0][1]) > 0 else "" for row in rows]
         heads = [_text(column) if len(self.places[0][1]) > 1 else "" for column in columns]
         wide = [max(len(head), *(len(line[i]) for line in fields)) for i, head in enumerate(heads)]
         first = max(map(len, names))
         lines = [" " * first + "  " + "  ".join(head.ljust(w) for head, w in zip(heads, wide))] if any(heads) else []
-        lines += [name.rjust(first) + "  " + "  ".join(field.ljust(w) for field, w in zip(line, wide)) for name, line in zip(names, fields)]
+        lines += [
+            name.rjust(first) + "  " + "  ".join(field.ljust(w) for field, w in zip(line, wide))
+            for name, line in zip(names, fields)
+        ]
         return "\n".join([self.title, *("  " + line.rstrip() for line in lines)])
 
     def _repr_svg_(self) -> str:
         rows, columns = self._ranges(0), self._ranges(1)
         lines = max(len(self._field(row, column)) for row in rows for column in columns)
         width, height, left, top = 120, 24 + 16 * lines, 70, 50
-        out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width * len(columns) + 10}" height="{top + height * len(rows) + 10}" font-family="sans-serif" font-size="12">',
-               f'<text x="8" y="18" font-size="14">{_escaped(self.title)}</text>']
+        out = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width * len(columns) + 10}" height="{top + height * len(rows) + 10}" font-family="sans-serif" font-size="12">',
+            f'<text x="8" y="18" font-size="14">{_escaped(self.title)}</text>',
+        ]
         devices = [device for device, _ in self.places]
         for j, column in enumerate(columns):
             if len(self.places[0][1]) > 1:
@@ -75,9 +88,17 @@ class Drawing:
             for j, column in enumerate(columns):
                 field = self._field(row, column)
                 colour = COLOURS[devices.index(field[0][1].split()[0]) % len(COLOURS)] if field else "#ffffff"
-                out.append(f'<rect x="{left + width * j}" y="{top + height * i}" width="{width}" height="{height}" fill="{colour}" stroke="#333"/>')
+                out.append(
+                    f'<rect x="{left + width * j}" y="{top + height * i}" width="{width}" height="{height}" fill="{colour}" stroke="#333"/>'
+                )
                 for k, (where, names) in enumerate(field):
-                    out.append(_label(left + width * (j + 0.5), top + height * i + 20 + 16 * k, f"[{where}] {names}" if where else names))
+                    out.append(
+                        _label(
+                            left + width * (j + 0.5),
+                            top + height * i + 20 + 16 * k,
+                            f"[{where}] {names}" if where else names,
+                        )
+                    )
         return "\n".join([*out, "</svg>"])
 
 

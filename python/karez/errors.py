@@ -112,9 +112,17 @@ def _excepthook(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook)
         innermost = [step.tb_frame for step in _steps(error.__traceback__)][-1:]
         trace = without_own_frames(error).__traceback__
         # An interrupt of our own handler of an error: Ctrl-C goes to all ranks, and the first that leaves is an error for the others.
-        if not ours and isinstance(error.__context__, Error) and innermost != [step.tb_frame for step in _steps(trace)][-1:]:
+        if (
+            not ours
+            and isinstance(error.__context__, Error)
+            and innermost != [step.tb_frame for step in _steps(trace)][-1:]
+        ):
             error.__suppress_context__ = True
-        if not interactive and threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        if (
+            not interactive
+            and threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # another interrupt ends the program without a word
     before(kind, error, trace)
     if ours and not interactive:

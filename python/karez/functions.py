@@ -10,9 +10,37 @@ import numpy
 
 from . import _core
 from ._core import (
-    broadcast_to, correct_count, cos, eq, exp, ge, gt, le, log, logical_and, logical_not,
-    logical_or, lt, maximum, mean, minimum, ne, one_hot, relu, reshape, rotary, sigmoid, silu, sin, sqrt,
-    stop_gradient, tanh, tracing, update, where, with_layout as _with_layout,
+    broadcast_to,
+    correct_count,
+    cos,
+    eq,
+    exp,
+    ge,
+    gt,
+    le,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    lt,
+    maximum,
+    mean,
+    minimum,
+    ne,
+    one_hot,
+    relu,
+    reshape,
+    rotary,
+    sigmoid,
+    silu,
+    sin,
+    sqrt,
+    stop_gradient,
+    tanh,
+    tracing,
+    update,
+    where,
+    with_layout as _with_layout,
 )
 from .dtypes import bool_, by_short, float32, float64, int64
 from .errors import ShapeError, TypeError, UserError
@@ -57,7 +85,9 @@ def _extreme(values: Any, places: Any, input: Any, dim: int, keepdim: bool) -> T
     if dim is None:
         return values(input)
     index = places(input, dim, True)
-    picked = _core.take_along_dim(input, index, dim) if len(input.shape) else reshape(input, [])  # the gradient goes to the place, not to its equals
+    picked = (
+        _core.take_along_dim(input, index, dim) if len(input.shape) else reshape(input, [])
+    )  # the gradient goes to the place, not to its equals
     return Extreme(*((one if keepdim else squeeze(one, dim)) for one in (picked, index)))
 
 
@@ -118,7 +148,9 @@ def log_softmax(input: Any, dim: Optional[int] = None, dtype: Any = None) -> Ten
 def _only_dim(what: str, input: Any, dim: Optional[int]) -> int:
     """The last one of at most two, where PyTorch takes it too."""
     if dim is None and input.ndim > 2:
-        raise UserError(f"{what} of {input.ndim} dimensions: dim= says along which (PyTorch takes 0 of three and 1 of more){_at()}")
+        raise UserError(
+            f"{what} of {input.ndim} dimensions: dim= says along which (PyTorch takes 0 of three and 1 of more){_at()}"
+        )
     return -1 if dim is None else dim
 
 
@@ -127,7 +159,11 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Tensor:
     if min is None and max is None:
         raise UserError(f"clip: at least one bound is meant{_at()}")
     input = tensor_of(input)
-    if isinstance(min, (int, float, type(None))) and isinstance(max, (int, float, type(None))) and input.dtype.is_floating_point:
+    if (
+        isinstance(min, (int, float, type(None)))
+        and isinstance(max, (int, float, type(None)))
+        and input.dtype.is_floating_point
+    ):
         if min is not None and max is not None and min > max:
             return full_like(input, max)
         return _core.clip(input, min, max)
@@ -138,18 +174,34 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Tensor:
 clamp = clip
 
 
-def var(input: Any, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Tensor:
+def var(
+    input: Any,
+    dim: Any = None,
+    unbiased: Optional[bool] = None,
+    keepdim: bool = False,
+    *,
+    correction: Optional[int] = None,
+) -> Tensor:
     """Squared distances from the mean, summed and divided by their count less the correction (1)."""
     return _variance(_core.var, input, dim, unbiased, keepdim, correction)
 
 
-def std(input: Any, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Tensor:
+def std(
+    input: Any,
+    dim: Any = None,
+    unbiased: Optional[bool] = None,
+    keepdim: bool = False,
+    *,
+    correction: Optional[int] = None,
+) -> Tensor:
     """The root of var."""
     return _variance(_core.std, input, dim, unbiased, keepdim, correction)
 
 
 @in_f32
-def _variance(of: Any, input: Any, dim: Any, unbiased: Optional[bool], keepdim: bool, correction: Optional[int]) -> Tensor:
+def _variance(
+    of: Any, input: Any, dim: Any, unbiased: Optional[bool], keepdim: bool, correction: Optional[int]
+) -> Tensor:
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
@@ -260,7 +312,11 @@ def unsqueeze(input: Any, dim: int) -> Tensor:
 
 def squeeze(input: Any, dim: Any = None) -> Tensor:
     """Without its dimensions of size 1, or those of them that are named."""
-    drop = range(input.ndim) if dim is None else [_normalised_dim(input, d) for d in ([dim] if isinstance(dim, int) else dim)]
+    drop = (
+        range(input.ndim)
+        if dim is None
+        else [_normalised_dim(input, d) for d in ([dim] if isinstance(dim, int) else dim)]
+    )
     return reshape(input, [size for d, size in enumerate(input.shape) if d not in drop or size != 1])
 
 
@@ -313,7 +369,9 @@ def place_on_mesh(made: Tensor, mesh: Any, layout: Any) -> Tensor:
     """What a function makes, on this mesh in this layout: P("data", None), or whole without one."""
     if mesh is None and layout is None:
         return made
-    words = by_dimension([] if layout is None else [layout] if isinstance(layout, (P, str)) else list(layout), "layout=")
+    words = by_dimension(
+        [] if layout is None else [layout] if isinstance(layout, (P, str)) else list(layout), "layout="
+    )
     if tracing():
         if mesh is not None:
             raise UserError(f"mesh= in a compiled function, whose values lie on its own mesh; layout= says how{_at()}")
@@ -333,9 +391,13 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, mesh: Any = None, lay
 def _full(size: Any, fill_value: Any, dtype: Any) -> Tensor:
     kind = numpy.asarray(fill_value).dtype.kind
     if kind in "iu" and builtins.abs(int(fill_value)) > 2**53:  # of which a float64 does not hold all
-        return cast(broadcast_to(_core.constant(numpy.asarray(fill_value, numpy.int64)), _sizes((size,))), dtype or int64)
+        return cast(
+            broadcast_to(_core.constant(numpy.asarray(fill_value, numpy.int64)), _sizes((size,))), dtype or int64
+        )
     fill_value = bool(fill_value) if dtype is not None and getattr(dtype, "name", dtype) == "bool" else fill_value
-    return _core.full(_sizes((size,)), fill_value, dtype=dtype or (bool_ if kind == "b" else int64 if kind in "iu" else float32))
+    return _core.full(
+        _sizes((size,)), fill_value, dtype=dtype or (bool_ if kind == "b" else int64 if kind in "iu" else float32)
+    )
 
 
 def zeros(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
@@ -363,7 +425,9 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     return full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
-def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None, *, mesh: Any = None, layout: Any = None) -> Tensor:
+def arange(
+    start: Any, end: Any = None, step: int = 1, dtype: Any = None, *, mesh: Any = None, layout: Any = None
+) -> Tensor:
     """start, start + step, ... before end; arange(n) begins with 0. mesh= and layout= say where it lies."""
     start, end = (0, start) if end is None else (start, end)
     whole = builtins.all(isinstance(value, (int, numpy.integer)) for value in (start, end, step))
@@ -371,7 +435,9 @@ def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None, *, mes
     name = wanted if isinstance(wanted, str) else getattr(wanted, "name", None) or numpy.dtype(wanted).name
     if not builtins.all(math.isfinite(value) for value in (start, end, step)):
         raise UserError(f"arange: from {start} to {end} in steps of {step}{_at()}")
-    if name == "int64":  # as PyTorch: without fractions from the start; other integers drop them from start and step once they are counted
+    if (
+        name == "int64"
+    ):  # as PyTorch: without fractions from the start; other integers drop them from start and step once they are counted
         start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise UserError(f"arange: a step of 0{_at()}")
@@ -398,7 +464,9 @@ def _normalised_dim(input: Any, dim: int) -> int:
     if len(input.shape) == 0 and dim in (0, -1):
         return 0
     if not -len(input.shape) <= dim < len(input.shape):
-        raise ShapeError(f"dimension {dim} of {input._text() if isinstance(input, Tensor) else tuple(input.shape)} does not exist{_at()}")
+        raise ShapeError(
+            f"dimension {dim} of {input._text() if isinstance(input, Tensor) else tuple(input.shape)} does not exist{_at()}"
+        )
     return dim % len(input.shape)
 
 
@@ -409,10 +477,76 @@ def _at() -> str:
 
 
 __all__ = [
-    "Extreme", "Sorted", "amax", "amin", "arange", "argmax", "argmin", "argsort", "broadcast_to", "cast", "cat", "chunk", "clamp", "clip",
-    "concat", "correct_count", "cos", "cumsum", "einsum", "eq", "exp", "flatten", "full", "full_like", "ge", "gelu", "gt", "le", "log",
-    "log_softmax", "logical_and", "logical_not", "logical_or", "lt", "maximum", "mean", "minimum", "ne", "norm", "one_hot", "ones", "ones_like",
-    "permute", "relu", "reshape", "rotary", "sigmoid", "silu", "sin", "softmax", "sort", "split", "sqrt", "squeeze", "stack", "std",
-    "stop_gradient", "swapaxes", "take_along_dim", "tanh", "topk", "tracing", "transpose", "tril", "triu", "unsqueeze", "update", "var", "where",
-    "with_layout", "zeros", "zeros_like",
+    "Extreme",
+    "Sorted",
+    "amax",
+    "amin",
+    "arange",
+    "argmax",
+    "argmin",
+    "argsort",
+    "broadcast_to",
+    "cast",
+    "cat",
+    "chunk",
+    "clamp",
+    "clip",
+    "concat",
+    "correct_count",
+    "cos",
+    "cumsum",
+    "einsum",
+    "eq",
+    "exp",
+    "flatten",
+    "full",
+    "full_like",
+    "ge",
+    "gelu",
+    "gt",
+    "le",
+    "log",
+    "log_softmax",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "lt",
+    "maximum",
+    "mean",
+    "minimum",
+    "ne",
+    "norm",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "permute",
+    "relu",
+    "reshape",
+    "rotary",
+    "sigmoid",
+    "silu",
+    "sin",
+    "softmax",
+    "sort",
+    "split",
+    "sqrt",
+    "squeeze",
+    "stack",
+    "std",
+    "stop_gradient",
+    "swapaxes",
+    "take_along_dim",
+    "tanh",
+    "topk",
+    "tracing",
+    "transpose",
+    "tril",
+    "triu",
+    "unsqueeze",
+    "update",
+    "var",
+    "where",
+    "with_layout",
+    "zeros",
+    "zeros_like",
 ]

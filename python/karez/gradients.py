@@ -38,8 +38,10 @@ def backward(loss: Any) -> Any:
     """Adds the gradients of this scalar to `p.grad` of every parameter it was computed from. In a function that is being compiled."""
     found = gradients()
     if found is None:
-        raise UserError("backward() outside of a compiled function: gradients are values of the program that kz.compile traces; "
-                        "kz.value_and_grad(f) gives them anywhere")
+        raise UserError(
+            "backward() outside of a compiled function: gradients are values of the program that kz.compile traces; "
+            "kz.value_and_grad(f) gives them anywhere"
+        )
     read = [parameters.get(p._identity) for p in _core.parameters_of(loss)]
     params = [p for p in read if p is not None and p.requires_grad]
     for p, g in zip(params, _core.grad(loss, params)):

@@ -16,11 +16,17 @@ def in_f32(function: Function) -> Function:
 
     @functools.wraps(function)
     def widened(*args: Any, **words: Any) -> Any:
-        dtypes = {one._dtype for one in (*args, *words.values()) if isinstance(one, Tensor) and one._kind != "unbound" and one.dtype.is_floating_point}
+        dtypes = {
+            one._dtype
+            for one in (*args, *words.values())
+            if isinstance(one, Tensor) and one._kind != "unbound" and one.dtype.is_floating_point
+        }
         if dtypes not in ({"bf16"}, {"f16"}):
             return function(*args, **words)
         (half,) = dtypes
-        made = function(*(_cast(one, half, "f32") for one in args), **{name: _cast(one, half, "f32") for name, one in words.items()})
+        made = function(
+            *(_cast(one, half, "f32") for one in args), **{name: _cast(one, half, "f32") for name, one in words.items()}
+        )
         return tuple(_cast(one, "f32", half) for one in made) if isinstance(made, tuple) else _cast(made, "f32", half)
 
     return widened  # type: ignore[return-value]

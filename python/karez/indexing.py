@@ -16,7 +16,10 @@ from .type_aliases import Tensor
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """Integers and slices first, then arrays of integers, which are broadcast and take the place of the first; the front, if others stand between."""
-    key = tuple(numpy.asarray(entry, dtype=None if entry else numpy.int64) if isinstance(entry, list) else entry for entry in (key if isinstance(key, tuple) else (key,)))
+    key = tuple(
+        numpy.asarray(entry, dtype=None if entry else numpy.int64) if isinstance(entry, list) else entry
+        for entry in (key if isinstance(key, tuple) else (key,))
+    )
     if any(_is_mask(entry) for entry in key):
         return _masked(self, key)
     begin: list[int] = []
@@ -37,13 +40,17 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         elif isinstance(entry, (int, numpy.integer)):
             place = int(entry) + (self.shape[dim] if entry < 0 else 0)
             if not 0 <= place < self.shape[dim]:
-                raise ShapeError(f"index {entry} of {self._text()}: dimension {dim} has {self.shape[dim]} elements{_at()}")
+                raise ShapeError(
+                    f"index {entry} of {self._text()}: dimension {dim} has {self.shape[dim]} elements{_at()}"
+                )
             begin.append(place), size.append(1)
         elif isinstance(entry, (Tensor, numpy.ndarray, range)):
             picked.append((len(keep), entry if isinstance(entry, Tensor) else numpy.asarray(entry)))
             begin.append(0), size.append(self.shape[dim]), keep.append(self.shape[dim])
         else:
-            raise TypeError(f"an index is made of integers, slices, None, ... and arrays of integers, not {entry!r}{_at()}")
+            raise TypeError(
+                f"an index is made of integers, slices, None, ... and arrays of integers, not {entry!r}{_at()}"
+            )
     out = self if size == list(self.shape) else _core.slice(self, begin, size)
     out = out if keep == list(out.shape) else _core.reshape(out, keep)
     for dim, places in steps:
@@ -57,7 +64,9 @@ def _expanded(self: Tensor, key: Any) -> list[Any]:
     named = sum(entry is not None and entry is not Ellipsis for entry in entries)
     dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
     if len(dots) > 1 or named > self.ndim:
-        raise ShapeError(f"an index of {named} entries{' with two ...' if len(dots) > 1 else ''} for {self._text()}{_at()}")
+        raise ShapeError(
+            f"an index of {named} entries{' with two ...' if len(dots) > 1 else ''} for {self._text()}{_at()}"
+        )
     at = dots[0] if dots else len(entries)
     return entries[:at] + [slice(None)] * (self.ndim - named) + entries[at + 1 :]
 
@@ -69,8 +78,12 @@ def _is_mask(entry: Any) -> bool:
 def _masked(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
     """What a mask leaves: its shape depends on numbers, which are known outside of a compiled function alone."""
     if self._kind == "traced" or any(isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries):
-        raise TypeError(f"a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0) keeps the shape{_at()}")
-    return _core.constant(self.numpy()[tuple(entry.numpy() if isinstance(entry, Tensor) else entry for entry in entries)])
+        raise TypeError(
+            f"a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0) keeps the shape{_at()}"
+        )
+    return _core.constant(
+        self.numpy()[tuple(entry.numpy() if isinstance(entry, Tensor) else entry for entry in entries)]
+    )
 
 
 def _by_arrays(self: Tensor, picked: list[tuple[int, Any]]) -> Tensor:
@@ -81,7 +94,11 @@ def _by_arrays(self: Tensor, picked: list[tuple[int, Any]]) -> Tensor:
         if not getattr(index.dtype, "name", "").startswith("int"):
             raise TypeError(f"an index of {index.dtype.name}; it is made of integers{_at()}")
         count = self.shape[dim]
-        index = functions.where(index < 0, index + count, index) if isinstance(index, Tensor) else numpy.where(index < 0, index + count, index)
+        index = (
+            functions.where(index < 0, index + count, index)
+            if isinstance(index, Tensor)
+            else numpy.where(index < 0, index + count, index)
+        )
         if isinstance(index, numpy.ndarray) and ((index < 0) | (index >= count)).any():
             raise ShapeError(f"an index of {self._text()}: dimension {dim} has {count} elements{_at()}")
         if place is None:

@@ -42,13 +42,17 @@ class P(tuple):
                 raise LayoutError(f"P takes names of mesh axes and None, not {axis!r}")
         partial = [(kind, by) for kind, by in (("sum", sum), ("max", max), ("min", min)) if by is not None]
         if len(partial) > 1 or not all(isinstance(by, str) and by for _, by in partial):
-            raise LayoutError(f"P: {', '.join(f'{kind}={by!r}' for kind, by in partial)}; one of sum=, max= and min= names axes of the mesh, \"data+model\" for both")
+            raise LayoutError(
+                f'P: {", ".join(f"{kind}={by!r}" for kind, by in partial)}; one of sum=, max= and min= names axes of the mesh, "data+model" for both'
+            )
         made = super().__new__(cls, axes)
         made.partial = partial[0] if partial else None
         return made
 
     def __repr__(self) -> str:
-        return f"P({', '.join([*map(repr, self), *([f'{self.partial[0]}={self.partial[1]!r}'] if self.partial else [])])})"
+        return (
+            f"P({', '.join([*map(repr, self), *([f'{self.partial[0]}={self.partial[1]!r}'] if self.partial else [])])})"
+        )
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, tuple):
@@ -84,15 +88,21 @@ def words_of(layout: Any, axes: Any, what: str) -> Any:
     if isinstance(layout, P):
         return [axis or "" for axis in layout], []
     if not isinstance(layout, (list, tuple)) or not all(entry is B or isinstance(entry, S) for entry in layout):
-        raise LayoutError(f"{what}: {layout!r} is no layout; P(\"model\", None) goes by dimensions, [S(0), B] by axes of the mesh")
+        raise LayoutError(
+            f'{what}: {layout!r} is no layout; P("model", None) goes by dimensions, [S(0), B] by axes of the mesh'
+        )
     if len(layout) != len(axes):
-        raise LayoutError(f"{what}: {list(layout)!r} has {len(layout)} entries, one for each axis of the mesh; it has {len(axes)}: {', '.join(axes)}")
+        raise LayoutError(
+            f"{what}: {list(layout)!r} has {len(layout)} entries, one for each axis of the mesh; it has {len(axes)}: {', '.join(axes)}"
+        )
     return [], [(axis, entry.dim) for entry, axis in zip(layout, axes) if entry is not B]
 
 
 def _require_whole(layout: P, what: str) -> None:
     if layout.partial:
-        raise LayoutError(f"{what}: {layout!r} is Partial, which nothing can be asked to be: it happens where a sum is split, and kz.from_parts makes one")
+        raise LayoutError(
+            f"{what}: {layout!r} is Partial, which nothing can be asked to be: it happens where a sum is split, and kz.from_parts makes one"
+        )
 
 
 def by_dimension(layout: Any, what: Any) -> Any:
@@ -102,6 +112,8 @@ def by_dimension(layout: Any, what: Any) -> Any:
         _require_whole(layout, what)
     for axis in layout:
         if axis is not None and not isinstance(axis, str):
-            raise LayoutError(f"{what}: {axis!r} is neither the name of a mesh axis nor None; a layout goes by dimensions here, as in "
-                              f"{what}(x, \"data\", None)")
+            raise LayoutError(
+                f"{what}: {axis!r} is neither the name of a mesh axis nor None; a layout goes by dimensions here, as in "
+                f'{what}(x, "data", None)'
+            )
     return [axis or "" for axis in layout]

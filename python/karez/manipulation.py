@@ -49,7 +49,18 @@ def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes]
     """Elements go so many places on along a dimension; those beyond the end come in at the beginning."""
     input = tensor_of(input)
     if dims is None or dims == ():
-        return reshape(roll(reshape(input, [-1]) if input.numel() else input, shifts if isinstance(shifts, int) else shifts[0], 0), input.shape) if input.numel() else input
+        return (
+            reshape(
+                roll(
+                    reshape(input, [-1]) if input.numel() else input,
+                    shifts if isinstance(shifts, int) else shifts[0],
+                    0,
+                ),
+                input.shape,
+            )
+            if input.numel()
+            else input
+        )
     for shift, dim in zip([shifts] if isinstance(shifts, int) else shifts, [dims] if isinstance(dims, int) else dims):
         size = input.shape[_normalised_dim(input, dim)]
         at = -shift % size if size else 0
@@ -93,7 +104,9 @@ def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
         return reshape(input, index.shape)
     sizes = list(index.shape)
     if len(sizes) == input.ndim:
-        input = _core.slice(input, [0] * input.ndim, [size if d == dim else sizes[d] for d, size in enumerate(input.shape)])
+        input = _core.slice(
+            input, [0] * input.ndim, [size if d == dim else sizes[d] for d, size in enumerate(input.shape)]
+        )
     return _core.take_along_dim(input, index, dim)
 
 
@@ -112,9 +125,13 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """input, and each row of source along a dimension added to the row that a vector of integers names."""
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
-        return add(input, _core.any(source) if source.dtype is bool_ else _core.cast(sum(source), source.dtype), alpha=alpha)
+        return add(
+            input, _core.any(source) if source.dtype is bool_ else _core.cast(sum(source), source.dtype), alpha=alpha
+        )
     places = _core.broadcast_to(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), list(source.shape))
-    return scatter_add(input, dim, places, source if alpha == 1 else source * (bool(alpha) if source.dtype is bool_ else alpha))
+    return scatter_add(
+        input, dim, places, source if alpha == 1 else source * (bool(alpha) if source.dtype is bool_ else alpha)
+    )
 
 
 def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
@@ -136,7 +153,9 @@ def tile(input: Tensor, dims: Sizes) -> Tensor:
 def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) -> Tensor:
     """Each element so often beside itself along a dimension; of everything as a vector where none is named."""
     if not isinstance(repeats, int):
-        raise UserError(f"repeat_interleave: repeats={repeats!r}; a whole number is meant, since shapes do not depend on numbers{_at()}")
+        raise UserError(
+            f"repeat_interleave: repeats={repeats!r}; a whole number is meant, since shapes do not depend on numbers{_at()}"
+        )
     if dim is None:
         input, dim = reshape(input, [-1]), 0
     dim = _normalised_dim(input, dim)
@@ -226,10 +245,42 @@ def trapezoid(y: Tensor, x: Optional[Tensor] = None, *, dx: float = 1.0, dim: in
     """The integral along a dimension by trapezoids."""
     count = y.shape[_normalised_dim(y, dim)]
     both = narrow(y, dim, 0, count - 1) + narrow(y, dim, 1, count - 1)
-    step = dx if x is None else x[1:] - x[:-1] if x.ndim == 1 else narrow(x, dim, 1, count - 1) - narrow(x, dim, 0, count - 1)
+    step = (
+        dx
+        if x is None
+        else x[1:] - x[:-1]
+        if x.ndim == 1
+        else narrow(x, dim, 1, count - 1) - narrow(x, dim, 0, count - 1)
+    )
     return sum(both * step, dim) * 0.5
 
 
 _diagonal = diagonal
-__all__ = ["atleast_1d", "atleast_2d", "diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud", "gather", "hstack", "index_add", "index_select", "masked_fill",
-           "movedim", "narrow", "repeat", "repeat_interleave", "roll", "scatter_add", "select", "t", "tile", "trapezoid", "unbind", "unflatten", "vstack"]
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "diag",
+    "diag_embed",
+    "diagonal",
+    "flip",
+    "fliplr",
+    "flipud",
+    "gather",
+    "hstack",
+    "index_add",
+    "index_select",
+    "masked_fill",
+    "movedim",
+    "narrow",
+    "repeat",
+    "repeat_interleave",
+    "roll",
+    "scatter_add",
+    "select",
+    "t",
+    "tile",
+    "trapezoid",
+    "unbind",
+    "unflatten",
+    "vstack",
+]

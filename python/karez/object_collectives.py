@@ -39,7 +39,9 @@ def _encoded(value: Any) -> bytes:
     try:
         return json.dumps(value).encode()
     except (builtins.TypeError, ValueError) as error:
-        raise TypeError(f"broadcast_object: {error}; it takes None, flags, numbers, texts, and lists and dicts of these") from None
+        raise TypeError(
+            f"broadcast_object: {error}; it takes None, flags, numbers, texts, and lists and dicts of these"
+        ) from None
 
 
 _functions: dict[Any, Any] = {}  # by root and length, of one world

@@ -18,12 +18,25 @@ from .nn.parameter import Parameter
 from .pointwise import tensor_of
 
 __all__ = [
-    "EMA", "SGD", "Adagrad", "Adam", "AdamW", "Lion", "RMSprop", "clip_by_global_norm", "constant_schedule", "cosine_schedule", "linear_schedule", "step_schedule",
+    "EMA",
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Lion",
+    "RMSprop",
+    "clip_by_global_norm",
+    "constant_schedule",
+    "cosine_schedule",
+    "linear_schedule",
+    "step_schedule",
 ]
 
 
-GROUPS = ("there are no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser of their own, "
-          "several of which may step in one function")
+GROUPS = (
+    "there are no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser of their own, "
+    "several of which may step in one function"
+)
 
 
 @functools.lru_cache(maxsize=None)
@@ -41,10 +54,20 @@ class _FixedSettings:
         def __setattr__(self, name: str, value: Any) -> None:
             kind, ours = type(self), type(self).__module__ == __name__
             if name in _settings(kind) and not hasattr(kind, name):
-                raise AttributeError(f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile traces{', of which lr alone may change' * hasattr(kind, 'lr')}. "
-                                     f"Make another one, {'kz.optim.' * ours}{kind.__name__}(..., {name}={value!r:.40}), and compile a step with it")
-            if name in ("params", "state", "defaults") or ours and not name.startswith("_") and not hasattr(kind, name) and name != "param_groups":
-                raise AttributeError(f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and kz.save read and write its state")
+                raise AttributeError(
+                    f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile traces{', of which lr alone may change' * hasattr(kind, 'lr')}. "
+                    f"Make another one, {'kz.optim.' * ours}{kind.__name__}(..., {name}={value!r:.40}), and compile a step with it"
+                )
+            if (
+                name in ("params", "state", "defaults")
+                or ours
+                and not name.startswith("_")
+                and not hasattr(kind, name)
+                and name != "param_groups"
+            ):
+                raise AttributeError(
+                    f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and kz.save read and write its state"
+                )
             object.__setattr__(self, name, value)
 
 
@@ -53,7 +76,10 @@ class Optimizer(_FixedSettings):
 
     def __init__(self, params: Any, core: Any, counts: bool = False) -> None:
         vars(self).update(params=params, _core=core)
-        self._counts, self._stepped = counts, None  # whether the update reads how many steps there were; which parameters the first function steps
+        self._counts, self._stepped = (
+            counts,
+            None,
+        )  # whether the update reads how many steps there were; which parameters the first function steps
 
     @property
     def param_groups(self) -> Any:
@@ -81,9 +107,13 @@ class Optimizer(_FixedSettings):
         if grads is None:
             found = gradients()
             if found is None:
-                raise UserError("step() outside of a compiled function: an update is a part of the program that kz.compile traces")
+                raise UserError(
+                    "step() outside of a compiled function: an update is a part of the program that kz.compile traces"
+                )
             if not any(p._identity in found for p in self.params):
-                raise UserError("step(): no parameter of this optimiser has a gradient; loss.backward() comes first, on a loss that reads them")
+                raise UserError(
+                    "step(): no parameter of this optimiser has a gradient; loss.backward() comes first, on a loss that reads them"
+                )
             grads = [found.get(p._identity) for p in self.params]
         grads = list(grads)
         if self._counts and len(grads) == len(self.params):
@@ -97,9 +127,11 @@ class Optimizer(_FixedSettings):
         elif self._stepped != stepping:
             apart = [self.params[number].name for number in sorted(set(self._stepped) ^ set(stepping))]
             names = ", ".join(apart[:4]) + (f" and {len(apart) - 4} more" if len(apart) > 4 else "")
-            warnings.warn(f"{type(self).__name__}: steps of {len(stepping)} and of {len(self._stepped)} parameters ({names} in one of both alone) count as "
-                          "one, so that bias corrections differ from PyTorch's, which counts for each parameter. An optimiser of their own, with name=, counts apart",
-                          stacklevel=3)
+            warnings.warn(
+                f"{type(self).__name__}: steps of {len(stepping)} and of {len(self._stepped)} parameters ({names} in one of both alone) count as "
+                "one, so that bias corrections differ from PyTorch's, which counts for each parameter. An optimiser of their own, with name=, counts apart",
+                stacklevel=3,
+            )
             self._stepped = stepping
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -141,8 +173,17 @@ def _checked_parameters(kind: str, params: Any) -> Any:
 class SGD(Optimizer):
     """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m). Without momentum there is no m."""
 
-    def __init__(self, params: Any, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
-                 name: str = "sgd") -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        name: str = "sgd",
+    ) -> None:
         if dampening:
             raise UserError(f"SGD: dampening={dampening}; only 0 is possible")
         params = _checked_parameters("SGD", params)
@@ -152,8 +193,16 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Kingma and Ba (2015), with bias correction."""
 
-    def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, *,
-                 name: str = "adam") -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: Tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        name: str = "adam",
+    ) -> None:
         params = _checked_parameters("Adam", params)
         super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, False, name), counts=True)
 
@@ -161,8 +210,16 @@ class Adam(Optimizer):
 class AdamW(Optimizer):
     """Adam whose weight decay does not pass through the moments: w = w - lr (step + weight_decay w)."""
 
-    def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2, *,
-                 name: str = "adamw") -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: Tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        *,
+        name: str = "adamw",
+    ) -> None:
         params = _checked_parameters("AdamW", params)
         super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, True, name), counts=True)
 
@@ -170,8 +227,18 @@ class AdamW(Optimizer):
 class RMSprop(Optimizer):
     """v = alpha v + (1 - alpha) g^2; w = w - lr g / (sqrt(v) + eps); centred and with momentum as PyTorch's."""
 
-    def __init__(self, params: Any, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,
-                 centered: bool = False, *, name: str = "rmsprop") -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        *,
+        name: str = "rmsprop",
+    ) -> None:
         params = _checked_parameters("RMSprop", params)
         super().__init__(params, _core.RMSprop(params, lr, alpha, eps, weight_decay, momentum, centered, name))
 
@@ -179,16 +246,37 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """s = s + g^2; w = w - lr / (1 + step lr_decay) g / (sqrt(s) + eps). Duchi, Hazan and Singer, 2011."""
 
-    def __init__(self, params: Any, lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0, initial_accumulator_value: float = 0.0,
-                 eps: float = 1e-10, *, name: str = "adagrad") -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        *,
+        name: str = "adagrad",
+    ) -> None:
         params = _checked_parameters("Adagrad", params)
-        super().__init__(params, _core.Adagrad(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, name), counts=lr_decay > 0)
+        super().__init__(
+            params,
+            _core.Adagrad(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, name),
+            counts=lr_decay > 0,
+        )
 
 
 class Lion(Optimizer):
     """w = w - lr (sign(b1 m + (1 - b1) g) + weight_decay w); m = b2 m + (1 - b2) g. Chen et al., 2023."""
 
-    def __init__(self, params: Any, lr: float = 1e-4, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0, *, name: str = "lion") -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-4,
+        betas: Tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0,
+        *,
+        name: str = "lion",
+    ) -> None:
         params = _checked_parameters("Lion", params)
         super().__init__(params, _core.Lion(params, lr, betas, weight_decay, name))
 

@@ -16,8 +16,10 @@ from .layouts import P, words_of
 def _mesh_and_layout(x: Tensor, what: str) -> Tuple[Any, P]:
     """The mesh in C++'s words or None, and the layout."""
     if x._kind == "traced":
-        raise UserError(f"{what} of {x._text()}, a value of the function that is being compiled: it is laid when the whole function is planned. "
-                        f"kz.with_layout(x, …) asks for a layout, and what a call returns says where it lies{_at()}")
+        raise UserError(
+            f"{what} of {x._text()}, a value of the function that is being compiled: it is laid when the whole function is planned. "
+            f"kz.with_layout(x, …) asks for a layout, and what a call returns says where it lies{_at()}"
+        )
     if x._kind == "none":
         raise UserError(f"{what}: no tensor{_at()}")
     if x._kind == "parameter":
@@ -62,13 +64,17 @@ def parts(self: Tensor) -> List[Part]:
     """What each of this rank's devices has of it, in the order of its mesh; waits. Of a Partial value the index says what each has a summand of. What has
     been computed asks no other rank; what has not is computed first, by all ranks."""
     if self._kind == "parameter":
-        raise UserError(f"parts of parameter '{self.path}': p.numpy() reads the whole, and a function that returns it as a value gives one with parts{_at()}")
+        raise UserError(
+            f"parts of parameter '{self.path}': p.numpy() reads the whole, and a function that returns it as a value gives one with parts{_at()}"
+        )
     _mesh_and_layout(self, "parts")
     found = _core.local_parts(self)
     return [Part(device, tuple(slice(*one) for one in box), tensor) for device, box, tensor in found]
 
 
-def from_parts(parts: Sequence[Any], mesh: Any, layout: Any, *, shape: Optional[Sequence[int]] = None, dtype: Any = None) -> Tensor:
+def from_parts(
+    parts: Sequence[Any], mesh: Any, layout: Any, *, shape: Optional[Sequence[int]] = None, dtype: Any = None
+) -> Tensor:
     """A tensor on a mesh whose parts these are: one for each of this rank's devices, in the order of the mesh; each rank gives its own.
     A part that is a tensor on a mesh is read first, by all ranks; NumPy arrays and `x.parts` ask no other rank.
 
@@ -83,7 +89,16 @@ def from_parts(parts: Sequence[Any], mesh: Any, layout: Any, *, shape: Optional[
     words, splits = words_of(layout, on.axes, "from_parts")
     kind, axes = getattr(layout, "partial", None) or ("", "")
     given = [_tensor_of(part) for part in parts]
-    return _core.from_parts(given, on._mesh, words, splits, kind, axes.split("+") if axes else [], None if shape is None else [int(size) for size in shape], dtype)
+    return _core.from_parts(
+        given,
+        on._mesh,
+        words,
+        splits,
+        kind,
+        axes.split("+") if axes else [],
+        None if shape is None else [int(size) for size in shape],
+        dtype,
+    )
 
 
 def _tensor_of(part: Any) -> Tensor:

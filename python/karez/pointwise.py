@@ -18,9 +18,13 @@ EXPM1 = "select(abs(x) < 30, tanh(0.5 * x) * (exp(x) + 1), exp(x) - 1)"
 SOFTPLUS = f"max(x, 0) + {LOG1P.format('exp(-abs(x))')}"
 SINH = f"select(abs(x) < 1, 0.5 * {EXPM1} * (1 + exp(-x)), 0.5 * exp(x) - 0.5 * exp(-x))"
 U = "9.869604401089358 * x * x"  # (pi x)^2, over whose powers the slope of sinc is a series near 0
-SINC_SERIES = f"1 - {U} * (0.1 - {U} * (0.0035714285714285713 - {U} * (6.613756613756614e-05 - {U} * 7.515632515632516e-07)))"
-SINC_SLOPE = (f"select(abs(x) < 0.2, -3.289868133696453 * x * ({SINC_SERIES}), "
-              "(cos(3.141592653589793 * x) - sin(3.141592653589793 * x) / (3.141592653589793 * x)) / x)")
+SINC_SERIES = (
+    f"1 - {U} * (0.1 - {U} * (0.0035714285714285713 - {U} * (6.613756613756614e-05 - {U} * 7.515632515632516e-07)))"
+)
+SINC_SLOPE = (
+    f"select(abs(x) < 0.2, -3.289868133696453 * x * ({SINC_SERIES}), "
+    "(cos(3.141592653589793 * x) - sin(3.141592653589793 * x) / (3.141592653589793 * x)) / x)"
+)
 MOST, LEAST = "max(abs(x), abs(y))", "min(abs(x), abs(y))"
 HYPOT = f"select(abs(x) == inf || abs(y) == inf, inf, select({MOST} == 0, 0, {MOST} * sqrt(1 + {LEAST} / {MOST} * ({LEAST} / {MOST}))))"
 BFLOAT16_MAX = (2 - 2.0**-7) * 2.0**127  # which NumPy does not know
@@ -38,18 +42,37 @@ ROWS = {
     "erf": ("erf(x)", "", "The error function."),
     "erfc": ("2 * phi(-1.4142135623730951 * x)", "-1.1283791670955126 * exp(-x * x)", "One minus the error function."),
     "rsqrt": ("rsqrt(x)", "", "One over the square root."),
-    "sinc": ("select(x == 0, 1, sin(3.141592653589793 * x) / (3.141592653589793 * x))", SINC_SLOPE, "sin(pi x) / (pi x); 1 at 0."),
+    "sinc": (
+        "select(x == 0, 1, sin(3.141592653589793 * x) / (3.141592653589793 * x))",
+        SINC_SLOPE,
+        "sin(pi x) / (pi x); 1 at 0.",
+    ),
     "deg2rad": ("x * 0.017453292519943295", "", "Degrees as radians."),
     "rad2deg": ("x * 57.29577951308232", "", "Radians as degrees."),
     "softplus": (SOFTPLUS, "sigmoid(x)", "log(1 + exp(x))."),
     "logsigmoid": (f"min(x, 0) - {LOG1P.format('exp(-abs(x))')}", "sigmoid(-x)", "log(sigmoid(x))."),
     "softsign": ("x / (1 + abs(x))", "1 / ((1 + abs(x)) * (1 + abs(x)))", "x / (1 + |x|)."),
-    "mish": (f"x * tanh({SOFTPLUS})", f"tanh({SOFTPLUS}) + x * sigmoid(x) * (1 - tanh({SOFTPLUS}) * tanh({SOFTPLUS}))", "x tanh(softplus(x))."),
+    "mish": (
+        f"x * tanh({SOFTPLUS})",
+        f"tanh({SOFTPLUS}) + x * sigmoid(x) * (1 - tanh({SOFTPLUS}) * tanh({SOFTPLUS}))",
+        "x tanh(softplus(x)).",
+    ),
     "tanhshrink": ("x - tanh(x)", "tanh(x) * tanh(x)", "x - tanh(x)."),
-    "hardsigmoid": ("min(max(x + 3, 0), 6) / 6", "select(x > -3 && x < 3, 0.16666666666666666, 0)", "x / 6 + 1 / 2 within 0 and 1."),
-    "hardswish": ("x * (min(max(x + 3, 0), 6) / 6)", "select(x <= -3, 0, select(x >= 3, 1, (2 * x + 3) / 6))", "x hardsigmoid(x)."),
-    "selu": (f"1.0507009873554805 * select(x > 0, x, 1.6732632423543772 * ({EXPM1}))", "1.0507009873554805 * select(x > 0, 1, 1.6732632423543772 * exp(x))",
-             "Klambauer et al., 2017."),
+    "hardsigmoid": (
+        "min(max(x + 3, 0), 6) / 6",
+        "select(x > -3 && x < 3, 0.16666666666666666, 0)",
+        "x / 6 + 1 / 2 within 0 and 1.",
+    ),
+    "hardswish": (
+        "x * (min(max(x + 3, 0), 6) / 6)",
+        "select(x <= -3, 0, select(x >= 3, 1, (2 * x + 3) / 6))",
+        "x hardsigmoid(x).",
+    ),
+    "selu": (
+        f"1.0507009873554805 * select(x > 0, x, 1.6732632423543772 * ({EXPM1}))",
+        "1.0507009873554805 * select(x > 0, 1, 1.6732632423543772 * exp(x))",
+        "Klambauer et al., 2017.",
+    ),
 }
 
 
@@ -66,7 +89,11 @@ def floating(value: Operand) -> Tensor:
 
 def tensor_of(value: Operand) -> Tensor:
     """A tensor of numbers that are none yet."""
-    return value if isinstance(value, Tensor) else _core.constant(numpy.asarray(value, dtype=numpy.float32 if isinstance(value, float) else None))
+    return (
+        value
+        if isinstance(value, Tensor)
+        else _core.constant(numpy.asarray(value, dtype=numpy.float32 if isinstance(value, float) else None))
+    )
 
 
 def _unary(name: str) -> Callable[[Operand], Tensor]:
@@ -89,7 +116,11 @@ tanhshrink, hardsigmoid, hardswish, selu = map(_unary, ("tanhshrink", "hardsigmo
 def relu6(input: Operand) -> Tensor:
     """x within 0 and 6."""
     x = tensor_of(input)
-    return expression("min(max(x, 0), 6)", x, "select(x > 0 && x < 6, 1, 0)") if x.dtype.is_floating_point else _core.minimum(_core.maximum(x, 0), 6)
+    return (
+        expression("min(max(x, 0), 6)", x, "select(x > 0 && x < 6, 1, 0)")
+        if x.dtype.is_floating_point
+        else _core.minimum(_core.maximum(x, 0), 6)
+    )
 
 
 def square(input: Operand) -> Tensor:
@@ -150,7 +181,9 @@ def floor_divide(input: Operand, other: Operand) -> Tensor:
         rest = a - quotient * b
         return quotient - _core.cast((rest != 0) & ((rest < 0) != (b < 0)), quotient.dtype)
     # What is left by fmod is exact; the quotient of the rest is whole but for a rounding, which the nearest whole number takes away.
-    near = _core.stop_gradient(_core.pointwise(f"select(y == 0, x / y, (x - fmod(x, y)) / y - select({TURNED}, 1, 0))", [input, other]))
+    near = _core.stop_gradient(
+        _core.pointwise(f"select(y == 0, x / y, (x - fmod(x, y)) / y - select({TURNED}, 1, 0))", [input, other])
+    )
     return round(near)
 
 
@@ -170,7 +203,9 @@ def _is_bool(value: Operand) -> bool:
 
 def _numbers(name: str, *operands: Operand) -> list[Operand]:
     if all(map(_is_bool, operands)):
-        raise TypeError(f"{name}: takes numbers, not {' and '.join(tensor_of(one)._text() for one in operands)}; cast them first")
+        raise TypeError(
+            f"{name}: takes numbers, not {' and '.join(tensor_of(one)._text() for one in operands)}; cast them first"
+        )
     return list(operands)
 
 
@@ -250,7 +285,9 @@ def isfinite(input: Operand) -> Tensor:
     return _core.lt(_core.abs(floating(input)), float("inf"))
 
 
-def nan_to_num(input: Operand, nan: float = 0.0, posinf: Optional[float] = None, neginf: Optional[float] = None) -> Tensor:
+def nan_to_num(
+    input: Operand, nan: float = 0.0, posinf: Optional[float] = None, neginf: Optional[float] = None
+) -> Tensor:
     """Numbers in the place of NaN and of infinities: the largest there are, unless said."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
@@ -285,7 +322,9 @@ def hypot(input: Operand, other: Operand) -> Tensor:
     x, y = floating(input), floating(other)
     like = _core.plus(x, y)  # its shape and dtype
     x, y = (_core.broadcast_to(_core.cast(one, like.dtype), list(like.shape)) for one in (x, y))
-    return _core.pointwise(HYPOT, [x, y], f"select({HYPOT} == 0, 0, x / ({HYPOT}));select({HYPOT} == 0, 0, y / ({HYPOT}))")
+    return _core.pointwise(
+        HYPOT, [x, y], f"select({HYPOT} == 0, 0, x / ({HYPOT}));select({HYPOT} == 0, 0, y / ({HYPOT}))"
+    )
 
 
 @in_f32
@@ -340,9 +379,14 @@ def bitwise_not(input: Operand) -> Tensor:
 
 def _bitwise(name: str, input: Operand, other: Operand) -> Tensor:
     operands = [one if isinstance(one, (Tensor, bool, int)) else tensor_of(one) for one in (input, other)]
-    kinds = {type(one).__name__ if not isinstance(one, Tensor) else "bool" if one.dtype is bool_ else one.dtype.name for one in operands}
+    kinds = {
+        type(one).__name__ if not isinstance(one, Tensor) else "bool" if one.dtype is bool_ else one.dtype.name
+        for one in operands
+    }
     if any("float" in kind for kind in kinds):
-        raise TypeError(f"bitwise_{name}: takes integers or bool, not {' and '.join(str(one) if isinstance(one, int) else one._text() for one in operands)}")
+        raise TypeError(
+            f"bitwise_{name}: takes integers or bool, not {' and '.join(str(one) if isinstance(one, int) else one._text() for one in operands)}"
+        )
     if kinds == {"bool"}:
         return {"and": _core.logical_and, "or": _core.logical_or, "xor": _core.ne}[name](*operands)
     return _core.pointwise(f"bit{name}(x, y)", operands)
@@ -353,12 +397,79 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
     return _core.ne(_core.ne(input, 0), _core.ne(other, 0))
 
 
-subtract, multiply, divide, true_divide, negative, sgn, fix, absolute = sub, mul, div, _core.over, neg, sign, trunc, _core.abs
+subtract, multiply, divide, true_divide, negative, sgn, fix, absolute = (
+    sub,
+    mul,
+    div,
+    _core.over,
+    neg,
+    sign,
+    trunc,
+    _core.abs,
+)
 __all__ = [
-    "absolute", "add", "addcdiv", "addcmul", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil",
-    "cosh", "deg2rad", "div", "divide", "erf", "erfc", "exp2", "expm1", "fix", "floor",
-    "floor_divide", "fmod", "frac", "hardsigmoid", "hardswish", "heaviside", "hypot", "isfinite", "isinf", "isnan", "lerp", "log10", "log1p",
-    "log2", "logaddexp", "logical_xor", "logit", "logsigmoid", "mish", "mul", "multiply", "nan_to_num", "neg", "negative", "positive", "rad2deg",
-    "reciprocal", "relu6", "remainder", "round", "rsqrt", "selu", "sgn", "sign", "sinc", "sinh", "softsign", "square", "sub", "subtract", "tan",
-    "tanhshrink", "true_divide", "trunc", "xlogy",
+    "absolute",
+    "add",
+    "addcdiv",
+    "addcmul",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "cosh",
+    "deg2rad",
+    "div",
+    "divide",
+    "erf",
+    "erfc",
+    "exp2",
+    "expm1",
+    "fix",
+    "floor",
+    "floor_divide",
+    "fmod",
+    "frac",
+    "hardsigmoid",
+    "hardswish",
+    "heaviside",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "lerp",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_xor",
+    "logit",
+    "logsigmoid",
+    "mish",
+    "mul",
+    "multiply",
+    "nan_to_num",
+    "neg",
+    "negative",
+    "positive",
+    "rad2deg",
+    "reciprocal",
+    "relu6",
+    "remainder",
+    "round",
+    "rsqrt",
+    "selu",
+    "sgn",
+    "sign",
+    "sinc",
+    "sinh",
+    "softsign",
+    "square",
+    "sub",
+    "subtract",
+    "tan",
+    "tanhshrink",
+    "true_divide",
+    "trunc",
+    "xlogy",
 ]

@@ -147,4 +147,6 @@ def array_of(leaf: Any) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return not isinstance(value, Tensor) and (tree_util.has_attribute(value, "__array__") or tree_util.has_attribute(value, "__dlpack__"))
+    return not isinstance(value, Tensor) and (
+        tree_util.has_attribute(value, "__array__") or tree_util.has_attribute(value, "__dlpack__")
+    )

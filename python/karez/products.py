@@ -125,11 +125,15 @@ def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 
         dims = [range(a.ndim - dims, a.ndim), range(dims)]
     left, right = [_normalised_dim(a, d) for d in dims[0]], [_normalised_dim(b, d) for d in dims[1]]
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
-        raise ShapeError(f"tensordot: sizes {[a.shape[d] for d in left]} and {[b.shape[d] for d in right]} differ{_at()}")
+        raise ShapeError(
+            f"tensordot: sizes {[a.shape[d] for d in left]} and {[b.shape[d] for d in right]} differ{_at()}"
+        )
     rows, columns = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
     inner, out = math.prod(a.shape[d] for d in left), [[a.shape[d] for d in rows], [b.shape[d] for d in columns]]
     one = reshape(_core.permute(a, rows + left), [math.prod(out[0]), inner])
-    return reshape(_core.matmul(one, reshape(_core.permute(b, right + columns), [inner, math.prod(out[1])])), out[0] + out[1])
+    return reshape(
+        _core.matmul(one, reshape(_core.permute(b, right + columns), [inner, math.prod(out[1])])), out[0] + out[1]
+    )
 
 
 def _of_rank(what: str, input: Tensor, rank: int) -> Tensor:
@@ -139,4 +143,19 @@ def _of_rank(what: str, input: Tensor, rank: int) -> Tensor:
     return x
 
 
-__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "dot", "eye", "matmul", "mm", "mv", "outer", "tensordot", "trace"]
+__all__ = [
+    "addbmm",
+    "addmm",
+    "addmv",
+    "addr",
+    "baddbmm",
+    "bmm",
+    "dot",
+    "eye",
+    "matmul",
+    "mm",
+    "mv",
+    "outer",
+    "tensordot",
+    "trace",
+]

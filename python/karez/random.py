@@ -24,7 +24,9 @@ def randn(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, la
     return place_on_mesh(_core.random_normal(_sizes(size), dtype), mesh, layout)
 
 
-def randint(low: int, high: Union[None, int, Sizes] = None, size: Optional[Sizes] = None, *, dtype: DType = int64) -> Tensor:
+def randint(
+    low: int, high: Union[None, int, Sizes] = None, size: Optional[Sizes] = None, *, dtype: DType = int64
+) -> Tensor:
     """Whole numbers from low up to high, without it: randint(low, high, size), or randint(high, size) from 0."""
     if high is not None and not isinstance(high, (int, numpy.integer)):
         if size is not None:
@@ -48,7 +50,12 @@ def randn_like(input: Tensor, dtype: Optional[DType] = None) -> Tensor:
 
 def bernoulli(input: Tensor) -> Tensor:
     """1 with each element's probability, else 0."""
-    return cast(_core.lt(rand(list(input.shape), dtype=float64 if input.dtype is float64 else float32), _core.stop_gradient(input)), input.dtype)
+    return cast(
+        _core.lt(
+            rand(list(input.shape), dtype=float64 if input.dtype is float64 else float32), _core.stop_gradient(input)
+        ),
+        input.dtype,
+    )
 
 
 __all__ = ["bernoulli", "rand", "rand_like", "randint", "randn", "randn_like"]

@@ -67,7 +67,11 @@ class ReadWatchpoints:
         with _lock:
             installed = kind.__dict__.get(name, MISSING)
             if not isinstance(installed, _Watchpoint):
-                if any(hasattr(type(base.__dict__[name]), "__set__") for base in kind.__mro__ if name in base.__dict__ and not isinstance(base.__dict__[name], _Watchpoint)):
+                if any(
+                    hasattr(type(base.__dict__[name]), "__set__")
+                    for base in kind.__mro__
+                    if name in base.__dict__ and not isinstance(base.__dict__[name], _Watchpoint)
+                ):
                     return False
                 installed = _Watchpoint(kind, name)
                 try:

@@ -70,14 +70,28 @@ def count_nonzero(input: Operand, dim: Dims = None) -> Tensor:
 
 
 @in_f32
-def var_mean(input: Tensor, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Any:
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Optional[bool] = None,
+    keepdim: bool = False,
+    *,
+    correction: Optional[int] = None,
+) -> Any:
     """var and mean."""
     axes = None if isinstance(dim, bool) else dim
     return var(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
 
 
 @in_f32
-def std_mean(input: Tensor, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Any:
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Optional[bool] = None,
+    keepdim: bool = False,
+    *,
+    correction: Optional[int] = None,
+) -> Any:
     """std and mean."""
     axes = None if isinstance(dim, bool) else dim
     return std(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)

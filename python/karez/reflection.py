@@ -13,13 +13,35 @@ import weakref
 import numpy
 
 KAREZ = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-TRACKED_KAREZ_FILES = tuple(os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py"))  # whose attributes are read as the user's are
-INSTALLED = tuple({os.path.join(one, "") for one in (*map(sysconfig.get_path, ("purelib", "platlib")), *site.getsitepackages(), site.getusersitepackages())})
+TRACKED_KAREZ_FILES = tuple(
+    os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py")
+)  # whose attributes are read as the user's are
+INSTALLED = tuple(
+    {
+        os.path.join(one, "")
+        for one in (
+            *map(sysconfig.get_path, ("purelib", "platlib")),
+            *site.getsitepackages(),
+            site.getusersitepackages(),
+        )
+    }
+)
 _untracked = (KAREZ, os.path.join(os.path.dirname(numpy.__file__), ""), "<frozen")  # what these read is not compared
 _library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
 
 # Packages whose objects hold the user's values, so that all their attributes are read.
-FULLY_READ_PACKAGES = {"argparse", "collections", "configparser", "contextlib", "functools", "numpy", "queue", "types", "weakref", "_weakrefset"}
+FULLY_READ_PACKAGES = {
+    "argparse",
+    "collections",
+    "configparser",
+    "contextlib",
+    "functools",
+    "numpy",
+    "queue",
+    "types",
+    "weakref",
+    "_weakrefset",
+}
 
 
 def is_untracked(file: str) -> bool:
@@ -89,7 +111,9 @@ def absolute_name(level: int, name: str, space: Any) -> str:
     """Of an imported module."""
     if level == 0:
         return name
-    package = space.get("__package__") or (space.get("__name__", "") if "__path__" in space else space.get("__name__", "").rpartition(".")[0])
+    package = space.get("__package__") or (
+        space.get("__name__", "") if "__path__" in space else space.get("__name__", "").rpartition(".")[0]
+    )
     return ".".join([*package.split(".")[: len(package.split(".")) - level + 1], *([name] if name else [])])
 
 
@@ -99,7 +123,11 @@ def package_of(module: Any) -> str:
 
 def is_numpy_object(value: Any) -> bool:
     """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
-    return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
+    return (
+        package_of(type(value).__module__) == "numpy"
+        and not isinstance(value, (type, numpy.ndarray))
+        and bool(dict_of(value))
+    )
 
 
 def safe_repr(value: Any) -> str:

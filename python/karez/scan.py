@@ -8,7 +8,13 @@ from . import _core, debug, tree_util
 from .type_aliases import Tensor
 
 
-def scan(body: Callable[[Any, Any], Tuple[Any, Any]], init: Any, xs: Any = None, length: Optional[int] = None, reverse: bool = False) -> Tuple[Any, Any]:
+def scan(
+    body: Callable[[Any, Any], Tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: Optional[int] = None,
+    reverse: bool = False,
+) -> Tuple[Any, Any]:
     """carry = init; for each row x of xs: carry, y = body(carry, x). Returns the last carry, and the y's stacked.
 
     init, xs and what the body gives are tensors, or tuples, lists and dicts of them; xs have as many rows each, or there are none and `length` says
@@ -23,7 +29,9 @@ def scan(body: Callable[[Any, Any], Tuple[Any, Any]], init: Any, xs: Any = None,
     def each(carry: list[Tensor], row: list[Tensor]) -> Tuple[list[Any], list[Any]]:
         nonlocal made_tree, debug_outputs
         with debug.OutputScope() as output_scope:
-            after, made = body(tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(row_tree, iter(row)))
+            after, made = body(
+                tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(row_tree, iter(row))
+            )
         debug_outputs = output_scope.debug_outputs
         carried: list[Any] = []
         given: list[Any] = []
@@ -50,4 +58,8 @@ def _print(debug_outputs: Any, ys: Any, trips: Any, reverse: bool) -> Any:
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, (Tensor, int, float)) and not isinstance(value, bool) or tree_util.has_attribute(value, "__array__")
+    return (
+        isinstance(value, (Tensor, int, float))
+        and not isinstance(value, bool)
+        or tree_util.has_attribute(value, "__array__")
+    )

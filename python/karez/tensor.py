@@ -25,7 +25,9 @@ def tensor(data: Any, dtype: Any = None, *, mesh: Any = None, layout: Any = None
 def _tensor(data: Any, dtype: Any) -> Tensor:
     array = numpy.asarray(data)
     if dtype is bfloat16 or getattr(dtype, "name", dtype) == "bfloat16":
-        return functions.cast(_core.constant(array if array.dtype.name == "bfloat16" else array.astype(numpy.float64)), bfloat16)
+        return functions.cast(
+            _core.constant(array if array.dtype.name == "bfloat16" else array.astype(numpy.float64)), bfloat16
+        )
     if dtype is not None:
         array = array.astype(dtype.name if isinstance(dtype, DType) else dtype)
     elif array.dtype == numpy.float64 and not isinstance(data, (numpy.ndarray, numpy.generic)):
@@ -51,8 +53,10 @@ def _readable(self) -> Any:
 
 
 def _unknown(self, what: Any) -> Any:
-    return UserError(f"{what} of {self._text()}, a value of the function that is being compiled: it has no value before the function runs. "
-                     f"Return it, and read what the call gives{_at()}")
+    return UserError(
+        f"{what} of {self._text()}, a value of the function that is being compiled: it has no value before the function runs. "
+        f"Return it, and read what the call gives{_at()}"
+    )
 
 
 def item(self) -> Any:
@@ -67,8 +71,10 @@ def item(self) -> Any:
 
 def _bool(self) -> Any:
     if self._kind == "traced":
-        raise TypeError("a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled function: the program is written before its numbers "
-                        f"are known. kz.where(condition, a, b) chooses element by element, & | ~ combine conditions{_at()}")
+        raise TypeError(
+            "a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled function: the program is written before its numbers "
+            f"are known. kz.where(condition, a, b) chooses element by element, & | ~ combine conditions{_at()}"
+        )
     return builtins.bool(self.item())
 
 
@@ -97,13 +103,21 @@ def _repr(self) -> Any:
 def _format(self, spec: str) -> str:
     """Of no dimensions: its number, as PyTorch has it."""
     if self._kind == "traced" and spec:
-        raise UserError(f"a format of {self._text()}, a value of the function that is being compiled: it has no number before the function runs. "
-                        f"kz.debug.print prints it then{_at()}")
-    return builtins.format(self.item(), spec) if self.ndim == 0 and self._kind != "traced" else object.__format__(self, spec)
+        raise UserError(
+            f"a format of {self._text()}, a value of the function that is being compiled: it has no number before the function runs. "
+            f"kz.debug.print prints it then{_at()}"
+        )
+    return (
+        builtins.format(self.item(), spec)
+        if self.ndim == 0 and self._kind != "traced"
+        else object.__format__(self, spec)
+    )
 
 
 def _reduce(self) -> Any:
-    raise UserError("a tensor is not pickled: kz.save(path) writes everything that the program keeps, x.numpy() is an array of NumPy's")
+    raise UserError(
+        "a tensor is not pickled: kz.save(path) writes everything that the program keeps, x.numpy() is an array of NumPy's"
+    )
 
 
 def _to(self, dtype: Any) -> Any:
@@ -116,19 +130,45 @@ def _view(self, *shape: Any) -> Any:
 
 def _methods() -> Any:
     f = functions
-    named = {name: getattr(f, name) for name in (
-        "abs all any amax amin argmax argmin argsort chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not logical_or "
-        "max maximum mean min minimum norm pow relu sigmoid sin softmax sort split sqrt squeeze std sum tanh topk tril triu unsqueeze var eq ne lt le gt ge "
-        "swapaxes take_along_dim broadcast_to").split()}
+    named = {
+        name: getattr(f, name)
+        for name in (
+            "abs all any amax amin argmax argmin argsort chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not logical_or "
+            "max maximum mean min minimum norm pow relu sigmoid sin softmax sort split sqrt squeeze std sum tanh topk tril triu unsqueeze var eq ne lt le gt ge "
+            "swapaxes take_along_dim broadcast_to"
+        ).split()
+    }
     for module in (pointwise, manipulation, products, reductions):
         named |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
     return named | {
-        "numpy": numpy_of, "item": item, "tolist": lambda self: _readable(self).numpy().tolist(), "reshape": _view, "view": _view, "to": _to, "type": _to,
-        "transpose": f.swapaxes, "permute": lambda self, *dims: f.permute(self, f._sizes(dims)), "detach": f.stop_gradient,
-        "expand": lambda self, *size: f.broadcast_to(self, [s if n == -1 else n for n, s in zip(f._sizes(size), (*[1] * (len(f._sizes(size)) - self.ndim), *self.shape))]),
-        "float": lambda self: f.cast(self, float32), "half": lambda self: f.cast(self, float16), "bfloat16": lambda self: f.cast(self, bfloat16), "double": lambda self: f.cast(self, float64), "int": lambda self: f.cast(self, int32),
-        "long": lambda self: f.cast(self, int64), "bool": lambda self: f.cast(self, bool_), "contiguous": lambda self: self,
-        "dim": lambda self: self.ndim, "numel": lambda self: self.size(None), "backward": gradients.backward,
+        "numpy": numpy_of,
+        "item": item,
+        "tolist": lambda self: _readable(self).numpy().tolist(),
+        "reshape": _view,
+        "view": _view,
+        "to": _to,
+        "type": _to,
+        "transpose": f.swapaxes,
+        "permute": lambda self, *dims: f.permute(self, f._sizes(dims)),
+        "detach": f.stop_gradient,
+        "expand": lambda self, *size: f.broadcast_to(
+            self,
+            [
+                s if n == -1 else n
+                for n, s in zip(f._sizes(size), (*[1] * (len(f._sizes(size)) - self.ndim), *self.shape))
+            ],
+        ),
+        "float": lambda self: f.cast(self, float32),
+        "half": lambda self: f.cast(self, float16),
+        "bfloat16": lambda self: f.cast(self, bfloat16),
+        "double": lambda self: f.cast(self, float64),
+        "int": lambda self: f.cast(self, int32),
+        "long": lambda self: f.cast(self, int64),
+        "bool": lambda self: f.cast(self, bool_),
+        "contiguous": lambda self: self,
+        "dim": lambda self: self.ndim,
+        "numel": lambda self: self.size(None),
+        "backward": gradients.backward,
         "size": _size,
     }
 
@@ -140,17 +180,47 @@ def _size(self, dim: int = -999) -> Any:
 
 
 _special = {
-    "__float__": lambda self: float(self.item()), "__int__": lambda self: int(self.item()), "__bool__": _bool, "__index__": _index, "__len__": _len,
-    "__iter__": _iter, "__repr__": _repr, "__getitem__": getitem, "__format__": _format, "__copy__": lambda self: self, "__deepcopy__": lambda self, memo: self, "__reduce_ex__": lambda self, _: _reduce(self), "__hash__": lambda self: builtins.id(self),
-    "__matmul__": products.matmul, "__rmatmul__": lambda self, other: products.matmul(other, self), "__floordiv__": pointwise.floor_divide,
-    "__rfloordiv__": lambda self, other: pointwise.floor_divide(other, self), "__mod__": pointwise.remainder, "__pos__": lambda self: self,
-    "__rmod__": lambda self, other: pointwise.remainder(other, self), "__and__": pointwise.bitwise_and, "__rand__": pointwise.bitwise_and,
-    "__or__": pointwise.bitwise_or, "__ror__": pointwise.bitwise_or, "__xor__": pointwise.bitwise_xor, "__rxor__": pointwise.bitwise_xor,
-    "__invert__": pointwise.bitwise_not, "__abs__": functions.abs,
-    "__array__": lambda self, dtype=None, copy=None: numpy.asarray(self.numpy(), dtype=dtype), "__array_ufunc__": None,
-    "__dlpack__": dlpack.dlpack, "__dlpack_device__": dlpack.dlpack_device,
-    "ndim": property(lambda self: len(self.shape)), "dtype": property(lambda self: by_short[self._dtype]), "T": property(functions.transpose),
-    "mT": property(functions.transpose), "layout": property(parts.layout), "mesh": property(parts.mesh), "parts": property(parts.parts), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),
+    "__float__": lambda self: float(self.item()),
+    "__int__": lambda self: int(self.item()),
+    "__bool__": _bool,
+    "__index__": _index,
+    "__len__": _len,
+    "__iter__": _iter,
+    "__repr__": _repr,
+    "__getitem__": getitem,
+    "__format__": _format,
+    "__copy__": lambda self: self,
+    "__deepcopy__": lambda self, memo: self,
+    "__reduce_ex__": lambda self, _: _reduce(self),
+    "__hash__": lambda self: builtins.id(self),
+    "__matmul__": products.matmul,
+    "__rmatmul__": lambda self, other: products.matmul(other, self),
+    "__floordiv__": pointwise.floor_divide,
+    "__rfloordiv__": lambda self, other: pointwise.floor_divide(other, self),
+    "__mod__": pointwise.remainder,
+    "__pos__": lambda self: self,
+    "__rmod__": lambda self, other: pointwise.remainder(other, self),
+    "__and__": pointwise.bitwise_and,
+    "__rand__": pointwise.bitwise_and,
+    "__or__": pointwise.bitwise_or,
+    "__ror__": pointwise.bitwise_or,
+    "__xor__": pointwise.bitwise_xor,
+    "__rxor__": pointwise.bitwise_xor,
+    "__invert__": pointwise.bitwise_not,
+    "__abs__": functions.abs,
+    "__array__": lambda self, dtype=None, copy=None: numpy.asarray(self.numpy(), dtype=dtype),
+    "__array_ufunc__": None,
+    "__dlpack__": dlpack.dlpack,
+    "__dlpack_device__": dlpack.dlpack_device,
+    "ndim": property(lambda self: len(self.shape)),
+    "dtype": property(lambda self: by_short[self._dtype]),
+    "T": property(functions.transpose),
+    "mT": property(functions.transpose),
+    "layout": property(parts.layout),
+    "mesh": property(parts.mesh),
+    "parts": property(parts.parts),
+    "grad": property(lambda self: None),
+    "is_leaf": property(lambda self: self._kind != "traced"),
 }
 
 
@@ -164,15 +234,32 @@ def _bound(function: Any) -> Any:
     return method
 
 
-added = {name: _bound(method) if type(method).__name__ == "nb_func" else method for name, method in (_methods() | _special).items()}
+added = {
+    name: _bound(method) if type(method).__name__ == "nb_func" else method
+    for name, method in (_methods() | _special).items()
+}
 _texts = {
-    "tolist": "Its elements as nested lists of Python's numbers; waits.", "reshape": "The same elements in another shape; -1 is what is left over.",
-    "view": "The same as reshape.", "to": "Its elements as another dtype.", "type": "The same as to.",
-    "permute": "Its dimensions in the order named.", "expand": "Repeated along dimensions of size 1; -1 leaves one as it is.",
-    "float": "Its elements as float32.", "double": "Its elements as float64.", "half": "Its elements as float16.", "bfloat16": "Its elements as bfloat16.", "int": "Its elements as int32.", "long": "Its elements as int64.",
-    "bool": "Whether its elements are other than 0.", "contiguous": "The tensor itself: strides are the planner's.",
-    "dim": "How many dimensions it has.", "numel": "How many elements it has.", "size": "Its shape, or how many elements it has along a dimension.",
-    "ndim": "How many dimensions it has.", "dtype": "The dtype of its elements.", "grad": "None: gradients are a parameter's, in a compiled function.",
+    "tolist": "Its elements as nested lists of Python's numbers; waits.",
+    "reshape": "The same elements in another shape; -1 is what is left over.",
+    "view": "The same as reshape.",
+    "to": "Its elements as another dtype.",
+    "type": "The same as to.",
+    "permute": "Its dimensions in the order named.",
+    "expand": "Repeated along dimensions of size 1; -1 leaves one as it is.",
+    "float": "Its elements as float32.",
+    "double": "Its elements as float64.",
+    "half": "Its elements as float16.",
+    "bfloat16": "Its elements as bfloat16.",
+    "int": "Its elements as int32.",
+    "long": "Its elements as int64.",
+    "bool": "Whether its elements are other than 0.",
+    "contiguous": "The tensor itself: strides are the planner's.",
+    "dim": "How many dimensions it has.",
+    "numel": "How many elements it has.",
+    "size": "Its shape, or how many elements it has along a dimension.",
+    "ndim": "How many dimensions it has.",
+    "dtype": "The dtype of its elements.",
+    "grad": "None: gradients are a parameter's, in a compiled function.",
     "is_leaf": "Whether it is other than a value of a function that is being compiled.",
 }
 for _name, _method in added.items():

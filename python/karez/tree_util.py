@@ -24,7 +24,9 @@ class StaticLeaf:
         try:
             hash(value)
         except TypeError:
-            raise UserError(f"an argument of a compiled function is an array, a number, a tensor, a flag or a nest of these, not {type(value).__name__}") from None
+            raise UserError(
+                f"an argument of a compiled function is an array, a number, a tensor, a flag or a nest of these, not {type(value).__name__}"
+            ) from None
         self.value = value
 
     def __eq__(self, other: Operand) -> Any:
@@ -78,7 +80,11 @@ def has_attribute(value: Any, name: str) -> bool:
 def static_objects(structure: Any) -> Any:
     """The values in a structure that are no plain constants."""
     if isinstance(structure, StaticLeaf):
-        return [] if isinstance(structure.value, (bool, int, float, complex, str, bytes, type(None))) else [structure.value]
+        return (
+            []
+            if isinstance(structure.value, (bool, int, float, complex, str, bytes, type(None)))
+            else [structure.value]
+        )
     if structure is LEAF:
         return []
     return [one for part in (structure[2:] if structure[0] is dict else structure[1:]) for one in static_objects(part)]

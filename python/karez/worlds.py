@@ -26,15 +26,44 @@ loaded = False  # values may wait for parameters that no function has used
 _ended = False  # the program is about to end, and its world has
 
 
-def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0, in_flight: int = 4, memory: int = 0, check_nan: bool = False, cost_file: str = "", device_limit: int = 4096, start_timeout: float = 600.0, peer_timeout: float = 30.0, check_inputs: str = "sampled") -> Any:
+def init(
+    devices: int = 1,
+    seed: Any = None,
+    *,
+    workers: int = 0,
+    team: int = 0,
+    in_flight: int = 4,
+    memory: int = 0,
+    check_nan: bool = False,
+    cost_file: str = "",
+    device_limit: int = 4096,
+    start_timeout: float = 600.0,
+    peer_timeout: float = 30.0,
+    check_inputs: str = "sampled",
+) -> Any:
     """Makes the default world: so many logical devices of this process, served by threads of its own. Once; before the first mesh."""
     global _sized
     with _lock:
-        options = [workers, team, in_flight, memory, check_nan, cost_file, device_limit, start_timeout, peer_timeout, check_inputs]
+        options = [
+            workers,
+            team,
+            in_flight,
+            memory,
+            check_nan,
+            cost_file,
+            device_limit,
+            start_timeout,
+            peer_timeout,
+            check_inputs,
+        ]
         if _default is None:
             _make(devices, seed, options)
         elif _sized or options != _default_options():
-            why = "" if _sized else ", which the first value that was computed, read, saved or loaded has made; it takes no more than devices= and seed= now"
+            why = (
+                ""
+                if _sized
+                else ", which the first value that was computed, read, saved or loaded has made; it takes no more than devices= and seed= now"
+            )
             raise UserError(f"karez.init: there is a default world already{why}; call it once, before the first mesh")
         else:
             _grow(devices)
@@ -104,7 +133,9 @@ def check_world() -> None:
 def check_fork() -> None:
     """An error in a child of a process that had a world."""
     if _forked:
-        raise UserError("this process is a fork of one that had a world, whose threads it has not: fork before the first world, or use the start method 'spawn'")
+        raise UserError(
+            "this process is a fork of one that had a world, whose threads it has not: fork before the first world, or use the start method 'spawn'"
+        )
 
 
 def _note_fork() -> None:
@@ -208,7 +239,14 @@ def load(path: Any, parameters: Any = (), names: Any = (), missing: bool = False
         p._adaptable = False
     with_buffers = given and all(isinstance(part, Module) for part in given)
     # What lives is no local of this function: the traceback of an error would keep it alive.
-    return world().load(os.fspath(path), wanted, list(dict(names).items()), missing, extra, [] if with_buffers else _live_parameters(wanted))
+    return world().load(
+        os.fspath(path),
+        wanted,
+        list(dict(names).items()),
+        missing,
+        extra,
+        [] if with_buffers else _live_parameters(wanted),
+    )
 
 
 def _live_parameters(wanted: Any) -> Any:
@@ -216,7 +254,11 @@ def _live_parameters(wanted: Any) -> Any:
     from .nn.parameter import Buffer
 
     own = set(map(id, wanted))
-    return [p for p in gradients.parameters.values() if p._named and (not own or (isinstance(p, Buffer) and id(p) not in own))]
+    return [
+        p
+        for p in gradients.parameters.values()
+        if p._named and (not own or (isinstance(p, Buffer) and id(p) not in own))
+    ]
 
 
 def _has_launcher() -> Any:
@@ -237,7 +279,9 @@ class Mesh:
             self.size *= size
         wanted = 1 if _has_launcher() else max([self.size + first, *(device + 1 for device in devices)])
         try:
-            self._mesh = (_world_of(wanted) if axes or wanted > 1 else world()).mesh(axes, first, list(devices))  # none of the user's is one device
+            self._mesh = (_world_of(wanted) if axes or wanted > 1 else world()).mesh(
+                axes, first, list(devices)
+            )  # none of the user's is one device
         except DeviceError as error:
             text = str(error).replace(") has enough", ") before the first mesh has enough")
             raise DeviceError(text) from None

@@ -25,7 +25,11 @@ def samples(op, name):
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
-    return list(enumerate(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point and op.supports_autograd))) if dtype in op.dtypes else []
+    return (
+        list(enumerate(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point and op.supports_autograd)))
+        if dtype in op.dtypes
+        else []
+    )
 
 
 def answered(op, name, number, sample):
@@ -51,7 +55,10 @@ def answered(op, name, number, sample):
             return type(value)(map(taken, value)) if type(value) in (list, tuple) else tuple(map(taken, value))
         return value
 
-    args, words = taken([sample.input, *sample.args]), {key: taken(value) for key, value in sample.kwargs.items() if key not in PLACES}
+    args, words = (
+        taken([sample.input, *sample.args]),
+        {key: taken(value) for key, value in sample.kwargs.items() if key not in PLACES},
+    )
     if any(named(value.dtype) not in DTYPES for value in inputs):
         return none("a dtype that we have not")
     try:
@@ -62,13 +69,18 @@ def answered(op, name, number, sample):
             if name in HALVES:
                 wide = sample.transform(widened)
                 outputs, inputs = tensors_of(op(wide.input, *wide.args, **wide.kwargs)), []
-                taken([wide.input, *wide.args]), {key: taken(value) for key, value in wide.kwargs.items() if key not in PLACES}
+                (
+                    taken([wide.input, *wide.args]),
+                    {key: taken(value) for key, value in wide.kwargs.items() if key not in PLACES},
+                )
     except Exception as error:  # an OpInfo's own
         return none(f"PyTorch refuses it: {error}")
     if any(named(one.dtype) not in DTYPES for one in outputs):
         return none("a dtype that we have not")
     answers = [rounded(one, to) for one, to in zip(outputs, dtypes)]
-    overflows = any(np.isinf(one).sum() > torch.isinf(wide).sum() for one, wide in zip(answers, outputs))  # of a half, whose gradients are infinite then
+    overflows = any(
+        np.isinf(one).sum() > torch.isinf(wide).sum() for one, wide in zip(answers, outputs)
+    )  # of a half, whose gradients are infinite then
     leaves = [i for i, value in enumerate(inputs) if value.requires_grad and value.is_leaf and not overflows]
     smooth = [one for one in outputs if one.requires_grad]
     grads = [None] * len(leaves)
@@ -76,8 +88,20 @@ def answered(op, name, number, sample):
         loss = sum((one * torch.from_numpy(weights_of(one.shape, name))).sum() for one in smooth)
         grads = torch.autograd.grad(loss, [inputs[i] for i in leaves], allow_unused=True)
     given = [value.detach().resolve_conj().numpy() for value in inputs]
-    return Case(op.formatted_name, op.name, name, number, args, words, given, leaves, answers, [named(one) for one in dtypes], [one.requires_grad for one in outputs],
-                [None if one is None else slope(one, name) for one in grads])
+    return Case(
+        op.formatted_name,
+        op.name,
+        name,
+        number,
+        args,
+        words,
+        given,
+        leaves,
+        answers,
+        [named(one) for one in dtypes],
+        [one.requires_grad for one in outputs],
+        [None if one is None else slope(one, name) for one in grads],
+    )
 
 
 def named(dtype):
@@ -112,7 +136,11 @@ def outcomes(most=None, seed=0, dtypes=("float64", "float32"), only=""):
     for op in ops():
         for name in dtypes if not only or op.name in only.split(",") else ():
             found = samples(op, name)
-            for number, sample in found if most is None or len(found) <= most else sorted(draw.sample(found, most), key=lambda one: one[0]):
+            for number, sample in (
+                found
+                if most is None or len(found) <= most
+                else sorted(draw.sample(found, most), key=lambda one: one[0])
+            ):
                 case = answered(op, name, number, sample)
                 yield case if isinstance(case, Outcome) else compared(case)
 
@@ -150,11 +178,17 @@ def store_some():
                 if not some:
                     empty.append([op.formatted_name, name, "; ".join(sorted(left)) or "no samples"])
     facts = {
-        "torch": torch.__version__, "names": sorted({op.name for op in op_db}), "empty": empty,
-        "ops": sorted([op.formatted_name, op.name, [name for name in DTYPES if getattr(torch, name) in op.dtypes]] for op in op_db),
+        "torch": torch.__version__,
+        "names": sorted({op.name for op in op_db}),
+        "empty": empty,
+        "ops": sorted(
+            [op.formatted_name, op.name, [name for name in DTYPES if getattr(torch, name) in op.dtypes]] for op in op_db
+        ),
     }
     store(cases, facts)
-    print(f"{len(cases)} samples with answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes; of {len(empty)} functions and dtypes none")
+    print(
+        f"{len(cases)} samples with answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes; of {len(empty)} functions and dtypes none"
+    )
 
 
 def main(words):

@@ -14,36 +14,85 @@ STORED = pathlib.Path(__file__).with_name("opinfo_answers.xz")
 HALVES = ("bfloat16", "float16")  # PyTorch answers in f32, rounded once
 OTHERS = (*HALVES, "int32", "int64", "bool")
 DTYPES = ("float64", "float32", *OTHERS)
-KINDS = {"float64": (1e-7, 1e-7), "float32": (2e-4, 5e-5), "bfloat16": (2.0**-7, 2.0**-7), "float16": (2.0**-10, 2.0**-10)}  # relative and absolute
+KINDS = {
+    "float64": (1e-7, 1e-7),
+    "float32": (2e-4, 5e-5),
+    "bfloat16": (2.0**-7, 2.0**-7),
+    "float16": (2.0**-10, 2.0**-10),
+}  # relative and absolute
 ADAPTED = {  # samples of these are not the function's own arguments
-    "einsum": lambda tensors, equation: kz.einsum(equation, *tensors), "nn.functional.embedding": lambda weight, index, **words: kz.F.embedding(index, weight, **words), "where": lambda x, condition, other: kz.where(condition, x, other),
+    "einsum": lambda tensors, equation: kz.einsum(equation, *tensors),
+    "nn.functional.embedding": lambda weight, index, **words: kz.F.embedding(index, weight, **words),
+    "where": lambda x, condition, other: kz.where(condition, x, other),
 }
-RANDOM = {"bernoulli", "rand_like", "randn_like", "rand", "randn", "randint", "randint_like", "nn.functional.dropout", "nn.functional.dropout2d"}  # other numbers
-METHODS = {"transpose": "transpose", "reshape": "reshape", "view": "view", "permute": "permute", "expand": "expand", "__getitem__": "__getitem__", "flatten": "flatten"}
-METHODS |= {f"__r{name}__": f"__r{name}__" for name in ("add", "sub", "mul", "pow", "mod", "matmul")} | {"__rdiv__": "__rtruediv__", "__rpow__": "__rpow__"}
+RANDOM = {
+    "bernoulli",
+    "rand_like",
+    "randn_like",
+    "rand",
+    "randn",
+    "randint",
+    "randint_like",
+    "nn.functional.dropout",
+    "nn.functional.dropout2d",
+}  # other numbers
+METHODS = {
+    "transpose": "transpose",
+    "reshape": "reshape",
+    "view": "view",
+    "permute": "permute",
+    "expand": "expand",
+    "__getitem__": "__getitem__",
+    "flatten": "flatten",
+}
+METHODS |= {f"__r{name}__": f"__r{name}__" for name in ("add", "sub", "mul", "pow", "mod", "matmul")} | {
+    "__rdiv__": "__rtruediv__",
+    "__rpow__": "__rpow__",
+}
 EXCLUDED = {  # by op and what is said of its sample: why
     ("cov", "fweights"): "weights of observations are not there",
     ("nn_functional_scaled_dot_product_attention", "equal ranks"): "leading dimensions do not broadcast",
-    ("narrow", "on a tensor inside of a compiled function"): "a start that is a tensor: shapes and places do not depend on numbers",
-    ("repeat_interleave", "a whole number is meant"): "a shape that depends on numbers", ("repeat_interleave", "output_size"): "likewise",
+    (
+        "narrow",
+        "on a tensor inside of a compiled function",
+    ): "a start that is a tensor: shapes and places do not depend on numbers",
+    ("repeat_interleave", "a whole number is meant"): "a shape that depends on numbers",
+    ("repeat_interleave", "output_size"): "likewise",
     ("__getitem__", "a mask as an index"): "likewise",
     ("nn_functional_batch_norm", "tuple index out of range"): "a batch without channels",
-    ("norm_nuc", "'nuc'"): "the nuclear norm needs singular values", ("einsum", "stands twice"): "diagonals",
-    ("nn_functional_conv_transpose2d", "windows over an image"): "an output_padding of the stride and more, which a dilation allows in PyTorch",
+    ("norm_nuc", "'nuc'"): "the nuclear norm needs singular values",
+    ("einsum", "stands twice"): "diagonals",
+    (
+        "nn_functional_conv_transpose2d",
+        "windows over an image",
+    ): "an output_padding of the stride and more, which a dilation allows in PyTorch",
     ("nn_functional_one_hot", "the depth is negative"): "a shape that depends on numbers",
-    **{(f"nn_functional_{name}", "takes f32 or f64"): "convolutions of integers" for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")},
+    **{
+        (f"nn_functional_{name}", "takes f32 or f64"): "convolutions of integers"
+        for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
+    },
     ("tensordot", "differ"): "sizes of 1 that are summed over beside larger ones",
 }
 APART = {  # results of theirs that differ: why
-    ("topk", "result 1"): "places of equal elements, which PyTorch leaves open", ("einsum", "int32"): "a sum of int32 by einsum stays int32",
-    ("nn_functional_avg_pool1d", "int64"): "means of integers are floats", ("nn_functional_avg_pool2d", "int64"): "means of integers are floats",
-    ("nn_functional_poisson_nll_loss", "gradient 2 is NaN in PyTorch"): "of a target of 0: a term that is left out has log(0) there",
+    ("topk", "result 1"): "places of equal elements, which PyTorch leaves open",
+    ("einsum", "int32"): "a sum of int32 by einsum stays int32",
+    ("nn_functional_avg_pool1d", "int64"): "means of integers are floats",
+    ("nn_functional_avg_pool2d", "int64"): "means of integers are floats",
+    (
+        "nn_functional_poisson_nll_loss",
+        "gradient 2 is NaN in PyTorch",
+    ): "of a target of 0: a term that is left out has log(0) there",
 }
 
-Outcome = collections.namedtuple("Outcome", ["op", "dtype", "number", "what", "text"])  # what: "equal", "refused", "wrong" or "none"
+Outcome = collections.namedtuple(
+    "Outcome", ["op", "dtype", "number", "what", "text"]
+)  # what: "equal", "refused", "wrong" or "none"
 # Of one sample: args hold its input first; a Slot in them is one of `inputs`, which are of f32 where the dtype is a half. By output: its value, dtype and whether
 # it has a gradient. `leaves` are the inputs with one, `grads` PyTorch's of the weighed sum of outputs, None where that does not depend on the leaf.
-Case = collections.namedtuple("Case", ["op", "name", "dtype", "number", "args", "words", "inputs", "leaves", "outputs", "dtypes", "smooth", "grads"])
+Case = collections.namedtuple(
+    "Case",
+    ["op", "name", "dtype", "number", "args", "words", "inputs", "leaves", "outputs", "dtypes", "smooth", "grads"],
+)
 
 
 class Slot:
@@ -65,7 +114,7 @@ def ours_of(name):
     if name in METHODS:
         return getattr(kz.Tensor, METHODS[name])
     last = name.rsplit(".", 1)[-1]
-    for where in ((kz.F,) if name.startswith("nn.functional.") else (kz, kz.F) if "." not in name else ()):
+    for where in (kz.F,) if name.startswith("nn.functional.") else (kz, kz.F) if "." not in name else ():
         found = getattr(where, last, None)
         if callable(found) and not isinstance(found, type):
             return found
@@ -74,8 +123,15 @@ def ours_of(name):
 
 def public_of(names):
     """Of the names of ops those that are public functions of ours and no random numbers."""
-    public = {n for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions) for n in module.__all__}
-    return ({n for n in public if n in names} | {"nn.functional." + n for n in kz.F.__all__ if "nn.functional." + n in names}) - RANDOM
+    public = {
+        n
+        for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions)
+        for n in module.__all__
+    }
+    return (
+        {n for n in public if n in names}
+        | {"nn.functional." + n for n in kz.F.__all__ if "nn.functional." + n in names}
+    ) - RANDOM
 
 
 def weights_of(shape, dtype):
@@ -129,17 +185,27 @@ def compared(case):
     if len(got) != len(case.outputs):
         return outcome("wrong", f"{len(got)} results, not {len(case.outputs)}")
     relative, absolute = KINDS.get(case.dtype, KINDS["float32"])
-    pairs = [*zip(got, case.outputs), *((g, w if w is not None else np.zeros_like(g)) for g, w in zip(grads, case.grads))]
+    pairs = [
+        *zip(got, case.outputs),
+        *((g, w if w is not None else np.zeros_like(g)) for g, w in zip(grads, case.grads)),
+    ]
     for i, (one, other) in enumerate(pairs):
         said = "gradient" if i >= len(got) else "result"
         if one.shape != other.shape or one.dtype != other.dtype:
             return outcome("wrong", f"{said} {one.dtype}{one.shape}, not {other.dtype}{other.shape}")
         if half:  # by the largest of both, for terms cancel
-            absolute = KINDS[case.dtype][1] * max(1, np.nanmax(np.abs(np.where(np.isfinite(other), other, 0)), initial=0)) * (4 if i >= len(got) else 1)
+            absolute = (
+                KINDS[case.dtype][1]
+                * max(1, np.nanmax(np.abs(np.where(np.isfinite(other), other, 0)), initial=0))
+                * (4 if i >= len(got) else 1)
+            )
         if not np.allclose(one, other, relative, absolute, equal_nan=True):
             far = np.abs(np.where(np.isfinite(one), one, 0).astype(float) - np.where(np.isfinite(other), other, 0))
             how = f"by {np.max(far):.3g}" if np.isnan(one[np.isnan(other)]).all() else "is NaN in PyTorch"
-            return outcome("wrong", f"{said} {i} {how}: input={case.args[0]}, args={tuple(case.args[1:])}, kwargs={case.words}"[:300])
+            return outcome(
+                "wrong",
+                f"{said} {i} {how}: input={case.args[0]}, args={tuple(case.args[1:])}, kwargs={case.words}"[:300],
+            )
     return outcome("equal")
 
 
@@ -150,6 +216,7 @@ def reason(op, text):
 
 def faults(outcomes):
     """Those which neither agree with PyTorch nor are allowed to differ."""
+
     def is_fault(one):
         if one.what == "wrong":
             return not any(one.op == name and said in one.text for name, said in APART)
@@ -168,7 +235,10 @@ def store(cases, facts):
         return [one.dtype.str, list(one.shape)]
 
     for case in cases:
-        arrays = {name: [None if one is None else array(one) for one in getattr(case, name)] for name in ("inputs", "outputs", "grads")}
+        arrays = {
+            name: [None if one is None else array(one) for one in getattr(case, name)]
+            for name in ("inputs", "outputs", "grads")
+        }
         index.append((case._replace(args=encoded(case.args), words=encoded(case.words), **arrays)))
     head = json.dumps(facts | {"cases": index}, separators=(",", ":"), allow_nan=False)
     STORED.write_bytes(lzma.compress(head.encode() + b"\n" + b"".join(data), preset=9 | lzma.PRESET_EXTREME))
@@ -189,7 +259,10 @@ def stored():
             at += size
             return np.frombuffer(flat, dtype).reshape(shape).copy()
 
-        arrays = {name: [None if one is None else array(one) for one in getattr(case, name)] for name in ("inputs", "outputs", "grads")}
+        arrays = {
+            name: [None if one is None else array(one) for one in getattr(case, name)]
+            for name in ("inputs", "outputs", "grads")
+        }
         cases.append(case._replace(args=decoded(case.args), words=decoded(case.words), **arrays))
     return cases, facts
 
@@ -224,7 +297,12 @@ def decoded(value):
         return value
     ((kind, one),) = value.items()
     make = {
-        "float": float, "complex": complex, "slot": Slot, "tuple": lambda items: tuple(map(decoded, items)), "slice": lambda items: slice(*map(decoded, items)),
-        "...": lambda _: ..., "dict": lambda items: {key: decoded(item) for key, item in items},
+        "float": float,
+        "complex": complex,
+        "slot": Slot,
+        "tuple": lambda items: tuple(map(decoded, items)),
+        "slice": lambda items: slice(*map(decoded, items)),
+        "...": lambda _: ...,
+        "dict": lambda items: {key: decoded(item) for key, item in items},
     }
     return make[kind](one)

@@ -48,7 +48,9 @@ def adversaries(t, nn, F, optim, numbers):
     def step(real, noise):
         made = makes(noise)
         seen, fake = tells(real), tells(made.detach())
-        told = F.binary_cross_entropy_with_logits(seen, t.ones_like(seen)) + F.binary_cross_entropy_with_logits(fake, t.zeros_like(fake))
+        told = F.binary_cross_entropy_with_logits(seen, t.ones_like(seen)) + F.binary_cross_entropy_with_logits(
+            fake, t.zeros_like(fake)
+        )
         first.zero_grad()
         told.backward()
         first.step()
@@ -99,7 +101,14 @@ def towers(t, nn, F, optim, numbers):
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.image = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 3, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 16))
+            self.image = nn.Sequential(
+                nn.Conv2d(3, 8, 3, 2, 1),
+                nn.ReLU(),
+                nn.Conv2d(8, 16, 3, 2, 1),
+                nn.ReLU(),
+                nn.Flatten(),
+                nn.Linear(64, 16),
+            )
             self.words, self.project = nn.Embedding(30, 16), nn.Linear(16, 16)
             self.text = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True), 1)
             self.scale = nn.Parameter(numbers(np.array(2.6)))
@@ -107,7 +116,10 @@ def towers(t, nn, F, optim, numbers):
         def forward(self, x, y):
             none = y == 0
             h, some = self.text(self.words(y), src_key_padding_mask=none), (~none).double()[..., None]
-            a, b = F.normalize(self.image(x), dim=-1), F.normalize(self.project((h * some).sum(1) / some.sum(1).clamp(min=1)), dim=-1)
+            a, b = (
+                F.normalize(self.image(x), dim=-1),
+                F.normalize(self.project((h * some).sum(1) / some.sum(1).clamp(min=1)), dim=-1),
+            )
             alike, own = t.exp(self.scale) * a @ b.T, t.arange(x.shape[0])
             return (F.cross_entropy(alike, own) + F.cross_entropy(alike.T, own)) / 2
 
@@ -158,7 +170,11 @@ def noise_remover(t, nn, F, optim, numbers):
     class Block(nn.Module):
         def __init__(self, taken, made):
             super().__init__()
-            self.norm, self.a, self.time = nn.GroupNorm(4, taken), nn.Conv2d(taken, made, 3, padding=1), nn.Linear(32, made)
+            self.norm, self.a, self.time = (
+                nn.GroupNorm(4, taken),
+                nn.Conv2d(taken, made, 3, padding=1),
+                nn.Linear(32, made),
+            )
             self.again, self.b = nn.GroupNorm(4, made), nn.Conv2d(made, made, 3, padding=1)
             self.beside = nn.Conv2d(taken, made, 1)
 
@@ -169,7 +185,11 @@ def noise_remover(t, nn, F, optim, numbers):
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.time, self.first, self.last = nn.Sequential(nn.Linear(16, 32), nn.SiLU()), nn.Conv2d(1, 8, 3, padding=1), nn.Conv2d(8, 1, 3, padding=1)
+            self.time, self.first, self.last = (
+                nn.Sequential(nn.Linear(16, 32), nn.SiLU()),
+                nn.Conv2d(1, 8, 3, padding=1),
+                nn.Conv2d(8, 1, 3, padding=1),
+            )
             self.down, self.up, self.look = Block(8, 16), Block(24, 8), nn.MultiheadAttention(16, 2, batch_first=True)
 
         def forward(self, x, when):
@@ -237,7 +257,11 @@ def experts(t, nn, F, optim, numbers):
 
 def policy(t, nn, F, optim, numbers):
     """A clipped policy gradient with a value beside it."""
-    body, act, worth = nn.Sequential(nn.Linear(6, 32), nn.Tanh()).double(), nn.Linear(32, 3).double(), nn.Linear(32, 1).double()
+    body, act, worth = (
+        nn.Sequential(nn.Linear(6, 32), nn.Tanh()).double(),
+        nn.Linear(32, 3).double(),
+        nn.Linear(32, 1).double(),
+    )
     opt = optim.Adam([p for net in (body, act, worth) for p in net.parameters()], lr=1e-2)
 
     def step(x, done, gain, back, before):
@@ -245,13 +269,21 @@ def policy(t, nn, F, optim, numbers):
         likely = F.log_softmax(act(h), -1)
         ratio = t.exp(t.gather(likely, 1, done[:, None])[:, 0] - before)
         surprise = -(t.exp(likely) * likely).sum(-1).mean()
-        loss = -t.minimum(ratio * gain, t.clamp(ratio, 0.8, 1.2) * gain).mean() + 0.5 * F.smooth_l1_loss(worth(h).squeeze(-1), back) - 0.01 * surprise
+        loss = (
+            -t.minimum(ratio * gain, t.clamp(ratio, 0.8, 1.2) * gain).mean()
+            + 0.5 * F.smooth_l1_loss(worth(h).squeeze(-1), back)
+            - 0.01 * surprise
+        )
         opt.zero_grad()
         loss.backward()
         opt.step()
         return loss, surprise
 
-    return [body, act, worth], step, [draw(12, 6), ints(3, 12), draw(12, seed=1), draw(12, seed=2), -np.abs(draw(12, seed=3))]
+    return (
+        [body, act, worth],
+        step,
+        [draw(12, 6), ints(3, 12), draw(12, seed=1), draw(12, seed=2), -np.abs(draw(12, seed=3))],
+    )
 
 
 def boxes(t, nn, F, optim, numbers):
@@ -261,7 +293,11 @@ def boxes(t, nn, F, optim, numbers):
         def __init__(self):
             super().__init__()
             self.image, self.queries = nn.Conv2d(3, 16, 3, 2, 1), nn.Parameter(numbers(draw(6, 16)))
-            self.body, self.what, self.where = nn.Transformer(16, 2, 1, 1, 32, 0.0, batch_first=True), nn.Linear(16, 4), nn.Linear(16, 4)
+            self.body, self.what, self.where = (
+                nn.Transformer(16, 2, 1, 1, 32, 0.0, batch_first=True),
+                nn.Linear(16, 4),
+                nn.Linear(16, 4),
+            )
 
         def forward(self, x):
             h = self.body(self.image(x).flatten(2).transpose(1, 2), self.queries[None].expand(x.shape[0], -1, -1))

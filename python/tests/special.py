@@ -11,10 +11,29 @@ STORED = pathlib.Path(__file__).with_name("special_answers.xz")
 DTYPES = ("float64", "float32", "bfloat16", "float16", "int32", "int64", "bool")
 inf, nan = float("inf"), float("nan")
 LIMITS = {  # largest, least normal, least
-    "float64": (1.7976931348623157e308, 2.2250738585072014e-308, 5e-324), "float32": (3.4028234663852886e38, 1.1754943508222875e-38, 1.401298464324817e-45),
-    "bfloat16": (3.3895313892515355e38, 1.1754943508222875e-38, 9.183549615799121e-41), "float16": (65504.0, 6.103515625e-05, 5.960464477539063e-08),
+    "float64": (1.7976931348623157e308, 2.2250738585072014e-308, 5e-324),
+    "float32": (3.4028234663852886e38, 1.1754943508222875e-38, 1.401298464324817e-45),
+    "bfloat16": (3.3895313892515355e38, 1.1754943508222875e-38, 9.183549615799121e-41),
+    "float16": (65504.0, 6.103515625e-05, 5.960464477539063e-08),
 }
-EXACT = {"neg", "abs", "relu", "relu6", "sign", "floor", "ceil", "trunc", "round", "frac", "isnan", "isinf", "isfinite", "square", "positive", "nan_to_num"}
+EXACT = {
+    "neg",
+    "abs",
+    "relu",
+    "relu6",
+    "sign",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "frac",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "square",
+    "positive",
+    "nan_to_num",
+}
 UNARY = (
     "neg abs exp log sqrt rsqrt tanh sigmoid sin cos tan sinh cosh erf erfc exp2 expm1 log1p log2 log10 reciprocal square sinc deg2rad rad2deg sign floor "
     "ceil trunc round frac isnan isinf isfinite nan_to_num logit positive logical_not bitwise_not "
@@ -69,7 +88,21 @@ def samples(dtype):
     for name in REDUCTIONS:
         words = {"dim": 1} if name != "clamp" else {"min": 0, "max": 2}
         yield name, 0, [rows(dtype)], words
-        if name in ("sum", "mean", "prod", "any", "all", "cumsum", "logsumexp", "softmax", "norm", "nansum", "count_nonzero", "clamp", "sort"):
+        if name in (
+            "sum",
+            "mean",
+            "prod",
+            "any",
+            "all",
+            "cumsum",
+            "logsumexp",
+            "softmax",
+            "norm",
+            "nansum",
+            "count_nonzero",
+            "clamp",
+            "sort",
+        ):
             yield name, 1, [[[], []]], words
 
 
@@ -96,7 +129,13 @@ def main():
             if asks_nothing(name, dtype, arguments):
                 continue
             key = f"{name}|{dtype}|{number}"
-            function = getattr(torch.nn.functional, name[2:]) if name.startswith("F.") else torch.linalg.vector_norm if name == "norm" else getattr(torch, name)
+            function = (
+                getattr(torch.nn.functional, name[2:])
+                if name.startswith("F.")
+                else torch.linalg.vector_norm
+                if name == "norm"
+                else getattr(torch, name)
+            )
             function = torch.nn.functional.logsigmoid if name == "F.logsigmoid" else function
             inputs = [torch.tensor(one, dtype=getattr(torch, dtype)) for one in arguments]
             try:
@@ -106,15 +145,26 @@ def main():
             dtypes = [one.dtype for one in (made if isinstance(made, tuple) else [made])]
             # Wider, then rounded once: the best answer in the dtype. Sums of f32 overflow where f32 does.
             if not is_whole(dtype) and name != "nan_to_num":
-                wide = torch.float64 if name not in REDUCTIONS else torch.float32 if dtype in ("bfloat16", "float16") else inputs[0].dtype
+                wide = (
+                    torch.float64
+                    if name not in REDUCTIONS
+                    else torch.float32
+                    if dtype in ("bfloat16", "float16")
+                    else inputs[0].dtype
+                )
                 inputs = [one.to(wide).requires_grad_() for one in inputs]
                 made = function(*inputs, **words)
-            made = [one if one.dtype == to else one.to(to) for one, to in zip(made if isinstance(made, tuple) else [made], dtypes)]
+            made = [
+                one if one.dtype == to else one.to(to)
+                for one, to in zip(made if isinstance(made, tuple) else [made], dtypes)
+            ]
             for i, one in enumerate(made):
                 stored[f"{key}|{i}"] = packed(one.detach())
             smooth = [one for one in made if one.requires_grad]
             if smooth and name not in NO_SLOPE:
-                total = sum((one.double() * torch.tensor(weights(one.numel())).reshape(one.shape)).sum() for one in smooth)
+                total = sum(
+                    (one.double() * torch.tensor(weights(one.numel())).reshape(one.shape)).sum() for one in smooth
+                )
                 try:
                     grads = torch.autograd.grad(total, inputs, allow_unused=True)
                 except Exception:
@@ -123,7 +173,9 @@ def main():
                     if one is not None:
                         stored[f"{key}|d{i}"] = packed(one.to(getattr(torch, dtype)))
     index = [[key, one.dtype.str, list(one.shape)] for key, one in stored.items()]
-    STORED.write_bytes(lzma.compress(json.dumps(index).encode() + b"\n" + b"".join(one.tobytes() for one in stored.values())))
+    STORED.write_bytes(
+        lzma.compress(json.dumps(index).encode() + b"\n" + b"".join(one.tobytes() for one in stored.values()))
+    )
     print(f"{len(stored)} answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes")
 
 

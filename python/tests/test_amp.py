@@ -13,9 +13,12 @@ import karez as kz
 from karez import F, nn
 
 PATTERNS = np.arange(65536, dtype=np.uint16)
-FLOATS = np.concatenate([
-    np.random.default_rng(1).integers(0, 1 << 32, 20000, dtype=np.uint64).astype(np.uint32).view(np.float32),
-    np.array([0.0, -0.0, np.inf, -np.inf, 65519.99, 65520, 1e-8, 3.4e38], np.float32)])
+FLOATS = np.concatenate(
+    [
+        np.random.default_rng(1).integers(0, 1 << 32, 20000, dtype=np.uint64).astype(np.uint32).view(np.float32),
+        np.array([0.0, -0.0, np.inf, -np.inf, 65519.99, 65520, 1e-8, 3.4e38], np.float32),
+    ]
+)
 
 
 def same_bits(a, b):
@@ -72,8 +75,16 @@ for amp in {amps!r}:
 
 
 def amp_limited(limit, *amps):
-    environment = {name: value for name, value in os.environ.items() if not name.endswith("MAX_CPU_ISA")} | {"PYTHONPATH": os.path.dirname(kz.__path__[0])}
-    return subprocess.run([sys.executable, "-c", AMP.format(amps=amps)], capture_output=True, text=True, timeout=300, env=environment | {"KAREZ_MAX_CPU_ISA": limit})
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("MAX_CPU_ISA")} | {
+        "PYTHONPATH": os.path.dirname(kz.__path__[0])
+    }
+    return subprocess.run(
+        [sys.executable, "-c", AMP.format(amps=amps)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment | {"KAREZ_MAX_CPU_ISA": limit},
+    )
 
 
 @pytest.mark.parametrize("limit", ["avx2", "baseline"])
@@ -81,7 +92,9 @@ def test_without_bf16_instructions_amp_says_once_that_it_multiplies_in_f32(limit
     done = amp_limited(limit, "bf16", "bf16")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["262144.0", "262144.0"], done.stdout
-    assert done.stderr.count("\n") == 1 and re.match('karez warning: amp="bf16": oneDNN has no bf16 products .* computed in f32', done.stderr), done.stderr
+    assert done.stderr.count("\n") == 1 and re.match(
+        'karez warning: amp="bf16": oneDNN has no bf16 products .* computed in f32', done.stderr
+    ), done.stderr
     for amps in [("f16", None), (None,)]:
         done = amp_limited(limit, *amps)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -89,7 +102,9 @@ def test_without_bf16_instructions_amp_says_once_that_it_multiplies_in_f32(limit
 
 def test_a_limit_that_there_is_not_is_an_error_that_lists_what_there_is():
     done = amp_limited("avx9", None)
-    assert done.returncode == 64 and "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'avx9'" in done.stderr, done.stderr
+    assert done.returncode == 64 and "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'avx9'" in done.stderr, (
+        done.stderr
+    )
 
 
 def test_bytes_go_to_pytorch_and_back():
@@ -106,8 +121,12 @@ def test_promotion_is_pytorchs():
     torch = pytest.importorskip("torch")
     names = ["float32", "float64", "bfloat16", "float16", "int32", "int64", "bool"]
     for (a, b), shapes in itertools.product(itertools.product(names, names), [((2,), (2,)), ((2,), ()), ((), (2,))]):
-        got = kz.ones(shapes[0], dtype=getattr(kz, a if a != "bool" else "bool_")) * kz.ones(shapes[1], dtype=getattr(kz, b if b != "bool" else "bool_")) \
-            if a != "bool" or b != "bool" else None
+        got = (
+            kz.ones(shapes[0], dtype=getattr(kz, a if a != "bool" else "bool_"))
+            * kz.ones(shapes[1], dtype=getattr(kz, b if b != "bool" else "bool_"))
+            if a != "bool" or b != "bool"
+            else None
+        )
         if got is not None:
             want = torch.ones(shapes[0], dtype=getattr(torch, a)) * torch.ones(shapes[1], dtype=getattr(torch, b))
             assert got.dtype.name == str(want.dtype).removeprefix("torch."), (a, b, shapes)
@@ -118,7 +137,12 @@ def test_promotion_is_pytorchs():
 
 class Net(nn.Module):
     def __init__(self):
-        self.fc1, self.norm, self.fc2, self.fc3 = nn.Linear(24, 48), nn.LayerNorm(48), nn.Linear(48, 48), nn.Linear(48, 5)
+        self.fc1, self.norm, self.fc2, self.fc3 = (
+            nn.Linear(24, 48),
+            nn.LayerNorm(48),
+            nn.Linear(48, 48),
+            nn.Linear(48, 5),
+        )
 
     def forward(self, x):
         return self.fc3(F.gelu(self.fc2(self.norm(F.relu(self.fc1(x))))))
@@ -137,7 +161,14 @@ def distance(a, b):
 def test_losses_and_gradients_are_those_of_autocast():
     torch = pytest.importorskip("torch")
     net = Net()
-    theirs = torch.nn.ModuleDict({"fc1": torch.nn.Linear(24, 48), "norm": torch.nn.LayerNorm(48), "fc2": torch.nn.Linear(48, 48), "fc3": torch.nn.Linear(48, 5)})
+    theirs = torch.nn.ModuleDict(
+        {
+            "fc1": torch.nn.Linear(24, 48),
+            "norm": torch.nn.LayerNorm(48),
+            "fc2": torch.nn.Linear(48, 48),
+            "fc3": torch.nn.Linear(48, 5),
+        }
+    )
     theirs.load_state_dict({name: torch.from_numpy(value) for name, value in net.state_dict().items()})
     x, y = batch(0)
 

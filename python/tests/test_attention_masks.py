@@ -11,12 +11,21 @@ from karez import F, nn
 T, S, D = 3, 4, 2
 DRAW = np.random.default_rng(0)
 Q, K, V = (DRAW.normal(size=(1, 2, n, D)) for n in (T, S, S))
-LOWEST = {"float64": np.finfo(np.float64).min, "float32": np.finfo(np.float32).min, "float16": np.finfo(np.float16).min, "bfloat16": -3.3895313892515355e38}
+LOWEST = {
+    "float64": np.finfo(np.float64).min,
+    "float32": np.finfo(np.float32).min,
+    "float16": np.finfo(np.float16).min,
+    "bfloat16": -3.3895313892515355e38,
+}
 TOLERANCE = {"float64": 1e-12, "float32": 1e-6, "float16": 2e-3, "bfloat16": 2e-2}
 inf = np.inf
 ADDED = {
-    "zeros": np.zeros((T, S)), "bias": DRAW.normal(size=(T, S)), "a row of -inf": np.array([[0, 0, 0, 0], [-inf] * 4, [0, 1, -inf, 0]]),
-    "the first key": np.array([[-inf, 0, 0, 0]] * T), "all": np.full((T, S), -inf), "later keys": np.where(np.tri(T, S) > 0, 0, -inf),
+    "zeros": np.zeros((T, S)),
+    "bias": DRAW.normal(size=(T, S)),
+    "a row of -inf": np.array([[0, 0, 0, 0], [-inf] * 4, [0, 1, -inf, 0]]),
+    "the first key": np.array([[-inf, 0, 0, 0]] * T),
+    "all": np.full((T, S), -inf),
+    "later keys": np.where(np.tri(T, S) > 0, 0, -inf),
     "earlier keys": np.where(np.tri(T, S) > 0, -inf, 0),
 }
 
@@ -57,7 +66,9 @@ def test_attention_sees_what_the_mask_and_the_order_leave(dtype, causal):
         want = weights(exact[0], exact[1], causal, rounded) @ exact[2]
         got = F.scaled_dot_product_attention(q, k, v, given(mask, dtype), is_causal=causal)
         assert got.dtype.name == dtype
-        np.testing.assert_allclose(got.double().numpy(), want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=str((mask, causal)))
+        np.testing.assert_allclose(
+            got.double().numpy(), want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=str((mask, causal))
+        )
 
 
 @pytest.mark.parametrize("dtype", LOWEST)
@@ -68,10 +79,14 @@ def test_dropped_weights_are_zero_or_those_that_are_seen_twice(dtype):
     for causal, mask in itertools.product((False, True), masks(dtype)):
         rounded = mask if mask is None or mask.dtype == bool else given(mask, dtype).double().numpy()
         want = 2 * weights(*exact, causal, rounded)
-        got = kz.compile(lambda a, b, c, m=None, order=causal: F.scaled_dot_product_attention(a, b, c, m, 0.5, order))(q, k, eye, *([] if mask is None else [given(mask, dtype)]))
+        got = kz.compile(lambda a, b, c, m=None, order=causal: F.scaled_dot_product_attention(a, b, c, m, 0.5, order))(
+            q, k, eye, *([] if mask is None else [given(mask, dtype)])
+        )
         got = got.double().numpy()
         kept = got != 0
-        np.testing.assert_allclose(got[kept], want[kept], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=str((mask, causal)))
+        np.testing.assert_allclose(
+            got[kept], want[kept], rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=str((mask, causal))
+        )
 
 
 @pytest.mark.parametrize("dtype", LOWEST)
@@ -82,10 +97,18 @@ def test_a_query_that_sees_nothing_has_no_gradient_and_no_other_is_harmed(dtype,
         return (y.double() * np.cos(np.arange(2 * T * D)).reshape(1, 2, T, D)).sum()
 
     added = np.array([[-inf] * 4, [0, -inf, 0, 0], [-1, 0.5, -inf, 7]])
-    grads = kz.compile(lambda q, k, v, m: kz.grad(loss(q, k, v, m), [q, k, v, m]))(*(kz.tensor(x).to(dtype) for x in (Q, K, V, added)))
+    grads = kz.compile(lambda q, k, v, m: kz.grad(loss(q, k, v, m), [q, k, v, m]))(
+        *(kz.tensor(x).to(dtype) for x in (Q, K, V, added))
+    )
     q, k, v, m = (one.double().numpy() for one in grads)
     assert all(np.isfinite(one).all() for one in (q, k, v, m))
-    assert not q[:, :, 0].any() and not k[:, :, 2:].any() and not v[:, :, 2:].any() and not m[added == -inf].any() and not m[:, 2:].any()
+    assert (
+        not q[:, :, 0].any()
+        and not k[:, :, 2:].any()
+        and not v[:, :, 2:].any()
+        and not m[added == -inf].any()
+        and not m[:, 2:].any()
+    )
     if dtype == "float64" and not drop:
         near = lambda at: (loss(*(kz.tensor(x) for x in (*at, V, added))) - 0).item()  # noqa: E731
         step = np.zeros_like(Q)
@@ -109,7 +132,9 @@ def test_a_layer_of_attention_with_every_kind_of_mask(dtype, need, train):
         grads = kz.grad(loss, [x]) + kz.grad(loss, [layer.in_proj_weight, layer.out_proj.bias])
         return (y, *grads, w) if need else (y, *grads)
 
-    for mask, pad, order in itertools.product((None, causal, causal < 0, np.full((T, T), -inf)), (None, padding, np.where(padding, -inf, 0.0)), (False, True)):
+    for mask, pad, order in itertools.product(
+        (None, causal, causal < 0, np.full((T, T), -inf)), (None, padding, np.where(padding, -inf, 0.0)), (False, True)
+    ):
         masks = {name: given(one, dtype) for name, one in (("mask", mask), ("pad", pad)) if one is not None}
         got = kz.compile(lambda a, mask=None, pad=None, o=order: run(a, mask, pad, o))(kz.tensor(x).to(dtype), **masks)
         y, *rest = (one.double().numpy() for one in got)

@@ -18,42 +18,147 @@ UNIT, SIGNS, CLASSES = 1 / (1 + np.exp(-ROWS)), np.sign(OTHER), np.array([0, 5, 
 FIRST = lambda: nn.TransformerEncoderLayer(6, 2, 8, 0.0)  # noqa: E731
 LAST = lambda: nn.TransformerDecoderLayer(6, 2, 8, 0.0)  # noqa: E731
 REDUCTION = {"reduction": "sum"}
-CONV = {"in_channels": 3, "out_channels": 8, "kernel_size": 2, "stride": 2, "padding": 1, "dilation": 2, "groups": 2, "bias": False, "padding_mode": "circular"}
+CONV = {
+    "in_channels": 3,
+    "out_channels": 8,
+    "kernel_size": 2,
+    "stride": 2,
+    "padding": 1,
+    "dilation": 2,
+    "groups": 2,
+    "bias": False,
+    "padding_mode": "circular",
+}
 NORM = {"num_features": 3, "eps": 0.5, "momentum": 0.5, "affine": False, "track_running_stats": True}
-STEPS = {"input_size": 4, "hidden_size": 4, "num_layers": 2, "bias": False, "batch_first": True, "dropout": 0.5, "bidirectional": True, "proj_size": 2, "nonlinearity": "relu"}
-LAYER = {"d_model": 8, "nhead": 3, "dim_feedforward": 9, "dropout": 0.5, "activation": "gelu", "layer_norm_eps": 0.5, "batch_first": True, "norm_first": True, "bias": False}
+STEPS = {
+    "input_size": 4,
+    "hidden_size": 4,
+    "num_layers": 2,
+    "bias": False,
+    "batch_first": True,
+    "dropout": 0.5,
+    "bidirectional": True,
+    "proj_size": 2,
+    "nonlinearity": "relu",
+}
+LAYER = {
+    "d_model": 8,
+    "nhead": 3,
+    "dim_feedforward": 9,
+    "dropout": 0.5,
+    "activation": "gelu",
+    "layer_norm_eps": 0.5,
+    "batch_first": True,
+    "norm_first": True,
+    "bias": False,
+}
 MAX = {"kernel_size": 2, "stride": 1, "padding": 0, "dilation": 2, "return_indices": True, "ceil_mode": True}
 MEAN = {"kernel_size": 2, "stride": 1, "padding": 0, "ceil_mode": True, "count_include_pad": False}
 TABLE = {  # what it is made with, its inputs, and other values of each of its arguments and of attributes that PyTorch has
     "Linear": ({"in_features": 6, "out_features": 3}, [ROWS], {"in_features": 5, "out_features": 4, "bias": False}),
     "Conv1d": ({"in_channels": 4, "out_channels": 6, "kernel_size": 3}, [LINE], CONV),
     "Conv2d": ({"in_channels": 4, "out_channels": 6, "kernel_size": 3}, [IMAGE], CONV),
-    "ConvTranspose1d": ({"in_channels": 4, "out_channels": 6, "kernel_size": 3, "stride": 2}, [LINE], CONV | {"stride": 3, "output_padding": 1}),
-    "ConvTranspose2d": ({"in_channels": 4, "out_channels": 6, "kernel_size": 3, "stride": 2}, [IMAGE], CONV | {"stride": 3, "output_padding": 1}),
-    "Embedding": ({"num_embeddings": 6, "embedding_dim": 3}, [CLASSES],
-                  {"num_embeddings": 7, "embedding_dim": 4, "padding_idx": 2, "max_norm": 1.0, "norm_type": 1.0, "scale_grad_by_freq": True, "sparse": True}),
-    "Bilinear": ({"in1_features": 6, "in2_features": 6, "out_features": 3}, [ROWS, OTHER], {"in1_features": 5, "in2_features": 5, "out_features": 4, "bias": False}),
+    "ConvTranspose1d": (
+        {"in_channels": 4, "out_channels": 6, "kernel_size": 3, "stride": 2},
+        [LINE],
+        CONV | {"stride": 3, "output_padding": 1},
+    ),
+    "ConvTranspose2d": (
+        {"in_channels": 4, "out_channels": 6, "kernel_size": 3, "stride": 2},
+        [IMAGE],
+        CONV | {"stride": 3, "output_padding": 1},
+    ),
+    "Embedding": (
+        {"num_embeddings": 6, "embedding_dim": 3},
+        [CLASSES],
+        {
+            "num_embeddings": 7,
+            "embedding_dim": 4,
+            "padding_idx": 2,
+            "max_norm": 1.0,
+            "norm_type": 1.0,
+            "scale_grad_by_freq": True,
+            "sparse": True,
+        },
+    ),
+    "Bilinear": (
+        {"in1_features": 6, "in2_features": 6, "out_features": 3},
+        [ROWS, OTHER],
+        {"in1_features": 5, "in2_features": 5, "out_features": 4, "bias": False},
+    ),
     "PReLU": ({}, [ROWS], {"num_parameters": 6, "init": 0.5}),
-    "LayerNorm": ({"normalized_shape": 6}, [ROWS], {"normalized_shape": (4, 6), "eps": 0.5, "elementwise_affine": False, "bias": False}),
+    "LayerNorm": (
+        {"normalized_shape": 6},
+        [ROWS],
+        {"normalized_shape": (4, 6), "eps": 0.5, "elementwise_affine": False, "bias": False},
+    ),
     "RMSNorm": ({"normalized_shape": 6}, [ROWS], {"normalized_shape": (4, 6), "eps": 0.5, "elementwise_affine": False}),
     "BatchNorm1d": ({"num_features": 4}, [LINE], NORM),
     "BatchNorm2d": ({"num_features": 4}, [IMAGE], NORM),
     "BatchNorm3d": ({"num_features": 4}, [drawn(2, 4, 3, 2, 2)], NORM),
-    "GroupNorm": ({"num_groups": 2, "num_channels": 4}, [IMAGE], {"num_groups": 4, "num_channels": 8, "eps": 0.5, "affine": False}),
+    "GroupNorm": (
+        {"num_groups": 2, "num_channels": 4},
+        [IMAGE],
+        {"num_groups": 4, "num_channels": 8, "eps": 0.5, "affine": False},
+    ),
     "InstanceNorm1d": ({"num_features": 4}, [LINE], NORM | {"affine": True}),
     "InstanceNorm2d": ({"num_features": 4}, [IMAGE], NORM | {"affine": True}),
     "LSTM": ({"input_size": 6, "hidden_size": 3}, [TIME], STEPS),
     "GRU": ({"input_size": 6, "hidden_size": 3}, [TIME], STEPS),
     "RNN": ({"input_size": 6, "hidden_size": 3}, [TIME], STEPS),
-    "MultiHeadAttention": ({"width": 8, "heads": 2, "rotary": True}, [drawn(5, 2, 8)], {"width": 6, "heads": 4, "kv_heads": 1, "is_causal": True, "rotary": False, "rotary_base": 10.0, "dropout": 0.5, "bias": False}),
-    "MultiheadAttention": ({"embed_dim": 6, "num_heads": 2}, [TIME] * 3,
-                           {"embed_dim": 8, "num_heads": 3, "dropout": 0.5, "bias": False, "add_bias_kv": True, "add_zero_attn": True, "kdim": 4, "vdim": 4, "batch_first": True}),
+    "MultiHeadAttention": (
+        {"width": 8, "heads": 2, "rotary": True},
+        [drawn(5, 2, 8)],
+        {
+            "width": 6,
+            "heads": 4,
+            "kv_heads": 1,
+            "is_causal": True,
+            "rotary": False,
+            "rotary_base": 10.0,
+            "dropout": 0.5,
+            "bias": False,
+        },
+    ),
+    "MultiheadAttention": (
+        {"embed_dim": 6, "num_heads": 2},
+        [TIME] * 3,
+        {
+            "embed_dim": 8,
+            "num_heads": 3,
+            "dropout": 0.5,
+            "bias": False,
+            "add_bias_kv": True,
+            "add_zero_attn": True,
+            "kdim": 4,
+            "vdim": 4,
+            "batch_first": True,
+        },
+    ),
     "TransformerEncoderLayer": ({"d_model": 6, "nhead": 2, "dim_feedforward": 8, "dropout": 0.0}, [TIME], LAYER),
     "TransformerDecoderLayer": ({"d_model": 6, "nhead": 2, "dim_feedforward": 8, "dropout": 0.0}, [TIME, TIME], LAYER),
-    "TransformerEncoder": ({"encoder_layer": FIRST, "num_layers": 2}, [TIME], {"num_layers": 1, "norm": nn.Tanh(), "enable_nested_tensor": False, "mask_check": False}),
-    "TransformerDecoder": ({"decoder_layer": LAST, "num_layers": 2}, [TIME, TIME], {"num_layers": 1, "norm": nn.Tanh()}),
-    "Transformer": ({"d_model": 6, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 8, "dropout": 0.0}, [TIME, TIME],
-                    LAYER | {"num_encoder_layers": 2, "num_decoder_layers": 2}),
+    "TransformerEncoder": (
+        {"encoder_layer": FIRST, "num_layers": 2},
+        [TIME],
+        {"num_layers": 1, "norm": nn.Tanh(), "enable_nested_tensor": False, "mask_check": False},
+    ),
+    "TransformerDecoder": (
+        {"decoder_layer": LAST, "num_layers": 2},
+        [TIME, TIME],
+        {"num_layers": 1, "norm": nn.Tanh()},
+    ),
+    "Transformer": (
+        {
+            "d_model": 6,
+            "nhead": 2,
+            "num_encoder_layers": 1,
+            "num_decoder_layers": 1,
+            "dim_feedforward": 8,
+            "dropout": 0.0,
+        },
+        [TIME, TIME],
+        LAYER | {"num_encoder_layers": 2, "num_decoder_layers": 2},
+    ),
     "Dropout": ({}, [ROWS], {"p": 0.25}),
     "Dropout2d": ({}, [IMAGE], {"p": 0.25}),
     "MaxPool1d": ({"kernel_size": 3, "stride": 2, "padding": 1}, [LINE], MAX),
@@ -64,8 +169,18 @@ TABLE = {  # what it is made with, its inputs, and other values of each of its a
     "AdaptiveAvgPool2d": ({"output_size": 4}, [IMAGE], {"output_size": (3, 4)}),
     "Flatten": ({}, [IMAGE], {"start_dim": 2, "end_dim": 2}),
     "Unflatten": ({"dim": 1, "unflattened_size": (2, 2)}, [drawn(4, 4)], {"dim": 0, "unflattened_size": (1, 4)}),
-    "Upsample": ({"scale_factor": 1.7, "mode": "bilinear"}, [IMAGE],
-                 {"size": (9, 9), "scale_factor": 3.0, "mode": "nearest", "align_corners": True, "recompute_scale_factor": True, "antialias": True}),
+    "Upsample": (
+        {"scale_factor": 1.7, "mode": "bilinear"},
+        [IMAGE],
+        {
+            "size": (9, 9),
+            "scale_factor": 3.0,
+            "mode": "nearest",
+            "align_corners": True,
+            "recompute_scale_factor": True,
+            "antialias": True,
+        },
+    ),
     "ConstantPad2d": ({"padding": 1, "value": 3.0}, [IMAGE], {"padding": (1, 2, 0, 1), "value": 4.0}),
     "ZeroPad2d": ({"padding": 1}, [IMAGE], {"padding": (1, 2, 0, 1)}),
     "Softmax": ({"dim": 1}, [ROWS], {"dim": 0}),
@@ -81,17 +196,28 @@ TABLE = {  # what it is made with, its inputs, and other values of each of its a
     "Softshrink": ({}, [ROWS], {"lambd": 0.2}),
     "Softplus": ({}, [ROWS], {"beta": 2.0, "threshold": 0.1}),
     "Threshold": ({"threshold": 0.1, "value": 2.0}, [ROWS], {"threshold": 0.5, "value": 3.0}),
-    **{name: ({}, [ROWS], {}) for name in "Hardsigmoid Hardswish Identity LogSigmoid Mish ReLU ReLU6 SELU Sigmoid SiLU Softsign Tanh Tanhshrink".split()},
+    **{
+        name: ({}, [ROWS], {})
+        for name in "Hardsigmoid Hardswish Identity LogSigmoid Mish ReLU ReLU6 SELU Sigmoid SiLU Softsign Tanh Tanhshrink".split()
+    },
     "CosineSimilarity": ({}, [ROWS, OTHER], {"dim": 0, "eps": 9.0}),
     "PairwiseDistance": ({}, [ROWS, OTHER], {"p": 1.0, "eps": 0.5, "keepdim": True}),
-    "CrossEntropyLoss": ({}, [ROWS, CLASSES], REDUCTION | {"weight": np.arange(6, dtype=np.float32), "ignore_index": 2, "label_smoothing": 0.1}),
+    "CrossEntropyLoss": (
+        {},
+        [ROWS, CLASSES],
+        REDUCTION | {"weight": np.arange(6, dtype=np.float32), "ignore_index": 2, "label_smoothing": 0.1},
+    ),
     "NLLLoss": ({}, [ROWS, CLASSES], REDUCTION | {"weight": np.arange(6, dtype=np.float32), "ignore_index": 2}),
     "MSELoss": ({}, [ROWS, OTHER], REDUCTION),
     "L1Loss": ({}, [ROWS, OTHER], REDUCTION),
     "SmoothL1Loss": ({}, [ROWS, OTHER], REDUCTION | {"beta": 0.3}),
     "HuberLoss": ({}, [ROWS, OTHER], REDUCTION | {"delta": 0.3}),
     "BCELoss": ({}, [UNIT, UNIT], REDUCTION | {"weight": 2 * UNIT}),
-    "BCEWithLogitsLoss": ({}, [ROWS, UNIT], REDUCTION | {"weight": 2 * UNIT, "pos_weight": np.arange(6, dtype=np.float32)}),
+    "BCEWithLogitsLoss": (
+        {},
+        [ROWS, UNIT],
+        REDUCTION | {"weight": 2 * UNIT, "pos_weight": np.arange(6, dtype=np.float32)},
+    ),
     "KLDivLoss": ({}, [np.log(UNIT), UNIT], {"reduction": "batchmean", "log_target": True}),
     "PoissonNLLLoss": ({}, [UNIT, 5 * UNIT], REDUCTION | {"log_input": False, "full": True, "eps": 0.5}),
     "GaussianNLLLoss": ({}, [ROWS, OTHER, UNIT], REDUCTION | {"full": True, "eps": 0.7}),
@@ -102,11 +228,23 @@ TABLE = {  # what it is made with, its inputs, and other values of each of its a
     "TripletMarginLoss": ({}, [ROWS, OTHER, UNIT], REDUCTION | {"margin": 0.5, "p": 1.0, "eps": 0.5, "swap": True}),
 }
 NO_EFFECT = {  # of these numbers, in the constructor too
-    ("InstanceNorm1d", "momentum"), ("InstanceNorm2d", "momentum"), ("BatchNorm1d", "momentum"), ("BatchNorm2d", "momentum"), ("BatchNorm3d", "momentum"),
-    ("GRU", "dropout"), ("LSTM", "dropout"), ("RNN", "dropout"), ("TransformerEncoder", "enable_nested_tensor"), ("TransformerEncoder", "mask_check"),
-    ("PoissonNLLLoss", "eps"), ("Embedding", "padding_idx"),
+    ("InstanceNorm1d", "momentum"),
+    ("InstanceNorm2d", "momentum"),
+    ("BatchNorm1d", "momentum"),
+    ("BatchNorm2d", "momentum"),
+    ("BatchNorm3d", "momentum"),
+    ("GRU", "dropout"),
+    ("LSTM", "dropout"),
+    ("RNN", "dropout"),
+    ("TransformerEncoder", "enable_nested_tensor"),
+    ("TransformerEncoder", "mask_check"),
+    ("PoissonNLLLoss", "eps"),
+    ("Embedding", "padding_idx"),
 }
-BAD_IN_BOTH = {("Upsample", "size"), ("Upsample", "antialias")}  # beside the other arguments: the call says so, or the constructor
+BAD_IN_BOTH = {
+    ("Upsample", "size"),
+    ("Upsample", "antialias"),
+}  # beside the other arguments: the call says so, or the constructor
 
 
 def test_the_table_has_each_layer_and_each_of_its_arguments():
@@ -114,7 +252,11 @@ def test_the_table_has_each_layer_and_each_of_its_arguments():
     assert set(classes) - set(TABLE) == {"Module", "ModuleDict", "ModuleList", "Sequential"} & set(classes)
     layers = {"encoder_layer", "decoder_layer", "custom_encoder", "custom_decoder"}
     for name, (_, _, others) in TABLE.items():
-        taken = classes[name]._forward_attributes if "_forward_attributes" in vars(classes[name]) else set(inspect.signature(classes[name]).parameters) - layers
+        taken = (
+            classes[name]._forward_attributes
+            if "_forward_attributes" in vars(classes[name])
+            else set(inspect.signature(classes[name]).parameters) - layers
+        )
         assert taken <= set(others), name
 
 
@@ -136,7 +278,9 @@ def numbers(call, inputs):
 
 
 def equal(one, other):
-    return len(one) == len(other) and all(a is b is None or np.array_equal(a, b, equal_nan=True) and a.dtype == b.dtype for a, b in zip(one, other))
+    return len(one) == len(other) and all(
+        a is b is None or np.array_equal(a, b, equal_nan=True) and a.dtype == b.dtype for a, b in zip(one, other)
+    )
 
 
 @pytest.mark.parametrize("name, attribute", [(name, attribute) for name, row in TABLE.items() for attribute in row[2]])
@@ -214,7 +358,9 @@ def test_layers_of_the_users_own_may_have_such_attributes():
 def test_an_activation_is_a_function_or_the_name_of_one():
     layer = FIRST()
     layer.activation = "tanh"
-    with pytest.raises(kz.UserError, match="TransformerEncoderLayer: activation='tanh'; it is 'relu', 'gelu' or a function"):
+    with pytest.raises(
+        kz.UserError, match="TransformerEncoderLayer: activation='tanh'; it is 'relu', 'gelu' or a function"
+    ):
         layer(TIME)
 
 
@@ -234,7 +380,10 @@ def test_of_an_optimiser_lr_alone_is_set_later(name):
         made.lr = 0.25
         assert made.lr == 0.25
         for use in (lambda: made.param_groups[0], lambda: setattr(made, "param_groups", [])):
-            with pytest.raises(AttributeError, match="no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser"):
+            with pytest.raises(
+                AttributeError,
+                match="no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser",
+            ):
                 use()
 
 
@@ -276,15 +425,30 @@ def test_two_optimisers_stand_for_two_groups():
     np.testing.assert_allclose([a.numpy()[0], b.numpy()[0]], [0.9, 0.99], rtol=1e-5)
 
 
-@pytest.mark.parametrize("params, kind, text", [
-    (lambda w: [{"params": [w], "lr": 0.1}], kz.UserError, "SGD: there are no parameter groups"),
-    (lambda w: [w, nn.Parameter(drawn(3)), w], kz.UserError, r"SGD: Parameter\(w: f32\[3\]\) is listed twice and would step twice"),
-    (lambda w: w, kz.TypeError, r"SGD takes a list of parameters, \[w\], not one Parameter"),
-    (lambda w: nn.Linear(2, 2), kz.TypeError, r"SGD takes a list of parameters, net.parameters\(\), not one Linear"),
-    (lambda w: nn.Linear(2, 2).parameters, kz.TypeError, r"SGD takes a list of parameters, net.parameters\(\), not one method"),
-    (lambda w: [kz.ones(3)], kz.TypeError, "SGD takes parameters, not a Tensor"),
-    (lambda w: {"w": w}, kz.TypeError, "SGD takes parameters, not a str"),
-])
+@pytest.mark.parametrize(
+    "params, kind, text",
+    [
+        (lambda w: [{"params": [w], "lr": 0.1}], kz.UserError, "SGD: there are no parameter groups"),
+        (
+            lambda w: [w, nn.Parameter(drawn(3)), w],
+            kz.UserError,
+            r"SGD: Parameter\(w: f32\[3\]\) is listed twice and would step twice",
+        ),
+        (lambda w: w, kz.TypeError, r"SGD takes a list of parameters, \[w\], not one Parameter"),
+        (
+            lambda w: nn.Linear(2, 2),
+            kz.TypeError,
+            r"SGD takes a list of parameters, net.parameters\(\), not one Linear",
+        ),
+        (
+            lambda w: nn.Linear(2, 2).parameters,
+            kz.TypeError,
+            r"SGD takes a list of parameters, net.parameters\(\), not one method",
+        ),
+        (lambda w: [kz.ones(3)], kz.TypeError, "SGD takes parameters, not a Tensor"),
+        (lambda w: {"w": w}, kz.TypeError, "SGD takes parameters, not a str"),
+    ],
+)
 def test_what_is_no_list_of_parameters_is_refused(params, kind, text):
     with pytest.raises(kind, match=text):
         kz.optim.SGD(params(nn.Parameter(drawn(3), name="w")), 0.1)

@@ -111,10 +111,15 @@ class Config(Holder):
         return x * self.__dict__[name][0]
 
 
-@pytest.mark.parametrize("read", [
-    lambda config, x: x * vars(config)["table"][0], lambda config, x: x * config.__dict__["table"][0], lambda config, x: config.first(x, "ta" + "ble"[:3]),
-    lambda config, x: x * vars(config)["ta" + "ble"[: len(x.shape) * 3]][0],
-])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda config, x: x * vars(config)["table"][0],
+        lambda config, x: x * config.__dict__["table"][0],
+        lambda config, x: config.first(x, "ta" + "ble"[:3]),
+        lambda config, x: x * vars(config)["ta" + "ble"[: len(x.shape) * 3]][0],
+    ],
+)
 def test_a_large_attribute_that_is_read_in_the_dict_is_an_error(read):
     config = Config(table=[2.0] * 2000)
     with pytest.raises(kz.UserError, match="table, a list of 2,000 items"):
@@ -163,8 +168,15 @@ class AnOptionWhoseNameIsLongerThanFortyCharacters(Holder):
 def test_places_of_one_name_become_inputs_each():
     a, b = _module("a", 2.0), _module("b", 3.0)
     (c, put_c), (d, put_d) = _cell(2.0), _cell(3.0)
-    one, two = AnOptionWhoseNameIsLongerThanFortyCharacters(scale=2.0), AnOptionWhoseNameIsLongerThanFortyCharacters(scale=3.0)
-    modules, cells, arguments = kz.compile(lambda x: a.scaled(x) + b.scaled(x)), kz.compile(lambda x: c(x) + d(x)), kz.compile(lambda x, one, two: x * one.scale + x * two.scale)
+    one, two = (
+        AnOptionWhoseNameIsLongerThanFortyCharacters(scale=2.0),
+        AnOptionWhoseNameIsLongerThanFortyCharacters(scale=3.0),
+    )
+    modules, cells, arguments = (
+        kz.compile(lambda x: a.scaled(x) + b.scaled(x)),
+        kz.compile(lambda x: c(x) + d(x)),
+        kz.compile(lambda x, one, two: x * one.scale + x * two.scale),
+    )
     for i in range(5):
         a.scale, b.scale = 2.0 + i, 3.0 + 2 * i
         put_c(2.0 + i), put_d(3.0 + 2 * i)
@@ -354,7 +366,11 @@ def test_watches_are_no_keys_of_a_class():
     assert first(f) == 2
     guards = f._latest.captured
     keys = next(i for i, one in enumerate(guards.texts) if one == "attributes of Words")
-    assert not guards.guards.dropped(keys) and "words" not in guards.guards.expected(keys) and "scale" in guards.guards.expected(keys)
+    assert (
+        not guards.guards.dropped(keys)
+        and "words" not in guards.guards.expected(keys)
+        and "scale" in guards.guards.expected(keys)
+    )
     assert guards.texts.count("attributes of Words") == 1
 
 
@@ -445,7 +461,14 @@ def test_what_the_function_itself_reads_is_an_input_though_a_set_holds_it():
 def test_packages_in_all_folders_of_packages_are_installed_ones(folder):
     package = types.ModuleType("installed_for_a_test")
     package.__file__ = os.path.join(folder, "installed_for_a_test.py")
-    exec(compile("WORDS = list(range(2000))\nSCALE = 2.0\ndef scaled(x):\n    return x * SCALE * len(WORDS[:1])\n", package.__file__, "exec"), vars(package))
+    exec(
+        compile(
+            "WORDS = list(range(2000))\nSCALE = 2.0\ndef scaled(x):\n    return x * SCALE * len(WORDS[:1])\n",
+            package.__file__,
+            "exec",
+        ),
+        vars(package),
+    )
     assert not reflection.is_untracked(package.__file__)
     f = kz.compile(lambda x: package.scaled(x))
     assert first(f) == 2
@@ -455,11 +478,19 @@ def test_packages_in_all_folders_of_packages_are_installed_ones(folder):
 
 def test_the_folder_of_a_distributions_packages_is_one_of_installed_ones():
     program = "import site\nsite.getsitepackages = lambda: ['/usr/lib/python3/dist-packages']\nfrom karez import reflection\nprint('/usr/lib/python3/dist-packages/' in reflection.INSTALLED)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(kz.__path__[0])},
+    )
     assert done.stdout == "True\n", done.stderr
 
 
-@pytest.mark.parametrize("kind", [tuple, set, frozenset, dict.fromkeys, collections.deque, lambda words: dict.fromkeys(words).keys()])
+@pytest.mark.parametrize(
+    "kind", [tuple, set, frozenset, dict.fromkeys, collections.deque, lambda words: dict.fromkeys(words).keys()]
+)
 def test_a_container_of_any_kind_may_have_1000_items(kind):
     words, more = kind(range(1000)), kind(range(1001))
     assert first(kz.compile(lambda x: x * len(words))) == 1000

@@ -64,10 +64,20 @@ def package(tmp_path, monkeypatch):
 def test_attributes_of_python_modules_are_seen(package):
     conf = package.conf
     check(lambda x: x * conf.LR, 2, (sets(conf, "LR", 5.0), 5), (sets(conf, "LR", 6.0), 6))
-    check(lambda x: x * package.settings.LR, 3, (sets(package.settings, "LR", 5.0), 5), (sets(package, "settings", types.SimpleNamespace(LR=7.0)), 7))
+    check(
+        lambda x: x * package.settings.LR,
+        3,
+        (sets(package.settings, "LR", 5.0), 5),
+        (sets(package, "settings", types.SimpleNamespace(LR=7.0)), 7),
+    )
     check(lambda x: x * conf.opts["a"], 2, (puts(conf.opts, "a", 5.0), 5), (sets(conf, "opts", {"a": 6.0}), 6))
     conf.act = lambda x: x * 2
-    check(lambda x: conf.act(x), 2, (sets(conf, "act", lambda x: x * 5), 5), (lambda: setattr(conf.act, "__code__", (lambda x: x * 9).__code__), 9))
+    check(
+        lambda x: conf.act(x),
+        2,
+        (sets(conf, "act", lambda x: x * 5), 5),
+        (lambda: setattr(conf.act, "__code__", (lambda x: x * 9).__code__), 9),
+    )
     made = types.ModuleType("made")
     made.LR, made.array = 2.0, np.full(6, 2.0, np.float32)
     check(lambda x: x * made.LR, 2, (sets(made, "LR", 5.0), 5))
@@ -84,7 +94,9 @@ def test_modules_are_read_by_functions_in_other_modules(package):
             return layers.scaled(x)
 
     check(Net(), 2, (sets(package.conf, "LR", 5.0), 5))
-    check(layers.scaled, 5, (sets(package.conf, "LR", 6.0), 6), (sets(layers, "conf", types.SimpleNamespace(LR=7.0)), 7))
+    check(
+        layers.scaled, 5, (sets(package.conf, "LR", 6.0), 6), (sets(layers, "conf", types.SimpleNamespace(LR=7.0)), 7)
+    )
 
 
 def test_modules_that_a_function_imports_are_seen(package):
@@ -186,16 +198,41 @@ def reads_k(thing):
     return thing.k
 
 
-@pytest.mark.parametrize("read", [
-    tried, tried_bare, suppressed, tried_outside, lambda thing: getattr(thing, "k", 1.0), lambda thing: thing.k if hasattr(thing, "k") else 1.0,
-    lambda thing: getattr(thing, "kk"[:1], 1.0), lambda thing: vars(thing).get("k", 1.0),
-])
-@pytest.mark.parametrize("make", [Empty, lambda: types.SimpleNamespace(other=1), lambda: types.ModuleType("made"), nn.Module, Slots, lambda: (lambda: None)])
+@pytest.mark.parametrize(
+    "read",
+    [
+        tried,
+        tried_bare,
+        suppressed,
+        tried_outside,
+        lambda thing: getattr(thing, "k", 1.0),
+        lambda thing: thing.k if hasattr(thing, "k") else 1.0,
+        lambda thing: getattr(thing, "kk"[:1], 1.0),
+        lambda thing: vars(thing).get("k", 1.0),
+    ],
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        Empty,
+        lambda: types.SimpleNamespace(other=1),
+        lambda: types.ModuleType("made"),
+        nn.Module,
+        Slots,
+        lambda: lambda: None,
+    ],
+)
 def test_an_attribute_that_comes_is_seen(read, make):
     thing = make()
     if isinstance(thing, Slots) and read.__code__.co_names[:1] == ("vars",):
         return  # which have none
-    check(lambda x: x * read(thing), 1, (sets(thing, "k", 5.0), 5), (lambda: delattr(thing, "k"), 1), (sets(thing, "k", 6.0), 6))
+    check(
+        lambda x: x * read(thing),
+        1,
+        (sets(thing, "k", 5.0), 5),
+        (lambda: delattr(thing, "k"), 1),
+        (sets(thing, "k", 6.0), 6),
+    )
 
 
 @pytest.mark.parametrize("read", [tried, lambda thing: getattr(thing, "k", 1.0)])
@@ -207,9 +244,18 @@ def test_an_attribute_that_comes_to_a_class_is_seen(read):
         pass
 
     one = One()
-    check(lambda x: x * read(one), 1, (sets(Base, "k", 5.0), 5), (sets(One, "k", 6.0), 6), (lambda: delattr(One, "k"), 5))
+    check(
+        lambda x: x * read(one), 1, (sets(Base, "k", 5.0), 5), (sets(One, "k", 6.0), 6), (lambda: delattr(One, "k"), 5)
+    )
     del Base.k
-    check(lambda x: x * read(One), 1, (sets(Base, "k", 5.0), 5), (sets(One, "k", 6.0), 6), (sets(One, "k", 7.0), 7), (lambda: delattr(One, "k"), 5))
+    check(
+        lambda x: x * read(One),
+        1,
+        (sets(Base, "k", 5.0), 5),
+        (sets(One, "k", 6.0), 6),
+        (sets(One, "k", 7.0), 7),
+        (lambda: delattr(One, "k"), 5),
+    )
 
 
 def test_an_attribute_that_getattr_made_is_seen_when_it_comes():
@@ -297,14 +343,45 @@ def array(value):
 
 def test_what_a_trace_left_in_a_memo_is_seen():
     net, lazy, other = Memo(), Lazy(), Lazy()
-    changes = [change for i in range(5) for change in ((sets(net, "mask", None), 2), (lambda i=i: net.mask.fill(10 + i), 10 + i))]
+    changes = [
+        change
+        for i in range(5)
+        for change in ((sets(net, "mask", None), 2), (lambda i=i: net.mask.fill(10 + i), 10 + i))
+    ]
     check(net, 2, *changes, *[(sets(net, "mask", None), 2)] * 5, (lambda: net.mask.fill(3.0), 3))
     net = Memo()
-    check(net, 2, (lambda: net.mask.fill(3.0), 3), (sets(net, "mask", array(5.0)), 5), (sets(net, "mask", None), 2), (sets(net, "mask", array(7.0)), 7))
-    check(lazy.apply, 2, (lambda: lazy.mask.fill(3.0), 3), (lambda: lazy.__dict__.update(mask=array(5.0)), 5), (lambda: delattr(lazy, "mask"), 2), (lambda: lazy.mask.fill(4.0), 4))
-    check(other.made, 2, (lambda: other.late.fill(3.0), 3), (sets(other, "late", array(5.0)), 5), (lambda: delattr(other, "late"), 2))
+    check(
+        net,
+        2,
+        (lambda: net.mask.fill(3.0), 3),
+        (sets(net, "mask", array(5.0)), 5),
+        (sets(net, "mask", None), 2),
+        (sets(net, "mask", array(7.0)), 7),
+    )
+    check(
+        lazy.apply,
+        2,
+        (lambda: lazy.mask.fill(3.0), 3),
+        (lambda: lazy.__dict__.update(mask=array(5.0)), 5),
+        (lambda: delattr(lazy, "mask"), 2),
+        (lambda: lazy.mask.fill(4.0), 4),
+    )
+    check(
+        other.made,
+        2,
+        (lambda: other.late.fill(3.0), 3),
+        (sets(other, "late", array(5.0)), 5),
+        (lambda: delattr(other, "late"), 2),
+    )
     CACHE.clear()
-    check(cached, 2, (lambda: CACHE[6,].fill(3.0), 3), (puts(CACHE, (6,), array(5.0)), 5), (CACHE.clear, 2), (puts(CACHE, (6,), array(4.0)), 4))
+    check(
+        cached,
+        2,
+        (lambda: CACHE[6,].fill(3.0), 3),
+        (puts(CACHE, (6,), array(5.0)), 5),
+        (CACHE.clear, 2),
+        (puts(CACHE, (6,), array(4.0)), 4),
+    )
     LOG.clear()
     check(logged, 2, (lambda: LOG[0].fill(3.0), 3), (puts(LOG, 0, array(5.0)), 5))
     number = types.SimpleNamespace(value=None, built=False)
@@ -336,7 +413,10 @@ def test_an_object_in_a_place_that_the_trace_wrote_is_still_looked_at_where_it_s
 
 
 def test_functions_that_write_in_turn_stop_to_trace_each_other():
-    state, traced = types.SimpleNamespace(i=0, last=None, shape=None, flag=False, seen=set(), items=[], log=[], table={}), []
+    state, traced = (
+        types.SimpleNamespace(i=0, last=None, shape=None, flag=False, seen=set(), items=[], log=[], table={}),
+        [],
+    )
 
     def writes(name, flag):
         @kz.compile
@@ -402,15 +482,38 @@ def test_objects_of_many_types_are_seen():
     keys, members = {key: 1.0}, {member}
     check(lambda x: x * sum(one.scale for one in keys), 2, (sets(key, "scale", 5.0), 5))
     check(lambda x: x * sum(one.scale for one in members), 2, (sets(member, "scale", 5.0), 5))
-    check(lambda x: x * listed.scale, 2, (sets(listed, "scale", 5.0), 5), (lambda: delattr(listed, "scale"), 2), (sets(Listed, "scale", 3.0), 3))
+    check(
+        lambda x: x * listed.scale,
+        2,
+        (sets(listed, "scale", 5.0), 5),
+        (lambda: delattr(listed, "scale"), 2),
+        (sets(Listed, "scale", 3.0), 3),
+    )
     check(lambda x: x * Derived.scale, 2, (sets(Meta, "scale", 5.0), 5))
     check(lambda x: x * Derived.base, 3, (sets(Made, "base", 5.0), 5), (sets(Derived, "base", 6.0), 6))
     objects = np.array([2.0, Keyed(2.0), None], object)
-    check(lambda x: x * objects[0] * objects[1].scale, 4, (puts(objects, 0, 5.0), 10), (sets(objects[1], "scale", 3.0), 15))
+    check(
+        lambda x: x * objects[0] * objects[1].scale,
+        4,
+        (puts(objects, 0, 5.0), 10),
+        (sets(objects[1], "scale", 3.0), 15),
+    )
     masked = np.ma.array([2.0, 3.0], mask=[False, True])
-    check(lambda x: x * float(masked.sum()), 2, (lambda: setattr(masked, "mask", [True, False]), 3), (puts(masked, 1, 5.0), 5), (lambda: masked.__setitem__(0, 1.0), 6))
+    check(
+        lambda x: x * float(masked.sum()),
+        2,
+        (lambda: setattr(masked, "mask", [True, False]), 3),
+        (puts(masked, 1, 5.0), 5),
+        (lambda: masked.__setitem__(0, 1.0), 6),
+    )
     queue = collections.deque([2.0, Keyed(2.0)])
-    check(lambda x: x * queue[0] * queue[-1].scale, 4, (puts(queue, 0, 5.0), 10), (sets(queue[1], "scale", 3.0), 15), (lambda: queue.append(Keyed(1.0)), 5))
+    check(
+        lambda x: x * queue[0] * queue[-1].scale,
+        4,
+        (puts(queue, 0, 5.0), 10),
+        (sets(queue[1], "scale", 3.0), 15),
+        (lambda: queue.append(Keyed(1.0)), 5),
+    )
     proxy, view, pairs = types.MappingProxyType(named), named.values(), named.items()
     check(lambda x: x * proxy["a"], 2, (puts(named, "a", 5.0), 5))
     check(lambda x: x * sum(view), 5, (puts(named, "b", 6.0), 11))
@@ -418,7 +521,9 @@ def test_objects_of_many_types_are_seen():
     missing = collections.defaultdict(lambda: 2.0, a=1.0)
     check(lambda x: x * missing["b"] * missing["a"], 2, (puts(missing, "b", 5.0), 5))
     missing.pop("b")
-    check(lambda x: x * missing["b"], 2, (lambda: (missing.pop("b"), setattr(missing, "default_factory", lambda: 7.0)), 7))
+    check(
+        lambda x: x * missing["b"], 2, (lambda: (missing.pop("b"), setattr(missing, "default_factory", lambda: 7.0)), 7)
+    )
     polynomial, mapped = np.poly1d([2.0, 0.0]), np.vectorize(lambda a: a * 2.0)
     check(lambda x: x * float(polynomial(1.0)), 2, (puts(polynomial.coeffs, 0, 5.0), 5))
     check(lambda x: x * float(mapped(1.0)), 2, (sets(mapped, "pyfunc", lambda a: a * 5.0), 5))
@@ -455,16 +560,38 @@ class Prefixed:
 
 def test_what_a_class_finds_in_its_own_ways_is_seen():
     over, prefixed = Over(), Prefixed()
-    check(lambda x: over.apply(x), 2, (sets(Base, "apply", lambda self, x: x * 7), 7), (sets(Over, "apply", lambda self, x: x * 8), 8))
+    check(
+        lambda x: over.apply(x),
+        2,
+        (sets(Base, "apply", lambda self, x: x * 7), 7),
+        (sets(Over, "apply", lambda self, x: x * 8), 8),
+    )
     check(lambda x: Base.apply(over, x), 7, (sets(Base, "apply", lambda self, x: x * 9), 9))
     check(lambda x: x * prefixed.k, 2, (sets(prefixed, "own_k", 5.0), 5))
     chosen = types.SimpleNamespace(name="left", left=2.0, right=3.0)
-    check(lambda x: x * getattr(chosen, chosen.name), 2, (sets(chosen, "name", "right"), 3), (sets(chosen, "right", 5.0), 5))
+    check(
+        lambda x: x * getattr(chosen, chosen.name),
+        2,
+        (sets(chosen, "name", "right"), 3),
+        (sets(chosen, "right", 5.0), 5),
+    )
     made = types.ModuleType("made")
     made.left, made.right = array(2.0), array(3.0)
-    check(lambda x: x * getattr(made, chosen.name), 3, (lambda: made.right.fill(5.0), 5), (sets(chosen, "name", "left"), 2), (lambda: made.left.fill(6.0), 6))
+    check(
+        lambda x: x * getattr(made, chosen.name),
+        3,
+        (lambda: made.right.fill(5.0), 5),
+        (sets(chosen, "name", "left"), 2),
+        (lambda: made.left.fill(6.0), 6),
+    )
     plain = Keyed("left")
-    check(lambda x: x * getattr(made, plain.scale), 6, (lambda: made.left.fill(7.0), 7), (sets(plain, "scale", "right"), 5), (lambda: made.right.fill(8.0), 8))
+    check(
+        lambda x: x * getattr(made, plain.scale),
+        6,
+        (lambda: made.left.fill(7.0), 7),
+        (sets(plain, "scale", "right"), 5),
+        (lambda: made.right.fill(8.0), 8),
+    )
 
 
 def test_a_name_of_the_user_among_the_builtins_is_seen(monkeypatch):
@@ -552,5 +679,14 @@ f(np.ones(2, np.float32))
 print(f._latest.captured.texts)
 """
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kz.__path__[0]).parent)}
-    seen = {subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**environment, "PYTHONHASHSEED": seed}).stdout for seed in "123"}
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**environment, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in "123"
+    }
     assert len(seen) == 1 and "conf" in next(iter(seen))

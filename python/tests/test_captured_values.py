@@ -90,9 +90,27 @@ Pair = collections.namedtuple("Pair", "a b")
 
 def _cases():
     """By name: a function, the factor it multiplies by, and changes of what it captured with the factor that a fresh trace gives then."""
-    numbers, words, arrays, config, plain, nested = [2.0, 3.0], {"a": 2.0}, np.full(6, 2.0, np.float32), Config(), Plain(), {"x": [Config(inner=(1.0, [2.0]))]}
-    slots, space, chosen, pair, unit = Slots(2.0), types.SimpleNamespace(scale=2.0), {2.0}, [Pair(1.0, 2.0)], [np.float32(2)]
-    deep, choice, ordered, partial = Config(inner=Config(inner=Config(2.0))), Plain(color=Color.RED), collections.OrderedDict(a=2.0, b=3.0), None
+    numbers, words, arrays, config, plain, nested = (
+        [2.0, 3.0],
+        {"a": 2.0},
+        np.full(6, 2.0, np.float32),
+        Config(),
+        Plain(),
+        {"x": [Config(inner=(1.0, [2.0]))]},
+    )
+    slots, space, chosen, pair, unit = (
+        Slots(2.0),
+        types.SimpleNamespace(scale=2.0),
+        {2.0},
+        [Pair(1.0, 2.0)],
+        [np.float32(2)],
+    )
+    deep, choice, ordered, partial = (
+        Config(inner=Config(inner=Config(2.0))),
+        Plain(color=Color.RED),
+        collections.OrderedDict(a=2.0, b=3.0),
+        None,
+    )
 
     def scaled(x, factor, *, more=0.0):
         return x * (factor + more)
@@ -112,33 +130,103 @@ def _cases():
 
     return {
         "an item of a list": (lambda x: x * numbers[1], 3, (item(numbers, 1, 5.0), 5), (item(numbers, 1, 3.0), 3)),
-        "the length of a list": (lambda x: x * len(numbers), 2, (lambda: numbers.append(1.0), 3), (lambda: numbers.pop(), 2)),
+        "the length of a list": (
+            lambda x: x * len(numbers),
+            2,
+            (lambda: numbers.append(1.0), 3),
+            (lambda: numbers.pop(), 2),
+        ),
         "an item of a dict": (lambda x: x * words["a"], 2, (item(words, "a", 5.0), 5)),
         "keys of a dict": (lambda x: x * len(words), 1, (item(words, "b", 5.0), 2)),
         "the order of a dict": (lambda x: x * next(iter(ordered.values())), 2, (lambda: ordered.move_to_end("a"), 3)),
-        "an array written in place": (lambda x: x * arrays, 2, (item(arrays, slice(None), 5.0), 5), (item(arrays, slice(None), 6.0), 6), (item(arrays, slice(None), 2.0), 2)),
+        "an array written in place": (
+            lambda x: x * arrays,
+            2,
+            (item(arrays, slice(None), 5.0), 5),
+            (item(arrays, slice(None), 6.0), 6),
+            (item(arrays, slice(None), 2.0), 2),
+        ),
         "an array read as a number": (lambda x: x * float(unit[0]), 2, (item(unit, 0, np.float32(4)), 4)),
-        "a mean of an array": (lambda x: x * float(arrays.mean()), 2, (item(arrays, slice(None), 3.0), 3), (item(arrays, slice(None), 4.0), 4)),
-        "a branch on an array": (lambda x: x * (7 if arrays[0] > 4 else 1), 1, (item(arrays, slice(None), 5.0), 7), (item(arrays, slice(None), 4.0), 1)),
+        "a mean of an array": (
+            lambda x: x * float(arrays.mean()),
+            2,
+            (item(arrays, slice(None), 3.0), 3),
+            (item(arrays, slice(None), 4.0), 4),
+        ),
+        "a branch on an array": (
+            lambda x: x * (7 if arrays[0] > 4 else 1),
+            1,
+            (item(arrays, slice(None), 5.0), 7),
+            (item(arrays, slice(None), 4.0), 1),
+        ),
         "a field of a dataclass": (lambda x: x * config.scale, 2, (set_(config, "scale", 5.0), 5)),
-        "an attribute of an object": (lambda x: x * plain.scale, 2, (set_(plain, "scale", 5.0), 5), (lambda: delattr(plain, "scale"), 2), (set_(Plain, "scale", 3.0), 3),
-                                      (set_(Plain, "scale", 2.0), 2)),
-        "in each other": (lambda x: x * nested["x"][0].inner[1][0], 2, (item(nested["x"][0].inner[1], 0, 5.0), 5), (item(nested["x"], 0, Config(inner=(1, [7]))), 7)),
-        "objects in objects": (lambda x: x * deep.inner.inner.scale if False else x * deep.inner.inner.scale, 2, (set_(deep.inner.inner, "scale", 5.0), 5)),
+        "an attribute of an object": (
+            lambda x: x * plain.scale,
+            2,
+            (set_(plain, "scale", 5.0), 5),
+            (lambda: delattr(plain, "scale"), 2),
+            (set_(Plain, "scale", 3.0), 3),
+            (set_(Plain, "scale", 2.0), 2),
+        ),
+        "in each other": (
+            lambda x: x * nested["x"][0].inner[1][0],
+            2,
+            (item(nested["x"][0].inner[1], 0, 5.0), 5),
+            (item(nested["x"], 0, Config(inner=(1, [7]))), 7),
+        ),
+        "objects in objects": (
+            lambda x: x * deep.inner.inner.scale if False else x * deep.inner.inner.scale,
+            2,
+            (set_(deep.inner.inner, "scale", 5.0), 5),
+        ),
         "slots": (lambda x: x * slots.scale, 2, (set_(slots, "scale", 5.0), 5)),
         "a namespace": (lambda x: x * space.scale, 2, (set_(space, "scale", 5.0), 5)),
         "a set": (lambda x: x * sum(chosen), 2, (lambda: chosen.add(4.0), 6)),
         "a named tuple": (lambda x: x * pair[0].b, 2, (item(pair, 0, Pair(1.0, 5.0)), 5)),
         "a member of an enumeration": (lambda x: x * choice.color.value, 1, (set_(choice, "color", Color.BLUE), 2)),
-        "a partial": (lambda x: keep[0](x), 2, (item(partial.keywords, "factor", 5.0), 5), (item(partial.keywords, "more", 1.0), 6)),
+        "a partial": (
+            lambda x: keep[0](x),
+            2,
+            (item(partial.keywords, "factor", 5.0), 5),
+            (item(partial.keywords, "more", 1.0), 6),
+        ),
         "a function in a dict": (lambda x: holder["f"](x), 2, (item(holder, "f", lambda x: x * 5.0), 5)),
         "a default": (lambda x: default(x), 2, (set_(default, "__defaults__", (5.0,)), 5)),
-        "code that was replaced": (lambda x: default(x, 2.0), 2, (set_(default, "__code__", (lambda x, factor=2.0: x * factor * 2).__code__), 4)),
-        "a name that is looked up": (lambda x: x * getattr(space, "_scale"[int(len(words) > 0):]), 2, (set_(space, "scale", 6.0), 6)),
-        "an attribute that comes": (lambda x: x * (5 if hasattr(config, "l" + str(words and "ate")) else 1), 1, (set_(config, "late", True), 5)),
-        "a bound method": (method.twice, 2, (set_(method, "scale", 5.0), 5), (set_(method, "apply", lambda x: x * 9), 9)),
-        "a partial of a bound method": (functools.partial(method.twice), 2, (set_(method, "apply", lambda x: x * 9), 9), (lambda: delattr(method, "apply"), 2), (set_(method, "scale", 4.0), 4)),
-        "an int": (lambda x: x * box["n"], 2, (item(box, "n", 3), 3), (item(box, "n", True), 1), (item(box, "n", 3.0), 3)),
+        "code that was replaced": (
+            lambda x: default(x, 2.0),
+            2,
+            (set_(default, "__code__", (lambda x, factor=2.0: x * factor * 2).__code__), 4),
+        ),
+        "a name that is looked up": (
+            lambda x: x * getattr(space, "_scale"[int(len(words) > 0) :]),
+            2,
+            (set_(space, "scale", 6.0), 6),
+        ),
+        "an attribute that comes": (
+            lambda x: x * (5 if hasattr(config, "l" + str(words and "ate")) else 1),
+            1,
+            (set_(config, "late", True), 5),
+        ),
+        "a bound method": (
+            method.twice,
+            2,
+            (set_(method, "scale", 5.0), 5),
+            (set_(method, "apply", lambda x: x * 9), 9),
+        ),
+        "a partial of a bound method": (
+            functools.partial(method.twice),
+            2,
+            (set_(method, "apply", lambda x: x * 9), 9),
+            (lambda: delattr(method, "apply"), 2),
+            (set_(method, "scale", 4.0), 4),
+        ),
+        "an int": (
+            lambda x: x * box["n"],
+            2,
+            (item(box, "n", 3), 3),
+            (item(box, "n", True), 1),
+            (item(box, "n", 3.0), 3),
+        ),
     }
 
 
@@ -157,7 +245,13 @@ def test_globals_and_what_they_hold_are_seen():
     f = kz.compile(lambda x: x * s + items[1] + table["a"] + box.scale + here.s)
     expect = lambda: s + items[1] + table["a"] + box.scale + s  # noqa: E731
     assert float(f(ONE)[0]) == expect()
-    for change in (lambda: put(s=3.0), lambda: items.__setitem__(1, 7.0), lambda: table.update(a=9.0), lambda: setattr(box, "scale", 4.0), lambda: put(items=[1.0, 1.0])):
+    for change in (
+        lambda: put(s=3.0),
+        lambda: items.__setitem__(1, 7.0),
+        lambda: table.update(a=9.0),
+        lambda: setattr(box, "scale", 4.0),
+        lambda: put(items=[1.0, 1.0]),
+    ):
         change()
         assert float(f(ONE)[0]) == expect()
 
@@ -184,11 +278,20 @@ class Net(nn.Module):
         return self.drop(self.fc(x))
 
 
-@pytest.mark.parametrize("hold", [
-    lambda net: Plain(net=net, apply=lambda x: net(x)).twice, lambda net: functools.partial(lambda net, x: net(x), net), lambda net: (lambda x: {"m": net}["m"](x)),
-    lambda net: (lambda x, held={"m": [net]}: held["m"][0](x)), lambda net: (lambda x, held=Config(inner=net): held.inner(x)), lambda net: net, lambda net: net.forward,
-    lambda net: kz.compile(net), lambda net: (lambda x, held=Plain(net=net): held.net(x)),
-])
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda net: Plain(net=net, apply=lambda x: net(x)).twice,
+        lambda net: functools.partial(lambda net, x: net(x), net),
+        lambda net: lambda x: {"m": net}["m"](x),
+        lambda net: lambda x, held={"m": [net]}: held["m"][0](x),
+        lambda net: lambda x, held=Config(inner=net): held.inner(x),
+        lambda net: net,
+        lambda net: net.forward,
+        lambda net: kz.compile(net),
+        lambda net: lambda x, held=Plain(net=net): held.net(x),
+    ],
+)
 def test_eval_reaches_modules_wherever_they_are_held(hold):
     net = Net()
     f = kz.compile(hold(net))
@@ -308,7 +411,10 @@ def test_what_the_trace_writes_is_no_guard_and_a_tensor_of_it_is_an_error():
         state.seen = x * 3
         return x
 
-    with pytest.raises(kz.UserError, match=r"'g' left a tensor of its program, f32\[6\], in .*seen.*Return it.*\n  at test_captured_values.py:\d+"):
+    with pytest.raises(
+        kz.UserError,
+        match=r"'g' left a tensor of its program, f32\[6\], in .*seen.*Return it.*\n  at test_captured_values.py:\d+",
+    ):
         g(ONE)
     kept = []
     with pytest.raises(kz.UserError, match="'kept'"):
@@ -325,7 +431,9 @@ def test_a_container_of_too_many_items_is_an_error_that_says_what_to_do():
     words.pop()
     assert float(kz.compile(lambda x: x * words[5])(ONE)[0]) == 5
     unread = Plain(history=list(range(5000)))
-    assert float(kz.compile(lambda x: x * unread.scale)(ONE)[0]) == 2, "what no traced function mentions is not looked at"
+    assert float(kz.compile(lambda x: x * unread.scale)(ONE)[0]) == 2, (
+        "what no traced function mentions is not looked at"
+    )
 
 
 def test_a_large_attribute_is_an_error_where_the_trace_reads_it_alone():
@@ -346,11 +454,21 @@ def test_a_large_attribute_is_an_error_where_the_trace_reads_it_alone():
     assert float(f(ONE)[0]) == 6 and f.signatures() == 1, "what no trace reads is not compared"
     small.words[1], large.scale = 4.0, 3.0
     assert float(f(ONE)[0]) == 12
-    for run in (lambda x: large.count(x), large.count, lambda x: large.first(x, "words"), lambda x: x * hasattr(large, "words")):
+    for run in (
+        lambda x: large.count(x),
+        large.count,
+        lambda x: large.first(x, "words"),
+        lambda x: x * hasattr(large, "words"),
+    ):
         for _ in range(2):
-            with pytest.raises(kz.UserError, match="a compiled function reads .*words, a list of 5,001 items, .*as an argument.*NumPy array"):
+            with pytest.raises(
+                kz.UserError,
+                match="a compiled function reads .*words, a list of 5,001 items, .*as an argument.*NumPy array",
+            ):
                 kz.compile(run)(ONE)
-    assert "words" not in vars(Reader) and large.words[1] == 1 and Reader([7.0]).words == [7.0], "nothing is left in the class"
+    assert "words" not in vars(Reader) and large.words[1] == 1 and Reader([7.0]).words == [7.0], (
+        "nothing is left in the class"
+    )
 
     def other_thread_reads(x):
         seen = []
@@ -405,7 +523,11 @@ def test_many_retraces_are_told_with_what_changed():
             f(ONE)
             assert len(said) == (i == 5)
     text = str(said[0].message)
-    assert "function 'f' (test_captured_values.py:" in text and "traced again 5 times" in text and "global 's' was '4' and is '5'" in text
+    assert (
+        "function 'f' (test_captured_values.py:" in text
+        and "traced again 5 times" in text
+        and "global 's' was '4' and is '5'" in text
+    )
     assert said[0].filename == __file__
 
 
@@ -552,7 +674,15 @@ for i in range(6):
     out.append(float(f(x).numpy()[0, 0]))
 print(out, f.signatures())
 """
-    words = [pathlib.Path(kz.__path__[0]).parents[1] / "tools" / "karez", "run", "-n", "2", sys.executable, "-c", program]
+    words = [
+        pathlib.Path(kz.__path__[0]).parents[1] / "tools" / "karez",
+        "run",
+        "-n",
+        "2",
+        sys.executable,
+        "-c",
+        program,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kz.__path__[0]).parent), "KAREZ_LINK": link}
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment)
     expected = f"{[float(i * (i + 1)) for i in range(4)] + [float((i + 1) * (i + 1)) for i in (4, 5)]} "

@@ -75,9 +75,13 @@ def test_no_hint_leads_to_another_model(saved):
     path, want = saved
     net = Net()
     for extra in (False, True):
-        with pytest.raises(kz.NameError, match=r"it has bn\.num_batches_tracked, bn\.running_mean, bn\.running_var, ") as caught:
+        with pytest.raises(
+            kz.NameError, match=r"it has bn\.num_batches_tracked, bn\.running_mean, bn\.running_var, "
+        ) as caught:
             kz.load(path, net.parameters(), extra=extra)
-        assert "kz.load(path, net, extra=True) takes a module's running statistics with its parameters" in str(caught.value)
+        assert "kz.load(path, net, extra=True) takes a module's running statistics with its parameters" in str(
+            caught.value
+        )
         assert "{" not in str(caught.value), "a hint is in Python"
     kz.load(path, net, extra=True)  # as the hint says
     assert np.array_equal(answers(net), want)
@@ -106,7 +110,9 @@ def test_a_wrong_name_or_shape_is_told_at_the_load(saved):
 
     net = Renamed()
     net.parameters()
-    with pytest.raises(kz.NameError, match=r"it has no tensor for last\.\w+, and nobody is called fc\.\w+, of the same shape\. ") as caught:
+    with pytest.raises(
+        kz.NameError, match=r"it has no tensor for last\.\w+, and nobody is called fc\.\w+, of the same shape\. "
+    ) as caught:
         kz.load(path)
     assert "names={theirs: ours} maps names; with missing=True what is missing" in str(caught.value)
     assert kz.load(path, names={"fc.*": "last.*", "*.*.fc.*": ""}) == (17, {"epoch": "1"})
@@ -160,8 +166,12 @@ def test_other_tools_read_and_write_the_files(saved, tmp_path):
     with safe_open(path, "numpy") as file:
         notes = file.metadata()
     assert notes["karez.position"] == "17" and notes["epoch"] == "1"
-    files.save_file({name: -value for name, value in tensors.items() if value.dtype == np.float32}, other, metadata=notes)
-    with pytest.raises(kz.DataError, match="the header does not fit its checksum: the file is damaged, or another program rewrote it"):
+    files.save_file(
+        {name: -value for name, value in tensors.items() if value.dtype == np.float32}, other, metadata=notes
+    )
+    with pytest.raises(
+        kz.DataError, match="the header does not fit its checksum: the file is damaged, or another program rewrote it"
+    ):
         kz.load(other)
 
 
@@ -178,7 +188,10 @@ while True:
 def test_what_killed_saves_leave_goes_with_the_next_save(tmp_path):
     path = tmp_path / "c.safetensors"
     for _ in range(2):
-        run = subprocess.Popen([sys.executable, "-c", f"path = {str(path)!r}\n" + KILLED], env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+        run = subprocess.Popen(
+            [sys.executable, "-c", f"path = {str(path)!r}\n" + KILLED],
+            env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])},
+        )
         until, aside = time.monotonic() + 120, []
         while not aside:
             assert run.poll() is None and time.monotonic() < until
@@ -191,7 +204,9 @@ def test_what_killed_saves_leave_goes_with_the_next_save(tmp_path):
         other = nn.Parameter([1.0], name="v")
         kz.compile(lambda: other * 1)().wait()
         kz.save(path)
-        assert [name for name in os.listdir(tmp_path) if ".writing-" in name] == aside, "who still writes keeps its file"
+        assert [name for name in os.listdir(tmp_path) if ".writing-" in name] == aside, (
+            "who still writes keeps its file"
+        )
         run.kill()
         run.wait()
         kz.save(path)
@@ -204,18 +219,30 @@ def test_what_comes_before_the_first_mesh_fixes_no_number_of_devices(first, save
     path, _ = saved
     kz.worlds._end()
     net = Net()
-    what = {"print": lambda: repr(kz.tensor([1.0]) + 1), "load": lambda: kz.load(path), "read": lambda: net.fc.weight.numpy() if net.parameters() else None,
-            "state": net.state_dict, "seed": lambda: kz.world().seed(3), "rank": kz.rank}[first]
+    what = {
+        "print": lambda: repr(kz.tensor([1.0]) + 1),
+        "load": lambda: kz.load(path),
+        "read": lambda: net.fc.weight.numpy() if net.parameters() else None,
+        "state": net.state_dict,
+        "seed": lambda: kz.world().seed(3),
+        "rank": kz.rank,
+    }[first]
     what()
     step = kz.compile(lambda x: net(kz.with_layout(x, "data")), mesh=kz.Mesh(data=2))
     assert step(X).shape == (8, 4)
-    with pytest.raises(kz.DeviceError, match=r"mesh\(data=4\) takes 4 devices, but the world has 2; karez.init\(devices=4\) before the first mesh"):
+    with pytest.raises(
+        kz.DeviceError,
+        match=r"mesh\(data=4\) takes 4 devices, but the world has 2; karez.init\(devices=4\) before the first mesh",
+    ):
         kz.Mesh(data=4)
 
 
 def test_init_after_the_first_value_still_says_how_many_devices():
     assert float(kz.tensor([2.0]) + 1) == 3
-    with pytest.raises(kz.UserError, match="which the first value that was computed, read, saved or loaded has made; it takes no more than"):
+    with pytest.raises(
+        kz.UserError,
+        match="which the first value that was computed, read, saved or loaded has made; it takes no more than",
+    ):
         kz.init(devices=4, team=2)
     kz.init(devices=4, seed=3)
     assert kz.Mesh(data=4).size == 4
@@ -263,9 +290,14 @@ def test_one_of_two_models_of_one_class_is_told_apart_by_names_alone(tmp_path):
     kz.save(tmp_path / "c")
     expected = np.asarray(second(kz.tensor(x)))
     _, second = twins()
-    with pytest.raises(kz.NameError, match=r'1 variable is called .a.(bias|weight)., the file has 2 \("a..*", "a..*#1"\): which is which cannot be told'):
+    with pytest.raises(
+        kz.NameError,
+        match=r'1 variable is called .a.(bias|weight)., the file has 2 \("a..*", "a..*#1"\): which is which cannot be told',
+    ):
         kz.load(tmp_path / "c", second, extra=True)
-    kz.load(tmp_path / "c", second, names={"a.weight": "", "a.bias": "", "a.weight#1": "a.weight", "a.bias#1": "a.bias"})
+    kz.load(
+        tmp_path / "c", second, names={"a.weight": "", "a.bias": "", "a.weight#1": "a.weight", "a.bias#1": "a.bias"}
+    )
     np.testing.assert_array_equal(np.asarray(second(kz.tensor(x))), expected)
 
 
@@ -277,7 +309,9 @@ def test_a_model_that_was_made_elsewhere_is_refused_what_several_are_called(tmp_
     twins()
     late = Twin()  # the third
     kz.load(tmp_path / "c")
-    with pytest.raises(kz.NameError, match="has several of this name, made at other places of the program that saved them"):
+    with pytest.raises(
+        kz.NameError, match="has several of this name, made at other places of the program that saved them"
+    ):
         late(kz.tensor(x)).numpy()
 
 
@@ -313,7 +347,11 @@ print("fine")
     run = ranks(program)
     out, _ = run.communicate(timeout=100)
     assert run.returncode == 0 and out.count("fine") == 2 and "no error" not in out, out
-    assert out.count("0 UserError rank 0 asks for a load") == 2 and "1 DataError" in out and out.count("ranks 0 and 1 differ in a load") == 2, out
+    assert (
+        out.count("0 UserError rank 0 asks for a load") == 2
+        and "1 DataError" in out
+        and out.count("ranks 0 and 1 differ in a load") == 2
+    ), out
 
 
 @pytest.mark.parametrize("first", ["net", "target"])

@@ -44,11 +44,20 @@ def losses(steps=10, dtype=kz.float32, mesh="", **options):
 RULES = {"fc1": P("model"), "fc2.weight": [B, S(1)]}
 
 
-@pytest.mark.parametrize("mesh, options", [
-    ("data=4", {}), ("model=4", {}), ("data=2,model=2", {}), ("data=2,model=2", {"rules": RULES}), ("data=2", {"remat": ["fc1"]}),
-    ("stage=2", {"placements": {"fc1": 0, "fc2": 1}, "microbatches": 13}), ("stage=1", {"placements": {"fc1": 0, "fc2": 0}, "microbatches": 13}),
-    ("stage=1,data=2", {"placements": {"fc1": 0}}), ("data=2", {"check_nan": True, "off": ["fuse"]}),
-])
+@pytest.mark.parametrize(
+    "mesh, options",
+    [
+        ("data=4", {}),
+        ("model=4", {}),
+        ("data=2,model=2", {}),
+        ("data=2,model=2", {"rules": RULES}),
+        ("data=2", {"remat": ["fc1"]}),
+        ("stage=2", {"placements": {"fc1": 0, "fc2": 1}, "microbatches": 13}),
+        ("stage=1", {"placements": {"fc1": 0, "fc2": 0}, "microbatches": 13}),
+        ("stage=1,data=2", {"placements": {"fc1": 0}}),
+        ("data=2", {"check_nan": True, "off": ["fuse"]}),
+    ],
+)
 def test_training_is_the_same_on_every_mesh(mesh, options):
     one, many = losses(dtype=kz.float64), losses(dtype=kz.float64, mesh=mesh, **options)
     assert one[-1] < one[0]
@@ -87,9 +96,13 @@ def test_rules_lay_parameters_by_dimension_or_by_axis():
     net = Net()
     f = kz.compile(net, mesh=kz.Mesh(data=2, model=2), rules=RULES | {"fc2.bias": P("data+model")})
     f(X).wait()
-    assert "f32[8@model, 6] in \"fc1\"" in f.plan or "f32[8@model, 6]" in f.summary() + f.plan
-    for rules, text in [({"fc9": P("model")}, "fc9"), ({"fc1": P("modle")}, "modle"), ({"fc1": [S(0)]}, "1 entries, one for each axis of the mesh; it has 2: data, model"),
-                        ({"fc1": "model"}, "is no layout")]:
+    assert 'f32[8@model, 6] in "fc1"' in f.plan or "f32[8@model, 6]" in f.summary() + f.plan
+    for rules, text in [
+        ({"fc9": P("model")}, "fc9"),
+        ({"fc1": P("modle")}, "modle"),
+        ({"fc1": [S(0)]}, "1 entries, one for each axis of the mesh; it has 2: data, model"),
+        ({"fc1": "model"}, "is no layout"),
+    ]:
         with pytest.raises(kz.Error, match=text):
             kz.compile(Net(), mesh=kz.Mesh(data=2, model=2), rules=rules)(X)
 
@@ -111,7 +124,10 @@ def test_arguments_and_results_may_be_nested():
 def test_a_result_is_an_argument_without_a_trip_over_the_host():
     kz.init(devices=2)
     split = kz.compile(lambda x: kz.with_layout(x * 2, None, "data"), mesh="data=2")(X)
-    assert repr(split).startswith("Tensor(f32[13, 6@data], [[") and [part.shape for part in split._local()] == [(13, 3), (13, 3)]
+    assert repr(split).startswith("Tensor(f32[13, 6@data], [[") and [part.shape for part in split._local()] == [
+        (13, 3),
+        (13, 3),
+    ]
     np.testing.assert_allclose(kz.compile(lambda x: x + 1, mesh="data=2")(split).numpy(), X * 2 + 1)
 
 
@@ -124,7 +140,9 @@ def test_what_is_passed_is_copied_before_the_call_returns():
     assert [float(r.numpy().mean()) for r in results] == [2 * i for i in range(20)]
 
 
-@pytest.mark.parametrize("x", [X.T, X[::2], X[:, ::-1], np.asfortranarray(X), X[3], np.float64(3), np.array(True), X.reshape(13, 1, 6)[:, 0]])
+@pytest.mark.parametrize(
+    "x", [X.T, X[::2], X[:, ::-1], np.asfortranarray(X), X[3], np.float64(3), np.array(True), X.reshape(13, 1, 6)[:, 0]]
+)
 def test_any_strides_of_numpy_arrive(x):
     np.testing.assert_array_equal(kz.compile(lambda a: a.reshape(a.shape))(x).numpy(), x)
 
@@ -237,14 +255,22 @@ def test_value_and_grad():
     assert (float(value), float(da), float(db)) == (45, 30, 9)
 
 
-@pytest.mark.parametrize("make, numpy_step", [
-    (lambda p: kz.optim.SGD(p, lr=0.1), lambda w, g, s: w - 0.1 * g),
-    (lambda p: kz.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
-     lambda w, g, s: w - 0.1 * moment(s, g + 0.1 * w)),
-    (lambda p: kz.optim.Adam(p, lr=0.1), lambda w, g, s: w - 0.1 * adam(s, g)),
-    (lambda p: kz.optim.AdamW(p, lr=0.1, betas=(0.8, 0.99), weight_decay=0.2), lambda w, g, s: w - 0.1 * (adam(s, g, 0.8, 0.99) + 0.2 * w)),
-    (lambda p: kz.optim.RMSprop(p, lr=0.1, alpha=0.9), lambda w, g, s: w - 0.1 * rms(s, g)),
-])
+@pytest.mark.parametrize(
+    "make, numpy_step",
+    [
+        (lambda p: kz.optim.SGD(p, lr=0.1), lambda w, g, s: w - 0.1 * g),
+        (
+            lambda p: kz.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+            lambda w, g, s: w - 0.1 * moment(s, g + 0.1 * w),
+        ),
+        (lambda p: kz.optim.Adam(p, lr=0.1), lambda w, g, s: w - 0.1 * adam(s, g)),
+        (
+            lambda p: kz.optim.AdamW(p, lr=0.1, betas=(0.8, 0.99), weight_decay=0.2),
+            lambda w, g, s: w - 0.1 * (adam(s, g, 0.8, 0.99) + 0.2 * w),
+        ),
+        (lambda p: kz.optim.RMSprop(p, lr=0.1, alpha=0.9), lambda w, g, s: w - 0.1 * rms(s, g)),
+    ],
+)
 def test_optimisers_are_their_formulas(make, numpy_step):
     w = nn.Parameter([1.0, -2.0], name="w")
     opt = make([w])
@@ -292,7 +318,10 @@ def test_the_rate_changes_between_calls_and_compiles_nothing():
         opt.lr = schedule(i)
         step()
     assert float(w) == -(1 + 0.75 + 0.5 + 0.25) and step.signatures() == 1
-    assert kz.optim.cosine_schedule(2.0, total=10, warmup=2, least=1.0)(2) == 2.0 and kz.optim.step_schedule(1.0, every=3, factor=0.5)(7) == 0.25
+    assert (
+        kz.optim.cosine_schedule(2.0, total=10, warmup=2, least=1.0)(2) == 2.0
+        and kz.optim.step_schedule(1.0, every=3, factor=0.5)(7) == 0.25
+    )
 
 
 def test_gradients_are_clipped_by_their_norm_together():
@@ -331,13 +360,21 @@ def test_a_plan_can_be_asked_about_and_made_ahead():
     with pytest.raises(kz.UserError, match="has no plan before its first call"):
         f.summary()
     f.compile(X)
-    assert "actors" in f.summary() and f.plan.startswith("plan ") and "matmul" in f.graph and f.peak_bytes > 0 and f.shard_report
+    assert (
+        "actors" in f.summary()
+        and f.plan.startswith("plan ")
+        and "matmul" in f.graph
+        and f.peak_bytes > 0
+        and f.shard_report
+    )
     assert 0 < f.predicted_seconds < 1 and "\ncosts: " in f.summary()
-    assert "in \"fc1\" at \"test_compile.py:" in f.graph
+    assert 'in "fc1" at "test_compile.py:' in f.graph
     assert f.signatures() == 1
     f(X).wait()
     assert f.signatures() == 1, "the call ran what was planned"
-    assert re.match(r"'fc1\.weight' on mesh\(data=2\), predicted for a launch", f.explain("fc1.weight")) and ", the choice; optimal" in f.explain("fc1.weight")
+    assert re.match(
+        r"'fc1\.weight' on mesh\(data=2\), predicted for a launch", f.explain("fc1.weight")
+    ) and ", the choice; optimal" in f.explain("fc1.weight")
     with pytest.raises(kz.UserError, match="no value, module or variable is called 'fc7.weight'; there are"):
         f.explain("fc7.weight")
 
@@ -434,12 +471,25 @@ def test_threads_may_call_at_once():
             np.testing.assert_allclose(out[i], X.sum() * i, rtol=1e-4)
 
 
-@pytest.mark.parametrize("look", [
-    lambda y: y.shape == (2, 3), lambda y: y.dtype is kz.float32, lambda y: y.numpy().sum() == 15, lambda y: float(y[1, 2]) == 5, lambda y: "f32[2, 3]" in repr(y),
-    lambda y: (y + y).numpy().sum() == 30, lambda y: np.from_dlpack(y).sum() == 15, lambda y: memoryview(y).shape == (2, 3), lambda y: len(y) == 2,
-    lambda y: float(kz.compile(lambda x: x.sum())(y)) == 15, lambda y: float(kz.where(y > 4, y, 0).sum()) == 5, lambda y: "f32" in str(kz.show(y)),
-    lambda y: kz.value_and_grad(lambda x: (x * x).sum())(y)[1].numpy().sum() == 30, lambda y: y._kind == "array",
-])
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda y: y.shape == (2, 3),
+        lambda y: y.dtype is kz.float32,
+        lambda y: y.numpy().sum() == 15,
+        lambda y: float(y[1, 2]) == 5,
+        lambda y: "f32[2, 3]" in repr(y),
+        lambda y: (y + y).numpy().sum() == 30,
+        lambda y: np.from_dlpack(y).sum() == 15,
+        lambda y: memoryview(y).shape == (2, 3),
+        lambda y: len(y) == 2,
+        lambda y: float(kz.compile(lambda x: x.sum())(y)) == 15,
+        lambda y: float(kz.where(y > 4, y, 0).sum()) == 5,
+        lambda y: "f32" in str(kz.show(y)),
+        lambda y: kz.value_and_grad(lambda x: (x * x).sum())(y)[1].numpy().sum() == 30,
+        lambda y: y._kind == "array",
+    ],
+)
 def test_a_result_is_a_tensor_however_it_is_first_looked_at(look):
     made = kz.compile(lambda x: (x * 1, [x * 2, x * 3]))(np.arange(6, dtype=np.float32).reshape(2, 3))
     assert look(made[0]) and look(made[0])

@@ -12,8 +12,11 @@ T, S, H, D = 96, 80, 4, 8  # a mask of more bytes than folding makes
 DRAW = np.random.default_rng(3)
 Q, K, V = (DRAW.normal(size=(4, H, n, D)).astype(np.float32) for n in (T, S, S))
 LAYOUTS = {
-    "the batch": ("data=2", ("data", None, None, None)), "heads": ("model=2", (None, "model", None, None)), "queries": ("model=2", (None, None, "model", None)),
-    "batch and queries": ("data=2,model=2", ("data", None, "model", None)), "queries in three": ("model=3", (None, None, "model", None)),
+    "the batch": ("data=2", ("data", None, None, None)),
+    "heads": ("model=2", (None, "model", None, None)),
+    "queries": ("model=2", (None, None, "model", None)),
+    "batch and queries": ("data=2,model=2", ("data", None, "model", None)),
+    "queries in three": ("model=3", (None, None, "model", None)),
 }
 
 
@@ -56,9 +59,16 @@ def test_values_made_at_load_are_equal_on_every_mesh_and_in_every_launch():
     place = np.arange(6000)
     wave = np.cos(place * 0.01) + np.exp(place * -0.001)
     for mesh, layout in ((None, None), ("data=2", "data"), ("data=3", "data"), ("a=2,b=2", "a+b")):
-        run = kz.compile(table if mesh is None else lambda x, layout=layout: kz.with_layout(table(kz.with_layout(x, layout)), layout), mesh=mesh)
+        run = kz.compile(
+            table
+            if mesh is None
+            else lambda x, layout=layout: kz.with_layout(table(kz.with_layout(x, layout)), layout),
+            mesh=mesh,
+        )
         for factor in (1.0, -2.0, 3.0):
-            np.testing.assert_allclose(run(np.full(6000, factor, np.float32)).numpy(), factor * wave + np.sin(wave), rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(
+                run(np.full(6000, factor, np.float32)).numpy(), factor * wave + np.sin(wave), rtol=1e-4, atol=1e-4
+            )
         assert not any("exp(" in line or "cos(" in line for line in lines(run.plan, "call")), run.plan
         assert any("exp(" in line for line in lines(run.plan, "setup")), run.plan
 
@@ -70,4 +80,6 @@ def test_triangles_and_identities_need_no_table_of_integers():
     for got, want in zip(run(x), (np.tril(x, 3), np.triu(x, -2), x + np.eye(n, dtype=np.float32))):
         np.testing.assert_array_equal(got.numpy(), want)
     held = sum(int(found) for found in re.findall(r"block b\d+: constant device 0 bytes (\d+)", run.plan))
-    assert held <= 2 * n * n + 4 * n * n + n * n + 16 * 8 * n + 4096, f"two masks of bool and an identity in f32, not {held} bytes"
+    assert held <= 2 * n * n + 4 * n * n + n * n + 16 * 8 * n + 4096, (
+        f"two masks of bool and an identity in f32, not {held} bytes"
+    )

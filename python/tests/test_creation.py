@@ -7,13 +7,26 @@ from test_debugging import ranks
 import karez as kz
 from karez import P
 
-MAKERS = [lambda **on: kz.zeros(5, 4, **on), lambda **on: kz.ones((5, 4), dtype=kz.bool_, **on), lambda **on: kz.full((5, 4), 7, **on),
-          lambda **on: kz.full((5, 4), 2**60 + 1, **on), lambda **on: kz.tensor(np.arange(20).reshape(5, 4), **on),
-          lambda **on: kz.tensor(np.ones((5, 4)), kz.bfloat16, **on).float()]
+MAKERS = [
+    lambda **on: kz.zeros(5, 4, **on),
+    lambda **on: kz.ones((5, 4), dtype=kz.bool_, **on),
+    lambda **on: kz.full((5, 4), 7, **on),
+    lambda **on: kz.full((5, 4), 2**60 + 1, **on),
+    lambda **on: kz.tensor(np.arange(20).reshape(5, 4), **on),
+    lambda **on: kz.tensor(np.ones((5, 4)), kz.bfloat16, **on).float(),
+]
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("axes, layout", [(dict(data=2), P("data", None)), (dict(data=2, model=2), P("data", "model")), (dict(data=2), None), (dict(data=1), P("data"))])
+@pytest.mark.parametrize(
+    "axes, layout",
+    [
+        (dict(data=2), P("data", None)),
+        (dict(data=2, model=2), P("data", "model")),
+        (dict(data=2), None),
+        (dict(data=1), P("data")),
+    ],
+)
 def test_a_tensor_is_made_where_it_shall_lie(make, axes, layout):
     mesh = kz.Mesh(**axes)
     made = make(mesh=mesh, layout=layout)
@@ -31,14 +44,26 @@ def test_ranges_and_random_numbers_too():
         whole = draw(6, 2).numpy()
         kz.seed(3)
         there = draw(6, 2, mesh=mesh, layout=P("data", None))
-        assert there.mesh == mesh and there.layout == P("data", None) and np.array_equal(there.numpy(), whole), "the same on every mesh"
+        assert there.mesh == mesh and there.layout == P("data", None) and np.array_equal(there.numpy(), whole), (
+            "the same on every mesh"
+        )
 
 
 # Answers of PyTorch 2.13.
-@pytest.mark.parametrize("bounds, dtype, kind, wanted", [
-    ((0.5, 3), kz.int32, "int32", [0, 1, 2]), ((0.5, 3, 1.5), kz.int32, "int32", [0, 1]), ((0, 3, 0.5), "int32", "int32", [0] * 6),
-    ((-0.5, 3.7), kz.int32, "int32", [0, 1, 2, 3, 4]), ((3.9, 0.2, -1.2), np.int32, "int32", [3, 2, 1, 0]), ((np.int32(3),), None, "int64", [0, 1, 2]),
-    ((0.5, 3, 1.5), kz.int64, "int64", [0, 1, 2]), ((-0.5, 3.7), np.int64, "int64", [0, 1, 2]), ((3.9, 0.2, -1.2), int, "int64", [3, 2, 1])])
+@pytest.mark.parametrize(
+    "bounds, dtype, kind, wanted",
+    [
+        ((0.5, 3), kz.int32, "int32", [0, 1, 2]),
+        ((0.5, 3, 1.5), kz.int32, "int32", [0, 1]),
+        ((0, 3, 0.5), "int32", "int32", [0] * 6),
+        ((-0.5, 3.7), kz.int32, "int32", [0, 1, 2, 3, 4]),
+        ((3.9, 0.2, -1.2), np.int32, "int32", [3, 2, 1, 0]),
+        ((np.int32(3),), None, "int64", [0, 1, 2]),
+        ((0.5, 3, 1.5), kz.int64, "int64", [0, 1, 2]),
+        ((-0.5, 3.7), np.int64, "int64", [0, 1, 2]),
+        ((3.9, 0.2, -1.2), int, "int64", [3, 2, 1]),
+    ],
+)
 def test_a_range_of_integers_drops_fractions(bounds, dtype, kind, wanted):
     made = kz.arange(*bounds, dtype=dtype).numpy()
     assert made.tolist() == wanted and made.dtype == kind
@@ -50,8 +75,16 @@ def test_a_range_of_fractions_is_rounded_once():
     np.testing.assert_array_equal(kz.arange(-3.3, 96.7, 0.1, dtype=kz.float64).numpy(), places * 0.1 - 3.3)
 
 
-@pytest.mark.parametrize("bounds, dtype, text", [((0, 3, 0.5), kz.int64, "arange: a step of 0"), ((2.1, 2.0), None, "arange: from 2.1 to 2.0 in steps of 1"),
-    ((float("nan"),), None, "arange: from 0 to nan"), ((0, 3, float("inf")), kz.int32, "in steps of inf"), ((0, float("inf")), None, "from 0 to inf")])
+@pytest.mark.parametrize(
+    "bounds, dtype, text",
+    [
+        ((0, 3, 0.5), kz.int64, "arange: a step of 0"),
+        ((2.1, 2.0), None, "arange: from 2.1 to 2.0 in steps of 1"),
+        ((float("nan"),), None, "arange: from 0 to nan"),
+        ((0, 3, float("inf")), kz.int32, "in steps of inf"),
+        ((0, float("inf")), None, "from 0 to inf"),
+    ],
+)
 def test_a_range_that_goes_nowhere_is_an_error(bounds, dtype, text):
     with pytest.raises(kz.UserError, match=text):
         kz.arange(*bounds, dtype=dtype)

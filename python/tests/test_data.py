@@ -38,11 +38,16 @@ def test_a_batch_is_found_by_its_number():
     np.testing.assert_array_equal(batches.at(0), next(iter(batches)))
 
 
-@pytest.mark.parametrize("make, text", [
-    (lambda: kz.data.Batches(), "Batches of 0 arrays"), (lambda: kz.data.Batches(X, batch=0), "0 rows each"),
-    (lambda: kz.data.Batches(X, Y[1:]), r"shapes \(25, 2\), \(24,\); all have as many rows"), (lambda: kz.data.Batches(X, batch=26), "there is not one"),
-    (lambda: kz.data.Batches(3), "all have as many rows"),
-])
+@pytest.mark.parametrize(
+    "make, text",
+    [
+        (lambda: kz.data.Batches(), "Batches of 0 arrays"),
+        (lambda: kz.data.Batches(X, batch=0), "0 rows each"),
+        (lambda: kz.data.Batches(X, Y[1:]), r"shapes \(25, 2\), \(24,\); all have as many rows"),
+        (lambda: kz.data.Batches(X, batch=26), "there is not one"),
+        (lambda: kz.data.Batches(3), "all have as many rows"),
+    ],
+)
 def test_what_makes_no_batches_is_refused(make, text):
     with pytest.raises(kz.Error, match=text):
         make()

@@ -48,9 +48,15 @@ def test_it_prints_on_meshes_in_modules_in_functions_within_and_outside(capsys):
     assert float(value) == 55 and capsys.readouterr().out == "mean 2.5\nsum 15.0\noutside 4\n"
 
 
-@pytest.mark.parametrize("words, text", [
-    (("{} {}", 1), "does not fit its arguments: tuple index out of range"), (("{x}",), "does not fit its arguments: 'x'"), (("{",), "does not fit"), ((3,), "a text with a {} for each value, not int"),
-])
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (("{} {}", 1), "does not fit its arguments: tuple index out of range"),
+        (("{x}",), "does not fit its arguments: 'x'"),
+        (("{",), "does not fit"),
+        ((3,), "a text with a {} for each value, not int"),
+    ],
+)
 def test_a_format_that_does_not_fit_is_an_error_where_it_is_written(words, text):
     for call in (lambda: kz.compile(lambda x: kz.debug.print(*words) or x)(X), lambda: kz.debug.print(*words)):
         with pytest.raises(kz.UserError, match=text.replace("{}", r"\{\}")):
@@ -74,7 +80,13 @@ def test_alone_an_object_is_what_all_would_get():
 def ranks(program, *words, count=2):
     root = os.path.dirname(os.path.dirname(kz.__path__[0]))
     command = [os.path.join(root, "tools", "karez"), "run", "-n", str(count), *words, sys.executable, "-c", program]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"PYTHONPATH": os.path.join(root, "python")})
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.path.join(root, "python")},
+    )
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -139,9 +151,22 @@ def start_by_hand(program, ranks):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    start = os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0]), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    return [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             env=start | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in ranks]
+    start = os.environ | {
+        "PYTHONPATH": os.path.dirname(kz.__path__[0]),
+        "WORLD_SIZE": "3",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=start | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in ranks
+    ]
 
 
 def test_a_rank_that_comes_twice_and_one_that_does_not_come_are_named():
@@ -158,9 +183,13 @@ except kz.PeerError as error:
     out = [process.communicate(timeout=60) for process in come]
     assert [process.returncode for process in come] == [75, 75, 75], out
     refused, waited = sorted((out[1][0], out[2][0]), key=lambda text: "is here already" not in text)
-    assert re.fullmatch(r"rank 1 of 3 from torchrun cannot join the others: rank 1 is here already: \S+, process \d+\n", refused), out
+    assert re.fullmatch(
+        r"rank 1 of 3 from torchrun cannot join the others: rank 1 is here already: \S+, process \d+\n", refused
+    ), out
     twice = r"two processes come as rank 1: \S+, process \d+, and \S+, process \d+, which is turned away"
-    assert re.fullmatch(rf"rank 2 of 3 has not come to this world within the 3.0 s of start_timeout; {twice}\n", waited), out
+    assert re.fullmatch(
+        rf"rank 2 of 3 has not come to this world within the 3.0 s of start_timeout; {twice}\n", waited
+    ), out
     assert waited == out[0][0] and re.fullmatch(rf"karez warning: {twice}\n", out[0][1]), out
 
 
@@ -190,7 +219,10 @@ for i in range(2000):
     ranks[victim].kill()
     ranks[victim].communicate()
     for out, err in told:
-        assert re.search(rf"rank {victim} \(\S+, process {ranks[victim].pid}\) has stopped: a signal stopped its process 3\.\d s ago", out), (out, err)
+        assert re.search(
+            rf"rank {victim} \(\S+, process {ranks[victim].pid}\) has stopped: a signal stopped its process 3\.\d s ago",
+            out,
+        ), (out, err)
         assert float(out.split()[0]) < 5, out
     assert [process.returncode for rank, process in enumerate(ranks) if rank != victim] == [76, 76]
 

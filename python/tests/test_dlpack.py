@@ -42,7 +42,9 @@ def test_what_is_replicated_has_a_whole_copy_and_what_is_split_says_numpy():
     kz.init(devices=2)
     np.testing.assert_array_equal(np.from_dlpack(made(mesh="data=2")), X)
     split = kz.compile(lambda a: kz.with_layout(a + 0, "data", None), mesh="data=2")(X)
-    with pytest.raises(kz.LayoutError, match=r"f32\[4@data, 6\] lies in parts on several devices.*x.numpy\(\) puts it together"):
+    with pytest.raises(
+        kz.LayoutError, match=r"f32\[4@data, 6\] lies in parts on several devices.*x.numpy\(\) puts it together"
+    ):
         split.__dlpack__()
     with pytest.raises(BufferError, match="x.numpy"):
         memoryview(split)
@@ -96,7 +98,9 @@ def test_a_tensor_of_anothers_is_taken_where_it_lies(dtype):
     np.testing.assert_array_equal(turned.numpy(), X.T.astype(dtype))
     again = kz.from_dlpack(x)
     assert address(np.asarray(again)) == address(array) and not np.asarray(again).flags.writeable
-    assert float(made(kz.from_dlpack(np.ones((), np.float32)))) == 1 and kz.from_dlpack(np.ones((0, 3), np.float32)).shape == (0, 3)
+    assert float(made(kz.from_dlpack(np.ones((), np.float32)))) == 1 and kz.from_dlpack(
+        np.ones((0, 3), np.float32)
+    ).shape == (0, 3)
     other = address(np.asarray(kz.tensor(array)))
     assert other != address(array), "kz.tensor copies"
 
@@ -166,14 +170,28 @@ for shape in ((7, 9), (5, 3, 11), (33,), (1,)):
         kz.compile(lambda a: kz.F.softmax(a, -1).sum(0))(x).numpy()
 print("fine")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env={**__import__("os").environ, "PYTHONPATH": str(kz.__path__[0]) + "/.."})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**__import__("os").environ, "PYTHONPATH": str(kz.__path__[0]) + "/.."},
+    )
     assert done.returncode == 0 and done.stdout == "fine\n", (done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("thing, error, text", [
-    ([1, 2], kz.TypeError, "list has no __dlpack__; kz.tensor takes"), (np.ones(2, np.int16), kz.TypeError, "an array of int16"),
-    (type("Gpu", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (2, 0)})(), kz.DeviceError, r"on device \(2, 0\); it takes those of the CPU"),
-])
+@pytest.mark.parametrize(
+    "thing, error, text",
+    [
+        ([1, 2], kz.TypeError, "list has no __dlpack__; kz.tensor takes"),
+        (np.ones(2, np.int16), kz.TypeError, "an array of int16"),
+        (
+            type("Gpu", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (2, 0)})(),
+            kz.DeviceError,
+            r"on device \(2, 0\); it takes those of the CPU",
+        ),
+    ],
+)
 def test_what_cannot_be_taken_is_refused(thing, error, text):
     with pytest.raises(error, match=text):
         kz.from_dlpack(thing)
@@ -191,19 +209,25 @@ def test_other_libraries_each_way(library):
 import gc, warnings
 import numpy as np
 warnings.simplefilter("ignore")  # PyTorch's, of tensors that may not be written
-import {'torch' if library == 'torch' else 'jax, jax.numpy'}
+import {"torch" if library == "torch" else "jax, jax.numpy"}
 import karez as kz
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 x = kz.compile(lambda a: a * 2)(X)
-theirs = {'torch.from_dlpack(x)' if library == 'torch' else 'jax.dlpack.from_dlpack(x)'}
-{'assert theirs.data_ptr() == np.asarray(x).__array_interface__["data"][0]' if library == 'torch' else ''}
+theirs = {"torch.from_dlpack(x)" if library == "torch" else "jax.dlpack.from_dlpack(x)"}
+{'assert theirs.data_ptr() == np.asarray(x).__array_interface__["data"][0]' if library == "torch" else ""}
 del x
 gc.collect()
 assert (np.asarray(theirs) == X * 2).all()
-back = kz.from_dlpack({'theirs.T + 1' if library == 'torch' else 'theirs.T + 1'})
+back = kz.from_dlpack({"theirs.T + 1" if library == "torch" else "theirs.T + 1"})
 assert (kz.compile(lambda a: a - 1)(back).numpy() == X.T * 2).all()
 assert (kz.compile(lambda a: a - 1)(theirs).numpy() == X * 2 - 1).all()
 print("fine")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env={**__import__("os").environ, "PYTHONPATH": str(kz.__path__[0]) + "/.."})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**__import__("os").environ, "PYTHONPATH": str(kz.__path__[0]) + "/.."},
+    )
     assert done.returncode == 0 and done.stdout == "fine\n", done.stderr

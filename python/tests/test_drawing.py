@@ -16,11 +16,26 @@ def laid(shape, layout, mesh):
 
 TEXTS = {
     "rows": ((7, 6), ("data", None), "data=2", "f32[7@data, 6]\n       0:6\n  0:4  0.0\n  4:7  0.1"),
-    "both": ((4, 6), ("data", "model"), "data=2,model=2", "f32[4@data, 6@model]\n       0:3  3:6\n  0:2  0.0  0.1\n  2:4  0.2  0.3"),
-    "columns, replicated": ((4, 6), (None, "model"), "data=2,model=2", "f32[4, 6@model]\n       0:3      3:6\n  0:4  0.0 0.2  0.1 0.3"),
+    "both": (
+        (4, 6),
+        ("data", "model"),
+        "data=2,model=2",
+        "f32[4@data, 6@model]\n       0:3  3:6\n  0:2  0.0  0.1\n  2:4  0.2  0.3",
+    ),
+    "columns, replicated": (
+        (4, 6),
+        (None, "model"),
+        "data=2,model=2",
+        "f32[4, 6@model]\n       0:3      3:6\n  0:4  0.0 0.2  0.1 0.3",
+    ),
     "whole": ((4,), (None,), "data=2", "f32[4]\n  0:4  0.0 0.1"),
     "a vector": ((5,), ("data",), "data=4", "f32[5@data]\n  0:2  0.0\n  2:3  0.1\n  3:4  0.2\n  4:5  0.3"),
-    "a third dimension": ((2, 2, 4), (None, "model", "data"), "data=2,model=2", "f32[2, 2@model, 4@data]\n       0:1                   1:2\n  0:2  [0:2] 0.0; [2:4] 0.2  [0:2] 0.1; [2:4] 0.3"),
+    "a third dimension": (
+        (2, 2, 4),
+        (None, "model", "data"),
+        "data=2,model=2",
+        "f32[2, 2@model, 4@data]\n       0:1                   1:2\n  0:2  [0:2] 0.0; [2:4] 0.2  [0:2] 0.1; [2:4] 0.3",
+    ),
     "a number": ((), (), "data=2", "f32[]\n    0.0 0.1"),
 }
 
@@ -35,7 +50,9 @@ def test_a_drawing_says_who_has_what(name):
     said = [one.text for one in picture.iter(space + "text")]
     for device, _ in drawing.places:
         assert any(device in one for one in said[1:])
-    assert len(list(picture.iter(space + "rect"))) == len(drawing._ranges(0)) * len(drawing._ranges(1)) and "http" not in drawing._repr_svg_().replace("http://www.w3.org/2000/svg", "")
+    assert len(list(picture.iter(space + "rect"))) == len(drawing._ranges(0)) * len(
+        drawing._ranges(1)
+    ) and "http" not in drawing._repr_svg_().replace("http://www.w3.org/2000/svg", "")
 
 
 def test_what_lies_nowhere_is_refused():

@@ -29,72 +29,229 @@ def kept(x):
 
 GOLDEN = {
     "inner sizes": (lambda: kz.compile(lambda x: x @ x)(X), kz.ShapeError, "matmul: inner sizes differ: 6 and 4"),
-    "a layer's": (lambda: kz.compile(nn.Sequential(nn.Linear(5, 2)))(X), kz.ShapeError, "linear: inner sizes differ: 6 and 5 (x f32[4, 6], weight f32[2, 5])"),
+    "a layer's": (
+        lambda: kz.compile(nn.Sequential(nn.Linear(5, 2)))(X),
+        kz.ShapeError,
+        "linear: inner sizes differ: 6 and 5 (x f32[4, 6], weight f32[2, 5])",
+    ),
     "broadcast": (lambda: kz.compile(lambda x: x + np.ones(5))(X), kz.ShapeError, "shapes do not broadcast"),
-    "reshape": (lambda: kz.compile(lambda x: x.reshape(5, -1))(X), kz.ShapeError, "reshape: f32[4, 6] has 24 elements, which [5, -1] does not divide"),
-    "an axis": (lambda: kz.compile(lambda x: x.sum(3))(X), kz.ShapeError, "axis 3 of a tensor with 2 dimensions does not exist"),
-    "a dimension": (lambda: kz.compile(lambda x: x.transpose(0, 2))(X), kz.ShapeError, "dimension 2 of f32[4, 6] does not exist"),
-    "an index": (lambda: kz.compile(lambda x: x[4])(X), kz.ShapeError, "index 4 of f32[4, 6]: dimension 0 has 4 elements"),
-    "too many indices": (lambda: kz.compile(lambda x: x[0, 0, 0])(X), kz.ShapeError, "an index of 3 entries for f32[4, 6]"),
-    "a mask": (lambda: kz.compile(lambda x: x[x > 0])(X), kz.TypeError, "a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0)"),
+    "reshape": (
+        lambda: kz.compile(lambda x: x.reshape(5, -1))(X),
+        kz.ShapeError,
+        "reshape: f32[4, 6] has 24 elements, which [5, -1] does not divide",
+    ),
+    "an axis": (
+        lambda: kz.compile(lambda x: x.sum(3))(X),
+        kz.ShapeError,
+        "axis 3 of a tensor with 2 dimensions does not exist",
+    ),
+    "a dimension": (
+        lambda: kz.compile(lambda x: x.transpose(0, 2))(X),
+        kz.ShapeError,
+        "dimension 2 of f32[4, 6] does not exist",
+    ),
+    "an index": (
+        lambda: kz.compile(lambda x: x[4])(X),
+        kz.ShapeError,
+        "index 4 of f32[4, 6]: dimension 0 has 4 elements",
+    ),
+    "too many indices": (
+        lambda: kz.compile(lambda x: x[0, 0, 0])(X),
+        kz.ShapeError,
+        "an index of 3 entries for f32[4, 6]",
+    ),
+    "a mask": (
+        lambda: kz.compile(lambda x: x[x > 0])(X),
+        kz.TypeError,
+        "a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0)",
+    ),
     "an index that is none": (lambda: kz.compile(lambda x: x["a"])(X), kz.TypeError, "and arrays of integers, not 'a'"),
-    "if": (lambda: kz.compile(lambda x: x if x.sum() > 0 else -x)(X), kz.TypeError, "a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled "
-           "function: the program is written before its numbers are known. kz.where(condition, a, b)"),
-    "float": (lambda: kz.compile(lambda x: float(x.sum()))(X), kz.UserError, "item() of f32[], a value of the function that is being compiled"),
-    "numpy": (lambda: kz.compile(lambda x: x.numpy())(X), kz.UserError, "numpy() of f32[4, 6], a value of the function that is being compiled"),
-    "item of many": (lambda: kept(X).item(), kz.ShapeError, "f32[4, 6] has 24 elements; item() and float() read a single one"),
-    "a mean of integers": (lambda: kz.compile(lambda x: x.mean())(np.arange(3)), kz.TypeError, "mean of i64[3]: cast it to a float first"),
-    "int16": (lambda: kept(X.astype(np.int16)), kz.TypeError, "an array of int16; there are float32, float64, float16, int32, int64 and bool"),
+    "if": (
+        lambda: kz.compile(lambda x: x if x.sum() > 0 else -x)(X),
+        kz.TypeError,
+        "a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled "
+        "function: the program is written before its numbers are known. kz.where(condition, a, b)",
+    ),
+    "float": (
+        lambda: kz.compile(lambda x: float(x.sum()))(X),
+        kz.UserError,
+        "item() of f32[], a value of the function that is being compiled",
+    ),
+    "numpy": (
+        lambda: kz.compile(lambda x: x.numpy())(X),
+        kz.UserError,
+        "numpy() of f32[4, 6], a value of the function that is being compiled",
+    ),
+    "item of many": (
+        lambda: kept(X).item(),
+        kz.ShapeError,
+        "f32[4, 6] has 24 elements; item() and float() read a single one",
+    ),
+    "a mean of integers": (
+        lambda: kz.compile(lambda x: x.mean())(np.arange(3)),
+        kz.TypeError,
+        "mean of i64[3]: cast it to a float first",
+    ),
+    "int16": (
+        lambda: kept(X.astype(np.int16)),
+        kz.TypeError,
+        "an array of int16; there are float32, float64, float16, int32, int64 and bool",
+    ),
     "uint8": (lambda: kept(X.astype(np.uint8)), kz.TypeError, "an array of uint8; there are float32"),
     "text": (lambda: kept(np.array(["a"])), kz.TypeError, "an array of <U1; there are float32"),
     "objects": (lambda: kept(np.array([None])), kz.TypeError, "an array of object; there are float32"),
     "an integer of 64 bits": (lambda: kept(2**63), kz.TypeError, "an array of uint64; there are float32"),
-    "a number of 65 bits": (lambda: kz.compile(lambda x: x * 2**64)(X), kz.TypeError, "the number 18446744073709551616 does not fit into 64 bits"),
+    "a number of 65 bits": (
+        lambda: kz.compile(lambda x: x * 2**64)(X),
+        kz.TypeError,
+        "the number 18446744073709551616 does not fit into 64 bits",
+    ),
     "no dtype": (lambda: kz.compile(lambda x: x.to("f8"))(X), TypeError, "cast(): incompatible function arguments"),
-    "a tensor of another trace": (lambda: kz.compile(lambda x, y=None: x + leak)(X), kz.UserError, "belongs to another trace"),
-    "a tensor behind its trace": (lambda: leak + 1, kz.UserError, "of a program that was traced is used outside of it, where it has no bytes"),
-    "an array inside": (lambda: kz.compile(lambda x: x + array)(X), kz.UserError, "a tensor f32[4, 6] from outside is no part of the program that is being traced: make it an argument"),
+    "a tensor of another trace": (
+        lambda: kz.compile(lambda x, y=None: x + leak)(X),
+        kz.UserError,
+        "belongs to another trace",
+    ),
+    "a tensor behind its trace": (
+        lambda: leak + 1,
+        kz.UserError,
+        "of a program that was traced is used outside of it, where it has no bytes",
+    ),
+    "an array inside": (
+        lambda: kz.compile(lambda x: x + array)(X),
+        kz.UserError,
+        "a tensor f32[4, 6] from outside is no part of the program that is being traced: make it an argument",
+    ),
     "backward outside": (lambda: kept(X).backward(), kz.UserError, "backward() outside of a compiled function"),
-    "backward of a matrix": (lambda: kz.compile(lambda x: x.backward())(X), kz.TypeError, "a gradient starts from a loss of one float, f32[] or f64[], not from f32[4, 6]"),
+    "backward of a matrix": (
+        lambda: kz.compile(lambda x: x.backward())(X),
+        kz.TypeError,
+        "a gradient starts from a loss of one float, f32[] or f64[], not from f32[4, 6]",
+    ),
     "step outside": (lambda: kz.optim.SGD([w], lr=1).step(), kz.UserError, "step() outside of a compiled function"),
-    "a gradient of another kind": (lambda: kz.optim.SGD([w], lr=1).step(["x"]), kz.TypeError, "step: gradient 0 is of type str; a tensor or a NumPy array is wanted"),
-    "step before backward": (lambda: kz.compile(lambda: kz.optim.SGD([w], lr=1).step())(), kz.UserError, "step(): no parameter of this optimiser has a gradient"),
-    "a format of what has no number": (lambda: kz.compile(lambda x: f"{x.sum():.3f}")(X), kz.UserError,
-                                       "a format of f32[], a value of the function that is being compiled: it has no number before the function runs. kz.debug.print prints it then"),
-    "nothing": (lambda: kz.compile(lambda x: None, name="f")(X), kz.UserError, "returns no tensor and updates nothing: there is nothing to run"),
+    "a gradient of another kind": (
+        lambda: kz.optim.SGD([w], lr=1).step(["x"]),
+        kz.TypeError,
+        "step: gradient 0 is of type str; a tensor or a NumPy array is wanted",
+    ),
+    "step before backward": (
+        lambda: kz.compile(lambda: kz.optim.SGD([w], lr=1).step())(),
+        kz.UserError,
+        "step(): no parameter of this optimiser has a gradient",
+    ),
+    "a format of what has no number": (
+        lambda: kz.compile(lambda x: f"{x.sum():.3f}")(X),
+        kz.UserError,
+        "a format of f32[], a value of the function that is being compiled: it has no number before the function runs. kz.debug.print prints it then",
+    ),
+    "nothing": (
+        lambda: kz.compile(lambda x: None, name="f")(X),
+        kz.UserError,
+        "returns no tensor and updates nothing: there is nothing to run",
+    ),
     "a text": (lambda: kz.compile(lambda x: "loss")(X), kz.UserError, "returns no tensor and updates nothing"),
     "an empty tuple": (lambda: kz.compile(lambda: ())(), kz.UserError, "returns no tensor and updates nothing"),
-    "the largest of nothing": (lambda: kz.max(ones(0)), ValueError, "max of f32[0]: dimension 0 has no elements to choose from"),
-    "the largest of no column": (lambda: kz.max(ones(3, 0), 1), kz.ShapeError, "arg_max of f32[3, 0]: dimension 1 has no elements to choose from"),
-    "the smallest of no row": (lambda: kz.compile(lambda x: x.amin((0, 1)))(ones(0, 3)), kz.ShapeError, "min of f32[0, 3]: dimension 0 has no elements to choose from"),
-    "labels of floats": (lambda: F.cross_entropy(ones(4, 3), ones(4)), kz.TypeError,
-                         "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4]; targets of floats are probabilities of the classes, of the logits' shape"),
-    "labels that would broadcast": (lambda: F.cross_entropy(ones(4, 3), ones(4, 1)), kz.TypeError, "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4, 1]"),
-    "a label of a float": (lambda: F.cross_entropy(ones(3), 2.0), kz.TypeError, "cross_entropy: labels are i32 or i64 [] for logits f32[3], not f32[]"),
-    "too few labels that are summed": (lambda: F.cross_entropy(ones(4, 3), np.array([0, 1]), reduction="sum"), kz.TypeError,
-                                       "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not i64[2]"),
-    "labels of pixels": (lambda: F.cross_entropy(ones(2, 3, 5), np.zeros((2, 3), np.int64)), kz.TypeError, "cross_entropy: labels are i32 or i64 [2, 5] for logits f32[2, 3, 5], not i64[2, 3]"),
-    "floats to nll_loss": (lambda: F.nll_loss(ones(4, 3), ones(4)), kz.TypeError, "nll_loss: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4]"),
+    "the largest of nothing": (
+        lambda: kz.max(ones(0)),
+        ValueError,
+        "max of f32[0]: dimension 0 has no elements to choose from",
+    ),
+    "the largest of no column": (
+        lambda: kz.max(ones(3, 0), 1),
+        kz.ShapeError,
+        "arg_max of f32[3, 0]: dimension 1 has no elements to choose from",
+    ),
+    "the smallest of no row": (
+        lambda: kz.compile(lambda x: x.amin((0, 1)))(ones(0, 3)),
+        kz.ShapeError,
+        "min of f32[0, 3]: dimension 0 has no elements to choose from",
+    ),
+    "labels of floats": (
+        lambda: F.cross_entropy(ones(4, 3), ones(4)),
+        kz.TypeError,
+        "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4]; targets of floats are probabilities of the classes, of the logits' shape",
+    ),
+    "labels that would broadcast": (
+        lambda: F.cross_entropy(ones(4, 3), ones(4, 1)),
+        kz.TypeError,
+        "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4, 1]",
+    ),
+    "a label of a float": (
+        lambda: F.cross_entropy(ones(3), 2.0),
+        kz.TypeError,
+        "cross_entropy: labels are i32 or i64 [] for logits f32[3], not f32[]",
+    ),
+    "too few labels that are summed": (
+        lambda: F.cross_entropy(ones(4, 3), np.array([0, 1]), reduction="sum"),
+        kz.TypeError,
+        "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not i64[2]",
+    ),
+    "labels of pixels": (
+        lambda: F.cross_entropy(ones(2, 3, 5), np.zeros((2, 3), np.int64)),
+        kz.TypeError,
+        "cross_entropy: labels are i32 or i64 [2, 5] for logits f32[2, 3, 5], not i64[2, 3]",
+    ),
+    "floats to nll_loss": (
+        lambda: F.nll_loss(ones(4, 3), ones(4)),
+        kz.TypeError,
+        "nll_loss: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4]",
+    ),
     "an optimiser of nothing": (lambda: kz.optim.Adam([]), kz.UserError, "an optimiser 'adam' without parameters"),
-    "a rate": (lambda: kz.optim.Adam([w], lr=-1.0), kz.UserError, "optimiser 'adam': lr is -1.0; it must be a finite number and not below 0"),
+    "a rate": (
+        lambda: kz.optim.Adam([w], lr=-1.0),
+        kz.UserError,
+        "optimiser 'adam': lr is -1.0; it must be a finite number and not below 0",
+    ),
     "no forward": (lambda: kz.compile(nn.Module())(X), kz.UserError, "Module has no forward(...)"),
-    "a mesh too large": (lambda: (kz.Mesh(data=2), kz.Mesh(data=4)), kz.DeviceError, "mesh(data=4) takes 4 devices, but the world has 2; karez.init(devices=4) before the first mesh"),
-    "more devices than the limit": (lambda: kz.init(devices=9999), kz.UserError, "a world of 9999 devices; more than 4096 need a higher device_limit=, "
-                                    "karez.init(devices=9999, device_limit=9999): plans for so many take minutes to make"),
-    "a mesh beyond the limit": (lambda: (kz.init(device_limit=4), kz.Mesh(data=8)), kz.DeviceError, "mesh(data=8) takes 8 devices; more than 4 need a higher device_limit=: plans for so many"),
-    "a stage that the mesh has not": (lambda: kz.compile(kept, mesh="stage=1", placements={"0": 1})(X), kz.DeviceError, "is to lie at stage 1; mesh(stage=1) has stages 0 to 0"),
+    "a mesh too large": (
+        lambda: (kz.Mesh(data=2), kz.Mesh(data=4)),
+        kz.DeviceError,
+        "mesh(data=4) takes 4 devices, but the world has 2; karez.init(devices=4) before the first mesh",
+    ),
+    "more devices than the limit": (
+        lambda: kz.init(devices=9999),
+        kz.UserError,
+        "a world of 9999 devices; more than 4096 need a higher device_limit=, "
+        "karez.init(devices=9999, device_limit=9999): plans for so many take minutes to make",
+    ),
+    "a mesh beyond the limit": (
+        lambda: (kz.init(device_limit=4), kz.Mesh(data=8)),
+        kz.DeviceError,
+        "mesh(data=8) takes 8 devices; more than 4 need a higher device_limit=: plans for so many",
+    ),
+    "a stage that the mesh has not": (
+        lambda: kz.compile(kept, mesh="stage=1", placements={"0": 1})(X),
+        kz.DeviceError,
+        "is to lie at stage 1; mesh(stage=1) has stages 0 to 0",
+    ),
     "a mesh's size": (lambda: kz.Mesh(data=2.5), kz.UserError, "Mesh: axis data has size 2.5; a whole number is meant"),
     "a mesh's text": (lambda: kz.Mesh("data=x"), kz.Error, "expected an integer"),
     "a second world": (lambda: (kz.init(), kz.init()), kz.UserError, "karez.init: there is a default world already"),
     "P": (lambda: P("data", 3), kz.LayoutError, "P takes names of mesh axes and None, not 3"),
     "no function": (lambda: kz.compile(3), kz.UserError, "compile takes a function, not int"),
-    "micro-batches": (lambda: kz.compile(lambda x: x, microbatches=0)(X), kz.UserError, "microbatches=0; at least 1 is meant"),
+    "micro-batches": (
+        lambda: kz.compile(lambda x: x, microbatches=0)(X),
+        kz.UserError,
+        "microbatches=0; at least 1 is meant",
+    ),
     "micro-batches that do not divide": (lambda: kz.compile(lambda x: x.sum(), microbatches=3)(X), kz.Error, "3"),
     "nothing to compute again": (lambda: kz.compile(nn.Sequential(nn.Linear(6, 2)), remat="7")(X), kz.NameError, "'7'"),
-    "gelu": (lambda: kz.compile(lambda x: F.gelu(x, approximate="erf"))(X), kz.UserError, "gelu: approximate='erf'; it is 'none' or 'tanh'"),
-    "cross_entropy": (lambda: kz.compile(lambda x: F.cross_entropy(x, np.zeros(4, int), reduction="most"))(X), kz.UserError, "cross_entropy: reduction='most'; it is 'mean', 'sum' or 'none'"),
+    "gelu": (
+        lambda: kz.compile(lambda x: F.gelu(x, approximate="erf"))(X),
+        kz.UserError,
+        "gelu: approximate='erf'; it is 'none' or 'tanh'",
+    ),
+    "cross_entropy": (
+        lambda: kz.compile(lambda x: F.cross_entropy(x, np.zeros(4, int), reduction="most"))(X),
+        kz.UserError,
+        "cross_entropy: reduction='most'; it is 'mean', 'sum' or 'none'",
+    ),
     "a label": (lambda: kz.compile(lambda x: F.cross_entropy(x, np.array([0, 1, 9, 0])))(X).numpy(), kz.Error, "label"),
-    "split": (lambda: kz.compile(lambda x: x.split([1, 2], dim=1))(X), kz.ShapeError, "split: sizes [1, 2] do not add up to 6"),
+    "split": (
+        lambda: kz.compile(lambda x: x.split([1, 2], dim=1))(X),
+        kz.ShapeError,
+        "split: sizes [1, 2] do not add up to 6",
+    ),
     "pickling": (lambda: __import__("pickle").dumps(kept(X)), kz.UserError, "a tensor is not pickled: kz.save(path)"),
     "load": (lambda: kz.load("/nowhere/at/all"), kz.DataError, "/nowhere/at/all"),
 }
@@ -144,15 +301,22 @@ def test_tracebacks_show_the_programs_frames(monkeypatch):
             kz.compile(body)(X)
         return [entry.path.name for entry in caught.traceback]
 
-    assert files() == ["test_errors.py", "compiled_function.py", "test_errors.py"], "the one that raises again, and no other"
+    assert files() == ["test_errors.py", "compiled_function.py", "test_errors.py"], (
+        "the one that raises again, and no other"
+    )
     monkeypatch.setenv("KAREZ_TRACEBACK", "full")
     assert {"module.py", "layers.py"} <= set(files())
 
 
 def test_kinds_are_pythons_too():
-    assert issubclass(kz.ShapeError, ValueError) and issubclass(kz.TypeError, TypeError) and issubclass(kz.ShapeError, kz.Error)
-    assert {one.__name__ for one in kz.Error.__subclasses__()} == {f"{kind}Error" for kind in (
-        "User", "Shape", "Type", "Layout", "Name", "Device", "Peer", "Hang", "Data")}
+    assert (
+        issubclass(kz.ShapeError, ValueError)
+        and issubclass(kz.TypeError, TypeError)
+        and issubclass(kz.ShapeError, kz.Error)
+    )
+    assert {one.__name__ for one in kz.Error.__subclasses__()} == {
+        f"{kind}Error" for kind in ("User", "Shape", "Type", "Layout", "Name", "Device", "Peer", "Hang", "Data")
+    }
 
 
 def test_an_exception_in_the_body_comes_out_as_it_is():
@@ -167,13 +331,61 @@ def test_an_exception_in_the_body_comes_out_as_it_is():
     assert float(kz.compile(lambda x: x * 2)(1.0)) == 2
 
 
-ODD = [None, 0, -1, 2**63, 2**64, float("nan"), float("inf"), -0.0, 1e300, "", "x", b"x", [], [1], [2**63], [-1], (), {}, {"a": 1}, object(), print, True,
-       np.float64(2), np.zeros(0), np.zeros((2, 3)), np.zeros((2, 3), int), np.array(["a"]), np.zeros((0, 4)), ["a"], [[1], [1, 2]], kz.float32, int, slice(None), ...]
+ODD = [
+    None,
+    0,
+    -1,
+    2**63,
+    2**64,
+    float("nan"),
+    float("inf"),
+    -0.0,
+    1e300,
+    "",
+    "x",
+    b"x",
+    [],
+    [1],
+    [2**63],
+    [-1],
+    (),
+    {},
+    {"a": 1},
+    object(),
+    print,
+    True,
+    np.float64(2),
+    np.zeros(0),
+    np.zeros((2, 3)),
+    np.zeros((2, 3), int),
+    np.array(["a"]),
+    np.zeros((0, 4)),
+    ["a"],
+    [[1], [1, 2]],
+    kz.float32,
+    int,
+    slice(None),
+    ...,
+]
 
 
 def public():
-    for where, names in ((kz, [name for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions, kz.random) for name in module.__all__] + ["scan", "tensor"]), (F, F.__all__), (kz.nn.init, ["uniform", "normal", "constant", "value"]), (kz.optim, kz.optim.__all__),
-                         (nn, [n for n in dir(nn) if n[0].isupper()]), (kz, ["Mesh", "P", "grad", "value_and_grad", "compile"])):
+    for where, names in (
+        (
+            kz,
+            [
+                name
+                for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions, kz.random)
+                for name in module.__all__
+            ]
+            + ["scan", "tensor"],
+        ),
+        (F, F.__all__),
+        (kz.nn.init, ["uniform", "normal", "constant", "value"]),
+        (kz.optim, kz.optim.__all__),
+        (nn, [n for n in dir(nn) if n[0].isupper()]),
+        (kz, ["Mesh", "P", "grad", "value_and_grad", "compile"]),
+    ):
         for name in names:
             if callable(getattr(where, name)) and name not in ("Extreme", "Sorted"):
                 yield f"{where.__name__}.{name}", getattr(where, name)
@@ -190,7 +402,11 @@ def test_bad_calls_never_crash():
         for name, function in functions.items():
             for _ in range(calls):
                 args = [draw.choice(inside) for _ in range(draw.randrange(5))]
-                words = {draw.choice(["dim", "dtype", "keepdim", "eps", "p", "weight", "nothing"]): draw.choice(inside)} if draw.random() < 0.3 else {}
+                words = (
+                    {draw.choice(["dim", "dtype", "keepdim", "eps", "p", "weight", "nothing"]): draw.choice(inside)}
+                    if draw.random() < 0.3
+                    else {}
+                )
                 try:
                     function(*args, **words)
                 except Exception:

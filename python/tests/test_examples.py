@@ -19,7 +19,13 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(BUILD / "python")}
 
 
 def python(example, *words, code=0):
-    done = subprocess.run([sys.executable, ROOT / "examples" / example, *words], capture_output=True, text=True, timeout=600, env=ENVIRONMENT)
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / example, *words],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=ENVIRONMENT,
+    )
     assert done.returncode == code, done.stderr
     return done
 
@@ -36,14 +42,41 @@ def images(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("model, optimizer, mesh", [
-    ("cnn", "adam", ""), ("cnn", "adam", "data=4"), ("cnn", "adam", "model=4"), ("cnn", "adam", "data=2,model=2"), ("cnn", "sgd", "data=2"),
-    ("mlp", "adam", ""), ("mlp", "adam", "data=2,model=2"), ("mlp", "sgd", "model=2"),
-    ("cnn", "adam", "data=1,model=1"), ("cnn", "adam", "data=2,model=1"), ("mlp", "adam", "data=1,model=2"),
-])
+@pytest.mark.parametrize(
+    "model, optimizer, mesh",
+    [
+        ("cnn", "adam", ""),
+        ("cnn", "adam", "data=4"),
+        ("cnn", "adam", "model=4"),
+        ("cnn", "adam", "data=2,model=2"),
+        ("cnn", "sgd", "data=2"),
+        ("mlp", "adam", ""),
+        ("mlp", "adam", "data=2,model=2"),
+        ("mlp", "sgd", "model=2"),
+        ("cnn", "adam", "data=1,model=1"),
+        ("cnn", "adam", "data=2,model=1"),
+        ("mlp", "adam", "data=1,model=2"),
+    ],
+)
 def test_fashion_mnist_has_the_losses_of_cpp_bit_for_bit(model, optimizer, mesh, images, tmp_path):
-    words = ["--data", images, "--model", model, "--optimizer", optimizer, "--mesh", mesh, "--epochs", "2", "--seed", "3", "--losses"]
-    subprocess.run([BUILD / "examples" / "fashion_mnist", *words, tmp_path / "cpp"], check=True, capture_output=True, timeout=300)
+    words = [
+        "--data",
+        images,
+        "--model",
+        model,
+        "--optimizer",
+        optimizer,
+        "--mesh",
+        mesh,
+        "--epochs",
+        "2",
+        "--seed",
+        "3",
+        "--losses",
+    ]
+    subprocess.run(
+        [BUILD / "examples" / "fashion_mnist", *words, tmp_path / "cpp"], check=True, capture_output=True, timeout=300
+    )
     said = python("fashion_mnist.py", *words, tmp_path / "python").stdout
     cpp, ours = ([float(line) for line in (tmp_path / name).read_text().split()] for name in ("cpp", "python"))
     assert len(ours) == 6 and ours == cpp
@@ -60,10 +93,27 @@ def test_the_readmes_program_prints_what_it_says():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     (said,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", (ROOT / "README.md").read_text())
-    assert [float(line) for line in done.stdout.split()] == pytest.approx([float(word) for word in said.split(", ")], abs=2e-3)
+    assert [float(line) for line in done.stdout.split()] == pytest.approx(
+        [float(word) for word in said.split(", ")], abs=2e-3
+    )
 
 
-SMALL = ["--steps", "30", "--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--sample", "20", "--lr", "1e-2"]
+SMALL = [
+    "--steps",
+    "30",
+    "--layers",
+    "1",
+    "--width",
+    "16",
+    "--heads",
+    "2",
+    "--context",
+    "16",
+    "--sample",
+    "20",
+    "--lr",
+    "1e-2",
+]
 
 
 def validation(text):
@@ -75,22 +125,45 @@ def test_char_gpt_learns_on_one_device_and_alike_on_a_mesh(tmp_path):
     text.write_text("the quick brown fox jumps over the lazy dog.\n" * 120)
     one = python("char_gpt.py", "--data", text, *SMALL, "--at-most", "2.6").stdout
     counted = int(re.search(r"over (\d+) characters", one).group(1))
-    assert counted == 120 * 45 - 120 * 45 * 9 // 10 - 1, "every character of the validation split but the first is predicted once"
+    assert counted == 120 * 45 - 120 * 45 * 9 // 10 - 1, (
+        "every character of the validation split but the first is predicted once"
+    )
     assert len(one.split("characters\n")[1].rstrip("\n")) >= 15
     for mesh in ("data=2,model=2", "data=1,model=1", "data=2,model=1", "data=1,model=2"):
-        assert abs(validation(python("char_gpt.py", "--data", text, *SMALL, "--mesh", mesh).stdout) - validation(one)) < 2e-3, mesh
+        assert (
+            abs(validation(python("char_gpt.py", "--data", text, *SMALL, "--mesh", mesh).stdout) - validation(one))
+            < 2e-3
+        ), mesh
     python("char_gpt.py", "--data", text, *SMALL[:-2], "--lr", "0", "--at-most", "2.0", code=1)
 
 
 def torch_like(characters, layers, width, context):
     """A model's tensors under the names and in the shapes of a PyTorch module with the example's attributes."""
     draw = np.random.default_rng(3)
-    shapes = {"token.weight": (characters, width), "position": (context, width), "norm.weight": (width,), "norm.bias": (width,), "head.weight": (characters, width)}
+    shapes = {
+        "token.weight": (characters, width),
+        "position": (context, width),
+        "norm.weight": (width,),
+        "norm.bias": (width,),
+        "head.weight": (characters, width),
+    }
     for i in range(layers):
-        for name, size in (("qkv", (3 * width, width)), ("out", (width, width)), ("up", (4 * width, width)), ("down", (width, 4 * width))):
+        for name, size in (
+            ("qkv", (3 * width, width)),
+            ("out", (width, width)),
+            ("up", (4 * width, width)),
+            ("down", (width, 4 * width)),
+        ):
             shapes |= {f"blocks.{i}.{name}.weight": size, f"blocks.{i}.{name}.bias": size[:1]}
         shapes |= {f"blocks.{i}.{ln}.{what}": (width,) for ln in ("ln1", "ln2") for what in ("weight", "bias")}
-    return {name: (np.ones(size) if "ln" in name and name.endswith("weight") or name == "norm.weight" else draw.normal(size=size) * 0.3).astype(np.float32) for name, size in shapes.items()}
+    return {
+        name: (
+            np.ones(size)
+            if "ln" in name and name.endswith("weight") or name == "norm.weight"
+            else draw.normal(size=size) * 0.3
+        ).astype(np.float32)
+        for name, size in shapes.items()
+    }
 
 
 def test_finetune_trains_an_adapter_on_anothers_weights_and_nothing_else(tmp_path):
@@ -106,7 +179,26 @@ def test_finetune_trains_an_adapter_on_anothers_weights_and_nothing_else(tmp_pat
         subprocess.run([sys.executable, "-c", program, tmp_path / "numbers.npz", weights], check=True, timeout=300)
     except ImportError:
         save(tensors, weights)
-    words = ["--weights", weights, "--data", text, "--characters", "128", "--layers", "2", "--heads", "2", "--width", "16", "--context", "12", "--steps", "60", "--lr", "2e-2"]
+    words = [
+        "--weights",
+        weights,
+        "--data",
+        text,
+        "--characters",
+        "128",
+        "--layers",
+        "2",
+        "--heads",
+        "2",
+        "--width",
+        "16",
+        "--context",
+        "12",
+        "--steps",
+        "60",
+        "--lr",
+        "2e-2",
+    ]
     said = python("finetune.py", *words, "--save", tmp_path / "adapter.npz", "--at-most", "4.3").stdout
     before, after = (float(one) for one in re.search(r"loss (\S+) at first, (\S+) at last", said).groups())
     adapter = np.load(tmp_path / "adapter.npz")
@@ -127,7 +219,23 @@ def test_resnet_learns_a_folder_of_images(tmp_path):
             pixels = draw.integers(0, 60, (40, 48, 3)) + 150 * (label == 1)
             pixels[:, ::4] += 120 * (label == 2)
             image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name / f"{i}.png")
-    words = ["--data", tmp_path, "--width", "8", "--blocks", "1", "1", "1", "1", "--size", "32", "--batch", "12", "--epochs", "6"]
+    words = [
+        "--data",
+        tmp_path,
+        "--width",
+        "8",
+        "--blocks",
+        "1",
+        "1",
+        "1",
+        "1",
+        "--size",
+        "32",
+        "--batch",
+        "12",
+        "--epochs",
+        "6",
+    ]
     assert re.search(r"of 36 images in 3 classes", python("resnet.py", *words, "--at-most", "0.6").stdout)
     for mesh in ("data=2", "data=1", "data=2,model=1", "data=1,model=2"):
         python("resnet.py", *words, "--mesh", mesh, "--at-most", "0.6")

@@ -60,10 +60,17 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("computed", [False, True], ids=["argument", "computed"])
-@pytest.mark.parametrize("mesh, rules, options", [
-    ("data=1", {}, {}), ("data=2", {}, {}), ("data=4", {}, {}), ("data=2,model=2", {"fc1.weight": kz.P("model"), "fc1.bias": kz.P("model")}, {}),
-    ("data=2", {"*.weight": kz.P("data"), "adam.m.*.weight": kz.P("data"), "adam.v.*.weight": kz.P("data")}, {}), ("data=2", {}, {"microbatches": 2}),
-])
+@pytest.mark.parametrize(
+    "mesh, rules, options",
+    [
+        ("data=1", {}, {}),
+        ("data=2", {}, {}),
+        ("data=4", {}, {}),
+        ("data=2,model=2", {"fc1.weight": kz.P("model"), "fc1.bias": kz.P("model")}, {}),
+        ("data=2", {"*.weight": kz.P("data"), "adam.m.*.weight": kz.P("data"), "adam.v.*.weight": kz.P("data")}, {}),
+        ("data=2", {}, {"microbatches": 2}),
+    ],
+)
 def test_a_label_that_is_no_class_changes_nothing(mesh, rules, options, computed):
     kz.init(devices=4)
     same(trained({0, 2, 5}, mesh, rules, computed, **options), trained((), mesh, rules, computed, **options))
@@ -75,7 +82,9 @@ def test_an_ignored_label_is_one():
     y = np.array([0, -100, 3, 1])
     expected = float(step(X[0, :4, :4], y))
     y[2] = 4
-    with pytest.raises(kz.DataError, match=r"cross_entropy's label 4 at \[2\] is outside 0 to 3 and not -100; nothing was launched"):
+    with pytest.raises(
+        kz.DataError, match=r"cross_entropy's label 4 at \[2\] is outside 0 to 3 and not -100; nothing was launched"
+    ):
         step(X[0, :4, :4], y)
     y[2] = 3
     assert float(step(X[0, :4, :4], y)) == expected
@@ -120,7 +129,10 @@ def test_a_failure_that_nobody_waited_for_is_told_by_the_next_call_once():
     v = np.ones((3, 4), np.float32)
     assert float(step(np.array([2]), v)) == 4
     unread = step(np.array([3]), v)
-    with pytest.raises(kz.DataError, match="an earlier launch failed: .*the index 3 at .*it wrote no variable, and the next launch runs again"):
+    with pytest.raises(
+        kz.DataError,
+        match="an earlier launch failed: .*the index 3 at .*it wrote no variable, and the next launch runs again",
+    ):
         for _ in range(100000):
             step(np.array([2]), v)
     with pytest.raises(kz.DataError, match="the index 3 at"):
@@ -218,7 +230,10 @@ if kz.rank() == 0:
 """
     said = []
     for bad in (True, False):
-        run = ranks(program.replace("BAD", str(bad)).replace("DEVICES", str(devices)), *(["--devices", str(devices)] if devices > 1 else []))
+        run = ranks(
+            program.replace("BAD", str(bad)).replace("DEVICES", str(devices)),
+            *(["--devices", str(devices)] if devices > 1 else []),
+        )
         try:
             out, _ = run.communicate(timeout=100)
         except subprocess.TimeoutExpired:

@@ -51,15 +51,32 @@ CASES = {
     "topk": (lambda x: kz.topk(x, 2).values, lambda x: -np.sort(-x)[:, :2], X),
     "softmax": (lambda x: x.softmax(-1), softmax, X),
     "log_softmax": (lambda x: F.log_softmax(x, dim=-1), lambda x: np.log(softmax(x)), X),
-    "exp log sqrt": (lambda x: x.exp() + x.log() + x.sqrt() + x.rsqrt(), lambda x: np.exp(x) + np.log(x) + np.sqrt(x) + 1 / np.sqrt(x), POSITIVE),
+    "exp log sqrt": (
+        lambda x: x.exp() + x.log() + x.sqrt() + x.rsqrt(),
+        lambda x: np.exp(x) + np.log(x) + np.sqrt(x) + 1 / np.sqrt(x),
+        POSITIVE,
+    ),
     "sin cos tanh": (lambda x: x.sin() + x.cos() + x.tanh(), lambda x: np.sin(x) + np.cos(x) + np.tanh(x), X),
-    "gelu": (lambda x: F.gelu(x) - x.erf(), lambda x: np.vectorize(lambda v: v * (1 + math.erf(v / 2**0.5)) / 2 - math.erf(v))(x), X),
-    "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), lambda x: x / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))), X),
+    "gelu": (
+        lambda x: F.gelu(x) - x.erf(),
+        lambda x: np.vectorize(lambda v: v * (1 + math.erf(v / 2**0.5)) / 2 - math.erf(v))(x),
+        X,
+    ),
+    "gelu tanh": (
+        lambda x: F.gelu(x, approximate="tanh"),
+        lambda x: x / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))),
+        X,
+    ),
     "silu relu": (lambda x: F.silu(x) + F.relu(x), lambda x: x / (1 + np.exp(-x)) + np.maximum(x, 0), X),
     "where": (lambda x, y: kz.where(x > y, x, 0), lambda x, y: np.where(x > y, x, 0), X, Y),
     "masked_fill": (lambda x: x.masked_fill(x < 0, -1.0), lambda x: np.where(x < 0, -1, x), X),
     "clip": (lambda x: x.clip(min=-0.5), lambda x: x.clip(-0.5), X),
-    "maximum": (lambda x, y: kz.maximum(x, y) - kz.minimum(x, 0.25), lambda x, y: np.maximum(x, y) - np.minimum(x, 0.25), X, Y),
+    "maximum": (
+        lambda x, y: kz.maximum(x, y) - kz.minimum(x, 0.25),
+        lambda x, y: np.maximum(x, y) - np.minimum(x, 0.25),
+        X,
+        Y,
+    ),
     "einsum": (lambda x, y: kz.einsum("ij,kj->ki", x, y), lambda x, y: np.einsum("ij,kj->ki", x, y), X, Y),
     "reshape": (lambda x: x.reshape(2, -1).view((3, 4, 2)), lambda x: x.reshape(3, 4, 2), X),
     "transpose": (lambda x: kz.transpose(x, (1, 0)) + x.transpose(0, 1) + x.T, lambda x: 3 * x.T, X),
@@ -67,12 +84,25 @@ CASES = {
     "flatten": (lambda x: x.reshape(2, 2, 3, 2).flatten(1, 2), lambda x: x.reshape(2, 6, 2), X),
     "unsqueeze": (lambda x: x.unsqueeze(1).squeeze(1) + x.unsqueeze(-1).squeeze(), lambda x: 2 * x, X),
     "expand": (lambda x: x.unsqueeze(0).expand(3, -1, -1), lambda x: np.broadcast_to(x, (3, 4, 6)), X),
-    "cat stack": (lambda x, y: kz.cat([x, y], dim=1) + kz.stack([x, y], dim=1).flatten(1), lambda x, y: 2 * np.concatenate([x, y], 1), X, Y),
+    "cat stack": (
+        lambda x, y: kz.cat([x, y], dim=1) + kz.stack([x, y], dim=1).flatten(1),
+        lambda x, y: 2 * np.concatenate([x, y], 1),
+        X,
+        Y,
+    ),
     "split": (lambda x: x.split([1, 5], dim=1), lambda x: [x[:, :1], x[:, 1:]], X),
     "chunk": (lambda x: x.chunk(4, dim=1), lambda x: [x[:, 0:2], x[:, 2:4], x[:, 4:6]], X),
     "tril triu": (lambda x: x.tril() + 2 * kz.triu(x, 1), lambda x: np.tril(x) + 2 * np.triu(x, 1), X),
-    "zeros ones": (lambda x: kz.zeros(4, 6, dtype=kz.float64) + kz.ones_like(x) + kz.full((6,), 2.0), lambda x: 0 * x + 3, X),
-    "arange": (lambda x: x[:, 0:4] * 0 + kz.arange(7, 0, -2, dtype=kz.float64), lambda x: np.tile([7.0, 5, 3, 1], (4, 1)), X),
+    "zeros ones": (
+        lambda x: kz.zeros(4, 6, dtype=kz.float64) + kz.ones_like(x) + kz.full((6,), 2.0),
+        lambda x: 0 * x + 3,
+        X,
+    ),
+    "arange": (
+        lambda x: x[:, 0:4] * 0 + kz.arange(7, 0, -2, dtype=kz.float64),
+        lambda x: np.tile([7.0, 5, 3, 1], (4, 1)),
+        X,
+    ),
     "constant": (lambda x: x + kz.tensor([1.0, 2, 3, 4, 5, 6]).to(kz.float64), lambda x: x + np.arange(1, 7), X),
     "one_hot": (lambda w: F.one_hot(w, 5), lambda w: np.eye(5)[w], WHOLE),
     "argmax": (lambda x: x.argmax(0), lambda x: x.argmax(0), X),
@@ -102,9 +132,17 @@ def pairs(got, want):
 
 CUBE = drawn(4, 3, 5)
 INDICES = {
-    "an integer": lambda x: x[1], "from the end": lambda x: x[-1, :, -2], "slices": lambda x: x[1:3, :-1], "ellipsis": lambda x: x[..., 2],
-    "none": lambda x: x[:, None, 1:, 0], "steps": lambda x: x[::2, :, 1::3], "nothing": lambda x: x[2:2], "all": lambda x: x[...],
-    "a list": lambda x: x[[2, 0, -1]], "a list behind": lambda x: x[:, [2, 0]], "of two dimensions": lambda x: x[:, :, np.array([[0, 1], [-1, 2]])],
+    "an integer": lambda x: x[1],
+    "from the end": lambda x: x[-1, :, -2],
+    "slices": lambda x: x[1:3, :-1],
+    "ellipsis": lambda x: x[..., 2],
+    "none": lambda x: x[:, None, 1:, 0],
+    "steps": lambda x: x[::2, :, 1::3],
+    "nothing": lambda x: x[2:2],
+    "all": lambda x: x[...],
+    "a list": lambda x: x[[2, 0, -1]],
+    "a list behind": lambda x: x[:, [2, 0]],
+    "of two dimensions": lambda x: x[:, :, np.array([[0, 1], [-1, 2]])],
     "array and slice": lambda x: x[1:, [0, 2, 2]],
 }
 
@@ -132,13 +170,18 @@ def test_promotion_is_pytorchs():
     for a in order:
         for b in order:
             if a != "bool" or b != "bool":
-                assert kz.compile(lambda x, y: x + y)(arrays[a], arrays[b]).dtype.name == order[max(order.index(a), order.index(b))], (a, b)
+                assert (
+                    kz.compile(lambda x, y: x + y)(arrays[a], arrays[b]).dtype.name
+                    == order[max(order.index(a), order.index(b))]
+                ), (a, b)
         assert kz.compile(lambda x: x * 2.5)(arrays[a]).dtype.name == (a if a.startswith("float") else "float32")
         if a != "bool":
             assert kz.compile(lambda x: x * 2)(arrays[a]).dtype.name == a
     assert kz.compile(lambda x: kz.where(x > 0, True, False))(arrays["float32"]).dtype is kz.bool_
     assert kz.compile(lambda x, y: x / y)(arrays["int64"], arrays["int32"]).dtype is kz.float32
-    assert kz.compile(lambda x, y: x + y.sum())(arrays["float32"], arrays["float64"]).dtype is kz.float32, "a scalar tensor widens nothing of its kind"
+    assert kz.compile(lambda x, y: x + y.sum())(arrays["float32"], arrays["float64"]).dtype is kz.float32, (
+        "a scalar tensor widens nothing of its kind"
+    )
 
 
 def numeric(f, x, eps=1e-6):
@@ -151,8 +194,28 @@ def numeric(f, x, eps=1e-6):
     return out
 
 
-GRADIENTS = ["+", "*", "/", "**", "@", "sum", "mean dims", "var", "norm", "softmax", "exp log sqrt", "gelu", "where", "einsum", "permute", "cat stack",
-             "tril triu", "cumsum", "split", "max"]
+GRADIENTS = [
+    "+",
+    "*",
+    "/",
+    "**",
+    "@",
+    "sum",
+    "mean dims",
+    "var",
+    "norm",
+    "softmax",
+    "exp log sqrt",
+    "gelu",
+    "where",
+    "einsum",
+    "permute",
+    "cat stack",
+    "tril triu",
+    "cumsum",
+    "split",
+    "max",
+]
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -183,7 +246,9 @@ def test_of_no_elements_there_is_no_largest(name, compiled):
     for dtype in (np.float32, np.int32, np.int64):
         for shape, dim in (((0,), ()), ((0, 3), ()), ((0, 3), (0,)), ((2, 0), (-1,)), ((2, 0, 3), (1,))):
             said = f"{', '.join(map(str, shape))}]: dimension {dim[0] % len(shape) if dim else 0} has no elements"
-            said = "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else said  # of all elements as a vector
+            said = (
+                "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else said
+            )  # of all elements as a vector
             with pytest.raises(ValueError, match=re.escape(said)):
                 first(call(np.zeros(shape, dtype), *dim)).numpy()
         assert first(call(np.zeros((0, 3), dtype), 1)).shape == (0,), "no result is asked for"
@@ -192,5 +257,9 @@ def test_of_no_elements_there_is_no_largest(name, compiled):
 
 def test_what_has_an_answer_for_no_elements_gives_it():
     none = np.zeros((2, 0), np.float32)
-    assert kz.logsumexp(none, 1).numpy().tolist() == [-np.inf, -np.inf] and kz.sum(none).item() == 0 and kz.prod(none).item() == 1
+    assert (
+        kz.logsumexp(none, 1).numpy().tolist() == [-np.inf, -np.inf]
+        and kz.sum(none).item() == 0
+        and kz.prod(none).item() == 1
+    )
     assert kz.any(none).item() is False and kz.all(none).item() is True and kz.norm(none).item() == 0

@@ -17,7 +17,9 @@ def test_every_block_runs_and_prints_what_stands_below_it(guide, capsys, tmp_pat
     monkeypatch.chdir(tmp_path)
     text = (DOCS / guide).read_text()
     blocks = re.findall(r"```(python|text)\n(.*?)```", text, re.S)
-    assert len(blocks) >= 6 and "".join(f"```{kind}\n{body}```" for kind, body in blocks).count("```") == text.count("```")
+    assert len(blocks) >= 6 and "".join(f"```{kind}\n{body}```" for kind, body in blocks).count("```") == text.count(
+        "```"
+    )
     kz.init(devices=4)
     names, printed = {}, ""
     for kind, body in blocks:

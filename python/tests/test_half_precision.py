@@ -8,7 +8,10 @@ import pytest
 import karez as kz
 from karez import F, nn
 
-HALVES = {"bfloat16": (2.0**-8, 3.3895313892515355e38), "float16": (2.0**-11, 65504.0)}  # half a unit in the last place of 1, the largest
+HALVES = {
+    "bfloat16": (2.0**-8, 3.3895313892515355e38),
+    "float16": (2.0**-11, 65504.0),
+}  # half a unit in the last place of 1, the largest
 
 
 def half(x, dtype):
@@ -34,16 +37,31 @@ WIDE = {  # each a function of several steps, and the same in f64 of the rounded
     "log_softmax": (lambda x: x.log_softmax(1), lambda x: x - np.log(np.exp(x).sum(1, keepdims=True))),
     "logsumexp": (lambda x: kz.logsumexp(x, 1), lambda x: np.log(np.exp(x).sum(1))),
     "logaddexp": (lambda x: kz.logaddexp(x, -x), lambda x: np.logaddexp(x, -x)),
-    "layer_norm": (lambda x: F.layer_norm(x, 6), lambda x: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)),
+    "layer_norm": (
+        lambda x: F.layer_norm(x, 6),
+        lambda x: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5),
+    ),
     "rms_norm": (lambda x: F.rms_norm(x, 6), lambda x: x / np.sqrt((x * x).mean(1, keepdims=True) + 2.0**-23)),
-    "group_norm": (lambda x: F.group_norm(x, 2), lambda x: ((y := x.reshape(4, 2, 3)) - y.mean(2, keepdims=True)).reshape(4, 6) / np.repeat(np.sqrt(y.var(2) + 1e-5), 3, 1)),
-    "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)),
+    "group_norm": (
+        lambda x: F.group_norm(x, 2),
+        lambda x: (
+            ((y := x.reshape(4, 2, 3)) - y.mean(2, keepdims=True)).reshape(4, 6)
+            / np.repeat(np.sqrt(y.var(2) + 1e-5), 3, 1)
+        ),
+    ),
+    "batch_norm": (
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5),
+    ),
     "mse": (lambda x: F.mse_loss(x, x * 0), lambda x: (x * x).mean()),
     "huber": (lambda x: F.huber_loss(x, x * 0), lambda x: np.where(np.abs(x) <= 1, x * x / 2, np.abs(x) - 0.5).mean()),
     "prod": (lambda x: kz.prod(x, 1), lambda x: x.prod(1)),
     "normalize": (lambda x: F.normalize(x), lambda x: x / np.sqrt((x * x).sum(1, keepdims=True))),
     "lerp": (lambda x: kz.lerp(x, -x, 0.3), lambda x: x - 0.6 * x),
-    "cross_entropy": (lambda x: F.cross_entropy(x, np.array([0, 5, 2, 2])), lambda x: (np.log(np.exp(x).sum(1)) - x[range(4), [0, 5, 2, 2]]).mean()),
+    "cross_entropy": (
+        lambda x: F.cross_entropy(x, np.array([0, 5, 2, 2])),
+        lambda x: (np.log(np.exp(x).sum(1)) - x[range(4), [0, 5, 2, 2]]).mean(),
+    ),
 }
 
 
@@ -64,7 +82,9 @@ def test_sums_within_do_not_overflow(dtype):
     assert ones.mean().item() == 1 and read(F.mse_loss(ones, ones * 0)) == 1
     assert read(kz.norm(large)) == rounded(9600, dtype) and read(kz.std(large)) == 0 and read(large.var()) == 0
     assert read(F.rms_norm(large, 1024)).max() == 1
-    np.testing.assert_array_equal(read(F.avg_pool1d(half(np.full((1, 1, 4), 61440.0), dtype), 2)), np.full((1, 1, 2), 61440.0))
+    np.testing.assert_array_equal(
+        read(F.avg_pool1d(half(np.full((1, 1, 4), 61440.0), dtype), 2)), np.full((1, 1, 2), 61440.0)
+    )
     logits = half(np.zeros((70_000, 2)), dtype)
     assert read(F.cross_entropy(logits, np.zeros(70_000, np.int64))) == rounded(math.log(2), dtype)
     tall = half([[HALVES[dtype][1], -HALVES[dtype][1]]], dtype)
@@ -75,16 +95,30 @@ def test_sums_within_do_not_overflow(dtype):
 @pytest.mark.parametrize("dtype", HALVES)
 def test_gradients_of_wide_functions_are_of_the_half_and_finite(dtype):
     x = half(np.full((2, 1024), 300.0), dtype)
-    for f in (lambda x: F.rms_norm(x, 1024), lambda x: kz.norm(x, dim=1), lambda x: x.softmax(1), lambda x: F.layer_norm(x, 1024), lambda x: x.mean()):
+    for f in (
+        lambda x: F.rms_norm(x, 1024),
+        lambda x: kz.norm(x, dim=1),
+        lambda x: x.softmax(1),
+        lambda x: F.layer_norm(x, 1024),
+        lambda x: x.mean(),
+    ):
         grad = kz.compile(lambda x: kz.grad(f(x).float().sum(), [x])[0])(x)
         assert grad.dtype.name == dtype and np.isfinite(read(grad)).all()
-    np.testing.assert_array_equal(read(kz.compile(lambda x: kz.grad(kz.norm(x, dim=1).float().sum(), [x])[0])(x)), np.full((2, 1024), 2.0**-5))
+    np.testing.assert_array_equal(
+        read(kz.compile(lambda x: kz.grad(kz.norm(x, dim=1).float().sum(), [x])[0])(x)), np.full((2, 1024), 2.0**-5)
+    )
 
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_random_numbers_are_finite_and_below_1(dtype):
     kz.init(seed=1)
-    u, n, b = kz.compile(lambda: (kz.rand(200_000, dtype=dtype), kz.randn(200_000, dtype=dtype), kz.bernoulli(kz.full((200_000,), 0.001, dtype=dtype))))()
+    u, n, b = kz.compile(
+        lambda: (
+            kz.rand(200_000, dtype=dtype),
+            kz.randn(200_000, dtype=dtype),
+            kz.bernoulli(kz.full((200_000,), 0.001, dtype=dtype)),
+        )
+    )()
     assert u.dtype.name == n.dtype.name == b.dtype.name == dtype
     u, n, b = read(u), read(n), read(b)
     assert u.min() >= 0 and u.max() == 1 - HALVES[dtype][0] and abs(u.mean() - 0.5) < 0.002
@@ -121,7 +155,12 @@ def test_counts_and_sums_of_integers_are_int64():
     right = (kz.tensor(pred) == kz.tensor(y)).sum()
     assert right.dtype is kz.int64 and right.item() == 2
     many = kz.tensor(np.full(4, 2**30, np.int32))
-    for got, want in ((many.sum(), 2**32), (kz.cumsum(many, 0)[-1], 2**32), (kz.prod(many[:2]), 2**60), (many.sum(0, keepdim=True)[0], 2**32)):
+    for got, want in (
+        (many.sum(), 2**32),
+        (kz.cumsum(many, 0)[-1], 2**32),
+        (kz.prod(many[:2]), 2**60),
+        (many.sum(0, keepdim=True)[0], 2**32),
+    ):
         assert got.dtype is kz.int64 and got.item() == want
     flags = kz.tensor(np.array([[True, False], [True, True]]))
     np.testing.assert_array_equal(kz.cumsum(flags, 0).numpy(), [[1, 0], [2, 1]])

@@ -44,12 +44,32 @@ def test_pip_installs_it_in_a_fresh_environment(tmp_path):
     assert made.returncode == 0, made.stderr
     trained = run(python, "-c", TRAIN, env=environment, cwd=tmp_path)
     assert trained.returncode == 0 and trained.stdout.endswith("True\n"), trained.stderr
-    assert run(python, "-c", "import karez, pathlib; assert (pathlib.Path(karez.__path__[0]) / '_core.pyi').exists()", env=environment, cwd=tmp_path).returncode == 0
+    assert (
+        run(
+            python,
+            "-c",
+            "import karez, pathlib; assert (pathlib.Path(karez.__path__[0]) / '_core.pyi').exists()",
+            env=environment,
+            cwd=tmp_path,
+        ).returncode
+        == 0
+    )
 
 
 def test_what_is_missing_is_listed_at_once(tmp_path):
-    words = ["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", "-DSKBUILD=ON", "-DKAREZ_PYTHON=ON", "-DCMAKE_IGNORE_PATH=/usr/include;/usr/include/eigen3",
-             f"-DPython_EXECUTABLE={sys.executable}"]
+    words = [
+        "cmake",
+        "-S",
+        ROOT,
+        "-B",
+        tmp_path,
+        "-G",
+        "Ninja",
+        "-DSKBUILD=ON",
+        "-DKAREZ_PYTHON=ON",
+        "-DCMAKE_IGNORE_PATH=/usr/include;/usr/include/eigen3",
+        f"-DPython_EXECUTABLE={sys.executable}",
+    ]
     made = run(*words)
     said = " ".join(made.stderr.split())
     assert made.returncode != 0 and "apt-get install" in said
@@ -69,7 +89,20 @@ def test_a_wheel_trains_in_a_bare_debian_root(tmp_path):
     root = tmp_path / "root"
     if run("debootstrap", "--variant=minbase", "--include=python3-venv", "bookworm", root).returncode != 0:
         pytest.skip("no Debian archive can be reached")
-    got = run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--python-version", "3.11", "--only-binary=:all:", "--dest", tmp_path / "wheels", "numpy>=1.26,<3")
+    got = run(
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--python-version",
+        "3.11",
+        "--only-binary=:all:",
+        "--dest",
+        tmp_path / "wheels",
+        "numpy>=1.26,<3",
+    )
     if got.returncode != 0:
         pytest.skip("no package registry can be reached")
     shutil.copytree(tmp_path / "wheels", root / "wheels")

@@ -22,7 +22,13 @@ def test_functions_work_without_compile():
 
 def test_numbers_and_bools_come_out():
     x = kz.tensor([3.0, 4.0])
-    assert (x * x).sum().item() == 25 and bool(x[0] < x[1]) and not (x > 5).any() and int(x[1]) == 4 and [0, 1, 2, 3, 4][kz.tensor(2)] == 2
+    assert (
+        (x * x).sum().item() == 25
+        and bool(x[0] < x[1])
+        and not (x > 5).any()
+        and int(x[1]) == 4
+        and [0, 1, 2, 3, 4][kz.tensor(2)] == 2
+    )
     assert [float(v) for v in x] == [3, 4] and x.tolist() == [3, 4]
     with pytest.raises(kz.TypeError, match="is no index"):
         [1, 2][x[0]]
@@ -40,7 +46,9 @@ def test_results_of_compiled_functions_go_on_and_back():
     split = kz.compile(lambda x: kz.with_layout(x + 0, "data", None), mesh="data=2")(X)
     y = split * 2 - 1
     np.testing.assert_allclose(y.numpy(), X * 2 - 1)
-    np.testing.assert_allclose(kz.compile(lambda a: a.sum(0), mesh="data=2")(y).numpy(), (X * 2 - 1).sum(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        kz.compile(lambda a: a.sum(0), mesh="data=2")(y).numpy(), (X * 2 - 1).sum(0), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_module_is_called_and_its_state_is_that_of_compiled_functions():
@@ -99,6 +107,8 @@ def test_gradients_of_variables_on_several_devices_are_refused_outside_with_what
     loss, params = lambda x: net(x).sum(), net.parameters()
     both = kz.compile(lambda x: kz.value_and_grad(loss, params)(x), mesh="stage=2", placements=[("0", 0), ("1", 1)])
     expected = both(X)
-    with pytest.raises(kz.UserError, match="gradients of variables on several meshes are taken inside of a compiled function"):
+    with pytest.raises(
+        kz.UserError, match="gradients of variables on several meshes are taken inside of a compiled function"
+    ):
         kz.value_and_grad(loss, params)(X)
     np.testing.assert_allclose(float(both(X)[0]), float(expected[0]))

@@ -154,7 +154,11 @@ def test_frames_of_the_standard_library_and_numpy_are_hidden_where_the_package_c
     assert files(frame(package, frame("<frozen importlib._bootstrap>", stop))) == [users]
     assert files(frame(package, frame(os.path.join(os.path.dirname(np.__file__), "dtype.py"), stop))) == [users]
     assert files(frame("mine.py", frame(standard, stop))) == ["mine.py", "dis.py", users]
-    assert files(frame(package, frame(standard, frame("mine.py", frame(standard, stop))))) == ["mine.py", "dis.py", users]
+    assert files(frame(package, frame(standard, frame("mine.py", frame(standard, stop))))) == [
+        "mine.py",
+        "dis.py",
+        users,
+    ]
     assert files(frame(package, frame(os.path.join(library, "site-packages", "a.py"), stop))) == ["a.py", users]
 
 
@@ -185,8 +189,11 @@ raise {raised}
 
 @pytest.mark.parametrize("full", [False, True])
 def test_frames_of_the_package_are_hidden_outside_of_compiled_functions(full):
-    program = ("import os\n" + ("os.environ['KAREZ_TRACEBACK'] = 'full'\n" if full else "") +
-               "import karez as kz\ndef mine():\n    return kz.tensor([1.0, 2.0]).item()\nmine()\n")
+    program = (
+        "import os\n"
+        + ("os.environ['KAREZ_TRACEBACK'] = 'full'\n" if full else "")
+        + "import karez as kz\ndef mine():\n    return kz.tensor([1.0, 2.0]).item()\nmine()\n"
+    )
     done = run(program)
     assert done.returncode == 64 and "karez.errors.ShapeError: " in done.stderr
     frames = re.findall(r'File "([^"]*)"', done.stderr)

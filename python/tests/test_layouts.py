@@ -20,7 +20,11 @@ def stored(layout, mesh, shape=(4, 6)):
     f = kz.compile(lambda: w * 2, mesh=mesh, rules={"w": layout})
     f().wait()
     kz.reset()
-    return next(line.split('layout "')[1].rstrip('"') for line in f.plan.splitlines() if line.startswith("block") and 'name "w"' in line)
+    return next(
+        line.split('layout "')[1].rstrip('"')
+        for line in f.plan.splitlines()
+        if line.startswith("block") and 'name "w"' in line
+    )
 
 
 def test_a_rule_counts_dimensions_from_either_end():
@@ -34,14 +38,25 @@ def test_a_rule_counts_dimensions_from_either_end():
     assert stored([S(np.int64(-1))], "d=2") == "f32[4, 6@d]"
 
 
-@pytest.mark.parametrize("layout, mesh, text", [
-    ([S(2)], "d=2", "rule 'w' for w, f32[4, 6], splits dimension 2 on the mesh axis 'd'; there are 2, 0 to 1, or -2 to -1 from the end"),
-    ([S(-3)], "d=2", "splits dimension -3 on the mesh axis 'd'"),
-    ([S(0)], "a=2,b=2", "has 1 entries, one for each axis of the mesh; it has 2: a, b"),
-    ([0], "d=2", "the rule for 'w': [0] is no layout"),
-    (P("b+a"), "a=2,b=2", "splits dimension 0 by 'b+a'; splits nest in the order of the axes of mesh(a=2, b=2): 'a+b'"),
-    (P("a", "a"), "a=2,b=2", "names the mesh axis 'a' twice"),
-])
+@pytest.mark.parametrize(
+    "layout, mesh, text",
+    [
+        (
+            [S(2)],
+            "d=2",
+            "rule 'w' for w, f32[4, 6], splits dimension 2 on the mesh axis 'd'; there are 2, 0 to 1, or -2 to -1 from the end",
+        ),
+        ([S(-3)], "d=2", "splits dimension -3 on the mesh axis 'd'"),
+        ([S(0)], "a=2,b=2", "has 1 entries, one for each axis of the mesh; it has 2: a, b"),
+        ([0], "d=2", "the rule for 'w': [0] is no layout"),
+        (
+            P("b+a"),
+            "a=2,b=2",
+            "splits dimension 0 by 'b+a'; splits nest in the order of the axes of mesh(a=2, b=2): 'a+b'",
+        ),
+        (P("a", "a"), "a=2,b=2", "names the mesh axis 'a' twice"),
+    ],
+)
 def test_a_rule_that_cannot_be_meant_is_an_error_that_says_so(layout, mesh, text):
     kz.init(devices=4)
     for small in (mesh, mesh.replace("2", "1")):
@@ -63,9 +78,12 @@ def laid(*layout, mesh="a=2,b=2", x=X):
 def test_with_layout_goes_by_dimensions():
     assert laid("a", "b") == laid(P("a", "b")) == "Tensor(f32[4@a, 6@b]"
     assert laid("a+b") == "Tensor(f32[4@a@b, 6]"
-    for layout, text in [(("b+a",), "splits nest in the order of the axes of mesh(a=2, b=2): 'a+b'"),
-                         (([S(0), B],), "with_layout: [S(dim=0), B] is neither the name"),
-                         ((S(0),), "with_layout: S(dim=0) is neither"), (("a", None, "b"), "names 3 dimensions; there are 2")]:
+    for layout, text in [
+        (("b+a",), "splits nest in the order of the axes of mesh(a=2, b=2): 'a+b'"),
+        (([S(0), B],), "with_layout: [S(dim=0), B] is neither the name"),
+        ((S(0),), "with_layout: S(dim=0) is neither"),
+        (("a", None, "b"), "names 3 dimensions; there are 2"),
+    ]:
         with pytest.raises(kz.LayoutError) as caught:
             laid(*layout)
         assert text in str(caught.value)
@@ -91,7 +109,10 @@ def test_one_program_with_layouts_runs_at_every_size():
         opt = optim.Adam(net.parameters(), lr=1e-2)
         mesh = kz.Mesh(data=data, model=model)
 
-        @kz.compile(mesh=mesh, rules={"0.weight": P("model", None), "0.bias": [B, S(-1)], "2.weight": [B, S(-1)], "2.bias": P(None)})
+        @kz.compile(
+            mesh=mesh,
+            rules={"0.weight": P("model", None), "0.bias": [B, S(-1)], "2.weight": [B, S(-1)], "2.bias": P(None)},
+        )
         def step(x, y):
             loss = F.mse_loss(net(kz.with_layout(x, "data", None)), kz.with_layout(y, "data"))
             loss.backward()
@@ -120,7 +141,11 @@ def test_layouts_in_bodies_and_under_a_limit():
     for _ in range(3):
         want = np.maximum(want @ whole + X, 0)
     np.testing.assert_allclose(run(X).numpy(), want, rtol=1e-5)
-    assert repr(run(X)).startswith("Tensor(f32[4@d, 6@one]") and "predicted for a launch" in run.explain("w") and "as it was asked for" in run.explain("out0")
+    assert (
+        repr(run(X)).startswith("Tensor(f32[4@d, 6@one]")
+        and "predicted for a launch" in run.explain("w")
+        and "as it was asked for" in run.explain("out0")
+    )
 
 
 def test_contradictions_stay_errors_at_size_one():

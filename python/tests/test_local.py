@@ -11,7 +11,9 @@ def test_alone_a_part_is_the_whole():
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     step = kz.compile(lambda x: x * 2)
     assert np.array_equal(step(kz.local(x)).numpy(), 2 * x)
-    with pytest.raises(kz.ShapeError, match=r"a part by local\(\), is f32\[3, 2\] of a whole of 4 rows; rank 0 holds f32\[4, 2\]"):
+    with pytest.raises(
+        kz.ShapeError, match=r"a part by local\(\), is f32\[3, 2\] of a whole of 4 rows; rank 0 holds f32\[4, 2\]"
+    ):
         step(kz.local(x, rows=4))
 
 

@@ -115,6 +115,8 @@ def test_a_read_that_the_others_come_to_late_waits_for_them(expected):
 def test_a_read_that_nobody_catches_ends_the_program_as_a_users_error():
     program = BEGIN.format(lone="if kz.rank() == 1:\n        y.numpy()", last="", peer_timeout=30)
     words = [str(BUILD / "tools" / "karez"), "run", "-n", "2", sys.executable, "-c", program]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=110, env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=110, env={**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    )
     assert done.returncode == 64, done
     assert "rank 1 asks for a read of f32[24@data, 1] (<string>:" in done.stderr, done

@@ -31,7 +31,9 @@ class Net(nn.Module):
 
 
 @pytest.mark.parametrize("weight, ignored", [(False, 3), (True, None), (True, 3)])
-@pytest.mark.parametrize("mesh, placements", [("", None), ("data=2", None), ("data=2,model=2", None), ("stage=2", {"same": 0, "fc": 1})])
+@pytest.mark.parametrize(
+    "mesh, placements", [("", None), ("data=2", None), ("data=2,model=2", None), ("stage=2", {"same": 0, "fc": 1})]
+)
 def test_cross_entropy_is_that_of_the_whole_batch(mesh, placements, weight, ignored):
     net = Net().double()
 
@@ -48,16 +50,26 @@ def test_cross_entropy_is_that_of_the_whole_batch(mesh, placements, weight, igno
 
 def test_smoothed_labels_and_row_weights_too():
     net, rows = Net().double(), DRAW.uniform(0, 1, N)
-    for loss in (lambda y, x, w: F.cross_entropy(net(x), y, ignore_index=3, label_smoothing=0.1), lambda y, x, w: F.cross_entropy(net(x), y, row_weights=w),
-                 lambda y, x, w: F.nll_loss(F.log_softmax(net(x), 1), y, kz.tensor(BY_CLASS), ignore_index=3)):
-        whole, parts = (kz.compile(lambda y, x, w: [loss(y, x, w), *kz.grad(loss(y, x, w), net.parameters())], microbatches=m)(Y, X, rows) for m in (1, 8))
+    for loss in (
+        lambda y, x, w: F.cross_entropy(net(x), y, ignore_index=3, label_smoothing=0.1),
+        lambda y, x, w: F.cross_entropy(net(x), y, row_weights=w),
+        lambda y, x, w: F.nll_loss(F.log_softmax(net(x), 1), y, kz.tensor(BY_CLASS), ignore_index=3),
+    ):
+        whole, parts = (
+            kz.compile(lambda y, x, w: [loss(y, x, w), *kz.grad(loss(y, x, w), net.parameters())], microbatches=m)(
+                Y, X, rows
+            )
+            for m in (1, 8)
+        )
         for one, other in zip(whole, parts):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-10, atol=1e-12)
 
 
 IMAGES = DRAW.normal(size=(8, 3, 2, 2)) * 2 + 1
 PARTS = IMAGES.reshape(4, 2, 3, 2, 2)
-NORMAL = ((PARTS - PARTS.mean((1, 3, 4), keepdims=True)) / np.sqrt(PARTS.var((1, 3, 4), keepdims=True) + 1e-5)).reshape(IMAGES.shape)
+NORMAL = ((PARTS - PARTS.mean((1, 3, 4), keepdims=True)) / np.sqrt(PARTS.var((1, 3, 4), keepdims=True) + 1e-5)).reshape(
+    IMAGES.shape
+)
 
 
 @pytest.mark.parametrize("mesh", ["", "data=2"])

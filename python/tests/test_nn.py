@@ -37,9 +37,24 @@ class Net(nn.Module):
         return self.heads["a"](x), self.heads["b"](x)
 
 
-PATHS = ["first.weight", "first.bias", "blocks.0.norm.weight", "blocks.0.norm.bias", "blocks.0.up.weight", "blocks.0.up.bias", "blocks.0.down.weight",
-         "blocks.1.norm.weight", "blocks.1.norm.bias", "blocks.1.up.weight", "blocks.1.up.bias", "blocks.1.down.weight",
-         "heads.a.weight", "heads.a.bias", "heads.b.0.weight", "heads.b.0.bias"]
+PATHS = [
+    "first.weight",
+    "first.bias",
+    "blocks.0.norm.weight",
+    "blocks.0.norm.bias",
+    "blocks.0.up.weight",
+    "blocks.0.up.bias",
+    "blocks.0.down.weight",
+    "blocks.1.norm.weight",
+    "blocks.1.norm.bias",
+    "blocks.1.up.weight",
+    "blocks.1.up.bias",
+    "blocks.1.down.weight",
+    "heads.a.weight",
+    "heads.a.bias",
+    "heads.b.0.weight",
+    "heads.b.0.bias",
+]
 
 
 def test_paths_go_by_attribute_order_and_the_first_for_tied_ones():
@@ -69,7 +84,10 @@ def test_tied_weights_stand_under_each_of_their_names():
     state = net.state_dict()
     assert net.load_state_dict({**state, "tied.bias": state["tied.bias"] + 1}) == ([], [])
     np.testing.assert_array_equal(net.first.bias.numpy(), state["tied.bias"] + 1)
-    assert net.load_state_dict({name: value for name, value in state.items() if not name.startswith("tied")}) == ([], [])
+    assert net.load_state_dict({name: value for name, value in state.items() if not name.startswith("tied")}) == (
+        [],
+        [],
+    )
     assert len(net.parameters()) == len(PATHS) + 1
 
 
@@ -109,7 +127,9 @@ def test_a_parameter_is_read_as_soon_as_it_is_made():
     weight = nn.Linear(4, 4).weight
     first = weight.numpy()
     assert first.shape == (4, 4) and np.ptp(first) > 0.5
-    np.testing.assert_array_equal(kz.compile(lambda x: x * weight, mesh="data=2")(np.ones((4, 4), np.float32)).numpy(), first)
+    np.testing.assert_array_equal(
+        kz.compile(lambda x: x * weight, mesh="data=2")(np.ones((4, 4), np.float32)).numpy(), first
+    )
     np.testing.assert_array_equal((weight + 0).numpy(), first)
     kz.worlds._end()
     np.testing.assert_array_equal(nn.Linear(4, 4).weight.numpy(), first)
@@ -190,7 +210,10 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing():
     with pytest.raises(kz.ShapeError, match=r"scale: an array of shape \(7,\) for a parameter of shape \(6,\)"):
         net.load_state_dict({**{n: v * 2 for n, v in state.items()}, "scale": np.ones(7)})
     np.testing.assert_array_equal(net.state_dict()["first.weight"], state["first.weight"])
-    assert net.load_state_dict({"scale": np.full(6, 3.0), "more": 0}, strict=False) == ([n for n in state if n != "scale"], ["more"])
+    assert net.load_state_dict({"scale": np.full(6, 3.0), "more": 0}, strict=False) == (
+        [n for n in state if n != "scale"],
+        ["more"],
+    )
     assert net.scale.numpy().tolist() == [3] * 6
 
 
@@ -214,11 +237,14 @@ def test_a_dropout_of_everything_gives_zeros_and_gradients_of_zero(layer):
 
 
 def test_it_prints_as_a_tree_with_shapes_and_counts():
-    assert repr(nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.25))) == """\
+    assert (
+        repr(nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.25)))
+        == """\
 Sequential(  # 8
   (0): Linear(weight f32[2, 3], bias f32[2])  # 8
   (1): Dropout(p=0.25)
 )"""
+    )
     assert "(blocks.1): Block(  # 168" in repr(Net())
 
 
@@ -240,14 +266,19 @@ def conv(x, w, b, stride=1, padding=0):
     out = np.zeros((n, o, (h - r) // stride + 1, (v - s) // stride + 1))
     for i in range(out.shape[2]):
         for j in range(out.shape[3]):
-            out[:, :, i, j] = np.einsum("ncrs,ocrs->no", x[:, :, i * stride : i * stride + r, j * stride : j * stride + s], w) + b
+            out[:, :, i, j] = (
+                np.einsum("ncrs,ocrs->no", x[:, :, i * stride : i * stride + r, j * stride : j * stride + s], w) + b
+            )
     return out
 
 
 def attention(x, s, heads, shared, causal):
     n, t, width = x.shape
     d = width // heads
-    q, k, v = ((x @ s[f"{name}.weight"].T + s[f"{name}.bias"]).reshape(n, t, -1, d).transpose(0, 2, 1, 3) for name in ("query", "key", "value"))
+    q, k, v = (
+        (x @ s[f"{name}.weight"].T + s[f"{name}.bias"]).reshape(n, t, -1, d).transpose(0, 2, 1, 3)
+        for name in ("query", "key", "value")
+    )
     k, v = np.repeat(k, heads // shared, 1), np.repeat(v, heads // shared, 1)
     score = q @ k.transpose(0, 1, 3, 2) / np.sqrt(d)
     if causal:
@@ -263,19 +294,56 @@ LAYERS = {
     "Linear without bias": (lambda: nn.Linear(8, 3, bias=False), ROWS, lambda x, s: x @ s["weight"].T),
     "Embedding": (lambda: nn.Embedding(7, 3), np.arange(6).reshape(2, 3), lambda x, s: s["weight"][x]),
     "LayerNorm": (lambda: nn.LayerNorm((5, 8)), ROWS, lambda x, s: norm(x, (1, 2)) * s["weight"] + s["bias"]),
-    "RMSNorm": (lambda: nn.RMSNorm(8), ROWS, lambda x, s: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1.1920929e-7) * s["weight"]),
-    "GroupNorm": (lambda: nn.GroupNorm(2, 4), IMAGE, lambda x, s: norm(x.reshape(2, 2, -1), 2).reshape(x.shape) * s["weight"][:, None, None] + s["bias"][:, None, None]),
-    "BatchNorm2d": (lambda: nn.BatchNorm2d(4), IMAGE, lambda x, s: norm(x, (0, 2, 3)) * s["weight"][:, None, None] + s["bias"][:, None, None]),
-    "Conv2d": (lambda: nn.Conv2d(4, 3, 3, stride=2, padding=1), IMAGE, lambda x, s: conv(x, s["weight"], s["bias"], 2, 1)),
-    "Conv1d": (lambda: nn.Conv1d(5, 3, 3), ROWS, lambda x, s: conv(x[:, :, None], s["weight"][:, :, None], s["bias"])[:, :, 0]),
+    "RMSNorm": (
+        lambda: nn.RMSNorm(8),
+        ROWS,
+        lambda x, s: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1.1920929e-7) * s["weight"],
+    ),
+    "GroupNorm": (
+        lambda: nn.GroupNorm(2, 4),
+        IMAGE,
+        lambda x, s: (
+            norm(x.reshape(2, 2, -1), 2).reshape(x.shape) * s["weight"][:, None, None] + s["bias"][:, None, None]
+        ),
+    ),
+    "BatchNorm2d": (
+        lambda: nn.BatchNorm2d(4),
+        IMAGE,
+        lambda x, s: norm(x, (0, 2, 3)) * s["weight"][:, None, None] + s["bias"][:, None, None],
+    ),
+    "Conv2d": (
+        lambda: nn.Conv2d(4, 3, 3, stride=2, padding=1),
+        IMAGE,
+        lambda x, s: conv(x, s["weight"], s["bias"], 2, 1),
+    ),
+    "Conv1d": (
+        lambda: nn.Conv1d(5, 3, 3),
+        ROWS,
+        lambda x, s: conv(x[:, :, None], s["weight"][:, :, None], s["bias"])[:, :, 0],
+    ),
     "MaxPool2d": (lambda: nn.MaxPool2d(2), IMAGE, lambda x, s: x.reshape(2, 4, 3, 2, 3, 2).max((3, 5))),
     "AvgPool2d": (lambda: nn.AvgPool2d(3), IMAGE, lambda x, s: x.reshape(2, 4, 2, 3, 2, 3).mean((3, 5))),
-    "MultiHeadAttention": (lambda: nn.MultiHeadAttention(8, 4, is_causal=True), SEQUENCE, lambda x, s: attention(x, s, 4, 4, True)),
-    "grouped queries": (lambda: nn.MultiHeadAttention(8, 4, kv_heads=2), SEQUENCE, lambda x, s: attention(x, s, 4, 2, False)),
+    "MultiHeadAttention": (
+        lambda: nn.MultiHeadAttention(8, 4, is_causal=True),
+        SEQUENCE,
+        lambda x, s: attention(x, s, 4, 4, True),
+    ),
+    "grouped queries": (
+        lambda: nn.MultiHeadAttention(8, 4, kv_heads=2),
+        SEQUENCE,
+        lambda x, s: attention(x, s, 4, 2, False),
+    ),
     "Flatten": (lambda: nn.Flatten(), IMAGE, lambda x, s: x.reshape(2, -1)),
-    "Sigmoid SiLU Tanh": (lambda: nn.Sequential(nn.Sigmoid(), nn.SiLU(), nn.Tanh(), nn.Identity()), ROWS,
-                          lambda x, s: (lambda y: np.tanh(y / (1 + np.exp(-y))))(1 / (1 + np.exp(-x)))),
-    "Softmax ReLU": (lambda: nn.Sequential(nn.ReLU(), nn.Softmax(1)), ROWS, lambda x, s: (lambda y: np.exp(y) / np.exp(y).sum(1, keepdims=True))(np.maximum(x, 0))),
+    "Sigmoid SiLU Tanh": (
+        lambda: nn.Sequential(nn.Sigmoid(), nn.SiLU(), nn.Tanh(), nn.Identity()),
+        ROWS,
+        lambda x, s: (lambda y: np.tanh(y / (1 + np.exp(-y))))(1 / (1 + np.exp(-x))),
+    ),
+    "Softmax ReLU": (
+        lambda: nn.Sequential(nn.ReLU(), nn.Softmax(1)),
+        ROWS,
+        lambda x, s: (lambda y: np.exp(y) / np.exp(y).sum(1, keepdims=True))(np.maximum(x, 0)),
+    ),
 }
 
 
@@ -293,7 +361,12 @@ def test_the_padding_row_of_an_embedding_is_zero_and_gets_no_gradient(row):
     kz.init(devices=2)
     layer, other = nn.Embedding(5, 3, padding_idx=row), nn.Embedding(5, 3)
     begun = layer.weight.numpy()
-    assert begun[1].tolist() == [0] * 3 and np.all(begun[[0, 2, 3, 4]] != 0) and np.all(other.weight.numpy() != 0) and layer.padding_idx == 1
+    assert (
+        begun[1].tolist() == [0] * 3
+        and np.all(begun[[0, 2, 3, 4]] != 0)
+        and np.all(other.weight.numpy() != 0)
+        and layer.padding_idx == 1
+    )
     index = np.array([[0, 1], [1, 4]])
     grad, rows = kz.compile(lambda i: (*kz.grad(layer(i).sum(), [layer.weight]), layer(i)), mesh="data=2")(index)
     np.testing.assert_array_equal(grad.numpy()[:, 0], [1, 0, 0, 0, 1])
@@ -315,14 +388,17 @@ def test_batch_norm_learns_its_statistics_and_uses_them():
     assert layer.state_dict()["num_batches_tracked"] == 1
 
 
-@pytest.mark.parametrize("call, text", [
-    (lambda: nn.Linear(0, 3), "Linear: in_features=0; a whole number from 1 on is meant"),
-    (lambda: nn.Dropout(1.5), r"Dropout: a probability of 1.5 is not in \[0, 1\]"),
-    (lambda: nn.MultiHeadAttention(10, 4), "a width of 10 for 4 heads and 4 of keys"),
-    (lambda: nn.GroupNorm(3, 4), "3 groups do not divide 4 channels"),
-    (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx=3 is none of 3 rows"),
-    (lambda: nn.init.uniform(-1.0), "a bound of -1.0"),
-])
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: nn.Linear(0, 3), "Linear: in_features=0; a whole number from 1 on is meant"),
+        (lambda: nn.Dropout(1.5), r"Dropout: a probability of 1.5 is not in \[0, 1\]"),
+        (lambda: nn.MultiHeadAttention(10, 4), "a width of 10 for 4 heads and 4 of keys"),
+        (lambda: nn.GroupNorm(3, 4), "3 groups do not divide 4 channels"),
+        (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx=3 is none of 3 rows"),
+        (lambda: nn.init.uniform(-1.0), "a bound of -1.0"),
+    ],
+)
 def test_wrong_layers_are_refused(call, text):
     with pytest.raises(kz.Error, match=text):
         call()

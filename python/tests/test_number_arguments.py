@@ -8,8 +8,15 @@ import karez as kz
 DTYPES = ["float64", "float32", "float16", "int32", "int64", "bool"]
 NUMBERS = [0.1, 1e300, 1e-300, -3, 2**30, float("inf"), float("nan"), np.float64(0.7)]
 USES = {
-    "mul": lambda x, k: x * k, "add": lambda x, k: k + x, "div": lambda x, k: x / k, "less": lambda x, k: x < k, "whole": lambda x, k: x.sum() * k,
-    "before": lambda x, k: x * (k * 2 - 1), "where": lambda x, k: kz.where(x > 0, x, k), "shift": lambda x, k: x + -k, "power": lambda x, k: x + k**2,
+    "mul": lambda x, k: x * k,
+    "add": lambda x, k: k + x,
+    "div": lambda x, k: x / k,
+    "less": lambda x, k: x < k,
+    "whole": lambda x, k: x.sum() * k,
+    "before": lambda x, k: x * (k * 2 - 1),
+    "where": lambda x, k: kz.where(x > 0, x, k),
+    "shift": lambda x, k: x + -k,
+    "power": lambda x, k: x + k**2,
 }
 
 

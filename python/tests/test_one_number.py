@@ -17,7 +17,20 @@ from test_plan_page import mlp, pipeline, transformer
 
 KAREZ = pathlib.Path(__file__).resolve().parents[2] / os.environ.get("KAREZ_BUILD", "build") / "tools" / "karez"
 CAUTION = " with default costs (`karez doctor` measures this machine)"
-RATES = ["matmul.vector", "matmul.thin", "matmul.small", "matmul.square", "pointwise.l1", "pointwise.l2", "pointwise.l3", "reduce.l1", "index.l1", "move.l1", "update.l2", "functions"]
+RATES = [
+    "matmul.vector",
+    "matmul.thin",
+    "matmul.small",
+    "matmul.square",
+    "pointwise.l1",
+    "pointwise.l2",
+    "pointwise.l3",
+    "reduce.l1",
+    "index.l1",
+    "move.l1",
+    "update.l2",
+    "functions",
+]
 
 
 def karez(*words, code=0):
@@ -79,30 +92,56 @@ def told(step, folder, *costs):
     step.plan.save(plan)
     page = html.unescape(re.sub(r"</?(h2|div|section|p)[^>]*>", "\n", step.plan._page.html()))
     simulated = karez("simulate", plan, *costs)
-    figures = {"summary": predicted(step.summary()), "page": predicted(page), "explain": predicted(karez("plan", "explain", plan, *costs))}
+    figures = {
+        "summary": predicted(step.summary()),
+        "page": predicted(page),
+        "explain": predicted(karez("plan", "explain", plan, *costs)),
+    }
     figures["show"] = predicted(karez("plan", "show", "--summary", plan))
     one = {name: both["one"] for name, both in figures.items()}
-    one["figure"] = re.search(r"<b>(\S+) us</b>a launch, predicted(.*)\n", html.unescape(step.plan._page.html()).replace("</div>", "\n")).groups()
+    one["figure"] = re.search(
+        r"<b>(\S+) us</b>a launch, predicted(.*)\n", html.unescape(step.plan._page.html()).replace("</div>", "\n")
+    ).groups()
     one["simulate"] = re.match(r"plan '[^']*': (\S+) us a launch, predicted(.*)\n", simulated).groups()
     one["python"] = (f"{1e6 * step.predicted_seconds:.1f}", one["summary"][1])
-    tables = {name: re.search(r"^(?:Times .* C|c)osts: (.*)$", text, re.M).group(1)
-              for name, text in {"summary": step.summary(), "page": page, "explain": karez("plan", "explain", plan, *costs), "simulate": simulated}.items()}
+    tables = {
+        name: re.search(r"^(?:Times .* C|c)osts: (.*)$", text, re.M).group(1)
+        for name, text in {
+            "summary": step.summary(),
+            "page": page,
+            "explain": karez("plan", "explain", plan, *costs),
+            "simulate": simulated,
+        }.items()
+    }
     return one, {name: both["many"] for name, both in figures.items()}, tables
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_summary_page_explain_and_simulate_tell_one_number(name, tmp_path):
     one, many, tables = told(PROGRAMS[name](), tmp_path)
-    assert len(set(one.values())) == 1 and len(set(many.values())) == 1 and len(set(tables.values())) == 1, (one, many, tables)
+    assert len(set(one.values())) == 1 and len(set(many.values())) == 1 and len(set(tables.values())) == 1, (
+        one,
+        many,
+        tables,
+    )
     assert one["summary"][1] == many["summary"][1] == CAUTION
     assert 0 < float(many["summary"][0]) <= float(one["summary"][0])
-    assert tables["summary"].startswith("defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one")
+    assert tables["summary"].startswith(
+        "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one"
+    )
 
 
 def measured(tmp_path, origin='origin "measured here"\n'):
     path = tmp_path / "costs.txt"
-    path.write_text(f"{origin}link alpha=1e-5 beta=1e-9\nlink @local alpha=3e-6 beta=2e-9\nmatmul_flops=3e9\nconv_flops=2e9\nmemory_bytes=1e9\ncall=7e-6\n" + "".join(
-        f"rate {isa} team {team} {rate}={team * (i + 1)}e8\n" for isa in ("baseline", "avx2", "avx512") for team in (1, 2) for i, rate in enumerate(RATES)))
+    path.write_text(
+        f"{origin}link alpha=1e-5 beta=1e-9\nlink @local alpha=3e-6 beta=2e-9\nmatmul_flops=3e9\nconv_flops=2e9\nmemory_bytes=1e9\ncall=7e-6\n"
+        + "".join(
+            f"rate {isa} team {team} {rate}={team * (i + 1)}e8\n"
+            for isa in ("baseline", "avx2", "avx512")
+            for team in (1, 2)
+            for i, rate in enumerate(RATES)
+        )
+    )
     return path
 
 
@@ -130,8 +169,16 @@ def test_another_table_can_be_asked_for(tmp_path):
     step.plan.save(plan)
     file = measured(tmp_path, origin="")
     explained, simulated = karez("plan", "explain", plan, "--costs", file), karez("simulate", plan, "--costs", file)
-    assert predicted(explained)["one"] == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups() != predicted(step.summary())["one"]
-    assert f"\ncosts: those of {file}\n" in explained and f"\ncosts: those of {file}\n" in simulated and CAUTION not in explained + simulated
+    assert (
+        predicted(explained)["one"]
+        == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
+        != predicted(step.summary())["one"]
+    )
+    assert (
+        f"\ncosts: those of {file}\n" in explained
+        and f"\ncosts: those of {file}\n" in simulated
+        and CAUTION not in explained + simulated
+    )
 
 
 def test_a_plan_without_a_table_is_predicted_by_defaults_and_says_so(tmp_path):
@@ -148,8 +195,12 @@ def test_a_plan_without_a_table_is_predicted_by_defaults_and_says_so(tmp_path):
     explained, simulated = karez("plan", "explain", old), karez("simulate", old)
     for said in (explained, simulated, karez("plan", "show", "--summary", old)):
         assert "\ncosts: defaults, which no processor was measured for; the plan keeps no cost table" in said
-    assert predicted(explained)["one"] == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
-    assert predicted(explained)["one"][1] == CAUTION and predicted(explained) != predicted(karez("plan", "explain", new))
+    assert (
+        predicted(explained)["one"] == re.match(r"plan 'step': (\S+) us a launch, predicted(.*)\n", simulated).groups()
+    )
+    assert predicted(explained)["one"][1] == CAUTION and predicted(explained) != predicted(
+        karez("plan", "explain", new)
+    )
 
 
 def test_a_table_that_does_not_read_is_refused_with_the_file(tmp_path):
@@ -163,7 +214,9 @@ def test_a_table_that_does_not_read_is_refused_with_the_file(tmp_path):
 
 def test_a_plan_that_opt_made_keeps_its_table(tmp_path):
     graph, file, plan = tmp_path / "net.graph", measured(tmp_path), tmp_path / "p.plan"
-    graph.write_text('graph main mesh(data=2) {\n  %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8, 6]\n  %1 = relu(%0) : f32[8, 6]\n  output "y" %1\n}\n')
+    graph.write_text(
+        'graph main mesh(data=2) {\n  %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8, 6]\n  %1 = relu(%0) : f32[8, 6]\n  output "y" %1\n}\n'
+    )
     for costs, origin, beside in ((("--costs", file), "measured here", ""), ((), "defaults, which", CAUTION)):
         plan.write_text(karez("opt", graph, "--passes", "all", *costs))
         explained = karez("plan", "explain", plan)
@@ -171,7 +224,13 @@ def test_a_plan_that_opt_made_keeps_its_table(tmp_path):
 
 
 def test_layouts_are_explained_with_the_same_caution(tmp_path):
-    assert mlp().explain("first.weight").startswith(f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each layout of it,{CAUTION}\n")
+    assert (
+        mlp()
+        .explain("first.weight")
+        .startswith(
+            f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each layout of it,{CAUTION}\n"
+        )
+    )
     kz.worlds._end()
     kz.init(devices=4, cost_file=str(measured(tmp_path)))
     assert "default" not in mlp().explain("first.weight")
@@ -182,7 +241,9 @@ def size(number, unit):
 
 
 def parts_and_wholes(text):
-    return [(size(a, u), size(b, v)) for a, u, b, v in re.findall(r"(\S+) (\w*B) +of (\S+) (\w*B) in all its blocks", text)]
+    return [
+        (size(a, u), size(b, v)) for a, u, b, v in re.findall(r"(\S+) (\w*B) +of (\S+) (\w*B) in all its blocks", text)
+    ]
 
 
 @pytest.mark.parametrize("launches", [1, 3])
@@ -194,10 +255,17 @@ def test_no_share_exceeds_its_whole(name, launches, tmp_path):
     pairs = parts_and_wholes(said)
     modules = karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000).split("\n\n")[2].splitlines()
     whole = size(*re.search(r"(\S+) (\w*B) in blocks", modules[0]).groups())
-    assert len(modules) > 3 and all(size(*re.match(r" *(\S+) (\w*B)", row).groups()) <= whole for row in modules[2:-1]), modules
+    assert len(modules) > 3 and all(
+        size(*re.match(r" *(\S+) (\w*B)", row).groups()) <= whole for row in modules[2:-1]
+    ), modules
     devices = len(re.findall(r"^device ", step.plan, re.M))
     assert len(pairs) == devices and all(0 < part <= whole for part, whole in pairs), pairs
-    shares = [float(share) for share in re.findall(r"(\d+\.\d+) %", said + karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000) + step.summary())]
+    shares = [
+        float(share)
+        for share in re.findall(
+            r"(\d+\.\d+) %", said + karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000) + step.summary()
+        )
+    ]
     assert len(shares) > devices and max(shares) <= 100.0
     assert sum(part for part, _ in pairs[:1]) <= step.peak_bytes
 
@@ -211,13 +279,22 @@ def test_a_limit_on_memory_is_told_with_the_same_caution(tmp_path):
     assert told and all(f"predicted{CAUTION}; without that limit " in line for line in told)
 
 
-AT_ONCE = """plan "p" world 1 rank 0 hash 0
+AT_ONCE = (
+    """plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 device 1: 0 1 "cpu"
-""" + "".join(f'stream {d}: "comm" device {d} worker {d}\n' for d in (0, 1)) + "".join(f"block b{d}: scratch device {d} bytes 256\n" for d in (0, 1)) + "".join(f"register r{2 * a}: session -> a{a}\nregister r{2 * a + 1}: a{a} -> session\n" for a in range(4)) + "".join(
-    f'actor a{a}: collective "all_reduce %{a // 2}" stream {a % 2} in r{2 * a} out r{2 * a + 1}\n'
-    f'  collective "all_reduce" "sum" by "direct" communicator {a // 2} turn 0 in b{a % 2} + {64 * a} f32[1] out b{a % 2} + {64 * a + 8} f32[1]\n' for a in range(4)) + "".join(
-    f'communicator {c}: chunk 64 members 0 0 "cpu", 0 1 "cpu" sequence "all_reduce %{c}"\n' for c in (0, 1)) + "cost link alpha=1 beta=0\n"
+"""
+    + "".join(f'stream {d}: "comm" device {d} worker {d}\n' for d in (0, 1))
+    + "".join(f"block b{d}: scratch device {d} bytes 256\n" for d in (0, 1))
+    + "".join(f"register r{2 * a}: session -> a{a}\nregister r{2 * a + 1}: a{a} -> session\n" for a in range(4))
+    + "".join(
+        f'actor a{a}: collective "all_reduce %{a // 2}" stream {a % 2} in r{2 * a} out r{2 * a + 1}\n'
+        f'  collective "all_reduce" "sum" by "direct" communicator {a // 2} turn 0 in b{a % 2} + {64 * a} f32[1] out b{a % 2} + {64 * a + 8} f32[1]\n'
+        for a in range(4)
+    )
+    + "".join(f'communicator {c}: chunk 64 members 0 0 "cpu", 0 1 "cpu" sequence "all_reduce %{c}"\n' for c in (0, 1))
+    + "cost link alpha=1 beta=0\n"
+)
 
 
 def test_a_stream_whose_collectives_go_on_at_once_is_busy_once(tmp_path):

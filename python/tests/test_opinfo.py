@@ -32,7 +32,9 @@ def said_by_pytorch(program):
     pytest.importorskip("torch")
     pytest.importorskip("expecttest")
     environment = os.environ | {"PYTHONPATH": PATHS, "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=3600, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=3600, env=environment
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -71,4 +73,6 @@ print(json.dumps([torch.__version__, sorted({{op.name for op in opinfo.op_db}})]
     version, names = said_by_pytorch(program)
     if version != opinfo_cases.stored()[1]["torch"]:
         pytest.skip("the answers are of another PyTorch")
-    assert names == opinfo_cases.stored()[1]["names"], "PyTorch's database has changed: python python/tests/opinfo.py store"
+    assert names == opinfo_cases.stored()[1]["names"], (
+        "PyTorch's database has changed: python python/tests/opinfo.py store"
+    )

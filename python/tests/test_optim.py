@@ -21,7 +21,9 @@ OPTIMISERS = {
 
 
 def two():
-    return nn.Parameter(np.array([1.0, 2.0], np.float32), name="used"), nn.Parameter(np.array([3.0, 4.0], np.float32), name="unused")
+    return nn.Parameter(np.array([1.0, 2.0], np.float32), name="used"), nn.Parameter(
+        np.array([3.0, 4.0], np.float32), name="unused"
+    )
 
 
 @pytest.mark.parametrize("by", ["backward", "grad", "None", "clipped"])
@@ -46,7 +48,9 @@ def test_a_parameter_without_a_gradient_is_left_alone(name, by):
     for _ in range(3):
         step(np.ones(2, np.float32)).wait()
     assert unused.numpy().tolist() == [3, 4] and used.numpy()[0] < 0.95
-    assert not [name for name in kz.worlds.world().variables() if "unused" in name and name != "unused"], "nor is there state of it"
+    assert not [name for name in kz.worlds.world().variables() if "unused" in name and name != "unused"], (
+        "nor is there state of it"
+    )
 
 
 def test_a_zero_gradient_is_a_gradient():
@@ -62,8 +66,17 @@ def test_a_zero_gradient_is_a_gradient():
     np.testing.assert_allclose(unused.numpy(), [2.85, 3.8], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name, state", [("SGD", []), ("SGD with momentum", ["sgd.m.w"]), ("Adam", ["adam.m.w", "adam.step", "adam.v.w"]),
-                                         ("RMSprop", ["rmsprop.m.w", "rmsprop.mean.w", "rmsprop.v.w"]), ("Adagrad", ["adagrad.step", "adagrad.sum.w"]), ("Lion", ["lion.m.w"])])
+@pytest.mark.parametrize(
+    "name, state",
+    [
+        ("SGD", []),
+        ("SGD with momentum", ["sgd.m.w"]),
+        ("Adam", ["adam.m.w", "adam.step", "adam.v.w"]),
+        ("RMSprop", ["rmsprop.m.w", "rmsprop.mean.w", "rmsprop.v.w"]),
+        ("Adagrad", ["adagrad.step", "adagrad.sum.w"]),
+        ("Lion", ["lion.m.w"]),
+    ],
+)
 def test_there_is_state_only_where_an_update_reads_it(name, state):
     w = nn.Parameter(np.ones(2, np.float32), name="w")
     opt = OPTIMISERS[name]([w])
@@ -119,9 +132,13 @@ DEFAULTS = {  # PyTorch 2.13's
     optim.AdamW: {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
     optim.RMSprop: {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0, "centered": False},
     optim.Adagrad: {"lr": 1e-2, "lr_decay": 0, "weight_decay": 0, "initial_accumulator_value": 0, "eps": 1e-10},
-    nn.LayerNorm: {"eps": 1e-5, "elementwise_affine": True, "bias": True}, nn.RMSNorm: {"eps": None, "elementwise_affine": True},
-    nn.BatchNorm2d: {"eps": 1e-5, "momentum": 0.1, "affine": True}, nn.GroupNorm: {"eps": 1e-5, "affine": True},
-    nn.InstanceNorm2d: {"eps": 1e-5, "momentum": 0.1, "affine": False, "track_running_stats": False}, nn.Dropout: {"p": 0.5}, nn.PReLU: {"num_parameters": 1, "init": 0.25},
+    nn.LayerNorm: {"eps": 1e-5, "elementwise_affine": True, "bias": True},
+    nn.RMSNorm: {"eps": None, "elementwise_affine": True},
+    nn.BatchNorm2d: {"eps": 1e-5, "momentum": 0.1, "affine": True},
+    nn.GroupNorm: {"eps": 1e-5, "affine": True},
+    nn.InstanceNorm2d: {"eps": 1e-5, "momentum": 0.1, "affine": False, "track_running_stats": False},
+    nn.Dropout: {"p": 0.5},
+    nn.PReLU: {"num_parameters": 1, "init": 0.25},
     nn.Embedding: {"padding_idx": None},
 }
 
@@ -132,7 +149,10 @@ def test_defaults_are_pytorchs(made):
     assert {word: words[word].default for word in DEFAULTS[made]} == DEFAULTS[made]
 
 
-@pytest.mark.parametrize("dtype, eps, small, rtol", [(np.float16, 2.0**-23, 1e-3, 1e-3), (np.float32, 2.0**-23, 1e-4, 1e-6), (np.float64, 2.0**-52, 1e-8, 1e-6)])
+@pytest.mark.parametrize(
+    "dtype, eps, small, rtol",
+    [(np.float16, 2.0**-23, 1e-3, 1e-3), (np.float32, 2.0**-23, 1e-4, 1e-6), (np.float64, 2.0**-52, 1e-8, 1e-6)],
+)
 def test_rms_norm_takes_the_eps_of_the_dtype_it_computes_in(dtype, eps, small, rtol):
     x = np.array([[small, 3 * small]], dtype)
     want = x / np.sqrt((x.astype(np.float64) ** 2).mean() + eps)
@@ -149,7 +169,9 @@ def test_what_would_mean_something_else_to_pytorch_is_refused():
 @pytest.mark.parametrize("name", ["Adam", "AdamW", "Adagrad", "Adagrad with lr_decay", "SGD"])
 def test_a_count_that_is_not_pytorchs_is_said_once(name):
     first, second = two()
-    opt = (OPTIMISERS | {"Adagrad with lr_decay": lambda params: optim.Adagrad(params, 0.1, lr_decay=0.1)})[name]([first, second])
+    opt = (OPTIMISERS | {"Adagrad with lr_decay": lambda params: optim.Adagrad(params, 0.1, lr_decay=0.1)})[name](
+        [first, second]
+    )
     traced = []
 
     def one(x):
@@ -177,7 +199,11 @@ def test_a_count_that_is_not_pytorchs_is_said_once(name):
     if name in ("SGD", "Adagrad"):
         assert not said
     else:
-        assert len(said) == 1 and f"{name.split()[0]}: steps of 2 and of 1 parameters (unused in one of both alone) count as one" in said[0], said
+        assert (
+            len(said) == 1
+            and f"{name.split()[0]}: steps of 2 and of 1 parameters (unused in one of both alone) count as one"
+            in said[0]
+        ), said
         assert caught[0].filename == __file__
     assert traced == ["one", "both"]
 
@@ -191,7 +217,9 @@ def test_gradients_may_come_one_by_one_and_settings_are_the_constructors():
     w = nn.Parameter(np.ones(3, np.float32))
     opt = Mine([w])
     assert opt.decay == 0.5
-    with pytest.raises(AttributeError, match=r"Mine.weight_decay cannot be set: .* Make another one, Mine\(..., weight_decay=0.1\)"):
+    with pytest.raises(
+        AttributeError, match=r"Mine.weight_decay cannot be set: .* Make another one, Mine\(..., weight_decay=0.1\)"
+    ):
         opt.weight_decay = 0.1
     with pytest.raises(AttributeError, match="SGD.betas cannot be set: an optimiser is made with its parameters"):
         kz.optim.SGD([nn.Parameter(np.ones(3, np.float32))], lr=0.1).betas = (0.9, 0.9)

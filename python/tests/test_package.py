@@ -15,7 +15,13 @@ BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
 
 def script(text, *prefix, code=0, timeout=300):
     environment = os.environ | {"PYTHONPATH": str(BUILD / "python")}
-    done = subprocess.run([*prefix, sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=timeout, env=environment)
+    done = subprocess.run(
+        [*prefix, sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment,
+    )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
@@ -64,7 +70,9 @@ SLOW = """
 
 def test_ctrl_c_ends_a_wait_at_once_and_the_launch_ends_behind_it():
     """At once: within a tenth of what the launch takes, which a busy machine stretches too. The timer may come late there: then once more."""
-    out = script(SLOW + """
+    out = script(
+        SLOW
+        + """
     begin = time.time()
     float(slow(x))
     limit = max(0.15, (time.time() - begin) / 10)
@@ -82,13 +90,16 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_launch_ends_behind_it():
             break
     print(best / limit)
     print(np.isfinite(float(result)) or True, float(kz.compile(lambda a: a * 2)(4.0)))
-    """)
+    """
+    )
     first, rest = out.split("\n", 1)
     assert float(first) <= 1 and rest == "True 8.0\n"
 
 
 def test_others_run_while_one_waits():
-    out = script(SLOW + """
+    out = script(
+        SLOW
+        + """
     counted, stop = [0], threading.Event()
     def count():
         while not stop.is_set():
@@ -101,12 +112,15 @@ def test_others_run_while_one_waits():
     float(result)
     stop.set(); thread.join()
     print((time.time() - begin) / max(1, counted[0]))
-    """)
+    """
+    )
     assert float(out) < 0.05, "seconds a turn of the other thread, which sleeps for 0.001"
 
 
 def test_a_fork_before_the_first_world_is_fine_and_one_after_it_says_why_not():
-    assert script("""
+    assert (
+        script(
+            """
         import os, sys
         import karez as kz
         if os.fork() == 0:
@@ -123,7 +137,10 @@ def test_a_fork_before_the_first_world_is_fine_and_one_after_it_says_why_not():
                     print("is a fork" in str(error), flush=True)
             os._exit(0)
         os.wait()
-    """.replace("kz.init()\n", "f = kz.compile(lambda a: a + 1); before = f(1.0)\n")) == "8.0\n" + "True\n" * 5
+    """.replace("kz.init()\n", "f = kz.compile(lambda a: a + 1); before = f(1.0)\n")
+        )
+        == "8.0\n" + "True\n" * 5
+    )
 
 
 def test_ranks_of_karez_run_train_as_one_process_does():
@@ -149,4 +166,6 @@ def test_ranks_of_karez_run_train_as_one_process_does():
     assert len(together) == 2
     for line in together:
         words = line.split()
-        assert words[-6] == "2" and [float(w) for w in words[-5:]] == pytest.approx([float(w) for w in alone[1:]], rel=1e-10)
+        assert words[-6] == "2" and [float(w) for w in words[-5:]] == pytest.approx(
+            [float(w) for w in alone[1:]], rel=1e-10
+        )

@@ -17,11 +17,20 @@ def laid(x, mesh, *layout):
     return kz.compile(lambda a: kz.with_layout(a, *layout), mesh=mesh)(x)
 
 
-@pytest.mark.parametrize("axes, layout", [
-    (dict(data=2), P("data", None)), (dict(data=2), P(None, "data")), (dict(data=2), P(None, None)),
-    (dict(data=2, model=2), P("data", "model")), (dict(data=2, model=2), P("data+model", None)), (dict(data=2, model=2), P(None, "model")),
-    (dict(data=1), P("data", None)), (dict(data=2, one=1), P("data", "one")), (dict(data=2, one=1), P("data+one", None)),
-])
+@pytest.mark.parametrize(
+    "axes, layout",
+    [
+        (dict(data=2), P("data", None)),
+        (dict(data=2), P(None, "data")),
+        (dict(data=2), P(None, None)),
+        (dict(data=2, model=2), P("data", "model")),
+        (dict(data=2, model=2), P("data+model", None)),
+        (dict(data=2, model=2), P(None, "model")),
+        (dict(data=1), P("data", None)),
+        (dict(data=2, one=1), P("data", "one")),
+        (dict(data=2, one=1), P("data+one", None)),
+    ],
+)
 def test_a_result_says_its_layout_and_its_mesh(axes, layout):
     mesh = kz.Mesh(**axes)
     y = laid(X, mesh, layout)
@@ -67,7 +76,10 @@ def test_what_is_not_computed_yet_says_where_it_will_lie(monkeypatch):
 
 def test_a_value_of_a_program_and_a_new_parameter_have_none():
     for name in ("layout", "mesh"):
-        with pytest.raises(kz.UserError, match=rf"{name} of f32\[5, 4\], a value of the function that is being compiled: it is laid when the whole"):
+        with pytest.raises(
+            kz.UserError,
+            match=rf"{name} of f32\[5, 4\], a value of the function that is being compiled: it is laid when the whole",
+        ):
             kz.compile(lambda a: getattr(a + 1, name) and a)(X)
         with pytest.raises(kz.UserError, match=f"{name} of parameter 'w', which no function has used"):
             getattr(nn.Parameter(X, name="w"), name)
@@ -115,7 +127,9 @@ def test_parts_are_what_each_device_has():
     assert all(np.array_equal(X[part.index], part.data) for part in laid(X, "data=2,model=2", "data", "model").parts)
     assert [part.device for part in laid(X, "data=2,model=2", "data").parts] == ["0.0", "0.1", "0.2", "0.3"]
     backwards = laid(X, kz.Mesh(data=2, devices=[1, 0]), "data").parts
-    assert [(part.device, part.data.shape) for part in backwards] == [("0.1", (3, 4)), ("0.0", (2, 4))], "in the order of the mesh"
+    assert [(part.device, part.data.shape) for part in backwards] == [("0.1", (3, 4)), ("0.0", (2, 4))], (
+        "in the order of the mesh"
+    )
     assert described(laid(np.float32(3), "data=2")) == [("0.0", [], 3.0), ("0.1", [], 3.0)]
     part = y.parts[0].data
     part[:] = 0
@@ -126,24 +140,48 @@ def test_parts_of_what_the_host_holds_and_of_what_is_not_computed_yet():
     assert described(kz.tensor([1.0, 2.0])) == [(None, [(0, 2)], [1, 2])]
     y = laid(X, "data=2", "data") * 2
     assert np.array_equal(y.parts[0].data, 2 * X)
-    for wrong, text in [(lambda: kz.compile(lambda a: a.parts)(X), "parts of f32"), (lambda: nn.Parameter(X, name="w").parts, "parts of parameter 'w'")]:
+    for wrong, text in [
+        (lambda: kz.compile(lambda a: a.parts)(X), "parts of f32"),
+        (lambda: nn.Parameter(X, name="w").parts, "parts of parameter 'w'"),
+    ]:
         with pytest.raises(kz.UserError, match=text):
             wrong()
 
 
 CASES = [
-    (dict(data=2), P("data", None)), (dict(data=2), P(None, "data")), (dict(data=2), P(None, None)), (dict(data=2), P()), (dict(data=2), [S(0)]), (dict(data=2), [S(-1)]), (dict(data=2), [B]),
-    (dict(data=2, model=2), P("data", "model")), (dict(data=2, model=2), P("data+model", None)), (dict(data=2, model=2), P(None, "model")), (dict(data=2, model=2), [S(0), B]),
-    (dict(data=3), P("data", None)), (dict(data=1), P("data", None)), (dict(data=2, one=1), P("data", "one")), (dict(one=1, data=2), P("one", "data")), ({}, P(None, None)),
+    (dict(data=2), P("data", None)),
+    (dict(data=2), P(None, "data")),
+    (dict(data=2), P(None, None)),
+    (dict(data=2), P()),
+    (dict(data=2), [S(0)]),
+    (dict(data=2), [S(-1)]),
+    (dict(data=2), [B]),
+    (dict(data=2, model=2), P("data", "model")),
+    (dict(data=2, model=2), P("data+model", None)),
+    (dict(data=2, model=2), P(None, "model")),
+    (dict(data=2, model=2), [S(0), B]),
+    (dict(data=3), P("data", None)),
+    (dict(data=1), P("data", None)),
+    (dict(data=2, one=1), P("data", "one")),
+    (dict(one=1, data=2), P("one", "data")),
+    ({}, P(None, None)),
 ]
 
 
 def cut(x, mesh, layout):
     """Its parts by NumPy alone, for layouts that split each dimension by one axis."""
-    entries = layout if isinstance(layout, list) else [next((S(d) for d, word in enumerate(layout) if axis in (word or "").split("+")), B) for axis in mesh.axes]
+    entries = (
+        layout
+        if isinstance(layout, list)
+        else [next((S(d) for d, word in enumerate(layout) if axis in (word or "").split("+")), B) for axis in mesh.axes]
+    )
     parts = [x]
     for entry, size in zip(entries, mesh.axes.values()):
-        parts = [piece for part in parts for piece in ([part] * size if entry is B else np.array_split(part, size, entry.dim))]
+        parts = [
+            piece
+            for part in parts
+            for piece in ([part] * size if entry is B else np.array_split(part, size, entry.dim))
+        ]
     return parts
 
 
@@ -198,29 +236,54 @@ def test_a_partial_value_is_the_sum_or_the_extreme_of_its_parts(kind, of, dtype)
 def test_a_partial_value_may_be_split_too():
     mesh = kz.Mesh(data=2, model=2)
     made = kz.from_parts([X[:3], 2 * X[:3], X[3:], 2 * X[3:]], mesh, P("data", None, sum="model"))
-    assert np.array_equal(made.numpy(), 3 * X) and np.array_equal(kz.compile(lambda x: x @ x.T, mesh=mesh)(made).numpy(), 9 * X @ X.T)
+    assert np.array_equal(made.numpy(), 3 * X) and np.array_equal(
+        kz.compile(lambda x: x @ x.T, mesh=mesh)(made).numpy(), 9 * X @ X.T
+    )
     both = kz.from_parts([X] * 4, mesh, P(None, None, sum="data+model"))
     assert np.array_equal(both.numpy(), 4 * X)
     one = kz.from_parts([X, X], kz.Mesh(data=2, one=1), P(None, None, sum="one"))
     assert np.array_equal(one.numpy(), X) and one.layout == P(None, None, sum="one")
 
 
-@pytest.mark.parametrize("parts, layout, more, text", [
-    ([X], P("data", None), {}, "1 parts; rank 0 has 2 devices of mesh(data=2), and gives one for each: 0.0, 0.1"),
-    ([X[:2], X[2:]], P("data", None), {}, "part 0 is f32[2, 4], but device 0.0 has f32[3, 4] of f32[5@data, 4] on mesh(data=2)"),
-    ([X[:3], X[3:]], P("data", None), dict(shape=(6, 4)), "part 1 is f32[2, 4], but device 0.1 has f32[3, 4] of f32[6@data, 4]"),
-    ([X[:3], X[3:, :2]], P("data", None), {}, "part 1 is f32[2, 2], but device 0.1 has f32[2, 4] of f32[5@data, 4]"),
-    ([X, X[0]], P(None, None), {}, "part 0 is f32[5, 4], part 1 is f32[4]; parts have the whole's number of dimensions"),
-    ([X, X.astype(int)], P(None, None), {}, "part 0 is f32[5, 4], part 1 is i64[5, 4]; a value has one dtype"),
-    ([X, X], P(None, None), dict(dtype=kz.float64), "part 0 is f32[5, 4], but the whole is to be of f64"),
-    ([X, X + 1], P(None, None), {}, "parts 0 and 1 differ, but devices 0.0 and 0.1 have the same of f32[5, 4"),
-    ([X, X], P("model", None), {}, "model"),
-    ([X, X], P("data", None, None), {}, "names 3 dimensions; there are 2"),
-    ([X, X], P("data", None, sum="data"), {}, "names the mesh axis 'data' twice"),
-    ([X, X], [S(2)], {}, "splits dimension 2 on the mesh axis 'data'"),
-    ([X, X], [S(0), B], {}, "has 2 entries, one for each axis of the mesh; it has 1: data"),
-    ([X, X], ("data", None), {}, "is no layout"),
-])
+@pytest.mark.parametrize(
+    "parts, layout, more, text",
+    [
+        ([X], P("data", None), {}, "1 parts; rank 0 has 2 devices of mesh(data=2), and gives one for each: 0.0, 0.1"),
+        (
+            [X[:2], X[2:]],
+            P("data", None),
+            {},
+            "part 0 is f32[2, 4], but device 0.0 has f32[3, 4] of f32[5@data, 4] on mesh(data=2)",
+        ),
+        (
+            [X[:3], X[3:]],
+            P("data", None),
+            dict(shape=(6, 4)),
+            "part 1 is f32[2, 4], but device 0.1 has f32[3, 4] of f32[6@data, 4]",
+        ),
+        (
+            [X[:3], X[3:, :2]],
+            P("data", None),
+            {},
+            "part 1 is f32[2, 2], but device 0.1 has f32[2, 4] of f32[5@data, 4]",
+        ),
+        (
+            [X, X[0]],
+            P(None, None),
+            {},
+            "part 0 is f32[5, 4], part 1 is f32[4]; parts have the whole's number of dimensions",
+        ),
+        ([X, X.astype(int)], P(None, None), {}, "part 0 is f32[5, 4], part 1 is i64[5, 4]; a value has one dtype"),
+        ([X, X], P(None, None), dict(dtype=kz.float64), "part 0 is f32[5, 4], but the whole is to be of f64"),
+        ([X, X + 1], P(None, None), {}, "parts 0 and 1 differ, but devices 0.0 and 0.1 have the same of f32[5, 4"),
+        ([X, X], P("model", None), {}, "model"),
+        ([X, X], P("data", None, None), {}, "names 3 dimensions; there are 2"),
+        ([X, X], P("data", None, sum="data"), {}, "names the mesh axis 'data' twice"),
+        ([X, X], [S(2)], {}, "splits dimension 2 on the mesh axis 'data'"),
+        ([X, X], [S(0), B], {}, "has 2 entries, one for each axis of the mesh; it has 1: data"),
+        ([X, X], ("data", None), {}, "is no layout"),
+    ],
+)
 def test_parts_that_make_no_value_are_errors_that_say_why(parts, layout, more, text):
     with pytest.raises(kz.Error) as caught:
         kz.from_parts(parts, "data=2", layout, **more)
@@ -233,7 +296,9 @@ def test_parts_of_a_program_and_of_a_world_that_is_gone_are_errors():
         kz.compile(lambda a: kz.from_parts([a, a], mesh, P()))(X)
     made = kz.from_parts([X, X], mesh, P())
     kz.reset()
-    assert np.array_equal(made.numpy(), X) and np.array_equal(kz.compile(lambda a: a + 1, mesh=mesh)(made).numpy(), X + 1), "a reset leaves values alone"
+    assert np.array_equal(made.numpy(), X) and np.array_equal(
+        kz.compile(lambda a: a + 1, mesh=mesh)(made).numpy(), X + 1
+    ), "a reset leaves values alone"
     held = kz.world().held_bytes()
     del made
     assert kz.world().held_bytes() <= held - 2 * X.nbytes

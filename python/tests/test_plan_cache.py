@@ -27,7 +27,9 @@ print([step(x).item() for _ in range(3)])
 
 def begun(folder):
     env = {**os.environ, "KAREZ_CACHE": str(folder), "PYTHONPATH": os.path.dirname(kz.__path__[0])}
-    return subprocess.Popen([sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def ended(processes):
@@ -72,6 +74,9 @@ for _ in range(20):
 print(x.layout, float(x.sum()))
 """
     env = {**os.environ, "KAREZ_CACHE": str(tmp_path), "PYTHONPATH": os.path.dirname(kz.__path__[0])}
-    said = [subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=100) for _ in range(2)]
+    said = [
+        subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=100)
+        for _ in range(2)
+    ]
     assert [one.stdout for one in said] == [f"P('data', None) {301 * 128}.0\n"] * 2, said[1].stderr
     assert list(tmp_path.iterdir()), "it was kept"

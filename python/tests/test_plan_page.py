@@ -73,7 +73,11 @@ def trained(model, mesh, *shapes, **options):
 
 class Block(nn.Module):
     def __init__(self, width):
-        self.norm, self.attention, self.norm2 = nn.LayerNorm(width), nn.MultiHeadAttention(width, 4), nn.LayerNorm(width)
+        self.norm, self.attention, self.norm2 = (
+            nn.LayerNorm(width),
+            nn.MultiHeadAttention(width, 4),
+            nn.LayerNorm(width),
+        )
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
@@ -96,11 +100,19 @@ def mlp():
 
 
 def transformer():
-    return trained(Deep(64, 4), "data=2,model=2", (8, 32, 64), (8, 32, 64), rules={"**.up.weight": P("model", None), "**.down.weight": P(None, "model")})
+    return trained(
+        Deep(64, 4),
+        "data=2,model=2",
+        (8, 32, 64),
+        (8, 32, 64),
+        rules={"**.up.weight": P("model", None), "**.down.weight": P(None, "model")},
+    )
 
 
 def pipeline():
-    return trained(Deep(32, 2), "stage=2", (8, 16, 32), (8, 16, 32), placements={"blocks.0": 0, "blocks.1": 1}, microbatches=4)
+    return trained(
+        Deep(32, 2), "stage=2", (8, 16, 32), (8, 16, 32), placements={"blocks.0": 0, "blocks.1": 1}, microbatches=4
+    )
 
 
 PROGRAMS = {"mlp": (mlp, 2), "transformer": (transformer, 4), "pipeline": (pipeline, 2)}
@@ -128,7 +140,11 @@ def test_the_page_shows_acts_bytes_and_transfers_of_every_device(name):
     assert [cell for cell in cells if cell in set(actors)] == actors
     labels = " ".join(one["text"] for one in page.all("title"))
     kinds = dict(re.findall(r"^block (b\d+): (\w+)", text, re.M))
-    registers = [r for r, block in re.findall(r"^register (r\d+): .* bytes \d+ in (b\d+)", text, re.M) if kinds[block] in ("register", "scratch")]
+    registers = [
+        r
+        for r, block in re.findall(r"^register (r\d+): .* bytes \d+ in (b\d+)", text, re.M)
+        if kinds[block] in ("register", "scratch")
+    ]
     assert registers and [r for r in registers if f"{r}: " not in labels and f"{r} slot " not in labels] == []
 
 
@@ -156,7 +172,9 @@ def test_text_of_the_user_stays_text():
     assert page.all("script") == [] and page.all("b") == [one for one in page.all("b") if one["text"]]
     assert any(wicked in one["text"] for one in page.elements)
     frame = Parsed(step.plan._repr_html_())
-    assert [one["tag"] for one in frame.elements] == ["iframe"] and frame.elements[0]["srcdoc"] == step.plan._page.html()
+    assert [one["tag"] for one in frame.elements] == ["iframe"] and frame.elements[0][
+        "srcdoc"
+    ] == step.plan._page.html()
 
 
 def test_a_plan_is_its_text_and_is_saved_by_its_ending(tmp_path):
@@ -177,7 +195,9 @@ def test_the_command_writes_the_same_page(tmp_path):
     command = root / os.environ.get("KAREZ_BUILD", "build") / "tools" / "karez"
     plan = mlp().plan
     plan.save(tmp_path / "p.plan")
-    subprocess.run([command, "plan", "explain", tmp_path / "p.plan", "--html", tmp_path / "p.html"], check=True, timeout=60)
+    subprocess.run(
+        [command, "plan", "explain", tmp_path / "p.plan", "--html", tmp_path / "p.html"], check=True, timeout=60
+    )
     assert (tmp_path / "p.html").read_text() == plan._page.html()
 
 
@@ -191,10 +211,26 @@ def test_a_browser_draws_it_at_any_width(tmp_path):
         make().plan.save(tmp_path / "p.html")
         for width, dark in ((500, False), (1400, False), (1400, True)):
             picture = pictures / f"plan-{name}-{width}{'-dark' if dark else ''}.png"
-            words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},1800"]
+            words = [
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                f"--user-data-dir={tmp_path / 'profile'}",
+                f"--window-size={width},1800",
+            ]
             words += ["--blink-settings=preferredColorScheme=0"] if dark else []
-            subprocess.run([browser, *words, f"--screenshot={picture}", f"file://{tmp_path / 'p.html'}"], check=True, timeout=120, capture_output=True)
+            subprocess.run(
+                [browser, *words, f"--screenshot={picture}", f"file://{tmp_path / 'p.html'}"],
+                check=True,
+                timeout=120,
+                capture_output=True,
+            )
             shown = Image.open(picture).convert("RGB")
             colours = {colour for count, colour in shown.getcolors(1 << 24) if count > 40}
-            back, act, variable = ((0x14, 0x18, 0x1D), (0x6D, 0x8F, 0xF0), (0x6B, 0x74, 0x7E)) if dark else ((255, 255, 255), (0x42, 0x69, 0xD0), (0x7D, 0x85, 0x90))
+            back, act, variable = (
+                ((0x14, 0x18, 0x1D), (0x6D, 0x8F, 0xF0), (0x6B, 0x74, 0x7E))
+                if dark
+                else ((255, 255, 255), (0x42, 0x69, 0xD0), (0x7D, 0x85, 0x90))
+            )
             assert shown.width == width and {back, act, variable} <= colours, picture

@@ -52,7 +52,7 @@ def test_a_batch_is_a_copy_and_may_be_used_again():
 
 
 def test_nests_keep_their_form_and_what_is_no_array_passes():
-    ((x, [y]), name), = kz.data.feed([(({"a": np.ones(2)}, [np.int64(3)]), "first")])
+    (((x, [y]), name),) = kz.data.feed([(({"a": np.ones(2)}, [np.int64(3)]), "first")])
     assert x["a"].dtype is kz.float64 and int(y) == 3 and name == "first"
 
 
@@ -93,7 +93,11 @@ def fails():
     raise OSError("the disk is full")
 
 
-@pytest.mark.parametrize("then", [lambda: np.ones(1), fails, lambda: np.zeros(1, np.int16), lambda: fails], ids=["batch", "error", "bad batch", "no array"])
+@pytest.mark.parametrize(
+    "then",
+    [lambda: np.ones(1), fails, lambda: np.zeros(1, np.int16), lambda: fails],
+    ids=["batch", "error", "bad batch", "no array"],
+)
 def test_what_comes_while_it_closes_does_not_come_out(then):
     held = Held(then)
     feed = kz.data.feed(held, slots=2, epochs=2)
@@ -223,7 +227,9 @@ def test_loops_over_batches_are_epochs():
     assert [int(i) for x in kz.data.feed(batches) for i in x.numpy()] == order[3], "another feed goes on with them"
 
 
-@pytest.mark.parametrize("words, text", [({"slots": 0}, "slots=0"), ({"epochs": "x"}, "epochs='x'"), ({"slots": 2.5}, "slots=2.5")])
+@pytest.mark.parametrize(
+    "words, text", [({"slots": 0}, "slots=0"), ({"epochs": "x"}, "epochs='x'"), ({"slots": 2.5}, "slots=2.5")]
+)
 def test_numbers_are_checked(words, text):
     with pytest.raises(kz.UserError, match=text):
         kz.data.feed([], **words)
@@ -261,5 +267,11 @@ total = kz.compile(lambda x, y: x.sum() + y.sum())
 assert sum(float(total(*batch)) for batch in kz.data.feed(loader)) == 780 + 45
 print("fine")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])},
+    )
     assert done.returncode == 0 and done.stdout == "fine\n", done.stderr

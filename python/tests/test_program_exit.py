@@ -56,32 +56,71 @@ EXITS = {
     "an error of Karez": ("l = f(large)\nkz.tensor(small).reshape(5)", 64, "  at <string>:"),
     "sys.exit": ("l = f(large)\nsys.exit(3)", 3, ""),
     "sys.exit in a function that holds a result": ("def main():\n    l = f(large)\n    sys.exit(4)\nmain()", 4, ""),
-    "Ctrl-C": ("l = f(large)\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)", -signal.SIGINT, "KeyboardInterrupt"),
+    "Ctrl-C": (
+        "l = f(large)\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)",
+        -signal.SIGINT,
+        "KeyboardInterrupt",
+    ),
     "a daemon thread in a call": (
-        "def loop():\n    while True:\n        float(f(large))\nfor _ in range(2):\n    threading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.05)", 0, ""),
+        "def loop():\n    while True:\n        float(f(large))\nfor _ in range(2):\n    threading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.05)",
+        0,
+        "",
+    ),
     "a daemon thread that compiles": (
-        "def loop():\n    for n in range(1, 1000):\n        f(np.ones((n, 8), np.float32))\nthreading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.05)", 0, None),
-    "a thread that is joined": ("thread = threading.Thread(target=lambda: print(float(g(small))))\nthread.start()\nl = f(large)", 0, ""),
-    "results in a cycle": ("class Node: pass\nnode = Node()\nnode.itself, node.result = node, f(large)\ndel node\ngc.disable()", 0, ""),
+        "def loop():\n    for n in range(1, 1000):\n        f(np.ones((n, 8), np.float32))\nthreading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.05)",
+        0,
+        None,
+    ),
+    "a thread that is joined": (
+        "thread = threading.Thread(target=lambda: print(float(g(small))))\nthread.start()\nl = f(large)",
+        0,
+        "",
+    ),
+    "results in a cycle": (
+        "class Node: pass\nnode = Node()\nnode.itself, node.result = node, f(large)\ndel node\ngc.disable()",
+        0,
+        "",
+    ),
     "a result that a module holds": ("sys.modules['kept'] = f(large)\nsys.result = f(large)", 0, ""),
-    "a result that is read at exit": ("l = g(small)\natexit.register(lambda: print(float(l), float(g(small))))\nf(large)", 0, ""),
-    "a call at the very end": ("class Late:\n    def __del__(self):\n        try:\n            g(small)\n        except kz.UserError as error:\n            print('late:', error)\nlate = Late()\nl = f(large)", 0, ""),
+    "a result that is read at exit": (
+        "l = g(small)\natexit.register(lambda: print(float(l), float(g(small))))\nf(large)",
+        0,
+        "",
+    ),
+    "a call at the very end": (
+        "class Late:\n    def __del__(self):\n        try:\n            g(small)\n        except kz.UserError as error:\n            print('late:', error)\nlate = Late()\nl = f(large)",
+        0,
+        "",
+    ),
     "a feed that is left": ("for x in kz.data.feed([large] * 50):\n    l = f(x)\n    break", 0, ""),
     "reset": ("l = f(large)\nkz.reset()\nl = f(large)", 0, ""),
 }
 # Where there is one rank alone.
 ALONE = {
-    "a fork that exits": ("l = f(large)\nif os.fork() == 0:\n    sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))", 0, ""),
-    "a fork that throws its objects away": ("l = f(large)\nif os.fork() == 0:\n    del l, f\n    gc.collect()\n    sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))", 0, ""),
+    "a fork that exits": (
+        "l = f(large)\nif os.fork() == 0:\n    sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))",
+        0,
+        "",
+    ),
+    "a fork that throws its objects away": (
+        "l = f(large)\nif os.fork() == 0:\n    del l, f\n    gc.collect()\n    sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))",
+        0,
+        "",
+    ),
     "children of multiprocessing": (
-        "l = f(large)\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(abs, [-1, -2]))\nl = f(large)", 0, ""),
+        "l = f(large)\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(abs, [-1, -2]))\nl = f(large)",
+        0,
+        "",
+    ),
 }
 
 
 def start(way, devices, *command, environment=()):
     program = BEGIN.format(devices=devices) + way
     environment = {**os.environ, "PYTHONPATH": str(BUILD / "python"), **dict(environment)}
-    return subprocess.run([*command, sys.executable, "-c", program], capture_output=True, text=True, timeout=100, env=environment)
+    return subprocess.run(
+        [*command, sys.executable, "-c", program], capture_output=True, text=True, timeout=100, env=environment
+    )
 
 
 @pytest.mark.parametrize("devices", [1, 3])
@@ -143,21 +182,32 @@ def test_an_error_does_not_wait_for_launches(program):
 def test_a_launch_that_failed_and_that_nobody_asked_is_told_at_the_end():
     program = "table = kz.compile(lambda t, i: t[i])\nl = table(small, np.array([99]))"
     done = start(program, 1)
-    assert done.returncode == 0 and "a launch failed whose results the program never asked for: " in done.stderr and "99" in done.stderr, done
+    assert (
+        done.returncode == 0
+        and "a launch failed whose results the program never asked for: " in done.stderr
+        and "99" in done.stderr
+    ), done
     done = start(program + "\ntry:\n    l.numpy()\nexcept kz.Error:\n    pass", 1)
     assert done.returncode == 0 and not done.stderr, done
 
 
-@pytest.mark.parametrize("kind, code", [("UserError", 64), ("ShapeError", 64), ("PeerError", 75), ("HangError", 76), ("DataError", 77)])
+@pytest.mark.parametrize(
+    "kind, code", [("UserError", 64), ("ShapeError", 64), ("PeerError", 75), ("HangError", 76), ("DataError", 77)]
+)
 def test_an_uncaught_error_ends_the_program_with_the_exit_code_of_its_kind(kind, code):
     error = getattr(kz.errors, kind)
     assert kz.errors.exit_code(error) == kz.errors.exit_code(error("x")) == kz.errors.exit_code(error.kind) == code
     done = start(f"l = f(large)\nraise kz.{kind}('so it goes')", 1)
-    assert done.returncode == code and done.stderr.endswith("so it goes\n") and done.stderr.count("Traceback") == 1, done
+    assert done.returncode == code and done.stderr.endswith("so it goes\n") and done.stderr.count("Traceback") == 1, (
+        done
+    )
 
 
 def test_an_error_in_a_thread_ends_that_thread_alone():
-    done = start("def bad():\n    raise kz.DataError('x')\nt = threading.Thread(target=bad)\nt.start()\nt.join()\nprint(float(g(small)))", 1)
+    done = start(
+        "def bad():\n    raise kz.DataError('x')\nt = threading.Thread(target=bad)\nt.start()\nt.join()\nprint(float(g(small)))",
+        1,
+    )
     assert done.returncode == 0 and done.stdout == "1728.0\n", done
 
 
@@ -199,16 +249,28 @@ def test_a_rank_that_is_slower_at_the_end_is_waited_for():
 
 
 def test_what_one_rank_throws_ends_the_others_with_its_name():
-    done = of_ranks("float(g(small))\nif kz.rank() == 1:\n    raise ValueError('bad')\nfor _ in range(1000):\n    float(g(small))")
+    done = of_ranks(
+        "float(g(small))\nif kz.rank() == 1:\n    raise ValueError('bad')\nfor _ in range(1000):\n    float(g(small))"
+    )
     assert done.returncode == 1, done
-    assert "rank 1: it ends its world, because something was thrown" in done.stderr and "ValueError: bad" in done.stderr, done
+    assert (
+        "rank 1: it ends its world, because something was thrown" in done.stderr and "ValueError: bad" in done.stderr
+    ), done
     assert "because of it ended rank 0 with 75" in done.stderr, done
 
 
 def test_a_rank_that_stops_at_its_end_is_named():
-    program = BEGIN.format(devices=1).replace("kz.init(devices=1)", "kz.init(peer_timeout=2)") + "float(g(small))\nif kz.rank() == 1:\n    os.kill(os.getpid(), signal.SIGSTOP)"
+    program = (
+        BEGIN.format(devices=1).replace("kz.init(devices=1)", "kz.init(peer_timeout=2)")
+        + "float(g(small))\nif kz.rank() == 1:\n    os.kill(os.getpid(), signal.SIGSTOP)"
+    )
     environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
-    job = subprocess.Popen([BUILD / "tools" / "karez", "run", "-n", "2", sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment)
+    job = subprocess.Popen(
+        [BUILD / "tools" / "karez", "run", "-n", "2", sys.executable, "-c", program],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
     try:
         for line in job.stderr:
             if "at the end of its world: rank 1 (" in line:

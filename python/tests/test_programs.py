@@ -12,7 +12,13 @@ import karez as kz
 from karez import F, nn, optim
 
 FREE = "link alpha=1e-12 beta=1e-15\nmatmul_flops=1e8\nconv_flops=1e8\nmemory_bytes=1e8\ncall=1e-9\n"
-WIDE = {"auto_encoder", "adversaries", "neighbours", "experts", "policy"}  # planned on two axes in each run, the others in long ones
+WIDE = {
+    "auto_encoder",
+    "adversaries",
+    "neighbours",
+    "experts",
+    "policy",
+}  # planned on two axes in each run, the others in long ones
 
 
 def trained(program, mesh, steps=4):
@@ -31,13 +37,17 @@ def test_it_trains_split_as_on_one_device(program, tmp_path):
     kz.init(devices=4, cost_file=str(costs))
     one, _ = trained(program, "")
     assert np.isfinite(one).all() and one[0] != one[-1]
-    for mesh in ("data=3", "model=4", *(["data=2,model=2"] if program.__name__ in WIDE or os.environ.get("KAREZ_ALL") else [])):
+    for mesh in (
+        "data=3",
+        "model=4",
+        *(["data=2,model=2"] if program.__name__ in WIDE or os.environ.get("KAREZ_ALL") else []),
+    ):
         losses, run = trained(program, mesh)
         assert all(name in run.plan for name in ("all_gather", "all_reduce")), "it is split"
         np.testing.assert_allclose(losses, one, rtol=1e-10, err_msg=mesh)
 
 
-PYTORCH = '''
+PYTORCH = """
 import sys
 import numpy as np, torch
 import karez as kz, programs
@@ -53,12 +63,17 @@ for program in programs.ALL:
         got, want = run(*batch), other(*[torch.tensor(x) for x in batch])
         for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, want))):
             np.testing.assert_allclose(float(a), float(b), rtol=1e-9, err_msg=program.__name__)
-'''
+"""
 
 
 def test_losses_are_pytorchs():
     pytest.importorskip("torch")
     here = os.path.dirname(__file__)
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PYTORCH], capture_output=True, text=True, timeout=600,
-                          env=os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(kz.__path__[0]), here])})
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PYTORCH],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(kz.__path__[0]), here])},
+    )
     assert done.returncode == 0, done.stderr[-2000:]

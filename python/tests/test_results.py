@@ -22,15 +22,33 @@ def described(x):
     return [(part.device, part.data.shape) for part in x.parts]
 
 
-MESHES = [(dict(d=1), P("d", None)), (dict(d=2), P("d", None)), (dict(d=2), P(None, "d")), (dict(d=3), P("d", None)), (dict(a=2, b=2), P("a", None)),
-          (dict(a=2, b=2), P("a", "b")), (dict(a=2, b=2), P("a+b", None)), (dict(a=2, b=2), P(None, "b")), (dict(a=2, one=1), P("a", "one"))]
+MESHES = [
+    (dict(d=1), P("d", None)),
+    (dict(d=2), P("d", None)),
+    (dict(d=2), P(None, "d")),
+    (dict(d=3), P("d", None)),
+    (dict(a=2, b=2), P("a", None)),
+    (dict(a=2, b=2), P("a", "b")),
+    (dict(a=2, b=2), P("a+b", None)),
+    (dict(a=2, b=2), P(None, "b")),
+    (dict(a=2, one=1), P("a", "one")),
+]
 
 
 @pytest.mark.parametrize("axes, layout", MESHES)
 def test_what_is_made_of_a_divided_value_lies_as_it_does(axes, layout):
     mesh = kz.Mesh(**axes)
     a = laid(X, mesh, layout)
-    for of in (lambda a: a * 2, lambda a: a * 0.5 + 1, F.relu, lambda a: (a * a).tanh(), lambda a: a > 0, lambda a: a.double() - a.double(), lambda a: -a, lambda a: kz.where(a > 0, a, 3.0)):
+    for of in (
+        lambda a: a * 2,
+        lambda a: a * 0.5 + 1,
+        F.relu,
+        lambda a: (a * a).tanh(),
+        lambda a: a > 0,
+        lambda a: a.double() - a.double(),
+        lambda a: -a,
+        lambda a: kz.where(a > 0, a, 3.0),
+    ):
         y = of(a)
         expected = of(kz.tensor(X))
         assert y.mesh == mesh
@@ -45,10 +63,32 @@ def test_what_is_made_of_a_divided_value_lies_as_it_does(axes, layout):
 @pytest.mark.parametrize("axes, layout", MESHES)
 def test_it_is_worth_what_a_whole_one_is(axes, layout):
     mesh = kz.Mesh(**axes)
-    a, b, w = laid(X, mesh, layout), X[::-1].copy(), np.random.default_rng(1).normal(size=(COLUMNS, 130)).astype(np.float32)
-    for f in (lambda a: a @ w, lambda a: a.T @ a, lambda a: a @ a.T, lambda a: a.sum(0), lambda a: a.sum(1), lambda a: a.mean(), lambda a: a.T, lambda a: a.softmax(1),
-              lambda a: a.reshape(-1), lambda a: a[3:], lambda a: a[:, ::2], lambda a: kz.cat([a, a]), lambda a: a.sort(0)[0], lambda a: a.cumsum(0), lambda a: a + b,
-              lambda a: a.amax(0), lambda a: a.argmax(1), lambda a: kz.cat([a, kz.tensor(b)], 1), lambda a: a.unsqueeze(0) * a.unsqueeze(1)[:4]):
+    a, b, w = (
+        laid(X, mesh, layout),
+        X[::-1].copy(),
+        np.random.default_rng(1).normal(size=(COLUMNS, 130)).astype(np.float32),
+    )
+    for f in (
+        lambda a: a @ w,
+        lambda a: a.T @ a,
+        lambda a: a @ a.T,
+        lambda a: a.sum(0),
+        lambda a: a.sum(1),
+        lambda a: a.mean(),
+        lambda a: a.T,
+        lambda a: a.softmax(1),
+        lambda a: a.reshape(-1),
+        lambda a: a[3:],
+        lambda a: a[:, ::2],
+        lambda a: kz.cat([a, a]),
+        lambda a: a.sort(0)[0],
+        lambda a: a.cumsum(0),
+        lambda a: a + b,
+        lambda a: a.amax(0),
+        lambda a: a.argmax(1),
+        lambda a: kz.cat([a, kz.tensor(b)], 1),
+        lambda a: a.unsqueeze(0) * a.unsqueeze(1)[:4],
+    ):
         np.testing.assert_allclose(f(a).numpy(), f(kz.tensor(X)).numpy(), rtol=2e-4, atol=2e-4)
 
 
@@ -58,8 +98,12 @@ def test_nothing_is_gathered_until_it_is_read():
     held = kz.world().held_bytes()
     y = big * 2
     y.wait()
-    assert y.layout == P("d", None) and kz.world().held_bytes() - held == 4 << 20, "one half on each device: whole on both would be twice that"
-    assert [part.data.shape for part in y.parts] == [(512, 1024)] * 2 and np.array_equal(y.numpy(), np.full((1024, 1024), 2))
+    assert y.layout == P("d", None) and kz.world().held_bytes() - held == 4 << 20, (
+        "one half on each device: whole on both would be twice that"
+    )
+    assert [part.data.shape for part in y.parts] == [(512, 1024)] * 2 and np.array_equal(
+        y.numpy(), np.full((1024, 1024), 2)
+    )
 
 
 def test_small_results_and_results_of_whole_operands_are_whole():
@@ -136,7 +180,11 @@ def test_results_are_read_in_every_way():
     a = laid(X, mesh, "d", None)
     expected = 2 * X
     make = lambda: a * 2  # noqa: E731
-    assert np.array_equal(make().numpy(), expected) and np.array_equal(np.asarray(make()), expected) and make().tolist() == expected.tolist()
+    assert (
+        np.array_equal(make().numpy(), expected)
+        and np.array_equal(np.asarray(make()), expected)
+        and make().tolist() == expected.tolist()
+    )
     assert np.array_equal(np.from_dlpack(make()), expected), "handed out whole"
     assert np.array_equal(np.asarray(memoryview(make())), expected)
     assert np.array_equal(kz.from_dlpack(make()).numpy(), expected)
@@ -160,7 +208,11 @@ def test_a_function_takes_a_result_as_it_lies():
     a = laid(X, mesh, "d", None)
     y = step(a * 2)
     assert np.array_equal(y.numpy(), 2 * X + 1)
-    assert "all_gather" not in step.plan and "all_to_all" not in step.plan and "f32[301@d, 128]" in step.graph.splitlines()[1]
+    assert (
+        "all_gather" not in step.plan
+        and "all_to_all" not in step.plan
+        and "f32[301@d, 128]" in step.graph.splitlines()[1]
+    )
     before = step.signatures()
     for _ in range(3):
         step(y * 2).wait()
@@ -207,7 +259,11 @@ def test_empty_values_and_single_rows():
     assert (empty * 2).layout == P(None, None) and (empty * 2).numpy().shape == (0, 4)
     row = laid(np.ones((1, 40000), np.float32), mesh, None, "d")
     y = row * 2
-    assert y.layout == P(None, "d") and np.array_equal(y.numpy(), np.full((1, 40000), 2)) and np.array_equal(np.from_dlpack(row * 2), np.full((1, 40000), 2))
+    assert (
+        y.layout == P(None, "d")
+        and np.array_equal(y.numpy(), np.full((1, 40000), 2))
+        and np.array_equal(np.from_dlpack(row * 2), np.full((1, 40000), 2))
+    )
 
 
 RANKS = """

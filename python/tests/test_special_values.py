@@ -15,24 +15,34 @@ def infinite(*values):
 
 
 EXCLUDED = {  # by function and result: of which arguments, and why
-    ("F.gelu", "0"): (infinite, "the limit, where PyTorch has inf * 0"), ("F.gelu", "d0"): (infinite, "likewise"),
-    ("F.silu", "0"): (infinite, "the limit, where PyTorch has inf * 0"), ("F.silu", "d0"): (infinite, "likewise"),
+    ("F.gelu", "0"): (infinite, "the limit, where PyTorch has inf * 0"),
+    ("F.gelu", "d0"): (infinite, "likewise"),
+    ("F.silu", "0"): (infinite, "the limit, where PyTorch has inf * 0"),
+    ("F.silu", "d0"): (infinite, "likewise"),
     ("F.softsign", "d0"): (infinite, "the limit, where PyTorch has inf / inf"),
     ("logit", "d0"): (lambda x: not 0 < x < 1, "where the value is no finite number"),
     ("pow", "d0"): (lambda x, y: abs(x) < 1e-37 or 0 < abs(y) < 1e-6, "x^(y - 1) overflows, or y - 1 is -1"),
     ("pow", "d1"): (lambda x, y: x == 0, "0 to any power is constant in the power"),
-    ("remainder", "d1"): (lambda x, y: y == 0 or infinite(x), "where the value is NaN"), ("fmod", "d1"): (lambda x, y: y == 0 or infinite(x), "likewise"),
+    ("remainder", "d1"): (lambda x, y: y == 0 or infinite(x), "where the value is NaN"),
+    ("fmod", "d1"): (lambda x, y: y == 0 or infinite(x), "likewise"),
     ("remainder", "0"): (lambda x, y: abs(y) < 1e-300 or abs(x) > 1e308, "x / y overflows in PyTorch"),
     ("fmod", "0"): (lambda x, y: abs(y) < 1e-300 or abs(x) > 1e308, "likewise"),
     ("logaddexp", "d0"): (lambda x, y: x == y and infinite(x), "half each, where PyTorch has inf - inf"),
     ("logaddexp", "d1"): (lambda x, y: x == y and infinite(x), "likewise"),
-    ("std", "0"): (lambda x: max(map(abs, x)) > 1e38, "the variance overflows"), 
-    ("std", "d0"): (lambda x: infinite(x) or 0 < max(map(abs, x)) < 1e-37, "where the value is NaN, or the variance is less than any number"),
+    ("std", "0"): (lambda x: max(map(abs, x)) > 1e38, "the variance overflows"),
+    ("std", "d0"): (
+        lambda x: infinite(x) or 0 < max(map(abs, x)) < 1e-37,
+        "where the value is NaN, or the variance is less than any number",
+    ),
     ("var", "d0"): (infinite, "where the value is NaN"),
-    ("hypot", "d0"): (lambda x, y: not 1e-37 < max(abs(x), abs(y)) < 1e38, "0 at the origin, as the norm's; the value overflows"),
+    ("hypot", "d0"): (
+        lambda x, y: not 1e-37 < max(abs(x), abs(y)) < 1e38,
+        "0 at the origin, as the norm's; the value overflows",
+    ),
     ("hypot", "d1"): (lambda x, y: not 1e-37 < max(abs(x), abs(y)) < 1e38, "likewise"),
     ("F.hardswish", "0"): (lambda x: abs(x) > 1e308, "6 x overflows in PyTorch"),
-    ("sinc", "d0"): (lambda x: abs(x) > 1e38, "pi x overflows"), ("sinc", "0"): (lambda x: abs(x) > 1e38, "pi x overflows"),
+    ("sinc", "d0"): (lambda x: abs(x) > 1e38, "pi x overflows"),
+    ("sinc", "0"): (lambda x: abs(x) > 1e38, "pi x overflows"),
     ("F.softsign", "0"): (lambda x: abs(x) >= 2**31 - 1, "the absolute value of integers wraps in PyTorch"),
     ("xlogy", "d1"): (lambda x, y: not 1e-37 < abs(x) < 1e38, "0 log(y) is constant; dy x is no normal number"),
     ("xlogy", "d0"): (lambda x, y: x == 0 and infinite(y), "0 log(inf) is 0"),
@@ -52,7 +62,11 @@ def ours(name, dtype, arguments, words, smooth):
         made = list(made) if isinstance(made, (tuple, list)) else [made]
         if not smooth:
             return made, []
-        total = sum((one.double() * special.weights(one.numel()).reshape(one.shape)).sum() for one in made if one.dtype.is_floating_point)
+        total = sum(
+            (one.double() * special.weights(one.numel()).reshape(one.shape)).sum()
+            for one in made
+            if one.dtype.is_floating_point
+        )
         return made, kz.grad(total, list(values))
 
     made, grads = kz.compile(run)(*inputs)
@@ -67,7 +81,11 @@ def differences(name, dtype):
     """What differs from PyTorch, as lines."""
     out = []
     for one, number, arguments, words in special.samples(dtype):
-        keys = {key.rsplit("|", 1)[1]: key for key in ANSWERS if key.startswith(f"{one}|{dtype}|{number}|")} if one == name else {}
+        keys = (
+            {key.rsplit("|", 1)[1]: key for key in ANSWERS if key.startswith(f"{one}|{dtype}|{number}|")}
+            if one == name
+            else {}
+        )
         if not keys:
             continue
         try:
@@ -89,10 +107,16 @@ def differences(name, dtype):
             elif name in special.EXACT:
                 wide, near = 0, 0
             with np.errstate(all="ignore"):
-                good = np.isclose(mine.astype(np.float64), want.astype(np.float64), wide, near, equal_nan=True) if want.dtype.kind == "f" else mine == want
+                good = (
+                    np.isclose(mine.astype(np.float64), want.astype(np.float64), wide, near, equal_nan=True)
+                    if want.dtype.kind == "f"
+                    else mine == want
+                )
             for at in map(tuple, np.argwhere(~good)):
                 given = [x[at[0]] for x in arguments]
-                beside_nan = result.startswith("d") and any(np.isnan(one).any() for one in given)  # no law says what slopes are there
+                beside_nan = result.startswith("d") and any(
+                    np.isnan(one).any() for one in given
+                )  # no law says what slopes are there
                 if beside_nan or (name, result) in EXCLUDED and EXCLUDED[name, result][0](*given):
                     continue
                 out.append((name, dtype, result, f"of {given}: {mine[at]!r}, not {want[at]!r}"))

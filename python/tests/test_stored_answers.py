@@ -25,7 +25,9 @@ def test_every_function_has_stored_answers_in_every_dtype():
     assert wanted <= have, f"no stored answers of {sorted(wanted - have)[:10]}: {AGAIN}"
     public = opinfo_cases.public_of(set(FACTS["names"]))
     assert len(public) >= 150
-    assert public <= {case.name for case in CASES}, f"no stored answers of {sorted(public - {case.name for case in CASES})}: {AGAIN}"
+    assert public <= {case.name for case in CASES}, (
+        f"no stored answers of {sorted(public - {case.name for case in CASES})}: {AGAIN}"
+    )
 
 
 def test_few_functions_have_no_stored_answer_in_a_dtype_and_each_says_why():
@@ -41,7 +43,20 @@ def test_the_file_says_which_pytorch_answered_and_how_much():
 
 def test_a_wrong_answer_is_noticed():
     x = np.array([1.0, 4.0])
-    case = Case("sqrt", "sqrt", "float64", 0, [Slot(0)], {}, [x], [0], [np.sqrt(x)], ["float64"], [True], [opinfo_cases.weights_of((2,), "float64") / (2 * np.sqrt(x))])
+    case = Case(
+        "sqrt",
+        "sqrt",
+        "float64",
+        0,
+        [Slot(0)],
+        {},
+        [x],
+        [0],
+        [np.sqrt(x)],
+        ["float64"],
+        [True],
+        [opinfo_cases.weights_of((2,), "float64") / (2 * np.sqrt(x))],
+    )
     assert opinfo_cases.compared(case).what == "equal"
     assert opinfo_cases.compared(case._replace(outputs=[np.sqrt(x) + 1e-6])).what == "wrong"
     assert opinfo_cases.compared(case._replace(grads=[case.grads[0] + 1e-6])).what == "wrong"

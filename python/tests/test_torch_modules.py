@@ -8,7 +8,7 @@ import pytest
 
 import karez as kz
 
-PROGRAM = '''
+PROGRAM = """
 import numpy as np, torch
 import karez as kz
 
@@ -87,10 +87,10 @@ for name, words, inputs in CASES:
 tested = {name for name, *_ in CASES}
 untested = {n for n in dir(K) if n[0].isupper() and isinstance(getattr(K, n), type) and hasattr(T, n)} - tested - {"Module", "Parameter", "Buffer", "Sequential"}
 print("untested", *sorted(untested))
-'''
+"""
 
 
-DEFAULTS = '''
+DEFAULTS = """
 import inspect, torch
 import karez as kz
 
@@ -132,12 +132,18 @@ for ours, theirs in ((kz.nn, torch.nn), (kz.nn.functional, torch.nn.functional),
         compare(name, mine, signature(other))
 print(*wrong, sep="\\n")
 print(compared)
-'''
+"""
 
 
 def test_defaults_and_places_of_arguments_are_pytorchs():
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", DEFAULTS], capture_output=True, text=True, timeout=600, env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    done = subprocess.run(
+        [sys.executable, "-c", DEFAULTS],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])},
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     *wrong, compared = done.stdout.splitlines()
     assert [line for line in wrong if line] == [] and int(compared) > 200
@@ -145,6 +151,12 @@ def test_defaults_and_places_of_arguments_are_pytorchs():
 
 def test_every_class_of_layer_is_pytorchs():
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600, env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])},
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == "untested"

@@ -27,7 +27,11 @@ def softmax(x):
 def attended(s, path, q, k, v, added=0.0):
     """Output and weights by head of [n, t, width] and [n, s, width]; `added` to the scores [n, h, t, s]."""
     bias = s.get(path + "in_proj_bias", np.zeros(3 * WIDTH))
-    weights = np.split(s[path + "in_proj_weight"], 3) if path + "in_proj_weight" in s else [s[f"{path}{name}_proj_weight"] for name in "qkv"]
+    weights = (
+        np.split(s[path + "in_proj_weight"], 3)
+        if path + "in_proj_weight" in s
+        else [s[f"{path}{name}_proj_weight"] for name in "qkv"]
+    )
     q, k, v = (x @ w.T + b for x, w, b in zip((q, k, v), weights, np.split(bias, 3)))
     out, seen = np.zeros_like(q), np.zeros((q.shape[0], HEADS, q.shape[1], k.shape[1]))
     each = WIDTH // HEADS
@@ -45,11 +49,22 @@ def minus_infinity(flags):
 
 
 def normed(s, path, x):
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * s[path + "weight"] + s[path + "bias"]
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * s[path + "weight"] + s[
+        path + "bias"
+    ]
 
 
 def layer(s, path, x, parts, first):
-    for i, part in enumerate([*parts, lambda y: np.maximum(y @ s[path + "linear1.weight"].T + s[path + "linear1.bias"], 0) @ s[path + "linear2.weight"].T + s[path + "linear2.bias"]]):
+    for i, part in enumerate(
+        [
+            *parts,
+            lambda y: (
+                np.maximum(y @ s[path + "linear1.weight"].T + s[path + "linear1.bias"], 0)
+                @ s[path + "linear2.weight"].T
+                + s[path + "linear2.bias"]
+            ),
+        ]
+    ):
         norm = lambda y: normed(s, f"{path}norm{i + 1}.", y)  # noqa: B023, E731
         x = x + part(norm(x)) if first else norm(x + part(x))
     return x
@@ -60,7 +75,16 @@ def encoded(s, path, x, added, first=False):
 
 
 def decoded(s, path, x, memory, added, beside, first=False):
-    return layer(s, path, x, [lambda y: attended(s, path + "self_attn.", y, y, y, added)[0], lambda y: attended(s, path + "multihead_attn.", y, memory, memory, beside)[0]], first)
+    return layer(
+        s,
+        path,
+        x,
+        [
+            lambda y: attended(s, path + "self_attn.", y, y, y, added)[0],
+            lambda y: attended(s, path + "multihead_attn.", y, memory, memory, beside)[0],
+        ],
+        first,
+    )
 
 
 def stirred(module):
@@ -81,13 +105,25 @@ MASKS = {  # masks as they are given, and what they add to [n, h, t, s]
     "numbers for padding": ({"key_padding_mask": minus_infinity(PADDED).astype(np.float32)}, minus_infinity(FLAGS)),
     "flags": ({"attn_mask": NUMBERS > 0}, minus_infinity(NUMBERS > 0)),
     "numbers": ({"attn_mask": NUMBERS}, NUMBERS),
-    "flags and padding": ({"attn_mask": NUMBERS > 0, "key_padding_mask": PADDED}, minus_infinity((NUMBERS > 0) | FLAGS)),
+    "flags and padding": (
+        {"attn_mask": NUMBERS > 0, "key_padding_mask": PADDED},
+        minus_infinity((NUMBERS > 0) | FLAGS),
+    ),
     "numbers and padding": ({"attn_mask": NUMBERS, "key_padding_mask": PADDED}, NUMBERS + minus_infinity(FLAGS)),
     "numbers twice": ({"attn_mask": NUMBERS, "key_padding_mask": PADDED * 0.5}, NUMBERS + 0.5 * FLAGS),
-    "a mask for each head": ({"attn_mask": np.arange(N * HEADS * T * S).reshape(N * HEADS, T, S) % 3 == 0}, minus_infinity(np.arange(N * HEADS * T * S).reshape(N, HEADS, T, S) % 3 == 0)),
-    "nothing is seen": ({"key_padding_mask": np.array([[True] * S, [False] * S])}, minus_infinity(np.array([True, False]))[:, None, None, None]),
+    "a mask for each head": (
+        {"attn_mask": np.arange(N * HEADS * T * S).reshape(N * HEADS, T, S) % 3 == 0},
+        minus_infinity(np.arange(N * HEADS * T * S).reshape(N, HEADS, T, S) % 3 == 0),
+    ),
+    "nothing is seen": (
+        {"key_padding_mask": np.array([[True] * S, [False] * S])},
+        minus_infinity(np.array([True, False]))[:, None, None, None],
+    ),
     "causal": ({"is_causal": True}, minus_infinity(np.triu(np.ones((T, S), bool), 1))),
-    "causal and numbers": ({"is_causal": True, "attn_mask": NUMBERS}, NUMBERS + minus_infinity(np.triu(np.ones((T, S), bool), 1))),
+    "causal and numbers": (
+        {"is_causal": True, "attn_mask": NUMBERS},
+        NUMBERS + minus_infinity(np.triu(np.ones((T, S), bool), 1)),
+    ),
 }
 
 
@@ -114,7 +150,12 @@ def test_masks_say_what_is_seen(name):
 def test_attention_takes_what_pytorchs_takes():
     net = stirred(nn.MultiheadAttention(WIDTH, HEADS, kdim=6, vdim=3, bias=False))
     k, v = DRAW.normal(size=(N, S, 6)), DRAW.normal(size=(N, S, 3))
-    assert [name for name, _ in net.named_parameters()] == ["q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight"]
+    assert [name for name, _ in net.named_parameters()] == [
+        "q_proj_weight",
+        "k_proj_weight",
+        "v_proj_weight",
+        "out_proj.weight",
+    ]
     want, seen = attended(net.state_dict(), "", TGT, k, v)
     y, weights = kz.compile(net)(*(x.transpose(1, 0, 2) for x in (TGT, k, v)))
     equal(y, want.transpose(1, 0, 2))
@@ -129,14 +170,29 @@ def test_attention_takes_what_pytorchs_takes():
         equal(kz.compile(lambda x: itself(x, x, x, key_padding_mask=padded)[0])(x), want if x.ndim == 3 else want[0])
 
     more = stirred(nn.MultiheadAttention(WIDTH, HEADS, add_bias_kv=True, add_zero_attn=True, batch_first=True))
-    assert [name for name, _ in more.named_parameters()] == ["in_proj_weight", "in_proj_bias", "bias_k", "bias_v", "out_proj.weight", "out_proj.bias"]
+    assert [name for name, _ in more.named_parameters()] == [
+        "in_proj_weight",
+        "in_proj_bias",
+        "bias_k",
+        "bias_v",
+        "out_proj.weight",
+        "out_proj.bias",
+    ]
     s = more.state_dict()
     (wq, wk, wv), (bq, bk, bv) = np.split(s["in_proj_weight"], 3), np.split(s["in_proj_bias"], 3)
     back = lambda y, w, b: np.linalg.solve(w, (y - b).T).T  # noqa: E731: what the projection makes y of
-    k, v = (np.concatenate([SRC, *(np.broadcast_to(back(y, w, b), (N, 1, WIDTH)) for y in (learnt[0], np.zeros((1, WIDTH))))], 1)
-            for w, b, learnt in ((wk, bk, s["bias_k"]), (wv, bv, s["bias_v"])))
+    k, v = (
+        np.concatenate(
+            [SRC, *(np.broadcast_to(back(y, w, b), (N, 1, WIDTH)) for y in (learnt[0], np.zeros((1, WIDTH))))], 1
+        )
+        for w, b, learnt in ((wk, bk, s["bias_k"]), (wv, bv, s["bias_v"]))
+    )
     seen_by_all = np.zeros((T, 2), bool)
-    for words, hidden in (({}, np.zeros((T, S), bool)), ({"attn_mask": NUMBERS > 0}, NUMBERS > 0), ({"is_causal": True}, np.triu(np.ones((T, S), bool), 1))):
+    for words, hidden in (
+        ({}, np.zeros((T, S), bool)),
+        ({"attn_mask": NUMBERS > 0}, NUMBERS > 0),
+        ({"is_causal": True}, np.triu(np.ones((T, S), bool), 1)),
+    ):
         added = minus_infinity(np.concatenate([hidden, seen_by_all], 1))
         got = kz.compile(lambda q, k: more(q, k, k, **words)[0])(TGT, SRC)
         np.testing.assert_allclose(got.numpy(), attended(s, "", TGT, k, v, added)[0], rtol=1e-7, atol=1e-8)
@@ -147,9 +203,14 @@ def test_attention_takes_what_pytorchs_takes():
 def test_layers_of_a_transformer_are_their_formulas(mesh, first):
     kz.init(devices=4)
     words = {"dropout": 0.0, "norm_first": first, "batch_first": True}
-    encoder, decoder = (stirred(make(WIDTH, HEADS, 12, **words)) for make in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer))
+    encoder, decoder = (
+        stirred(make(WIDTH, HEADS, 12, **words)) for make in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+    )
     hidden, later = minus_infinity(FLAGS), minus_infinity(LATER)
-    equal(kz.compile(lambda x: encoder(x, src_key_padding_mask=PADDED), mesh=mesh)(SRC), encoded(encoder.state_dict(), "", SRC, hidden, first))
+    equal(
+        kz.compile(lambda x: encoder(x, src_key_padding_mask=PADDED), mesh=mesh)(SRC),
+        encoded(encoder.state_dict(), "", SRC, hidden, first),
+    )
     run = kz.compile(lambda x, m: decoder(x, m, tgt_mask=LATER, memory_key_padding_mask=PADDED), mesh=mesh)
     equal(run(TGT, SRC), decoded(decoder.state_dict(), "", TGT, SRC, later, hidden, first))
 
@@ -162,18 +223,33 @@ def test_layers_of_a_transformer_are_their_formulas(mesh, first):
         y = decoded(s, f"decoder.layers.{i}.", y, memory, later, hidden, first)
     words = {"src_key_padding_mask": PADDED, "memory_key_padding_mask": PADDED}
     if mesh == "" or first:
-        equal(kz.compile(lambda a, b: whole(a, b, tgt_is_causal=True, **words), mesh=mesh)(SRC, TGT), normed(s, "decoder.norm.", y))
+        equal(
+            kz.compile(lambda a, b: whole(a, b, tgt_is_causal=True, **words), mesh=mesh)(SRC, TGT),
+            normed(s, "decoder.norm.", y),
+        )
     if mesh == "":
         mask = nn.Transformer.generate_square_subsequent_mask(T)
         equal(kz.compile(lambda a, b: whole(a, b, tgt_mask=mask, **words))(SRC, TGT), normed(s, "decoder.norm.", y))
-        equal(kz.compile(lambda a, b: whole(a, b, tgt_mask=nn.Transformer.generate_square_subsequent_mask(T), **words))(SRC, TGT), normed(s, "decoder.norm.", y))
+        equal(
+            kz.compile(lambda a, b: whole(a, b, tgt_mask=nn.Transformer.generate_square_subsequent_mask(T), **words))(
+                SRC, TGT
+            ),
+            normed(s, "decoder.norm.", y),
+        )
 
 
 def test_activations_eps_and_time_first():
     x = SRC.transpose(1, 0, 2)
     for activation, function in (("gelu", F.gelu), (kz.tanh, kz.tanh)):
         net = stirred(nn.TransformerEncoderLayer(WIDTH, HEADS, 12, 0.0, activation, 0.5, bias=False))
-        assert sorted(net.state_dict()) == ["linear1.weight", "linear2.weight", "norm1.weight", "norm2.weight", "self_attn.in_proj_weight", "self_attn.out_proj.weight"]
+        assert sorted(net.state_dict()) == [
+            "linear1.weight",
+            "linear2.weight",
+            "norm1.weight",
+            "norm2.weight",
+            "self_attn.in_proj_weight",
+            "self_attn.out_proj.weight",
+        ]
         s = net.state_dict()
 
         def far(y, weight):
@@ -190,11 +266,19 @@ class Translator(nn.Module):
     def __init__(self, dropout, wide=""):
         lay = (lambda x, last=None: x) if wide == "" else (lambda x, last=None: kz.with_layout(x, "data", None, last))
         self.src, self.tgt, self.lay = nn.Embedding(9, 16), nn.Embedding(9, 16), lay
-        self.body = nn.Transformer(16, 4, 1, 1, 32, dropout, lambda x: lay(F.relu(lay(x, wide)), wide), batch_first=True, norm_first=True)
+        self.body = nn.Transformer(
+            16, 4, 1, 1, 32, dropout, lambda x: lay(F.relu(lay(x, wide)), wide), batch_first=True, norm_first=True
+        )
         self.out = nn.Linear(16, 9)
 
     def forward(self, a, b, padded):
-        y = self.body(self.lay(self.src(a)), self.lay(self.tgt(b)), tgt_is_causal=True, src_key_padding_mask=padded, memory_key_padding_mask=padded)
+        y = self.body(
+            self.lay(self.src(a)),
+            self.lay(self.tgt(b)),
+            tgt_is_causal=True,
+            src_key_padding_mask=padded,
+            memory_key_padding_mask=padded,
+        )
         return self.lay(self.out(self.lay(y)))
 
 
@@ -221,7 +305,11 @@ def test_training_is_the_same_however_it_lies():
     assert one[-1] < 0.8 * one[0]
     kz.seed(3)
     assert one != translated("", dropout=0.0)[0]
-    columns = {"**.linear1.weight": P("model", None), "**.linear2.weight": P(None, "model"), "**.in_proj_weight": P(None, "model")}
+    columns = {
+        "**.linear1.weight": P("model", None),
+        "**.linear2.weight": P(None, "model"),
+        "**.in_proj_weight": P(None, "model"),
+    }
     for mesh, wide, rules in (("data=3", None, None), ("data=2,model=2", "model", columns)):
         kz.seed(3)
         losses, step = translated(mesh, wide=wide, rules=rules)
@@ -239,7 +327,10 @@ def test_dropout_is_of_the_weights_and_in_training_alone():
         weights = weights.numpy()
         kept.append(weights != 0)
         np.testing.assert_allclose(weights, np.where(kept[-1], seen / 0.75, 0), rtol=1e-10)
-        values = (SRC @ np.split(net.state_dict()["in_proj_weight"], 3)[2].T + np.split(net.state_dict()["in_proj_bias"], 3)[2]).reshape(N, S, HEADS, -1)
+        values = (
+            SRC @ np.split(net.state_dict()["in_proj_weight"], 3)[2].T
+            + np.split(net.state_dict()["in_proj_bias"], 3)[2]
+        ).reshape(N, S, HEADS, -1)
         out = np.einsum("nhts,nshd->nthd", weights, values).reshape(N, T, WIDTH)
         equal(y, out @ net.state_dict()["out_proj.weight"].T + net.state_dict()["out_proj.bias"])
     assert 0.65 < np.mean(kept) < 0.85
@@ -253,11 +344,16 @@ def test_scaled_dot_product_attention_drops_weights():
     q, k = (DRAW.normal(size=shape) for shape in ((N, 4, T, 3), (N, 2, S, 3)))
     flags = NUMBERS < 0.5
     wide = np.repeat(k, 2, 1)
-    for words, seen in (({"attn_mask": flags, "is_causal": True}, flags & np.tril(np.ones((T, S), bool))), ({"attn_mask": NUMBERS}, None)):
+    for words, seen in (
+        ({"attn_mask": flags, "is_causal": True}, flags & np.tril(np.ones((T, S), bool))),
+        ({"attn_mask": NUMBERS}, None),
+    ):
         scores = q @ wide.swapaxes(-1, -2) * 0.5
         full = softmax(scores + (NUMBERS if seen is None else minus_infinity(~seen)))
         eye = np.broadcast_to(np.eye(S), (N, 2, S, S))  # as values: the weights themselves
-        got = kz.compile(lambda q, k: F.scaled_dot_product_attention(q, k, eye, dropout_p=0.3, scale=0.5, enable_gqa=True, **words))(q, k).numpy()
+        got = kz.compile(
+            lambda q, k: F.scaled_dot_product_attention(q, k, eye, dropout_p=0.3, scale=0.5, enable_gqa=True, **words)
+        )(q, k).numpy()
         np.testing.assert_allclose(got, np.where(got != 0, full / 0.7, 0), rtol=1e-9, atol=1e-12)
         assert 0.5 < (got != 0).sum() / (full != 0).sum() < 0.9
 
@@ -276,30 +372,63 @@ def test_they_begin_as_pytorchs_do():
         if value.ndim > 1:
             bound = np.sqrt(6 / sum(value.shape))
             assert 0.95 * bound < np.abs(value).max() <= bound, name
-    assert (whole["decoder.layers.0.linear1.weight"] != whole["decoder.layers.1.linear1.weight"]).all(), "copies begin with numbers of their own"
+    assert (whole["decoder.layers.0.linear1.weight"] != whole["decoder.layers.1.linear1.weight"]).all(), (
+        "copies begin with numbers of their own"
+    )
 
 
 X = np.zeros((N, S, WIDTH), np.float32)
 
 
-@pytest.mark.parametrize("call, error, text", [
-    (lambda: nn.MultiheadAttention(10, 4), kz.UserError, "4 heads do not divide embed_dim=10"),
-    (lambda: nn.MultiheadAttention(8, 0), kz.UserError, "num_heads=0; a whole number from 1 on"),
-    (lambda: nn.MultiheadAttention(8, 2, dropout=1.5), kz.UserError, r"a probability of 1.5 is not in \[0, 1\)"),
-    (lambda: nn.TransformerEncoderLayer(8, 2, activation="swish"), kz.UserError, "TransformerEncoderLayer: activation='swish'; it is 'relu', 'gelu' or a function"),
-    (lambda: nn.TransformerDecoderLayer(9, 2), kz.UserError, "2 heads do not divide embed_dim=9"),
-    (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 0), kz.UserError, "num_layers=0"),
-    (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 2**63), kz.UserError, "9223372036854775808 copies of a TransformerEncoderLayer; of a module are meant, at most 10,000"),
-    (lambda: nn.TransformerDecoder(F.relu, 2), kz.UserError, "TransformerDecoder: 2 copies of a nb_func; of a module are meant"),
-    (lambda: attention(X[:, :, :6], X, X), kz.ShapeError, r"query is \[n, t, 8\], not f32\[2, 5, 6\]"),
-    (lambda: attention(X, X[0], X), kz.ShapeError, r"key is \[n, t, 8\], not f32\[5, 8\]"),
-    (lambda: attention(X, X, X[:, :3]), kz.ShapeError, r"query \(2, 5\), key \(2, 5\) and value \(2, 3\); key and value have the same"),
-    (lambda: attention(X, X[:1], X[:1]), kz.ShapeError, "and query's batch"),
-    (lambda: attention(X, X, X, attn_mask=np.ones((3, 5), bool)), kz.ShapeError, r"attn_mask is \[5, 5\] or \[4, 5, 5\], not bool\[3, 5\]"),
-    (lambda: attention(X, X, X, key_padding_mask=np.ones((5, 2), bool)), kz.ShapeError, r"key_padding_mask is \[2, 5\], not bool\[5, 2\]"),
-    (lambda: attention(X, X, X, key_padding_mask=np.ones((2, 5), np.int64)), kz.TypeError, r"key_padding_mask is of flags \(true: not seen\) or of numbers that are added, not i64"),
-    (lambda: kz.compile(nn.Transformer(8, 2, 1, 1, 8))(X, X[:, :, :4]), kz.ShapeError, r"tgt is f32\[2, 5, 4\]"),
-])
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda: nn.MultiheadAttention(10, 4), kz.UserError, "4 heads do not divide embed_dim=10"),
+        (lambda: nn.MultiheadAttention(8, 0), kz.UserError, "num_heads=0; a whole number from 1 on"),
+        (lambda: nn.MultiheadAttention(8, 2, dropout=1.5), kz.UserError, r"a probability of 1.5 is not in \[0, 1\)"),
+        (
+            lambda: nn.TransformerEncoderLayer(8, 2, activation="swish"),
+            kz.UserError,
+            "TransformerEncoderLayer: activation='swish'; it is 'relu', 'gelu' or a function",
+        ),
+        (lambda: nn.TransformerDecoderLayer(9, 2), kz.UserError, "2 heads do not divide embed_dim=9"),
+        (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 0), kz.UserError, "num_layers=0"),
+        (
+            lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 2**63),
+            kz.UserError,
+            "9223372036854775808 copies of a TransformerEncoderLayer; of a module are meant, at most 10,000",
+        ),
+        (
+            lambda: nn.TransformerDecoder(F.relu, 2),
+            kz.UserError,
+            "TransformerDecoder: 2 copies of a nb_func; of a module are meant",
+        ),
+        (lambda: attention(X[:, :, :6], X, X), kz.ShapeError, r"query is \[n, t, 8\], not f32\[2, 5, 6\]"),
+        (lambda: attention(X, X[0], X), kz.ShapeError, r"key is \[n, t, 8\], not f32\[5, 8\]"),
+        (
+            lambda: attention(X, X, X[:, :3]),
+            kz.ShapeError,
+            r"query \(2, 5\), key \(2, 5\) and value \(2, 3\); key and value have the same",
+        ),
+        (lambda: attention(X, X[:1], X[:1]), kz.ShapeError, "and query's batch"),
+        (
+            lambda: attention(X, X, X, attn_mask=np.ones((3, 5), bool)),
+            kz.ShapeError,
+            r"attn_mask is \[5, 5\] or \[4, 5, 5\], not bool\[3, 5\]",
+        ),
+        (
+            lambda: attention(X, X, X, key_padding_mask=np.ones((5, 2), bool)),
+            kz.ShapeError,
+            r"key_padding_mask is \[2, 5\], not bool\[5, 2\]",
+        ),
+        (
+            lambda: attention(X, X, X, key_padding_mask=np.ones((2, 5), np.int64)),
+            kz.TypeError,
+            r"key_padding_mask is of flags \(true: not seen\) or of numbers that are added, not i64",
+        ),
+        (lambda: kz.compile(nn.Transformer(8, 2, 1, 1, 8))(X, X[:, :, :4]), kz.ShapeError, r"tgt is f32\[2, 5, 4\]"),
+    ],
+)
 def test_wrong_ones_are_refused(call, error, text):
     with pytest.raises(error, match=text):
         call()
@@ -346,7 +475,7 @@ def test_copied_modules_have_parameters_of_their_own():
     assert len(copy.deepcopy(tied).parameters()) == 1, "what is tied stays so"
 
 
-PYTORCH = '''
+PYTORCH = """
 import numpy as np, torch
 import karez as kz
 
@@ -389,10 +518,16 @@ for name, sizes, words, inputs, masks in CASES:
     for one, other in zip([first(made), *grads] + ([made[1]] if isinstance(want, tuple) and want[1] is not None else []), [first(want), *slopes] + [want[1]] * isinstance(want, tuple)):
         np.testing.assert_allclose(one.numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-10, err_msg=f"{name} {masks}")
     kz.reset()
-'''
+"""
 
 
 def test_weights_of_pytorchs_give_its_outputs_and_gradients():
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PYTORCH], capture_output=True, text=True, timeout=600, env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PYTORCH],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])},
+    )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -22,8 +22,19 @@ def cache(tmp_path_factory):
 
 
 def mypy(*files, cache):
-    words = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(cache), *map(str, files)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=600, env=os.environ | {"MYPYPATH": str(PACKAGE.parent)})
+    words = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports=silent",
+        "--cache-dir",
+        str(cache),
+        *map(str, files),
+    ]
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=600, env=os.environ | {"MYPYPATH": str(PACKAGE.parent)}
+    )
 
 
 def test_examples_pass_mypy_strict(cache):
@@ -66,5 +77,9 @@ def test_the_stub_has_every_function_and_method():
     methods = text[text.index("class Tensor:") :]
     methods = methods[: methods.index("\nclass ", 10)]
     missing = [name for name in dir(kz.Tensor) if not name.startswith("_") and f"def {name}(" not in methods]
-    missing += [name for name, value in vars(kz._core).items() if type(value).__name__ == "nb_func" and not name.startswith("_") and f"def {name}(" not in text]
+    missing += [
+        name
+        for name, value in vars(kz._core).items()
+        if type(value).__name__ == "nb_func" and not name.startswith("_") and f"def {name}(" not in text
+    ]
     assert not missing and (PACKAGE / "py.typed").exists()

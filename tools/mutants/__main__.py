@@ -39,16 +39,16 @@ def maps_of(build, runner, binaries, files, again):
             old = None
         made = measure.map(name, files, old, lambda made, path=path: made.save(path))
         if made is old and old.content["tree"] != build.copy.hash:
-            say(
-                f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: lines are followed"
-            )
+            say(f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: lines are followed")
         maps[name] = made.only(files) if name == "pytest" else made
     return maps
 
 
 def main():
     words = argparse.ArgumentParser(prog="./dev mutants", description=__doc__.split(": ", 1)[1])
-    words.add_argument("folder", help="a component (plan), a folder (karez/passes/logical/algebra, python/karez) or a file")
+    words.add_argument(
+        "folder", help="a component (plan), a folder (karez/passes/logical/algebra, python/karez) or a file"
+    )
     words.add_argument("count", type=int, help="how many faults")
     words.add_argument(
         "--seed",
@@ -77,7 +77,9 @@ def main():
     binaries = build.binaries()
     owns = {own_tests(path, binaries) for path in files}
     if len(owns) > 1 or None in owns:
-        raise MutantsError(f"'{given.folder}' has no tests of its own, or those of several components: name one of them")
+        raise MutantsError(
+            f"'{given.folder}' has no tests of its own, or those of several components: name one of them"
+        )
     (own,) = owns
     if not given.own and not (WORK_FOLDER / "coverage").is_dir():
         say("building and measuring all tests: long, once")

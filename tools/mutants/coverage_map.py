@@ -198,7 +198,9 @@ class Map:
                         places[number + 1] = (
                             [a + number - c + 1]
                             if tag == "equal"
-                            else list(range(a + 1, b + 1)) if b > a else [max(a, 1), a + 1]
+                            else list(range(a + 1, b + 1))
+                            if b > a
+                            else [max(a, 1), a + 1]
                         )
                 self.found[path] = places
         return self.found[path]
@@ -329,7 +331,9 @@ class Measure:
         why = (
             "longer than %d s" % LONGEST
             if outcome.kind == "hung"
-            else "ends early: " + outcome.text[-200:] if outcome.kind == "failed" and not broken else ""
+            else "ends early: " + outcome.text[-200:]
+            if outcome.kind == "failed" and not broken
+            else ""
         )
         if broken:
             self.say(f"left out, since they fail in the sound tree: {' '.join(broken)}")

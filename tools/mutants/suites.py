@@ -113,7 +113,11 @@ def bounds(busy):
 def listed(program):
     """The suites of a test binary, without those of which all tests are disabled."""
     out = subprocess.run(
-        [str(program), "--gtest_list_tests"], capture_output=True, text=True, env=os.environ | TEST_ENVIRONMENT, check=True
+        [str(program), "--gtest_list_tests"],
+        capture_output=True,
+        text=True,
+        env=os.environ | TEST_ENVIRONMENT,
+        check=True,
     ).stdout
     suites, suite = [], None
     for line in out.splitlines():

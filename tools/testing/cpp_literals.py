@@ -56,7 +56,9 @@ def strings(source):
         if t.kind in ("raw", "text"):
             if before is not None and before.kind in ("raw", "text"):
                 last = found[-1]
-                found[-1] = Token("raw" if "raw" in (last.kind, t.kind) else "text", last.begin, t.end, last.value + t.value)
+                found[-1] = Token(
+                    "raw" if "raw" in (last.kind, t.kind) else "text", last.begin, t.end, last.value + t.value
+                )
             else:
                 found.append(t)
         before = t
@@ -94,5 +96,10 @@ def written(text, old):
         while f'){fence}"' in text:
             fence += "-"
         return f'R"{fence}({text}){fence}"'
-    plain = "".join({"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", '"': '\\"'}.get(c, c if c.isprintable() else f"\\{ord(c):03o}") for c in text)
+    plain = "".join(
+        {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", '"': '\\"'}.get(
+            c, c if c.isprintable() else f"\\{ord(c):03o}"
+        )
+        for c in text
+    )
     return f'"{plain}"'

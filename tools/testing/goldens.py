@@ -99,7 +99,11 @@ def rounded(record, old):
         return record.got
     decimals = len(re.sub(r"['_a-zA-Z]", "", old).partition(".")[2])
     way = {"pinned_at_most": decimal.ROUND_CEILING, "pinned_at_least": decimal.ROUND_FLOOR}.get(record.kind)
-    return record.got if way is None else str(decimal.Decimal(record.got).quantize(decimal.Decimal(1).scaleb(-decimals), way))
+    return (
+        record.got
+        if way is None
+        else str(decimal.Decimal(record.got).quantize(decimal.Decimal(1).scaleb(-decimals), way))
+    )
 
 
 def _value(text):
@@ -112,7 +116,11 @@ def _of_cpp_count(record):
     for begin, arguments in cpp_literals.calls(source, record.kind):
         last = arguments[-1]
         text = "".join(t.value for t in last)
-        if len(arguments) == 2 and [t.kind for t in last] in (["number"], ["sign", "number"]) and _value(text) == float(record.stands):
+        if (
+            len(arguments) == 2
+            and [t.kind for t in last] in (["number"], ["sign", "number"])
+            and _value(text) == float(record.stands)
+        ):
             if _line(source, begin) >= record.line:
                 found.append(cpp_literals.Token("number", last[0].begin, last[-1].end, text))
     if not found or _line(source, found[0].begin) > record.line + 20:
@@ -138,12 +146,21 @@ def _of_python(record):
         except ValueError:
             raise RewriteError(f"{record}: what is compared with is no literal") from None
         if record.kind == "golden":
-            new = '"""' + record.got.replace("\\", "\\\\").replace('"""', '""\\"') + '"""' if old.startswith('"""') else repr(record.got)
+            new = (
+                '"""' + record.got.replace("\\", "\\\\").replace('"""', '""\\"') + '"""'
+                if old.startswith('"""')
+                else repr(record.got)
+            )
             if old.startswith('"""\\\n'):
                 new = '"""\\\n' + new[3:]
         else:
             new = number_as(old, rounded(record, old))
-        if str(value) != record.stands and record.kind == "golden" or record.kind != "golden" and float(value) != float(record.stands):
+        if (
+            str(value) != record.stands
+            and record.kind == "golden"
+            or record.kind != "golden"
+            and float(value) != float(record.stands)
+        ):
             continue
         before = source.encode()[:begin].decode()
         return Edit(record.file, len(before), len(before) + len(old), new, record.file)
@@ -178,7 +195,9 @@ def edits_of(records, root):
     for results in places.values():
         (edit, record), *others = results.values()
         if others:
-            refused.append(f"{record}: results that differ are compared with it, {_short(record.got)} and {_short(others[0][1].got)}")
+            refused.append(
+                f"{record}: results that differ are compared with it, {_short(record.got)} and {_short(others[0][1].got)}"
+            )
         elif record.got != record.stands and edit.file.read_text()[edit.begin : edit.end] != edit.text:
             edits.append(edit)
     return edits, list(dict.fromkeys(refused))
@@ -196,4 +215,8 @@ def rewrite(edits, root):
             new = new[: edit.begin] + edit.text + new[edit.end :]
         file.write_text(new)
         name = str(file.relative_to(root))
-        print("".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "a/" + name, "b/" + name)), end="", flush=True)
+        print(
+            "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "a/" + name, "b/" + name)),
+            end="",
+            flush=True,
+        )

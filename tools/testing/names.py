@@ -29,13 +29,23 @@ def component_of(file):
     if folder == "tools":
         return "command"
     if folder == "tests":
-        return "fuzz" if file.startswith("tests/fuzz/") else "components" if file == "tests/components_test.cc" else "system"
+        return (
+            "fuzz"
+            if file.startswith("tests/fuzz/")
+            else "components"
+            if file == "tests/components_test.cc"
+            else "system"
+        )
     return folder
 
 
 def sources(root):
     """The test files, from the root of the repository."""
-    folders = [f for f in root.iterdir() if f.is_dir() and not f.name.startswith((".", "build", "dist")) and f.name not in ("docs", "examples")]
+    folders = [
+        f
+        for f in root.iterdir()
+        if f.is_dir() and not f.name.startswith((".", "build", "dist")) and f.name not in ("docs", "examples")
+    ]
     for folder in sorted(folders):
         for path in sorted(folder.rglob("*_test.cc")):
             yield str(path.relative_to(root))
@@ -105,19 +115,27 @@ def meant(tests, name, root, start):
         if path.is_file() and path.is_relative_to(root):
             found = [t for t in tests if t.file == str(path.relative_to(root))]
             return [t for t in found if not function or t.name == _plain(function)]
-    found = [t for t in tests if name in (t.component, t.program, pathlib.PurePath(t.file).stem, pathlib.PurePath(t.file).name)]
+    found = [
+        t
+        for t in tests
+        if name in (t.component, t.program, pathlib.PurePath(t.file).stem, pathlib.PurePath(t.file).name)
+    ]
     return found or [t for t in tests if _test_is(t, name)] or [t for t in tests if _test_is(t, _plain(name))]
 
 
 def unknown(tests, name):
     """What to tell who named no test."""
     suites = {t.name.split(".")[0] for t in tests if t.component != "python"}
-    known = {t.component for t in tests} | {pathlib.PurePath(t.file).stem for t in tests} | suites | {t.name for t in tests}
+    known = (
+        {t.component for t in tests} | {pathlib.PurePath(t.file).stem for t in tests} | suites | {t.name for t in tests}
+    )
     near = difflib.get_close_matches(name, known, n=5, cutoff=0.6)
     near += sorted(k for k in known if len(name) > 3 and name.lower() in k.lower() and k not in near)[: 5 - len(near)]
     lines = [f"no test is called '{name}'"]
     if near:
         lines.append("near it: " + ", ".join(near))
     lines.append("components: " + ", ".join(sorted({t.component for t in tests})))
-    lines.append("a name is one of these, a test file, a suite, a test, or a pattern with *: ./dev test plan 'Ports.*' test_prefetch")
+    lines.append(
+        "a name is one of these, a test file, a suite, a test, or a pattern with *: ./dev test plan 'Ports.*' test_prefetch"
+    )
     return "\n".join(lines)

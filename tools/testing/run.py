@@ -28,11 +28,19 @@ def say(text):
 
 
 def options():
-    p = argparse.ArgumentParser(prog="./dev test", description="Builds and runs tests: all, or those that the names mean.")
-    p.add_argument("names", nargs="*", metavar="NAME", help="a component, a test file, a suite, a test, or a pattern with *")
+    p = argparse.ArgumentParser(
+        prog="./dev test", description="Builds and runs tests: all, or those that the names mean."
+    )
+    p.add_argument(
+        "names", nargs="*", metavar="NAME", help="a component, a test file, a suite, a test, or a pattern with *"
+    )
     p.add_argument("--all", "--long", action="store_true", dest="everything", help="sample nothing")
-    p.add_argument("--update", action="store_true", help="rewrite golden texts and pinned numbers, and print what changed")
-    p.add_argument("--busy", nargs="?", type=int, const=CORES, default=0, metavar="N", help="keep N cores (all) busy meanwhile")
+    p.add_argument(
+        "--update", action="store_true", help="rewrite golden texts and pinned numbers, and print what changed"
+    )
+    p.add_argument(
+        "--busy", nargs="?", type=int, const=CORES, default=0, metavar="N", help="keep N cores (all) busy meanwhile"
+    )
     p.add_argument("--times", type=int, default=1, metavar="N", help="run the tests N times")
     p.add_argument("--limits", type=int, default=1, metavar="N", help="time limits are N times as long")
     p.add_argument("--built", action="store_true", help="build nothing: run what is there")
@@ -71,7 +79,11 @@ def listed():
 def slow_ones():
     """What took long the last time, by its results, which later runs add to."""
     times = RESULTS / "seconds.json"
-    return {name for name, seconds in json.loads(times.read_text()).items() if seconds > QUICK} if times.exists() else set()
+    return (
+        {name for name, seconds in json.loads(times.read_text()).items() if seconds > QUICK}
+        if times.exists()
+        else set()
+    )
 
 
 def keep_seconds(results):
@@ -85,15 +97,33 @@ def run_ctest(numbers, limits):
     report, selection = RESULTS / "ctest.xml", RESULTS / "selection"
     report.unlink(missing_ok=True)
     selection.write_text(",".join(map(str, [0, 0, 0, *numbers])) + "\n")
-    words = ["ctest", "--test-dir", BUILD, "-I", selection, f"-j{CORES}", "--timeout", SECONDS * limits, "--output-on-failure", "--no-label-summary"]
+    words = [
+        "ctest",
+        "--test-dir",
+        BUILD,
+        "-I",
+        selection,
+        f"-j{CORES}",
+        "--timeout",
+        SECONDS * limits,
+        "--output-on-failure",
+        "--no-label-summary",
+    ]
     words += ["--output-junit", report, "--test-output-size-passed", 1 << 24, "--test-output-size-failed", 1 << 24]
     environment = os.environ | {"KAREZ_TIME_LIMITS": str(limits)}
-    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True, errors="replace", env=environment) as process:
+    with subprocess.Popen(
+        list(map(str, words)), stdout=subprocess.PIPE, text=True, errors="replace", env=environment
+    ) as process:
         told, over = time.monotonic(), False
         for line in process.stdout:
             over = over or re.match(r"\d+% tests passed", line) is not None
             passed = re.match(r"\s*(\d+/\d+) Test\s+#\d+: .* Passed ", line)
-            if not over and not passed and line.strip() and not re.match(r"\s*Start\s+\d+: |Test project |Internal ctest|Errors while running", line):
+            if (
+                not over
+                and not passed
+                and line.strip()
+                and not re.match(r"\s*Start\s+\d+: |Test project |Internal ctest|Errors while running", line)
+            ):
                 print(line, end="", flush=True)
             if passed and time.monotonic() - told > 30:
                 told = time.monotonic()
@@ -108,13 +138,17 @@ def run_pytest(report, words, limits):
         "PYTHONPATH": os.pathsep.join(filter(None, [str(BUILD / "python"), os.environ.get("PYTHONPATH")])),
         "KAREZ_TIME_LIMITS": str(limits),
     }
-    if libraries := os.environ.get("KAREZ_PRELOAD"):  # AddressSanitizer: Python is built without it, and frees not all at its end
+    if libraries := os.environ.get(
+        "KAREZ_PRELOAD"
+    ):  # AddressSanitizer: Python is built without it, and frees not all at its end
         environment |= {"LD_PRELOAD": libraries, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
     # A test that hangs ends its worker. Another worker in its place may wait for ever (pytest-xdist 3.8, --dist loadgroup).
     options = ["-q", f"--junitxml={report}", f"--timeout={SECONDS * limits}", "--max-worker-restart=0"]
     words = [ROOT / ".venv/bin/python", "-m", "pytest", *options, *words]
     code = subprocess.run(list(map(str, words)), cwd=ROOT, env=environment).returncode
-    return [] if code in (0, 1, 5) and report.exists() else [f"pytest, which ended with exit code {code}"]  # 5: no test was left
+    return (
+        [] if code in (0, 1, 5) and report.exists() else [f"pytest, which ended with exit code {code}"]
+    )  # 5: no test was left
 
 
 def run_cpp(tests, o):
@@ -176,7 +210,9 @@ def update(choice, o):
         say("not rewritten: " + why)
     if edits:
         changed = {str(e.test.relative_to(ROOT)) for e in edits}
-        again = [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice  # all, if a page changed
+        again = (
+            [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice
+        )  # all, if a page changed
         prepare(again, o)
         counts = summary.Counts(0, counts.failed, 0).plus(run(again, o))
     return counts._replace(failed=counts.failed + len(refused))

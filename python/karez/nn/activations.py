@@ -8,11 +8,40 @@ from .. import _core
 from ..errors import UserError
 from ..functions import clip
 from ..type_aliases import Operand, Tensor
-from ..pointwise import EXPM1, expression, logsigmoid, mish, relu6, hardsigmoid, hardswish, selu, softsign, tanhshrink, tensor_of
+from ..pointwise import (
+    EXPM1,
+    expression,
+    logsigmoid,
+    mish,
+    relu6,
+    hardsigmoid,
+    hardswish,
+    selu,
+    softsign,
+    tanhshrink,
+    tensor_of,
+)
 
 __all__ = [
-    "celu", "elu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu", "relu6", "selu", "softmin", "softplus",
-    "softshrink", "softsign", "tanhshrink", "threshold",
+    "celu",
+    "elu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu6",
+    "selu",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanhshrink",
+    "threshold",
 ]
 
 
@@ -34,7 +63,9 @@ def elu(input: Operand, alpha: float = 1.0) -> Tensor:
 def celu(input: Operand, alpha: float = 1.0) -> Tensor:
     """x above 0, below it alpha (exp(x / alpha) - 1)."""
     a = _number(alpha)
-    scaled = EXPM1.replace("exp(x)", f"exp(x / {a})").replace("0.5 * x", f"0.5 * x / {a}").replace("abs(x)", f"abs(x / {a})")
+    scaled = (
+        EXPM1.replace("exp(x)", f"exp(x / {a})").replace("0.5 * x", f"0.5 * x / {a}").replace("abs(x)", f"abs(x / {a})")
+    )
     return expression(f"select(x > 0, x, {a} * ({scaled}))", input, f"select(x > 0, 1, exp(x / {a}))")
 
 

@@ -24,7 +24,13 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
         unknown = [word for word in given if word not in names]
         missing = [word for word, default in names.items() if default is inspect.Parameter.empty and word not in given]
         if len(args) > len(names) or unknown or missing:
-            said = f"does not know {unknown[0]!r}" if unknown else f"needs {missing[0]!r}" if missing else f"takes {len(names)} arguments, not {len(args)}"
+            said = (
+                f"does not know {unknown[0]!r}"
+                if unknown
+                else f"needs {missing[0]!r}"
+                if missing
+                else f"takes {len(names)} arguments, not {len(args)}"
+            )
             raise TypeError(f"{name} {said}; it takes ({', '.join(names)})")
         for word, default in names.items():
             setattr(self, word, given.get(word, default))
@@ -38,7 +44,9 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
         return ", ".join(f"{word}={getattr(self, word)!r}" for word in names)
 
     methods = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr}
-    return type(name, (Layer,), {**methods, "_forward_attributes": frozenset(names), "__doc__": doc, "__module__": __name__})
+    return type(
+        name, (Layer,), {**methods, "_forward_attributes": frozenset(names), "__doc__": doc, "__module__": __name__}
+    )
 
 
 GELU = _layer("GELU", F.gelu, 'x times the normal distribution function; approximate="tanh" as GPT-2\'s.')
@@ -68,36 +76,77 @@ Tanhshrink = _layer("Tanhshrink", F.tanhshrink, "x - tanh(x).")
 Threshold = _layer("Threshold", F.threshold, "x above the threshold, else the value.")
 GLU = _layer("GLU", F.glu, "Half of the input times sigmoid of the other half.")
 
-Flatten = _layer("Flatten", lambda x, start_dim=1, end_dim=-1: functions.flatten(x, start_dim, end_dim), "Dimensions from the first to the last named become one.")
-Unflatten = _layer("Unflatten", lambda x, dim, unflattened_size: manipulation.unflatten(x, dim, unflattened_size), "A dimension becomes several.")
-_windows = {"kernel_size": inspect.Parameter.empty, "stride": None, "padding": 0, "dilation": 1, "return_indices": False, "ceil_mode": False}
+Flatten = _layer(
+    "Flatten",
+    lambda x, start_dim=1, end_dim=-1: functions.flatten(x, start_dim, end_dim),
+    "Dimensions from the first to the last named become one.",
+)
+Unflatten = _layer(
+    "Unflatten",
+    lambda x, dim, unflattened_size: manipulation.unflatten(x, dim, unflattened_size),
+    "A dimension becomes several.",
+)
+_windows = {
+    "kernel_size": inspect.Parameter.empty,
+    "stride": None,
+    "padding": 0,
+    "dilation": 1,
+    "return_indices": False,
+    "ceil_mode": False,
+}
 MaxPool1d = _layer("MaxPool1d", F.max_pool1d, "The largest of each window of [n, c, l].", **_windows)
 MaxPool2d = _layer("MaxPool2d", F.max_pool2d, "The largest of each window of [n, c, h, w].", **_windows)
 AvgPool1d = _layer("AvgPool1d", F.avg_pool1d, "The mean of each window of [n, c, l]; padding counts as zeros.")
 AvgPool2d = _layer("AvgPool2d", F.avg_pool2d, "The mean of each window of [n, c, h, w]; padding counts as zeros.")
 AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "Means of so many windows of [n, c, l].")
-AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "Means of so many windows of [n, c, h, w] each way.")
+AdaptiveAvgPool2d = _layer(
+    "AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "Means of so many windows of [n, c, h, w] each way."
+)
 Upsample = _layer("Upsample", F.interpolate, "So many times as large, by the nearest element.")
-ConstantPad2d = _layer("ConstantPad2d", lambda x, padding, value: _pad(x, padding, value), "A value on all sides: a number, or (left, right, top, bottom).")
+ConstantPad2d = _layer(
+    "ConstantPad2d",
+    lambda x, padding, value: _pad(x, padding, value),
+    "A value on all sides: a number, or (left, right, top, bottom).",
+)
 ZeroPad2d = _layer("ZeroPad2d", lambda x, padding: _pad(x, padding, 0.0), "Zeros on all sides.")
 CosineSimilarity = _layer("CosineSimilarity", F.cosine_similarity, "Along a dimension, of two inputs.", 2)
-PairwiseDistance = _layer("PairwiseDistance", F.pairwise_distance, "The p-norm of a difference along the last dimension.", 2)
+PairwiseDistance = _layer(
+    "PairwiseDistance", F.pairwise_distance, "The p-norm of a difference along the last dimension.", 2
+)
 ReLU6.absent, ZeroPad2d.absent = frozenset({"min_val", "max_val"}), frozenset({"value"})
-setattr(PairwiseDistance, "norm", property(lambda self: self.p, lambda self, value: setattr(self, "p", value), doc="What PyTorch calls p after construction."))
+setattr(
+    PairwiseDistance,
+    "norm",
+    property(
+        lambda self: self.p,
+        lambda self, value: setattr(self, "p", value),
+        doc="What PyTorch calls p after construction.",
+    ),
+)
 
 
 def _pad(x: Any, padding: Any, value: float) -> Any:
     return F.pad(x, [padding] * 4 if isinstance(padding, int) else list(padding), value=value)
 
 
-CrossEntropyLoss = _layer("CrossEntropyLoss", F.cross_entropy, "F.cross_entropy.", weight=None, ignore_index=None, reduction="mean", label_smoothing=0.0)
+CrossEntropyLoss = _layer(
+    "CrossEntropyLoss",
+    F.cross_entropy,
+    "F.cross_entropy.",
+    weight=None,
+    ignore_index=None,
+    reduction="mean",
+    label_smoothing=0.0,
+)
 NLLLoss = _layer("NLLLoss", F.nll_loss, "F.nll_loss.", weight=None, ignore_index=None, reduction="mean")
 MSELoss = _layer("MSELoss", F.mse_loss, "F.mse_loss.", 2)
 L1Loss = _layer("L1Loss", F.l1_loss, "F.l1_loss.", 2)
 SmoothL1Loss = _layer("SmoothL1Loss", F.smooth_l1_loss, "F.smooth_l1_loss.", 2)
 HuberLoss = _layer("HuberLoss", F.huber_loss, "F.huber_loss.", 2)
 BCELoss = _layer("BCELoss", F.binary_cross_entropy, "F.binary_cross_entropy.", 2)
-BCEWithLogitsLoss = _layer("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, "F.binary_cross_entropy_with_logits.", 2)
+BCEWithLogitsLoss = _layer(
+    "BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, "F.binary_cross_entropy_with_logits.", 2
+)
 KLDivLoss = _layer("KLDivLoss", F.kl_div, "F.kl_div.", 2)
 PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, "F.poisson_nll_loss.", 2)
 GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, "F.gaussian_nll_loss.", 3)

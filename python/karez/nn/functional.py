@@ -7,7 +7,20 @@ from typing import Any, List, Optional, Tuple
 from .. import _core
 from .._core import correct_count, group_norm as _group_norm, linear, one_hot, relu, rotary, sigmoid, silu, tanh
 from ..errors import ShapeError, UserError
-from ..functions import _at, full, gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, unsqueeze, where, zeros_like
+from ..functions import (
+    _at,
+    full,
+    gelu,
+    log_softmax,
+    mean,
+    reshape,
+    softmax,
+    sqrt,
+    squeeze,
+    unsqueeze,
+    where,
+    zeros_like,
+)
 from ..half_precision import in_f32
 from ..type_aliases import Tensor
 from ..pointwise import tensor_of
@@ -18,9 +31,30 @@ from .losses import *
 from .windows import *
 
 __all__ = [
-    "batch_norm", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "correct_count", "dropout",
-    "dropout2d", "embedding", "gelu", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax", "one_hot",
-    "relu", "rms_norm", "rotary", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "tanh",
+    "batch_norm",
+    "conv1d",
+    "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "correct_count",
+    "dropout",
+    "dropout2d",
+    "embedding",
+    "gelu",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "linear",
+    "log_softmax",
+    "one_hot",
+    "relu",
+    "rms_norm",
+    "rotary",
+    "scaled_dot_product_attention",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "tanh",
 ]
 __all__ += activations.__all__
 __all__ += losses.__all__
@@ -36,7 +70,9 @@ def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Tensor:
     return where(unsqueeze(_core.eq(input, padding_idx), -1), _core.stop_gradient(rows), rows)
 
 
-def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
+def conv2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
     """[n, c, h, w] with weight [o, c / groups, r, s] -> [n, o, p, q]; padding="same" or "valid" too."""
     if input.ndim == 3:
         return squeeze(conv2d(unsqueeze(input, 0), weight, bias, stride, padding, dilation, groups), 0)
@@ -47,14 +83,20 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 
 def _padded(input: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> Tuple[Tensor, Any]:
     if padding not in ("same", "valid") or padding == "same" and {*_pair(stride)} != {1}:
-        raise UserError(f"a convolution with padding={padding!r} and stride={stride}; it is numbers, 'valid', or 'same' with a stride of 1{_at()}")
+        raise UserError(
+            f"a convolution with padding={padding!r} and stride={stride}; it is numbers, 'valid', or 'same' with a stride of 1{_at()}"
+        )
     whole = [d * (size - 1) if padding == "same" else 0 for d, size in zip(dilation, weight.shape[2:])]
     if all(size % 2 == 0 for size in whole):
         return input, [size // 2 for size in whole]
-    return _core.pad_both(input, [0, 0, *(size // 2 for size in whole)], [0, 0, *(size - size // 2 for size in whole)], 0.0), [0] * len(whole)
+    return _core.pad_both(
+        input, [0, 0, *(size // 2 for size in whole)], [0, 0, *(size - size // 2 for size in whole)], 0.0
+    ), [0] * len(whole)
 
 
-def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
+def conv1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
     """[n, c, l] with weight [o, c / groups, k] -> [n, o, m]."""
     if input.ndim == 2:
         return squeeze(conv1d(unsqueeze(input, 0), weight, bias, stride, padding, dilation, groups), 0)
@@ -62,27 +104,60 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         return _core.conv1d(input, weight, bias, _one(stride), _one(padding), _one(dilation))
     if isinstance(padding, str):
         if padding not in ("same", "valid") or padding == "same" and _one(stride) != 1:
-            raise UserError(f"a convolution with padding={padding!r} and stride={stride}; it is numbers, 'valid', or 'same' with a stride of 1{_at()}")
+            raise UserError(
+                f"a convolution with padding={padding!r} and stride={stride}; it is numbers, 'valid', or 'same' with a stride of 1{_at()}"
+            )
         whole = _one(dilation) * (weight.shape[2] - 1) if padding == "same" else 0
         input, padding = _core.pad_both(input, [0, 0, whole // 2], [0, 0, whole - whole // 2], 0.0), 0
     padding = (0, _one(padding))
-    return squeeze(conv2d(unsqueeze(input, 2), unsqueeze(weight, 2), bias, (1, _one(stride)), padding, (1, _one(dilation)), groups), 2)
+    return squeeze(
+        conv2d(
+            unsqueeze(input, 2), unsqueeze(weight, 2), bias, (1, _one(stride)), padding, (1, _one(dilation)), groups
+        ),
+        2,
+    )
 
 
-def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
+def conv_transpose2d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
     """[n, c, h, w] with weight [c, o / groups, r, s] -> [n, o, p, q], p = (h - 1) stride - 2 padding + dilation (r - 1) + output_padding + 1."""
     if input.ndim == 3:
-        return squeeze(conv_transpose2d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0)
-    y = _core.conv_transpose2d(input, weight, _pair(stride), _pair(padding), _pair(output_padding), _pair(dilation), groups)
+        return squeeze(
+            conv_transpose2d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0
+        )
+    y = _core.conv_transpose2d(
+        input, weight, _pair(stride), _pair(padding), _pair(output_padding), _pair(dilation), groups
+    )
     return y if bias is None else y + reshape(bias, [-1, 1, 1])
 
 
-def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
+def conv_transpose1d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
     """[n, c, l] with weight [c, o / groups, k] -> [n, o, m]."""
     if input.ndim == 2:
-        return squeeze(conv_transpose1d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0)
+        return squeeze(
+            conv_transpose1d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0
+        )
     wide = [(1, _one(stride)), (0, _one(padding)), (0, _one(output_padding))]
-    return squeeze(conv_transpose2d(unsqueeze(input, 2), unsqueeze(weight, 2), bias, *wide, groups, (1, _one(dilation))), 2)
+    return squeeze(
+        conv_transpose2d(unsqueeze(input, 2), unsqueeze(weight, 2), bias, *wide, groups, (1, _one(dilation))), 2
+    )
 
 
 def _pair(value: Any) -> List[int]:
@@ -124,12 +199,30 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     return _group_norm(input, num_groups, _or_full(weight, channels, 1, input), _or_full(bias, channels, 0, input), eps)
 
 
-def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """By channel; in training by the statistics of the whole batch, however it lies, and the running ones (parameters) follow."""
     channels = [input.shape[1]]
     if getattr(running_mean, "_kind", "array") != "parameter":
         return _normalised(input, running_mean, running_var, weight, bias, training, eps)
-    return _core.batch_norm(input, running_mean, running_var, _or_full(weight, channels, 1, input), _or_full(bias, channels, 0, input), training, momentum, eps)
+    return _core.batch_norm(
+        input,
+        running_mean,
+        running_var,
+        _or_full(weight, channels, 1, input),
+        _or_full(bias, channels, 0, input),
+        training,
+        momentum,
+        eps,
+    )
 
 
 @in_f32
@@ -149,8 +242,16 @@ def _normalised(input: Any, mean_of: Any, var_of: Any, weight: Any, bias: Any, t
     return y if bias is None else y + reshape(bias, shape)
 
 
-def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-                                 scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """softmax(q k^T scale) v; q [n..., h, t, d], k and v [n..., g, s, d] where g divides h. attn_mask: flags (true is seen), or numbers that are added.
 
     A key to which -inf is added is not seen; a query that sees nothing gives 0. dropout_p: of the weights, whether or not a module around it is training.
@@ -165,7 +266,16 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
     return weights @ (value if heads == 1 else repeat_interleave(value, heads, -3))
 
 
-def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Over each channel of each example of [n, c, ...]."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)

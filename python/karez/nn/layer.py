@@ -41,10 +41,20 @@ class Layer(Module):
     def _check(self, name: str, value: Any) -> None:
         kind, own = type(self).__name__, vars(self)
         if name in self.absent:
-            raise AttributeError(f"{kind} has no attribute {name}: setting it would change nothing. What a layer is made with, its constructor takes")
+            raise AttributeError(
+                f"{kind} has no attribute {name}: setting it would change nothing. What a layer is made with, its constructor takes"
+            )
         if name in self.fixed and name in own and not _same(own[name], value):
-            raise AttributeError(f"{kind}.{name} is {own[name]!r} and cannot be set after construction, which made weights or layers by it. "
-                                 f"Make another layer, nn.{kind}(..., {name}={value!r})")
-        if name in own and isinstance(value, (bool, int, float, str)) and (isinstance(own[name], (Parameter, Module)) or own[name] is None and name in ("bias", "weight")):
+            raise AttributeError(
+                f"{kind}.{name} is {own[name]!r} and cannot be set after construction, which made weights or layers by it. "
+                f"Make another layer, nn.{kind}(..., {name}={value!r})"
+            )
+        if (
+            name in own
+            and isinstance(value, (bool, int, float, str))
+            and (isinstance(own[name], (Parameter, Module)) or own[name] is None and name in ("bias", "weight"))
+        ):
             wanted = "a module" if isinstance(own[name], Module) else "a parameter"
-            raise AttributeError(f"{kind}.{name} is {wanted} or None, not {value!r}. Make another layer, nn.{kind}(..., {name}={value!r})")
+            raise AttributeError(
+                f"{kind}.{name} is {wanted} or None, not {value!r}. Make another layer, nn.{kind}(..., {name}={value!r})"
+            )

@@ -38,7 +38,18 @@ class _Conv(Layer):
     fixed = frozenset({"in_channels", "out_channels", "kernel_size"})
     absent = frozenset({"padding_mode"})
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = True) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: Any = True,
+    ) -> None:
         name = type(self).__name__
         kernel = (kernel_size,) * self.spatial if isinstance(kernel_size, int) else tuple(kernel_size)
         positive(name, in_channels=in_channels, out_channels=out_channels, kernel_size=min(kernel), groups=groups)
@@ -47,7 +58,13 @@ class _Conv(Layer):
         shape = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
         begin = init.uniform(1 / math.sqrt(shape[1] * math.prod(kernel)))
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
-        self.stride, self.padding, self.output_padding, self.dilation, self.groups = stride, padding, output_padding, dilation, groups
+        self.stride, self.padding, self.output_padding, self.dilation, self.groups = (
+            stride,
+            padding,
+            output_padding,
+            dilation,
+            groups,
+        )
         self.weight = Parameter((*shape, *kernel), begin)
         self.bias = Parameter((out_channels,), begin) if bias else None
 
@@ -55,7 +72,17 @@ class _Conv(Layer):
 class Conv2d(_Conv):
     """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias uniform within 1 / sqrt(in / groups * r * s)."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = True) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: Any = True,
+    ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias)
 
     def forward(self, x: Operand) -> Any:
@@ -67,7 +94,17 @@ class Conv1d(_Conv):
 
     spatial = 1
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = True) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: Any = True,
+    ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias)
 
     def forward(self, x: Operand) -> Any:
@@ -79,11 +116,26 @@ class ConvTranspose2d(_Conv):
 
     transposed = True
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: Any = True, dilation: Any = 1) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, bias)
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: Any = True,
+        dilation: Any = 1,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, bias
+        )
 
     def forward(self, x: Operand) -> Any:
-        return F.conv_transpose2d(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+        return F.conv_transpose2d(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        )
 
 
 class ConvTranspose1d(ConvTranspose2d):
@@ -92,7 +144,9 @@ class ConvTranspose1d(ConvTranspose2d):
     spatial = 1
 
     def forward(self, x: Operand) -> Any:
-        return F.conv_transpose1d(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+        return F.conv_transpose1d(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        )
 
 
 class Embedding(Layer):
@@ -109,7 +163,9 @@ class Embedding(Layer):
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         begin = init.normal(1.0)
-        self.weight = Parameter((num_embeddings, embedding_dim), begin if padding_idx is None else init.zero_row(begin, padding_idx))
+        self.weight = Parameter(
+            (num_embeddings, embedding_dim), begin if padding_idx is None else init.zero_row(begin, padding_idx)
+        )
 
     def forward(self, index: Any) -> Any:
         return F.embedding(index, self.weight, self.padding_idx)
@@ -128,7 +184,11 @@ class Bilinear(Layer):
         self.bias = Parameter((out_features,), begin) if bias else None
 
     def forward(self, x1: Any, x2: Any) -> Any:
-        y = functions.einsum("...a,oab,...b->...o", x1, self.weight, x2) if x1.ndim == 1 else _bilinear(x1, self.weight, x2)
+        y = (
+            functions.einsum("...a,oab,...b->...o", x1, self.weight, x2)
+            if x1.ndim == 1
+            else _bilinear(x1, self.weight, x2)
+        )
         return y if self.bias is None else y + self.bias
 
 
@@ -156,7 +216,9 @@ class LayerNorm(Layer):
 
     fixed = frozenset({"elementwise_affine"})
 
-    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: Any = True) -> None:
+    def __init__(
+        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: Any = True
+    ) -> None:
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
@@ -201,7 +263,9 @@ class BatchNorm2d(Layer):
     def forward(self, x: Operand) -> Any:
         if self.training:
             functions.update(self.num_batches_tracked, self.num_batches_tracked + batch_parts(x))
-        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps)
+        return F.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
+        )
 
 
 class BatchNorm1d(BatchNorm2d):
@@ -235,9 +299,18 @@ class InstanceNorm2d(GroupNorm):
     fixed = frozenset({"num_features", "num_groups", "num_channels", "affine"})
     absent = frozenset({"track_running_stats"})
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False) -> None:
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+    ) -> None:
         if track_running_stats:
-            raise UserError(f"{type(self).__name__}: track_running_stats=True; there are no running statistics of single examples here")
+            raise UserError(
+                f"{type(self).__name__}: track_running_stats=True; there are no running statistics of single examples here"
+            )
         super().__init__(num_features, num_features, eps, affine)
         self.num_features, self.momentum = num_features, momentum
 
@@ -252,11 +325,24 @@ class MultiHeadAttention(Layer):
     fixed = frozenset({"heads", "kv_heads"})
     absent = frozenset({"bias", "width"})
 
-    def __init__(self, width: int, heads: int, *, kv_heads: Any = None, is_causal: bool = False, rotary: bool = False, rotary_base: float = 10000.0, dropout: float = 0.0, bias: Any = True) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        kv_heads: Any = None,
+        is_causal: bool = False,
+        rotary: bool = False,
+        rotary_base: float = 10000.0,
+        dropout: float = 0.0,
+        bias: Any = True,
+    ) -> None:
         positive("MultiHeadAttention", width=width, heads=heads)
         kv_heads = kv_heads or heads
         if width % heads or heads % kv_heads:
-            raise UserError(f"MultiHeadAttention: a width of {width} for {heads} heads and {kv_heads} of keys; each must divide the one before")
+            raise UserError(
+                f"MultiHeadAttention: a width of {width} for {heads} heads and {kv_heads} of keys; each must divide the one before"
+            )
         if rotary and width // heads % 2:
             raise UserError(f"MultiHeadAttention: rotary positions turn pairs; a head has {width // heads} elements")
         self.heads, self.kv_heads, self.is_causal = heads, kv_heads, is_causal
@@ -268,8 +354,10 @@ class MultiHeadAttention(Layer):
 
     def forward(self, x: Operand, mask: Any = None) -> Any:
         n, t, _ = x.shape
-        q, k, v = (layer(x).reshape(n, t, heads, -1).transpose(1, 2)
-                   for layer, heads in ((self.query, self.heads), (self.key, self.kv_heads), (self.value, self.kv_heads)))
+        q, k, v = (
+            layer(x).reshape(n, t, heads, -1).transpose(1, 2)
+            for layer, heads in ((self.query, self.heads), (self.key, self.kv_heads), (self.value, self.kv_heads))
+        )
         if self.rotary:
             q, k = F.rotary(q, base=self.rotary_base), F.rotary(k, base=self.rotary_base)
         y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.is_causal)

@@ -14,9 +14,25 @@ from ..pointwise import log1p, logsigmoid, square, tensor_of, xlogy
 from ..manipulation import movedim
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "gaussian_nll_loss",
-    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "normalize", "pairwise_distance",
-    "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "pairwise_distance",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
 ]
 
 
@@ -27,8 +43,16 @@ def _reduced(what: str, values: Tensor, reduction: str) -> Tensor:
 
 
 @in_f32
-def cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = None, *, ignore_index: Optional[int] = None, reduction: str = "mean",
-                  label_smoothing: float = 0.0, row_weights: Optional[Operand] = None) -> Tensor:
+def cross_entropy(
+    input: Tensor,
+    target: Operand,
+    weight: Optional[Operand] = None,
+    *,
+    ignore_index: Optional[int] = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    row_weights: Optional[Operand] = None,
+) -> Tensor:
     """-log softmax(input)[target], for input [n, c] or [n, c, ...] and target [n] or [n, ...]; or for targets of floats, the classes' probabilities.
 
     Targets of ignore_index are left out; none are unless it is given (PyTorch's default is -100). weight [c] weighs classes, row_weights [n] rows.
@@ -36,14 +60,21 @@ def cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = No
     input, target = tensor_of(input), tensor_of(target)
     whole = not target.dtype.is_floating_point
     if whole or target.shape != input.shape:
-        _require_labels("cross_entropy", input, target, "; targets of floats are probabilities of the classes, of the logits' shape")
+        _require_labels(
+            "cross_entropy", input, target, "; targets of floats are probabilities of the classes, of the logits' shape"
+        )
     if weight is None and not label_smoothing and whole and reduction == "mean" and input.ndim >= 2:
         if input.ndim > 2:
             input = movedim(input, 1, -1)
-            input, target = _core.reshape(input, [math.prod(input.shape[:-1]), input.shape[-1]]), _core.reshape(target, [target.numel()])
+            input, target = (
+                _core.reshape(input, [math.prod(input.shape[:-1]), input.shape[-1]]),
+                _core.reshape(target, [target.numel()]),
+            )
         return _core.cross_entropy(input, target, row_weights=row_weights, ignore_index=ignore_index)
     if row_weights is not None:
-        raise UserError(f"cross_entropy: row_weights stand beside labels, reduction='mean' and no weight or label_smoothing{_at()}")
+        raise UserError(
+            f"cross_entropy: row_weights stand beside labels, reduction='mean' and no weight or label_smoothing{_at()}"
+        )
     at = 0 if input.ndim == 1 else 1
     logs, classes = log_softmax(input, at), input.shape[at]
     if whole:
@@ -58,17 +89,34 @@ def _require_labels(what: str, input: Tensor, target: Tensor, more: str = "") ->
     at = 0 if input.ndim <= 1 else 1
     want = [*input.shape[:at], *input.shape[at + 1 :]]
     if target._dtype not in ("i32", "i64") or list(target.shape) != want:
-        raise TypeError(f"{what}: labels are i32 or i64 {want} for logits {input._text()}, not {target._text()}{more * target.dtype.is_floating_point}{_at()}")
+        raise TypeError(
+            f"{what}: labels are i32 or i64 {want} for logits {input._text()}, not {target._text()}{more * target.dtype.is_floating_point}{_at()}"
+        )
 
 
 def _by_class(weight: Optional[Operand], logs: Tensor, at: int) -> Operand:
     return 1.0 if weight is None else _core.reshape(weight, [-1] + [1] * (logs.ndim - 1 - at))
 
 
-def _of_labels(logs: Tensor, target: Tensor, weight: Optional[Operand], ignore_index: Optional[int], reduction: str, smoothing: float) -> Tensor:
+def _of_labels(
+    logs: Tensor,
+    target: Tensor,
+    weight: Optional[Operand],
+    ignore_index: Optional[int],
+    reduction: str,
+    smoothing: float,
+) -> Tensor:
     at = 0 if logs.ndim == 1 else 1
-    counts = _core.cast(_core.ne(target, ignore_index), logs.dtype) if ignore_index is not None else _core.full(list(target.shape), 1, dtype=logs.dtype)
-    place = target if ignore_index is None else where(_core.eq(target, ignore_index), _core.full([], 0, dtype=target.dtype), target)
+    counts = (
+        _core.cast(_core.ne(target, ignore_index), logs.dtype)
+        if ignore_index is not None
+        else _core.full(list(target.shape), 1, dtype=logs.dtype)
+    )
+    place = (
+        target
+        if ignore_index is None
+        else where(_core.eq(target, ignore_index), _core.full([], 0, dtype=target.dtype), target)
+    )
     picked = -_core.reshape(_core.take_along_dim(logs, unsqueeze(place, at), at), list(target.shape))
     weights = counts if weight is None else counts * _core.reshape(_core.take_rows(weight, place), list(target.shape))
     rows = where(counts > 0, picked, 0.0) * weights
@@ -79,7 +127,14 @@ def _of_labels(logs: Tensor, target: Tensor, weight: Optional[Operand], ignore_i
 
 
 @in_f32
-def nll_loss(input: Tensor, target: Operand, weight: Optional[Operand] = None, *, ignore_index: Optional[int] = None, reduction: str = "mean") -> Tensor:
+def nll_loss(
+    input: Tensor,
+    target: Operand,
+    weight: Optional[Operand] = None,
+    *,
+    ignore_index: Optional[int] = None,
+    reduction: str = "mean",
+) -> Tensor:
     """-input[target], for input [n, c] or [n, c, ...] of log_softmax."""
     input, target = tensor_of(input), tensor_of(target)
     _require_labels("nll_loss", input, target)
@@ -102,7 +157,11 @@ def l1_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
 def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Half of squared differences over beta where these are below beta, else |difference| - beta / 2."""
     far = _core.abs(input - target)
-    return _reduced("smooth_l1_loss", far if beta == 0 else where(far < beta, square(far) * (0.5 / beta), far - 0.5 * beta), reduction)
+    return _reduced(
+        "smooth_l1_loss",
+        far if beta == 0 else where(far < beta, square(far) * (0.5 / beta), far - 0.5 * beta),
+        reduction,
+    )
 
 
 @in_f32
@@ -113,7 +172,9 @@ def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: f
 
 
 @in_f32
-def binary_cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(
+    input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean"
+) -> Tensor:
     """-(target log(input) + (1 - target) log(1 - input)), with logarithms of -100 at least."""
     target = tensor_of(target)
     rows = (target - 1) * clip(log1p(-input), -100.0) - target * clip(log(input), -100.0)
@@ -121,8 +182,13 @@ def binary_cross_entropy(input: Tensor, target: Operand, weight: Optional[Operan
 
 
 @in_f32
-def binary_cross_entropy_with_logits(input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean",
-                                     pos_weight: Optional[Operand] = None) -> Tensor:
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Operand,
+    weight: Optional[Operand] = None,
+    reduction: str = "mean",
+    pos_weight: Optional[Operand] = None,
+) -> Tensor:
     """binary_cross_entropy of sigmoid(input); pos_weight weighs what is true."""
     target = tensor_of(target)
     scale = 1.0 if pos_weight is None else (tensor_of(pos_weight) - 1) * target + 1
@@ -139,7 +205,14 @@ def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: 
 
 
 @in_f32
-def poisson_nll_loss(input: Tensor, target: Operand, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> Tensor:
+def poisson_nll_loss(
+    input: Tensor,
+    target: Operand,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
     """exp(input) - target input, or input - target log(input + eps) where log_input is false; full adds Stirling's term."""
     target = tensor_of(target)
     rows = exp(input) - target * input if log_input else input - target * log(input + eps)
@@ -150,7 +223,9 @@ def poisson_nll_loss(input: Tensor, target: Operand, log_input: bool = True, ful
 
 
 @in_f32
-def gaussian_nll_loss(input: Tensor, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+def gaussian_nll_loss(
+    input: Tensor, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
     """(log(var) + (input - target)^2 / var) / 2, with var of eps at least."""
     var = tensor_of(var)
     if var.ndim == input.ndim - 1 and tuple(var.shape) == tuple(input.shape[:-1]):
@@ -161,7 +236,9 @@ def gaussian_nll_loss(input: Tensor, target: Operand, var: Operand, full: bool =
 
 
 @in_f32
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
     """max(0, -target (input1 - input2) + margin)."""
     return _reduced("margin_ranking_loss", clip((input2 - input1) * target + margin, 0.0), reduction)
 
@@ -189,11 +266,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 @in_f32
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
     """1 - cosine where the target is 1, max(0, cosine - margin) where it is -1."""
     eps = 1e-12
     cosine = sum(input1 * input2, -1) / _core.sqrt((sum(square(input1), -1) + eps) * (sum(square(input2), -1) + eps))
-    near, far = where(_core.eq(target, 1), 1 - cosine, 0.0), where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0)
+    near, far = (
+        where(_core.eq(target, 1), 1 - cosine, 0.0),
+        where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0),
+    )
     return _reduced("cosine_embedding_loss", near + far, reduction)
 
 
@@ -204,8 +286,16 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 
 @in_f32
-def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
-                        reduction: str = "mean") -> Tensor:
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin); swap takes the nearer of both to the negative."""
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     far = _core.minimum(far, pairwise_distance(positive, negative, p, eps)) if swap else far

@@ -29,7 +29,9 @@ class Module:
 
     training = True
     _root = ""  # its name as a root
-    _forward_attributes: FrozenSet[str] = frozenset()  # attributes that forward reads by names which its code does not mention
+    _forward_attributes: FrozenSet[str] = (
+        frozenset()
+    )  # attributes that forward reads by names which its code does not mention
 
     def __init__(self, name: Any = "") -> None:
         if name:
@@ -101,7 +103,13 @@ class Module:
 
     def register_buffer(self, name: Any, tensor: Any) -> None:
         """State that no optimiser sees, as an attribute: a Buffer, None, or numbers that become one."""
-        setattr(self, name, tensor if tensor is None or isinstance(tensor, Buffer) else Buffer(tensor.numpy() if isinstance(tensor, _core.Tensor) else tensor))
+        setattr(
+            self,
+            name,
+            tensor
+            if tensor is None or isinstance(tensor, Buffer)
+            else Buffer(tensor.numpy() if isinstance(tensor, _core.Tensor) else tensor),
+        )
 
     def named_buffers(self) -> Any:
         """(path from here, buffer) of all state that no optimiser sees."""
@@ -154,7 +162,11 @@ class Module:
         given = {id(own[name]) for name in state_dict if name in own}
         missing, extra = [n for n, p in own.items() if id(p) not in given], [n for n in state_dict if n not in own]
         if strict and (missing or extra):
-            said = [f"{word} {', '.join(names[:8])}" for word, names in (("lacks", missing), ("has, which no parameter is called,", extra)) if names]
+            said = [
+                f"{word} {', '.join(names[:8])}"
+                for word, names in (("lacks", missing), ("has, which no parameter is called,", extra))
+                if names
+            ]
             raise NameError(f"load_state_dict: the state {' and '.join(said)}; strict=False leaves these as they are")
         values = {name: value_for_parameter(name, p, state_dict[name]) for name, p in own.items() if name in state_dict}
         for p, value in {id(own[name]): (own[name], value) for name, value in values.items()}.values():
@@ -200,7 +212,12 @@ class Module:
         own = [(name, p) for name, p in _named_members(self) if isinstance(p, Parameter)]
         said = [self.extra_repr()] if self.extra_repr() else []
         said += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in own]
-        counted = {id(p): math.prod(p.shape) for module in self.modules() for _, p in _named_members(module) if isinstance(p, Parameter) and not isinstance(p, Buffer)}
+        counted = {
+            id(p): math.prod(p.shape)
+            for module in self.modules()
+            for _, p in _named_members(module)
+            if isinstance(p, Parameter) and not isinstance(p, Buffer)
+        }
         count = f"  # {sum(counted.values()):,}" if counted else ""
         lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.named_children()]
         if not lines:

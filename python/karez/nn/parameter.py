@@ -21,7 +21,9 @@ class Parameter(_core.Tensor):
     ("block.fc.weight") in the outermost module that was listed, called or compiled with it; name= gives one without a module.
     """
 
-    def __init__(self, data: Any, init: Any = None, *, dtype: Any = None, requires_grad: bool = True, name: Any = None) -> None:
+    def __init__(
+        self, data: Any, init: Any = None, *, dtype: Any = None, requires_grad: bool = True, name: Any = None
+    ) -> None:
         super().__init__()
         self._named, self._adaptable, self._site = False, True, _core.next_site()
         if init is None:
@@ -47,7 +49,11 @@ class Parameter(_core.Tensor):
         made = type(self).__new__(type(self))
         _core.Tensor.__init__(made)
         made._named, made._adaptable, made._site = False, True, self._site
-        made._make(self.shape, self.dtype, self._initialiser if self._is_new() and not worlds.loaded else inits.value(parameter_values([self])[0]))
+        made._make(
+            self.shape,
+            self.dtype,
+            self._initialiser if self._is_new() and not worlds.loaded else inits.value(parameter_values([self])[0]),
+        )
         made.requires_grad = self.requires_grad
         return made
 
@@ -75,7 +81,9 @@ class Parameter(_core.Tensor):
     def _adapt(self, dtype: Any) -> Any:
         """Another dtype, before anything works with it."""
         if not self._adaptable or worlds.has(self):
-            raise TypeError(f"to: {self!r} is in use already; a module's dtype is chosen before its optimiser, its state and its first call")
+            raise TypeError(
+                f"to: {self!r} is in use already; a module's dtype is chosen before its optimiser, its state and its first call"
+            )
         name = self.name
         self._make(self.shape, dtype, self._initialiser)
         self._named = False

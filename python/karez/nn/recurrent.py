@@ -22,8 +22,16 @@ class _Recurrent(Layer):
     fixed = frozenset({"input_size", "hidden_size", "num_layers", "bias", "bidirectional"})
     absent = frozenset({"mode", "nonlinearity", "proj_size"})
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-                 bidirectional: bool = False) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ) -> None:
         positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
@@ -54,8 +62,10 @@ class _Recurrent(Layer):
             made = []
             for end in self._suffixes(layer):
                 place = len(last[0])
-                begin = [_core.full([x.shape[1], self.hidden_size], 0, dtype=x.dtype) if first is None else state[place] for state in
-                         (first or [x] * self.states)]
+                begin = [
+                    _core.full([x.shape[1], self.hidden_size], 0, dtype=x.dtype) if first is None else state[place]
+                    for state in (first or [x] * self.states)
+                ]
                 state, y = self._direction(x, tuple(begin), end)
                 made.append(y)
                 for states, one in zip(last, state):
@@ -67,7 +77,9 @@ class _Recurrent(Layer):
 
     def _direction(self, x: Tensor, begin: tuple[Tensor, ...], end: str) -> tuple[tuple[Tensor, ...], Tensor]:
         weight, bias = getattr(self, "weight_hh_" + end), getattr(self, "bias_hh_" + end, None)
-        from_input = F.linear(x, getattr(self, "weight_ih_" + end), getattr(self, "bias_ih_" + end, None))  # of all trips at once
+        from_input = F.linear(
+            x, getattr(self, "weight_ih_" + end), getattr(self, "bias_ih_" + end, None)
+        )  # of all trips at once
 
         def step(state: tuple[Tensor, ...], row: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
             after = self._cell(row, F.linear(state[0], weight, bias), state)

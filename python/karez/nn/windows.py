@@ -17,28 +17,67 @@ from ..pointwise import tensor_of
 from ..products import matmul
 from ..manipulation import index_select, movedim, narrow
 
-__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "interpolate", "max_pool1d", "max_pool2d", "pad"]
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "interpolate",
+    "max_pool1d",
+    "max_pool2d",
+    "pad",
+]
 
 
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Any:
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """The largest of each window of [n, c, h, w]; padding never wins. return_indices: also their places, row by row."""
     return _max_pool("max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2)
 
 
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Any:
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """The largest of each window of [n, c, l]; padding never wins. return_indices: also their places."""
     return _max_pool("max_pool1d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1)
 
 
-def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
-               divisor_override: Optional[int] = None) -> Tensor:
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: Optional[int] = None,
+) -> Tensor:
     """The mean of each window of [n, c, h, w]; padding counts as zeros unless said otherwise."""
-    return _avg_pool("avg_pool2d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
+    return _avg_pool(
+        "avg_pool2d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2
+    )
 
 
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
     """The mean of each window of [n, c, l]; padding counts as zeros unless said otherwise."""
     return _avg_pool("avg_pool1d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
 
@@ -49,19 +88,29 @@ def _numbers(value: Any, count: int) -> List[int]:
 
 def _is_fast(input: Tensor, spatial: int, sizes: List[List[int]], ceil_mode: bool) -> bool:
     """What one op does: squares, of floats."""
-    return input.dtype.is_floating_point and spatial == 2 and input.ndim == 4 and not ceil_mode and all(one[0] == one[1] for one in sizes)
+    return (
+        input.dtype.is_floating_point
+        and spatial == 2
+        and input.ndim == 4
+        and not ceil_mode
+        and all(one[0] == one[1] for one in sizes)
+    )
 
 
 def _places(what: str, size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Any:
     """Where the elements of each window stand, [windows, kernel]; outside of 0 to size - 1 in the padding."""
     if kernel < 1 or stride < 1 or padding < 0 or dilation < 1 or 2 * padding > kernel:
-        raise ShapeError(f"{what}: a kernel of {kernel}, stride {stride}, padding {padding}, dilation {dilation}; padding is at most half of the kernel{_at()}")
+        raise ShapeError(
+            f"{what}: a kernel of {kernel}, stride {stride}, padding {padding}, dilation {dilation}; padding is at most half of the kernel{_at()}"
+        )
     span = size + 2 * padding - dilation * (kernel - 1) - 1
     count = (-(-span // stride) if ceil_mode else span // stride) + 1
     if ceil_mode and (count - 1) * stride >= size + padding:
         count -= 1  # a window must begin in the input or the padding before it
     if count < 1:
-        raise ShapeError(f"{what}: a window of {dilation * (kernel - 1) + 1} in {size} elements and {padding} of padding each side{_at()}")
+        raise ShapeError(
+            f"{what}: a window of {dilation * (kernel - 1) + 1} in {size} elements and {padding} of padding each side{_at()}"
+        )
     return numpy.arange(count)[:, None] * stride - padding + numpy.arange(kernel) * dilation
 
 
@@ -76,12 +125,23 @@ def _windows(input: Tensor, places: List[Any], outside: float) -> Tensor:
         dim = lead + 2 * i
         input = index_select(input, dim, (one + before).reshape(-1))
         input = reshape(input, [*input.shape[:dim], *one.shape, *input.shape[dim + 1 :]])
-    order = list(range(lead)) + [lead + 2 * i for i in range(len(places))] + [lead + 2 * i + 1 for i in range(len(places))]
+    order = (
+        list(range(lead)) + [lead + 2 * i for i in range(len(places))] + [lead + 2 * i + 1 for i in range(len(places))]
+    )
     return _core.permute(input, order)
 
 
-def _max_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool,
-              spatial: int) -> Any:
+def _max_pool(
+    what: str,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    return_indices: bool,
+    spatial: int,
+) -> Any:
     input = tensor_of(input)
     kernel, gap = _numbers(kernel_size, spatial), _numbers(dilation, spatial)
     step, edge = _numbers(stride if stride else kernel_size, spatial), _numbers(padding, spatial)
@@ -89,8 +149,12 @@ def _max_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: 
         raise TypeError(f"{what}: takes numbers, not {input._text()}; cast it first{_at()}")
     if _is_fast(input, spatial, [kernel, step, edge], ceil_mode) and gap == [1, 1] and not return_indices:
         return _core.max_pool2d(input, kernel[0], step[0], edge[0])
-    places = [_places(what, size, *sizes, ceil_mode) for size, *sizes in zip(input.shape[-spatial:], kernel, step, edge, gap)]
-    windows = _windows(input, places, float("-inf") if input.dtype.is_floating_point else float(numpy.iinfo(input.dtype.name).min))
+    places = [
+        _places(what, size, *sizes, ceil_mode) for size, *sizes in zip(input.shape[-spatial:], kernel, step, edge, gap)
+    ]
+    windows = _windows(
+        input, places, float("-inf") if input.dtype.is_floating_point else float(numpy.iinfo(input.dtype.name).min)
+    )
     flat = reshape(windows, [*windows.shape[:-spatial], math.prod(windows.shape[-spatial:])])
     place = unsqueeze(_core.argmax(flat, -1), -1)
     if not return_indices:  # the gradient goes to the first of equals, as max_pool2d's
@@ -101,11 +165,28 @@ def _max_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: 
 
 
 @in_f32
-def _avg_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Optional[int],
-              spatial: int) -> Tensor:
+def _avg_pool(
+    what: str,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: Optional[int],
+    spatial: int,
+) -> Tensor:
     input = tensor_of(input)
-    kernel, step, edge = _numbers(kernel_size, spatial), _numbers(stride if stride else kernel_size, spatial), _numbers(padding, spatial)
-    if _is_fast(input, spatial, [kernel, step, edge], ceil_mode) and (count_include_pad or edge == [0, 0]) and divisor is None:
+    kernel, step, edge = (
+        _numbers(kernel_size, spatial),
+        _numbers(stride if stride else kernel_size, spatial),
+        _numbers(padding, spatial),
+    )
+    if (
+        _is_fast(input, spatial, [kernel, step, edge], ceil_mode)
+        and (count_include_pad or edge == [0, 0])
+        and divisor is None
+    ):
         return _core.avg_pool2d(input, kernel[0], step[0], edge[0])
     sizes = input.shape[-spatial:]
     places = [_places(what, size, *numbers, 1, ceil_mode) for size, *numbers in zip(sizes, kernel, step, edge)]
@@ -120,7 +201,11 @@ def _avg_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of so many windows of [n, c, h, w] each way; None keeps a size."""
-    return _resized(input, [size if wanted is None else wanted for size, wanted in zip(input.shape[-2:], _wanted(output_size, 2))], _mean_weights)
+    return _resized(
+        input,
+        [size if wanted is None else wanted for size, wanted in zip(input.shape[-2:], _wanted(output_size, 2))],
+        _mean_weights,
+    )
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
@@ -154,8 +239,15 @@ def _mean_weights(size: int, count: int, _: int) -> Any:
     return out
 
 
-def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Optional[bool] = None,
-                recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
+def interpolate(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Optional[bool] = None,
+    recompute_scale_factor: Optional[bool] = None,
+    antialias: bool = False,
+) -> Tensor:
     """[n, c, ...] with its last dimensions of another size, or so many times as large.
 
     mode: "nearest" or "nearest-exact" element, "linear" ("bilinear", "trilinear" of two and three dimensions) or "bicubic" between neighbours, "area" means.
@@ -164,7 +256,9 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     if (size is None) == (scale_factor is None):
         raise UserError(f"interpolate: size or scale_factor, one of both{_at()}")
     if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area") or antialias:
-        raise UserError(f"interpolate: mode={mode!r}, antialias={antialias}; there are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area{_at()}")
+        raise UserError(
+            f"interpolate: mode={mode!r}, antialias={antialias}; there are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area{_at()}"
+        )
     old, factors = input.shape[2:], [None] * spatial
     if size is None:
         factors = [scale_factor] * spatial if isinstance(scale_factor, (int, float)) else list(scale_factor)
@@ -178,9 +272,17 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         for i, count in enumerate(wanted):
             shift = 0.5 if mode.endswith("exact") else 0.0
             step = numpy.float32(1 / factors[i] if factors[i] else old[i] / count)
-            input = index_select(input, 2 + i, numpy.minimum(((numpy.arange(count) + shift) * step).astype(int), old[i] - 1))
+            input = index_select(
+                input, 2 + i, numpy.minimum(((numpy.arange(count) + shift) * step).astype(int), old[i] - 1)
+            )
         return input
-    return _resized(input, wanted, lambda size, count, i: _linear_weights(size, count, factors[i], bool(align_corners), 4 if mode == "bicubic" else 2))
+    return _resized(
+        input,
+        wanted,
+        lambda size, count, i: _linear_weights(
+            size, count, factors[i], bool(align_corners), 4 if mode == "bicubic" else 2
+        ),
+    )
 
 
 def _linear_weights(size: int, count: int, factor: Any, align_corners: bool, taps: int) -> Any:
@@ -207,7 +309,9 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Optional[float] 
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise UserError(f"pad: mode={mode!r}; there are constant, reflect, replicate and circular{_at()}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise ShapeError(f"pad: {len(pad)} numbers for {input._text()}; two for each dimension, the last one first{_at()}")
+        raise ShapeError(
+            f"pad: {len(pad)} numbers for {input._text()}; two for each dimension, the last one first{_at()}"
+        )
     low, high = [0] * input.ndim, [0] * input.ndim
     for i in range(len(pad) // 2):
         low[-1 - i], high[-1 - i] = pad[2 * i], pad[2 * i + 1]
@@ -216,7 +320,12 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Optional[float] 
     begin = [max(0, -n) for n in low]
     size = [s - b - max(0, -n) for s, b, n in zip(input.shape, begin, high)]
     input = input if size == list(input.shape) else _core.slice(input, begin, size)
-    return _core.pad_both(input, [max(0, n) for n in low], [max(0, n) for n in high], bool(value) if input.dtype is bool_ else 0.0 if value is None else float(value))
+    return _core.pad_both(
+        input,
+        [max(0, n) for n in low],
+        [max(0, n) for n in high],
+        bool(value) if input.dtype is bool_ else 0.0 if value is None else float(value),
+    )
 
 
 def _padded(input: Tensor, low: List[int], high: List[int], mode: str) -> Tensor:
@@ -231,6 +340,12 @@ def _padded(input: Tensor, low: List[int], high: List[int], mode: str) -> Tensor
             input = narrow(input, dim, max(0, -before), size - max(0, -before) - max(0, -behind))
             before, behind, size = max(0, before), max(0, behind), input.shape[dim]
         at = numpy.arange(-before, size + behind)
-        at = numpy.clip(at, 0, size - 1) if mode == "replicate" else at % size if mode == "circular" else size - 1 - numpy.abs(size - 1 - numpy.abs(at))
+        at = (
+            numpy.clip(at, 0, size - 1)
+            if mode == "replicate"
+            else at % size
+            if mode == "circular"
+            else size - 1 - numpy.abs(size - 1 - numpy.abs(at))
+        )
         input = index_select(input, dim, at)
     return input
