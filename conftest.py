@@ -1,4 +1,4 @@
-"""For every run of pytest: tests find pins.py, and their own time limits grow as KAREZ_TIME_LIMITS says, on busy machines and the like."""
+"""Configures pytest: tests can import pins.py, and KAREZ_TIME_LIMITS multiplies their own time limits."""
 
 import os
 import pathlib

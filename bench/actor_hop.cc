@@ -1,13 +1,12 @@
-// What does a hop between actors cost? A piece goes from one actor to the next and its credit comes back, on a Plan
+// What does a hop between actors cost? A piece passes from one actor to the next and its credit returns, in a plan
 // loaded through Session.
 //
 //   bench_actor_hop [--json FILE]
 //
-// Two actors with empty bodies and a register of two slots between them; a launch is many pieces, so its own cost is
-// spread thin. A hop is one `filled` and one `returned`, with the acts that send them. Same worker, then two workers:
-// pinned and awake (spinning longer than a hop takes), then parking after every message. Targets: 100 ns and 2 us.
-// Where CAF is installed, bench_actor_hop_caf says what its actors take for the same, and ours must be at most half of
-// it.
+// Two actors with empty bodies and a register of two slots between them; a launch has many pieces, so its own cost is
+// negligible. A hop is one `filled` and one `returned` with the acts that send them. On one worker, then on two
+// workers: pinned and polling (spinning longer than a hop), then sleeping after every message. Targets: 100 ns and 2
+// us. If CAF is installed, bench_actor_hop_caf measures its actors, and a hop must take at most half of its time.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -35,7 +34,7 @@ Plan two_actors(int other_worker, int slots, int pieces) {
   return s.plan;
 }
 
-// A chain of many actors: the state of none of them stays in the first cache.
+// A chain of many actors, whose states do not fit in the first cache.
 Plan chain(int actors, int pieces) {
   PlanBuilder s;
   ActorId last = s.actor("0");
@@ -50,7 +49,7 @@ Plan chain(int actors, int pieces) {
 }
 
 struct Timing {
-  double least = 0, median = 0, most = 0;  // ns a hop
+  double least = 0, median = 0, most = 0;  // ns per hop
 };
 
 Timing timing_of(std::vector<double> times) {
@@ -58,7 +57,7 @@ Timing timing_of(std::vector<double> times) {
   return {times.front(), times[times.size() / 2], times.back()};
 }
 
-// A plan in a session of its own, launched once for warmth; each call times one launch.
+// A plan in its own session, launched once to warm up; each call times one launch.
 class Hopper {
  public:
   Hopper(const Plan& plan, SessionOptions options, double hops)
@@ -87,7 +86,7 @@ Timing time_hops(const Plan& plan, SessionOptions options, double hops, int roun
   return timing_of(times);
 }
 
-// What the peer's program prints; it is a program of its own, because CAF is not always there. 0: it is not.
+// The output of the peer's program, which is separate because CAF is optional; 0 if it does not exist.
 double caf_hop(const std::string& self) {
   auto program = std::filesystem::path(self).parent_path() / "bench_actor_hop_caf";
   if (!std::filesystem::exists(program)) return 0;
@@ -102,7 +101,7 @@ double caf_hop(const std::string& self) {
 struct Row {
   std::string name;
   Timing time;
-  double target = 0;  // ns; 0: reported only
+  double target = 0;  // ns; 0: no target
 };
 
 int run(const std::string& self, const std::string& json) {
@@ -110,7 +109,7 @@ int run(const std::string& self, const std::string& json) {
   std::vector<Row> rows;
   SessionOptions one;
   one.workers = 1;
-  // Ours and the peer's in turn, so that a machine that slows down slows both.
+  // Karez and the peer alternate, so that a slower machine slows both.
   std::vector<double> ours, peers;
   {
     Hopper hopper(two_actors(0, 2, 1000000), one, 1e6);
@@ -130,12 +129,12 @@ int run(const std::string& self, const std::string& json) {
     polling.workers = 2;
     polling.pin = true;
     polling.spin_microseconds = 1000000;
-    rows.push_back({"two workers, awake", time_hops(two_actors(1, 2, 50000), polling, 50000, rounds), 2000});
+    rows.push_back({"two workers, polling", time_hops(two_actors(1, 2, 50000), polling, 50000, rounds), 2000});
     SessionOptions sleeping = polling;
     sleeping.spin_microseconds = 0;
-    rows.push_back({"two workers, parked", time_hops(two_actors(1, 1, 2000), sleeping, 2000, rounds), 0});
+    rows.push_back({"two workers, sleeping", time_hops(two_actors(1, 1, 2000), sleeping, 2000, rounds), 0});
   } else {
-    std::printf("one core: nothing to say about two workers\n");
+    std::printf("one core: two workers are not measured\n");
   }
 
   double worst = 0;

@@ -1,4 +1,4 @@
-// The peer of actor_hop: what a hop takes between two actors of CAF on one scheduler thread, with two credits and their
+// The peer of actor_hop: the time of a hop between two CAF actors on one scheduler thread, with two credits that
 // return. Prints "hop NS".
 #include <caf/all.hpp>
 #include <chrono>

@@ -1,11 +1,12 @@
-// How fast are collectives between processes of one host? Ours; bench/all_reduce.py runs this beside Open MPI and Gloo.
+// How fast are collectives between processes of one host? bench/all_reduce.py compares this program with Open MPI and
+// Gloo.
 //
 //   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--kind KIND] [--algorithm ring|direct|flat|recursive|chosen]
 //   [--parked] [--chunk BYTES]
 //
-// Ranks are processes, connected in pairs. A barrier in shared memory stands before each sample's clock; a sample is
-// the slowest rank's time; a line of JSON tells the median of a kind and size. Ranks look at their links again and
-// again, as Open MPI does; --parked: they sleep till a link wakes them, as a worker of the engine does.
+// Ranks are processes, connected in pairs. Each sample begins with a barrier in shared memory and is the time of the
+// slowest rank; a line of JSON has the median per kind and size. Ranks poll their links, as Open MPI does; --parked:
+// they sleep until a link wakes them, as a worker of the engine does.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -41,7 +42,7 @@ struct Options {
   std::int64_t chunk = 1 << 18;
 };
 
-// Memory that all ranks see: a barrier, and the time of each rank's sample.
+// Memory shared by all ranks: a barrier, and the time of each rank's sample.
 struct Shared {
   std::atomic<int> arrived{0}, round{0};
   double seconds[64][512];
@@ -141,8 +142,7 @@ CollectiveSpec spec_of(const Options& options, CollectiveKind kind, int rank, st
   }
   if (options.algorithm != "chosen") {
     spec.algorithm = algorithm_from(options.algorithm);
-  } else if (kind ==
-             CollectiveKind::all_reduce) {  // as the compiler does, by the costs it has when nobody gives it others
+  } else if (kind == CollectiveKind::all_reduce) {  // as the compiler does with default costs
     const sbp::CostTable costs;
     const auto bytes = static_cast<double>(elements * 4), range = static_cast<double>(ceil_div(elements, n) * 4);
     spec.algorithm = algorithm_from(
@@ -153,7 +153,7 @@ CollectiveSpec spec_of(const Options& options, CollectiveKind kind, int rank, st
   return spec;
 }
 
-// Rank r's element i is (r + 1) * (i % 7); what must come out of it is known.
+// Element i of rank r is (r + 1) * (i % 7), which determines the results.
 void check_result(const CollectiveSpec& spec, const float* out, std::int64_t elements) {
   const std::int64_t n = spec.members, part = elements / n;
   auto value = [](std::int64_t rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i % 7)); };
@@ -212,7 +212,7 @@ void measure(const Options& options, Rank& rank, int me, Shared& shared) {
 
 int run(const Options& options) {
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  require(ErrorKind::device, memory != MAP_FAILED, "no shared memory");
+  require(ErrorKind::device, memory != MAP_FAILED, "cannot create shared memory");
   auto* shared = new (memory) Shared();
   const auto n = static_cast<std::size_t>(options.ranks);
   std::vector<std::vector<Descriptor>> sockets(n);
@@ -228,14 +228,14 @@ int run(const Options& options) {
     sockets.clear();
     Rank rank(options, me, std::move(own));
     measure(options, rank, me, *shared);
-    shared->barrier(options.ranks);  // nobody goes while another still reads
+    shared->barrier(options.ranks);  // no rank ends while another still reads
   };
   std::vector<int> children;
   for (int r = 1; r < options.ranks; ++r) {
     std::fflush(nullptr);
     int pid = fork();
     if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks spin: none outlives this process
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks spin, so none may outlive this process
       try {
         play(r);
       } catch (const std::exception& error) {
@@ -267,7 +267,7 @@ int main(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
       const std::string word = argv[i];
       const auto value = [&] {
-        if (i + 1 == argc) fail(word, " wants a value");
+        if (i + 1 == argc) fail(word, " needs a value");
         return std::string(argv[++i]);
       };
       if (word == "--carrier") options.carrier = value();
@@ -276,16 +276,18 @@ int main(int argc, char** argv) {
       else if (word == "--ranks") options.ranks = std::stoi(value());
       else if (word == "--chunk") options.chunk = std::stoll(value());
       else if (word == "--parked") options.sleeping = true;
-      else fail("no option ", word, "; the head of bench/all_reduce.cc tells what there is");
+      else fail("no option ", word, "; see the beginning of bench/all_reduce.cc");
     }
-    require(options.carrier == "tcp" || options.carrier == "shm", "--carrier tcp or shm, not ", options.carrier);
-    require(options.ranks >= 2 && options.ranks <= 64 && options.chunk > 0, "2 to 64 ranks, chunks of at least a byte");
+    require(options.carrier == "tcp" || options.carrier == "shm", "--carrier must be tcp or shm, got ",
+            options.carrier);
+    require(options.ranks >= 2 && options.ranks <= 64 && options.chunk > 0,
+            "--ranks must be 2 to 64, and --chunk at least 1");
     return bench::run(options);
   } catch (const base::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return base::exit_code(error.kind);
   } catch (const std::logic_error&) {
-    std::fprintf(stderr, "--ranks and --chunk want a number\n");
+    std::fprintf(stderr, "--ranks and --chunk need a number\n");
     return 64;
   }
 }

@@ -1,8 +1,8 @@
-"""How fast are collectives between processes of one host, beside Open MPI and Gloo? 4 B to 64 MB, over loopback TCP and through shared memory.
+"""How fast are collectives between processes of one host, relative to Open MPI and Gloo? 4 B to 64 MB, over loopback TCP and shared memory.
 
-A barrier stands before each sample's clock, a sample is the slowest rank's time, a round's figure the median of its samples. Programs take turns;
-the best round of each counts, since what else the machine does slows a round and never speeds it up. Peers come from `./dev deps --peers`: over TCP
-Open MPI (`--mca btl tcp,self`) and Gloo, through shared memory Open MPI. Targets, of the better peer's time: 1.0 from 64 KB on, 1.5 below.
+Each sample begins with a barrier and is the time of the slowest rank; a round is the median of its samples. The programs alternate, and the best round
+of each counts, because other work on the machine can only slow a round. `./dev deps --peers` installs the peers: over TCP Open MPI
+(`--mca btl tcp,self`) and Gloo, in shared memory Open MPI. Targets, relative to the faster peer: 1.0 from 64 KB on, 1.5 below.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def best(into, text):
 
 
 def compare(carrier, ranks, rounds, extra):
-    """Worst ratio over target."""
+    """Compares the programs and returns the worst ratio over its target."""
     found = {"karez": {}}
     mpi = shutil.which("mpirun") and os.path.exists(f"{BENCH}/bench_all_reduce_mpi")
     with_gloo = carrier == "tcp" and has_gloo()

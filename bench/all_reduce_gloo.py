@@ -1,4 +1,4 @@
-"""The same collectives by Gloo, through torch.distributed: one rank of bench/all_reduce.py. Arguments: rank, ranks, port, rounds' sizes as JSON."""
+"""The collectives of bench/all_reduce.py with Gloo, by torch.distributed: one rank. Arguments: rank, ranks, port, sizes of the rounds as JSON."""
 
 import json
 import os
@@ -32,7 +32,7 @@ for kind in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all"):
                 run()
                 if s >= 0:
                     times[s] = (time.perf_counter() - begin) * 1e6
-        except RuntimeError as why:  # what this version of it cannot do
+        except RuntimeError as why:  # not supported by this version of Gloo
             print(f"{kind}: {why}", file=sys.stderr)
             break
         dist.all_reduce(times, dist.ReduceOp.MAX)

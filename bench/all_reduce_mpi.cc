@@ -1,5 +1,5 @@
-// The same collectives by Open MPI, for bench/all_reduce.py; to be started by mpirun. Built where Open MPI's headers
-// are.
+// The collectives of bench_all_reduce with Open MPI, for bench/all_reduce.py; started by mpirun, and built if Open
+// MPI's headers are installed.
 #include <mpi.h>
 
 #include <chrono>

@@ -1,5 +1,4 @@
-// Training steps under ever smaller limits on the memory of a device: what each plan takes, how long it is predicted to
-// be, what it splits.
+// Training steps under a limit on the memory of a device: the memory, predicted time and split state of each plan.
 #pragma once
 
 #include <algorithm>
@@ -20,27 +19,27 @@ struct CapCase {
   const char* name;
   const char* mesh;
   CostTable costs = {};
-  bool by_batch = false;  // the batch is split along "data", as data-parallel training has it
+  bool by_batch = false;  // a rule splits the batch along "data", as in data parallelism
   int steps = 3;
   std::int64_t batch = 64;             // of the MLP
-  std::vector<LayoutRule> rules = {};  // by hand
+  std::vector<LayoutRule> rules = {};  // layout rules
 };
 
-// Of CapMlp, by hand: whole parameters or their parts along "data", and so the optimiser's state.
+// Layout rules for CapMlp: parameters whole or split along "data", and likewise the optimiser's state.
 inline std::vector<LayoutRule> zero_rules(bool split_parameters, bool split_state) {
   const auto parameters = split_parameters ? P("data") : P(nullptr), state = split_state ? P("data") : P(nullptr);
   return {{"fc*.weight", parameters}, {"fc*.bias", parameters}, {"adam.*.*.weight", state}, {"adam.*.*.bias", state}};
 }
 
 struct CapResult {
-  std::int64_t cap = 0, planned = 0, measured = 0;  // bytes of the fullest device; of the cap 0: none
+  std::int64_t cap = 0, planned = 0, measured = 0;  // bytes of the device that needs most; cap 0: no limit
   double predicted = 0,
-         predicted_uncapped = 0;  // us of calls and transfers, with the limit and without; 0: the summary tells of none
-  double seconds = 0;             // us as predicted, limited or not
-  double compile_seconds = 0;     // seconds of the processor
-  double parameters = 0, state = 0;  // bytes of the first device over those of one that holds all
-  bool reduce_scatters = false;      // gradients are summed into parts
-  bool late_gather = false;          // parameters put together late
+         predicted_uncapped = 0;     // us of calls and transfers, with and without the limit; 0: not in the summary
+  double seconds = 0;                // predicted us of a launch
+  double compile_seconds = 0;        // CPU seconds
+  double parameters = 0, state = 0;  // bytes of the first device relative to whole tensors
+  bool reduce_scatters = false;      // gradients are reduce-scattered
+  bool late_gather = false;          // parameters are gathered late
   std::string recomputed;
   std::vector<double> losses;
   std::string summary, error;
@@ -51,7 +50,7 @@ inline double number_in(const std::string& text, const std::string& pattern) {
   return std::regex_search(text, found, std::regex(pattern)) ? std::stod(found[1]) : 0;
 }
 
-// Some steps of Adam on cross-entropy, in f64. What is refused has no losses.
+// Trains with Adam on cross-entropy in f64. If the limit is too small, there are no losses.
 template <class Model, class... Arguments>
 CapResult train_under_cap(const CapCase& c, std::int64_t cap, const TensorType& input, std::int64_t labels,
                           std::int64_t classes, Arguments... arguments) {
@@ -105,7 +104,7 @@ CapResult train_under_cap(const CapCase& c, std::int64_t cap, const TensorType& 
   out.seconds = out.predicted > 0 ? out.predicted : 1e6 * step.layout_seconds();
   for (const auto& transfer : step.plan().transfers)
     out.reduce_scatters = out.reduce_scatters || transfer.kind == "reduce_scatter";
-  out.late_gather = out.summary.find("put together right before") != std::string::npos;
+  out.late_gather = out.summary.find("gathered right before") != std::string::npos;
   std::smatch found;
   if (std::regex_search(out.summary, found, std::regex("  recomputed: (.*)\n"))) out.recomputed = found[1];
   return out;
@@ -118,7 +117,7 @@ inline double max_relative_difference(const std::vector<double>& a, const std::v
   return most;
 }
 
-// An MLP with as much state as values, and a transformer of two layers.
+// An MLP whose state is about as large as its activations, and a transformer of two layers.
 struct CapMlp : nn::Module {
   CapMlp() : Module(DType::f64) {}
   nn::Linear fc1{*this, "fc1", 64, 128}, fc2{*this, "fc2", 128, 128}, fc3{*this, "fc3", 128, 64},

@@ -1,14 +1,12 @@
-// What does less memory cost? Steps of an MLP and of a transformer planned under ever smaller limits, until they are
-// refused.
+// What does less memory cost? Steps of an MLP and of a transformer planned with decreasing memory limits, until the
+// limit is too small.
 //
 //   bench_caps [mlp | gpt | data=2,model=2]
 //
-// A row: the limit (a share of what the plan without one takes), what the plan takes and what was measured,
-// microseconds predicted over those without a limit, the share of parameters and of the optimiser's state that a device
-// holds, of the bytes that are summed over devices (gradients) the share that then lies whole on all, whether
-// parameters are put together late, what is recomputed, seconds of the processor to compile, and how far the losses are
-// from those without a limit. Exit 1 where more was measured than allowed, where a prediction falls, or where losses
-// differ.
+// A row: the limit (as a share of the unlimited plan's memory) and in bytes, planned and measured bytes, predicted
+// microseconds, the share of parameters and of the optimiser's state on a device, whether parameters are gathered late,
+// CPU seconds to compile, the largest relative difference of losses to those without a limit, and the recomputed
+// modules. Exit code 1 if the measured bytes exceed the limit, the predicted time decreases, or losses differ.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -22,7 +20,7 @@ namespace {
 bool sweep(const CapCase& c, CapResult (*step_under_cap)(const CapCase&, std::int64_t)) {
   const CapResult free = step_under_cap(c, 0);
   bool fine = true;
-  double before = free.seconds - 0.1;  // which the summary rounds
+  double before = free.seconds - 0.1;  // the summary rounds it
   std::printf("%s on %s: %lld bytes without a limit, compiled in %.2f s\n", c.name, c.mesh,
               static_cast<long long>(free.planned), free.compile_seconds);
   std::printf("  %6s %10s %10s %10s %9s %7s %7s %5s %8s %9s  %s\n", "limit", "bytes", "planned", "measured",
@@ -33,7 +31,7 @@ bool sweep(const CapCase& c, CapResult (*step_under_cap)(const CapCase&, std::in
     const std::int64_t cap = free.planned * percent / 100;
     const CapResult now = step_under_cap(c, cap);
     if (!now.error.empty()) {
-      std::printf("  %5d%% %10lld refused: %s\n", percent, static_cast<long long>(cap),
+      std::printf("  %5d%% %10lld too small: %s\n", percent, static_cast<long long>(cap),
                   now.error.substr(0, now.error.find(';')).c_str());
       break;
     }
@@ -50,7 +48,8 @@ bool sweep(const CapCase& c, CapResult (*step_under_cap)(const CapCase&, std::in
   return fine;
 }
 
-// Whole, state in parts, parameters too, as one writes it by hand; and what is chosen in as many bytes.
+// ZeRO by rules (everything whole, state split, parameters split too), and the plan chosen with the same bytes as
+// limit.
 void compare_with_manual_rules(CapCase c) {
   for (const auto& [name, parameters, state] :
        {std::tuple("whole", false, false), {"zero 1-2", false, true}, {"zero 3", true, true}}) {
@@ -59,17 +58,17 @@ void compare_with_manual_rules(CapCase c) {
     c.rules.clear();
     const CapResult chosen = mlp_under_cap(c, by_hand.planned);
     std::printf(
-        "  %-8s by hand: %lld bytes, %.1f us; chosen in as many: %lld bytes, %.1f us, params %.3f, state %.3f\n", name,
-        static_cast<long long>(by_hand.planned), by_hand.seconds, static_cast<long long>(chosen.planned),
+        "  %-8s by rules: %lld bytes, %.1f us; chosen with that limit: %lld bytes, %.1f us, params %.3f, state %.3f\n",
+        name, static_cast<long long>(by_hand.planned), by_hand.seconds, static_cast<long long>(chosen.planned),
         chosen.seconds, chosen.parameters, chosen.state);
   }
 }
 
 int run(std::string_view only) {
-  setenv("KAREZ_CACHE", "off", 1);  // what is timed is planned
-  CostTable dear;  // messages cost more than what they carry, so that state is whole where nothing limits it
+  setenv("KAREZ_CACHE", "off", 1);  // so that planning is timed
+  CostTable dear;                   // messages cost more than their bytes, so that state is Broadcast without a limit
   dear.link = {1e-4, 1e-12};
-  CostTable wire;  // bytes are dear too, and so are other layouts of activations
+  CostTable wire;  // bytes are expensive too, and so are transitions of activations
   wire.link = {2e-5, 1e-9};
   const CapCase mlp[] = {{"mlp of 1024 by batch", "data=4", wire, true, 3, 1024},
                          {"mlp by batch", "data=4", dear, true},

@@ -1,4 +1,4 @@
-// What both sides of bench/all_reduce do alike: sizes, samples, and the slowest member's time of each.
+// Shared by bench_all_reduce and its peers: the sizes, the number of samples, and the output of results.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace karez::bench {
 
-// Bytes of the whole tensor: what an all_reduce sums, an all_gather puts together, a reduce_scatter and an all_to_all
-// divide.
+// Bytes of the whole tensor: the operand of an all_reduce, reduce_scatter or all_to_all, and the result of an
+// all_gather.
 inline std::vector<std::int64_t> collective_sizes(int members) {
   std::vector<std::int64_t> out;
-  const std::int64_t unit = std::int64_t{4} * members * members;  // so that every part of a part has as many numbers
+  const std::int64_t unit = std::int64_t{4} * members * members;  // so that parts of parts have equal sizes
   for (std::int64_t bytes :
        {4, 64, 1 << 10, 8 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20})
     out.push_back((bytes + unit - 1) / unit * unit);

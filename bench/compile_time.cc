@@ -1,12 +1,12 @@
-// How long does planning take, and does it grow in step with the program, and with the world?
+// How long does planning take, and does it grow linearly with the program, and with the world?
 //
 //   bench_compile_time [--json FILE] [--long]     --long: also 100,000 nodes, which take minutes
-//   bench_compile_time MESH NODES                 one plan, the seconds of its passes
+//   bench_compile_time MESH NODES                 one plan, with the seconds of its passes
 //
-// A chain of small dense layers with Adam, of ever more nodes, through all passes for rank 0 of four devices, of which
-// each is a rank: seconds of each pass, and the exponent with which they grow from 100 nodes on (the slope of a line
-// through the logarithms; target 1.1). Then one program of 1,000 nodes on 1,024 ranks beside four (target 1.2), and the
-// same read from the cache of plans instead (target 0.1 s).
+// Chains of small dense layers with Adam, of increasing size, through all passes for rank 0 of four ranks with one
+// device each: seconds of each pass, and the exponent of their growth from 100 nodes on (the slope of a line through
+// the logarithms; target 1.1). Then a program of 1,000 nodes on 1,024 ranks relative to four ranks (target 1.2), and
+// the time to read its plan from the plan cache (target 0.1 s).
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -21,6 +21,7 @@
 #include "karez/api/trace/trace.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/logical/place.h"
 #include "karez/passes/pipeline.h"
 
@@ -54,7 +55,7 @@ Graph traced(const OpTable& ops, int layers) {
   return place(std::move(trace.graph), ops);
 }
 
-// Of about so many nodes.
+// A graph of about `nodes` nodes.
 Graph graph_of_size(const OpTable& ops, double nodes) {
   const double two = static_cast<double>(traced(ops, 2).nodes.size()),
                four = static_cast<double>(traced(ops, 4).nodes.size()), each = (four - two) / 2;
@@ -87,7 +88,7 @@ struct CompileTimes {
   std::map<std::string, double> passes;
 };
 
-// What else the machine does only adds, so the best of several counts.
+// Other work on the machine only adds time, so the best of several runs counts.
 void compile_once(const Planner& planner, const Graph& graph, const std::string& mesh, CompileTimes& best) {
   passes::Compilation c = planner.compilation_of(graph, mesh);
   const auto begin = std::chrono::steady_clock::now();
@@ -103,7 +104,7 @@ CompileTimes compile_times(const Planner& planner, const Graph& graph, const std
   return best;
 }
 
-// The slope of the line through the points' logarithms.
+// The slope of a line through the logarithms of the points.
 double exponent(const std::vector<CompileTimes>& points, const std::function<double(const CompileTimes&)>& seconds) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (const CompileTimes& point : points) {
@@ -144,7 +145,7 @@ int compile_one(const std::string& mesh, double nodes) {
 
 double read_back(const Planner& planner, const Graph& graph) {
   std::string folder = (std::filesystem::temp_directory_path() / "karez-compile-time-XXXXXX").string();
-  require(::mkdtemp(folder.data()) != nullptr, "cannot make ", folder);
+  require(::mkdtemp(folder.data()) != nullptr, "cannot create ", folder);
   double best = INFINITY;
   for (int i = 0; i < 6; ++i) {
     PlanCache cache(folder, false);
@@ -152,7 +153,7 @@ double read_back(const Planner& planner, const Graph& graph) {
     const auto begin = std::chrono::steady_clock::now();
     cache.compile(c);
     if (i == 0) continue;
-    require(c.passes.size() == 1, "the plan was made, not read");
+    require(c.passes.size() == 1, "the plan was not read from the cache");
     best = std::min(best, seconds_since(begin));
   }
   std::filesystem::remove_all(folder);
@@ -167,12 +168,12 @@ int run(bool all, const std::string& json) {
   double slope = 0;
   for (const char* mesh : {"data=4", "data=2,model=2"}) slope = std::max(slope, growth(planner, mesh, graphs));
   CompileTimes small, large;
-  for (int round = 0; round < rounds; ++round) {  // in turn: the machine's pace changes
+  for (int round = 0; round < rounds; ++round) {  // alternating, because the speed of the machine changes
     compile_once(planner, graphs[1], "data=2,model=2", small);
     compile_once(planner, graphs[1], "data=512,model=2", large);
   }
   const double world = large.all / small.all, hit = read_back(planner, graphs[1]);
-  std::printf("rank 0 of 1,024 beside rank 0 of 4: %.4f s and %.4f s, ratio %.3f (target %.1f)\n", large.all, small.all,
+  std::printf("rank 0 of 1,024 and rank 0 of 4: %.4f s and %.4f s, ratio %.3f (target %.1f)\n", large.all, small.all,
               world, max_growth);
   std::printf("a plan of %zu nodes read from the cache: %.1f ms (target %.0f)\n", graphs[1].nodes.size(), 1e3 * hit,
               1e3 * max_hit_share);

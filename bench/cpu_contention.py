@@ -1,8 +1,8 @@
-"""What does a busy neighbour cost? Forward passes and a training step on all cores, beside 0, 1 and 2 processes that compute without end.
+"""What does a busy neighbour cost? Forward passes and a training step on all cores, with 0, 1 and 2 other processes that compute without pause.
 
-A small GPT's forward pass (1 x 64 characters, 4 layers of width 128), that of an MLP (30 layers of width 256, 64 rows) and a training step of train_step's
-CNN, each with PyTorch beside it, in turn. A slowdown is the time beside neighbours over the time alone of the same pair; the ratio is ours over PyTorch's,
-the median over pairs. Neighbours are stopped and go on between runs; a run takes about a second, so it holds what noticing them takes. Target: 2.
+The forward pass of a small GPT (1 x 64 characters, 4 layers of width 128), that of an MLP (30 layers of width 256, 64 rows) and a training step of
+train_step's CNN, each alternating with PyTorch. A slowdown is the time with neighbours over the time alone of the same pair; the ratio is Karez' slowdown
+over PyTorch's, the median over pairs. Neighbours are stopped and continued between runs; a run takes about a second, which includes their detection. Target: 2.
 """
 
 import argparse
@@ -17,12 +17,12 @@ import time
 from train_step import BUILD, Server, ours, peer
 
 TARGET = 2.0
-LONGEST = 5.0  # seconds of a run: beside neighbours PyTorch may take a hundred times as long
+LONGEST = 5.0  # seconds of a run: with neighbours PyTorch may be a hundred times slower
 MODELS = ["gpt", "mlp", "cnn"]
 
 
 def forward(model, framework, nn, causal):
-    """The model of either framework: their layers have the same names."""
+    """The model in either framework, whose layers have the same names."""
     if model == "mlp":
         return nn.Sequential(*[layer for _ in range(30) for layer in (nn.Linear(256, 256), nn.ReLU())])
     layer = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
@@ -41,7 +41,7 @@ def forward(model, framework, nn, causal):
 
 
 def serve(framework, model):
-    """Answers "run N" with the seconds of N forward passes, after LONGEST seconds as the passes so far say."""
+    """Answers "run N" with the seconds of N forward passes; after LONGEST seconds, an extrapolation from the passes so far."""
     import numpy as np
 
     random = np.random.default_rng(1)
@@ -85,7 +85,7 @@ def server(framework, model):
 
 
 class BusyProcesses:
-    """Processes that compute without end, of which some are stopped."""
+    """Processes that compute without pause, of which some are stopped."""
 
     def __init__(self, most):
         busy = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
@@ -103,7 +103,7 @@ class BusyProcesses:
 
 
 def measure(model, pairs, most, seconds):
-    """The rows of one model: by neighbours, milliseconds and slowdowns."""
+    """The rows of one model: milliseconds and slowdowns by number of neighbours."""
     servers = {name: server(name, model) for name in ("karez", "torch")}
     neighbours = BusyProcesses(most)
     took = {(name, count): [] for name in servers for count in range(most + 1)}
@@ -115,7 +115,7 @@ def measure(model, pairs, most, seconds):
         for count in range(most + 1):
             for name, s in servers.items():
                 neighbours.busy(count)
-                if count == 0:  # what was noticed of the last neighbours is forgotten after a second of work
+                if count == 0:  # after a second of work the previous neighbours are no longer taken into account
                     s.run(max(steps[name], round(1.5 * steps[name] / seconds)))
                 took[name, count].append(s.run(steps[name]))
                 neighbours.busy(0)
@@ -145,8 +145,8 @@ def main():
     words.add_argument("--serve", choices=["karez", "torch"])
     words.add_argument("--model", choices=MODELS)
     words.add_argument("--pairs", type=int, default=7)
-    words.add_argument("--neighbours", type=int, default=2, help="at most")
-    words.add_argument("--seconds", type=float, default=1.0, help="of a run alone")
+    words.add_argument("--neighbours", type=int, default=2, help="most neighbours")
+    words.add_argument("--seconds", type=float, default=1.0, help="seconds of a run without neighbours")
     words.add_argument("--json")
     o = words.parse_args()
     if o.serve:

@@ -1,6 +1,6 @@
-"""What does making batches in Python cost a step? 4 ms of NumPy work for each batch, beside a step of 5 ms on one thread, through kz.data.feed.
+"""What do batches that are computed in Python cost a step? 4 ms of NumPy work per batch, with a step of 5 ms on one thread, through kz.data.feed.
 
-Pairs in turn: a loop over batches that are there, and one over an iterable that works for each. Both amounts of work are measured and set first.
+Alternating pairs: a loop over existing batches, and one over an iterable that computes each batch. Both amounts of work are calibrated first.
 """
 
 import os
@@ -19,7 +19,7 @@ STEP, WORK, STEPS, PAIRS, TARGET = 5e-3, 4e-3, 60, 9, 1.1
 
 
 def best(f, times=20):
-    """The least seconds of a call."""
+    """The seconds of the fastest call."""
     took = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -49,7 +49,7 @@ def main():
 
     def work():
         for _ in range(turns):
-            np.exp(row, out=out)  # frees the interpreter's lock
+            np.exp(row, out=out)  # releases the interpreter's lock
 
     def working():
         for _ in range(STEPS):
@@ -61,19 +61,19 @@ def main():
         for batch in batches:
             losses.append(step(batch))
             if len(losses) > 2:
-                float(losses[-3])  # as a loop that looks at its losses
+                float(losses[-3])  # as a loop that reads its losses
         float(losses[-1])
         return (time.perf_counter() - begin) / STEPS
 
-    alone, beside = [], []
+    alone, fed = [], []
     run([x] * STEPS), run(kz.data.feed(working()))
     for _ in range(PAIRS):
         alone.append(run([x] * STEPS))
-        beside.append(run(kz.data.feed(working())))
-    ratios = [b / a for a, b in zip(alone, beside)]
+        fed.append(run(kz.data.feed(working())))
+    ratios = [b / a for a, b in zip(alone, fed)]
     ratio = statistics.median(ratios)
     print(
-        f"work {best(work) * 1e3:.2f} ms a batch, step {statistics.median(alone) * 1e3:.2f} ms, fed {statistics.median(beside) * 1e3:.2f} ms"
+        f"work {best(work) * 1e3:.2f} ms a batch, step {statistics.median(alone) * 1e3:.2f} ms, fed {statistics.median(fed) * 1e3:.2f} ms"
     )
     print(f"feeding: ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {PAIRS} pairs), target {TARGET}")
     return ratio <= TARGET

@@ -1,7 +1,7 @@
-"""Are devices with uneven work served faster when workers share it by cost than when they take devices in turn?
+"""Are devices with uneven work faster when workers share them by cost than when they are assigned in turn?
 
-Four stages in 8 micro-batches, two with a product of 512 x 512 each and two with a norm, on two workers: the plan as Karez makes it beside the same plan
-whose device d is served by worker d modulo 2, run by `karez exec` in turn. Fails where turns are faster.
+Four stages in 8 micro-batches, two with a product of 512 x 512 each and two with a norm, on two workers: the plan of Karez and the same plan with device d
+on worker d modulo 2, run alternately by `karez exec`. Fails if the assignment in turn is faster.
 """
 
 import os
@@ -19,8 +19,9 @@ PAIRS, LAUNCHES = 7, 8
 
 def plan_text():
     sys.path.insert(0, os.path.join(BUILD, "python"))
-    import karez as kz
     import numpy as np
+
+    import karez as kz
     from karez import nn
 
     class Stages(nn.Module):
@@ -64,7 +65,7 @@ def main():
         by_cost,
     )
     if by_cost == in_turn:
-        sys.exit("the plan takes devices in turn: nothing to compare (is there a second core?)")
+        sys.exit("the plan assigns devices in turn, so there is nothing to compare (is there a second core?)")
     with tempfile.TemporaryDirectory() as folder:
         plans = []
         for name, text in (("cost", by_cost), ("turns", in_turn)):

@@ -1,11 +1,11 @@
-// Does the engine's cost of an act stay the same however many actors there are?
+// Is the engine's cost of an act independent of the number of actors?
 //
 //   bench_engine [--json FILE]
 //
-// Chains of 10 to 10,000 actors with empty bodies on one worker, two slots between neighbours; a launch is about a
-// million acts in any of them, each an act's begin and end, one `filled` and one `returned`. The rounds alternate
-// between the sizes. Targets: from 10 to 1,000 actors within 20 % of each other, and at most 100 ns an act at 10,000.
-// Where oneTBB is installed, bench_engine_tbb says what its flow graph takes for the same chains.
+// Chains of 10 to 10,000 actors with empty bodies on one worker, with two slots between neighbours; every launch has
+// about a million acts, each with its begin and end, one `filled` and one `returned`. The rounds alternate between the
+// sizes. Targets: a spread of at most 20 % from 10 to 1,000 actors, and at most 100 ns per act at 10,000. If oneTBB is
+// installed, bench_engine_tbb measures its flow graph with the same chains.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -42,7 +42,7 @@ Plan chain(int actors) {
 struct Chain {
   Session session;
   int plan;
-  std::vector<double> ns;  // an act, by round
+  std::vector<double> ns;  // ns per act, by round
 
   Chain(int actors, const KernelTable& none) : session({.workers = 1}, none), plan(session.load(chain(actors))) {
     time();
@@ -54,7 +54,7 @@ struct Chain {
   }
 };
 
-// By size: what the peer's program prints; it is a program of its own, because oneTBB is not always there.
+// The output of the peer's program by size; it is a separate program, because oneTBB is optional.
 std::map<int, double> tbb_acts(const std::string& self) {
   std::map<int, double> out;
   auto program = std::filesystem::path(self).parent_path() / "bench_engine_tbb";

@@ -1,5 +1,5 @@
-// What does a convolution in groups of channels cost as one call, and as slices, one convolution a group and a concat?
-// Forward and both gradients.
+// What does a convolution in groups of channels cost as one call, and as slices, one convolution per group and a
+// concat? Forward and both gradients.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -16,7 +16,7 @@ using namespace karez;
 using bench::numbers;
 using bench::seconds_of;
 
-// As it would be written without a word for it.
+// The grouped convolution without an op for it.
 Tensor by_slices(const Tensor& x, const Tensor& w, std::int64_t groups) {
   std::vector<Term> made;
   const auto part = [&](const Tensor& of, std::size_t axis, std::int64_t g) {

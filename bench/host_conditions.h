@@ -1,6 +1,6 @@
-// What a measurement hangs on beside the program: how far apart two cores are (what a cache line takes from one to the
-// other and back tells whether they share a cache; in a virtual machine that may change while a benchmark runs), and
-// how much others compute.
+// Conditions of the host that affect a measurement: the distance of two cores (the round trip of a cache line shows
+// whether they share a cache, which may change in a virtual machine while a benchmark runs), and the load of other
+// processes.
 #pragma once
 
 #include <sched.h>
@@ -29,7 +29,8 @@ inline std::vector<int> own_cpus() {
   return out;
 }
 
-// Seconds between the first two CPUs that this process may run on, the quickest of many rounds; 0: it has but one.
+// Seconds of a cache line's round trip between the first two CPUs of this process, the fastest of many rounds; 0 with
+// one CPU.
 inline double cache_line_round_trip() {
   constexpr int rounds = 20, trips = 100;
   const std::vector<int> cpus = own_cpus();
@@ -63,8 +64,8 @@ inline double cache_line_round_trip() {
   return best;
 }
 
-// How many cores' time other processes have taken since it was made, the host of a virtual machine included; 0 where
-// there is no /proc/stat.
+// The cores used by other processes since the construction, including the host of a virtual machine; 0 without
+// /proc/stat.
 class OtherProcesses {
  public:
   double cores() const {
@@ -74,13 +75,13 @@ class OtherProcesses {
 
  private:
   struct CpuTimes {
-    double all = 0, own = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;  // seconds of processors
+    double all = 0, own = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;  // CPU seconds
     double wall = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
     CpuTimes() {
       std::ifstream stat("/proc/stat");
       std::string word;
       stat >> word;
-      double ticks = 0;  // user, nice, system, idle, waiting for disks, interrupts (two), stolen
+      double ticks = 0;  // user, nice, system, idle, iowait, irq, softirq, steal
       for (int column = 0; column < 8 && stat >> ticks; ++column)
         if (column != 3 && column != 4) all += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
     }

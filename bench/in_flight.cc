@@ -1,11 +1,11 @@
-// Do the user's own work and a slow source hide behind the launches? Several are in flight, and a source that takes its
-// time is read beside them.
+// Do the launches overlap with the caller's work and with a slow source? Several launches are in flight, and a slow
+// source is read by a separate thread.
 //
 //   bench_in_flight [--json FILE]
 //
-// A step of 5 ms (an op that spins, at team 1) alone; then with 5 ms of busy work of the caller's between the calls;
-// then fed by a source that spins 4 ms for each read. Pairs of 40 steps each, one without and one with; the median
-// counts. Target: 5.5 ms a step for both.
+// A step of 5 ms (an op that spins, with a team of 1) alone; then with 5 ms of work by the caller between the calls;
+// then fed by a source that spins for 4 ms in each read. Pairs of 40 steps without and with; the median counts. Target:
+// 5.5 ms per step for both.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,7 +32,7 @@ void spin(double milliseconds) {
 OpDef spinning() {
   OpDef op;
   op.name = "spinning";
-  op.doc = "x, after a while.";
+  op.doc = "Returns x after a delay.";
   op.inputs = 1;
   op.index = "i -> i";
   op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
@@ -53,7 +53,7 @@ KernelRow spinning_kernel() {
   return row;
 }
 
-// Position p is p, after a while.
+// The batch at position p is p; reading takes a while.
 class SlowSource : public Source {
  public:
   explicit SlowSource(double milliseconds) : milliseconds_(milliseconds) {}
@@ -74,7 +74,7 @@ int main(int count, char** words) {
   World world({.team = 1, .ops = {spinning()}, .kernels = {spinning_kernel()}});
   auto step = compile(world.mesh(), [](Tensor x) { return apply("spinning", {x}); });
 
-  // Milliseconds a step, each result checked.
+  // Milliseconds per step; every result is checked.
   auto run = [&](double own, double source) {
     auto slow = std::make_shared<SlowSource>(source);
     std::vector<Future> results;
@@ -97,12 +97,12 @@ int main(int count, char** words) {
     std::vector<double> with = {};
   };
   std::vector<double> alone;
-  std::vector<Row> rows = {{"5 ms of the caller's own work", own_ms, 0}, {"a source that takes 4 ms", 0, source_ms}};
+  std::vector<Row> rows = {{"5 ms of work by the caller", own_ms, 0}, {"a source that takes 4 ms", 0, source_ms}};
   for (int pair = 0; pair < pairs; ++pair) {
     alone.push_back(run(0, 0));
     for (Row& row : rows) row.with.push_back(run(row.own, row.source));
   }
-  std::printf("%-32s %8s %8s %8s  ms a step, %d runs of %d steps\n", "beside a step of 5 ms", "median", "least", "most",
+  std::printf("%-32s %8s %8s %8s  ms a step, %d runs of %d steps\n", "with a step of 5 ms", "median", "least", "most",
               pairs, steps);
   auto print = [](const char* what, const std::vector<double>& times) {
     std::printf("%-32s %8.3f %8.3f %8.3f\n", what, median(times), *std::min_element(times.begin(), times.end()),

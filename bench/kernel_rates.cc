@@ -1,5 +1,5 @@
-// How fast is every kernel of a training step? Products beside the 1024-cubed matmul, the rest beside a copy of as many
-// bytes, same run and team.
+// How fast is every kernel of a training step? Products are compared with the 1024-cubed matmul, other kernels with a
+// copy of as many bytes, in the same run with the same team.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,10 +19,10 @@ namespace {
 using namespace karez::bench;
 
 constexpr int pairs = 9;
-constexpr double slice = 2e-3;  // seconds of one measurement
+constexpr double slice = 2e-3;  // seconds per measurement
 constexpr std::int64_t working_set =
-    96ll << 20;                 // bytes that a memory-bound kernel and its copy walk through, beyond every cache
-constexpr double small = 0.02;  // share of a step below which a kernel has no target
+    96ll << 20;                 // bytes that a memory-bound kernel and its copy process, larger than every cache
+constexpr double small = 0.02;  // kernels below this share of a step have no target
 
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View image(Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
@@ -31,7 +31,7 @@ struct Item {
   std::string what;
   CallSpec call;
   double flops = 0;      // 0: bound by memory
-  double target = 0.25;  // of the copy's rate, or of the matmul's
+  double target = 0.25;  // relative to the rate of the copy or the matmul
 };
 struct Step {
   std::string name;
@@ -39,8 +39,8 @@ struct Step {
 };
 
 struct Result {
-  double ratio = 0, low = 0, high = 0;  // of the reference's rate: median, least, greatest of the pairs
-  double best = 0, median = 0;          // seconds a call
+  double ratio = 0, low = 0, high = 0;  // relative to the reference's rate: median, least and greatest of the pairs
+  double best = 0, median = 0;          // seconds per call
 };
 
 CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
@@ -73,7 +73,7 @@ void add_pointwise(Step& step, const std::string& what, const std::string& expr,
   step.items.push_back({what, call_of("pointwise", std::move(in), {out}, {{"expr", expr}})});
 }
 
-// A dense layer forward and backward; `relu` is fused into the product, its gradient is a kernel of its own.
+// A dense layer forward and backward; `relu` is fused into the product, its gradient is a separate kernel.
 void add_dense(Step& step, const std::string& name, std::int64_t batch, std::int64_t from, std::int64_t to, bool relu,
                bool first) {
   add_matmul(step, name + " forward", batch, to, from, false, false, true, relu);
@@ -86,7 +86,7 @@ void add_dense(Step& step, const std::string& name, std::int64_t batch, std::int
   if (!first) add_matmul(step, name + " input gradient", batch, from, to, false, true, false, false);
 }
 
-// Cross-entropy of logits [batch, classes] and its gradient, as its composition's calls.
+// The calls of cross-entropy of logits [batch, classes] and of its gradient.
 void add_loss(Step& step, std::int64_t batch, std::int64_t classes) {
   const View all = f32({batch, classes}), rows = f32({batch}), column(DType::f32, {batch, classes}, {1, 0});
   step.items.push_back({"loss: row maximum", call_of("reduce_max", {all}, {rows}, {{"axes", Ints{1}}})});
@@ -161,8 +161,8 @@ Step cnn() {
   return step;
 }
 
-// A team of one is timed by its thread's processor time, which other processes on the machine do not lengthen; a larger
-// one by the wall.
+// A team of one is timed by the CPU time of its thread, which other processes do not affect; a larger team by wall
+// time.
 double now(int team) {
   if (team > 1) return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   timespec t{};
@@ -170,7 +170,7 @@ double now(int team) {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// Seconds a call of `body`, over enough calls to fill a slice.
+// Seconds per call of `body`, over `calls` calls.
 template <class Body> double time_of(int team, int calls, Body&& body) {
   const double start = now(team);
   for (int i = 0; i < calls; ++i) body();
@@ -208,7 +208,7 @@ void fill(KernelBench& bench) {
                    [&](const auto& i) { bench.in[0].at<float>(i) = 1 + std::abs(bench.in[0].at<float>(i)); });
 }
 
-// The answer against the plain kernel's; a fast wrong kernel has no rate.
+// Compares the results with those of the plain kernel.
 void check(const KernelTable& table, KernelBench& fast) {
   KernelBench plain(table.row(cat("plain.", fast.call.op)), fast.call);
   for (KernelBench* bench : {&fast, &plain}) {
@@ -221,7 +221,7 @@ void check(const KernelTable& table, KernelBench& fast) {
   }
 }
 
-// Walks the kernel through as many copies of its operands as fill the arena, and a copy through as many bytes.
+// Runs the kernel on different copies of its operands that fill the working set, and a copy of as many bytes.
 Result compare_with_copy(KernelBench& bench, int team) {
   const auto bytes = static_cast<std::int64_t>(bytes_of(bench.call));
   const std::int64_t sets = std::max<std::int64_t>(1, working_set / std::max<std::int64_t>(bytes, 64));
@@ -312,14 +312,14 @@ int main(int argc, char** argv) {
         lines.push_back({step.name, item.what, choice->kernel, team, item, result});
         sum += result.median;
       }
-      // The bound of a training step: its kernels alone, in a row, each on its own operands.
+      // The kernels of a training step without the engine, in sequence, each on its own operands.
       const auto run_all = [&] {
         for (auto& bench : whole) bench->run();
       };
       std::vector<double> bound;
       for (int i = 0; i < pairs; ++i) bound.push_back(time_of(team, std::max(1, calls_of(team, run_all)), run_all));
       std::sort(bound.begin(), bound.end());
-      std::printf("\n%s, team %d: the kernels of a step in a row take %.0f us (%.0f .. %.0f)\n", step.name.c_str(),
+      std::printf("\n%s, team %d: the kernels of a step in sequence take %.0f us (%.0f .. %.0f)\n", step.name.c_str(),
                   team, bound[pairs / 2] * 1e6, bound.front() * 1e6, bound.back() * 1e6);
       std::printf("  %-28s %-26s %9s %6s %14s  %-6s %s\n", "what", "kernel", "us", "share", "rate", "ratio",
                   "(least .. greatest)");
@@ -350,7 +350,7 @@ int main(int argc, char** argv) {
           << ", \"target\": " << lines[i].item.target << "}" << (i + 1 < lines.size() ? "," : "") << "\n";
     out << "]\n";
   }
-  // A ratio here is a kernel's rate over what it must reach, so that one number covers the three targets.
+  // A ratio is a kernel's rate relative to its target, so that one number covers all targets.
   std::printf("kernel_rates: worst ratio %.2f (target 1.00)\n", worst);
   return worst < 1.0;
 }

@@ -1,14 +1,14 @@
-// What do links between processes cost? Bandwidth beside a raw socket's, the way of 64 bytes, 1,000 connections, a peer
-// that takes nothing.
+// What do links between processes cost? Bandwidth relative to a raw socket, latency of 64 bytes, 1,000 connections, and
+// a peer that receives nothing.
 //
 //   bench_link [--json FILE]
 //
-// Two processes of this host. Bandwidth: messages of 4 MB one way over loopback TCP, ours and a raw socket in turn;
-// shared memory beside it. Latency: 64 bytes to and fro, half of a round; both ends awake (they look again and again),
-// then parked (woken by the reactor). Targets: 0.9 of the raw socket's bandwidth, 25 us over TCP and 2 us in shared
-// memory with both ends awake, and the same traffic with a peer stopped in the middle of a long message within 1.2 of
-// the time without. Runs of both sides of a comparison take turns, and the best of each counts: what else the machine
-// does slows a run and never speeds it up. A latency is the median of its rounds.
+// Two processes of this host. Bandwidth: messages of 4 MB in one direction over loopback TCP, alternating with a raw
+// socket; also shared memory. Latency: half of a round trip of 64 bytes; both ends polling, then sleeping (woken by the
+// reactor). Targets: 0.9 of the raw socket's bandwidth, 25 us over TCP and 2 us in shared memory with both ends
+// polling, and with a peer that is stopped in the middle of a long message at most 1.2 times the time without. The
+// sides of a comparison alternate, and the best run of each counts, because other work on the machine can only slow a
+// run. A latency is the median of its rounds.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -42,7 +42,7 @@ double since(Clock::time_point begin) { return std::chrono::duration<double>(Clo
 
 enum class Transport { tcp, shm };
 
-// One process' end of one link: it waits awake, or parked until its bell rings.
+// One end of a link, which waits by polling, or by sleeping until its notifier wakes it.
 class LinkPeer {
  public:
   LinkPeer(Reactor& reactor, Transport transport, Descriptor socket, int side, int depth = 8)
@@ -92,7 +92,7 @@ class LinkPeer {
   std::condition_variable changed_;
 };
 
-// Runs `there` in a process of its own; call before any thread begins.
+// Runs `there` in a child process; call before any thread starts.
 int spawn(const std::function<void()>& there) {
   std::fflush(nullptr);
   int pid = fork();
@@ -116,7 +116,7 @@ std::array<Descriptor, 2> sockets(Transport transport) {
   return transport == Transport::tcp ? tcp_pair() : socket_pair();
 }
 
-// us for 64 bytes one way: half of the median round.
+// us for 64 bytes in one direction: half of the median round trip.
 double latency(Transport transport, bool polling, int rounds) {
   auto pair = sockets(transport);
   auto play = [&](LinkPeer& end, bool begins, std::vector<double>* times) {
@@ -128,7 +128,7 @@ double latency(Transport transport, bool polling, int rounds) {
       auto begin = Clock::now();
       if (begins) link.send(from, 64);
       end.wait_received(i + 1);
-      if (i + 1 < rounds) link.post_receive(to, 64);  // before the answer, so that the next one finds its credit
+      if (i + 1 < rounds) link.post_receive(to, 64);  // before the reply, so that the next message has its credit
       if (!begins) link.send(from, 64);
       if (times != nullptr) times->push_back(since(begin) * 1e6 / 2);
     }
@@ -178,7 +178,7 @@ double raw_latency(int rounds) {
 
 constexpr std::int64_t message = 4 << 20;
 
-// GB/s one way, until all has arrived.
+// GB/s in one direction, until all messages have arrived.
 double bandwidth(Transport transport, int messages) {
   auto pair = sockets(transport);
   int pid = spawn([&] {
@@ -243,7 +243,7 @@ double rss_mb() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
 }
 
-// us for a message of 64 bytes to and from each of so many peers, and MB this process grew by per connection.
+// us for a message of 64 bytes to and from each of `connections` peers, and MB of this process per connection.
 std::pair<double, double> many_connections(int connections) {
   std::vector<std::array<Descriptor, 2>> pairs;
   for (int i = 0; i < connections; ++i) pairs.push_back(tcp_pair());
@@ -282,10 +282,10 @@ std::pair<double, double> many_connections(int connections) {
   return {us, grown};
 }
 
-// Seconds of traffic with one peer; with `stopped`, while a second peer has been stopped in the middle of 64 MB.
+// Seconds of traffic with one peer; with `stopped`, while a second peer is stopped in the middle of 64 MB.
 double seconds_with_second_peer(bool stopped) {
   constexpr int messages = 300;
-  constexpr std::int64_t size = 1 << 20;  // so that bytes count and not wake-ups, which vary
+  constexpr std::int64_t size = 1 << 20;  // so that bytes dominate, and not wake-ups, which vary
   auto fast = tcp_pair(), slow = tcp_pair();
   auto serve = [](Descriptor socket, std::int64_t bytes, int count) {
     Reactor reactor;
@@ -335,7 +335,7 @@ double seconds_with_second_peer(bool stopped) {
 
 struct Row {
   std::string name, unit;
-  double value, target;  // target 0: reported only
+  double value, target;  // target 0: no target
   bool more_is_better = false;
   double ratio() const { return target == 0 ? 0 : more_is_better ? target / value : value / target; }
 };
@@ -365,12 +365,12 @@ int run(const std::string& json) {
       {"raw socket", "GB/s", raw, 0, true},
       {"TCP", "GB/s", tcp, 0.9 * raw, true},
       {"shared memory", "GB/s", shared, 0, true},
-      {"64 B one way, raw socket, parked", "us", raw_latency(5000), 0},
-      {"64 B one way, TCP, awake", "us", typical(Transport::tcp, true, 5000), 25},
-      {"64 B one way, TCP, parked", "us", typical(Transport::tcp, false, 3000), 0},
-      {"64 B one way, shared memory, awake", "us", typical(Transport::shm, true, 20000), 2},
-      {"64 B one way, shared memory, parked", "us", typical(Transport::shm, false, 3000), 0},
-      {"a peer that takes nothing: time ratio", "", with / alone, 1.2},
+      {"64 B one way, raw socket, sleeping", "us", raw_latency(5000), 0},
+      {"64 B one way, TCP, polling", "us", typical(Transport::tcp, true, 5000), 25},
+      {"64 B one way, TCP, sleeping", "us", typical(Transport::tcp, false, 3000), 0},
+      {"64 B one way, shared memory, polling", "us", typical(Transport::shm, true, 20000), 2},
+      {"64 B one way, shared memory, sleeping", "us", typical(Transport::shm, false, 3000), 0},
+      {"a peer that receives nothing: time ratio", "", with / alone, 1.2},
       {"100 connections, a message each way", "us", hundred_us, 0},
       {"1000 connections, a message each way", "us", thousand_us, 2 * hundred_us},
       {"1000 connections, memory of each", "MB", thousand_mb, 0.1},

@@ -1,17 +1,17 @@
-"""Many signatures and several functions of one model: what their plans hold together, and what calling two in turn takes.
+"""Many signatures and several functions of one model: the memory of their plans, and the time of alternating calls.
 
-Prints, for 1, 16 and 64 signatures of a training step: the largest plan, and how much the process grew; and for two functions that share nothing the time of
-a call of each, alone and in turn. `python bench/many_plans.py`
+Prints, for 1, 16 and 64 signatures of a training step, the largest plan and the growth of the process; and for two functions that share nothing the time of
+a call of each, alone and alternating. `python bench/many_plans.py`
 """
 
 import gc
 import statistics
 import time
 
+import karez.nn.functional as F
 import numpy as np
 
 import karez as kz
-import karez.nn.functional as F
 from karez import nn
 
 
@@ -55,7 +55,7 @@ def signatures(counts=(1, 16, 64)):
 def in_turn(width, rows):
     draw = np.random.default_rng(0)
     functions = []
-    for name in "fg":
+    for _name in "fg":
         net = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, width))
         x = draw.standard_normal((rows, width), dtype=np.float32)
         functions.append((kz.compile(lambda x, net=net: net(x).sum(), mesh="data=1"), x))

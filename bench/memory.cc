@@ -1,15 +1,13 @@
-// Do blocks with known lifetimes fit under a given capacity? Packs the files named and says how far from the bound it
-// ended.
+// Do blocks with known lifetimes fit in a given capacity? Packs the named files and prints the gap to the bound.
 //
 //   bench_memory [--json FILE] [--capacity BYTES] [--work N] FILE…
-//   bench_memory --models     what the plans of train_step's models take over the bytes of values live at once
-//   (memory_models.h)
+//   bench_memory --models     memory of the plans of train_step's models relative to live values (memory_models.h)
 //
-// A FILE is a table of blocks (memory_file.h); its name holds the capacity, as in A.1048576.csv, unless --capacity says
-// it. Nothing is packed by default: the public set (google/minimalloc, benchmarks/challenging) is not part of this
-// project. --work is the limit of the search, in blocks looked at, so that every machine finds the same packing; the
-// time it took is printed, and more than ten seconds miss the target. A ratio is the peak over the capacity. Exit 1 if
-// a file does not fit in time, 2 for wrong usage, 77 for a file that holds no blocks.
+// A FILE is a table of blocks (memory_file.h); its name contains the capacity, as in A.1048576.csv, unless --capacity
+// is given. There are no default files: the public set (google/minimalloc, benchmarks/challenging) is not part of this
+// project. --work limits the search in visited blocks, so that every machine finds the same packing; the time is
+// printed, and more than ten seconds miss the target. A ratio is the peak over the capacity. Exit code 1 if a file does
+// not fit in time, 2 for wrong usage, 77 for an invalid file.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -35,7 +33,7 @@ struct Options {
 struct Row {
   std::string name;
   std::size_t blocks = 0;
-  long live = 0, capacity = 0, greedy = 0;  // bytes; most live at once, given, best peak without a search
+  long live = 0, capacity = 0, greedy = 0;  // bytes: most live at once, capacity, best peak without a search
   solve::Packing packed = {};
   double seconds = 0;
   bool fits() const { return packed.peak <= capacity; }
@@ -47,7 +45,7 @@ Row row_of(const std::string& file, const Options& options) {
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   const std::vector<solve::Interval> blocks = read_blocks(text, file);
   const std::optional<long> named = options.capacity > 0 ? options.capacity : capacity_in_name(file);
-  base::require(named.has_value(), file, ": no capacity in the name, as in A.1048576.csv; say --capacity BYTES");
+  base::require(named.has_value(), file, ": no capacity in the name, as in A.1048576.csv; use --capacity BYTES");
   Row row{.name = file.substr(file.find_last_of('/') + 1), .blocks = blocks.size(), .capacity = *named};
   const solve::Packing greedy = solve::pack(blocks, {.search_work = 0});
   row.live = greedy.lower_bound;
@@ -60,7 +58,7 @@ Row row_of(const std::string& file, const Options& options) {
   return row;
 }
 
-// Proof or gap: what is known about the least peak.
+// "optimal", or the gap to the lower bound of the peak.
 std::string optimality(const Row& row) {
   char text[64] = "optimal";
   const solve::Packing& p = row.packed;
@@ -104,7 +102,7 @@ int run(const Options& options) {
   return missed ? 1 : 0;
 }
 
-// Nothing where the words cannot be meant.
+// Empty if the arguments are invalid.
 std::optional<Options> options_of(int argc, char** argv) {
   Options options;
   auto positive = [](const char* text, long& value) {

@@ -1,10 +1,10 @@
-// Files of blocks to be packed, as the public MiniMalloc set writes them: the first line names columns, each other line
-// is a block.
+// Files of blocks to pack, in the format of the public MiniMalloc set: the first line names columns, each other line is
+// a block.
 //
 //   id,lower,upper,size
-//   b1,0,3,4              4 bytes, alive from time 0 until before time 3
+//   b1,0,3,4              4 bytes, live from time 0 until before time 3
 //
-// Columns may stand in any order, and others may stand among them. The capacity is the last number in the file's name:
+// Columns may be in any order, and other columns are ignored. The capacity is the last number in the file's name:
 // A.1048576.csv.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace karez::bench {
 inline std::vector<solve::Interval> read_blocks(std::string_view text, const std::string& name) {
   constexpr std::string_view wanted[] = {"lower", "upper", "size"};
   std::vector<solve::Interval> blocks;
-  std::vector<std::size_t> column;  // of each wanted name
+  std::vector<std::size_t> column;  // by wanted name
   std::size_t columns = 0, line = 0;
   auto check = [&](bool ok, const auto&... parts) {
     base::require(base::ErrorKind::data, ok, name, ":", line, ": ", parts...);
@@ -47,7 +47,7 @@ inline std::vector<solve::Interval> read_blocks(std::string_view text, const std
       }
       continue;
     }
-    check(cells.size() == columns, cells.size(), " cells where the first line names ", columns, " columns");
+    check(cells.size() == columns, cells.size(), " cells, but the first line names ", columns, " columns");
     long value[3];
     for (std::size_t i = 0; i < 3; ++i) {
       const std::string& cell = cells[column[i]];
@@ -61,12 +61,11 @@ inline std::vector<solve::Interval> read_blocks(std::string_view text, const std
   }
   line = std::max<std::size_t>(line, 1);
   check(columns > 0, "is empty: the first line names the columns lower, upper and size");
-  check(!blocks.empty(), "holds no block");
+  check(!blocks.empty(), "there is no block");
   return blocks;
 }
 
-// 1048576 for "somewhere/A.1048576.csv"; nothing where the part before the last '.' does not end in a number of its
-// own.
+// 1048576 for "somewhere/A.1048576.csv"; empty if the part before the last '.' does not end in a separate number.
 inline std::optional<long> capacity_in_name(std::string_view path) {
   std::vector<std::string> parts = base::split(path.substr(path.find_last_of('/') + 1), '.');
   if (parts.size() < 3) return std::nullopt;
@@ -77,7 +76,7 @@ inline std::optional<long> capacity_in_name(std::string_view path) {
   return value;
 }
 
-// The first two blocks that are alive together and share bytes, or nothing.
+// The first two blocks that are live together and share bytes, or empty.
 inline std::optional<std::pair<std::size_t, std::size_t>> overlap(const std::vector<solve::Interval>& blocks,
                                                                   const std::vector<long>& offset) {
   for (std::size_t i = 0; i < blocks.size(); ++i)

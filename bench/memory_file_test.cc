@@ -1,4 +1,4 @@
-// Tables of blocks are read as written, and what is wrong with one is said with file and line.
+// Tests of reading tables of blocks, and of errors with file and line.
 #include "bench/memory_file.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ std::string error_of(const std::string& text) {
   return "none";
 }
 
-TEST(MemoryFile, ReadsBlocksWhateverTheOrderOfTheColumns) {
+TEST(MemoryFile, BlocksAreReadForAnyOrderOfColumns) {
   for (const char* text : {"id,lower,upper,size\nb1,0,3,4\nb2,3,9,0\n", "size,id,upper,lower\n4,b1,3,0\n0,b2,9,3",
                            "\n lower , upper,size \r\n\r\n0, 3,4\r\n3,9,0\r\n"}) {
     auto blocks = read_blocks(text, "x.csv");
@@ -31,13 +31,13 @@ TEST(MemoryFile, ReadsBlocksWhateverTheOrderOfTheColumns) {
   EXPECT_EQ(read_blocks("lower,upper,size\n-5,-3,1\n", "x.csv")[0].begin, -5);
 }
 
-TEST(MemoryFile, SaysWhatIsWrongAndWhere) {
+TEST(MemoryFile, ErrorsNameFileLineAndFault) {
   EXPECT_EQ(error_of(""), "x.csv:1: is empty: the first line names the columns lower, upper and size");
-  EXPECT_EQ(error_of("id,lower,upper,size\n"), "x.csv:2: holds no block");
+  EXPECT_EQ(error_of("id,lower,upper,size\n"), "x.csv:2: there is no block");
   EXPECT_EQ(error_of("id,lower,size\nb1,0,4\n"), "x.csv:1: no column 'upper' in 'id,lower,size'");
   EXPECT_EQ(error_of("lower,upper,size,size\n0,1,2,3\n"), "x.csv:1: two columns are called 'size'");
   EXPECT_EQ(error_of("id,lower,upper,size\nb1,0,3,4\nb2,0,3\n"),
-            "x.csv:3: 3 cells where the first line names 4 columns");
+            "x.csv:3: 3 cells, but the first line names 4 columns");
   EXPECT_EQ(error_of("id,lower,upper,size\nb1,4,4,4\n"), "x.csv:2: upper 4 is not above lower 4");
   EXPECT_EQ(error_of("id,lower,upper,size\n\nb1,0,4,-1\n"), "x.csv:3: size -1 is negative");
   EXPECT_EQ(error_of("id,lower,upper,size\nb1,0,4,\n"), "x.csv:2: size '' is not a whole number");
@@ -47,7 +47,7 @@ TEST(MemoryFile, SaysWhatIsWrongAndWhere) {
             "x.csv:2: size 9223372036854775808 is beyond 64 bits");
 }
 
-TEST(MemoryFile, TakesTheCapacityFromTheName) {
+TEST(MemoryFile, TheCapacityIsInTheName) {
   EXPECT_EQ(capacity_in_name("A.1048576.csv"), 1048576);
   EXPECT_EQ(capacity_in_name("some.7.where/input.12.csv"), 12);
   for (const char* none : {"A.csv", "A", "", "12.csv", "dir.12.csv/A.csv", "A.12k.csv", "A.0.csv", "A.-3.csv", "A..csv",
@@ -55,7 +55,7 @@ TEST(MemoryFile, TakesTheCapacityFromTheName) {
     EXPECT_EQ(capacity_in_name(none), std::nullopt) << none;
 }
 
-TEST(MemoryFile, SeesBlocksThatShareBytes) {
+TEST(MemoryFile, BlocksThatShareBytesAreFound) {
   std::vector<solve::Interval> blocks{{0, 2, 4}, {1, 3, 4}, {2, 4, 4}};
   EXPECT_EQ(overlap(blocks, {0, 4, 0}), std::nullopt);
   EXPECT_EQ(overlap(blocks, {0, 3, 8}), (std::pair<std::size_t, std::size_t>(0, 1)));

@@ -1,4 +1,4 @@
-// What the plans of train_step's models take for registers and values, over what is live at once.
+// The memory for registers and scratch in the plans of train_step's models, relative to the live values.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace karez::bench {
 
-// One row a model and mesh, of the device with the largest ratio.
+// One row per model and mesh, for the device with the largest ratio.
 struct ArenaUsage {
   std::int64_t peak = 0, live = 0,
-               ahead = 0;  // bytes: of registers and scratch, of one launch's values at once, of launches ahead
+               ahead = 0;  // bytes: registers and scratch, live values of one launch, launches ahead
   double ratio() const { return static_cast<double>(peak) / static_cast<double>(live); }
 };
 
@@ -25,7 +25,7 @@ ArenaUsage arena_of(const char* name, const ParallelConfig& s, const Shape& x, D
   const auto begin = std::chrono::steady_clock::now();
   const PlannedStep<Model> planned(s, {dtype, x}, labels);
   const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();  // to trace and to plan
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();  // of tracing and planning
   const Plan& plan = planned.step.plan();
   const auto peak = plan::arena_bytes(plan), live = plan::live_bytes(plan), ahead = plan::run_ahead_bytes(plan);
   ArenaUsage worst;
@@ -47,8 +47,8 @@ inline std::vector<ArenaUsage> arena_usage_of(const ParallelConfig& s) {
           arena_of<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64)};
 }
 
-// Exit code: 1 if one is above 1.05. Pipelines and micro-batches are told without a target: their acts overlap, which
-// the bound leaves out.
+// Returns exit code 1 if a ratio is above 1.05. Pipelines and micro-batches have no target, because their acts overlap,
+// which the bound does not include.
 inline int pack_models() {
   std::printf("%-6s %-16s %5s %12s %12s %12s %8s %9s %9s\n", "model", "mesh", "parts", "peak, bytes", "live", "ahead",
               "ratio", "compile s", "memory s");

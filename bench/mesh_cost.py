@@ -1,4 +1,4 @@
-"""What does sharding add where it can gain nothing? The step on 2 x 2 and on data=4, on the same cores, against one device."""
+"""What does sharding cost if it can gain nothing? The step on 2 x 2 and on data=4 devices, on the same cores, relative to one device."""
 
 import argparse
 import json

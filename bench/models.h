@@ -27,7 +27,7 @@ struct Mlp : nn::Module {
   Tensor operator()(Tensor x) { return fc4(relu(fc3(relu(fc2(relu(fc1(flatten(x)))))))); }
 };
 
-// Many layers too small to hide what a call costs.
+// Many layers that are so small that the overhead of calls dominates.
 struct SmallLayers : nn::Module {
   std::vector<std::unique_ptr<nn::Linear>> layers;
   SmallLayers() {
@@ -39,7 +39,7 @@ struct SmallLayers : nn::Module {
   }
 };
 
-// Over the last dimension, with PyTorch's eps.
+// Normalises the last dimension, with PyTorch's eps.
 struct LayerNorm : nn::Module {
   LayerNorm(Module& parent, const std::string& name, std::int64_t width)
       : Module(parent, name),
@@ -57,7 +57,7 @@ struct GptShape {
   std::int64_t layers = 4, width = 128, heads = 4, length = 64, vocabulary = 65;
 };
 
-// Causal self-attention and a four times wider dense layer, each on normalised input and added to what came in.
+// Causal self-attention and a four times wider dense layer, each on normalised input and added to the input.
 struct GptBlock : nn::Module {
   GptBlock(Module& parent, const std::string& name, GptShape s) : Module(parent, name), shape(s) {}
   GptShape shape;
@@ -75,7 +75,7 @@ struct GptBlock : nn::Module {
     std::int64_t n = x.size(0), t = x.size(1);
     Tensor q = split(query(x)), k = split(key(x)), v = split(value(x));
     Tensor scores = matmul(q, transpose(k)) * (1 / std::sqrt(static_cast<double>(shape.width / shape.heads)));
-    Tensor past = iota({t, t}, 0) >= iota({t, t}, 1);  // a position sees itself and those before it
+    Tensor past = iota({t, t}, 0) >= iota({t, t}, 1);  // a position attends to itself and to earlier ones
     Tensor weights = softmax(select(past, scores, -1e9));
     return out(reshape(transpose(matmul(weights, v), {0, 2, 1, 3}), {n, t, shape.width}));
   }

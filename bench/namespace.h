@@ -1,4 +1,4 @@
-// The namespace of `bench/`, which sees the names of all components.
+// The namespace of `bench/`, which uses the names of all components.
 #pragma once
 
 namespace karez::base {}

@@ -1,10 +1,9 @@
-// How much sooner does a launch end in the order by cost than in the order in which it was traced?
+// How much faster is a launch in the order by cost than in the traced order?
 //
-//   bench_order     a launch of train_step's models on meshes, and in pipelines of stages with micro-batches, predicted
-//   by the default cost table
+//   bench_order     launches of train_step's models on meshes and in pipelines, predicted with the default cost table
 //
-// Both orders run on one representative device of each placement (karez/passes/scheduling/launch_simulation.h); nothing
-// is measured, so every machine prints the same.
+// Both orders are simulated on a representative device of each placement (karez/passes/scheduling/launch_simulation.h);
+// nothing is measured, so every machine prints the same.
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// Equal Linear layers, as one rank of several or alone: serves "run N" lines with the seconds of N steps and how much
-// of the gradients had left when the last backward act began (see overlap.py).
+// Equal Linear layers, as one rank of several or alone: answers "run N" lines with the seconds of N steps and the share
+// of gradients that was sent when the last backward act began (see overlap.py).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -37,7 +37,7 @@ HostArray numbers(std::int64_t rows, std::int64_t columns) {
   return out;
 }
 
-// Of one launch: when each actor's work began and ended. All acts of such a plan come once a launch.
+// The begin and end of an actor's act in one launch; in these plans every actor acts once per launch.
 struct Span {
   std::int64_t begin = 0, end = INT64_MAX;
 };
@@ -56,8 +56,8 @@ std::map<std::uint32_t, Spans> spans_of(const plan::Plan& plan, const std::vecto
 
 std::int64_t sent_by(const plan::Actor& actor) { return actor.collective ? actor.collective->in.view.bytes() : 0; }
 
-// Of what all collectives send, the part of those that had ended when the last act began that makes something for one
-// of them.
+// The share of the bytes of all collectives whose collectives had ended when the last act began that produces an
+// operand of a collective.
 double early_share(const plan::Plan& plan, const Spans& spans) {
   std::int64_t last = 0, early = 0, all = 0;
   for (const auto& [id, span] : spans)
@@ -71,7 +71,7 @@ double early_share(const plan::Plan& plan, const Spans& spans) {
   return all == 0 ? 0 : static_cast<double>(early) / static_cast<double>(all);
 }
 
-// The median over the launches of which everything is still on record.
+// The median over the launches whose events are all still in the event rings.
 double early_share(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
   std::size_t most = 0;
   const auto launches = spans_of(plan, logs);
@@ -124,13 +124,13 @@ void run(const Options& options) {
 
 int main(int count, char** words) {
   try {
-    Options options({{"layers", "12", "of equal width"},
-                     {"width", "256", "of each"},
-                     {"rows", "16384", "of the batch, for each rank"},
-                     {"what", "step", "step: with the update; alone: loss and gradients; forward: loss"},
-                     {"alpha", "1e-4", "seconds a message takes, for the planner"},
-                     {"beta", "1e-8", "seconds a byte takes"},
-                     {"plan", "", "anything: print the plan at the end"}});
+    Options options({{"layers", "12", "number of layers of equal width"},
+                     {"width", "256", "width of each"},
+                     {"rows", "16384", "rows of the batch per rank"},
+                     {"what", "step", "step: with the update; alone: loss and gradients; forward: only the loss"},
+                     {"alpha", "1e-4", "seconds per message, for the planner"},
+                     {"beta", "1e-8", "seconds per byte"},
+                     {"plan", "", "if not empty, print the plan at the end"}});
     if (!options.read(count, words)) return std::printf("%s", options.help().c_str()), 0;
     run(options);
   } catch (const std::exception& error) {

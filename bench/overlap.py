@@ -1,9 +1,9 @@
-"""How much of the gradients' transfer hides behind the backward pass? 12 equal Linear layers, two ranks as hosts of their own.
+"""How much of the gradients' transfer overlaps with the backward pass? 12 equal Linear layers, two ranks as separate hosts.
 
-Two network namespaces with a wire between them whose rate is limited (`tc tbf`, segmentation offload off) so that the gradients' bytes take as long as
-the backward pass, each rank on a core of its own. A step with its update, beside forward and backward alone on each core, in turn. Targets: 60 % of
-the bytes have left when the last backward act begins (`--part`), a step takes at most 1.15 times forward and backward alone. It takes root, `ip` and
-`tc`; where namespaces cannot be made it says so and is skipped.
+Two network namespaces with a veth link whose rate is limited (`tc tbf`, segmentation offload off) so that the gradients' bytes take as long as the
+backward pass, each rank on its own core. A step with its update alternates with forward and backward alone on each core. Targets: 60 % of the bytes are
+sent when the last backward act begins (`--part`), and a step takes at most 1.15 times forward and backward alone. It needs root, `ip` and `tc`; if
+namespaces cannot be created, it reports that and is skipped.
 """
 
 import argparse
@@ -17,11 +17,9 @@ import sys
 from train_step import BUILD, Server
 
 PROGRAM = os.path.join(BUILD, "bench", "bench_overlap")
-HEADERS = 1.01  # of a segment of TCP, over what it carries
-SIOCETHTOOL, OFFLOADS = (
-    0x8946,
-    (0x1F, 0x24, 0x2C),
-)  # to set: TCP's segmentation, any segmentation, putting together what came
+HEADERS = 1.01  # bytes of a TCP segment relative to its payload
+# offloads to disable: TCP segmentation, generic segmentation, generic receive
+SIOCETHTOOL, OFFLOADS = 0x8946, (0x1F, 0x24, 0x2C)
 
 
 class SkipBenchmark(Exception):
@@ -41,17 +39,17 @@ def without_offload(host, wire):
 
 
 class EmulatedLink:
-    """Two hosts as network namespaces, and a wire between them."""
+    """Two network namespaces, which act as hosts, with a veth link between them."""
 
     def __init__(self):
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
-            raise SkipBenchmark("network namespaces take root, ip and tc")
+            raise SkipBenchmark("network namespaces need root, ip and tc")
         self.hosts = [f"karez{os.getpid()}{letter}" for letter in "ab"]
         self.ends = [f"kz{os.getpid()}{letter}" for letter in "ab"]
         for host in self.hosts:
             if subprocess.run(["ip", "netns", "add", host], capture_output=True).returncode != 0:
                 self.tear_down()
-                raise SkipBenchmark("network namespaces cannot be made here")
+                raise SkipBenchmark("network namespaces cannot be created here")
         if (
             subprocess.run(
                 ["ip", "link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1]], capture_output=True
@@ -59,7 +57,7 @@ class EmulatedLink:
             != 0
         ):
             self.tear_down()
-            raise SkipBenchmark("no wire between network namespaces can be made here")
+            raise SkipBenchmark("a link between network namespaces cannot be created here")
         for i, (host, end) in enumerate(zip(self.hosts, self.ends)):
             subprocess.run(["ip", "link", "set", end, "netns", host], check=True)
             subprocess.run(["ip", "-n", host, "addr", "add", f"10.78.0.{i + 1}/24", "dev", end], check=True)
@@ -70,7 +68,7 @@ class EmulatedLink:
             without_offload(host, end)
 
     def limit(self, bytes_per_second):
-        """What each end sends."""
+        """Limits the bytes per second that each end sends."""
         for host, end in zip(self.hosts, self.ends):
             shape = ["tbf", "rate", f"{int(8 * bytes_per_second)}bit", "burst", "32kb", "limit", "4mb"]
             subprocess.run(["tc", "-n", host, "qdisc", "replace", "dev", end, "root", *shape], check=True)
@@ -81,7 +79,7 @@ class EmulatedLink:
 
 
 class ProcessGroup:
-    """Two processes that run side by side, each on a core; as ranks of one world, or each for itself."""
+    """Two processes that run in parallel, each on a core, as ranks of one world or separately."""
 
     def __init__(self, name, cores, words, hosts=None):
         self.servers = []
@@ -104,14 +102,14 @@ class ProcessGroup:
             )
 
     def run(self, steps):
-        """Milliseconds a step, of the slower, and the smaller part that had left early."""
+        """Milliseconds per step of the slower process, and the smaller of the early shares."""
         for server in self.servers:
             server.begin(steps)
         ended = [server.end_with(steps) for server in self.servers]
         return max(ms for ms, _ in ended), min(part for _, (part,) in ended)
 
     def close(self):
-        """What each said beside its answers."""
+        """Ends the processes and returns their other output."""
         for server in self.servers:
             server.process.stdin.close()
         said = [server.process.stderr.read() for server in self.servers]
@@ -123,9 +121,8 @@ class ProcessGroup:
 def measure(options, wire, cores):
     shape = ["--layers", options.layers, "--width", options.width, "--rows", options.rows]
     sides = {what: ProcessGroup(what, cores, [*shape, "--what", what]) for what in ("alone", "forward")}
-    alone, forward = (
-        min(side.run(3)[0] for _ in range(6)) for side in sides.values()
-    )  # others on the machine slow it, and never speed it up
+    # other processes on the machine can only slow it
+    alone, forward = (min(side.run(3)[0] for _ in range(6)) for side in sides.values())
     sides["forward"].close()
     gradients = 4 * options.layers * (options.width + 1) * options.width
     seconds = 1e-3 * (alone - forward)
@@ -159,7 +156,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--rows", type=int, default=16384, help="of each rank")
+    parser.add_argument("--rows", type=int, default=16384, help="rows of each rank")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--plan", action="store_true", help="print rank 0's plan")
@@ -167,7 +164,7 @@ def main():
     cores = sorted(os.sched_getaffinity(0))[:2]
     try:
         if len(cores) < 2:
-            raise SkipBenchmark("there is one core alone; each rank takes one")
+            raise SkipBenchmark("there is only one core, but each rank needs one")
         wire = EmulatedLink()
     except SkipBenchmark as why:
         print(f"overlap: skipped: {why}")
@@ -182,7 +179,7 @@ def main():
         f"forward {found['forward']:.1f} ms, with backward {found['alone']:.1f} ms, a step {found['step']:.1f} ms"
     )
     print(
-        f"  left when the last backward act begins: {100 * part:.0f} % ({100 * min(found['parts']):.0f} to {100 * max(found['parts']):.0f}), target 60"
+        f"  sent when the last backward act begins: {100 * part:.0f} % ({100 * min(found['parts']):.0f} to {100 * max(found['parts']):.0f}), target 60"
     )
     print(
         f"  a step over forward and backward alone: {ratio:.3f} ({min(found['ratios']):.3f} to {max(found['ratios']):.3f}, {options.pairs} pairs), target 1.15"

@@ -1,12 +1,12 @@
-// How much longer does a pipeline take than its lengths say it must? Stages whose acts end by a timer, so that more of
-// them than cores may be busy.
+// How much longer does a pipeline take than its lower bound? The acts of its stages end by a timer, so that more stages
+// than cores can be busy.
 //
 //   bench_pipeline [--json FILE]
 //
 // Forward takes 2 ms, backward 4 ms. Bound: (m + p - 1) (forward + backward) for p stages and m micro-batches in one
-// launch, each stage with p - i slots for what its backward needs; and, for a chain of stages of 2 ms with two slots
-// each, (n + p - 1) x 2 ms for n pieces. Every figure is the median of five launches over the bound. Target: 1.05
-// (wake-ups and the hops between stages are all that is over it).
+// launch, with p - i slots on stage i for the values that its backward reads; for a chain of stages of 2 ms with two
+// slots each, (n + p - 1) x 2 ms for n pieces. Every figure is the median of five launches over the bound. Target: 1.05
+// (for wake-ups and the hops between stages).
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -32,8 +32,8 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 constexpr double forward_ms = 2, backward_ms = 4, target = 1.05;
 constexpr int launches = 5;
 
-// One thread that ends acts when their time is over. It spins for the last moments: a sleep ends late by more than a
-// hop takes.
+// A thread that ends acts when their time is over. It spins at the end, because a sleep ends late by more than the time
+// of a hop.
 class Timer {
  public:
   Timer() : thread_([this] { run(); }) {}
@@ -86,7 +86,7 @@ class Timer {
   std::thread thread_;
 };
 
-// Stage i runs on stream i; its backward acts first where both may.
+// Stage i runs on stream i; its backward has priority over its forward.
 Plan pipeline(int stages, int pieces) {
   PlanBuilder s(1, "pipeline");
   std::vector<ActorId> forward, backward;

@@ -1,13 +1,13 @@
-// How good are the layouts that shard chooses, how well are they proven, and at what price? Plans the cases saved in
-// bench/plans.
+// How good are the layouts that shard chooses, how well are they proven, and how long does it take? Plans the saved
+// cases of bench/plans.
 //
-//   bench_plans [--json FILE] [CASE…]     plan them all, or those named
-//   bench_plans --write FOLDER            trace the cases' graphs anew (only with a reason, said in the commit)
+//   bench_plans [--json FILE] [CASE…]     plan all cases, or the named ones
+//   bench_plans --write FOLDER            trace the graphs of the cases again (only with a reason, given in the commit)
 //
-// A row: predicted milliseconds of a step, their ratio to the best known (bench/plans/known.txt), the certificate,
-// seconds of canonicalise and shard, the most bytes that these held at once, the nodes of the program as traced, and
-// its space: the choices of all nodes, and the cells of all values' full tables, each the product of its nodes'
-// choices. Exit 1 if a case misses a target (see `saved`) or its space has become smaller.
+// A row: predicted milliseconds of a step, their ratio to the best known cost (bench/plans/known.txt), the gap, seconds
+// of canonicalise and shard, their peak memory, the nodes of the traced program, and the search space: the layout
+// choices of all nodes, and the cells of all values' full tables, each the product of its nodes' choices. Exit code 1
+// if a case misses a target (see `saved_cases`) or its search space is smaller.
 #include <malloc.h>
 
 #include <atomic>
@@ -29,6 +29,7 @@
 #include "karez/api/trace/evaluator.h"
 #include "karez/base/test_source.h"
 #include "karez/ops/all_ops.h"
+#include "karez/passes/compile.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/sharding/shard_tables.h"
 #include "karez/passes/sharding/test_known_optima.h"
@@ -41,7 +42,7 @@ void count(std::int64_t bytes) {
 }
 }  // namespace
 
-// Every byte that the program holds is counted.
+// Counts all allocated bytes.
 void* operator new(std::size_t bytes) {
   void* at = std::malloc(bytes);
   if (at == nullptr) throw std::bad_alloc();
@@ -59,15 +60,15 @@ namespace {
 
 struct Case {
   std::string name;
-  std::string graph;   // file in bench/plans, less ".graph"
-  std::string mesh;    // "": those of the graph
+  std::string graph;   // file in bench/plans, without ".graph"
+  std::string mesh;    // "": the meshes of the graph
   double max_gap;      // percent
-  double max_seconds;  // 0: half a second and 3 s for a thousand nodes
+  double max_seconds;  // 0: half a second plus 3 s per 1,000 nodes
   std::string costs = "costs.txt";
   double max_bytes = 100e6;
 };
 const Case saved_cases[] = {
-    {"gpt1-4", "gpt1", "data=4", 0, 0},  // GPTs of width 64 on 8 x 16 tokens, with Adam: layers
+    {"gpt1-4", "gpt1", "data=4", 0, 0},  // GPTs of width 64 on 8 x 16 tokens with Adam, named by the number of layers
     {"gpt1", "gpt1", "data=2,model=2", 0, 0},
     {"gpt4", "gpt4", "data=2,model=2", 2, 0},
     {"gpt12-4", "gpt12", "data=4", 0, 0},
@@ -80,15 +81,15 @@ const Case saved_cases[] = {
     {"resnet", "resnet", "data=2,model=2", 3, 0},
     {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20, "costs.txt", 170e6},
     {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0,
-     "rates.costs"},  // two layers of width 128 on 8 x 32 tokens, by measured rates
+     "rates.costs"},  // two layers of width 128 on 8 x 32 tokens, with measured rates
     {"encoder_decoder", "encoder_decoder", "data=4,model=2", 3, 0,
-     "rates.costs"},  // these three: bench/plans_models.py
+     "rates.costs"},  // this and the next two: bench/plans_models.py
     {"gru", "gru", "data=4,model=2", 3, 0, "rates.costs"},
     {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
     {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
 };
-// Behind them stand the programs with closed forms (karez/passes/sharding/test_known_optima.h), whose best known cost
-// is that form.
+// The saved cases, then the programs with closed forms (karez/passes/sharding/test_known_optima.h), whose best known
+// cost is that form.
 std::vector<Case> all_cases() {
   std::vector<Case> out(std::begin(saved_cases), std::end(saved_cases));
   for (const passes::testing::KnownOptimum& form : passes::testing::known_optima::all())
@@ -97,7 +98,7 @@ std::vector<Case> all_cases() {
 }
 constexpr double max_over_best = 1.02;
 
-// A transformer whose layers differ in width: projections between its blocks.
+// A transformer whose layers differ in width, with projections between its blocks.
 struct MixedGpt : nn::Module {
   static constexpr std::int64_t widths[] = {64, 128, 96};
   Parameter tokens = make_parameter("tokens", {65, 64}, uniform_init(0.1));
@@ -121,7 +122,7 @@ struct MixedGpt : nn::Module {
   }
 };
 
-// Convolutions around which their input passes by.
+// Convolutions with residual connections.
 struct Residual : nn::Module {
   std::vector<std::unique_ptr<nn::Conv2d>> convolutions;
   nn::Linear head{*this, "head", 32, 10};
@@ -187,7 +188,7 @@ std::string read(const std::string& file) {
   return std::string((std::istreambuf_iterator<char>(in)), {});
 }
 
-// Best known milliseconds, and the space: choices and cells.
+// Best known milliseconds, and the search space: choices and cells.
 struct KnownCase {
   double best = 0, choices = 0, cells = 0;
 };

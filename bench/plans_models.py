@@ -1,5 +1,5 @@
-"""Traces three models of other kinds than the transformers of bench_plans into FOLDER, as graph texts: an encoder with a decoder that attends to it, a GRU
-of 20 steps, and a residual net with batch norm.
+"""Traces three models other than the transformers of bench_plans into FOLDER, as graph texts: an encoder with a decoder that attends to it, a GRU of
+20 steps, and a residual net with batch norm.
 
     python bench/plans_models.py FOLDER
 """
@@ -33,7 +33,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attends to itself, to a memory if it has one, and ends in two linear layers."""
+    """A transformer layer: self-attention, attention to a memory if there is one, and two linear layers."""
 
     def __init__(self, width, heads, crossed):
         self.norm0, self.own, self.norm1 = nn.LayerNorm(width), Attention(width, heads), nn.LayerNorm(width)

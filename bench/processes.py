@@ -1,8 +1,7 @@
-"""What does a step cost on two processes of one core each, beside one process of two cores?
+"""What does a step cost on two processes of one core each, relative to one process of two cores?
 
-The CNN and the MLP of train_step at batch 64, both processes on `data=2`, which meet as torchrun's ranks would; through shared memory and over
-loopback TCP. In one process: one device with a team of two, and `data=2` on two workers. All take turns; a step is that of the slowest rank.
-Reported: no target.
+The CNN and the MLP of train_step at batch 64, two processes on `data=2`, connected as torchrun's ranks would be; through shared memory and over loopback
+TCP. In one process: one device with a team of two, and `data=2` on two workers. All alternate; the time of a step is that of the slowest rank. No target.
 """
 
 import argparse
@@ -15,7 +14,7 @@ from train_step import BUILD, Server
 
 
 class Ranks:
-    """As many processes as cores, a core and a device each."""
+    """One process per core, each with one device."""
 
     def __init__(self, model, batch, cores, link, extra=()):
         with socket.socket() as free:
@@ -102,20 +101,20 @@ def measure(model, batch, cores, rounds, steps, costs):
         against = [[a / b for a, b in zip(took, other)] for other in list(times.values())[:2]]
         rows.append(
             {
-                "who": name,
+                "name": name,
                 "ms": statistics.median(took),
                 "over": [statistics.median(r) for r in against],
                 "ranges": [[min(r), max(r)] for r in against],
             }
         )
     print(
-        f"{model}, batch {batch}: milliseconds a step; times that of one device and of one process' mesh (least to most, {rounds} rounds)"
+        f"{model}, batch {batch}: milliseconds per step; ratios to one device and to the mesh of one process (least to most, {rounds} rounds)"
     )
     for row in rows:
         cells = "  ".join(
             f"{middle:5.2f} ({least:.2f} to {most:.2f})" for middle, (least, most) in zip(row["over"], row["ranges"])
         )
-        print(f"  {row['who']:46} {row['ms']:8.3f}  {cells}")
+        print(f"  {row['name']:46} {row['ms']:8.3f}  {cells}")
     return {"model": model, "batch": batch, "rows": rows}
 
 
@@ -126,11 +125,13 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--costs", help="also with this cost table, as karez doctor writes it: gradients go in buckets")
+    parser.add_argument(
+        "--costs", help="also with this cost table of karez doctor, by which gradients are sent in buckets"
+    )
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
-        raise SystemExit("processes: there is one core alone; two are compared")
+        raise SystemExit("processes: there is only one core, but two are compared")
     results = [
         measure(model, options.batch, cores, options.rounds, options.steps, options.costs) for model in options.model
     ]

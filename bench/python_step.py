@@ -1,8 +1,8 @@
 """What does Python add to a step? The character transformer of train_step (12 x 64 characters, Adam) against the C++ step of the same run and PyTorch eager,
-50 x Linear(16) + ReLU on 16 rows (small_ops), forward and backward with every gradient handed out, against PyTorch eager, and an interactive loop, of
-expressions of three operations on 100 elements outside of compiled functions, each read, with another number in each, beside PyTorch eager.
+50 x Linear(16) + ReLU on 16 rows (small_ops), forward and backward with every gradient as an output, against PyTorch eager, and an interactive loop of
+expressions of three operations on 100 elements outside of compiled functions, each read, with a different number in each, against PyTorch eager.
 
-A B A B in one run; the ratio is the median over pairs. PyTorch comes from `./dev deps --peers`.
+Both sides alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs PyTorch.
 """
 
 import argparse
@@ -15,11 +15,11 @@ import time
 from train_step import BATCH, BUILD, STEPS, Server, ours, peer
 
 TARGETS = {("gpt", "C++"): 1.02, ("gpt", "torch"): 1.0, ("small", "torch"): 0.15, ("loop", "torch"): None}
-EXPRESSIONS = 1000  # expressions of a step of the loop
+EXPRESSIONS = 1000  # expressions per step of the loop
 
 
 def serve_steps(run):
-    """Of "run N" lines, each with the seconds of N steps."""
+    """Answers "run N" lines with the seconds of N steps."""
     for line in sys.stdin:
         begin = time.perf_counter()
         loss = run(int(line.split()[1]))
@@ -27,7 +27,7 @@ def serve_steps(run):
 
 
 def serve_loop(framework, threads):
-    """x * number + x, relu of it, the sum, of 100 elements, outside of compiled functions."""
+    """sum(relu(x * number + x)) of 100 elements, outside of compiled functions."""
     if framework == "torch":
         import torch
 
@@ -139,7 +139,7 @@ def python(model, threads, team, framework="karez"):
 
 
 def compare(what, a, b, steps, pairs):
-    """Prints the median ratio of pairs; whether it is within the target."""
+    """Prints the median ratio of pairs; returns whether it is within the target."""
     for server in (a, b):
         server.run(max(3, steps // 6))
     mine, theirs = [], []

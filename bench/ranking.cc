@@ -1,16 +1,14 @@
-// Do plans take the longer the longer they are predicted to take? Twenty ways to lay each of three models on meshes,
-// good and bad ones.
+// Does the predicted time rank plans correctly? Twenty layouts of each of three models on meshes, good and bad ones.
 //
 //   bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]
 //
-// A row: a mesh, a way (who splits what, or "free": the planner's choice), milliseconds of a step as the planner
-// predicts it, as a run of the plan in virtual time does, and as measured (the quickest step of several rounds, in turn
-// among all ways, since what else the machine does only slows it). At the end Spearman's rank correlation of predicted
-// and measured times, for each model and for all rows, and beside it that of even and odd rounds with each other: no
-// prediction can be expected to do better. Target: 0.8 each; exit 1 below it. A virtual machine's cores may share a
-// cache in one minute and lie far apart in the next, and links and teams take several times as long then; so what a
-// cache line takes from one to the other and back is looked at before each round, and said. Rounds beside which others
-// computed do not count, unless they never stop.
+// A row: a mesh, a configuration (the axes that split batch and weights, or "free": the planner's choice), milliseconds
+// of a step as predicted by the planner, as simulated in virtual time, and as measured (the fastest step of several
+// rounds that alternate between configurations, because other work on the machine only slows it). At the end Spearman's
+// rank correlation of predicted and measured times per model and for all rows, and that of even with odd rounds, which
+// no prediction can exceed. Target: 0.8 each; exit code 1 below it. In a virtual machine two cores may share a cache in
+// one minute and not in the next, when links and teams take several times as long; so the round trip of a cache line is
+// measured before each round and printed. Rounds with load from other processes do not count, unless it never stops.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -37,19 +35,18 @@ struct Options {
   std::string json, costs, only;
 };
 
-// --- ways
-// ------------------------------------------------------------------------------------------------------------------------------
+// --- configurations
 
-// How weights lie: left to the planner, whole, split by rows or columns of their matrices along an axis, or both in
-// turn, as a product's result then is what the next one wants.
+// The layout of weights: chosen by the planner, whole, split by rows or columns of their matrices along an axis, or
+// alternating, so that the result of a product has the layout that the next one requires.
 enum class WeightLayout { free, replicated, columns, rows, alternating };
 
 struct LayoutConfig {
   const char* name;
   const char* mesh;
-  const char* batch;  // axes that split the batch; "": whole on all; null: open
+  const char* batch;  // axes that split the batch; "": none; null: the planner decides
   WeightLayout weights;
-  const char* axis;  // of what splits weights
+  const char* axis;  // axes that split the weights
 };
 constexpr LayoutConfig layout_configs[] = {
     {"free", "", nullptr, WeightLayout::free, ""},
@@ -74,12 +71,12 @@ constexpr LayoutConfig layout_configs[] = {
     {"batch on data, weights whole", "data=2,model=2", "data", WeightLayout::replicated, ""},
 };
 
-// A model's matrices: by glob, in the order of use; `second`: what comes behind a product whose result is split.
+// The matrices of a model by glob, in the order of use; `second`: it follows a product whose result is split.
 struct Matrix {
   const char* pattern;
   int rank;
   bool second = false;
-  bool narrow = false;  // has too few columns of the matrix to split them
+  bool narrow = false;  // the matrix has too few columns to split them
 };
 std::vector<Matrix> matrices_of(const Mlp&) {
   return {{"fc1.weight", 2}, {"fc2.weight", 2, true}, {"fc3.weight", 2}, {"fc4.weight", 2, true}};
@@ -104,8 +101,7 @@ std::vector<LayoutRule> rules_of(const LayoutConfig& config, const std::vector<M
   return out;
 }
 
-// --- one way
-// -----------------------------------------------------------------------------------------------------------------------------
+// --- one configuration
 
 struct Data {
   HostArray x, y;
@@ -160,9 +156,8 @@ template <class Model> struct ConfigRun {
 };
 
 // --- ranks
-// -------------------------------------------------------------------------------------------------------------------------------
 
-// Each one's place among all; equal ones share the middle of theirs.
+// The rank of each value; equal values have their average rank.
 std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<double> out;
   for (double value : values) {
@@ -195,16 +190,17 @@ struct RankingSamples {
     predicted.push_back(run.predicted), simulated.push_back(run.simulated), measured.push_back(run.best());
     even.push_back(run.best_of(0)), odd.push_back(run.best_of(1));
   }
-  // Prints, and returns what counts.
+  // Prints the correlations, and returns the one that counts.
   double report(const char* name) const {
     const double found = spearman(predicted, measured);
-    std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f; measured twice %.3f (target %.1f)%s\n", name,
-                found, spearman(simulated, measured), spearman(even, odd), target, found < target ? "  MISSES" : "");
+    std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f; even with odd rounds %.3f (target %.1f)%s\n",
+                name, found, spearman(simulated, measured), spearman(even, odd), target,
+                found < target ? "  MISSES" : "");
     return found;
   }
 };
 
-// "13 rounds 49 ns, 1 round 370 ns": trips that are much alike count together.
+// "13 rounds 49 ns, 1 round 370 ns": similar round trips are grouped.
 std::string print_round_trips(std::vector<double> trips) {
   std::sort(trips.begin(), trips.end());
   std::string out;
@@ -244,10 +240,9 @@ void rank(const char* name, const Options& options, const Data& data, RankingSam
                 ", \"simulated\": ", number(run->simulated), ", \"measured\": [",
                 base::join(run->measured, ", ", number), "], \"trips\": [", base::join(trips, ", ", number), "]}");
   }
-  std::printf(
-      "%-12s a cache line from core to core and back: %s; others computed in %d rounds more, which do not count%s\n",
-      name, print_round_trips(trips).c_str(), disturbed,
-      disturbed == max_disturbed ? ", and may have in those that do" : "");
+  std::printf("%-12s round trip of a cache line: %s; %d more rounds with load from other processes do not count%s\n",
+              name, print_round_trips(trips).c_str(), disturbed,
+              disturbed == max_disturbed ? "; the others may have it too" : "");
   good = rows.report(name) >= target && good;
   std::fflush(stdout);
 }
@@ -273,7 +268,7 @@ int run(const Options& options) {
   RankingSamples all;
   std::string json;
   bool good = true;
-  std::printf("%-12s %-15s %-42s %10s %10s %10s  layouts\n", "model", "mesh", "way; step, ms:", "predicted",
+  std::printf("%-12s %-15s %-42s %10s %10s %10s  layouts\n", "model", "mesh", "configuration; step, ms:", "predicted",
               "simulated", "measured");
   rank<Mlp>("mlp", options, numbers({64, 784}, DType::f32, 64, 10), all, json, good);
   rank<Cnn>("cnn", options, numbers({16, 1, 28, 28}, DType::f32, 16, 10), all, json, good);
@@ -292,7 +287,7 @@ Options options_of(int count, char** words) {
                         : word == "--only"  ? &out.only
                                             : nullptr;
     require(into != nullptr && i + 1 < count,
-            "bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]; not '", word, "'");
+            "usage: bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer], got '", word, "'");
     *into = words[++i];
   }
   return out;

@@ -1,4 +1,4 @@
-// What benchmarks without further options share: --json FILE, and the middle of several times.
+// Shared by benchmarks: the option --json FILE, and the median of several times.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace karez::bench {
 
-// FILE of `--json FILE`; "" without it. Anything else says what there is and ends the program with 64.
+// FILE of `--json FILE`; "" without it. Other arguments print the usage and end the program with exit code 64.
 inline std::string json_option(int count, char** words) {
   std::string file;
   for (int i = 1; i < count; ++i) {

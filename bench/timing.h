@@ -1,4 +1,4 @@
-// How long a run takes, and numbers to run it with.
+// The time of a run, and input numbers.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,14 @@
 
 namespace karez::bench {
 
-// Seconds of one run, of so many on end.
+// Seconds per run, over `times` runs in sequence.
 inline double seconds_of(const std::function<void()>& run, int times) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < times; ++i) run();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
 }
 
-// Not all alike, and the same in every run.
+// Different numbers, equal in every run of the program.
 inline HostArray numbers(Shape shape) {
   HostArray out(TensorType{DType::f32, std::move(shape)});
   auto data = out.data<float>();

@@ -1,5 +1,5 @@
-// One training step on one device, on a mesh, or as one rank of several: serves "run N" lines on standard input with
-// the seconds of N steps (see train_step.py).
+// A training step on one device, on a mesh, or as one rank of several: answers "run N" lines on standard input with the
+// seconds of N steps (see train_step.py).
 #include <chrono>
 #include <cstdio>
 #include <random>
@@ -11,7 +11,7 @@ using namespace karez;
 
 namespace {
 
-// Several batches of random numbers: no step sees zeros, and no batch stays in a cache by itself.
+// Several batches of random numbers, so that no batch is zero or stays in a cache.
 constexpr std::size_t batches = 8;
 struct Data {
   std::vector<HostArray> x, y;
@@ -69,7 +69,7 @@ template <class Model> void train(const Options& options, const Data& data) {
         data);
 }
 
-// Forward and backward alone: the loss, and every gradient as an output of its own.
+// Only forward and backward: the loss, and every gradient as a separate output.
 void differentiate(const Options& options, const Data& data) {
   World world = world_of(options);
   bench::SmallLayers net;
@@ -89,13 +89,13 @@ void differentiate(const Options& options, const Data& data) {
 int main(int count, char** words) {
   try {
     Options options({{"model", "cnn", "cnn, mlp, gpt, or small: 50 layers of 16, no update"},
-                     {"batch", "64", "images, or sequences of 64 tokens, a step"},
-                     {"mesh", "", "data=2,model=2; none: one device"},
-                     {"devices", "0", "of this process, where several share the mesh; 0: all of it"},
-                     {"threads", "0", "worker threads; 0: as many as are worth it"},
-                     {"team", "0", "threads of one kernel; 0: the cores a worker has for itself"},
-                     {"costs", "", "a cost table for the planner, as karez doctor writes it"},
-                     {"plan", "", "anything: print the plan at the end"}});
+                     {"batch", "64", "images, or sequences of 64 tokens, per step"},
+                     {"mesh", "", "for example data=2,model=2; empty: one device"},
+                     {"devices", "0", "devices of this process if several share the mesh; 0: all devices"},
+                     {"threads", "0", "worker threads; 0: automatic"},
+                     {"team", "0", "threads of one kernel; 0: the cores of a worker"},
+                     {"costs", "", "file of a cost table for the planner, written by karez doctor"},
+                     {"plan", "", "if not empty, print the plan at the end"}});
     if (!options.read(count, words)) return std::printf("%s", options.help().c_str()), 0;
     const std::string model = options.one_of("model", {"cnn", "mlp", "gpt", "small"});
     const std::int64_t batch = options.integer("batch");

@@ -1,8 +1,8 @@
-"""How long is one training step on one device, against the fastest peer at its best thread count?
+"""How long is a training step on one device, relative to the fastest peer at its best thread count?
 
-MLP and CNN on 64 images, and a transformer of 4 layers of width 128 on 12 x 64 characters (against PyTorch eager, with its own or with the fused
-attention, whichever is faster), all with Adam. A B A B: ours and the fastest peer alternate in one run; the ratio is the median over pairs. Peers
-come from `./dev deps --peers`.
+MLP and CNN on 64 images, and a transformer of 4 layers of width 128 on 12 x 64 characters (against PyTorch eager with plain or with fused attention,
+whichever is faster), all with Adam. Karez and the fastest peer alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs
+the peers.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Server:
         )
 
     def run(self, steps):
-        """Milliseconds a step."""
+        """Milliseconds per step."""
         self.begin(steps)
         return self.end(steps)
 
@@ -51,7 +51,7 @@ class Server:
         return self.end_with(steps)[0]
 
     def end_with(self, steps):
-        """And what else the process says of them."""
+        """Milliseconds per step, and the other numbers of the answer."""
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended: {self.process.stderr.read()[-2000:]}")
@@ -77,7 +77,7 @@ def peer(name, model, batch, threads):
 
 
 def measure(model, batch=None, pairs=9, steps=None):
-    """Times every peer once to find the fastest, then ours against it."""
+    """Times every peer once to find the fastest, then compares Karez with it."""
     batch, steps = batch or BATCH[model], steps or STEPS[model]
     warm = max(steps // 6, 3)
     rows, best = [], None
@@ -97,7 +97,7 @@ def measure(model, batch=None, pairs=9, steps=None):
             if best is None or took < best[0]:
                 best = (took, name, threads)
     if best is None:
-        raise SystemExit("train_step: no peer runs; install them with ./dev deps --peers")
+        raise SystemExit("train_step: no peer is installed; run ./dev deps --peers")
     variants = [("team 1", ["--threads", "1", "--team", "1"]), ("default", [])]
     chosen = None
     for label, extra in variants:
@@ -117,7 +117,7 @@ def measure(model, batch=None, pairs=9, steps=None):
         ratios.append(mine[-1] / theirs[-1])
     a.close(), b.close()
     ratio = statistics.median(ratios)
-    print(f"\n{model}, batch {batch}: milliseconds a step" + (" (forward and backward)" if model == "small" else ""))
+    print(f"\n{model}, batch {batch}: milliseconds per step" + (" (forward and backward)" if model == "small" else ""))
     for row in rows:
         print(f"  {row['server']:32} " + ("failed" if row["ms"] is None else f"{row['ms']:.3f}"))
     print(
@@ -139,7 +139,7 @@ def measure(model, batch=None, pairs=9, steps=None):
 
 
 def run_benchmark(name, models):
-    """The command line of a question about these models: prints the tables and the worst ratio, and tells by the exit code."""
+    """The command line of a benchmark of these models: prints the tables and the worst ratio; the exit code is 1 if it misses the target."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--json")
     parser.add_argument("--model", choices=models)

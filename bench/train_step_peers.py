@@ -1,4 +1,4 @@
-"""The peers of train_step: serves "run N" lines with the seconds of N steps, for one framework at one thread count."""
+"""The peers of train_step: answers "run N" lines with the seconds of N steps, for one framework at one thread count."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ if threads == 1:
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
 
-import numpy as np  # noqa: E402  (after the environment is set)
+import numpy as np  # noqa: E402
 
 random = np.random.default_rng(1)
 if model == "gpt":
@@ -27,7 +27,7 @@ else:
 
 
 def torch_gpt(flash, layers=4, width=128, heads=4, length=64, vocabulary=65):
-    """bench/models.h's Gpt; query, key and value as one product, as PyTorch programs have it; flash: its fused attention."""
+    """The Gpt of bench/models.h; query, key and value are one product, as in PyTorch programs; flash: fused attention."""
     import math
 
     import torch

@@ -1,14 +1,15 @@
-// Does what one rank does grow with the world? The small CNN at batch 64 a rank, rank 0 of 4 and of 1,024, no peers
-// running.
+// Does the work of one rank grow with the world? Rank 0 of 4 and of 1,024 ranks, with the small CNN and a batch of 64
+// per rank; the other ranks do not run.
 //
-//   bench_world_size [--json FILE]     in turn, seven times each, in a process of its own; target of time and of peak
-//   memory: 1.5 bench_world_size --agree           what a launch costs rank 0 in agreeing alone, as part of the above
-//   too; target: 5 ms at 1,024 ranks
+//   bench_world_size [--json FILE]     both alternate, seven times each, in separate processes; target of the ratios of
+//                                      time and peak memory: 1.5
+//   bench_world_size --agree           only the time of the agreement on a launch on rank 0; target: 5 ms at 1,024
+//   ranks
 //
-// The first rank's part of a step with Adam: all passes, verify, and what Session::load does without a thread, with
-// links that lead nowhere. Then rank 0's own code (agreement.h, its thread and its links' ends) from the first note
-// that a launch begins to the last that it has ended, with the other ranks as memory of this process: their notes come
-// one by one, and what goes to them is copied nowhere. Sockets are not in it.
+// Measures a step with Adam on rank 0: all passes, verify, and loading without threads, with links to no peer. Then
+// rank 0's agreement (agreement.h, its thread and its link ends) from the first message that a launch begins to the
+// last that it has ended. The other ranks are simulated in this process: their messages arrive one by one, and messages
+// to them are discarded. Sockets are not included.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,8 +26,9 @@
 #include "karez/api/trace/evaluator.h"
 #include "karez/kernels/kernel.h"
 #include "karez/ops/all_ops.h"
-#include "karez/passes/pipeline.h"
+#include "karez/passes/compile.h"
 #include "karez/runtime/loaded_plan.h"
+#include "karez/runtime/plan_loader.h"
 #include "karez/runtime/test_fake_ranks.h"
 
 namespace karez::bench {
@@ -36,7 +38,7 @@ constexpr int small = 4, large = 1024, pairs = 7;
 constexpr std::int64_t batch_of_rank = 64;
 constexpr double target = 1.5;
 
-// To a rank that is not there.
+// A link to a rank that does not exist.
 class NullLink : public comm::Link {
  public:
   void post_receive(std::byte*, std::int64_t) override {}
@@ -47,7 +49,7 @@ class NullLink : public comm::Link {
   int depth() const override { return 8; }
 };
 
-// The step as it is written, on one device.
+// The graph of the step, traced for one device.
 std::string traced(int ranks) {
   World world;
   Cnn net;
@@ -104,7 +106,7 @@ constexpr double agree_target = 5e-3;
 
 struct AgreementCost {
   double median = 0, worst = 0;  // seconds of a launch
-  double bytes = 0;              // in both directions, for each other rank
+  double bytes = 0;              // in both directions, per other rank
 };
 
 AgreementCost measure_agreement(int ranks) {
@@ -125,13 +127,14 @@ AgreementCost measure_agreement(int ranks) {
           each * static_cast<double>(after.bytes - before.bytes)};
 }
 
-// The largest world's.
+// Prints all sizes, and returns the time of the largest world.
 double report_agreement() {
   double last = 0;
   for (int ranks : world_sizes) {
     const AgreementCost one = measure_agreement(ranks);
     std::printf(
-        "rank 0 of %4d agrees on a launch in %7.3f ms (worst of 101: %.3f), %.2f us a rank; to and from each rank %.0f "
+        "rank 0 of %4d agrees on a launch in %7.3f ms (worst of 101: %.3f), %.2f us per rank; to and from each rank "
+        "%.0f "
         "bytes\n",
         ranks, 1e3 * one.median, 1e3 * one.worst, 1e6 * one.median / (ranks - 1), one.bytes);
     last = one.median;
@@ -145,7 +148,7 @@ std::string read(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// In a process of its own, which is this program with the file and the ranks.
+// Runs this program in a separate process with the file and the number of ranks.
 LoadCost measure_in_process(const char* program, const std::string& file, int ranks) {
   const std::string command = cat("'", program, "' --of ", ranks, " '", file, "'");
   std::FILE* out = popen(command.c_str(), "r");
@@ -162,7 +165,7 @@ int run(const char* program, const std::string& json) {
   const int ranks[2] = {small, large};
   for (int side = 0; side < 2; ++side) {
     std::ofstream(folder + (side == 0 ? "a" : "b")) << traced(ranks[side]);
-    measure_in_process(program, folder + (side == 0 ? "a" : "b"), ranks[side]);  // warms the files up
+    measure_in_process(program, folder + (side == 0 ? "a" : "b"), ranks[side]);  // warms the file cache
   }
   for (int pair = 0; pair < pairs; ++pair) {
     for (int side = 0; side < 2; ++side) {

@@ -1,4 +1,4 @@
-# What find_package(karez) reads: makes target karez::karez, with all that it links as found on this machine.
+# Read by find_package(karez): defines the target karez::karez with the libraries that it links on this machine.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(OpenMP COMPONENTS CXX)
@@ -6,7 +6,7 @@ find_dependency(ZLIB)
 include(${CMAKE_CURRENT_LIST_DIR}/third_parties.cmake)
 if(karez_missing)
   set(karez_FOUND FALSE)
-  set(karez_NOT_FOUND_MESSAGE "karez links libraries that are not here: ${karez_missing} (Debian: libdnnl-dev, libhwy-dev, libsodium-dev)")
+  set(karez_NOT_FOUND_MESSAGE "karez needs libraries that are not installed: ${karez_missing} (Debian: libdnnl-dev, libhwy-dev, libsodium-dev)")
   return()
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/karezTargets.cmake)

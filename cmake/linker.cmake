@@ -1,4 +1,4 @@
-# The linker: gold, where it is installed (binutils), links in half of the time that ld takes.
+# Uses the linker gold if it is installed (binutils); it needs half of the time of ld.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT SKBUILD)
   include(CheckLinkerFlag)
   check_linker_flag(CXX -fuse-ld=gold KAREZ_GOLD)

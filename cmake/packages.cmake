@@ -1,7 +1,7 @@
-# install_line(OUT packages...): the command that installs Debian's packages, or those of the system at hand that correspond to them.
+# install_line(OUT packages...): the command that installs these Debian packages, or the corresponding packages of the current system.
 set(KAREZ_PACKAGES ${CMAKE_CURRENT_LIST_DIR}/packages.txt)
 function(install_line out)
-  cmake_policy(SET CMP0057 NEW)  # IN_LIST, in a script too
+  cmake_policy(SET CMP0057 NEW)  # IN_LIST, also in a script
   set(system /etc/os-release)
   if(DEFINED ENV{KAREZ_OS_RELEASE})  # for tests
     set(system $ENV{KAREZ_OS_RELEASE})
@@ -10,7 +10,7 @@ function(install_line out)
   if(EXISTS ${system})
     file(STRINGS ${system} names REGEX "^ID(_LIKE)?=")
   endif()
-  set(column 0)  # of packages.txt
+  set(column 0)  # column of packages.txt
   if(names MATCHES "[\"= ](fedora|rhel|centos)[\" ;]*")
     set(column 1)
   elseif(names MATCHES "[\"= ]arch[\" ;]*")

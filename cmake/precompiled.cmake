@@ -1,5 +1,5 @@
-# Precompiled headers: of the standard library for the components, of GTest for the tests. No header of ours is in one, so that an edit
-# compiles only what includes the edited file, and a compiler cache hits in every folder.
+# Precompiled headers: the standard library for the components, GTest for the tests. They contain no header of Karez, so that an edit
+# compiles only the units that include the edited file, and a compiler cache hits in every folder.
 set(standard_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional> <map> <memory> <mutex> <numeric> <optional>
   <ostream> <set> <span> <string> <string_view> <tuple> <unordered_map> <utility> <variant> <vector>)
 file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
@@ -10,8 +10,8 @@ if(SKBUILD)
   return()
 endif()
 
-# Tests are compiled as is quickest in build and run together: at -O0, and those that compute much themselves (brute force, oracles) at -O1. What
-# several tests share (test_*.cc) is at -O1. They have no line tables (-g0), but where a sanitizer names lines.
+# Tests are compiled for the least total time of build and run: at -O0, but those that compute much (brute force, oracles) and shared helpers
+# (test_*.cc) at -O1. They have no line tables (-g0), except for a sanitizer, which reports lines.
 set(computing_tests
   karez/comm/collective_test.cc karez/comm/conformance_test.cc karez/comm/peers_test.cc karez/comm/processes_test.cc
   karez/kernels/cpu/fast_half_precision_test.cc karez/kernels/cpu/fast_row_test.cc karez/kernels/cpu/fast_kernels_test.cc
@@ -31,9 +31,9 @@ foreach(group gtest_O0 gmock_O0 gmock_O1)
   target_precompile_headers(${group} PRIVATE <${CMAKE_MATCH_1}/${CMAKE_MATCH_1}.h>)
 endforeach()
 
-# group_tests(SOURCES...): test_groups, of gmock_O1, gmock_O0 and gtest_O0 those that have sources, and in each variable its sources. GMock's matchers
-# cost each unit a tenth of a second, so that units that do not include them are compiled without. What computes stands first: of an inline function
-# that several groups have the linker takes the first.
+# group_tests(SOURCES...): sets test_groups to those of gmock_O1, gmock_O0 and gtest_O0 that have sources, and each variable to its sources. GMock's
+# matchers take a tenth of a second per unit, so units that do not include them are compiled without them. The group at -O1 comes first, because
+# the linker takes the first definition of an inline function.
 macro(group_tests)
   set(test_groups gmock_O1 gmock_O0 gtest_O0)
   foreach(group ${test_groups})
@@ -57,7 +57,7 @@ macro(group_tests)
   endforeach()
 endmacro()
 
-# compile_as_tests(TARGET GROUP): flags and precompiled header of tests of this group.
+# compile_as_tests(TARGET GROUP): sets the flags and the precompiled header of this group of tests.
 function(compile_as_tests target group)
   string(REGEX REPLACE ".*_O" "" level ${group})
   target_compile_options(${target} PRIVATE -O${level} ${test_lines})

@@ -1,6 +1,6 @@
-# The package karez in build/python, where Python's headers and nanobind are found (.venv first); -DKAREZ_PYTHON=OFF: not at all. With
-# AddressSanitizer too, under which Python starts with LD_PRELOAD (./dev test --asan).
-set(KAREZ_PYTHON AUTO CACHE STRING "build the Python package: ON, OFF or AUTO (where Python and nanobind are found)")
+# Builds the package karez in build/python if Python's headers and nanobind are found (.venv first), also with AddressSanitizer, for which Python
+# starts with LD_PRELOAD (./dev test --asan); -DKAREZ_PYTHON=OFF disables it.
+set(KAREZ_PYTHON AUTO CACHE STRING "build the Python package: ON, OFF or AUTO (if Python and nanobind are found)")
 if(NOT KAREZ_PYTHON OR KAREZ_SANITIZE STREQUAL thread OR KAREZ_FUZZ)
   return()
 endif()
@@ -26,14 +26,14 @@ link_components(karez_python PRIVATE api)
 target_compile_definitions(karez_python PRIVATE KAREZ_VERSION="${PROJECT_VERSION}")
 target_link_options(karez_python PRIVATE -Wl,--build-id)
 if(NOT KAREZ_SANITIZE)
-  target_compile_options(karez_python PRIVATE -O2)  # nanobind would have -Os
+  target_compile_options(karez_python PRIVATE -O2)  # nanobind's default is -Os
   target_precompile_headers(karez_python PRIVATE ${standard_headers} <nanobind/nanobind.h> <nanobind/ndarray.h> <nanobind/operators.h>
     <nanobind/stl/map.h> <nanobind/stl/optional.h> <nanobind/stl/pair.h> <nanobind/stl/shared_ptr.h> <nanobind/stl/string.h>
     <nanobind/stl/string_view.h> <nanobind/stl/vector.h>)
-endif()  # under AddressSanitizer GCC 12 takes 9 GB to read this precompiled header, and fails
+endif()  # with AddressSanitizer GCC 12 needs 9 GB to read this precompiled header, and fails
 set_target_properties(karez_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/karez)
 
-# The package's own files stand beside the module as links, so that an edit needs no build.
+# The package's files are links next to the module, so that an edit needs no build.
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python ${CMAKE_SOURCE_DIR}/python/karez/*.py
      ${CMAKE_SOURCE_DIR}/python/karez/py.typed)
 foreach(source ${sources})

@@ -1,5 +1,5 @@
-# The compiler and third parties: what is not here is listed at once, with the line that installs it. pip builds the package alone, without tests, command and benchmarks.
-# oneDNN runs its teams on GNU OpenMP, so ours must be the same runtime (-fopenmp of g++).
+# Finds the compiler and third-party libraries; all missing ones are listed together with the command that installs them. pip builds only the package, without tests, command
+# and benchmarks. oneDNN runs its teams on GNU OpenMP, so Karez must use the same runtime (-fopenmp of g++).
 include(cmake/packages.cmake)
 include(cmake/compiler.cmake)
 set(debian)
@@ -9,7 +9,7 @@ find_package(ZLIB QUIET)
 include(cmake/third_parties.cmake)
 find_path(EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3)
 find_path(XXHASH_INCLUDE xxhash.h)
-find_path(JSON_INCLUDE nlohmann/json.hpp)  # of headers of files, and of the command karez
+find_path(JSON_INCLUDE nlohmann/json.hpp)  # for headers of files, and for the command karez
 foreach(library ${karez_missing})
   list(APPEND debian lib${library}-dev)
 endforeach()
@@ -28,7 +28,7 @@ if(SKBUILD)
   endif()
 else()
   find_package(GTest QUIET)
-  find_path(CLI_INCLUDE CLI/CLI.hpp)  # of the command karez
+  find_path(CLI_INCLUDE CLI/CLI.hpp)  # for the command karez
   if(NOT GTest_FOUND)
     list(APPEND debian libgtest-dev libgmock-dev)
   endif()
@@ -38,5 +38,5 @@ else()
 endif()
 if(debian)
   install_line(line ${debian})
-  message(FATAL_ERROR "libraries that are not here: ${line}")
+  message(FATAL_ERROR "libraries are missing: ${line}")
 endif()

@@ -1,5 +1,5 @@
-# Libraries that are found by name, for the build here and for the installed package alike: oneDNN's own CMake package asks for OpenCL's
-# development files. Makes targets karez::dnnl, karez::hwy and karez::sodium; what is not there stands in karez_missing.
+# Finds libraries by name, for the build and for the installed package, because oneDNN's CMake package requires OpenCL's development files.
+# Defines the targets karez::dnnl, karez::hwy and karez::sodium; karez_missing lists those that are not found.
 set(karez_missing)
 foreach(library dnnl hwy sodium)
   if(TARGET karez::${library})

@@ -1,4 +1,4 @@
-"""Trains a small transformer on the characters of a text, on any mesh, and writes some text of its own."""
+"""Trains a small transformer on the characters of a text, on any mesh, and generates some text."""
 
 import argparse
 import sys
@@ -39,7 +39,7 @@ class CharGpt(nn.Module):
         return self.head(self.norm(x))
 
 
-# Every weight of a block by columns, then by rows: each device of the axis `model` has its heads and its part of the wide layer.
+# The weights of a block are split by columns, then by rows: each device of the axis `model` has its heads and its part of the wide layer.
 COLUMN_THEN_ROW = {
     "blocks.*.attention.query": P("model"),
     "blocks.*.attention.key": P("model"),
@@ -53,7 +53,7 @@ COLUMN_THEN_ROW = {
 def options() -> argparse.Namespace:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--data", required=True, help="a text file")
-    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; none: one device")
+    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; default: one device")
     words.add_argument("--steps", type=int, default=2000)
     words.add_argument("--batch", type=int, default=12)
     words.add_argument("--layers", type=int, default=4)
@@ -62,13 +62,13 @@ def options() -> argparse.Namespace:
     words.add_argument("--context", type=int, default=64)
     words.add_argument("--lr", type=float, default=2e-3)
     words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--sample", type=int, default=300, help="characters to write at the end")
-    words.add_argument("--at-most", type=float, default=float("inf"), help="a validation loss above this is a failure")
+    words.add_argument("--sample", type=int, default=300, help="characters to generate at the end")
+    words.add_argument("--at-most", type=float, default=float("inf"), help="fail if the validation loss is above this")
     return words.parse_args()
 
 
 def windows(text: Ints, starts: Ints, context: int) -> tuple[Ints, Ints]:
-    """Inputs [n, context] and what follows each of their characters, [n * context]."""
+    """Inputs [n, context], and the next character of each of their characters, [n * context]."""
     at = np.asarray(starts)[:, None] + np.arange(context)
     return text[at], text[at + 1].reshape(-1)
 
@@ -109,13 +109,13 @@ def main() -> bool:
         loss = step(*windows(train, random.integers(0, len(train) - o.context, o.batch), o.context))
         if (i + 1) % max(1, o.steps // 10) == 0:
             print(
-                f"step {i + 1}/{o.steps}  loss {float(loss):.4f}  {(time.time() - begin) / (i + 1) * 1e3:.1f} ms a step",
+                f"step {i + 1}/{o.steps}  loss {float(loss):.4f}  {(time.time() - begin) / (i + 1) * 1e3:.1f} ms per step",
                 flush=True,
             )
 
     total, counted, last = 0.0, 0, len(validation) - o.context - 1
     for first in range(0, len(validation) - 1, 64 * o.context):
-        # the last windows overlap: each character counts once
+        # the last windows overlap; each character counts once
         starts = np.minimum(first + o.context * np.arange(64), last)
         places = (starts[:, None] + np.arange(o.context)).reshape(-1)
         _, once = np.unique(places, return_index=True)

@@ -1,5 +1,4 @@
-// Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices. The models are written as if for one
-// device.
+// Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices. The models do not depend on the devices.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -31,16 +30,16 @@ struct Mlp : nn::Module {
 const std::vector<Option> known = {
     {"data", "/usr/share/datasets/fashion-mnist", "directory of the IDX files"},
     {"model", "cnn", "cnn or mlp"},
-    {"mesh", "", "axes and sizes, data=2,model=2; none: one device"},
-    {"devices", "", "logical devices of the world; as many as the mesh has unless said"},
-    {"epochs", "", "3 for the cnn, 8 for the mlp unless said"},
-    {"batch", "64", "images a step"},
+    {"mesh", "", "axes and sizes, data=2,model=2; default: one device"},
+    {"devices", "", "logical devices of the world; default: those of the mesh"},
+    {"epochs", "", "default: 3 for the cnn, 8 for the mlp"},
+    {"batch", "64", "images per step"},
     {"optimizer", "adam", "adam or sgd (with momentum 0.9)"},
-    {"lr", "", "learning rate; 2e-3 for adam, 2e-2 for sgd unless said"},
-    {"seed", "1", "of weights and of the shuffle"},
-    {"plan", "", "file to write the Plan's text to"},
-    {"losses", "", "file to write every step's loss to"},
-    {"report", "", "file to write the plan's report to: memory, transfers, critical path"},
+    {"lr", "", "learning rate; default: 2e-3 for adam, 2e-2 for sgd"},
+    {"seed", "1", "seed of weights and of the shuffle"},
+    {"plan", "", "file for the plan's text"},
+    {"losses", "", "file for the loss of every step"},
+    {"report", "", "file for the plan's report: memory, transfers, critical cycle"},
 };
 
 constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the training images
@@ -61,10 +60,10 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
 
   const std::string& plan_file = options.text("plan");
   std::ofstream plan;
-  if (!plan_file.empty()) {  // said now, not after the training
-    require(epochs > 0, "option --plan: without an epoch there is no plan to write");
+  if (!plan_file.empty()) {  // reported before the training, not after it
+    require(epochs > 0, "option --plan needs at least one epoch");
     plan.open(plan_file);
-    require(plan.good(), "cannot open '", plan_file, "' for the plan");
+    require(plan.good(), "cannot write the plan to '", plan_file, "'");
   }
 
   Model net;

@@ -1,4 +1,4 @@
-"""Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices: the program of fashion_mnist.cc in Python, with the same losses."""
+"""Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices: fashion_mnist.cc in Python, with the same losses."""
 
 import argparse
 import sys
@@ -34,14 +34,14 @@ def options() -> argparse.Namespace:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="directory of the IDX files")
     words.add_argument("--model", default="cnn", choices=["cnn", "mlp"])
-    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; none: one device")
-    words.add_argument("--epochs", type=int, help="3 for the cnn, 8 for the mlp unless said")
-    words.add_argument("--batch", type=int, default=64, help="images a step")
+    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; default: one device")
+    words.add_argument("--epochs", type=int, help="default: 3 for the cnn, 8 for the mlp")
+    words.add_argument("--batch", type=int, default=64, help="images per step")
     words.add_argument("--optimizer", default="adam", choices=["adam", "sgd"], help="sgd: with momentum 0.9")
-    words.add_argument("--lr", type=float, help="2e-3 for adam, 2e-2 for sgd unless said")
-    words.add_argument("--seed", type=int, default=1, help="of weights and of the shuffle")
-    words.add_argument("--losses", help="file to write every step's loss to")
-    words.add_argument("--report", help="file to write the plan's report to: memory, transfers, critical path")
+    words.add_argument("--lr", type=float, help="default: 2e-3 for adam, 2e-2 for sgd")
+    words.add_argument("--seed", type=int, default=1, help="seed of weights and of the shuffle")
+    words.add_argument("--losses", help="file for the loss of every step")
+    words.add_argument("--report", help="file for the plan's report: memory, transfers, critical cycle")
     return words.parse_args()
 
 

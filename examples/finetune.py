@@ -1,4 +1,4 @@
-"""Fine-tunes a language model of another framework: its weights from a safetensors file, frozen, and a low-rank adapter beside each product."""
+"""Fine-tunes a language model of another framework: frozen weights from a safetensors file, and a low-rank adapter for each product."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ Ints = npt.NDArray[np.integer[Any]]
 
 
 class Adapted(nn.Module):
-    """y = W x + b + scale B A x, where A and B alone are trained; B begins with 0, so that nothing has changed yet (Hu et al., 2021)."""
+    """y = W x + b + scale B A x, where only A and B are trained; B is initially 0, so that the model is unchanged (Hu et al., 2021)."""
 
     def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
         self.base, self.scale = base.requires_grad_(False), scale
@@ -59,7 +59,7 @@ class Gpt(nn.Module):
 
 
 def adapt(net: Gpt, rank: int, scale: float) -> list[kz.nn.Parameter]:
-    """Puts an adapter around each product of the blocks; what is trained."""
+    """Wraps each product of the blocks in an adapter; returns the trained parameters."""
     net.requires_grad_(False)
     for block in net.blocks:
         for name in ("qkv", "out", "up", "down"):
@@ -75,10 +75,10 @@ def options() -> argparse.Namespace:
         help="a safetensors file, whose names are those of a PyTorch module with the same attributes",
     )
     words.add_argument("--data", required=True, help="a text file")
-    words.add_argument("--save", help="where the adapter goes, as NumPy's .npz")
-    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; none: one device")
+    words.add_argument("--save", help="file for the adapter, in NumPy's .npz format")
+    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; default: one device")
     words.add_argument(
-        "--characters", type=int, default=256, help="of the model, as its other sizes; bytes of the text modulo this"
+        "--characters", type=int, default=256, help="the vocabulary; the bytes of the text are taken modulo this"
     )
     words.add_argument("--layers", type=int, default=4)
     words.add_argument("--heads", type=int, default=4)
@@ -90,7 +90,7 @@ def options() -> argparse.Namespace:
     words.add_argument("--lr", type=float, default=3e-3)
     words.add_argument("--seed", type=int, default=1)
     words.add_argument(
-        "--at-most", type=float, default=float("inf"), help="a loss of the last steps above this is a failure"
+        "--at-most", type=float, default=float("inf"), help="fail if the loss of the last steps is above this"
     )
     return words.parse_args()
 
@@ -123,7 +123,7 @@ def main() -> bool:
 
     losses = [float(step(x, y)) for x, y in kz.data.feed(map(batch, range(o.steps)))]
     before, after = np.mean(losses[:5]), np.mean(losses[-20:])
-    print(f"loss {before:.4f} at first, {after:.4f} at last")
+    print(f"loss {before:.4f} at the start, {after:.4f} at the end")
     if o.save:
         state = net.state_dict()
         np.savez(o.save, **{p.path: state[p.path] for p in trained})

@@ -1,4 +1,4 @@
-"""Trains a residual net of 18 layers (He et al., 2015) on a folder of images, one folder inside for each class: FOLDER/cat/1.jpg. Takes Pillow."""
+"""Trains a residual net of 18 layers (He et al., 2015) on a folder of images with one folder per class: FOLDER/cat/1.jpg. Needs Pillow."""
 
 import argparse
 import pathlib
@@ -27,7 +27,7 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Four stages of so many blocks; each but the first halves the image and doubles the channels."""
+    """Four stages with the given numbers of blocks; each after the first halves the image and doubles the channels."""
 
     def __init__(self, classes: int, blocks: list[int], width: int) -> None:
         self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
@@ -46,7 +46,7 @@ class ResNet(nn.Module):
 
 
 def image(path: pathlib.Path, size: int) -> npt.NDArray[np.float32]:
-    """The middle square as [3, size, size], of mean 0 and deviation 1 or so."""
+    """The middle square as [3, size, size], roughly with mean 0 and deviation 1."""
     from PIL import Image
 
     with Image.open(path) as opened:
@@ -58,7 +58,7 @@ def image(path: pathlib.Path, size: int) -> npt.NDArray[np.float32]:
 
 
 class Images:
-    """Batches of a folder's images in an order of their own each epoch, half of them seen in a mirror."""
+    """Batches of a folder's images in a new random order each epoch; half of them are mirrored."""
 
     def __init__(self, folder: pathlib.Path, batch: int, size: int, seed: int) -> None:
         self.classes = sorted(one.name for one in folder.iterdir() if one.is_dir())
@@ -68,7 +68,7 @@ class Images:
         self.batch, self.size, self.seed, self.per_epoch = batch, size, seed, len(self.files) // batch
         self.epochs = 0
         if self.per_epoch == 0:
-            raise kz.UserError(f"{folder}: {len(self.files)} images make no batch of {batch}")
+            raise kz.UserError(f"{folder}: {len(self.files)} images are fewer than a batch of {batch}")
 
     def epoch(self, number: int) -> Any:
         random = np.random.default_rng([self.seed, number])
@@ -92,16 +92,16 @@ def options() -> argparse.Namespace:
     words.add_argument(
         "--data", required=True, type=pathlib.Path, help="a folder with one folder of images for each class"
     )
-    words.add_argument("--mesh", default="", help="axes and sizes, data=2; none: one device")
-    words.add_argument("--blocks", type=int, nargs=4, default=[2, 2, 2, 2], help="of each stage")
+    words.add_argument("--mesh", default="", help="axes and sizes, data=2; default: one device")
+    words.add_argument("--blocks", type=int, nargs=4, default=[2, 2, 2, 2], help="blocks of each stage")
     words.add_argument("--width", type=int, default=64, help="channels of the first stage")
-    words.add_argument("--size", type=int, default=224, help="of images, in pixels")
+    words.add_argument("--size", type=int, default=224, help="size of images in pixels")
     words.add_argument("--batch", type=int, default=32)
     words.add_argument("--epochs", type=int, default=10)
     words.add_argument("--lr", type=float, default=0.05)
     words.add_argument("--seed", type=int, default=1)
     words.add_argument(
-        "--at-most", type=float, default=float("inf"), help="a mean loss of the last epoch above this is a failure"
+        "--at-most", type=float, default=float("inf"), help="fail if the mean loss of the last epoch is above this"
     )
     return words.parse_args()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A header as Doxygen reads it: its comments become documentation, and nothing in them is a command."""
+"""Filters a header for Doxygen: comments become documentation, and their text contains no Doxygen commands."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ LEADING = re.compile(r"^(?P<code> *)// (?P<text>.*)$")
 
 
 def plain(text: str) -> str:
-    """Every character that means something to Doxygen, as itself."""
+    """Escapes every character that has a meaning in Doxygen."""
     return (
         re.sub(r"([\\@<>&#$%*_`~|-])", r"\\\1", text)
         .replace("\\*", "&#42;")
@@ -28,5 +28,5 @@ def filtered(line: str) -> str:
 
 
 text = open(sys.argv[1], encoding="utf-8").read()
-text = re.sub(r"^namespace traced {\n.*?^}  // namespace traced\n", "", text, flags=re.S | re.M)  # for templates alone
+text = re.sub(r"^namespace traced {\n.*?^}  // namespace traced\n", "", text, flags=re.S | re.M)  # only for templates
 print("/// \\file\n" + "\n".join(filtered(line) for line in text.split("\n")))

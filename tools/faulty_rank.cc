@@ -1,4 +1,4 @@
-// A small program that trains on all ranks and goes wrong as it is told: what tests of failures start as ranks.
+// A small program that trains on all ranks and fails as its options require; tests of failures start it as ranks.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -20,28 +20,28 @@ namespace {
 const std::vector<Option> known = {
     {"steps", "1000000", "launches"},
     {"fault", "none",
-     "stop-start, stop-end: stops itself before its world is made, or before it ends; host, kernel, source: takes "
-     "--seconds; throw-host, "
-     "throw-kernel, throw-source; slow-host, slow-kernel, slow-source: from then on"},
-    {"rank", "1", "whose fault it is"},
-    {"at", "5", "at which step"},
-    {"seconds", "0", "that the fault takes; of a slow one the longer time of a step"},
+     "stop-start, stop-end: the rank stops itself before its world is made, or before it ends; host, kernel, source: "
+     "a step takes --seconds longer there; slow-host, slow-kernel, slow-source: so do all later steps; throw-host, "
+     "throw-kernel, throw-source: an exception"},
+    {"rank", "1", "the rank that has the fault"},
+    {"at", "5", "the step of the fault"},
+    {"seconds", "0", "duration of the fault, or added to each slow step"},
     {"work", "0.001", "seconds of a kernel's work in each step"},
     {"between", "0", "seconds of each rank's program between launches"},
     {"peer-timeout", "2", "WorldOptions::peer_timeout"},
     {"call-timeout", "2", "WorldOptions::call_timeout"},
-    {"resets", "0", "times that the world is reset after a failure, and trained anew without the fault"},
-    {"width", "16", "of the layer: its gradients are what travels"},
+    {"resets", "0", "times that the world is reset after a failure and trained again without the fault"},
+    {"width", "16", "width of the layer, whose gradients are sent"},
 };
 
-// What goes wrong on this rank, and when.
+// The fault of this rank, and its step.
 struct Fault {
   std::string name;
   bool on_this_rank = false;
   std::int64_t at = 0;
   double seconds = 0;
 
-  // Called by that place at each step.
+  // The host, the kernel and the source each call this at every step.
   void inject(const std::string& place, std::int64_t step) const {
     if (!on_this_rank) return;
     const bool once = step == at && name == place, slow = step >= at && name == cat("slow-", place);
@@ -65,7 +65,7 @@ struct RowSource : Source {
 OpDef work_op() {
   OpDef op;
   op.name = "work";
-  op.doc = "The operand, after a while.";
+  op.doc = "Returns the operand after a delay.";
   op.inputs = 1;
   op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
   op.index = "i j -> i j";
@@ -92,7 +92,7 @@ kernels::KernelRow work_kernel(const Fault& fault, double seconds) {
   return row;
 }
 
-// Where this process is that rank, by the variable of karez run: before a world could tell.
+// Stops this process if it is the rank of the fault, by karez run's variable: the world does not exist yet.
 void stop_before(const std::string& place, const Options& options) {
   const char* rank = std::getenv("KAREZ_RANK");
   if (options.text("fault") == cat("stop-", place) && rank != nullptr && options.text("rank") == rank)

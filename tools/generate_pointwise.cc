@@ -11,8 +11,8 @@
 namespace karez::tools {
 namespace {
 
-// Statements that compute one expression on vectors. Equal parts are computed once; the compiler orders and places
-// them.
+// Statements that compute one expression on vectors. Equal subexpressions are computed once; the compiler schedules
+// the statements.
 class Body {
  public:
   explicit Body(const Expr& expr) : masks_(static_cast<std::size_t>(variable_count(expr))) {
@@ -42,7 +42,7 @@ class Body {
     return is_boolean(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
   }
 
-  // The start of a call. Functions are those of karez/kernels/cpu/pointwise_lanes.h: exp_of, select_of, ...
+  // The start of a call; functions such as exp_of and select_of are in karez/kernels/cpu/pointwise_lanes.h.
   static std::string function_of(ExprKind kind) {
     static const std::map<ExprKind, std::string> names = {
         {ExprKind::neg, "hn::Neg("},  {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},
@@ -55,7 +55,7 @@ class Body {
     return at != names.end() ? at->second : cat(name_of(kind), "_of(");
   }
 
-  // The name of the expression's value, after the statements that compute it.
+  // Writes the statements that compute the expression and returns the name of its value.
   std::string value(const Expr& e) {
     if (e->kind == ExprKind::variable) return cat("x", e->variable);
     std::string key = print(e);
@@ -68,7 +68,7 @@ class Body {
       for (int k = 0; k < operands_of(e->kind); ++k) {
         const Expr& operand = e->operands[static_cast<std::size_t>(k)];
         require(is_mask(operand) == wants_mask(e->kind, k), "operand ", k, " of ", key,
-                " is a truth where a number is wanted, or the other way round");
+                " must be a number but is a bool, or the other way round");
         operands.push_back(value(operand));
       }
       right = cat(function_of(e->kind), join(operands, ", "), ")");
@@ -84,8 +84,8 @@ class Body {
   bool result_is_mask_ = false;
 };
 
-// The file includes itself once for each instruction set that Highway compiles; what stands in the namespace is
-// repeated, the rest is not.
+// The file includes itself once for each instruction set that Highway compiles; only the code in the namespace is
+// repeated.
 constexpr const char* head =
     R"(// GENERATED SOURCE: Highway kernels for every expression of karez/ops/pointwise.cc; written by tools/generate_pointwise.cc.
 #include "karez/kernels/cpu/hwy_targets.h"

@@ -1,4 +1,4 @@
-// Arrays as .npy files, for another program to compare.
+// Writes arrays as .npy files, which another program compares.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ inline void write_npy(const std::filesystem::path& path, const HostArray& array)
     case DType::i64: type = "<i8"; break;
     case DType::b8: type = "|b1"; break;
     case DType::f16: type = "<f2"; break;
-    case DType::bf16: type = "<V2"; break;  // NumPy has none: two bytes of its own
+    case DType::bf16: type = "<V2"; break;  // NumPy has no bf16: written as two raw bytes
   }
   std::string shape;
   for (std::int64_t size : array.shape()) shape += cat(size, ", ");

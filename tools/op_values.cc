@@ -1,5 +1,5 @@
-// Writes what the kernels compute for every op case, at random operands and at special values, fused calls among them:
-// inputs, attributes and outputs, as .npy files and cases.json, for a reference to read.
+// Runs the kernels on every op case with random and special operands, including fused calls, and writes inputs,
+// attributes and outputs as .npy files and cases.json, for a comparison with a reference.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,10 +34,10 @@ std::string json(const Attrs& attrs) {
 
 struct Job {
   OpCase op;
-  int steps = 1;  // of an update: its results become its operands, and its step counts on
+  int steps = 1;  // of an update: the results of one step are the operands of the next
   std::vector<HostArray> in = {};
   bool special = false;  // operands hold special values
-  bool fused = false;    // a call that `fuse` makes: bias and ReLU inside
+  bool fused = false;    // a fused call: bias and ReLU included
 };
 
 std::vector<Job> jobs(const OpTable& ops, std::mt19937_64& random) {
@@ -58,8 +58,8 @@ std::vector<Job> jobs(const OpTable& ops, std::mt19937_64& random) {
   return out;
 }
 
-// The call that runs a job; of a fused one that of the product alone, with the bias as one more operand and what is
-// fused as attributes.
+// The call that runs a job. A fused call is that of the product with the bias as one more operand and attributes for
+// the fused ops.
 CallSpec call_of(const Job& job, const OpTable& ops) {
   OpCase alone = job.op;
   for (const char* name : {"bias", "relu"})

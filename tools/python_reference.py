@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The reference of the Python package, by pdoc, into a folder: what users call, where they find it."""
+"""Writes the reference of the Python package with pdoc into a folder: the public names, by their public modules."""
 
 import inspect
 import pathlib
@@ -7,14 +7,15 @@ import sys
 import types
 import warnings
 
-import karez
 import pdoc
+
+import karez
 
 MODULES = [karez, karez.nn, karez.nn.functional, karez.nn.init, karez.optim, karez.data, karez.debug]
 
 warnings.simplefilter("error", UserWarning)
-warnings.filterwarnings("ignore", message="Error parsing type annotation")  # it shows that as it is written
-for name, thing in list(vars(karez.Tensor).items()):  # a lambda's source is no function's: pdoc stumbles over it
+warnings.filterwarnings("ignore", message="Error parsing type annotation")  # pdoc shows such annotations as text
+for name, thing in list(vars(karez.Tensor).items()):  # pdoc fails on the source of a lambda
     if getattr(thing, "__name__", "") == "<lambda>":
         scope = {}
         exec(f"def {name}{inspect.signature(thing)}: ...", scope)

@@ -1,6 +1,6 @@
-"""Writes the stub of karez._core: what nanobind knows of it, and in class Tensor the methods that the package adds to it.
+"""Writes the stub of karez._core: nanobind's stub, with the methods that the package adds to class Tensor.
 
-python_stubs.py FOLDER FILE    the folder that the package karez lies in, and where the stub goes
+python_stubs.py FOLDER FILE    the folder that contains the package karez, and the stub to write
 """
 
 import inspect
@@ -8,9 +8,9 @@ import pathlib
 import re
 import sys
 
-RETURNS = {  # of those whose own signature says nothing: lambdas and properties
+RETURNS = {  # of methods without annotations of their own: lambdas and properties
     "numpy": "npt.NDArray[Any]",
-    "item": "Any",
+    "item": "Union[builtins.int, builtins.float, builtins.bool]",
     "tolist": "Any",
     "dim": "int",
     "numel": "int",
@@ -32,12 +32,24 @@ RETURNS = {  # of those whose own signature says nothing: lambdas and properties
     "__reduce_ex__": "Any",
     "__array_ufunc__": "Any",
 }
-HEAD = "# mypy: ignore-errors\nimport builtins\nimport collections\nfrom collections.abc import Iterator\nfrom typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union\nimport numpy.typing as npt\nimport karez.dtypes\nfrom karez.type_aliases import Dims, Operand, Sizes\n\nDType = Union[karez.dtypes.dtype, str, type]\n"
+HEAD = """# mypy: ignore-errors
+import builtins
+import collections
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional, Union
+import numpy.typing as npt
+import karez.dtypes
+from karez.sorting import Extreme, Sorted
+from karez.type_aliases import Dims, Operand, Sizes
+
+__version__: str
+DType = Union[karez.dtypes.dtype, str, type]
+"""
 
 
 def parameters(function):
-    """As a stub has them, without the first."""
-    bound = getattr(function, "__wrapped__", function)
+    """The parameters in stub syntax, without the first."""
+    bound = getattr(function, "_cpp_function", function)
     if hasattr(bound, "__nb_signature__"):
         text, _, defaults = bound.__nb_signature__[0]
         inside, result = re.fullmatch(r"def \w+\((.*)\) -> (.*)", text).groups()
@@ -51,7 +63,7 @@ def parameters(function):
         return inside[at:].strip(), result.replace("karez._core.", "")
     signature = inspect.signature(function)
     said = []
-    for i, one in enumerate(list(signature.parameters.values())[1:]):
+    for one in list(signature.parameters.values())[1:]:
         if one.kind is one.KEYWORD_ONLY and not any(word.startswith("*") for word in said):
             said.append("*")
         star = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
@@ -68,8 +80,6 @@ def method(name, value):
     if isinstance(value, property):
         return f"    @property\n    def {name}(self) -> {RETURNS.get(name, 'Tensor')}: ..."
     taken, result = parameters(value)
-    for named in ("Sorted", "Extreme"):
-        result = result.replace(named, "Any")
     return f"    def {name}(self{', ' if taken else ''}{taken}) -> {RETURNS.get(name, result)}: ..."
 
 
@@ -84,13 +94,15 @@ def main(folder, file):
     added = [method(name, value) for name, value in tensor.added.items()]
     for name in tensor.added:
         delattr(_core.Tensor, name)
-    stub = StubGen(_core)
+    stub = StubGen(_core, include_private=True)
     stub.put(_core)
     text = stub.get()
     begin = text.index("class Tensor:")
     end = begin + re.search(r"\n(?=\S)", text[begin:]).start()
     own = text[begin:end].rstrip() + "\n\n" + "\n".join(added) + "\n\n"
-    own = re.sub(r"(?<!def )(?<![\w.])(int|bool|float)\b(?!\()", r"builtins.\1", own)  # it has methods of these names
+    own = re.sub(
+        r"(?<!def )(?<![\w.])(int|bool|float)\b(?!\()", r"builtins.\1", own
+    )  # the class has methods with these names
     text = text[:begin] + own + text[end:]
     text = text.replace("numpy.ndarray", "npt.NDArray[Any]")
     first = text.index("\n\n") + 2

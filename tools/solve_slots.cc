@@ -1,11 +1,11 @@
-// Reads slot problems as text and prints their plans, for a test in another language to compare. One line a thing:
+// Reads slot problems as text and prints their solutions, which a test in Python compares. Lines:
 //
 //   actor SECONDS ACTS
 //   register PRODUCER PERIOD BYTES LEAST MOST FILLED CONSUMER PERIOD [CONSUMER PERIOD ...]
 //   order ACTOR ACT [ACTOR ACT ...]            one stream
-//   interval SECONDS | cap BYTES               solves what stands above and begins anew
+//   interval SECONDS | cap BYTES               solves the problem above and begins a new one
 //
-// For each answer: "bytes B bound B interval S least S optimal 0|1 slots N ...", or "error TEXT".
+// Output per problem: "bytes B bound B interval S least S optimal 0|1 slots N ...", or "error TEXT".
 #include <iostream>
 #include <sstream>
 

@@ -1,4 +1,4 @@
-// Weights of a file for another program to compare: each tensor as an .npy file, and all of them saved again.
+// Loads a weight file, writes each tensor as an .npy file and saves all again, for a comparison by another program.
 #include <fstream>
 #include <iostream>
 
@@ -10,7 +10,7 @@
 namespace karez::tools {
 namespace {
 
-// A model whose parameters are the tensors of the file, in a world that computes with them.
+// Loads the tensors of the file as parameters of a world, runs a function of them, and saves them.
 void round_trip(const std::string& from, const std::string& folder, const std::string& to) {
   const WeightFiles file(from);
   World world({.devices = 2});

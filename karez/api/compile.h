@@ -310,6 +310,7 @@ template <class Result, class Object> struct Caller<Result (Object::*)(std::vect
     return f(std::vector<Tensor>(in.begin(), in.end()));
   }
 };
+// Of a const callable.
 template <class Result, class Object, class... Inputs>
 struct Caller<Result (Object::*)(Inputs...) const> : Caller<Result (Object::*)(Inputs...)> {};
 

@@ -164,7 +164,7 @@ TEST(Placements, InvalidPlacementsAreErrors) {
       HasSubstr(
           "mesh(data=2) from device 3 on takes 5 devices, but the world has 4; World({.devices = 5}) has enough"));
   EXPECT_THAT(error_of([&] { world.mesh("data=2", {.first = -1}); }),
-              HasSubstr("from device -1 on; the first device is 0"));
+              HasSubstr("on the devices from -1 on; the first device is 0"));
   EXPECT_THAT(error_of([&] {
                 world.mesh("data=2", {.devices = {1, 4}});
               }),

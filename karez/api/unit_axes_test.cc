@@ -88,7 +88,7 @@ TEST(UnitAxes, ContradictionsStayErrors) {
               HasSubstr("an earlier rule or compile stored it as f32[4@d, 6]"));
   EXPECT_THAT(by_rules({{"w", P("e")}}), HasSubstr("no axis is called 'e'"));
   EXPECT_THAT(by_rules({{"w", P("d", "d")}}), HasSubstr("names the mesh axis 'd' twice"));
-  EXPECT_THAT(by_rules({{"w", {}, {{"d", 2}}}}), HasSubstr("splits dimension 2 on the mesh axis 'd'; there are 2"));
+  EXPECT_THAT(by_rules({{"w", {}, {{"d", 2}}}}), HasSubstr("splits dimension 2 on the mesh axis 'd'; the rank is 2"));
   EXPECT_EQ(by_rules({}), "no error");
   EXPECT_EQ(by_rules({{"w", P("d")}}), "no error") << "no layout was fixed before";
   world.reset();

@@ -219,7 +219,7 @@ TEST(DeviceValue, MismatchedResultsAreRefused) {
   Plan doubles = step();
   for (Actor& a : doubles.actors)
     if (!a.slices.empty()) a.slices[0].set("shape", Ints{6, 2});
-  EXPECT_THAT(error_of([&] { f.session.load(doubles); }), HasSubstr("the fetches of 'y' have 10 of its 12 elements"));
+  EXPECT_THAT(error_of([&] { f.session.load(doubles); }), HasSubstr("the fetches of 'y' cover 10 of its 12 elements"));
   EXPECT_THAT(error_of([&] { f.session.launch(plan, f.feeds()).result(1); }),
               HasSubstr("has 1 results; there is no result 1"));
 }

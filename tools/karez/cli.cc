@@ -1,4 +1,4 @@
-// The command line by CLI11.
+// The command line, parsed with CLI11.
 #include "tools/karez/cli.h"
 
 #include <CLI/CLI.hpp>
@@ -45,13 +45,13 @@ void fill(CLI::App& app, const Command& command, const Command*& chosen) {
   for (const Command& one : command.commands) fill(*app.add_subcommand(one.name), one, chosen);
 }
 
-// Says what is wrong, and which help would tell more. A command that does not exist is named: CLI11 would only say that
-// one is missing.
+// Reports the error and the help page to read. An unknown command is named: CLI11 would only report that a command
+// is missing.
 int refuse(const Command& root, const CLI::App& app, int count, const char* const* words, std::string why) {
   std::string name = root.name;
   const Command* command = &root;
   const CLI::App* at = &app;
-  int next = 1;  // word that follows the commands found so far
+  int next = 1;  // the word after the commands found so far
   for (; !at->get_subcommands().empty(); ++next) {
     at = at->get_subcommands()[0];
     name += " " + at->get_name();
@@ -68,8 +68,8 @@ int refuse(const Command& root, const CLI::App& app, int count, const char* cons
   return exit_code(ErrorKind::user);
 }
 
-// The words of another program may hold a "--" of their own, and ours may stand before them; CLI11 would give what is
-// behind to the command above.
+// The number of words before the first "--" if another program's words follow. That program may have a "--" too;
+// CLI11 would pass the words after it to the parent command.
 int before_dashes(const Command& root, int count, const char* const* words) {
   const Command* command = &root;
   for (int next = 1; next < count && !command->commands.empty(); ++next) {

@@ -1,4 +1,5 @@
-// The command line as data: commands, their arguments and what runs them. Only cli.cc knows the library that reads it.
+// The command line as data: commands, their arguments and the functions that run them. Only cli.cc uses the parser
+// library.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +12,26 @@
 
 namespace karez::tools {
 
-// "--launches" is an option, whose value as it stands is the default; any other name is a positional argument, which
-// must be given.
+// "--launches" is an option, whose initial value is the default; any other name is a required positional argument.
 struct Argument {
   std::string name;
   std::string doc;
   std::variant<std::string*, std::int64_t*, double*, bool*, std::vector<std::string>*>
-      value;  // must outlive the parse; bool: a flag; list: once each
+      value;  // must outlive the parse; bool: a flag; list: the option is repeated
 };
 
 struct Command {
   std::string name;
-  std::string doc;  // a sentence; further lines stand below the options
+  std::string doc;  // a sentence; further lines are printed after the options
   std::vector<Argument> arguments;
-  std::function<int()> run;       // returns the exit code; none where there are commands
-  std::vector<Command> commands;  // one of which must follow
+  std::function<int()> run;       // returns the exit code; empty if there are commands
+  std::vector<Command> commands;  // one of them is required
   std::vector<std::string>* rest =
-      nullptr;  // the first word that is no option of ours and all behind it: another program's
+      nullptr;  // another program's words: the first word that is not an option of this command, and all after it
 };
 
-// Reads the words and runs the command they name. Help goes to standard output (0), what does not parse to standard
-// error (64).
+// Parses the words and runs the command they name. Help is printed to standard output (exit code 0), errors to
+// standard error (64).
 int run_command_line(const Command& root, int count, const char* const* words);
 
 }  // namespace karez::tools

@@ -56,7 +56,7 @@ Command tool(ParsedOptions& read) {
             {}}}};
 }
 
-TEST(CommandLine, OptionsThatAreNotGivenKeepTheirValues) {
+TEST(CommandLine, OmittedOptionsKeepTheirValues) {
   ParsedOptions read;
   EXPECT_EQ(run(tool(read), {"work", "a"}).code, 5);
   EXPECT_EQ(read.file, "a");
@@ -78,7 +78,7 @@ TEST(CommandLine, OptionsAreReadBeforeAndAfterTheFile) {
   EXPECT_EQ(read.list, (std::vector<std::string>{"x=1", "y"}));
 }
 
-TEST(CommandLine, AnotherProgramsWordsAreLeftAsTheyAre) {
+TEST(CommandLine, WordsOfAnotherProgramAreUnchanged) {
   std::int64_t count = 1;
   std::vector<std::string> rest;
   const Command root{"tool",
@@ -98,15 +98,15 @@ TEST(CommandLine, AnotherProgramsWordsAreLeftAsTheyAre) {
   EXPECT_EQ(words({"--", "prog", "--", "-n"}), (Words{"prog", "--", "-n"}));
   EXPECT_EQ(words({"prog", "--", "x", "--"}), (Words{"prog", "--", "x", "--"}));
   EXPECT_EQ(words({}), Words{});
-  EXPECT_EQ(words({"--bogus", "x"}), (Words{"--bogus", "x"})) << "whose command says what it makes of it";
+  EXPECT_EQ(words({"--bogus", "x"}), (Words{"--bogus", "x"})) << "the command itself rejects it";
 }
 
-TEST(CommandLine, TheCommandThatIsNamedRuns) {
+TEST(CommandLine, TheNamedCommandRuns) {
   ParsedOptions read;
   EXPECT_EQ(run(tool(read), {"copy"}).code, 3);
 }
 
-TEST(CommandLine, HelpIsNoError) {
+TEST(CommandLine, HelpIsNotAnError) {
   ParsedOptions read;
   const CommandOutput said = run(tool(read), {"work", "--help"});
   EXPECT_EQ(said.code, 0);
@@ -116,7 +116,7 @@ TEST(CommandLine, HelpIsNoError) {
   EXPECT_NE(run(tool(read), {"--help"}).out.find("A footer."), std::string::npos);
 }
 
-TEST(CommandLine, WhatCannotBeReadIsSaid) {
+TEST(CommandLine, InvalidWordsAreReported) {
   ParsedOptions read;
   auto error = [&](std::vector<const char*> words) {
     const CommandOutput said = run(tool(read), std::move(words));
@@ -133,7 +133,7 @@ TEST(CommandLine, WhatCannotBeReadIsSaid) {
             "tool: The following arguments were not expected: 1 --cuont; see tool work --help\n");
 }
 
-// A file that lives for one test.
+// A file that is removed at the end of its test.
 struct TemporaryFile {
   static inline int made = 0;
   std::string path = (std::filesystem::temp_directory_path() / cat("karez_cli_", getpid(), "_", made++)).string();
@@ -165,18 +165,18 @@ TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
       run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--explain", "x"}).out;
   EXPECT_EQ(on_text.substr(0, 35), "'x' on mesh(data=2), predicted for ");
   EXPECT_NE(on_text.find("  f32[8@data, 6]: "), std::string::npos);
-  EXPECT_NE(on_text.find(", as it was asked for; optimal"), std::string::npos);
+  EXPECT_NE(on_text.find(", as requested; optimal"), std::string::npos);
   const std::string other = explain("a=2,b=3", "x").out;
   EXPECT_EQ(other.substr(0, 21), "'x' on mesh(a=2, b=3)");
   EXPECT_NE(other.find("  f32[8@a@b, 6]: "), std::string::npos);
-  EXPECT_NE(other.find(", the choice; optimal"), std::string::npos)
-      << "what was fixed on the other mesh is not fixed here";
+  EXPECT_NE(other.find(", chosen; optimal"), std::string::npos)
+      << "a layout that was fixed on the other mesh is not fixed here";
   EXPECT_EQ(explain("a=2", "z").error.substr(0, 67),
             "no value, module or variable is called 'z'; there are 2: x, y; or %");
   EXPECT_EQ(explain("a=", "x").code, 64);
 }
 
-TEST(Opt, NumbersWithGapsAreClosed) {
+TEST(Opt, GapsBetweenValueNumbersAreClosed) {
   const TemporaryFile file(small);
   EXPECT_TRUE(golden(opt(file, "canonicalise").out, R"(graph main mesh(data=2) {
   %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8@data, 6]
@@ -190,29 +190,30 @@ TEST(Opt, NumbersWithGapsAreClosed) {
   EXPECT_NE(sharded.out.find("%3 = add(%1, %2) : f32[8@data, 6]"), std::string::npos) << sharded.out;
 }
 
-TEST(Opt, PassesRunInTheirOrderWithWhatTheyNeed) {
+TEST(Opt, PassesRunInOrderAndReportMissingDependencies) {
   const TemporaryFile file(small);
-  EXPECT_NE(opt(file, "shard, box").out.find("= box("), std::string::npos) << "the output is wanted whole";
+  EXPECT_NE(opt(file, "shard, box").out.find("= box("), std::string::npos) << "the output is Broadcast";
   EXPECT_NE(opt(file, "all").out.find("plan \"main\""), std::string::npos);
   EXPECT_EQ(opt(file, "shard,box,order,segment,slots,localise,emit,memory").error, "");
   EXPECT_EQ(opt(file, "box,shard").error,
-            "--passes 'box,shard': box reads what shard makes beside the graph; name it too");
-  EXPECT_EQ(
-      opt(file, "shard,box,order,segment,localise").error,
-      "--passes 'shard,box,order,segment,localise': localise reads what slots makes beside the graph; name it too");
+            "--passes 'box,shard': box needs data that shard keeps outside of the graph; add shard");
+  EXPECT_EQ(opt(file, "shard,box,order,segment,localise").error,
+            "--passes 'shard,box,order,segment,localise': localise needs data that slots keeps outside of the graph; "
+            "add slots");
   EXPECT_EQ(opt(file, "layout").code, 64);
   EXPECT_EQ(opt(file, "shard,shard").error.substr(0, 59),
             "--passes 'shard,shard': shard comes before shard in the pip");
 }
 
-TEST(Opt, ABoxedProgramIsShardedNoMore) {
+TEST(Opt, ABoxedProgramCannotBeShardedAgain) {
   const TemporaryFile boxed(opt(TemporaryFile(small), "shard,box").out);
   EXPECT_EQ(opt(boxed, "canonicalise").error, "");
-  EXPECT_NE(opt(boxed, "shard").error.find("is a change of layout, as box makes them; shard takes the program before"),
-            std::string::npos);
+  EXPECT_NE(
+      opt(boxed, "shard").error.find("is a change of layout, inserted by box; shard takes the program before box"),
+      std::string::npos);
 }
 
-TEST(Opt, WhatGradientsReadOfTheModulesNamedIsMadeAgain) {
+TEST(Opt, ValuesOfNamedModulesAreRecomputedForGradients) {
   const TemporaryFile file(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = exp(%0) : f32[2, 4] in "net.one"
@@ -239,7 +240,7 @@ TEST(Opt, WhatGradientsReadOfTheModulesNamedIsMadeAgain) {
   EXPECT_EQ(opt(file, "all", "net.one net.tow").error,
             "remat: 'net.tow' matches no module of this function; there are 3: net.two, net.one, net");
   EXPECT_EQ(opt(file, "canonicalise", "net.one").error,
-            "--remat 'net.one' is for recompute, which is not among --passes 'canonicalise'");
+            "--remat 'net.one' needs the pass recompute, which is not in --passes 'canonicalise'");
 }
 
 }  // namespace

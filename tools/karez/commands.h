@@ -1,4 +1,4 @@
-// Every subcommand of `karez`: each is one file of this folder.
+// The subcommands of `karez`, each in one file of this folder.
 #pragma once
 
 #include "tools/karez/cli.h"

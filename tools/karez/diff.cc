@@ -1,4 +1,4 @@
-// karez plan diff: the lines in which two plans differ.
+// karez plan diff: the lines that differ between two plans.
 #include <cstdio>
 #include <memory>
 
@@ -24,13 +24,12 @@ int run(const Options& options) {
 
 Command diff_command() {
   auto o = std::make_shared<Options>();
-  return {
-      "diff",
-      "Prints only the lines in which two plans differ: '-' with its number in FIRST, '+' with its number in SECOND.\n"
-      "Exit code 1 if they differ, 0 if not. Both are printed anew before, so comments and spaces do not count.",
-      {{"FIRST", "a plan's text", &o->first}, {"SECOND", "another's", &o->second}},
-      [o] { return run(*o); },
-      {}};
+  return {"diff",
+          "Prints only the lines that differ: '-' with the line number in FIRST, '+' with the line number in SECOND.\n"
+          "Exit code 1 if the plans differ, 0 if not. Comments and spaces do not count.",
+          {{"FIRST", "a plan's text", &o->first}, {"SECOND", "another's", &o->second}},
+          [o] { return run(*o); },
+          {}};
 }
 
 }  // namespace karez::tools

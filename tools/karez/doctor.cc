@@ -1,4 +1,5 @@
-// karez doctor: what the hosts of a job are, whether each pair of its ranks can talk, and what that costs.
+// karez doctor: reports the hosts of a job, whether each pair of its ranks can communicate, and the cost of their
+// links.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,7 +26,7 @@ namespace karez::tools {
 namespace {
 
 constexpr double link_seconds =
-    3;  // for all pairs, twice as many if some are broken; once for each class of links on one host
+    3;  // for all pairs, twice as long if some are broken; once for each class of links on one host
 
 struct Options {
   std::int64_t ranks = 2;
@@ -34,25 +35,25 @@ struct Options {
   RemoteOptions remote;
 };
 
-// What all ranks together have found; at rank 0.
+// The results of all ranks, on rank 0.
 struct Findings {
   std::vector<Facts> ranks;
-  std::vector<CostTable> rates;  // of each; their links mean nothing
+  std::vector<CostTable> rates;  // of each rank; their links are not measured
   std::vector<PairResult> pairs;
-  std::size_t left_out = 0;  // pairs
+  std::size_t left_out = 0;  // pairs that were not measured
 };
 
 void collect_facts(StoreClient& store, const JobLaunch& launch, Findings& out) {
   store.set(cat("facts/", launch.rank), print(facts_of_this_process()));
   for (int rank = 0; rank < launch.ranks; ++rank) out.ranks.push_back(parse_facts(store.wait(cat("facts/", rank))));
   share_cores(out.ranks);
-  store.barrier("rates", launch.ranks);  // all compute at once, as they will
+  store.barrier("rates", launch.ranks);  // all measure at once, as they will compute
   store.set(cat("rates/", launch.rank), measure_rates(out.ranks[static_cast<std::size_t>(launch.rank)].cores).print());
   for (int rank = 0; rank < launch.ranks; ++rank)
     out.rates.push_back(CostTable::parse(store.wait(cat("rates/", rank))));
 }
 
-// The n-th meeting of this process: links by locality, or of one class.
+// Measures the links in the n-th rendezvous of this process: chosen by locality, or all of one class.
 void collect_links(Reactor& reactor, const JobLaunch& launch, int number, std::optional<LinkClass> force,
                    Findings& out) {
   Rendezvous rendezvous(reactor, launch, number, Seconds(20));
@@ -68,8 +69,7 @@ void collect_links(Reactor& reactor, const JobLaunch& launch, int number, std::o
   rendezvous.store().barrier("over", launch.ranks);
 }
 
-// --- what rank 0 prints
-// ----------------------------------------------------------------------------------------------------------------
+// --- the report of rank 0
 
 std::string of_rank(const Findings& found, int rank) {
   return cat("rank ", rank, " (", found.ranks[static_cast<std::size_t>(rank)].process, ")");
@@ -93,11 +93,13 @@ void print_hosts(const Findings& found) {
                     fixed(rates.matmul_flops * 1e-9, 1), fixed(rates.conv_flops * 1e-9, 1),
                     fixed(rates.memory_bytes * 1e-9, 1)});
   }
-  std::printf("devices: cpu, a team of all cores of each rank, all at once\n%s", table(rows).c_str());
+  std::printf("devices: cpu, a team of all cores of each rank, all measured at once\n%s", table(rows).c_str());
 }
 
 void print_links(const Findings& found) {
-  std::printf("links: alpha is the way of 64 bytes, woken at both ends; beta that of a byte, both ways at once\n");
+  std::printf(
+      "links: alpha is the latency of 64 bytes, both ends asleep; beta is the time per byte, both directions at "
+      "once\n");
   std::vector<std::vector<std::string>> rows{{"link", "pairs", "alpha us", "beta ns", "GB/s", "slowest pair"}};
   for (const auto& [name, cost] : class_costs(found.pairs)) {
     std::size_t count = 0;
@@ -112,7 +114,7 @@ void print_links(const Findings& found) {
          cat(slowest->lower, " and ", slowest->higher, ", ", fixed(1e-9 / slowest->measure.cost.beta, 2), " GB/s")});
   }
   std::printf("%s", table(rows).c_str());
-  if (found.left_out > 0) std::printf("  %zu pairs were left out: no time\n", found.left_out);
+  if (found.left_out > 0) std::printf("  %zu pairs were not measured for lack of time\n", found.left_out);
 }
 
 void print_clocks(const Findings& found) {
@@ -124,14 +126,14 @@ void print_clocks(const Findings& found) {
         (worst == nullptr || std::abs(pair.measure.clock) > std::abs(worst->measure.clock)))
       worst = &pair;
   }
-  if (worst == nullptr) return std::printf("clocks: of one host\n"), void();
-  std::printf("clocks: at most %.1f us apart, give or take %.1f us (ranks %d and %d)\n",
-              std::abs(worst->measure.clock) * 1e6, worst->measure.clock_error * 1e6, worst->lower, worst->higher);
+  if (worst == nullptr) return std::printf("clocks: one host\n"), void();
+  std::printf("clocks: at most %.1f us apart, +- %.1f us (ranks %d and %d)\n", std::abs(worst->measure.clock) * 1e6,
+              worst->measure.clock_error * 1e6, worst->lower, worst->higher);
 }
 
 CostTable costs_of(const Findings& found) {
   CostTable out = found.rates[0];
-  for (const CostTable& rates : found.rates) {  // all wait for the slowest
+  for (const CostTable& rates : found.rates) {  // all wait for the slowest rank
     out.matmul_flops = std::min(out.matmul_flops, rates.matmul_flops);
     out.conv_flops = std::min(out.conv_flops, rates.conv_flops);
     out.memory_bytes = std::min(out.memory_bytes, rates.memory_bytes);
@@ -144,7 +146,7 @@ CostTable costs_of(const Findings& found) {
   return out;
 }
 
-// What stands in the file already.
+// The cost table that the file already has.
 CostTable known_costs(const std::string& file) {
   if (!std::filesystem::is_regular_file(file)) return {};
   const std::string text = read_text(file);
@@ -169,17 +171,18 @@ int report(const Findings& found, const std::string& costs) {
   }
   if (!costs.empty()) {
     require(ErrorKind::peer, !class_costs(found.pairs).empty(),
-            "no pair of ranks could talk, so there are no costs to write");
+            "no pair of ranks could communicate, so there are no costs to write");
     CostTable table = costs_of(found);
     const CostTable before = known_costs(costs);
-    if (!before.sets.empty()) {  // of kernels, and of links within a process
+    if (!before.sets.empty()) {  // keeps the costs of kernels and of links within a process
       table.sets = before.sets, table.origin = before.origin, table.call = before.call,
       table.memory_bytes = before.memory_bytes;
       for (const auto& link : before.axis_links)
         if (link.first == "local") table.axis_links.insert(table.axis_links.begin(), link);
     }
     write_text(costs, cat("# Measured by karez doctor: ", found.ranks.size(),
-                          " ranks. A link of a class (shm, tcp) is that of mesh axes that have it.\n", table.print()));
+                          " ranks. The costs of a link class (shm, tcp) apply to mesh axes with such links.\n",
+                          table.print()));
     std::printf("costs: written to %s\n", costs.c_str());
   }
   return broken > 0 ? exit_code(ErrorKind::peer) : 0;
@@ -194,7 +197,6 @@ int run_as_rank(const JobLaunch& launch, const Options& options) {
 }
 
 // --- kernels
-// ---------------------------------------------------------------------------------------------------------------------------
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -205,7 +207,7 @@ std::string today() {
   return text;
 }
 
-// Of whole numbers and f64 nothing is said: rates are those of f32.
+// Rates are those of f32; integers and f64 are not measured.
 void print_rates(const CostTable& costs) {
   std::printf("%s\n", costs.origin.c_str());
   std::vector<std::vector<std::string>> rows{{"rate"}};
@@ -218,13 +220,13 @@ void print_rates(const CostTable& costs) {
   }
   const LinkCost& local = costs.of_axis("local");
   std::printf(
-      "%sa call: %s us; a link within a process: alpha %s us, beta %.3f ns; copies and sums of what it brings at %.1f "
+      "%sa call: %s us; a link within a process: alpha %s us, beta %.3f ns; copies and sums of received data at %.1f "
       "GB/s\n",
       table(rows).c_str(), microseconds(costs.call).c_str(), microseconds(local.alpha).c_str(), local.beta * 1e9,
       costs.memory_bytes * 1e-9);
 }
 
-// In this process alone. What stands in the file of other links and other instructions is kept.
+// Measures in this process alone. The file keeps its costs of other links and other instruction sets.
 int run_kernels(const std::string& file) {
   const CostTable before = file.empty() ? CostTable() : known_costs(file);
   CostTable costs = measure_costs(device::cpu_budget().cores, today());
@@ -244,7 +246,7 @@ int run(const Options& options) {
   if (options.kernels) return run_kernels(options.costs);
   const JobLaunch launch = launch_from(process_environment());
   if (launch.ranks > 1) return run_as_rank(launch, options);
-  require(options.ranks >= 2, "--ranks ", options.ranks, ": a link takes two");
+  require(options.ranks >= 2, "--ranks ", options.ranks, ": a link needs two ranks");
   RunOptions job = job_options(options.remote, options.ranks);
   job.prefix = false;
   job.words = {own_path(), "doctor"};
@@ -259,16 +261,14 @@ Command doctor_command() {
   auto options = std::make_shared<Options>();
   Command out{
       "doctor",
-      "Looks at the hosts of a job and at every pair of its ranks, within half a minute, on busy hosts a minute: "
-      "cores, rates, links, "
-      "clocks, versions.\n"
-      "Alone it starts ranks by itself, as karez run does; started by karez run, mpirun or another launcher it looks "
-      "at what that started.\n"
-      "Exit code 75: two ranks cannot talk; they are named.",
-      {{"-n,--ranks", "how many processes to start", &options->ranks},
+      "Checks the hosts of a job and every pair of its ranks, within half a minute, on busy hosts a minute: cores, "
+      "rates, links, clocks, versions.\n"
+      "Without a launcher it starts ranks as karez run does; under karez run, mpirun or another launcher it checks the "
+      "ranks of that launcher.\n"
+      "Exit code 75: two ranks cannot communicate; they are named.",
+      {{"-n,--ranks", "number of processes to start", &options->ranks},
        {"--costs",
-        "where to write a cost table that WorldOptions::cost_file takes; what it knows already and is not measured now "
-        "stays",
+        "file for a cost table that WorldOptions::cost_file takes; entries of the file that are not measured now stay",
         &options->costs},
        {"--kernels", "measure this processor's kernels and links within a process instead, by kind of work and size",
         &options->kernels}},

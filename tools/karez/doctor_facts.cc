@@ -1,4 +1,4 @@
-// Read from /proc and the processor itself.
+// Facts of a process and its host, read from /proc and from the processor.
 #include "tools/karez/doctor_facts.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace karez::tools {
 namespace {
 
-// The value behind "name :" in a file of such lines.
+// The value after "name :" in a file of such lines.
 std::string value_in(const std::string& path, std::string_view name) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -80,7 +80,7 @@ std::string print(const Facts& facts) {
 
 Facts parse_facts(std::string_view text) {
   const std::vector<std::string> lines = split(text, '\n');
-  require(ErrorKind::peer, lines.size() == 8, "facts of a rank in ", lines.size(), " lines");
+  require(ErrorKind::peer, lines.size() == 8, "the facts of a rank must have 8 lines, got ", lines.size());
   Facts out{lines[0], lines[1], lines[2], {}, std::atoi(lines[4].c_str()), std::strtod(lines[5].c_str(), nullptr),
             lines[6], lines[7]};
   for (const std::string& cpu : split(lines[3], ',')) out.cpus.push_back(std::atoi(cpu.c_str()));

@@ -1,4 +1,4 @@
-// Rank 0 says which pair is next, the pair says what came of it.
+// Measures all pairs of ranks through the store: rank 0 names the next pair, and the pair returns its result.
 #include "tools/karez/doctor_links.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace karez::tools {
 namespace {
 
 constexpr double slow_links = 8,
-                 broken_links = 2;  // pairs are left out after so many times the seconds that all should take
+                 broken_links = 2;  // pairs are left out after this multiple of the planned seconds
 
 std::string number_text(double value) {
   char text[40];
@@ -19,7 +19,7 @@ std::string number_text(double value) {
   return text;
 }
 
-// What this rank has seen of the pair.
+// This rank's result for the pair.
 PairResult measure_pair(Peers& peers, std::pair<int, int> pair, double seconds) {
   const bool lower = peers.rank() == pair.first;
   PairResult out{pair.first, pair.second, "", {}, ""};
@@ -42,7 +42,7 @@ std::string print(const PairResult& result) {
 
 PairResult parse_pair(std::string_view text) {
   std::vector<std::string> lines = split(text, '\n');
-  require(ErrorKind::peer, lines.size() >= 8, "a result of ", lines.size(), " lines");
+  require(ErrorKind::peer, lines.size() >= 8, "the result of a pair must have at least 8 lines, got ", lines.size());
   auto value = [&](std::size_t line) { return std::strtod(lines[line].c_str(), nullptr); };
   PairResult out{std::atoi(lines[0].c_str()),
                  std::atoi(lines[1].c_str()),

@@ -1,4 +1,4 @@
-// Every pair of ranks connects and measures, one pair at a time.
+// Connects every pair of ranks and measures its link, one pair at a time.
 #pragma once
 
 #include <string>
@@ -15,13 +15,13 @@ namespace karez::tools {
 struct PairResult {
   int lower = 0, higher = 0;
   std::string link;     // "shm", "tcp"
-  LinkMeasure measure;  // as the lower one saw it
-  std::string broken;   // what is wrong; "" if all is well
+  LinkMeasure measure;  // as the lower rank measured it
+  std::string broken;   // the error; "" if there was none
 };
 std::string print(const PairResult& result);
 PairResult parse_pair(std::string_view text);
 
-// Of so many ranks, those to look at: all, and beyond 32 ranks those whose numbers are a power of two apart.
+// The pairs to measure: all; with more than 32 ranks, those whose numbers are a power of two apart.
 std::vector<std::pair<int, int>> pairs_of(int ranks);
 
 // All ranks call it with the same pairs; rank 0 gets the results. It takes about `seconds`; up to twice as long if
@@ -30,7 +30,7 @@ std::vector<std::pair<int, int>> pairs_of(int ranks);
 std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const std::vector<std::pair<int, int>>& pairs,
                                       double seconds);
 
-// What a cost table says of each class of links: the middle of its pairs.
+// The cost of each class of links: the median of its pairs.
 std::vector<std::pair<std::string, LinkCost>> class_costs(const std::vector<PairResult>& results);
 
 }  // namespace karez::tools

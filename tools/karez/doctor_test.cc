@@ -1,4 +1,4 @@
-// What the doctor measures and says, without other processes: two ends in one, facts and results as text.
+// Tests of karez doctor within one process: links, rates, kernels, and the text form of facts and results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ struct ConnectionPair {
       one{reactor, std::make_unique<SocketWire>(std::move(sockets[1])), "rank 0"};
 };
 
-TEST(MeasureLink, BothEndsAgreeOnHowManyMessages) {
+TEST(MeasureLink, BothEndsAgreeOnTheNumberOfMessages) {
   ConnectionPair two;
   LinkMeasure measure;
   std::string said;
@@ -43,18 +43,18 @@ TEST(MeasureLink, BothEndsAgreeOnHowManyMessages) {
   EXPECT_LT(measure.cost.alpha, 0.1);
   EXPECT_GT(measure.cost.beta, 1e-12);
   EXPECT_LT(measure.cost.beta, 1e-6);
-  EXPECT_LE(std::abs(measure.clock), measure.clock_error + 1e-6) << "one clock";
-  EXPECT_LE(measure.clock_error, measure.cost.alpha * 1.01) << "the quickest round is no longer than the middle one";
+  EXPECT_LE(std::abs(measure.clock), measure.clock_error + 1e-6) << "both ends read one clock";
+  EXPECT_LE(measure.clock_error, measure.cost.alpha * 1.01) << "the fastest round is no longer than the median";
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
-TEST(MeasureLink, WhoSaysNothingIsNotWaitedForLong) {
+TEST(MeasureLink, ASilentPeerCausesATimeout) {
   ConnectionPair two;
   EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1, Seconds(0.2)); }),
-              HasSubstr("nothing moves for 0.2 s"));
+              HasSubstr("no message within 0.2 s"));
 }
 
-TEST(MeasureLink, WhoGoesIsNamed) {
+TEST(MeasureLink, APeerThatDisconnectsIsNamed) {
   ConnectionPair two;
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -64,18 +64,18 @@ TEST(MeasureLink, WhoGoesIsNamed) {
   other.join();
 }
 
-// The other end by hand: it begins with another message than the first.
-TEST(MeasureLink, AMessageOutOfTurnIsNamed) {
+// The other end is written by hand; it sends another message first.
+TEST(MeasureLink, AMessageOutOfOrderIsNamed) {
   ConnectionPair two;
   comm::Notifier notifier;
   const auto link = two.one.open(1, 1, notifier);
   std::array<std::byte, 64> message{std::byte{5}};
   std::thread other([&] { link->send(message.data(), message.size()); });
-  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, false, 0.1); }), HasSubstr("message 0 came as 5"));
+  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, false, 0.1); }), HasSubstr("expected message 0, got 5"));
   other.join();
 }
 
-TEST(MeasureRates, AreThoseOfAProcessor) {
+TEST(MeasureRates, RatesAreInTheRangeOfAProcessor) {
   const CostTable rates = measure_rates(1);
   for (double rate : {rates.matmul_flops, rates.conv_flops, rates.memory_bytes}) {
     EXPECT_GT(rate, 1e7);
@@ -94,7 +94,7 @@ TEST(MeasureKernels, EveryRateHasSamplesOfItsClass) {
   EXPECT_EQ(samples[functions_rate], 1);
 }
 
-TEST(MeasureKernels, ACallIsTimedAndWhatNoKernelRunsIsNamed) {
+TEST(MeasureKernels, ACallIsTimedAndOneWithoutAKernelIsNamed) {
   for (const Sample& sample : kernel_samples(1)) {
     if (sample.work.bytes > 1e6) continue;
     const double seconds = seconds_of(sample.call, 1e-4);
@@ -106,7 +106,7 @@ TEST(MeasureKernels, ACallIsTimedAndWhatNoKernelRunsIsNamed) {
   EXPECT_THAT(error_of([&] { seconds_of(call, 1e-4); }), HasSubstr("no kernel runs nothing"));
 }
 
-// A link costs something, and not more than one between hosts; machines that are busy are slow, but not by as much.
+// The bound is loose, so that it also holds on a busy machine.
 TEST(MeasureKernels, ALinkWithinAProcessHasACost) {
   CostTable costs;
   costs.rates.fill(1e12);
@@ -118,14 +118,14 @@ TEST(MeasureKernels, ALinkWithinAProcessHasACost) {
   EXPECT_LE(costs.memory_bytes, 1e12);
 }
 
-TEST(Doctor, LooksAtAllPairsOfFewRanksAndAtSomeOfMany) {
+TEST(Doctor, AllPairsOfFewRanksAndSomeOfManyAreMeasured) {
   EXPECT_THAT(pairs_of(3), ElementsAre(std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)));
   EXPECT_EQ(pairs_of(32).size(), 32u * 31 / 2);
   const auto many = pairs_of(100);
   EXPECT_EQ(many.size(), 99u + 98 + 96 + 92 + 84 + 68 + 36);
 }
 
-TEST(Doctor, AResultComesOutAsItWentIn) {
+TEST(Doctor, AResultSurvivesPrintingAndParsing) {
   PairResult result{3, 12, "tcp", {{1.0 / 3, 2e-10}, -0.5, 1e-5}, "one\ntwo"};
   const PairResult back = parse_pair(print(result));
   EXPECT_EQ(std::tuple(back.lower, back.higher, back.link, back.broken), std::tuple(3, 12, "tcp", "one\ntwo"));
@@ -136,7 +136,7 @@ TEST(Doctor, AResultComesOutAsItWentIn) {
   EXPECT_THROW(parse_pair("1\n2\n"), Error);
 }
 
-TEST(Doctor, AClassCostsWhatItsMiddlePairDoes) {
+TEST(Doctor, TheCostOfAClassIsTheMedianOfItsPairs) {
   auto pair = [](const char* link, double alpha, double beta, const char* broken = "") {
     return PairResult{0, 1, link, {{alpha, beta}, 0, 0}, broken};
   };
@@ -147,8 +147,8 @@ TEST(Doctor, AClassCostsWhatItsMiddlePairDoes) {
 }
 
 #if defined(__x86_64__)
-// By what the kernel says of it.
-TEST(Doctor, NamesTheInstructionsOfTheProcessor) {
+// Compares with the flags in /proc/cpuinfo.
+TEST(Doctor, TheInstructionSetOfTheProcessorIsNamed) {
   std::ifstream in("/proc/cpuinfo");
   std::string line;
   while (std::getline(in, line) && line.rfind("flags", 0) != 0) {}
@@ -161,7 +161,7 @@ TEST(Doctor, NamesTheInstructionsOfTheProcessor) {
 }
 #endif
 
-TEST(Doctor, FactsComeOutAsTheyWentIn) {
+TEST(Doctor, FactsSurvivePrintingAndParsing) {
   const Facts own = facts_of_this_process(), back = parse_facts(print(own));
   EXPECT_EQ(std::tuple(back.process, back.host, back.processor, back.cpus, back.cores, back.build, back.ports),
             std::tuple(own.process, own.host, own.processor, own.cpus, own.cores, own.build, own.ports));
@@ -186,7 +186,7 @@ TEST(Doctor, RanksOfOneHostShareItsCores) {
   share_cores(ranks);
   std::vector<int> cores;
   for (const Facts& facts : ranks) cores.push_back(facts.cores);
-  EXPECT_THAT(cores, ElementsAre(1, 4, 1, 1, 2)) << "a quota stays";
+  EXPECT_THAT(cores, ElementsAre(1, 4, 1, 1, 2)) << "a smaller quota is kept";
 }
 
 TEST(Doctor, TheFirstRankThatDiffersIsNamed) {

@@ -1,4 +1,4 @@
-// karez exec: runs a saved plan without the program and the compiler it came from.
+// karez exec: runs a saved plan without its program and without the compiler.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -39,7 +39,7 @@ std::string times_text(const Times& t) {
              fixed(t.most * 1e3, 3), ")");
 }
 
-// As many entries of each worker's ring as the launches write: two for an act, two for a message, at most.
+// The most entries that the launches write into a worker's ring: two for an act, two for a message.
 int ring_entries(const Plan& plan, std::int64_t launches) {
   std::int64_t acts = 0;
   for (std::int64_t of_actor : acts_per_launch(plan)) acts += of_actor;
@@ -95,7 +95,7 @@ void save_trace(const Plan& plan, const EngineRun& engine_run, const std::string
   std::uint64_t lost = 0;
   for (const EventLog& log : engine_run.events) lost += log.overwritten;
   std::printf("%zu acts in %s%s\n", spans.size(), path.c_str(),
-              lost == 0 ? "" : cat("; ", lost, " older entries of the workers' records were overwritten").c_str());
+              lost == 0 ? "" : cat("; ", lost, " older entries of the workers' event rings were overwritten").c_str());
 }
 
 void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
@@ -112,7 +112,7 @@ void run_replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds
   auto more = [](double a, double b) { return cat(a < b ? "" : "+", fixed(100 * (a / b - 1), 1), " %"); };
   std::printf("replay: %zu calls in a plain loop: %s, %s %% of the time outside calls\n", replay.calls(),
               times_text(loop).c_str(), fixed(100 * times_of(outside).median, 2).c_str());
-  std::printf("  the engine beside it: median %s, least %s\n", more(engine.median, loop.median).c_str(),
+  std::printf("  the engine relative to it: median %s, least %s\n", more(engine.median, loop.median).c_str(),
               more(engine.least, loop.least).c_str());
   for (std::size_t i = 0; i < replay.outputs().size(); ++i) {
     const auto& [name, array] = replay.outputs()[i];
@@ -153,28 +153,28 @@ int run(const Options& options) {
 
 Command exec_command() {
   auto o = std::make_shared<Options>();
-  return {
-      "exec",
-      "Runs a saved plan without the program and the compiler it came from, on data drawn from a seed, and tells what "
-      "a launch takes.\n"
-      "Inputs that are not given: floats in [0, 1), integers below --integers, bools false unless that is above 1. "
-      "Variables: floats in [0, 0.01), "
-      "the rest 0. So losses mean nothing, but two runs of one seed give the same.",
-      {{"FILE", "a plan's text", &o->file},
-       {"--input", "NAME=FILE.npy, or NAME=NUMBER for every element; once for each input", &o->inputs},
-       {"--integers", "integer inputs are drawn from 0 to this less one; labels and indices must stay in range",
-        &o->integers},
-       {"--seed", "of inputs and variables", &o->seed},
-       {"--launches", "that are timed, each from its launch until it is over", &o->launches},
-       {"--warm-up", "launches before these", &o->warm_up},
-       {"--workers", "threads; 0: as many as there are cores, never more than the plan names", &o->workers},
-       {"--pin", "bind each worker to cores of its own", &o->pin},
-       {"--trace", "file to write every act to, warm-up included, as JSON for Chrome's tracing or Perfetto", &o->trace},
-       {"--replay",
-        "then run the plan's calls in a plain loop on one thread, arguments bound beforehand (plans of one device)",
-        &o->replay}},
-      [o] { return run(*o); },
-      {}};
+  return {"exec",
+          "Runs a saved plan on random data, without its program and without the compiler, and prints the time of a "
+          "launch.\n"
+          "Inputs without a value: floats in [0, 1), integers below --integers, bools false unless that is above 1. "
+          "Variables: floats in [0, 0.01), otherwise 0. So losses mean nothing, but equal seeds give equal results.",
+          {{"FILE", "a plan's text", &o->file},
+           {"--input", "NAME=FILE.npy, or NAME=NUMBER for every element; the option is repeated for each input",
+            &o->inputs},
+           {"--integers", "integer inputs are drawn from 0 to this minus 1; labels and indices must be in range",
+            &o->integers},
+           {"--seed", "seed of inputs and variables", &o->seed},
+           {"--launches", "launches that are timed, each from begin to end", &o->launches},
+           {"--warm-up", "launches before the timed ones", &o->warm_up},
+           {"--workers", "threads; 0: one per core, at most the number that the plan names", &o->workers},
+           {"--pin", "bind each worker to its own cores", &o->pin},
+           {"--trace", "file for a trace of every act, warm-up included, as JSON for Chrome's tracing or Perfetto",
+            &o->trace},
+           {"--replay",
+            "then run the plan's calls in a plain loop on one thread with prepared arguments (plans of one device)",
+            &o->replay}},
+          [o] { return run(*o); },
+          {}};
 }
 
 }  // namespace karez::tools

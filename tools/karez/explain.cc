@@ -1,5 +1,4 @@
-// karez plan explain: a page about a plan. What crosses, memory by module, what sets the pace, and which of the user's
-// lines take the time.
+// karez plan explain: prints a page about a plan: transfers, memory by module, source lines and the critical cycle.
 #include <cstdio>
 #include <memory>
 
@@ -34,13 +33,13 @@ int run(const Options& options) {
 Command explain_command() {
   auto o = std::make_shared<Options>();
   return {"explain",
-          cat("Prints a page: what crosses devices, bytes and predicted microseconds, memory by module, source lines, "
-              "what sets the pace.\n",
+          cat("Prints a page: transfers with bytes and predicted microseconds, memory by module, source lines, and the "
+              "critical cycle.\n",
               prediction_method),
           {{"FILE", "a plan's text", &o->file},
-           {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},
-           {"--rows", "of each table", &o->rows},
-           {"--html", "write the page there instead, as HTML with a timeline and a map of memory", &o->html}},
+           {"--costs", "file of a cost table; otherwise the plan's own table", &o->costs},
+           {"--rows", "most rows of each table", &o->rows},
+           {"--html", "write the page to this file, as HTML with a timeline and a map of memory", &o->html}},
           [o] { return run(*o); },
           {}};
 }

@@ -1,4 +1,4 @@
-// Files as text and as plans.
+// Files as text, cost tables, plans and graphs.
 #include "tools/karez/files.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace karez::tools {
 namespace {
 
-// A file that does not hold what it should is an error of data, whatever the reader of its text calls it.
+// Any error in the contents of a file becomes an error of kind data.
 template <class Work> auto with_file_name(const std::string& path, Work work) {
   try {
     return work();

@@ -1,4 +1,4 @@
-// karez flight: reads the records of all ranks of a job that failed.
+// karez flight: explains the flight records of a job that failed.
 #include "tools/karez/flight.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ std::string actor_text(const FlightRecord& r, int plan, int actor) {
   return cat("a", actor, " of plan ", plan);
 }
 
-// What a worker had begun and not ended, and what it ended last.
+// The acts that a worker had begun and not ended, and the last act that it ended.
 std::vector<std::string> last_acts(const FlightRecord& r, const EventLog& log) {
   std::map<std::pair<int, int>, Event> open;  // by plan and actor
   std::optional<Event> ended, launch;
@@ -83,7 +83,7 @@ class FlightReport {
     std::string out = cat(ranks_, ranks_ == 1 ? " rank" : " ranks", ", ", records_.size(),
                           records_.size() == 1 ? " record\n" : " records\n");
     for (int rank : missing())
-      out += cat("  rank ", rank, " left none: it was stopped or killed, or it writes elsewhere\n");
+      out += cat("  rank ", rank, " has no record: it was stopped or killed, or it writes to another folder\n");
     const FlightRecord& first = *std::min_element(records_.begin(), records_.end(), [](const auto& a, const auto& b) {
       return failure_time(a) < failure_time(b);
     });
@@ -103,13 +103,13 @@ class FlightReport {
   }
 
   std::string waits() const {
-    std::string out = "who waited for whom\n";
+    std::string out = "waits between ranks\n";
     for (const FlightRecord& r : records_) {
       for (const RankWait& wait : r.state.waits)
-        out += cat("  rank ", r.rank, " for ", wait.rank == RankWait::others ? "the others" : cat("rank ", wait.rank),
-                   ": ", wait.what, "\n");
+        out += cat("  rank ", r.rank, " waited for ",
+                   wait.rank == RankWait::others ? "the others" : cat("rank ", wait.rank), ": ", wait.what, "\n");
       if (!r.state.current_call.empty()) out += cat("  rank ", r.rank, " was inside ", r.state.current_call, "\n");
-      else if (r.state.waits.empty()) out += cat("  rank ", r.rank, " for nobody\n");
+      else if (r.state.waits.empty()) out += cat("  rank ", r.rank, " waited for no rank\n");
     }
     return out;
   }
@@ -119,9 +119,9 @@ class FlightReport {
            !by_rank_.at(rank)->state.current_call.empty();
   }
 
-  // Where the waits lead to: ranks that others wait for and that wait for nobody.
+  // The ends of all chains of waits: ranks that others wait for and that wait for no rank.
   std::string blame() const {
-    std::map<int, std::set<int>> waiting;  // for whom, who
+    std::map<int, std::set<int>> waiting;  // the ranks that wait, by the rank they wait for
     for (const FlightRecord& r : records_)
       for (const RankWait& wait : r.state.waits)
         for (int rank = 0; rank < ranks_; ++rank)
@@ -131,19 +131,19 @@ class FlightReport {
     for (const auto& [rank, who] : waiting) {
       if (!waits_for_nobody(rank)) continue;
       const bool here = by_rank_.count(rank) > 0;
-      const std::string why = !here ? "left no record"
+      const std::string why = !here ? "has no record"
                               : by_rank_.at(rank)->state.current_call.empty()
-                                  ? "waited for nobody: its program had not come so far"
+                                  ? "waited for no rank: its program had not reached the call"
                                   : cat("was inside ", by_rank_.at(rank)->state.current_call);
-      out += cat("it hung on rank ", rank, ", for which ", who.size() == 1 ? "rank " : "ranks ", join(who, ", "),
-                 " waited, and which ", why, "\n");
+      out += cat("cause: rank ", rank, ", for which ", who.size() == 1 ? "rank " : "ranks ", join(who, ", "),
+                 " waited, ", why, "\n");
     }
-    if (out.empty() && !waiting.empty()) return "the waits form a circle\n";
+    if (out.empty() && !waiting.empty()) return "the waits form a cycle\n";
     return out;
   }
 
   std::string acts() const {
-    std::string out = "what each did last, before it wrote its record\n";
+    std::string out = "last events of each worker, with the time before the record\n";
     for (const FlightRecord& r : records_)
       for (std::size_t worker = 0; worker < r.workers.size(); ++worker)
         for (const std::string& line : last_acts(r, r.workers[worker]))
@@ -185,11 +185,11 @@ std::string explain_flight(const std::vector<FlightRecord>& records) { return Fl
 Command flight_command() {
   auto folder = std::make_shared<std::string>();
   return {"flight",
-          "What ranks wrote down when something failed (KAREZ_FLIGHT, or karez run --output).",
+          "Reads the records that ranks write after a failure (KAREZ_FLIGHT, or karez run --output).",
           {},
           nullptr,
           {{"explain",
-            "Puts the records of all ranks together: who waited for whom, and what each did last.",
+            "Merges the records of all ranks: the waits between ranks and the last events of each worker.",
             {{"DIR", "the folder with rank0.flight and so on", folder.get()}},
             [folder] { return run(*folder); },
             {}}}};

@@ -1,4 +1,4 @@
-// What the ranks of a job wrote down when something failed, put together: who waited for whom, and who did what last.
+// Reads and merges the flight records of a job that failed.
 #pragma once
 
 #include <string>
@@ -9,10 +9,9 @@
 
 namespace karez::tools {
 
-std::vector<FlightRecord> read_flights(
-    const std::string& folder);  // by rank; none, or damaged ones, are an error with the file's name
+std::vector<FlightRecord> read_flights(const std::string& folder);  // by rank; no record, or a damaged one, is an error
 
-// A page for people. Clocks of several hosts are taken as they are.
+// The waits between ranks, their cause, and the last events of each worker. Clocks of hosts are not corrected.
 std::string explain_flight(const std::vector<FlightRecord>& records);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Records of several ranks, explained.
+// Flight records of several ranks: reading, merging and the cause of a hang.
 #include "tools/karez/flight.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
 
-// A rank that has begun its collective and waits for another one.
+// A rank that has begun its collective and waits for another rank.
 FlightRecord rank(int number, int whom) {
   FlightRecord r;
   r.rank = number;
@@ -40,17 +40,17 @@ FlightRecord rank(int number, int whom) {
 }
 constexpr int nobody = -2;
 
-TEST(Flight, TheOneThatLeftNoRecordAndIsWaitedForIsToBlame) {
+TEST(Flight, AnAwaitedRankWithoutARecordIsTheCause) {
   EXPECT_TRUE(
       golden(explain_flight({rank(0, 1), rank(2, 0)}),
              "3 ranks, 2 records\n"
-             "  rank 1 left none: it was stopped or killed, or it writes elsewhere\n"
+             "  rank 1 has no record: it was stopped or killed, or it writes to another folder\n"
              "first, rank 0 (alpha, process 100) at 22:13:20.005000 UTC: rank 1 has stopped\n"
-             "who waited for whom\n"
-             "  rank 0 for rank 1: a5 'sum' of launch 7, r9\n"
-             "  rank 2 for rank 0: a5 'sum' of launch 7, r9\n"
-             "it hung on rank 1, for which rank 0 waited, and which left no record\n"
-             "what each did last, before it wrote its record\n"
+             "waits between ranks\n"
+             "  rank 0 waited for rank 1: a5 'sum' of launch 7, r9\n"
+             "  rank 2 waited for rank 0: a5 'sum' of launch 7, r9\n"
+             "cause: rank 1, for which rank 0 waited, has no record\n"
+             "last events of each worker, with the time before the record\n"
              "  rank 0, worker 0: launch 7 began 4.000 ms before\n"
              "  rank 0, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
              "  rank 0, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"
@@ -59,26 +59,26 @@ TEST(Flight, TheOneThatLeftNoRecordAndIsWaitedForIsToBlame) {
              "  rank 2, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"));
 }
 
-TEST(Flight, AChainOfWaitsEndsAtWhoIsInsideACallOrInItsProgram) {
+TEST(Flight, AChainOfWaitsEndsAtARankInACallOrInItsProgram) {
   FlightRecord inside = rank(1, nobody);
   inside.state.current_call = "a4 'compute' of launch 7";
+  EXPECT_THAT(explain_flight({rank(0, 2), inside, rank(2, 1)}),
+              AllOf(HasSubstr("  rank 1 was inside a4 'compute' of launch 7\n"),
+                    HasSubstr("cause: rank 1, for which rank 2 waited, was inside a4 'compute' of launch 7\n"),
+                    Not(HasSubstr("cause: rank 2"))));
   EXPECT_THAT(
-      explain_flight({rank(0, 2), inside, rank(2, 1)}),
-      AllOf(HasSubstr("  rank 1 was inside a4 'compute' of launch 7\n"),
-            HasSubstr("it hung on rank 1, for which rank 2 waited, and which was inside a4 'compute' of launch 7\n"),
-            Not(HasSubstr("hung on rank 2"))));
-  EXPECT_THAT(explain_flight({rank(0, RankWait::others), rank(1, nobody), rank(2, 1)}),
-              HasSubstr("it hung on rank 1, for which ranks 0, 2 waited, and which waited for nobody: its program had "
-                        "not come so far\n"));
+      explain_flight({rank(0, RankWait::others), rank(1, nobody), rank(2, 1)}),
+      HasSubstr("cause: rank 1, for which ranks 0, 2 waited, waited for no rank: its program had not reached the "
+                "call\n"));
 }
 
-TEST(Flight, ACircleIsSaidAndNoWaitsAreNoBlame) {
-  EXPECT_THAT(explain_flight({rank(0, 1), rank(1, 2), rank(2, 0)}), HasSubstr("\nthe waits form a circle\n"));
+TEST(Flight, ACycleIsReportedAndNoWaitsHaveNoCause) {
+  EXPECT_THAT(explain_flight({rank(0, 1), rank(1, 2), rank(2, 0)}), HasSubstr("\nthe waits form a cycle\n"));
   EXPECT_THAT(explain_flight({rank(0, nobody), rank(1, nobody), rank(2, nobody)}),
-              AllOf(Not(HasSubstr("hung")), Not(HasSubstr("circle"))));
+              AllOf(Not(HasSubstr("cause")), Not(HasSubstr("cycle"))));
 }
 
-TEST(Flight, AFolderIsReadByRankAndWhatIsNoneIsNamed) {
+TEST(Flight, RecordsAreReadByRankAndInvalidOnesAreNamed) {
   const fs::path folder = fs::temp_directory_path() / cat("karez-flights-", getpid());
   EXPECT_THAT(error_of([&] { read_flights(folder.string()); }), HasSubstr("cannot read the folder"));
   fs::create_directories(folder);
@@ -90,7 +90,7 @@ TEST(Flight, AFolderIsReadByRankAndWhatIsNoneIsNamed) {
   EXPECT_EQ(records[0].rank, 0);
   std::ofstream(folder / "rank7.flight") << "karez flight 1\nfoo\n";
   EXPECT_THAT(error_of([&] { read_flights(folder.string()); }),
-              HasSubstr("rank7.flight: flight record: line 2: 'foo' is no word of it"));
+              HasSubstr("rank7.flight: flight record: line 2: 'foo' is not a known keyword"));
   fs::remove_all(folder);
 }
 

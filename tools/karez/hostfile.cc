@@ -1,4 +1,4 @@
-// Lines of words.
+// Parsing of host files, and the assignment of ranks to hosts.
 #include "tools/karez/hostfile.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ int slots_of(std::string_view word, std::string_view where) {
   auto equals = word.find('=');
   std::string key(word.substr(0, equals)), value(equals == std::string_view::npos ? "" : word.substr(equals + 1));
   require(ErrorKind::data, key == "slots" || key == "max_slots" || key == "max-slots", where, "'", word,
-          "' is none of slots=N, max_slots=N");
+          "' must be slots=N or max_slots=N");
   bool good = !value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos;
   require(ErrorKind::data, good && std::stoi(value) >= 1 && std::stoi(value) <= most_slots, where, "'", word,
           "': a host has 1 to ", most_slots, " slots");
@@ -34,7 +34,7 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& 
     std::string name, word;
     if (!(words >> name)) continue;
     require(ErrorKind::data, name[0] != '-' && name.find('=') == std::string::npos, where, "'", name,
-            "' is no name of a host");
+            "' is not a host name");
     int slots = 1;
     while (words >> word)
       if (int given = slots_of(word, where)) slots = given;
@@ -42,7 +42,7 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& 
     if (at == out.end()) out.push_back({name, slots});
     else at->slots += slots;
   }
-  require(ErrorKind::data, !out.empty(), what, ": it names no host");
+  require(ErrorKind::data, !out.empty(), what, ": it lists no host");
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Which hosts there are and how many ranks each takes, in the form of Open MPI's hostfiles.
+// The hosts of a job and their slots, in the form of Open MPI's hostfiles.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 namespace karez::tools {
 
 struct HostSlots {
-  std::string name;  // as `ssh` takes it: "alpha", "me@10.0.0.7"
+  std::string name;  // in the form of `ssh`: "alpha", "me@10.0.0.7"
   int slots = 1;
 };
 
-// A line names a host: `alpha slots=4 max_slots=8  # comment`. Without slots it counts 1; a host that is named again
-// gets so many more. `what` begins errors: the file's name.
+// A line names a host: `alpha slots=4 max_slots=8  # comment`. The default is 1 slot; the slots of repeated hosts are
+// added. `what`, the file's name, begins errors.
 std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& what);
 
-// How many of the ranks each host takes: slot by slot in the order of the file. Throws where there are too few slots.
+// The number of ranks of each host; hosts are filled in the order of the file. Throws if there are too few slots.
 std::vector<int> deal_ranks(const std::vector<HostSlots>& hosts, int ranks);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Arrays for inputs and variables.
+// Arrays for the inputs and variables of a plan that runs without its program.
 #include "tools/karez/inputs.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::vector<Input> inputs_of(const Plan& plan) {
   return out;
 }
 
-// Floats in [0, most), integers in 0 .. integers - 1, bools either.
+// Floats in [0, most), integers in 0 .. integers - 1, random bools if integers > 1, otherwise false.
 HostArray random_values(const TensorType& type, std::uint64_t seed, std::string_view name, double most,
                         std::int64_t integers) {
   HostArray out(type);
@@ -55,7 +55,7 @@ HostArray filled(const TensorType& type, double number, const std::string& what)
       require(ErrorKind::type,
               number == std::trunc(number) && number >= static_cast<double>(std::numeric_limits<T>::min()) &&
                   number < static_cast<double>(std::numeric_limits<T>::max()) + 1,
-              what, ": ", number, " is no ", name_of(type.dtype));
+              what, ": ", number, " is not an ", name_of(type.dtype));
     for (T& value : out.data<T>()) value = static_cast<T>(number);
   });
   return out;

@@ -1,4 +1,4 @@
-// What a plan that runs without its program is given: arrays for its inputs and variables, drawn from a seed or saved.
+// Arrays for the inputs and variables of a plan that runs without its program: from files, numbers or a seed.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace karez::tools {
 
 struct InputOptions {
   std::uint64_t seed = 1;
-  std::int64_t integers = 1;       // integer inputs are drawn from 0 to this less one
-  std::vector<std::string> given;  // "NAME=FILE.npy" or "NAME=NUMBER", by input
+  std::int64_t integers = 1;       // integer inputs are drawn from 0 to this minus 1
+  std::vector<std::string> given;  // "NAME=FILE.npy" or "NAME=NUMBER", one per input
 };
 
-// One feed for each input of the plan: what is given; else floats in [0, 1), integers below `integers`, and bools, by
-// seed and name. Errors: a name that no input has, one given twice, a file of another type, a number that the type does
-// not hold.
+// One feed for each input of the plan: the given value, otherwise floats in [0, 1), integers below `integers`, and
+// bools, by seed and name. Errors: an unknown name, a name given twice, a file of another type, a number that the type
+// cannot represent.
 Feeds feeds_of(const Plan& plan, const InputOptions& options);
 
 struct VariableValue {
   std::string name;
   PlanDevice device;
-  HostArray value;  // flat: elements as they lie in memory
+  HostArray value;  // one-dimensional: the elements in memory order
 };
 
-// By seed and name, so that devices which hold copies hold equal ones: floats in [0, 0.01) (not below 0, as some are
-// second moments of which an optimiser takes the root), integers and bools 0.
+// By seed and name, so that copies on several devices are equal: floats in [0, 0.01) (not negative, because some are
+// second moments, of which an optimiser takes the square root), integers and bools 0.
 std::vector<VariableValue> variables_of(const Plan& plan, std::uint64_t seed);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Hirschberg's divide and conquer over line numbers.
+// Line differences by Hirschberg's divide and conquer.
 #include "tools/karez/line_diff.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace {
 
 using LineIds = std::span<const int>;  // equal lines have equal numbers
 
-// By how many lines of b: the longest common subsequence of a with them. `backward` reads both from their ends.
+// Entry j is the length of the longest common subsequence of a and the first j lines of b; `backward` reads both from
+// their ends.
 std::vector<int> common(LineIds a, LineIds b, bool backward) {
   std::vector<int> before(b.size() + 1), now(b.size() + 1);
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -24,7 +25,7 @@ std::vector<int> common(LineIds a, LineIds b, bool backward) {
   return before;
 }
 
-// Marks the lines that stay.
+// Marks the lines that both texts keep.
 void keep_common(LineIds a, LineIds b, std::vector<char>& kept_a, std::vector<char>& kept_b, std::size_t at_a,
                  std::size_t at_b) {
   for (; !a.empty() && !b.empty() && a.front() == b.front(); ++at_a, ++at_b, a = a.subspan(1), b = b.subspan(1))

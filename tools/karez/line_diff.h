@@ -1,4 +1,4 @@
-// The lines in which two texts differ.
+// The lines that differ between two texts.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 namespace karez::tools {
 
 struct LineChange {
-  bool added = false;    // in the second text alone; else in the first alone
-  std::size_t line = 0;  // its number there, from 1
+  bool added = false;    // true: only in the second text; false: only in the first
+  std::size_t line = 0;  // its number in that text, from 1
   std::string text;
   bool operator==(const LineChange&) const = default;
 };
 
-// The fewest lines to take out and put in; what stays is a longest common subsequence. Time is the product of the
-// lengths that are left when equal lines at both ends are cut off, space is their sum (Hirschberg, "A linear space
-// algorithm for computing maximal common subsequences", 1975).
+// The fewest lines to delete and insert; the other lines are a longest common subsequence. Time is the product of the
+// two lengths without the equal lines at both ends, space is their sum (Hirschberg, "A linear space algorithm for
+// computing maximal common subsequences", 1975).
 std::vector<LineChange> line_diff(std::string_view first, std::string_view second);
 
 }  // namespace karez::tools

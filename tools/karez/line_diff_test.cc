@@ -1,4 +1,4 @@
-// The lines that differ, against a search over all common subsequences.
+// Tests line differences against a search over all common subsequences.
 #include "tools/karez/line_diff.h"
 
 #include <gtest/gtest.h>
@@ -13,19 +13,19 @@ std::string text_of(const std::vector<LineChange>& changes) {
   return join(changes, " ", [](const LineChange& c) { return cat(c.added ? "+" : "-", c.line, c.text); });
 }
 
-TEST(LineDiff, EqualTextsDifferInNoLine) {
+TEST(LineDiff, EqualTextsHaveNoDifference) {
   EXPECT_EQ(text_of(line_diff("", "")), "");
   EXPECT_EQ(text_of(line_diff("a\nb\n", "a\nb\n")), "");
 }
 
-TEST(LineDiff, AChangedLineIsTakenOutAndPutInWithItsNumbers) {
+TEST(LineDiff, AChangedLineIsDeletedAndInsertedWithItsNumbers) {
   EXPECT_EQ(text_of(line_diff("a\nb\nc\n", "a\nx\nc\n")), "-2b +2x");
   EXPECT_EQ(text_of(line_diff("a\nb\nc\n", "x\na\nb\ny\nc\n")), "+1x +4y");
   EXPECT_EQ(text_of(line_diff("a\nb\nc\n", "b\n")), "-1a -3c");
   EXPECT_EQ(text_of(line_diff("a\nb\n", "")), "-1a -2b");
 }
 
-TEST(LineDiff, ALineThatMovedStandsOnceOnEachSide) {
+TEST(LineDiff, AMovedLineIsDeletedOnceAndInsertedOnce) {
   EXPECT_EQ(text_of(line_diff("a\nb\nc\nd\n", "b\nc\nd\na\n")), "-1a +4a");
 }
 
@@ -36,7 +36,7 @@ int longest(std::string_view a, std::string_view b) {
   return std::max(longest(a.substr(1), b), longest(a, b.substr(1)));
 }
 
-TEST(LineDiff, TakesOutAndPutsInAsFewLinesAsCanBeAndMakesTheSecondOfTheFirst) {
+TEST(LineDiff, TheDifferenceIsMinimalAndTurnsTheFirstTextIntoTheSecond) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     auto word = [&](std::uint64_t which) {
       std::string out;

@@ -1,4 +1,4 @@
-// A line is held until its end comes.
+// Prefixes complete lines; an incomplete line is buffered until its end arrives.
 #include "tools/karez/line_prefixer.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What ranks print, line by line with the rank in front, so that lines of several ranks do not mix.
+// The output of a rank, line by line with the rank as a prefix, so that lines of several ranks do not mix.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace karez::tools {
 class LinePrefixer {
  public:
   explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
-  // The lines that are whole now, each with the prefix. Bytes go through as they are; what is longer than `longest` is
-  // cut into lines.
+  // The lines that are complete now, each with the prefix. Bytes are not changed; a line longer than `longest` is
+  // split.
   std::string take(std::string_view bytes);
-  std::string rest();  // the last one, that nothing ends, with an end
+  std::string rest();  // the last, unterminated line, with a line end
   static constexpr std::size_t longest = 1 << 16;
 
  private:

@@ -1,4 +1,4 @@
-// The command `karez`: what one does with plans and graphs that stand in files.
+// The command `karez`, which works with plans and graphs in files and starts ranks.
 #include <cstdio>
 
 #include "karez/base/error.h"
@@ -10,13 +10,12 @@ int main(int count, char** words) {
       "karez",
       "Starts programs on several processes; shows, checks, compares, explains, simulates and runs plans; rewrites "
       "graphs.\n"
-      "Exit codes: 0 it went well; 1 two plans differ; 64 the words or what they name cannot be meant; 75 a rank or a "
-      "host is gone; "
-      "76 nothing moves any more; 77 a file does not hold what it should. `run`: that of the first rank that failed.",
+      "Exit codes: 0 success; 1 two plans differ; 64 a wrong argument; 75 a rank or a host is gone; 76 a hang; 77 a "
+      "file with wrong contents. `run` returns the exit code of the first rank that failed.",
       {},
       nullptr,
       {{"plan",
-        "What a plan says.",
+        "Shows, checks, compares and explains plans.",
         {},
         nullptr,
         {show_command(), verify_command(), diff_command(), explain_command()}},

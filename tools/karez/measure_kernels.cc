@@ -1,4 +1,5 @@
-// Samples of calls, each on the best kernel for a twentieth of a second; chains of calls and of links in the engine.
+// Measures sample calls, each on the best kernel for a twentieth of a second, and chains of calls and links in the
+// engine.
 #include "tools/karez/measure_kernels.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double sample_seconds = 0.05, chain_seconds = 0.4;
-constexpr double worth_a_team = 1.5e-5;  // as localise has it: shorter calls run on one thread
+constexpr double worth_a_team = 1.5e-5;  // the limit of localise: shorter calls run on one thread
 
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View image(const Shape& shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
@@ -52,7 +53,7 @@ class SampleBuilder {
     const View x = image({16, c, size, size}), w = image({o, c, 3, 3}), y = image({16, o, size - 2, size - 2});
     add("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}});
   }
-  // All that is bound by memory, each on about so many bytes.
+  // Calls that are bound by memory, each on about `bytes`.
   void memory_bound(std::int64_t bytes) {
     const std::int64_t n = bytes / 16;  // of the largest operand
     auto rows = [&](std::int64_t elements) { return std::max<std::int64_t>(elements / 64, 1); };
@@ -84,7 +85,7 @@ class SampleBuilder {
   OpTable ops_;
 };
 
-// The middle of several steps, each once more than needed to warm up.
+// The fastest of several steps after three to warm up.
 double step_seconds(const Function& step, const HostArray& x) {
   std::vector<double> times;
   for (int i = 0; i < 3; ++i) step(x).wait();
@@ -97,7 +98,7 @@ double step_seconds(const Function& step, const HostArray& x) {
   return *std::min_element(times.begin(), times.end());
 }
 
-// Seconds of a link in a chain: what 40 cost more than 8, shared out.
+// Seconds of one link of a chain: the difference between 40 links and 8, divided by 32.
 double seconds_each(int devices, const Shape& shape, const std::function<Tensor(Tensor)>& link) {
   World world({.devices = devices, .team = 1, .costs = CostTable{}, .ranks = Ranks{}});
   const HostArray x = HostArray(TensorType{DType::f32, shape});
@@ -116,11 +117,11 @@ double work_of(const Sample& sample) {
                                                                                   : sample.work.bytes;
 }
 
-// Rows that are gathered on both devices and halved again.
+// Rows are gathered on both devices and then sliced in half.
 double gather_seconds(std::int64_t columns) {
   return seconds_each(2, {2, columns}, [](Tensor h) { return with_layout(with_layout(relu(h), {"p"}), {}); });
 }
-// Rows that are added up on both.
+// Rows are summed on both devices.
 double sum_seconds(std::int64_t columns) {
   return seconds_each(2, {2, columns}, [columns](Tensor h) {
     Tensor added = with_layout(sum(with_layout(relu(h), {"p"}), {0}), {});
@@ -140,7 +141,7 @@ std::vector<Sample> kernel_samples(int team) {
       out.conv(16, 13, 32);
   out.conv_input(4, 13, 32), out.conv_input(4, 28, 16), out.conv_input(8, 13, 32), out.conv_input(16, 13, 32),
       out.conv_input(32, 28, 32);
-  out.add("pointwise", {f32({1 << 17})}, {f32({1 << 17})}, {{"expr", "exp(x0)"}});  // so many that a team is worth it
+  out.add("pointwise", {f32({1 << 17})}, {f32({1 << 17})}, {{"expr", "exp(x0)"}});  // enough that a team is faster
   for (const std::int64_t bytes :
        {std::int64_t{16} << 10, std::int64_t{512} << 10, std::int64_t{8} << 20, std::int64_t{64} << 20})
     out.memory_bound(bytes);
@@ -194,7 +195,8 @@ std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
       for (double each : found[rate]) sum += each;
       set.rates[rate] = found[rate].empty() ? 0 : std::exp(sum / static_cast<double>(found[rate].size()));
     }
-    // Called again and again a sample stays in the first caches. What a step updates was last touched a step ago.
+    // A sample that is called repeatedly stays in the first caches, but a step updates memory last used one step
+    // earlier.
     for (const char* cached : {"update.l1", "update.l2"}) {
       double& rate = set.rates[find_rate(cached)];
       rate = std::min(rate, out[0].rates[find_rate("update.l3")]);
@@ -207,8 +209,8 @@ double measure_call() {
   return seconds_each(1, {16}, [](Tensor h) { return relu(h - 0.5) + 0.25; }) / 3;
 }
 
-// An all_gather of a row costs alpha, its bytes beta and one copy of them; an all_reduce beta and two, as its sum is
-// made from two rows.
+// An all_gather of a row costs alpha, and per byte beta and one copy; an all_reduce per byte beta and two copies,
+// because it sums two rows.
 void measure_local_link(CostTable& costs) {
   constexpr std::int64_t few = 16, many = 1 << 15;
   constexpr double bytes = 4 * static_cast<double>(many - few);

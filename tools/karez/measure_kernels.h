@@ -1,4 +1,4 @@
-// The rates of this processor's kernels by kind of work and size, as a cost table has them.
+// Measures the rates of this processor's kernels by kind of work and size, for a cost table.
 #pragma once
 
 #include <string>
@@ -11,31 +11,31 @@
 
 namespace karez::tools {
 
-// A call whose work is of this rate.
+// A call that measures this rate.
 struct Sample {
   std::size_t rate;
   CallSpec call;
   sbp::Work work;
 };
 
-// One or more for each rate; of several the middle rate counts.
+// One or more samples per rate; the geometric mean of several counts.
 std::vector<Sample> kernel_samples(int team);
 
-// Seconds of a call by the best kernel: the quickest of a few rounds that take `seconds` together, since what else the
-// machine does only slows it.
+// Seconds of a call on the best kernel: the fastest of a few rounds that take `seconds` together, because other work
+// on the machine can only slow it.
 double seconds_of(const CallSpec& call, double seconds);
 
-// Of one thread and of `team`, where that is more: each sample for a twentieth of a second.
+// Rates of one thread, and of `team` threads if that is more; each sample takes a twentieth of a second.
 std::vector<RateSet> measure_kernels(const std::string& isa, int team);
 
-// What a call in the engine takes beside its bytes.
+// Seconds of a call in the engine without its memory traffic.
 double measure_call();
 
-// Puts the class "local", of links within this process, into a table that has rates, and how fast devices copy and add
-// up what they receive.
+// Adds to a table that has rates: the class "local", for links within this process, and the rate at which devices copy
+// and sum received data.
 void measure_local_link(CostTable& costs);
 
-// A table of all these: their origin, with the processor's name and this date, stands in it.
+// A table with all of these; its origin names the processor and the date.
 CostTable measure_costs(int team, std::string_view date);
 
 }  // namespace karez::tools

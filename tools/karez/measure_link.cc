@@ -1,4 +1,4 @@
-// Rounds of small messages, then long ones both ways at once. The end that begins says how many.
+// Measures a link: rounds of small messages, then long ones in both directions. The end that begins decides how many.
 #include "tools/karez/measure_link.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::int64_t time_of_day() {
 constexpr std::int64_t small = 64, large = 1 << 20;
 constexpr int depth = 4;
 
-// One end, asleep until its link rings, as a worker of the engine is.
+// One end of the link, which sleeps until its notifier wakes it, as a worker of the engine does.
 class LinkEndpoint {
  public:
   LinkEndpoint(Connection& connection, std::uint64_t channel, Seconds patience) : patience_(patience) {
@@ -50,7 +50,7 @@ class LinkEndpoint {
       if (const Error* failure = link_->failure()) throw Error(*failure);
       std::unique_lock lock(mutex_);
       const bool told = changed_.wait_for(lock, patience_, [this] { return notified_; });
-      require(ErrorKind::peer, told, "nothing moves for ", patience_.count(), " s");
+      require(ErrorKind::peer, told, "no message within ", patience_.count(), " s");
       notified_ = false;
       lock.unlock();
       notifier_.acknowledge();
@@ -63,7 +63,7 @@ class LinkEndpoint {
   std::condition_variable changed_;
   bool notified_ = false;
   std::int64_t posted_ = 0, sends_ = 0;
-  std::unique_ptr<Link> link_;  // last: goes first
+  std::unique_ptr<Link> link_;  // last, so that it is destroyed first
 };
 
 struct PingMessage {
@@ -76,7 +76,7 @@ struct PingResult {
   double median = 0, clock = 0, clock_error = 1e9;
 };
 
-// Rounds of 64 bytes. The receive for the next round stands before the answer goes, so that its credit is there in
+// Rounds of 64 bytes. The receive of the next round is posted before the reply is sent, so that its credit arrives in
 // time.
 PingResult measure_ping(LinkEndpoint& end, bool begins, std::int64_t count) {
   PingResult out;
@@ -93,7 +93,7 @@ PingResult measure_ping(LinkEndpoint& end, bool begins, std::int64_t count) {
     if (begins) send();
     end.await_received();
     const double round = since(begin);
-    require(ErrorKind::peer, to.number == i, "message ", i, " came as ", to.number);
+    require(ErrorKind::peer, to.number == i, "expected message ", i, ", got ", to.number);
     if (begins && round / 2 < out.clock_error) {
       out.clock_error = round / 2;
       out.clock = static_cast<double>(to.time - from.time) * 1e-9 - round / 2;
@@ -115,7 +115,7 @@ std::uint64_t word_of(bool begins, std::int64_t message, std::int64_t at) {
 }
 void put(std::byte* into, std::uint64_t word) { std::memcpy(into, &word, sizeof word); }
 
-// Seconds for so many messages of 1 MB each way. The ends of each are looked at.
+// Seconds for `count` messages of 1 MB in each direction. The first and last word of each are checked.
 double measure_stream(LinkEndpoint& end, bool begins, std::int64_t count) {
   std::vector<std::byte> from(depth * large), to(depth * large);
   auto at = [](std::int64_t i) { return i % depth * large; };
@@ -124,7 +124,7 @@ double measure_stream(LinkEndpoint& end, bool begins, std::int64_t count) {
     for (std::int64_t place : {std::int64_t{0}, last}) {
       std::uint64_t word = 0;
       std::memcpy(&word, to.data() + at(i) + place, sizeof word);
-      require(ErrorKind::peer, word == word_of(!begins, i, place), "other bytes arrive than were sent");
+      require(ErrorKind::peer, word == word_of(!begins, i, place), "the received bytes differ from the sent bytes");
     }
   };
   const auto begin = Clock::now();
@@ -142,7 +142,7 @@ double measure_stream(LinkEndpoint& end, bool begins, std::int64_t count) {
   return since(begin);
 }
 
-// What the end that begins wants goes to the other.
+// Sends the number of the end that begins to the other end.
 std::int64_t exchange_count(LinkEndpoint& end, bool begins, std::int64_t number) {
   std::int64_t said = number;
   auto* bytes = reinterpret_cast<std::byte*>(&said);

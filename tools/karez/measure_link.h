@@ -1,4 +1,4 @@
-// What a connection to another process costs: seconds a message and a byte, and how far the other's clock is from ours.
+// Measures a connection to another process: seconds per message and per byte, and the difference of the clocks.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace karez::tools {
 
 struct LinkMeasure {
-  LinkCost cost;  // alpha: half of the median round of 64 bytes, both ends woken by the link; beta: both send at once
-  double clock = 0;        // seconds that the other's clock of the day is ahead of ours; at the end that begins
-  double clock_error = 0;  // at most so far wrong: half of the quickest round
+  LinkCost cost;     // alpha: half of the median round trip of 64 bytes, both ends asleep; beta: both send at once
+  double clock = 0;  // seconds that the other's system clock is ahead of ours; at the end that begins
+  double clock_error = 0;  // largest error of `clock`: half of the fastest round
 };
 
-// Both processes call it, one with `begins`, on a channel that nobody else has; it takes about `seconds`. Throws Error
-// (kind peer) where the other is gone, says nothing for `patience`, or sends other bytes than it should.
+// Both processes call it, one with `begins`, on a channel of their own; it takes about `seconds`. Throws Error (kind
+// peer) if the other process is gone, sends nothing for `patience`, or sends wrong bytes.
 LinkMeasure measure_link(Connection& connection, std::uint64_t channel, bool begins, double seconds,
                          Seconds patience = Seconds(5));
 

@@ -1,4 +1,4 @@
-// Three calls on the best kernels there are, each for a fifth of a second.
+// Measures three calls on the best kernels, each for a fifth of a second.
 #include "tools/karez/measure_rates.h"
 
 #include <vector>

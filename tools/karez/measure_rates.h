@@ -1,4 +1,4 @@
-// How fast this process computes: the rates that a cost table has.
+// Measures the compute rates of this process for a cost table.
 #pragma once
 
 #include "karez/sbp/cost.h"
@@ -6,7 +6,7 @@
 
 namespace karez::tools {
 
-// With teams of so many threads, in about a second. Links, and what a call costs in the engine, are left as they are.
+// Rates of teams of `team` threads, in about a second. Link costs and the overhead of a call keep their defaults.
 CostTable measure_rates(int team);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// karez opt: a graph's text in, named passes, a graph's text (or, from emit on, a plan's) out.
+// karez opt: reads a graph's text, runs the named passes and prints the graph's text, or from emit on the plan's.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include "karez/page/predictor.h"
 #include "karez/page/table.h"
 #include "karez/passes/logical/recompute.h"
+#include "karez/passes/memory_limit/fit_memory.h"
 #include "karez/passes/pipeline.h"
 #include "karez/passes/rewrite.h"
 #include "karez/passes/sharding/explain.h"
@@ -25,14 +26,14 @@ struct Options {
   bool each = false;
 };
 
-// What a pass reads that is in no text: another must have made it in the same run.
+// A pass and the pass whose data outside of the graph's text it reads, so that both must be in one run.
 struct PassDependency {
   std::string_view pass, needs;
 };
-constexpr PassDependency pass_dependencies[] = {
-    {"box", "shard"},     {"order", "box"},      {"segment", "order"},  {"anchor", "segment"}, {"slots", "segment"},
-    {"layout", "box"},    {"localise", "slots"}, {"hoist", "localise"}, {"fuse", "localise"},  {"in_place", "localise"},
-    {"emit", "localise"}, {"memory", "emit"},    {"fit_memory", "emit"}};
+constexpr PassDependency pass_dependencies[] = {{"box", "shard"},         {"order", "box"},      {"segment", "order"},
+                                                {"anchor", "segment"},    {"slots", "segment"},  {"layout", "box"},
+                                                {"localise", "slots"},    {"hoist", "localise"}, {"fuse", "localise"},
+                                                {"in_place", "localise"}, {"emit", "localise"},  {"memory", "emit"}};
 
 std::vector<std::string> passes_of(const std::string& text) {
   std::vector<std::string> names;
@@ -46,25 +47,25 @@ std::vector<std::string> passes_of(const std::string& text) {
     require(!name.empty(), "--passes '", text, "': a name is empty");
     const auto place = place_of(name);
     require(names.empty() || place_of(names.back()) < place, "--passes '", text, "': ", name, " comes before ",
-            names.empty() ? "" : names.back(), " in the pipeline, whose order is the only one: ",
+            names.empty() ? "" : names.back(), " in the pipeline; the only order is ",
             join(pipeline(), ", ", [](const Pass& pass) { return pass.name; }));
     for (const PassDependency& row : pass_dependencies)
       require(row.pass != name || std::find(names.begin(), names.end(), row.needs) != names.end(), "--passes '", text,
-              "': ", name, " reads what ", row.needs, " makes beside the graph; name it too");
+              "': ", name, " needs data that ", row.needs, " keeps outside of the graph; add ", row.needs);
     names.push_back(name);
   }
   return names;
 }
 
-// From `emit` on the plan.
+// The graph's text; the plan's from `emit` on.
 std::string made_text(const Compilation& c, std::string_view pass) {
-  if (pass != "emit" && pass != "memory" && pass != "fit_memory") return print(c.graph);
+  if (pass_named(pass).result != PassResult::plan) return print(c.graph);
   Plan plan = c.plan;
   plan.costs = c.options.costs.print();
   return print(plan);
 }
 
-// Under a comment, so that what is printed for each pass reads back as a graph.
+// Begins with a comment, so that the text of each pass can be parsed as a graph.
 std::string after_text(const Compilation& c, const std::string& pass, double seconds) {
   std::string out = cat("# after ", pass, ", ", fixed(seconds * 1e3, 3), " ms");
   if (pass == "shard")
@@ -73,16 +74,16 @@ std::string after_text(const Compilation& c, const std::string& pass, double sec
   return out + "\n" + made_text(c, pass);
 }
 
-// Passes want values numbered without gaps, each made by a node; a text written by hand may skip numbers.
+// Passes require values numbered without gaps, each made by a node; a text written by hand may skip numbers.
 Graph without_gaps(const Graph& graph) {
   Rewrite rewrite(graph);
   for (NodeId node : graph.nodes.ids()) rewrite.keep(node);
   return rewrite.finish();
 }
 
-// The same program on another mesh: what was fixed on the old one is not.
+// The same program on another mesh; layouts that were fixed on the old mesh are no longer fixed.
 void replace_mesh(Graph& graph, const std::string& mesh) {
-  require(graph.meshes.size() == 1, "--mesh: this program lies on ", graph.meshes.size(),
+  require(graph.meshes.size() == 1, "--mesh: this program is on ", graph.meshes.size(),
           " meshes; only one can be replaced");
   graph.meshes[0] = Mesh::parse(mesh);
   for (ValueId value : graph.values.ids()) graph.value(value).layout.reset();
@@ -95,7 +96,9 @@ int run(const Options& options) {
                                           {"--workers", options.workers, 4096},
                                           {"--slots", options.slots, 1024}})
     require(value >= 1 && value <= most, name, ": ", value, " is not in 1 .. ", most);
-  require(options.memory >= 0, "--memory: ", options.memory, " bytes");
+  require(options.memory >= 0, "--memory must be at least 0 bytes, got ", options.memory);
+  require(options.memory == 0 || options.passes == "all" || !options.explain.empty(),
+          "--memory needs --passes all, got '", options.passes, "'");
   const auto names = passes_of(options.passes);
   const OpTable ops = all_ops();
   const KernelTable kernels(cpu_kernels());
@@ -105,7 +108,7 @@ int run(const Options& options) {
     require(c.graph.nodes[node].op->role != Role::transition ||
                 std::find(names.begin(), names.end(), "shard") == names.end(),
             options.file, ": ", describe(c.graph, node),
-            " is a change of layout, as box makes them; shard takes the program before");
+            " is a change of layout, inserted by box; shard takes the program before box");
   if (!options.mesh.empty()) replace_mesh(c.graph, options.mesh);
   c.ops = &ops;
   c.catalog = &kernels;
@@ -118,7 +121,7 @@ int run(const Options& options) {
   for (const auto& glob : split(options.remat, ' '))
     if (!glob.empty()) c.options.remat.emplace_back(glob);
   require(c.options.remat.empty() || std::find(names.begin(), names.end(), "recompute") != names.end(), "--remat '",
-          options.remat, "' is for recompute, which is not among --passes '", options.passes, "'");
+          options.remat, "' needs the pass recompute, which is not in --passes '", options.passes, "'");
   check_remat(c.graph, c.options.remat);
   if (!options.explain.empty()) {
     std::fputs(print(explain_layout(std::move(c), options.explain)).c_str(), stdout);
@@ -131,41 +134,41 @@ int run(const Options& options) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (options.each) std::fputs(after_text(c, name, seconds).c_str(), stdout);
   }
-  if (!options.each) std::fputs(made_text(c, names.back()).c_str(), stdout);
+  if (options.memory > 0) fit_memory(c);
+  if (!options.each || options.memory > 0) std::fputs(made_text(c, names.back()).c_str(), stdout);
   return 0;
 }
 
 std::string passes_help() {
-  std::string out = "The passes, in their order: ";
+  std::string out = "The passes in order: ";
   out += join(pipeline(), ", ", [](const Pass& pass) { return pass.name; });
-  out += ". What a pass leaves beside the graph is in no text, so ";
+  out += ". Some data of passes is not in the graph's text, so ";
   out += join(pass_dependencies, ", ", [](const PassDependency& row) { return cat(row.pass, " needs ", row.needs); });
-  return out + " in the same run; canonicalise and shard stand alone, and those before emit print the graph.";
+  return out + " in the same run; canonicalise and shard need no other pass. Passes before emit print the graph.";
 }
 
 }  // namespace
 
 Command opt_command() {
   auto o = std::make_shared<Options>();
-  return {
-      "opt",
-      cat("Rewrites a graph's text by passes of the compiler; from emit on, prints the plan of rank 0.\n",
-          passes_help()),
-      {{"FILE", "a graph's text; -: from standard input", &o->file},
-       {"--passes", "names with commas between, or all", &o->passes},
-       {"--each", "print the text after each pass, under a comment with its name and time", &o->each},
-       {"--mesh", "in place of the text's, without the layouts that are fixed there: data=2,model=2", &o->mesh},
-       {"--explain",
-        "a variable, input, output, module or %7: what each layout of it would cost, in place of any passes",
-        &o->explain},
-       {"--costs", "file of a cost table; none: the default one", &o->costs},
-       {"--remat", "globs of modules whose values recompute makes again for gradients, with spaces between", &o->remat},
-       {"--team", "threads of one kernel call", &o->team},
-       {"--workers", "threads that serve the rank's streams", &o->workers},
-       {"--slots", "at most, of registers between streams", &o->slots},
-       {"--memory", "bytes of each device that fit keeps the plan within; 0: no limit", &o->memory}},
-      [o] { return run(*o); },
-      {}};
+  return {"opt",
+          cat("Rewrites a graph's text by passes of the compiler; from emit on, prints the plan of rank 0.\n",
+              passes_help()),
+          {{"FILE", "a graph's text; -: standard input", &o->file},
+           {"--passes", "names separated by commas, or all", &o->passes},
+           {"--each", "print the text after each pass, after a comment with its name and time", &o->each},
+           {"--mesh", "a mesh that replaces the text's and its fixed layouts: data=2,model=2", &o->mesh},
+           {"--explain",
+            "a variable, input, output, module or %7: print the cost of each of its layouts instead of running passes",
+            &o->explain},
+           {"--costs", "file of a cost table (default: built-in costs)", &o->costs},
+           {"--remat", "globs, separated by spaces, of modules whose values are recomputed for gradients", &o->remat},
+           {"--team", "threads of one kernel call", &o->team},
+           {"--workers", "threads that serve the rank's streams", &o->workers},
+           {"--slots", "most slots of a register between streams", &o->slots},
+           {"--memory", "most bytes of each device that the plan may use, for --passes all; 0: no limit", &o->memory}},
+          [o] { return run(*o); },
+          {}};
 }
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// A pipe whose ends no started program inherits.
+// A pipe whose ends are not inherited by started programs.
 #pragma once
 
 #include <fcntl.h>
@@ -14,11 +14,11 @@
 
 namespace karez::tools {
 
-// To read from, to write to.
+// The end to read from, then the end to write to.
 inline std::array<comm::Descriptor, 2> pipe_pair() {
   int ends[2];
   const bool made = pipe2(ends, O_CLOEXEC) == 0;
-  base::require(base::ErrorKind::device, made, "no pipe: ", std::strerror(errno));
+  base::require(base::ErrorKind::device, made, "cannot create a pipe: ", std::strerror(errno));
   return {comm::Descriptor(ends[0]), comm::Descriptor(ends[1])};
 }
 

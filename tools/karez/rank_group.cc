@@ -1,4 +1,4 @@
-// Processes by fork and exec; between the two, system calls alone.
+// Starts processes by fork and exec; between the two it makes system calls only.
 #include "tools/karez/rank_group.h"
 
 #include <fcntl.h>
@@ -22,10 +22,10 @@ extern char** environ;
 namespace karez::tools {
 namespace {
 
-// Reads numbers of process groups, kills them when their sender is gone. A number again: that group is over.
+// Reads ids of process groups and kills the groups when the sender is gone. An id that is sent again has ended.
 [[noreturn]] void run_reaper(int numbers) {
   setsid();
-  prctl(PR_SET_NAME, "karez-keeper");
+  prctl(PR_SET_NAME, "karez-reaper");
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -68,13 +68,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return out;
 }
 
-// In the new process: becomes the program, or says why not.
+// In the new process: executes the program, or reports the error.
 [[noreturn]] void exec_rank(char** words, char** environment, const std::vector<int>& cpus, int out, int error, int why,
                             int reaper, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it died before
-  const pid_t group = getpid();  // told by the one who may start others, before it can: the parent may die any time
+  if (getppid() != parent) _exit(127);  // the parent died before
+  const pid_t group = getpid();  // sent before this process can start others, because the parent may die at any time
   if (write(reaper, &group, sizeof group) != sizeof group) _exit(127);
   int nothing = open("/dev/null", O_RDONLY);
   if (dup2(nothing, 0) < 0 || dup2(out, 1) < 0 || dup2(error, 2) < 0) _exit(127);
@@ -95,7 +95,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 RankGroup::RankGroup() {
   auto ends = pipe_pair();
   const pid_t process = fork();
-  require(ErrorKind::device, process >= 0, "no further process: ", std::strerror(errno));
+  require(ErrorKind::device, process >= 0, "cannot create a process: ", std::strerror(errno));
   if (process == 0) {
     ends[1].close();
     run_reaper(ends[0].get());
@@ -120,11 +120,11 @@ void RankGroup::start(const RankStart& start) {
   std::vector<std::string> words = start.words, variables = environment_with(start.variables);
   std::vector<char*> word_pointers = pointers_to(words), variable_pointers = pointers_to(variables);
   const pid_t parent = getpid(), process = fork();
-  require(ErrorKind::device, process >= 0, "no further process: ", std::strerror(errno));
+  require(ErrorKind::device, process >= 0, "cannot create a process: ", std::strerror(errno));
   if (process == 0)
     exec_rank(word_pointers.data(), variable_pointers.data(), start.cpus, out[1].get(), error[1].get(), why[1].get(),
               reaper_.get(), parent);
-  setpgid(process, process);  // whoever comes first
+  setpgid(process, process);  // parent and child both set it, in either order
   why[1].close();
   int reason = 0;
   ssize_t n = 0;
@@ -145,9 +145,9 @@ void RankGroup::start(const RankStart& start) {
 
 void RankGroup::signal(int signal) {
   for (Rank& rank : ranks_) {
-    if (!rank.group) continue;  // one that has ended may have left something behind
+    if (!rank.group) continue;  // a rank that has ended may have running children
     kill(-rank.process, signal);
-    if (signal != SIGKILL) kill(-rank.process, SIGCONT);  // who is stopped hears nothing
+    if (signal != SIGKILL) kill(-rank.process, SIGCONT);  // a stopped process receives no other signal
   }
 }
 
@@ -188,9 +188,9 @@ void RankGroup::collect(const Output& output, const Ended& ended, const OutputFi
     int status = 0;
     if (!rank.running || waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
     rank.running = false;
-    rank.group = kill(-rank.process, 0) == 0;  // while somebody is in it nobody else can get its number
+    rank.group = kill(-rank.process, 0) == 0;  // its id is not reused while it has a process
     if (!rank.group) release_group(rank.process);
-    read_from(rank, output, all, 64);  // what it had printed; something that it started may go on
+    read_from(rank, output, all, 64);  // its remaining output; its children may run on
     ended(rank.rank, status);
   }
 }

@@ -1,8 +1,8 @@
-// The ranks of one host as processes: started, bound, listened to, ended. When this process dies, so do they.
+// The ranks of one host as processes: starts them, binds them to cores, reads their output and ends them.
 //
-// Each rank is a process group of its own, so that what a rank starts (a shell's program) ends with it. Three things
-// end them: signals to the groups; the kernel, which kills a rank when its parent dies; and a keeper, a small process
-// that holds the end of a pipe of ours, kills the groups when that closes, and ends.
+// Each rank is a process group of its own, so that its children (a shell's program) end with it. When this process
+// dies, the ranks die too: the kernel kills a rank when its parent dies; and a reaper, a small process that holds one
+// end of a pipe to this process, kills the groups when the pipe closes.
 #pragma once
 
 #include <poll.h>
@@ -24,8 +24,8 @@ namespace karez::tools {
 struct RankStart {
   int rank = 0;
   std::vector<std::string> words;                              // the program, found by PATH, and its arguments
-  std::vector<std::pair<std::string, std::string>> variables;  // beside those of this process
-  std::vector<int> cpus;                                       // it may run on; none: wherever this process may
+  std::vector<std::pair<std::string, std::string>> variables;  // in addition to those of this process
+  std::vector<int> cpus;                                       // on which it may run; empty: those of this process
 };
 
 class RankGroup {
@@ -33,40 +33,40 @@ class RankGroup {
   using Output = std::function<void(int rank, bool error, std::string_view bytes)>;
   using OutputFilter = std::function<bool(int rank, bool error)>;
   static bool all(int, bool) { return true; }
-  using Ended = std::function<void(int rank, int status)>;  // of waitpid; after all that it printed
+  using Ended = std::function<void(int rank, int status)>;  // status of waitpid; called after all output of the rank
 
-  RankGroup();  // this process has one thread
+  RankGroup();  // requires that this process has one thread
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  void start(const RankStart& start);  // throws Error (kind name) where there is no such program
-  void signal(int signal);             // to all that run, and to what they started
+  void start(const RankStart& start);  // throws Error (kind name) if the program does not exist
+  void signal(int signal);             // to all running ranks and their children
   int running() const;
-  int process_of(int rank) const;  // its id
+  int process_of(int rank) const;  // the process id
 
-  // Where output comes from, of the streams that are wanted; that a rank has ended is told by SIGCHLD.
+  // Adds the descriptors of the wanted output streams; the end of a rank is reported by SIGCHLD.
   void add_to(std::vector<pollfd>& polled, const OutputFilter& wanted = all) const;
-  // Takes what is there. What a rank had printed when it ended is taken whether it is wanted or not.
+  // Reads the available output. The output of a rank that has ended is read even if it is not wanted.
   void collect(const Output& output, const Ended& ended, const OutputFilter& wanted = all);
 
  private:
   struct Rank {
     int rank = 0;
     pid_t process = -1;
-    bool running = true, group = true;  // whether somebody is in its group
-    Descriptor streams[2];              // what it prints, what it prints as errors
+    bool running = true, group = true;  // group: its process group has a process
+    Descriptor streams[2];              // standard output and standard error
   };
-  void release_group(pid_t group);  // it is over: the keeper need not kill it
+  void release_group(pid_t group);  // the group has ended, so the reaper need not kill it
   void read_from(Rank& rank, const Output& output, const OutputFilter& wanted, int most);
 
   std::list<Rank> ranks_;
-  Descriptor reaper_;  // numbers of groups to kill
+  Descriptor reaper_;  // the pipe for ids of groups to kill
   pid_t reaper_process_ = -1;
 };
 
-// The cores of each of so many ranks: disjoint, all of them dealt out. Empty lists where there are more ranks than
-// cores: nobody is bound.
+// The cores of each rank: disjoint lists that use all cores. With more ranks than cores the lists are empty, and no
+// rank is bound.
 std::vector<std::vector<int>> cores_of_ranks(const CpuBudget& budget, int ranks);
 
 }  // namespace karez::tools

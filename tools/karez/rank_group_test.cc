@@ -1,4 +1,4 @@
-// Ranks as processes: what they print, how they end, and that none outlives whoever started it.
+// Tests of ranks as processes: their output, their end, and that none outlives the process that started it.
 #include "tools/karez/rank_group.h"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 RankStart shell(int rank, const std::string& text) { return {rank, {"sh", "-c", text}, {}, {}}; }
 
-// What came of a group's ranks.
+// The output and exit status of each rank.
 struct CollectedOutput {
   std::map<int, std::string> out, error;
   std::map<int, int> status;
@@ -38,7 +38,7 @@ struct CollectedOutput {
     group.collect([&](int rank, bool is_error, std::string_view bytes) { (is_error ? error : out)[rank] += bytes; },
                   [&](int rank, int how) { status[rank] = how, out_at_end[rank] = out[rank]; });
   }
-  // Until it holds, or ten seconds are over.
+  // Waits until the condition holds, at most ten seconds.
   bool await(RankGroup& group, const std::function<bool()>& holds) {
     const auto until = Clock::now() + std::chrono::seconds(10);
     while (collect(group), !holds()) {
@@ -54,7 +54,7 @@ struct CollectedOutput {
   }
 };
 
-// A process that is there and no zombie.
+// Whether the process exists and is not a zombie.
 bool lives(int process) {
   std::ifstream in("/proc/" + std::to_string(process) + "/stat");
   std::string line;
@@ -68,11 +68,11 @@ bool ends_soon(int process) {
   return !lives(process);
 }
 
-TEST(RankGroup, WhatARankPrintsComesBeforeItsEnd) {
+TEST(RankGroup, TheOutputOfARankArrivesBeforeItsEnd) {
   RankGroup group;
   CollectedOutput seen;
   group.start(shell(3, "head -c 300000 /dev/zero; printf over; printf wrong >&2; exit 5"));
-  group.start({4, {"sh", "-c", "echo $WHO $0 $1; kill -9 $$", "a b", "c"}, {{"WHO", "x y"}, {"WHO", "z"}}, {}});
+  group.start({4, {"sh", "-c", "echo $NAME $0 $1; kill -9 $$", "a b", "c"}, {{"NAME", "x y"}, {"NAME", "z"}}, {}});
   EXPECT_EQ(group.running(), 2);
   EXPECT_GT(group.process_of(4), 0);
   EXPECT_EQ(group.process_of(5), -1);
@@ -81,10 +81,10 @@ TEST(RankGroup, WhatARankPrintsComesBeforeItsEnd) {
   EXPECT_TRUE(WIFSIGNALED(seen.status[4]) && WTERMSIG(seen.status[4]) == SIGKILL);
   EXPECT_EQ(seen.out_at_end[3].size(), 300004u);
   EXPECT_EQ(seen.error[3], "wrong");
-  EXPECT_EQ(seen.out_at_end[4], "z a b c\n") << "the last of two values";
+  EXPECT_EQ(seen.out_at_end[4], "z a b c\n") << "the last of two values wins";
 }
 
-TEST(RankGroup, AProgramThatIsNotThereIsNamedAndTheOthersGoOn) {
+TEST(RankGroup, AMissingProgramIsNamedAndTheOtherRanksRunOn) {
   RankGroup group;
   CollectedOutput seen;
   group.start(shell(0, "sleep 0.1; echo well"));
@@ -98,7 +98,7 @@ TEST(RankGroup, AProgramThatIsNotThereIsNamedAndTheOthersGoOn) {
   EXPECT_EQ(seen.out[0], "well\n");
 }
 
-TEST(RankGroup, SignalsReachWhatARankHasStarted) {
+TEST(RankGroup, SignalsReachTheChildrenOfARank) {
   RankGroup group;
   CollectedOutput seen;
   group.start(shell(0, "sleep 100 & echo $!; wait"));
@@ -111,7 +111,7 @@ TEST(RankGroup, SignalsReachWhatARankHasStarted) {
   EXPECT_TRUE(WIFSIGNALED(seen.status[0]) && WTERMSIG(seen.status[0]) == SIGTERM);
 }
 
-TEST(RankGroup, WhoIsStoppedHearsASignalToo) {
+TEST(RankGroup, AStoppedRankReceivesSignals) {
   RankGroup group;
   CollectedOutput seen;
   group.start(shell(0, "echo ready; kill -STOP $$; echo never"));
@@ -138,8 +138,8 @@ TEST(RankGroup, ProcessesThatARankStartedEndWithTheGroup) {
   EXPECT_TRUE(ends_soon(rank));
 }
 
-// Somebody else starts the ranks, tells their processes, and is killed.
-TEST(RankGroup, RanksAndWhatTheyStartedDieWithWhoeverStartedThem) {
+// Another process starts the ranks, reports their ids and is killed.
+TEST(RankGroup, RanksAndTheirChildrenDieWithTheProcessThatStartedThem) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t starter = fork();
@@ -166,7 +166,7 @@ TEST(RankGroup, RanksAndWhatTheyStartedDieWithWhoeverStartedThem) {
   close(ends[1]);
 }
 
-TEST(RankGroup, EachRankIsBoundToTheCpusItIsGiven) {
+TEST(RankGroup, EachRankIsBoundToItsCpus) {
   const std::vector<int> cpus = cpu_budget().cpus;
   RankGroup group;
   CollectedOutput seen;
@@ -177,7 +177,7 @@ TEST(RankGroup, EachRankIsBoundToTheCpusItIsGiven) {
   EXPECT_THAT(seen.out[0], HasSubstr(cat("\t", cpus.back(), "\n")));
 }
 
-TEST(StartRanks, EachIsToldWhichItIs) {
+TEST(StartRanks, EachRankReceivesItsNumber) {
   RankGroup group;
   CollectedOutput seen;
   const std::string folder = std::filesystem::current_path().string();
@@ -199,7 +199,7 @@ TEST(StartRanks, EachIsToldWhichItIs) {
               HasSubstr("cannot enter /no/such/folder on "));
 }
 
-TEST(RankPrinter, AFileForEachRankHoldsBothOfItsStreams) {
+TEST(RankPrinter, AFileForEachRankContainsBothOfItsStreams) {
   const auto folder = std::filesystem::temp_directory_path() / cat("karez_ranks_", getpid()) / "deep";
   {
     RankPrinter printer(2, folder.string(), true);
@@ -231,7 +231,7 @@ TEST(RankPrinter, LinesOfARanksTwoStreamsDoNotMix) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] wrong\n");
 }
 
-TEST(RankPrinter, AFullDiskIsToldOnceForEachPlace) {
+TEST(RankPrinter, AFullDiskIsReportedOncePerOutput) {
   const int full = open("/dev/full", O_WRONLY | O_CLOEXEC), saved = dup(1);
   dup2(full, 1);
   RankPrinter printer(2, "", false);
@@ -248,7 +248,7 @@ TEST(RankPrinter, AFullDiskIsToldOnceForEachPlace) {
   EXPECT_FALSE(printer.blocked());
 }
 
-TEST(RankPrinter, AReaderThatDoesNotReadBlocksNobodyAndGetsAllInTheEnd) {
+TEST(RankPrinter, AReaderThatDoesNotReadBlocksNothingAndReceivesAllInTheEnd) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const int saved = dup(1);

@@ -1,4 +1,4 @@
-// Whole lines in one call, so that those of several processes do not mix.
+// Writes whole lines in one call, so that lines of several processes do not mix.
 #include "tools/karez/rank_printer.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix)
   }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  require(ErrorKind::data, !error, "cannot make the folder ", folder, ": ", error.message());
+  require(ErrorKind::data, !error, "cannot create the folder ", folder, ": ", error.message());
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string path = cat(folder, "/rank", rank, ".txt");
     files_.push_back(Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)));
@@ -78,8 +78,8 @@ void RankPrinter::write_to(Sink& sink, std::string_view text) {
   flush_pending(sink);
 }
 
-// A pipe that poll calls writable takes PIPE_BUF bytes without blocking, whatever its other end does; its own flags may
-// be shared, so they stay.
+// A pipe that poll reports as writable takes PIPE_BUF bytes without blocking. Its flags may be shared with other
+// processes, so they are not changed.
 void RankPrinter::flush_pending(Sink& sink) {
   std::size_t written = 0;
   while (written < sink.pending.size()) {

@@ -1,5 +1,5 @@
-// Where the output of ranks goes: to ours, a rank in front of each line, or as it is to a file for each rank. Never
-// blocks on a reader.
+// Writes the output of ranks to standard output and error, each line with its rank as a prefix, or unchanged to a file
+// for each rank. Never blocks on a reader.
 #pragma once
 
 #include <poll.h>
@@ -18,29 +18,29 @@
 
 namespace karez::tools {
 
-// What was printed could not be written; what comes later for the same place is dropped.
+// Output that could not be written; later output for the same destination is dropped.
 struct WriteFailure {
-  int number = 0;     // errno; EPIPE: nobody reads it any more
+  int number = 0;     // errno; EPIPE: the reader has closed it
   std::string where;  // "standard output", or the path of a file
 };
 
 class RankPrinter {
  public:
-  // `folder` "": to standard output and error; otherwise made if it is not there, with a file rankN.txt for each, of
-  // both streams as they come.
+  // `folder` "": standard output and error; otherwise the folder, which is created if missing, gets a file rankN.txt
+  // per rank with both streams in order of arrival.
   RankPrinter(int ranks, const std::string& folder, bool prefix);
 
   void print(int rank, bool error, std::string_view bytes);
-  void finish_rank(int rank);  // it prints no more: the line that nothing ended goes out
+  void finish_rank(int rank);  // the rank has ended: writes its unterminated line
   std::string stderr_tail(int rank) const { return stderr_tails_.count(rank) > 0 ? stderr_tails_.at(rank).text() : ""; }
 
-  // What a reader has no room for is kept here. While something is, print no more than must be.
+  // Output that the reader does not take yet is buffered. While `blocked`, print only if necessary.
   bool blocked() const;
-  bool blocked(int rank, bool error) const;        // where this goes
-  void add_to(std::vector<pollfd>& polled) const;  // where it may go on, if it is blocked
-  void flush_pending();                            // writes what can be written now
-  void drop();                                     // forgets what is kept
-  std::optional<WriteFailure> take_failure();      // each once
+  bool blocked(int rank, bool error) const;        // the destination of this stream
+  void add_to(std::vector<pollfd>& polled) const;  // adds the blocked destinations
+  void flush_pending();                            // writes as much as possible without blocking
+  void drop();                                     // discards the buffered output
+  std::optional<WriteFailure> take_failure();      // returns each failure once
 
  private:
   struct Sink {
@@ -50,7 +50,7 @@ class RankPrinter {
   };
   std::size_t place(int rank, bool error) const {
     return to_files_ ? static_cast<std::size_t>(rank) : error ? 1 : 0;
-  }  // of its sink
+  }  // index of its sink
   Sink& sink(int rank, bool error) { return sinks_[place(rank, error)]; }
   void write_to(Sink& sink, std::string_view text);
   void flush_pending(Sink& sink);

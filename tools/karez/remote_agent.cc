@@ -1,4 +1,4 @@
-// A child whose input and output are pipes.
+// The agent of another host as a child process, whose input and output are pipes.
 #include "tools/karez/remote_agent.h"
 
 #include <signal.h>
@@ -16,7 +16,7 @@
 namespace karez::tools {
 namespace {
 
-// In a group of its own: Ctrl-C is for `karez run` alone, which tells the agent.
+// Runs in a process group of its own: only `karez run` receives Ctrl-C and forwards it to the agent.
 [[noreturn]] void exec_agent(char** words, int in, int out, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -40,7 +40,7 @@ RemoteAgent::RemoteAgent(std::string name, std::vector<std::string> words) : nam
   pointers.push_back(nullptr);
   const pid_t parent = getpid();
   process_ = fork();
-  require(ErrorKind::device, process_ >= 0, "no further process: ", std::strerror(errno));
+  require(ErrorKind::device, process_ >= 0, "cannot create a process: ", std::strerror(errno));
   if (process_ == 0) exec_agent(pointers.data(), in[0].get(), out[1].get(), parent);
   to_ = std::move(in[1]);
   from_ = std::move(out[0]);
@@ -70,7 +70,7 @@ void RemoteAgent::send(const RunFrame& frame) {
   while (to_ && !left.empty()) {
     auto n = write(to_.get(), left.data(), left.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) to_.close();  // that it is gone is seen where it is heard
+    if (n < 0) to_.close();  // `receive` detects that the agent is gone
     else left.remove_prefix(static_cast<std::size_t>(n));
   }
 }
@@ -88,11 +88,11 @@ std::vector<RunFrame> RemoteAgent::receive() {
     if (n < 0) break;
     if (n > 0) {
       bytes_.append(bytes.data(), static_cast<std::size_t>(n));
-      if (bytes_.size() > (1u << 20)) break;  // first what is there
+      if (bytes_.size() > (1u << 20)) break;  // process the received bytes first
     } else {
       from_.close();
       closed_ = true;
-      for (int waited = 0; !reaped_ && waited < 50; ++waited) {  // why it went
+      for (int waited = 0; !reaped_ && waited < 50; ++waited) {  // for its exit status
         reaped_ = waitpid(process_, &status_, WNOHANG) == process_;
         if (!reaped_) poll(nullptr, 0, 10);
       }

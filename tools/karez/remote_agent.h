@@ -1,4 +1,4 @@
-// Another host's agent, as `karez run` sees it: started by ssh or what stands for it, spoken to in frames.
+// The agent of another host, which `karez run` starts by ssh or its replacement and with which it exchanges frames.
 #pragma once
 
 #include <poll.h>
@@ -16,20 +16,20 @@ namespace karez::tools {
 
 class RemoteAgent {
  public:
-  // `words` is what to run here: "ssh", "alpha", "/opt/karez", "agent".
+  // `words` is the local command: "ssh", "alpha", "/opt/karez", "agent".
   RemoteAgent(std::string name, std::vector<std::string> words);
-  ~RemoteAgent();  // its input ends; it has a second to kill its ranks
+  ~RemoteAgent();  // closes its input; it has a second to kill its ranks
   RemoteAgent(const RemoteAgent&) = delete;
   RemoteAgent& operator=(const RemoteAgent&) = delete;
 
   const std::string& name() const { return name_; }
-  std::optional<int> port() const { return port_; }  // that is free there, once it has begun
-  bool closed() const { return closed_; }            // it is gone: no frames come any more
-  std::string exit_description() const;              // it went: "ended with exit code 255"
+  std::optional<int> port() const { return port_; }  // a free port of that host, once the agent has started
+  bool closed() const { return closed_; }            // the agent is gone and sends no more frames
+  std::string exit_description() const;              // "ended with exit code 255"
 
   void send(const RunFrame& frame);
   void add_to(std::vector<pollfd>& polled) const;
-  std::vector<RunFrame> receive();  // what has come; throws Error (kind peer) with its name on what is none of ours
+  std::vector<RunFrame> receive();  // throws Error (kind peer) with the host's name on invalid frames
 
  private:
   std::string name_;

@@ -1,4 +1,4 @@
-// Replaying a plan: the engine's own preparation, then one launch by hand that writes down every call with its
+// Replays a plan: prepares it as the engine does, then simulates one launch, which records every call with its
 // addresses.
 #include "tools/karez/replay.h"
 
@@ -12,6 +12,7 @@
 #include "karez/runtime/actor_body.h"
 #include "karez/runtime/host_copy.h"
 #include "karez/runtime/loaded_plan.h"
+#include "karez/runtime/plan_loader.h"
 #include "karez/runtime/ticks.h"
 
 namespace karez::tools {
@@ -23,11 +24,11 @@ struct Arguments {
 struct Replay::State {
   std::map<std::string, std::unique_ptr<Device>> devices;
   Variables variables;
-  Mailbox box;  // that nobody reads: no act is left to a worker
+  Mailbox box;  // never read, because no worker runs
   std::unique_ptr<LoadedPlan> loaded;
   Feeds feeds;
-  std::deque<Arguments> arguments;  // a call's stay where they are
-  std::deque<View> windows;         // on the outputs, of fetches
+  std::deque<Arguments> arguments;  // a deque, so that their addresses are stable
+  std::deque<View> windows;         // views of the outputs that fetches write
   std::vector<std::function<void()>> calls;
   std::vector<std::pair<std::string, HostArray>> outputs;
   TickScale scale;
@@ -41,7 +42,7 @@ struct Replay::State {
   }
 
   void bind(ActorState& act) {
-    prepare_memory(act);  // points its addresses at the slots of this act
+    prepare_memory(act);  // sets its addresses to the slots of this act
     switch (act.work) {
       case WorkKind::none: return;
       case WorkKind::calls:
@@ -54,7 +55,7 @@ struct Replay::State {
       case WorkKind::read: {
         const std::string& name = act.actor->binding;
         const auto at = std::find_if(feeds.begin(), feeds.end(), [&](const auto& feed) { return feed.first == name; });
-        require(at != feeds.end(), "replay: input '", name, "' is not fed");
+        require(at != feeds.end(), "replay: input '", name, "' has no feed");
         const std::int64_t lots = static_cast<std::int64_t>(act.bound[0].begin.size()),
                            position = at->second.position + act.ports.acts() / lots;
         const auto lot = static_cast<std::size_t>(act.ports.acts() % lots);
@@ -125,7 +126,7 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
 
 Replay::~Replay() = default;
 
-// The clock is read before and after each call; what the readings themselves take counts as outside.
+// The clock is read before and after each call; the time of the readings counts as outside.
 ReplayTimes Replay::launch() {
   std::int64_t inside = 0;
   const std::int64_t begin = ticks();

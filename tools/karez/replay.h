@@ -1,4 +1,4 @@
-// A plan's calls in a plain loop: what they take without actors, messages or workers.
+// A plan's calls in a plain loop, which measures their time without actors, messages or workers.
 #pragma once
 
 #include <functional>
@@ -13,20 +13,20 @@
 namespace karez::tools {
 
 struct ReplayTimes {
-  double seconds = 0;  // of a launch
-  double inside = 0;   // of these, in its calls
+  double seconds = 0;  // seconds of a launch
+  double inside = 0;   // the share of `seconds` spent in calls
 };
 
 void require_replayable(const Plan& plan);
 
-// One launch's acts in the order in which one worker does them, each call with its arguments bound beforehand. On the
-// calling thread; collectives are refused, as they take several devices at once.
+// Runs the acts of one launch in the order of one worker on the calling thread; the arguments of each call are bound in
+// advance. Collectives are rejected, because they need several devices at once.
 class Replay {
  public:
   Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds, const std::vector<VariableValue>& variables);
   ~Replay();
   ReplayTimes launch();
-  std::size_t calls() const;  // of a launch; reading an input and fetching a result count as one each
+  std::size_t calls() const;  // calls of a launch; reading an input and fetching a result count as one each
   const std::vector<std::pair<std::string, HostArray>>& outputs() const;  // of the last launch
 
  private:

@@ -1,4 +1,4 @@
-// A replay against a plan whose results are known, registers with several slots and ports of other periods among them.
+// Tests replays of plans with known results, including registers with several slots and ports with periods.
 #include "tools/karez/replay.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace karez::tools {
 namespace {
 
-// The input acts twice in a launch into two slots; `total` reads both one after the other and adds them to a variable;
-// out0 is what it then was.
+// The input acts twice in a launch into two slots; `total` reads one after the other and adds it to a variable; out0 is
+// the value of the variable after the launch.
 const char* twice = R"(
 plan "twice" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -43,7 +43,7 @@ std::vector<float> out0(const Replay& replay) {
   return {values.begin(), values.end()};
 }
 
-TEST(Replay, GoesOnFromLaunchToLaunch) {
+TEST(Replay, StateContinuesFromLaunchToLaunch) {
   const Plan plan = parse_plan(twice);
   const KernelTable kernels(plain_kernels());
   Replay replay(plan, kernels, {{"x", {std::make_shared<CountingSource>(), 3}}},
@@ -58,7 +58,7 @@ TEST(Replay, GoesOnFromLaunchToLaunch) {
   }
 }
 
-TEST(Replay, AnActThatComesTwiceReadsTheNextBatchFromTheNextSlot) {
+TEST(Replay, ARepeatedActReadsTheNextBatchFromTheNextSlot) {
   std::string text = twice;
   auto put = [&](const std::string& old, const std::string& now) {
     const std::size_t at = text.find(old);
@@ -81,7 +81,7 @@ TEST(Replay, AnActThatComesTwiceReadsTheNextBatchFromTheNextSlot) {
   }
 }
 
-TEST(Replay, PartsOfAResultLieWhereTheyBelong) {  // rows of [3, 2] on two devices
+TEST(Replay, PartsOfAResultAreInTheRightRows) {  // rows of [3, 2] on two devices
   const Plan plan = parse_plan(R"(
 plan "parts" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
@@ -117,7 +117,7 @@ actor a3: fetch "fetch y" stream 1 in r1 out r5 binding "y"
   EXPECT_EQ(out0(replay), (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(Inputs, ArraysAreDrawnByNameAndSeedAndStayInRange) {
+TEST(Inputs, RandomArraysDependOnNameAndSeedAndAreInRange) {
   const Plan plan = parse_plan(twice);
   const VariableValue one = variables_of(plan, 1).at(0), again = variables_of(plan, 1).at(0),
                       other = variables_of(plan, 2).at(0);

@@ -1,4 +1,4 @@
-// karez run: starts the ranks of a program, on this host or on several, and ends them together.
+// karez run: starts the ranks of a program on one or several hosts, and ends them together.
 #include <memory>
 
 #include "karez/base/error.h"
@@ -20,8 +20,7 @@ int run(const Options& options) {
   require(!options.words.empty(), "PROGRAM is required; see karez run --help");
   require(options.words[0][0] != '-', "no option of karez run is called '", options.words[0],
           "'; see karez run --help");
-  require(options.devices >= 0 && options.devices <= most, "--devices ", options.devices, ": a rank has 1 to ", most,
-          " devices");
+  require(options.devices >= 0 && options.devices <= most, "--devices must be 0 to ", most, ", got ", options.devices);
   RunOptions job = job_options(options.remote, options.ranks);
   job.words = options.words;
   job.devices = static_cast<int>(options.devices);
@@ -36,12 +35,13 @@ Command run_command() {
   Command out{
       "run",
       "Starts the ranks of a program and ends them together: karez run -n 4 PROGRAM ARGUMENTS...\n"
-      "Each rank is told who it is by variables (docs/distributed.md). What it prints comes with its rank in front. "
-      "The first rank that\n"
-      "fails ends the others, and its exit code is that of the whole; 75 where a signal ended it.",
-      {{"-n,--ranks", "how many processes", &options->ranks},
-       {"--devices", "of each rank; 0: what the program says", &options->devices},
-       {"--output", "a folder for a file of each rank, rank0.txt and so on, in place of printing", &options->output}},
+      "Environment variables give each rank its number (docs/distributed.md). Its output is printed line by line with\n"
+      "the rank as a prefix. The first rank that fails ends the others; its exit code, or 75 if a signal ended it, is "
+      "the\nexit code of the job.",
+      {{"-n,--ranks", "number of processes", &options->ranks},
+       {"--devices", "devices of each rank; 0: the program decides", &options->devices},
+       {"--output", "a folder for the output, one file per rank (rank0.txt ...), instead of printing",
+        &options->output}},
       [options] { return run(*options); },
       {},
       &options->words};

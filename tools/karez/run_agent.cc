@@ -1,5 +1,5 @@
-// karez agent: what `karez run` starts on another host. It starts the ranks there, tells what they print and how they
-// end, and ends with them.
+// karez agent: the process that `karez run` starts on another host. It starts the ranks there, forwards their output
+// and exit status, and ends with them.
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ class Agent {
           [&](int rank, int status) { send_frame(Kind::ended, rank, std::to_string(status)); });
       if (polled[0].revents != 0) receive();
     }
-    return connected_ ? 0 : exit_code(ErrorKind::peer);  // its ranks are killed with the group
+    return connected_ ? 0 : exit_code(ErrorKind::peer);  // the destructor of the group kills the ranks
   }
 
  private:
@@ -72,7 +72,7 @@ class Agent {
   }
 
   void begin(const RunJob& job) {
-    require(ErrorKind::peer, !started_, "a second job");
+    require(ErrorKind::peer, !started_, "the agent already has a job");
     try {
       start_ranks(group_, job);
     } catch (const Error& error) { return send_frame(Kind::refused, 0, error.what()); }
@@ -90,7 +90,7 @@ class Agent {
 }  // namespace
 
 Command agent_command() {
-  return {"agent", "What `karez run` starts on other hosts; not for people.", {}, [] { return Agent().run(); }, {}};
+  return {"agent", "Started by `karez run` on other hosts; not for direct use.", {}, [] { return Agent().run(); }, {}};
 }
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Frames with lengths in front; a job is a list of texts with lengths in front.
+// Encodes and decodes frames and jobs; each text follows its length.
 #include "tools/karez/run_frames.h"
 
 #include <cstring>
@@ -26,19 +26,19 @@ std::uint32_t word_at(std::string_view bytes, std::size_t at) {
 
 std::string text(std::string_view bytes) { return word(static_cast<std::uint32_t>(bytes.size())) + std::string(bytes); }
 
-// Reads what `word` and `text` wrote.
+// Reads the output of `word` and `text`.
 struct Cursor {
   std::string_view bytes;
   std::uint32_t word() {
-    require(ErrorKind::peer, bytes.size() >= 4, "a job that ends too soon");
+    require(ErrorKind::peer, bytes.size() >= 4, "the job is truncated");
     std::uint32_t out = word_at(bytes, 0);
     bytes.remove_prefix(4);
     return out;
   }
   std::string text() {
     std::uint32_t size = word();
-    require(ErrorKind::peer, size <= bytes.size(), "a job with a text of ", size, " bytes of which ", bytes.size(),
-            " are there");
+    require(ErrorKind::peer, size <= bytes.size(), "the job is truncated: expected a text of ", size, " bytes, got ",
+            bytes.size(), " bytes");
     std::string out(bytes.substr(0, size));
     bytes.remove_prefix(size);
     return out;
@@ -58,7 +58,7 @@ std::optional<RunFrame> decode_frame(std::string& bytes) {
   const bool known = kind >= static_cast<std::uint32_t>(RunFrame::Kind::job) &&
                      kind <= static_cast<std::uint32_t>(RunFrame::Kind::refused);
   require(ErrorKind::peer, known && number < (1u << 20) && size <= RunFrame::most_bytes, "a frame of kind ", kind,
-          " with number ", number, " and ", size, " bytes is none of ours");
+          " with number ", number, " and ", size, " bytes is invalid");
   if (bytes.size() < RunFrame::header_bytes + size) return std::nullopt;
   RunFrame out{static_cast<RunFrame::Kind>(kind), static_cast<int>(number), bytes.substr(RunFrame::header_bytes, size)};
   bytes.erase(0, RunFrame::header_bytes + size);
@@ -70,7 +70,7 @@ std::string hello_line(int port) { return cat(hello, port, "\n"); }
 std::optional<int> take_hello(std::string& bytes) {
   const std::size_t at = bytes.find(hello), end = at == std::string::npos ? at : bytes.find('\n', at);
   require(ErrorKind::peer, end != std::string::npos || bytes.size() <= most_before_hello,
-          "it says other things than 'karez agent'");
+          "expected 'karez agent', got other output");
   if (end == std::string::npos) return std::nullopt;
   const std::string port = bytes.substr(at + hello.size(), end - at - hello.size());
   const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
@@ -94,8 +94,8 @@ RunJob decode_job(std::string_view bytes) {
   RunJob out;
   out.folder = cursor.text();
   const std::uint32_t first = cursor.word(), ranks = cursor.word();
-  require(ErrorKind::peer, first < (1u << 20) && ranks >= 1 && ranks <= (1u << 20), "a job of ", ranks, " ranks from ",
-          first, " on");
+  require(ErrorKind::peer, first < (1u << 20) && ranks >= 1 && ranks <= (1u << 20), "invalid job: ", ranks,
+          " ranks from rank ", first, " on");
   out.first_rank = static_cast<int>(first);
   out.local_ranks = static_cast<int>(ranks);
   out.bind = cursor.word() != 0;
@@ -104,8 +104,8 @@ RunJob decode_job(std::string_view bytes) {
     std::string name = cursor.text(), value = cursor.text();
     out.variables.emplace_back(std::move(name), std::move(value));
   }
-  require(ErrorKind::peer, cursor.bytes.empty() && !out.words.empty(), "a job of ", out.words.size(), " words with ",
-          cursor.bytes.size(), " bytes behind it");
+  require(ErrorKind::peer, cursor.bytes.empty() && !out.words.empty(), "invalid job: ", out.words.size(), " words and ",
+          cursor.bytes.size(), " bytes after the end");
   return out;
 }
 

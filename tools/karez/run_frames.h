@@ -1,19 +1,19 @@
-// What `karez run` and its agent on another host say to each other, over the input and output of ssh or of what stands
-// for it.
+// The messages between `karez run` and its agent on another host, over the standard input and output of ssh or its
+// replacement.
 //
-// The agent begins with a line, "karez agent 1 PORT", behind whatever the login prints; PORT is free there. From then
-// on both send frames:
+// The agent begins with a line, "karez agent 1 PORT", after the output of the login; PORT is free on its host. After
+// that both send frames:
 //
 //   kind u32, number u32, bytes u32, then the bytes
 //
-//   to the agent     job       its text (JobText); once
-//                    signal    number: to all its ranks
-//   from the agent   started   number: the rank, bytes: its name for people
-//                    output, errors   number: the rank, bytes: what it printed
+//   to the agent     job       bytes: the job, encoded; once
+//                    signal    number: the signal for all its ranks
+//   from the agent   started   number: the rank, bytes: its name in messages
+//                    output, errors   number: the rank, bytes: its output
 //                    ended     number: the rank, bytes: the status of waitpid, in digits
-//                    refused   bytes: why it cannot do the job
+//                    refused   bytes: why it cannot start the job
 //
-// Where the agent's input ends, it kills its ranks and ends.
+// When the agent's input ends, it kills its ranks and ends.
 #pragma once
 
 #include <cstdint>
@@ -36,23 +36,23 @@ struct RunFrame {
   static constexpr std::size_t header_bytes = 12, most_bytes = 1 << 24;
 };
 std::string encode(const RunFrame& frame);
-// Takes a frame from the front of `bytes`, if a whole one is there. Throws Error (kind peer) on what is none.
+// Removes the first frame of `bytes` if it is complete. Throws Error (kind peer) if the header is invalid.
 std::optional<RunFrame> decode_frame(std::string& bytes);
 
 std::string hello_line(int port);
-// Takes the line and what stands before it from the front of `bytes`: the port, once it is there. Throws after so many
-// bytes without it.
+// Removes the first line of the agent, and the output before it, from `bytes` and returns its port, if the line is
+// complete. Throws if 64 KB contain no such line.
 std::optional<int> take_hello(std::string& bytes);
 
 // The ranks of one host.
 struct RunJob {
   std::vector<std::string> words;                              // program and arguments
   std::vector<std::pair<std::string, std::string>> variables;  // for all of its ranks
-  std::string folder;                                          // to start in
+  std::string folder;                                          // the working directory
   int first_rank = 0, local_ranks = 0;
   bool bind = true;
 };
 std::string encode(const RunJob& job);
-RunJob decode_job(std::string_view text);  // throws Error (kind peer) on what is none
+RunJob decode_job(std::string_view text);  // throws Error (kind peer) if the text is invalid
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// One loop over what ranks print, how they end, what other hosts tell, and signals.
+// Runs a job of ranks: one loop over output, ends of ranks, frames of other hosts, and signals.
 #include "tools/karez/run_job.h"
 
 #include <poll.h>
@@ -34,7 +34,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto agents_begin_within = std::chrono::seconds(30);
 
-// Of one rank alone, or of one host: these are told where they run.
+// Whether the variable is sent to other hosts; those of a single rank or host are not.
 bool is_exported(const std::string& name, const std::vector<std::string>& exports) {
   for (const char* own :
        {"KAREZ_RANK", "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS", "KAREZ_CROWDED", "KAREZ_HOST", "KAREZ_INTERFACE"})
@@ -78,13 +78,13 @@ class Job {
   }
 
  private:
-  struct HostShare {  // of the ranks, on one host
+  struct HostShare {  // the ranks of one host
     int first = 0, ranks = 0;
     RemoteAgent* agent = nullptr;  // null: this host
     std::string host = "";
   };
 
-  // Ranks by slots, in the order of the hosts; all names of this host are one.
+  // Assigns ranks to slots in the order of the hosts; all names of this host count as one host.
   void place() {
     std::vector<HostSlots> hosts;
     for (HostSlots host : options_.hosts) {
@@ -120,17 +120,17 @@ class Job {
       return std::find_if(agents_.begin(), agents_.end(), [](const RemoteAgent& host) { return !host.port(); });
     };
     while (missing() != agents_.end()) {
-      require(ErrorKind::peer, Clock::now() < until, "nothing from host ", missing()->name(), " within ",
+      require(ErrorKind::peer, Clock::now() < until, "host ", missing()->name(), " did not respond within ",
               agents_begin_within.count(), " s");
       for (RemoteAgent& host : agents_)
-        require(ErrorKind::peer, !host.closed(), "nothing began on host ", host.name(), ": '", join(options_.rsh, " "),
-                " ", host.name(), "' ", host.exit_description());
+        require(ErrorKind::peer, !host.closed(), "no agent started on host ", host.name(), ": '",
+                join(options_.rsh, " "), " ", host.name(), "' ", host.exit_description());
       step(until);
-      if (interrupted_) fail(ErrorKind::peer, "interrupted before all hosts had begun");
+      if (interrupted_) fail(ErrorKind::peer, "interrupted before the agents of all hosts had started");
     }
   }
 
-  // Where rank 0 is to be found, and the token; then all begin.
+  // Chooses the address of rank 0's store and the token, then starts all ranks.
   void begin() {
     RunJob job{options_.words, {}, "", 0, 0, options_.bind};
     std::string store = cat("@karez-", comm::print(random_token()).substr(0, 32));
@@ -166,10 +166,10 @@ class Job {
       name(rank) = name_of_rank(*local_group_, rank);
   }
 
-  // Waits for something to happen, at most until then, and does what is to be done.
+  // Waits for the next event, at most until the given time, and handles it.
   void step(std::optional<Clock::time_point> until) {
     std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
-    // Otherwise ranks wait too, as if they wrote there themselves. What other hosts tell comes in one stream.
+    // A blocked destination blocks its ranks, as if they wrote to it. The frames of a host come in one stream.
     const auto wanted = [&](int rank, bool error) { return interrupted_ || !printer_.blocked(rank, error); };
     const bool listens = interrupted_ || !printer_.blocked();
     if (local_group_) local_group_->add_to(polled, wanted);
@@ -202,7 +202,7 @@ class Job {
     using Kind = RunFrame::Kind;
     for (const RunFrame& frame : host.receive()) {
       require(frame.kind != Kind::refused, "host ", host.name(), ": ", frame.bytes);
-      require(ErrorKind::peer, frame.number < options_.ranks, "host ", host.name(), " tells of rank ", frame.number,
+      require(ErrorKind::peer, frame.number < options_.ranks, "host ", host.name(), " reported rank ", frame.number,
               " of ", options_.ranks);
       if (frame.kind == Kind::started) name(frame.number) = frame.bytes;
       if (frame.kind == Kind::output || frame.kind == Kind::errors)
@@ -222,11 +222,11 @@ class Job {
     }
   }
 
-  // A full disk ends no training. A reader that has gone does, as it ends any program that writes to it.
+  // A full disk does not end the job. A closed reader does, as it ends any program that writes to it.
   void report_failure(const WriteFailure& failure) {
     const bool unread = failure.number == EPIPE;
     print_message(cat("cannot write to ", failure.where, ": ", std::strerror(failure.number),
-                      unread ? "; the job ends" : "; the job goes on, what it prints there is lost"));
+                      unread ? "; the job ends" : "; the job continues without this output"));
     if (unread) interrupt(SIGTERM);
   }
 
@@ -252,7 +252,7 @@ class Job {
   std::string& name(int rank) { return names_[static_cast<std::size_t>(rank)]; }
 
   const RunOptions& options_;
-  Signals signals_;  // before there are children
+  Signals signals_;  // constructed before any child process
   RankPrinter printer_;
   std::list<RemoteAgent> agents_;
   std::optional<RankGroup> local_group_;

@@ -1,4 +1,4 @@
-// A job of ranks from its beginning to its end, on this host and on others.
+// Runs a job of ranks on this host and on others, from its start to its end.
 #pragma once
 
 #include <string>
@@ -12,18 +12,19 @@ namespace karez::tools {
 struct RunOptions {
   std::vector<std::string> words;  // program and arguments
   int ranks = 1;
-  int devices = 0;                    // of each rank; 0: what the program says
-  std::vector<HostSlots> hosts = {};  // none: this one
+  int devices = 0;                    // of each rank; 0: the program decides
+  std::vector<HostSlots> hosts = {};  // empty: this host
   std::vector<std::string> rsh =
-      {};  // what runs a command on another host: it gets the host's name and the command's words behind
-  std::vector<std::string> agent = {};    // the command there: this program's path, "agent"
-  std::string address = {};               // by which other hosts reach rank 0's; "": its name among the hosts
-  std::string output = {};                // a folder for a file of each rank
-  std::vector<std::string> exports = {};  // names of variables that travel to other hosts, beside KAREZ_* and OMP_*
+      {};  // the program that runs a command on another host; its arguments are the host's name and the command's words
+  std::vector<std::string> agent = {};  // the remote command: this program's path, "agent"
+  std::string address = {};             // where other hosts reach the host of rank 0; "": its name in `hosts`
+  std::string output = {};              // the folder for the output files of the ranks
+  std::vector<std::string> exports =
+      {};  // names of variables that are sent to other hosts, in addition to KAREZ_* and OMP_*
   bool bind = true;
-  bool prefix = true;  // the rank in front of each line
+  bool prefix = true;  // prefix each line with the rank
 };
 
-int run_job(const RunOptions& options);  // its exit code
+int run_job(const RunOptions& options);  // returns the exit code
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Checks what was said, and finds this program's own path for other hosts.
+// Checks the options of `karez run`, and finds this program's path for other hosts.
 #include "tools/karez/run_options.h"
 
 #include <filesystem>
@@ -17,7 +17,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return out;
 }
 
-// ssh hands its words to a shell.
+// ssh passes the words to a shell.
 std::string quoted_for_shell(const std::string& word) {
   std::string out = "'";
   for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -28,11 +28,14 @@ std::string quoted_for_shell(const std::string& word) {
 
 void add_remote_arguments(Command& command, RemoteOptions& options) {
   const std::vector<Argument> more = {
-      {"--hosts", "a file of hosts in Open MPI's form: `alpha slots=4` a line; without it this host", &options.hosts},
-      {"--rsh", "what runs a command on another host; it gets the host's name and the command behind", &options.rsh},
-      {"--address", "by which other hosts reach rank 0's; otherwise its name", &options.address},
-      {"--export", "a variable that travels to other hosts, beside KAREZ_* and OMP_*; once each", &options.exports},
-      {"--loose", "do not bind ranks to cores of their own", &options.loose}};
+      {"--hosts", "a file of hosts in Open MPI's form, one `alpha slots=4` per line; default: this host",
+       &options.hosts},
+      {"--rsh", "the program that runs a command on another host; its arguments are the host's name and the command",
+       &options.rsh},
+      {"--address", "address at which other hosts reach the host of rank 0; default: its name", &options.address},
+      {"--export", "a variable that is sent to other hosts, as KAREZ_* and OMP_* are; the option is repeated for each",
+       &options.exports},
+      {"--loose", "do not bind ranks to separate cores", &options.loose}};
   command.arguments.insert(command.arguments.end(), more.begin(), more.end());
 }
 
@@ -40,12 +43,12 @@ std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").
 
 RunOptions job_options(const RemoteOptions& options, std::int64_t ranks) {
   constexpr std::int64_t most = 1 << 16;
-  require(ranks >= 1 && ranks <= most, "-n ", ranks, ": there are 1 to ", most, " ranks");
+  require(ranks >= 1 && ranks <= most, "-n must be 1 to ", most, " ranks, got ", ranks);
   RunOptions out;
   out.ranks = static_cast<int>(ranks);
   if (!options.hosts.empty()) out.hosts = parse_hostfile(read_text(options.hosts), options.hosts);
   out.rsh = words_of(options.rsh);
-  require(!out.rsh.empty(), "--rsh '", options.rsh, "' is no command");
+  require(!out.rsh.empty(), "--rsh '", options.rsh, "' is not a command");
   out.agent = {std::filesystem::path(out.rsh[0]).filename() == "ssh" ? quoted_for_shell(own_path()) : own_path(),
                "agent"};
   out.address = options.address;

@@ -1,4 +1,4 @@
-// Options of `karez run` that other subcommands have too: which hosts, and how to reach them.
+// The options of hosts and connections that `karez run` and `karez doctor` share.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct RemoteOptions {
   bool loose = false;
 };
 
-void add_remote_arguments(Command& command, RemoteOptions& options);       // which must outlive it
-RunOptions job_options(const RemoteOptions& options, std::int64_t ranks);  // reads the file of hosts
-std::string own_path();                                                    // of this program
+void add_remote_arguments(Command& command, RemoteOptions& options);       // `options` must outlive the command
+RunOptions job_options(const RemoteOptions& options, std::int64_t ranks);  // reads the host file
+std::string own_path();                                                    // the path of this program
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// Variables of each rank, and its cores.
+// Starts the ranks of a host with their environment variables and cores.
 #include "tools/karez/run_ranks.h"
 
 #include <unistd.h>

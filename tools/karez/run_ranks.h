@@ -1,4 +1,4 @@
-// Starts the ranks of a job that belong on this host, each told who it is.
+// Starts the ranks of a job on this host; environment variables give each rank its number.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace karez::tools {
 
-void start_ranks(RankGroup& group, const RunJob& job);       // throws Error where one cannot start
+void start_ranks(RankGroup& group, const RunJob& job);       // throws Error if one cannot start
 std::string name_of_rank(const RankGroup& group, int rank);  // "rank 2 (alpha, process 4711)"
 std::string host_name();                                     // "alpha"
 

@@ -1,4 +1,4 @@
-// The parts of `karez run` that need no process: hosts, lines, frames, and how it ends.
+// Tests of the parts of `karez run` that need no process: hosts, lines, frames, and the end of a job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,15 +32,15 @@ TEST(Hostfile, LinesNameHostsAndTheirSlots) {
   EXPECT_THAT(hosts("a\nb slots=2\na max-slots=9 slots=3\n"), ElementsAre(std::pair("a", 4), std::pair("b", 2)));
 }
 
-TEST(Hostfile, WhatIsNoneIsShownWithItsLine) {
-  for (auto [text, said] : {std::pair{"a\nb slot=2\n", "hosts: line 2: 'slot=2' is none of slots=N, max_slots=N"},
+TEST(Hostfile, ErrorsNameTheLine) {
+  for (auto [text, said] : {std::pair{"a\nb slot=2\n", "hosts: line 2: 'slot=2' must be slots=N or max_slots=N"},
                             {"a slots=0", "hosts: line 1: 'slots=0': a host has 1 to"},
                             {"a slots=x", "'slots=x': a host has"},
                             {"a slots=99999999", "'slots=99999999': a host has"},
                             {"a slots", "'slots': a host has"},
-                            {"slots=4", "'slots=4' is no name of a host"},
-                            {"-oProxyCommand=x", "'-oProxyCommand=x' is no name of a host"},
-                            {"# nobody\n", "hosts: it names no host"}})
+                            {"slots=4", "'slots=4' is not a host name"},
+                            {"-oProxyCommand=x", "'-oProxyCommand=x' is not a host name"},
+                            {"# none\n", "hosts: it lists no host"}})
     EXPECT_THAT(error_of([&] { hosts(text); }), HasSubstr(said));
 }
 
@@ -52,7 +52,7 @@ TEST(Hostfile, RanksFillSlotsInTheirOrder) {
   EXPECT_EQ(error_of([&] { deal_ranks(hosts, 7); }), "7 ranks are more than the 6 slots of the hosts: a 2, b 1, c 3");
 }
 
-TEST(LinePrefixer, AreHeldUntilTheyEnd) {
+TEST(LinePrefixer, LinesAreBufferedUntilTheyEnd) {
   LinePrefixer lines("[3] ");
   EXPECT_EQ(lines.take("a"), "");
   EXPECT_EQ(lines.take("b\ncd\n\ne"), "[3] ab\n[3] cd\n[3] \n");
@@ -62,7 +62,7 @@ TEST(LinePrefixer, AreHeldUntilTheyEnd) {
   EXPECT_EQ(lines.take("\n"), "[3] \n");
 }
 
-TEST(LinePrefixer, GoThroughByteByByte) {
+TEST(LinePrefixer, BytesAreNotChanged) {
   const std::string bytes = std::string("\0\xff\r\x1b[1m", 7) + "\n";
   LinePrefixer whole("> "), parts("> ");
   std::string out;
@@ -71,7 +71,7 @@ TEST(LinePrefixer, GoThroughByteByByte) {
   EXPECT_EQ(whole.take(bytes), "> " + bytes);
 }
 
-TEST(LinePrefixer, ThatNeverEndAreCut) {
+TEST(LinePrefixer, LinesWithoutAnEndAreSplit) {
   LinePrefixer lines("");
   const std::string most(LinePrefixer::longest, 'x');
   EXPECT_TRUE(lines.take(most + "y") == most + "\n");
@@ -79,13 +79,12 @@ TEST(LinePrefixer, ThatNeverEndAreCut) {
   EXPECT_TRUE(lines.take(most.substr(1) + "\n") == most.substr(1) + "\n");
   EXPECT_TRUE(lines.take(most + most + "\nz\n") == most + "\n" + most + "\nz\n");
   EXPECT_EQ(lines.take(most), "");
-  EXPECT_TRUE(lines.take("\n") == most + "\n") << "however they come";
+  EXPECT_TRUE(lines.take("\n") == most + "\n") << "also in pieces";
 }
 
 // --- frames
-// -------------------------------------------------------------------------------------------------------------------------
 
-TEST(RunFrames, ComeOutAsTheyWentInHoweverTheyAreCut) {
+TEST(RunFrames, FramesSurviveEncodingAndAnySplitting) {
   const std::vector<RunFrame> sent = {{RunFrame::Kind::output, 3, std::string("a\0b", 3)},
                                       {RunFrame::Kind::ended, 0, "9"},
                                       {RunFrame::Kind::errors, 1048575, ""}};
@@ -105,7 +104,7 @@ TEST(RunFrames, ComeOutAsTheyWentInHoweverTheyAreCut) {
   EXPECT_EQ(held, "");
 }
 
-TEST(RunFrames, WhatIsNoneIsRefusedAtItsHeader) {
+TEST(RunFrames, AnInvalidHeaderIsRejected) {
   auto header = [](std::uint32_t kind, std::uint32_t number, std::uint32_t size) {
     std::string out(12, '\0');
     std::memcpy(out.data(), &kind, 4);
@@ -115,10 +114,10 @@ TEST(RunFrames, WhatIsNoneIsRefusedAtItsHeader) {
   };
   for (std::string bytes : {header(0, 0, 0), header(8, 0, 0), header(4, 1u << 20, 0), header(4, 0, (1u << 24) + 1),
                             std::string("Permission denied")})
-    EXPECT_THAT(error_of([&] { decode_frame(bytes); }), HasSubstr("is none of ours")) << bytes;
+    EXPECT_THAT(error_of([&] { decode_frame(bytes); }), HasSubstr("is invalid")) << bytes;
 }
 
-TEST(RunFrames, TheGreetingIsFoundAfterTheOutputOfTheLogin) {
+TEST(RunFrames, TheFirstLineIsFoundAfterTheOutputOfTheLogin) {
   std::string bytes = "Welcome to alpha!\n\nkarez agent 1 ";
   EXPECT_EQ(take_hello(bytes), std::nullopt);
   bytes += "15";
@@ -128,11 +127,11 @@ TEST(RunFrames, TheGreetingIsFoundAfterTheOutputOfTheLogin) {
   EXPECT_EQ(bytes, "rest");
   EXPECT_EQ(hello_line(15001), "karez agent 1 15001\n");
   std::string much(70000, 'x'), bad = "karez agent 1 x\n";
-  EXPECT_THAT(error_of([&] { take_hello(much); }), HasSubstr("it says other things than 'karez agent'"));
+  EXPECT_THAT(error_of([&] { take_hello(much); }), HasSubstr("expected 'karez agent', got other output"));
   EXPECT_THAT(error_of([&] { take_hello(bad); }), HasSubstr("has no port"));
 }
 
-TEST(RunFrames, AJobComesOutAsItWentIn) {
+TEST(RunFrames, AJobSurvivesEncodingAndDecoding) {
   const RunJob job{{"prog", "", "a b\n"}, {{"KAREZ_TOKEN", "x=y"}, {"E", ""}}, "/tmp/a b", 3, 2, false};
   const RunJob back = decode_job(encode(job));
   EXPECT_EQ(back.words, job.words);
@@ -145,7 +144,6 @@ TEST(RunFrames, AJobComesOutAsItWentIn) {
 }
 
 // --- ending
-// -------------------------------------------------------------------------------------------------------------------------
 
 const ShutdownEscalation::Time zero{};
 std::vector<std::pair<int, int>> signals(ShutdownEscalation& ending, int until = 10000) {  // ms, signal
@@ -155,11 +153,11 @@ std::vector<std::pair<int, int>> signals(ShutdownEscalation& ending, int until =
   return out;
 }
 
-TEST(ShutdownEscalation, AFailureGivesTheOthersASecond) {
+TEST(ShutdownEscalation, TheOtherRanksHaveASecondAfterAFailure) {
   ShutdownEscalation ending;
   EXPECT_EQ(ending.next(), std::nullopt);
   ending.failed(zero);
-  ending.failed(zero + milliseconds(500));  // one of those who tell of it
+  ending.failed(zero + milliseconds(500));  // the failure of a rank that reports the first one
   EXPECT_EQ(ending.next(), zero + seconds(1));
   EXPECT_FALSE(ending.begun());
   EXPECT_THAT(signals(ending), ElementsAre(std::pair(1000, SIGTERM), std::pair(1800, SIGKILL)));
@@ -169,7 +167,7 @@ TEST(ShutdownEscalation, AFailureGivesTheOthersASecond) {
   EXPECT_THAT(signals(ending), IsEmpty());
 }
 
-TEST(ShutdownEscalation, CtrlCBecomesHarder) {
+TEST(ShutdownEscalation, CtrlCEscalatesToStrongerSignals) {
   ShutdownEscalation ending;
   ending.interrupted(SIGINT, zero);
   EXPECT_THAT(signals(ending), ElementsAre(std::pair(0, SIGINT), std::pair(2000, SIGTERM), std::pair(4000, SIGKILL)));
@@ -201,11 +199,11 @@ RankExit ended(int rank, int status, bool after_signal = false) {
   return {rank, cat("rank ", rank), status, after_signal, ""};
 }
 
-TEST(ShutdownEscalation, TheFirstThatFailsByItselfDecides) {
+TEST(ShutdownEscalation, TheFirstRankThatFailsOnItsOwnDecidesTheExitCode) {
   struct {
     std::vector<RankExit> ends;
     std::optional<int> interrupted;
-    int code, rank;  // -1: nobody
+    int code, rank;  // -1: no rank
   } const cases[] = {
       {{ended(0, 0), ended(1, 0)}, {}, 0, -1},
       {{ended(0, 0), ended(1, exited(3)), ended(2, exited(4))}, {}, 3, 1},
@@ -226,43 +224,43 @@ TEST(ShutdownEscalation, TheFirstThatFailsByItselfDecides) {
   }
 }
 
-TEST(ShutdownEscalation, AHangIsBelievedBeforeAPeerThatHasGone) {
+TEST(ShutdownEscalation, AHangHasPriorityOverAMissingPeer) {
   EXPECT_EQ(job_result({ended(0, exited(75)), ended(1, exited(76)), ended(2, exited(76))}, {}).cause->rank, 1);
   EXPECT_EQ(job_result({ended(0, exited(76)), ended(1, exited(3))}, {}).cause->rank, 1);
 }
 
-TEST(ShutdownEscalation, TheLastLinesNameTheFaultFirstAndThenWhoEndedBecauseOfIt) {
+TEST(ShutdownEscalation, TheReportNamesTheCauseBeforeItsConsequences) {
   std::vector<RankExit> ends = {ended(2, exited(75)), ended(1, exited(64)), ended(0, exited(75)), ended(3, 0),
                                 ended(4, SIGTERM, true)};
   ends[1].last_error = "the disk is full";
   EXPECT_THAT(exit_report(ends, {}),
-              ElementsAre("rank 1 said: the disk is full", "because of it ended rank 2 with 75, rank 0 with 75",
+              ElementsAre("rank 1 reported: the disk is full", "ended as a consequence: rank 2 with 75, rank 0 with 75",
                           "exit code 64, because of rank 1"));
   EXPECT_THAT(exit_report({ended(1, exited(3))}, {}), ElementsAre("exit code 3, because of rank 1"));
   EXPECT_THAT(exit_report({ended(1, exited(3)), ended(0, exited(3)), ended(2, exited(75))}, {}),
-              ElementsAre("failed by themselves too: rank 0 with 3", "because of it ended rank 2 with 75",
+              ElementsAre("also failed: rank 0 with 3", "ended as a consequence: rank 2 with 75",
                           "exit code 3, because of rank 1"));
   EXPECT_THAT(exit_report({ended(0, exited(76)), ended(2, exited(76)), ended(1, SIGTERM, true)}, {}),
-              ElementsAre("exit code 76, as told by rank 0"));
+              ElementsAre("exit code 76, reported by rank 0"));
   EXPECT_THAT(exit_report({ended(0, 0)}, {}), IsEmpty());
   EXPECT_THAT(exit_report({ended(0, SIGINT, true)}, SIGINT), IsEmpty());
 }
 
-TEST(ShutdownEscalation, AnEndIsToldWithItsSignal) {
+TEST(ShutdownEscalation, AnEndIsPrintedWithItsSignal) {
   EXPECT_EQ(print(ended(2, SIGKILL)), "rank 2 was ended by signal 9 (Killed)");
   EXPECT_EQ(print(ended(2, exited(75))), "rank 2 ended with exit code 75");
   EXPECT_EQ(print(ended(2, -1)), "rank 2 is gone with its host");
 }
 
-TEST(Cores, AreDealtOutAndNotShared) {
+TEST(Cores, RanksGetDisjointCores) {
   auto cores = [](std::vector<int> cpus, int count, int ranks) {
     return cores_of_ranks({std::move(cpus), 0, count}, ranks);
   };
   EXPECT_THAT(cores({2, 3, 5, 7, 8}, 5, 2), ElementsAre(ElementsAre(2, 3, 5), ElementsAre(7, 8)));
   EXPECT_THAT(cores({0, 1}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1)));
   EXPECT_THAT(cores({0, 1}, 2, 3), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()))
-      << "more ranks than cores: nobody is bound";
-  EXPECT_THAT(cores({0, 1, 2, 3}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1))) << "a quota grants two";
+      << "more ranks than cores: no rank is bound";
+  EXPECT_THAT(cores({0, 1, 2, 3}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1))) << "a quota of two cores";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// karez plan show: a plan's text, or its page.
+// karez plan show: prints a plan's text or its summary.
 #include <cstdio>
 #include <memory>
 
@@ -25,9 +25,10 @@ int run(const Options& options) {
 Command show_command() {
   auto o = std::make_shared<Options>();
   return {"show",
-          "Prints a plan as text, each thing on a line of its own; the same plan has the same text.",
+          "Prints a plan as text, one item per line; equal plans have equal texts.",
           {{"FILE", "a plan's text", &o->file},
-           {"--summary", "a page instead: counts, memory by device, every transfer, what sets the pace", &o->summary}},
+           {"--summary", "print a summary instead: counts, memory by device, every transfer, the critical cycle",
+            &o->summary}},
           [o] { return run(*o); },
           {}};
 }

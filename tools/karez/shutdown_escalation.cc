@@ -1,4 +1,4 @@
-// Steps of an ending, and whose fault it is.
+// The steps that end a job, and the rank that caused the end.
 #include "tools/karez/shutdown_escalation.h"
 
 #include <signal.h>
@@ -18,7 +18,7 @@ void ShutdownEscalation::failed(Time now) {
 
 void ShutdownEscalation::interrupted(int signal, Time now) {
   using std::chrono::seconds;
-  if (begun_ && !steps_.empty()) {  // once more
+  if (begun_ && !steps_.empty()) {  // a second interrupt
     const auto sooner = steps_.front().when - now;
     for (Step& step : steps_) step.when -= sooner;
     return;
@@ -62,8 +62,8 @@ int code_of(const RankExit& end) {
   return end.status != -1 && WIFEXITED(end.status) ? WEXITSTATUS(end.status) : exit_code(ErrorKind::peer);
 }
 
-// Who is to be believed more: one who failed by itself, then one who tells of a hang, then one who tells that a peer
-// has gone.
+// Priority of a cause: a rank that failed on its own, then one that reports a hang, then one that reports a missing
+// peer.
 int cause_priority(const RankExit& end) {
   return !reports_other_rank(end) ? 2 : code_of(end) == exit_code(ErrorKind::hang) ? 1 : 0;
 }
@@ -84,7 +84,7 @@ std::vector<std::string> exit_report(const std::vector<RankExit>& ends, std::opt
   const JobResult result = job_result(ends, interrupted);
   if (result.cause == nullptr) return {};
   const RankExit& first = *result.cause;
-  if (reports_other_rank(first)) return {cat("exit code ", result.code, ", as told by ", first.name)};
+  if (reports_other_rank(first)) return {cat("exit code ", result.code, ", reported by ", first.name)};
   std::vector<std::string> out;
   std::string others, by_themselves;
   for (const RankExit& end : ends) {
@@ -92,9 +92,9 @@ std::vector<std::string> exit_report(const std::vector<RankExit>& ends, std::opt
     std::string& list = reports_other_rank(end) ? others : by_themselves;
     list += cat(list.empty() ? "" : ", ", "rank ", end.rank, " with ", code_of(end));
   }
-  if (!first.last_error.empty()) out.push_back(cat(first.name, " said: ", first.last_error));
-  if (!by_themselves.empty()) out.push_back(cat("failed by themselves too: ", by_themselves));
-  if (!others.empty()) out.push_back(cat("because of it ended ", others));
+  if (!first.last_error.empty()) out.push_back(cat(first.name, " reported: ", first.last_error));
+  if (!by_themselves.empty()) out.push_back(cat("also failed: ", by_themselves));
+  if (!others.empty()) out.push_back(cat("ended as a consequence: ", others));
   out.push_back(cat("exit code ", result.code, ", because of ", first.name));
   return out;
 }

@@ -1,4 +1,4 @@
-// How a job of ranks ends: which signals go to the ranks when, and what the whole of it returns.
+// The end of a job of ranks: the signals that the ranks receive, and the exit code of the job.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,19 @@
 
 namespace karez::tools {
 
-// Signals for those who still run, each harder than the one before. No clock of its own.
+// Signals for the running ranks, each stronger than the one before. The caller passes the time.
 class ShutdownEscalation {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // A rank has failed: the others have a second to say what they know (a rank that waits for a dead one does), then
-  // SIGTERM, then SIGKILL.
+  // A rank has failed: the others have a second to report what they waited for, then they get SIGTERM, then SIGKILL.
   void failed(Time now);
-  // Somebody wants it to end: SIGINT, two seconds later SIGTERM, two seconds later SIGKILL. SIGTERM and SIGHUP begin at
-  // SIGTERM. Once more: the next one now.
+  // The user ends the job: SIGINT, two seconds later SIGTERM, two seconds later SIGKILL. SIGTERM and SIGHUP begin at
+  // SIGTERM. A second interrupt sends the next signal at once.
   void interrupted(int signal, Time now);
 
-  std::optional<int> due(Time now);  // a signal to send now; each once
-  std::optional<Time> next() const;  // when the next is due
+  std::optional<int> due(Time now);  // a signal to send now; returns each once
+  std::optional<Time> next() const;  // the time of the next signal
   bool begun() const { return begun_; }
 
  private:
@@ -31,33 +30,33 @@ class ShutdownEscalation {
     Time when;
     int signal;
   };
-  std::vector<Step> steps_;  // soonest first
+  std::vector<Step> steps_;  // in order of time
   bool begun_ = false;       // a signal was sent
 };
 
-// How one rank ended.
+// The end of one rank.
 struct RankExit {
   int rank = 0;
   std::string name;             // "rank 2 (alpha, process 4711)"
-  int status = 0;               // of waitpid; -1: nobody knows, its host is gone
-  bool after_signal = false;    // after a signal of ours, so that it tells nothing
-  std::string last_error = {};  // its last line of errors
+  int status = 0;               // of waitpid; -1: unknown, its host is gone
+  bool after_signal = false;    // it ended after a signal of this job, so it is not a cause
+  std::string last_error = {};  // its StderrTail
   bool good() const { return status == 0; }
 };
 std::string print(const RankExit& end);        // "rank 2 (alpha, process 4711) was ended by signal 9 (Killed)"
-bool reports_other_rank(const RankExit& end);  // it ended with 75 or 76 itself: another rank has gone or hangs
+bool reports_other_rank(const RankExit& end);  // exit code 75 or 76: another rank is gone or hangs
 
-// What is said when all have ended: whose fault it was with its own last words, and who ended because of it. Nothing
-// where all went well.
+// The final lines: the last error of the rank that caused the end, and the ranks that ended as a consequence. Empty if
+// all succeeded.
 std::vector<std::string> exit_report(const std::vector<RankExit>& ends, std::optional<int> interrupted);
 
 struct JobResult {
   int code = 0;
-  const RankExit* cause = nullptr;  // null: all went well, or somebody interrupted it
+  const RankExit* cause = nullptr;  // null: all succeeded, or the job was interrupted
 };
-// The first that failed by itself decides: with its exit code; with 75 (a peer is gone) where a signal ended it or its
-// host is gone. One that ended with 75 or 76 only tells of another, who decides if there is one; a hang is told before
-// a peer that is gone. Interrupted, and nobody failed before: 128 and the signal.
+// The first rank that failed on its own decides: its exit code, or 75 (a peer is gone) if a signal ended it or its host
+// is gone. A rank that ended with 75 or 76 reports another rank and decides only if no rank failed on its own; a hang
+// then has priority over a missing peer. Interrupted before any failure: 128 plus the signal.
 JobResult job_result(const std::vector<RankExit>& ends, std::optional<int> interrupted);
 
 }  // namespace karez::tools

@@ -1,4 +1,4 @@
-// A signalfd.
+// Signals as a descriptor, by signalfd.
 #include "tools/karez/signals.h"
 
 #include <signal.h>
@@ -25,7 +25,7 @@ Signals::Signals() {
   sigprocmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
   descriptor_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  require(ErrorKind::device, static_cast<bool>(descriptor_), "no signalfd: ", std::strerror(errno));
+  require(ErrorKind::device, static_cast<bool>(descriptor_), "cannot create a signalfd: ", std::strerror(errno));
 }
 
 Signals::~Signals() {

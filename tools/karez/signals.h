@@ -1,4 +1,4 @@
-// Signals of this process as a descriptor to wait at, instead of calls out of nowhere.
+// Signals of this process as a descriptor that poll can wait for, instead of signal handlers.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,8 @@
 
 namespace karez::tools {
 
-// SIGINT, SIGTERM, SIGHUP and SIGCHLD; SIGPIPE is ignored. While it lives; to be made while the process has one thread.
+// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD and ignores SIGPIPE while it exists. Construct it while the process has
+// one thread.
 class Signals {
  public:
   Signals();
@@ -16,7 +17,7 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
   int descriptor() const { return descriptor_.get(); }
-  std::optional<int> take();  // the next that has come
+  std::optional<int> take();  // the next pending signal
 
  private:
   Descriptor descriptor_;

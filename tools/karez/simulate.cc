@@ -1,4 +1,4 @@
-// karez simulate: a plan run in virtual time, with predicted durations.
+// karez simulate: runs a plan in virtual time, with predicted durations.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,7 +22,7 @@ struct Options {
   double delay = 0;  // microseconds
 };
 
-// The largest first; equal ones in the order of ids.
+// Sorted by time, the longest first; equal ones by id.
 template <class Id> std::vector<Id> largest_first(const ById<Id, double>& busy) {
   std::vector<Id> order;
   for (Id id : busy.ids()) order.push_back(id);
@@ -32,7 +32,7 @@ template <class Id> std::vector<Id> largest_first(const ById<Id, double>& busy) 
 
 std::string actors_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy, std::int64_t rows) {
   ById<ActorId, int> acts(plan.actors.size());
-  ById<ActorId, double> all(plan.actors.size());  // of those that run ahead of the next launch too
+  ById<ActorId, double> all(plan.actors.size());  // includes acts that run ahead for the next launch
   for (const SimulatedAct& act : run.acts) ++acts[act.actor], all[act.actor] += act.end - act.begin;
   std::vector<std::vector<std::string>> out = {{"acts", "us an act", "of the time", "device", "actor", "at"}};
   for (ActorId a : largest_first(busy)) {
@@ -48,7 +48,7 @@ std::string actors_text(const Plan& plan, const Simulation& run, const ById<Acto
   return title + table(out);
 }
 
-// Collectives of one stream may go on at once: their time counts once.
+// Collectives of one stream may overlap; the overlap counts once.
 std::string streams_text(const Plan& plan, const Simulation& run) {
   std::vector<SimulatedAct> acts = run.acts;
   std::stable_sort(acts.begin(), acts.end(),
@@ -67,7 +67,7 @@ std::string streams_text(const Plan& plan, const Simulation& run) {
   return "streams, busy for\n" + table(out);
 }
 
-// Collectives are left out: they hold no worker.
+// Without collectives, which do not occupy a worker.
 std::string workers_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy) {
   std::vector<double> of_worker(run.events.size());
   for (ActorId a : busy.ids())
@@ -114,7 +114,7 @@ int run(const Options& options) {
     busy[act.actor] += std::max(0.0, std::min(act.end, result.makespan) - act.begin);
   std::printf("plan '%s': %s us a launch, predicted%s\n", plan.name.c_str(), microseconds(launch.seconds).c_str(),
               std::string(default_costs_warning(costs)).c_str());
-  std::printf("%lld launched one after the other, seed %lld, delay up to %s us; %lld messages a launch\ncosts: %s\n",
+  std::printf("launches in sequence: %lld, seed %lld, delay up to %s us; %lld messages a launch\ncosts: %s\n",
               static_cast<long long>(options.launches), static_cast<long long>(options.seed),
               number(options.delay).c_str(), static_cast<long long>(messages_per_launch(plan)),
               origin_text(costs).c_str());
@@ -128,15 +128,15 @@ int run(const Options& options) {
 Command simulate_command() {
   auto o = std::make_shared<Options>();
   return {"simulate",
-          cat("Runs a plan in virtual time, by the rules of the engine, and tells where the time goes.\n",
+          cat("Runs a plan in virtual time by the rules of the engine, and prints how the time is spent.\n",
               prediction_method),
           {{"FILE", "a plan's text", &o->file},
-           {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},
-           {"--seed", "of the delays", &o->seed},
-           {"--delay", "us; of each message between workers: drawn from 0 to this", &o->delay},
-           {"--launches", "one after the other", &o->launches},
-           {"--workers", "threads; 0: as many as the plan names", &o->workers},
-           {"--rows", "of actors to show", &o->rows}},
+           {"--costs", "file of a cost table; otherwise the plan's own table", &o->costs},
+           {"--seed", "seed of the delays", &o->seed},
+           {"--delay", "upper limit in us of the random delay of each message between workers", &o->delay},
+           {"--launches", "number of launches, in sequence", &o->launches},
+           {"--workers", "threads; 0: the number that the plan names", &o->workers},
+           {"--rows", "most actors to print", &o->rows}},
           [o] { return run(*o); },
           {}};
 }

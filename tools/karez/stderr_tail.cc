@@ -1,4 +1,4 @@
-// Lines as they end, of which the last ones are kept.
+// Collects lines and keeps the last ones.
 #include "tools/karez/stderr_tail.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void StderrTail::end_line() {
   line_.clear();
 }
 
-// A line that is not indented begins anew; an empty one says nothing.
+// A line that is not indented replaces the tail; an empty line is ignored.
 void StderrTail::append(std::string& tail, std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos || is_log_line(line)) return;

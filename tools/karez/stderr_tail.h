@@ -1,5 +1,4 @@
-// What a rank said last: its last line of errors that is not indented, and those that are indented behind it, as one
-// line.
+// The end of a rank's standard error: its last unindented line with the indented lines after it, joined to one line.
 #pragma once
 
 #include <string>
@@ -12,8 +11,8 @@ namespace karez::tools {
 //   "one\nit cannot go on:\n  the disk is full\n"   gives   "it cannot go on: the disk is full"
 class StderrTail {
  public:
-  void take(std::string_view bytes);  // what Karez itself says in passing (who started it, warnings) is no last word
-  std::string text() const;           // also of a line that nothing ended; cut where it is longer than `longest`
+  void take(std::string_view bytes);  // ignores Karez' own lines: the launcher and warnings
+  std::string text() const;           // includes an unterminated line; truncated to `longest`
   static constexpr std::size_t longest = 1000;
 
  private:

@@ -1,4 +1,4 @@
-// Last words of ranks, however their bytes come.
+// Tests the tail of standard error for any splitting of its bytes.
 #include "tools/karez/stderr_tail.h"
 
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@ std::string tail_of(std::string_view text, std::size_t step) {
   return tail.text();
 }
 
-TEST(StderrTail, IsTheLastLineWithTheIndentedLinesAfterIt) {
+TEST(StderrTail, TheTailIsTheLastLineWithTheIndentedLinesAfterIt) {
   for (std::size_t step : {1, 3, 1000}) {
     EXPECT_EQ(tail_of("", step), "");
     EXPECT_EQ(tail_of("one\ntwo\n", step), "two");
-    EXPECT_EQ(tail_of("one\ntwo", step), "two") << "nothing ended it";
+    EXPECT_EQ(tail_of("one\ntwo", step), "two") << "without a line end";
     EXPECT_EQ(tail_of("one\n\n\n", step), "one");
     EXPECT_EQ(tail_of("terminate called\n  what():  the disk is full\n", step),
               "terminate called what():  the disk is full");

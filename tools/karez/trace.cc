@@ -1,4 +1,4 @@
-// Pairing each act's begin with its end.
+// Pairs the begin and end events of acts into spans.
 #include "tools/karez/trace.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span
     }
     std::stable_sort(done.begin(), done.end(),
                      [](const TraceSpan& a, const TraceSpan& b) { return a.begin < b.begin; });
-    std::vector<std::int64_t> free_from;  // by lane beside the worker
+    std::vector<std::int64_t> free_from;  // end of the last span, by concurrent lane
     for (std::size_t i = 0; i < done.size(); ++i) {
       TraceSpan& span = done[i];
       const bool concurrent =

@@ -1,4 +1,4 @@
-// The trace as JSON, by nlohmann-json.
+// The trace as JSON, written with nlohmann-json.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,7 @@ json name_event(const char* what, int rank, int lane, const std::string& name) {
 std::string trace_json(const Plan& plan, std::span<const TraceSpan> spans) {
   int workers = 1;
   for (const TraceSpan& span : spans) workers = std::max(workers, span.worker + 1);
-  std::map<std::pair<int, int>, int> lanes;  // beside a worker -> tid
+  std::map<std::pair<int, int>, int> lanes;  // (worker, concurrent lane) -> tid
   for (const TraceSpan& span : spans)
     if (span.lane > 0) lanes.emplace(std::pair{span.worker, span.lane}, 0);
   int next = workers;
@@ -31,7 +31,7 @@ std::string trace_json(const Plan& plan, std::span<const TraceSpan> spans) {
     events.push_back(name_event("thread_name", plan.rank, worker, cat("worker ", worker)));
   for (const auto& [lane, number] : lanes)
     events.push_back(
-        name_event("thread_name", plan.rank, number, cat("worker ", lane.first, ", beside ", lane.second)));
+        name_event("thread_name", plan.rank, number, cat("worker ", lane.first, ", concurrent ", lane.second)));
   for (const TraceSpan& span : spans) {
     const Actor& actor = plan.actor(span.actor);
     json args = {{"ticket", span.ticket},

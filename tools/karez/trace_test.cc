@@ -1,4 +1,4 @@
-// Spans from records by hand.
+// Tests spans and their JSON from handwritten event logs.
 #include "tools/karez/trace.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(Trace, EveryActHasASpanFromItsBeginToItsEnd) {
             "a0.0@0/0:10-15 a1.0@0/0:16-20 a0.1@0/0:20-22 a1.1@0/0:23-23=");
 }
 
-TEST(Trace, MessagesOtherPlansAndTheSessionAreNoActs) {
+TEST(Trace, MessagesOtherPlansAndTheSessionHaveNoSpans) {
   EXPECT_EQ(spans(plan_of("c"), {{{event(launch_began, -1, 0, 1), event(acted, 0, 0, 2, number + 1),
                                    event(handed, 0, 0, 3), event(posted, 0, 0, 3), event(taken, 0, 0, 3),
                                    event(acted, 0, 5, 4), event(launch_ended, -1, 0, 5)},
@@ -52,18 +52,18 @@ TEST(Trace, MessagesOtherPlansAndTheSessionAreNoActs) {
             "a0.5@0/0:4-4=");
 }
 
-TEST(Trace, AnActWithoutBeginOrEndIsLeftOut) {
+TEST(Trace, AnActWithoutBeginOrEndHasNoSpan) {
   EXPECT_EQ(spans(plan_of("cc"), {{{event(ended, 0, 0, 1), event(began, 1, 0, 2)}, 7}}), "");
 }
 
-TEST(Trace, AFailedActSaysSo) {
+TEST(Trace, AFailedActIsMarked) {
   EXPECT_EQ(spans(plan_of("cc"), {{{event(began, 0, 0, 1), event(failed, 0, 0, 2), event(ended, 0, 0, 3),
                                     event(began, 1, 0, 3), event(ended, 1, 0, 4)},
                                    0}}),
             "a0.0@0/0:1-3! a1.0@0/0:3-4");
 }
 
-TEST(Trace, CollectivesThatOverlapHaveLanesOfTheirOwnOnTheirWorker) {
+TEST(Trace, OverlappingCollectivesHaveSeparateLanesOfTheirWorker) {
   EXPECT_EQ(spans(plan_of("xxc"),
                   {{},
                    {{event(began, 0, 0, 1), event(began, 1, 0, 2), event(began, 2, 0, 3), event(ended, 2, 0, 4),
@@ -80,7 +80,7 @@ TEST(Trace, AnActDuringWhichAnotherOfItsWorkerBeginsIsConcurrent) {
             "a0.0@0/1:1-4 a1.0@0/0:2-3 a2.0@0/0:3-3= a1.1@0/0:4-5");
 }
 
-TEST(Trace, AsJsonEachSpanHasItsRankLaneTimesAndPlace) {
+TEST(Trace, JsonContainsRankLaneTimesAndLocationOfEachSpan) {
   Plan plan = plan_of("cx");
   plan.name = "p", plan.rank = 2, plan.world = 4;
   plan.actors[ActorId(0)].where = "net.cc:7 \"q\"";
@@ -92,7 +92,7 @@ TEST(Trace, AsJsonEachSpanHasItsRankLaneTimesAndPlace) {
       R"({"displayTimeUnit":"ns","traceEvents":[)"
       R"({"args":{"name":"rank 2 of 4, plan 'p'"},"name":"process_name","ph":"M","pid":2,"tid":0},)"
       R"({"args":{"name":"worker 0"},"name":"thread_name","ph":"M","pid":2,"tid":0},)"
-      R"({"args":{"name":"worker 0, beside 1"},"name":"thread_name","ph":"M","pid":2,"tid":1},)"
+      R"({"args":{"name":"worker 0, concurrent 1"},"name":"thread_name","ph":"M","pid":2,"tid":1},)"
       R"({"args":{"act":5,"failed":true,"ticket":6,"where":"net.cc:7 \"q\"","worker":0},"cat":"compute","dur":2.5,"name":"c0","ph":"X","pid":2,"tid":0,"ts":1.5},)"
       R"({"args":{"act":0,"ticket":1,"where":"relu at net.cc:8","worker":0},"cat":"collective","dur":0.0,"name":"x1","ph":"X","pid":2,"tid":1,"ts":2.0}]})"
       "\n");
@@ -104,9 +104,9 @@ TEST(Trace, ConcurrentLanesComeAfterTheLastWorker) {
                                         {ActorId(1), 0, 1, 0, 2, 0, 1, false, true},
                                         {ActorId(2), 0, 1, 1, 1, 0, 1, false, true}};
   const std::string json = trace_json(plan, spans);
-  for (const char* lane : {R"({"name":"worker 0, beside 1"},"name":"thread_name","ph":"M","pid":0,"tid":2})",
-                           R"({"name":"worker 0, beside 2"},"name":"thread_name","ph":"M","pid":0,"tid":3})",
-                           R"({"name":"worker 1, beside 1"},"name":"thread_name","ph":"M","pid":0,"tid":4})"})
+  for (const char* lane : {R"({"name":"worker 0, concurrent 1"},"name":"thread_name","ph":"M","pid":0,"tid":2})",
+                           R"({"name":"worker 0, concurrent 2"},"name":"thread_name","ph":"M","pid":0,"tid":3})",
+                           R"({"name":"worker 1, concurrent 1"},"name":"thread_name","ph":"M","pid":0,"tid":4})"})
     EXPECT_NE(json.find(lane), std::string::npos) << json;
 }
 

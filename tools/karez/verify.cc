@@ -1,4 +1,4 @@
-// karez plan verify: is a plan sound, and does a launch of it run through?
+// karez plan verify: checks that a plan is valid and that a launch of it ends.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -23,8 +23,8 @@ DryRun live_run(const std::string& file, const Plan& plan) {
   } catch (const Error& error) { throw Error(ErrorKind::hang, cat(file, ": ", error.what()), error.where); }
 }
 
-// What loading asks of calls and collectives. Returns the kernels that this build does not have, by name, with their
-// calls.
+// Checks calls and collectives as loading does. Returns the kernels that this build lacks, by name, with the number of
+// their calls.
 std::map<std::string, int> ask_calls(const std::string& file, const Plan& plan) {
   const KernelTable kernels(cpu_kernels());
   std::map<std::string, int> unknown;
@@ -51,13 +51,14 @@ std::map<std::string, int> ask_calls(const std::string& file, const Plan& plan) 
   return unknown;
 }
 
-// Where a variable's text names no dtype, or one that its bytes are not made of.
+// Throws if the layout text of a variable names no dtype, or one that its bytes are not a multiple of.
 void ask_variables(const std::string& file, const Plan& plan) {
   for (const Block& block : plan.blocks) {
     if (block.kind != BlockKind::variable) continue;
     try {
       const DType dtype = dtype_from(std::string_view(block.layout).substr(0, block.layout.find('[')));
-      require(block.bytes % size_of(dtype) == 0, block.bytes, " bytes are no whole number of ", name_of(dtype));
+      require(block.bytes % size_of(dtype) == 0, block.bytes, " bytes are not a multiple of the size of ",
+              name_of(dtype));
     } catch (const Error& error) {
       throw Error(ErrorKind::data, cat(file, ": variable '", block.name, "' \"", block.layout, "\": ", error.what()));
     }
@@ -69,8 +70,8 @@ int run(const std::string& file) {
   ask_variables(file, plan);
   const auto unknown = ask_calls(file, plan);
   const DryRun launch = live_run(file, plan);
-  std::printf("%s: sound; a launch runs through in %zu acts and %" PRId64 " messages; hash %016" PRIx64 "\n",
-              file.c_str(), launch.order.size(), launch.messages, rank_hash(plan));
+  std::printf("%s: valid; a launch ends after %zu acts and %" PRId64 " messages; hash %016" PRIx64 "\n", file.c_str(),
+              launch.order.size(), launch.messages, rank_hash(plan));
   for (const auto& [kernel, calls] : unknown)
     std::printf("  not checked: %d call%s of %s, a kernel that this build does not have\n", calls,
                 calls == 1 ? "" : "s", kernel.c_str());
@@ -82,11 +83,9 @@ int run(const std::string& file) {
 Command verify_command() {
   auto file = std::make_shared<std::string>();
   return {"verify",
-          "Checks a plan: ids, operands within their memory, registers that do not overlap, whether each kernel takes "
-          "its calls; then runs a launch "
-          "of it "
-          "without data.\n"
-          "Exit code 77: the file is no sound plan. 76: a launch would stand still; who waits for whom is said.",
+          "Checks a plan: ids, operands within their memory, registers that do not overlap, kernels that support their "
+          "calls; then runs a launch without data.\n"
+          "Exit code 77: the plan is invalid. 76: a launch would deadlock; the waits between actors are listed.",
           {{"FILE", "a plan's text", file.get()}},
           [file] { return run(*file); },
           {}};

@@ -1,1 +1,1 @@
-"""Plants faults in a copy of the tree, one at a time, and tells which the tests notice: ./dev mutants."""
+"""Plants faults in a copy of the tree, one at a time, and reports which of them the tests notice: ./dev mutants."""

@@ -1,4 +1,4 @@
-"""./dev mutants FOLDER N --seed S: plants N faults, drawn by the seed, in a folder or file; says which tests notice."""
+"""./dev mutants FOLDER N --seed S: plants N random faults in a folder or file, and reports which of them tests notice."""
 
 import argparse
 import pathlib
@@ -6,7 +6,7 @@ import random
 import sys
 import time
 
-from .build import BuildFailure, Build, Copy, tracked
+from .build import Build, BuildFailure, Copy, tracked
 from .hunt import COUNTED, HEAD, Judge, hunt, record_of, table
 from .places import MutantsError, equivalents, generator, sources, stale
 from .suites import PYTEST_FOLDERS, Runner, test_files
@@ -28,7 +28,7 @@ def own_tests(path, binaries):
 
 
 def maps_of(build, runner, binaries, files, again):
-    """The coverage maps of the binaries and of pytest's files: kept ones with new suites added, or measured anew."""
+    """The coverage maps of the binaries and of pytest's files: stored maps with new suites added, or new measurements."""
     from .coverage_map import Map, Measure
 
     measure, maps = Measure(build, runner, say), {}
@@ -39,7 +39,9 @@ def maps_of(build, runner, binaries, files, again):
             old = None
         made = measure.map(name, files, old, lambda made, path=path: made.save(path))
         if made is old and old.content["tree"] != build.copy.hash:
-            say(f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: lines are followed")
+            say(
+                f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: its lines are mapped to this tree"
+            )
         maps[name] = made.only(files) if name == "pytest" else made
     return maps
 
@@ -49,18 +51,18 @@ def main():
     words.add_argument(
         "folder", help="a component (plan), a folder (karez/passes/logical/algebra, python/karez) or a file"
     )
-    words.add_argument("count", type=int, help="how many faults")
+    words.add_argument("count", type=int, help="number of faults")
     words.add_argument(
         "--seed",
         type=int,
         default=random.SystemRandom().randrange(1 << 31),
-        help="of the draw; drawn and printed if not given",
+        help="seed of the draw; default: random, and printed",
     )
     words.add_argument(
-        "--own", action="store_true", help="run the component's own tests alone: quick, and more is missed"
+        "--own", action="store_true", help="run only the component's own tests: faster, but more faults are missed"
     )
     words.add_argument("--limit", type=float, default=120, help="seconds of tests for one fault (%(default)s)")
-    words.add_argument("--measure", action="store_true", help="measure coverage again, however new it is")
+    words.add_argument("--measure", action="store_true", help="measure coverage again, even if the stored map is new")
     given = words.parse_args()
     if given.count < 1:
         raise MutantsError(f"the number of faults must be at least 1, got {given.count}")
@@ -77,12 +79,10 @@ def main():
     binaries = build.binaries()
     owns = {own_tests(path, binaries) for path in files}
     if len(owns) > 1 or None in owns:
-        raise MutantsError(
-            f"'{given.folder}' has no tests of its own, or those of several components: name one of them"
-        )
+        raise MutantsError(f"'{given.folder}' has no tests, or is not in a single component; name a component")
     (own,) = owns
     if not given.own and not (WORK_FOLDER / "coverage").is_dir():
-        say("building and measuring all tests: long, once")
+        say("building and measuring all tests; this is done once and takes long")
     mine = [name for name in own if name in binaries]
     folders = [name for name in own if name in PYTEST_FOLDERS] if given.own else PYTEST_FOLDERS
     build.make(*([*mine, *(build.programs() if folders else [])] if given.own else []))
@@ -93,7 +93,7 @@ def main():
 
     record = record_of(WORK_FOLDER, given.folder, given.seed, given.own, copy.hash)
     if record.known:
-        say(f"{len(record.known)} faults of this draw are judged already")
+        say(f"{len(record.known)} faults of this draw have a stored verdict")
     judge = Judge(build, runner, maps, mine or ["pytest"], given.limit)
     verdicts = hunt(copy.tree, files, given.seed, given.count, generate, rows, record, judge.judge, say)
     missed = [one for one in verdicts if one.result in ("missed", "not run")]
@@ -102,7 +102,7 @@ def main():
     say(f"{HEAD}\n{table(given.folder, verdicts)}")
     counted = sum(one.result in COUNTED for one in verdicts)
     if counted < given.count:
-        say(f"{counted} of {given.count}: interrupted, or there are no more lines")
+        say(f"{counted} of {given.count}: interrupted, or no lines are left")
     return 1 if missed or counted < given.count else 0
 
 
@@ -112,4 +112,4 @@ if __name__ == "__main__":
     except (MutantsError, BuildFailure) as wrong:
         sys.exit(f"mutants: {wrong}")
     except KeyboardInterrupt:
-        sys.exit("mutants: interrupted; the same command goes on from here")
+        sys.exit("mutants: interrupted; the same command continues")

@@ -1,4 +1,4 @@
-"""The copy of the tree, its instrumented build, and the objects and binaries of a fault, beside the sound ones."""
+"""The copy of the tree, its instrumented build, and separate objects and binaries for a fault."""
 
 import concurrent.futures
 import hashlib
@@ -11,9 +11,9 @@ import subprocess
 from dataclasses import dataclass
 
 CORES = os.cpu_count() or 1
-FOLDERS = ("tools/", "python/", "bench/", "examples/")  # of a build that hold what pytest's files run
+FOLDERS = ("tools/", "python/", "bench/", "examples/")  # build folders with programs that pytest's files run
 HERE = pathlib.Path(__file__).resolve().parent
-# No optimisation that hides a line's code; a jump instead of the last call would hide who calls the table.
+# No optimisation that hides a line's code; a tail call would hide the caller of the table.
 FLAGS = (
     "-O1 -g1 -gno-column-info -gno-statement-frontiers -fno-inline-functions-called-once -fno-optimize-sibling-calls "
     "-fsanitize-coverage=trace-pc"
@@ -21,7 +21,7 @@ FLAGS = (
 
 
 class BuildFailure(Exception):
-    """What the compiler or the linker said."""
+    """The errors of the compiler or the linker."""
 
 
 def tracked(root):
@@ -32,7 +32,7 @@ def tracked(root):
 
 
 def run(words, folder, **options):
-    """The output of a program that ends well; BuildFailure with its errors otherwise."""
+    """The output of a program that succeeds; otherwise raises BuildFailure with its errors."""
     environment = options.pop("env", os.environ) | {"LC_ALL": "C"}
     done = subprocess.run(
         words,
@@ -55,7 +55,7 @@ def run(words, folder, **options):
 
 
 class Copy:
-    """The tree without what git ignores; a file is written only if it differs, so that builds are incremental."""
+    """A copy of the tree without ignored files; a file is written only if it differs, so that builds are incremental."""
 
     def __init__(self, root, place):
         self.tree = place / "tree"
@@ -91,13 +91,13 @@ class Compile:
 
 
 class Build:
-    """The build of the copy. A fault changes nothing in it: its objects and binaries stand in a folder of their own."""
+    """The build of the copy. A fault does not change it: the objects and binaries of a fault are in a separate folder."""
 
     def __init__(self, copy, place, python):
         self.copy, self.tree, self.folder, self.mutant = copy, copy.tree, place / "build", place / "mutant"
         self.python = python
         self.made = {}  # object -> whether the fault changes its code
-        self.sound = {}  # object -> its code in the sound tree
+        self.sound = {}  # object -> its code without a fault
         self.links = {}
 
     def configure(self):
@@ -129,7 +129,7 @@ class Build:
                 "-DCMAKE_BUILD_TYPE=Mutants",
                 f"-DCMAKE_CXX_FLAGS_MUTANTS={FLAGS}",
                 "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
-                "-DKAREZ_CCACHE=OFF",  # it would give paths of its own to the compiler
+                "-DKAREZ_CCACHE=OFF",  # ccache would pass other paths to the compiler
                 f"-DPython_EXECUTABLE={self.python}",
                 *[f"-DCMAKE_{kind}_LINKER_FLAGS={table}" for kind in ("EXE", "MODULE", "SHARED")],
             ],
@@ -146,12 +146,12 @@ class Build:
         return sorted(name for name, _ in rows if name.endswith("_test"))
 
     def programs(self):
-        """What is built by default, without the test binaries: programs and Python's module."""
+        """The default targets without the test binaries: programs and Python's module."""
         built = run(["ninja", "-C", str(self.folder), "-t", "query", "all"], self.tree).splitlines()
         return sorted(name.strip() for name in built if name.strip().startswith(FOLDERS))
 
     def read(self):
-        """Learns from a finished build how each object is made, and from which files."""
+        """Reads from a finished build the compile command of each object and the files that it depends on."""
         self.compiles, self.dependents = {}, {}
         for row in json.loads((self.folder / "compile_commands.json").read_text()):
             command = shlex.split(row["command"])
@@ -168,7 +168,7 @@ class Build:
                     self.dependents.setdefault(name, set()).add(made)
 
     def link(self, target):
-        """The words that link a target, and its objects, by whether they stand on the line or come from a library."""
+        """The link command of a target, its objects named in the command, and its objects from libraries."""
         if target not in self.links:
             text = (
                 run(["ninja", "-C", str(self.folder), "-t", "commands", "-s", target], self.tree)
@@ -185,12 +185,12 @@ class Build:
         return self.links[target]
 
     def affected(self, path, target):
-        """The objects of a target that are made from a file."""
+        """The objects of a target that depend on a file."""
         _, direct, inside = self.link(target)
         return sorted(self.dependents.get(path, set()) & (direct | inside))
 
     def begin(self, fault):
-        """Plants a fault: from here on compile and link see it."""
+        """Plants a fault, which later calls of compile and binary use."""
         self.clear()
         text = fault.plant(self.copy.text(fault.path))
         path = self.mutant / "overlay" / fault.path
@@ -202,7 +202,7 @@ class Build:
         shutil.rmtree(self.mutant, ignore_errors=True)
 
     def compile(self, objects):
-        """Makes the objects that are not there yet; true if the fault changes the code of any."""
+        """Compiles the missing objects; true if the fault changes the code of any."""
         new = [o for o in objects if o not in self.made]
         with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
             for made, changed in zip(new, pool.map(self.compile_one, new)):
@@ -220,7 +220,7 @@ class Build:
         first = next(i for i, word in enumerate(words) if word.startswith("-"))
         maps = [word for word in words if word.startswith(f"-ffile-prefix-map={self.tree}")]
         maps = maps or [f"-ffile-prefix-map={self.tree}={self.tree}"]
-        maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps]  # so that texts of paths stay
+        maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps]  # so that strings with paths stay equal
         words[first:first] = [f"-I{overlay}", *maps, "-w"]
         run(words, self.folder)
         if made not in self.sound:
@@ -228,7 +228,7 @@ class Build:
         return self.code(out) != self.sound[made]
 
     def code(self, path):
-        """What of an object is not about its source lines."""
+        """The hash of an object without its debug information."""
         bare = self.mutant / f"bare{hashlib.md5(str(path).encode()).hexdigest()}"
         run(["objcopy", "--strip-debug", str(path), str(bare)], self.folder)
         content = bare.read_bytes()
@@ -236,24 +236,24 @@ class Build:
         return hashlib.sha256(content).digest()
 
     def binary(self, target):
-        """Links a target with the fault, into where it is returned."""
+        """Links a target with the fault; returns the path of the binary."""
         words, direct, inside = self.link(target)
-        here = lambda made: str(self.mutant / "objects" / made)  # noqa: E731
+        here = lambda made: str(self.mutant / "objects" / made)
         out = self.mutant / "build" / target
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.unlink(missing_ok=True)  # a link to the sound one
+        out.unlink(missing_ok=True)  # a link to the binary without the fault
         changed = {o for o in self.made if self.made[o]}
         words = [here(w) if w in changed & direct else w for w in words]
         words[words.index("-o") + 1] = str(out)
         first = next(i for i, word in enumerate(words) if word.endswith(".o"))
         words[first:first] = [
             here(o) for o in sorted(changed & inside)
-        ]  # before the library, which so is not asked for them
+        ]  # before the library, so that these objects replace the library's
         run([*words, "-Wl,--strip-debug"], self.folder)
         return out
 
     def linked_build(self):
-        """A build folder of links to the sound one, for tests that look for programs in it."""
+        """A build folder of links to the build without the fault, for tests that run programs of the build folder."""
         for path in [
             *self.folder.glob("tools/*"),
             *self.folder.glob("examples/*"),

@@ -1,4 +1,4 @@
-"""Which suite runs which lines: measured by one run of each suite, at most once a day, and kept."""
+"""The lines that each suite runs: measured by one run of each suite, at most once a day, and stored."""
 
 import concurrent.futures
 import difflib
@@ -15,12 +15,12 @@ import numpy
 from .suites import CORES, Suite, listed
 
 DAY = 24 * 3600
-LONGEST = 150  # seconds of a suite, or it is not used
+LONGEST = 150  # seconds; slower suites are not used
 CALL = 0xE8  # x86-64: call rel32
 
 
 class Module:
-    """The lines of the tree's files in one instrumented program: which call to the table tells that a line runs."""
+    """The lines of the tree's files in one instrumented program, each with the call to the table that marks it as run."""
 
     def __init__(self, path, tree, known):
         from elftools.elf.elffile import ELFFile
@@ -44,7 +44,7 @@ class Module:
             if rows
             else [numpy.zeros(0, numpy.int64)] * 4
         )
-        # A row belongs to the last call before it in its function, or to the first one; and to those within it.
+        # A row belongs to the last call before it in its function, or to the first one, and to the calls within it.
         function = functions[numpy.maximum(numpy.searchsorted(functions, begin, "right") - 1, 0)]
         after = functions[numpy.minimum(numpy.searchsorted(functions, begin, "right"), len(functions) - 1)]
         first = numpy.searchsorted(self.calls, begin, "left")
@@ -77,7 +77,7 @@ class Module:
 
 
 def symbols(elf):
-    """Where functions begin, and the address of the table's function."""
+    """The addresses of all functions, and that of the table's function."""
     table = elf.get_section_by_name(".symtab")
     raw = numpy.frombuffer(
         table.data(),
@@ -105,7 +105,7 @@ def calls_in(section, callee):
 
 
 def line_rows(elf, tree, known):
-    """The files of the tree that a program has lines of, and rows (begin, end, file, line)."""
+    """The files of the tree with lines in a program, and rows (begin, end, file, line)."""
     names, index, rows = [], {}, []
     debug = elf.get_dwarf_info()
     for unit in debug.iter_CUs():
@@ -116,7 +116,9 @@ def line_rows(elf, tree, known):
         ours = {}
         for number, entry in enumerate(files):
             path = os.path.join(folders[entry["dir_index"]].decode(), entry["name"].decode())
-            name = os.path.relpath(path, tree) if os.path.isabs(path) else os.path.normpath(path)  # by a prefix map
+            name = (
+                os.path.relpath(path, tree) if os.path.isabs(path) else os.path.normpath(path)
+            )  # a prefix map makes paths relative
             if name in known:
                 if name not in index:
                     index[name] = len(names)
@@ -135,7 +137,7 @@ def line_rows(elf, tree, known):
             if state.end_sequence:
                 before = None
             elif state.file in ours and state.line:
-                if before is not None:  # two rows of one address
+                if before is not None:  # two rows with one address
                     rows.append((before[0], before[0] + 1, before[1], before[2]))
                 before = state.address, ours[state.file], state.line
     return names, rows
@@ -147,12 +149,12 @@ def merge(into, lines):
 
 
 def prints(text):
-    """A number for each line: equal lines have equal ones."""
+    """A number for each line; equal lines have equal numbers."""
     return [zlib.crc32(line.strip().encode()) for line in text.split("\n")]
 
 
 class Map:
-    """What was measured of one test binary, or of pytest's files: kept as one file of JSON."""
+    """The coverage of one test binary, or of pytest's files, stored as one JSON file."""
 
     def __init__(self, content):
         self.content, self.found = content, {}
@@ -170,11 +172,11 @@ class Map:
         return time.time() - self.content["made"]
 
     def is_stale(self, tree_hash):
-        """Older than a day, and of another tree."""
+        """Whether the map is older than a day and of another tree."""
         return self.content["tree"] != tree_hash and self.age() > DAY
 
     def only(self, names):
-        """The map without other suites, which an earlier command may have measured."""
+        """The map with only these suites; an earlier command may have measured more."""
         suites = {name: one for name, one in self.content["suites"].items() if name in names}
         return Map(self.content | {"suites": suites})
 
@@ -186,7 +188,7 @@ class Map:
         return Suite(self.content["binary"], name, one["seconds"], tuple(one["broken"]))
 
     def old_lines(self, path, text):
-        """For each line of a file as it is now, from 1, the lines it stood on when this was measured."""
+        """For each current line of a file, from 1, its line numbers at the time of the measurement."""
         if path not in self.found:
             old, new = self.content["texts"].get(path), prints(text)
             if old is None or old == new:
@@ -206,7 +208,7 @@ class Map:
         return self.found[path]
 
     def followed(self, copy):
-        """The suites, with their lines where those are now."""
+        """The suites, with the current numbers of their lines."""
         out = {}
         for name, one in self.content["suites"].items():
             lines = {path: numbers for path, numbers in one["lines"].items() if path in copy.names}
@@ -218,7 +220,7 @@ class Map:
         return out
 
     def covering(self, path, line, text):
-        """The suites that run a line, without those broken as a whole; None if the line has no code of its own here."""
+        """The suites that run a line, without unusable ones; None if the line has no code in this binary."""
         places = self.old_lines(path, text)
         lines = {line} if places is None else set(places.get(line, []))
         if not lines & set(self.content["lines"].get(path, [])):
@@ -230,7 +232,7 @@ class Map:
         ]
 
     def touching(self, path):
-        """The suites that run anything in a file."""
+        """The suites that run any line of a file."""
         return [
             self.suite(name) for name, one in self.content["suites"].items() if one["use"] and one["lines"].get(path)
         ]
@@ -240,7 +242,7 @@ class Map:
 
 
 class Measure:
-    """Makes maps of a finished build."""
+    """Measures the maps of a finished build."""
 
     def __init__(self, build, runner, say):
         self.build, self.runner, self.say = build, runner, say
@@ -252,7 +254,7 @@ class Measure:
         return self.modules[path]
 
     def map(self, binary, files, old, save):
-        """Of a binary's suites, or these files of pytest's; with an old map, those it lacks. Saved if interrupted."""
+        """Measures a binary's suites, or these pytest files; with an old map only those it lacks. Saved if interrupted."""
         program = self.build.folder / binary
         names = files if binary == "pytest" else listed(program)
         missing = [name for name in names if old is None or name not in old.content["suites"]]
@@ -329,14 +331,14 @@ class Measure:
             tables.mkdir()
         broken = outcome.tests if outcome.kind == "failed" else ()
         why = (
-            "longer than %d s" % LONGEST
+            f"longer than {LONGEST} s"
             if outcome.kind == "hung"
             else "ends early: " + outcome.text[-200:]
             if outcome.kind == "failed" and not broken
             else ""
         )
         if broken:
-            self.say(f"left out, since they fail in the sound tree: {' '.join(broken)}")
+            self.say(f"left out, because they fail without a fault: {' '.join(broken)}")
         return {
             "seconds": round(outcome.seconds, 2),
             "broken": broken,
@@ -348,7 +350,7 @@ class Measure:
 
 
 def rules(folder, build):
-    """The configuration of Python's coverage for a run into a folder; processes that a test starts are seen too."""
+    """Writes the configuration of Python's coverage into a folder; processes that a test starts are measured too."""
     path = folder / "coverage.rc"
     path.write_text(
         f"[run]\ndata_file = {folder}/python\nparallel = true\npatch = subprocess\n"
@@ -372,7 +374,7 @@ def python_lines(folder, build):
 
 
 def executable(text):
-    """The lines that Python's compiler gives code to."""
+    """The lines for which Python's compiler generates code."""
     lines, codes = set(), [compile(text, "", "exec")]
     while codes:
         code = codes.pop()

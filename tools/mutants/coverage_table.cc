@@ -1,4 +1,5 @@
-// Notes which basic blocks run: GCC's -fsanitize-coverage=trace-pc calls this at each, coverage_map.py reads the table.
+// Marks the basic blocks that run: GCC's -fsanitize-coverage=trace-pc calls this function in each block, and
+// coverage_map.py reads the table.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
@@ -11,13 +12,13 @@
 #include <cstdlib>
 #include <string>
 
-extern "C" __attribute__((visibility("hidden"))) const unsigned char __ehdr_start[];  // where this module begins
+extern "C" __attribute__((visibility("hidden"))) const unsigned char __ehdr_start[];  // the start of this module
 
 namespace {
 constexpr std::size_t most = std::size_t{1} << 26;  // bytes of code in one program or library
 
-// One byte per address of code. Without a folder in COVERAGE_TABLES it is never read. With one it is a file there,
-// shared by every process of the same program, so that what a killed process has run is known too.
+// One byte per address of code. If COVERAGE_TABLES names a folder, the table is a file in it, which all processes of
+// one program share, so that the blocks of a killed process are recorded too. Otherwise the table is not used.
 alignas(4096) unsigned char table[most];
 
 std::string path_of_this() {
@@ -37,7 +38,7 @@ std::string path_of_this() {
   for (char& c : name)
     if (c == '/') c = '!';
   const int file = ::open((std::string(folder) + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) return;  // the folder of a run that is over
+  if (file < 0) return;  // the folder was removed after its run
   if (::ftruncate(file, most) == 0) ::mmap(table, most, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
   ::close(file);
 }

@@ -1,4 +1,4 @@
-"""Plants the faults of a draw and judges each: which test notices it, or why it does not count. Verdicts are kept."""
+"""Plants the faults of a draw and judges each: the test that notices it, or why it does not count. Stores verdicts."""
 
 import contextlib
 import dataclasses
@@ -11,8 +11,8 @@ from .build import BuildFailure
 from .places import draw, faults_of, is_equivalent, python_shape
 from .suites import CORES, Detection, Outcome, notice
 
-TRIES = 4  # faults of one line, until one compiles and changes its code
-MAX_REBUILT_OBJECTS = 12  # objects that a fault in a header may change in another component's binary
+TRIES = 4  # most faults tried per line until one compiles and changes its code
+MAX_REBUILT_OBJECTS = 12  # most objects of another component's binary that a fault in a header may change
 COUNTED = ("noticed", "missed", "not run")
 
 
@@ -41,7 +41,7 @@ class Verdict:
 
 
 class Record:
-    """The verdicts of one draw, a line of JSON each; a run that was stopped goes on from here."""
+    """The verdicts of one draw, one line of JSON each; an interrupted run continues from them."""
 
     def __init__(self, path):
         self.path = path
@@ -49,7 +49,7 @@ class Record:
         text = path.read_text() if path.is_file() else ""
         rows = text.splitlines()
         if text and not text.endswith("\n"):
-            path.write_text(text + "\n")  # a last row was cut short
+            path.write_text(text + "\n")  # the last row was truncated
         self.known = {}
         for row in rows:
             with contextlib.suppress(json.JSONDecodeError, TypeError):
@@ -63,7 +63,7 @@ class Record:
 
 
 class Judge:
-    """Judges faults in a built tree, by the maps of its binaries: the component's `own` first, pytest's files last."""
+    """Judges faults in a built tree by the maps of its binaries: the component's `own` tests first, pytest's files last."""
 
     def __init__(self, build, runner, maps, own, limit):
         self.build, self.runner, self.maps, self.limit = build, runner, maps, limit
@@ -78,7 +78,7 @@ class Judge:
         self.own = own
 
     def covering(self, fault):
-        """The suites that run the line, by binary, in order; of a line without code of its own, those of its file."""
+        """The suites that run the line, by binary, in order; for a line without code, the suites that run its file."""
         text = self.build.copy.text(fault.path)
         found = {name: self.maps[name].covering(fault.path, fault.line, text) for name in self.order}
         if all(suites is None for suites in found.values()):
@@ -93,7 +93,7 @@ class Judge:
         )
 
     def notice(self, suites, program, environment, budget):
-        """Noticed or None, and the suites for which the time did not last."""
+        """The detection or None, and the suites that did not fit the time budget."""
         chosen, left, planned = [], [], 0.0
         for suite in suites:
             planned += suite.seconds / CORES
@@ -152,7 +152,7 @@ class Judge:
                 if found:
                     return verdict(found, left, wide)
             if not changed and not wide:
-                return ("same code", "", "") if self.build.made else ("invalid", "", "no object is made from it")
+                return ("same code", "", "") if self.build.made else ("invalid", "", "no object depends on it")
             return verdict(None, left, wide)
         except BuildFailure as why:
             return "invalid", "", str(why)
@@ -163,13 +163,13 @@ class Judge:
 def verdict(found: Detection | None, left, wide):
     if found:
         return "noticed", found.how, ""
-    notes = [f"{len(left)} covering suites left out for time"] if left else []
-    notes += [f"not rebuilt for it: {' '.join(wide)}"] if wide else []
+    notes = [f"{len(left)} covering suites skipped for lack of time"] if left else []
+    notes += [f"not rebuilt: {' '.join(wide)}"] if wide else []
     return "missed", "", "; ".join(notes)
 
 
 def hunt(root, files, seed, count, generate, equivalents, record, judge, say):
-    """Draws until so many faults count; the verdicts in order. Interrupted, those so far."""
+    """Draws until `count` faults count; returns the verdicts in order, if interrupted those made so far."""
     verdicts, counted = [], 0
     try:
         for path, number in draw(root, files, seed):
@@ -186,9 +186,9 @@ def hunt(root, files, seed, count, generate, equivalents, record, judge, say):
                 counted += one.result in COUNTED
                 say(f"{counted}/{count} {one}")
                 if one.result in COUNTED or one.result == "same code" and path.endswith(".h"):
-                    break  # a header costs many compiles, and the line's other faults are likely to change as little
+                    break  # a header takes many compiles, and other faults of the line probably change nothing either
     except KeyboardInterrupt:
-        say("interrupted: the same command goes on from here")
+        say("interrupted: the same command continues")
     return verdicts
 
 
@@ -198,7 +198,7 @@ def median(numbers):
 
 
 def table(folder, verdicts):
-    """The row of a draw, in docs/checks.md's columns."""
+    """The row of a draw, with the columns of docs/checks.md."""
     count = {kind: sum(v.result == kind for v in verdicts) for kind in (*COUNTED, "invalid", "same code", "equivalent")}
     seconds = [v.seconds for v in verdicts if v.result in COUNTED and v.result != "not run"]
     faults = sum(count[kind] for kind in COUNTED)

@@ -1,4 +1,4 @@
-"""Draws the places of faults by a seed; the faults themselves are universalmutator's."""
+"""Draws the places of faults by a seed; universalmutator generates the faults."""
 
 import ast
 import contextlib
@@ -22,12 +22,12 @@ CPP_TEXT = re.compile(
     re.S | re.X,
 )
 PYTHON_TEXT = re.compile(r"""(?P<quote>["'])(?P<string>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote) | \#[^\n]*""", re.X)
-# Lines that only declare: a fault in them does not compile, or changes nothing that runs. And asserts.
+# Declarations, in which a fault does not compile or has no effect at run time, and asserts.
 DECLARES = re.compile(
     r"\s*(#|assert\(|namespace\b|using\b|template\b|friend\b|static_assert\b|(public|private|protected):"
     r"|(enum )?(class|struct|enum) [^(]*$)"
 )
-# In a header: a function without its body, unless it has default arguments, which are code; a field without a value.
+# In a header: a function without a body, unless it has default arguments, which are code; a field without a value.
 FUNCTION = re.compile(
     r"""\s* (?!\s|return\b|case\b|throw\b|else\b|delete\b) (
       [\w:<>,&*~\[\] ]* [\w>&*\]] [ ] [&*]* (operator\S+|[\w~]+) \( [^=]* \) [^=]* (=[ ](0|default|delete))? ; \s*
@@ -37,7 +37,7 @@ FUNCTION = re.compile(
 )
 LOCAL = re.compile(
     r"(?!return\b|throw\b|delete\b|using\b)[\w:<>,&* ]*[\w>&*] [&*]*\w+( = .*|[({].*)?;$"
-)  # what it declares is used below
+)  # a declaration that is used later
 IMPORTS = re.compile(r"\s*(import|from)\b")
 
 
@@ -45,8 +45,8 @@ IMPORTS = re.compile(r"\s*(import|from)\b")
 class Fault:
     path: str
     line: int  # from 1
-    old: str  # the line as it stands
-    new: str  # what takes its place: one line, or two
+    old: str  # the original line
+    new: str  # its replacement: one line, or two
 
     @property
     def key(self):
@@ -59,11 +59,11 @@ class Fault:
 
 
 class MutantsError(Exception):
-    """What was asked for cannot be done; the text says what to do instead."""
+    """A request that cannot be fulfilled; the text contains the reason and the fix."""
 
 
 def skeleton(text, suffix):
-    """The text without comments, and with an s for what stands within quotes, if anything."""
+    """The text without comments, and with "s" for each string that is not empty."""
 
     def bare(match):
         groups = match.groupdict()
@@ -77,7 +77,7 @@ def skeleton(text, suffix):
 
 
 def code_lines(text, suffix):
-    """The numbers, from 1, of lines with code: no blank, comment, string alone, brace, import or bare declaration."""
+    """The numbers, from 1, of lines with code: not blank, a comment, a lone string or brace, an import or a declaration."""
     if suffix == ".py":
         return python_lines(text)
     lines = enumerate(skeleton(text, suffix).split("\n"), 1)
@@ -104,7 +104,7 @@ def python_lines(text):
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     inside = {
         n for t in tokens if t.type == tokenize.STRING for n in range(t.start[0] + 1, t.end[0] + 1)
-    }  # of strings of several lines
+    }  # lines within a string of several lines
     lines = text.split("\n")
     return sorted(
         {t.start[0] for t in tokens if t.type not in empty and not IMPORTS.match(lines[t.start[0] - 1])} - inside
@@ -112,7 +112,7 @@ def python_lines(text):
 
 
 def sources(root, tracked, folder):
-    """The files without tests in a folder, or one file; an error lists what there is."""
+    """The files without tests in a folder, or one file; an error lists the folders."""
     usable = sorted(
         p for p in tracked if pathlib.PurePath(p).suffix in RULES and not TESTS.search(p) and (root / p).is_file()
     )
@@ -120,19 +120,19 @@ def sources(root, tracked, folder):
     found = [p for p in usable for one in (folder, f"karez/{folder}") if p == one or p.startswith(one + "/")]
     if not found:
         there = sorted({str(parent) for p in usable for parent in pathlib.PurePath(p).parents if str(parent) != "."})
-        raise MutantsError(f"no sources in '{folder}'; there are: {' '.join(there)}, and each file in them")
+        raise MutantsError(f"no sources in '{folder}'; folders are: {' '.join(there)}; a file of these works too")
     return found
 
 
 def generator():
-    """A function from a line and its file's kind to the lines that universalmutator makes of it."""
+    """A function that returns universalmutator's variants of a line of a file with the given suffix."""
     try:
         from universalmutator import mutator
     except ImportError:
         raise MutantsError("universalmutator is not installed: ./dev deps") from None
 
     def generate(line, suffix):
-        with contextlib.redirect_stdout(io.StringIO()):  # it names its rules
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints its rules
             made = mutator.mutants_regexp([line + "\n"], RULES[suffix], ignorePatterns=[], ignoreStringOnly=True)
         return [one[1].rstrip("\n") for one in made]
 
@@ -140,7 +140,7 @@ def generator():
 
 
 def in_loop(lines, number):
-    """Whether a line stands in a loop or a switch, or begins one, by the way the text is indented."""
+    """Whether a line is in a loop or a switch, or begins one, by its indentation."""
     depth = 1 << 30
     for line in reversed(lines[:number]):
         indent = len(line) - len(line.lstrip())
@@ -158,26 +158,24 @@ def balance(line, begin, end):
 
 
 def hopeless(lines, number, new):
-    """Whether a fault of C++, as clang-format lays it out, cannot compile, or cannot change anything."""
+    """Whether a fault in C++ code formatted by clang-format cannot compile or has no effect."""
     old = lines[number - 1]
     code = old.split("//")[0].strip()
     at = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), len(old) - 1)
-    first = len(old[:at].rstrip("<>&*"))  # of the operator that changes
-    if (
-        first > 0 and old[first] in "<>&*" and old[first - 1] not in " ("
-    ):  # a bracket of a template, or a mark of a reference
+    first = len(old[:at].rstrip("<>&*"))  # position of the operator that changes
+    if first > 0 and old[first] in "<>&*" and old[first - 1] not in " (":  # a template bracket or a reference
         return True
-    if re.match(r"[*&]\w", old[at : at + 2]):  # a pointer is followed, an address taken
+    if re.match(r"[*&]\w", old[at : at + 2]):  # a dereference or an address
         return True
     if old[at : at + 1].isdigit() and re.match(r"[A-Za-z_]", old[at - 1 : at]):  # a number within a name
         return True
-    if re.search(r"[!=<>]==|==[<>]|<=>|>>=(?! )|[)1]x[0-9a-f]", new):  # two operators in one, a part of a number
+    if re.search(r"[!=<>]==|==[<>]|<=>|>>=(?! )|[)1]x[0-9a-f]", new):  # an operator or number that does not exist
         return True
     if any(balance(new, *pair) != balance(old, *pair) for pair in ("()", "[]", "{}")) or re.search(
         r"[(\[] *,|, *[)\]]", new
     ):
         return True
-    if re.search(r"[*/%-]\+(?!=)|\+[*/%-](?!\d)", new) and "/*" not in new:  # a half of ++
+    if re.search(r"[*/%-]\+(?!=)|\+[*/%-](?!\d)", new) and "/*" not in new:  # half of ++
         return True
     if "\n" in new:  # a break or continue after the line
         return (
@@ -189,7 +187,7 @@ def hopeless(lines, number, new):
 
 
 def faults_of(path, text, number, generate, seed):
-    """The faults of one line, in the seed's order: none that only touches a comment or the text of a string."""
+    """The faults of one line, in the seed's order, without those that change only a comment or the text of a string."""
     suffix = pathlib.PurePath(path).suffix
     lines = text.split("\n")
     old = lines[number - 1]
@@ -201,7 +199,7 @@ def faults_of(path, text, number, generate, seed):
 
 
 def draw(root, files, seed):
-    """Every line with code of the files, in the seed's order."""
+    """All lines with code of the files, in the seed's order."""
     places = [
         (path, number)
         for path in files
@@ -212,7 +210,7 @@ def draw(root, files, seed):
 
 
 class Unannotated(ast.NodeTransformer):
-    """Takes away types, which nothing reads while a program runs, and strings that stand alone."""
+    """Removes types, which are unused at run time, and docstrings."""
 
     def visit_arg(self, node):
         node.annotation = None
@@ -235,7 +233,7 @@ class Unannotated(ast.NodeTransformer):
 
 
 def python_shape(text):
-    """What two texts of one meaning have in common; None if Python cannot read it."""
+    """A form that is equal for texts with equal meaning; None if the text is not valid Python."""
     try:
         return ast.dump(Unannotated().visit(ast.parse(text)))
     except (SyntaxError, ValueError):
@@ -254,7 +252,7 @@ class Equivalent:
 
 
 def equivalents(text):
-    """Rows, a blank line between two: 'file', '-' the line as it stands, '+' the fault (a line each), 'why'."""
+    """Rows separated by blank lines: 'file', '-' the original line, '+' the fault (one per line), 'why'."""
     out = []
     for match in re.finditer(r"(?:^[^\n]+\n?)+", text, re.M):
         lines = [line for line in match.group().splitlines() if not line.startswith("#")]
@@ -283,7 +281,7 @@ def is_equivalent(fault, rows):
 
 
 def stale(rows, root):
-    """Rows that fit the tree no longer, each with its reason: the line must stand in its file exactly once."""
+    """Rows that do not match the tree, each with the reason: the line must occur exactly once in its file."""
     out = []
     for row in rows:
         lines = (
@@ -291,6 +289,6 @@ def stale(rows, root):
         )
         if (count := lines.count(row.old)) != 1:
             out.append(
-                f"tests/equivalent_mutants.txt, line {row.row}: {row.path} holds the line {count} times: {row.old}"
+                f"tests/equivalent_mutants.txt, line {row.row}: {row.path} has the line {count} times: {row.old}"
             )
     return out

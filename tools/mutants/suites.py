@@ -1,4 +1,4 @@
-"""Runs test suites: a suite of GTest's, or a file of pytest's, in a process of its own."""
+"""Runs test suites, each a GTest suite or a pytest file, in separate processes."""
 
 import os
 import re
@@ -21,19 +21,19 @@ class Suite:
     binary: str  # a test binary's target, or "pytest"
     name: str
     seconds: float = 0
-    broken: tuple = ()  # its tests that fail without a fault
+    broken: tuple = ()  # tests that fail without a fault
 
     def __str__(self):
         return self.name if self.binary == "pytest" else f"{self.name} ({self.binary})"
 
     @property
     def limit(self):
-        """Seconds until it hangs, as when it waits for ever."""
+        """Seconds after which the suite counts as hung, for example if it waits forever."""
         return 30 + 8 * self.seconds
 
     @property
     def busy(self):
-        """Seconds of processor time until it hangs, as in an endless loop: the same on a busy machine."""
+        """Seconds of CPU time after which it counts as hung, as in an endless loop; independent of other load."""
         return int(10 + 3 * self.seconds * CORES)
 
 
@@ -41,7 +41,7 @@ class Suite:
 class Outcome:
     kind: str  # passed, failed, hung, stopped
     seconds: float
-    tests: tuple = ()  # that failed; none where the program ended otherwise
+    tests: tuple = ()  # that failed; empty if the program ended in another way
     text: str = ""
 
 
@@ -59,7 +59,7 @@ class Runner:
         return [str(program), f"--gtest_filter={pattern}", "--gtest_brief=1", "--gtest_fail_fast"]
 
     def run(self, words, limit, stop=None, environment=None, busy=None):
-        """Its outcome, when it and all its children are gone."""
+        """Runs a program and returns its outcome after it and all its children have ended."""
         begin = time.monotonic()
         with tempfile.TemporaryFile() as out:
             process = subprocess.Popen(
@@ -106,12 +106,12 @@ class Runner:
 def bounds(busy):
     if busy:
         resource.setrlimit(resource.RLIMIT_CPU, (busy, busy + 1))
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))  # a fault may ask for any number of bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))  # a fault may request any number of bytes
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def listed(program):
-    """The suites of a test binary, without those of which all tests are disabled."""
+    """The suites of a test binary, without those whose tests are all disabled."""
     out = subprocess.run(
         [str(program), "--gtest_list_tests"],
         capture_output=True,
@@ -140,11 +140,11 @@ def test_files(tree, folders):
 @dataclass
 class Detection:
     suite: Suite
-    how: str  # the test that failed, or what the suite did
+    how: str  # the failed test, or how the suite ended
 
 
 def race(suites, start):
-    """Runs suites side by side until one does not pass: (it and its outcome, or None; those that passed)."""
+    """Runs suites in parallel until one does not pass; returns it with its outcome, or None, and those that passed."""
     waiting, passed, found = list(suites), [], []
     lock, stop = threading.Lock(), threading.Event()
 
@@ -177,7 +177,7 @@ def race(suites, start):
 
 
 def notice(suites, start):
-    """The first suite that fails, crashes or hangs, and again when alone; start(suite, stop, tests) runs one."""
+    """The first suite that fails, crashes or hangs, and does so again when run alone; start(suite, stop, tests) runs one."""
     waiting = list(suites)
     while waiting:
         found, passed = race(waiting, lambda suite, stop: start(suite, stop, ()))
@@ -186,9 +186,9 @@ def notice(suites, start):
         suite, first = found
         again = start(suite, None, first.tests[:1])
         if again.kind == "passed" and first.tests:
-            again = start(suite, None, ())  # what fails may need the tests before it
+            again = start(suite, None, ())  # a failure may depend on earlier tests
         if again.kind == "failed":
-            return Detection(suite, again.tests[0] if again.tests else str(suite) + " ended early")
+            return Detection(suite, again.tests[0] if again.tests else str(suite) + " ended prematurely")
         if again.kind == "hung":
             return Detection(suite, f"{suite} hung twice")
         waiting = [one for one in waiting if one not in passed and one != suite]

@@ -1,11 +1,11 @@
-"""Keeps processor cores busy while a program runs: what tests meet on a machine that does other work as well."""
+"""Keeps CPU cores busy while a program runs, to test on a machine that does other work."""
 
 import contextlib
 import os
 import subprocess
 import sys
 
-# Looks every few milliseconds whether its parent is still there, so that it ends with it even if that is killed.
+# Checks every few milliseconds whether its parent is alive, so that it ends with the parent even if that is killed.
 SPIN = """
 import os, sys
 while os.getppid() == int(sys.argv[1]):
@@ -15,7 +15,7 @@ while os.getppid() == int(sys.argv[1]):
 
 @contextlib.contextmanager
 def busy(processes):
-    """That many processes spin until the block ends."""
+    """Keeps `processes` processes spinning until the block ends."""
     started = [subprocess.Popen([sys.executable, "-c", SPIN, str(os.getpid())]) for _ in range(processes)]
     try:
         yield

@@ -22,7 +22,7 @@ class Token(typing.NamedTuple):
     kind: str  # raw, text, char, number, word or sign
     begin: int
     end: int
-    value: str  # of strings what they mean; of others as they stand
+    value: str  # of a string its contents; of other tokens their text
 
 
 def _meaning(text):
@@ -37,7 +37,7 @@ def _meaning(text):
 
 
 def tokens(source):
-    """All tokens but space and comments."""
+    """All tokens except space and comments."""
     found = []
     for m in TOKEN.finditer(source):
         kind = m.lastgroup if m.lastgroup not in ("fence", "body") else "raw"
@@ -49,7 +49,7 @@ def tokens(source):
 
 
 def strings(source):
-    """String literals, those that stand side by side as one."""
+    """String literals; adjacent ones are joined."""
     found = []
     before = None
     for t in tokens(source):
@@ -66,7 +66,7 @@ def strings(source):
 
 
 def calls(source, name):
-    """Of each call name(...): where it begins, and its arguments, each a list of tokens."""
+    """For each call name(...): its position and its arguments, each a list of tokens."""
     all_tokens = tokens(source)
     for i, t in enumerate(all_tokens[:-1]):
         if t.kind != "word" or t.value != name or all_tokens[i + 1].value != "(":
@@ -89,7 +89,7 @@ def calls(source, name):
 
 
 def written(text, old):
-    """A literal for the text, in the way of the old one."""
+    """A literal for the text, in the form of the old one."""
     if old.startswith("R") or (text.count("\n") > 1 and '"' not in old[1:-1]):
         fence = re.match(r'R"([^(]*)\(', old)
         fence = fence[1] if fence else ""

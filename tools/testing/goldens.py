@@ -1,4 +1,4 @@
-"""Rewrites golden texts and pinned numbers in the sources of tests, by what tests left in a folder: `./dev test --update`."""
+"""Rewrites golden texts and pinned numbers in test sources from the records that tests wrote: `./dev test --update`."""
 
 import ast
 import collections
@@ -17,15 +17,15 @@ class Record(typing.NamedTuple):
     kind: str  # golden, or one of COUNTS
     file: pathlib.Path
     line: int  # where the call begins
-    stands: str  # what the source has
-    got: str  # what it should have
+    stands: str  # the value in the source
+    got: str  # the value that the test got
 
     def __str__(self):
         return f"{self.file.name}:{self.line}"
 
 
 class RewriteError(Exception):
-    """Says why a place cannot be rewritten."""
+    """The reason why a value cannot be rewritten."""
 
 
 class Edit(typing.NamedTuple):
@@ -33,7 +33,7 @@ class Edit(typing.NamedTuple):
     begin: int
     end: int
     text: str
-    test: pathlib.Path  # whose tests compare with it
+    test: pathlib.Path  # the file whose tests compare with it
 
 
 def read(folder, root):
@@ -56,9 +56,9 @@ def _line(source, place):
 
 
 def _first_of(found, record, source, what):
-    """Of places with the old value the one that is meant: the only one, or the first from the record's line on, in the same test."""
+    """The place to rewrite among those with the old value: the only one, or the first from the record's line on in the same test."""
     if not found:
-        raise RewriteError(f"{record}: {what} is no literal of this file")
+        raise RewriteError(f"{record}: {what} is not a literal of this file")
     if len(found) == 1:
         return found[0]
     behind = [f for f in found if _line(source, f.begin) >= record.line]
@@ -66,11 +66,11 @@ def _first_of(found, record, source, what):
         lines = source.splitlines()[record.line - 1 : _line(source, behind[0].begin)]
         if not any(re.match(r"(TYPED_)?TEST(_F|_P)?\(", line) for line in lines[1:]):
             return behind[0]
-    raise RewriteError(f"{record}: {what} stands {len(found)} times in this file")
+    raise RewriteError(f"{record}: {what} occurs {len(found)} times in this file")
 
 
 def _included(file, source, root):
-    """Headers of this repository that a source includes: a golden text may stand there."""
+    """Headers of this repository that a source includes; a golden text may be in one of them."""
     return [root / name for name in re.findall(r'^#include "([^"]+)"', source, re.M) if (root / name).is_file()]
 
 
@@ -87,14 +87,14 @@ def _of_cpp_text(record, root):
 
 
 def number_as(old, got):
-    """A number written as the old literal is: with its separators and its suffix."""
+    """The number with the separators and the suffix of the old literal."""
     mark = next((m for m in "'_" if m in old), "")
     whole, dot, rest = got.partition(".")
     return (f"{int(whole):,}".replace(",", mark) if mark else whole) + dot + rest + re.search(r"[uUlL]*$", old)[0]
 
 
 def rounded(record, old):
-    """The number that was got, with as many decimals as the old literal has, rounded to where it still holds."""
+    """The new number with the number of decimals of the old literal, rounded so that the comparison still passes."""
     if "." not in record.got:
         return record.got
     decimals = len(re.sub(r"['_a-zA-Z]", "", old).partition(".")[2])
@@ -124,7 +124,7 @@ def _of_cpp_count(record):
             if _line(source, begin) >= record.line:
                 found.append(cpp_literals.Token("number", last[0].begin, last[-1].end, text))
     if not found or _line(source, found[0].begin) > record.line + 20:
-        raise RewriteError(f"{record}: no call of {record.kind}() with {record.stands} as a literal begins here")
+        raise RewriteError(f"{record}: no call of {record.kind}() with the literal {record.stands} begins here")
     t = found[0]
     return Edit(record.file, t.begin, t.end, number_as(t.value, rounded(record, t.value)), record.file)
 
@@ -144,7 +144,7 @@ def _of_python(record):
         try:
             value = ast.literal_eval(last)
         except ValueError:
-            raise RewriteError(f"{record}: what is compared with is no literal") from None
+            raise RewriteError(f"{record}: the expected value is not a literal") from None
         if record.kind == "golden":
             new = (
                 '"""' + record.got.replace("\\", "\\\\").replace('"""', '""\\"') + '"""'
@@ -164,15 +164,15 @@ def _of_python(record):
             continue
         before = source.encode()[:begin].decode()
         return Edit(record.file, len(before), len(before) + len(old), new, record.file)
-    raise RewriteError(f"{record}: no call of {record.kind}() with what was compared with begins here")
+    raise RewriteError(f"{record}: no call of {record.kind}() with the expected value begins here")
 
 
 def _of_page(record):
-    """Of a page in Markdown, the block that is the old text."""
+    """The edit of a Markdown page: the code block that has the old text."""
     source = record.file.read_text()
     found = [m for m in re.finditer(r"^```\w*\n(.*?)^```$", source, re.M | re.S) if m[1] == record.stands]
     if len(found) != 1:
-        raise RewriteError(f"{record.file.name}: a block that a test compares with stands {len(found)} times there")
+        raise RewriteError(f"{record.file.name}: the block that a test compares with occurs {len(found)} times")
     return Edit(record.file, *found[0].span(1), record.got, record.file)
 
 
@@ -183,7 +183,7 @@ def _edit(record, root):
 
 
 def edits_of(records, root):
-    """What to change, and why some of it cannot be: two lists."""
+    """The edits, and the reasons why other values cannot be rewritten."""
     places, refused, edits = collections.defaultdict(dict), [], []
     for record in dict.fromkeys(records):
         try:
@@ -196,7 +196,7 @@ def edits_of(records, root):
         (edit, record), *others = results.values()
         if others:
             refused.append(
-                f"{record}: results that differ are compared with it, {_short(record.got)} and {_short(others[0][1].got)}"
+                f"{record}: different results are compared with it, {_short(record.got)} and {_short(others[0][1].got)}"
             )
         elif record.got != record.stands and edit.file.read_text()[edit.begin : edit.end] != edit.text:
             edits.append(edit)

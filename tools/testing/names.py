@@ -1,4 +1,4 @@
-"""Which tests there are, read from the sources without building them, and which of them a name given to ./dev test means."""
+"""Lists all tests by reading the sources, and finds those that a name given to ./dev test selects."""
 
 import difflib
 import fnmatch
@@ -12,19 +12,19 @@ BUILDS = re.compile(r"^# builds: (.+)$", re.M)
 
 
 class Test(typing.NamedTuple):
-    name: str  # Suite.Test, or a function of pytest's
+    name: str  # Suite.Test, or a pytest function
     file: str  # from the root of the repository
-    component: str  # plan, system, ...; python for those of pytest
-    program: str  # the test binary, plan_test; for pytest the file
+    component: str  # plan, system, ...; python for pytest
+    program: str  # the test binary, such as plan_test; for pytest the file
 
     @property
     def full_name(self):
-        """As results and tests/allowed_skips.txt have it, without the parameters of a test that has some."""
+        """The name in results and in tests/allowed_skips.txt, without test parameters."""
         return self.file[:-3].replace("/", ".") + "." + self.name if self.component == "python" else self.name
 
 
 def component_of(file):
-    """The component whose test binary has a C++ test file, by the rules of CMakeLists.txt: karez/plan/text_test.cc -> plan."""
+    """The component whose test binary contains a C++ test file, by the rules of CMakeLists.txt: karez/plan/text_test.cc -> plan."""
     folder = file.removeprefix("karez/").split("/")[0]
     if folder == "tools":
         return "command"
@@ -40,7 +40,7 @@ def component_of(file):
 
 
 def sources(root):
-    """The test files, from the root of the repository."""
+    """The test files, relative to the root of the repository."""
     folders = [
         f
         for f in root.iterdir()
@@ -70,7 +70,7 @@ def read(root):
 
 
 def builds(root, files):
-    """CMake's targets that files of pytest use: the package for python/tests, and those named in a line "# builds: karez_command"."""
+    """The CMake targets that pytest files use: the package for python/tests, and those of a line "# builds: karez_command"."""
     targets = []
     for file in files:
         if file.startswith("python/"):
@@ -81,19 +81,19 @@ def builds(root, files):
 
 
 def _plain(name):
-    """A name as a result shows it, as the sources have it: plan_test:Meshes/PlannedCounts.Planned/0 -> PlannedCounts.Planned."""
+    """The name in the sources for the name in a result: plan_test:Meshes/PlannedCounts.Planned/0 -> PlannedCounts.Planned."""
     name = re.sub(r"^\w+_test:", "", name)
     name = re.sub(r"^\w+/(?=\w+\.)", "", name)
     return re.sub(r"(/\w+|<\d+>|\[.*\])$", "", name)
 
 
 def is_instance(name):
-    """Whether a name says which instance of a test with parameters: Meshes/PlannedCounts.Planned/0."""
+    """Whether a name is that of one instance of a test with parameters: Meshes/PlannedCounts.Planned/0."""
     return "/" in name and not name.endswith(".cc") and _plain(name) != re.sub(r"^\w+_test:", "", name)
 
 
 def is_one_of(name, wanted, exact):
-    """Whether CTest's name of a test is one of those wanted, each a pair of program and name; of those named exactly, only these."""
+    """Whether CTest's name of a test is in `wanted`, pairs of program and name; for instances named exactly, only these match."""
     program, _, instance = name.partition(":")
     plain = _plain(name)
     if (program, plain) not in wanted:
@@ -108,7 +108,7 @@ def _test_is(test, name):
 
 
 def meant(tests, name, root, start):
-    """The tests that a name means: a component, a test binary, a test file or its stem, a suite, a test, or a pattern with *."""
+    """The tests that a name selects: a component, a test binary, a test file or its stem, a suite, a test, or a pattern with *."""
     file, _, function = name.partition("::")
     for folder in (start, root):
         path = (folder / file).resolve()
@@ -124,7 +124,7 @@ def meant(tests, name, root, start):
 
 
 def unknown(tests, name):
-    """What to tell who named no test."""
+    """The message for a name that selects no test."""
     suites = {t.name.split(".")[0] for t in tests if t.component != "python"}
     known = (
         {t.component for t in tests} | {pathlib.PurePath(t.file).stem for t in tests} | suites | {t.name for t in tests}
@@ -133,7 +133,7 @@ def unknown(tests, name):
     near += sorted(k for k in known if len(name) > 3 and name.lower() in k.lower() and k not in near)[: 5 - len(near)]
     lines = [f"no test is called '{name}'"]
     if near:
-        lines.append("near it: " + ", ".join(near))
+        lines.append("similar: " + ", ".join(near))
     lines.append("components: " + ", ".join(sorted({t.component for t in tests})))
     lines.append(
         "a name is one of these, a test file, a suite, a test, or a pattern with *: ./dev test plan 'Ports.*' test_prefetch"

@@ -1,11 +1,11 @@
-"""For tests in Python: golden texts and pinned numbers, which `./dev test --update` rewrites in their source."""
+"""Golden texts and pinned numbers for tests in Python, which `./dev test --update` rewrites in the source."""
 
 import os
 import sys
 
 
 def _recorded(kind, stands, got, page=None):
-    """Where KAREZ_UPDATE names a folder: leaves there, for goldens.py, what the caller's source (or a page) has and what it should have."""
+    """If KAREZ_UPDATE names a folder, writes a record for goldens.py: the value in the caller's source (or a page) and the value got."""
     folder = os.environ.get("KAREZ_UPDATE")
     if not folder:
         return False
@@ -18,15 +18,15 @@ def _recorded(kind, stands, got, page=None):
 
 
 def golden(got, text):
-    """Whether a text is the one that stands here as a literal."""
+    """Whether `got` equals the literal `text` of the caller."""
     return _recorded("golden", text, got) or got == text
 
 
 def golden_in(page, got, text):
-    """Whether a text is the one that a page of the documentation has as a block."""
+    """Whether `got` equals `text`, a block of a page of the documentation."""
     return _recorded("golden", text, got, page) or got == text
 
 
 def pinned(got, wanted):
-    """Whether a number is the one that stands here as a literal."""
+    """Whether `got` equals the literal `wanted` of the caller."""
     return _recorded("pinned", wanted, got) or got == wanted

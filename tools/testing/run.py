@@ -1,4 +1,4 @@
-"""./dev test: builds the tests that are asked for, runs them by CTest and pytest side by side, and adds up what they say."""
+"""./dev test: builds the selected tests, runs them with CTest and pytest in parallel, and sums their results."""
 
 import argparse
 import json
@@ -18,8 +18,8 @@ import summary
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
 RESULTS = BUILD / "results"
-SECONDS = 120  # a test's time limit, but for those that cmake/test_limits.cmake or a mark of pytest's names
-QUICK = 2  # seconds: what took longer the last time is none of the quick tests
+SECONDS = 120  # a test's time limit, unless cmake/test_limits.cmake or a pytest mark sets another
+QUICK = 2  # seconds; slower tests, by their last run, are not quick
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -29,23 +29,29 @@ def say(text):
 
 def options():
     p = argparse.ArgumentParser(
-        prog="./dev test", description="Builds and runs tests: all, or those that the names mean."
+        prog="./dev test", description="Builds and runs tests: all, or those that the names select."
     )
     p.add_argument(
         "names", nargs="*", metavar="NAME", help="a component, a test file, a suite, a test, or a pattern with *"
     )
-    p.add_argument("--all", "--long", action="store_true", dest="everything", help="sample nothing")
+    p.add_argument("--all", "--long", action="store_true", dest="everything", help="run all cases instead of samples")
     p.add_argument(
         "--update", action="store_true", help="rewrite golden texts and pinned numbers, and print what changed"
     )
     p.add_argument(
-        "--busy", nargs="?", type=int, const=CORES, default=0, metavar="N", help="keep N cores (all) busy meanwhile"
+        "--busy",
+        nargs="?",
+        type=int,
+        const=CORES,
+        default=0,
+        metavar="N",
+        help="keep N cores (default: all) busy at the same time",
     )
     p.add_argument("--times", type=int, default=1, metavar="N", help="run the tests N times")
-    p.add_argument("--limits", type=int, default=1, metavar="N", help="time limits are N times as long")
-    p.add_argument("--built", action="store_true", help="build nothing: run what is there")
-    p.add_argument("--cpp", action="store_true", help="tests in C++ alone")
-    p.add_argument("--quick", action="store_true", help="tests in C++ alone that took under 2 s the last time")
+    p.add_argument("--limits", type=int, default=1, metavar="N", help="multiply time limits by N")
+    p.add_argument("--built", action="store_true", help="build nothing and run existing binaries")
+    p.add_argument("--cpp", action="store_true", help="run only tests in C++")
+    p.add_argument("--quick", action="store_true", help="run only tests in C++ that took under 2 s in their last run")
     o = p.parse_intermixed_args()
     o.cpp = o.cpp or o.quick
     o.limits *= (15 if o.everything else 1) * (1 + 2 * -(-o.busy // CORES))
@@ -53,7 +59,7 @@ def options():
 
 
 def chosen(tests, words):
-    """The tests that the words mean, in the order of the sources; ends the program if a word means none."""
+    """The tests that the words select, in the order of the sources; ends the program if a word selects none."""
     wanted = set()
     for word in words:
         found = names.meant(tests, word, ROOT, pathlib.Path(os.environ.get("KAREZ_START", ".")))
@@ -69,7 +75,7 @@ def build(targets):
 
 
 def listed():
-    """Number and name of every test that CTest knows in the build folder."""
+    """Number and name of every test of CTest in the build folder."""
     said = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True)
     if said.returncode != 0:
         sys.exit(said.stdout + said.stderr)
@@ -77,7 +83,7 @@ def listed():
 
 
 def slow_ones():
-    """What took long the last time, by its results, which later runs add to."""
+    """The names of tests that were slow in their last run."""
     times = RESULTS / "seconds.json"
     return (
         {name for name, seconds in json.loads(times.read_text()).items() if seconds > QUICK}
@@ -93,7 +99,7 @@ def keep_seconds(results):
 
 
 def run_ctest(numbers, limits):
-    """Runs these tests in C++ side by side and shows what failed; failures that are no test's."""
+    """Runs these tests in C++ in parallel and prints those that failed; returns failures that belong to no test."""
     report, selection = RESULTS / "ctest.xml", RESULTS / "selection"
     report.unlink(missing_ok=True)
     selection.write_text(",".join(map(str, [0, 0, 0, *numbers])) + "\n")
@@ -132,27 +138,25 @@ def run_ctest(numbers, limits):
 
 
 def run_pytest(report, words, limits):
-    """Runs pytest; failures that are no test's."""
+    """Runs pytest; returns failures that belong to no test."""
     report.unlink(missing_ok=True)
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, [str(BUILD / "python"), os.environ.get("PYTHONPATH")])),
         "KAREZ_TIME_LIMITS": str(limits),
     }
-    if libraries := os.environ.get(
-        "KAREZ_PRELOAD"
-    ):  # AddressSanitizer: Python is built without it, and frees not all at its end
+    # AddressSanitizer: Python is built without it, and does not free all memory at exit
+    if libraries := os.environ.get("KAREZ_PRELOAD"):
         environment |= {"LD_PRELOAD": libraries, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
-    # A test that hangs ends its worker. Another worker in its place may wait for ever (pytest-xdist 3.8, --dist loadgroup).
+    # A test that hangs ends its worker. A replacement worker may wait forever (pytest-xdist 3.8, --dist loadgroup).
     options = ["-q", f"--junitxml={report}", f"--timeout={SECONDS * limits}", "--max-worker-restart=0"]
     words = [ROOT / ".venv/bin/python", "-m", "pytest", *options, *words]
     code = subprocess.run(list(map(str, words)), cwd=ROOT, env=environment).returncode
-    return (
-        [] if code in (0, 1, 5) and report.exists() else [f"pytest, which ended with exit code {code}"]
-    )  # 5: no test was left
+    # 5: no test was selected
+    return [] if code in (0, 1, 5) and report.exists() else [f"pytest, which ended with exit code {code}"]
 
 
 def run_cpp(tests, o):
-    """Results of these tests in C++, and failures that are no test's."""
+    """Results of these tests in C++, and failures that belong to no test."""
     wanted = {(t.program, t.name) for t in tests}
     exact = [name for name in o.names if names.is_instance(name)]
     known = listed()
@@ -162,7 +166,7 @@ def run_cpp(tests, o):
     slow = slow_ones() if o.quick else ()
     numbers = [number for number, name in found if name not in slow]
     if len(numbers) < len(found):
-        say(f"{len(found) - len(numbers)} tests that took over {QUICK} s are left to ./dev test")
+        say(f"{len(found) - len(numbers)} tests that took over {QUICK} s are skipped; ./dev test runs them")
     if not numbers:
         return [], failures
     failures += run_ctest(numbers, o.limits)
@@ -172,9 +176,9 @@ def run_cpp(tests, o):
 
 
 def run_python(tests, o):
-    """Results of these tests of pytest, and failures that are no test's."""
+    """Results of these pytest tests, and failures that belong to no test."""
     results, failures = [], []
-    # One process more than cores, since many tests wait for others. Where some tests of a file run alone, pytest itself tells them from the others.
+    # One more process than cores, because many tests wait for other processes. In a file with tests that run alone, pytest's marks separate them.
     alone = {t.file for t in tests if "mark.alone" in (ROOT / t.file).read_text()}
     for report, some, words in (
         ("pytest.xml", tests, ["-n", min(CORES + 1, len(tests)), "--dist", "loadgroup", "-m", "not alone"]),
@@ -188,7 +192,7 @@ def run_python(tests, o):
 
 
 def run(choice, o):
-    """Runs the tests once; the counts."""
+    """Runs the tests once and returns the counts."""
     cpp, python = [t for t in choice if t.component != "python"], [t for t in choice if t.component == "python"]
     results, failures = run_cpp(cpp, o) if cpp else ([], [])
     if python:
@@ -198,28 +202,27 @@ def run(choice, o):
 
 
 def update(choice, o):
-    """Runs the tests, rewrites what they compare with, and runs those again whose source changed; the counts."""
+    """Runs the tests, rewrites expected values, and reruns the tests whose source changed; returns the counts."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["KAREZ_UPDATE"] = folder
         counts = run(choice, o)
         del os.environ["KAREZ_UPDATE"]
         edits, refused = goldens.edits_of(goldens.read(pathlib.Path(folder), ROOT), ROOT)
     goldens.rewrite(edits, ROOT)
-    say(f"{len(edits)} places rewritten" + (", whose tests run again:" if edits else ""))
+    say(f"{len(edits)} values rewritten" + ("; their tests run again:" if edits else ""))
     for why in refused:
         say("not rewritten: " + why)
     if edits:
         changed = {str(e.test.relative_to(ROOT)) for e in edits}
-        again = (
-            [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice
-        )  # all, if a page changed
+        # all, if a page changed
+        again = [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice
         prepare(again, o)
         counts = summary.Counts(0, counts.failed, 0).plus(run(again, o))
     return counts._replace(failed=counts.failed + len(refused))
 
 
 def prepare(choice, o):
-    """Builds what these tests need, unless they are to run as built."""
+    """Builds the targets of these tests, unless --built is given."""
     files = dict.fromkeys(t.file for t in choice if t.component == "python")
     programs = dict.fromkeys(t.program for t in choice if t.component != "python") if o.names else ["all"]
     if not o.built:
@@ -231,7 +234,7 @@ def main():
     tests = names.read(ROOT)
     choice = [t for t in (chosen(tests, o.names) if o.names else tests) if not (o.cpp and t.component == "python")]
     if not choice:
-        sys.exit("dev: no tests in C++ are called so")
+        sys.exit("dev: no tests in C++ have these names")
     prepare(choice, o)
     RESULTS.mkdir(exist_ok=True)
     if o.everything:

@@ -1,10 +1,10 @@
-"""Adds up what CTest and pytest wrote as JUnit files: failed and skipped tests, the slowest ones, and the line of counts."""
+"""Sums the JUnit files of CTest and pytest: failed and skipped tests, the slowest ones, and the line of counts."""
 
 import re
 import typing
 import xml.etree.ElementTree
 
-# What GTest prints, and warnings that a test provokes; every other line of a test that passed is there on purpose, mostly a count of cases.
+# Lines of GTest, and warnings that a test causes; any other line of a passed test is printed on purpose, mostly a count of cases.
 NOISE = re.compile(r"^(Running main|karez warning: |\[[ =-]*(RUN|OK|PASSED|SKIPPED)? *\]|Note: |$)")
 SLOWEST = 10
 
@@ -32,22 +32,22 @@ class Counts(typing.NamedTuple):
 
 
 def of_ctest(path):
-    """The results of `ctest --output-junit`; none where it wrote none."""
+    """The results of `ctest --output-junit`; empty if there is no file."""
     results = []
     for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase") if path.exists() else ():
         name, seconds, said = case.get("name"), float(case.get("time") or 0), case.findtext("system-out") or ""
         outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
         if case.get("status") == "notrun" and "[  SKIPPED ]" not in said:
-            outcome = "failed"  # not run at all: its program is missing
+            outcome = "failed"  # not run: its program is missing
         if outcome == "passed" and "[  PASSED  ] 1 test" not in said:
-            name, outcome = name + " (ended before it was over)", "failed"
+            name, outcome = name + " (ended prematurely)", "failed"
         lines = tuple(line for line in said.splitlines() if not NOISE.match(line)) if outcome == "passed" else ()
         results.append(Result(name, outcome, seconds, lines))
     return results
 
 
 def of_pytest(path):
-    """The results of `pytest --junitxml`; none where it wrote none."""
+    """The results of `pytest --junitxml`; empty if there is no file."""
     results = []
     for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase") if path.exists() else ():
         kinds = {child.tag for child in case}
@@ -62,7 +62,7 @@ def allowed_skips(path):
 
 
 def add_up(results, allowed, other_failures=()):
-    """Prints what stands out; the counts. `other_failures`: what failed without being a test."""
+    """Prints failures, skips and the slowest tests; returns the counts. `other_failures`: failures that belong to no test."""
     for result in results:
         for line in result.said:
             print(line)
